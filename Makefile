@@ -1,0 +1,30 @@
+# Everything runs from .venv, which is made on first use from Python 3.10 or 3.11 and the package registry.
+PYTHON ?= $(shell for p in python3.11 python3.10 python3; do \
+	"$$p" -c 'import sys; sys.exit(sys.version_info[:2] not in ((3, 10), (3, 11)))' 2>/dev/null && echo "$$p" && break; done)
+BIN = .venv/bin
+
+.PHONY: demo test lint bench clean
+
+demo: .venv/ready
+	$(BIN)/axbridge demo --out out/demo
+
+test: .venv/ready lint
+	$(BIN)/pytest
+
+lint: .venv/ready
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
+	$(BIN)/mypy
+
+bench: .venv/ready
+	@for script in benchmarks/*.py; do echo "# $$script"; $(BIN)/python $$script || exit 1; done
+
+.venv/ready: pyproject.toml
+	@test -n "$(PYTHON)" || { echo "axbridge needs Python 3.10 or 3.11 (pybullet has no wheels for newer ones): install python3.11 and its venv module"; exit 2; }
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	@touch $@
+
+clean:
+	rm -rf .venv out dist

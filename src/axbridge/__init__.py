@@ -1,0 +1,84 @@
+"""axbridge: one Servo API for Dynamixel AX-12 servos, on the bus or simulated down to their registers.
+
+>>> import axbridge
+>>> with axbridge.open("bench_arm", backend="sim") as robot:
+...     robot["shoulder"].set_position(0.6)
+...     robot.step(20)
+0.0
+
+Names are loaded when first used, so that importing axbridge is quick and needs no PyBullet.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from axbridge.errors import (
+        AxBridgeError,
+        BusError,
+        BusTimeout,
+        CorruptPacket,
+        ErrorFlag,
+        PortError,
+        ProfileError,
+        RecordingError,
+        RigError,
+        ServoFault,
+        SimulationDiverged,
+        UnsupportedOperation,
+        UsageError,
+    )
+    from axbridge.profile import FirmwareProfile
+    from axbridge.rig import Rig
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "AxBridgeError": "errors",
+    "BusError": "errors",
+    "BusTimeout": "errors",
+    "CorruptPacket": "errors",
+    "ErrorFlag": "errors",
+    "FirmwareProfile": "profile",
+    "PortError": "errors",
+    "ProfileError": "errors",
+    "RecordingError": "errors",
+    "Rig": "rig",
+    "RigError": "errors",
+    "ServoFault": "errors",
+    "SimulationDiverged": "errors",
+    "UnsupportedOperation": "errors",
+    "UsageError": "errors",
+}
+
+__all__ = [
+    "AxBridgeError",
+    "BusError",
+    "BusTimeout",
+    "CorruptPacket",
+    "ErrorFlag",
+    "FirmwareProfile",
+    "PortError",
+    "ProfileError",
+    "RecordingError",
+    "Rig",
+    "RigError",
+    "ServoFault",
+    "SimulationDiverged",
+    "UnsupportedOperation",
+    "UsageError",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'axbridge' has no attribute {name!r}")
+    value = getattr(import_module(f"axbridge.{_HOME[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])

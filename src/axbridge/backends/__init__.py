@@ -1,0 +1,1 @@
+"""Builders of a robot's buses, clock and world: real, sim, twin."""

@@ -1,0 +1,1 @@
+"""Buses: register bytes to and from servos, over a serial port or in process."""

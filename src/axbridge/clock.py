@@ -1,0 +1,49 @@
+"""Time as the bus and the robot see it: wall time on copper, simulated time in the simulator."""
+
+from __future__ import annotations
+
+import time
+from typing import Protocol
+
+__all__ = ["Clock", "ManualClock", "WallClock"]
+
+
+class Clock(Protocol):
+    """A monotonic clock in seconds."""
+
+    def now(self) -> float:
+        """Seconds since the clock's own start."""
+
+    def sleep_until(self, due: float) -> None:
+        """Return once `now() >= due`; at once when that has passed."""
+
+
+class WallClock:
+    """Monotonic wall time, 0 at creation."""
+
+    def __init__(self) -> None:
+        self._start = time.monotonic()
+
+    def now(self) -> float:
+        """Seconds since creation."""
+        return time.monotonic() - self._start
+
+    def sleep_until(self, due: float) -> None:
+        """Sleep; the operating system's wake-up is the accuracy (about 0.1 ms on Linux)."""
+        while (left := due - self.now()) > 0:
+            time.sleep(left)
+
+
+class ManualClock:
+    """A clock that moves only when told to: for tests and for time that a simulation owns."""
+
+    def __init__(self, start: float = 0.0) -> None:
+        self._now = start
+
+    def now(self) -> float:
+        """The time set last."""
+        return self._now
+
+    def sleep_until(self, due: float) -> None:
+        """Jump to `due` when it lies ahead."""
+        self._now = max(self._now, due)

@@ -1,0 +1,159 @@
+"""Every error axbridge raises on purpose.
+
+::
+
+    AxBridgeError                      cause and next step, in one or two lines
+    ├── UsageError(ValueError)         a wrong argument or a wrong order of calls
+    ├── ProfileError                   a firmware profile or model file; path, key
+    ├── RigError                       a rig file or its URDF; path, key
+    ├── RecordingError                 a recording or log; path
+    ├── UnsupportedOperation           this servo or backend cannot do it
+    ├── SimulationDiverged             the simulated motion is no longer finite; joint, time
+    └── BusError                       anything between the host and the servos
+        ├── BusTimeout(TimeoutError)   no complete reply in time; id
+        ├── CorruptPacket              bytes came, but no valid reply; id, data
+        ├── ServoFault                 the servo answered with error bits; id, flags
+        └── PortError(OSError)         the port cannot be opened or was lost; port
+
+The command line maps them to exit codes: 3 for a `BusError`, 2 for the others.
+"""
+
+from __future__ import annotations
+
+from enum import IntFlag
+from pathlib import Path
+
+__all__ = [
+    "AxBridgeError",
+    "BusError",
+    "BusTimeout",
+    "CorruptPacket",
+    "ErrorFlag",
+    "PortError",
+    "ProfileError",
+    "RecordingError",
+    "RigError",
+    "ServoFault",
+    "SimulationDiverged",
+    "UnsupportedOperation",
+    "UsageError",
+]
+
+
+class ErrorFlag(IntFlag):
+    """The error byte of a Protocol 1.0 status packet (e-manual, "Protocol 1.0", Error)."""
+
+    INPUT_VOLTAGE = 0x01
+    ANGLE_LIMIT = 0x02
+    OVERHEATING = 0x04
+    RANGE = 0x08
+    CHECKSUM = 0x10
+    OVERLOAD = 0x20
+    INSTRUCTION = 0x40
+
+    def describe(self) -> str:
+        """The set bits in words, lowest first; "none" when no bit is set."""
+        return (
+            ", ".join(flag.name.lower().replace("_", " ") for flag in ErrorFlag if flag in self and flag.name) or "none"
+        )
+
+
+class AxBridgeError(Exception):
+    """Root of all axbridge errors.
+
+    Args:
+        message: What went wrong, in one line.
+        hint: What to do next, in one line; empty when there is nothing to say.
+    """
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        self.message = message
+        self.hint = hint
+        super().__init__(f"{message}\n{hint}" if hint else message)
+
+
+class UsageError(AxBridgeError, ValueError):
+    """An argument out of its range or a call in the wrong order."""
+
+
+class _FileError(AxBridgeError):
+    def __init__(self, path: Path | str, key: str, message: str, hint: str = "") -> None:
+        self.path = Path(path)
+        self.key = key
+        super().__init__(f"{path}: {key}: {message}" if key else f"{path}: {message}", hint)
+
+
+class ProfileError(_FileError):
+    """A firmware profile or model file that cannot be used; carries `path` and `key`."""
+
+
+class RigError(_FileError):
+    """A rig file, or the URDF it names, that cannot be used; carries `path` and `key`."""
+
+
+class RecordingError(AxBridgeError):
+    """A recording or log that cannot be read or written; carries `path`."""
+
+    def __init__(self, path: Path | str, message: str, hint: str = "") -> None:
+        self.path = Path(path)
+        super().__init__(f"{path}: {message}", hint)
+
+
+class UnsupportedOperation(AxBridgeError):
+    """The servo or backend cannot do what was asked; see `Servo.capabilities`."""
+
+
+class SimulationDiverged(AxBridgeError):
+    """The simulated motion left the finite range; carries `joint` and `time` (s)."""
+
+    def __init__(self, joint: str, time: float, hint: str = "") -> None:
+        self.joint = joint
+        self.time = time
+        super().__init__(
+            f"the simulation of joint {joint!r} diverged at t = {time:.3f} s",
+            hint or "check the link's inertia and the model's parameters, or take a smaller world.time_step_ms",
+        )
+
+
+class BusError(AxBridgeError):
+    """Anything that goes wrong between the host and the servos."""
+
+
+class BusTimeout(BusError, TimeoutError):
+    """No complete reply within the deadline; carries `id`."""
+
+    def __init__(self, id: int, hint: str = "") -> None:
+        self.id = id
+        super().__init__(
+            f"servo {id} did not answer",
+            hint or "check power, wiring, id and baud rate: `axbridge scan` lists what answers",
+        )
+
+
+class CorruptPacket(BusError):
+    """Bytes came back that are no valid reply of the servo asked; carries `id` and `data`."""
+
+    def __init__(self, id: int, data: bytes, hint: str = "") -> None:
+        self.id = id
+        self.data = data
+        super().__init__(
+            f"servo {id}: reply damaged ({data.hex(' ') or 'empty'})",
+            hint or "check the cable and that no two servos share this id: `axbridge doctor` measures the loss",
+        )
+
+
+class ServoFault(BusError):
+    """The servo answered with error bits set; carries `id` and `flags` (`ErrorFlag`)."""
+
+    def __init__(self, id: int, flags: int, hint: str = "") -> None:
+        self.id = id
+        self.flags = ErrorFlag(flags)
+        super().__init__(f"servo {id} reports {self.flags.describe()} (0x{flags:02x})", hint)
+
+
+class PortError(BusError, OSError):
+    """The port cannot be opened, or was lost; carries `port`."""
+
+    def __init__(self, port: str, message: str, hint: str = "") -> None:
+        self.port = port
+        super().__init__(f"{port}: {message}", hint)

@@ -1,0 +1,1 @@
+"""Trajectories, gaits and energy."""

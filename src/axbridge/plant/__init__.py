@@ -1,0 +1,1 @@
+"""What moves: motor, friction, joints, and the PyBullet world."""

@@ -1,0 +1,207 @@
+"""A rig as data: which servo is which joint, on which bus, in which world.
+
+`Rig.load("bench_arm")` reads ``hil_rigs/bench_arm/bench_arm.toml`` (or ``hil_rigs/bench_arm.toml``, or a path). Angles
+are rad, lengths m, torques N·m, times in the unit the key says.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from axbridge import tables
+from axbridge.errors import RigError
+from axbridge.model import ServoModel
+from axbridge.profile import FirmwareProfile
+
+__all__ = ["BusConfig", "Rig", "RobotConfig", "ServoConfig", "WorldConfig"]
+
+FOLDER = "hil_rigs"
+
+
+class BusConfig(tables.Table):
+    """One half-duplex line.
+
+    Attributes:
+        name: Name the servos refer to.
+        port: Device path, pyserial URL (``socket://``, ``rfc2217://``), or ``auto``.
+        baud: Bits per second.
+        supply_voltage: Voltage of the supply, V (simulation; on copper the servos measure it).
+        supply_resistance: Internal resistance of the supply, ohm (simulation).
+        bus_timing: ``wire``: a transaction takes its time in the simulation, too; ``none``: it takes none.
+    """
+
+    name: str = "main"
+    port: str = "auto"
+    baud: int = Field(default=1_000_000, gt=0, le=4_500_000)
+    supply_voltage: float = Field(default=11.1, gt=0, le=24)
+    supply_resistance: float = Field(default=0.0, ge=0)
+    bus_timing: Literal["wire", "none"] = "wire"
+
+
+class WorldConfig(tables.Table):
+    """The simulated world.
+
+    Attributes:
+        urdf: Robot description beside the rig file.
+        fixed_base: Whether the base link is bolted down.
+        gravity: m/s².
+        time_step_ms: Physics step.
+        self_collision: Whether the robot's links collide with each other.
+        ground: Whether there is a floor at z = 0.
+        base_height: Height of the base link's frame at the start, m.
+    """
+
+    urdf: str
+    fixed_base: bool = True
+    gravity: tuple[float, float, float] = (0.0, 0.0, -9.81)
+    time_step_ms: float = Field(default=1000 / 240, gt=0, le=20)
+    self_collision: bool = False
+    ground: bool = False
+    base_height: float = 0.0
+
+
+class RobotConfig(tables.Table):
+    """Webots' Robot node.
+
+    Attributes:
+        basic_time_step_ms: Default control period.
+        battery: J now, J at most, recharge W; absent = no battery.
+        cpu_consumption: W.
+    """
+
+    basic_time_step_ms: float = Field(default=20.0, gt=0)
+    battery: tuple[float, float, float] | None = None
+    cpu_consumption: float = Field(default=0.0, ge=0)
+
+
+class ServoConfig(tables.Table):
+    """One joint and what drives it; see the rig page of the reference for every key."""
+
+    name: str = Field(min_length=1)
+    joint: str = Field(min_length=1)
+    drive: Literal["dynamixel", "ideal"] = "dynamixel"
+    bus: str = "main"
+    id: int | None = Field(default=None, ge=0, le=253)
+    profile: str = "ax-12a"
+    zero: int = 512
+    direction: Literal[1, -1] = 1
+    model: str = "lima2009"
+    params: dict[str, dict[str, Any]] = {}
+    registers: dict[str, int] = {}
+    min_position: float = 0.0
+    max_position: float = 0.0
+    min_stop: float = 0.0
+    max_stop: float = 0.0
+    max_velocity: float | None = Field(default=None, gt=0)
+    max_torque: float | None = Field(default=None, gt=0)
+    acceleration: float = -1.0
+    control_pid: tuple[float, float, float] = (10.0, 0.0, 0.0)
+    controller: Literal["firmware", "pid"] = "firmware"
+    multiplier: float = 1.0
+    consumption_factor: float = Field(default=10.0, ge=0)
+    spring_constant: float = Field(default=0.0, ge=0)
+    damping_constant: float = Field(default=0.0, ge=0)
+    static_friction: float = Field(default=0.0, ge=0)
+    position: float = 0.0
+    resolution: float = Field(default=0.0, ge=0)
+    noise: float = Field(default=0.0, ge=0)
+
+    @field_validator("acceleration")
+    @classmethod
+    def _check_acceleration(cls, value: float) -> float:
+        if value < 0 and value != -1:
+            raise ValueError(f"acceleration {value} must be positive, or -1 for unlimited")
+        return value
+
+    @model_validator(mode="after")
+    def _check_limits(self) -> ServoConfig:
+        for low, high in (("min_position", "max_position"), ("min_stop", "max_stop")):
+            if getattr(self, low) > getattr(self, high):
+                raise ValueError(f"{low} {getattr(self, low)} is above {high} {getattr(self, high)}")
+        if self.drive == "dynamixel" and self.id is None:
+            raise ValueError(f'servo {self.name!r} needs an id (or drive = "ideal")')
+        return self
+
+    @property
+    def soft_limits(self) -> tuple[float, float]:
+        """Lowest and highest position, rad; ±inf when both are 0 (off)."""
+        if self.min_position == self.max_position == 0:
+            return -math.inf, math.inf
+        return self.min_position, self.max_position
+
+
+class Rig(tables.Table):
+    """A robot, its buses and its world.
+
+    Attributes:
+        servos: In the order of the file.
+        path: File it came from; the URDF and model files are looked for beside it.
+    """
+
+    name: str = Field(min_length=1)
+    description: str = ""
+    buses: tuple[BusConfig, ...] = Field(default=(BusConfig(),), alias="bus", min_length=1)
+    world: WorldConfig | None = None
+    robot: RobotConfig = RobotConfig()
+    webots: dict[str, Any] = {}
+    servos: tuple[ServoConfig, ...] = Field(alias="servo", min_length=1)
+    path: Path = Path()
+
+    @classmethod
+    def load(cls, path_or_name: str | Path) -> Rig:
+        """Load a rig by name (``bench_arm``) or path.
+
+        Raises:
+            RigError: no such rig, or a mistake in it; names file, key and the fix.
+        """
+        path = tables.find_toml(path_or_name, FOLDER, RigError)
+        table = tables.load_table(path, FOLDER, RigError)
+        return tables.validate(cls, {**table, "path": path}, path, RigError)
+
+    @model_validator(mode="after")
+    def _check_names(self) -> Rig:
+        _unique("bus", (bus.name for bus in self.buses))
+        _unique("servo name", (servo.name for servo in self.servos))
+        _unique("joint", (servo.joint for servo in self.servos))
+        names = [bus.name for bus in self.buses]
+        for servo in self.servos:
+            if servo.drive == "dynamixel" and servo.bus not in names:
+                raise ValueError(f"servo {servo.name!r} is on bus {servo.bus!r}, but the rig has {', '.join(names)}")
+        for bus in names:
+            _unique(f"id on bus {bus!r}", (s.id for s in self.servos if s.drive == "dynamixel" and s.bus == bus))
+        return self
+
+    def urdf_path(self) -> Path:
+        """The URDF of the world.
+
+        Raises:
+            RigError: the rig has no world, or the file is not there.
+        """
+        if self.world is None:
+            raise RigError(self.path, "world", "this rig has no simulated world", 'add [world] urdf = "…"')
+        path = self.path.parent / self.world.urdf
+        if not path.is_file():
+            raise RigError(self.path, "world.urdf", f"no such file: {path}", "put the URDF beside the rig file")
+        return path
+
+    def profile_of(self, servo: ServoConfig) -> FirmwareProfile:
+        """The firmware profile of a servo, from beside the rig or by name."""
+        beside = self.path.parent / servo.profile
+        return FirmwareProfile.load(beside if beside.suffix == ".toml" and beside.is_file() else servo.profile)
+
+    def model_of(self, servo: ServoConfig, name: str | None = None) -> ServoModel:
+        """The servo model of a servo: the rig's, or `name` instead (then without the rig's overrides)."""
+        overrides = servo.params if name is None else {}
+        return ServoModel.load(name or servo.model, self.profile_of(servo), overrides, beside=self.path.parent)
+
+
+def _unique(what: str, values: Iterable[object]) -> None:
+    double = [str(value) for value, count in Counter(values).items() if count > 1]
+    if double:
+        raise ValueError(f"{what} {', '.join(double)} appears twice; every {what} must be unique")

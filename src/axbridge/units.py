@@ -1,0 +1,60 @@
+"""The only place that knows what a register count is worth.
+
+Sources: ROBOTIS e-manual, AX-12A and MX-28 control tables ("Goal Position", "Moving Speed", "Present Load",
+"Present Voltage").
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+__all__ = ["AX", "MX", "UNITS", "Units", "bits_to_signed", "signed_to_bits"]
+
+_RPM = 2 * math.pi / 60
+
+VOLT_PER_COUNT = 0.1
+FULL_SCALE = 1023  # duty, torque limit and load: this count is 100 %
+_DIRECTION_BIT = 0x400  # bit 10 set means clockwise
+
+
+@dataclass(frozen=True)
+class Units:
+    """What one count is worth in a family of servos.
+
+    Attributes:
+        position: rad per count of Goal and Present Position.
+        speed: rad/s per count of Moving and Present Speed.
+        counts: Highest position count (inclusive).
+        voltage: V per count of Present Voltage and the voltage limits.
+        full_scale: Count that stands for 100 % duty, torque limit or load.
+    """
+
+    position: float
+    speed: float
+    counts: int
+    voltage: float = VOLT_PER_COUNT
+    full_scale: int = FULL_SCALE
+
+
+AX = Units(position=math.radians(300 / 1023), speed=0.111 * _RPM, counts=1023)
+MX = Units(position=math.radians(360 / 4096), speed=0.114 * _RPM, counts=4095)
+UNITS = {"ax": AX, "mx": MX}
+
+
+def signed_to_bits(value: int) -> int:
+    """Encode a signed speed or load: magnitude in bits 0-9, bit 10 set for clockwise (negative).
+
+    Magnitudes above 1023 saturate, as in the servo.
+    """
+    magnitude = min(abs(value), FULL_SCALE)
+    return magnitude | _DIRECTION_BIT if value < 0 else magnitude
+
+
+def bits_to_signed(raw: int) -> int:
+    """Decode Present Speed or Present Load: counter-clockwise positive, clockwise negative; 0 and 1024 are both 0.
+
+    Bits above 10 are ignored: some AX-12 of 2007 send them set in wheel mode.
+    """
+    magnitude = raw & FULL_SCALE
+    return -magnitude if raw & _DIRECTION_BIT else magnitude

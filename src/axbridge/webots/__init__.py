@@ -1,0 +1,1 @@
+"""A drop-in for Webots' Python controller module."""

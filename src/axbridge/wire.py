@@ -1,0 +1,148 @@
+"""Dynamixel Protocol 1.0 packets: encode, and decode from any chunking of bytes. No I/O.
+
+Instruction packet ``FF FF ID LEN INST P1..PN CHK``, status packet ``FF FF ID LEN ERR P1..PN CHK``, with
+``LEN = N + 2`` and ``CHK = ~(ID + LEN + code + P1 + .. + PN) & 0xFF`` (e-manual, "Protocol 1.0").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from enum import IntEnum
+from typing import NamedTuple
+
+from axbridge.errors import UsageError
+
+__all__ = [
+    "BROADCAST",
+    "MAX_PACKET",
+    "Decoder",
+    "Instruction",
+    "Packet",
+    "byte_seconds",
+    "checksum",
+    "encode",
+    "sync_write_params",
+]
+
+BROADCAST = 0xFE
+HEADER = b"\xff\xff"
+MAX_PACKET = 143  # receive buffer of the servo, bytes (RX-64 manual p. 37; assumed for the AX)
+OVERHEAD = 6  # header, id, length, code, checksum
+BITS_PER_BYTE = 10  # 8N1
+
+
+class Instruction(IntEnum):
+    """Instruction codes of Protocol 1.0."""
+
+    PING = 0x01
+    READ = 0x02
+    WRITE = 0x03
+    REG_WRITE = 0x04
+    ACTION = 0x05
+    FACTORY_RESET = 0x06
+    REBOOT = 0x08
+    SYNC_WRITE = 0x83
+    BULK_READ = 0x92
+
+
+class Packet(NamedTuple):
+    """One packet off the line.
+
+    Attributes:
+        id: Servo id, 0..253, or 254 for broadcast.
+        code: Instruction, or the error byte when it is a status packet: the wire does not tell which.
+        params: Parameter bytes.
+        intact: Whether the checksum was right.
+    """
+
+    id: int
+    code: int
+    params: bytes
+    intact: bool = True
+
+
+def checksum(body: bytes) -> int:
+    """Checksum over id, length, code and parameters."""
+    return ~sum(body) & 0xFF
+
+
+def encode(id: int, code: int, params: bytes = b"") -> bytes:
+    """Build a packet (instruction or status).
+
+    Raises:
+        UsageError: `id` outside 0..254, or more parameters than a length byte can say.
+    """
+    if not 0 <= id <= BROADCAST:
+        raise UsageError(f"id {id} is outside 0..{BROADCAST}")
+    if len(params) > 0xFF - 2:
+        raise UsageError(f"{len(params)} parameter bytes do not fit into one packet (at most 253)")
+    body = bytes((id, len(params) + 2, code)) + params
+    return HEADER + body + bytes((checksum(body),))
+
+
+def sync_write_params(address: int, data: Mapping[int, bytes]) -> bytes:
+    """Parameters of a SYNC_WRITE of equally long `data` per id.
+
+    Raises:
+        UsageError: no data, or data of different lengths.
+    """
+    lengths = {len(block) for block in data.values()}
+    if len(lengths) != 1:
+        raise UsageError("SYNC_WRITE needs the same number of bytes for every servo, and at least one servo")
+    return bytes((address, lengths.pop())) + b"".join(bytes((id_,)) + block for id_, block in data.items())
+
+
+def byte_seconds(baud: float) -> float:
+    """Time of one byte on the line, s."""
+    return BITS_PER_BYTE / baud
+
+
+class Decoder:
+    """Finds packets in a byte stream, however it is cut into chunks.
+
+    Junk before a header is skipped, a third ``FF`` is taken for junk in front of the header (no servo has id 255), and
+    a length byte that no packet can have makes the decoder look for the next header inside what it has.
+    """
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+        self.skipped = 0  # bytes dropped as junk since creation
+
+    @property
+    def pending(self) -> int:
+        """Bytes held back because they may be the start of a packet."""
+        return len(self._buffer)
+
+    def reset(self) -> None:
+        """Forget a packet in progress, as a servo does after the inter-byte time-out."""
+        self.skipped += len(self._buffer)
+        self._buffer.clear()
+
+    def feed(self, data: Iterable[int]) -> list[Packet]:
+        """Take in bytes; return the packets that are complete now, in order, damaged ones with ``intact=False``."""
+        buffer = self._buffer
+        buffer.extend(data)
+        packets: list[Packet] = []
+        while True:
+            start = buffer.find(HEADER)
+            if start < 0:
+                self._skip(len(buffer) - buffer.endswith(b"\xff"))
+                return packets
+            while buffer[start + 2 : start + 3] == b"\xff":
+                start += 1
+            self._skip(start)
+            if len(buffer) < 4:
+                return packets
+            length = buffer[3]
+            if length < 2:
+                self._skip(1)
+                continue
+            if len(buffer) < length + 4:
+                return packets
+            body = bytes(buffer[2 : length + 3])
+            packets.append(Packet(body[0], body[2], body[3:], buffer[length + 3] == checksum(body)))
+            del buffer[: length + 4]
+
+    def _skip(self, count: int) -> None:
+        self.skipped += count
+        del self._buffer[:count]
