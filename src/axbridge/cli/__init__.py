@@ -1,1 +1,18 @@
-"""The command line, one file a verb."""
+"""The command line, one file a verb: a module here registers its verb with `app.app` when it is imported."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from pkgutil import iter_modules
+
+__all__ = ["main"]
+
+
+def main() -> None:
+    """Entry point of the `axbridge` program."""
+    for module in iter_modules(__path__):
+        import_module(f"axbridge.cli.{module.name}")
+    from axbridge.cli.app import run
+
+    sys.exit(run(sys.argv[1:]))

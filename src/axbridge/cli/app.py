@@ -1,0 +1,85 @@
+"""The `axbridge` program: its verbs, and the one place where errors become two lines and an exit code."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import typer
+
+from axbridge.errors import AxBridgeError, BusError
+
+__all__ = ["DONE", "FAILED_CHECK", "HARDWARE", "MISUSE", "app", "emit_json", "run"]
+
+DONE, FAILED_CHECK, MISUSE, HARDWARE = 0, 1, 2, 3  # exit codes
+INTERRUPTED = 130
+
+app = typer.Typer(
+    name="axbridge",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="One Servo API for Dynamixel AX-12 servos: on the bus, or simulated down to their registers.",
+)
+
+
+@app.callback()
+def _main(
+    *,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
+) -> None:
+    """Options before the verb; `run` looks for --debug itself, wherever it stands."""
+
+
+def emit_json(document: Mapping[str, Any]) -> None:
+    """Print one JSON document on stdout; not-a-number and infinity become null, as JSON has neither."""
+    print(json.dumps(_finite(document), indent=2))
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _finite(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(item) for item in value]
+    if isinstance(value, float):
+        return value if value - value == 0 else None
+    return value
+
+
+def run(arguments: list[str]) -> int:
+    """Run the program; return its exit code: 0 done, 1 a check failed, 2 wrong use or bad input, 3 hardware or bus."""
+    debug = "--debug" in arguments
+    arguments = [argument for argument in arguments if argument != "--debug"]
+    try:
+        code = app(args=arguments, prog_name="axbridge", standalone_mode=False)
+    except typer.Exit as leave:
+        return int(leave.exit_code)
+    except typer.TyperException as misuse:
+        return _complain(f"{misuse.format_message()}\nsee `axbridge {' '.join(arguments[:1])} --help`", MISUSE)
+    except (KeyboardInterrupt, typer.Abort):
+        return INTERRUPTED
+    except BrokenPipeError:
+        os.dup2(
+            os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
+        )  # the reader of our pipe has gone; nothing to say
+        return DONE
+    except AxBridgeError as error:
+        if debug:
+            raise
+        return _complain(str(error), HARDWARE if isinstance(error, BusError) else MISUSE)
+    except OSError as error:
+        if debug:
+            raise
+        where = f"{error.filename}: " if error.filename else ""
+        return _complain(
+            f"{where}{error.strerror or error}\ncheck the path, its permissions and the free space", MISUSE
+        )
+    return code if isinstance(code, int) else DONE
+
+
+def _complain(text: str, code: int) -> int:
+    print(f"axbridge: {text}", file=sys.stderr)
+    return code
