@@ -7,11 +7,12 @@ method a subclass fills in, `_transfer`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import NamedTuple
 
 from axbridge.clock import Clock
+from axbridge.errors import BusError, BusTimeout, CorruptPacket
 from axbridge.wire import BROADCAST, Instruction, Packet, encode, sync_write_params
 
 __all__ = ["Bus", "Reply"]
@@ -76,6 +77,27 @@ class Bus(ABC):
             BusTimeout, CorruptPacket, PortError: as `_transfer`.
         """
         return self._ask(encode(id, Instruction.READ, bytes((address, length))), id, length)
+
+    def read_many(self, requests: Sequence[tuple[int, int, int]]) -> list[Reply | BusError]:
+        """Read once each of `(id, address, length)`, in order; a servo that fails is an error in its place.
+
+        Raises:
+            PortError: the line is gone.
+        """
+        answers: list[Reply | BusError] = []
+        for id_, address, length in requests:
+            try:
+                answers.append(self.read(id_, address, length))
+            except (BusTimeout, CorruptPacket) as error:
+                answers.append(error)
+        return answers
+
+    def reopen(self) -> None:  # noqa: B027  # most lines have nothing to do
+        """Open a lost line again; nothing to do where a line cannot be lost.
+
+        Raises:
+            PortError: it is still away.
+        """
 
     def write(self, id: int, address: int, data: bytes, *, answered: bool = True) -> Reply | None:
         """Write `data` at `address` of servo `id` (254 = all, never answered).

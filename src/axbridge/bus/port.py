@@ -1,0 +1,287 @@
+"""A serial port, opened by dynamixel-sdk's port handler, whose reads wait in `poll` instead of spinning.
+
+The SDK's own packet handlers work on a `Port`, too: they then wait for a deadline made from wire time and adapter
+latency instead of 34 ms, and an exception does not leave the port marked as in use.
+"""
+
+# ruff: noqa: N802  # dynamixel-sdk's method names
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import select
+import socket
+import time
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import serial
+from dynamixel_sdk import PortHandler
+
+from axbridge.bus.adapter import Adapter, identify_adapter
+from axbridge.errors import PortError
+from axbridge.wire import byte_seconds
+
+__all__ = ["REPLY_DELAY", "Port", "check_sdk"]
+
+REPLY_DELAY = 0.0012  # s: return delay 254 at 3.16 µs a unit, and an interrupt that holds the reply up
+OLDEST_SDK = (4, 0, 5)
+_WRITE_PATIENCE = 0.5  # s: a port that takes no byte for so long is lost
+_READ_SIZE = 4096
+
+
+def check_sdk(port: str) -> None:
+    """Refuse a dynamixel-sdk that is too old or was overwritten by another package's copy.
+
+    Raises:
+        PortError: with the command that repairs the installation.
+    """
+    repair = "run `pip install --force-reinstall 'dynamixel-sdk>=4.0.5'`"
+    distribution = metadata.distribution("dynamixel-sdk")
+    version = tuple(int(part) for part in distribution.version.split(".")[:3] if part.isdigit())
+    if version < OLDEST_SDK:
+        raise PortError(port, f"dynamixel-sdk {distribution.version} is too old", repair)
+    for file in distribution.files or ():
+        if file.name == "port_handler.py" and file.size not in {None, Path(str(file.locate())).stat().st_size}:
+            raise PortError(port, "dynamixel-sdk was overwritten by another package (dynamixel-controller?)", repair)
+
+
+class Port(PortHandler):  # type: ignore[misc]  # the SDK is untyped
+    """An open port.
+
+    Args:
+        name: Device path or pyserial URL.
+        baud: Bits per second; any rate the driver can make, not only the SDK's list.
+
+    Raises:
+        PortError: no such port, no serial line, no permission, in use, or dynamixel-sdk unusable.
+    """
+
+    def __init__(self, name: str, baud: int) -> None:
+        super().__init__(name)
+        check_sdk(name)
+        self.name = name
+        self.adapter: Adapter = identify_adapter(name)
+        self.low_latency = False
+        self.latency = self.adapter.latency
+        self._fd: int | None = None
+        self._poll: Any = None
+        self._deadline = 0.0
+        self.ser: Any = None
+        self.baudrate = baud
+        self.setupPort(baud)
+
+    # -- axbridge's side ----------------------------------------------------------------------------------------------
+
+    @property
+    def fd(self) -> int | None:
+        """File descriptor, for a process that must outlive this one; None when the port has none."""
+        return self._fd
+
+    def send(self, frame: bytes) -> None:
+        """Hand `frame` to the driver; never flushes what was sent before.
+
+        Raises:
+            PortError: the port is closed or lost.
+        """
+        if self._fd is None:
+            self._send_slowly(frame)
+            return
+        try:
+            sent = os.write(self._fd, frame)
+        except BlockingIOError:
+            sent = 0
+        except OSError as failure:
+            raise self._lost(failure) from failure
+        while sent < len(frame):
+            if not select.select((), (self._fd,), (), _WRITE_PATIENCE)[1]:
+                raise self._lost("takes no more bytes")
+            try:
+                sent += os.write(self._fd, frame[sent:])
+            except BlockingIOError:
+                continue
+            except OSError as failure:
+                raise self._lost(failure) from failure
+
+    def receive(self, deadline: float) -> bytes:
+        """Wait for bytes until `deadline` (`time.monotonic`); return what there is, or nothing when it passed.
+
+        Raises:
+            PortError: the port is closed or lost.
+        """
+        if self._fd is None:
+            return self._receive_slowly(deadline)
+        left = deadline - time.monotonic()
+        try:
+            if not self._poll.poll(left * 1e3 + 0.5 if left > 0 else 0):
+                return b""
+            data = os.read(self._fd, _READ_SIZE)
+        except BlockingIOError:
+            return b""
+        except OSError as failure:
+            raise self._lost(failure) from failure
+        if not data:
+            raise self._lost("was unplugged")
+        return data
+
+    def close(self) -> None:
+        """Close the port; may be called twice."""
+        self._fd = self._poll = None
+        self.is_open = self.is_using = False
+        if self.ser is not None:
+            with contextlib.suppress(OSError):  # a lost port may fail to close, and is closed all the same
+                self.ser.close()
+            self.ser = None
+
+    def _send_slowly(self, frame: bytes) -> None:
+        if self.ser is None:
+            raise PortError(self.name, "the port is closed")
+        try:
+            self.ser.write(frame)
+        except (OSError, serial.SerialException) as failure:
+            raise self._lost(failure) from failure
+
+    def _receive_slowly(self, deadline: float) -> bytes:
+        if self.ser is None:
+            raise PortError(self.name, "the port is closed")
+        try:
+            self.ser.timeout = max(deadline - time.monotonic(), 0)
+            first = self.ser.read(1)
+            return bytes(first + self.ser.read(self.ser.in_waiting)) if first else b""
+        except (OSError, serial.SerialException) as failure:
+            raise self._lost(failure) from failure
+
+    def _lost(self, why: OSError | str) -> PortError:
+        self.close()
+        text = why if isinstance(why, str) else (why.strerror or str(why))
+        return PortError(self.name, f"the port was lost: {text}", "check the USB cable and the adapter's power")
+
+    # -- dynamixel-sdk's side -----------------------------------------------------------------------------------------
+
+    def setupPort(self, cflag_baud: int) -> bool:
+        """Open and configure (SDK name)."""
+        self.close()
+        try:
+            # one program a port: two masters on one line garble each other's replies
+            self.ser = serial.serial_for_url(self.port_name, baudrate=cflag_baud, timeout=0, exclusive=True)
+        except (OSError, ValueError) as failure:
+            raise _explain(self.port_name, cflag_baud, failure) from failure
+        self.baudrate = cflag_baud
+        self.is_open = True
+        self.tx_time_per_byte = byte_seconds(cflag_baud) * 1e3
+        # a pty and many drivers know no low-latency mode: then the latency timer's own value counts
+        with contextlib.suppress(OSError, ValueError, AttributeError, NotImplementedError):
+            self.ser.set_low_latency_mode(True)
+            self.low_latency = True
+            self.adapter = identify_adapter(self.port_name)
+            self.latency = self.adapter.latency
+        with contextlib.suppress(OSError, ValueError, AttributeError):  # rfc2217:// has no descriptor
+            self._fd = self.ser.fileno()
+            self._poll = select.poll()
+            self._poll.register(self._fd, select.POLLIN)
+            if self.port_name.startswith("socket://"):
+                _send_at_once(self._fd)
+        with contextlib.suppress(OSError, serial.SerialException):
+            self.ser.reset_input_buffer()
+        return True
+
+    def setBaudRate(self, baudrate: int) -> bool:
+        """Change the rate of the open port, custom rates included (SDK name)."""
+        if self.ser is None:
+            return self.setupPort(baudrate)
+        try:
+            self.ser.baudrate = baudrate
+        except (OSError, ValueError) as failure:
+            raise _explain(self.port_name, baudrate, failure) from failure
+        self.baudrate = baudrate
+        self.tx_time_per_byte = byte_seconds(baudrate) * 1e3
+        return True
+
+    def closePort(self) -> None:
+        """Close (SDK name)."""
+        self.close()
+
+    def clearPort(self) -> None:
+        """Drop what has arrived; the SDK calls it before each send."""
+        while self.receive(0):
+            pass
+
+    def getBytesAvailable(self) -> int:
+        """Bytes waiting (SDK name)."""
+        return int(self.ser.in_waiting)
+
+    def writePort(self, packet: list[int]) -> int:
+        """Send (SDK name); an error releases the SDK's `is_using`."""
+        try:
+            self.send(bytes(packet))
+        except PortError:
+            self.is_using = False
+            raise
+        return len(packet)
+
+    def readPort(self, length: int) -> list[int]:
+        """Up to `length` bytes, waiting for them until the packet's deadline (SDK name)."""
+        data = b""
+        try:
+            while len(data) < length and (chunk := self._read_at_most(length - len(data))):
+                data += chunk
+        except PortError:
+            self.is_using = False
+            raise
+        return list(data)
+
+    def _read_at_most(self, length: int) -> bytes:
+        if self._fd is None or not self._poll.poll(max(self._deadline - time.monotonic(), 0) * 1e3 + 0.5):
+            return b""
+        try:
+            return os.read(self._fd, length)
+        except OSError as failure:
+            raise self._lost(failure) from failure
+
+    def setPacketTimeout(self, packet_length: int) -> None:
+        """Deadline from wire time, the slowest return delay and the adapter's latency (SDK name)."""
+        self.setPacketTimeoutMillis(self.tx_time_per_byte * (packet_length + 8) + (REPLY_DELAY + self.latency) * 1e3)
+
+    def setPacketTimeoutMillis(self, msec: float) -> None:
+        """Deadline in milliseconds from now (SDK name)."""
+        self._deadline = time.monotonic() + msec * 1e-3
+
+    def isPacketTimeout(self) -> bool:
+        """Whether the deadline passed (SDK name)."""
+        return time.monotonic() > self._deadline
+
+
+def _send_at_once(fd: int) -> None:
+    with socket.socket(fileno=os.dup(fd)) as line:
+        line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+
+def _explain(port: str, baud: int, failure: Exception) -> PortError:
+    code = getattr(failure, "errno", None)
+    text = str(failure)
+    if code in {errno.ENOENT, errno.ENXIO, errno.ENODEV} or "[Errno 2]" in text:
+        return PortError(port, "no such port", "`axbridge doctor` lists the ports there are; check the cable")
+    if code in {errno.EACCES, errno.EPERM}:
+        return PortError(
+            port,
+            "no permission to open the port",
+            "run `sudo usermod -aG dialout $USER` and log in again, or install the udev rule of docs/hardware.md",
+        )
+    if code in {errno.EBUSY, errno.EAGAIN, errno.EWOULDBLOCK} or "exclusively lock" in text:
+        return PortError(port, "the port is in use by another program", f"close it: `fuser -v {port}` names it")
+    if code in {errno.ENOTTY, errno.EINVAL, errno.EISDIR, errno.ENOTDIR} or "Inappropriate ioctl" in text:
+        return PortError(
+            port,
+            "this is no serial line",
+            "give a serial device (/dev/ttyUSB0, /dev/ttyACM0) or a URL (socket://host:port)",
+        )
+    if isinstance(failure, ValueError) and "baud" in text.lower():
+        return PortError(
+            port, f"the driver cannot make {baud} baud", "choose a rate near 2000000/(n+1) that the adapter supports"
+        )
+    if "://" in port:
+        return PortError(port, f"cannot connect: {text}", "check host, port and that the remote serial server runs")
+    return PortError(port, f"cannot be opened: {text}", "check the path and the adapter")

@@ -1,0 +1,369 @@
+"""The bus on copper, on a pseudo-terminal or behind a socket: one question at a time, never a wrong answer.
+
+Protocol 1.0 replies carry no sequence number: a reply that comes after its time looks like the answer to the next
+question of the same length. So a question that was not answered is remembered for `LATE_WINDOW`, and meanwhile that
+servo is asked for a *different number of bytes* (some more registers in front, cut off again): the late reply then
+cannot fit. This needs no pause, and holds on lines that reorder replies, where a PING in between would not.
+An acknowledgement has no length to vary; a write that was not acknowledged is confirmed by reading it back.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+
+from axbridge.bus.base import Bus, Reply
+from axbridge.bus.port import REPLY_DELAY, Port
+from axbridge.bus.stats import LineStats
+from axbridge.clock import WallClock
+from axbridge.errors import BusError, BusTimeout, CorruptPacket, ErrorFlag
+from axbridge.wire import BROADCAST, HEADER, Decoder, Instruction, Packet, byte_seconds, encode
+
+__all__ = ["LATE_WINDOW", "SerialBus"]
+
+LATE_WINDOW = 0.25  # s: how long a reply may still turn up after its question was given up
+_REMOTE_LATE_WINDOW = 2.0
+_QUIET = 0.001  # s: a pause that ends a damaged reply
+_LONGEST_TAG = 24  # bytes a question may be lengthened by
+_SUM_OK = 0xFD  # low byte of the sum over a whole intact packet: 0xFF + 0xFF + 0xFF
+_REFUSED = ErrorFlag.RANGE | ErrorFlag.CHECKSUM | ErrorFlag.INSTRUCTION
+_ECHO_PROBE = encode(BROADCAST, Instruction.READ, b"\x03\x01")  # no servo answers a broadcast READ
+
+
+class SerialBus(Bus):
+    """Servos on a serial port.
+
+    Args:
+        port: Device path, or pyserial URL (``socket://host:port``, ``rfc2217://host:port``).
+        baud: Bits per second.
+        retries: How often `ping`, `read` and `write` repeat a question that got no good answer.
+
+    Attributes:
+        latency: Time allowed for the way through adapter and host, s; `axbridge.bus.handshake` measures it.
+        echo: Whether the adapter returns what was sent (found out at open; stripped from then on).
+        stats: Counters since the bus was opened.
+
+    Raises:
+        PortError: the port cannot be opened; says why and what to do.
+    """
+
+    def __init__(self, port: str, baud: int = 1_000_000, *, retries: int = 2) -> None:
+        self.clock = WallClock()
+        self.baud = baud
+        self.port_name = port
+        self.retries = retries
+        self.stats = LineStats()
+        self.echo = False
+        self._lock = threading.RLock()
+        self._late: dict[tuple[int, int], float] = {}
+        self._frames: dict[tuple[int, int, int], tuple[bytes, bytes]] = {}
+        self.port = Port(port, baud)
+        self.latency = self.port.latency
+        self._late_window = _REMOTE_LATE_WINDOW if self.remote else LATE_WINDOW
+        self._start()
+
+    @property
+    def remote(self) -> bool:
+        """Whether the port is a network port."""
+        return self.port.adapter.kind == "remote"
+
+    # -- life ---------------------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Close the port; may be called twice."""
+        self.port.close()
+
+    @property
+    def closed(self) -> bool:
+        """Whether the port is closed or lost."""
+        return not self.port.is_open
+
+    def reopen(self) -> None:
+        """Open a lost port again under its old name, and look for echo again.
+
+        Raises:
+            PortError: it is still away.
+        """
+        with self._lock:
+            self.port.setupPort(self.baud)
+            self._late.clear()
+            self.stats.reopened += 1
+            self._start()
+
+    def set_baud(self, baud: int) -> None:
+        """Talk at another rate from now on.
+
+        Raises:
+            PortError: the driver cannot make it, or the port is lost.
+        """
+        with self._lock:
+            self.port.setBaudRate(baud)
+            self.baud = baud
+            self._late.clear()
+            self.drain(_QUIET)
+
+    def _start(self) -> None:
+        self.drain(_QUIET)
+        self.echo = any(self._hears_itself() for _ in range(2))
+
+    def _hears_itself(self) -> bool:
+        self.port.send(_ECHO_PROBE)
+        deadline = time.monotonic() + len(_ECHO_PROBE) * byte_seconds(self.baud) + self.port.latency
+        heard = b""
+        while _ECHO_PROBE not in heard:
+            chunk = self.port.receive(deadline)
+            if not chunk:
+                return False
+            heard += chunk
+        return True
+
+    def drain(self, quiet: float = _QUIET) -> bytes:
+        """Read until the line was silent for `quiet` seconds; return what came."""
+        heard = b""
+        end = time.monotonic() + 0.2  # a line that never falls silent is not waited for
+        while time.monotonic() < end and (chunk := self.port.receive(time.monotonic() + quiet)):
+            heard += chunk
+        return heard
+
+    # -- questions ----------------------------------------------------------------------------------------------------
+
+    def ping(self, id: int) -> Reply:
+        """See `Bus.ping`; repeated up to `retries` times. A servo that owes an acknowledgement is read instead."""
+        with self._lock:
+            for attempt in range(self.retries + 1):
+                try:
+                    if self._owed(id, 0):
+                        reply = self._read_once(id, 3, 1)
+                        return Reply(reply.error, b"", reply.time)
+                    return super().ping(id)
+                except (BusTimeout, CorruptPacket):
+                    if attempt == self.retries:
+                        raise
+                    self.stats.of(id).retries += 1
+        raise AssertionError
+
+    def read(self, id: int, address: int, length: int) -> Reply:
+        """See `Bus.read`; repeated up to `retries` times."""
+        with self._lock:
+            for attempt in range(self.retries + 1):
+                try:
+                    reply = self._read_once(id, address, length)
+                except (BusTimeout, CorruptPacket):
+                    if attempt == self.retries:
+                        raise
+                else:
+                    if not reply.error & ErrorFlag.CHECKSUM or attempt == self.retries:
+                        return reply
+                self.stats.of(id).retries += 1
+        raise AssertionError
+
+    def read_many(self, requests: Sequence[tuple[int, int, int]]) -> list[Reply | BusError]:
+        """See `Bus.read_many`; no retries: a missing servo costs one wait."""
+        answers: list[Reply | BusError] = []
+        with self._lock:
+            for id_, address, length in requests:
+                try:
+                    answers.append(self._read_once(id_, address, length))
+                except (BusTimeout, CorruptPacket) as error:
+                    answers.append(error)
+        return answers
+
+    def write(self, id: int, address: int, data: bytes, *, answered: bool = True) -> Reply | None:
+        """See `Bus.write`; a write whose acknowledgement is missing is read back, and repeated when it is not there."""
+        if id == BROADCAST or not answered:
+            return super().write(id, address, data, answered=answered)
+        with self._lock:
+            failure: BusError | None = None
+            if not self._owed(id, 0):
+                try:
+                    reply = super().write(id, address, data)
+                except (BusTimeout, CorruptPacket) as error:
+                    failure = error
+                else:
+                    if reply is None or not reply.error & ErrorFlag.CHECKSUM:
+                        return reply
+            return self._write_confirmed(id, address, data, failure)
+
+    def _write_confirmed(self, id: int, address: int, data: bytes, failure: BusError | None) -> Reply:
+        """Write with the read-back as acknowledgement: the servo owes one that could be taken for this write's."""
+        frame = encode(id, Instruction.WRITE, bytes((address,)) + data)
+        for _ in range(self.retries + 1):
+            if failure is None:
+                self._send_unheard(frame, id)
+            try:
+                reply = self._read_once(id, address, len(data))
+            except (BusTimeout, CorruptPacket) as error:
+                failure = error
+                if isinstance(error, BusTimeout) and self.retries == 0:
+                    raise
+                self.stats.of(id).retries += 1
+                self._send_unheard(frame, id)
+                continue
+            if reply.data == data:
+                return Reply(reply.error, b"", reply.time)
+            self.stats.of(id).retries += 1
+            failure = None
+        raise failure or BusTimeout(id, "it answers, but does not take the write: check the value and the register")
+
+    def _send_unheard(self, frame: bytes, id: int) -> None:
+        """Send, and let the acknowledgement pass by."""
+        try:
+            self._transfer(frame, id, 0)
+        except (BusTimeout, CorruptPacket):
+            return
+        self._owe(id, 0)  # what was heard may have been an older one
+
+    def reg_write(self, id: int, address: int, data: bytes, *, answered: bool = True) -> Reply | None:
+        """See `Bus.reg_write`."""
+        self._settle(id)
+        return super().reg_write(id, address, data, answered=answered)
+
+    def action(self, id: int = BROADCAST, *, answered: bool = True) -> Reply | None:
+        """See `Bus.action`."""
+        self._settle(id)
+        return super().action(id, answered=answered)
+
+    def instruct(self, id: int, code: int, params: bytes = b"", *, answered: bool = True) -> Reply | None:
+        """See `Bus.instruct`."""
+        self._settle(id)
+        return super().instruct(id, code, params, answered=answered)
+
+    # -- one transaction ----------------------------------------------------------------------------------------------
+
+    def _read_once(self, id: int, address: int, length: int) -> Reply:
+        first, count = address, length
+        if self._late:
+            while self._owed(id, count):
+                count += 1
+            if count - length > _LONGEST_TAG:
+                self._settle(id)
+                count = length
+            first = address - (count - length) if address >= count - length else address
+        key = (id, first, count)
+        compiled = self._frames.get(key)
+        if compiled is None:
+            frame = encode(id, Instruction.READ, bytes((first, count)))
+            compiled = self._frames[key] = (frame, HEADER + bytes((id, count + 2)))
+        packet, sampled = self._converse(*compiled, id, count)
+        data = packet.params
+        if count != length and data:
+            data = data[address - first : address - first + length]
+        return Reply(packet.code, data, sampled)
+
+    def _transfer(self, frame: bytes, id: int, length: int | None) -> tuple[Packet | None, float]:
+        with self._lock:
+            if length is None:
+                self.port.send(frame)
+                self.stats.sent += 1
+                now = self.clock.now() + len(frame) * byte_seconds(self.baud)
+                if id != BROADCAST:
+                    self._owe(id, 0)  # a servo at status return level 2 will acknowledge all the same
+                return None, now
+            return self._converse(frame, HEADER + bytes((id, length + 2)), id, length)
+
+    def _converse(self, frame: bytes, prefix: bytes, id: int, length: int) -> tuple[Packet, float]:
+        port, line = self.port, self.stats.of(id)
+        if self.echo:
+            prefix = frame + prefix
+        need = len(prefix) + length + 2
+        skipped = len(prefix) - 4
+        line.asked += 1
+        self.stats.sent += 1
+        port.send(frame)
+        started = time.monotonic()
+        byte = byte_seconds(self.baud)
+        sampled = self.clock.now() + len(frame) * byte
+        deadline = started + (len(frame) + need) * byte + REPLY_DELAY + self.latency
+        heard = b""
+        damaged = False
+        while chunk := port.receive(deadline):
+            heard = heard + chunk if heard else chunk
+            if len(heard) == need and heard.startswith(prefix) and sum(heard[skipped:]) & 0xFF == _SUM_OK:
+                line.last_seen = sampled
+                return Packet(id, heard[skipped + 4], heard[skipped + 5 : -1]), sampled
+            packet, hurt = self._find(heard, frame, id, length)
+            if packet is not None:
+                line.last_seen = sampled
+                return packet, sampled
+            if hurt and not damaged:
+                damaged = True
+                deadline = min(deadline, time.monotonic() + _QUIET)
+        self._owe(id, length)
+        self._account(heard, frame)
+        if damaged:
+            line.corrupt += 1
+            raise CorruptPacket(id, heard)
+        line.timeouts += 1
+        raise BusTimeout(id)
+
+    def _find(self, heard: bytes, frame: bytes, id: int, length: int) -> tuple[Packet | None, bool]:
+        """The answer among all that was heard, and whether a damaged one is there."""
+        start = 0
+        if self.echo:
+            start = heard.find(frame)
+            if start < 0:
+                return None, False  # no answer comes before the question
+            start += len(frame)
+        hurt = False
+        for size in (length, 0) if length else (0,):
+            refusal = size != length
+            if refusal and self._owed(id, 0):
+                break
+            header = HEADER + bytes((id, size + 2))
+            at = heard.find(header, start)
+            while at >= 0 and (end := at + size + 6) <= len(heard):
+                raw = heard[at:end]
+                if sum(raw) & 0xFF == _SUM_OK and not (refusal and not raw[4] & _REFUSED):
+                    if raw == frame and frame[4] == Instruction.READ and not self.echo:
+                        self.echo = True  # an adapter that echoes, missed at open
+                    elif not _may_be_longer(raw, heard[end : end + 1]):
+                        self._account(heard[start:at] + heard[end:], frame)
+                        return Packet(id, raw[4], raw[5:-1]), hurt
+                hurt = hurt or not refusal
+                at = heard.find(header, at + 1)
+        return None, hurt
+
+    def _account(self, rest: bytes, frame: bytes) -> None:
+        """Count what was heard besides the answer: late replies and junk."""
+        if not rest:
+            return
+        decoder = Decoder()
+        for packet in decoder.feed(rest.replace(frame, b"") if self.echo else rest):
+            if (packet.id, len(packet.params)) in self._late:
+                self.stats.of(packet.id).late += 1
+        self.stats.junk += decoder.skipped
+
+    # -- replies that may still come ----------------------------------------------------------------------------------
+
+    def _owe(self, id: int, length: int) -> None:
+        self._late[id, length] = time.monotonic() + self._late_window
+
+    def _owed(self, id: int, length: int) -> bool:
+        expiry = self._late.get((id, length))
+        if expiry is None:
+            return False
+        if time.monotonic() < expiry:
+            return True
+        del self._late[id, length]
+        return False
+
+    def _settle(self, id: int) -> None:
+        """Wait until no late reply of servo `id` can come any more."""
+        until = max((expiry for (owing, _), expiry in self._late.items() if owing == id), default=0.0)
+        while time.monotonic() < until:
+            self.port.receive(until)
+        for key in [key for key in self._late if key[0] == id]:
+            del self._late[key]
+
+
+def _may_be_longer(raw: bytes, following: bytes) -> bool:
+    """Whether `raw`, intact as it looks, could be a longer damaged packet: a stray byte in it, its checksum behind it.
+
+    A stray byte inside a packet passes the 8-bit checksum once in 256 times; the byte that then follows gives it away.
+    """
+    if not following:
+        return False
+    body = raw[2:]
+    total = sum(body)
+    return any(~(total - stray) & 0xFF == following[0] for stray in body[2:-1])

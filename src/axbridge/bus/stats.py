@@ -1,0 +1,116 @@
+"""What a line does and loses, always counted."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+__all__ = ["CycleTimes", "LineStats", "ServoLine", "percentile"]
+
+_KEPT_CYCLES = 2000
+
+
+@dataclass
+class ServoLine:
+    """Counters of one id since the bus was opened.
+
+    Attributes:
+        asked: Instruction packets that wanted an answer.
+        timeouts: Answers that did not come in time.
+        corrupt: Answers that came damaged.
+        late: Answers that came after their time and were thrown away.
+        retries: Questions asked again.
+        last_seen: Time of the latest good answer, s on the bus's clock; None = never.
+    """
+
+    asked: int = 0
+    timeouts: int = 0
+    corrupt: int = 0
+    late: int = 0
+    retries: int = 0
+    last_seen: float | None = None
+
+    @property
+    def loss(self) -> float:
+        """Share of questions without a good answer, 0..1."""
+        return (self.timeouts + self.corrupt) / self.asked if self.asked else 0.0
+
+
+@dataclass
+class LineStats:
+    """Counters of a bus.
+
+    Attributes:
+        servos: Per id.
+        junk: Bytes that belonged to no packet.
+        sent: Frames sent.
+        eeprom_writes: EEPROM bytes changed through this bus.
+        reopened: Times a lost port came back.
+    """
+
+    servos: dict[int, ServoLine] = field(default_factory=dict)
+    junk: int = 0
+    sent: int = 0
+    eeprom_writes: int = 0
+    reopened: int = 0
+
+    def of(self, id: int) -> ServoLine:
+        """Counters of servo `id`, created at first use."""
+        line = self.servos.get(id)
+        if line is None:
+            line = self.servos[id] = ServoLine()
+        return line
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain numbers, with the loss of each servo: for `--json` and recordings."""
+        table = asdict(self)
+        for id_, line in self.servos.items():
+            table["servos"][id_]["loss"] = line.loss
+        return table
+
+
+class CycleTimes:
+    """Durations and starts of the latest cycles."""
+
+    def __init__(self) -> None:
+        self._spent: deque[float] = deque(maxlen=_KEPT_CYCLES)
+        self._starts: deque[float] = deque(maxlen=_KEPT_CYCLES)
+        self.count = 0
+
+    def add(self, start: float, spent: float) -> None:
+        """Note one cycle, s."""
+        self.count += 1
+        self._starts.append(start)
+        self._spent.append(spent)
+
+    @property
+    def rate(self) -> float:
+        """Cycles a second over the cycles kept; 0.0 before the second one."""
+        starts = self._starts
+        span = starts[-1] - starts[0] if starts else 0.0
+        return (len(starts) - 1) / span if span > 0 else 0.0
+
+    @property
+    def durations(self) -> list[float]:
+        """Time on the line of the cycles kept, s."""
+        return list(self._spent)
+
+    def as_dict(self) -> dict[str, float]:
+        """Rate in Hz; median and 99th percentile of the time on the line, s."""
+        spent = self.durations
+        return {
+            "count": self.count,
+            "rate": self.rate,
+            "p50": percentile(spent, 0.50),
+            "p99": percentile(spent, 0.99),
+        }
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    """The value below which `share` (0..1) of `values` lie, by nearest rank; NaN for none."""
+    if not values:
+        return float("nan")
+    ordered = sorted(values)
+    return ordered[min(int(share * len(ordered)), len(ordered) - 1)]

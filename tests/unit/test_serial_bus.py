@@ -1,0 +1,152 @@
+import pytest
+
+from axbridge.bus.serial import SerialBus
+from axbridge.errors import BusTimeout, CorruptPacket, ErrorFlag, PortError
+from ptyline import PtyLine
+
+
+@pytest.fixture
+def line():
+    with PtyLine((1, 2, 3)) as made:
+        yield made
+
+
+@pytest.fixture
+def bus(line):
+    with SerialBus(line.port) as made:
+        yield made
+
+
+def test_a_read_returns_the_registers(bus):
+    reply = bus.read(1, 36, 2)
+    assert int.from_bytes(reply.data, "little") == 501
+    assert reply.error == 0
+
+
+def test_the_echo_of_an_adapter_is_never_taken_for_an_answer():
+    with PtyLine(echo=True) as line, SerialBus(line.port) as bus:
+        assert bus.echo
+        assert int.from_bytes(bus.read(1, 36, 2).data, "little") == 501
+        bus.ping(1)
+        with pytest.raises(BusTimeout):
+            bus.ping(7)
+
+
+def test_an_echo_that_starts_after_open_is_noticed(line, bus):
+    assert not bus.echo
+    line.echo = True
+    assert int.from_bytes(bus.read(1, 36, 2).data, "little") == 501
+
+
+def test_a_late_reply_never_answers_the_next_question(line, bus):
+    bus.retries = 0
+    fates = iter([0.04])
+    line.mishap = lambda _: next(fates, "ok")
+    line.tables[1][30:32] = (777).to_bytes(2, "little")
+    with pytest.raises(BusTimeout):
+        bus.read(1, 36, 2)
+    asked = 0
+    while not bus.stats.of(1).late:  # the late position 501 arrives while the goal is being asked for
+        asked += 1
+        assert asked < 5000
+        assert int.from_bytes(bus.read(1, 30, 2).data, "little") == 777
+
+
+def test_a_late_acknowledgement_never_confirms_another_write(line, bus):
+    fates = iter([0.01, "drop"])
+    line.mishap = lambda packet: next(fates, "ok") if packet.code == 3 else "ok"
+    bus.write(1, 25, b"\x01")
+    line.deaf.add(1)
+    with pytest.raises(BusTimeout):
+        bus.write(1, 25, b"\x00")
+
+
+def test_a_write_whose_acknowledgement_is_lost_is_confirmed_by_reading_back(line, bus):
+    line.mishap = lambda packet: "drop" if packet.code == 3 else "ok"
+    assert bus.write(1, 25, b"\x01") is not None
+    assert line.tables[1][25] == 1
+
+
+def test_a_damaged_reply_is_reported_not_returned(line, bus):
+    line.mishap = lambda _: "corrupt"
+    bus.retries = 0
+    for _ in range(15):
+        with pytest.raises((CorruptPacket, BusTimeout)):
+            bus.read(1, 36, 8)
+
+
+def test_a_stray_byte_inside_a_reply_never_passes(line, bus):
+    line.mishap = lambda _: "insert"
+    bus.retries = 0
+    for _ in range(60):
+        try:
+            data = bus.read(1, 36, 8).data
+        except (CorruptPacket, BusTimeout):
+            continue
+        assert data == bytes(line.tables[1][36:44])
+
+
+def test_junk_before_a_reply_is_skipped_and_counted(line, bus):
+    line.mishap = lambda _: "junk"
+    assert bus.read(1, 36, 8).data == bytes(line.tables[1][36:44])
+    assert bus.stats.junk == 3
+
+
+def test_one_lost_reply_is_asked_for_again(line, bus):
+    fates = iter(["drop"])
+    line.mishap = lambda _: next(fates, "ok")
+    assert bus.read(1, 36, 2).data == bytes(line.tables[1][36:38])
+    assert bus.stats.of(1).retries == 1
+    assert bus.stats.of(1).timeouts == 1
+
+
+def test_a_missing_servo_is_a_typed_timeout_that_says_what_to_do(bus):
+    with pytest.raises(BusTimeout, match="servo 9 did not answer") as caught:
+        bus.read(9, 36, 2)
+    assert caught.value.id == 9
+    assert isinstance(caught.value, TimeoutError)
+    bus.read(1, 36, 2)  # and the port is free for the next question
+
+
+def test_an_error_flag_is_data_not_an_exception(line, bus):
+    line.errors[1] = int(ErrorFlag.OVERLOAD)
+    assert bus.read(1, 36, 2).error == ErrorFlag.OVERLOAD
+
+
+def test_a_sync_write_right_before_a_question_is_not_lost(line, bus):
+    for value in range(200):
+        bus.sync_write(30, {1: value.to_bytes(2, "little"), 2: value.to_bytes(2, "little")})
+        bus.ping(1)
+    assert sum(1 for heard in line.heard if heard[1] == 0x83) == 200
+    assert line.tables[2][30] == 199
+
+
+def test_an_unplugged_port_is_a_typed_error_and_stays_one(line, bus):
+    line.unplug()
+    for _ in range(2):
+        with pytest.raises(PortError):
+            bus.read(1, 36, 2)
+
+
+@pytest.mark.parametrize("baud", [57142, 200_000, 250_000, 400_000, 1_000_000, 2_250_000])
+def test_any_baud_the_driver_can_make_is_taken(line, baud):
+    with SerialBus(line.port, baud) as bus:
+        assert bus.read(1, 3, 1).data == b"\x01"
+
+
+def test_a_port_that_does_not_exist_is_named():
+    with pytest.raises(PortError, match="no such port"):
+        SerialBus("/dev/ttyUSB99")
+
+
+def test_what_is_no_serial_line_is_refused(tmp_path):
+    file = tmp_path / "notes.txt"
+    file.write_text("hello")
+    for path in ("/dev/null", str(file), str(tmp_path)):
+        with pytest.raises(PortError, match="no serial line"):
+            SerialBus(path)
+
+
+def test_a_port_in_use_is_named_as_such(line, bus):
+    with pytest.raises(PortError, match="in use"):
+        SerialBus(line.port)
