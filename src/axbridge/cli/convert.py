@@ -1,0 +1,31 @@
+"""`axbridge convert`: a recording as CSV or Parquet."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from axbridge.cli.app import app
+from axbridge.errors import UsageError
+
+
+@app.command()
+def convert(
+    recording: Annotated[Path, typer.Argument(metavar="FILE.mcap", help="A recording.")],
+    table: Annotated[Path, typer.Argument(metavar="FILE.csv", help="The table to write; .parquet for Parquet.")],
+) -> None:
+    """Write a recording as a table: one row a sample and servo, SI units, unknown values empty."""
+    from axbridge.recording import open_recording
+    from axbridge.tabular import write_csv, write_parquet
+
+    found = open_recording(recording)
+    if table.suffix == ".parquet":
+        write_parquet(found, table)
+    elif table.suffix == ".csv" or not table.suffix:
+        write_csv(found, table)
+    else:
+        raise UsageError(f"{table}: no such kind of table", "name it .csv or .parquet")
+    if not found.complete:
+        typer.echo(f"note: {recording} was cut off; everything up to the cut was converted", err=True)

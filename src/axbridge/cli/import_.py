@@ -1,0 +1,36 @@
+"""`axbridge import`: logs of other programs into recordings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from axbridge.cli.app import app
+
+
+@app.command("import")
+def import_(
+    log: Annotated[Path, typer.Argument(metavar="LOG", help="BAM pendulum .json, Poppy walking .csv, or any .csv.")],
+    recording: Annotated[Path, typer.Argument(metavar="FILE.mcap", help="The recording to write.")],
+    *,
+    column: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="FIELD=HEADER[:UNIT]",
+            help="Any other CSV: where a value stands, e.g. time=t:ms position=angle:deg command=goal:deg; repeat.",
+        ),
+    ] = None,
+    servo: Annotated[str, typer.Option(help="Name of the servo, where the log names none.")] = "servo",
+    walk: Annotated[int | None, typer.Option(help="Poppy: only this walk.")] = None,
+) -> None:
+    """Turn a log into a recording that every other verb understands."""
+    from axbridge.importers import import_log, parse_columns
+    from axbridge.recording import write_recording
+
+    found = import_log(log, columns=parse_columns(column or []), servo=servo, walk=walk)
+    write_recording(found, recording)
+    samples = sum(len(track) for track in found.values())
+    noun = "servo" if len(found) == 1 else "servos"
+    print(f"{recording}: {len(found)} {noun}, {samples} samples, {found.end - found.start:.1f} s")
