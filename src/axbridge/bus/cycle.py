@@ -18,7 +18,7 @@ from axbridge.wire import MAX_PACKET, byte_seconds
 
 __all__ = ["Cycle", "CycleResult", "CycleServo", "Event", "Goal", "RawState", "wire_time"]
 
-GOAL_POSITION, TORQUE_LIMIT, PRESENT = 30, 34, 36  # addresses, the same in the AX and MX tables
+TORQUE_ENABLE, GOAL_POSITION, TORQUE_LIMIT, PRESENT = 24, 30, 34, 36  # addresses, the same for AX and MX
 _PRESENT = struct.Struct("<HHHBB")  # position, speed, load, voltage, temperature
 _GOAL = struct.Struct("<HH")
 _TURNAROUND = 22e-6  # s: a servo's READ reply delay at return delay 0
@@ -37,6 +37,8 @@ class CycleServo:
         goal_range: Lowest and highest Goal Position.
         top_speed: Highest Moving Speed; a joint-mode 0, which means "as fast as it can", becomes this, too.
         top_torque: Highest Torque Limit.
+        top_temperature: Above it, °C, the torque is switched off and goals are withheld until `Cycle.recover`.
+        voltage_range: Outside of it, in 0.1 V, likewise.
     """
 
     name: str
@@ -44,6 +46,8 @@ class CycleServo:
     goal_range: tuple[int, int] = (0, 1023)
     top_speed: int | None = None
     top_torque: int = 1023
+    top_temperature: int | None = None
+    voltage_range: tuple[int, int] | None = None
 
 
 class Goal(NamedTuple):
@@ -73,9 +77,9 @@ class RawState(NamedTuple):
 
 
 class Event(NamedTuple):
-    """Something that changed: a servo went missing, came back or reports a new fault; or the port (name "")."""
+    """What changed: a servo went missing, came back, reports a fault, left its limits; the port likewise (name "")."""
 
-    kind: Literal["missing", "returned", "fault", "port lost", "port back"]
+    kind: Literal["missing", "returned", "fault", "limit", "port lost", "port back"]
     name: str
     error: BusError | None = None
     flags: ErrorFlag = NO_FLAGS
@@ -114,6 +118,9 @@ class _Track:
     written_torque: int | None = None
     torque_limit: int | None = None
     ramp: tuple[float, float, int] | None = None  # start, end (bus clock), final torque limit
+    position: int | None = None  # as read last
+    restart: bool = False  # the next goal must start from the present position
+    limited: bool = False  # too hot, or the supply is wrong: no goals
 
     @property
     def missing(self) -> bool:
@@ -137,14 +144,18 @@ class Cycle:
     Args:
         bus: Any bus.
         servos: Servos on it, in the order they are read.
+        soft_start: Time the torque limit takes to rise when a servo comes back, s.
 
     Attributes:
+        servos, servos_by_name: As given.
         times: Rate and durations of the latest cycles.
     """
 
-    def __init__(self, bus: Bus, servos: Sequence[CycleServo]) -> None:
+    def __init__(self, bus: Bus, servos: Sequence[CycleServo], soft_start: float = 0.5) -> None:
         self.bus = bus
+        self.soft_start = soft_start
         self.servos = tuple(servos)
+        self.servos_by_name = {servo.name: servo for servo in servos}
         self.times = CycleTimes()
         self._tracks = {servo.name: _Track(servo) for servo in servos}
         self._turn = 0
@@ -159,15 +170,27 @@ class Cycle:
         return self.receive()
 
     def soften(self, names: Iterable[str], seconds: float, torque_limit: int = 1023) -> None:
-        """Let the torque limit of these servos rise from a tenth to `torque_limit` within `seconds` from now."""
+        """Write a tenth of `torque_limit` to these servos now; `send` lets it rise within `seconds`.
+
+        Raises:
+            PortError: the line is gone.
+        """
         now = self.bus.clock.now()
+        blocks: dict[int, bytes] = {}
         for name in names:
-            self._tracks[name].ramp = (now, now + seconds, torque_limit)
+            track = self._tracks[name]
+            track.ramp = (now, now + seconds, torque_limit)
+            track.written_torque = self._torque_now(track, None, now)
+            assert track.written_torque is not None  # within a ramp
+            blocks[track.servo.id] = track.written_torque.to_bytes(2, "little")
+        if blocks:
+            self.bus.sync_write(TORQUE_LIMIT, blocks)
 
     def send(self, goals: Mapping[str, Goal]) -> None:
         """Write goal position and moving speed of the servos named, in one packet (several beyond 27 servos).
 
-        Goals are clipped to the servo's limits. Torque limits follow in a packet of their own when one changed. Servos
+        Goals are clipped to the servo's limits. A servo that came back first gets its present position as goal, and a
+        torque limit that rises. Torque limits follow in a packet of their own when one changed. Servos
         that are missing get nothing: a servo that just got its power back must not jump to an old goal. A lost port is
         not raised here but reported by `receive`.
         """
@@ -177,10 +200,16 @@ class Cycle:
         torques: dict[int, bytes] = {}
         for name, goal in goals.items():
             track = self._tracks[name]
-            if track.missing:
+            if track.missing or track.limited:
                 continue
             servo = track.servo
             low, high = servo.goal_range
+            if track.restart:
+                if track.position is None:
+                    continue  # until it was read
+                goal = goal._replace(position=track.position)  # noqa: PLW2901
+                track.ramp = (started, started + self.soft_start, 1023 if track.ramp is None else track.ramp[2])
+                track.restart = False
             speed = goal.speed
             if servo.top_speed is not None and (speed == 0 or speed > servo.top_speed):
                 speed = servo.top_speed
@@ -227,6 +256,22 @@ class Cycle:
         """Ask a missing servo again at the next `receive`, without waiting out its pause."""
         self._tracks[name].retry_at = 0.0
 
+    def restart_softly(self) -> None:
+        """Let every servo's next goals start from where it is then: after its torque was switched off."""
+        for track in self._tracks.values():
+            track.restart, track.position = True, None
+
+    def recover(self, name: str, torque_limit: int = 1023) -> None:
+        """Let a servo that shut itself down or was switched off at a limit move again, from where it is.
+
+        Its Torque Limit is written anew (an AX-12 sets it to 0 at an overload) with its next goal, and rises softly.
+        """
+        track = self._tracks[name]
+        track.limited = False
+        track.written_torque = None
+        track.restart = True
+        track.ramp = (0.0, 0.0, torque_limit)
+
     # -- parts ---------------------------------------------------------------------------------------------------------
 
     def _read(self, states: dict[str, RawState], now: float) -> None:
@@ -262,6 +307,7 @@ class Cycle:
         name = track.servo.name
         if track.missing:
             track.written_torque = None  # it may have been without power: whatever was written is gone
+            track.restart = True
             self._wire.events.append(Event("returned", name))
         track.failures = 0
         track.error = None
@@ -269,6 +315,13 @@ class Cycle:
         if flags & ~track.flags:
             self._wire.events.append(Event("fault", name, flags=flags))
         track.flags = flags
+        track.position = position
+        servo, (lowest, highest) = track.servo, track.servo.voltage_range or (0, 255)
+        too_hot = servo.top_temperature is not None and temperature > servo.top_temperature
+        if (too_hot or not lowest <= voltage <= highest) and not track.limited:
+            track.limited = True
+            self._wire.events.append(Event("limit", name))
+            self.bus.sync_write(TORQUE_ENABLE, {servo.id: b"\0"})
         return RawState(reply.time, position, speed, load, voltage, temperature, reply.error, track.torque_limit)
 
     def _fail(self, track: _Track, error: BusError) -> None:
@@ -285,10 +338,10 @@ class Cycle:
         if track.ramp is not None:
             start, end, final = track.ramp
             final = min(final if asked is None else asked, top)
-            if now < end:
-                return max(round(final * max((now - start) / (end - start), 0.1)), 1)
-            track.ramp = None
-            return final
+            if now >= end:
+                track.ramp = None
+                return final
+            return max(round(final * max((now - start) / (end - start), 0.1)), 1)
         return None if asked is None else min(asked, top)
 
     def _sync_write(self, address: int, data: dict[int, bytes]) -> None:

@@ -1,0 +1,158 @@
+import signal
+
+import pytest
+
+from axbridge import safety
+from axbridge.bus.cycle import Cycle, CycleServo, Goal
+from axbridge.bus.serial import SerialBus
+from axbridge.errors import BusTimeout, PortError, UsageError
+from ptyline import PtyLine
+
+SERVOS = [CycleServo("hip", 1), CycleServo("knee", 2), CycleServo("ankle", 3)]
+
+
+@pytest.fixture
+def line():
+    with PtyLine((1, 2, 3)) as made:
+        yield made
+
+
+@pytest.fixture
+def cycle(line):
+    with SerialBus(line.port) as bus:
+        yield Cycle(bus, SERVOS)
+
+
+def powered(line):
+    return {id_ for id_, table in line.tables.items() if table[24]}
+
+
+def settle(cycle):
+    """Packets without an answer have arrived when a later question was answered."""
+    cycle.bus.ping(2)
+
+
+def power(line):
+    for table in line.tables.values():
+        table[24] = 1
+
+
+def test_limp_tries_every_servo_and_names_those_that_did_not_confirm(line, cycle):
+    power(line)
+    line.deaf.add(1)
+    errors = safety.limp(cycle)
+    assert powered(line) == {1}
+    assert list(errors) == ["hip"]
+    assert isinstance(errors["hip"], BusTimeout)
+
+
+def test_limp_repeats_until_the_servos_confirm(line, cycle):
+    power(line)
+    lost = iter(["drop"] * 2)
+    line.mishap = lambda _: next(lost, "ok")
+    assert safety.limp(cycle) == {}
+    assert not powered(line)
+
+
+def test_limp_on_a_lost_port_reports_every_servo(line, cycle):
+    line.unplug()
+    errors = safety.limp(cycle)
+    assert set(errors) == {"hip", "knee", "ankle"}
+    assert all(isinstance(error, PortError) for error in errors.values())
+
+
+def test_hold_keeps_powered_servos_where_they_are_and_wakes_no_other(line, cycle):
+    line.tables[1][24] = 1
+    line.tables[1][30:32] = b"\0\0"
+    assert safety.hold(cycle) == {}
+    settle(cycle)
+    assert line.tables[1][30:32] == line.tables[1][36:38]
+    assert powered(line) == {1}
+
+
+def test_torque_comes_on_with_the_goal_at_the_present_position_and_a_low_limit(line, cycle):
+    line.tables[1][30:32] = b"\0\0"
+    assert safety.torque_on(cycle, ["hip"], soft_start=1.0) == {}
+    settle(cycle)
+    assert line.tables[1][30:32] == line.tables[1][36:38]
+    assert powered(line) == {1}
+    assert int.from_bytes(line.tables[1][34:36], "little") <= 103
+    writes = [heard[2][0] for heard in line.heard if heard[1] == 0x83]
+    assert writes == [34, 30, 24]  # limit, goal, torque: in this order
+
+
+def test_park_goes_to_the_pose_and_then_limps(line, cycle):
+    power(line)
+    assert safety.park(cycle, {"hip": 501, "knee": 500}, seconds=1.0) == {}
+    assert line.tables[2][30:32] == (500).to_bytes(2, "little")
+    assert not powered(line)
+
+
+def test_park_needs_a_pose(cycle):
+    with pytest.raises(UsageError, match="pose"):
+        safety.Safety([cycle], "park")
+
+
+def test_leaving_the_context_by_an_exception_limps(line, cycle):
+    power(line)
+    with pytest.raises(ZeroDivisionError), safety.Safety([cycle], guard=False):
+        _ = 1 / 0
+    assert not powered(line)
+
+
+def test_signals_are_given_back(cycle):
+    before = signal.getsignal(signal.SIGTERM)
+    with safety.Safety([cycle], guard=False):
+        assert signal.getsignal(signal.SIGTERM) is not before
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_a_signal_limps_and_reaches_the_earlier_handler(line, cycle):
+    power(line)
+    with pytest.raises(KeyboardInterrupt), safety.Safety([cycle], guard=False):
+        signal.raise_signal(signal.SIGINT)
+    assert not powered(line)
+
+
+def test_a_controller_that_falls_silent_is_limped_and_starts_again_from_where_it_is(line, cycle):
+    cycle.exchange({"hip": Goal(900, 0)})
+    with safety.Safety([cycle], stale_command_ms=30, guard=False) as watched:
+        watched.feed()
+        while not watched.stale:
+            pass
+        while powered(line):
+            pass
+        watched.feed()
+        assert not watched.stale
+        cycle.exchange({"hip": Goal(900, 0)})  # not before it was read
+        assert not powered(line)
+        cycle.exchange({"hip": Goal(900, 0)})
+        assert line.tables[1][30:32] == line.tables[1][36:38]
+        cycle.exchange({"hip": Goal(900, 0)})
+        assert line.tables[1][30:32] == (900).to_bytes(2, "little")
+        assert int.from_bytes(line.tables[1][34:36], "little") < 600  # and softly
+
+
+def test_a_servo_beyond_its_temperature_is_switched_off_until_recovered(line):
+    with SerialBus(line.port) as bus:
+        cycle = Cycle(bus, [CycleServo("hip", 1, top_temperature=60)])
+        cycle.exchange({"hip": Goal(900, 0)})
+        line.tables[1][43] = 61
+        assert [event.kind for event in cycle.exchange({"hip": Goal(900, 0)}).events] == ["limit"]
+        cycle.exchange({"hip": Goal(800, 0)})
+        assert not powered(line)
+        line.tables[1][43] = 50
+        cycle.recover("hip")
+        cycle.exchange({"hip": Goal(800, 0)})
+        assert line.tables[1][30:32] == line.tables[1][36:38]
+
+
+def test_an_overload_is_recovered_on_request_by_a_new_torque_limit(line, cycle):
+    cycle.exchange({"hip": Goal(501, 0, 1023)})
+    line.tables[1][34:36] = b"\0\0"
+    for _ in range(3):
+        result = cycle.exchange({"hip": Goal(501, 0, 1023)})
+    assert result.states["hip"].torque_limit == 0  # not revived unasked
+    cycle.recover("hip")
+    cycle.exchange({"hip": Goal(501, 0, 1023)})
+    assert line.tables[1][34:36] != b"\0\0"
