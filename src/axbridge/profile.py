@@ -17,7 +17,7 @@ from axbridge import tables
 from axbridge.errors import ProfileError
 from axbridge.units import UNITS, Units
 
-__all__ = ["Area", "Behaviour", "Electrics", "FirmwareProfile", "Register", "Timing"]
+__all__ = ["Area", "Behaviour", "Electrics", "FirmwareProfile", "Protection", "Register", "Timing"]
 
 FOLDER = "firmware_profiles"
 
@@ -100,6 +100,7 @@ class Timing(tables.Table):
         rx_buffer: Longest packet it takes, bytes.
         inter_byte_timeout_ms: A longer pause inside a packet discards it, ms.
         baud_tolerance: Relative baud error still understood.
+        boot_ms: Power-on to the first packet heard, ms.
     """
 
     reply_us: dict[str, float] = {"PING": 18.0, "READ": 22.0, "WRITE": 24.0}
@@ -111,6 +112,23 @@ class Timing(tables.Table):
     rx_buffer: int = 143
     inter_byte_timeout_ms: float = 100.0
     baud_tolerance: float = 0.03
+    boot_ms: float = 100.0
+
+
+class Protection(tables.Table):
+    """When the firmware calls a load an overload. No manual gives figures: these are a design choice.
+
+    Attributes:
+        overload_duty: Share of the torque limit that counts as "all it may give".
+        overload_speed: Below this share of the no-load speed the shaft counts as standing.
+        overload_s: Both at once for this long is an overload, s.
+        reset_voltage: Below this supply the controller resets, V.
+    """
+
+    overload_duty: float = Field(default=0.95, gt=0, le=1)
+    overload_speed: float = Field(default=0.05, ge=0, le=1)
+    overload_s: float = Field(default=1.5, gt=0)
+    reset_voltage: float = Field(default=4.5, ge=0)
 
 
 class Electrics(tables.Table):
@@ -142,6 +160,7 @@ class FirmwareProfile(tables.Table):
         registers: Control table by register name.
         behaviour: Firmware flags.
         timing: Reply timing and receiver limits.
+        protection: When an overload is one.
         electrics: Data-sheet figures.
         motor: Motor constants; the rig's servo model takes what it does not set from here (see `axbridge.model`).
         friction: Friction constants, likewise.
@@ -157,6 +176,7 @@ class FirmwareProfile(tables.Table):
     registers: dict[str, Register]
     behaviour: Behaviour = Behaviour()
     timing: Timing = Timing()
+    protection: Protection = Protection()
     electrics: Electrics
     motor: dict[str, float] = {}
     friction: dict[str, Any] = {}

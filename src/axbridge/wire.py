@@ -102,11 +102,22 @@ class Decoder:
 
     Junk before a header is skipped, a third ``FF`` is taken for junk in front of the header (no servo has id 255), and
     a length byte that no packet can have makes the decoder look for the next header inside what it has.
+
+    Attributes:
+        skipped: Bytes dropped as junk since creation.
+        ends: For each packet of the latest `feed`, how many of the bytes fed so far it took to complete it.
     """
 
     def __init__(self) -> None:
         self._buffer = bytearray()
-        self.skipped = 0  # bytes dropped as junk since creation
+        self._taken = 0  # bytes that have left the buffer, as packets or as junk
+        self.skipped = 0
+        self.ends: list[int] = []
+
+    @property
+    def fed(self) -> int:
+        """Bytes taken in since creation."""
+        return self._taken + len(self._buffer)
 
     @property
     def pending(self) -> int:
@@ -115,14 +126,14 @@ class Decoder:
 
     def reset(self) -> None:
         """Forget a packet in progress, as a servo does after the inter-byte time-out."""
-        self.skipped += len(self._buffer)
-        self._buffer.clear()
+        self._skip(len(self._buffer))
 
     def feed(self, data: Iterable[int]) -> list[Packet]:
         """Take in bytes; return the packets that are complete now, in order, damaged ones with ``intact=False``."""
         buffer = self._buffer
         buffer.extend(data)
         packets: list[Packet] = []
+        self.ends = []
         while True:
             start = buffer.find(HEADER)
             if start < 0:
@@ -142,7 +153,11 @@ class Decoder:
             body = bytes(buffer[2 : length + 3])
             packets.append(Packet(body[0], body[2], body[3:], buffer[length + 3] == checksum(body)))
             del buffer[: length + 4]
+            self._taken += length + 4
+            self.ends.append(self._taken)
 
     def _skip(self, count: int) -> None:
-        self.skipped += count
-        del self._buffer[:count]
+        if count:
+            self.skipped += count
+            self._taken += count
+            del self._buffer[:count]

@@ -1,0 +1,70 @@
+"""A bus in process: the same line and the same servos as behind a pseudo-terminal, in simulated time."""
+
+from __future__ import annotations
+
+from axbridge.bus.base import Bus
+from axbridge.errors import BusTimeout, CorruptPacket, PortError
+from axbridge.firmware.line import Line
+from axbridge.firmware.world import World
+from axbridge.wire import OVERHEAD, Decoder, Packet
+
+__all__ = ["VirtualBus"]
+
+_GRACE = 0.003  # s beyond the reply's own length: the longest return delay is 0.8 ms, interrupts 0.3 ms
+
+
+class VirtualBus(Bus):
+    """One line of a `World`; a transaction moves the world by the time it takes on the wire.
+
+    Args:
+        world: The world, also the clock.
+        name: Which of its buses.
+
+    Raises:
+        PortError: the world has no such bus.
+    """
+
+    def __init__(self, world: World, name: str = "main") -> None:
+        if name not in world.lines:
+            raise PortError(name, "no such bus in this world", f"it has: {', '.join(world.lines)}")
+        self.clock = world
+        self.name = name
+        self._world = world
+        self._line: Line | None = world.lines[name]
+        self.baud = round(self._line.baud)
+
+    def close(self) -> None:
+        """Let go of the line; the world stays."""
+        self._line = None
+
+    def _transfer(self, frame: bytes, id: int, length: int | None) -> tuple[Packet | None, float]:
+        line = self._line
+        if line is None:
+            raise PortError(self.name, "the bus is closed", "open it again")
+        world = self._world
+        line.run(world.now())  # what came too late for the last transaction is flushed
+        line.send(frame, world.now())
+        sent = line.host_free
+        world.sleep_until(sent)
+        if length is None:
+            line.run(sent)
+            return None, sent
+        deadline = sent + line.seconds(length + OVERHEAD) + (_GRACE if line.timing == "wire" else 0.0)
+        decoder = Decoder()
+        received = b""
+        while (due := line.next_due) is not None and due <= deadline:
+            world.sleep_until(due)
+            for delivery in line.run(due):
+                received += delivery.data
+                for packet in decoder.feed(delivery.data):
+                    if packet.id == id and packet.intact and packet.code < 0x80 and _fits(packet, length):
+                        return packet, sent
+        world.sleep_until(deadline)
+        if received:
+            raise CorruptPacket(id, received)
+        raise BusTimeout(id)
+
+
+def _fits(packet: Packet, length: int) -> bool:
+    """Whether a status packet has the parameters asked for, or refuses with an error and none."""
+    return len(packet.params) == length or (packet.code != 0 and len(packet.params) < length)

@@ -1,0 +1,251 @@
+"""The half-duplex line between a host and virtual servos: bytes and times in, bytes and times out.
+
+The same object serves in process and behind a pseudo-terminal. It has no clock: whoever owns one hands bytes in with
+`send`, looks at `next_due`, moves the world there and calls `run`.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from collections.abc import Iterable
+from typing import Literal, NamedTuple
+
+from axbridge.firmware.collision import Transmission, overlay
+from axbridge.firmware.servo import Status, VirtualServo
+from axbridge.wire import BITS_PER_BYTE, BROADCAST, OVERHEAD, Decoder, Packet
+
+__all__ = ["Delivery", "Line", "LineCounters"]
+
+
+class Delivery(NamedTuple):
+    """Bytes that reach the host.
+
+    Attributes:
+        due: When the last of them has arrived, s.
+        data: The bytes.
+    """
+
+    due: float
+    data: bytes
+
+
+class LineCounters:
+    """What happened on a line.
+
+    Attributes:
+        packets: Instruction packets that ended on the line.
+        replies: Status packets sent.
+        collisions: Times that two spoke at once.
+        unheard: Packets for a servo that was deaf, dead or at another baud rate.
+    """
+
+    def __init__(self) -> None:
+        self.packets = self.replies = self.collisions = self.unheard = 0
+
+
+class _Interrupts:
+    """The motor-control interrupt of one servo: its phase is free, its period a little off."""
+
+    def __init__(self, servo: VirtualServo, rng: random.Random) -> None:
+        timing = servo.profile.timing
+        self._length = timing.isr_length_us * 1e-6
+        self._period = timing.isr_period_us * 1e-6 * rng.uniform(0.995, 1.005)
+        self._phase = rng.uniform(0, self._period)
+
+    def hold_up(self, start: float, duration: float, byte: float) -> tuple[float, float]:
+        """Start and duration of a status packet once the interrupt has had its share of both."""
+        if not self._length:
+            return start, duration
+        into = (start - self._phase) % self._period
+        if into < self._length:
+            start += self._length - into
+            into = self._length
+        if into + duration > self._period:  # it strikes inside the packet: the transmitter has two bytes in store
+            duration += max(self._length - 2 * byte, 0.0)
+        return start, duration
+
+
+class Line:
+    """One line.
+
+    Args:
+        servos: Who listens.
+        baud: What the host has set, bits per second.
+        timing: ``wire``: every byte takes its 10 bit times and servos their delays; ``none``: nothing takes time.
+        seed: Of the servos' interrupt phases.
+
+    Attributes:
+        baud: What the host has set, bits per second.
+        host_free: When the host's last byte has left, s.
+        counters: What happened so far.
+    """
+
+    def __init__(
+        self,
+        servos: Iterable[VirtualServo],
+        *,
+        baud: float = 1_000_000,
+        timing: Literal["wire", "none"] = "wire",
+        seed: int = 0,
+    ) -> None:
+        self.servos = list(servos)
+        self.baud = float(baud)
+        self.timing = timing
+        self.counters = LineCounters()
+        self._rng = random.Random(seed)
+        self._interrupts = {id(servo): _Interrupts(servo, self._rng) for servo in self.servos}
+        self._decoder = Decoder()
+        self._inbox: deque[tuple[float, float, Packet]] = deque()  # start and end on the line
+        self._outbox: list[Delivery] = []  # by due time
+        self._speaking: list[tuple[float, float]] = []  # start and end of replies on the line
+        self.host_free = 0.0  # when the host's last byte has left
+        self._pause = min((s.profile.timing.inter_byte_timeout_ms for s in self.servos), default=100.0) * 1e-3
+        self._by_id: dict[int, list[VirtualServo]] = {}
+        self._index()
+
+    def add(self, servo: VirtualServo) -> None:
+        """Put one more servo on the line."""
+        self.servos.append(servo)
+        self._interrupts[id(servo)] = _Interrupts(servo, self._rng)
+        self._index()
+
+    def seconds(self, count: int) -> float:
+        """Time that `count` bytes of the host take on the line, s."""
+        return count * BITS_PER_BYTE / self.baud if self.timing == "wire" else 0.0
+
+    @property
+    def next_due(self) -> float | None:
+        """When something happens next if the host stays silent, s; None when nothing will."""
+        packet = self._inbox[0][1] if self._inbox else None
+        delivery = self._outbox[0].due if self._outbox else None
+        if packet is None or delivery is None:
+            return delivery if packet is None else packet
+        return min(packet, delivery)
+
+    def send(self, data: bytes, time: float) -> None:
+        """The host hands bytes to its adapter at `time` (s)."""
+        start = max(time, self.host_free)
+        decoder = self._decoder
+        if decoder.pending and start - self.host_free > self._pause:
+            decoder.reset()
+        before = decoder.fed
+        packets = decoder.feed(data)
+        self.host_free = end = start + self.seconds(len(data))
+        if self._speaking and self._interrupted(start, end):
+            decoder.reset()
+            return
+        for packet, fed in zip(packets, decoder.ends, strict=True):
+            done = end if fed == before + len(data) else start + self.seconds(fed - before)
+            self._inbox.append((done - self.seconds(len(packet.params) + OVERHEAD), done, packet))
+
+    def run(self, time: float) -> list[Delivery]:
+        """Execute the packets that have ended by `time` (s); return the bytes that have reached the host by then."""
+        self.execute(time)
+        outbox = self._outbox
+        if not outbox or outbox[0].due > time:
+            return []
+        count = sum(1 for delivery in outbox if delivery.due <= time)
+        arrived = outbox[:count]
+        del outbox[:count]
+        return arrived
+
+    def execute(self, time: float) -> None:
+        """Execute the packets that have ended by `time` (s)."""
+        inbox = self._inbox
+        while inbox and inbox[0][1] <= time:
+            self._execute(*inbox.popleft())
+
+    def forget(self) -> None:
+        """Drop everything on its way in either direction: the adapter was unplugged."""
+        self._decoder.reset()
+        self._inbox.clear()
+        self._outbox.clear()
+        self._speaking.clear()
+        self.host_free = 0.0
+
+    def _index(self) -> None:
+        self._by_id = {}
+        for servo in self.servos:
+            self._by_id.setdefault(servo.id, []).append(servo)
+
+    def _execute(self, start: float, end: float, packet: Packet) -> None:
+        self.counters.packets += 1
+        servos = self.servos if packet.id == BROADCAST else self._by_id.get(packet.id, ())
+        replies: list[tuple[VirtualServo, Status, float]] = []
+        moved = False
+        for servo in servos:
+            if not self._hears(servo, start, packet):
+                self.counters.unheard += 1
+                continue
+            id_, baud = servo.id, servo.baud
+            status = servo.handle(packet, end)
+            if status is not None:
+                replies.append((servo, status, baud))
+            moved = moved or servo.id != id_
+            if deafness := servo.take_deafness():
+                busy = end if status is None else end + status.delay + len(status.frame) * BITS_PER_BYTE / baud
+                servo.deaf_until = max(servo.deaf_until, busy + deafness if self.timing == "wire" else end)
+        if moved:
+            self._index()
+        if replies:
+            self._answer(replies, end)
+
+    def _hears(self, servo: VirtualServo, start: float, packet: Packet) -> bool:
+        timing = servo.profile.timing
+        return (
+            servo.powered
+            and (start >= servo.deaf_until or self.timing == "none")
+            and abs(servo.baud - self.baud) <= timing.baud_tolerance * servo.baud
+            and len(packet.params) + OVERHEAD <= timing.rx_buffer
+        )
+
+    def _answer(self, replies: list[tuple[VirtualServo, Status, float]], end: float) -> None:
+        """Put status packets on the line."""
+        self.counters.replies += len(replies)
+        if self.timing == "none":
+            for servo_status in sorted(replies, key=lambda reply: len(reply[1].turn)):
+                self._deliver(end, servo_status[1].frame)
+            return
+        frames: list[Transmission] = []
+        finished: dict[int, float] = {}  # id -> end of its packet, for those who wait for their turn
+        for servo, status, baud in sorted(replies, key=lambda reply: len(reply[1].turn)):
+            if not all(id_ in finished for id_ in status.turn):
+                continue  # it waits for one who never speaks
+            byte = BITS_PER_BYTE / baud
+            free = max((finished[id_] for id_ in status.turn), default=end)
+            begin, duration = self._interrupts[id(servo)].hold_up(free + status.delay, len(status.frame) * byte, byte)
+            finished[servo.id] = begin + duration
+            frames.append(Transmission(begin, status.frame, len(status.frame) * BITS_PER_BYTE / duration))
+        heard = frames
+        if len(frames) > 1:
+            heard = overlay(frames, self.baud)
+            self.counters.collisions += len(frames) - len(heard)
+        for frame in heard:
+            if frame.start < self.host_free:
+                self._collide(frame.start)
+                continue
+            self._speaking = [span for span in self._speaking if span[1] > end]
+            self._speaking.append((frame.start, frame.end))
+            self._deliver(frame.end, frame.data)
+
+    def _deliver(self, due: float, data: bytes) -> None:
+        self._outbox.append(Delivery(due, data))
+        if len(self._outbox) > 1:
+            self._outbox.sort(key=lambda delivery: delivery.due)
+
+    def _interrupted(self, start: float, end: float) -> bool:
+        """Whether the host spoke while a servo did; then neither is understood."""
+        cut = [span for span in self._speaking if span[0] < end and span[1] > start]
+        if not cut:
+            return False
+        ends = {span[1] for span in cut}
+        self._speaking = [span for span in self._speaking if span not in cut]
+        self._outbox = [delivery for delivery in self._outbox if delivery.due not in ends]
+        self.counters.collisions += 1
+        return True
+
+    def _collide(self, begin: float) -> None:
+        """A servo began while the host was still sending: what the host sends from then on is lost."""
+        self.counters.collisions += 1
+        self._inbox = deque(entry for entry in self._inbox if entry[1] <= begin)

@@ -1,0 +1,140 @@
+"""Serves the lines of a world to clients in real time: waits for bytes, answers when the wire would have."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import select
+import sys
+import time
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from axbridge.firmware.line import Line
+from axbridge.firmware.world import World
+
+__all__ = ["Channel", "Lateness", "serve"]
+
+_SPIN = 60e-6  # s before a reply is due in which the loop no longer sleeps
+_LATE = 100e-6  # s after which a reply counts as late
+_PR_SET_TIMERSLACK = 29
+
+
+class Channel(Protocol):
+    """What clients connect to."""
+
+    @property
+    def address(self) -> str:
+        """Where clients find it."""
+
+    def fileno(self) -> int:
+        """Descriptor to wait on; -1 while there is none."""
+
+    def baud(self) -> float | None:
+        """Bits per second that the client has set; None if it cannot."""
+
+    def read(self) -> bytes:
+        """What has come; b"" if nothing."""
+
+    def write(self, data: bytes) -> None:
+        """Hand bytes to the client."""
+
+    def close(self) -> None:
+        """Let go; may be called twice."""
+
+
+class Lateness:
+    """How long after their due times the replies left: a histogram in microseconds.
+
+    Attributes:
+        worst: s.
+    """
+
+    def __init__(self) -> None:
+        self._bins = [0] * 2000  # the last one takes all above
+        self.worst = 0.0
+
+    def add(self, late: float) -> None:
+        """Count one reply that left `late` seconds after its due time."""
+        self.worst = max(self.worst, late)
+        self._bins[min(max(int(late * 1e6), 0), len(self._bins) - 1)] += 1
+
+    def beyond(self, late: float) -> int:
+        """Replies that left more than `late` seconds after their due time."""
+        return sum(self._bins[int(late * 1e6) + 1 :])
+
+    def quantile(self, share: float) -> float:
+        """Lateness that this share of the replies kept, s; 0 before the first."""
+        wanted = share * sum(self._bins)
+        seen = 0
+        for microseconds, count in enumerate(self._bins):
+            seen += count
+            if seen >= wanted > 0:
+                return (microseconds + 1) * 1e-6
+        return 0.0
+
+    def summary(self, packets: int) -> str:
+        """One line for the user."""
+        return (
+            f"served {packets} packets, {self.beyond(_LATE)} late by more than {_LATE * 1e6:.0f} µs, "
+            f"worst {self.worst * 1e6:.0f} µs (median {self.quantile(0.5) * 1e6:.0f} µs, "
+            f"99 % within {self.quantile(0.99) * 1e6:.0f} µs)"
+        )
+
+
+def serve(world: World, channels: Mapping[str, Channel], stopping: Callable[[], bool]) -> Lateness:
+    """Serve until `stopping()`; it is asked at least every 20 ms.
+
+    Args:
+        world: What to serve; its time becomes wall time from now on.
+        channels: Channel by bus name.
+        stopping: Whether to stop.
+    """
+    _precise_timers()
+    lateness = Lateness()
+    pairs = [(world.lines[name], channel) for name, channel in channels.items()]
+    offset = time.monotonic() - world.now()
+    while not stopping():
+        now = time.monotonic() - offset
+        world.sleep_until(now)
+        due = world.next_watch
+        for line, channel in pairs:
+            due = min(due, _deliver(line, channel, now, offset, lateness))
+        wait = due - (time.monotonic() - offset)
+        if wait > _SPIN:
+            _listen(pairs, wait - _SPIN, offset)
+        else:
+            while time.monotonic() - offset < due:
+                pass
+    return lateness
+
+
+def _deliver(line: Line, channel: Channel, now: float, offset: float, lateness: Lateness) -> float:
+    """Write what is due; return when the line wants attention next."""
+    for delivery in line.run(now):
+        channel.write(delivery.data)
+        lateness.add(time.monotonic() - offset - delivery.due)
+    due = line.next_due
+    return now + 1.0 if due is None else due
+
+
+def _listen(pairs: list[tuple[Line, Channel]], wait: float, offset: float) -> None:
+    """Wait for bytes at most `wait` seconds and put them on their line."""
+    open_ = {channel.fileno(): (line, channel) for line, channel in pairs if channel.fileno() >= 0}
+    for descriptor in select.select(list(open_), [], [], wait)[0]:
+        line, channel = open_[descriptor]
+        data = channel.read()
+        if not data:
+            continue
+        arrived = time.monotonic() - offset
+        line.baud = channel.baud() or line.baud
+        line.send(data, arrived)
+        # Executing early (by the frame's own length) saves a wake-up; the answer still leaves when it is due.
+        line.execute(line.host_free)
+
+
+def _precise_timers() -> None:
+    """Ask Linux not to batch our wake-ups: 50 µs of slack by default."""
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError, AttributeError):
+            ctypes.CDLL(None).prctl(_PR_SET_TIMERSLACK, 1000, 0, 0, 0)

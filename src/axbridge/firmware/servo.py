@@ -1,0 +1,447 @@
+"""The virtual servo: Protocol 1.0 instructions, side effects of registers, alarms, power.
+
+It owns a control table and one row of a bank of motors. It knows nothing of lines and timing but how long its own
+firmware takes to answer. Behaviour that differs between firmwares is a flag of the profile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple, Protocol
+
+from axbridge.errors import ErrorFlag
+from axbridge.firmware.bank import Mode, State
+from axbridge.firmware.memory import EEPROM_END, ControlTable
+from axbridge.firmware.translate import PRESENT, Gauges, drive_mode, loop_command
+from axbridge.plant.mechanics import FloatArray
+from axbridge.profile import FirmwareProfile
+from axbridge.wire import BROADCAST, Instruction, Packet, encode
+
+__all__ = ["Motors", "Status", "VirtualServo", "baud_of"]
+
+_CHECKSUM, _INSTRUCTION, _RANGE = int(ErrorFlag.CHECKSUM), int(ErrorFlag.INSTRUCTION), int(ErrorFlag.RANGE)
+_ANGLE, _OVERLOAD = int(ErrorFlag.ANGLE_LIMIT), int(ErrorFlag.OVERLOAD)
+_OVERHEATING, _VOLTAGE = int(ErrorFlag.OVERHEATING), int(ErrorFlag.INPUT_VOLTAGE)
+_BUSY = 0.1  # s after a goal in which a servo at rest still counts as moving: latency and stiction
+_MX_BAUDS = {250: 2_250_000.0, 251: 2_500_000.0, 252: 3_000_000.0}
+_RPM = 0.10471975511965977  # rad/s
+
+
+class Motors(Protocol):
+    """What the firmware needs of the bank of motors."""
+
+    state: FloatArray
+
+    def set_command(self, index: int, row: list[float], time: float) -> None:
+        """Hand over one row of `Command`, written at `time` (s)."""
+
+
+class Status(NamedTuple):
+    """An answer.
+
+    Attributes:
+        frame: The status packet.
+        delay: From the end of the instruction packet to the first start bit, without interruptions, s.
+        turn: The other servos that answer first (BULK_READ).
+    """
+
+    frame: bytes
+    delay: float
+    turn: tuple[int, ...] = ()
+
+
+def baud_of(value: int, units_name: str = "ax") -> float:
+    """Bits per second of a baud rate register: 2e6/(v+1); the MX has three faster rates from 250."""
+    if units_name == "mx" and value in _MX_BAUDS:
+        return _MX_BAUDS[value]
+    return 2_000_000 / (value + 1)
+
+
+class VirtualServo:
+    """One servo.
+
+    Args:
+        profile: Its model.
+        motors: The bank it drives.
+        index: Its row there.
+        zero: Position count at 0 rad.
+        registers: Values that differ from the factory's, by register name.
+        time: Power-on, s.
+
+    Attributes:
+        table: The control table.
+        gauges: How the present registers come about; faults of the sensors are set here.
+        id: Id it answers to.
+        baud: Bits per second it hears and speaks.
+        powered: Whether it has power.
+        alarms: State bits of the error byte.
+        deaf_until: It hears nothing before this time, s.
+    """
+
+    def __init__(
+        self,
+        profile: FirmwareProfile,
+        motors: Motors,
+        index: int,
+        *,
+        zero: int = 512,
+        registers: Mapping[str, int] | None = None,
+        time: float = 0.0,
+    ) -> None:
+        self.profile = profile
+        self.table = ControlTable(profile)
+        self.gauges = Gauges(self.table, profile, zero)
+        self.powered = True
+        self.alarms = 0
+        self.deaf_until = 0.0
+        self._motors = motors
+        self._index = index
+        self._zero = zero
+        self._known = frozenset(int(Instruction[name]) for name in profile.instructions)
+        timing = profile.timing
+        self._delays = {code: timing.reply_us.get(code.name, timing.reply_us["WRITE"]) * 1e-6 for code in Instruction}
+        self._registered: tuple[int, bytes] | None = None
+        self._tripped = 0  # alarms that have shut the motor off and wait for recovery
+        self._stalled_since: float | None = None
+        self._wheel_drive = False  # driven in wheel mode although Torque Enable reads 0
+        self._busy_until = 0.0
+        self._deafness = 0.0
+        for name, value in (registers or {}).items():
+            self.table[name] = value
+        self.power_on(time, registers or {})
+        self.deaf_until = time
+
+    # -- power ---------------------------------------------------------------------------------------------------
+
+    def power_off(self, time: float) -> None:
+        """Take the supply away: silent and limp; the EEPROM keeps its bytes."""
+        self.powered = False
+        self._push(time)
+
+    def power_on(self, time: float, registers: Mapping[str, int] | None = None) -> None:
+        """Start up: RAM anew, torque off, goal where the shaft is, torque limit from max torque.
+
+        Args:
+            time: Now, s.
+            registers: RAM values to set on top.
+        """
+        self.powered = True
+        self.table.power_on()
+        self._refresh(time)
+        self.table["goal_position"] = self.table["present_position"]
+        for name, value in (registers or {}).items():
+            self.table[name] = value
+        self.alarms = self._tripped = 0
+        self._stalled_since = self._registered = None
+        self._wheel_drive = False
+        self.deaf_until = time + self.profile.timing.boot_ms * 1e-3
+        self._configure()
+        self._push(time)
+
+    def power_cycle(self, time: float) -> None:
+        """Off and on again."""
+        self.power_off(time)
+        self.power_on(time)
+
+    # -- packets -------------------------------------------------------------------------------------------------
+
+    def handle(self, packet: Packet, time: float) -> Status | None:
+        """Execute one packet whose last byte arrived at `time` (s); return the answer, None for silence.
+
+        Effects of the packet count after its status: the answer carries the old id, level and delay.
+        """
+        broadcast = packet.id == BROADCAST
+        if not self.powered or not (broadcast or packet.id == self.id):
+            return None
+        level = self.table.data[16]
+        if not packet.intact:
+            if broadcast or level < 2 or self.profile.behaviour.bad_checksum == "silent":
+                return None
+            return self._status(self.id, _CHECKSUM, b"", Instruction.PING)
+        code = packet.code
+        if code == Instruction.READ:
+            return None if broadcast or level < 1 else self._read(packet.params, time)
+        if code == Instruction.PING:
+            if broadcast and self.profile.behaviour.broadcast_ping == "ignore":
+                return None
+            return self._status(self.id, 0, b"", Instruction.PING)
+        if code == Instruction.BULK_READ and broadcast and code in self._known:
+            return self._bulk_read(packet.params, time) if level >= 1 else None
+        answer = (self.id, self.alarms, self._return_delay)
+        error = self._execute(code, packet.params, time, broadcast)
+        if error is None or broadcast or level < 2:
+            return None
+        id_, alarms, return_delay = answer
+        written = max(len(packet.params) - 1, 0) if code in {Instruction.WRITE, Instruction.REG_WRITE} else 0
+        delay = self._delays.get(code, self._delays[Instruction.WRITE])  # type: ignore[call-overload]
+        delay += written * self.profile.timing.reply_us_per_byte * 1e-6 + return_delay
+        return Status(encode(id_, error | alarms), delay)
+
+    def take_deafness(self) -> float:
+        """Seconds that the last packet makes the servo deaf, counted from the end of its answer; asked once."""
+        deafness, self._deafness = self._deafness, 0.0
+        return deafness
+
+    def _status(self, id: int, error: int, params: bytes, code: Instruction) -> Status:
+        return Status(encode(id, error | self.alarms, params), self._delays[code] + self._return_delay)
+
+    def _read(self, params: bytes, time: float) -> Status | None:
+        if len(params) != 2:
+            return self._status(self.id, self._short, b"", Instruction.READ)
+        address, length = params
+        data = self.peek(address, length, time)
+        if len(data) < length:
+            choice = self.profile.behaviour.out_of_table
+            if choice == "silent":
+                return None
+            if choice == "reply_0x08_no_params":
+                return self._status(self.id, _RANGE, b"", Instruction.READ)
+            data = data.ljust(length, b"\0")
+        return self._status(self.id, 0, data, Instruction.READ)
+
+    def peek(self, address: int, length: int, time: float) -> bytes:
+        """Register bytes as they are at `time` (s); fewer past the end of the table."""
+        if address < PRESENT.stop and address + length > PRESENT.start:
+            self._refresh(time)
+        return bytes(self.table.data[address : address + length])
+
+    def _bulk_read(self, params: bytes, time: float) -> Status | None:
+        """``00, (length, id, address) …``: each answers after the one listed before it."""
+        listed = [params[i : i + 3] for i in range(1, len(params) - 2, 3)]
+        for place, (length, id_, address) in enumerate(listed):
+            if id_ == self.id:
+                status = self._read(bytes((address, length)), time)
+                return status and status._replace(turn=tuple(block[1] for block in listed[:place]))
+        return None
+
+    def _execute(self, code: int, params: bytes, time: float, broadcast: bool) -> int | None:
+        """Carry out an instruction that is answered without data; return its error bits, None for silence."""
+        if code == Instruction.SYNC_WRITE and broadcast:
+            return self._sync_write(params, time)
+        if code not in self._known or code in {Instruction.SYNC_WRITE, Instruction.BULK_READ}:
+            return _INSTRUCTION
+        if code == Instruction.WRITE:
+            return self._write(params[0], params[1:], time) if len(params) > 1 else self._short
+        if code == Instruction.REG_WRITE:
+            return self._register(params)
+        if code == Instruction.ACTION:
+            return self._action(time)
+        if broadcast:
+            return None  # neither reset nor reboot is for everyone at once
+        if code == Instruction.REBOOT:
+            self.power_cycle(time)
+            self._deafness, self.deaf_until = self.profile.timing.boot_ms * 1e-3, time
+            return 0
+        return self._factory_reset(time)
+
+    @property
+    def _short(self) -> int:
+        return _INSTRUCTION if self.profile.behaviour.short_instruction == "reply_0x40" else _RANGE
+
+    def _sync_write(self, params: bytes, time: float) -> int | None:
+        length = params[1] if len(params) > 2 else 0
+        if length == 0 or (len(params) - 2) % (length + 1):
+            return None
+        ids = params[2 :: length + 1]
+        place = ids.find(self.id)
+        if place >= 0:
+            start = 2 + place * (length + 1) + 1
+            self._write(params[0], params[start : start + length], time)
+        return None
+
+    def _register(self, params: bytes) -> int | None:
+        if len(params) < 2:
+            return self._short
+        error, values = self._checked(params[0], params[1:])
+        if values is not None:
+            self._registered = (params[0], params[1:])
+            self.table["registered_instruction"] = 1
+        return error
+
+    def _action(self, time: float) -> int:
+        if self._registered is None:
+            return _INSTRUCTION
+        (address, data), self._registered = self._registered, None
+        self.table["registered_instruction"] = 0
+        self._write(address, data, time)
+        return 0
+
+    def _factory_reset(self, time: float) -> int | None:
+        if self.profile.behaviour.reset_0x06 == "ignore":
+            return None
+        self.table.factory_reset()
+        self.power_cycle(time)
+        self._deafness, self.deaf_until = EEPROM_END * self.profile.timing.eeprom_deaf_us_per_byte * 1e-6, time
+        return 0
+
+    # -- writes --------------------------------------------------------------------------------------------------
+
+    def _checked(self, address: int, data: bytes) -> tuple[int | None, dict[str, int] | None]:
+        """Error bits (None: silence) and the values to set (None: nothing is set)."""
+        if address + len(data) > self.table.size:
+            return (None if self.profile.behaviour.out_of_table == "silent" else _RANGE), None
+        values = self.table.parse(address, data, self._limits)
+        if values is None:
+            return _RANGE, None
+        goal = values.get("goal_position")
+        if goal is None or self._goal_low <= goal <= self._goal_high:
+            return 0, values
+        if self.profile.behaviour.goal_outside_limits == "reject":
+            return _ANGLE, None
+        return _ANGLE, {**values, "goal_position": min(max(goal, self._goal_low), self._goal_high)}
+
+    def _write(self, address: int, data: bytes, time: float) -> int | None:
+        error, values = self._checked(address, data)
+        if values is not None:
+            self._apply(values, time)
+            if address < EEPROM_END:
+                bytes_written = min(address + len(data), EEPROM_END) - address
+                self._deafness += bytes_written * self.profile.timing.eeprom_deaf_us_per_byte * 1e-6
+        return error
+
+    def _apply(self, values: Mapping[str, int], time: float) -> None:
+        """Store checked values and let them take effect."""
+        table = self.table
+        behaviour = self.profile.behaviour
+        was_on = table["torque_enable"]
+        for name, value in values.items():
+            table[name] = value
+        wheel = self._mode is not Mode.JOINT
+        if "torque_enable" in values:
+            if not values["torque_enable"]:
+                self._wheel_drive = False
+            elif self._tripped:
+                self._recover(torque_enable=True)
+            if not was_on and table["torque_enable"] and behaviour.goal_follows_present_on_torque_on:
+                self._follow_present(values, time)
+        if "goal_position" in values and not wheel and behaviour.auto_torque_on_goal and self._may_start():
+            table["torque_enable"] = 1
+        if wheel and "moving_speed" in values:
+            if behaviour.auto_torque_in_wheel:
+                table["torque_enable"] = 1
+            self._wheel_drive = True
+        if values.get("torque_limit") and self._tripped:
+            self._recover(torque_enable=False)
+        if "goal_position" in values or "moving_speed" in values:
+            self._busy_until = time + _BUSY
+        if min(self.profile.registers[name].address for name in values) < EEPROM_END if values else False:
+            self._configure()
+        self._push(time)
+
+    def _may_start(self) -> bool:
+        """A goal switches the torque on, except after a shutdown that took Torque Enable away."""
+        return not (self._tripped and self.profile.behaviour.shutdown_effect == "torque_enable_off")
+
+    def _follow_present(self, values: Mapping[str, int], time: float) -> None:
+        if "goal_position" not in values and self._mode is Mode.JOINT:
+            self._refresh(time)
+            self.table["goal_position"] = self.table["present_position"]
+
+    def _configure(self) -> None:
+        """Take over what the EEPROM area says."""
+        table = self.table
+        self.id = table["id"]
+        self.baud = baud_of(table["baud_rate"], self.profile.units_name)
+        self._return_delay = table["return_delay_time"] * self.profile.timing.return_delay_us_per_unit * 1e-6
+        mode, multi_turn = drive_mode(table, self.profile)
+        if mode is Mode.JOINT:
+            self._wheel_drive = False
+        self._mode = mode
+        counts = self.profile.units.counts
+        if multi_turn:
+            goal = self.profile.registers["goal_position"]
+            self._goal_low, self._goal_high = goal.minimum, goal.maximum
+        else:
+            self._goal_low, self._goal_high = table["cw_angle_limit"], table["ccw_angle_limit"]
+        self._limits = {} if multi_turn else {"goal_position": (0, counts)}
+        if mode is Mode.JOINT:
+            self._limits["moving_speed"] = (0, self.profile.units.full_scale)
+
+    # -- motor and alarms ----------------------------------------------------------------------------------------
+
+    @property
+    def driven(self) -> bool:
+        """Whether the motor is driven."""
+        return self.powered and (self._wheel_drive or self.table.data[24] != 0)
+
+    def _push(self, time: float) -> None:
+        self._motors.set_command(self._index, loop_command(self.table, self.profile, self._zero, self.driven), time)
+
+    def _refresh(self, time: float) -> None:
+        self.gauges.refresh(self._motors.state[self._index].tolist(), time, self.driven, time < self._busy_until)
+
+    def monitor(self, state: list[float], time: float) -> None:
+        """Watch supply, temperature and load, as the firmware does all the time; shut down where it must.
+
+        Args:
+            state: Row of the state array.
+            time: Now, s.
+        """
+        voltage = state[State.VOLTAGE]
+        if voltage < self.profile.protection.reset_voltage:
+            if self.powered:
+                self.power_off(time)
+            return
+        if not self.powered:
+            self.power_on(time)
+        table = self.table
+        alarms = 0
+        if not table["min_voltage_limit"] <= round(voltage * 10) <= table["max_voltage_limit"]:
+            alarms |= _VOLTAGE
+        if self.gauges.temperature(state) > table["temperature_limit"]:
+            alarms |= _OVERHEATING
+        if self._stalled(state, time) or self._tripped & _OVERLOAD:
+            alarms |= _OVERLOAD
+        self.alarms = alarms
+        if (fatal := alarms & table["shutdown"] & ~self._tripped) != 0:
+            self.shut_down(fatal, time)
+
+    def shut_down(self, flags: int, time: float) -> None:
+        """Take the torque away for these alarms, as the profile's firmware does.
+
+        Args:
+            flags: Alarm bits (`axbridge.errors.ErrorFlag`).
+            time: Now, s.
+        """
+        self.alarms |= flags
+        self._tripped |= flags
+        if self.profile.behaviour.shutdown_effect == "torque_limit_zero":
+            self.table["torque_limit"] = 0
+        else:
+            self.table["torque_enable"] = 0
+            self._wheel_drive = False
+        self._push(time)
+
+    def _recover(self, *, torque_enable: bool) -> None:
+        """A host asks for torque again after a shutdown."""
+        behaviour = self.profile.behaviour
+        if behaviour.overload_latched and self._tripped & _OVERLOAD:
+            if behaviour.shutdown_effect == "torque_limit_zero":
+                self.table["torque_limit"] = 0
+            return
+        if behaviour.shutdown_effect == "torque_enable_off" and not torque_enable:
+            return
+        if torque_enable and not self.table["torque_limit"]:
+            self.table["torque_limit"] = self.table["max_torque"]
+        self._tripped = 0
+        self._stalled_since = None
+        self.alarms &= ~_OVERLOAD
+
+    def _stalled(self, state: list[float], time: float) -> bool:
+        """Whether the shaft has stood against all the torque it may give for too long."""
+        protection = self.profile.protection
+        limit = self.table["torque_limit"] / self.profile.units.full_scale
+        pushing = self.driven and limit > 0 and abs(state[State.DUTY]) >= protection.overload_duty * limit
+        top_speed = self.profile.electrics.no_load_speed * _RPM
+        if not pushing or abs(state[State.SPEED]) > protection.overload_speed * top_speed:
+            self._stalled_since = None
+            return False
+        if self._stalled_since is None:
+            self._stalled_since = time
+        return time - self._stalled_since >= protection.overload_s
+
+    @property
+    def led(self) -> tuple[bool, float]:
+        """Whether the LED is lit, and its blinking rate in Hz (1 while an alarm of the Alarm LED mask lasts)."""
+        blinking = self.powered and self.alarms & self.table["alarm_led"] != 0
+        return (blinking or bool(self.table["led"])) and self.powered, 1.0 if blinking else 0.0

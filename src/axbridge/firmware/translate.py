@@ -1,0 +1,154 @@
+"""Registers to the loop's commands, and the loop's state to the present registers."""
+
+from __future__ import annotations
+
+import math
+
+from axbridge.firmware.bank import Command, Mode, State
+from axbridge.firmware.memory import ControlTable
+from axbridge.profile import FirmwareProfile
+from axbridge.units import bits_to_signed, signed_to_bits
+
+__all__ = ["Gauges", "compliance_slope", "drive_mode", "loop_command"]
+
+PRESENT = range(36, 52)  # addresses that the loop refreshes: position, speed, load, voltage, temperature, moving, tick
+_ACCELERATION_UNIT = math.radians(8.583)  # rad/s² per count of the MX goal acceleration
+_TORQUE, _MODE = Command.TORQUE, Command.MODE
+_ANGLE, _SPEED, _DUTY = int(State.ANGLE), int(State.SPEED), int(State.DUTY)
+_VOLTAGE, _TEMPERATURE, _READING = int(State.VOLTAGE), int(State.TEMPERATURE), int(State.READING)
+
+
+def compliance_slope(written: int) -> int:
+    """Counts over which the duty rises: the highest power of two not above the byte written, at least 2."""
+    return max(2, 1 << max(written.bit_length() - 1, 0))
+
+
+def drive_mode(table: ControlTable, profile: FirmwareProfile) -> tuple[Mode, bool]:
+    """Mode of the loop, and whether positions go beyond one turn (both limits 4095 on an MX)."""
+    low, high = table["cw_angle_limit"], table["ccw_angle_limit"]
+    if low == high == 0:
+        return (Mode.WHEEL_DUTY if profile.behaviour.wheel_mode == "duty" else Mode.WHEEL_SPEED), False
+    return Mode.JOINT, profile.behaviour.multi_turn and low == high == profile.units.counts
+
+
+def loop_command(table: ControlTable, profile: FirmwareProfile, zero: int, driven: bool) -> list[float]:
+    """One row of the command array from the registers.
+
+    Args:
+        table: The servo's registers.
+        profile: Its model.
+        zero: Count at 0 rad.
+        driven: Whether the motor may be driven at all.
+    """
+    units = profile.units
+    mode, multi_turn = drive_mode(table, profile)
+    speed = table["moving_speed"]
+    goal = table["goal_position"]
+    if multi_turn:
+        goal = (goal - table.get("multi_turn_offset")) * max(table.get("resolution_divider", 1), 1)
+    row = [0.0] * len(Command)
+    row[_TORQUE] = 1.0 if driven and table["torque_limit"] else 0.0
+    row[_MODE] = float(mode)
+    row[Command.GOAL] = (goal - zero) * units.position
+    row[Command.SPEED] = (bits_to_signed(speed) if mode is Mode.WHEEL_SPEED else speed) * units.speed
+    row[Command.DUTY] = bits_to_signed(speed) / units.full_scale if mode is Mode.WHEEL_DUTY else 0.0
+    row[Command.TORQUE_LIMIT] = table["torque_limit"] / units.full_scale
+    row[Command.MARGIN_CW] = table.get("cw_compliance_margin") * units.position
+    row[Command.MARGIN_CCW] = table.get("ccw_compliance_margin") * units.position
+    row[Command.SLOPE_CW] = compliance_slope(table.get("cw_compliance_slope")) * units.position
+    row[Command.SLOPE_CCW] = compliance_slope(table.get("ccw_compliance_slope")) * units.position
+    row[Command.PUNCH] = table.get("punch") / units.full_scale
+    row[Command.P_GAIN] = float(table.get("p_gain"))
+    row[Command.I_GAIN] = float(table.get("i_gain"))
+    row[Command.D_GAIN] = float(table.get("d_gain"))
+    row[Command.ACCELERATION] = table.get("goal_acceleration") * _ACCELERATION_UNIT
+    return row
+
+
+class Gauges:
+    """Turns rows of the state array into the present registers of one servo.
+
+    Attributes:
+        stuck: Position count that the potentiometer reports whatever the shaft does; None = it works.
+        hot: Temperature reported instead of the simulated one, degC; None = none.
+    """
+
+    def __init__(self, table: ControlTable, profile: FirmwareProfile, zero: int) -> None:
+        self._table = table
+        self._profile = profile
+        self._zero = zero
+        self._counts_per_rad = 1 / profile.units.position
+        self._speed_per_count = profile.units.speed
+        self._quirk = profile.behaviour.speed_quirk
+        self._last_position = -1
+        self.stuck: int | None = None
+        self.hot: float | None = None
+
+    def position(self, state: list[float]) -> int:
+        """Present Position as the sensor gives it; may exceed 16 bits' sign in multi-turn mode."""
+        if self.stuck is not None:
+            return self.stuck
+        count = round(self._zero + state[_READING] * self._counts_per_rad)
+        counts = self._profile.units.counts
+        if 0 <= count <= counts:
+            return count
+        if self._profile.units_name == "ax":
+            return self._beyond_potentiometer(count)
+        if drive_mode(self._table, self._profile)[1]:
+            divider = max(self._table.get("resolution_divider", 1), 1)
+            return max(-32768, min(32767, count // divider + self._table.get("multi_turn_offset")))
+        return count & counts
+
+    def _beyond_potentiometer(self, count: int) -> int:
+        """Reading in and past the dead zone, where the wiper touches neither end reliably: the nearer end here."""
+        counts = self._profile.units.counts
+        turn = round(2 * math.pi * self._counts_per_rad)
+        within = count % turn
+        if within <= counts:
+            return within
+        return counts if within - counts < turn - within else 0
+
+    def temperature(self, state: list[float]) -> float:
+        """Temperature the firmware sees, degC."""
+        return state[_TEMPERATURE] if self.hot is None else self.hot
+
+    def refresh(self, state: list[float], time: float, driven: bool, busy: bool) -> None:
+        """Write the present registers.
+
+        Args:
+            state: Row of the state array.
+            time: Now, s.
+            driven: Whether the motor is driven.
+            busy: Whether a motion was asked for so recently that it may not have begun.
+        """
+        table = self._table
+        data = table.data
+        position = self.position(state)
+        speed = round(state[_SPEED] / self._speed_per_count)
+        data[36] = position & 0xFF
+        data[37] = position >> 8 & 0xFF
+        if self._quirk != "stale" or position != self._last_position:
+            bits = signed_to_bits(speed)
+            if self._quirk == "garbage_high_bits" and speed and drive_mode(table, self._profile)[0] is not Mode.JOINT:
+                bits |= 0x0800
+            data[38] = bits & 0xFF
+            data[39] = bits >> 8
+        self._last_position = position
+        load = signed_to_bits(round(state[_DUTY] * 1023)) if driven else 0
+        data[40] = load & 0xFF
+        data[41] = load >> 8
+        data[42] = max(0, min(255, round(state[_VOLTAGE] * 10)))
+        data[43] = max(0, min(255, round(self.temperature(state))))
+        data[46] = 1 if driven and self._moving(position, speed, busy) else 0
+        if "realtime_tick" in table:
+            table["realtime_tick"] = int(time * 1000) & 0x7FFF
+
+    def _moving(self, position: int, speed: int, busy: bool) -> bool:
+        """Whether the servo is on its way: away from the goal, and turning or just told to."""
+        table = self._table
+        mode, _ = drive_mode(table, self._profile)
+        if mode is not Mode.JOINT:
+            return speed != 0 and bits_to_signed(table["moving_speed"]) != 0
+        error = table["goal_position"] - position
+        margin = table.get("ccw_compliance_margin" if error > 0 else "cw_compliance_margin", 1)
+        return abs(error) > margin and (speed != 0 or busy)
