@@ -57,6 +57,7 @@ class Pair:
 
     Attributes:
         name: The servo (in the reference).
+        other_name: The servo in the other recording.
         time: s, (n,), from the start of the overlap of both.
         reference: Position, rad, (n,).
         other: Position, rad, (n,).
@@ -68,6 +69,7 @@ class Pair:
     """
 
     name: str
+    other_name: str
     time: FloatArray
     reference: FloatArray
     other: FloatArray
@@ -86,12 +88,14 @@ class Comparison:
         reference: The recording measured against.
         other: The recording measured.
         labels: What to call them.
+        zero: Time of each recording that is 0 here, s.
         pairs: By servo, worst first.
     """
 
     reference: Recording
     other: Recording
     labels: tuple[str, str]
+    zero: tuple[float, float]
     pairs: tuple[Pair, ...]
 
 
@@ -131,7 +135,7 @@ def compare(
     if not pairs:
         raise RecordingError(other.path, "does not overlap with the other recording", "compare the same experiment")
     pairs.sort(key=lambda pair: -pair.plain.rmse)
-    return Comparison(reference, other, labels, tuple(pairs))
+    return Comparison(reference, other, labels, zero, tuple(pairs))
 
 
 def following(recording: Recording, *, limit: float = 0.5) -> Comparison:
@@ -141,7 +145,7 @@ def following(recording: Recording, *, limit: float = 0.5) -> Comparison:
         RecordingError: no servo has commands.
     """
     goals = {
-        name: Track.of(name, track.time, position=track.command, command=track.command)
+        name: Track.of(name, track.time, position=np.where(track.enabled, track.command, np.nan))
         for name, track in recording.items()
         if not np.isnan(track.command).all()
     }
@@ -228,6 +232,7 @@ def _pair(
         parts.append(_part(a, b, segment, match, zero, grid, position_a, position_b))
     return Pair(
         mine,
+        theirs,
         grid,
         position_a,
         position_b,
@@ -274,10 +279,11 @@ def _part(
 
 
 def _command(time: FloatArray, track: Track, grid: FloatArray) -> FloatArray:
-    """The goal in force at each time: goals hold, they are not interpolated."""
+    """The goal in force at each time: goals hold, they are not interpolated; a limp servo has none."""
     if not len(time) or not len(grid):
         return np.full(len(grid), np.nan)
-    return track.command[np.clip(np.searchsorted(time, grid, side="right") - 1, 0, len(time) - 1)]
+    command = np.where(track.enabled, track.command, np.nan)
+    return command[np.clip(np.searchsorted(time, grid, side="right") - 1, 0, len(time) - 1)]
 
 
 def _pair_summary(pair: Pair, labels: tuple[str, str]) -> dict[str, Any]:

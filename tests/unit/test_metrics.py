@@ -1,6 +1,7 @@
 """Metrics on motions whose figures are known."""
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -80,7 +81,7 @@ def recording(lag=0.0, offset=0.0, scale=1.0, name="a"):
         Event(offset, "segment", {"name": "rest"}),
         Event(0.5 + offset, "segment", {"name": "step", "target": 1.5}),
     )
-    return Recording(f"{name}.mcap", {name: Track.of(name, time, position=position, command=command)}, events)
+    return Recording(Path(f"{name}.mcap"), {name: Track.of(name, time, position=position, command=command)}, events)
 
 
 def test_a_lag_is_told_apart_from_an_error():
@@ -109,7 +110,7 @@ def test_single_servos_are_compared_whatever_their_names():
 
 
 def test_recordings_of_other_joints_are_refused():
-    two = Recording("two.mcap", {**recording(name="a").tracks, **recording(name="b").tracks})
+    two = Recording(Path("two.mcap"), {**recording(name="a").tracks, **recording(name="b").tracks})
     with pytest.raises(RecordingError, match="none of the servos"):
         compare(two, recording(name="c"))
 
@@ -117,8 +118,8 @@ def test_recordings_of_other_joints_are_refused():
 def test_a_summary_is_json_with_the_worst_joint_first():
     first, second = recording(name="a"), recording(name="b")
     bad = recording(name="b", scale=1.3)
-    both = Recording("x", first.tracks | second.tracks)
-    other = Recording("y", first.tracks | bad.tracks)
+    both = Recording(Path("x"), first.tracks | second.tracks)
+    other = Recording(Path("y"), first.tracks | bad.tracks)
     found = summary(compare(both, other))
     assert list(found["servos"]) == ["b", "a"]
     assert found["servos"]["a"]["deviation"]["mae"] == 0
@@ -126,6 +127,6 @@ def test_a_summary_is_json_with_the_worst_joint_first():
 
 def test_following_compares_goals_with_positions():
     assert following(recording()).pairs[0].plain.rmse > 1
-    silent = Recording("x", {"a": Track.of("a", TIME, position=np.sin(TIME))})
+    silent = Recording(Path("x"), {"a": Track.of("a", TIME, position=np.sin(TIME))})
     with pytest.raises(RecordingError, match="no commands"):
         following(silent)
