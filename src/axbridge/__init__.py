@@ -30,8 +30,12 @@ if TYPE_CHECKING:
         UnsupportedOperation,
         UsageError,
     )
+    from axbridge.opening import open_robot as open  # noqa: A004 - `axbridge.open` is the public name
     from axbridge.profile import FirmwareProfile
     from axbridge.rig import Rig
+    from axbridge.robot import Robot
+    from axbridge.servo import ControlWarning, Servo
+    from axbridge.state import ServoState
 
 __version__ = "0.1.0"
 
@@ -39,6 +43,7 @@ _HOME = {
     "AxBridgeError": "errors",
     "BusError": "errors",
     "BusTimeout": "errors",
+    "ControlWarning": "servo",
     "CorruptPacket": "errors",
     "ErrorFlag": "errors",
     "FirmwareProfile": "profile",
@@ -47,16 +52,21 @@ _HOME = {
     "RecordingError": "errors",
     "Rig": "rig",
     "RigError": "errors",
+    "Robot": "robot",
+    "Servo": "servo",
     "ServoFault": "errors",
+    "ServoState": "state",
     "SimulationDiverged": "errors",
     "UnsupportedOperation": "errors",
     "UsageError": "errors",
+    "open": "opening",
 }
 
 __all__ = [
     "AxBridgeError",
     "BusError",
     "BusTimeout",
+    "ControlWarning",
     "CorruptPacket",
     "ErrorFlag",
     "FirmwareProfile",
@@ -65,17 +75,21 @@ __all__ = [
     "RecordingError",
     "Rig",
     "RigError",
+    "Robot",
+    "Servo",
     "ServoFault",
+    "ServoState",
     "SimulationDiverged",
     "UnsupportedOperation",
     "UsageError",
+    "open",
 ]
 
 
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module 'axbridge' has no attribute {name!r}")
-    value = getattr(import_module(f"axbridge.{_HOME[name]}"), name)
+    value = getattr(import_module(f"axbridge.{_HOME[name]}"), "open_robot" if name == "open" else name)
     globals()[name] = value
     return value
 

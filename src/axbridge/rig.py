@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -163,6 +163,15 @@ class Rig(tables.Table):
         path = tables.find_toml(path_or_name, FOLDER, RigError)
         table = tables.load_table(path, FOLDER, RigError)
         return tables.validate(cls, {**table, "path": path}, path, RigError)
+
+    def overridden(self, tables_over: Mapping[str, Any]) -> Rig:
+        """This rig with top-level tables laid over, as written in a file: ``{"world": {"time_step_ms": 1.0}}``.
+
+        Raises:
+            RigError: the result is no valid rig.
+        """
+        table = tables.merged(self.model_dump(by_alias=True, exclude_unset=True), tables_over)
+        return tables.validate(Rig, table, self.path, RigError)
 
     @model_validator(mode="after")
     def _check_names(self) -> Rig:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-__all__ = ["AX", "MX", "UNITS", "Units", "bits_to_signed", "signed_to_bits"]
+__all__ = ["AX", "MX", "UNITS", "Calibration", "Units", "bits_to_signed", "signed_to_bits"]
 
 _RPM = 2 * math.pi / 60
 
@@ -58,3 +58,44 @@ def bits_to_signed(raw: int) -> int:
     """
     magnitude = raw & FULL_SCALE
     return -magnitude if raw & _DIRECTION_BIT else magnitude
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """How a servo is mounted: joint angles (rad) to and from its register counts.
+
+    Attributes:
+        units: What a count is worth.
+        zero: Position count at 0 rad.
+        direction: 1, or -1 when the joint turns against the servo.
+    """
+
+    units: Units
+    zero: int
+    direction: int
+
+    def goal(self, angle: float) -> int:
+        """Goal Position for a joint angle, nearest count, not yet limited."""
+        return round(self.zero + self.direction * angle / self.units.position)
+
+    def angle(self, counts: float) -> float:
+        """Joint angle of a Present Position, rad."""
+        return self.direction * (counts - self.zero) * self.units.position
+
+    def speed_limit(self, speed: float) -> int:
+        """Moving Speed for a positive speed limit, at least 1: 0 would mean full speed."""
+        return min(max(round(speed / self.units.speed), 1), self.units.full_scale)
+
+    def speed(self, raw: int) -> float:
+        """Joint speed of a Present Speed, rad/s."""
+        return self.direction * bits_to_signed(raw) * self.units.speed
+
+    def load(self, raw: int) -> float:
+        """Duty towards positive joint angles, -1..1, of a Present Load."""
+        return self.direction * bits_to_signed(raw) / self.units.full_scale
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """Lowest and highest joint angle the position register can say, rad."""
+        ends = self.angle(0), self.angle(self.units.counts)
+        return min(ends), max(ends)

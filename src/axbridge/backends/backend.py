@@ -1,0 +1,34 @@
+"""What a robot runs on: buses, a clock, and how to let go of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from axbridge.bus.base import Bus
+from axbridge.clock import Clock
+
+__all__ = ["REAL", "REMOTE", "SIMULATION", "Backend", "BackendName"]
+
+BackendName = Literal["real", "sim", "twin"]
+SIMULATION, REAL, REMOTE = 0, 1, 2  # Robot.mode, Webots' numbers
+
+
+@dataclass(frozen=True)
+class Backend:
+    """Everything below a robot.
+
+    Attributes:
+        name: ``real`` or ``sim``.
+        mode: 0 simulation, 1 real, 2 remote (a networked port).
+        clock: Wall time or simulated time; its `sleep_until` is how a robot waits.
+        buses: By the rig's names.
+        close: Releases ports and worlds; may be called twice.
+    """
+
+    name: BackendName
+    mode: int
+    clock: Clock
+    buses: Mapping[str, Bus]
+    close: Callable[[], None]

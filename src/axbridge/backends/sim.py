@@ -1,0 +1,43 @@
+"""The simulated robot: virtual servos in a PyBullet world, on in-process buses, in simulated time."""
+
+from __future__ import annotations
+
+from axbridge.backends.backend import SIMULATION, Backend
+from axbridge.bus.virtual import VirtualBus
+from axbridge.clock import Clock, WallClock
+from axbridge.firmware.world import World
+from axbridge.rig import Rig
+
+__all__ = ["open_sim"]
+
+
+class _PacedClock:
+    """Simulated time that never runs ahead of the wall, for a robot somebody watches."""
+
+    def __init__(self, world: Clock) -> None:
+        self._world = world
+        self._wall = WallClock()
+
+    def now(self) -> float:
+        return self._world.now()
+
+    def sleep_until(self, due: float) -> None:
+        self._world.sleep_until(due)
+        self._wall.sleep_until(self._world.now())
+
+
+def open_sim(rig: Rig, *, seed: int = 0, realtime: bool = False) -> Backend:
+    """Build the rig's world and put a virtual bus on each of its lines.
+
+    Args:
+        rig: What to simulate.
+        seed: Seed of sensor noise and reply jitter: same seed, same bits.
+        realtime: Pace simulated time by the wall clock.
+
+    Raises:
+        RigError, ProfileError: the rig, its URDF, profiles or models are wrong.
+    """
+    world = World(rig, seed=seed)
+    buses = {name: VirtualBus(world, name) for name in world.lines}
+    clock = _PacedClock(world) if realtime else world
+    return Backend("sim", SIMULATION, clock, buses, world.close)

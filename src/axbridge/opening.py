@@ -1,0 +1,60 @@
+"""`axbridge.open`: from a rig and the name of a backend to a robot."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from axbridge.backends.backend import Backend
+from axbridge.errors import UsageError
+from axbridge.rig import Rig
+from axbridge.robot import Robot
+
+__all__ = ["open_robot"]
+
+
+def open_robot(
+    rig: str | Path | Rig,
+    backend: str | None = None,
+    *,
+    port: str | None = None,
+    seed: int = 0,
+    realtime: bool | None = None,
+    **overrides: Any,
+) -> Robot:
+    """Open a robot on copper or in the simulator.
+
+    Args:
+        rig: A name (``"bench_arm"``), a path, or a `Rig`.
+        backend: ``"sim"``, ``"real"`` or ``"twin"``; by default ``AXBRIDGE_BACKEND``, else ``"sim"``.
+        port: Serial device or URL in place of the rig's first; by default ``AXBRIDGE_PORT``. Real backend only.
+        seed: Seed of the simulation's noise and jitter.
+        realtime: Pace the simulation by the wall clock; False by default. The real backend always runs in real time.
+        overrides: Top-level tables of the rig to change: ``world={"time_step_ms": 1.0}``.
+
+    Raises:
+        UsageError: no such backend, or an option that backend does not have.
+        RigError, ProfileError: the rig or something it names is wrong.
+        BusError: a port cannot be opened, or a servo does not answer.
+    """
+    loaded = rig if isinstance(rig, Rig) else Rig.load(rig)
+    if overrides:
+        loaded = loaded.overridden(overrides)
+    return Robot(loaded, _backend(loaded, backend or os.environ.get("AXBRIDGE_BACKEND", "sim"), port, seed, realtime))
+
+
+def _backend(rig: Rig, name: str, port: str | None, seed: int, realtime: bool | None) -> Backend:
+    if name == "sim":
+        if port is not None:
+            raise UsageError(f"the simulator has no port {port}", 'give backend="real" to drive servos on a port')
+        from axbridge.backends.sim import open_sim
+
+        return open_sim(rig, seed=seed, realtime=bool(realtime))
+    if name == "real":
+        if realtime is False:
+            raise UsageError("the real backend always runs in real time", "leave `realtime` out")
+        from axbridge.backends.real import open_real
+
+        return open_real(rig, port or os.environ.get("AXBRIDGE_PORT"))
+    raise UsageError(f"no backend {name!r}", "known backends: real, sim")

@@ -1,0 +1,48 @@
+"""Counts and SI units: what a register value is worth and that nothing is lost on the way."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from axbridge.units import AX, MX, Calibration, bits_to_signed, signed_to_bits
+
+
+def test_an_ax_turns_300_degrees_over_1023_counts():
+    assert Calibration(AX, 512, 1).angle(1023) == pytest.approx(math.radians(511 * 300 / 1023))
+    assert Calibration(AX, 512, 1).goal(math.pi / 2) == 819
+
+
+def test_a_reversed_servo_counts_down():
+    mounted = Calibration(AX, 512, -1)
+    assert mounted.goal(math.pi / 2) == 205
+    assert mounted.speed(0x400 | 100) > 0 > mounted.speed(100)
+    assert mounted.load(0x400 | 1023) == 1.0
+
+
+@given(counts=st.integers(0, 1023), zero=st.integers(0, 1023), direction=st.sampled_from([1, -1]))
+def test_every_count_survives_the_way_through_radians(counts, zero, direction):
+    mounted = Calibration(AX, zero, direction)
+    assert mounted.goal(mounted.angle(counts)) == counts
+
+
+@given(st.integers(-1023, 1023))
+def test_signed_magnitude_round_trip(value):
+    assert bits_to_signed(signed_to_bits(value)) == value
+
+
+def test_clockwise_zero_is_zero_and_high_bits_are_ignored():
+    assert bits_to_signed(1024) == 0
+    assert bits_to_signed(0xF800 | 12) == 12
+
+
+def test_a_tiny_speed_limit_never_becomes_full_speed():
+    assert Calibration(AX, 512, 1).speed_limit(1e-9) == 1
+    assert Calibration(MX, 2048, 1).speed_limit(1e9) == 1023
+
+
+def test_the_range_is_that_of_the_register():
+    low, high = Calibration(AX, 512, -1).range
+    assert math.degrees(low) == pytest.approx(-149.85, abs=0.01)
+    assert math.degrees(high) == pytest.approx(150.15, abs=0.01)
