@@ -1,7 +1,7 @@
 """A robot: its servos by name, and the step that moves commands out and samples in.
 
-`step(ms)` sends what was commanded since the last one, waits for the tick, then reads every servo: commands given before
-a step act in that step, and the samples are those of its end. `exchange()` does both right now, without waiting.
+`step(ms)` sends what was commanded since the last one, waits for the tick, then reads every servo: commands given
+before a step act in that step, and the samples are those of its end. `exchange()` does both right now, without waiting.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A servo as users hold it: SI units, limits, set-points and the last sample, whatever drives the joint.
 
-Names and rules follow Webots' Motor and PositionSensor nodes. Commands act in the next `Robot.step`; readings are those
-of the last one. Set-points out of range are clipped with a `ControlWarning`; impossible ones (NaN, a negative speed) are
-refused with one, and the old value stays.
+Names and rules follow Webots' Motor and PositionSensor nodes. Commands act in the next `Robot.step`; readings are
+those of the last one. Set-points out of range are clipped with a `ControlWarning`; impossible ones (NaN, a negative
+speed) are refused with one, and the old value stays.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _CAPABILITIES: dict[str, Capability] = {
     "torque_feedback": "emulated",
 }
 _RPM = 2 * math.pi / 60
-_UNREAD = ServoState(*[math.nan] * 7, ErrorFlag(0))
+_UNREAD = ServoState(math.nan, math.nan, math.nan, math.nan, math.nan, math.nan, math.nan, ErrorFlag(0))
 
 
 class ControlWarning(UserWarning):

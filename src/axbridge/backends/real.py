@@ -15,7 +15,7 @@ from axbridge.rig import BusConfig, Rig
 
 __all__ = ["find_port", "open_real"]
 
-# USB adapters people drive AX-12s with: FTDI (USB2Dynamixel, U2D2), Xevelabs USB2AX, ROBOTIS OpenCM/OpenRB, CH340, CP210x.
+# Adapters people drive AX-12s with: FTDI (USB2Dynamixel, U2D2), USB2AX, ROBOTIS OpenCM and OpenRB, CH340, CP210x.
 _ADAPTERS = {0x0403, 0x16D0, 0xFFF1, 0x2F5D, 0x1A86, 0x10C4}
 
 
