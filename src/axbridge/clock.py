@@ -19,14 +19,11 @@ class Clock(Protocol):
 
 
 class WallClock:
-    """Monotonic wall time, 0 at creation."""
-
-    def __init__(self) -> None:
-        self._start = time.monotonic()
+    """Monotonic wall time; every wall clock of a process tells the same."""
 
     def now(self) -> float:
-        """Seconds since creation."""
-        return time.monotonic() - self._start
+        """Seconds since some moment in the past."""
+        return time.monotonic()
 
     def sleep_until(self, due: float) -> None:
         """Sleep; the operating system's wake-up is the accuracy (about 0.1 ms on Linux)."""

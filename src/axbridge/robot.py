@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 
 from axbridge.backends.backend import Backend, BackendName
-from axbridge.bus.cycle import Cycle, CycleServo
+from axbridge.bus.cycle import Cycle
 from axbridge.errors import BusError, UsageError
 from axbridge.rig import Rig
 from axbridge.safety import Safety
@@ -61,9 +61,7 @@ class Robot(Mapping[str, Servo]):
             for config in rig.servos
         }
         self._cycles = {
-            name: Cycle(
-                bus, [CycleServo(s.name, s.id, s.profile) for s in self._servos.values() if s.config.bus == name]
-            )
+            name: Cycle(bus, [servo._cycle_servo() for servo in self._on(name)])  # noqa: SLF001 - Servo's other half
             for name, bus in backend.buses.items()
         }
         self._threads = ThreadPoolExecutor(len(self._cycles)) if len(self._cycles) > 1 and backend.mode else None
@@ -129,7 +127,7 @@ class Robot(Mapping[str, Servo]):
 
     def _send(self) -> None:
         for bus, cycle in self._cycles.items():
-            goals = {s.name: goal for s in self._on(bus) if (goal := s._goal()) is not None}  # noqa: SLF001 - Robot is Servo's other half
+            goals = {s.name: goal for s in self._on(bus) if (goal := s._goal()) is not None}  # noqa: SLF001
             if goals:
                 cycle.send(goals)
 
@@ -137,7 +135,7 @@ class Robot(Mapping[str, Servo]):
         work = self._threads.map if self._threads else map
         faults: dict[str, BusError] = {}
         for result in work(Cycle.receive, self._cycles.values()):
-            for name, sample in result.samples.items():
+            for name, sample in result.states.items():
                 self._servos[name]._take(sample, self._start, self._time)  # noqa: SLF001
             faults.update(result.faults)
         return faults

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Literal
 
 from axbridge.bus.base import Bus
-from axbridge.bus.cycle import Goal, Sample
+from axbridge.bus.cycle import CycleServo, Goal, RawState
 from axbridge.control import Sampler
 from axbridge.errors import ErrorFlag, ServoFault, UnsupportedOperation, UsageError
 from axbridge.model import ServoModel
@@ -328,6 +328,12 @@ class Servo:
 
     # ---- what Robot needs each cycle
 
+    def _cycle_servo(self) -> CycleServo:
+        """This servo and its limits in register counts; the cycle clips to them whatever it is asked to send."""
+        ends = sorted(self._calibration.goal(position) for position in (self.min_position, self.max_position))
+        speed = None if self.config.max_velocity is None else self._calibration.speed_limit(self.config.max_velocity)
+        return CycleServo(self.name, self.id, (ends[0], ends[1]), speed)
+
     def _goal(self) -> Goal | None:
         """Registers of the next SYNC_WRITE; None while torque is off (a goal would switch it on)."""
         if not self._torque_enabled:
@@ -337,7 +343,7 @@ class Servo:
         limit = round(self._available_torque / self.max_torque * self.profile.units.full_scale)
         return Goal(min(max(counts, 0), self.profile.units.counts), speed, limit)
 
-    def _take(self, sample: Sample, start: float, now: float) -> None:
+    def _take(self, sample: RawState, start: float, now: float) -> None:
         """Turn a sample's registers into the state; `start` is the robot's time 0 on the bus's clock."""
         velocity = self._calibration.speed(sample.speed)
         load = self._calibration.load(sample.load)

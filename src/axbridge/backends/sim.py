@@ -17,13 +17,14 @@ class _PacedClock:
     def __init__(self, world: Clock) -> None:
         self._world = world
         self._wall = WallClock()
+        self._ahead = self._wall.now() - world.now()
 
     def now(self) -> float:
         return self._world.now()
 
     def sleep_until(self, due: float) -> None:
         self._world.sleep_until(due)
-        self._wall.sleep_until(self._world.now())
+        self._wall.sleep_until(self._world.now() + self._ahead)
 
 
 def open_sim(rig: Rig, *, seed: int = 0, realtime: bool = False) -> Backend:
