@@ -28,13 +28,14 @@ def open_robot(
     Args:
         rig: A name (``"bench_arm"``), a path, or a `Rig`.
         backend: ``"sim"``, ``"real"`` or ``"twin"``; by default ``AXBRIDGE_BACKEND``, else ``"sim"``.
-        port: Serial device or URL in place of the rig's first; by default ``AXBRIDGE_PORT``. Real backend only.
+        port: Serial device or URL in place of the rig's first; by default ``AXBRIDGE_PORT``. The simulator needs
+            none and takes no notice, so that the backend alone decides.
         seed: Seed of the simulation's noise and jitter.
         realtime: Pace the simulation by the wall clock; False by default. The real backend always runs in real time.
         overrides: Top-level tables of the rig to change: ``world={"time_step_ms": 1.0}``.
 
     Raises:
-        UsageError: no such backend, or an option that backend does not have.
+        UsageError: no such backend, or `realtime=False` on a real one.
         RigError, ProfileError: the rig or something it names is wrong.
         BusError: a port cannot be opened, or a servo does not answer.
     """
@@ -46,15 +47,17 @@ def open_robot(
 
 def _backend(rig: Rig, name: str, port: str | None, seed: int, realtime: bool | None) -> Backend:
     if name == "sim":
-        if port is not None:
-            raise UsageError(f"the simulator has no port {port}", 'give backend="real" to drive servos on a port')
         from axbridge.backends.sim import open_sim
 
         return open_sim(rig, seed=seed, realtime=bool(realtime))
+    if realtime is False:
+        raise UsageError(f"the {name} backend always runs in real time", "leave `realtime` out")
     if name == "real":
-        if realtime is False:
-            raise UsageError("the real backend always runs in real time", "leave `realtime` out")
         from axbridge.backends.real import open_real
 
         return open_real(rig, port or os.environ.get("AXBRIDGE_PORT"))
-    raise UsageError(f"no backend {name!r}", "known backends: real, sim")
+    if name == "twin":
+        from axbridge.backends.twin import open_twin
+
+        return open_twin(rig, port or os.environ.get("AXBRIDGE_PORT"), seed=seed)
+    raise UsageError(f"no backend {name!r}", "known backends: real, sim, twin")

@@ -196,6 +196,14 @@ class Robot(Mapping[str, Servo]):
 
     # ---- facts
 
+    def shadow(self) -> dict[str, ServoState]:
+        """Twin backend: the simulated servos' states at this moment, on the simulation's clock; else empty."""
+        states: dict[str, ServoState] = {}
+        for name, follow in self._backend.shadows.items():
+            result = Cycle(follow(), self._cycles[name].servos).receive()
+            states |= {s.name: s._state_of(result.states[s.name], 0.0) for s in self._on(name)}  # noqa: SLF001
+        return states
+
     def _now(self) -> float:
         return self._time
 

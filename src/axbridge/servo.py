@@ -344,7 +344,13 @@ class Servo:
         return Goal(min(max(counts, 0), self.profile.units.counts), speed, limit)
 
     def _take(self, sample: RawState, start: float, now: float) -> None:
-        """Turn a sample's registers into the state; `start` is the robot's time 0 on the bus's clock."""
+        """Take in a sample; `start` is the robot's time 0 on the bus's clock, `now` the robot's time."""
+        self._state = self._state_of(sample, start)
+        self._position_sampler.offer(self._state.position, now)
+        self._torque_sampler.offer(self._state.torque, now)
+
+    def _state_of(self, sample: RawState, start: float) -> ServoState:
+        """A sample's registers in SI units."""
         velocity = self._calibration.speed(sample.speed)
         load = self._calibration.load(sample.load)
         voltage = sample.voltage * self.profile.units.voltage
@@ -352,7 +358,7 @@ class Servo:
         constant = motor.output_constant
         resistance = motor.resistance + motor.resistance_per_duty * abs(load)
         torque = motor.efficiency * constant * (load * voltage - constant * velocity) / resistance
-        self._state = ServoState(
+        return ServoState(
             time=sample.time - start,
             position=self._calibration.angle(sample.position),
             velocity=velocity,
@@ -362,5 +368,3 @@ class Servo:
             temperature=float(sample.temperature),
             errors=ErrorFlag(sample.error & 0x7F),
         )
-        self._position_sampler.offer(self._state.position, now)
-        self._torque_sampler.offer(self._state.torque, now)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from axbridge.bus.base import Bus
@@ -20,11 +20,12 @@ class Backend:
     """Everything below a robot.
 
     Attributes:
-        name: ``real`` or ``sim``.
+        name: ``real``, ``sim`` or ``twin``.
         mode: 0 simulation, 1 real, 2 remote (a networked port).
         clock: Wall time or simulated time; its `sleep_until` is how a robot waits.
         buses: By the rig's names.
         close: Releases ports and worlds; may be called twice.
+        shadows: Twin only: by bus, what gives the simulated bus as of now.
     """
 
     name: BackendName
@@ -32,3 +33,4 @@ class Backend:
     clock: Clock
     buses: Mapping[str, Bus]
     close: Callable[[], None]
+    shadows: Mapping[str, Callable[[], Bus]] = field(default_factory=dict)

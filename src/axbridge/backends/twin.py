@@ -1,0 +1,94 @@
+"""The real robot with a simulated shadow: what is written to the servos is written to their models, too.
+
+The robot is the real one in every respect; `Robot.shadow` says where the simulation is at the same moment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from axbridge.backends.backend import Backend
+from axbridge.backends.real import open_real
+from axbridge.backends.sim import open_sim
+from axbridge.bus.base import Bus, Reply
+from axbridge.clock import Clock
+from axbridge.errors import BusError
+from axbridge.rig import Rig
+from axbridge.wire import BROADCAST, Packet
+
+__all__ = ["open_twin"]
+
+
+class _ShadowedBus(Bus):
+    """A real bus that repeats every write on a virtual one, which follows the wall clock."""
+
+    def __init__(self, real: Bus, shadow: Bus, lag: float) -> None:
+        self._real = real
+        self._shadow = shadow
+        self._lag = lag  # wall clock minus simulated time
+        self.clock: Clock = real.clock
+        self.baud = real.baud
+
+    def follow(self) -> Bus:
+        """The virtual bus, advanced to now."""
+        self._shadow.clock.sleep_until(self.clock.now() - self._lag)
+        return self._shadow
+
+    def _transfer(self, frame: bytes, id: int, length: int | None) -> tuple[Packet | None, float]:
+        return self._real._transfer(frame, id, length)  # noqa: SLF001 - the base class's own seam
+
+    def read_many(self, requests: Sequence[tuple[int, int, int]]) -> list[Reply | BusError]:
+        return self._real.read_many(requests)
+
+    def read(self, id: int, address: int, length: int) -> Reply:
+        return self._real.read(id, address, length)
+
+    def write(self, id: int, address: int, data: bytes, *, answered: bool = True) -> Reply | None:
+        reply = self._real.write(id, address, data, answered=answered)
+        self.follow().write(id, address, data, answered=answered)
+        return reply
+
+    def reg_write(self, id: int, address: int, data: bytes, *, answered: bool = True) -> Reply | None:
+        reply = self._real.reg_write(id, address, data, answered=answered)
+        self.follow().reg_write(id, address, data, answered=answered)
+        return reply
+
+    def action(self, id: int = BROADCAST, *, answered: bool = True) -> Reply | None:
+        reply = self._real.action(id, answered=answered)
+        self.follow().action(id, answered=answered)
+        return reply
+
+    def sync_write(self, address: int, data: Mapping[int, bytes]) -> None:
+        self._real.sync_write(address, data)
+        self.follow().sync_write(address, data)
+
+    def reopen(self) -> None:
+        self._real.reopen()
+
+    def close(self) -> None:
+        self._real.close()
+
+
+def open_twin(rig: Rig, port: str | None = None, *, seed: int = 0) -> Backend:
+    """Open the rig's ports and its world.
+
+    Raises:
+        RigError, ProfileError: the rig has no world, or something it names is wrong.
+        PortError: as `open_real`.
+    """
+    sim = open_sim(rig, seed=seed)
+    try:
+        real = open_real(rig, port)
+    except BaseException:
+        sim.close()
+        raise
+    lag = real.clock.now() - sim.clock.now()
+    buses = {name: _ShadowedBus(bus, sim.buses[name], lag) for name, bus in real.buses.items()}
+
+    def close() -> None:
+        try:
+            real.close()
+        finally:
+            sim.close()
+
+    return Backend("twin", real.mode, real.clock, buses, close, {name: bus.follow for name, bus in buses.items()})
