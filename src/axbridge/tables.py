@@ -163,6 +163,7 @@ def _fields_at(schema: type[Table], path: tuple[str | int, ...]) -> list[str]:
 
 
 def _types_in(annotation: Any) -> list[type]:
-    if isinstance(annotation, type):
-        return [annotation]
-    return [found for part in getattr(annotation, "__args__", ()) for found in _types_in(part)]
+    parts = getattr(annotation, "__args__", ())  # asked first: Python 3.10 takes tuple[X, ...] for a type, too
+    if parts:
+        return [found for part in parts for found in _types_in(part)]
+    return [annotation] if isinstance(annotation, type) else []

@@ -58,7 +58,10 @@ def run(arguments: list[str]) -> int:
     except typer.Exit as leave:
         return int(leave.exit_code)
     except typer.TyperException as misuse:
-        return _complain(f"{misuse.format_message()}\nsee `axbridge {' '.join(arguments[:1])} --help`", MISUSE)
+        if not arguments:  # the help has been shown
+            return MISUSE
+        verb = f"{arguments[0]} " if arguments[0] in _verbs() else ""
+        return _complain(f"{misuse.format_message()}\nsee `axbridge {verb}--help`", MISUSE)
     except (KeyboardInterrupt, typer.Abort):
         return INTERRUPTED
     except BrokenPipeError:
@@ -78,6 +81,11 @@ def run(arguments: list[str]) -> int:
             f"{where}{error.strerror or error}\ncheck the path, its permissions and the free space", MISUSE
         )
     return code if isinstance(code, int) else DONE
+
+
+def _verbs() -> set[str]:
+    groups = {group.name or "" for group in app.registered_groups}
+    return groups | {str(c.name or getattr(c.callback, "__name__", "")) for c in app.registered_commands}
 
 
 def _complain(text: str, code: int) -> int:
