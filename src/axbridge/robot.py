@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from types import TracebackType
 
-from axbridge.backends.backend import Backend, BackendName
+from axbridge.backends.backend import REAL, Backend, BackendName
 from axbridge.bus.cycle import Cycle
 from axbridge.errors import BusError, UsageError
 from axbridge.rig import Rig
@@ -66,12 +67,16 @@ class Robot(Mapping[str, Servo]):
         }
         self._threads = ThreadPoolExecutor(len(self._cycles)) if len(self._cycles) > 1 and backend.mode else None
         self.last_step = StepReport(0.0, 0.0, 0.0, {})
-        self._safety = Safety(self._limp)
+        self._safety = Safety(list(self._cycles.values()), guard=backend.mode == REAL)
+        self._exit = ExitStack()
+        self._exit.callback(backend.close)
         try:
+            if self._threads:
+                self._exit.callback(self._threads.shutdown)
+            self._exit.enter_context(self._safety)  # left first: motors go off while the ports are open
             self._greet()
             self._start = backend.clock.now()
             self.exchange()
-            self._safety.arm()
         except BaseException:
             self.close()
             raise
@@ -99,6 +104,7 @@ class Robot(Mapping[str, Servo]):
         clock = self._backend.clock
         began = clock.now()
         due = self._start + self._time + requested / 1000
+        self._safety.feed()
         self._send()
         commanded = clock.now()
         late = max(0.0, commanded - due)
@@ -163,28 +169,12 @@ class Robot(Mapping[str, Servo]):
         if missing:
             raise next(iter(missing.values()))
 
-    def _limp(self) -> dict[str, BusError]:
-        """Switch every torque off, whatever fails; return the failures by servo."""
-        failures: dict[str, BusError] = {}
-        for servo in self._servos.values():
-            try:
-                servo.torque_off()
-            except BusError as error:
-                failures[servo.name] = error
-        return failures
-
     def close(self) -> None:
         """Switch every motor off and release ports and worlds; may be called twice."""
         if self._closed:
             return
         self._closed = True
-        try:
-            self._safety.release()
-        finally:
-            self._safety.disarm()
-            if self._threads:
-                self._threads.shutdown()
-            self._backend.close()
+        self._exit.close()
 
     def __enter__(self) -> Robot:
         return self

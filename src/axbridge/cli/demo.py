@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 @app.command()
 def demo(
     *,
-    out: Annotated[Path, typer.Option("--out", help="Folder for recordings, report and picture.")] = Path("axbridge-demo"),
+    out: Annotated[Path, typer.Option("--out", help="Folder for recordings, report and picture.")] = Path(
+        "axbridge-demo"
+    ),
     rig: RigOption = "bench_arm",
     port: PortOption = None,
     servo: Annotated[str | None, typer.Option("--servo", help="Which servo of the rig; default: the first.")] = None,
@@ -40,9 +42,8 @@ def demo(
     out.mkdir(parents=True, exist_ok=True)
     recordings = {"real": out / "real.mcap", "sim": out / "sim.mcap"}
     hardware = serving(rig, "--seed", str(seed)) if port is None else nullcontext(port)
-    with hardware as device:
-        with _progress(f"real bus ({device})", quiet=json):
-            _record(loaded, "real", recordings["real"], servo, seed, device)
+    with hardware as device, _progress(f"real bus ({device})", quiet=json):
+        _record(loaded, "real", recordings["real"], servo, seed, device)
     with _progress("simulator", quiet=json):
         _record(loaded, "sim", recordings["sim"], servo, seed, None)
     with _progress("report", quiet=json):
@@ -56,7 +57,12 @@ def demo(
         emit_json({**summary(comparison), "files": {name: str(path) for name, path in files.items()}})
         return
     _print_table(comparison)
-    for label, path in (("real bus", recordings["real"]), ("simulator", recordings["sim"]), ("report", report), ("picture", picture)):
+    for label, path in (
+        ("real bus", recordings["real"]),
+        ("simulator", recordings["sim"]),
+        ("report", report),
+        ("picture", picture),
+    ):
         print(f"{label:<10} {path}")
 
 

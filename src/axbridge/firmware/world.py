@@ -144,7 +144,6 @@ def initial_registers(rig: Rig, config: ServoConfig, profile: FirmwareProfile, b
 
 def _build(rig: Rig, model: str | None, seed: int) -> Bank:
     """Mechanics and motors of a rig."""
-    from axbridge.firmware import bank
+    from axbridge.firmware.assembly import build_bank
 
-    built: Bank = bank.build_bank(rig, model=model, seed=seed)  # type: ignore[attr-defined]
-    return built
+    return build_bank(rig, model=model, seed=seed)
