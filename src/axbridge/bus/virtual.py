@@ -33,6 +33,12 @@ class VirtualBus(Bus):
         self._line: Line | None = world.lines[name]
         self.baud = round(self._line.baud)
 
+    def reopen(self) -> None:
+        """See `Bus.reopen`."""
+        self._line = line = self._world.lines[self.name]
+        if not line.plugged:
+            raise PortError(self.name, "the adapter is unplugged", "plug it in again")
+
     def close(self) -> None:
         """Let go of the line; the world stays."""
         self._line = None
@@ -42,7 +48,9 @@ class VirtualBus(Bus):
         if line is None:
             raise PortError(self.name, "the bus is closed", "open it again")
         world = self._world
-        line.run(world.now())  # what came too late for the last transaction is flushed
+        if not line.plugged:
+            raise PortError(self.name, "the adapter is unplugged", "plug it in and reopen the bus")
+        line.drop_replies()  # what came too late for the last question is no answer to this one
         line.send(frame, world.now())
         sent = line.host_free
         world.sleep_until(sent)
@@ -52,9 +60,13 @@ class VirtualBus(Bus):
         deadline = sent + line.seconds(length + OVERHEAD) + (_GRACE if line.timing == "wire" else 0.0)
         decoder = Decoder()
         received = b""
+        echo = frame if line.mishaps.echo else b""
         while (due := line.next_due) is not None and due <= deadline:
             world.sleep_until(due)
             for delivery in line.run(due):
+                if delivery.data == echo:
+                    echo = b""
+                    continue
                 received += delivery.data
                 for packet in decoder.feed(delivery.data):
                     if packet.id == id and packet.intact and packet.code < 0x80 and _fits(packet, length):

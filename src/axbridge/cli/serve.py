@@ -2,52 +2,126 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from axbridge.cli.app import DONE, app
 from axbridge.cli.options import SeedOption
 
+if TYPE_CHECKING:
+    from axbridge.firmware.server import Channel
+    from axbridge.firmware.world import World
+    from axbridge.rig import Rig
+
+_STDIN = 0
+
 
 @app.command()
 def serve(
     rig: Annotated[str, typer.Argument(help="Rig name (see hil_rigs) or path of a rig file.")],
     *,
-    link: Annotated[Path | None, typer.Option("--link", help="Keep this symbolic link on the port.")] = None,
+    link: Annotated[
+        Path | None, typer.Option("--link", help="Keep this symbolic link on the port (PATH-BUS when several).")
+    ] = None,
     timing: Annotated[str, typer.Option("--timing", help="wire, or none: answer at once.")] = "wire",
+    faults: Annotated[
+        str,
+        typer.Option("--faults", help="What goes wrong: drop=0.01,late=0.01:40ms,echo,brownout@2s,overload:3@4s …"),
+    ] = "",
     seed: SeedOption = 0,
     model: Annotated[str, typer.Option("--model", help="Servo model that stands in for hardware.")] = "ax12",
+    tcp: Annotated[
+        str, typer.Option("--tcp", help="Serve on HOST:PORT instead, for socket:// clients (next bus: next port).")
+    ] = "",
+    allow_remote: Annotated[
+        bool, typer.Option("--allow-remote", help="Let other machines reach --tcp, and move the robot.")
+    ] = False,
 ) -> int:
-    """Put a rig's servos on a pseudo-terminal, as if it were the bus."""
+    """Put a rig's servos on a pseudo-terminal, as if it were the bus.
+
+    Lines on standard input set faults while it runs: a spec as for --faults, `none`, or `power-cycle`.
+    """
     from axbridge.errors import UsageError
-    from axbridge.firmware.pty import PtyChannel
-    from axbridge.firmware.server import Channel
+    from axbridge.firmware.faults import parse_faults
+    from axbridge.firmware.server import Console
     from axbridge.firmware.server import serve as serve_world
-    from axbridge.firmware.world import World
     from axbridge.rig import Rig
 
     if timing not in {"wire", "none"}:
         raise UsageError(f"--timing {timing} is not known", "choose wire or none")
-    world = World(Rig.load(rig), model=model, seed=seed, timing="none" if timing == "none" else "wire")
+    parse_faults(faults)
+    _check_reach(tcp, allow_remote)
     stop: list[int] = []
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda received, _frame: stop.append(received))
+    if hasattr(signal, "SIGTTIN"):
+        signal.signal(signal.SIGTTIN, signal.SIG_IGN)  # in the background, the terminal's input is not ours
+    world = _build(Rig.load(rig), model, seed, "none" if timing == "none" else "wire")
     channels: dict[str, Channel] = {}
     try:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, lambda received, _frame: stop.append(received))
-        several = len(world.lines) > 1
-        for name, line in world.lines.items():
-            path = link and (link.with_name(f"{link.name}-{name}") if several else link)
-            channels[name] = PtyChannel(line.baud, path)
+        world.inject(faults)
+        for place, (name, line) in enumerate(world.lines.items()):
+            several = len(world.lines) > 1
+            channels[name] = _open(tcp, place, line.baud, link, name if several else "")
         for name, channel in channels.items():
-            print(f"ready: {channel.address}" + (f" {name}" if several else ""), flush=True)
-        lateness = serve_world(world, channels, lambda: bool(stop))
+            print(f"ready: {channel.address}" + (f" {name}" if len(channels) > 1 else ""), flush=True)
+        console = Console(_STDIN, lambda text: _obey(world, text)) if sys.stdin is not None else None
+        lateness = serve_world(world, channels, lambda: bool(stop), console)
     finally:
         for channel in channels.values():
             channel.close()
         world.close()
     print(lateness.summary(sum(line.counters.packets for line in world.lines.values())), file=sys.stderr)
     return DONE
+
+
+def _check_reach(tcp: str, allow_remote: bool) -> None:
+    """Refuse an address that others can reach unless that is wanted; then say what it means."""
+    from axbridge.errors import UsageError
+    from axbridge.firmware.tcp import is_loopback, parse_address
+
+    if not tcp or is_loopback(parse_address(tcp)[0]):
+        return
+    if not allow_remote:
+        raise UsageError(
+            f"--tcp {tcp}: other machines could move the robot", "serve on 127.0.0.1, or add --allow-remote"
+        )
+    print(f"axbridge: whoever reaches {tcp} can move the robot", file=sys.stderr)
+
+
+def _build(rig: Rig, model: str, seed: int, timing: Literal["wire", "none"]) -> World:
+    """The world; its motors in a process of their own where the system can fork."""
+    from axbridge.firmware.remote import RemoteBank
+    from axbridge.firmware.world import World, build_bank
+
+    bank = build_bank(rig, model, seed)
+    return World(rig, seed=seed, timing=timing, bank=RemoteBank(bank) if hasattr(os, "fork") else bank)
+
+
+def _open(tcp: str, place: int, baud: float, link: Path | None, name: str) -> Channel:
+    from axbridge.firmware.pty import PtyChannel
+    from axbridge.firmware.tcp import TcpChannel, parse_address
+
+    if tcp:
+        host, port = parse_address(tcp)
+        return TcpChannel(host, port + place if port else 0)
+    return PtyChannel(baud, link and (link.with_name(f"{link.name}-{name}") if name else link))
+
+
+def _obey(world: World, text: str) -> str:
+    """Carry out a line of standard input."""
+    from axbridge.errors import UsageError
+
+    if text == "power-cycle":
+        world.power_cycle()
+        return "power cycled"
+    try:
+        world.inject(text)
+    except UsageError as mistake:
+        return f"{mistake}"
+    return f"faults set: {text}"

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
 from axbridge.firmware.collision import Transmission, overlay
+from axbridge.firmware.faults import Mishaps
 from axbridge.firmware.servo import Status, VirtualServo
 from axbridge.wire import BITS_PER_BYTE, BROADCAST, OVERHEAD, Decoder, Packet
 
@@ -73,11 +74,13 @@ class Line:
         servos: Who listens.
         baud: What the host has set, bits per second.
         timing: ``wire``: every byte takes its 10 bit times and servos their delays; ``none``: nothing takes time.
-        seed: Of the servos' interrupt phases.
+        seed: Of the servos' interrupt phases and of mishaps.
 
     Attributes:
         baud: What the host has set, bits per second.
         host_free: When the host's last byte has left, s.
+        mishaps: Faults of the line and its adapter.
+        plugged: Whether the adapter is plugged in.
         counters: What happened so far.
     """
 
@@ -93,6 +96,8 @@ class Line:
         self.baud = float(baud)
         self.timing = timing
         self.counters = LineCounters()
+        self.mishaps = Mishaps(seed)
+        self.plugged = True
         self._rng = random.Random(seed)
         self._interrupts = {id(servo): _Interrupts(servo, self._rng) for servo in self.servos}
         self._decoder = Decoder()
@@ -102,13 +107,18 @@ class Line:
         self.host_free = 0.0  # when the host's last byte has left
         self._pause = min((s.profile.timing.inter_byte_timeout_ms for s in self.servos), default=100.0) * 1e-3
         self._by_id: dict[int, list[VirtualServo]] = {}
-        self._index()
+        self.refresh_ids()
 
     def add(self, servo: VirtualServo) -> None:
         """Put one more servo on the line."""
         self.servos.append(servo)
         self._interrupts[id(servo)] = _Interrupts(servo, self._rng)
-        self._index()
+        self.refresh_ids()
+
+    def remove(self, servo: VirtualServo) -> None:
+        """Take a servo off the line."""
+        self.servos.remove(servo)
+        self.refresh_ids()
 
     def seconds(self, count: int) -> float:
         """Time that `count` bytes of the host take on the line, s."""
@@ -125,7 +135,12 @@ class Line:
 
     def send(self, data: bytes, time: float) -> None:
         """The host hands bytes to its adapter at `time` (s)."""
+        if not self.plugged:
+            return
         start = max(time, self.host_free)
+        if self.mishaps.echo:
+            self._deliver(start + self.seconds(len(data)), data)
+        data = self.mishaps.damage(data)
         decoder = self._decoder
         if decoder.pending and start - self.host_free > self._pause:
             decoder.reset()
@@ -156,15 +171,24 @@ class Line:
         while inbox and inbox[0][1] <= time:
             self._execute(*inbox.popleft())
 
-    def forget(self) -> None:
-        """Drop everything on its way in either direction: the adapter was unplugged."""
+    def drop_replies(self) -> None:
+        """Throw away what has not reached the host yet."""
+        self._outbox.clear()
+
+    def unplug(self) -> None:
+        """Pull the adapter: everything on its way, in either direction, is lost."""
+        self.plugged = False
         self._decoder.reset()
         self._inbox.clear()
         self._outbox.clear()
         self._speaking.clear()
-        self.host_free = 0.0
 
-    def _index(self) -> None:
+    def plug(self) -> None:
+        """Put the adapter back."""
+        self.plugged = True
+
+    def refresh_ids(self) -> None:
+        """Look again which servo has which id: a power cycle or a person may have changed one."""
         self._by_id = {}
         for servo in self.servos:
             self._by_id.setdefault(servo.id, []).append(servo)
@@ -187,7 +211,7 @@ class Line:
                 busy = end if status is None else end + status.delay + len(status.frame) * BITS_PER_BYTE / baud
                 servo.deaf_until = max(servo.deaf_until, busy + deafness if self.timing == "wire" else end)
         if moved:
-            self._index()
+            self.refresh_ids()
         if replies:
             self._answer(replies, end)
 
@@ -204,8 +228,8 @@ class Line:
         """Put status packets on the line."""
         self.counters.replies += len(replies)
         if self.timing == "none":
-            for servo_status in sorted(replies, key=lambda reply: len(reply[1].turn)):
-                self._deliver(end, servo_status[1].frame)
+            for _, status, _ in sorted(replies, key=lambda reply: len(reply[1].turn)):
+                self._reply(end, status.frame)
             return
         frames: list[Transmission] = []
         finished: dict[int, float] = {}  # id -> end of its packet, for those who wait for their turn
@@ -227,7 +251,11 @@ class Line:
                 continue
             self._speaking = [span for span in self._speaking if span[1] > end]
             self._speaking.append((frame.start, frame.end))
-            self._deliver(frame.end, frame.data)
+            self._reply(frame.end, frame.data)
+
+    def _reply(self, due: float, data: bytes) -> None:
+        for when, what in self.mishaps.deliver(due, data):
+            self._deliver(when, what)
 
     def _deliver(self, due: float, data: bytes) -> None:
         self._outbox.append(Delivery(due, data))

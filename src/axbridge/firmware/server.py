@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import os
 import select
 import sys
 import time
@@ -13,7 +14,7 @@ from typing import Protocol
 from axbridge.firmware.line import Line
 from axbridge.firmware.world import World
 
-__all__ = ["Channel", "Lateness", "serve"]
+__all__ = ["Channel", "Console", "Lateness", "serve"]
 
 _SPIN = 60e-6  # s before a reply is due in which the loop no longer sleeps
 _LATE = 100e-6  # s after which a reply counts as late
@@ -39,8 +40,45 @@ class Channel(Protocol):
     def write(self, data: bytes) -> None:
         """Hand bytes to the client."""
 
+    def plug(self) -> None:
+        """Be there (again)."""
+
+    def unplug(self) -> None:
+        """Be gone, as an adapter that was pulled."""
+
     def close(self) -> None:
         """Let go; may be called twice."""
+
+
+class Console:
+    """Standard input as a way to set faults while serving: one command a line.
+
+    Args:
+        descriptor: To read from.
+        obey: Carries out a line; returns what to say.
+
+    Attributes:
+        descriptor: -1 once the input has ended.
+    """
+
+    def __init__(self, descriptor: int, obey: Callable[[str], str]) -> None:
+        self.descriptor = descriptor
+        self._obey = obey
+        self._begun = b""
+
+    def read(self) -> None:
+        """Take in what is there; carry out complete lines."""
+        try:
+            data = os.read(self.descriptor, 4096)
+        except OSError:  # a terminal that is no longer ours
+            data = b""
+        if not data:
+            self.descriptor = -1
+            return
+        *lines, self._begun = (self._begun + data).split(b"\n")
+        for line in lines:
+            if text := line.decode(errors="replace").strip():
+                print(self._obey(text), file=sys.stderr, flush=True)
 
 
 class Lateness:
@@ -82,15 +120,21 @@ class Lateness:
         )
 
 
-def serve(world: World, channels: Mapping[str, Channel], stopping: Callable[[], bool]) -> Lateness:
+def serve(
+    world: World, channels: Mapping[str, Channel], stopping: Callable[[], bool], console: Console | None = None
+) -> Lateness:
     """Serve until `stopping()`; it is asked at least every 20 ms.
 
     Args:
         world: What to serve; its time becomes wall time from now on.
         channels: Channel by bus name.
         stopping: Whether to stop.
+        console: Where a person sets faults meanwhile.
+
+    Raises:
+        AxBridgeError: the simulation has stopped.
     """
-    _precise_timers()
+    _be_prompt()
     lateness = Lateness()
     pairs = [(world.lines[name], channel) for name, channel in channels.items()]
     offset = time.monotonic() - world.now()
@@ -99,10 +143,12 @@ def serve(world: World, channels: Mapping[str, Channel], stopping: Callable[[], 
         world.sleep_until(now)
         due = world.next_watch
         for line, channel in pairs:
+            if line.plugged != (channel.fileno() >= 0):
+                channel.plug() if line.plugged else channel.unplug()
             due = min(due, _deliver(line, channel, now, offset, lateness))
         wait = due - (time.monotonic() - offset)
         if wait > _SPIN:
-            _listen(pairs, wait - _SPIN, offset)
+            _listen(pairs, console, wait - _SPIN, offset)
         else:
             while time.monotonic() - offset < due:
                 pass
@@ -118,10 +164,15 @@ def _deliver(line: Line, channel: Channel, now: float, offset: float, lateness: 
     return now + 1.0 if due is None else due
 
 
-def _listen(pairs: list[tuple[Line, Channel]], wait: float, offset: float) -> None:
+def _listen(pairs: list[tuple[Line, Channel]], console: Console | None, wait: float, offset: float) -> None:
     """Wait for bytes at most `wait` seconds and put them on their line."""
     open_ = {channel.fileno(): (line, channel) for line, channel in pairs if channel.fileno() >= 0}
-    for descriptor in select.select(list(open_), [], [], wait)[0]:
+    waiting = [*open_, console.descriptor] if console is not None and console.descriptor >= 0 else list(open_)
+    for descriptor in select.select(waiting, [], [], wait)[0]:
+        if descriptor not in open_:
+            assert console is not None  # the only other one waited for
+            console.read()
+            continue
         line, channel = open_[descriptor]
         data = channel.read()
         if not data:
@@ -133,8 +184,11 @@ def _listen(pairs: list[tuple[Line, Channel]], wait: float, offset: float) -> No
         line.execute(line.host_free)
 
 
-def _precise_timers() -> None:
-    """Ask Linux not to batch our wake-ups: 50 µs of slack by default."""
-    if sys.platform == "linux":
-        with contextlib.suppress(OSError, AttributeError):
-            ctypes.CDLL(None).prctl(_PR_SET_TIMERSLACK, 1000, 0, 0, 0)
+def _be_prompt() -> None:
+    """Ask Linux not to batch our wake-ups (50 µs of slack by default), and, where we may, to let nobody run first."""
+    if sys.platform != "linux":
+        return
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(_PR_SET_TIMERSLACK, 1000, 0, 0, 0)
+    with contextlib.suppress(OSError):  # for root, or with the rtprio limit set: the loop sleeps most of the time
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))

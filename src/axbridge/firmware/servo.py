@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import NamedTuple, Protocol
 
 from axbridge.errors import ErrorFlag
+from axbridge.firmware.alarms import Alarms
 from axbridge.firmware.bank import Mode, State
 from axbridge.firmware.memory import EEPROM_END, ControlTable
 from axbridge.firmware.translate import PRESENT, Gauges, drive_mode, loop_command
@@ -20,11 +21,9 @@ from axbridge.wire import BROADCAST, Instruction, Packet, encode
 __all__ = ["Motors", "Status", "VirtualServo", "baud_of"]
 
 _CHECKSUM, _INSTRUCTION, _RANGE = int(ErrorFlag.CHECKSUM), int(ErrorFlag.INSTRUCTION), int(ErrorFlag.RANGE)
-_ANGLE, _OVERLOAD = int(ErrorFlag.ANGLE_LIMIT), int(ErrorFlag.OVERLOAD)
-_OVERHEATING, _VOLTAGE = int(ErrorFlag.OVERHEATING), int(ErrorFlag.INPUT_VOLTAGE)
+_ANGLE = int(ErrorFlag.ANGLE_LIMIT)
 _BUSY = 0.1  # s after a goal in which a servo at rest still counts as moving: latency and stiction
 _MX_BAUDS = {250: 2_250_000.0, 251: 2_500_000.0, 252: 3_000_000.0}
-_RPM = 0.10471975511965977  # rad/s
 
 
 class Motors(Protocol):
@@ -69,13 +68,15 @@ class VirtualServo:
         time: Power-on, s.
 
     Attributes:
+        row: Its row in the bank.
         table: The control table.
         gauges: How the present registers come about; faults of the sensors are set here.
         id: Id it answers to.
         baud: Bits per second it hears and speaks.
         powered: Whether it has power.
-        alarms: State bits of the error byte.
+        alarms: The state bits of its error byte.
         deaf_until: It hears nothing before this time, s.
+        dead: Whether it is broken: power does not bring it back.
     """
 
     def __init__(
@@ -91,18 +92,17 @@ class VirtualServo:
         self.profile = profile
         self.table = ControlTable(profile)
         self.gauges = Gauges(self.table, profile, zero)
+        self.alarms = Alarms(profile, self.table, self.gauges)
         self.powered = True
-        self.alarms = 0
         self.deaf_until = 0.0
+        self.dead = False
         self._motors = motors
-        self._index = index
+        self.row = index
         self._zero = zero
         self._known = frozenset(int(Instruction[name]) for name in profile.instructions)
         timing = profile.timing
         self._delays = {code: timing.reply_us.get(code.name, timing.reply_us["WRITE"]) * 1e-6 for code in Instruction}
         self._registered: tuple[int, bytes] | None = None
-        self._tripped = 0  # alarms that have shut the motor off and wait for recovery
-        self._stalled_since: float | None = None
         self._wheel_drive = False  # driven in wheel mode although Torque Enable reads 0
         self._busy_until = 0.0
         self._deafness = 0.0
@@ -125,14 +125,14 @@ class VirtualServo:
             time: Now, s.
             registers: RAM values to set on top.
         """
-        self.powered = True
+        self.powered = not self.dead
+        self.alarms.reset()
         self.table.power_on()
         self._refresh(time)
         self.table["goal_position"] = self.table["present_position"]
         for name, value in (registers or {}).items():
             self.table[name] = value
-        self.alarms = self._tripped = 0
-        self._stalled_since = self._registered = None
+        self._registered = None
         self._wheel_drive = False
         self.deaf_until = time + self.profile.timing.boot_ms * 1e-3
         self._configure()
@@ -167,7 +167,7 @@ class VirtualServo:
             return self._status(self.id, 0, b"", Instruction.PING)
         if code == Instruction.BULK_READ and broadcast and code in self._known:
             return self._bulk_read(packet.params, time) if level >= 1 else None
-        answer = (self.id, self.alarms, self._return_delay)
+        answer = (self.id, self.alarms.bits, self._return_delay)
         error = self._execute(code, packet.params, time, broadcast)
         if error is None or broadcast or level < 2:
             return None
@@ -183,7 +183,7 @@ class VirtualServo:
         return deafness
 
     def _status(self, id: int, error: int, params: bytes, code: Instruction) -> Status:
-        return Status(encode(id, error | self.alarms, params), self._delays[code] + self._return_delay)
+        return Status(encode(id, error | self.alarms.bits, params), self._delays[code] + self._return_delay)
 
     def _read(self, params: bytes, time: float) -> Status | None:
         if len(params) != 2:
@@ -310,27 +310,23 @@ class VirtualServo:
         if "torque_enable" in values:
             if not values["torque_enable"]:
                 self._wheel_drive = False
-            elif self._tripped:
-                self._recover(torque_enable=True)
+            elif self.alarms.tripped:
+                self.alarms.recover(torque_enable=True)
             if not was_on and table["torque_enable"] and behaviour.goal_follows_present_on_torque_on:
                 self._follow_present(values, time)
-        if "goal_position" in values and not wheel and behaviour.auto_torque_on_goal and self._may_start():
+        if "goal_position" in values and not wheel and behaviour.auto_torque_on_goal and self.alarms.may_start:
             table["torque_enable"] = 1
         if wheel and "moving_speed" in values:
             if behaviour.auto_torque_in_wheel:
                 table["torque_enable"] = 1
             self._wheel_drive = True
-        if values.get("torque_limit") and self._tripped:
-            self._recover(torque_enable=False)
+        if values.get("torque_limit") and self.alarms.tripped:
+            self.alarms.recover(torque_enable=False)
         if "goal_position" in values or "moving_speed" in values:
             self._busy_until = time + _BUSY
         if min(self.profile.registers[name].address for name in values) < EEPROM_END if values else False:
             self._configure()
         self._push(time)
-
-    def _may_start(self) -> bool:
-        """A goal switches the torque on, except after a shutdown that took Torque Enable away."""
-        return not (self._tripped and self.profile.behaviour.shutdown_effect == "torque_enable_off")
 
     def _follow_present(self, values: Mapping[str, int], time: float) -> None:
         if "goal_position" not in values and self._mode is Mode.JOINT:
@@ -365,10 +361,10 @@ class VirtualServo:
         return self.powered and (self._wheel_drive or self.table.data[24] != 0)
 
     def _push(self, time: float) -> None:
-        self._motors.set_command(self._index, loop_command(self.table, self.profile, self._zero, self.driven), time)
+        self._motors.set_command(self.row, loop_command(self.table, self.profile, self._zero, self.driven), time)
 
     def _refresh(self, time: float) -> None:
-        self.gauges.refresh(self._motors.state[self._index].tolist(), time, self.driven, time < self._busy_until)
+        self.gauges.refresh(self._motors.state[self.row].tolist(), time, self.driven, time < self._busy_until)
 
     def monitor(self, state: list[float], time: float) -> None:
         """Watch supply, temperature and load, as the firmware does all the time; shut down where it must.
@@ -383,65 +379,25 @@ class VirtualServo:
                 self.power_off(time)
             return
         if not self.powered:
+            if self.dead:
+                return
             self.power_on(time)
-        table = self.table
-        alarms = 0
-        if not table["min_voltage_limit"] <= round(voltage * 10) <= table["max_voltage_limit"]:
-            alarms |= _VOLTAGE
-        if self.gauges.temperature(state) > table["temperature_limit"]:
-            alarms |= _OVERHEATING
-        if self._stalled(state, time) or self._tripped & _OVERLOAD:
-            alarms |= _OVERLOAD
-        self.alarms = alarms
-        if (fatal := alarms & table["shutdown"] & ~self._tripped) != 0:
-            self.shut_down(fatal, time)
+        if fatal := self.alarms.look(state, time, self.driven):
+            self._shut_down(fatal, time)
 
-    def shut_down(self, flags: int, time: float) -> None:
-        """Take the torque away for these alarms, as the profile's firmware does.
+    def overload(self, time: float) -> None:
+        """Take the load for an overload from now on, until the host recovers the servo."""
+        if fatal := self.alarms.overload():
+            self._shut_down(fatal, time)
 
-        Args:
-            flags: Alarm bits (`axbridge.errors.ErrorFlag`).
-            time: Now, s.
-        """
-        self.alarms |= flags
-        self._tripped |= flags
-        if self.profile.behaviour.shutdown_effect == "torque_limit_zero":
-            self.table["torque_limit"] = 0
-        else:
-            self.table["torque_enable"] = 0
+    def _shut_down(self, flags: int, time: float) -> None:
+        self.alarms.shut_down(flags)
+        if self.profile.behaviour.shutdown_effect == "torque_enable_off":
             self._wheel_drive = False
         self._push(time)
 
-    def _recover(self, *, torque_enable: bool) -> None:
-        """A host asks for torque again after a shutdown."""
-        behaviour = self.profile.behaviour
-        if behaviour.overload_latched and self._tripped & _OVERLOAD:
-            if behaviour.shutdown_effect == "torque_limit_zero":
-                self.table["torque_limit"] = 0
-            return
-        if behaviour.shutdown_effect == "torque_enable_off" and not torque_enable:
-            return
-        if torque_enable and not self.table["torque_limit"]:
-            self.table["torque_limit"] = self.table["max_torque"]
-        self._tripped = 0
-        self._stalled_since = None
-        self.alarms &= ~_OVERLOAD
-
-    def _stalled(self, state: list[float], time: float) -> bool:
-        """Whether the shaft has stood against all the torque it may give for too long."""
-        protection = self.profile.protection
-        limit = self.table["torque_limit"] / self.profile.units.full_scale
-        pushing = self.driven and limit > 0 and abs(state[State.DUTY]) >= protection.overload_duty * limit
-        top_speed = self.profile.electrics.no_load_speed * _RPM
-        if not pushing or abs(state[State.SPEED]) > protection.overload_speed * top_speed:
-            self._stalled_since = None
-            return False
-        if self._stalled_since is None:
-            self._stalled_since = time
-        return time - self._stalled_since >= protection.overload_s
-
-    @property
-    def led(self) -> tuple[bool, float]:
-        """Whether the LED is lit, and its blinking rate in Hz (1 while an alarm of the Alarm LED mask lasts)."""
-        blinking = self.powered and self.alarms & self.table["alarm_led"] != 0
-        return (blinking or bool(self.table["led"])) and self.powered, 1.0 if blinking else 0.0
+    def led(self, time: float) -> bool:
+        """Whether the LED is lit at `time` (s): as told, or blinking at 1 Hz for an alarm of the Alarm LED mask."""
+        if self.alarms.bits & self.table["alarm_led"]:
+            return self.powered and time % 1.0 < 0.5
+        return self.powered and self.table["led"] != 0

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import heapq
+import itertools
+from collections.abc import Iterable
 from typing import Literal, Protocol
 
-from axbridge.errors import RigError
+from axbridge.errors import RigError, UsageError
+from axbridge.firmware.faults import EVENTS, Fault, parse_faults
 from axbridge.firmware.line import Line
 from axbridge.firmware.servo import Motors, VirtualServo, baud_of
 from axbridge.plant.mechanics import FloatArray
 from axbridge.profile import FirmwareProfile
 from axbridge.rig import BusConfig, Rig, ServoConfig
 
-__all__ = ["Bank", "World", "initial_registers"]
+__all__ = ["Bank", "World", "build_bank", "initial_registers"]
 
 _WATCH = 0.02  # s between two looks of the firmware at temperature, supply and load
+_BROWNOUT, _BROWNOUT_TIME = 4.0, 0.2  # V, s
+_HOTTER = 10.0  # degC above the limit
 
 
 class Bank(Motors, Protocol):
@@ -34,6 +40,16 @@ class Bank(Motors, Protocol):
         """Release the engine."""
 
 
+class _Limp:
+    """A bank as a second servo on the same shaft sees it: it moves nothing."""
+
+    def __init__(self, state: FloatArray) -> None:
+        self.state = state
+
+    def set_command(self, index: int, row: list[float], time: float) -> None:
+        """Nothing moves."""
+
+
 class World:
     """A rig come alive.
 
@@ -42,6 +58,7 @@ class World:
         model: Servo model of every servo instead of the rig's.
         seed: Of everything random.
         timing: Instead of the buses' own ``bus_timing``.
+        faults: Fault spec, see `inject`.
         bank: The motors, instead of those built from the rig.
 
     Attributes:
@@ -52,6 +69,7 @@ class World:
 
     Raises:
         RigError, ProfileError: the rig cannot be built.
+        UsageError: the fault spec has a mistake.
     """
 
     def __init__(
@@ -61,10 +79,11 @@ class World:
         model: str | None = None,
         seed: int = 0,
         timing: Literal["wire", "none"] | None = None,
+        faults: str = "",
         bank: Bank | None = None,
     ) -> None:
         self.rig = rig
-        self.bank = _build(rig, model, seed) if bank is None else bank
+        self.bank = build_bank(rig, model, seed) if bank is None else bank
         self._now = 0.0
         self.next_watch = _WATCH
         configs = [servo for servo in rig.servos if servo.drive == "dynamixel"]
@@ -90,18 +109,47 @@ class World:
             for place, bus in enumerate(rig.buses)
         }
 
+        self._supply = self.bank.supply.copy()
+        self._events: list[tuple[float, int, Fault]] = []
+        self._order = itertools.count()  # of events at the same time
+        if faults:
+            self.inject(faults)
+
     def now(self) -> float:
         """Simulated seconds since the start."""
         return self._now
 
     def sleep_until(self, due: float) -> None:
-        """Advance the simulation to `due`; the firmware looks at its alarms on the way."""
+        """Advance the simulation to `due`; alarms and faults happen on the way."""
         while self.next_watch <= due:
             self._move_to(self.next_watch)
-            self.next_watch += _WATCH
-            for servo, state in zip(self._rows, self.bank.state.tolist(), strict=True):
-                servo.monitor(state, self._now)
+            self._watch()
         self._move_to(due)
+
+    def inject(self, faults: str | Iterable[Fault]) -> None:
+        """Set faults from now on; times in them count from now.
+
+        Args:
+            faults: A spec (see `axbridge.firmware.faults.parse_faults`), or its items.
+
+        Raises:
+            UsageError: the spec has a mistake, or names an id that is not on a bus.
+        """
+        items = parse_faults(faults) if isinstance(faults, str) else tuple(faults)
+        for fault in items:
+            if fault.id is not None and not self._with_id(fault.id):
+                ids = ", ".join(str(servo.id) for servo in self._rows)
+                raise UsageError(f"fault {fault.kind}:{fault.id}: no servo has that id", f"there are {ids}")
+        for fault in items:
+            if fault.kind in EVENTS:
+                heapq.heappush(self._events, (self._now + fault.at, next(self._order), fault))
+            else:
+                for line in self.lines.values():
+                    line.mishaps.set(fault)
+            if fault.kind == "none":
+                self._heal()
+        if self._events:
+            self.next_watch = min(self.next_watch, max(self._events[0][0], self._now))
 
     def power_cycle(self) -> None:
         """Switch every servo off and on again: EEPROM is kept, RAM starts anew."""
@@ -111,6 +159,79 @@ class World:
     def close(self) -> None:
         """Release the engine; may be called twice."""
         self.bank.close()
+
+    def _watch(self) -> None:
+        """Let faults strike, and every servo's firmware look at its alarms."""
+        while self._events and self._events[0][0] <= self._now:
+            self._strike(heapq.heappop(self._events)[2])
+        for servo, state in zip(self._rows, self.bank.state.tolist(), strict=True):
+            servo.monitor(state, self._now)
+        for line in self.lines.values():
+            line.refresh_ids()
+        self.next_watch = self._now + _WATCH
+        if self._events:
+            self.next_watch = min(self.next_watch, self._events[0][0])
+
+    def _with_id(self, id: int) -> list[VirtualServo]:
+        return [servo for servo in self._rows if servo.id == id]
+
+    def _strike(self, fault: Fault) -> None:
+        """One event of a fault spec; those that pass put their end on the list."""
+        if fault.kind == "unplug":
+            for line in self.lines.values():
+                line.unplug()
+            self._later("replug", fault.duration)
+        elif fault.kind == "replug":
+            for line in self.lines.values():
+                line.plug()
+        elif fault.kind == "brownout":
+            self.bank.supply[:] = _BROWNOUT
+            self._later("recovered", fault.duration or _BROWNOUT_TIME)
+        elif fault.kind == "recovered":
+            self.bank.supply[:] = self._supply
+        else:
+            for servo in self._with_id(fault.id if fault.id is not None else -1):
+                self._strike_servo(servo, fault)
+
+    def _strike_servo(self, servo: VirtualServo, fault: Fault) -> None:
+        gauges = servo.gauges
+        if fault.kind == "dead":
+            servo.dead = True
+            servo.power_off(self._now)
+        elif fault.kind == "overload":
+            servo.overload(self._now)
+        elif fault.kind == "overheat":
+            gauges.hot = servo.table["temperature_limit"] + _HOTTER
+            self._later("cooled", fault.duration, fault.id)
+        elif fault.kind == "cooled":
+            gauges.hot = None
+        elif fault.kind == "stuck":
+            gauges.stuck = gauges.position(self.bank.state[servo.row].tolist())
+            self._later("loose", fault.duration, fault.id)
+        elif fault.kind == "loose":
+            gauges.stuck = None
+        elif fault.kind == "collision":
+            twin = VirtualServo(servo.profile, _Limp(self.bank.state), servo.row, time=self._now)
+            twin.table.data[:] = servo.table.data
+            twin.power_on(self._now, {"id": servo.id, "present_position": servo.table["present_position"]})
+            twin.deaf_until = self._now
+            next(line for line in self.lines.values() if servo in line.servos).add(twin)
+
+    def _later(self, kind: str, duration: float | None, id: int | None = None) -> None:
+        if duration is not None:
+            heapq.heappush(self._events, (self._now + duration, next(self._order), Fault(kind, id=id)))
+
+    def _heal(self) -> None:
+        """Undo what lasts: events to come, sensors, unplugged adapters, a low supply, second servos."""
+        self._events.clear()
+        self.bank.supply[:] = self._supply
+        for line in self.lines.values():
+            line.plug()
+            for servo in [servo for servo in line.servos if servo not in self._rows]:
+                line.remove(servo)
+        for servo in self._rows:
+            servo.gauges.hot = servo.gauges.stuck = None
+            servo.dead = False
 
     def _move_to(self, due: float) -> None:
         if due > self._now:
@@ -142,7 +263,7 @@ def initial_registers(rig: Rig, config: ServoConfig, profile: FirmwareProfile, b
     return {"id": config.id, "baud_rate": baud, **config.registers}
 
 
-def _build(rig: Rig, model: str | None, seed: int) -> Bank:
+def build_bank(rig: Rig, model: str | None, seed: int) -> Bank:
     """Mechanics and motors of a rig."""
     from axbridge.firmware.assembly import build_bank
 

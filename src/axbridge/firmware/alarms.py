@@ -1,0 +1,105 @@
+"""What a servo's firmware watches: supply, temperature and load; when it gives up, and how it is brought back."""
+
+from __future__ import annotations
+
+from axbridge.errors import ErrorFlag
+from axbridge.firmware.bank import State
+from axbridge.firmware.memory import ControlTable
+from axbridge.firmware.translate import Gauges
+from axbridge.profile import FirmwareProfile
+
+__all__ = ["Alarms"]
+
+_OVERLOAD, _OVERHEATING = int(ErrorFlag.OVERLOAD), int(ErrorFlag.OVERHEATING)
+_VOLTAGE = int(ErrorFlag.INPUT_VOLTAGE)
+_RPM = 0.10471975511965977  # rad/s
+
+
+class Alarms:
+    """The state bits of one servo's error byte, and the shutdown they lead to.
+
+    Attributes:
+        bits: State bits of the error byte now.
+        tripped: Alarms that have taken the torque away and wait for recovery.
+        overloaded: Whether the load counts as an overload whatever it is (a fault).
+    """
+
+    def __init__(self, profile: FirmwareProfile, table: ControlTable, gauges: Gauges) -> None:
+        self._profile = profile
+        self._table = table
+        self._gauges = gauges
+        self._stalled_since: float | None = None
+        self.bits = self.tripped = 0
+        self.overloaded = False
+
+    def reset(self) -> None:
+        """Forget everything, as at power-on."""
+        self.bits = self.tripped = 0
+        self.overloaded = False
+        self._stalled_since = None
+
+    def look(self, state: list[float], time: float, driven: bool) -> int:
+        """Renew `bits` from a row of the state array; return the alarms that demand a shutdown now."""
+        table = self._table
+        bits = 0
+        if not table["min_voltage_limit"] <= round(state[State.VOLTAGE] * 10) <= table["max_voltage_limit"]:
+            bits |= _VOLTAGE
+        if self._gauges.temperature(state) > table["temperature_limit"]:
+            bits |= _OVERHEATING
+        if self._stalled(state, time, driven) or self.tripped & _OVERLOAD or self.overloaded:
+            bits |= _OVERLOAD
+        self.bits = bits
+        return bits & table["shutdown"] & ~self.tripped
+
+    def overload(self) -> int:
+        """Make the load an overload until recovery; return the alarms that demand a shutdown now."""
+        self.overloaded = True
+        self.bits |= _OVERLOAD
+        return _OVERLOAD & self._table["shutdown"]
+
+    def shut_down(self, flags: int) -> None:
+        """Take the torque away for these alarms, in the register that this firmware uses for it."""
+        self.bits |= flags
+        self.tripped |= flags
+        if self._profile.behaviour.shutdown_effect == "torque_limit_zero":
+            self._table["torque_limit"] = 0
+        else:
+            self._table["torque_enable"] = 0
+
+    def recover(self, *, torque_enable: bool) -> None:
+        """The host asks for torque again after a shutdown.
+
+        Args:
+            torque_enable: By Torque Enable; else by Torque Limit.
+        """
+        behaviour = self._profile.behaviour
+        if behaviour.overload_latched and self.tripped & _OVERLOAD:
+            if behaviour.shutdown_effect == "torque_limit_zero":
+                self._table["torque_limit"] = 0
+            return
+        if behaviour.shutdown_effect == "torque_enable_off" and not torque_enable:
+            return
+        if torque_enable and not self._table["torque_limit"]:
+            self._table["torque_limit"] = self._table["max_torque"]
+        self.tripped = 0
+        self.overloaded = False
+        self.bits &= ~_OVERLOAD
+        self._stalled_since = None
+
+    @property
+    def may_start(self) -> bool:
+        """Whether a goal may switch the torque on: not after a shutdown that took Torque Enable away."""
+        return not (self.tripped and self._profile.behaviour.shutdown_effect == "torque_enable_off")
+
+    def _stalled(self, state: list[float], time: float, driven: bool) -> bool:
+        """Whether the shaft has stood against all the torque it may give for too long."""
+        protection = self._profile.protection
+        limit = self._table["torque_limit"] / self._profile.units.full_scale
+        pushing = driven and limit > 0 and abs(state[State.DUTY]) >= protection.overload_duty * limit
+        top_speed = self._profile.electrics.no_load_speed * _RPM
+        if not pushing or abs(state[State.SPEED]) > protection.overload_speed * top_speed:
+            self._stalled_since = None
+            return False
+        if self._stalled_since is None:
+            self._stalled_since = time
+        return time - self._stalled_since >= protection.overload_s
