@@ -110,9 +110,10 @@ class PtyLine:
         for id_ in list(self.tables) if packet.id == BROADCAST else [packet.id]:
             if id_ not in self.tables or id_ in self.deaf or not packet.intact:
                 continue
+            error = self.errors[id_]
             reply = self._obey(id_, packet)
             if reply is not None and packet.id != BROADCAST:
-                self._answer(encode(id_, self.errors[id_], reply), packet)
+                self._answer(encode(id_, error, reply), packet)
 
     def _obey(self, id, packet):
         table, params = self.tables[id], packet.params

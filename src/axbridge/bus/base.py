@@ -9,13 +9,17 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
+
+from typing_extensions import Self
 
 from axbridge.clock import Clock
 from axbridge.errors import BusError, BusTimeout, CorruptPacket
 from axbridge.wire import BROADCAST, Instruction, Packet, encode, sync_write_params
 
 __all__ = ["Bus", "Reply"]
+
+B = TypeVar("B", bound="Bus")
 
 
 class Reply(NamedTuple):
@@ -38,10 +42,12 @@ class Bus(ABC):
     Attributes:
         clock: The time of `Reply.time`.
         baud: Bits per second.
+        silent: Ids whose status return level silences the answer to a write; `axbridge.bus.handshake` fills it.
     """
 
     clock: Clock
     baud: int
+    silent: frozenset[int] = frozenset()
 
     @abstractmethod
     def _transfer(self, frame: bytes, id: int, length: int | None) -> tuple[Packet | None, float]:
@@ -141,12 +147,12 @@ class Bus(ABC):
 
     def _tell(self, id: int, code: int, params: bytes, answered: bool) -> Reply | None:
         frame = encode(id, code, params)
-        if answered and id != BROADCAST:
+        if answered and id != BROADCAST and id not in self.silent:
             return self._ask(frame, id, 0)
         self._transfer(frame, id, None)
         return None
 
-    def __enter__(self) -> Bus:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(

@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Sequence
 
+from axbridge.bus.adapter import find_port
 from axbridge.bus.base import Bus, Reply
 from axbridge.bus.port import REPLY_DELAY, Port
 from axbridge.bus.stats import LineStats
@@ -25,6 +26,7 @@ __all__ = ["LATE_WINDOW", "SerialBus"]
 LATE_WINDOW = 0.25  # s: how long a reply may still turn up after its question was given up
 _REMOTE_LATE_WINDOW = 2.0
 _QUIET = 0.001  # s: a pause that ends a damaged reply
+EEPROM_END = 24  # first RAM address, AX and MX
 _LONGEST_TAG = 24  # bytes a question may be lengthened by
 _SUM_OK = 0xFD  # low byte of the sum over a whole intact packet: 0xFF + 0xFF + 0xFF
 _REFUSED = ErrorFlag.RANGE | ErrorFlag.CHECKSUM | ErrorFlag.INSTRUCTION
@@ -35,7 +37,8 @@ class SerialBus(Bus):
     """Servos on a serial port.
 
     Args:
-        port: Device path, or pyserial URL (``socket://host:port``, ``rfc2217://host:port``).
+        port: Device path, pyserial URL (``socket://host:port``, ``rfc2217://host:port``), or ``auto``: the only
+            USB serial adapter there is.
         baud: Bits per second.
         retries: How often `ping`, `read` and `write` repeat a question that got no good answer.
 
@@ -51,14 +54,14 @@ class SerialBus(Bus):
     def __init__(self, port: str, baud: int = 1_000_000, *, retries: int = 2) -> None:
         self.clock = WallClock()
         self.baud = baud
-        self.port_name = port
+        self.port_name = find_port() if port == "auto" else port
         self.retries = retries
         self.stats = LineStats()
         self.echo = False
         self._lock = threading.RLock()
         self._late: dict[tuple[int, int], float] = {}
         self._frames: dict[tuple[int, int, int], tuple[bytes, bytes]] = {}
-        self.port = Port(port, baud)
+        self.port = Port(self.port_name, baud)
         self.latency = self.port.latency
         self._late_window = _REMOTE_LATE_WINDOW if self.remote else LATE_WINDOW
         self._start()
@@ -170,12 +173,14 @@ class SerialBus(Bus):
         return answers
 
     def write(self, id: int, address: int, data: bytes, *, answered: bool = True) -> Reply | None:
-        """See `Bus.write`; a write whose acknowledgement is missing is read back, and repeated when it is not there."""
+        """See `Bus.write`; a write without acknowledgement is read back, and repeated when it did not arrive."""
+        if address < EEPROM_END:
+            self.stats.eeprom_writes += len(data)
         if id == BROADCAST or not answered:
             return super().write(id, address, data, answered=answered)
         with self._lock:
             failure: BusError | None = None
-            if not self._owed(id, 0):
+            if id not in self.silent and not self._owed(id, 0):
                 try:
                     reply = super().write(id, address, data)
                 except (BusTimeout, CorruptPacket) as error:
@@ -208,6 +213,9 @@ class SerialBus(Bus):
 
     def _send_unheard(self, frame: bytes, id: int) -> None:
         """Send, and let the acknowledgement pass by."""
+        if id in self.silent:
+            self._transfer(frame, id, None)
+            return
         try:
             self._transfer(frame, id, 0)
         except (BusTimeout, CorruptPacket):

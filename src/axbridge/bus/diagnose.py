@@ -1,0 +1,203 @@
+"""What a line could do better, measured: the findings behind `axbridge doctor`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from axbridge.bus.base import Reply
+from axbridge.bus.cycle import Cycle, CycleServo, wire_time
+from axbridge.bus.handshake import Expected, Finding, inspect, measure_latency, profile_for
+from axbridge.bus.scan import AX_BAUDS, Found, scan, scan_bauds
+from axbridge.bus.serial import SerialBus
+from axbridge.bus.stats import percentile
+from axbridge.errors import ErrorFlag
+from axbridge.profile import FirmwareProfile
+from axbridge.wire import byte_seconds
+
+__all__ = ["Diagnosis", "diagnose"]
+
+_CYCLES = 60
+_ACCEPTABLE_LOSS = 1e-3
+_HOT = 10  # degrees below the servo's own limit
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """Facts and findings about a line.
+
+    Attributes:
+        facts: What was measured: plain data.
+        findings: What is wrong, with the command or action that mends it.
+    """
+
+    facts: dict[str, Any]
+    findings: list[Finding]
+
+
+def diagnose(
+    bus: SerialBus,
+    expected: Sequence[Expected] = (),
+    packets: int = 1000,
+    progress: Callable[[str], None] = lambda _: None,
+) -> Diagnosis:
+    """Examine an open bus; nothing is moved and nothing is written to a servo.
+
+    Args:
+        bus: The bus.
+        expected: The servos of a rig on it; empty = whoever answers.
+        packets: Reads for the measurement of the loss.
+        progress: Called with what is being done.
+
+    Raises:
+        PortError: the line is gone.
+    """
+    where = f" --port {bus.port_name}"
+    facts: dict[str, Any] = {"port": bus.port_name, "baud": bus.baud}
+    findings = _adapter(bus, facts)
+    progress("looking for servos")
+    found = scan(bus)
+    facts["servos"] = [vars(servo) for servo in found]
+    if not found:
+        findings.append(_nobody(bus, progress, where))
+        return Diagnosis(facts, findings)
+    known = expected or [Expected("", servo.id, _guess(servo)) for servo in found]
+    ids = [servo.id for servo in known if any(servo.id == other.id for other in found)]
+    progress("asking each servo")
+    for servo in known:
+        findings += inspect(bus, servo, where)
+        if servo.id in ids:
+            findings += _condition(bus, servo)
+    strangers = sorted({servo.id for servo in found} - {servo.id for servo in known})
+    if strangers:
+        listed = ", ".join(map(str, strangers))
+        findings.append(
+            Finding(
+                f"ids {listed}", "answer, but are not in the rig", "add them to the rig, or unplug them", False, "extra"
+            )
+        )
+    if ids:
+        facts["latency_ms"] = 1e3 * measure_latency(bus, ids)
+        progress(f"reading {packets} packets")
+        findings += _loss(bus, ids, packets, facts)
+        progress("measuring the rate")
+        findings += _rate(bus, ids, facts)
+    return Diagnosis(facts, findings)
+
+
+def _adapter(bus: SerialBus, facts: dict[str, Any]) -> list[Finding]:
+    adapter = bus.port.adapter
+    facts |= {
+        "adapter": adapter.kind,
+        "latency_timer_ms": adapter.latency_timer,
+        "low_latency": bus.port.low_latency,
+        "echo": bus.echo,
+    }
+    findings = []
+    if adapter.latency_timer is not None and adapter.latency_timer > 1:
+        fix = (
+            f"echo 1 | sudo tee {adapter.latency_file}  (for good: the udev rule of docs/hardware.md)"
+            if adapter.latency_file
+            else "set the latency timer to 1 ms in the driver's settings"
+        )
+        problem = f"the adapter holds answers back for up to {adapter.latency_timer} ms"
+        findings.append(Finding(bus.port_name, problem, fix, False, "latency"))
+    if bus.echo:
+        fix = "nothing to do: the echo is stripped; an adapter that gates its receiver saves a third of the host's work"
+        findings.append(Finding(bus.port_name, "the adapter echoes what is sent", fix, False, "echo"))
+    return findings
+
+
+def _nobody(bus: SerialBus, progress: Callable[[str], None], where: str) -> Finding:
+    progress("nobody answers: trying other baud rates")
+    others = [baud for baud in AX_BAUDS if baud != bus.baud]
+    # a factory-new or a Bioloid servo has one of these ids
+    elsewhere = {baud: found for baud, found in scan_bauds(bus, others, range(31)).items() if found}
+    if elsewhere:
+        baud, found = next(iter(elsewhere.items()))
+        listed = ", ".join(str(servo.id) for servo in found)
+        fix = f"axbridge servo set-baud {found[0].id} {bus.baud}{where} --baud {baud}"
+        return Finding(
+            bus.port_name, f"nobody answers at {bus.baud} baud, but ids {listed} at {baud}", fix, True, "baud"
+        )
+    fix = (
+        "check the servo supply (LEDs blink at power-on), data and ground wires, and that the adapter is set to TTL; "
+        f"then `axbridge scan{where} --baud all`"
+    )
+    return Finding(bus.port_name, "no servo answers at any baud rate", fix, True, "missing")
+
+
+def _guess(servo: Found) -> FirmwareProfile:
+    profile = profile_for(servo.model) if servo.model is not None else None
+    return profile or FirmwareProfile.load("ax-12a")
+
+
+def _condition(bus: SerialBus, servo: Expected) -> list[Finding]:
+    """Supply, temperature and alarms."""
+    (answer,) = bus.read_many([(servo.id, 0, 50)])
+    if not isinstance(answer, Reply) or len(answer.data) < 50:
+        return []
+    table, label = answer.data, f"servo {servo.id}"
+    findings = []
+    voltage, low, high = table[42] / 10, table[12] / 10, table[13] / 10
+    nominal = servo.profile.electrics.nominal_voltage
+    if not low <= voltage <= high or voltage < 0.75 * nominal:
+        problem = f"has {voltage:.1f} V at its terminals ({nominal:.1f} V nominal)"
+        findings.append(
+            Finding(label, problem, "charge the battery, or feed the chain from both ends", False, "voltage")
+        )
+    if table[43] > table[11] - _HOT:
+        problem = f"is {table[43]} °C, close to its limit of {table[11]} °C"
+        findings.append(Finding(label, problem, "let it rest, and look what it pushes against", False, "temperature"))
+    alarms = ErrorFlag(answer.error) & (ErrorFlag.OVERLOAD | ErrorFlag.OVERHEATING | ErrorFlag.INPUT_VOLTAGE)
+    if alarms:
+        fix = f"remove the cause, then axbridge servo write {servo.id} torque_limit 1023 --port {bus.port_name}"
+        findings.append(Finding(label, f"reports {alarms.describe()}", fix, False, "alarm"))
+    if int.from_bytes(table[34:36], "little") == 0:
+        fix = f"axbridge servo write {servo.id} torque_limit 1023 --port {bus.port_name}"
+        findings.append(Finding(label, "has torque limit 0: it shut itself down", fix, False, "shutdown"))
+    return findings
+
+
+def _loss(bus: SerialBus, ids: Sequence[int], packets: int, facts: dict[str, Any]) -> list[Finding]:
+    lost: dict[int, int] = {}
+    asked = dict.fromkeys(ids, 0)
+    for turn in range(packets):
+        id_ = ids[turn % len(ids)]
+        asked[id_] += 1
+        if not isinstance(bus.read_many([(id_, 36, 8)])[0], Reply):
+            lost[id_] = lost.get(id_, 0) + 1
+    facts["loss"] = {id_: lost.get(id_, 0) / count for id_, count in asked.items() if count}
+    return [
+        Finding(
+            f"servo {id_}",
+            f"lost {count} of {asked[id_]} answers",
+            "check its cable and the supply; several servos: a common ground, shorter chains",
+            False,
+            "loss",
+        )
+        for id_, count in lost.items()
+        if count / asked[id_] > _ACCEPTABLE_LOSS
+    ]
+
+
+def _rate(bus: SerialBus, ids: Sequence[int], facts: dict[str, Any]) -> list[Finding]:
+    """Rate of full exchanges: reads as measured, the goals' packet by its length (nothing may move here)."""
+    cycle = Cycle(bus, [CycleServo(str(id_), id_) for id_ in ids])
+    goals = (8 + 5 * len(ids)) * byte_seconds(bus.baud)
+    spent = [cycle.receive().spent + goals for _ in range(_CYCLES)]
+    limit = wire_time(len(ids), bus.baud)
+    usual = percentile(spent, 0.5)
+    facts |= {
+        "rate_hz": 1 / usual,
+        "cycle_p50_ms": 1e3 * usual,
+        "cycle_p99_ms": 1e3 * percentile(spent, 0.99),
+        "wire_limit_hz": 1 / limit,
+        "wire_share": limit / usual,
+    }
+    if limit / usual < 0.5 and bus.port.adapter.kind != "remote":
+        problem = f"{1 / usual:.0f} Hz for {len(ids)} servos, where the line allows {1 / limit:.0f} Hz"
+        fix = "return delay 0 and latency timer 1 ms (see the other findings); a USB hub or a busy host costs, too"
+        return [Finding(bus.port_name, problem, fix, False, "rate")]
+    return []

@@ -1,0 +1,185 @@
+"""Before the first goal: is every servo there, the right one, and set up well? All that is wrong is listed at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from axbridge import tables
+from axbridge.bus.base import Bus, Reply
+from axbridge.bus.serial import SerialBus
+from axbridge.errors import BusError, BusTimeout, CorruptPacket
+from axbridge.profile import FOLDER, FirmwareProfile
+from axbridge.wire import byte_seconds
+
+__all__ = ["Expected", "Finding", "handshake", "inspect", "measure_latency", "profile_for", "require"]
+
+_LOOKS = 4  # full reads that tell two servos with one id apart from noise
+_SHORT, _DELAY, _LEVEL = 19, 5, 16  # bytes 0..18, return delay, status return level
+
+
+@dataclass(frozen=True)
+class Expected:
+    """A servo that should be there."""
+
+    name: str
+    id: int
+    profile: FirmwareProfile
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something that is wrong, and what mends it.
+
+    Attributes:
+        subject: Servo or port.
+        problem: What is wrong.
+        fix: The command or action that mends it.
+        fatal: Whether a robot must not start with it.
+        kind: Sorts findings in programs: missing, model, firmware, collision, return_delay, status_level, …
+    """
+
+    subject: str
+    problem: str
+    fix: str
+    fatal: bool
+    kind: str
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain data for `--json`."""
+        return dict(vars(self))
+
+
+def handshake(bus: Bus, servos: Sequence[Expected], *, port: str = "") -> list[Finding]:
+    """Ask every servo who it is; note which of them stay silent on a write; measure the adapter's latency.
+
+    Args:
+        bus: The bus they are on.
+        servos: Who should be there.
+        port: How the commands of the fixes name the port.
+
+    Returns:
+        What is wrong, worst first; empty when all is well.
+
+    Raises:
+        PortError: the line is gone.
+    """
+    where = f" --port {port}" if port else ""
+    findings: list[Finding] = []
+    present = []
+    for servo in servos:
+        findings += inspect(bus, servo, where)
+        if not any(f.kind in {"missing", "collision"} and f.subject == _label(servo) for f in findings):
+            present.append(servo.id)
+    if isinstance(bus, SerialBus) and present:
+        measure_latency(bus, present)
+    return sorted(findings, key=lambda finding: not finding.fatal)
+
+
+def inspect(bus: Bus, servo: Expected, where: str = "") -> list[Finding]:
+    """Findings about one servo; see `handshake`."""
+    label = _label(servo)
+    try:
+        table = bus.read(servo.id, 0, _SHORT).data
+    except BusTimeout:
+        return [Finding(label, "does not answer", f"axbridge scan{where} --baud all", True, "missing")]
+    except CorruptPacket:
+        return [_collision(label, where)]
+    if len(table) < _SHORT:
+        return [Finding(label, "refuses to be read", f"axbridge servo info {servo.id}{where}", True, "model")]
+    if table[_LEVEL] < 2:
+        bus.silent |= {servo.id}
+    return [*_identity(servo, label, table, where), *_settings(servo, label, table, where), *_twins(bus, servo, where)]
+
+
+def _identity(servo: Expected, label: str, table: bytes, where: str) -> list[Finding]:
+    model, firmware = int.from_bytes(table[:2], "little"), table[2]
+    if model != servo.profile.model_number:
+        found = profile_for(model)
+        name = found.name if found else "unknown"
+        fix = f'set profile = "{found.name}" in the rig' if found else f"axbridge servo info {servo.id}{where}"
+        problem = f"is model {model} ({name}), not {servo.profile.model_number} ({servo.profile.name})"
+        return [Finding(label, problem, fix, True, "model")]
+    if firmware < servo.profile.firmware_version:
+        problem = f"has firmware {firmware}, older than the profile's {servo.profile.firmware_version}"
+        fix = "update it with ROBOTIS' tools, or give the rig a profile of that firmware"
+        return [Finding(label, problem, fix, False, "firmware")]
+    return []
+
+
+def _settings(servo: Expected, label: str, table: bytes, where: str) -> list[Finding]:
+    findings = []
+    if table[_DELAY]:
+        cost = table[_DELAY] * servo.profile.timing.return_delay_us_per_unit
+        fix = f"axbridge servo write {servo.id} return_delay_time 0{where}"
+        findings.append(Finding(label, f"waits {cost:.0f} µs before each answer", fix, False, "return_delay"))
+    if table[_LEVEL] == 0:
+        fix = f"axbridge servo write {servo.id} status_return_level 1{where}"
+        findings.append(Finding(label, "has status return level 0: it answers no read", fix, True, "status_level"))
+    return findings
+
+
+def _twins(bus: Bus, servo: Expected, where: str) -> list[Finding]:
+    """Two servos with one id answer on top of each other; their calibration bytes and positions differ."""
+    damaged = 0
+    for answer in bus.read_many([(servo.id, 0, 50)] * _LOOKS):
+        damaged += not isinstance(answer, Reply)
+    return [_collision(_label(servo), where)] if damaged > _LOOKS // 2 else []
+
+
+def _collision(label: str, where: str) -> Finding:
+    problem = "answers with damaged packets: two servos with one id, or a bad cable"
+    fix = f"connect them one at a time and give one another id: axbridge servo set-id OLD NEW{where}"
+    return Finding(label, problem, fix, True, "collision")
+
+
+def measure_latency(bus: SerialBus, ids: Sequence[int], rounds: int = 20) -> float:
+    """Set the bus's time-out from what the adapter and the host really need; returns it, s.
+
+    Three times the slowest of the middle 90 %, at least 3 ms, at most what the adapter's kind suggested or the slowest
+    reply took. The slowest return delay is allowed for separately.
+    """
+    overhead = []
+    for turn in range(rounds):
+        started = bus.clock.now()
+        reply = bus.read_many([(ids[turn % len(ids)], 3, 1)])[0]
+        if isinstance(reply, Reply):
+            overhead.append(bus.clock.now() - started - (8 + 7) * byte_seconds(bus.baud))
+    if overhead:
+        overhead.sort()
+        usual = overhead[int(0.95 * (len(overhead) - 1))]
+        bus.latency = min(max(3 * usual, 0.003), max(bus.port.latency, 2 * overhead[-1]))
+    return bus.latency
+
+
+def require(findings: Sequence[Finding], port: str) -> None:
+    """Refuse to go on when a finding is fatal.
+
+    Raises:
+        BusError: all fatal findings in one line, and the first one's fix.
+    """
+    fatal = [finding for finding in findings if finding.fatal]
+    if not fatal:
+        return
+    missing = [finding.subject for finding in fatal if finding.kind == "missing"]
+    parts = [f"{', '.join(missing)} {'does' if len(missing) == 1 else 'do'} not answer"] if missing else []
+    parts += [f"{finding.subject} {finding.problem}" for finding in fatal if finding.kind != "missing"]
+    hint = f"run `{fatal[0].fix}`" if fatal[0].fix.startswith("axbridge ") else fatal[0].fix
+    raise BusError(f"{port}: {'; '.join(parts)}", hint)
+
+
+@lru_cache(maxsize=1)
+def _profiles_by_model() -> dict[int, FirmwareProfile]:
+    profiles = [FirmwareProfile.load(name) for name in reversed(tables.shipped_names(FOLDER))]
+    return {profile.model_number: profile for profile in profiles}
+
+
+def profile_for(model: int) -> FirmwareProfile | None:
+    """The shipped profile of a model number, None when there is none."""
+    return _profiles_by_model().get(model)
+
+
+def _label(servo: Expected) -> str:
+    return f"servo {servo.id}" if servo.name in {"", str(servo.id)} else f"{servo.name} (id {servo.id})"

@@ -1,0 +1,127 @@
+"""Who is on the line? All ids of one baud rate in well under a second: pings overlap with the wait for late answers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from axbridge.bus.port import REPLY_DELAY
+from axbridge.bus.serial import SerialBus
+from axbridge.errors import BusError, PortError
+from axbridge.wire import Decoder, Instruction, byte_seconds, encode
+
+__all__ = ["AX_BAUDS", "Found", "scan", "scan_bauds"]
+
+# 2000000/(n+1) for the values of the baud-rate register in use; hosts at 115200 and 57600 are near enough
+AX_BAUDS = (1_000_000, 500_000, 400_000, 250_000, 200_000, 117_647, 57_143, 19_231, 9_615)
+_PASSES = 2  # a lost packet must not hide a servo
+_ANSWER = 6  # bytes
+
+
+@dataclass(frozen=True)
+class Found:
+    """A servo that answered.
+
+    Attributes:
+        id: Bus id.
+        model: Model number; None when its answers were damaged (two servos with one id?).
+        firmware: Firmware version; None likewise.
+    """
+
+    id: int
+    model: int | None
+    firmware: int | None
+
+
+def scan(bus: SerialBus, ids: Iterable[int] = range(254)) -> list[Found]:
+    """Ping `ids`, then ask those that answered for model and firmware.
+
+    An answer carries its servo's id, so the next ping leaves as soon as the line must be free again; an answer that an
+    adapter holds back is credited to its servo whenever it comes.
+
+    Raises:
+        PortError: the line is gone.
+    """
+    wanted = list(ids)
+    there: set[int] = set()
+    for _ in range(_PASSES):
+        there |= _sweep(bus, [id_ for id_ in wanted if id_ not in there])
+    return [_identify(bus, id_) for id_ in sorted(there)]
+
+
+def _sweep(bus: SerialBus, ids: list[int]) -> set[int]:
+    port, echo = bus.port, bus.echo
+    heard = bytearray()
+    slot = 2 * _ANSWER * byte_seconds(bus.baud) + REPLY_DELAY
+    for id_ in ids:
+        frame = encode(id_, Instruction.PING)
+        answer = frame[:4]
+        port.send(frame)
+        deadline = time.monotonic() + slot
+        start, wanted = len(heard), 2 * len(frame) if echo else len(frame)
+        while chunk := port.receive(deadline):
+            heard += chunk
+            if len(heard) - start >= wanted and heard.endswith(bytes(answer), start, len(heard) - 2):
+                break  # it has answered: no need to wait
+    heard += _stragglers(bus)
+    return _answered(bytes(heard), ids, echo=echo)
+
+
+def _stragglers(bus: SerialBus) -> bytes:
+    heard = b""
+    end = time.monotonic() + bus.latency + bus.port.latency
+    while chunk := bus.port.receive(end):
+        heard += chunk
+    return heard
+
+
+def _answered(heard: bytes, ids: Iterable[int], *, echo: bool) -> set[int]:
+    if echo:
+        for id_ in ids:
+            heard = heard.replace(encode(id_, Instruction.PING), b"", 1)
+    wanted = set(ids)
+    return {packet.id for packet in Decoder().feed(heard) if packet.id in wanted and not packet.params}
+
+
+def _identify(bus: SerialBus, id: int) -> Found:
+    try:
+        data = bus.read(id, 0, 3).data
+    except PortError:
+        raise
+    except BusError:
+        return Found(id, None, None)
+    return Found(id, int.from_bytes(data[:2], "little"), data[2]) if len(data) == 3 else Found(id, None, None)
+
+
+def scan_bauds(
+    bus: SerialBus, bauds: Iterable[int], ids: Iterable[int] = range(254), progress: Callable[[int], None] | None = None
+) -> dict[int, list[Found]]:
+    """`scan` at several rates; the bus is at its own rate again afterwards.
+
+    Args:
+        bus: Open bus.
+        bauds: Rates to try; those the driver cannot make are left out of the result.
+        ids: Ids to try at each.
+        progress: Called with each rate before it is tried.
+
+    Raises:
+        PortError: the line is gone.
+    """
+    wanted, before = list(ids), bus.baud
+    found: dict[int, list[Found]] = {}
+    try:
+        for baud in bauds:
+            if progress:
+                progress(baud)
+            try:
+                bus.set_baud(baud)
+            except PortError:
+                if bus.closed:
+                    raise
+                continue
+            found[baud] = scan(bus, wanted)
+    finally:
+        if not bus.closed:
+            bus.set_baud(before)
+    return found

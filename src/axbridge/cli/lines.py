@@ -1,0 +1,55 @@
+"""Which ports a verb means: one named by --port, or those of a rig."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from axbridge.errors import UsageError
+from axbridge.profile import FirmwareProfile
+from axbridge.rig import Rig
+
+__all__ = ["Line", "LineServo", "lines_of"]
+
+
+@dataclass(frozen=True)
+class LineServo:
+    """A servo of a rig, as the bus knows it."""
+
+    name: str
+    id: int
+    profile: FirmwareProfile
+
+
+@dataclass(frozen=True)
+class Line:
+    """A port and who should be on it; `servos` is empty without a rig."""
+
+    port: str
+    baud: int
+    servos: tuple[LineServo, ...] = ()
+
+
+def lines_of(port: str | None, rig: str | None, baud: int) -> list[Line]:
+    """The lines meant by the options of a verb.
+
+    Raises:
+        RigError, ProfileError: the rig cannot be loaded.
+        UsageError: one port for a rig with several buses.
+    """
+    if rig is None:
+        return [Line(port or "auto", baud)]
+    loaded = Rig.load(rig)
+    if port and len(loaded.buses) > 1:
+        raise UsageError(f"rig {loaded.name} has {len(loaded.buses)} buses, but --port names one", "leave --port out")
+    return [
+        Line(
+            port or bus.port,
+            bus.baud,
+            tuple(
+                LineServo(servo.name, servo.id, loaded.profile_of(servo))
+                for servo in loaded.servos
+                if servo.drive == "dynamixel" and servo.bus == bus.name and servo.id is not None
+            ),
+        )
+        for bus in loaded.buses
+    ]

@@ -1,0 +1,60 @@
+"""`axbridge scan`: who is on the line."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from axbridge.cli.app import DONE, HARDWARE, app, emit_json
+from axbridge.cli.options import JsonOption, PortOption
+from axbridge.errors import UsageError
+
+
+@app.command()
+def scan(
+    port: PortOption = None,
+    baud: Annotated[
+        str, typer.Option("--baud", help="Bits per second, or `all` for every rate of the AX series.")
+    ] = "1000000",
+    ids: Annotated[str, typer.Option("--ids", help="First and last id, as in 1-20, or one id.")] = "0-253",
+    json: JsonOption = False,
+) -> int:
+    """List the servos that answer, by baud rate. Exit code 3 when nobody does."""
+    from axbridge.bus.handshake import profile_for
+    from axbridge.bus.scan import AX_BAUDS, scan_bauds
+    from axbridge.bus.serial import SerialBus
+    from axbridge.cli.progress import steps
+
+    bauds = AX_BAUDS if baud == "all" else (_number("--baud", baud),)
+    wanted = _range(ids)
+    with SerialBus(port or "auto", bauds[0]) as bus, steps() as say:
+        found = scan_bauds(bus, bauds, wanted, lambda rate: say(f"asking at {rate} baud"))
+        name = bus.port_name
+    if json:
+        emit_json({"port": name, "bauds": {rate: [vars(servo) for servo in servos] for rate, servos in found.items()}})
+    for rate, servos in found.items() if not json else ():
+        for servo in servos:
+            profile = profile_for(servo.model) if servo.model is not None else None
+            model = "damaged answers: two servos with this id?" if servo.model is None else f"model {servo.model}"
+            version = "" if servo.firmware is None else f", firmware {servo.firmware}"
+            print(f"{rate:>8} baud  id {servo.id:>3}  {profile.name if profile else model}{version}")
+    if any(found.values()):
+        return DONE
+    if not json:
+        print(f"{name}: no servo answered at {', '.join(map(str, bauds))} baud\nrun `axbridge doctor --port {name}`")
+    return HARDWARE
+
+
+def _number(option: str, text: str) -> int:
+    if not text.isdecimal() or not 0 < int(text) <= 4_500_000:
+        raise UsageError(f"{option} {text} is no baud rate", "give a number such as 1000000, or `all`")
+    return int(text)
+
+
+def _range(text: str) -> range:
+    first, _, last = text.partition("-")
+    last = last or first
+    if not (first.isdecimal() and last.isdecimal() and 0 <= int(first) <= int(last) <= 253):
+        raise UsageError(f"--ids {text} is no range of ids", "write --ids 1-20; ids are 0..253")
+    return range(int(first), int(last) + 1)
