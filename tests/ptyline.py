@@ -53,6 +53,7 @@ class PtyLine:
         self.random = Random(seed)
         self.mishap = mishap or (lambda _: "ok")  # "ok", "drop", "corrupt", "junk", or seconds of delay
         self.deaf = set()
+        self.frozen = set()  # addresses that take no write
         self.heard = []  # (id, instruction, params, when)
         self.writes = 0  # bytes written below address 24
         self._late = deque()
@@ -134,7 +135,9 @@ class PtyLine:
     def _store(self, id, address, data):
         table = self.tables[id]
         before = bytes(table)
-        table[address : address + len(data)] = data
+        for at, value in enumerate(data, address):
+            if at not in self.frozen:
+                table[at] = value
         self.writes += len(range(address, min(address + len(data), 24)))
         if address <= 30 < address + len(data):
             table[24] = 1

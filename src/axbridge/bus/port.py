@@ -31,6 +31,8 @@ REPLY_DELAY = 0.0012  # s: return delay 254 at 3.16 µs a unit, and an interrupt
 OLDEST_SDK = (4, 0, 5)
 _WRITE_PATIENCE = 0.5  # s: a port that takes no byte for so long is lost
 _READ_SIZE = 4096
+_FINE = 0.003  # s: waits so short are worth more than a millisecond's accuracy
+_FD_SETSIZE = 1024  # descriptors `select` can name
 
 
 def check_sdk(port: str) -> None:
@@ -116,7 +118,7 @@ class Port(PortHandler):  # type: ignore[misc]  # the SDK is untyped
             return self._receive_slowly(deadline)
         left = deadline - time.monotonic()
         try:
-            if not self._poll.poll(left * 1e3 + 0.5 if left > 0 else 0):
+            if not self._ready(max(left, 0.0)):
                 return b""
             data = os.read(self._fd, _READ_SIZE)
         except BlockingIOError:
@@ -126,6 +128,11 @@ class Port(PortHandler):  # type: ignore[misc]  # the SDK is untyped
         if not data:
             raise self._lost("was unplugged")
         return data
+
+    def _ready(self, wait: float) -> bool:
+        if wait < _FINE and self._fd is not None and self._fd < _FD_SETSIZE:
+            return bool(select.select((self._fd,), (), (), wait)[0])  # poll knows whole milliseconds only
+        return bool(self._poll.poll(wait * 1e3))
 
     def close(self) -> None:
         """Close the port; may be called twice."""
@@ -234,7 +241,7 @@ class Port(PortHandler):  # type: ignore[misc]  # the SDK is untyped
         return list(data)
 
     def _read_at_most(self, length: int) -> bytes:
-        if self._fd is None or not self._poll.poll(max(self._deadline - time.monotonic(), 0) * 1e3 + 0.5):
+        if self._fd is None or not self._ready(max(self._deadline - time.monotonic(), 0.0)):
             return b""
         try:
             return os.read(self._fd, length)

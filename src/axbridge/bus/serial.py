@@ -19,7 +19,7 @@ from axbridge.bus.port import REPLY_DELAY, Port
 from axbridge.bus.stats import LineStats
 from axbridge.clock import WallClock
 from axbridge.errors import BusError, BusTimeout, CorruptPacket, ErrorFlag
-from axbridge.wire import BROADCAST, HEADER, Decoder, Instruction, Packet, byte_seconds, encode
+from axbridge.wire import BROADCAST, HEADER, OVERHEAD, Decoder, Instruction, Packet, byte_seconds, encode
 
 __all__ = ["LATE_WINDOW", "SerialBus"]
 
@@ -298,8 +298,7 @@ class SerialBus(Bus):
                 damaged = True
                 deadline = min(deadline, time.monotonic() + _QUIET)
         self._owe(id, length)
-        self._account(heard, frame)
-        if damaged:
+        if self._account(heard, frame) or damaged:
             line.corrupt += 1
             raise CorruptPacket(id, heard)
         line.timeouts += 1
@@ -332,15 +331,20 @@ class SerialBus(Bus):
                 at = heard.find(header, at + 1)
         return None, hurt
 
-    def _account(self, rest: bytes, frame: bytes) -> None:
-        """Count what was heard besides the answer: late replies and junk."""
+    def _account(self, rest: bytes, frame: bytes) -> int:
+        """Count what was heard besides the answer, late replies and junk; returns the bytes that are no packet."""
         if not rest:
-            return
+            return 0
         decoder = Decoder()
+        damaged = 0
         for packet in decoder.feed(rest.replace(frame, b"") if self.echo else rest):
-            if (packet.id, len(packet.params)) in self._late:
+            if not packet.intact:
+                damaged += len(packet.params) + OVERHEAD
+            elif (packet.id, len(packet.params)) in self._late:
                 self.stats.of(packet.id).late += 1
-        self.stats.junk += decoder.skipped
+        junk = damaged + decoder.skipped + decoder.pending
+        self.stats.junk += junk
+        return junk
 
     # -- replies that may still come ----------------------------------------------------------------------------------
 

@@ -1,0 +1,120 @@
+"""The verbs for hardware on a line with behaviour: output, exit codes, and no surprise on bad input."""
+
+import json
+
+import pytest
+
+from axbridge.cli.app import run as run_arguments
+from ptyline import PtyLine
+
+
+@pytest.fixture(autouse=True)
+def verbs():
+    from importlib import import_module
+
+    for verb in ("scan", "doctor", "servo", "monitor"):
+        import_module(f"axbridge.cli.{verb}")
+
+
+@pytest.fixture
+def line():
+    with PtyLine((1, 2)) as made:
+        yield made
+
+
+def run(line, *arguments):
+    return run_arguments([*arguments, "--port", line.port])
+
+
+def test_scan_lists_ids_with_models(line, capsys):
+    assert run(line, "scan", "--ids", "0-9", "--json") == 0
+    document = json.loads(capsys.readouterr().out)
+    assert [servo["id"] for servo in document["bauds"]["1000000"]] == [1, 2]
+
+
+def test_scan_of_an_empty_line_says_so(line, capsys):
+    line.deaf |= {1, 2}
+    assert run(line, "scan", "--ids", "0-9") == 3
+    assert "axbridge doctor" in capsys.readouterr().out
+
+
+def test_doctor_is_content_with_a_healthy_line(line, capsys):
+    assert run(line, "doctor", "--packets", "50") == 0
+    assert "nothing to mend" in capsys.readouterr().out
+
+
+def test_doctor_lists_findings_with_their_commands_and_fails(line, capsys):
+    line.tables[1][5] = 250
+    line.tables[2][43] = 68
+    assert run(line, "doctor", "--packets", "50", "--json") == 1
+    (report,) = json.loads(capsys.readouterr().out)["lines"]
+    assert [finding["kind"] for finding in report["findings"]] == ["return_delay", "temperature"]
+    assert report["findings"][0]["fix"] == f"axbridge servo write 1 return_delay_time 0 --port {line.port}"
+    assert report["rate_hz"] > 0
+
+
+def test_doctor_never_switches_a_motor_on(line):
+    run(line, "doctor", "--packets", "50")
+    assert not any(table[24] for table in line.tables.values())
+    assert not any(code in {3, 4, 5, 0x83} for _, code, _, _ in line.heard)
+
+
+def test_registers_are_read_and_written_by_name(line, capsys):
+    assert run(line, "servo", "write", "1", "led", "1") == 0
+    assert run(line, "servo", "read", "1", "led", "present_position") == 0
+    assert capsys.readouterr().out.splitlines() == ["led is 1", "led 1", "present_position 501"]
+
+
+def test_an_id_is_not_given_away_twice(line, capsys):
+    assert run(line, "servo", "set-id", "1", "2") == 3
+    assert "taken" in capsys.readouterr().err
+    assert run(line, "servo", "set-id", "1", "7") == 0
+    assert set(line.tables) == {7, 2}
+
+
+def test_set_baud_writes_the_register(line):
+    assert run(line, "servo", "set-baud", "1", "500000") == 0
+    assert line.tables[1][4] == 3
+
+
+def test_torque_on_holds_the_present_position(line):
+    line.tables[1][30:32] = b"\0\0"
+    assert run(line, "servo", "torque", "1", "on") == 0
+    assert line.tables[1][24] == 1
+    assert line.tables[1][30:32] == line.tables[1][36:38]
+    assert run(line, "servo", "torque", "1", "off") == 0
+    assert line.tables[1][24] == 0
+
+
+def test_monitor_shows_every_servo(line, capsys):
+    assert run(line, "monitor", "--seconds", "0.2", "--json") == 0
+    (document,) = json.loads(capsys.readouterr().out)["lines"]
+    assert document["states"]["id 1"]["position"] == 501
+    assert document["cycle"]["count"] > 3
+    assert document["line"]["servos"]["1"]["loss"] == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (("servo", "info", "9"), 3),
+        (("servo", "read", "1", "colour"), 2),
+        (("servo", "write", "1", "led", "9"), 2),
+        (("servo", "write", "1", "id", "9"), 2),
+        (("servo", "set-baud", "1", "123456789"), 2),
+        (("servo", "torque", "1", "maybe"), 2),
+        (("scan", "--ids", "9-1"), 2),
+        (("scan", "--baud", "fast"), 2),
+    ],
+)
+def test_mistakes_are_one_or_two_lines(line, capsys, arguments, code):
+    assert run(line, *arguments) == code
+    message = capsys.readouterr().err
+    assert message.startswith("axbridge: ")
+    assert message.count("\n") <= 2
+
+
+@pytest.mark.parametrize("port", ["/dev/ttyUSB99", "/dev/null", __file__, "socket://127.0.0.1:1"])
+def test_ports_that_are_none_end_with_code_three(capsys, port):
+    assert run_arguments(["scan", "--port", port]) == 3
+    assert capsys.readouterr().err.count("\n") <= 2
