@@ -1,0 +1,103 @@
+"""A robot on a serial port (the virtual bus): bad wiring is named, and no way out leaves a motor powered."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+import axbridge
+from axbridge import BusTimeout, PortError
+from axbridge.serving import serving
+
+
+@pytest.fixture(scope="module")
+def port():
+    with serving("bench_arm") as device:
+        yield device
+
+
+CONTROLLER = """
+import sys, time, axbridge
+with axbridge.open("bench_arm", backend="real", port=sys.argv[1]) as robot:
+    robot["shoulder"].set_position(0.5)
+    for _ in range(10):
+        robot.step(20)
+    print("moving", flush=True)
+    if sys.argv[2] == "raise":
+        raise ValueError("controller bug")
+    while sys.argv[2] == "run" and robot.step(20) != -1:
+        pass
+"""
+
+
+def torque(port):
+    with axbridge.open("bench_arm", backend="real", port=port) as robot:
+        return robot["shoulder"].read("torque_enable")
+
+
+@pytest.mark.parametrize(
+    ("ending", "number", "code"),
+    [
+        ("end", None, 0),
+        ("raise", None, 1),
+        ("run", signal.SIGTERM, None),
+        ("run", signal.SIGINT, None),
+        ("run", signal.SIGKILL, -9),
+    ],
+)
+def test_every_way_out_leaves_the_motor_off(port, ending, number, code):
+    command = [sys.executable, "-c", CONTROLLER, port, ending]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as controller:
+        assert controller.stdout.readline() == "moving\n"
+        if number is not None:
+            controller.send_signal(number)
+        _, said = controller.communicate(timeout=10)
+    if code is not None:
+        assert controller.returncode == code, said
+    else:
+        assert controller.returncode != 0
+    if ending == "raise":
+        assert "ValueError: controller bug" in said
+    time.sleep(0.2)  # the guard process has 0.1 s after SIGKILL
+    assert torque(port) == 0
+
+
+def test_a_missing_servo_is_named_with_what_to_check(port):
+    rig = axbridge.Rig.load("bench_arm").overridden({"servo": [{"name": "a", "joint": "shoulder", "id": 7}]})
+    with pytest.raises(BusTimeout, match="servo 7 did not answer\ncheck power, wiring, id and baud"):
+        axbridge.open(rig, backend="real", port=port)
+
+
+@pytest.mark.parametrize("device", ["/dev/nothing-here", "/dev/null", __file__])
+def test_a_port_that_is_none_is_named(device):
+    with pytest.raises(PortError) as caught:
+        axbridge.open("bench_arm", backend="real", port=device)
+    assert device in str(caught.value)
+    assert caught.value.hint
+
+
+def test_the_real_robot_says_so(port):
+    with axbridge.open("bench_arm", backend="real", port=port) as robot:
+        assert (robot.mode, robot.backend) == (1, "real")
+        assert 9 < robot["shoulder"].state.voltage < 10
+
+
+def test_the_twin_moves_robot_and_shadow(port):
+    with axbridge.open("bench_arm", backend="twin", port=port) as robot:
+        robot["shoulder"].set_position(0.8)
+        while robot.time < 0.6:
+            robot.step(20)
+        assert robot["shoulder"].state.position == pytest.approx(0.8, abs=0.03)
+        assert robot.shadow()["shoulder"].position == pytest.approx(0.8, abs=0.03)
+        robot["shoulder"].torque_off()
+
+
+def test_environment_variables_choose_backend_and_port(port, monkeypatch):
+    monkeypatch.setenv("AXBRIDGE_BACKEND", "real")
+    monkeypatch.setenv("AXBRIDGE_PORT", port)
+    with axbridge.open("bench_arm") as robot:
+        assert robot.backend == "real"
+    assert os.path.exists(port)

@@ -1,0 +1,160 @@
+"""A robot on the simulator: the paper's figures, time, limits, and that torque comes on without a jump."""
+
+import math
+
+import pytest
+
+import axbridge
+from axbridge import ControlWarning, UsageError
+
+NO_LOAD = 9.6 / (0.006810 * 254)  # rad/s at the paper's supply: U / (Ks N)
+
+
+def step_to_quarter_turn(time_step_ms, noted=None):
+    """The paper's step; the true final angle (deg) and the highest true speed (rad/s)."""
+    world = {"time_step_ms": time_step_ms}
+    fastest = 0.0
+    with axbridge.open("bench_arm", backend="sim", world=world) as robot:
+        arm = robot["shoulder"]
+        arm.set_position(0.0)
+        while robot.time < 0.2:
+            robot.step(20)
+        arm.set_position(math.pi / 2)
+        while robot.time < 1.2:
+            robot.step(5)
+            fastest = max(fastest, abs(arm.state.velocity))
+            if noted is not None:
+                noted.append((arm.state.time - 0.2, math.degrees(arm.state.position)))
+        return math.degrees(arm.state.position), fastest
+
+
+def test_the_step_ends_where_the_paper_says_and_takes_as_long():
+    curve = []
+    final, _ = step_to_quarter_turn(1000 / 240, curve)
+    assert final == pytest.approx(89.29, abs=0.3)  # one count is 0.293 degrees
+    rise = next(t for t, p in curve if p > 0.9 * 89.29) - next(t for t, p in curve if p > 0.1 * 89.29)
+    assert rise == pytest.approx(0.24, abs=0.01)
+
+
+def test_coarse_and_fine_physics_steps_end_alike_and_never_exceed_the_no_load_speed():
+    coarse, fast_coarse = step_to_quarter_turn(1000 / 240)
+    fine, fast_fine = step_to_quarter_turn(1.0)
+    assert coarse == pytest.approx(fine, abs=0.1)
+    one_count = 0.111 * 2 * math.pi / 60
+    assert max(fast_coarse, fast_fine) <= NO_LOAD + one_count
+
+
+def test_time_is_counted_by_steps_and_samples_say_when_they_were_taken():
+    with axbridge.open("bench_arm") as robot:
+        assert (robot.time, robot.mode, robot.backend, len(robot)) == (0.0, 0, "sim", 1)
+        for _ in range(200):
+            assert robot.step(20) == 0.0
+        assert robot.time == pytest.approx(4.0, abs=1e-12)
+        sampled = robot.last_step.sampled["shoulder"]
+        assert robot.time <= sampled < robot.time + 0.001  # one READ later on the wire
+        assert robot.last_step.requested == 20
+        assert robot.last_step.errors == {}
+
+
+def test_torque_comes_on_where_the_arm_is():
+    with axbridge.open("bench_arm", servo=[{"name": "a", "joint": "shoulder", "id": 1, "position": 0.4}]) as robot:
+        arm = robot["a"]
+        assert arm.state.position == pytest.approx(0.4, abs=0.006)
+        arm.torque_on()
+        assert arm.read("goal_position") == arm.read("present_position")
+        start = arm.state.position
+        for _ in range(25):
+            robot.step(20)
+        assert arm.state.position == pytest.approx(start, abs=0.02)  # the arm's weight against K_theta, no more
+
+
+def test_a_limp_arm_falls_and_gets_no_goals():
+    with axbridge.open("bench_arm", servo=[{"name": "a", "joint": "shoulder", "id": 1, "position": 1.0}]) as robot:
+        arm = robot["a"]
+        for _ in range(50):
+            robot.step(20)
+        assert abs(arm.state.position) < 0.1
+        assert arm.read("torque_enable") == 0
+
+
+def test_targets_are_clipped_with_a_warning_and_impossible_ones_refused():
+    with axbridge.open("bench_arm") as robot:
+        arm = robot["shoulder"]
+        with pytest.warns(ControlWarning, match="too big requested position: 100 > 2.6"):
+            arm.set_position(100)
+        assert arm.target_position == arm.max_position
+        with pytest.warns(ControlWarning, match="NaN"):
+            arm.set_position(math.nan)
+        assert arm.target_position == arm.max_position
+        with pytest.warns(ControlWarning):
+            arm.set_velocity(-1)
+        assert arm.velocity == arm.max_velocity
+
+
+def test_velocity_limits_the_approach_and_zero_holds_still():
+    with axbridge.open("bench_arm") as robot:
+        arm = robot["shoulder"]
+        arm.set_position(1.0)
+        arm.set_velocity(1.0)
+        while robot.time < 0.5:
+            robot.step(20)
+        assert arm.state.position == pytest.approx(0.5, abs=0.06)
+        arm.set_velocity(0)
+        held = arm.state.position
+        while robot.time < 1.0:
+            robot.step(20)
+        assert arm.state.position == pytest.approx(held, abs=0.05)
+
+
+def test_registers_are_read_and_written_by_name_within_their_range():
+    with axbridge.open("bench_arm") as robot:
+        arm = robot["shoulder"]
+        arm.write("punch", 100)
+        assert arm.read("punch") == 100
+        assert arm.read("model_number") == 12
+        with pytest.raises(UsageError, match="punch = 5000 is outside 0..1023"):
+            arm.write("punch", 5000)
+        with pytest.raises(UsageError, match="read-only"):
+            arm.write("present_position", 1)
+        with pytest.raises(axbridge.ProfileError, match="no such register"):
+            arm.read("pnuch")
+
+
+def test_the_same_seed_gives_the_same_bits():
+    def trace():
+        with axbridge.open("bench_arm", seed=3) as robot:
+            robot["shoulder"].set_position(1.0)
+            states = []
+            for _ in range(30):
+                robot.step(20)
+                states.append(robot["shoulder"].state)
+            return repr(states)
+
+    assert trace() == trace()
+
+
+def test_two_robots_in_one_process_do_not_disturb_each_other():
+    with axbridge.open("bench_arm") as one, axbridge.open("bench_arm") as other:
+        one["shoulder"].set_position(1.0)
+        for _ in range(25):
+            one.step(20)
+            other.step(20)
+        assert one["shoulder"].state.position == pytest.approx(1.0, abs=0.03)
+        assert other["shoulder"].state.position == pytest.approx(0.0, abs=0.01)
+
+
+def test_a_closed_robot_ends_the_loop_and_closes_twice():
+    robot = axbridge.open("bench_arm")
+    robot.close()
+    robot.close()
+    assert robot.step(20) == -1
+
+
+def test_a_wrong_backend_period_or_servo_is_named():
+    with pytest.raises(UsageError, match="no backend 'simm'"):
+        axbridge.open("bench_arm", backend="simm")
+    with axbridge.open("bench_arm") as robot:
+        with pytest.raises(UsageError, match="not positive"):
+            robot.step(0)
+        with pytest.raises(KeyError, match="it has: shoulder"):
+            robot["knee"]
