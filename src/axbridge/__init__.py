@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         RigError,
         ServoFault,
         SimulationDiverged,
+        UnknownServo,
         UnsupportedOperation,
         UsageError,
     )
@@ -57,6 +58,7 @@ _HOME = {
     "ServoFault": "errors",
     "ServoState": "state",
     "SimulationDiverged": "errors",
+    "UnknownServo": "errors",
     "UnsupportedOperation": "errors",
     "UsageError": "errors",
     "open": "opening",
@@ -80,6 +82,7 @@ __all__ = [
     "ServoFault",
     "ServoState",
     "SimulationDiverged",
+    "UnknownServo",
     "UnsupportedOperation",
     "UsageError",
     "open",

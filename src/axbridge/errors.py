@@ -4,6 +4,7 @@
 
     AxBridgeError                      cause and next step, in one or two lines
     ├── UsageError(ValueError)         a wrong argument or a wrong order of calls
+    │   └── UnknownServo(KeyError)     the robot has no servo of that name; name
     ├── ProfileError                   a firmware profile or model file; path, key
     ├── RigError                       a rig file or its URDF; path, key
     ├── RecordingError                 a recording or log; path
@@ -35,6 +36,7 @@ __all__ = [
     "RigError",
     "ServoFault",
     "SimulationDiverged",
+    "UnknownServo",
     "UnsupportedOperation",
     "UsageError",
 ]
@@ -71,9 +73,20 @@ class AxBridgeError(Exception):
         self.hint = hint
         super().__init__(f"{message}\n{hint}" if hint else message)
 
+    def __str__(self) -> str:
+        return f"{self.message}\n{self.hint}" if self.hint else self.message
+
 
 class UsageError(AxBridgeError, ValueError):
     """An argument out of its range or a call in the wrong order."""
+
+
+class UnknownServo(UsageError, KeyError):
+    """The robot has no servo of that name; carries `name`."""
+
+    def __init__(self, name: str, message: str, hint: str = "") -> None:
+        self.name = name
+        super().__init__(message, hint)
 
 
 class _FileError(AxBridgeError):

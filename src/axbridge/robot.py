@@ -14,7 +14,7 @@ from types import TracebackType
 
 from axbridge.backends.backend import REAL, Backend, BackendName
 from axbridge.bus.cycle import Cycle
-from axbridge.errors import BusError, UsageError
+from axbridge.errors import BusError, UnknownServo, UsageError
 from axbridge.rig import Rig
 from axbridge.safety import Safety
 from axbridge.servo import Servo
@@ -222,7 +222,7 @@ class Robot(Mapping[str, Servo]):
             return self._servos[name]
         except KeyError:
             known = ", ".join(self._servos)
-            raise KeyError(f"robot {self.rig.name!r} has no servo {name!r}; it has: {known}") from None
+            raise UnknownServo(name, f"robot {self.rig.name!r} has no servo {name!r}", f"it has: {known}") from None
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._servos)

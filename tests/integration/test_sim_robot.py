@@ -158,3 +158,4 @@ def test_a_wrong_backend_period_or_servo_is_named():
             robot.step(0)
         with pytest.raises(KeyError, match="it has: shoulder"):
             robot["knee"]
+        assert "knee" not in robot
