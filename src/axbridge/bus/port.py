@@ -83,6 +83,11 @@ class Port(PortHandler):  # type: ignore[misc]  # the SDK is untyped
         """File descriptor, for a process that must outlive this one; None when the port has none."""
         return self._fd
 
+    @property
+    def poller(self) -> Any:
+        """A `select.poll` that watches `fd` for bytes."""
+        return self._poll
+
     def send(self, frame: bytes) -> None:
         """Hand `frame` to the driver; never flushes what was sent before.
 

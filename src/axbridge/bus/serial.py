@@ -9,12 +9,14 @@ An acknowledgement has no length to vary; a write that was not acknowledged is c
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Sequence
 
 from axbridge.bus.adapter import find_port
 from axbridge.bus.base import Bus, Reply
+from axbridge.bus.late import LateReplies, may_be_longer
 from axbridge.bus.port import REPLY_DELAY, Port
 from axbridge.bus.stats import LineStats
 from axbridge.clock import WallClock
@@ -59,11 +61,12 @@ class SerialBus(Bus):
         self.stats = LineStats()
         self.echo = False
         self._lock = threading.RLock()
-        self._late: dict[tuple[int, int], float] = {}
-        self._frames: dict[tuple[int, int, int], tuple[bytes, bytes]] = {}
+        self._compiled: dict[tuple[int, int, int], tuple[bytes, bytes, int, float]] = {}
+        self._byte = byte_seconds(baud)
+        self._since = self.clock.now() - time.monotonic()  # from the system's clock to the bus's
         self.port = Port(self.port_name, baud)
         self.latency = self.port.latency
-        self._late_window = _REMOTE_LATE_WINDOW if self.remote else LATE_WINDOW
+        self._late = LateReplies(_REMOTE_LATE_WINDOW if self.remote else LATE_WINDOW)
         self._start()
 
     @property
@@ -90,7 +93,7 @@ class SerialBus(Bus):
         """
         with self._lock:
             self.port.setupPort(self.baud)
-            self._late.clear()
+            self._late.forgive()
             self.stats.reopened += 1
             self._start()
 
@@ -103,7 +106,9 @@ class SerialBus(Bus):
         with self._lock:
             self.port.setBaudRate(baud)
             self.baud = baud
-            self._late.clear()
+            self._byte = byte_seconds(baud)
+            self._compiled.clear()
+            self._late.forgive()
             self.drain(_QUIET)
 
     def _start(self) -> None:
@@ -136,7 +141,7 @@ class SerialBus(Bus):
         with self._lock:
             for attempt in range(self.retries + 1):
                 try:
-                    if self._owed(id, 0):
+                    if self._late.owes(id, 0):
                         reply = self._read_once(id, 3, 1)
                         return Reply(reply.error, b"", reply.time)
                     return super().ping(id)
@@ -165,12 +170,43 @@ class SerialBus(Bus):
         """See `Bus.read_many`; no retries: a missing servo costs one wait."""
         answers: list[Reply | BusError] = []
         with self._lock:
-            for id_, address, length in requests:
+            for request in requests:
                 try:
-                    answers.append(self._read_once(id_, address, length))
+                    plain = not self._late and not self.echo and self.port.fd is not None
+                    answers.append(self._read_plain(request) if plain else self._read_once(*request))
                 except (BusTimeout, CorruptPacket) as error:
                     answers.append(error)
         return answers
+
+    def _read_plain(self, request: tuple[int, int, int]) -> Reply:
+        """`_read_once` for the usual case, with as little Python as will do: this is most of a control loop's cost."""
+        frame, prefix, need, wire = self._compiled.get(request) or self._compile(request)
+        fd, poll = self.port.fd, self.port.poller
+        assert fd is not None
+        heard = b""
+        try:
+            whole = os.write(fd, frame) == len(frame)
+            started = time.monotonic()
+            if poll.poll((wire + REPLY_DELAY + self.latency) * 1e3):
+                heard = os.read(fd, 4096)
+        except OSError:  # lost, or its buffer is full: the careful way says which
+            return self._read_once(*request)
+        id_, _, length = request
+        if whole and len(heard) == need and heard.startswith(prefix) and sum(heard) & 0xFF == _SUM_OK:
+            line = self.stats.of(id_)
+            line.asked += 1
+            line.last_seen = sampled = started + self._since + len(frame) * self._byte
+            return Reply(heard[4], heard[5:-1], sampled)
+        packet, sampled = self._await(heard, started, frame, prefix, id_, length)
+        return Reply(packet.code, packet.params, sampled)
+
+    def _compile(self, request: tuple[int, int, int]) -> tuple[bytes, bytes, int, float]:
+        id_, address, length = request
+        frame = encode(id_, Instruction.READ, bytes((address, length)))
+        need = length + OVERHEAD
+        compiled = (frame, HEADER + bytes((id_, length + 2)), need, (len(frame) + need) * self._byte)
+        self._compiled[request] = compiled
+        return compiled
 
     def write(self, id: int, address: int, data: bytes, *, answered: bool = True) -> Reply | None:
         """See `Bus.write`; a write without acknowledgement is read back, and repeated when it did not arrive."""
@@ -180,7 +216,7 @@ class SerialBus(Bus):
             return super().write(id, address, data, answered=answered)
         with self._lock:
             failure: BusError | None = None
-            if id not in self.silent and not self._owed(id, 0):
+            if id not in self.silent and not self._late.owes(id, 0):
                 try:
                     reply = super().write(id, address, data)
                 except (BusTimeout, CorruptPacket) as error:
@@ -220,7 +256,7 @@ class SerialBus(Bus):
             self._transfer(frame, id, 0)
         except (BusTimeout, CorruptPacket):
             return
-        self._owe(id, 0)  # what was heard may have been an older one
+        self._late.add(id, 0)  # what was heard may have been an older one
 
     def reg_write(self, id: int, address: int, data: bytes, *, answered: bool = True) -> Reply | None:
         """See `Bus.reg_write`."""
@@ -242,18 +278,15 @@ class SerialBus(Bus):
     def _read_once(self, id: int, address: int, length: int) -> Reply:
         first, count = address, length
         if self._late:
-            while self._owed(id, count):
+            while self._late.owes(id, count):
                 count += 1
             if count - length > _LONGEST_TAG:
                 self._settle(id)
                 count = length
             first = address - (count - length) if address >= count - length else address
-        key = (id, first, count)
-        compiled = self._frames.get(key)
-        if compiled is None:
-            frame = encode(id, Instruction.READ, bytes((first, count)))
-            compiled = self._frames[key] = (frame, HEADER + bytes((id, count + 2)))
-        packet, sampled = self._converse(*compiled, id, count)
+        request = (id, first, count)
+        frame, prefix, _, _ = self._compiled.get(request) or self._compile(request)
+        packet, sampled = self._converse(frame, prefix, id, count)
         data = packet.params
         if count != length and data:
             data = data[address - first : address - first + length]
@@ -263,30 +296,30 @@ class SerialBus(Bus):
         with self._lock:
             if length is None:
                 self.port.send(frame)
-                self.stats.sent += 1
-                now = self.clock.now() + len(frame) * byte_seconds(self.baud)
+                now = self.clock.now() + len(frame) * self._byte
                 if id != BROADCAST:
-                    self._owe(id, 0)  # a servo at status return level 2 will acknowledge all the same
+                    self._late.add(id, 0)  # a servo at status return level 2 will acknowledge all the same
                 return None, now
             return self._converse(frame, HEADER + bytes((id, length + 2)), id, length)
 
     def _converse(self, frame: bytes, prefix: bytes, id: int, length: int) -> tuple[Packet, float]:
+        self.port.send(frame)
+        return self._await(b"", time.monotonic(), frame, prefix, id, length)
+
+    def _await(
+        self, heard: bytes, started: float, frame: bytes, prefix: bytes, id: int, length: int
+    ) -> tuple[Packet, float]:
+        """The answer to `frame`, sent at `started`, of which `heard` has come already."""
         port, line = self.port, self.stats.of(id)
         if self.echo:
             prefix = frame + prefix
         need = len(prefix) + length + 2
         skipped = len(prefix) - 4
         line.asked += 1
-        self.stats.sent += 1
-        port.send(frame)
-        started = time.monotonic()
-        byte = byte_seconds(self.baud)
-        sampled = self.clock.now() + len(frame) * byte
-        deadline = started + (len(frame) + need) * byte + REPLY_DELAY + self.latency
-        heard = b""
+        sampled = started + self._since + len(frame) * self._byte
+        deadline = started + (len(frame) + need) * self._byte + REPLY_DELAY + self.latency
         damaged = False
-        while chunk := port.receive(deadline):
-            heard = heard + chunk if heard else chunk
+        while True:
             if len(heard) == need and heard.startswith(prefix) and sum(heard[skipped:]) & 0xFF == _SUM_OK:
                 line.last_seen = sampled
                 return Packet(id, heard[skipped + 4], heard[skipped + 5 : -1]), sampled
@@ -297,7 +330,11 @@ class SerialBus(Bus):
             if hurt and not damaged:
                 damaged = True
                 deadline = min(deadline, time.monotonic() + _QUIET)
-        self._owe(id, length)
+            chunk = port.receive(deadline)
+            if not chunk:
+                break
+            heard += chunk
+        self._late.add(id, length)
         if self._account(heard, frame) or damaged:
             line.corrupt += 1
             raise CorruptPacket(id, heard)
@@ -315,7 +352,7 @@ class SerialBus(Bus):
         hurt = False
         for size in (length, 0) if length else (0,):
             refusal = size != length
-            if refusal and self._owed(id, 0):
+            if refusal and self._late.owes(id, 0):
                 break
             header = HEADER + bytes((id, size + 2))
             at = heard.find(header, start)
@@ -324,7 +361,7 @@ class SerialBus(Bus):
                 if sum(raw) & 0xFF == _SUM_OK and not (refusal and not raw[4] & _REFUSED):
                     if raw == frame and frame[4] == Instruction.READ and not self.echo:
                         self.echo = True  # an adapter that echoes, missed at open
-                    elif not _may_be_longer(raw, heard[end : end + 1]):
+                    elif not may_be_longer(raw, heard[end : end + 1]):
                         self._account(heard[start:at] + heard[end:], frame)
                         return Packet(id, raw[4], raw[5:-1]), hurt
                 hurt = hurt or not refusal
@@ -340,42 +377,15 @@ class SerialBus(Bus):
         for packet in decoder.feed(rest.replace(frame, b"") if self.echo else rest):
             if not packet.intact:
                 damaged += len(packet.params) + OVERHEAD
-            elif (packet.id, len(packet.params)) in self._late:
+            elif self._late.owes(packet.id, len(packet.params)):
                 self.stats.of(packet.id).late += 1
         junk = damaged + decoder.skipped + decoder.pending
         self.stats.junk += junk
         return junk
 
-    # -- replies that may still come ----------------------------------------------------------------------------------
-
-    def _owe(self, id: int, length: int) -> None:
-        self._late[id, length] = time.monotonic() + self._late_window
-
-    def _owed(self, id: int, length: int) -> bool:
-        expiry = self._late.get((id, length))
-        if expiry is None:
-            return False
-        if time.monotonic() < expiry:
-            return True
-        del self._late[id, length]
-        return False
-
     def _settle(self, id: int) -> None:
         """Wait until no late reply of servo `id` can come any more."""
-        until = max((expiry for (owing, _), expiry in self._late.items() if owing == id), default=0.0)
+        until = self._late.latest(id)
         while time.monotonic() < until:
             self.port.receive(until)
-        for key in [key for key in self._late if key[0] == id]:
-            del self._late[key]
-
-
-def _may_be_longer(raw: bytes, following: bytes) -> bool:
-    """Whether `raw`, intact as it looks, could be a longer damaged packet: a stray byte in it, its checksum behind it.
-
-    A stray byte inside a packet passes the 8-bit checksum once in 256 times; the byte that then follows gives it away.
-    """
-    if not following:
-        return False
-    body = raw[2:]
-    total = sum(body)
-    return any(~(total - stray) & 0xFF == following[0] for stray in body[2:-1])
+        self._late.forgive(id)

@@ -45,14 +45,12 @@ class LineStats:
     Attributes:
         servos: Per id.
         junk: Bytes that belonged to no packet.
-        sent: Frames sent.
         eeprom_writes: EEPROM bytes changed through this bus.
         reopened: Times a lost port came back.
     """
 
     servos: dict[int, ServoLine] = field(default_factory=dict)
     junk: int = 0
-    sent: int = 0
     eeprom_writes: int = 0
     reopened: int = 0
 

@@ -1,0 +1,82 @@
+"""Virtual servos without physics on a pseudo-terminal, in a process of its own: what the bus benchmarks talk to.
+
+`python benchmarks/bus_line.py COUNT wire|none` serves ids 1..COUNT until it is told to end and prints the port.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import numpy as np
+
+from axbridge.firmware.bank import Command, State
+from axbridge.firmware.pty import PtyChannel
+from axbridge.firmware.server import serve
+from axbridge.firmware.world import World
+from axbridge.rig import Rig
+
+
+class StillBank:
+    """Servos whose shafts do not move."""
+
+    def __init__(self, count: int) -> None:
+        self.command = np.zeros((count, len(Command)))
+        self.state = np.zeros((count, len(State)))
+        self.state[:, State.VOLTAGE] = 11.1
+        self.state[:, State.TEMPERATURE] = 30.0
+        self.supply = np.array([11.1])
+        self.time = 0.0
+        self.ambient = 25.0
+        self.temperature_offset = np.zeros(count)
+
+    def set_command(self, index: int, row: np.ndarray, time: float) -> None:  # noqa: ARG002
+        """Take a command in."""
+        self.command[index] = row
+
+    def advance(self, until: float) -> None:
+        """Let time pass."""
+        self.time = max(self.time, until)
+
+    def close(self) -> None:
+        """Nothing to do."""
+
+
+def main(count: int, timing: str) -> None:
+    """Serve."""
+    registers = {"return_delay_time": 0, "status_return_level": 1}
+    rig = Rig.model_validate(
+        {
+            "name": "bench",
+            "servo": [
+                {"name": f"s{id_}", "joint": f"j{id_}", "id": id_, "registers": registers}
+                for id_ in range(1, count + 1)
+            ],
+        }
+    )
+    world = World(rig, seed=0, timing="none" if timing == "none" else "wire", bank=StillBank(count))
+    channel = PtyChannel(1_000_000)
+    stop: list[int] = []
+    signal.signal(signal.SIGTERM, lambda number, _: stop.append(number))
+    print(channel.address, flush=True)
+    lateness = serve(world, {"main": channel}, lambda: bool(stop))
+    print(lateness.summary(world.lines["main"].counters.packets), file=sys.stderr)
+    channel.close()
+
+
+@contextlib.contextmanager
+def line(count: int, timing: str) -> Iterator[str]:
+    """Yield the port of a line with `count` servos, served by another process."""
+    with subprocess.Popen([sys.executable, __file__, str(count), timing], stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout
+        try:
+            yield server.stdout.readline().strip()
+        finally:
+            server.terminate()
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), sys.argv[2])
