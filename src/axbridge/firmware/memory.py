@@ -79,6 +79,8 @@ class ControlTable:
     def factory_reset(self) -> None:
         """Write the factory values into the EEPROM area."""
         self._load(Area.EEPROM)
+        self["model_number"] = self._profile.model_number
+        self["firmware_version"] = self._profile.firmware_version
 
     def power_on(self) -> None:
         """Start the RAM area anew; ``@name`` registers copy the register they name."""
