@@ -26,7 +26,7 @@ LAYERS = [
     ["opening", "serving"],
     ["motion", "webots", "testing"],
     ["mcap_format", "recorder", "recording", "provenance", "tabular", "importers", "metrics"],
-    ["experiments"],
+    ["experiments", "arm", "replay"],
     ["compare"],
     ["identify"],
     ["report", "report_html", "report_png"],

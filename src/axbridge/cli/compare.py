@@ -46,7 +46,11 @@ def compare(
     if other is not None:
         found = comparing.compare(reference, open_recording(other), labels=_labels(recording, other))
     elif rig is not None:
-        raise UsageError("cannot simulate yet", "")
+        from axbridge.replay import simulate
+        from axbridge.rig import Rig
+
+        simulated = simulate(reference, Rig.load(rig), params)
+        found = comparing.compare(reference, simulated, labels=("recorded", "simulated"))
     else:
         found = comparing.following(reference)
     failed = [line for condition in fail_if or () for line in comparing.check(found, condition)]

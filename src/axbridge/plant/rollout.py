@@ -1,0 +1,260 @@
+"""One servo on one arm, run over recorded commands: many parameter sets and many recordings in one call.
+
+The same equations as the servo bank, for a single joint whose inertia and gravity are known in closed form, so that a
+whole recording takes a millisecond: the engine of identification, and of comparing a recording with a model. Compiled
+by numba where that is installed; without it the same code runs as plain Python, some hundred times slower.
+
+Per step h: the controller's duty, the motor's current (exact in L/R), then the speed implicitly in back-EMF and viscous
+friction, `(J + A + h·D) ω⁺ = (J + A) ω + h (τ - m·g·l·sin θ)`, and last dry friction, which takes at most the momentum
+there is: a joint that would stop sticks. Friction laws M1-M6 after Rhoban BAM (arXiv 2410.08650).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from axbridge.plant.mechanics import FloatArray
+
+__all__ = ["COMPILED", "Param", "Runs", "rollouts"]
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+_FAST = {"contract", "reassoc", "arcp", "nsz"}  # not "nnan": NaN in `duty` means joint mode
+
+try:
+    from numba import njit
+
+    COMPILED = True
+except ImportError:
+    COMPILED = False
+
+
+def _compiled(function: _F) -> _F:
+    if not COMPILED:
+        return function
+    result: _F = njit(cache=True, error_model="numpy", fastmath=_FAST)(function)
+    return result
+
+
+class Param(IntEnum):
+    """Columns of a parameter set; SI at the output shaft."""
+
+    CONSTANT = 0  # Ks·N, V·s/rad
+    EFFICIENCY = 1
+    RESISTANCE = 2  # ohm
+    RESISTANCE_DUTY = 3  # ohm per unit of |duty|
+    INDUCTANCE = 4  # H
+    MAX_CURRENT = 5  # A, 0 = none
+    ARMATURE = 6  # kg·m²
+    COULOMB = 7  # N·m
+    VISCOUS = 8  # N·m·s/rad
+    STRIBECK = 9  # N·m
+    STRIBECK_SPEED = 10  # rad/s
+    STRIBECK_EXPONENT = 11
+    LOAD = 12  # N·m per N·m through the gear
+    LOAD_STRIBECK = 13
+    LOAD_EXTERNAL = 14  # N·m per N·m of external torque; negative: as LOAD (M3, M4)
+    QUADRATIC = 15  # N·m·s²/rad²
+    LAW = 16  # 0 state feedback, 1 compliance, 2 PID
+    K_THETA = 17  # V/rad
+    K_OMEGA = 18  # V·s/rad
+    PERIOD = 19  # s, 0 = every step
+    SPEED_FILTER = 20  # weight of the new sample
+    P_DUTY = 21  # duty per count and unit of P gain
+    MARGIN = 22  # rad
+    SLOPE = 23  # rad
+    PUNCH = 24  # duty
+    LATENCY = 25  # s
+    OFFSET = 26  # rad, reading minus angle
+    QUANTUM = 27  # rad, 0 = continuous
+    COUNT = 28  # rad per position count (for P_DUTY)
+
+
+@dataclass(frozen=True)
+class Runs:
+    """Recorded commands of m recordings, laid end to end; l samples in all.
+
+    Attributes:
+        start: First sample of each, and l: (m + 1,).
+        time: s, (l,).
+        goal: rad, (l,).
+        driven: 1 torque on, 0 off, (l,).
+        speed_limit: rad/s, 0 = none, (l,).
+        duty: Wheel-mode duty, NaN in joint mode, (l,).
+        position: Measured, rad, (l,); the first of each is where the run starts.
+        velocity: Speed each run starts with, rad/s, (m,).
+        supply: V, (m,).
+        inertia: Of arm and load, kg·m², (m,).
+        gravity: m·g·l, N·m, (m,): load torque `gravity·sin(θ + phase)`.
+        phase: rad, (m,).
+        p_gain: P gain register, (m,).
+    """
+
+    start: npt.NDArray[np.int64]
+    time: FloatArray
+    goal: FloatArray
+    driven: FloatArray
+    speed_limit: FloatArray
+    duty: FloatArray
+    position: FloatArray
+    velocity: FloatArray
+    supply: FloatArray
+    inertia: FloatArray
+    gravity: FloatArray
+    phase: FloatArray
+    p_gain: FloatArray
+
+    def __len__(self) -> int:
+        return len(self.start) - 1
+
+    def only(self, chosen: Sequence[int]) -> Runs:
+        """The recordings with these indices."""
+        parts = [slice(int(self.start[i]), int(self.start[i + 1])) for i in chosen]
+
+        def joined(values: FloatArray) -> FloatArray:
+            return np.concatenate([values[part] for part in parts]) if parts else values[:0]
+
+        index = np.array(chosen, dtype=np.intp)
+        lengths = [part.stop - part.start for part in parts]
+        return Runs(
+            np.concatenate(([0], np.cumsum(lengths, dtype=np.int64))).astype(np.int64),
+            *(joined(v) for v in (self.time, self.goal, self.driven, self.speed_limit, self.duty, self.position)),
+            *(v[index] for v in (self.velocity, self.supply, self.inertia, self.gravity, self.phase, self.p_gain)),
+        )
+
+
+def rollouts(params: FloatArray, runs: Runs, step: float = 1e-3) -> FloatArray:
+    """Positions read by the servo at the recorded times.
+
+    Args:
+        params: Parameter sets (k, len(Param)).
+        runs: m recordings of l samples in all.
+        step: h, s.
+
+    Returns:
+        (k, l), rad. A motion that left the finite range is held at ±1e3.
+    """
+    out = np.empty((len(params), len(runs.time)))
+    _all(
+        np.ascontiguousarray(params, dtype=np.float64), runs.start, runs.time, runs.goal, runs.driven,
+        runs.speed_limit, runs.duty, runs.position, runs.velocity, runs.supply, runs.inertia, runs.gravity,
+        runs.phase, runs.p_gain, float(step), out,
+    )  # fmt: skip
+    return out
+
+
+@_compiled
+def _one(
+    p: FloatArray, time: FloatArray, goal: FloatArray, driven: FloatArray, speed_limit: FloatArray,
+    duty: FloatArray, reading: float, velocity: float, supply: float, inertia: float, gravity: float,
+    phase: float, p_gain: float, h: float, out: FloatArray,
+) -> None:  # fmt: skip
+    constant, efficiency, resistance, resistance_duty, inductance, max_current = p[0], p[1], p[2], p[3], p[4], p[5]
+    viscous, latency, offset, quantum, period = p[8], p[25], p[26], p[27], p[19]
+    law = int(p[16])
+    total = inertia + p[6]
+    n = time.shape[0]
+    now, angle, speed = time[0], reading - offset, velocity
+    filtered, current, applied, due = speed, 0.0, 0.0, now
+    reference, j, k = reading, 0, 1
+    was_driven = False
+    out[0] = reading
+    while k < n:
+        while j + 1 < n and time[j + 1] + latency <= now:
+            j += 1
+        on = driven[j] > 0.5
+        filtered += p[20] * (speed - filtered)
+        if on and not was_driven:
+            reference = angle + offset
+        was_driven = on
+        if on:
+            limit = speed_limit[j]
+            if limit > 0.0:
+                reference += min(max(goal[j] - reference, -limit * h), limit * h)
+            else:
+                reference = goal[j]
+            if now >= due - 1e-9:
+                due += period
+                seen = angle + offset
+                if quantum > 0.0:
+                    seen = math.floor(seen / quantum + 0.5) * quantum
+                if not math.isnan(duty[j]):
+                    applied = duty[j]
+                elif law == 0:
+                    applied = (p[17] * (reference - angle) - p[18] * filtered) / supply
+                elif law == 1:
+                    error = reference - seen
+                    beyond = abs(error) - p[22]
+                    applied = 0.0
+                    if beyond > 0.0:
+                        applied = math.copysign(p[24] + (1.0 - p[24]) * beyond / max(p[23], 1e-6), error)
+                else:
+                    applied = p[21] * p_gain * (reference - seen) / p[28]
+                applied = min(max(applied, -1.0), 1.0)
+        else:
+            applied = 0.0
+            current = 0.0
+            due = now
+        size = abs(applied)
+        ohms = resistance + resistance_duty * size
+        damping, drive, motor = viscous, 0.0, 0.0
+        decay = 0.0
+        if on:
+            if inductance > 0.0:
+                decay = math.exp(-h * ohms / inductance)
+            damping += efficiency * constant * constant * (1.0 - decay) / ohms
+            drive = efficiency * constant * (decay * current + (1.0 - decay) * applied * supply / ohms)
+            motor = drive - (damping - viscous) * speed
+            if max_current > 0.0 and abs(motor) > efficiency * constant * max_current:
+                motor = math.copysign(efficiency * constant * max_current, motor)
+                drive, damping = motor, viscous
+        external = -gravity * math.sin(angle + phase)
+        fading = math.exp(-((abs(speed) / p[10]) ** p[11]))
+        share = p[12] + p[13] * fading
+        loaded = share * abs(motor - external) if p[14] < 0.0 else abs(share * motor - p[14] * external)
+        budget = p[7] + p[9] * fading + loaded + p[15] * speed * speed
+        effective = total + h * damping
+        free = (total * speed + h * (drive + external)) / effective
+        cut = h * budget / effective
+        if abs(free) <= cut:
+            fresh = 0.0
+        elif free > 0.0:
+            fresh = free - cut
+        else:
+            fresh = free + cut
+        if on:
+            target = (applied * supply - constant * fresh) / ohms
+            current = decay * current + (1.0 - decay) * target
+            if max_current > 0.0:
+                current = min(max(current, -max_current), max_current)
+        following = angle + h * fresh
+        if not abs(following) < 1e3:
+            for rest in range(k, n):
+                out[rest] = 1e3
+            return
+        while k < n and time[k] <= now + h:
+            out[k] = angle + (following - angle) * (time[k] - now) / h + offset
+            k += 1
+        angle, speed = following, fresh
+        now += h
+
+
+@_compiled
+def _all(
+    params: FloatArray, start: npt.NDArray[np.int64], time: FloatArray, goal: FloatArray, driven: FloatArray,
+    speed_limit: FloatArray, duty: FloatArray, position: FloatArray, velocity: FloatArray, supply: FloatArray,
+    inertia: FloatArray, gravity: FloatArray, phase: FloatArray, p_gain: FloatArray, step: float, out: FloatArray,
+) -> None:  # fmt: skip
+    for k in range(params.shape[0]):
+        for m in range(start.shape[0] - 1):
+            a, b = start[m], start[m + 1]
+            _one(
+                params[k], time[a:b], goal[a:b], driven[a:b], speed_limit[a:b], duty[a:b], position[a], velocity[m],
+                supply[m], inertia[m], gravity[m], phase[m], p_gain[m], step, out[k, a:b],
+            )  # fmt: skip
