@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         AxBridgeError,
         BusError,
         BusTimeout,
+        ControlWarning,
         CorruptPacket,
         ErrorFlag,
         PortError,
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from axbridge.profile import FirmwareProfile
     from axbridge.rig import Rig
     from axbridge.robot import Robot
-    from axbridge.servo import ControlWarning, Servo
+    from axbridge.servo import Servo
     from axbridge.state import ServoState
 
 __version__ = "0.1.0"
@@ -44,7 +45,7 @@ _HOME = {
     "AxBridgeError": "errors",
     "BusError": "errors",
     "BusTimeout": "errors",
-    "ControlWarning": "servo",
+    "ControlWarning": "errors",
     "CorruptPacket": "errors",
     "ErrorFlag": "errors",
     "FirmwareProfile": "profile",

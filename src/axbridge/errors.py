@@ -28,6 +28,7 @@ __all__ = [
     "AxBridgeError",
     "BusError",
     "BusTimeout",
+    "ControlWarning",
     "CorruptPacket",
     "ErrorFlag",
     "PortError",
@@ -58,6 +59,10 @@ class ErrorFlag(IntFlag):
         return (
             ", ".join(flag.name.lower().replace("_", " ") for flag in ErrorFlag if flag in self and flag.name) or "none"
         )
+
+
+class ControlWarning(UserWarning):
+    """A set-point was clipped or refused, or something is emulated; the message says what happens instead."""
 
 
 class AxBridgeError(Exception):

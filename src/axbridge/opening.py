@@ -42,7 +42,12 @@ def open_robot(
     loaded = rig if isinstance(rig, Rig) else Rig.load(rig)
     if overrides:
         loaded = loaded.overridden(overrides)
-    return Robot(loaded, _backend(loaded, backend or os.environ.get("AXBRIDGE_BACKEND", "sim"), port, seed, realtime))
+
+    def opener(name: str, port: str | None) -> Backend:
+        return _backend(loaded, name, port, seed, realtime if name == "sim" else None)
+
+    first = _backend(loaded, backend or os.environ.get("AXBRIDGE_BACKEND", "sim"), port, seed, realtime)
+    return Robot(loaded, first, opener, seed)
 
 
 def _backend(rig: Rig, name: str, port: str | None, seed: int, realtime: bool | None) -> Backend:

@@ -19,7 +19,7 @@ from axbridge.errors import RigError
 from axbridge.model import ServoModel
 from axbridge.profile import FirmwareProfile
 
-__all__ = ["BusConfig", "Rig", "RobotConfig", "ServoConfig", "WorldConfig"]
+__all__ = ["BusConfig", "Rig", "RobotConfig", "ServoConfig", "WebotsConfig", "WorldConfig"]
 
 FOLDER = "hil_rigs"
 
@@ -51,7 +51,7 @@ class WorldConfig(tables.Table):
         urdf: Robot description beside the rig file.
         fixed_base: Whether the base link is bolted down.
         gravity: m/s².
-        time_step_ms: Physics step.
+        time_step_ms: Physics step. A rig of ideal joints alone takes its basic time step when this is left out.
         self_collision: Whether the robot's links collide with each other.
         ground: Whether there is a floor at z = 0.
         base_height: Height of the base link's frame at the start, m.
@@ -60,7 +60,7 @@ class WorldConfig(tables.Table):
     urdf: str
     fixed_base: bool = True
     gravity: tuple[float, float, float] = (0.0, 0.0, -9.81)
-    time_step_ms: float = Field(default=1000 / 240, gt=0, le=20)
+    time_step_ms: float = Field(default=1000 / 240, gt=0, le=100)
     self_collision: bool = False
     ground: bool = False
     base_height: float = 0.0
@@ -78,6 +78,30 @@ class RobotConfig(tables.Table):
     basic_time_step_ms: float = Field(default=20.0, gt=0)
     battery: tuple[float, float, float] | None = None
     cpu_consumption: float = Field(default=0.0, ge=0)
+
+
+class WebotsConfig(tables.Table):
+    """What Webots controllers see beside the servos.
+
+    Attributes:
+        time_step_ms: Basic time step they are told; by default the robot's.
+        aliases: Device name in a controller -> servo, or one of its devices: ``LeftKneeS = "left_knee_sensor"``.
+        devices: Names of devices that no backend has -> their Webots class: ``eye = "Camera"``.
+        controller_args: Arguments of the controller, when the command line gives none.
+        synchronization: False: the simulation is paced by the wall clock, and `step` tells how late it was.
+        model: Robot.getModel().
+        custom_data: Robot.getCustomData().
+        project_path: Robot.getProjectPath(); by default the controller's folder.
+    """
+
+    time_step_ms: float | None = Field(default=None, gt=0)
+    aliases: dict[str, str] = {}
+    devices: dict[str, str] = {}
+    controller_args: tuple[str, ...] = ()
+    synchronization: bool = True
+    model: str = ""
+    custom_data: str = ""
+    project_path: str = ""
 
 
 class ServoConfig(tables.Table):
@@ -99,7 +123,7 @@ class ServoConfig(tables.Table):
     min_stop: float = 0.0
     max_stop: float = 0.0
     max_velocity: float | None = Field(default=None, gt=0)
-    max_torque: float | None = Field(default=None, gt=0)
+    max_torque: float | None = Field(default=None, ge=0)
     acceleration: float = -1.0
     control_pid: tuple[float, float, float] = (10.0, 0.0, 0.0)
     controller: Literal["firmware", "pid"] = "firmware"
@@ -124,6 +148,8 @@ class ServoConfig(tables.Table):
         for low, high in (("min_position", "max_position"), ("min_stop", "max_stop")):
             if getattr(self, low) > getattr(self, high):
                 raise ValueError(f"{low} {getattr(self, low)} is above {high} {getattr(self, high)}")
+        if self.drive == "dynamixel" and self.max_torque == 0:
+            raise ValueError("max_torque 0 is for ideal joints; leave it out")
         if self.drive == "dynamixel" and self.id is None:
             raise ValueError(f'servo {self.name!r} needs an id (or drive = "ideal")')
         return self
@@ -149,7 +175,7 @@ class Rig(tables.Table):
     buses: tuple[BusConfig, ...] = Field(default=(BusConfig(),), alias="bus", min_length=1)
     world: WorldConfig | None = None
     robot: RobotConfig = RobotConfig()
-    webots: dict[str, Any] = {}
+    webots: WebotsConfig = WebotsConfig()
     servos: tuple[ServoConfig, ...] = Field(alias="servo", min_length=1)
     path: Path = Path()
 
@@ -185,6 +211,25 @@ class Rig(tables.Table):
         for bus in names:
             _unique(f"id on bus {bus!r}", (s.id for s in self.servos if s.drive == "dynamixel" and s.bus == bus))
         return self
+
+    @property
+    def physics_step_ms(self) -> float:
+        """Physics step of the world: as it says, but the basic time step for ideal joints alone, as in Webots.
+
+        Raises:
+            RigError: the rig has no world.
+        """
+        if self.world is None:
+            raise RigError(self.path, "world", "this rig has no simulated world", 'add [world] urdf = "…"')
+        alone = all(servo.drive == "ideal" for servo in self.servos)
+        if alone and "time_step_ms" not in self.world.model_fields_set:
+            return self.robot.basic_time_step_ms
+        return self.world.time_step_ms
+
+    @property
+    def control_step_ms(self) -> float:
+        """How often controllers of ideal joints run: every basic step, but not more often than the physics."""
+        return max(self.robot.basic_time_step_ms, self.physics_step_ms) if self.world else self.robot.basic_time_step_ms
 
     def urdf_path(self) -> Path:
         """The URDF of the world.

@@ -6,21 +6,24 @@ before a step act in that step, and the samples are those of its end. `exchange(
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+import warnings
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
 
-from axbridge.backends.backend import REAL, Backend, BackendName
-from axbridge.bus.cycle import Cycle
-from axbridge.errors import BusError, UnknownServo, UsageError
+from axbridge.backends.backend import SIMULATION, Backend, BackendName
+from axbridge.bus.cycle import Cycle, RawState
+from axbridge.connection import Connection
+from axbridge.control.battery import Battery
+from axbridge.control.coupling import Limits, couplings, sibling_limits
+from axbridge.errors import BusError, ControlWarning, UnknownServo, UsageError
 from axbridge.rig import Rig
-from axbridge.safety import Safety
 from axbridge.servo import Servo
 from axbridge.state import ServoState
 
 __all__ = ["Robot", "StepReport"]
+
+_SOFT_START = 0.5  # s in which torque rises after a change of backend
 
 
 @dataclass(frozen=True)
@@ -43,38 +46,36 @@ class StepReport:
 
 
 class Robot(Mapping[str, Servo]):
-    """Servos by name; a context manager that leaves every motor off. Made by `axbridge.open`.
+    """Servos by name (or index); a context manager that leaves every motor off. Made by `axbridge.open`.
+
+    Args:
+        rig: The robot.
+        backend: What it runs on.
+        opener: Opens another backend by name and port, for `switch`.
 
     Raises:
         BusError: a servo of the rig does not answer.
+        UnsupportedOperation: the backend cannot drive the rig.
     """
 
-    def __init__(self, rig: Rig, backend: Backend) -> None:
+    def __init__(
+        self, rig: Rig, backend: Backend, opener: Callable[[str, str | None], Backend] | None = None, seed: int = 0
+    ) -> None:
         self.rig = rig
-        self._backend = backend
+        self._opener = opener
         self._closed = False
-        self._time = 0.0
+        self._time_ms = 0.0
         self._start = backend.clock.now()
+        self._battery = None if rig.robot.battery is None else Battery(*rig.robot.battery)
+        self._powered = True
+        self._connection = Connection(rig, backend)
         self._servos = {
-            config.name: Servo(
-                config, rig.profile_of(config), rig.model_of(config), backend.buses[config.bus], self._now
-            )
-            for config in rig.servos
+            config.name: Servo(config, self._connection.drives[config.name], self._now, seed) for config in rig.servos
         }
-        self._cycles = {
-            name: Cycle(bus, [servo._cycle_servo() for servo in self._on(name)])  # noqa: SLF001 - Servo's other half
-            for name, bus in backend.buses.items()
-        }
-        self._threads = ThreadPoolExecutor(len(self._cycles)) if len(self._cycles) > 1 and backend.mode else None
+        self._couple()
         self.last_step = StepReport(0.0, 0.0, 0.0, {})
-        self._safety = Safety(list(self._cycles.values()), guard=backend.mode == REAL)
-        self._exit = ExitStack()
-        self._exit.callback(backend.close)
+        self._connection.open(self._reach)
         try:
-            if self._threads:
-                self._exit.callback(self._threads.shutdown)
-            self._exit.enter_context(self._safety)  # left first: motors go off while the ports are open
-            self._greet()
             self._start = backend.clock.now()
             self.exchange()
         except BaseException:
@@ -101,15 +102,17 @@ class Robot(Mapping[str, Servo]):
         requested = self.basic_time_step if period is None else float(period)
         if not requested > 0:
             raise UsageError(f"a step of {requested:g} ms is not positive")
-        clock = self._backend.clock
+        clock = self._connection.backend.clock
         began = clock.now()
-        due = self._start + self._time + requested / 1000
-        self._safety.feed()
-        self._send()
+        end = self._time_ms + requested
+        due = self._start + end / 1000
+        self._send(requested)
         commanded = clock.now()
         late = max(0.0, commanded - due)
+        for tick in self._ticks(end):
+            self._pass_until(tick)
         clock.sleep_until(due)
-        self._time += requested / 1000
+        self._time_ms = end
         self._start += late  # a late step delays the next tick instead of being caught up with
         faults = self._receive()
         self._report(requested, clock.now() - began, commanded, faults)
@@ -124,57 +127,123 @@ class Robot(Mapping[str, Servo]):
         Raises:
             PortError: a port was lost.
         """
-        began = self._backend.clock.now()
-        self._send()
-        commanded = self._backend.clock.now()
+        clock = self._connection.backend.clock
+        began = clock.now()
+        self._send(self.basic_time_step)
+        commanded = clock.now()
         faults = self._receive()
-        self._report(0.0, self._backend.clock.now() - began, commanded, faults)
+        self._report(0.0, clock.now() - began, commanded, faults)
         return {name: servo.state for name, servo in self._servos.items()}
 
-    def _send(self) -> None:
-        for bus, cycle in self._cycles.items():
-            goals = {s.name: goal for s in self._on(bus) if (goal := s._goal()) is not None}  # noqa: SLF001
-            if goals:
-                cycle.send(goals)
+    def _ticks(self, end: float) -> Iterator[float]:
+        """Times, ms, at which something happens inside a step: ideal joints and batteries live by the basic step."""
+        if self._battery is None and self._connection.backend.ideal is None:
+            return
+        basic = self.rig.control_step_ms
+        tick = (self._time_ms // basic + 1) * basic
+        while tick < end - 1e-6:
+            yield tick
+            tick += basic
+        yield end
+
+    def _pass_until(self, tick: float) -> None:
+        """Let the world go on to `tick`, ms, at most one basic step ahead; then look at joints and battery."""
+        basic = self.rig.control_step_ms
+        ideal = self._connection.backend.ideal
+        if ideal is not None and abs(self._time_ms / basic - round(self._time_ms / basic)) < 1e-9:
+            ideal.control(basic / 1000)
+        passed = tick - self._time_ms
+        self._connection.backend.clock.sleep_until(self._start + tick / 1000)
+        self._time_ms = tick
+        for servo in self._servos.values():
+            if servo.config.drive == "ideal":
+                servo._take(None, self._start, self.time)
+        if self._battery is not None:
+            self._drain(self._battery, passed / 1000)
+
+    def _drain(self, battery: Battery, seconds: float) -> None:
+        power = self.rig.robot.cpu_consumption
+        power += sum(servo._power() for servo in self._servos.values()) if self._powered else 0.0
+        battery.drain(power, seconds)
+        if battery.empty == self._powered and self.mode == SIMULATION:
+            self._powered = not battery.empty
+            for servo in self._servos.values():
+                servo._cut(off=battery.empty)
+
+    def _send(self, period: float) -> None:
+        goals = {s.name: goal for s in self._servos.values() if (goal := s._command(period / 1000)) is not None}
+        self._connection.send(goals)
 
     def _receive(self) -> dict[str, BusError]:
-        work = self._threads.map if self._threads else map
-        faults: dict[str, BusError] = {}
-        for result in work(Cycle.receive, self._cycles.values()):
-            for name, sample in result.states.items():
-                self._servos[name]._take(sample, self._start, self._time)  # noqa: SLF001
-            faults.update(result.faults)
+        samples, faults = self._connection.receive()
+        for name, sample in samples.items():
+            self._servos[name]._take(sample, self._start, self.time)
+        for servo in self._servos.values():
+            if servo.config.drive == "ideal" and servo.state.time != servo.state.time:
+                servo._take(None, self._start, self.time)
         return faults
 
     def _report(self, requested: float, actual: float, commanded: float, faults: dict[str, BusError]) -> None:
         sampled = {name: servo.state.time for name, servo in self._servos.items()}
         self.last_step = StepReport(requested, actual * 1000, commanded - self._start, sampled, faults)
 
-    def _on(self, bus: str) -> Iterator[Servo]:
-        return (servo for servo in self._servos.values() if servo.config.bus == bus)
+    # ---- start, change and end
 
-    # ---- start and end
+    def switch(self, backend: BackendName, *, port: str | None = None) -> None:
+        """Go on with another backend while the controller runs: same servos, same settings, same time.
 
-    def _greet(self) -> None:
-        """Find every servo, and write the register settings the rig asks for where they differ."""
-        missing = {}
-        for servo in self._servos.values():
-            try:
-                servo.read("model_number")
-                for register, value in servo.config.registers.items():
-                    if servo.read(register) != value:
-                        servo.write(register, value)
-            except BusError as error:
-                missing[servo.id] = error
-        if missing:
-            raise next(iter(missing.values()))
+        Motors that were on are switched on where the joint is there (goal := present first), with torque rising within
+        half a second; the goals set last then act again. The old backend is left limp.
+
+        Raises:
+            UsageError: the robot is closed, or was not made by `axbridge.open`.
+            AxBridgeError: the new backend cannot be opened, or a servo does not answer; nothing has changed.
+        """
+        if self._closed or self._opener is None:
+            raise UsageError(
+                "this robot cannot change its backend", "open it with axbridge.open, and before closing it"
+            )
+        new = Connection(self.rig, self._opener(backend, port))
+        new.open(self._reach)
+        try:
+            on = [name for name, servo in self._servos.items() if servo.torque_enabled]
+            new.soften(on, _SOFT_START)
+            for name in on:
+                new.drives[name].power(on=True)
+        except BaseException:
+            new.close()
+            raise
+        old, self._connection = self._connection, new
+        for name, servo in self._servos.items():
+            servo._rewire(new.drives[name])
+        old.close()
+        self._start = new.backend.clock.now() - self.time
+        faults = self._receive()
+        self._report(0.0, 0.0, new.backend.clock.now(), faults)
+
+    def _couple(self) -> None:
+        """Join motors named ``base::member``, and give them the first one's limits, scaled."""
+        for base, names in couplings(list(self._servos)).items():
+            if len(names) == 1:
+                warnings.warn(f"{names[0]!r} is coupled with nothing: no other {base}::…", ControlWarning, stacklevel=4)
+                continue
+            servos = {name: self._servos[name] for name in names}
+            limits = {name: Limits(*servo._limits, servo.max_velocity) for name, servo in servos.items()}
+            wanted, said = sibling_limits(limits, {name: servo.multiplier for name, servo in servos.items()})
+            for name, servo in servos.items():
+                servo._couple([other for other in servos.values() if other is not servo], wanted[name])
+            for message in said:
+                warnings.warn(message, ControlWarning, stacklevel=4)
+
+    def _reach(self, name: str) -> tuple[float, float]:
+        servo = self._servos[name]
+        return servo.min_position, servo.max_position
 
     def close(self) -> None:
         """Switch every motor off and release ports and worlds; may be called twice."""
-        if self._closed:
-            return
-        self._closed = True
-        self._exit.close()
+        if not self._closed:
+            self._closed = True
+            self._connection.close()
 
     def __enter__(self) -> Robot:
         return self
@@ -189,35 +258,47 @@ class Robot(Mapping[str, Servo]):
     def shadow(self) -> dict[str, ServoState]:
         """Twin backend: the simulated servos' states at this moment, on the simulation's clock; else empty."""
         states: dict[str, ServoState] = {}
-        for name, follow in self._backend.shadows.items():
-            result = Cycle(follow(), self._cycles[name].servos).receive()
-            states |= {s.name: s._state_of(result.states[s.name], 0.0) for s in self._on(name)}  # noqa: SLF001
+        for name, follow in self._connection.backend.shadows.items():
+            raw: Mapping[str, RawState] = Cycle(follow(), self._connection.cycles[name].servos).receive().states
+            states |= {servo: self._connection.drives[servo].state(sample, 0.0) for servo, sample in raw.items()}
         return states
 
     def _now(self) -> float:
-        return self._time
+        return self.time
+
+    @property
+    def name(self) -> str:
+        """The rig's name."""
+        return self.rig.name
 
     @property
     def time(self) -> float:
         """S since the robot was opened, by steps: an exact sum of the periods asked for."""
-        return self._time
+        return self._time_ms / 1000
 
     @property
     def backend(self) -> BackendName:
         """``sim``, ``real`` or ``twin``."""
-        return self._backend.name
+        return self._connection.backend.name
 
     @property
     def mode(self) -> int:
         """0 simulation, 1 real, 2 remote (a networked port)."""
-        return self._backend.mode
+        return self._connection.backend.mode
 
     @property
     def basic_time_step(self) -> float:
         """Default period of `step`, ms."""
         return self.rig.robot.basic_time_step_ms
 
-    def __getitem__(self, name: str) -> Servo:
+    @property
+    def battery_energy(self) -> float:
+        """J left; -1.0 without a battery. On a real robot an estimate by the motor models, which cuts nothing off."""
+        return -1.0 if self._battery is None else self._battery.energy
+
+    def __getitem__(self, name: str | int) -> Servo:
+        if isinstance(name, int):
+            return list(self._servos.values())[name]
         try:
             return self._servos[name]
         except KeyError:

@@ -2,150 +2,192 @@
 
 Names and rules follow Webots' Motor and PositionSensor nodes. Commands act in the next `Robot.step`; readings are
 those of the last one. Set-points out of range are clipped with a `ControlWarning`; impossible ones (NaN, a negative
-speed) are refused with one, and the old value stays.
+speed) are refused with one, and the old value stays. Units: rad and N·m, for a linear joint m and N.
 """
 
 from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
-from axbridge.bus.base import Bus
-from axbridge.bus.cycle import CycleServo, Goal, RawState
-from axbridge.control import Sampler
-from axbridge.errors import ErrorFlag, ServoFault, UnsupportedOperation, UsageError
-from axbridge.model import ServoModel
-from axbridge.profile import FirmwareProfile
+from axbridge.bus.cycle import Goal
+from axbridge.control import checks
+from axbridge.control.coupling import Limits, scaled
+from axbridge.control.setpoints import Setpoints
+from axbridge.drives.drive import EMULATION, Capability, Drive
+from axbridge.drives.dynamixel import DynamixelDrive
+from axbridge.errors import ControlWarning, UnsupportedOperation
 from axbridge.rig import ServoConfig
-from axbridge.state import ServoState
-from axbridge.units import Calibration
+from axbridge.sensing import Sensing
 
-__all__ = ["Capability", "ControlWarning", "Servo"]
-
-Capability = Literal["native", "emulated", "unsupported"]
-
-_CAPABILITIES: dict[str, Capability] = {
-    "position": "native",
-    "velocity": "native",
-    "wheel": "unsupported",
-    "torque": "unsupported",
-    "pid": "unsupported",
-    "acceleration": "unsupported",
-    "torque_feedback": "emulated",
-}
-_RPM = 2 * math.pi / 60
-_UNREAD = ServoState(math.nan, math.nan, math.nan, math.nan, math.nan, math.nan, math.nan, ErrorFlag(0))
-
-
-class ControlWarning(UserWarning):
-    """A set-point was clipped or refused; the message has both values."""
+__all__ = ["Servo"]
 
 
 def _warn(message: str) -> None:
     warnings.warn(message, ControlWarning, stacklevel=3)
 
 
-class Servo:
-    """One joint of a robot, driven by a Dynamixel on a bus. Made by `Robot`, which owns the bus."""
+class Servo(Sensing):
+    """One joint of a robot and what drives it. Made by `Robot`.
 
-    def __init__(
-        self, config: ServoConfig, profile: FirmwareProfile, model: ServoModel, bus: Bus, now: Callable[[], float]
-    ) -> None:
-        if config.id is None:
-            raise UsageError(f"servo {config.name!r} has no bus id")
-        self.config = config
-        self.profile = profile
-        self.model = model
+    Args:
+        config: The rig's entry.
+        drive: What moves the joint.
+        now: The robot's time, s.
+        seed: Of the position sensor's noise.
+    """
+
+    def __init__(self, config: ServoConfig, drive: Drive, now: Callable[[], float], seed: int = 0) -> None:
+        super().__init__(config, drive, now, seed)
         self.name = config.name
-        self.id = config.id
-        self._bus = bus
-        self._now = now
-        self._calibration = Calibration(profile.units, config.zero, config.direction)
-        self._target = math.nan
-        self._velocity = self.max_velocity
-        self._available_torque = self.max_torque
-        self._hold = math.nan  # where velocity 0 stopped it
-        self._torque_enabled = False
-        self._state = _UNREAD
-        self._position_sampler = Sampler()
-        self._torque_sampler = Sampler()
+        self._multiplier = config.multiplier or 1.0
+        self._siblings: tuple[Servo, ...] = ()
+        self._limits = _widened(config)
+        self._max_velocity = drive.limits.velocity
+        start = config.position if drive.on_at_start else math.nan
+        self._wanted = Setpoints(start, self._max_velocity, config.acceleration, drive.max_torque, config.control_pid)
+        self._wanted.enabled = drive.on_at_start
+        self._asked_position = start
+        self._factor = 1.0  # set-points over what was asked of this motor
+        self._asked_velocity = self._max_velocity
+        self._warned: set[str] = set()
+        if config.multiplier == 0:
+            _warn(f"multiplier of {self.name!r} must not be 0; it becomes 1")
+        low, high = config.soft_limits
+        if config.min_stop < config.max_stop and (config.min_stop > low or config.max_stop < high) and low > -math.inf:
+            _warn(f"the soft limits of {self.name!r} reach beyond its stops {config.min_stop:g}..{config.max_stop:g}")
 
     # ---- commands
 
     def set_position(self, position: float) -> None:
-        """Move towards `position`, rad, from the next step on; switches torque on (without a jump) when it is off.
+        """Move towards `position` from the next step on; switches the motor on (without a jump) when it is off.
 
-        Clipped to the soft limits and to what the position register can say. NaN is refused.
+        ±inf turns endlessly at the set velocity. Clipped to the soft limits and to what the drive can reach; NaN is
+        refused. Coupled motors follow by their multipliers.
 
         Raises:
-            UnsupportedOperation: infinite position (velocity control).
+            UnsupportedOperation: endless turning on a drive that cannot.
+            BusError: the servo does not answer.
         """
-        if math.isnan(position):
-            _warn("position must not be NaN; the target stays")
-            return
-        if math.isinf(position):
-            raise UnsupportedOperation(f"servo {self.name!r} cannot turn endlessly", "give a finite position in rad")
-        low, high = self.min_position, self.max_position
-        target = min(max(position, low), high)
-        if not self._torque_enabled:
-            self.torque_on()
-        self._target = target
-        if position > high:
-            _warn(f"too big requested position: {position:g} > {high:g}")
-        elif position < low:
-            _warn(f"too low requested position: {position:g} < {low:g}")
+        for motor in (self, *self._siblings):
+            checked = checks.position(scaled(position, motor._multiplier), motor.min_position, motor.max_position)
+            if checked.value is None:
+                return _warn(checked.warning)
+            if math.isinf(checked.value):
+                motor._needs("wheel")
+            if not motor._wanted.enabled:
+                motor.torque_on()
+            motor._wanted.target = checked.value
+            motor._wanted.torque = None
+            motor._follow(self, position=position)
+            if checked.warning and motor is self:
+                _warn(checked.warning)
+        return None
+
+    def _follow(self, leader: Servo, *, position: float | None = None, velocity: float | None = None) -> None:
+        """Remember a request: the commanded motor as it was given, the others times their own multiplier."""
+        self._factor = self._multiplier if leader is self else 1.0
+        share = 1.0 if leader is self else self._multiplier
+        if position is not None:
+            self._asked_position = float(scaled(position, share))
+        if velocity is not None:
+            self._asked_velocity = float(velocity * share)
 
     def set_velocity(self, velocity: float) -> None:
-        """Limit the speed of the approach, rad/s; 0 holds still, `max_velocity` (the start value) is full speed.
+        """Limit the speed of the approach, or set the speed of velocity control (then signed); 0 holds still.
 
-        Clipped to `max_velocity`. NaN and negative values are refused.
+        Clipped to `max_velocity`. NaN is refused, and a negative value unless the target is infinite. Stored but
+        without effect in torque control. Coupled motors follow by their multipliers.
         """
-        if math.isnan(velocity) or velocity < 0:
-            _warn(f"velocity must be positive in position control, not {velocity:g}; it stays {self._velocity:g}")
-            return
-        self._velocity = min(velocity, self.max_velocity)
-        self._hold = self._state.position
-        if velocity > self.max_velocity:
-            _warn(f"requested velocity {velocity:g} exceeds max_velocity {self.max_velocity:g}")
-
-    def set_available_torque(self, torque: float) -> None:
-        """Cap the torque, N·m, by the torque limit register (a cap on duty: exact at stall); 0 leaves the motor limp.
-
-        Clipped to `max_torque`. NaN and negative values are refused.
-        """
-        if math.isnan(torque) or torque < 0:
-            _warn(f"available torque must be positive, not {torque:g}; it stays {self._available_torque:g}")
-            return
-        self._available_torque = min(torque, self.max_torque)
-        if torque > self.max_torque:
-            _warn(f"requested available torque {torque:g} exceeds max_torque {self.max_torque:g}")
+        endless = self._wanted.endless
+        for motor in (self, *self._siblings):
+            factor = motor._multiplier if endless else abs(motor._multiplier)  # a limit of speed has no direction
+            checked = checks.velocity(velocity * factor, motor._max_velocity, endless=endless)
+            if checked.value is None:
+                return _warn(checked.warning)
+            motor._wanted.velocity = checked.value
+            motor._follow(self, velocity=velocity)
+            if checked.warning and motor is self:
+                _warn(checked.warning)
+        return None
 
     def set_acceleration(self, acceleration: float) -> None:
-        """Not available on this servo.
+        """Limit the acceleration, rad/s²; -1 = unlimited. NaN and other negative values are refused.
 
         Raises:
-            UnsupportedOperation: always, but for -1 (unlimited, what the servo does anyway).
+            UnsupportedOperation: the drive cannot.
         """
-        if acceleration != -1:
-            raise self._unsupported("acceleration")
+        checked = checks.acceleration(acceleration)
+        if checked.value is None:
+            return _warn(checked.warning)
+        if checked.value != -1:
+            self._needs("acceleration")
+        self._wanted.acceleration = checked.value
+        return None
+
+    def set_available_torque(self, torque: float) -> None:
+        """Cap the motor's torque; 0 leaves it limp.
+
+        Clipped to `max_torque`. NaN and negative values are refused. On a Dynamixel this is a cap on duty: exact at
+        stall.
+        """
+        checked = checks.available_torque(torque, self.max_torque)
+        if checked.value is not None:
+            self._wanted.available_torque = checked.value
+        if checked.warning:
+            _warn(checked.warning)
 
     def set_control_pid(self, p: float, i: float, d: float) -> None:
-        """Not available on this servo: its position loop is its firmware's.
+        """Set the gains of Webots' PID on velocity; the integral begins anew.
+
+        P must be positive, I and D not negative: else refused, the old gains stay. On a Dynamixel they act when the
+        rig says ``controller = "pid"``.
 
         Raises:
-            UnsupportedOperation: always.
+            UnsupportedOperation: the servo's own position loop is in use (``controller = "firmware"``).
         """
-        raise self._unsupported("pid", p, i, d)
+        refused = checks.gains(p, i, d)
+        if refused:
+            return _warn(refused)
+        self._needs("pid")
+        self._wanted.gains = (float(p), float(i), float(d))
+        self._wanted.gains_set += 1
+        return None
 
     def set_torque(self, torque: float) -> None:
-        """Not available on this servo.
+        """Apply a torque from the next step on, until it is replaced; only `set_position` ends torque control.
+
+        Clipped to the available torque; NaN is refused. Coupled motors follow by their multipliers.
 
         Raises:
-            UnsupportedOperation: always.
+            UnsupportedOperation: the drive cannot.
+            BusError: the servo does not answer.
         """
-        raise self._unsupported("torque", torque)
+        for motor in (self, *self._siblings):
+            checked = checks.torque(torque * motor._multiplier, motor._wanted.available_torque)
+            if checked.value is None:
+                return _warn(checked.warning)
+            motor._needs("torque")
+            if not motor._wanted.enabled:
+                motor.torque_on()
+            motor._wanted.torque = checked.value
+            if checked.warning and motor is self and not self._siblings:
+                _warn(checked.warning)
+        return None
+
+    def set_damping_constant(self, damping: float) -> None:
+        """Add damping to the joint as Webots' Brake does, N·m·s/rad; negative values and NaN are refused.
+
+        Raises:
+            UnsupportedOperation: the joint has no brake.
+        """
+        self._needs("brake")
+        if math.isnan(damping) or damping < 0:
+            return _warn(f"damping must be positive, not {damping:g}; it stays {self._wanted.damping:g}")
+        self._wanted.damping = float(damping)
+        return None
 
     def torque_on(self) -> None:
         """Switch the motor on where the joint is: goal := present position first, so that nothing snaps.
@@ -153,15 +195,10 @@ class Servo:
         Raises:
             BusError: the servo does not answer; torque stays off.
         """
-        register = self.profile.register("present_position")
-        present = self._bus.read(self.id, register.address, register.size)
-        if len(present.data) != register.size:
-            raise ServoFault(self.id, present.error)
-        counts = int.from_bytes(present.data, "little")
-        self.write("goal_position", counts)
-        self.write("torque_enable", 1)
-        self._target = self._calibration.angle(counts)
-        self._torque_enabled = True
+        if not self._dead:
+            self._wanted.target = self._asked_position = self._drive.power(on=True)
+        self._wanted.torque = None
+        self._wanted.enabled = True
 
     def torque_off(self) -> None:
         """Leave the joint limp.
@@ -169,202 +206,149 @@ class Servo:
         Raises:
             BusError: the servo does not answer, so it may still be powered.
         """
-        self._torque_enabled = False
-        self.write("torque_enable", 0)
+        self._wanted.enabled = False
+        self._drive.power(on=False)
 
     def read(self, register: str) -> int:
         """Read a register by name, in counts.
 
         Raises:
+            UnsupportedOperation: no Dynamixel.
             ProfileError: this model has no such register.
             ServoFault: the servo refused.
             BusError: it does not answer.
         """
-        entry = self.profile.register(register)
-        reply = self._bus.read(self.id, entry.address, entry.size)
-        if len(reply.data) != entry.size:
-            raise ServoFault(self.id, reply.error)
-        return int.from_bytes(reply.data, "little", signed=entry.signed)
+        return self._dynamixel.read(register)
 
     def write(self, register: str, value: int) -> None:
         """Write a register by name, in counts; checked against the profile's range before anything is sent.
 
         Raises:
+            UnsupportedOperation: no Dynamixel.
             ProfileError: this model has no such register.
             UsageError: read-only register, or a value out of its range.
             ServoFault: the servo refused the value.
             BusError: it does not answer.
         """
-        entry = self.profile.register(register)
-        if not entry.writable:
-            raise UsageError(f"{register} of servo {self.name!r} is read-only")
-        if not entry.minimum <= value <= entry.maximum:
-            raise UsageError(f"{register} = {value} is outside {entry.minimum}..{entry.maximum}")
-        data = value.to_bytes(entry.size, "little", signed=entry.signed)
-        reply = self._bus.write(self.id, entry.address, data)
-        refused = ErrorFlag.RANGE | ErrorFlag.ANGLE_LIMIT | ErrorFlag.INSTRUCTION
-        if reply is not None and reply.error & refused:
-            raise ServoFault(self.id, reply.error, f"the servo did not take {register} = {value}")
+        self._dynamixel.write(register, value)
 
-    def _unsupported(self, what: str, *values: float) -> UnsupportedOperation:
-        given = f" ({', '.join(f'{value:g}' for value in values)})" if values else ""
-        return UnsupportedOperation(
-            f"servo {self.name!r} ({self.profile.name}) has no {what} control{given}",
-            "Servo.capabilities says what it can do",
-        )
+    @property
+    def _dynamixel(self) -> DynamixelDrive:
+        if not isinstance(self._drive, DynamixelDrive):
+            raise UnsupportedOperation(f"servo {self.name!r} is an ideal joint and has no registers")
+        return self._drive
+
+    def _needs(self, capability: str) -> None:
+        """Refuse what cannot be done; say once what is emulated."""
+        kind = self.capabilities[capability]
+        if kind == "unsupported":
+            raise UnsupportedOperation(f"servo {self.name!r} has no {capability}", "see Servo.capabilities")
+        if kind == "emulated" and capability not in self._warned:
+            self._warned.add(capability)
+            warnings.warn(f"servo {self.name!r} {EMULATION[capability]}", ControlWarning, stacklevel=4)
 
     # ---- set-points and limits
 
     @property
     def target_position(self) -> float:
-        """The position asked for, rad, after clipping; NaN before the first."""
-        return self._target
+        """The target, clipped; NaN before the first. In a coupling that of a follower is times its multiplier."""
+        return scaled(self._wanted.target, 1 / self._factor)
 
     @property
     def velocity(self) -> float:
-        """The speed set-point, rad/s (the measured speed is `state.velocity`)."""
-        return self._velocity
+        """The speed set-point, clipped (the measured speed is `state.velocity`); in a coupling as `target_position`."""
+        return self._wanted.velocity / (self._factor if self._wanted.endless else abs(self._factor))
+
+    @property
+    def requested(self) -> tuple[float, float]:
+        """Position and velocity asked for last, before clipping: what Webots' getters return."""
+        return self._asked_position, self._asked_velocity
 
     @property
     def acceleration(self) -> float:
-        """The acceleration limit, rad/s²; -1 = unlimited."""
-        return -1.0
+        """The acceleration limit; -1 = unlimited."""
+        return self._wanted.acceleration
 
     @property
     def available_torque(self) -> float:
-        """The torque cap, N·m."""
-        return self._available_torque
+        """The torque cap."""
+        return self._wanted.available_torque
 
     @property
     def torque_enabled(self) -> bool:
         """Whether torque was switched on last."""
-        return self._torque_enabled
+        return self._wanted.enabled
 
     @property
     def min_position(self) -> float:
-        """Lowest position `set_position` passes on, rad."""
-        return max(self.config.soft_limits[0], self._calibration.range[0])
+        """Lowest position `set_position` passes on; -inf = no limit."""
+        return max(self._limits[0], self._drive.limits.low)
 
     @property
     def max_position(self) -> float:
-        """Highest position `set_position` passes on, rad."""
-        return min(self.config.soft_limits[1], self._calibration.range[1])
+        """Highest position `set_position` passes on; inf = no limit."""
+        return min(self._limits[1], self._drive.limits.high)
 
     @property
     def max_velocity(self) -> float:
-        """Highest speed, rad/s: the rig's, or the data sheet's no-load speed."""
-        return self.config.max_velocity or self.profile.electrics.no_load_speed * _RPM
+        """Highest speed: the rig's, else the data sheet's no-load speed; 10 for an ideal joint."""
+        return self._max_velocity
 
     @property
     def max_torque(self) -> float:
-        """Highest torque, N·m: the rig's, or the data sheet's stall torque."""
-        return self.config.max_torque or self.profile.electrics.stall_torque
+        """Highest torque: the rig's, else the data sheet's stall torque; 10 for an ideal joint."""
+        return self._drive.max_torque
 
     @property
     def multiplier(self) -> float:
-        """Webots' coupling factor."""
-        return self.config.multiplier
+        """Factor of position, velocity and torque commands, as Webots' coupled motors have it."""
+        return self._multiplier
 
     @property
     def type(self) -> Literal["rotational", "linear"]:
         """Kind of joint."""
-        return "rotational"
+        return self._drive.type
 
     @property
     def capabilities(self) -> Mapping[str, Capability]:
         """What the drive does itself, what axbridge does for it, and what cannot be done."""
-        return _CAPABILITIES
+        return self._drive.capabilities
 
-    # ---- readings
+    def _estimating(self) -> None:
+        self._needs("torque_feedback")
 
-    @property
-    def state(self) -> ServoState:
-        """The last sample."""
-        return self._state
+    # ---- what Robot needs
 
-    @property
-    def position(self) -> float:
-        """Sampled position, rad, by Webots' rule: NaN until the period passed to `enable_position` is over."""
-        return self._position_sampler.value
+    def _couple(self, siblings: Sequence[Servo], limits: Limits) -> None:
+        """Follow these motors' commands; `limits` are the coupling's, in this motor's units."""
+        self._siblings = tuple(siblings)
+        self._limits = limits.low, limits.high
+        if self._wanted.velocity == self._max_velocity:
+            self._wanted.velocity = self._asked_velocity = limits.velocity
+        self._max_velocity = limits.velocity
 
-    @property
-    def position_sampling_period(self) -> int:
-        """ms; 0 = disabled."""
-        return self._position_sampler.period
+    def _command(self, period: float) -> Goal | None:
+        return self._drive.command(self._wanted, self._state, period)
 
-    def enable_position(self, period: int) -> None:
-        """Sample `position` every `period` ms; 0 disables.
+    def _rewire(self, drive: Drive) -> None:
+        """Go on with another drive: every setting stays."""
+        self._drive = drive
+        self._wanted.gains_set += self._wanted.gains_set > 0  # so that the new drive takes them
 
-        Raises:
-            UsageError: a negative period.
-        """
-        self._position_sampler.enable(period, self._now())
+    def _power(self) -> float:
+        """Power drawn at the last sample, W."""
+        return self._drive.electrical_power(self._state, self.config.consumption_factor)
 
-    def disable_position(self) -> None:
-        """Stop sampling `position`."""
-        self.enable_position(0)
+    def _cut(self, *, off: bool) -> None:
+        """The battery is empty (motor limp, sensors frozen), or is not any more (full torque again)."""
+        self._dead = off
+        if not off:
+            self._wanted.available_torque = self.max_torque
+        if self._wanted.enabled:
+            self._drive.power(on=not off)
 
-    @property
-    def torque_feedback(self) -> float:
-        """Sampled torque, N·m, estimated by the motor model from load, speed and supply; NaN as `position`."""
-        return self._torque_sampler.value
 
-    @property
-    def torque_feedback_sampling_period(self) -> int:
-        """ms; 0 = disabled."""
-        return self._torque_sampler.period
-
-    def enable_torque_feedback(self, period: int) -> None:
-        """Sample `torque_feedback` every `period` ms; 0 disables.
-
-        Raises:
-            UsageError: a negative period.
-        """
-        self._torque_sampler.enable(period, self._now())
-
-    def disable_torque_feedback(self) -> None:
-        """Stop sampling `torque_feedback`."""
-        self.enable_torque_feedback(0)
-
-    # ---- what Robot needs each cycle
-
-    def _cycle_servo(self) -> CycleServo:
-        """This servo and its limits in register counts; the cycle clips to them whatever it is asked to send."""
-        ends = sorted(self._calibration.goal(position) for position in (self.min_position, self.max_position))
-        speed = None if self.config.max_velocity is None else self._calibration.speed_limit(self.config.max_velocity)
-        return CycleServo(self.name, self.id, (ends[0], ends[1]), speed)
-
-    def _goal(self) -> Goal | None:
-        """Registers of the next SYNC_WRITE; None while torque is off (a goal would switch it on)."""
-        if not self._torque_enabled:
-            return None
-        counts = self._calibration.goal(self._target if self._velocity else self._hold)
-        speed = 0 if self._velocity >= self.max_velocity else self._calibration.speed_limit(self._velocity)
-        limit = round(self._available_torque / self.max_torque * self.profile.units.full_scale)
-        return Goal(min(max(counts, 0), self.profile.units.counts), speed, limit)
-
-    def _take(self, sample: RawState, start: float, now: float) -> None:
-        """Take in a sample; `start` is the robot's time 0 on the bus's clock, `now` the robot's time."""
-        self._state = self._state_of(sample, start)
-        self._position_sampler.offer(self._state.position, now)
-        self._torque_sampler.offer(self._state.torque, now)
-
-    def _state_of(self, sample: RawState, start: float) -> ServoState:
-        """A sample's registers in SI units."""
-        velocity = self._calibration.speed(sample.speed)
-        load = self._calibration.load(sample.load)
-        voltage = sample.voltage * self.profile.units.voltage
-        motor = self.model.motor
-        constant = motor.output_constant
-        resistance = motor.resistance + motor.resistance_per_duty * abs(load)
-        torque = motor.efficiency * constant * (load * voltage - constant * velocity) / resistance
-        return ServoState(
-            time=sample.time - start,
-            position=self._calibration.angle(sample.position),
-            velocity=velocity,
-            torque=torque if self._torque_enabled else 0.0,
-            load=load,
-            voltage=voltage,
-            temperature=float(sample.temperature),
-            errors=ErrorFlag(sample.error & 0x7F),
-        )
+def _widened(config: ServoConfig) -> tuple[float, float]:
+    """Soft limits, widened to contain the initial position as Webots does at load."""
+    low, high = config.soft_limits
+    return min(low, config.position), max(high, config.position)

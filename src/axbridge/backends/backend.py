@@ -8,6 +8,7 @@ from typing import Literal
 
 from axbridge.bus.base import Bus
 from axbridge.clock import Clock
+from axbridge.firmware.ideal import IdealBank
 
 __all__ = ["REAL", "REMOTE", "SIMULATION", "Backend", "BackendName"]
 
@@ -25,6 +26,7 @@ class Backend:
         clock: Wall time or simulated time; its `sleep_until` is how a robot waits.
         buses: By the rig's names.
         close: Releases ports and worlds; may be called twice.
+        ideal: Simulation only: the joints without a Dynamixel, when the rig has any.
         shadows: Twin only: by bus, what gives the simulated bus as of now.
     """
 
@@ -33,4 +35,5 @@ class Backend:
     clock: Clock
     buses: Mapping[str, Bus]
     close: Callable[[], None]
+    ideal: IdealBank | None = None
     shadows: Mapping[str, Callable[[], Bus]] = field(default_factory=dict)

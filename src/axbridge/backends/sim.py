@@ -41,4 +41,4 @@ def open_sim(rig: Rig, *, seed: int = 0, realtime: bool = False) -> Backend:
     world = World(rig, seed=seed)
     buses = {name: VirtualBus(world, name) for name in world.lines}
     clock = _PacedClock(world) if realtime else world
-    return Backend("sim", SIMULATION, clock, buses, world.close)
+    return Backend("sim", SIMULATION, clock, buses, world.close, world.ideal if world.ideal.joints else None)

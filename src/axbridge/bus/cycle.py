@@ -51,11 +51,15 @@ class CycleServo:
 
 
 class Goal(NamedTuple):
-    """What to write: register counts. `torque_limit` None leaves the register alone."""
+    """What to write: register counts. `torque_limit` None leaves the register alone.
+
+    In wheel mode (`wheel`) Moving Speed is a duty or a signed speed, so neither it nor the position is clipped.
+    """
 
     position: int
     speed: int
     torque_limit: int | None = None
+    wheel: bool = False
 
 
 class RawState(NamedTuple):
@@ -211,7 +215,7 @@ class Cycle:
                 track.ramp = (started, started + self.soft_start, 1023 if track.ramp is None else track.ramp[2])
                 track.restart = False
             speed = goal.speed
-            if servo.top_speed is not None and (speed == 0 or speed > servo.top_speed):
+            if servo.top_speed is not None and not goal.wheel and (speed == 0 or speed > servo.top_speed):
                 speed = servo.top_speed
             blocks[servo.id] = _GOAL.pack(min(max(goal.position, low), high), speed)
             torque = self._torque_now(track, goal.torque_limit, started)

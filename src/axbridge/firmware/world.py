@@ -9,6 +9,7 @@ from typing import Literal, Protocol
 
 from axbridge.errors import RigError, UsageError
 from axbridge.firmware.faults import EVENTS, Fault, parse_faults
+from axbridge.firmware.ideal import IdealBank, IdealJoint
 from axbridge.firmware.line import Line
 from axbridge.firmware.servo import Motors, VirtualServo, baud_of
 from axbridge.plant.mechanics import FloatArray
@@ -65,6 +66,7 @@ class World:
         rig: The rig.
         lines: Line by bus name.
         servos: Virtual servo by name.
+        ideal: Joints without a Dynamixel.
         next_watch: When the firmware looks at its alarms next, s.
 
     Raises:
@@ -83,7 +85,8 @@ class World:
         bank: Bank | None = None,
     ) -> None:
         self.rig = rig
-        self.bank = build_bank(rig, model, seed) if bank is None else bank
+        self.ideal = IdealBank([IdealJoint(servo) for servo in rig.servos if servo.drive == "ideal"])
+        self.bank = build_bank(rig, model, seed, self.ideal) if bank is None else bank
         self._now = 0.0
         self.next_watch = _WATCH
         configs = [servo for servo in rig.servos if servo.drive == "dynamixel"]
@@ -263,8 +266,8 @@ def initial_registers(rig: Rig, config: ServoConfig, profile: FirmwareProfile, b
     return {"id": config.id, "baud_rate": baud, **config.registers}
 
 
-def build_bank(rig: Rig, model: str | None, seed: int) -> Bank:
+def build_bank(rig: Rig, model: str | None, seed: int, ideal: IdealBank | None = None) -> Bank:
     """Mechanics and motors of a rig."""
     from axbridge.firmware.assembly import build_bank
 
-    return build_bank(rig, model=model, seed=seed)
+    return build_bank(rig, model=model, seed=seed, ideal=ideal)

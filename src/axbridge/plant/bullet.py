@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -25,6 +26,7 @@ class BulletMechanics:
         time_step: Physics step, s.
         gravity: m/s².
         start: Initial positions, rad, by joint.
+        unbounded: Joints whose URDF limits somebody else keeps.
 
     Raises:
         RigError: PyBullet cannot read the URDF, or it lacks a joint.
@@ -38,6 +40,7 @@ class BulletMechanics:
         time_step: float,
         gravity: tuple[float, float, float] = (0.0, 0.0, -9.81),
         start: Mapping[str, float] | None = None,
+        unbounded: Sequence[str] = (),
     ) -> None:
         self.joints = tuple(joints)
         self.time_step = time_step
@@ -54,9 +57,15 @@ class BulletMechanics:
             self.close()
             raise RigError(urdf, "", f"PyBullet cannot read it: {failure}", "check that it is valid URDF") from failure
         known = {}
+        facts = {}
         for index in range(bullet.getNumJoints(self._body, **client)):
             info = bullet.getJointInfo(self._body, index, **client)
             known[info[1].decode()] = index
+            bounded = info[8] < info[9] and info[2] in {bullet.JOINT_REVOLUTE, bullet.JOINT_PRISMATIC}
+            facts[info[1].decode()] = (
+                "prismatic" if info[2] == bullet.JOINT_PRISMATIC else "revolute",
+                (float(info[8]), float(info[9])) if bounded else (-math.inf, math.inf),
+            )
             bullet.changeDynamics(
                 self._body,
                 index,
@@ -72,6 +81,10 @@ class BulletMechanics:
             self.close()
             raise RigError(urdf, "", f"has no joint {', '.join(missing)}", f"it has: {', '.join(known)}")
         self._indices = [known[joint] for joint in joints]
+        self.kinds = tuple(facts[joint][0] for joint in joints)
+        self.limits = tuple(facts[joint][1] for joint in joints)
+        for joint in unbounded:
+            bullet.changeDynamics(self._body, known[joint], jointLowerLimit=1, jointUpperLimit=-1, **client)
         for joint, position in (start or {}).items():
             bullet.resetJointState(self._body, known[joint], position, **client)
 
@@ -89,7 +102,7 @@ class BulletMechanics:
         )
         return np.array(inertia), np.array(load)
 
-    def step(self, speed: FloatArray, torque: FloatArray, limit: FloatArray) -> None:
+    def step(self, speed: FloatArray, torque: FloatArray, limit: FloatArray, beside: FloatArray | None = None) -> None:
         """Advance one step towards `speed`, with at most |torque| + limit."""
         bullet.setJointMotorControlArray(
             self._body,
@@ -99,7 +112,20 @@ class BulletMechanics:
             forces=(np.abs(torque) + limit).tolist(),
             physicsClientId=self._client,
         )
+        if beside is not None:
+            bullet.setJointMotorControlArray(
+                self._body,
+                self._indices,
+                bullet.TORQUE_CONTROL,
+                forces=beside.tolist(),
+                physicsClientId=self._client,
+            )
         bullet.stepSimulation(physicsClientId=self._client)
+
+    def motor_torque(self) -> FloatArray:
+        """What the joint motors used in the last step."""
+        states = bullet.getJointStates(self._body, self._indices, physicsClientId=self._client)
+        return np.array([s[3] for s in states])
 
     def close(self) -> None:
         """Disconnect; may be called twice."""

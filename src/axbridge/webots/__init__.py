@@ -1,1 +1,5 @@
-"""A drop-in for Webots' Python controller module."""
+"""Webots' Python `controller` module on an axbridge robot: controllers run unmodified, in the simulator or on copper.
+
+`install` puts a `controller` package (and its submodules) where `import` finds it; ``axbridge run SCRIPT.py --rig R``
+does that and runs the script. Names, values and messages follow Webots R2025a, and the `Servo` of releases before 7.2.
+"""

@@ -1,4 +1,4 @@
-"""Host-side control arithmetic, without I/O: what Webots' controllers expect a motor and its sensors to do."""
+"""Sensors as Webots has them: a sampling period, a value held between samples, a resolution."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import math
 
 from axbridge.errors import UsageError
 
-__all__ = ["Sampler"]
+__all__ = ["Sampler", "rounded", "truncated"]
 
 
 class Sampler:
     """A sensor enabled with a sampling period: NaN until the period has passed, then held between samples.
 
-    Times are s, periods ms as in Webots; a period of 0 disables.
+    Times are s, periods ms as in Webots; a period of 0 disables. A disabled sensor keeps its last value.
     """
 
     def __init__(self) -> None:
@@ -29,7 +29,8 @@ class Sampler:
         if period < 0:
             raise UsageError(f"sampling period {period} ms is negative")
         self.period = period
-        self.value = math.nan
+        if period:
+            self.value = math.nan
         self._due = now + period / 1000 if period else math.inf
 
     def offer(self, value: float, now: float) -> None:
@@ -39,3 +40,17 @@ class Sampler:
         self.value = value
         periods = math.floor((now - self._due) * 1000 / self.period + 1e-6) + 1
         self._due += periods * self.period / 1000
+
+
+def rounded(value: float, resolution: float) -> float:
+    """`value` to the nearest multiple of `resolution` (0 = as it is), halves away from zero."""
+    if not resolution or not math.isfinite(value):
+        return value
+    return math.copysign(math.floor(abs(value) / resolution + 0.5), value) * resolution
+
+
+def truncated(value: float, resolution: float) -> float:
+    """`value` as Webots' sensors give it: half a step added, then cut towards zero, so -0.3 at 0.1 reads -0.2."""
+    if not resolution or not math.isfinite(value):
+        return value
+    return int(value / resolution + 0.5) * resolution

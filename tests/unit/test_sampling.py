@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from axbridge.control import Sampler
+from axbridge.control.sampling import Sampler
 from axbridge.errors import UsageError
 
 

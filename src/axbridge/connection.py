@@ -1,0 +1,144 @@
+"""A robot's servos on a backend: drives, bus cycles, the safety net, and the order in which all of it is let go."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+
+from axbridge.backends.backend import REAL, Backend
+from axbridge.bus.cycle import Cycle, CycleServo, Goal, RawState
+from axbridge.drives.drive import Drive
+from axbridge.drives.dynamixel import DynamixelDrive
+from axbridge.drives.ideal import IdealDrive
+from axbridge.errors import BusError, UnsupportedOperation
+from axbridge.rig import Rig, ServoConfig
+from axbridge.safety import Safety
+
+__all__ = ["Connection"]
+
+
+class Connection:
+    """Everything of a robot that a change of backend replaces.
+
+    Args:
+        rig: The robot.
+        backend: What it runs on; owned from now on.
+
+    Attributes:
+        backend: The backend.
+        drives: By servo name.
+        cycles: By bus name, for buses that have servos; empty before `open`.
+
+    Raises:
+        UnsupportedOperation: the rig has ideal joints and the backend is no simulation; the backend is closed.
+    """
+
+    def __init__(self, rig: Rig, backend: Backend) -> None:
+        self.rig = rig
+        self.backend = backend
+        self.cycles: dict[str, Cycle] = {}
+        self._threads: ThreadPoolExecutor | None = None
+        self._safety: Safety | None = None
+        self._exit = ExitStack()
+        self._exit.callback(backend.close)
+        try:
+            self.drives: dict[str, Drive] = {config.name: self._drive(config) for config in rig.servos}
+        except BaseException:
+            self.close()
+            raise
+
+    def open(self, limits: Callable[[str], tuple[float, float]]) -> None:
+        """Find every servo, write the registers the rig asks for, and arm the safety net.
+
+        Args:
+            limits: Lowest and highest position of a servo, by name.
+
+        Raises:
+            BusError: a servo does not answer; everything is closed.
+        """
+        found = {name: drive.cycle_servo(*limits(name)) for name, drive in self.drives.items()}
+        for name, bus in self.backend.buses.items():
+            here: list[CycleServo] = []
+            for config in self.rig.servos:
+                servo = found[config.name]
+                if servo is not None and config.bus == name:
+                    here.append(servo)
+            if here:
+                self.cycles[name] = Cycle(bus, here)
+        try:
+            if len(self.cycles) > 1 and self.backend.mode:
+                self._threads = ThreadPoolExecutor(len(self.cycles))
+                self._exit.callback(self._threads.shutdown)
+            if self.cycles:
+                self._exit.callback(self._restore)
+                self._safety = Safety(list(self.cycles.values()), guard=self.backend.mode == REAL)
+                self._exit.enter_context(self._safety)  # left first: motors go off while the ports are open
+            self._greet()
+        except BaseException:
+            self.close()
+            raise
+
+    def send(self, goals: Mapping[str, Goal]) -> None:
+        """Write the goals, in one packet a bus."""
+        if self._safety is not None:
+            self._safety.feed()
+        for cycle in self.cycles.values():
+            here = {servo.name: goals[servo.name] for servo in cycle.servos if servo.name in goals}
+            if here:
+                cycle.send(here)
+
+    def receive(self) -> tuple[dict[str, RawState], dict[str, BusError]]:
+        """Read every servo; samples and faults, by name."""
+        work = self._threads.map if self._threads else map
+        samples: dict[str, RawState] = {}
+        faults: dict[str, BusError] = {}
+        for result in work(Cycle.receive, self.cycles.values()):
+            samples.update(result.states)
+            faults.update(result.faults)
+        return samples, faults
+
+    def soften(self, names: list[str], seconds: float) -> None:
+        """Let the torque limit of these servos rise from a tenth within `seconds`."""
+        for cycle in self.cycles.values():
+            here = [servo.name for servo in cycle.servos if servo.name in names]
+            if here:
+                cycle.soften(here, seconds)
+
+    def close(self) -> None:
+        """Switch every motor off, restore what was changed for good, release ports and worlds; may be called twice."""
+        self._exit.close()
+
+    def _drive(self, config: ServoConfig) -> Drive:
+        if config.drive == "dynamixel":
+            return DynamixelDrive(
+                config, self.rig.profile_of(config), self.rig.model_of(config), self.backend.buses[config.bus]
+            )
+        if self.backend.ideal is None:
+            raise UnsupportedOperation(
+                f"servo {config.name!r} is an ideal joint, which the {self.backend.name} backend cannot drive",
+                'open it with backend="sim", or give it a Dynamixel: drive = "dynamixel"',
+            )
+        return IdealDrive(config, self.backend.ideal.joints[config.name])
+
+    def _greet(self) -> None:
+        """Find every servo, and write the register settings the rig asks for where they differ."""
+        missing: list[BusError] = []
+        for drive in self.drives.values():
+            if not isinstance(drive, DynamixelDrive):
+                continue
+            try:
+                drive.read("model_number")
+                for register, value in drive.config.registers.items():
+                    if drive.read(register) != value:
+                        drive.write(register, value)
+            except BusError as error:
+                missing.append(error)
+        if missing:
+            raise missing[0]
+
+    def _restore(self) -> None:
+        for drive in self.drives.values():
+            with contextlib.suppress(BusError):  # it has lost its port: the safety net has said so
+                drive.restore()

@@ -1,0 +1,91 @@
+"""Argument checks of a motor's commands: what is stored, and the warning that goes with it.
+
+Values out of range are clipped, impossible ones are refused (the old value stays). Units: rad and N·m, or m and N for a
+linear joint. A value that is no number raises TypeError, as in Webots' Python module.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+__all__ = ["Checked", "acceleration", "available_torque", "gains", "position", "torque", "velocity"]
+
+
+class Checked(NamedTuple):
+    """Outcome of a check.
+
+    Attributes:
+        value: What to store; None = refused, keep the old value.
+        warning: Why it is not what was asked for; empty when it is.
+    """
+
+    value: float | None
+    warning: str = ""
+
+
+def position(request: float, low: float, high: float) -> Checked:
+    """A target position, clipped to `low`..`high`; infinite (velocity control) passes."""
+    if math.isnan(request):
+        return Checked(None, "position must not be NaN; the target stays")
+    value = float(request)
+    if math.isinf(value):
+        return Checked(value)
+    if value > high:
+        return Checked(high, f"too big requested position: {value:g} > {high:g}")
+    if value < low:
+        return Checked(low, f"too low requested position: {value:g} < {low:g}")
+    return Checked(value)
+
+
+def velocity(request: float, maximum: float, *, endless: bool) -> Checked:
+    """A velocity set-point, clipped to ±`maximum`; negative only in velocity control (`endless`)."""
+    if math.isnan(request):
+        return Checked(None, "velocity must not be NaN; the old one stays")
+    value = float(request)
+    if value < 0 and not endless:
+        return Checked(None, f"negative velocity {value:g} in position control; the old one stays")
+    if abs(value) > maximum:
+        return Checked(math.copysign(maximum, value), f"requested velocity {value:g} exceeds max_velocity {maximum:g}")
+    return Checked(value)
+
+
+def acceleration(request: float) -> Checked:
+    """An acceleration limit; -1 = none."""
+    value = float(request)
+    if math.isnan(value) or (value < 0 and value != -1):
+        return Checked(None, f"acceleration must be positive, or -1 for unlimited, not {value:g}; the old one stays")
+    return Checked(value)
+
+
+def available_torque(request: float, maximum: float) -> Checked:
+    """A torque limit, clipped to `maximum`."""
+    value = float(request)
+    if math.isnan(value) or value < 0:
+        return Checked(None, f"available torque must be positive, not {value:g}; the old one stays")
+    if value > maximum:
+        return Checked(maximum, f"requested available torque {value:g} exceeds max_torque {maximum:g}")
+    return Checked(value)
+
+
+def torque(request: float, available: float) -> Checked:
+    """A torque to apply, clipped to ±`available`."""
+    value = float(request)
+    if math.isnan(value):
+        return Checked(None, "torque must not be NaN; the old one stays")
+    if abs(value) > available:
+        return Checked(
+            math.copysign(available, value), f"requested torque {value:g} exceeds the available torque {available:g}"
+        )
+    return Checked(value)
+
+
+def gains(p: float, i: float, d: float) -> str:
+    """Why these gains are refused; empty when they are fine."""
+    if any(math.isnan(gain) for gain in (p, i, d)):
+        return f"control gains must not be NaN: {p:g}, {i:g}, {d:g}; the old ones stay"
+    if not 0 < p < math.inf:
+        return f"the P gain must be positive, not {p:g}; the old gains stay"
+    if not (0 <= i < math.inf and 0 <= d < math.inf):
+        return f"the I and D gains must not be negative: {i:g}, {d:g}; the old gains stay"
+    return ""

@@ -1,0 +1,74 @@
+"""Webots' motor controller: a PID that sets a velocity, limited in speed and in acceleration.
+
+Source: Webots Reference Manual, Motor, "Position Control", with the engine's sign of the derivative; the manual prints
+it reversed.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+__all__ = ["VelocityController", "braking_speed", "towards"]
+
+
+@dataclass
+class VelocityController:
+    """Target position in, commanded velocity out, once a basic step. Units: rad or m, s.
+
+    There is no anti-windup, and the acceleration limit holds for braking, too, so position control may overshoot: both
+    as in Webots.
+
+    Attributes:
+        p: Gain, 1/s.
+        i: Gain, 1/s².
+        d: Gain.
+        speed: Velocity commanded last.
+    """
+
+    p: float
+    i: float
+    d: float
+    speed: float = 0.0
+    _integral: float = 0.0
+    _error: float = 0.0
+
+    def set_gains(self, p: float, i: float, d: float) -> None:
+        """Take new gains and forget the integral and the last error, as Webots does."""
+        self.p, self.i, self.d = p, i, d
+        self._integral = self._error = 0.0
+
+    def stop(self) -> None:
+        """Command no velocity; the integral and the last error stay."""
+        self.speed = 0.0
+
+    def step(self, target: float, position: float, velocity: float, acceleration: float, h: float) -> float:
+        """The velocity for the step that begins now.
+
+        Args:
+            target: Target position; infinite = velocity control.
+            position: Present position.
+            velocity: Limit of the speed; in velocity control the set-point itself, signed.
+            acceleration: Limit of the change of speed, -1 = none.
+            h: Length of the step, s.
+        """
+        wanted = velocity if math.isinf(target) else self._positional(target - position, abs(velocity), h)
+        self.speed = wanted if acceleration == -1 else towards(self.speed, wanted, acceleration * h)
+        return self.speed
+
+    def _positional(self, error: float, limit: float, h: float) -> float:
+        self._integral += error * h
+        derivative = (error - self._error) / h
+        self._error = error
+        output = self.p * error + self.i * self._integral + self.d * derivative
+        return max(-limit, min(limit, output))
+
+
+def towards(value: float, goal: float, step: float) -> float:
+    """`value` moved towards `goal` by at most `step`."""
+    return value + max(-step, min(step, goal - value))
+
+
+def braking_speed(distance: float, acceleration: float) -> float:
+    """Highest speed from which `acceleration` still stops within `distance`: √(2·a·d)."""
+    return math.sqrt(2 * acceleration * abs(distance))

@@ -1,0 +1,60 @@
+"""A Dynamixel's torque by its motor model, without a current sensor: duty to torque and back.
+
+`i = (d·V - K·ω)/R(d)`, `τ = η·K·i - τ_F(ω)`, all at the output shaft: Lima et al. 2009, equations (1)-(5), with gear
+efficiency η and the resistance that rises with duty.
+"""
+
+from __future__ import annotations
+
+import math
+
+from axbridge.model import FrictionParams, MotorParams
+
+__all__ = ["current", "duty_for", "estimated_torque", "friction"]
+
+_AT_REST = 0.05  # rad/s: a Present Speed count is 0.0116, and readings of a standing joint flicker by some
+
+
+def friction(law: FrictionParams, velocity: float, drive: float) -> float:
+    """Friction torque to overcome, N·m, towards which the joint moves or is pushed.
+
+    Args:
+        law: Of the servo's model; Coulomb, Stribeck, viscous and load terms are used.
+        velocity: rad/s; at rest the direction is that of `drive`.
+        drive: Torque through the gear, N·m.
+    """
+    direction = math.copysign(1.0, velocity) if abs(velocity) > _AT_REST else math.copysign(1.0, drive) * (drive != 0)
+    fading = math.exp(-((abs(velocity) / law.stribeck_speed) ** law.stribeck_exponent))
+    dry = law.coulomb + law.stribeck * fading + (law.load + law.load_stribeck * fading) * abs(drive)
+    return direction * (dry + law.quadratic * velocity * velocity) + law.viscous * velocity
+
+
+def current(motor: MotorParams, duty: float, voltage: float, velocity: float) -> float:
+    """Motor current at a steady duty, A, towards positive torque."""
+    resistance = motor.resistance + motor.resistance_per_duty * abs(duty)
+    return (duty * voltage - motor.output_constant * velocity) / resistance
+
+
+def estimated_torque(motor: MotorParams, law: FrictionParams, duty: float, voltage: float, velocity: float) -> float:
+    """Torque at the output shaft, N·m, of a duty at a speed: what set_torque commands and torque feedback reads."""
+    drive = motor.efficiency * motor.output_constant * current(motor, duty, voltage, velocity)
+    lost = friction(law, velocity, drive)
+    if abs(velocity) <= _AT_REST and abs(lost) > abs(drive):
+        return 0.0  # friction alone holds it
+    return drive - lost
+
+
+def duty_for(motor: MotorParams, law: FrictionParams, torque: float, voltage: float, velocity: float) -> float:
+    """Duty, -1..1, that gives `torque` (N·m) at the output shaft at a speed; the inverse of `estimated_torque`."""
+    if torque == 0 and abs(velocity) <= _AT_REST:
+        return 0.0
+    drive = torque
+    for _ in range(3):  # load-dependent friction is a share of what it makes necessary; the share is well below 1
+        drive = torque + friction(law, velocity, drive)
+    pushed = drive / (motor.efficiency * motor.output_constant)
+    back = motor.output_constant * velocity
+    duty = (pushed * motor.resistance + back) / voltage
+    if motor.resistance_per_duty:
+        # (R + r·|d|)·i = V·d - K·ω, with |d| = ±d
+        duty = (pushed * motor.resistance + back) / (voltage - math.copysign(motor.resistance_per_duty, duty) * pushed)
+    return max(-1.0, min(1.0, duty))

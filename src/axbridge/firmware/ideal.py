@@ -1,0 +1,245 @@
+"""Joints without a Dynamixel: Webots' motor row, springs, dampers and static friction, in one world with the servos.
+
+A motor row tries to bring the joint to the commanded speed within one step, by at most its torque limit; the engine
+solves it together with the contacts. Spring and damper act beside it, implicitly:
+`v' = (I·v + h·(τ - K·x)) / (I + h·B + h²·K)`. Source: Webots Reference Manual, Motor, Servo and JointParameters.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from axbridge.control.setpoints import Setpoints
+from axbridge.control.velocity import VelocityController
+from axbridge.plant.mechanics import FloatArray, Mechanics
+from axbridge.rig import ServoConfig
+
+__all__ = ["IdealBank", "IdealJoint", "IdealMechanics", "Rows", "solve_rows"]
+
+_SWEEPS = 60  # of the projected Gauss-Seidel below; one joint needs two
+_SETTLED = 1e-12
+_FIRM = 1e6  # N·m: what a stop may take
+
+
+class IdealJoint:
+    """One ideal joint: its controller, and what the engine is asked to do with it. Units: rad, N·m, or m, N.
+
+    Attributes:
+        type: Kind of joint, as the URDF has it.
+        stops: Lowest and highest position; ±inf = none.
+        powered: Whether the motor may push; the initial state is on, holding the initial position.
+        position, speed: Of the joint, after the latest physics step.
+        torque: What the motor row used in that step; excludes spring, damper and user torque.
+        time: End of that step, s.
+    """
+
+    def __init__(self, config: ServoConfig) -> None:
+        self.name = config.name
+        self.joint = config.joint
+        self.type: Literal["rotational", "linear"] = "rotational"
+        self.stops = (config.min_stop, config.max_stop) if config.min_stop < config.max_stop else (-math.inf, math.inf)
+        self.stiffness = config.spring_constant
+        self.friction = config.static_friction
+        self.powered = True
+        self.position = config.position
+        self.speed = 0.0
+        self.torque = 0.0
+        self.time = 0.0
+        self._own_damping = config.damping_constant
+        self._controller = VelocityController(*config.control_pid)
+        self._setpoints: Setpoints | None = None
+        self._gains_set = 0
+
+    def command(self, setpoints: Setpoints) -> None:
+        """Take set-points; they act from the next `control` on."""
+        self._setpoints = setpoints
+        if setpoints.gains_set != self._gains_set:
+            self._gains_set = setpoints.gains_set
+            self._controller.set_gains(*setpoints.gains)
+
+    def control(self, h: float) -> None:
+        """Compute the speed to command for the basic step of `h` seconds that begins now."""
+        wanted = self._setpoints
+        if wanted is None or not self._drives(wanted):
+            self._controller.stop()
+        elif wanted.torque is None:
+            self._controller.step(wanted.target, self.position, wanted.velocity, wanted.acceleration, h)
+
+    @property
+    def damping(self) -> float:
+        """Damping of the joint and its brake."""
+        return self._own_damping + (self._setpoints.damping if self._setpoints else 0.0)
+
+    @property
+    def row(self) -> tuple[float, float]:
+        """Speed target of the motor row, and the most torque it may use."""
+        wanted = self._setpoints
+        if wanted is None or wanted.torque is not None or not self._drives(wanted):
+            return 0.0, self.friction
+        return self._controller.speed, max(self.friction, wanted.available_torque)
+
+    @property
+    def user_torque(self) -> float:
+        """Torque laid on beside the motor row (`set_torque`)."""
+        wanted = self._setpoints
+        return wanted.torque if wanted is not None and wanted.torque is not None and self.powered else 0.0
+
+    def _drives(self, wanted: Setpoints) -> bool:
+        return self.powered and wanted.available_torque > 0 and not math.isnan(wanted.target)
+
+
+class IdealBank:
+    """The ideal joints of a world, in the order of the rig."""
+
+    def __init__(self, joints: Sequence[IdealJoint]) -> None:
+        self.joints = {joint.name: joint for joint in joints}
+
+    def control(self, h: float) -> None:
+        """Run every joint's controller for a basic step of `h` seconds."""
+        for joint in self.joints.values():
+            joint.control(h)
+
+
+class IdealMechanics:
+    """Mechanics without its ideal joints, which are moved beside the others in every step.
+
+    Args:
+        world: All joints: first those of Dynamixels, then the ideal ones.
+        bank: The ideal joints.
+
+    Attributes:
+        joints, kinds, limits: Of the other joints.
+        time_step: s.
+    """
+
+    def __init__(self, world: Mechanics, bank: IdealBank) -> None:
+        self._world = world
+        self._ideal = tuple(bank.joints.values())
+        self._others = len(world.joints) - len(self._ideal)
+        self.joints = world.joints[: self._others]
+        self.kinds, self.limits = world.kinds[: self._others], world.limits[: self._others]
+        self.time_step = world.time_step
+        self._time = 0.0
+        for joint, kind, limits in zip(
+            self._ideal, world.kinds[self._others :], world.limits[self._others :], strict=True
+        ):
+            joint.type = "linear" if kind == "prismatic" else "rotational"
+            if math.isinf(joint.stops[0]):
+                joint.stops = limits
+        self._sense(np.zeros(len(self._ideal)))
+
+    def state(self) -> tuple[FloatArray, FloatArray]:
+        """Positions and speeds of the other joints."""
+        position, speed = self._world.state()
+        return position[: self._others], speed[: self._others]
+
+    def dynamics(self) -> tuple[FloatArray, FloatArray]:
+        """Inertia and load of the other joints; the ideal ones count as held."""
+        inertia, load = self._world.dynamics()
+        return inertia[: self._others, : self._others], load[: self._others]
+
+    def step(self, speed: FloatArray, torque: FloatArray, limit: FloatArray, beside: FloatArray | None = None) -> None:
+        """Advance one step: the other joints as asked, the ideal ones by their motors, springs and stops."""
+        n = self._others
+        position, present = self._world.state()
+        inertia, load = self._world.dynamics()
+        rows = solve_rows(self._ideal, self.time_step, position[n:], present[n:], inertia[n:, n:], load[n:])
+        self._world.step(
+            np.concatenate((speed, rows.target)),
+            np.concatenate((torque, np.zeros_like(rows.target))),
+            np.concatenate((limit, rows.limit)),
+            np.concatenate((np.zeros(n) if beside is None else beside, rows.beside)),
+        )
+        self._time += self.time_step
+        self._sense(np.where(rows.stopped, rows.motor, self._world.motor_torque()[n:]))
+
+    def motor_torque(self) -> FloatArray:
+        """What the other joints' motors used in the last step."""
+        return self._world.motor_torque()[: self._others]
+
+    def close(self) -> None:
+        """Release the engine."""
+        self._world.close()
+
+    def _sense(self, torque: FloatArray) -> None:
+        position, speed = self._world.state()
+        n = self._others
+        for joint, x, v, used in zip(self._ideal, position[n:], speed[n:], torque, strict=True):
+            joint.position, joint.speed, joint.torque, joint.time = float(x), float(v), float(used), self._time
+
+
+@dataclass(frozen=True)
+class Rows:
+    """What the engine is to do with the ideal joints in one step, each (n,).
+
+    Attributes:
+        target: Speed.
+        limit: Most torque to get there.
+        beside: Torque besides: user torque, spring and damper.
+        stopped: Whether a stop decides about the speed.
+        motor: Torque of the motor row, as predicted.
+    """
+
+    target: FloatArray
+    limit: FloatArray
+    beside: FloatArray
+    stopped: npt.NDArray[np.bool_]
+    motor: FloatArray
+
+
+def solve_rows(
+    joints: Sequence[IdealJoint],
+    h: float,
+    position: FloatArray,
+    speed: FloatArray,
+    inertia: FloatArray,
+    load: FloatArray,
+) -> Rows:
+    """Motor rows, springs, dampers and stops of some joints over a step of `h` seconds.
+
+    Solves `(M + h·B + h²·K)·v' = M·v + h·(τ - c - K·x) + λ` with motor impulses `|λ| ≤ h·limit` towards the target
+    speeds, and stop impulses that end the step inside the stops, by projected Gauss-Seidel; exact for one joint.
+
+    Args:
+        joints: n of them.
+        h: s.
+        position: x, (n,).
+        speed: v, (n,).
+        inertia: M, (n, n).
+        load: c, (n,): gravity, Coriolis.
+    """
+    target, limit = np.array([joint.row for joint in joints]).T
+    user = np.array([joint.user_torque for joint in joints])
+    stiffness = np.array([joint.stiffness for joint in joints])
+    damping = np.array([joint.damping for joint in joints])
+    stops = np.array([joint.stops for joint in joints])
+    response = np.linalg.inv(inertia + np.diag(h * damping + h * h * stiffness))
+    final = response @ (inertia @ speed + h * (user - load - stiffness * position))
+    lowest, highest = (stops[:, 0] - position) / h, (stops[:, 1] - position) / h
+    motor, stop = np.zeros_like(final), np.zeros_like(final)
+    for _ in range(_SWEEPS):
+        before = motor + stop
+        for i in range(len(joints)):
+            own = response[i, i]
+            free = final[i] - own * (motor[i] + stop[i])
+            pushed = min(max((target[i] - free) / own, -h * limit[i]), h * limit[i])
+            held = min(max(free + own * pushed, lowest[i]), highest[i])
+            change = (held - free) / own - motor[i] - stop[i]
+            motor[i], stop[i] = pushed, (held - free) / own - pushed
+            final += response[:, i] * change
+        if np.abs(motor + stop - before).max() < _SETTLED:
+            break
+    stopped = np.abs(stop) > _SETTLED
+    return Rows(
+        target=np.where(stopped, final, target),
+        limit=np.where(stopped, _FIRM, limit),
+        beside=user - stiffness * (position + h * final) - damping * final,
+        stopped=stopped,
+        motor=motor / h,
+    )

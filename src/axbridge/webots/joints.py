@@ -1,0 +1,272 @@
+"""Motor, PositionSensor and Brake of today's Webots, and the Servo of releases before 7.2, on an axbridge servo."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from axbridge.servo import Servo as NativeServo
+from axbridge.webots.device import Device, JointType, Sensor
+from axbridge.webots.session import current, say, spoken
+
+__all__ = ["Brake", "Motor", "PositionSensor", "Servo"]
+
+
+def _joint(name: str) -> tuple[str, NativeServo | None]:
+    """Name and servo behind a device name; a missing one is said and leaves None."""
+    from axbridge.webots.catalogue import servo_name
+
+    known = servo_name(current(), name)
+    if known is None:
+        say(f'Warning: "{name}" device not found.')
+        return name, None
+    return name, current().robot[known]
+
+
+class _JointDevice(Device):
+    """A device of a joint; a missing joint answers NaN, 0 or nothing, and says so."""
+
+    ROTATIONAL = int(JointType.ROTATIONAL)
+    LINEAR = int(JointType.LINEAR)
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        _, self._servo = _joint(name)
+
+    @property
+    def _native(self) -> NativeServo | None:
+        if self._servo is None:
+            say(f"Error: {type(self).__name__}: invalid device tag.")
+        return self._servo
+
+    def _tell(self, command: str, *values: float) -> None:
+        servo = self._native
+        if servo is None:
+            return
+        for value in values:
+            math.isnan(value)  # None or text: TypeError, as Webots' module raises
+        with spoken(self._name):
+            getattr(servo, command)(*values)
+
+    def _ask(self, reading: str, missing: Any = 0.0) -> Any:
+        servo = self._native
+        return missing if servo is None else getattr(servo, reading)
+
+    def getType(self) -> int:
+        """ROTATIONAL or LINEAR."""
+        return self.LINEAR if self._ask("type") == "linear" else self.ROTATIONAL
+
+    type = property(getType)
+
+    def _other(self, kind: Any) -> Any:
+        return kind(self._name) if self._native is not None else None
+
+
+class Motor(_JointDevice):
+    """RotationalMotor or LinearMotor."""
+
+    def getNodeType(self) -> int:
+        """Node.ROTATIONAL_MOTOR or Node.LINEAR_MOTOR."""
+        self._node = "LINEAR_MOTOR" if self.getType() == self.LINEAR else "ROTATIONAL_MOTOR"
+        return super().getNodeType()
+
+    def setPosition(self, position: float) -> None:
+        """Target position, rad or m; ±inf = velocity control."""
+        self._tell("set_position", position)
+
+    def getTargetPosition(self) -> float:
+        """The last request."""
+        return float(self._ask("requested", (0.0, 0.0))[0])
+
+    def setVelocity(self, velocity: float) -> None:
+        """Speed limit, or the signed speed of velocity control."""
+        self._tell("set_velocity", velocity)
+
+    def getVelocity(self) -> float:
+        """The last request, never the measurement."""
+        return float(self._ask("requested", (0.0, 0.0))[1])
+
+    def setAcceleration(self, acceleration: float) -> None:
+        """Acceleration limit; -1 = unlimited."""
+        self._tell("set_acceleration", acceleration)
+
+    def getAcceleration(self) -> float:
+        """The limit set."""
+        return float(self._ask("acceleration"))
+
+    def setAvailableTorque(self, torque: float) -> None:
+        """Most torque the motor may use; 0 = passive."""
+        self._tell("set_available_torque", torque)
+
+    def getAvailableTorque(self) -> float:
+        """The limit set."""
+        return float(self._ask("available_torque"))
+
+    def setTorque(self, torque: float) -> None:
+        """Torque control, until setPosition."""
+        self._tell("set_torque", torque)
+
+    def setControlPID(self, p: float, i: float, d: float) -> None:
+        """Gains of the PID on velocity."""
+        self._tell("set_control_pid", p, i, d)
+
+    def getMinPosition(self) -> float:
+        """Lowest target; 0 with getMaxPosition 0 = unlimited."""
+        return self._end("min_position")
+
+    def getMaxPosition(self) -> float:
+        """Highest target; 0 with getMinPosition 0 = unlimited."""
+        return self._end("max_position")
+
+    def getMaxVelocity(self) -> float:
+        """Highest speed."""
+        return float(self._ask("max_velocity"))
+
+    def getMaxTorque(self) -> float:
+        """Highest torque."""
+        return float(self._ask("max_torque"))
+
+    def getMultiplier(self) -> float:
+        """Factor of commands in a coupling."""
+        return float(self._ask("multiplier", 1.0))
+
+    def enableTorqueFeedback(self, samplingPeriod: int) -> None:
+        """Sample the torque every so many ms."""
+        self._tell("enable_torque_feedback", int(samplingPeriod))
+
+    def disableTorqueFeedback(self) -> None:
+        """Stop sampling the torque."""
+        self._tell("disable_torque_feedback")
+
+    def getTorqueFeedbackSamplingPeriod(self) -> int:
+        """ms; 0 = disabled."""
+        return int(self._ask("torque_feedback_sampling_period", 0))
+
+    def getTorqueFeedback(self) -> float:
+        """Torque of the motor; NaN before the first sample."""
+        return float(self._ask("torque_feedback", math.nan))
+
+    def getBrake(self) -> Any:
+        """The joint's brake, a new object each time; None when it has none."""
+        return self._other(Brake) if self._ask("capabilities", {}).get("brake") == "native" else None
+
+    def getPositionSensor(self) -> Any:
+        """The joint's position sensor, a new object each time, not enabled."""
+        return PositionSensor(self._name, found=True) if self._native is not None else None
+
+    def _end(self, which: str) -> float:
+        value = float(self._ask(which))
+        return 0.0 if math.isinf(value) else value
+
+    setForce = setTorque
+    setAvailableForce, getAvailableForce, getMaxForce = setAvailableTorque, getAvailableTorque, getMaxTorque
+    enableForceFeedback, disableForceFeedback = enableTorqueFeedback, disableTorqueFeedback
+    getForceFeedback, getForceFeedbackSamplingPeriod = getTorqueFeedback, getTorqueFeedbackSamplingPeriod
+
+    target_position = property(getTargetPosition, setPosition)
+    target_velocity = property(getVelocity, setVelocity)
+    target_acceleration = property(getAcceleration, setAcceleration)
+    available_torque = available_force = property(getAvailableTorque, setAvailableTorque)
+    torque = force = property(None, setTorque)
+    min_position = property(getMinPosition)
+    max_position = property(getMaxPosition)
+    max_velocity = property(getMaxVelocity)
+    max_torque = max_force = property(getMaxTorque)
+    multiplier = property(getMultiplier)
+    torque_feedback = force_feedback = property(getTorqueFeedback)
+    torque_feedback_sampling_period = force_feedback_sampling_period = property(
+        getTorqueFeedbackSamplingPeriod, enableTorqueFeedback
+    )
+    brake = property(getBrake)
+    position_sensor = property(getPositionSensor)
+
+
+class PositionSensor(Sensor, _JointDevice):
+    """Position of a joint, rad or m."""
+
+    _node = "POSITION_SENSOR"
+
+    def __init__(self, name: str, sampling_period: int | None = None, *, found: bool = False) -> None:
+        _, self._servo = _joint(name)
+        Sensor.__init__(self, name, sampling_period, found=found or self._servo is None)
+
+    def _enable(self, period: int) -> None:
+        self._tell("enable_position", period)
+
+    def getSamplingPeriod(self) -> int:
+        """ms; 0 = disabled."""
+        return int(self._ask("position_sampling_period", 0))
+
+    def getValue(self) -> float:
+        """The latest sample; NaN before the first."""
+        if not self.getSamplingPeriod():
+            self._say_disabled("getValue")
+        return float(self._ask("webots_position", math.nan))
+
+    def getMotor(self) -> Any:
+        """The joint's motor."""
+        return self._other(Motor)
+
+    def getBrake(self) -> Any:
+        """The joint's brake, or None."""
+        motor = self.getMotor()
+        return None if motor is None else motor.getBrake()
+
+    value = property(getValue)
+    motor = property(getMotor)
+    brake = property(getBrake)
+
+
+class Brake(_JointDevice):
+    """Damping added to a joint at run time."""
+
+    _node = "BRAKE"
+
+    def setDampingConstant(self, dampingConstant: float) -> None:
+        """N·m·s/rad or N·s/m."""
+        self._tell("set_damping_constant", dampingConstant)
+
+    def getMotor(self) -> Any:
+        """The joint's motor."""
+        return self._other(Motor)
+
+    def getPositionSensor(self) -> Any:
+        """The joint's position sensor, not enabled."""
+        return PositionSensor(self._name, found=True) if self._native is not None else None
+
+    dampingConstant = property(None, setDampingConstant)
+    motor = property(getMotor)
+    position_sensor = property(getPositionSensor)
+
+
+class Servo(Motor):
+    """The Servo node of Webots before 7.2: motor and position sensor in one, forces instead of torques."""
+
+    def setMotorForce(self, force: float) -> None:
+        """Most force the motor may use."""
+        self.setAvailableTorque(force)
+
+    def setControlP(self, p: float) -> None:
+        """Gain of the P-controller."""
+        self.setControlPID(p, 0.0, 0.0)
+
+    def enablePosition(self, ms: int) -> None:
+        """Sample the position every so many ms."""
+        self._tell("enable_position", int(ms))
+
+    def disablePosition(self) -> None:
+        """Stop sampling the position."""
+        self._tell("disable_position")
+
+    def getPositionSamplingPeriod(self) -> int:
+        """ms; 0 = disabled."""
+        return int(self._ask("position_sampling_period", 0))
+
+    def getPosition(self) -> float:
+        """The latest sample; NaN before the first."""
+        return float(self._ask("webots_position", math.nan))
+
+    enableMotorForceFeedback = Motor.enableTorqueFeedback
+    disableMotorForceFeedback = Motor.disableTorqueFeedback
+    getMotorForceFeedback = Motor.getTorqueFeedback
+    getMotorForceFeedbackSamplingPeriod = Motor.getTorqueFeedbackSamplingPeriod

@@ -1,0 +1,123 @@
+"""The one robot of a controller process: opened when the script makes its `Robot`, closed when the process ends."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from axbridge.errors import ControlWarning, UnsupportedOperation, UsageError
+from axbridge.opening import open_robot
+from axbridge.rig import Rig
+from axbridge.robot import Robot
+
+__all__ = ["Session", "current", "say", "spoken"]
+
+
+@dataclass
+class Session:
+    """What the `controller` module of this process drives.
+
+    Attributes:
+        rig: The robot's rig.
+        backend: ``sim``, ``real`` or ``twin``; None = the environment's, else ``sim``.
+        port: Serial port of the real backend; None = the rig's.
+        duration: Robot time after which the controller is asked to end, s; None = never.
+        project: Folder of the controller.
+        ending: Set to ask the controller to end: `step` returns -1.
+        ticks: Called before each step with its length, ms (motions, keyboard).
+    """
+
+    rig: Rig
+    backend: str | None = None
+    port: str | None = None
+    duration: float | None = None
+    project: Path = field(default_factory=Path.cwd)
+    ending: bool = False
+    ticks: list[Callable[[float], None]] = field(default_factory=list)
+    _robot: Robot | None = None
+
+    @property
+    def time_step(self) -> float:
+        """Basic time step that controllers see, ms."""
+        return self.rig.webots.time_step_ms or self.rig.robot.basic_time_step_ms
+
+    @property
+    def robot(self) -> Robot:
+        """The robot, opened on first use.
+
+        Raises:
+            AxBridgeError: it cannot be opened.
+        """
+        if self._robot is None:
+            paced = True if not self.rig.webots.synchronization and (self.backend or "sim") == "sim" else None
+            self._robot = open_robot(self.rig, self.backend, port=self.port, realtime=paced)
+        return self._robot
+
+    def step(self, period: float) -> int:
+        """One controller step of `period` ms: 0, or the lateness in ms; -1 when the controller should end."""
+        robot = self.robot
+        if self.ending or (self.duration is not None and robot.time >= self.duration - 1e-9):
+            self.ending = True
+            return -1
+        for tick in self.ticks:
+            tick(period)
+        if period == 0:
+            robot.exchange()
+            return 0
+        return round(robot.step(period))
+
+    def close(self) -> None:
+        """Leave the robot limp and let it go; may be called twice."""
+        if self._robot is not None:
+            self._robot.close()
+
+
+_sessions: list[Session] = []
+
+
+def begin(session: Session) -> None:
+    """Make `session` the process's."""
+    _sessions[:] = [session]
+
+
+def current() -> Session:
+    """The process's session; without one, the rig named by ``AXBRIDGE_RIG`` is taken.
+
+    Raises:
+        UsageError: there is neither.
+        RigError: no such rig.
+    """
+    if not _sessions:
+        name = os.environ.get("AXBRIDGE_RIG")
+        if not name:
+            raise UsageError(
+                "no robot for this controller", "start it with `axbridge run SCRIPT.py --rig RIG`, or set AXBRIDGE_RIG"
+            )
+        begin(Session(Rig.load(name)))
+    return _sessions[0]
+
+
+def say(message: str) -> None:
+    """Print a message where Webots prints its own: on stderr."""
+    print(message, file=sys.stderr, flush=True)
+
+
+@contextmanager
+def spoken(who: str) -> Iterator[None]:
+    """Turn control warnings and unsupported operations into messages on stderr, as Webots does."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            yield
+        except UnsupportedOperation as refused:
+            say(f"Error: {who}: {refused.message}")
+    for warning in caught:
+        if issubclass(warning.category, ControlWarning):
+            say(f"Warning: {who}: {warning.message}")
+        else:
+            warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
