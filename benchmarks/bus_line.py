@@ -1,6 +1,7 @@
 """Virtual servos without physics on a pseudo-terminal, in a process of its own: what the bus benchmarks talk to.
 
-`python benchmarks/bus_line.py COUNT wire|none` serves ids 1..COUNT until it is told to end and prints the port.
+`python benchmarks/bus_line.py COUNT wire|none [FAULTS]` serves ids 1..COUNT until it is told to end and prints the
+port. With `wire-steady` the servos' 1 kHz interrupt, which holds up every seventh reply or so, is left out.
 """
 
 from __future__ import annotations
@@ -9,7 +10,9 @@ import contextlib
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 
@@ -45,19 +48,28 @@ class StillBank:
         """Nothing to do."""
 
 
-def main(count: int, timing: str) -> None:
+def main(count: int, timing: str, faults: str, folder: str) -> None:
     """Serve."""
-    registers = {"return_delay_time": 0, "status_return_level": 1}
+    registers = {"return_delay_time": 0}
+    profile = Path(folder) / "steady.toml"
+    profile.write_text('base = "ax-12a"\n[timing]\nisr_length_us = 0.0\n')
     rig = Rig.model_validate(
         {
             "name": "bench",
             "servo": [
-                {"name": f"s{id_}", "joint": f"j{id_}", "id": id_, "registers": registers}
+                {
+                    "name": f"s{id_}",
+                    "joint": f"j{id_}",
+                    "id": id_,
+                    "registers": registers,
+                    "profile": str(profile) if timing == "wire-steady" else "ax-12a",
+                }
                 for id_ in range(1, count + 1)
             ],
         }
     )
     world = World(rig, seed=0, timing="none" if timing == "none" else "wire", bank=StillBank(count))
+    world.inject(faults)
     channel = PtyChannel(1_000_000)
     stop: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, _: stop.append(number))
@@ -68,9 +80,10 @@ def main(count: int, timing: str) -> None:
 
 
 @contextlib.contextmanager
-def line(count: int, timing: str) -> Iterator[str]:
+def line(count: int, timing: str, faults: str = "") -> Iterator[str]:
     """Yield the port of a line with `count` servos, served by another process."""
-    with subprocess.Popen([sys.executable, __file__, str(count), timing], stdout=subprocess.PIPE, text=True) as server:
+    command = [sys.executable, __file__, str(count), timing, faults]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as server:
         assert server.stdout
         try:
             yield server.stdout.readline().strip()
@@ -79,4 +92,5 @@ def line(count: int, timing: str) -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), sys.argv[2])
+    with tempfile.TemporaryDirectory() as made:
+        main(int(sys.argv[1]), sys.argv[2], sys.argv[3] if len(sys.argv) > 3 else "", made)

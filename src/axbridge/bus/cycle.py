@@ -118,7 +118,7 @@ class _Track:
     failures: int = 0
     retry_at: float = 0.0
     error: BusError | None = None
-    flags: ErrorFlag = NO_FLAGS
+    flags: int = 0  # plain: enumerations are slow
     written_torque: int | None = None
     torque_limit: int | None = None
     ramp: tuple[float, float, int] | None = None  # start, end (bus clock), final torque limit
@@ -315,12 +315,12 @@ class Cycle:
             self._wire.events.append(Event("returned", name))
         track.failures = 0
         track.error = None
-        flags = ErrorFlag(reply.error)
-        if flags & ~track.flags:
-            self._wire.events.append(Event("fault", name, flags=flags))
-        track.flags = flags
+        if reply.error & ~track.flags:
+            self._wire.events.append(Event("fault", name, flags=ErrorFlag(reply.error)))
+        track.flags = reply.error
         track.position = position
-        servo, (lowest, highest) = track.servo, track.servo.voltage_range or (0, 255)
+        servo = track.servo
+        lowest, highest = servo.voltage_range or (0, 255)
         too_hot = servo.top_temperature is not None and temperature > servo.top_temperature
         if (too_hot or not lowest <= voltage <= highest) and not track.limited:
             track.limited = True

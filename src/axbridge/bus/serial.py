@@ -16,9 +16,9 @@ from collections.abc import Sequence
 
 from axbridge.bus.adapter import find_port
 from axbridge.bus.base import Bus, Reply
-from axbridge.bus.late import LateReplies, may_be_longer
 from axbridge.bus.port import REPLY_DELAY, Port
-from axbridge.bus.stats import LineStats
+from axbridge.bus.replies import SUM_OK, LateReplies, find_answer
+from axbridge.bus.stats import LineStats, ServoLine
 from axbridge.clock import WallClock
 from axbridge.errors import BusError, BusTimeout, CorruptPacket, ErrorFlag
 from axbridge.wire import BROADCAST, HEADER, OVERHEAD, Decoder, Instruction, Packet, byte_seconds, encode
@@ -30,8 +30,7 @@ _REMOTE_LATE_WINDOW = 2.0
 _QUIET = 0.001  # s: a pause that ends a damaged reply
 EEPROM_END = 24  # first RAM address, AX and MX
 _LONGEST_TAG = 24  # bytes a question may be lengthened by
-_SUM_OK = 0xFD  # low byte of the sum over a whole intact packet: 0xFF + 0xFF + 0xFF
-_REFUSED = ErrorFlag.RANGE | ErrorFlag.CHECKSUM | ErrorFlag.INSTRUCTION
+_DAMAGED = int(ErrorFlag.CHECKSUM)  # plain integers: flags are slow
 _ECHO_PROBE = encode(BROADCAST, Instruction.READ, b"\x03\x01")  # no servo answers a broadcast READ
 
 
@@ -142,7 +141,7 @@ class SerialBus(Bus):
             for attempt in range(self.retries + 1):
                 try:
                     if self._late.owes(id, 0):
-                        reply = self._read_once(id, 3, 1)
+                        reply = self._read_once((id, 3, 1))
                         return Reply(reply.error, b"", reply.time)
                     return super().ping(id)
                 except (BusTimeout, CorruptPacket):
@@ -156,12 +155,12 @@ class SerialBus(Bus):
         with self._lock:
             for attempt in range(self.retries + 1):
                 try:
-                    reply = self._read_once(id, address, length)
+                    reply = self._read_once((id, address, length))
                 except (BusTimeout, CorruptPacket):
                     if attempt == self.retries:
                         raise
                 else:
-                    if not reply.error & ErrorFlag.CHECKSUM or attempt == self.retries:
+                    if not reply.error & _DAMAGED or attempt == self.retries:
                         return reply
                 self.stats.of(id).retries += 1
         raise AssertionError
@@ -170,41 +169,87 @@ class SerialBus(Bus):
         """See `Bus.read_many`; no retries: a missing servo costs one wait."""
         answers: list[Reply | BusError] = []
         with self._lock:
-            for request in requests:
-                try:
-                    plain = not self._late and not self.echo and self.port.fd is not None
-                    answers.append(self._read_plain(request) if plain else self._read_once(*request))
-                except (BusTimeout, CorruptPacket) as error:
-                    answers.append(error)
+            while len(answers) < len(requests):
+                if not self.echo and not self._late:
+                    self._read_burst(requests, answers)
+                if len(answers) < len(requests):
+                    try:
+                        answers.append(self._read_once(requests[len(answers)]))
+                    except (BusTimeout, CorruptPacket) as error:
+                        answers.append(error)
         return answers
 
-    def _read_plain(self, request: tuple[int, int, int]) -> Reply:
-        """`_read_once` for the usual case, with as little Python as will do: this is most of a control loop's cost."""
+    def _read_burst(self, requests: Sequence[tuple[int, int, int]], answers: list[Reply | BusError]) -> None:
+        """`_read_once` for the requests not answered yet, until one has a mishap.
+
+        The next question leaves as soon as an answer is complete; that answer is booked while the servo works on the
+        next one. This loop is most of what a control cycle costs the host.
+        """
+        fd, ask, listen, now = self.port.fd, os.write, os.read, time.monotonic
+        if fd is None:
+            return
+        ready, counters, compiled = self.port.poller.poll, self.stats.of, self._compiled
+        patience = (REPLY_DELAY + self.latency) * 1e3
+        booked: tuple[ServoLine, bytes, float] | None = None
+        for request in requests[len(answers) :]:
+            frame, prefix, need, wire = compiled.get(request) or self._compile(request)
+            heard = b""
+            try:
+                ask(fd, frame)
+                started = now()
+                if booked is not None:
+                    answers.append(self._book(*booked))
+                    booked = None
+                if ready(patience + wire):
+                    heard = listen(fd, 4096)
+            except OSError:  # the careful way finds out what it is
+                break
+            if len(heard) == need and heard.startswith(prefix) and sum(heard) & 0xFF == SUM_OK and heard != frame:
+                booked = counters(request[0]), heard, started + len(frame) * self._byte
+                continue
+            try:
+                packet, sampled = self._await(heard, started, frame, prefix, request[0], request[2])
+                answers.append(Reply(packet.code, packet.params, sampled))
+            except (BusTimeout, CorruptPacket) as error:
+                answers.append(error)
+            return
+        if booked is not None:
+            answers.append(self._book(*booked))
+
+    def _book(self, line: ServoLine, heard: bytes, sampled: float) -> Reply:
+        line.asked += 1
+        line.last_seen = sampled = sampled + self._since
+        return Reply(heard[4], heard[5:-1], sampled)
+
+    def _read_once(self, request: tuple[int, int, int]) -> Reply:
+        """One read; the usual case with as little Python as will do: this is most of a control loop's cost."""
+        port = self.port
+        fd = port.fd
+        if fd is None or self.echo or self._late:
+            return self._read_carefully(*request)
         frame, prefix, need, wire = self._compiled.get(request) or self._compile(request)
-        fd, poll = self.port.fd, self.port.poller
-        assert fd is not None
         heard = b""
         try:
-            whole = os.write(fd, frame) == len(frame)
+            os.write(fd, frame)
             started = time.monotonic()
-            if poll.poll((wire + REPLY_DELAY + self.latency) * 1e3):
+            line = self.stats.of(request[0])  # what can be done while the servo answers costs nothing
+            sampled = started + self._since + len(frame) * self._byte
+            if port.poller.poll(wire + (REPLY_DELAY + self.latency) * 1e3):
                 heard = os.read(fd, 4096)
         except OSError:  # lost, or its buffer is full: the careful way says which
-            return self._read_once(*request)
-        id_, _, length = request
-        if whole and len(heard) == need and heard.startswith(prefix) and sum(heard) & 0xFF == _SUM_OK:
-            line = self.stats.of(id_)
+            return self._read_carefully(*request)
+        if len(heard) == need and heard.startswith(prefix) and sum(heard) & 0xFF == SUM_OK and heard != frame:
             line.asked += 1
-            line.last_seen = sampled = started + self._since + len(frame) * self._byte
+            line.last_seen = sampled
             return Reply(heard[4], heard[5:-1], sampled)
-        packet, sampled = self._await(heard, started, frame, prefix, id_, length)
+        packet, sampled = self._await(heard, started, frame, prefix, request[0], request[2])
         return Reply(packet.code, packet.params, sampled)
 
     def _compile(self, request: tuple[int, int, int]) -> tuple[bytes, bytes, int, float]:
         id_, address, length = request
         frame = encode(id_, Instruction.READ, bytes((address, length)))
         need = length + OVERHEAD
-        compiled = (frame, HEADER + bytes((id_, length + 2)), need, (len(frame) + need) * self._byte)
+        compiled = (frame, HEADER + bytes((id_, length + 2)), need, (len(frame) + need) * self._byte * 1e3)
         self._compiled[request] = compiled
         return compiled
 
@@ -222,7 +267,7 @@ class SerialBus(Bus):
                 except (BusTimeout, CorruptPacket) as error:
                     failure = error
                 else:
-                    if reply is None or not reply.error & ErrorFlag.CHECKSUM:
+                    if reply is None or not reply.error & _DAMAGED:
                         return reply
             return self._write_confirmed(id, address, data, failure)
 
@@ -233,7 +278,7 @@ class SerialBus(Bus):
             if failure is None:
                 self._send_unheard(frame, id)
             try:
-                reply = self._read_once(id, address, len(data))
+                reply = self._read_once((id, address, len(data)))
             except (BusTimeout, CorruptPacket) as error:
                 failure = error
                 if isinstance(error, BusTimeout) and self.retries == 0:
@@ -258,24 +303,14 @@ class SerialBus(Bus):
             return
         self._late.add(id, 0)  # what was heard may have been an older one
 
-    def reg_write(self, id: int, address: int, data: bytes, *, answered: bool = True) -> Reply | None:
-        """See `Bus.reg_write`."""
-        self._settle(id)
-        return super().reg_write(id, address, data, answered=answered)
-
-    def action(self, id: int = BROADCAST, *, answered: bool = True) -> Reply | None:
-        """See `Bus.action`."""
-        self._settle(id)
-        return super().action(id, answered=answered)
-
-    def instruct(self, id: int, code: int, params: bytes = b"", *, answered: bool = True) -> Reply | None:
-        """See `Bus.instruct`."""
-        self._settle(id)
-        return super().instruct(id, code, params, answered=answered)
+    def _tell(self, id: int, code: int, params: bytes, answered: bool) -> Reply | None:
+        if code != Instruction.WRITE:  # what cannot be read back must not be confirmed by an old acknowledgement
+            self._settle(id)
+        return super()._tell(id, code, params, answered)
 
     # -- one transaction ----------------------------------------------------------------------------------------------
 
-    def _read_once(self, id: int, address: int, length: int) -> Reply:
+    def _read_carefully(self, id: int, address: int, length: int) -> Reply:
         first, count = address, length
         if self._late:
             while self._late.owes(id, count):
@@ -320,14 +355,17 @@ class SerialBus(Bus):
         deadline = started + (len(frame) + need) * self._byte + REPLY_DELAY + self.latency
         damaged = False
         while True:
-            if len(heard) == need and heard.startswith(prefix) and sum(heard[skipped:]) & 0xFF == _SUM_OK:
+            intact = len(heard) == need and heard.startswith(prefix) and sum(heard[skipped:]) & 0xFF == SUM_OK
+            if intact and (heard != frame or frame[4] != Instruction.READ):
                 line.last_seen = sampled
                 return Packet(id, heard[skipped + 4], heard[skipped + 5 : -1]), sampled
-            packet, hurt = self._find(heard, frame, id, length)
-            if packet is not None:
+            found = find_answer(heard, frame, id, length, echo=self.echo, refusable=not self._late.owes(id, 0))
+            self.echo = found.echo
+            if found.packet is not None:
+                self._account(found.rest, frame)
                 line.last_seen = sampled
-                return packet, sampled
-            if hurt and not damaged:
+                return found.packet, sampled
+            if found.damaged and not damaged:
                 damaged = True
                 deadline = min(deadline, time.monotonic() + _QUIET)
             chunk = port.receive(deadline)
@@ -340,33 +378,6 @@ class SerialBus(Bus):
             raise CorruptPacket(id, heard)
         line.timeouts += 1
         raise BusTimeout(id)
-
-    def _find(self, heard: bytes, frame: bytes, id: int, length: int) -> tuple[Packet | None, bool]:
-        """The answer among all that was heard, and whether a damaged one is there."""
-        start = 0
-        if self.echo:
-            start = heard.find(frame)
-            if start < 0:
-                return None, False  # no answer comes before the question
-            start += len(frame)
-        hurt = False
-        for size in (length, 0) if length else (0,):
-            refusal = size != length
-            if refusal and self._late.owes(id, 0):
-                break
-            header = HEADER + bytes((id, size + 2))
-            at = heard.find(header, start)
-            while at >= 0 and (end := at + size + 6) <= len(heard):
-                raw = heard[at:end]
-                if sum(raw) & 0xFF == _SUM_OK and not (refusal and not raw[4] & _REFUSED):
-                    if raw == frame and frame[4] == Instruction.READ and not self.echo:
-                        self.echo = True  # an adapter that echoes, missed at open
-                    elif not may_be_longer(raw, heard[end : end + 1]):
-                        self._account(heard[start:at] + heard[end:], frame)
-                        return Packet(id, raw[4], raw[5:-1]), hurt
-                hurt = hurt or not refusal
-                at = heard.find(header, at + 1)
-        return None, hurt
 
     def _account(self, rest: bytes, frame: bytes) -> int:
         """Count what was heard besides the answer, late replies and junk; returns the bytes that are no packet."""
