@@ -14,7 +14,7 @@ from axbridge.cli.app import DONE, app
 from axbridge.cli.options import SeedOption
 
 if TYPE_CHECKING:
-    from axbridge.firmware.server import Channel
+    from axbridge.firmware.channel import Channel
     from axbridge.firmware.world import World
     from axbridge.rig import Rig
 
@@ -123,5 +123,5 @@ def _obey(world: World, text: str) -> str:
     try:
         world.inject(text)
     except UsageError as mistake:
-        return f"{mistake}"
+        return f"{mistake.message}: {mistake.hint}"
     return f"faults set: {text}"

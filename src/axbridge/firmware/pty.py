@@ -5,9 +5,15 @@ from __future__ import annotations
 import contextlib
 import os
 import struct
+import sys
+import threading
+import time
+from collections import deque
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from axbridge.errors import PortError, UsageError
+from axbridge.firmware.channel import Arrival, be_prompt
 
 __all__ = ["PtyChannel"]
 
@@ -16,13 +22,26 @@ _TERMIOS2 = struct.Struct("=4IB19s2I")
 _TCGETS2, _TCSETS2 = 0x802C542A, 0x402C542B
 _CBAUD, _BOTHER = 0o010017, 0o010000
 _CHUNK = 4096
+_MOST_UNREAD = 2048  # bytes
+
+
+class _Ends(NamedTuple):
+    """Descriptors of one pseudo-terminal, and the pipe on which its reader says that something has come."""
+
+    master: int
+    slave: int
+    news: int
+    tell: int
 
 
 class PtyChannel:
     """One pseudo-terminal; clients open its slave end like any serial port.
 
     It keeps the slave open itself, so that clients may come and go. A pseudo-terminal takes any speed and transports
-    bytes in no time: both are the line's business, which asks for the client's speed.
+    bytes in no time: both are the line's business, which is told the client's speed.
+
+    A client that flushes its output (as pypot does before every packet) takes back what nobody has read yet. So a
+    thread of its own sits in a blocking read all the time: what the kernel has handed to it cannot be taken back.
 
     Args:
         baud: Speed that a client finds when it sets none.
@@ -40,7 +59,9 @@ class PtyChannel:
         self._initial_baud = int(baud)
         self._link = link
         self._lock = -1
-        self._master = self._slave = -1
+        self._ends: _Ends | None = None
+        self._reader: threading.Thread | None = None
+        self._arrived: deque[Arrival] = deque()
         self.address = ""
         if link is not None:
             self._claim(link)
@@ -48,23 +69,25 @@ class PtyChannel:
 
     def fileno(self) -> int:
         """Descriptor to wait on; -1 while unplugged."""
-        return self._master
+        return self._ends.news if self._ends else -1
 
     def plug(self) -> None:
         """Open the pseudo-terminal (again) and point the link at it."""
-        if self._master >= 0:
+        if self._ends is not None:
             return
         try:
             import pty
             import tty
 
-            self._master, self._slave = pty.openpty()
+            master, slave = pty.openpty()
         except (ImportError, OSError) as failure:
             raise PortError("pty", f"no pseudo-terminal: {failure}", "serve on TCP: --tcp 127.0.0.1:PORT") from failure
-        tty.setraw(self._slave)
-        os.set_blocking(self._master, False)
-        self.address = os.ttyname(self._slave)
-        self._set_baud(self._initial_baud)
+        tty.setraw(slave)
+        _set_baud(slave, self._initial_baud)
+        self._ends = ends = _Ends(master, slave, *os.pipe())
+        self.address = os.ttyname(slave)
+        self._reader = threading.Thread(target=self._read_on, args=(ends,), name="pty reader", daemon=True)
+        self._reader.start()
         if self._link is not None:
             temporary = self._link.with_name(f".{self._link.name}.{os.getpid()}")
             temporary.symlink_to(self.address)
@@ -72,27 +95,39 @@ class PtyChannel:
 
     def unplug(self) -> None:
         """Pull the adapter: clients see the port hang up."""
-        for descriptor in (self._master, self._slave):
-            if descriptor >= 0:
-                os.close(descriptor)
-        self._master = self._slave = -1
+        ends, self._ends = self._ends, None
+        if ends is None or self._reader is None:
+            return
+        os.write(ends.slave, b"\0")  # wakes the reader, which then finds that it is over
+        self._reader.join()
+        self._arrived.clear()
+        for descriptor in ends:
+            os.close(descriptor)
 
-    def baud(self) -> float | None:
-        """Bits per second that the client has set; None where the system does not tell."""
-        fields = self._termios()
-        return float(fields[7]) if fields else None
-
-    def read(self) -> bytes:
-        """What has come from the client, b"" if nothing."""
-        try:
-            return os.read(self._master, _CHUNK)
-        except OSError:  # nothing there, or the client has just gone
-            return b""
+    def receive(self) -> list[Arrival]:
+        """What has come from the client since the last call."""
+        if self._ends is not None:
+            os.read(self._ends.news, 64)
+        arrived = []
+        while self._arrived:
+            arrived.append(self._arrived.popleft())
+        return arrived
 
     def write(self, data: bytes) -> None:
         """Hand bytes to the client; what does not fit because it never reads is lost, as in a real adapter."""
-        with contextlib.suppress(OSError):
-            os.write(self._master, data)
+        if self._ends is not None and _unread(self._ends.slave) < _MOST_UNREAD:
+            with contextlib.suppress(OSError):
+                os.write(self._ends.master, data)
+
+    def _read_on(self, ends: _Ends) -> None:
+        """The reader."""
+        be_prompt()
+        while True:
+            data = os.read(ends.master, _CHUNK)
+            if self._ends is not ends:
+                return
+            self._arrived.append(Arrival(data, time.monotonic(), _baud(ends.master)))
+            os.write(ends.tell, b"!")
 
     def close(self) -> None:
         """Close the pseudo-terminal and take the link away; may be called twice."""
@@ -102,23 +137,6 @@ class PtyChannel:
             _lock_path(self._link).unlink(missing_ok=True)
             os.close(self._lock)
             self._lock = -1
-
-    def _termios(self) -> tuple[int, int, int, int, int, bytes, int, int] | None:
-        import fcntl
-
-        try:
-            return _TERMIOS2.unpack(fcntl.ioctl(self._master, _TCGETS2, bytes(_TERMIOS2.size)))
-        except OSError:
-            return None
-
-    def _set_baud(self, baud: int) -> None:
-        import fcntl
-
-        if fields := self._termios():
-            control = (fields[2] & ~_CBAUD) | _BOTHER
-            packed = _TERMIOS2.pack(*fields[:2], control, *fields[3:6], baud, baud)
-            with contextlib.suppress(OSError):
-                fcntl.ioctl(self._slave, _TCSETS2, packed)
 
     def _claim(self, link: Path) -> None:
         import fcntl
@@ -140,3 +158,36 @@ class PtyChannel:
 
 def _lock_path(link: Path) -> Path:
     return link.with_name(f".{link.name}.lock")
+
+
+def _unread(slave: int) -> int:
+    """Bytes that wait for the client; a write beyond the kernel's buffer of 4096 would block."""
+    import fcntl
+    import termios
+
+    return int.from_bytes(fcntl.ioctl(slave, termios.FIONREAD, bytes(4)), sys.byteorder)
+
+
+def _termios(descriptor: int) -> tuple[Any, ...] | None:
+    import fcntl
+
+    try:
+        return _TERMIOS2.unpack(fcntl.ioctl(descriptor, _TCGETS2, bytes(_TERMIOS2.size)))
+    except OSError:
+        return None
+
+
+def _baud(descriptor: int) -> float | None:
+    """Bits per second that the client has set; None where the system does not tell."""
+    fields = _termios(descriptor)
+    return float(fields[7]) if fields else None
+
+
+def _set_baud(descriptor: int, baud: int) -> None:
+    import fcntl
+
+    if fields := _termios(descriptor):
+        control = (fields[2] & ~_CBAUD) | _BOTHER
+        packed = _TERMIOS2.pack(*fields[:2], control, *fields[3:6], baud, baud)
+        with contextlib.suppress(OSError):
+            fcntl.ioctl(descriptor, _TCSETS2, packed)

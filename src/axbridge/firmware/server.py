@@ -2,52 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
 import os
 import select
 import sys
 import time
 from collections.abc import Callable, Mapping
-from typing import Protocol
 
+from axbridge.firmware.channel import Channel, be_prompt
 from axbridge.firmware.line import Line
 from axbridge.firmware.world import World
 
-__all__ = ["Channel", "Console", "Lateness", "serve"]
+__all__ = ["Console", "Lateness", "serve"]
 
 _SPIN = 60e-6  # s before a reply is due in which the loop no longer sleeps
 _LATE = 100e-6  # s after which a reply counts as late
-_PR_SET_TIMERSLACK = 29
-
-
-class Channel(Protocol):
-    """What clients connect to."""
-
-    @property
-    def address(self) -> str:
-        """Where clients find it."""
-
-    def fileno(self) -> int:
-        """Descriptor to wait on; -1 while there is none."""
-
-    def baud(self) -> float | None:
-        """Bits per second that the client has set; None if it cannot."""
-
-    def read(self) -> bytes:
-        """What has come; b"" if nothing."""
-
-    def write(self, data: bytes) -> None:
-        """Hand bytes to the client."""
-
-    def plug(self) -> None:
-        """Be there (again)."""
-
-    def unplug(self) -> None:
-        """Be gone, as an adapter that was pulled."""
-
-    def close(self) -> None:
-        """Let go; may be called twice."""
 
 
 class Console:
@@ -134,7 +102,7 @@ def serve(
     Raises:
         AxBridgeError: the simulation has stopped.
     """
-    _be_prompt()
+    be_prompt()
     lateness = Lateness()
     pairs = [(world.lines[name], channel) for name, channel in channels.items()]
     offset = time.monotonic() - world.now()
@@ -174,21 +142,8 @@ def _listen(pairs: list[tuple[Line, Channel]], console: Console | None, wait: fl
             console.read()
             continue
         line, channel = open_[descriptor]
-        data = channel.read()
-        if not data:
-            continue
-        arrived = time.monotonic() - offset
-        line.baud = channel.baud() or line.baud
-        line.send(data, arrived)
+        for arrival in channel.receive():
+            line.baud = arrival.baud or line.baud
+            line.send(arrival.data, arrival.time - offset)
         # Executing early (by the frame's own length) saves a wake-up; the answer still leaves when it is due.
         line.execute(line.host_free)
-
-
-def _be_prompt() -> None:
-    """Ask Linux not to batch our wake-ups (50 µs of slack by default), and, where we may, to let nobody run first."""
-    if sys.platform != "linux":
-        return
-    with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(_PR_SET_TIMERSLACK, 1000, 0, 0, 0)
-    with contextlib.suppress(OSError):  # for root, or with the rtprio limit set: the loop sleeps most of the time
-        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))

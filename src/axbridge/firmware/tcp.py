@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import ipaddress
 import socket
+import time
 
 from axbridge.errors import PortError, UsageError
+from axbridge.firmware.channel import Arrival
 
 __all__ = ["TcpChannel", "is_loopback", "parse_address"]
 
@@ -93,27 +95,24 @@ class TcpChannel:
 
     close = unplug
 
-    def baud(self) -> float | None:
-        """None: a socket has none."""
-        return None
-
-    def read(self) -> bytes:
+    def receive(self) -> list[Arrival]:
         """What has come from the client; takes a waiting client in."""
         if self._client is None:
             assert self._listener is not None  # else nobody waits on it
             self._client, _ = self._listener.accept()
             self._client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._client.setblocking(False)
-            return b""
+            return []
         try:
             data = self._client.recv(_CHUNK)
         except BlockingIOError:
-            return b""
+            return []
         except OSError:
             data = b""
         if not data:
             self._hang_up()
-        return data
+            return []
+        return [Arrival(data, time.monotonic(), None)]
 
     def write(self, data: bytes) -> None:
         """Hand bytes to the client; without one, or when it never reads, they are lost."""

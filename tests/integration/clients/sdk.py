@@ -1,0 +1,64 @@
+"""dynamixel-sdk on its own: python sdk.py PORT"""
+
+import sys
+import time
+
+from dynamixel_sdk import GroupSyncWrite, PacketHandler, PortHandler
+
+port = PortHandler(sys.argv[1])
+assert port.openPort()
+assert port.setBaudRate(1_000_000)
+packets = PacketHandler(1.0)
+
+
+def good(answer):
+    *values, result, error = answer
+    assert result == 0, packets.getTxRxResult(result)
+    assert error == 0, packets.getRxPacketError(error)
+    return values[0] if values else None
+
+
+found = {}
+for id_ in range(1, 21):
+    model, result, _ = packets.ping(port, id_)
+    if result == 0:
+        found[id_] = model
+assert found == dict.fromkeys(range(1, 19), 12), found
+
+table = good(packets.readTxRx(port, 1, 0, 50))
+assert len(table) == 50
+assert table[:2] == [12, 0]
+position = good(packets.read2ByteTxRx(port, 1, 36))
+assert position == table[36] | table[37] << 8, (position, table[36:38])
+
+good(packets.write2ByteTxRx(port, 1, 30, 600))
+several = GroupSyncWrite(port, packets, 30, 4)
+for id_ in range(2, 19):
+    assert several.addParam(id_, [(400 + 10 * id_) & 0xFF, (400 + 10 * id_) >> 8, 0, 0])
+assert several.txPacket() == 0
+time.sleep(1.5)
+for id_ in range(1, 19):
+    goal = 600 if id_ == 1 else 400 + 10 * id_
+    assert good(packets.read2ByteTxRx(port, id_, 30)) == goal
+    assert abs(good(packets.read2ByteTxRx(port, id_, 36)) - goal) < 25
+
+good(packets.write1ByteTxRx(port, 5, 3, 30))
+time.sleep(0.02)
+good(packets.ping(port, 30))
+good(packets.write1ByteTxRx(port, 30, 3, 5))
+time.sleep(0.02)
+
+good(packets.write1ByteTxRx(port, 5, 4, 3))
+time.sleep(0.02)
+assert packets.ping(port, 5)[1] != 0
+assert port.setBaudRate(500_000)
+good(packets.ping(port, 5))
+good(packets.write1ByteTxRx(port, 5, 4, 1))
+time.sleep(0.02)
+assert port.setBaudRate(1_000_000)
+good(packets.ping(port, 5))
+
+error = packets.write2ByteTxRx(port, 1, 30, 4000)[1]
+assert error == 0x08, error
+port.closePort()
+print("ok")

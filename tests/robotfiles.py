@@ -1,0 +1,25 @@
+"""A rig of many independent arms, written to a folder: enough servos for clients, light enough to run anywhere."""
+
+_LINK = """
+  <link name="arm{n}"><inertial><origin xyz="0 0 -0.05"/><mass value="0.05"/>
+    <inertia ixx="5e-5" iyy="5e-5" izz="5e-6" ixy="0" ixz="0" iyz="0"/></inertial></link>
+  <joint name="j{n}" type="revolute"><parent link="base"/><child link="arm{n}"/><origin xyz="0 {y} 0"/>
+    <axis xyz="0 -1 0"/><limit lower="-2.6" upper="2.6" effort="10" velocity="100"/></joint>"""
+_SERVO = """
+[[servo]]
+name = "s{n}"
+joint = "j{n}"
+id = {n}
+registers = {{ return_delay_time = {delay} }}
+"""
+
+
+def write_comb(folder, count=18, delay=0, extra=""):
+    """Write ``comb.toml`` and its URDF; return the path of the rig."""
+    links = "".join(_LINK.format(n=n, y=0.1 * n) for n in range(1, count + 1))
+    base = '<link name="base"><inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial></link>'
+    (folder / "comb.urdf").write_text(f'<robot name="comb">{base}{links}</robot>', encoding="utf-8")
+    servos = "".join(_SERVO.format(n=n, delay=delay) for n in range(1, count + 1))
+    rig = folder / "comb.toml"
+    rig.write_text(f'name = "comb"\n{extra}\n[world]\nurdf = "comb.urdf"\n{servos}', encoding="utf-8")
+    return rig
