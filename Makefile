@@ -23,7 +23,7 @@ bench: .venv/ready
 	@test -n "$(PYTHON)" || { echo "axbridge needs Python 3.10 or 3.11 (pybullet has no wheels for newer ones): install python3.11 and its venv module"; exit 2; }
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --editable '.[dev,clients]'
 	@touch $@
 
 clean:
