@@ -1,0 +1,91 @@
+"""`axbridge run`: a controller script, Webots' or our own, on a rig."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import traceback
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from axbridge.cli.app import DONE, FAILED_CHECK, app
+from axbridge.cli.options import BackendOption, PortOption, RigOption
+
+if TYPE_CHECKING:
+    from axbridge.webots import Session
+
+
+@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+def run(
+    context: typer.Context,
+    script: Annotated[Path, typer.Argument(help="Controller script; what follows it are its arguments.")],
+    rig: RigOption,
+    backend: BackendOption = "sim",
+    port: PortOption = None,
+    duration: Annotated[
+        float | None, typer.Option("--duration", help="Ask the controller to end after so many seconds of robot time.")
+    ] = None,
+) -> int:
+    """Run a controller script unmodified: Webots' `controller` module drives the rig.
+
+    A script that uses axbridge itself finds the backend and the port in AXBRIDGE_BACKEND and AXBRIDGE_PORT.
+    """
+    from axbridge.errors import UsageError
+    from axbridge.rig import Rig
+    from axbridge.webots import install
+
+    if not script.is_file():
+        raise UsageError(f"no such script: {script}", "give the path of a Python controller")
+    script = script.resolve()
+    loaded = Rig.load(rig)
+    loaded = loaded.model_copy(update={"path": loaded.path.resolve()})
+    os.environ["AXBRIDGE_BACKEND"] = backend
+    if port is not None:
+        port = str(Path(port).resolve()) if Path(port).exists() else port
+        os.environ["AXBRIDGE_PORT"] = port
+    session = install(loaded, backend, port=port, duration=duration, project=script.parent)
+    sys.argv = [str(script), *(context.args or loaded.webots.controller_args)]
+    sys.path.insert(0, str(script.parent))
+    os.chdir(script.parent)  # where Webots runs its controllers
+    _end_on_signals(session)
+    try:
+        return _execute(script)
+    finally:
+        session.close()
+
+
+def _end_on_signals(session: Session) -> None:
+    """Ctrl-C and SIGTERM ask the controller to end, as Webots does; a second one does not ask."""
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        if session.ending and number == signal.SIGINT:
+            signal.default_int_handler(number, frame)
+        session.ending = True
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, ask)
+
+
+def _execute(script: Path) -> int:
+    """Run the script as `__main__`; its exit status, 1 with its own traceback when it raised."""
+    from axbridge.errors import AxBridgeError
+
+    module = {"__name__": "__main__", "__file__": str(script), "__builtins__": __builtins__}
+    try:
+        exec(compile(script.read_bytes(), str(script), "exec"), module)  # noqa: S102 - what this verb is for
+    except SystemExit as leave:
+        if leave.code is None or isinstance(leave.code, int):
+            return leave.code or DONE
+        print(leave.code, file=sys.stderr)
+        return FAILED_CHECK
+    except (KeyboardInterrupt, AxBridgeError):
+        raise
+    except Exception as failure:  # noqa: BLE001 - whatever a script raises is told like Python does
+        below = failure.__traceback__.tb_next if failure.__traceback__ else None  # without our own frame
+        traceback.print_exception(type(failure), failure, below)
+        return FAILED_CHECK
+    return DONE

@@ -1,0 +1,96 @@
+"""Devices of a Webots robot that no backend here has: they can be made, say once that they are not there, and go on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from axbridge.webots.device import Device, Sensor, absent_value
+from axbridge.webots.session import say
+
+__all__ = ["ABSENT", "AbsentDevice", "AnsiCodes"]
+
+_SENSORS = [
+    "Accelerometer",
+    "Altimeter",
+    "Camera",
+    "Compass",
+    "DistanceSensor",
+    "GPS",
+    "Gyro",
+    "InertialUnit",
+    "Lidar",
+    "LightSensor",
+    "Radar",
+    "RangeFinder",
+    "Receiver",
+    "TouchSensor",
+    "Joystick",
+    "Mouse",
+]
+_ACTUATORS = ["Connector", "Display", "Emitter", "LED", "Pen", "Skin", "Speaker", "VacuumGripper"]
+_RECORDS = ["CameraRecognitionObject", "ContactPoint", "Field", "LidarPoint", "MouseState", "Proto", "RadarTarget"]
+_CONSTANTS = {
+    "DistanceSensor": {"GENERIC": 0, "INFRA_RED": 1, "SONAR": 2, "LASER": 3},
+    "TouchSensor": {"BUMPER": 0, "FORCE": 1, "FORCE3D": 2},
+}
+_NODE_NAMES = {"DistanceSensor": "DISTANCE_SENSOR", "InertialUnit": "INERTIAL_UNIT", "LightSensor": "LIGHT_SENSOR"}
+_said: set[tuple[str, str]] = set()
+
+
+class AbsentDevice(Sensor):
+    """Any other device: its methods do nothing, and its values are NaN."""
+
+    def __init__(self, name: str = "", sampling_period: int | None = None, *, found: bool = True) -> None:  # noqa: ARG002
+        Device.__init__(self, name)
+        self._period = 0
+        self._value: Any = 0
+
+    def getSamplingPeriod(self) -> int:
+        """ms; 0 = disabled."""
+        return self._period
+
+    def _enable(self, period: int) -> None:
+        self._say()
+        self._period = period
+
+    def _say(self) -> None:
+        key = (type(self).__name__, self._name)
+        if key not in _said:
+            _said.add(key)
+            say(f'Warning: {key[0]} "{self._name}": this robot has none; it reads NaN and does nothing.')
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        self._say()
+        value = absent_value(name)
+        return lambda *_arguments, **_named: value
+
+
+def _set(self: AbsentDevice, value: int) -> None:
+    """Keep the value, and say once that no lamp shows it."""
+    self._say()
+    self._value = value
+
+
+def _make(name: str) -> type[AbsentDevice]:
+    extra: dict[str, Any] = dict(_CONSTANTS.get(name, {}))
+    node = _NODE_NAMES.get(name, name.upper())
+    if name == "LED":
+        extra |= {"set": _set, "get": lambda self: self._value, "value": property(lambda self: self._value, _set)}
+    return type(name, (AbsentDevice,), {"__doc__": f"{name}: not on any robot here.", "_node": node, **extra})
+
+
+ABSENT: dict[str, type[AbsentDevice]] = {name: _make(name) for name in (*_SENSORS, *_ACTUATORS, *_RECORDS)}
+
+
+class AnsiCodes:
+    """Colours of the console."""
+
+    RESET, BOLD, UNDERLINE, CLEAR_SCREEN = "\x1b[0m", "\x1b[1m", "\x1b[4m", "\x1b[2J"
+
+
+for _number, _colour in enumerate(["BLACK", "RED", "GREEN", "YELLOW", "BLUE", "MAGENTA", "CYAN", "WHITE"]):
+    setattr(AnsiCodes, f"{_colour}_FOREGROUND", f"\x1b[{30 + _number}m")
+    setattr(AnsiCodes, f"{_colour}_BACKGROUND", f"\x1b[{40 + _number}m")

@@ -1,0 +1,178 @@
+"""Webots' Keyboard on a terminal: key codes of R2025a, read from standard input without waiting."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import select
+import sys
+
+from axbridge.webots.session import current, say
+
+__all__ = ["Keyboard", "decode"]
+
+_MOST = 7  # keys held at a time
+_ESCAPES = {
+    "A": 315,
+    "B": 317,
+    "C": 316,
+    "D": 314,
+    "F": 312,
+    "H": 313,
+    "5~": 366,
+    "6~": 367,
+    "1~": 313,
+    "4~": 312,
+}
+_NAMES = {312: "end", 313: "home", 314: "left", 315: "up", 316: "right", 317: "down", 366: "page up", 367: "page down"}
+_SHIFT, _CONTROL, _ALT = 0x10000, 0x20000, 0x40000
+_MODIFIERS = {"2": _SHIFT, "3": _ALT, "4": _SHIFT + _ALT, "5": _CONTROL, "6": _SHIFT + _CONTROL}
+
+
+def decode(text: str) -> list[int]:
+    """Key codes of what a terminal sent; letters are upper-case ASCII, modifiers are added."""
+    codes: list[int] = []
+    place = 0
+    while place < len(text):
+        if text[place] == "\x1b" and text[place + 1 : place + 2] in {"[", "O"}:
+            end = place + 2
+            while end < len(text) and (text[end].isdigit() or text[end] == ";"):
+                end += 1
+            body = text[place + 2 : end + 1]
+            modifier = 0
+            if ";" in body:  # ESC [ 1 ; 5 C: Control and right
+                number, rest = body.split(";", 1)
+                modifier = _MODIFIERS.get(rest[:-1], 0)
+                body = rest[-1:] if number == "1" else number + rest[-1:]
+            if body in _ESCAPES:
+                codes.append(modifier + _ESCAPES[body])
+            place = end + 1
+        elif text[place] == "\x1b" and place + 1 < len(text):
+            codes.append(_ALT + ord(text[place + 1].upper()))
+            place += 2
+        else:
+            codes.append(_plain(text[place]))
+            place += 1
+    return codes
+
+
+def _plain(character: str) -> int:
+    code = ord(character)
+    if 1 <= code <= 26 and character not in "\t\n\r":
+        return _CONTROL + code + 64
+    if character.isalpha() and character.isupper():
+        return _SHIFT + code
+    return 10 if character == "\r" else ord(character.upper()[0])
+
+
+class Keyboard:
+    """The keyboard: keys that came in since the last step. All instances are one, as in Webots."""
+
+    END, HOME, LEFT, UP, RIGHT, DOWN, PAGEUP, PAGEDOWN = 312, 313, 314, 315, 316, 317, 366, 367
+    NUMPAD_HOME, NUMPAD_LEFT, NUMPAD_UP, NUMPAD_RIGHT, NUMPAD_DOWN, NUMPAD_END = 375, 376, 377, 378, 379, 382
+    KEY, SHIFT, CONTROL, ALT = 0xFFFF, _SHIFT, _CONTROL, _ALT
+
+    def __init__(self, sampling_period: int | None = None) -> None:
+        if sampling_period is None:
+            self.enable(int(current().time_step))
+        elif sampling_period:
+            self.enable(sampling_period)
+
+    def enable(self, sampling_period: int) -> None:
+        """Read keys every so many ms."""
+        if sampling_period < 0:
+            say(f"Error: Keyboard: sampling period must not be negative: {sampling_period}")
+            return
+        _shared.enable(int(sampling_period))
+
+    def disable(self) -> None:
+        """Stop reading keys."""
+        _shared.enable(0)
+
+    def getSamplingPeriod(self) -> int:
+        """ms; 0 = disabled."""
+        return _shared.period
+
+    def getKey(self) -> int:
+        """The next key of this step; -1 when there is none."""
+        if not _shared.period:
+            say("Error: Keyboard.getKey() called for a disabled device! Please use: Keyboard.enable().")
+        return _shared.keys.pop(0) if _shared.keys else -1
+
+    getKeyCode = getKey
+
+    def get_key(self) -> str:
+        """The next key as text, with `shift-`, `control-` or `atl-` before it; empty when there is none."""
+        code = self.getKey()
+        if code == -1:
+            return ""
+        prefix = "shift-" * bool(code & _SHIFT) + "control-" * bool(code & _CONTROL) + "atl-" * bool(code & _ALT)
+        key = code & 0xFFFF
+        return prefix + (_NAMES.get(key) or chr(key))
+
+    @property
+    def sampling_period(self) -> int:
+        """As `getSamplingPeriod` and `enable`."""
+        return _shared.period
+
+    @sampling_period.setter
+    def sampling_period(self, period: int | None) -> None:
+        self.enable(0 if period is None else period)
+
+
+class _Shared:
+    """State that all keyboards share: the terminal is put into its raw mode while one is enabled."""
+
+    def __init__(self) -> None:
+        self.period = 0
+        self.keys: list[int] = []
+        self._restore: list[object] | None = None
+        self._passed = 0.0
+
+    def enable(self, period: int) -> None:
+        self.period = period
+        self.keys = []
+        if period:
+            self._raw()
+            if self._tick not in current().ticks:
+                current().ticks.append(self._tick)
+        else:
+            self._cooked()
+
+    def _tick(self, passed: float) -> None:
+        self._passed += passed
+        if not self.period or self._passed < self.period:
+            return
+        self._passed = 0.0
+        self.keys = decode(self._pending())[:_MOST]
+
+    @staticmethod
+    def _pending() -> str:
+        """What waits on standard input; nothing when it has ended."""
+        found = b""
+        with contextlib.suppress(OSError, ValueError):  # closed, or no file at all
+            number = sys.stdin.fileno()
+            while select.select([number], [], [], 0)[0] and (data := os.read(number, 1024)):
+                found += data
+        return found.decode("utf-8", "ignore")
+
+    def _raw(self) -> None:
+        if self._restore is not None or not sys.stdin or not sys.stdin.isatty():
+            return
+        import termios
+        import tty
+
+        self._restore = termios.tcgetattr(sys.stdin)
+        tty.setcbreak(sys.stdin)
+        atexit.register(self._cooked)
+
+    def _cooked(self) -> None:
+        if self._restore is not None:
+            import termios
+
+            termios.tcsetattr(sys.stdin, termios.TCSADRAIN, self._restore)  # type: ignore[arg-type]
+            self._restore = None
+
+
+_shared = _Shared()

@@ -1,0 +1,94 @@
+"""The `controller` package that Webots scripts import, and its submodules, made of the classes here."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from axbridge.rig import Rig
+from axbridge.webots import session as sessions
+from axbridge.webots.absent import ABSENT, AnsiCodes
+from axbridge.webots.device import Device, Node, Sensor
+from axbridge.webots.joints import Brake, Motor, PositionSensor, Servo
+from axbridge.webots.keyboard import Keyboard
+from axbridge.webots.motion import Motion
+from axbridge.webots.robot import Robot, Supervisor
+from axbridge.webots.session import Session
+
+__all__ = ["CLASSES", "HIDDEN", "install", "module_name", "uninstall"]
+
+CLASSES: dict[str, Any] = {
+    **ABSENT,
+    "AnsiCodes": AnsiCodes,
+    "Brake": Brake,
+    "Keyboard": Keyboard,
+    "Motion": Motion,
+    "Motor": Motor,
+    "Node": Node,
+    "PositionSensor": PositionSensor,
+    "Robot": Robot,
+    "Servo": Servo,
+    "Supervisor": Supervisor,
+}
+HIDDEN: dict[str, Any] = {"Device": Device, "Sensor": Sensor}  # in submodules only
+
+
+def module_name(class_name: str) -> str:
+    """Submodule of a class: ``position_sensor`` of ``PositionSensor``, ``led`` of ``LED``."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", class_name).lower()
+
+
+def install(
+    rig: str | Path | Rig,
+    backend: str | None = None,
+    *,
+    port: str | None = None,
+    duration: float | None = None,
+    project: Path | None = None,
+) -> Session:
+    """Make ``from controller import …`` give classes that drive `rig`.
+
+    Args:
+        rig: Name, path or `Rig`.
+        backend: ``sim``, ``real`` or ``twin``; by default ``AXBRIDGE_BACKEND``, else ``sim``.
+        port: Serial port of the real backend.
+        duration: Robot time after which `step` returns -1, s; None = never.
+        project: Folder of the controller; by default the working directory.
+
+    Returns:
+        The session; close it when the controller has ended.
+
+    Raises:
+        RigError: no such rig, or a mistake in it.
+    """
+    loaded = rig if isinstance(rig, Rig) else Rig.load(rig)
+    session = Session(loaded, backend, port, duration, project or Path.cwd())
+    sessions.begin(session)
+    Robot.created = None
+    package = ModuleType("controller", "Webots' controller API, by axbridge.")
+    package.__path__ = []
+    exported = dict(CLASSES)
+    modules = {"controller": package}
+    for name, member in (CLASSES | HIDDEN).items():
+        part = ModuleType(f"controller.{module_name(name)}")
+        setattr(part, name, member)
+        modules[part.__name__] = part
+        setattr(package, module_name(name), part)
+    for name in ("constants", "wb"):
+        part = ModuleType(f"controller.{name}")
+        modules[part.__name__] = part
+        setattr(package, name, part)
+    package.__dict__.update(exported)
+    package.__dict__["__all__"] = sorted(exported)
+    sys.modules.update(modules)
+    return session
+
+
+def uninstall() -> None:
+    """Take the `controller` package out again."""
+    for name in [name for name in sys.modules if name == "controller" or name.startswith("controller.")]:
+        del sys.modules[name]
+    Robot.created = None

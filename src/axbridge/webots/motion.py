@@ -1,0 +1,90 @@
+"""Webots' Motion class: plays a .motion file on the robot's motors, inside `step`."""
+
+from __future__ import annotations
+
+from axbridge.errors import RecordingError
+from axbridge.motion.keyframes import Motion as Keyframes
+from axbridge.motion.keyframes import Player
+from axbridge.webots.catalogue import servo_name
+from axbridge.webots.session import current, say, spoken
+
+__all__ = ["Motion"]
+
+
+class Motion:
+    """A motion file; an unreadable one is said and leaves `isValid()` False."""
+
+    def __init__(self, filename: str) -> None:
+        session = current()
+        self._player: Player | None = None
+        self._servos: dict[str, str] = {}
+        try:
+            keyframes = Keyframes.load(filename)
+        except RecordingError as mistake:
+            say(f"Error: Motion: {mistake}")
+            return
+        self._player = Player(keyframes)
+        for motor in keyframes.motors:
+            servo = servo_name(session, motor)
+            if servo is None:
+                say(f'Warning: {filename}: motor "{motor}" not found on this robot.')
+            else:
+                self._servos[motor] = servo
+        session.ticks.append(self._tick)
+
+    def _tick(self, period: float) -> None:
+        if self._player is None:
+            return
+        robot = current().robot
+        for motor, position in self._player.advance(period).items():
+            if motor in self._servos:
+                with spoken(motor):
+                    robot[self._servos[motor]].set_position(position)
+
+    def isValid(self) -> bool:
+        """Whether the file could be read."""
+        return self._player is not None
+
+    def play(self) -> None:
+        """Start, or go on where `stop` left it."""
+        if self._player:
+            self._player.play()
+
+    def stop(self) -> None:
+        """Interrupt."""
+        if self._player:
+            self._player.stop()
+
+    def setLoop(self, loop: bool) -> None:
+        """Start again at the end."""
+        if self._player:
+            self._player.loop = bool(loop)
+
+    def setReverse(self, reverse: bool) -> None:
+        """Play backwards."""
+        if self._player:
+            self._player.reverse = bool(reverse)
+
+    def isOver(self) -> bool:
+        """Whether it was played to its end."""
+        return self._player is None or self._player.over
+
+    def getDuration(self) -> int:
+        """Ms."""
+        return round(self._player.motion.duration) if self._player else 0
+
+    def getTime(self) -> int:
+        """Ms."""
+        return round(self._player.time) if self._player else 0
+
+    def setTime(self, time: int) -> None:
+        """Go to `time`, ms."""
+        if self._player:
+            self._player.set_time(time)
+
+    loop = property(None, setLoop)
+    reverse = property(None, setReverse)
+    time = property(getTime, setTime)
+    duration = property(getDuration)
+    is_over = property(isOver)
+    is_valid = property(isValid)

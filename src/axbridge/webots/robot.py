@@ -1,0 +1,319 @@
+"""Webots' Robot class on an axbridge robot: devices by name and index, steps, time, battery, and the old names."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any, ClassVar
+
+from axbridge.control.sampling import Sampler
+from axbridge.webots import catalogue
+from axbridge.webots.absent import ABSENT, AbsentDevice
+from axbridge.webots.joints import Brake, Motor, PositionSensor, Servo
+from axbridge.webots.keyboard import Keyboard
+from axbridge.webots.session import current, say
+
+__all__ = ["DEPRECATED_GETTERS", "Robot", "Supervisor"]
+
+DEPRECATED_GETTERS = [
+    "Motor",
+    "PositionSensor",
+    "Brake",
+    "LED",
+    "Accelerometer",
+    "Gyro",
+    "InertialUnit",
+    "TouchSensor",
+    "Altimeter",
+    "Camera",
+    "Compass",
+    "Connector",
+    "Display",
+    "DistanceSensor",
+    "Emitter",
+    "GPS",
+    "Lidar",
+    "LightSensor",
+    "Pen",
+    "Radar",
+    "RangeFinder",
+    "Receiver",
+    "Skin",
+    "Speaker",
+]
+
+
+class Robot:
+    """The robot of this controller process; subclass it or use it as it is."""
+
+    EVENT_QUIT, EVENT_NO_EVENT, EVENT_MOUSE_CLICK, EVENT_MOUSE_MOVE, EVENT_KEYBOARD = -1, 0, 1, 2, 4
+    EVENT_JOYSTICK_BUTTON, EVENT_JOYSTICK_AXIS, EVENT_JOYSTICK_POV = 8, 16, 32
+    MODE_SIMULATION, MODE_CROSS_COMPILATION, MODE_REMOTE_CONTROL = 0, 1, 2
+    KEYBOARD_END, KEYBOARD_HOME, KEYBOARD_LEFT, KEYBOARD_UP = 312, 313, 314, 315
+    KEYBOARD_RIGHT, KEYBOARD_DOWN, KEYBOARD_PAGEUP, KEYBOARD_PAGEDOWN = 316, 317, 366, 367
+    KEYBOARD_KEY, KEYBOARD_SHIFT, KEYBOARD_CONTROL, KEYBOARD_ALT = 0xFFFF, 0x10000, 0x20000, 0x40000
+    created: ClassVar[Robot | None] = None
+
+    def __init__(self) -> None:
+        if Robot.created is not None:
+            say("Error: only one Robot instance can be created per controller process.")
+            return
+        Robot.created = self
+        self._session = current()
+        self._battery = Sampler()
+        self._battery.value = -1.0
+        self._ended = False
+        self._began = False
+        self._servos: dict[str, Servo] = {}
+        self._custom_data = self._session.rig.webots.custom_data
+        _ = self._session.robot  # opened now: a missing servo is told before the controller begins
+        self.keyboard = Keyboard(0)
+        self.mouse = ABSENT["Mouse"]("mouse")
+        self.joystick = ABSENT["Joystick"]("joystick")
+        names = catalogue.device_names(self._session)
+        self.devices: dict[str, Any] = {name: self._make(name) for name in names}
+
+    def _make(self, name: str) -> Any:
+        kind, servo = catalogue.find(self._session, name) or (None, None)
+        if kind == "motor":
+            return Motor(name)
+        if kind == "sensor":
+            return PositionSensor(name, found=True)
+        if kind == "brake" and self._session.robot[servo or ""].capabilities["brake"] == "native":
+            return Brake(name)
+        absent = catalogue.absent_class(self._session, name)
+        if absent is not None and absent not in ABSENT:
+            say(f"Unsupported device type: {absent}")
+        return None if absent is None else ABSENT.get(absent, AbsentDevice)(name)
+
+    # ---- devices
+
+    def getDevice(self, name: str) -> Any:
+        """The device, always the same object; None (and a line on stderr) when there is none of that name."""
+        if name not in self.devices:
+            made = self._make(name)
+            if made is None:
+                say(f'Device "{name}" was not found on robot "{self.getName()}"')
+                return None
+            self.devices[name] = made
+        return self.devices[name]
+
+    def getServo(self, name: str) -> Any:
+        """The servo of Webots before 7.2: motor and position sensor in one."""
+        found = catalogue.find(self._session, name)
+        if found is None:
+            say(f'Device "{name}" was not found on robot "{self.getName()}"')
+            return None
+        return self._servos.setdefault(name, Servo(name))
+
+    def getDeviceByIndex(self, index: int) -> Any:
+        """The device at an index, in the rig's order.
+
+        Raises:
+            KeyError: no such index.
+        """
+        devices = list(self.devices.values())
+        if not 0 <= index < len(devices):
+            say(f"Error: getDeviceByIndex: index {index} is outside 0..{len(devices) - 1}")
+            raise KeyError(index)
+        return devices[index]
+
+    def getNumberOfDevices(self) -> int:
+        """How many devices there are."""
+        return len(self.devices)
+
+    number_of_devices = property(getNumberOfDevices)
+
+    def getKeyboard(self) -> Keyboard:
+        """The keyboard."""
+        return self.keyboard
+
+    def getMouse(self) -> Any:
+        """A mouse that is not there."""
+        return self.mouse
+
+    def getJoystick(self) -> Any:
+        """A joystick that is not there."""
+        return self.joystick
+
+    # ---- time
+
+    def step(self, time_step: float | None = None) -> int:
+        """Go on by so many ms: 0, or how late it was; -1 once at the end, after which it ends the process."""
+        if self._ended:
+            sys.exit(0)
+        if time_step is not None and time_step < 0:
+            say(f"Error: Robot.step(): negative step {time_step}")
+            return 0
+        late = self._session.step(int(self._session.time_step) if time_step is None else time_step)
+        self._ended = late == -1
+        if not self._ended:
+            self._battery.offer(self._session.robot.battery_energy, self._session.robot.time)
+        return late
+
+    def stepBegin(self, time_step: float | None = None) -> int:
+        """First half of a step: what was commanded so far counts for it."""
+        if self._began:
+            say("Warning: Robot.stepBegin() called twice without stepEnd().")
+        self._began = True
+        self._half = time_step
+        return -1 if self._session.ending else 0
+
+    def stepEnd(self) -> int:
+        """Second half: waits for the end of the step."""
+        if not self._began:
+            say("Warning: Robot.stepEnd() called without stepBegin().")
+            return 0
+        self._began = False
+        return self.step(self._half)
+
+    def getBasicTimeStep(self) -> float:
+        """Ms."""
+        return float(self._session.time_step)
+
+    def getTime(self) -> float:
+        """Time at the last step, s."""
+        return self._session.robot.time
+
+    basic_time_step = property(getBasicTimeStep)
+    time = property(getTime)
+
+    # ---- facts
+
+    def getName(self) -> str:
+        """The rig's name."""
+        return self._session.rig.name
+
+    def getModel(self) -> str:
+        """The rig's ``webots.model``."""
+        return self._session.rig.webots.model
+
+    def getCustomData(self) -> str:
+        """Text kept for the controller."""
+        return self._custom_data
+
+    def setCustomData(self, data: str) -> None:
+        """Keep a text as long as the controller runs."""
+        self._custom_data = str(data)
+
+    def getProjectPath(self) -> str:
+        """The rig's ``webots.project_path``, else the controller's folder."""
+        return self._session.rig.webots.project_path or str(self._session.project)
+
+    def getWorldPath(self) -> str:
+        """The rig file, which is the nearest thing to a world file."""
+        return str(Path(self._session.rig.path).resolve())
+
+    def getSupervisor(self) -> bool:
+        """False: there is no scene tree to supervise."""
+        return False
+
+    def getSynchronization(self) -> bool:
+        """The rig's ``webots.synchronization``."""
+        return self._session.rig.webots.synchronization
+
+    def getMode(self) -> int:
+        """MODE_SIMULATION, MODE_CROSS_COMPILATION (a real robot) or MODE_REMOTE_CONTROL (over a network)."""
+        return self._session.robot.mode
+
+    def setMode(self, mode: int, arg: Any = None) -> None:  # noqa: ARG002 - Webots' signature
+        """Change the backend: 0 the simulation, others the real robot."""
+        self._session.robot.switch("sim" if mode == self.MODE_SIMULATION else "real", port=self._session.port)
+
+    def getUrdf(self, prefix: str = "") -> str:  # noqa: ARG002 - Webots' signature
+        """The rig's URDF, as text."""
+        return self._session.rig.urdf_path().read_text(encoding="utf-8")
+
+    def wwiSendText(self, text: str) -> None:  # noqa: ARG002
+        """No robot window: said once."""
+        ABSENT["Display"]("robot window").wwiSendText()
+
+    def wwiReceiveText(self) -> None:
+        """No robot window: nothing ever comes."""
+
+    def waitForUserInputEvent(self, event_type: int, timeout: int) -> int:  # noqa: ARG002
+        """No window to give input to: EVENT_NO_EVENT."""
+        return self.EVENT_NO_EVENT
+
+    name = property(getName)
+    model = property(getModel)
+    custom_data = property(getCustomData, setCustomData)
+    project_path = property(getProjectPath)
+    world_path = property(getWorldPath)
+    supervisor = property(getSupervisor)
+    synchronization = property(getSynchronization)
+    mode = property(getMode)
+
+    # ---- battery
+
+    def batterySensorEnable(self, samplingPeriod: int) -> None:
+        """Sample the battery every so many ms."""
+        if samplingPeriod < 0:
+            say(f"Error: battery sensor: sampling period must not be negative: {samplingPeriod}")
+            return
+        if self._session.rig.robot.battery is None:
+            say("Warning: this robot has no battery; its sensor reads -1.")
+        self._battery.enable(int(samplingPeriod), self.getTime())
+        self._battery.value = -1.0
+
+    def batterySensorDisable(self) -> None:
+        """Stop sampling the battery."""
+        self._battery.enable(0, 0.0)
+
+    def batterySensorGetSamplingPeriod(self) -> int:
+        """ms; 0 = disabled."""
+        return self._battery.period
+
+    def batterySensorGetValue(self) -> float:
+        """J; -1.0 before the first sample, and without a battery."""
+        return self._battery.value
+
+    @property
+    def battery_sensor_sampling_period(self) -> int:
+        """As batterySensorGetSamplingPeriod and batterySensorEnable."""
+        return self._battery.period
+
+    @battery_sensor_sampling_period.setter
+    def battery_sensor_sampling_period(self, period: int | None) -> None:
+        self.batterySensorEnable(int(self._session.time_step) if period is None else period)
+
+    # ---- names of Webots before 8
+
+    def keyboardEnable(self, ms: int) -> None:
+        """As Keyboard.enable."""
+        self.keyboard.enable(ms)
+
+    def keyboardDisable(self) -> None:
+        """As Keyboard.disable."""
+        self.keyboard.disable()
+
+    def keyboardGetKey(self) -> int:
+        """As Keyboard.getKey, with 0 for no key."""
+        return max(self.keyboard.getKey(), 0)
+
+
+def _deprecated(kind: str) -> Any:
+    label = "Led" if kind == "LED" else kind  # as Webots prints it
+
+    def getter(self: Robot, name: str) -> Any:
+        say(f"DEPRECATION: Robot.get{label} is deprecated, please use Robot.getDevice instead.")
+        if kind in ABSENT and name not in self.devices and catalogue.find(current(), name) is None:
+            self.devices[name] = ABSENT[kind](name)
+        return self.getDevice(name)
+
+    getter.__name__ = f"get{kind}"
+    getter.__doc__ = f"As getDevice; deprecated. A {kind} that no rig has says once that it is not there."
+    return getter
+
+
+for _kind in DEPRECATED_GETTERS:
+    setattr(Robot, f"get{_kind}", _deprecated(_kind))
+
+
+class Supervisor(Robot):
+    """A robot; what only a supervisor can do says once that it cannot be done here."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or name in {"devices", "keyboard", "mouse", "joystick"}:
+            raise AttributeError(name)
+        return getattr(ABSENT["Display"]("supervisor"), name)
