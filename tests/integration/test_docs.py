@@ -1,0 +1,77 @@
+"""What the documentation tells people to type works: every `$ axbridge …` and `$ python …` line, every Python block.
+
+A block below a line `<!-- needs hardware -->` (or any other `<!-- needs … -->`) is not run. /dev/ttyUSB0 stands for the
+port of a served bench arm.
+"""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from axbridge.serving import serving
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+BLOCK = re.compile(r"^(?P<need><!-- needs [^\n]*-->\n)?```(?P<kind>\w+)\n(?P<body>.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+def blocks(page, kind):
+    return [m["body"] for m in BLOCK.finditer(page.read_text()) if m["kind"] == kind and not m["need"]]
+
+
+def commands(page):
+    """The runnable lines of a page, in order; a trailing backslash continues one."""
+    lines = "".join(blocks(page, "console")).replace("\\\n", " ").splitlines()
+    typed = [line.removeprefix("$ ").split("  #")[0].strip() for line in lines if line.startswith("$ ")]
+    return [line for line in typed if line.split()[0] in {"axbridge", "python"}]
+
+
+def with_something_to_run(kind):
+    return [
+        pytest.param(page, id=page.name)
+        for page in PAGES
+        if (commands(page) if kind == "console" else blocks(page, kind))
+    ]
+
+
+@pytest.fixture(scope="module")
+def port():
+    with serving("bench_arm") as device:
+        yield device
+
+
+@pytest.fixture
+def desk(tmp_path):
+    """A folder that looks like the checkout, where output may be left."""
+    for name in ("tests", "examples", "hil_rigs", "docs"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    (tmp_path / "out").mkdir()
+    return tmp_path
+
+
+def environment():
+    bin_folder = str(Path(sys.executable).parent)
+    return {**os.environ, "PATH": bin_folder + os.pathsep + os.environ["PATH"]}
+
+
+@pytest.mark.parametrize("page", with_something_to_run("console"))
+def test_commands_of_the_page_work(page, desk, port):
+    for command in commands(page):
+        typed = command.replace("/dev/ttyUSB0", port).replace("axbridge ", f"{sys.executable} -m axbridge ", 1)
+        done = subprocess.run(
+            typed, shell=True, cwd=desk, env=environment(), capture_output=True, text=True, timeout=120, check=False
+        )
+        assert done.returncode == 0, f"$ {command}\n{done.stdout}{done.stderr}"
+
+
+@pytest.mark.parametrize("page", with_something_to_run("python"))
+def test_python_of_the_page_runs(page, desk):
+    for block in blocks(page, "python"):
+        done = subprocess.run(
+            [sys.executable, "-c", block], cwd=desk, env=environment(), capture_output=True, text=True, timeout=60
+        )
+        assert done.returncode == 0, f"{block}\n{done.stderr}"
