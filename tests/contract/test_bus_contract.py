@@ -1,42 +1,38 @@
-"""What every `Bus` does, whatever it is made of."""
+"""What every `Bus` does, whatever it is made of: `axbridge.testing.check_bus` on each kind there is."""
 
 import pytest
 
 from axbridge.bus.serial import SerialBus
-from axbridge.errors import BusTimeout, UsageError
-from ptyline import PtyLine
+from axbridge.bus.virtual import VirtualBus
+from axbridge.serving import serving
+from axbridge.testing import check_bus
+from robotfiles import write_comb
+from virtualrig import make_world
 
 
-@pytest.fixture
-def bus():
-    with PtyLine((1, 2)) as line, SerialBus(line.port) as made:
-        yield made
+@pytest.mark.parametrize("timing", ["wire", "none"])
+def test_the_bus_in_process(timing):
+    assert len(check_bus(lambda: VirtualBus(make_world(timing=timing)))) >= 11
 
 
-def test_reads_come_in_the_order_asked_with_errors_in_their_place(bus):
-    answers = bus.read_many([(1, 3, 1), (9, 3, 1), (2, 3, 1)])
-    assert answers[0].data == b"\x01"
-    assert isinstance(answers[1], BusTimeout)
-    assert answers[2].data == b"\x02"
+def test_the_serial_bus_on_the_served_pseudo_terminal(tmp_path):
+    with serving(write_comb(tmp_path, count=2)) as port:
+        check_bus(lambda: SerialBus(port))
 
 
-def test_what_is_written_is_read_back(bus):
-    bus.write(1, 26, b"\x05\x06")
-    assert bus.read(1, 26, 2).data == b"\x05\x06"
+@pytest.mark.hardware
+def test_the_serial_bus_on_copper(hardware_port):
+    check_bus(lambda: SerialBus(hardware_port))
 
 
-def test_a_sync_write_reaches_all_named(bus):
-    bus.sync_write(30, {1: b"\x10\x01", 2: b"\x20\x02"})
-    assert bus.read(1, 30, 2).data == b"\x10\x01"
-    assert bus.read(2, 30, 2).data == b"\x20\x02"
+class _Forgetful(VirtualBus):
+    """A bus that loses every second byte of what it reads."""
+
+    def read(self, id, address, length):
+        reply = super().read(id, address, length)
+        return reply._replace(data=reply.data[::2])
 
 
-def test_a_sync_write_of_nothing_is_refused(bus):
-    with pytest.raises(UsageError):
-        bus.sync_write(30, {})
-
-
-def test_the_sample_time_lies_between_question_and_answer(bus):
-    before = bus.clock.now()
-    reply = bus.read(1, 36, 8)
-    assert before <= reply.time <= bus.clock.now() + 1e-3
+def test_a_bus_that_breaks_the_contract_is_told_which_promise():
+    with pytest.raises(AssertionError, match="a read returns exactly the bytes asked for"):
+        check_bus(lambda: _Forgetful(make_world()))

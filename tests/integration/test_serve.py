@@ -12,6 +12,9 @@ from pathlib import Path
 import pytest
 import serial
 
+from axbridge.bus.serial import SerialBus
+from axbridge.serving import serving
+from axbridge.testing import check_bus
 from robotfiles import write_comb
 
 PING, PONG = bytes.fromhex("ffff010201fb"), bytes.fromhex("ffff010200fc")
@@ -212,6 +215,12 @@ def test_tcp_serves_a_socket_client(rig, tmp_path):
         )
         assert done.stdout == "ok\n", done.stderr
         assert served.stop() == 0
+
+
+@pytest.mark.slow
+def test_the_serial_bus_keeps_its_contract_on_a_socket(rig):
+    with serving(rig, "--tcp", "127.0.0.1:0") as port:
+        check_bus(lambda: SerialBus(port))
 
 
 def test_remote_tcp_says_what_it_means(rig):

@@ -1,0 +1,165 @@
+"""The contract that every `Bus` fulfils, as a function: run it on your own.
+
+>>> from axbridge.testing import check_bus
+>>> check_bus(lambda: MyBus("/dev/ttyUSB0"), id=1)
+
+It needs one AX or MX servo at status return level 2. It switches its LED and leaves everything else as it was; it moves
+nothing. No test framework is needed: a broken promise is an `AssertionError` that says which one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+
+from axbridge.bus.base import Bus, Reply
+from axbridge.errors import BusError, BusTimeout, PortError, UsageError
+from axbridge.wire import BROADCAST
+
+__all__ = ["check_bus"]
+
+_LED = 25
+_PRESENT, _PRESENT_SIZE = 36, 8
+
+
+def check_bus(make_bus: Callable[[], Bus], *, id: int = 1, absent: int = 252) -> list[str]:
+    """Check every promise of the bus contract, each on a bus of its own.
+
+    Args:
+        make_bus: Opens the bus; called once a promise, and the bus is closed each time.
+        id: A servo that is there.
+        absent: An id that no servo has.
+
+    Returns:
+        The names of the promises kept.
+
+    Raises:
+        AssertionError: one was broken; the message is its name and what was seen.
+    """
+    kept = []
+    for check in _CHECKS:
+        name = check.__name__.removeprefix("_").replace("_", " ")
+        bus = make_bus()
+        try:
+            check(bus, id, absent)
+        except AssertionError as broken:
+            raise AssertionError(f"{name}: {broken}") from broken
+        except BusError as failure:
+            raise AssertionError(f"{name}: unexpected {type(failure).__name__}: {failure.message}") from failure
+        finally:
+            bus.close()
+        kept.append(name)
+    return kept
+
+
+def _a_servo_that_is_there_answers_a_ping(bus: Bus, id: int, absent: int) -> None:
+    reply = bus.ping(id)
+    assert reply.data == b"", f"a ping has no data, got {reply.data!r}"
+
+
+def _a_read_returns_exactly_the_bytes_asked_for(bus: Bus, id: int, absent: int) -> None:
+    assert bus.read(id, 3, 1).data == bytes((id,)), "register 3 is the id"
+    for length in (1, 2, 3, 8, 20):
+        data = bus.read(id, 0, length).data
+        assert len(data) == length, f"{length} bytes asked, {len(data)} returned"
+    assert len(bus.read(id, _PRESENT, _PRESENT_SIZE).data) == _PRESENT_SIZE
+
+
+def _what_is_written_is_read_back(bus: Bus, id: int, absent: int) -> None:
+    before = bus.read(id, _LED, 1).data
+    for value in (b"\x01", b"\x00", before):
+        assert isinstance(bus.write(id, _LED, value), Reply), "an answered write returns its reply"
+        assert bus.read(id, _LED, 1).data == value, f"wrote {value!r}"
+
+
+def _a_refused_write_is_a_reply_with_its_flag(bus: Bus, id: int, absent: int) -> None:
+    before = bus.read(id, _LED, 1).data
+    reply = bus.write(id, _LED, b"\x02")
+    assert reply is not None, "the write was answered"
+    assert reply.error & 0x08, f"LED = 2 is out of range, error was 0x{reply.error:02x}"
+    assert bus.read(id, _LED, 1).data == before, "a refused write changes nothing"
+
+
+def _nobody_answers_a_broadcast(bus: Bus, id: int, absent: int) -> None:
+    before = bus.read(id, _LED, 1).data
+    assert bus.write(BROADCAST, _LED, b"\x01") is None, "a broadcast write returns nothing"
+    assert bus.read(id, _LED, 1).data == b"\x01", "the servo has taken it"
+    bus.sync_write(_LED, {id: before, absent: b"\x01"})
+    assert bus.read(id, _LED, 1).data == before, "the servo has taken its part of the sync write"
+
+
+def _a_registered_write_waits_for_its_action(bus: Bus, id: int, absent: int) -> None:
+    before = bus.read(id, _LED, 1).data
+    other = b"\x00" if before == b"\x01" else b"\x01"
+    bus.reg_write(id, _LED, other)
+    assert bus.read(id, _LED, 1).data == before, "nothing happens before the action"
+    bus.action()
+    assert bus.read(id, _LED, 1).data == other, "the action has carried it out"
+    bus.write(id, _LED, before)
+
+
+def _a_missing_servo_is_a_timeout_and_harms_nobody(bus: Bus, id: int, absent: int) -> None:
+    for _ in range(3):
+        try:
+            reply = bus.read(absent, _PRESENT, 2)
+        except BusTimeout as error:
+            assert error.id == absent, f"the error names servo {error.id}, not {absent}"
+        else:
+            raise AssertionError(f"servo {absent} is not there, but answered {reply}")
+        assert bus.read(id, 3, 1).data == bytes((id,)), "the next servo is heard all the same"
+
+
+def _many_reads_come_in_order_with_errors_in_place(bus: Bus, id: int, absent: int) -> None:
+    first, second, third = bus.read_many([(id, 3, 1), (absent, 3, 1), (id, 0, 2)])
+    assert isinstance(first, Reply), f"got {first!r}"
+    assert first.data == bytes((id,)), "the first answer"
+    assert isinstance(second, BusTimeout), f"got {second!r}"
+    assert isinstance(third, Reply), f"got {third!r}"
+    assert len(third.data) == 2, "the third answer"
+
+
+def _samples_are_taken_between_question_and_answer(bus: Bus, id: int, absent: int) -> None:
+    last = bus.clock.now()
+    for _ in range(5):
+        reply = bus.read(id, _PRESENT, _PRESENT_SIZE)
+        now = bus.clock.now()
+        assert last <= reply.time <= now + 1e-3, f"asked after {last}, sampled at {reply.time}, answered at {now}"
+        last = reply.time
+
+
+def _wrong_use_is_refused_before_the_line_is_touched(bus: Bus, id: int, absent: int) -> None:
+    for wrong in (
+        lambda: bus.sync_write(_LED, {}),
+        lambda: bus.sync_write(_LED, {id: b"\x01", absent: b"\x01\x02"}),
+        lambda: bus.ping(255),
+        lambda: bus.ping(-1),
+    ):
+        try:
+            wrong()
+        except UsageError:
+            continue
+        raise AssertionError("wrong use must raise UsageError")
+    bus.ping(id)
+
+
+def _a_closed_bus_stays_closed(bus: Bus, id: int, absent: int) -> None:
+    bus.close()
+    bus.close()
+    with suppress(PortError):
+        bus.ping(id)
+        raise AssertionError("a closed bus must raise PortError")
+
+
+_CHECKS = (
+    _a_servo_that_is_there_answers_a_ping,
+    _a_read_returns_exactly_the_bytes_asked_for,
+    _what_is_written_is_read_back,
+    _a_refused_write_is_a_reply_with_its_flag,
+    _nobody_answers_a_broadcast,
+    _a_registered_write_waits_for_its_action,
+    _a_missing_servo_is_a_timeout_and_harms_nobody,
+    _many_reads_come_in_order_with_errors_in_place,
+    _samples_are_taken_between_question_and_answer,
+    _wrong_use_is_refused_before_the_line_is_touched,
+    _a_closed_bus_stays_closed,
+)
