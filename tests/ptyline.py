@@ -43,7 +43,8 @@ def registers(**changes):
 class PtyLine:
     """Servos by id on a pty. `faults` says for each reply what happens to it; see `mishap`."""
 
-    def __init__(self, ids=(1,), *, echo=False, seed=1, mishap=None):
+    def __init__(self, ids=(1,), *, echo=False, seed=1, mishap=None, link=None):
+        self.link = link
         self.tables = {}
         for id_ in ids:
             self.tables[id_] = registers()
@@ -65,6 +66,10 @@ class PtyLine:
         tty.setraw(self.slave)
         os.set_blocking(self.master, False)
         self.port = os.ttyname(self.slave)
+        if self.link is not None:
+            self.link.unlink(missing_ok=True)
+            self.link.symlink_to(self.port)
+            self.port = str(self.link)
         self._stop.clear()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
@@ -76,6 +81,13 @@ class PtyLine:
         os.close(self.master)
 
     close = unplug
+
+    def replug(self):
+        self._open()
+
+    def power_cycle(self):
+        for table in self.tables.values():
+            table[24:] = registers()[24:]
 
     def __enter__(self):
         return self

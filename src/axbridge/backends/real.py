@@ -49,7 +49,7 @@ def open_real(rig: Rig, port: str | None = None) -> Backend:
     with ExitStack() as opened:
         ports = [_port_of(bus, port if index == 0 else None) for index, bus in enumerate(rig.buses)]
         for config, device in zip(rig.buses, ports, strict=True):
-            buses[config.name] = opened.enter_context(SerialBus(device, config.baud))
+            buses[config.name] = opened.enter_context(SerialBus(device, config.baud, clock=clock))
         closing = opened.pop_all()
     mode = REMOTE if any("://" in device for device in ports) else REAL
     return Backend("real", mode, clock, buses, closing.close)

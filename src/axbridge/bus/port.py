@@ -144,8 +144,11 @@ class Port(PortHandler):  # type: ignore[misc]  # the SDK is untyped
         self._fd = self._poll = None
         self.is_open = self.is_using = False
         if self.ser is not None:
+            connection = getattr(self.ser, "_socket", None)  # pyserial leaves a broken connection open
             with contextlib.suppress(OSError):  # a lost port may fail to close, and is closed all the same
                 self.ser.close()
+            if connection is not None:
+                connection.close()
             self.ser = None
 
     def _send_slowly(self, frame: bytes) -> None:

@@ -41,6 +41,7 @@ class SerialBus(Bus):
         port: Device path, pyserial URL (``socket://host:port``, ``rfc2217://host:port``), or ``auto``: the only
             USB serial adapter there is.
         baud: Bits per second.
+        clock: Clock of the samples; several buses of a robot share one.
         retries: How often `ping`, `read` and `write` repeat a question that got no good answer.
 
     Attributes:
@@ -52,8 +53,8 @@ class SerialBus(Bus):
         PortError: the port cannot be opened; says why and what to do.
     """
 
-    def __init__(self, port: str, baud: int = 1_000_000, *, retries: int = 2) -> None:
-        self.clock = WallClock()
+    def __init__(self, port: str, baud: int = 1_000_000, *, retries: int = 2, clock: WallClock | None = None) -> None:
+        self.clock = clock or WallClock()
         self.baud = baud
         self.port_name = find_port() if port == "auto" else port
         self.retries = retries
