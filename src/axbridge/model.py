@@ -34,6 +34,12 @@ class MotorParams(tables.Table):
         resistance_per_duty: Added to Ra in proportion to |duty|, ohm.
         max_current: Drive limit, A; 0 = none.
         current_step: Largest change of current in one millisecond, A; 0 = none.
+        current_limit: What `max_current` limits: the ``motor``'s current, or the ``supply``'s, which flows during the
+            on-time of the PWM alone (so the motor's may be 1/duty times that).
+        backlash: Play between gear and output shaft, rad, end to end.
+        thermal_resistance: Winding to air, K/W.
+        thermal_time: Time constant of the winding's temperature, s.
+        ambient_temperature: degC.
     """
 
     resistance: float = Field(gt=0)
@@ -45,6 +51,11 @@ class MotorParams(tables.Table):
     resistance_per_duty: float = Field(default=0.0, ge=0)
     max_current: float = Field(default=0.0, ge=0)
     current_step: float = Field(default=0.0, ge=0)
+    current_limit: Literal["motor", "supply"] = "motor"
+    backlash: float = Field(default=0.0, ge=0)
+    thermal_resistance: float = Field(default=4.0, ge=0)
+    thermal_time: float = Field(default=120.0, gt=0)
+    ambient_temperature: float = 25.0
 
     @property
     def output_constant(self) -> float:

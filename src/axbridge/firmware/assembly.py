@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from axbridge.errors import RigError
-from axbridge.firmware.bank import BankServo, ServoBank
+from axbridge.firmware.bank import BankServo, Drive, ServoBank
 from axbridge.firmware.ideal import IdealBank, IdealJoint, IdealMechanics
 from axbridge.plant.mechanics import Mechanics
-from axbridge.rig import Rig
+from axbridge.rig import Rig, ServoConfig
 
 __all__ = ["build_bank"]
 
@@ -36,14 +36,36 @@ def build_bank(rig: Rig, *, model: str | None = None, seed: int = 0, ideal: Idea
     free = [config.joint for config in rig.servos if config.drive == "ideal"]
     mechanics: Mechanics = BulletMechanics(
         rig.urdf_path(),
-        [config.joint for config in configs] + free,
         time_step=rig.physics_step_ms / 1000,
+        fixed_base=rig.world.fixed_base,
         gravity=rig.world.gravity,
+        ground=rig.world.ground,
+        self_collision=rig.world.self_collision,
+        base_height=rig.world.base_height,
+        first=[config.joint for config in configs],
+        last=free,
         start={config.joint: config.position for config in rig.servos},
+        stops={config.joint: (config.min_stop, config.max_stop) for config in configs if _has_stops(config)},
         unbounded=free,
     )
     if free:
         mechanics = IdealMechanics(
             mechanics, ideal or IdealBank([IdealJoint(c) for c in rig.servos if c.joint in free])
         )
-    return ServoBank(mechanics, servos, [bus.supply_voltage for bus in rig.buses], seed=seed)
+    bank = ServoBank(
+        mechanics,
+        servos,
+        [bus.supply_voltage for bus in rig.buses],
+        supply_resistance=[bus.supply_resistance for bus in rig.buses],
+        seed=seed,
+    )
+    for config in configs:
+        row = bank.drive[bank.joints.index(config.joint)]
+        row[Drive.SPRING] = config.spring_constant
+        row[Drive.DAMPING] = config.damping_constant
+        row[Drive.FRICTION] = config.static_friction
+    return bank
+
+
+def _has_stops(config: ServoConfig) -> bool:
+    return config.min_stop < config.max_stop

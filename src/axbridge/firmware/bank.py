@@ -7,59 +7,25 @@ rig's `zero` count; the rig's `direction` maps them to the joint.
 
 from __future__ import annotations
 
+import heapq
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import IntEnum
 
 import numpy as np
 
+from axbridge.errors import SimulationDiverged, UsageError
+from axbridge.firmware.columns import Command, Drive, Joint, Mode, State
+from axbridge.firmware.kernel import NOISE, run
 from axbridge.model import ServoModel
-from axbridge.plant.mechanics import FloatArray, Mechanics
+from axbridge.plant.columns import Param, pack
+from axbridge.plant.mechanics import FloatArray, IntArray, Mechanics
 
-__all__ = ["BankServo", "Command", "Mode", "ServoBank", "State"]
+__all__ = ["BankServo", "Command", "Drive", "Mode", "ServoBank", "State"]
 
-
-class Mode(IntEnum):
-    """What the loop is asked to do; value of `Command.MODE`."""
-
-    JOINT = 0
-    WHEEL_DUTY = 1  # AX: Moving Speed is an open-loop duty
-    WHEEL_SPEED = 2  # MX: Moving Speed is a controlled speed
-
-
-class Command(IntEnum):
-    """Columns of the command array (n, len(Command)): registers in the loop's units."""
-
-    TORQUE = 0  # 1 = motor driven, 0 = open circuit
-    MODE = 1
-    GOAL = 2  # rad, servo angle
-    SPEED = 3  # joint mode: limit of the approach, rad/s, 0 = none; WHEEL_SPEED: signed set-point, rad/s
-    DUTY = 4  # WHEEL_DUTY: -1..1
-    TORQUE_LIMIT = 5  # cap of |duty|, 0..1
-    MARGIN_CW = 6  # rad
-    MARGIN_CCW = 7  # rad
-    SLOPE_CW = 8  # rad, effective
-    SLOPE_CCW = 9  # rad, effective
-    PUNCH = 10  # duty, 0..1
-    P_GAIN = 11  # raw register
-    I_GAIN = 12
-    D_GAIN = 13
-    ACCELERATION = 14  # MX goal acceleration, rad/s², 0 = none
-
-
-class State(IntEnum):
-    """Columns of the state array (n, len(State))."""
-
-    ANGLE = 0  # rad, servo angle, true (unquantised)
-    SPEED = 1  # rad/s
-    CURRENT = 2  # A
-    DUTY = 3  # applied, -1..1
-    TORQUE = 4  # N·m at the output shaft, after gear loss and friction
-    VOLTAGE = 5  # V at the servo's terminals
-    TEMPERATURE = 6  # degC
-    ENERGY = 7  # J drawn since the start
-    READING = 8  # rad, the position as its sensor has it (noise and offset, not yet counts)
+_SUBSTEP = 1e-3  # s, at most
+_MARGIN = 3.0  # rad/s: how far beyond the predicted speed a joint is still held by its motor
 
 
 @dataclass(frozen=True)
@@ -84,167 +50,151 @@ class BankServo:
 class ServoBank:
     """Steps loops, motors and mechanics together.
 
-    The motors are integrated implicitly in substeps of at most 1 ms inside each physics step, against the joints'
-    inertia and load at its start; the physics is then asked for the mean speed predicted, so that position errors of a
-    long step vanish, and the motors' own end speed is kept.
+    Inside each physics step the motors are integrated implicitly in substeps of at most 1 ms, against the joints'
+    inertia and load at its start (see `axbridge.plant.coupling`). At its end the mechanics are asked for the mean
+    speed that came out, within the torque the servos can give; what the contacts do beyond that comes back as momentum.
 
     Attributes:
-        command: (n, len(Command)).
-        state: (n, len(State)).
-        supply: Volts of each bus; writable.
+        command: What each servo's loop obeys now, (servos, len(Command)).
+        state: (servos, len(State)); inside a physics step as predicted.
+        drive: What acts on each joint beside a servo, (joints, len(Drive)); in the order of `joints`. Writable.
+        joints: Joint names.
+        positions, speeds: Of all joints, (joints,), rad or m and per second; as in `state`.
+        supply: Open-circuit volts of each bus, (buses,); writable.
         time: s.
+
+    Args:
+        mechanics: What the servos move.
+        servos: In the order of the arrays' rows.
+        supply: Volts of each bus.
+        supply_resistance: Internal resistance of each supply, ohm.
+        seed: Of the sensor noise.
+
+    Raises:
+        UsageError: a servo's joint is not there, or sits twice.
     """
 
     def __init__(
-        self, mechanics: Mechanics, servos: Sequence[BankServo], supply: Sequence[float], *, seed: int = 0
+        self,
+        mechanics: Mechanics,
+        servos: Sequence[BankServo],
+        supply: Sequence[float],
+        *,
+        supply_resistance: Sequence[float] | None = None,
+        seed: int = 0,
     ) -> None:
-        self._mechanics = mechanics
-        self._servos = tuple(servos)
+        self.mechanics = mechanics
+        self.joints = mechanics.joints
         self.command = np.zeros((len(servos), len(Command)))
         self.state = np.zeros((len(servos), len(State)))
-        self.state[:, State.TEMPERATURE] = 25.0
-        self.supply = np.array(supply, dtype=float)
+        self.drive = np.zeros((len(self.joints), len(Drive)))
+        self._supply = np.zeros((3, len(supply)))
+        self._supply[0] = supply
+        self._supply[1] = supply_resistance if supply_resistance is not None else 0.0
+        self.supply = self._supply[0]
         self.time = 0.0
-        self._noise = np.random.default_rng(seed)
-        self._pending: list[tuple[float, int, list[float]]] = []
-        self._substeps = max(1, math.ceil(mechanics.time_step / 1e-3 - 1e-9))
+        self._params = np.array([pack(s.model, s.count) for s in servos]).reshape(len(servos), len(Param))
+        self._latency = [s.model.sensor.latency_ms / 1000 for s in servos]
+        self._bus_of = np.array([s.supply for s in servos], dtype=np.int64)
+        self._servo, self._side = self._place(servos)
+        self._armature = np.array([self._params[k, Param.ARMATURE] if k >= 0 else 0.0 for k in self._servo])
+        self._noise = np.random.default_rng(seed).standard_normal(NOISE)
+        self._pending: list[tuple[float, int, int, list[float]]] = []
+        self._order = itertools.count()
+        self._substeps = max(1, math.ceil(mechanics.time_step / _SUBSTEP - 1e-9))
         self._h = mechanics.time_step / self._substeps
-        self._index = 0
-        self._direction = np.array([float(s.direction) for s in servos])
-        self._reference = np.zeros(len(servos))
-        self._angle, self._speed = self._joint_state()
+        self._tick = 0  # substeps since the start
+        self._joint = np.zeros((len(self.joints), len(Joint)))
+        positions, self._actual = mechanics.state()
+        self._joint[:, Joint.ANGLE] = positions
+        self._joint[:, Joint.SPEED] = self._actual
+        self.drive[:, [Drive.LOW, Drive.HIGH]] = np.array(mechanics.limits).reshape(-1, 2)
+        self.state[:, State.TEMPERATURE] = self._params[:, Param.AMBIENT]
+        self.state[:, State.VOLTAGE] = self.supply[self._bus_of]
+        driven = self._servo >= 0
+        self.state[self._servo[driven], State.ANGLE] = (self._side * positions)[driven]
+        self.state[:, State.READING] = self.state[:, State.ANGLE] + self._params[:, Param.OFFSET]
         self._begin()
-        self._publish()
+
+    @property
+    def positions(self) -> FloatArray:
+        """Joint positions now, predicted inside a physics step."""
+        return self._joint[:, Joint.ANGLE]
+
+    @property
+    def speeds(self) -> FloatArray:
+        """Joint speeds now."""
+        return self._joint[:, Joint.SPEED]
 
     def set_command(self, index: int, row: Sequence[float], time: float) -> None:
-        """Hand over a row of `Command` written at `time`; it acts after the model's latency."""
-        self._pending.append((time + self._servos[index].model.sensor.latency_ms / 1000, index, list(row)))
+        """Hand over a row of `Command` written at `time` (s); it acts after the model's latency."""
+        due = time + self._latency[index]
+        heapq.heappush(self._pending, (due, next(self._order), index, list(row)))
 
     def advance(self, until: float) -> None:
-        """Run until `time >= until`, at most one substep further."""
-        while self.time < until - 1e-9:
-            self._substep()
+        """Run loops, motors and mechanics up to `until` (s), in whole substeps.
+
+        Raises:
+            SimulationDiverged: a joint's motion left the finite range; names joint and time.
+        """
+        last = math.floor(until / self._h + 1e-6)
+        while self._tick < last:
+            self._obey()
+            into = self._tick % self._substeps
+            count = min(last - self._tick, self._substeps - into)
+            if self._pending:
+                due = math.ceil(self._pending[0][0] / self._h - 1e-6)
+                count = min(count, max(1, due - self._tick))
+            failed = run(
+                count, self._tick, self._h, self._servo, self._side, self._params, self.command, self.state,
+                self._joint, self.drive, self._inertia, self._load, self._supply, self._bus_of, self._noise,
+            )  # fmt: skip
+            self._tick += count
+            self.time = self._tick * self._h
+            if failed >= 0:
+                raise SimulationDiverged(self.joints[failed], self.time)
+            if into + count == self._substeps:
+                self._finish()
+                self._begin()
 
     def close(self) -> None:
-        """Release the engine."""
-        self._mechanics.close()
+        """Release the engine; may be called twice."""
+        self.mechanics.close()
 
-    def _joint_state(self) -> tuple[FloatArray, FloatArray]:
-        position, speed = self._mechanics.state()
-        return position * self._direction, speed * self._direction
+    def _place(self, servos: Sequence[BankServo]) -> tuple[IntArray, FloatArray]:
+        servo, side = np.full(len(self.joints), -1, dtype=np.int64), np.ones(len(self.joints))
+        for row, one in enumerate(servos):
+            if one.joint not in self.joints or servo[self.joints.index(one.joint)] >= 0:
+                raise UsageError(f"joint {one.joint!r} is not there, or has two servos", f"there are {self.joints}")
+            servo[self.joints.index(one.joint)] = row
+            side[self.joints.index(one.joint)] = one.direction
+        return servo, side
+
+    def _obey(self) -> None:
+        """Let the commands that are due act."""
+        while self._pending and self._pending[0][0] <= self._tick * self._h + 1e-9:
+            _, _, index, row = heapq.heappop(self._pending)
+            self.command[index] = row
 
     def _begin(self) -> None:
         """Start a physics step: take over inertia and load."""
-        inertia, load = self._mechanics.dynamics()
-        self._inertia = inertia * np.outer(self._direction, self._direction)
-        self._load = load * self._direction
-        self._start_angle = self._angle.copy()
+        self._inertia, self._load = self.mechanics.dynamics()
+        self._joint[:, Joint.PUSH] = 0.0
+        self._joint[:, Joint.DAMP] = 0.0
+        self._joint[:, Joint.START] = self._joint[:, Joint.ANGLE]
+        self._start_speed = self._joint[:, Joint.SPEED].copy()
 
-    def _substep(self) -> None:
-        while self._pending and min(self._pending)[0] <= self.time + 1e-9:
-            due = min(self._pending)
-            self._pending.remove(due)
-            self._obey(due[1], due[2])
-        n, h = len(self._servos), self._h
-        matrix = self._inertia.copy()
-        momentum = self._inertia @ self._speed - h * self._load
-        damping, drive = np.zeros(n), np.zeros(n)
-        duties, volts, decays = np.zeros(n), np.zeros(n), np.zeros(n)
-        for k, servo in enumerate(self._servos):
-            motor = servo.model.motor
-            constant, supply = motor.output_constant, self.supply[servo.supply]
-            duty, driven = self._control(k, servo, supply)
-            resistance = motor.resistance + motor.resistance_per_duty * abs(duty)
-            decay = math.exp(-h * resistance / motor.inductance) if motor.inductance else 0.0
-            duties[k], volts[k], decays[k] = duty, duty * supply / resistance, decay
-            current = self.state[k, State.CURRENT]
-            if driven:
-                damping[k] = motor.efficiency * constant * constant * (1 - decay) / resistance
-                drive[k] = motor.efficiency * constant * (decay * current + (1 - decay) * volts[k])
-            else:
-                self.state[k, State.CURRENT] = 0.0
-            damping[k] += servo.model.friction.viscous
-            matrix[k, k] += motor.armature + h * damping[k]
-            momentum[k] += motor.armature * self._speed[k] + h * drive[k]
-        speed = np.linalg.solve(matrix, momentum)
-        response = np.diag(np.linalg.inv(matrix))
-        for k, servo in enumerate(self._servos):  # dry friction: at most what stops the joint
-            stop = speed[k] / response[k]
-            budget = h * servo.model.friction.coulomb
-            speed[k] -= response[k] * min(max(stop, -budget), budget)
-            motor = servo.model.motor
-            if self.command[k, Command.TORQUE]:
-                resistance = motor.resistance + motor.resistance_per_duty * abs(duties[k])
-                target = volts[k] - motor.output_constant * speed[k] / resistance
-                self.state[k, State.CURRENT] = decays[k] * self.state[k, State.CURRENT] + (1 - decays[k]) * target
-            self.state[k, State.DUTY] = duties[k]
-            self.state[k, State.TORQUE] = motor.efficiency * motor.output_constant * self.state[k, State.CURRENT]
-            self.state[k, State.ENERGY] += (
-                max(0.0, duties[k] * self.supply[servo.supply] * self.state[k, State.CURRENT]) * h
-            )
-        self._angle = self._angle + h * speed
-        self._speed = speed
-        self.time += h
-        self._index += 1
-        if self._index == self._substeps:
-            self._index = 0
-            self._physics()
-        self._publish()
-
-    def _physics(self) -> None:
-        mean = (self._angle - self._start_angle) / self._mechanics.time_step
-        torque = self.state[:, State.TORQUE]
-        limit = np.array(
-            [s.model.motor.armature / self._mechanics.time_step + s.model.friction.coulomb + 1.0 for s in self._servos]
-        )
-        self._mechanics.step(mean * self._direction, torque, limit)
-        end_speed = self._speed
-        self._angle, actual = self._joint_state()
-        self._speed = end_speed + (actual - mean)
-        self._begin()
-
-    def _control(self, k: int, servo: BankServo, supply: float) -> tuple[float, bool]:
-        """Duty and whether the motor is driven."""
-        row = self.command[k]
-        if not row[Command.TORQUE] or row[Command.TORQUE_LIMIT] <= 0:
-            return 0.0, False
-        cap = row[Command.TORQUE_LIMIT]
-        if row[Command.MODE] != Mode.JOINT:
-            return min(max(row[Command.DUTY], -cap), cap), True
-        goal, limit = row[Command.GOAL], row[Command.SPEED]
-        if limit > 0:
-            step = limit * self._h
-            self._reference[k] += min(max(goal - self._reference[k], -step), step)
-        else:
-            self._reference[k] = goal
-        law = servo.model.controller
-        if law.law == "state_feedback":
-            angle = self._angle[k]
-            duty = (law.k_theta * (self._reference[k] - angle) - law.k_omega * self._speed[k]) / supply
-        elif law.law == "compliance":
-            reading = round(self.state[k, State.READING] / servo.count) * servo.count
-            error = self._reference[k] - reading
-            ccw = error > 0
-            margin = row[Command.MARGIN_CCW if ccw else Command.MARGIN_CW]
-            slope = row[Command.SLOPE_CCW if ccw else Command.SLOPE_CW]
-            beyond = abs(error) - margin
-            size = 0.0 if beyond <= 0 else row[Command.PUNCH] + (1 - row[Command.PUNCH]) * beyond / max(slope, 1e-6)
-            duty = math.copysign(size, error)
-        else:
-            counts = (self._reference[k] - self.state[k, State.READING]) / servo.count
-            duty = law.p_duty * row[Command.P_GAIN] * counts
-        return min(max(duty, -cap), cap), True
-
-    def _obey(self, index: int, row: list[float]) -> None:
-        if not self.command[index, Command.TORQUE]:
-            self._reference[index] = self._angle[index]
-        self.command[index] = row
-
-    def _publish(self) -> None:
-        self.state[:, State.ANGLE] = self._angle
-        self.state[:, State.SPEED] = self._speed
-        for k, servo in enumerate(self._servos):
-            sensor = servo.model.sensor
-            noise = self._noise.normal(0.0, sensor.position_noise) if sensor.position_noise else 0.0
-            self.state[k, State.READING] = self._angle[k] + sensor.angle_offset + noise
-            self.state[k, State.VOLTAGE] = self.supply[servo.supply]
+    def _finish(self) -> None:
+        """Let the mechanics do the step that was predicted, and take over what really happened."""
+        joint, dt = self._joint, self.mechanics.time_step
+        end = joint[:, Joint.SPEED].copy()
+        mean = (joint[:, Joint.ANGLE] - joint[:, Joint.START]) / dt
+        stiffness = self._armature + joint[:, Joint.DAMP]  # N·m·s per rad/s by which the joint misses the prediction
+        needed = joint[:, Joint.PUSH] - self._armature * (end - self._start_speed)
+        at_present = needed + stiffness * (mean - self._actual)
+        low = np.minimum(needed, at_present) - stiffness * _MARGIN
+        high = np.maximum(needed, at_present) + stiffness * _MARGIN
+        self.mechanics.step(mean, low / dt, high / dt)
+        positions, self._actual = self.mechanics.state()
+        joint[:, Joint.ANGLE] = positions
+        joint[:, Joint.SPEED] = end + (self._actual - mean)

@@ -144,24 +144,20 @@ class IdealMechanics:
         inertia, load = self._world.dynamics()
         return inertia[: self._others, : self._others], load[: self._others]
 
-    def step(self, speed: FloatArray, torque: FloatArray, limit: FloatArray, beside: FloatArray | None = None) -> None:
+    def step(self, speed: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
         """Advance one step: the other joints as asked, the ideal ones by their motors, springs and stops."""
         n = self._others
         position, present = self._world.state()
         inertia, load = self._world.dynamics()
         rows = solve_rows(self._ideal, self.time_step, position[n:], present[n:], inertia[n:, n:], load[n:])
-        self._world.step(
+        applied = self._world.step(
             np.concatenate((speed, rows.target)),
-            np.concatenate((torque, np.zeros_like(rows.target))),
-            np.concatenate((limit, rows.limit)),
-            np.concatenate((np.zeros(n) if beside is None else beside, rows.beside)),
+            np.concatenate((low, rows.beside - rows.limit)),
+            np.concatenate((high, rows.beside + rows.limit)),
         )
         self._time += self.time_step
-        self._sense(np.where(rows.stopped, rows.motor, self._world.motor_torque()[n:]))
-
-    def motor_torque(self) -> FloatArray:
-        """What the other joints' motors used in the last step."""
-        return self._world.motor_torque()[: self._others]
+        self._sense(np.where(rows.stopped, rows.motor, applied[n:] - rows.beside))
+        return applied[:n]
 
     def close(self) -> None:
         """Release the engine."""

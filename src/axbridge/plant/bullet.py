@@ -1,134 +1,224 @@
-"""PyBullet as mechanics: joints of a URDF, driven towards predicted speeds by Bullet's own joint motors."""
+"""PyBullet as mechanics: any URDF, on a fixed or a floating base, with ground and contacts."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pybullet as bullet
 
-from axbridge.errors import RigError
+from axbridge.errors import RigError, SimulationDiverged
+from axbridge.plant.dynamics import joint_dynamics
 from axbridge.plant.mechanics import FloatArray
+from axbridge.plant.urdf import read_tree
 
 __all__ = ["BulletMechanics"]
 
-_FASTEST = 1e4  # rad/s: Bullet clamps joint speeds silently, at 100 by default
+_FASTEST = 1e5  # rad/s: Bullet clamps joint speeds silently, at 100 by default; we want to see what diverges
+_DIVERGED = 1e4  # rad/s
 
 
 class BulletMechanics:
-    """A URDF on a fixed base; see `Mechanics` for what its methods promise.
+    """A world of its own with one robot in it; see `Mechanics` for what its methods promise.
 
     Args:
         urdf: The robot.
-        joints: Driven joints, in the order of every array; the URDF's other joints are left free.
         time_step: Physics step, s.
+        fixed_base: Whether the base link is bolted down.
         gravity: m/s².
-        start: Initial positions, rad, by joint.
-        unbounded: Joints whose URDF limits somebody else keeps.
+        ground: Whether there is a floor at z = 0.
+        self_collision: Whether links collide with each other, neighbours excepted.
+        base_height: z of the base link at the start, m.
+        first: Joints that come first in every array, in this order; the others follow in the URDF's.
+        last: Joints that come last.
+        start: Initial positions by joint, rad or m.
+        stops: Hard stops by joint, instead of the URDF's.
+        unbounded: Joints whose stops somebody else keeps.
+        gui: Show the world in a window.
+
+    Attributes:
+        joints: All movable joints of the URDF, in the order of every array.
+        time_step: s.
+        kinds: ``revolute`` or ``prismatic``, of each joint.
+        limits: Stops of each joint.
+        client: PyBullet's client id, for callers that add things to the world.
+        body: The robot's body id.
+        links: PyBullet's index of each joint and of the link it moves.
 
     Raises:
-        RigError: PyBullet cannot read the URDF, or it lacks a joint.
+        RigError: the URDF is wrong (see `urdf.read_tree`), or lacks a joint named.
     """
 
     def __init__(
         self,
         urdf: Path,
-        joints: Sequence[str],
         *,
         time_step: float,
+        fixed_base: bool = True,
         gravity: tuple[float, float, float] = (0.0, 0.0, -9.81),
+        ground: bool = False,
+        self_collision: bool = False,
+        base_height: float = 0.0,
+        first: Sequence[str] = (),
+        last: Sequence[str] = (),
         start: Mapping[str, float] | None = None,
+        stops: Mapping[str, tuple[float, float]] | None = None,
         unbounded: Sequence[str] = (),
+        gui: bool = False,
     ) -> None:
-        self.joints = tuple(joints)
+        self._tree = read_tree(urdf, fixed_base=fixed_base)
+        names = [joint.name for joint in self._tree.joints]
+        for joint in [*first, *last, *(start or {}), *(stops or {})]:
+            if joint not in names:
+                raise RigError(urdf, joint, "the URDF has no such movable joint", f"it has: {', '.join(names)}")
+        self.joints = (*first, *(name for name in names if name not in {*first, *last}), *last)
+        facts = [self._tree.joints[names.index(name)] for name in self.joints]
+        self._dof = np.array([self.joints.index(names[d]) if d >= 0 else -1 for d in self._tree.dof], dtype=np.int64)
+        self.kinds = tuple("prismatic" if fact.linear else "revolute" for fact in facts)
+        self.limits = tuple((stops or {}).get(fact.name, (fact.low, fact.high)) for fact in facts)
         self.time_step = time_step
-        self._client = bullet.connect(bullet.DIRECT)
+        self._fixed_base = fixed_base
+        self._gravity = np.array(gravity)
+        self.client = bullet.connect(bullet.GUI if gui else bullet.DIRECT)
         self._open = True
-        client = {"physicsClientId": self._client}
-        bullet.setGravity(*gravity, **client)
-        bullet.setTimeStep(time_step, **client)
+        self._time = 0.0
+        self._on: dict[str, Any] = {"physicsClientId": self.client}
+        bullet.setGravity(*gravity, **self._on)
+        bullet.setPhysicsEngineParameter(
+            fixedTimeStep=time_step, numSubSteps=0, deterministicOverlappingPairs=1, **self._on
+        )
+        if ground:
+            plane = bullet.createCollisionShape(bullet.GEOM_PLANE, **self._on)
+            bullet.createMultiBody(0, plane, **self._on)
+        flags = bullet.URDF_USE_INERTIA_FROM_FILE
+        if self_collision:
+            flags |= bullet.URDF_USE_SELF_COLLISION | bullet.URDF_USE_SELF_COLLISION_EXCLUDE_ALL_PARENTS
         try:
-            self._body = bullet.loadURDF(
-                str(urdf), useFixedBase=True, flags=bullet.URDF_USE_INERTIA_FROM_FILE, **client
+            self.body = bullet.loadURDF(
+                str(urdf), basePosition=[0, 0, base_height], useFixedBase=fixed_base, flags=flags, **self._on
             )
         except bullet.error as failure:
             self.close()
             raise RigError(urdf, "", f"PyBullet cannot read it: {failure}", "check that it is valid URDF") from failure
+        self.links = self._prepare(start or {}, unbounded)
+        self._base_frame = bullet.getDynamicsInfo(self.body, -1, **self._on)[3:5]
+        self._positions = np.zeros(len(self.joints))
+        self._speeds = np.zeros(len(self.joints))
+        self._torques = np.zeros(len(self.joints))
+        self._read()
+
+    def _prepare(self, start: Mapping[str, float], unbounded: Sequence[str]) -> list[int]:
+        """Take Bullet's own motors, damping and clamps away, set stops and start; the index of each joint."""
         known = {}
-        facts = {}
-        for index in range(bullet.getNumJoints(self._body, **client)):
-            info = bullet.getJointInfo(self._body, index, **client)
+        bullet.changeDynamics(self.body, -1, linearDamping=0, angularDamping=0, **self._on)
+        for index in range(bullet.getNumJoints(self.body, **self._on)):
+            info = bullet.getJointInfo(self.body, index, **self._on)
             known[info[1].decode()] = index
-            bounded = info[8] < info[9] and info[2] in {bullet.JOINT_REVOLUTE, bullet.JOINT_PRISMATIC}
-            facts[info[1].decode()] = (
-                "prismatic" if info[2] == bullet.JOINT_PRISMATIC else "revolute",
-                (float(info[8]), float(info[9])) if bounded else (-math.inf, math.inf),
-            )
             bullet.changeDynamics(
-                self._body,
+                self.body,
                 index,
                 linearDamping=0,
                 angularDamping=0,
                 jointDamping=0,
                 maxJointVelocity=_FASTEST,
-                **client,
+                **self._on,
             )
-            bullet.setJointMotorControl2(self._body, index, bullet.VELOCITY_CONTROL, force=0, **client)
-        missing = [joint for joint in joints if joint not in known]
-        if missing:
-            self.close()
-            raise RigError(urdf, "", f"has no joint {', '.join(missing)}", f"it has: {', '.join(known)}")
-        self._indices = [known[joint] for joint in joints]
-        self.kinds = tuple(facts[joint][0] for joint in joints)
-        self.limits = tuple(facts[joint][1] for joint in joints)
-        for joint in unbounded:
-            bullet.changeDynamics(self._body, known[joint], jointLowerLimit=1, jointUpperLimit=-1, **client)
-        for joint, position in (start or {}).items():
-            bullet.resetJointState(self._body, known[joint], position, **client)
+            if info[2] != bullet.JOINT_FIXED:
+                bullet.setJointMotorControl2(self.body, index, bullet.VELOCITY_CONTROL, force=0, **self._on)
+        for name, limits in zip(self.joints, self.limits, strict=True):
+            low, high = limits if np.isfinite(limits).all() and name not in unbounded else (1.0, -1.0)  # no limit
+            bullet.changeDynamics(self.body, known[name], jointLowerLimit=low, jointUpperLimit=high, **self._on)
+            bullet.resetJointState(self.body, known[name], start.get(name, 0.0), **self._on)
+        return [known[name] for name in self.joints]
 
     def state(self) -> tuple[FloatArray, FloatArray]:
-        """Joint positions and speeds."""
-        states = bullet.getJointStates(self._body, self._indices, physicsClientId=self._client)
-        return np.array([s[0] for s in states]), np.array([s[1] for s in states])
+        """Joint positions and speeds, as of the last step."""
+        return self._positions, self._speeds
 
     def dynamics(self) -> tuple[FloatArray, FloatArray]:
-        """Inertia and load torque (gravity, Coriolis) at the present state."""
-        position, speed = (array.tolist() for array in self.state())
-        inertia = bullet.calculateMassMatrix(self._body, position, physicsClientId=self._client)
-        load = bullet.calculateInverseDynamics(
-            self._body, position, speed, [0.0] * len(position), physicsClientId=self._client
-        )
-        return np.array(inertia), np.array(load)
+        """Inertia and load torque (gravity, Coriolis) at the present state, from the URDF's own figures."""
+        tree, n = self._tree, len(self.joints)
+        inertia, load = np.empty((n, n)), np.empty(n)
+        turn, speed = self._base()
+        joint_dynamics(
+            tree.parent, tree.kind, self._dof, tree.place, tree.turn, tree.axis, tree.mass, tree.centre, tree.inertia,
+            self._positions, self._speeds, turn, speed, self._gravity, self._fixed_base, inertia, load,
+        )  # fmt: skip
+        return inertia, load
 
-    def step(self, speed: FloatArray, torque: FloatArray, limit: FloatArray, beside: FloatArray | None = None) -> None:
-        """Advance one step towards `speed`, with at most |torque| + limit."""
+    def step(self, speed: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
+        """Advance one step; see `Mechanics.step`.
+
+        Raises:
+            SimulationDiverged: a joint's motion left the finite range.
+        """
+        middle = 0.5 * (low + high)
         bullet.setJointMotorControlArray(
-            self._body,
-            self._indices,
+            self.body, self.links, bullet.TORQUE_CONTROL, forces=middle.tolist(), **self._on
+        )
+        bullet.setJointMotorControlArray(
+            self.body,
+            self.links,
             bullet.VELOCITY_CONTROL,
             targetVelocities=speed.tolist(),
-            forces=(np.abs(torque) + limit).tolist(),
-            physicsClientId=self._client,
+            forces=(0.5 * (high - low)).tolist(),
+            **self._on,
         )
-        if beside is not None:
-            bullet.setJointMotorControlArray(
-                self._body,
-                self._indices,
-                bullet.TORQUE_CONTROL,
-                forces=beside.tolist(),
-                physicsClientId=self._client,
-            )
-        bullet.stepSimulation(physicsClientId=self._client)
+        bullet.stepSimulation(**self._on)
+        self._time += self.time_step
+        self._read()
+        return middle + self._torques
 
-    def motor_torque(self) -> FloatArray:
-        """What the joint motors used in the last step."""
-        states = bullet.getJointStates(self._body, self._indices, physicsClientId=self._client)
-        return np.array([s[3] for s in states])
+    def reset_base(self, position: tuple[float, float, float], orientation: tuple[float, float, float, float]) -> None:
+        """Put a floating base somewhere, at rest: position, m, and quaternion (x, y, z, w) of its centre of mass."""
+        bullet.resetBasePositionAndOrientation(self.body, position, orientation, **self._on)
+        bullet.resetBaseVelocity(self.body, [0, 0, 0], [0, 0, 0], **self._on)
+
+    def base(self) -> tuple[tuple[float, float, float], tuple[float, float, float, float]]:
+        """Position, m, and orientation (x, y, z, w) of the base's centre of mass."""
+        position, orientation = bullet.getBasePositionAndOrientation(self.body, **self._on)
+        return position, orientation
 
     def close(self) -> None:
         """Disconnect; may be called twice."""
         if self._open:
             self._open = False
-            bullet.disconnect(physicsClientId=self._client)
+            bullet.disconnect(**self._on)
+
+    def _read(self) -> None:
+        states = bullet.getJointStates(self.body, self.links, **self._on) if self.links else ()
+        self._positions = np.array([state[0] for state in states])
+        self._speeds = np.array([state[1] for state in states])
+        self._torques = np.array([state[3] for state in states])
+        if not (np.abs(self._speeds) < _DIVERGED).all():
+            worst = int(np.argmax(np.where(np.isfinite(self._speeds), np.abs(self._speeds), np.inf)))
+            raise SimulationDiverged(self.joints[worst], self._time)
+
+    def _base(self) -> tuple[FloatArray, FloatArray]:
+        """Rotation (3, 3) of the base link, and its angular and linear velocity (6,), in world axes."""
+        if self._fixed_base:
+            return _EYE, _ZERO
+        _, orientation = bullet.getBasePositionAndOrientation(self.body, **self._on)
+        linear, angular = bullet.getBaseVelocity(self.body, **self._on)
+        turn = _rotation(orientation) @ _rotation(self._base_frame[1]).T
+        lever = turn @ np.array(self._base_frame[0])  # from the link's origin to its centre of mass
+        speed = np.array([*angular, *linear])
+        speed[3:] -= np.cross(angular, lever)
+        return turn, speed
+
+
+_EYE = np.eye(3)
+_ZERO = np.zeros(6)
+
+
+def _rotation(quaternion: tuple[float, float, float, float]) -> FloatArray:
+    x, y, z, w = quaternion
+    return np.array(
+        [
+            [1 - 2 * (y * y + z * z), 2 * (x * y - z * w), 2 * (x * z + y * w)],
+            [2 * (x * y + z * w), 1 - 2 * (x * x + z * z), 2 * (y * z - x * w)],
+            [2 * (x * z - y * w), 2 * (y * z + x * w), 1 - 2 * (x * x + y * y)],
+        ]
+    )

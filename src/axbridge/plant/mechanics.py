@@ -7,19 +7,23 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["FloatArray", "Mechanics"]
+__all__ = ["FloatArray", "IntArray", "Mechanics"]
 
 FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
 
 
 class Mechanics(Protocol):
     """n joints, their inertia and load, advanced in fixed steps: PyBullet's world, or one pendulum in closed form.
 
+    The mechanics know nothing of servos. A step is asked for in speeds, with the torque that may be spent on reaching
+    them, so that an engine solves drives and contacts together.
+
     Attributes:
         joints: Joint names, in the order of every array.
         time_step: One step, s.
-        kinds: URDF types of the joints: ``revolute``, ``continuous``, ``prismatic``.
-        limits: Lowest and highest position of each by the URDF; ±inf = none.
+        kinds: URDF types of the joints: ``revolute`` (also for continuous ones) or ``prismatic``.
+        limits: Lowest and highest position of each; ±inf = none.
     """
 
     joints: tuple[str, ...]
@@ -28,23 +32,22 @@ class Mechanics(Protocol):
     limits: tuple[tuple[float, float], ...]
 
     def state(self) -> tuple[FloatArray, FloatArray]:
-        """Joint positions (n,), rad, and speeds (n,), rad/s."""
+        """Joint positions (n,), rad or m, and speeds (n,), rad/s or m/s."""
 
     def dynamics(self) -> tuple[FloatArray, FloatArray]:
-        """Effective joint-space inertia (n, n), kg·m², and load torque (n,), N·m: `M·dω/dt = τ - c`."""
+        """Joint-space inertia (n, n) and load torque (n,) without contact: `M·dω/dt = τ - c`, a free base included."""
 
-    def step(self, speed: FloatArray, torque: FloatArray, limit: FloatArray, beside: FloatArray | None = None) -> None:
-        """Advance one `time_step` towards joint speeds `speed` (n,) at its end.
+    def step(self, speed: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
+        """Advance one `time_step` at joint speeds `speed` as far as torques between `low` and `high` can hold them.
 
         Args:
-            speed: rad/s, predicted by the servos.
-            torque: N·m, the servo torque that leads there if nothing unforeseen touches the robot.
-            limit: N·m, how far the torque may be exceeded or missed to get there.
-            beside: N·m, laid on in this step besides, whatever the speed.
-        """
+            speed: Mean speed of the step, (n,).
+            low: Lowest torque that may be applied, N·m or N, (n,).
+            high: Highest.
 
-    def motor_torque(self) -> FloatArray:
-        """What was used in the last step to get to the speeds asked for, (n,), N·m; without `beside`."""
+        Returns:
+            Torques applied, (n,).
+        """
 
     def close(self) -> None:
         """Release the engine; may be called twice."""

@@ -1,0 +1,149 @@
+"""The servo's own control loop as a kernel: a row of `Command` and a reading in, a voltage out."""
+
+from __future__ import annotations
+
+import math
+
+from axbridge.firmware.columns import Command, Joint, Mode
+from axbridge.plant.columns import Law, Param
+from axbridge.plant.jit import jit
+from axbridge.plant.laws import approach, compliance, quantise, state_feedback
+from axbridge.plant.mechanics import FloatArray
+
+__all__ = ["control"]
+
+_WHEEL_GAIN = 4.0  # speed loop of the MX wheel mode: V·s/rad in units of the motor constant
+
+
+@jit
+def control(
+    command: FloatArray, joint: FloatArray, params: FloatArray, reading: float, angle: float, speed: float,
+    supply: float, step: float,
+) -> None:  # fmt: skip
+    """Run the loop for one substep; leaves `volts - feedback * ω` in the joint's VOLTS and FEEDBACK, and OPEN.
+
+    Args:
+        command: One row of `Command`.
+        joint: The joint's row of `Joint`; REFERENCE, VOLTS and the like are the loop's own memory.
+        params: One row of `Param`.
+        reading: Position as the sensor has it, rad, servo side.
+        angle: The true one, rad.
+        speed: rad/s, servo side.
+        supply: V.
+        step: s.
+    """
+    cap = min(command[Command.TORQUE_LIMIT], 1.0)
+    if command[Command.TORQUE] == 0.0 or cap <= 0.0 or supply <= 0.0:
+        joint[Joint.OPEN] = 1.0
+        joint[Joint.VOLTS] = 0.0
+        joint[Joint.FEEDBACK] = 0.0
+        joint[Joint.REFERENCE] = angle
+        joint[Joint.REFERENCE_SPEED] = 0.0
+        joint[Joint.INTEGRAL] = 0.0
+        joint[Joint.LAST_ERROR] = 0.0
+        joint[Joint.FILTERED] = speed
+        joint[Joint.TIMER] = 0.0
+        return
+    joint[Joint.OPEN] = 0.0
+    weight = params[Param.SPEED_FILTER]
+    if weight < 1.0:  # the weight is that of a 1 ms loop
+        weight = 1.0 - (1.0 - weight) ** (step * 1e3)
+        joint[Joint.FILTERED] += weight * (speed - joint[Joint.FILTERED])
+    else:
+        joint[Joint.FILTERED] = speed
+    mode = int(command[Command.MODE])
+    if mode == Mode.WHEEL_DUTY:
+        joint[Joint.VOLTS] = min(max(command[Command.DUTY], -cap), cap) * supply
+        joint[Joint.FEEDBACK] = 0.0
+        return
+    if mode == Mode.WHEEL_SPEED:
+        _ramp(joint, command[Command.SPEED], command[Command.ACCELERATION], step)
+        gain = _WHEEL_GAIN * params[Param.CONSTANT]
+        joint[Joint.VOLTS] = (gain + params[Param.CONSTANT]) * joint[Joint.REFERENCE_SPEED]
+        joint[Joint.FEEDBACK] = gain
+        _saturate(joint, speed, cap * supply)
+        return
+    _follow_goal(joint, command, step)
+    if params[Param.PERIOD] > 0.0:
+        joint[Joint.TIMER] -= step
+        if joint[Joint.TIMER] > 1e-9:
+            return  # the loop holds its output
+        joint[Joint.TIMER] += params[Param.PERIOD]
+        if joint[Joint.TIMER] <= 0.0:
+            joint[Joint.TIMER] = params[Param.PERIOD]
+    law = int(params[Param.LAW])
+    if law == Law.STATE_FEEDBACK:
+        sampled = params[Param.PERIOD] > 0.0 or weight < 1.0  # else the law acts continuously, within the substep, too
+        volts, feedback = state_feedback(
+            joint[Joint.REFERENCE],
+            joint[Joint.REFERENCE_SPEED],
+            angle if sampled else angle + 0.5 * step * speed,
+            params[Param.K_THETA],
+            params[Param.K_OMEGA],
+        )
+        if sampled:
+            volts -= feedback * joint[Joint.FILTERED]
+            feedback = 0.0
+        joint[Joint.VOLTS] = volts
+        joint[Joint.FEEDBACK] = feedback
+        _saturate(joint, speed, cap * supply)
+        return
+    count = params[Param.COUNT]
+    seen = quantise(reading, count if params[Param.QUANTISED] != 0.0 else 0.0)
+    error = joint[Joint.REFERENCE] - seen
+    if law == Law.COMPLIANCE:
+        duty = compliance(
+            error, command[Command.MARGIN_CW], command[Command.MARGIN_CCW], command[Command.SLOPE_CW],
+            command[Command.SLOPE_CCW], command[Command.PUNCH],
+        )  # fmt: skip
+    else:
+        interval = max(params[Param.PERIOD], step)
+        counts = error / count
+        joint[Joint.INTEGRAL] += counts * interval
+        rate = (counts - joint[Joint.LAST_ERROR]) / interval
+        joint[Joint.LAST_ERROR] = counts
+        duty = (
+            params[Param.P_DUTY] * command[Command.P_GAIN] * counts
+            + params[Param.I_DUTY] * command[Command.I_GAIN] * joint[Joint.INTEGRAL]
+            + params[Param.D_DUTY] * command[Command.D_GAIN] * rate
+        )
+        if abs(duty) > cap:  # no wind-up
+            joint[Joint.INTEGRAL] -= counts * interval
+    joint[Joint.VOLTS] = min(max(duty, -cap), cap) * supply
+    joint[Joint.FEEDBACK] = 0.0
+
+
+@jit
+def _saturate(joint: FloatArray, speed: float, limit: float) -> None:
+    volts = joint[Joint.VOLTS] - joint[Joint.FEEDBACK] * speed
+    if abs(volts) > limit:
+        joint[Joint.VOLTS] = min(max(volts, -limit), limit)
+        joint[Joint.FEEDBACK] = 0.0
+
+
+@jit
+def _ramp(joint: FloatArray, speed: float, acceleration: float, step: float) -> None:
+    joint[Joint.REFERENCE_SPEED] = approach(joint[Joint.REFERENCE_SPEED], speed, acceleration, step)
+
+
+@jit
+def _follow_goal(joint: FloatArray, command: FloatArray, step: float) -> None:
+    """Move the reference at the moving speed, and with the goal acceleration where there is one."""
+    goal, speed, acceleration = command[Command.GOAL], command[Command.SPEED], command[Command.ACCELERATION]
+    if acceleration > 0.0:
+        distance = goal - joint[Joint.REFERENCE]
+        fastest = math.sqrt(2.0 * acceleration * abs(distance))
+        if speed > 0.0:
+            fastest = min(fastest, speed)
+        _ramp(joint, fastest if distance > 0.0 else -fastest, acceleration, step)
+        move = joint[Joint.REFERENCE_SPEED] * step
+        if abs(move) >= abs(distance):
+            joint[Joint.REFERENCE] = goal
+            joint[Joint.REFERENCE_SPEED] = 0.0
+        else:
+            joint[Joint.REFERENCE] += move
+        return
+    before = joint[Joint.REFERENCE]
+    joint[Joint.REFERENCE] = approach(before, goal, speed, step)
+    moving = speed > 0.0 and joint[Joint.REFERENCE] != goal
+    joint[Joint.REFERENCE_SPEED] = math.copysign(speed, goal - before) if moving else 0.0

@@ -1,0 +1,121 @@
+"""Motors and joints solved together, implicitly: the small dense algebra of one substep, as kernels.
+
+A substep of h seconds takes n joints from speeds ω to ω⁺ by
+
+    (M + A + h·W·D) ω⁺ = (M + A) ω - h (1 - W) D ω + h (τ0 - c) + f
+
+with the joint-space inertia M, armature A, damping D (back-EMF and viscous friction), W the weights of
+`motor.fitted_weight`, τ0 the torque at zero speed, c the load, and f the impulses of what acts within limits: dry
+friction and hard stops. Written explicitly, back-EMF alone makes light links explode (J > h·D/2).
+"""
+
+from __future__ import annotations
+
+import math
+
+from axbridge.plant.jit import jit
+from axbridge.plant.mechanics import FloatArray
+
+__all__ = ["factor", "invert", "restrain", "solve"]
+
+_SWEEPS = 60
+_SETTLED = 1e-9  # rad/s
+
+
+@jit
+def factor(matrix: FloatArray, lower: FloatArray) -> bool:
+    """Cholesky factor of `matrix` (n, n) into `lower`; False when it is not positive definite (or not finite)."""
+    n = matrix.shape[0]
+    for j in range(n):
+        total = matrix[j, j]
+        for k in range(j):
+            total -= lower[j, k] * lower[j, k]
+        if not total > 0.0:
+            return False
+        pivot = math.sqrt(total)
+        lower[j, j] = pivot
+        for i in range(j + 1, n):
+            total = matrix[i, j]
+            for k in range(j):
+                total -= lower[i, k] * lower[j, k]
+            lower[i, j] = total / pivot
+    return True
+
+
+@jit
+def solve(lower: FloatArray, right: FloatArray, result: FloatArray) -> None:
+    """Solve `lower @ lower.T @ result = right`; `right` and `result` may be the same array."""
+    n = lower.shape[0]
+    for i in range(n):
+        total = right[i]
+        for k in range(i):
+            total -= lower[i, k] * result[k]
+        result[i] = total / lower[i, i]
+    for i in range(n - 1, -1, -1):
+        total = result[i]
+        for k in range(i + 1, n):
+            total -= lower[k, i] * result[k]
+        result[i] = total / lower[i, i]
+
+
+@jit
+def invert(lower: FloatArray, inverse: FloatArray) -> None:
+    """Inverse (n, n) of the matrix that `lower` factors."""
+    n = lower.shape[0]
+    for j in range(n):
+        for i in range(n):
+            inverse[j, i] = 1.0 if i == j else 0.0
+        solve(lower, inverse[j], inverse[j])
+
+
+@jit
+def restrain(
+    inverse: FloatArray,
+    speed: FloatArray,
+    budget: FloatArray,
+    impulse: FloatArray,
+    low: FloatArray,
+    high: FloatArray,
+    stop: FloatArray,
+) -> None:
+    """Add the impulses that act within limits, by Gauss-Seidel sweeps from those of the last substep.
+
+    Args:
+        inverse: Of the substep's matrix, (n, n).
+        speed: Unrestrained ω⁺, changed in place, rad/s.
+        budget: Largest impulse of each joint's dry friction, N·m·s.
+        impulse: The impulses; on entry a guess, on return the solution, N·m·s.
+        low: Speed at which the joint reaches its lower hard stop within this substep, rad/s.
+        high: Likewise its upper one.
+        stop: Impulses of the hard stops, likewise.
+    """
+    n = speed.shape[0]
+    for j in range(n):
+        impulse[j] = min(max(impulse[j], -budget[j]), budget[j])
+        stop[j] = 0.0
+        if impulse[j] != 0.0:
+            for i in range(n):
+                speed[i] += inverse[j, i] * impulse[j]
+    for _ in range(_SWEEPS):
+        moved = 0.0
+        for j in range(n):
+            change = 0.0
+            if budget[j] > 0.0:
+                wanted = impulse[j] - speed[j] / inverse[j, j]
+                wanted = min(max(wanted, -budget[j]), budget[j])
+                change = wanted - impulse[j]
+                impulse[j] = wanted
+            bare = speed[j] + inverse[j, j] * (change - stop[j])
+            held = 0.0
+            if bare > high[j]:
+                held = (high[j] - bare) / inverse[j, j]
+            elif bare < low[j]:
+                held = (low[j] - bare) / inverse[j, j]
+            change += held - stop[j]
+            stop[j] = held
+            if change != 0.0:
+                moved = max(moved, abs(change * inverse[j, j]))
+                for i in range(n):
+                    speed[i] += inverse[j, i] * change
+        if moved < _SETTLED:
+            break

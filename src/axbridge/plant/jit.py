@@ -1,0 +1,49 @@
+"""Compile numeric kernels with numba when it is installed; run them as plain Python when it is not.
+
+numba's own cache notices a change in the file of a compiled function, but not in the files of the functions it calls.
+So the machine code goes into a folder named after the content of all kernels.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+__all__ = ["COMPILED", "jit"]
+
+try:
+    import numba
+    from numba.core import config as _config
+except ImportError:
+    numba = None
+
+COMPILED = numba is not None
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def jit(function: F) -> F:
+    """Decorate a kernel: arrays and scalars in, arrays changed in place and scalars out; no Python objects."""
+    if numba is None:
+        return function
+    before = _config.CACHE_DIR
+    _config.CACHE_DIR = str(_cache_folder())
+    try:
+        compiled: F = numba.njit(cache=True, error_model="numpy")(function)
+    finally:
+        _config.CACHE_DIR = before
+    return compiled
+
+
+@lru_cache(maxsize=1)
+def _cache_folder() -> Path:
+    package = Path(__file__).resolve().parents[1]
+    content = hashlib.sha1(usedforsecurity=False)
+    for source in sorted([*package.glob("plant/*.py"), *package.glob("firmware/*.py")]):
+        content.update(source.read_bytes())
+    root = os.environ.get("NUMBA_CACHE_DIR") or Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "axbridge")
+    return Path(root).expanduser() / f"kernels-{content.hexdigest()[:16]}"

@@ -1,0 +1,73 @@
+"""Position laws of servos, as scalar kernels: error in, duty or voltage out.
+
+State feedback is Lima et al. 2009, equation (6). Compliance is the AX-12's (e-manual, "Compliance"): margin, punch and
+slope, separately for each direction. Duty is the share of the supply, -1..1.
+"""
+
+from __future__ import annotations
+
+import math
+
+from axbridge.plant.jit import jit
+
+__all__ = ["approach", "compliance", "quantise", "state_feedback"]
+
+
+@jit
+def quantise(value: float, count: float) -> float:
+    """`value` in whole counts; unchanged when `count` is 0."""
+    return math.floor(value / count + 0.5) * count if count > 0.0 else value
+
+
+@jit
+def approach(reference: float, goal: float, speed: float, step: float) -> float:
+    """Move a reference towards the goal at `speed` (rad/s; 0 = at once) for `step` s."""
+    if speed <= 0.0:
+        return goal
+    reach = speed * step
+    return min(max(goal, reference - reach), reference + reach)
+
+
+@jit
+def state_feedback(
+    reference: float, reference_speed: float, angle: float, k_theta: float, k_omega: float
+) -> tuple[float, float]:
+    """Equation (6), as a line over the speed: the voltage is `volts - feedback * ω`, before the supply's limit.
+
+    Args:
+        reference: θref, rad.
+        reference_speed: ωref, rad/s.
+        angle: θ, rad.
+        k_theta: Kθ, V/rad.
+        k_omega: Kω, V·s/rad.
+
+    Returns:
+        volts, V, and feedback, V·s/rad.
+    """
+    return k_theta * (reference - angle) + k_omega * reference_speed, k_omega
+
+
+@jit
+def compliance(
+    error: float, margin_cw: float, margin_ccw: float, slope_cw: float, slope_ccw: float, punch: float
+) -> float:
+    """The AX-12's law: no duty within the margin, then from `punch` to 1 over the slope.
+
+    Args:
+        error: Goal minus present position, rad; counter-clockwise positive.
+        margin_cw: For clockwise motion, rad.
+        margin_ccw: For counter-clockwise motion, rad.
+        slope_cw: rad.
+        slope_ccw: rad.
+        punch: Duty just outside the margin, 0..1.
+
+    Returns:
+        Duty, -1..1, before the torque limit.
+    """
+    ccw = error > 0.0
+    beyond = abs(error) - (margin_ccw if ccw else margin_cw)
+    if beyond <= 1e-9:
+        return 0.0
+    slope = slope_ccw if ccw else slope_cw
+    size = min(1.0, punch + (1.0 - punch) * beyond / slope) if slope > 0.0 else 1.0
+    return size if ccw else -size

@@ -1,0 +1,45 @@
+"""An independent servo on a pendulum: the paper's equations handed to scipy, and URDFs to compare with."""
+
+import math
+from pathlib import Path
+
+import numpy as np
+from scipy.integrate import solve_ivp
+
+R, L, K, BV, FC = 8.0, 5e-3, 0.006810 * 254, 0.01278, 1.71e-5
+K_THETA, K_OMEGA = 30.0, -1.2
+
+
+def paper_servo(inertia, weight_moment, *, armature=0.0, supply=9.6, goal=None, start=0.0, duration=1.0, samples=200):
+    """Angles (samples,) of equations (1)-(6) with voltage limit; goal None = torque off. rad, s, N·m."""
+
+    def rates(_, y):
+        angle, speed, current = y
+        friction = FC * math.tanh(speed / 1e-4) + BV * speed
+        if goal is None:
+            return [speed, (-friction - weight_moment * math.sin(angle)) / (inertia + armature), 0.0]
+        volts = min(max(K_THETA * (goal - angle) - K_OMEGA * speed, -supply), supply)
+        torque = K * current - friction - weight_moment * math.sin(angle)
+        return [speed, torque / (inertia + armature), (volts - K * speed - R * current) / L]
+
+    times = np.linspace(0, duration, samples)
+    found = solve_ivp(rates, (0, duration), [start, 0.0, 0.0], "LSODA", times, rtol=1e-8, atol=1e-10, max_step=2e-4)
+    return times, found.y[0], found.y[1]
+
+
+def write_pendulum(path: Path, inertia: float, weight_moment: float, gravity: float = 9.81) -> Path:
+    """A URDF pendulum about y that hangs down at 0 rad: its inertia about the shaft and m·g·l are given."""
+    mass = max(weight_moment / gravity / 0.05, 1e-4)
+    lever = weight_moment / gravity / mass
+    about_centre = inertia - mass * lever * lever
+    if about_centre <= 0:  # a shorter, heavier one
+        mass *= 4 * mass * lever * lever / inertia
+        lever = weight_moment / gravity / mass
+        about_centre = inertia - mass * lever * lever
+    path.write_text(f"""<robot name="pendulum">
+  <link name="base"><inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial></link>
+  <link name="arm"><inertial><origin xyz="0 0 {-lever!r}"/><mass value="{mass!r}"/>
+    <inertia ixx="{about_centre!r}" iyy="{about_centre!r}" izz="{about_centre!r}" ixy="0" ixz="0" iyz="0"/></inertial></link>
+  <joint name="shaft" type="continuous"><parent link="base"/><child link="arm"/><axis xyz="0 -1 0"/></joint>
+</robot>""")
+    return path
