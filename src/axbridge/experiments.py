@@ -83,6 +83,7 @@ def step_and_fall(
         run.segment("step", hold, start=start, target=target)
         run.let_go()
         run.segment("fall", fall, start=target)
+        run.note()
     except Interrupted:
         return False
     return True
@@ -118,8 +119,12 @@ class _Run:
         for period in range(periods):
             if motion is not None:
                 self.goal(motion(period * self.tick_ms * 1e-3))
+            self.note()
             late = self.robot.step(self.tick_ms)
             if late == -1:
                 raise Interrupted
-            self.recorder.record_state(self.name, self.servo.state, command=self.command, torque_enabled=self.driven)
             self.recorder.cycle(self.robot.time, late_ms=late)
+
+    def note(self) -> None:
+        """Record the latest sample with the goal that acts from now on: a goal belongs to the time it is sent."""
+        self.recorder.record_state(self.name, self.servo.state, command=self.command, torque_enabled=self.driven)

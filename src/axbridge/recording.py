@@ -39,7 +39,7 @@ class Track:
     Attributes:
         name: The servo.
         time: s, strictly increasing.
-        command: Position goal in force, rad.
+        command: Position goal in force from `time` on, rad.
         position: rad.
         velocity: rad/s, measured by the servo.
         load: Duty the servo reported, -1..1.

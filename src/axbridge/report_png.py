@@ -77,7 +77,7 @@ def _write(axes: Any, comparison: Comparison, pair: Pair) -> None:
 
 
 def _rows(axes: Any, table: Table, y: float) -> float:
-    places = [0.0, *np.linspace(1.0, 0.78, len(table.header) - 1)[::-1]]
+    places = [0.0, *np.linspace(1.0, 0.73, len(table.header) - 1)[::-1]]
     if table.title:
         axes.text(0, y, table.title, fontsize=10.5, fontweight="bold", color="#1c2733", va="top")
         y -= 0.055

@@ -16,7 +16,11 @@ class LaggingServo:
     """First-order lag of 0.1 s towards the goal; swings back to 0 when limp."""
 
     def __init__(self):
-        self.position, self.goal, self.driven, self.state = 0.0, 0.0, False, None
+        self.position, self.goal, self.driven = 0.0, 0.0, False
+        self.report(0.0)
+
+    def report(self, time):
+        self.state = ServoState(time, self.position, 0.0, math.nan, 0.0, 11.0, 30.0, ErrorFlag(0))
 
     def set_position(self, position):
         self.goal = position
@@ -40,7 +44,7 @@ class LaggingRobot(dict):
         for servo in self.values():
             target = servo.goal if servo.driven else 0.0
             servo.position += (target - servo.position) * ms / 100
-            servo.state = ServoState(self.time, servo.position, 0.0, math.nan, 0.0, 11.0, 30.0, ErrorFlag(0))
+            servo.report(self.time)
         return 0.0
 
 
@@ -55,9 +59,11 @@ def test_step_and_fall_is_recorded_with_its_parts(tmp_path):
     assert done
     assert [s.name for s in found.segments] == ["rest", "step", "fall"]
     track = found["shoulder"]
-    assert len(track) == round(3.5 / 0.02)
+    assert len(track) == round(3.5 / 0.02) + 1
     assert track.command[-1] == pytest.approx(math.pi / 2)
     assert track.enabled.sum() == 100
+    stepped = found.segments[1].start
+    assert track.time[track.command > 1].min() == pytest.approx(stepped)  # a goal belongs to the time it is sent
     step = compare(found, found).pairs[0].parts[1].steps[0]
     assert step.rise == pytest.approx(
         0.1 * math.log(9), rel=0.15
