@@ -63,7 +63,6 @@ class SerialBus(Bus):
         self._lock = threading.RLock()
         self._compiled: dict[tuple[int, int, int], tuple[bytes, bytes, int, float]] = {}
         self._byte = byte_seconds(baud)
-        self._since = self.clock.now() - time.monotonic()  # from the system's clock to the bus's
         self.port = Port(self.port_name, baud)
         self.latency = self.port.latency
         self._late = LateReplies(_REMOTE_LATE_WINDOW if self.remote else LATE_WINDOW)
@@ -219,7 +218,7 @@ class SerialBus(Bus):
 
     def _book(self, line: ServoLine, heard: bytes, sampled: float) -> Reply:
         line.asked += 1
-        line.last_seen = sampled = sampled + self._since
+        line.last_seen = sampled
         return Reply(heard[4], heard[5:-1], sampled)
 
     def _read_once(self, request: tuple[int, int, int]) -> Reply:
@@ -234,7 +233,7 @@ class SerialBus(Bus):
             os.write(fd, frame)
             started = time.monotonic()
             line = self.stats.of(request[0])  # what can be done while the servo answers costs nothing
-            sampled = started + self._since + len(frame) * self._byte
+            sampled = started + len(frame) * self._byte
             if port.poller.poll(wire + (REPLY_DELAY + self.latency) * 1e3):
                 heard = os.read(fd, 4096)
         except OSError:  # lost, or its buffer is full: the careful way says which
@@ -352,7 +351,7 @@ class SerialBus(Bus):
         need = len(prefix) + length + 2
         skipped = len(prefix) - 4
         line.asked += 1
-        sampled = started + self._since + len(frame) * self._byte
+        sampled = started + len(frame) * self._byte
         deadline = started + (len(frame) + need) * self._byte + REPLY_DELAY + self.latency
         damaged = False
         while True:
