@@ -6,9 +6,12 @@ import contextlib
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from dataclasses import replace
 
 from axbridge.backends.backend import REAL, Backend
 from axbridge.bus.cycle import Cycle, CycleServo, Goal, RawState
+from axbridge.bus.handshake import Expected, handshake, require
+from axbridge.bus.setup import apply_registers
 from axbridge.drives.drive import Drive
 from axbridge.drives.dynamixel import DynamixelDrive
 from axbridge.drives.ideal import IdealDrive
@@ -64,16 +67,23 @@ class Connection:
             for config in self.rig.servos:
                 servo = found[config.name]
                 if servo is not None and config.bus == name:
-                    here.append(servo)
+                    here.append(self._spared(servo))
             if here:
-                self.cycles[name] = Cycle(bus, here)
+                self.cycles[name] = Cycle(bus, here, self.rig.safety.soft_start_ms / 1000)
         try:
             if len(self.cycles) > 1 and self.backend.mode:
                 self._threads = ThreadPoolExecutor(len(self.cycles))
                 self._exit.callback(self._threads.shutdown)
             if self.cycles:
                 self._exit.callback(self._restore)
-                self._safety = Safety(list(self.cycles.values()), guard=self.backend.mode == REAL)
+                safety = self.rig.safety
+                self._safety = Safety(
+                    list(self.cycles.values()),
+                    safety.on_exit,
+                    park_pose=self._park_pose(),
+                    stale_command_ms=safety.stale_command_ms,
+                    guard=self.backend.mode == REAL,
+                )
                 self._exit.enter_context(self._safety)  # left first: motors go off while the ports are open
             self._greet()
         except BaseException:
@@ -122,21 +132,39 @@ class Connection:
             )
         return IdealDrive(config, self.backend.ideal.joints[config.name])
 
+    def _spared(self, servo: CycleServo) -> CycleServo:
+        """With the rig's limits of temperature and supply."""
+        safety = self.rig.safety
+        hottest = None if safety.max_temperature is None else int(safety.max_temperature)
+        volts = None if safety.voltage is None else (round(safety.voltage[0] * 10), round(safety.voltage[1] * 10))
+        return replace(servo, top_temperature=hottest, voltage_range=volts)
+
+    def _park_pose(self) -> dict[str, int]:
+        """The rig's pose in counts, for the servos on a bus."""
+        pose = self.rig.safety.park
+        return {
+            name: drive.calibration.goal(pose[name])
+            for name, drive in self.drives.items()
+            if isinstance(drive, DynamixelDrive) and name in pose
+        }
+
     def _greet(self) -> None:
-        """Find every servo, and write the register settings the rig asks for where they differ."""
-        missing: list[BusError] = []
-        for drive in self.drives.values():
-            if not isinstance(drive, DynamixelDrive):
-                continue
-            try:
-                drive.read("model_number")
-                for register, value in drive.config.registers.items():
-                    if drive.read(register) != value:
-                        drive.write(register, value)
-            except BusError as error:
-                missing.append(error)
-        if missing:
-            raise missing[0]
+        """See that every servo is there and the right one; write the registers the rig asks for where they differ."""
+        failures: list[BusError] = []
+        for name, bus in self.backend.buses.items():
+            here = [
+                drive
+                for drive in self.drives.values()
+                if isinstance(drive, DynamixelDrive) and drive.config.bus == name
+            ]
+            port = getattr(bus, "port_name", "")
+            expected = [Expected(drive.config.name, drive.id, drive.profile) for drive in here]
+            require(handshake(bus, expected, port=port), port or name)
+            for drive in here:
+                _, errors = apply_registers(bus, drive.id, drive.profile, drive.config.registers)
+                failures += errors.values()
+        if failures:
+            raise failures[0]
 
     def _restore(self) -> None:
         for drive in self.drives.values():

@@ -19,7 +19,7 @@ from axbridge.errors import RigError
 from axbridge.model import ServoModel
 from axbridge.profile import FirmwareProfile
 
-__all__ = ["BusConfig", "Rig", "RobotConfig", "ServoConfig", "WebotsConfig", "WorldConfig"]
+__all__ = ["BusConfig", "Rig", "RobotConfig", "SafetyConfig", "ServoConfig", "WebotsConfig", "WorldConfig"]
 
 FOLDER = "hil_rigs"
 
@@ -78,6 +78,32 @@ class RobotConfig(tables.Table):
     basic_time_step_ms: float = Field(default=20.0, gt=0)
     battery: tuple[float, float, float] | None = None
     cpu_consumption: float = Field(default=0.0, ge=0)
+
+
+class SafetyConfig(tables.Table):
+    """What happens to the motors when the program ends, fails or falls silent, and what they are spared.
+
+    Attributes:
+        on_exit: ``limp``: torque off; ``hold``: stay powered where they are; ``park``: go to `park`, then limp.
+        park: Position by servo name, rad.
+        stale_command_ms: Apply `on_exit` when the controller has not called `step` for so long; absent = never.
+        soft_start_ms: Time the torque limit takes to rise when a servo comes back after a loss of power or port.
+        max_temperature: A servo hotter than this, °C, is switched off; absent = its firmware's own limit alone.
+        voltage: Lowest and highest supply, V, likewise.
+    """
+
+    on_exit: Literal["limp", "hold", "park"] = "limp"
+    park: dict[str, float] = {}
+    stale_command_ms: float | None = Field(default=None, gt=0)
+    soft_start_ms: float = Field(default=500.0, ge=0)
+    max_temperature: float | None = Field(default=None, gt=0)
+    voltage: tuple[float, float] | None = None
+
+    @model_validator(mode="after")
+    def _check_park(self) -> SafetyConfig:
+        if self.on_exit == "park" and not self.park:
+            raise ValueError('on_exit = "park" needs a pose: park = { servo = 0.0 }')
+        return self
 
 
 class WebotsConfig(tables.Table):
@@ -175,6 +201,7 @@ class Rig(tables.Table):
     buses: tuple[BusConfig, ...] = Field(default=(BusConfig(),), alias="bus", min_length=1)
     world: WorldConfig | None = None
     robot: RobotConfig = RobotConfig()
+    safety: SafetyConfig = SafetyConfig()
     webots: WebotsConfig = WebotsConfig()
     servos: tuple[ServoConfig, ...] = Field(alias="servo", min_length=1)
     path: Path = Path()
@@ -204,6 +231,9 @@ class Rig(tables.Table):
         _unique("bus", (bus.name for bus in self.buses))
         _unique("servo name", (servo.name for servo in self.servos))
         _unique("joint", (servo.joint for servo in self.servos))
+        known = {servo.name for servo in self.servos}
+        if strangers := sorted(set(self.safety.park) - known):
+            raise ValueError(f"safety.park names {', '.join(strangers)}, but the rig has {', '.join(sorted(known))}")
         names = [bus.name for bus in self.buses]
         for servo in self.servos:
             if servo.drive == "dynamixel" and servo.bus not in names:

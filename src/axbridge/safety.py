@@ -32,6 +32,7 @@ __all__ = ["Policy", "Safety", "hold", "limp", "park", "torque_on"]
 Policy = Literal["limp", "hold", "park"]
 
 _ATTEMPTS = 3
+_ANGLE_LIMITS, _MOVING_SPEED = 6, 32  # addresses; both limits 0: the servo turns endlessly
 _PARK_SPEED = 100  # counts: 11 rpm
 _PARK_NEAR = 6  # counts: about 2 degrees
 _PARK_PERIOD = 0.02  # s
@@ -69,9 +70,23 @@ def _still_on(id: int) -> BusError:
 def hold(cycle: Cycle) -> dict[str, BusError]:
     """Make the present position of every powered servo its goal. Returns the servos that could not be read, by name.
 
-    Servos without torque stay without: writing a goal would switch it on.
+    Servos without torque stay without: writing a goal would switch it on. Wheels stop turning.
     """
-    return _goal_to_present(cycle, cycle.servos_by_name, only_powered=True)
+    errors: dict[str, BusError] = {}
+    try:
+        limits = cycle.bus.read_many([(servo.id, _ANGLE_LIMITS, 4) for servo in cycle.servos])
+        wheels = [
+            servo.id
+            for servo, answer in zip(cycle.servos, limits, strict=True)
+            if isinstance(answer, Reply) and answer.data == bytes(4)
+        ]
+        if wheels:
+            cycle.bus.sync_write(_MOVING_SPEED, dict.fromkeys(wheels, bytes(2)))
+        joints = {name: servo for name, servo in cycle.servos_by_name.items() if servo.id not in wheels}
+        errors |= _goal_to_present(cycle, joints, only_powered=True)
+    except PortError as error:
+        errors.update(dict.fromkeys(cycle.servos_by_name, error))
+    return errors
 
 
 def torque_on(cycle: Cycle, names: Iterable[str], soft_start: float = 0.0) -> dict[str, BusError]:

@@ -6,6 +6,7 @@ The robot is the real one in every respect; `Robot.shadow` says where the simula
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from axbridge.backends.backend import Backend
 from axbridge.backends.real import open_real
@@ -28,6 +29,11 @@ class _ShadowedBus(Bus):
         self._lag = lag  # wall clock minus simulated time
         self.clock: Clock = real.clock
         self.baud = real.baud
+
+    @property
+    def port(self) -> Any:
+        """The real bus's port: the guard process holds on to it."""
+        return getattr(self._real, "port", None)
 
     def follow(self) -> Bus:
         """The virtual bus, advanced to now."""

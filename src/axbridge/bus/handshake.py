@@ -35,6 +35,7 @@ class Finding:
 
     Attributes:
         subject: Servo or port.
+        id: Bus id of the servo; None when it is about the port.
         problem: What is wrong.
         fix: The command or action that mends it.
         fatal: Whether a robot must not start with it.
@@ -46,6 +47,7 @@ class Finding:
     fix: str
     fatal: bool
     kind: str
+    id: int | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Plain data for `--json`."""
@@ -84,11 +86,11 @@ def inspect(bus: Bus, servo: Expected, where: str = "") -> list[Finding]:
     try:
         table = bus.read(servo.id, 0, _SHORT).data
     except BusTimeout:
-        return [Finding(label, "does not answer", f"axbridge scan{where} --baud all", True, "missing")]
+        return [Finding(label, "does not answer", f"axbridge scan{where} --baud all", True, "missing", servo.id)]
     except CorruptPacket:
-        return [_collision(label, where)]
+        return [_collision(servo, where)]
     if len(table) < _SHORT:
-        return [Finding(label, "refuses to be read", f"axbridge servo info {servo.id}{where}", True, "model")]
+        return [Finding(label, "refuses to be read", f"axbridge servo info {servo.id}{where}", True, "model", servo.id)]
     if table[_LEVEL] < 2:
         bus.silent |= {servo.id}
     return [*_identity(servo, label, table, where), *_settings(servo, label, table, where), *_twins(bus, servo, where)]
@@ -101,11 +103,11 @@ def _identity(servo: Expected, label: str, table: bytes, where: str) -> list[Fin
         name = found.name if found else "unknown"
         fix = f'set profile = "{found.name}" in the rig' if found else f"axbridge servo info {servo.id}{where}"
         problem = f"is model {model} ({name}), not {servo.profile.model_number} ({servo.profile.name})"
-        return [Finding(label, problem, fix, True, "model")]
+        return [Finding(label, problem, fix, True, "model", servo.id)]
     if firmware < servo.profile.firmware_version:
         problem = f"has firmware {firmware}, older than the profile's {servo.profile.firmware_version}"
         fix = "update it with ROBOTIS' tools, or give the rig a profile of that firmware"
-        return [Finding(label, problem, fix, False, "firmware")]
+        return [Finding(label, problem, fix, False, "firmware", servo.id)]
     return []
 
 
@@ -114,10 +116,12 @@ def _settings(servo: Expected, label: str, table: bytes, where: str) -> list[Fin
     if table[_DELAY]:
         cost = table[_DELAY] * servo.profile.timing.return_delay_us_per_unit
         fix = f"axbridge servo write {servo.id} return_delay_time 0{where}"
-        findings.append(Finding(label, f"waits {cost:.0f} µs before each answer", fix, False, "return_delay"))
+        findings.append(Finding(label, f"waits {cost:.0f} µs before each answer", fix, False, "return_delay", servo.id))
     if table[_LEVEL] == 0:
         fix = f"axbridge servo write {servo.id} status_return_level 1{where}"
-        findings.append(Finding(label, "has status return level 0: it answers no read", fix, True, "status_level"))
+        findings.append(
+            Finding(label, "has status return level 0: it answers no read", fix, True, "status_level", servo.id)
+        )
     return findings
 
 
@@ -126,13 +130,13 @@ def _twins(bus: Bus, servo: Expected, where: str) -> list[Finding]:
     damaged = 0
     for answer in bus.read_many([(servo.id, 0, 50)] * _LOOKS):
         damaged += not isinstance(answer, Reply)
-    return [_collision(_label(servo), where)] if damaged > _LOOKS // 2 else []
+    return [_collision(servo, where)] if damaged > _LOOKS // 2 else []
 
 
-def _collision(label: str, where: str) -> Finding:
+def _collision(servo: Expected, where: str) -> Finding:
     problem = "answers with damaged packets: two servos with one id, or a bad cable"
     fix = f"connect them one at a time and give one another id: axbridge servo set-id OLD NEW{where}"
-    return Finding(label, problem, fix, True, "collision")
+    return Finding(_label(servo), problem, fix, True, "collision", servo.id)
 
 
 def measure_latency(bus: SerialBus, ids: Sequence[int], rounds: int = 20) -> float:
@@ -158,11 +162,14 @@ def require(findings: Sequence[Finding], port: str) -> None:
     """Refuse to go on when a finding is fatal.
 
     Raises:
+        BusTimeout: one servo does not answer, and that is all.
         BusError: all fatal findings in one line, and the first one's fix.
     """
     fatal = [finding for finding in findings if finding.fatal]
     if not fatal:
         return
+    if len(fatal) == 1 and fatal[0].kind == "missing" and fatal[0].id is not None:
+        raise BusTimeout(fatal[0].id)
     missing = [finding.subject for finding in fatal if finding.kind == "missing"]
     parts = [f"{', '.join(missing)} {'does' if len(missing) == 1 else 'do'} not answer"] if missing else []
     parts += [f"{finding.subject} {finding.problem}" for finding in fatal if finding.kind != "missing"]
