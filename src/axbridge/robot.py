@@ -6,6 +6,7 @@ before a step act in that step, and the samples are those of its end. `exchange(
 
 from __future__ import annotations
 
+import logging
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -23,6 +24,7 @@ from axbridge.state import ServoState
 
 __all__ = ["Robot", "StepReport"]
 
+_log = logging.getLogger(__name__)
 _SOFT_START = 0.5  # s in which torque rises after a change of backend
 
 
@@ -233,7 +235,7 @@ class Robot(Mapping[str, Servo]):
             for name, servo in servos.items():
                 servo._couple([other for other in servos.values() if other is not servo], wanted[name])
             for message in said:
-                warnings.warn(message, ControlWarning, stacklevel=4)
+                _log.warning(message)  # not a ControlWarning: Webots rewrites limits at load without being asked
 
     def _reach(self, name: str) -> tuple[float, float]:
         servo = self._servos[name]
