@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import math
 import os
 import select
 import sys
@@ -103,20 +105,22 @@ def serve(
         AxBridgeError: the simulation has stopped.
     """
     be_prompt()
+    gc.collect()
+    gc.freeze()  # what is there now stays: looking through all of it takes tens of milliseconds
     lateness = Lateness()
     pairs = [(world.lines[name], channel) for name, channel in channels.items()]
     offset = time.monotonic() - world.now()
     while not stopping():
         now = time.monotonic() - offset
         world.sleep_until(now)
-        due = world.next_watch
+        due = math.inf
         for line, channel in pairs:
             if line.plugged != (channel.fileno() >= 0):
                 channel.plug() if line.plugged else channel.unplug()
             due = min(due, _deliver(line, channel, now, offset, lateness))
-        wait = due - (time.monotonic() - offset)
-        if wait > _SPIN:
-            _listen(pairs, console, wait - _SPIN, offset)
+        now = time.monotonic() - offset
+        if due - now > _SPIN:
+            _listen(pairs, console, min(due - _SPIN, world.next_watch) - now, offset)
         else:
             while time.monotonic() - offset < due:
                 pass
@@ -129,14 +133,14 @@ def _deliver(line: Line, channel: Channel, now: float, offset: float, lateness: 
         channel.write(delivery.data)
         lateness.add(time.monotonic() - offset - delivery.due)
     due = line.next_due
-    return now + 1.0 if due is None else due
+    return math.inf if due is None else due
 
 
 def _listen(pairs: list[tuple[Line, Channel]], console: Console | None, wait: float, offset: float) -> None:
-    """Wait for bytes at most `wait` seconds and put them on their line."""
+    """Wait for bytes at most `wait` seconds (if that is positive) and put them on their line."""
     open_ = {channel.fileno(): (line, channel) for line, channel in pairs if channel.fileno() >= 0}
     waiting = [*open_, console.descriptor] if console is not None and console.descriptor >= 0 else list(open_)
-    for descriptor in select.select(waiting, [], [], wait)[0]:
+    for descriptor in select.select(waiting, [], [], max(wait, 0.0))[0]:
         if descriptor not in open_:
             assert console is not None  # the only other one waited for
             console.read()

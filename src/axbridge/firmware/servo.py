@@ -13,7 +13,7 @@ from axbridge.errors import ErrorFlag
 from axbridge.firmware.alarms import Alarms
 from axbridge.firmware.bank import Mode, State
 from axbridge.firmware.memory import EEPROM_END, ControlTable
-from axbridge.firmware.translate import PRESENT, Gauges, drive_mode, loop_command
+from axbridge.firmware.translate import PRESENT, Gauges, drive_mode, joint_goal, loop_command
 from axbridge.plant.mechanics import FloatArray
 from axbridge.profile import FirmwareProfile
 from axbridge.wire import BROADCAST, Instruction, Packet, encode
@@ -22,6 +22,7 @@ __all__ = ["Motors", "Status", "VirtualServo", "baud_of"]
 
 _CHECKSUM, _INSTRUCTION, _RANGE = int(ErrorFlag.CHECKSUM), int(ErrorFlag.INSTRUCTION), int(ErrorFlag.RANGE)
 _ANGLE = int(ErrorFlag.ANGLE_LIMIT)
+_GOAL_REGISTERS = {"goal_position", "moving_speed"}
 _BUSY = 0.1  # s after a goal in which a servo at rest still counts as moving: latency and stiction
 _MX_BAUDS = {250: 2_250_000.0, 251: 2_500_000.0, 252: 3_000_000.0}
 
@@ -106,6 +107,7 @@ class VirtualServo:
         self._wheel_drive = False  # driven in wheel mode although Torque Enable reads 0
         self._busy_until = 0.0
         self._deafness = 0.0
+        self._command: list[float] = []
         for name, value in (registers or {}).items():
             self.table[name] = value
         self.power_on(time, registers or {})
@@ -324,7 +326,11 @@ class VirtualServo:
             self.alarms.recover(torque_enable=False)
         if "goal_position" in values or "moving_speed" in values:
             self._busy_until = time + _BUSY
-        if min(self.profile.registers[name].address for name in values) < EEPROM_END if values else False:
+        if was_on and values.keys() <= _GOAL_REGISTERS and self._plain_joint:  # what a control cycle does
+            self._command = joint_goal(self._command, table, self.profile, self._zero)
+            self._motors.set_command(self.row, self._command, time)
+            return
+        if any(self.profile.registers[name].address < EEPROM_END for name in values):
             self._configure()
         self._push(time)
 
@@ -342,7 +348,9 @@ class VirtualServo:
         mode, multi_turn = drive_mode(table, self.profile)
         if mode is Mode.JOINT:
             self._wheel_drive = False
-        self._mode = mode
+        self._mode = self.gauges.mode = mode
+        self.gauges.multi_turn = multi_turn
+        self._plain_joint = mode is Mode.JOINT and not multi_turn
         counts = self.profile.units.counts
         if multi_turn:
             goal = self.profile.registers["goal_position"]
@@ -361,7 +369,8 @@ class VirtualServo:
         return self.powered and (self._wheel_drive or self.table.data[24] != 0)
 
     def _push(self, time: float) -> None:
-        self._motors.set_command(self.row, loop_command(self.table, self.profile, self._zero, self.driven), time)
+        self._command = loop_command(self.table, self.profile, self._zero, self.driven)
+        self._motors.set_command(self.row, self._command, time)
 
     def _refresh(self, time: float) -> None:
         self.gauges.refresh(self._motors.state[self.row].tolist(), time, self.driven, time < self._busy_until)

@@ -9,12 +9,13 @@ from axbridge.firmware.memory import ControlTable
 from axbridge.profile import FirmwareProfile
 from axbridge.units import bits_to_signed, signed_to_bits
 
-__all__ = ["Gauges", "compliance_slope", "drive_mode", "loop_command"]
+__all__ = ["Gauges", "compliance_slope", "drive_mode", "joint_goal", "loop_command"]
 
 PRESENT = range(36, 52)  # addresses that the loop refreshes: position, speed, load, voltage, temperature, moving, tick
 _ACCELERATION_UNIT = math.radians(8.583)  # rad/s² per count of the MX goal acceleration
 _TORQUE, _MODE = Command.TORQUE, Command.MODE
-_ANGLE, _SPEED, _DUTY = int(State.ANGLE), int(State.SPEED), int(State.DUTY)
+_GOAL, _LIMIT = int(Command.GOAL), int(Command.SPEED)
+_SPEED, _DUTY = int(State.SPEED), int(State.DUTY)
 _VOLTAGE, _TEMPERATURE, _READING = int(State.VOLTAGE), int(State.TEMPERATURE), int(State.READING)
 
 
@@ -65,10 +66,21 @@ def loop_command(table: ControlTable, profile: FirmwareProfile, zero: int, drive
     return row
 
 
+def joint_goal(row: list[float], table: ControlTable, profile: FirmwareProfile, zero: int) -> list[float]:
+    """A row of the command array with a new goal and speed, all else as in `row`; joint mode within one turn only."""
+    units = profile.units
+    row = row.copy()
+    row[_GOAL] = (table["goal_position"] - zero) * units.position
+    row[_LIMIT] = table["moving_speed"] * units.speed
+    return row
+
+
 class Gauges:
     """Turns rows of the state array into the present registers of one servo.
 
     Attributes:
+        mode: Mode of the loop; whoever changes the angle limits keeps it up to date.
+        multi_turn: Whether positions go beyond one turn.
         stuck: Position count that the potentiometer reports whatever the shaft does; None = it works.
         hot: Temperature reported instead of the simulated one, degC; None = none.
     """
@@ -81,6 +93,7 @@ class Gauges:
         self._speed_per_count = profile.units.speed
         self._quirk = profile.behaviour.speed_quirk
         self._last_position = -1
+        self.mode, self.multi_turn = drive_mode(table, profile)
         self.stuck: int | None = None
         self.hot: float | None = None
 
@@ -94,7 +107,7 @@ class Gauges:
             return count
         if self._profile.units_name == "ax":
             return self._beyond_potentiometer(count)
-        if drive_mode(self._table, self._profile)[1]:
+        if self.multi_turn:
             divider = max(self._table.get("resolution_divider", 1), 1)
             return max(-32768, min(32767, count // divider + self._table.get("multi_turn_offset")))
         return count & counts
@@ -129,7 +142,7 @@ class Gauges:
         data[37] = position >> 8 & 0xFF
         if self._quirk != "stale" or position != self._last_position:
             bits = signed_to_bits(speed)
-            if self._quirk == "garbage_high_bits" and speed and drive_mode(table, self._profile)[0] is not Mode.JOINT:
+            if self._quirk == "garbage_high_bits" and speed and self.mode is not Mode.JOINT:
                 bits |= 0x0800
             data[38] = bits & 0xFF
             data[39] = bits >> 8
@@ -146,8 +159,7 @@ class Gauges:
     def _moving(self, position: int, speed: int, busy: bool) -> bool:
         """Whether the servo is on its way: away from the goal, and turning or just told to."""
         table = self._table
-        mode, _ = drive_mode(table, self._profile)
-        if mode is not Mode.JOINT:
+        if self.mode is not Mode.JOINT:
             return speed != 0 and bits_to_signed(table["moving_speed"]) != 0
         error = table["goal_position"] - position
         margin = table.get("ccw_compliance_margin" if error > 0 else "cw_compliance_margin", 1)
