@@ -68,16 +68,19 @@ def serve(
         for place, (name, line) in enumerate(world.lines.items()):
             several = len(world.lines) > 1
             channels[name] = _open(tcp, place, line.baud, link, name if several else "")
-        for name, channel in channels.items():
-            print(f"ready: {channel.address}" + (f" {name}" if len(channels) > 1 else ""), flush=True)
         console = Console(_STDIN, lambda text: _obey(world, text)) if sys.stdin is not None else None
-        lateness = serve_world(world, channels, lambda: bool(stop), console)
+        lateness = serve_world(world, channels, lambda: bool(stop), lambda: _announce(channels), console)
     finally:
         for channel in channels.values():
             channel.close()
         world.close()
     print(lateness.summary(sum(line.counters.packets for line in world.lines.values())), file=sys.stderr)
     return DONE
+
+
+def _announce(channels: dict[str, Channel]) -> None:
+    for name, channel in channels.items():
+        print(f"ready: {channel.address}" + (f" {name}" if len(channels) > 1 else ""), flush=True)
 
 
 def _check_reach(tcp: str, allow_remote: bool) -> None:

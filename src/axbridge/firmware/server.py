@@ -91,7 +91,11 @@ class Lateness:
 
 
 def serve(
-    world: World, channels: Mapping[str, Channel], stopping: Callable[[], bool], console: Console | None = None
+    world: World,
+    channels: Mapping[str, Channel],
+    stopping: Callable[[], bool],
+    ready: Callable[[], None],
+    console: Console | None = None,
 ) -> Lateness:
     """Serve until `stopping()`; it is asked at least every 20 ms.
 
@@ -99,6 +103,7 @@ def serve(
         world: What to serve; its time becomes wall time from now on.
         channels: Channel by bus name.
         stopping: Whether to stop.
+        ready: Called once clients may connect.
         console: Where a person sets faults meanwhile.
 
     Raises:
@@ -110,6 +115,8 @@ def serve(
     lateness = Lateness()
     pairs = [(world.lines[name], channel) for name, channel in channels.items()]
     offset = time.monotonic() - world.now()
+    world.sleep_until(time.monotonic() - offset)
+    ready()
     while not stopping():
         now = time.monotonic() - offset
         world.sleep_until(now)
