@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
 
-from axbridge.backends.backend import REAL, Backend
+from axbridge.backends.backend import SIMULATION, Backend
 from axbridge.bus.cycle import Cycle, CycleServo, Goal, RawState
 from axbridge.bus.handshake import Expected, handshake, require
 from axbridge.bus.setup import apply_registers
@@ -82,7 +82,7 @@ class Connection:
                     safety.on_exit,
                     park_pose=self._park_pose(),
                     stale_command_ms=safety.stale_command_ms,
-                    guard=self.backend.mode == REAL,
+                    guard=self.backend.mode != SIMULATION,
                 )
                 self._exit.enter_context(self._safety)  # left first: motors go off while the ports are open
             self._greet()

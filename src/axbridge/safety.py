@@ -180,7 +180,7 @@ class Safety:
         self._with_guard = guard
         self._report = report or _complain
         self._armed = False
-        self._releasing = False
+        self._releasing = self._released = False
         self._earlier: dict[int, Any] = {}
         self._fed_at = time.monotonic()
         self._applying = threading.Lock()
@@ -230,6 +230,7 @@ class Safety:
     def feed(self) -> None:
         """A sign of life: call it once a step. After a silence goals are taken again, from the present position on."""
         self._fed_at = time.monotonic()
+        self._released = False
         if self.stale:
             with self._applying:  # the watchdog may still be at it
                 self.stale = False
@@ -245,10 +246,12 @@ class Safety:
     def release(self) -> dict[str, BusError]:
         """Apply the policy now, to every servo of every bus, whatever fails on the way.
 
-        Returns the servos that failed, by name. A second call while the first one parks limps at once.
+        Returns the servos that failed, by name. A call while an earlier one still parks, or after it has parked, limps:
+        parking again would switch the motors on.
         """
-        policy: Policy = "limp" if self._releasing else self.policy
-        self._releasing = True
+        again = self._releasing or self._released
+        policy: Policy = "limp" if again and self.policy == "park" else self.policy
+        self._releasing = self._released = True
         errors: dict[str, BusError] = {}
         try:
             for cycle in self.cycles:

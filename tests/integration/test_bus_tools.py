@@ -53,6 +53,11 @@ def test_doctor_lists_findings_with_their_commands_and_fails(line, capsys):
     assert report["rate_hz"] > 0
 
 
+def test_doctor_prints_the_udev_rule_without_a_port(capsys):
+    assert run_arguments(["doctor", "--udev-rule"]) == 0
+    assert 'ATTR{latency_timer}="1"' in capsys.readouterr().out
+
+
 def test_doctor_never_switches_a_motor_on(line):
     run(line, "doctor", "--packets", "50")
     assert not any(table[24] for table in line.tables.values())

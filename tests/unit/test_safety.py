@@ -88,6 +88,18 @@ def test_park_goes_to_the_pose_and_then_limps(line, cycle):
     assert not powered(line)
 
 
+def test_leaving_twice_does_not_switch_a_parked_robot_on_again(line, cycle):
+    power(line)
+    with pytest.raises(KeyboardInterrupt), safety.Safety([cycle], "park", park_pose={"hip": 501}, guard=False):
+        line.heard.clear()
+        signal.raise_signal(signal.SIGINT)  # parks, and then the context is left
+    assert not powered(line)
+    goals = [place for place, heard in enumerate(line.heard) if heard[1] == 0x83 and heard[2][0] == 30]
+    offs = [place for place, heard in enumerate(line.heard) if heard[1] == 3 and heard[2] == b"\x18\x00"]
+    assert goals
+    assert goals[-1] < offs[0]
+
+
 def test_park_needs_a_pose(cycle):
     with pytest.raises(UsageError, match="pose"):
         safety.Safety([cycle], "park")

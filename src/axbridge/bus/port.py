@@ -283,7 +283,7 @@ def _explain(port: str, baud: int, failure: Exception) -> PortError:
         return PortError(
             port,
             "no permission to open the port",
-            "run `sudo usermod -aG dialout $USER` and log in again, or install the udev rule of docs/hardware.md",
+            "run `sudo usermod -aG dialout $USER` and log in again, or install what `axbridge doctor --udev-rule` prints",
         )
     if code in {errno.EBUSY, errno.EAGAIN, errno.EWOULDBLOCK} or "exclusively lock" in text:
         return PortError(port, "the port is in use by another program", f"close it: `fuser -v {port}` names it")

@@ -16,9 +16,15 @@ def doctor(
     rig: Annotated[str | None, typer.Option("--rig", help="Rig whose servos should be there.")] = None,
     baud: BaudOption = 1_000_000,
     packets: Annotated[int, typer.Option("--packets", min=1, help="Reads for the measurement of the loss.")] = 1000,
+    udev_rule: Annotated[bool, typer.Option("--udev-rule", help="Print the udev rule for adapters, and end.")] = False,
     json: JsonOption = False,
 ) -> int:
     """Examine adapter, line and servos; nothing moves. Exit code 1 when something is found."""
+    if udev_rule:
+        from axbridge.tables import shipped
+
+        print((shipped("udev") / "70-axbridge.rules").read_text(encoding="utf-8"), end="")
+        return DONE
     from axbridge.bus.diagnose import diagnose
     from axbridge.bus.handshake import Expected
     from axbridge.bus.serial import SerialBus
