@@ -91,7 +91,6 @@ def test_park_goes_to_the_pose_and_then_limps(line, cycle):
 def test_leaving_twice_does_not_switch_a_parked_robot_on_again(line, cycle):
     power(line)
     with pytest.raises(KeyboardInterrupt), safety.Safety([cycle], "park", park_pose={"hip": 501}, guard=False):
-        line.heard.clear()
         signal.raise_signal(signal.SIGINT)  # parks, and then the context is left
     assert not powered(line)
     goals = [place for place, heard in enumerate(line.heard) if heard[1] == 0x83 and heard[2][0] == 30]

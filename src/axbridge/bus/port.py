@@ -134,6 +134,12 @@ class Port(PortHandler):  # type: ignore[misc]  # the SDK is untyped
             raise self._lost("was unplugged")
         return data
 
+    def drain(self, quiet: float) -> None:
+        """Read and forget until the line was silent for `quiet` seconds."""
+        end = time.monotonic() + 0.2  # a line that never falls silent is not waited for
+        while time.monotonic() < end and self.receive(time.monotonic() + quiet):
+            pass
+
     def _ready(self, wait: float) -> bool:
         if wait < _FINE and self._fd is not None and self._fd < _FD_SETSIZE:
             return bool(select.select((self._fd,), (), (), wait)[0])  # poll knows whole milliseconds only
@@ -283,7 +289,7 @@ def _explain(port: str, baud: int, failure: Exception) -> PortError:
         return PortError(
             port,
             "no permission to open the port",
-            "run `sudo usermod -aG dialout $USER` and log in again, or install what `axbridge doctor --udev-rule` prints",
+            "run `sudo usermod -aG dialout $USER` and log in again, or use the rule of `axbridge doctor --udev-rule`",
         )
     if code in {errno.EBUSY, errno.EAGAIN, errno.EWOULDBLOCK} or "exclusively lock" in text:
         return PortError(port, "the port is in use by another program", f"close it: `fuser -v {port}` names it")

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from axbridge.bus.adapter import find_port
 from axbridge.bus.base import Bus, Reply
@@ -29,6 +29,7 @@ LATE_WINDOW = 0.25  # s: how long a reply may still turn up after its question w
 _REMOTE_LATE_WINDOW = 2.0
 _QUIET = 0.001  # s: a pause that ends a damaged reply
 EEPROM_END = 24  # first RAM address, AX and MX
+_MORE_PATIENCE = 3  # times the wait at each repetition
 _LONGEST_TAG = 24  # bytes a question may be lengthened by
 _DAMAGED = int(ErrorFlag.CHECKSUM)  # plain integers: flags are slow
 _ECHO_PROBE = encode(BROADCAST, Instruction.READ, b"\x03\x01")  # no servo answers a broadcast READ
@@ -60,6 +61,7 @@ class SerialBus(Bus):
         self.retries = retries
         self.stats = LineStats()
         self.echo = False
+        self._patience = 1  # multiplies `latency`
         self._lock = threading.RLock()
         self._compiled: dict[tuple[int, int, int], tuple[bytes, bytes, int, float]] = {}
         self._byte = byte_seconds(baud)
@@ -108,10 +110,10 @@ class SerialBus(Bus):
             self._byte = byte_seconds(baud)
             self._compiled.clear()
             self._late.forgive()
-            self.drain(_QUIET)
+            self.port.drain(_QUIET)
 
     def _start(self) -> None:
-        self.drain(_QUIET)
+        self.port.drain(_QUIET)
         self.echo = any(self._hears_itself() for _ in range(2))
 
     def _hears_itself(self) -> bool:
@@ -125,45 +127,40 @@ class SerialBus(Bus):
             heard += chunk
         return True
 
-    def drain(self, quiet: float = _QUIET) -> bytes:
-        """Read until the line was silent for `quiet` seconds; return what came."""
-        heard = b""
-        end = time.monotonic() + 0.2  # a line that never falls silent is not waited for
-        while time.monotonic() < end and (chunk := self.port.receive(time.monotonic() + quiet)):
-            heard += chunk
-        return heard
-
     # -- questions ----------------------------------------------------------------------------------------------------
 
     def ping(self, id: int) -> Reply:
         """See `Bus.ping`; repeated up to `retries` times. A servo that owes an acknowledgement is read instead."""
-        with self._lock:
-            for attempt in range(self.retries + 1):
-                try:
-                    if self._late.owes(id, 0):
-                        reply = self._read_once((id, 3, 1))
-                        return Reply(reply.error, b"", reply.time)
-                    return super().ping(id)
-                except (BusTimeout, CorruptPacket):
-                    if attempt == self.retries:
-                        raise
-                    self.stats.of(id).retries += 1
-        raise AssertionError
+        return self._persist(id, lambda: self._ping_once(id))
 
     def read(self, id: int, address: int, length: int) -> Reply:
         """See `Bus.read`; repeated up to `retries` times."""
+        return self._persist(id, lambda: self._read_once((id, address, length)))
+
+    def _persist(self, id: int, ask: Callable[[], Reply]) -> Reply:
+        """Ask again, with more patience each time: a rare question may wait where a control cycle may not."""
         with self._lock:
-            for attempt in range(self.retries + 1):
-                try:
-                    reply = self._read_once((id, address, length))
-                except (BusTimeout, CorruptPacket):
-                    if attempt == self.retries:
-                        raise
-                else:
-                    if not reply.error & _DAMAGED or attempt == self.retries:
-                        return reply
-                self.stats.of(id).retries += 1
+            try:
+                for attempt in range(self.retries + 1):
+                    self._patience = _MORE_PATIENCE**attempt
+                    try:
+                        reply = ask()
+                    except (BusTimeout, CorruptPacket):
+                        if attempt == self.retries:
+                            raise
+                    else:
+                        if not reply.error & _DAMAGED or attempt == self.retries:
+                            return reply
+                    self.stats.of(id).retries += 1
+            finally:
+                self._patience = 1
         raise AssertionError
+
+    def _ping_once(self, id: int) -> Reply:
+        if self._late.owes(id, 0):
+            reply = self._read_once((id, 3, 1))
+            return Reply(reply.error, b"", reply.time)
+        return super().ping(id)
 
     def read_many(self, requests: Sequence[tuple[int, int, int]]) -> list[Reply | BusError]:
         """See `Bus.read_many`; no retries: a missing servo costs one wait."""
@@ -234,7 +231,7 @@ class SerialBus(Bus):
             started = time.monotonic()
             line = self.stats.of(request[0])  # what can be done while the servo answers costs nothing
             sampled = started + len(frame) * self._byte
-            if port.poller.poll(wire + (REPLY_DELAY + self.latency) * 1e3):
+            if port.poller.poll(wire + (REPLY_DELAY + self.latency * self._patience) * 1e3):
                 heard = os.read(fd, 4096)
         except OSError:  # lost, or its buffer is full: the careful way says which
             return self._read_carefully(*request)
@@ -352,7 +349,7 @@ class SerialBus(Bus):
         skipped = len(prefix) - 4
         line.asked += 1
         sampled = started + len(frame) * self._byte
-        deadline = started + (len(frame) + need) * self._byte + REPLY_DELAY + self.latency
+        deadline = started + (len(frame) + need) * self._byte + REPLY_DELAY + self.latency * self._patience
         damaged = False
         while True:
             intact = len(heard) == need and heard.startswith(prefix) and sum(heard[skipped:]) & 0xFF == SUM_OK
