@@ -103,6 +103,8 @@ class ControllerParams(tables.Table):
         p_duty: Duty per count of position error and unit of the P gain register (pid).
         i_duty: Duty per count·s and unit of the I gain register (pid).
         d_duty: Duty per count/s and unit of the D gain register (pid).
+        slope: Identified compliance slope, rad, in place of the registers'; 0 = as the registers say (compliance).
+        punch: Identified punch, duty 0..1, in place of the register's; -1 = as the register says (compliance).
     """
 
     law: Literal["state_feedback", "compliance", "pid"]
@@ -113,6 +115,8 @@ class ControllerParams(tables.Table):
     p_duty: float = Field(default=0.0, ge=0)
     i_duty: float = Field(default=0.0, ge=0)
     d_duty: float = Field(default=0.0, ge=0)
+    slope: float = Field(default=0.0, ge=0)
+    punch: float = Field(default=-1.0, ge=-1, le=1)
 
 
 class SensorParams(tables.Table):

@@ -18,7 +18,7 @@ from axbridge.arm import Arm, arm_of
 from axbridge.errors import RecordingError
 from axbridge.model import ServoModel
 from axbridge.plant.mechanics import FloatArray
-from axbridge.plant.rollout import Param, Runs, rollouts
+from axbridge.plant.rollout import HELD, JOINT_MODE, Param, Runs, rollouts
 from axbridge.profile import FirmwareProfile
 from axbridge.provenance import describe
 from axbridge.recording import Recording, Track, increasing
@@ -74,10 +74,11 @@ def runs_of(recordings: Sequence[Recording], rig: Rig) -> Runs:
         else:
             rig_arm = rig_arm or arm_of(rig, servo)
             arm = rig_arm
-        driven = track.enabled & ~(np.isnan(track.command) & np.isnan(track.duty))
+        driven = (track.enabled & ~(np.isnan(track.command) & np.isnan(track.duty))).astype(float)
+        driven[track.torque_enabled == HELD] = HELD
         columns.append([
-            track.time, np.nan_to_num(track.command), driven.astype(float), np.nan_to_num(track.speed_limit),
-            track.duty, track.position,
+            track.time, np.nan_to_num(track.command), driven, np.nan_to_num(track.speed_limit),
+            np.nan_to_num(track.duty, nan=JOINT_MODE), track.position,
         ])  # fmt: skip
         start_speed = float(track.velocity[0]) if math.isfinite(track.velocity[0]) else 0.0
         facts.append(
@@ -119,8 +120,8 @@ def packed(model: ServoModel, rig: Rig) -> FloatArray:
         Param.SPEED_FILTER: law.speed_filter,
         Param.P_DUTY: law.p_duty,
         Param.MARGIN: _register(servo, profile, "cw_compliance_margin") * count,
-        Param.SLOPE: _slope(_register(servo, profile, "cw_compliance_slope")) * count,
-        Param.PUNCH: _register(servo, profile, "punch") / profile.units.full_scale,
+        Param.SLOPE: law.slope or _slope(_register(servo, profile, "cw_compliance_slope")) * count,
+        Param.PUNCH: law.punch if law.punch >= 0 else _register(servo, profile, "punch") / profile.units.full_scale,
         Param.LATENCY: sensor.latency_ms * 1e-3,
         Param.OFFSET: sensor.angle_offset,
         Param.QUANTUM: count if sensor.quantised else 0.0,

@@ -13,11 +13,11 @@ from axbridge.plant.mechanics import FloatArray
 from axbridge.recording import Track
 from axbridge.report import Table, deviation_table, parameter_table, provenance_table, response_table
 
-__all__ = ["COLOURS", "page"]
+__all__ = ["COLOURS", "STYLE", "page", "table_html"]
 
 COLOURS = {"command": "#9a9a9a", "reference": "#1b4f8f", "other": "#e0701a", "error": "#6b6b6b", "band": "#eef2f7"}
 
-_STYLE = """
+STYLE = """
 :root { color-scheme: light; }
 body { font: 15px/1.5 system-ui, sans-serif; color: #1c2733; max-width: 1080px; margin: 32px auto; padding: 0 24px; }
 h1 { font-size: 24px; margin: 0 0 4px; } h2 { font-size: 17px; margin: 32px 0 8px; }
@@ -44,15 +44,15 @@ def page(comparison: Comparison, title: str) -> str:
             parts.append(f"<h2>{escape(pair.name)}</h2>")
         parts.append(_figure_html(comparison, pair, first=index == 0))
         if index == 0:
-            parts.append(_table_html(deviation_table(comparison)))
+            parts.append(table_html(deviation_table(comparison)))
             parts.append(f'<p class="lead">{escape(_alignment(comparison))}</p>')
         if table := response_table(comparison, pair):
-            parts.append(_table_html(table))
+            parts.append(table_html(table))
     if parameters := parameter_table(comparison):
-        body = _table_html(parameters, words=True)
+        body = table_html(parameters, words=True)
         parts.append(f"<details><summary>Model parameters of {escape(worst.name)}</summary>{body}</details>")
-    parts.append(_table_html(provenance_table(comparison), words=True))
-    head = f'<meta charset="utf-8"><title>{escape(title)}</title><style>{_STYLE}</style>'
+    parts.append(table_html(provenance_table(comparison), words=True))
+    head = f'<meta charset="utf-8"><title>{escape(title)}</title><style>{STYLE}</style>'
     return f'<!doctype html>\n<html lang="en"><head>{head}</head><body>\n' + "\n".join(parts) + "\n</body></html>\n"
 
 
@@ -168,7 +168,8 @@ def _line(
     )  # fmt: skip
 
 
-def _table_html(table: Table, *, words: bool = False) -> str:
+def table_html(table: Table, *, words: bool = False) -> str:
+    """A table as HTML, under its title; `words` aligns left."""
     head = "".join(f"<th>{escape(cell)}</th>" for cell in table.header)
     rows = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in table.rows)
     kind = ' class="words"' if words else ""

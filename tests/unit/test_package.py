@@ -31,7 +31,7 @@ LAYERS = [
     ["experiments", "arm", "replay"],
     ["compare"],
     ["identify"],
-    ["report", "report_html", "report_png"],
+    ["report", "report_html", "report_png", "report_identify"],
     ["cli", "__main__"],
 ]
 

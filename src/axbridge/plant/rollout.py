@@ -22,10 +22,9 @@ import numpy.typing as npt
 
 from axbridge.plant.mechanics import FloatArray
 
-__all__ = ["COMPILED", "Param", "Runs", "rollouts"]
+__all__ = ["COMPILED", "HELD", "JOINT_MODE", "Param", "Runs", "rollouts"]
 
 _F = TypeVar("_F", bound=Callable[..., Any])
-_FAST = {"contract", "reassoc", "arcp", "nsz"}  # not "nnan": NaN in `duty` means joint mode
 
 try:
     from numba import njit
@@ -38,8 +37,12 @@ except ImportError:
 def _compiled(function: _F) -> _F:
     if not COMPILED:
         return function
-    result: _F = njit(cache=True, error_model="numpy", fastmath=_FAST)(function)
+    result: _F = njit(cache=True, error_model="numpy", fastmath=True)(function)
     return result
+
+
+HELD = 2.0  # in `Runs.driven`
+JOINT_MODE = 2.0  # in `Runs.duty`: no duty, the position loop runs (not NaN: the kernel is compiled without)
 
 
 class Param(IntEnum):
@@ -84,9 +87,9 @@ class Runs:
         start: First sample of each, and l: (m + 1,).
         time: s, (l,).
         goal: rad, (l,).
-        driven: 1 torque on, 0 off, (l,).
+        driven: 1 torque on, 0 off, `HELD` held still by whatever (before a part begins), (l,).
         speed_limit: rad/s, 0 = none, (l,).
-        duty: Wheel-mode duty, NaN in joint mode, (l,).
+        duty: Wheel-mode duty, `JOINT_MODE` in joint mode, (l,).
         position: Measured, rad, (l,); the first of each is where the run starts.
         velocity: Speed each run starts with, rad/s, (m,).
         supply: V, (m,).
@@ -164,10 +167,22 @@ def _one(
     filtered, current, applied, due = speed, 0.0, 0.0, now
     reference, j, k = reading, 0, 1
     was_driven = False
+    gain, stiffness = efficiency * constant, p[21] * p_gain / p[28]
+    fineness = 1.0 / quantum if quantum > 0.0 else 0.0
+    slowness, exponent = 1.0 / p[10], p[11]
+    graded = p[9] > 0.0 or p[13] > 0.0
+    direct = law == 0 and p[20] >= 1.0 and period <= 0.0  # speed feedback acts at once, so it can be implicit
     out[0] = reading
     while k < n:
         while j + 1 < n and time[j + 1] + latency <= now:
             j += 1
+        if driven[j] > 1.5:
+            while k < n and time[k] <= now + h:
+                out[k] = reading
+                k += 1
+            now += h
+            due = now
+            continue
         on = driven[j] > 0.5
         filtered += p[20] * (speed - filtered)
         if on and not was_driven:
@@ -183,8 +198,8 @@ def _one(
                 due += period
                 seen = angle + offset
                 if quantum > 0.0:
-                    seen = math.floor(seen / quantum + 0.5) * quantum
-                if not math.isnan(duty[j]):
+                    seen = math.floor(seen * fineness + 0.5) * quantum
+                if duty[j] <= 1.0:
                     applied = duty[j]
                 elif law == 0:
                     applied = (p[17] * (reference - angle) - p[18] * filtered) / supply
@@ -195,7 +210,7 @@ def _one(
                     if beyond > 0.0:
                         applied = math.copysign(p[24] + (1.0 - p[24]) * beyond / max(p[23], 1e-6), error)
                 else:
-                    applied = p[21] * p_gain * (reference - seen) / p[28]
+                    applied = stiffness * (reference - seen)
                 applied = min(max(applied, -1.0), 1.0)
         else:
             applied = 0.0
@@ -204,24 +219,30 @@ def _one(
         size = abs(applied)
         ohms = resistance + resistance_duty * size
         damping, drive, motor = viscous, 0.0, 0.0
-        decay = 0.0
+        decay, feedback, conductance = 0.0, 0.0, 0.0
+        if direct and size < 1.0 and duty[j] > 1.0:
+            feedback = p[18]
+            applied = p[17] * (reference - angle) / supply
         if on:
             if inductance > 0.0:
                 decay = math.exp(-h * ohms / inductance)
-            damping += efficiency * constant * constant * (1.0 - decay) / ohms
-            drive = efficiency * constant * (decay * current + (1.0 - decay) * applied * supply / ohms)
+            conductance = (1.0 - decay) / ohms
+            damping += gain * (constant + feedback) * conductance
+            drive = gain * (decay * current + conductance * applied * supply)
             motor = drive - (damping - viscous) * speed
-            if max_current > 0.0 and abs(motor) > efficiency * constant * max_current:
-                motor = math.copysign(efficiency * constant * max_current, motor)
+            if max_current > 0.0 and abs(motor) > gain * max_current:
+                motor = math.copysign(gain * max_current, motor)
                 drive, damping = motor, viscous
         external = -gravity * math.sin(angle + phase)
-        fading = math.exp(-((abs(speed) / p[10]) ** p[11]))
+        fading = 1.0
+        if graded and speed != 0.0:
+            fading = math.exp(-math.exp(exponent * math.log(abs(speed) * slowness)))
         share = p[12] + p[13] * fading
         loaded = share * abs(motor - external) if p[14] < 0.0 else abs(share * motor - p[14] * external)
         budget = p[7] + p[9] * fading + loaded + p[15] * speed * speed
-        effective = total + h * damping
-        free = (total * speed + h * (drive + external)) / effective
-        cut = h * budget / effective
+        mobility = 1.0 / (total + h * damping)
+        free = (total * speed + h * (drive + external)) * mobility
+        cut = h * budget * mobility
         if abs(free) <= cut:
             fresh = 0.0
         elif free > 0.0:
@@ -229,8 +250,7 @@ def _one(
         else:
             fresh = free + cut
         if on:
-            target = (applied * supply - constant * fresh) / ohms
-            current = decay * current + (1.0 - decay) * target
+            current = decay * current + conductance * (applied * supply - (constant + feedback) * fresh)
             if max_current > 0.0:
                 current = min(max(current, -max_current), max_current)
         following = angle + h * fresh

@@ -1,0 +1,106 @@
+"""`axbridge identify`: recordings into a model that predicts them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from axbridge.cli.app import app, emit_json
+from axbridge.cli.options import JsonOption, RigOption, SeedOption
+from axbridge.errors import UsageError
+
+
+@app.command()
+def identify(
+    recordings: Annotated[list[Path], typer.Argument(metavar="REC.mcap...", help="What is fitted.")],
+    *,
+    rig: RigOption,
+    model: Annotated[str, typer.Option("--model", help="pendulum-servo, ax12, or lima2009.")],
+    out: Annotated[Path, typer.Option("--out", metavar="PARAMS.toml", help="The parameters to write.")],
+    method: Annotated[str | None, typer.Option("--method", help="cma, or grid: the paper's scans (lima2009).")] = None,
+    friction: Annotated[str | None, typer.Option("--friction", help="M1 to M6; default: the model's own.")] = None,
+    holdout: Annotated[
+        list[Path] | None, typer.Option("--holdout", metavar="REC.mcap", help="Only scored, never fitted; repeat.")
+    ] = None,
+    starts: Annotated[int, typer.Option("--starts", min=1, help="Independent searches.")] = 8,
+    budget: Annotated[str, typer.Option("--budget", help="Begin nothing new after this long: 90s, 2m.")] = "150s",
+    executor: Annotated[
+        str | None, typer.Option("--executor", help="dask://HOST:PORT; default: processes on this machine.")
+    ] = None,
+    ks_pairs: Annotated[
+        Path | None,
+        typer.Option("--ks-pairs", metavar="FILE.csv", help="grid: columns speed (motor, rad/s), volts (open)."),
+    ] = None,
+    report: Annotated[Path | None, typer.Option("--report", metavar="REPORT.html", help="Write a report.")] = None,
+    seed: SeedOption = 0,
+    json: JsonOption = False,
+) -> None:
+    """Fit a servo model to recordings: parameters with intervals, held-out errors, and what the data cannot tell."""
+    from axbridge.identify import fitting, output, paper
+    from axbridge.identify.progress import progress
+    from axbridge.recording import open_recording
+    from axbridge.report import table_text
+    from axbridge.report_identify import estimate_table, score_table, write_page
+    from axbridge.rig import Rig
+
+    loaded = Rig.load(rig)
+    held = [open_recording(path) for path in holdout or ()]
+    fitted = [open_recording(path) for path in recordings if path not in (holdout or ())]
+    if not fitted:
+        raise UsageError("every recording is held out", "leave some to fit")
+    line = paper.ks_line(ks_pairs) if ks_pairs is not None else None
+    surfaces: tuple[paper.Surface, ...] = ()
+    if _by_grid(model, method, friction):
+        fit, surfaces = paper.paper_procedure(fitted, loaded, line=line, held_out=held, seed=seed)
+    else:
+        with progress(starts, quiet=json) as told:
+            fit = fitting.identify(
+                fitted,
+                loaded,
+                model,
+                friction=friction,
+                held_out=held,
+                starts=starts,
+                budget=_seconds(budget),
+                seed=seed,
+                where=executor,
+                report=told,
+            )
+    if report is not None:
+        write_page(fit, [*fitted, *held], loaded, report, line=line, surfaces=surfaces)
+    output.write_params(fit, out)
+    if json:
+        emit_json(output.summary(fit) | {"out": str(out)})
+        return
+    print(table_text(estimate_table(fit)))
+    print("\n" + table_text(score_table(fit)))
+    facts = output.summary(fit)
+    text = f"\nmean absolute error {facts['mae_deg']:.2f}°"
+    if held:
+        text += f", held out {facts['held_out_mae_deg']:.2f}°"
+    print(f"{text}; {fit.rollouts} rollouts in {fit.seconds:.0f} s")
+    for warning in fit.warnings:
+        print(f"note: {warning}")
+    for path in (out, report):
+        if path is not None:
+            print(f"wrote {path}")
+
+
+def _by_grid(model: str, method: str | None, friction: str | None) -> bool:
+    """Whether the paper's scans are asked for: by default for its model."""
+    chosen = method or ("grid" if model == "lima2009" else "cma")
+    if chosen not in {"grid", "cma"}:
+        raise UsageError(f"there is no method {chosen!r}", "choose grid or cma")
+    if chosen == "grid" and (model != "lima2009" or friction not in {None, "M1"}):
+        raise UsageError("the grid is the paper's: model lima2009, friction M1", "use --method cma for the others")
+    return chosen == "grid"
+
+
+def _seconds(text: str) -> float:
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)(s|m|min)?", text)
+    if match is None:
+        raise UsageError(f"{text!r} is no time", "write 90s or 2m")
+    return float(match[1]) * (60 if match[2] in {"m", "min"} else 1)

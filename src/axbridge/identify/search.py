@@ -1,0 +1,193 @@
+"""The search: many starts of CMA-ES, each a job of its own, then the best ones sharpened."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from multiprocessing import get_context
+
+import numpy as np
+
+from axbridge.errors import AxBridgeError, UnsupportedOperation, UsageError
+from axbridge.identify.space import Space
+from axbridge.plant.mechanics import FloatArray
+from axbridge.plant.rollout import Runs, rollouts
+
+__all__ = ["Job", "Outcome", "executor", "losses", "run", "search"]
+
+SCREENED = 200  # random points a start looks at before it begins
+POPULATION = 16
+FINE, COARSE = 1e-3, 2e-3  # s: the servo's own loop runs every millisecond; the first searches make do with two
+HUBER = 1.0  # degrees: errors beyond it count linearly
+
+
+@dataclass(frozen=True)
+class Job:
+    """One start of the search; picklable, and the same result wherever it runs.
+
+    Attributes:
+        space: What is searched.
+        runs: What is fitted.
+        seed: Of everything random in it.
+        generations: Of CMA-ES.
+        point: Where to begin; None = at the best of `SCREENED` random points.
+        spread: Initial standard deviation, in units of the ranges.
+        step: Of the simulation, s.
+        loss: ``mae`` (mean absolute error) or ``huber`` (squares up to `HUBER` degrees, absolute beyond).
+    """
+
+    space: Space
+    runs: Runs
+    seed: int
+    generations: int
+    point: FloatArray | None = None
+    spread: float = 0.2
+    step: float = FINE
+    loss: str = "mae"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Where a start ended.
+
+    Attributes:
+        loss: See `losses`.
+        point: In the space.
+        rollouts: How many recordings were simulated.
+        seed: The job's.
+    """
+
+    loss: float
+    point: FloatArray
+    rollouts: int
+    seed: int
+
+
+def losses(space: Space, runs: Runs, points: FloatArray, kind: str = "mae", step: float = FINE) -> FloatArray:
+    """Loss of points (k, n): (k, m), one for each recording, degrees (mae) or deg² (mse, huber)."""
+    error = np.degrees(np.abs(rollouts(space.sets(points), runs, step) - runs.position))
+    if kind == "mse":
+        error = error**2
+    elif kind == "huber":
+        error = np.where(error < HUBER, error**2, HUBER * (2 * error - HUBER))
+    start = runs.start
+    return np.add.reduceat(error, start[:-1], axis=1) / np.diff(start)
+
+
+def run(job: Job) -> Outcome:
+    """Do one job."""
+    import cma
+
+    rng = np.random.default_rng(job.seed)
+    done = 0
+    point = job.point
+    if point is None:
+        points = rng.uniform(0.0, 1.0, (SCREENED, len(job.space)))
+        done += SCREENED * len(job.runs)
+        point = points[int(np.argmin(losses(job.space, job.runs, points, job.loss, job.step).mean(axis=1)))]
+    options = {
+        "bounds": [0.0, 1.0],
+        "seed": job.seed + 1,
+        "popsize": POPULATION,
+        "maxiter": job.generations,
+        "tolfun": 1e-4,
+        "verbose": -9,
+    }
+    strategy = cma.CMAEvolutionStrategy(np.clip(point, 0.02, 0.98), job.spread, options)
+    while not strategy.stop():
+        asked = np.array(strategy.ask())
+        found = losses(job.space, job.runs, asked, job.loss, job.step).mean(axis=1)
+        done += len(asked) * len(job.runs)
+        strategy.tell(list(asked), [float(value) for value in found])
+    return Outcome(float(strategy.result.fbest), np.array(strategy.result.xbest), done, job.seed)
+
+
+Mapper = Callable[[Callable[[Job], Outcome], Iterable[Job]], Iterator[Outcome]]
+
+
+@contextmanager
+def executor(where: str | None = None) -> Iterator[Mapper]:
+    """What runs jobs: processes on this machine, or a dask cluster (``dask://host:port``).
+
+    Raises:
+        UnsupportedOperation: dask.distributed is not installed.
+        UsageError: no such kind of executor, or no cluster there.
+    """
+    if where is None:
+        with ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn")) as pool:
+            yield pool.map
+        return
+    if not where.startswith("dask://"):
+        raise UsageError(f"{where!r} is no executor", "write dask://HOST:PORT, or leave it out for local processes")
+    try:
+        from distributed import Client
+    except ImportError as failure:
+        raise UnsupportedOperation(
+            "running on a dask cluster needs dask.distributed", "python -m pip install 'axbridge[dask]'"
+        ) from failure
+    address = where.removeprefix("dask://")
+    try:
+        client = Client(f"tcp://{address}", timeout="10s")
+    except OSError as failure:
+        raise UsageError(f"no dask scheduler answers at {address}", "start one, or leave --executor out") from failure
+    with client:
+
+        def spread(function: Callable[[Job], Outcome], jobs: Iterable[Job]) -> Iterator[Outcome]:
+            return iter(client.gather([client.submit(function, job, pure=False) for job in jobs]))
+
+        yield spread
+
+
+def search(
+    job: Job,
+    *,
+    starts: int,
+    budget: float,
+    where: str | None = None,
+    report: Callable[[str, Outcome], None] = lambda _stage, _outcome: None,
+) -> list[Outcome]:
+    """Run `starts` jobs like `job` with seeds of their own, then sharpen the best two; best first.
+
+    The same seed gives the same result on any executor, unless the budget runs out: then what is under way is
+    finished and nothing more is begun.
+
+    Args:
+        job: Space, data and first seed.
+        starts: How many.
+        budget: s.
+        where: See `executor`.
+        report: Called after each.
+
+    Raises:
+        UnsupportedOperation, UsageError: see `executor`.
+    """
+    began = time.monotonic()
+    found: list[Outcome] = []
+    width = max(2, os.cpu_count() or 2)
+    with executor(where) as spread:
+        for first in range(0, starts, width):
+            if first and time.monotonic() - began > budget * 0.7:
+                break
+            jobs = [
+                replace(job, step=COARSE, seed=job.seed + 1000 * (first + k)) for k in range(min(width, starts - first))
+            ]
+            for outcome in spread(run, jobs):
+                found.append(outcome)
+                report("start", outcome)
+        found.sort(key=lambda outcome: outcome.loss)
+        if time.monotonic() - began < budget * 0.8:
+            finer = [
+                replace(job, point=outcome.point, spread=0.04, seed=job.seed + 77 + k, generations=job.generations)
+                for k, outcome in enumerate(found[:2])
+            ]
+            for outcome in spread(run, finer):
+                found.append(outcome)
+                report("sharpened", outcome)
+    found.sort(key=lambda outcome: outcome.loss)
+    if not found or not np.isfinite(found[0].loss):
+        raise AxBridgeError("the search found no parameters with a finite error", "check the recordings: axbridge info")
+    return found

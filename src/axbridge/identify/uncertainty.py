@@ -1,0 +1,132 @@
+"""How sure a fit is: intervals, correlations, and directions in which the data do not care.
+
+Gauss-Newton at the optimum with central differences. Residuals of a simulated motion are far from independent (a model
+error lasts), so the covariance is the sandwich `H⁻¹ (Σ gₖ gₖᵀ) H⁻¹` over blocks of `BLOCK` seconds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from axbridge.identify.space import Space
+from axbridge.plant.mechanics import FloatArray
+from axbridge.plant.rollout import Runs, rollouts
+
+__all__ = ["Uncertainty", "polish", "uncertainty"]
+
+BLOCK = 0.25  # s
+STEPS = (0.004, 0.012)  # of the range: two sizes of difference, averaged, because stick-slip makes the motion jagged
+QUANTILE = 1.96
+CAPPED = 3.0  # residuals beyond so many median deviations are held there: they tell of the model, not of the noise
+FLAT = 0.2  # an unknown is not told when its standard error is this share of its range
+ALIKE = 0.95  # two unknowns are not told apart when they correlate more
+
+
+@dataclass(frozen=True)
+class Uncertainty:
+    """Of a fit with n unknowns.
+
+    Attributes:
+        low: Lower ends of the 95 % intervals, SI, (n,).
+        high: Upper ends, (n,).
+        correlation: (n, n).
+        share: Standard error as a share of the range searched, (n,).
+        flat: Names the data do not tell.
+        alike: Pairs of names the data do not tell apart, with their correlation.
+        at_end: Names that ended at an end of their range.
+    """
+
+    low: FloatArray
+    high: FloatArray
+    correlation: FloatArray
+    share: FloatArray
+    flat: tuple[str, ...]
+    alike: tuple[tuple[str, str, float], ...]
+    at_end: tuple[str, ...]
+
+
+def polish(space: Space, runs: Runs, point: FloatArray, rounds: int = 6) -> FloatArray:
+    """Least squares from a point that is close: damped Gauss-Newton steps (Levenberg) as long as they help."""
+    best = point.copy()
+    error = _residuals(space, runs, best[None])[0]
+    cost, damping = float(error @ error), 1e-3
+    for _ in range(rounds):
+        slope = _slopes(space, runs, best)
+        normal, gradient = slope.T @ slope, slope.T @ error
+        scale = np.diag(np.maximum(np.diag(normal), 1e-9 * np.trace(normal)))
+        trials = [damping * factor for factor in (0.01, 1.0, 30.0, 1e3)]
+        points = np.array([np.clip(best - np.linalg.solve(normal + d * scale, gradient), 0, 1) for d in trials])
+        errors = _residuals(space, runs, points)
+        costs = np.einsum("kl,kl->k", errors, errors)
+        chosen = int(np.argmin(costs))
+        if not costs[chosen] < cost:
+            break
+        better = cost - costs[chosen]
+        best, error, cost, damping = points[chosen], errors[chosen], float(costs[chosen]), trials[chosen]
+        if better < 1e-5 * cost:
+            break
+    return best
+
+
+def uncertainty(space: Space, runs: Runs, point: FloatArray) -> Uncertainty:
+    """Intervals of the unknowns at a point (len(space),)."""
+    slope = _slopes(space, runs, point)
+    error = _residuals(space, runs, point[None])[0]
+    bound = CAPPED * 1.4826 * float(np.median(np.abs(error))) + 1e-9
+    error = np.clip(error, -bound, bound)
+    block = np.concatenate(
+        [
+            index * 10_000 + ((runs.time[a:b] - runs.time[a]) / BLOCK).astype(int)
+            for index, (a, b) in enumerate(zip(runs.start[:-1], runs.start[1:], strict=True))
+        ]
+    )
+    _, first = np.unique(block, return_index=True)
+    scores = np.add.reduceat(slope * error[:, None], first, axis=0)
+    normal = slope.T @ slope
+    inverse = np.linalg.pinv(normal + 1e-10 * np.trace(normal) / len(space) * np.eye(len(space)))
+    blocks, unknowns = len(first), len(space)
+    covariance = inverse @ (scores.T @ scores) @ inverse * blocks / max(1, blocks - unknowns)
+    deviation = np.sqrt(np.maximum(np.diag(covariance), 1e-16))
+    correlation = covariance / np.outer(deviation, deviation)
+    names = [unknown.name for unknown in space.unknowns]
+    ends = (np.clip(point - QUANTILE * deviation, 0, 1), np.clip(point + QUANTILE * deviation, 0, 1))
+    columns = [unknown.column for unknown in space.unknowns]
+    low, high = (space.sets(end[None])[0][columns] for end in ends)
+    return Uncertainty(
+        low,
+        high,
+        correlation,
+        deviation,
+        tuple(name for name, share in zip(names, deviation, strict=True) if share > FLAT),
+        tuple(
+            (names[i], names[j], float(correlation[i, j]))
+            for i in range(unknowns)
+            for j in range(i)
+            if abs(correlation[i, j]) > ALIKE
+        ),
+        tuple(name for name, share in zip(names, point, strict=True) if share < 0.005 or share > 0.995),
+    )
+
+
+def _residuals(space: Space, runs: Runs, points: FloatArray) -> FloatArray:
+    """Errors in degrees, (k, l), each recording weighted alike."""
+    weights = np.repeat(1 / np.sqrt(np.diff(runs.start)), np.diff(runs.start))
+    result: FloatArray = np.degrees(rollouts(space.sets(points), runs) - runs.position) * weights
+    return result
+
+
+def _slopes(space: Space, runs: Runs, point: FloatArray) -> FloatArray:
+    """Derivatives of the residuals, (l, n)."""
+    columns = []
+    for index in range(len(space)):
+        parts = []
+        for step in STEPS:
+            ends = np.repeat(point[None], 2, axis=0)
+            ends[0, index] = max(0.0, point[index] - step)
+            ends[1, index] = min(1.0, point[index] + step)
+            below, above = _residuals(space, runs, ends)
+            parts.append((above - below) / (ends[1, index] - ends[0, index]))
+        columns.append(np.mean(parts, axis=0))
+    return np.stack(columns, axis=1)

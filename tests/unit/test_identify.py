@@ -1,0 +1,154 @@
+"""Identification on motions whose truth is known, at a small budget."""
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from axbridge.errors import RecordingError, UsageError
+from axbridge.identify import identify, write_params
+from axbridge.identify.fitting import base_model
+from axbridge.identify.paper import ks_line, paper_procedure
+from axbridge.identify.search import Job, Outcome, executor, run
+from axbridge.identify.space import space_of
+from axbridge.identify.uncertainty import polish, uncertainty
+from axbridge.plant.rollout import Param, rollouts
+from axbridge.provenance import describe
+from axbridge.recording import Event, Recording, Track
+from axbridge.replay import packed, runs_of
+from axbridge.rig import Rig
+
+RIG = Rig.load("bench_arm")
+
+
+def motion(row, *, step=math.pi / 2, fall=False, seed=0, period=0.01, speed_limit=0.0):
+    """A step, or a fall from there, as the model `row` would do it, with an AX-12's rounding and noise."""
+    time = np.arange(0, 1.5, period)
+    name = "fall" if fall else "step"
+    driven = np.zeros(len(time)) if fall else np.ones(len(time))
+    command = np.full(len(time), step) if fall else np.where(time >= 0.1, step, 0.0)
+    clean = Track.of(
+        "shoulder", time, command=command, position=np.full(len(time), step if fall else 0.0),
+        torque_enabled=driven, voltage=np.full(len(time), 9.6), speed_limit=np.full(len(time), speed_limit),
+    )  # fmt: skip
+    events = (Event(0.0 if fall else 0.1, "segment", {"name": name, "servo": "shoulder", "target": step}),)
+    recording = Recording(Path(f"{name}{step:.1f}.mcap"), {"shoulder": clean}, events, {}, describe(backend="sim"))
+    truth = rollouts(row[None], runs_of([recording], RIG), 5e-4)[0]
+    noisy = truth + np.random.default_rng(seed).normal(0, math.radians(0.1), len(time))
+    count = math.radians(300 / 1023)
+    return replace(recording, tracks={"shoulder": replace(clean, position=np.round(noisy / count) * count)})
+
+
+def lima(**values):
+    row = packed(base_model(RIG, "lima2009"), RIG)
+    for name, value in values.items():
+        row[Param[name]] = value
+    return row
+
+
+def test_the_papers_procedure_finds_the_paper():
+    truth = {"VISCOUS": 0.016, "K_THETA": 24.0, "K_OMEGA": -0.8, "LATENCY": 0.018}
+    row = lima(**truth)
+    falls = [motion(row, step=math.radians(angle), fall=True, seed=k) for k, angle in enumerate((45, 90, 135))]
+    steps = [motion(row, step=math.radians(angle), seed=9 + k) for k, angle in enumerate((30, 60, 90))]
+    fit, (friction, gains) = paper_procedure([*falls, *steps], RIG)
+    found = {estimate.unknown.column.name: estimate.value for estimate in fit.estimates}
+    for name, value in truth.items():
+        assert found[name] == pytest.approx(value, rel=0.035), name
+    assert gains.least < 0.1
+    assert friction.mse.shape == (25, 25)
+    assert max(score.rmse for score in fit.scores) < 0.4
+
+
+def test_the_papers_procedure_needs_falls_and_steps():
+    with pytest.raises(RecordingError, match="no fall among the segments"):
+        paper_procedure([motion(lima())], RIG)
+
+
+def test_ks_is_the_slope_through_the_origin(tmp_path):
+    path = tmp_path / "ks.csv"
+    path.write_text("speed,volts\n" + "\n".join(f"{w},{0.00681 * w}" for w in range(100, 1400, 100)))
+    line = ks_line(path)
+    assert line.ks == pytest.approx(0.00681)
+    assert line.error < 1e-6
+    path.write_text("speed,amps\n1,2\n")
+    with pytest.raises(RecordingError, match="volts"):
+        ks_line(path)
+
+
+def ax12_space():
+    return space_of("ax12", None, packed(base_model(RIG, "ax12"), RIG))
+
+
+def ax12_truth():
+    row = packed(base_model(RIG, "ax12"), RIG)
+    row[[Param.SLOPE, Param.PUNCH, Param.ARMATURE, Param.COULOMB, Param.LATENCY]] = [0.2, 0.05, 0.003, 0.07, 0.03]
+    return row
+
+
+def ax12_data(row):
+    steps = [motion(row, step=math.radians(angle), seed=k) for k, angle in enumerate((20, 60, 120))]
+    return [*steps, motion(row, step=2.0, fall=True, seed=5)]
+
+
+def test_least_squares_sharpens_and_intervals_hold_the_truth():
+    row = ax12_truth()
+    space, data = ax12_space(), ax12_data(row)
+    runs = runs_of(data, RIG)
+    start = np.clip(space.point(row) + 0.02, 0, 1)
+    point = polish(space, runs, start)
+    sure = uncertainty(space, runs, point)
+    wanted = np.array([row[unknown.column] for unknown in space.unknowns])
+    inside = (sure.low <= wanted) & (wanted <= sure.high)
+    assert inside.mean() >= 0.7
+    before, after = (rollouts(space.sets(p[None]), runs)[0] - runs.position for p in (start, point))
+    assert after @ after < before @ before
+
+
+def test_a_job_gives_the_same_result_wherever_it_runs():
+    runs = runs_of(ax12_data(ax12_truth())[:2], RIG)
+    job = Job(ax12_space(), runs, seed=3, generations=3)
+    here = run(job)
+    with executor() as spread:
+        (there,) = spread(run, [job])
+    assert isinstance(there, Outcome)
+    np.testing.assert_array_equal(here.point, there.point)
+
+
+def test_a_fit_finds_its_truth_and_writes_a_model_that_rigs_can_use(tmp_path):
+    data = ax12_data(ax12_truth())
+    fit = identify(data[1:], RIG, "ax12", held_out=data[:1], starts=2, generations=60)
+    held = [score for score in fit.scores if score.held_out]
+    assert [score.name for score in held] == ["step0.3.mcap"]
+    assert held[0].rmse < 0.5
+    path = tmp_path / "mine.toml"
+    write_params(fit, path)
+    model = RIG.model_of(RIG.servos[0], str(path))
+    assert model.name == "mine"
+    np.testing.assert_allclose(packed(model, RIG), fit.row, rtol=1e-9, atol=1e-12)
+
+
+def test_what_the_data_cannot_tell_is_named():
+    row = ax12_truth()
+    space = ax12_space()
+    held = [motion(row, step=math.radians(20), seed=1)]
+    sure = uncertainty(space, runs_of(held, RIG), space.point(row))
+    assert sure.flat or sure.alike
+
+
+@pytest.mark.parametrize(("model", "friction"), [("fancy", None), ("ax12", "M7")])
+def test_an_unknown_model_or_law_is_refused(model, friction):
+    with pytest.raises(UsageError, match="there is no"):
+        space_of(model, friction, lima())
+
+
+def test_an_unknown_executor_is_refused():
+    with pytest.raises(UsageError, match="no executor"), executor("slurm://x"):
+        pass
+
+
+def test_a_recording_without_motion_is_refused():
+    with pytest.raises(RecordingError, match="hardly moves"):
+        identify([motion(lima(), step=0.001)], RIG, "ax12")
