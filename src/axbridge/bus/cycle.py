@@ -217,7 +217,8 @@ class Cycle:
             speed = goal.speed
             if servo.top_speed is not None and not goal.wheel and (speed == 0 or speed > servo.top_speed):
                 speed = servo.top_speed
-            blocks[servo.id] = _GOAL.pack(min(max(goal.position, low), high), speed)
+            position = goal.position if goal.wheel else min(max(goal.position, low), high)
+            blocks[servo.id] = _GOAL.pack(position, speed)
             torque = self._torque_now(track, goal.torque_limit, started)
             if torque is not None and torque != track.written_torque:
                 torques[servo.id] = torque.to_bytes(2, "little")

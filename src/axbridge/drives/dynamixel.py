@@ -17,10 +17,10 @@ from axbridge.control.coupling import Limits
 from axbridge.control.setpoints import Setpoints
 from axbridge.control.velocity import VelocityController, braking_speed, towards
 from axbridge.drives.drive import Capability
-from axbridge.drives.torque import current, duty_for, estimated_torque
+from axbridge.drives.torque import SpeedForecast, current, duty_for, estimated_torque
 from axbridge.errors import ErrorFlag, ServoFault, UsageError
 from axbridge.model import ServoModel
-from axbridge.profile import FirmwareProfile
+from axbridge.profile import Area, FirmwareProfile
 from axbridge.rig import ServoConfig
 from axbridge.state import ServoState
 from axbridge.units import Calibration, signed_to_bits
@@ -37,6 +37,7 @@ DYNAMIXEL_CAPABILITIES: dict[str, Capability] = {
     "torque_feedback": "emulated",
     "brake": "unsupported",
 }
+_REFUSED = ErrorFlag.RANGE | ErrorFlag.ANGLE_LIMIT | ErrorFlag.INSTRUCTION
 _RPM = 2 * math.pi / 60
 _LEAD = 0.15  # s: a goal that moves along with the joint is this far ahead, so that the joint stops when the host does
 _SPEED_GAIN = 0.6  # duty per rad of speed error summed up, in wheel mode
@@ -69,6 +70,8 @@ class DynamixelDrive:
         self._gains_set = 0
         self._speed = 0.0  # commanded by a loop on the host
         self._correction = 0.0
+        self._wheel_velocity = 0.0
+        self._forecast = SpeedForecast(model.motor, model.sensor.latency_ms / 1000)
         self._hold = math.nan  # where speed 0 stopped it
         self._powered = False
         self._angle_limits: tuple[int, int] | None = None  # the servo's own, while it is in wheel mode
@@ -103,9 +106,10 @@ class DynamixelDrive:
             raise UsageError(f"{name} = {value} is outside {entry.minimum}..{entry.maximum}")
         data = value.to_bytes(entry.size, "little", signed=entry.signed)
         reply = self.bus.write(self.id, entry.address, data)
-        refused = ErrorFlag.RANGE | ErrorFlag.ANGLE_LIMIT | ErrorFlag.INSTRUCTION
-        if reply is not None and reply.error & refused:
+        if reply is not None and reply.error & _REFUSED:
             raise ServoFault(self.id, reply.error, f"the servo did not take {name} = {value}")
+        if entry.area is Area.EEPROM:
+            self._wait_for_eeprom(entry.size)
 
     # ---- Drive
 
@@ -138,11 +142,11 @@ class DynamixelDrive:
             self._pid.set_gains(*setpoints.gains)
         limit = self._torque_counts(setpoints.available_torque)
         if setpoints.torque is not None:
-            return self._apply_torque(setpoints.torque, state)
+            return self._apply_torque(setpoints.torque, state, period)
         if setpoints.endless:
             self._enter_wheel(state)
             return self._turn(setpoints, state, period, limit)
-        self._leave_wheel(state)
+        self._leave_wheel()
         if self.config.controller == "pid":
             self._pid.step(setpoints.target, state.position, setpoints.velocity, setpoints.acceleration, period)
             return self._follow(self._pid.speed, setpoints, state, limit)
@@ -215,10 +219,11 @@ class DynamixelDrive:
 
     # ---- torque
 
-    def _apply_torque(self, torque: float, state: ServoState) -> Goal:
+    def _apply_torque(self, torque: float, state: ServoState, period: float) -> Goal:
         """The duty that gives the torque: as Moving Speed in wheel mode, else as torque limit of a far goal."""
         voltage = state.voltage or self.profile.electrics.nominal_voltage
-        duty = duty_for(self.model.motor, self.model.friction, torque, voltage, state.velocity)
+        velocity = self._forecast.update(state.time, state.velocity, torque, period)
+        duty = duty_for(self.model.motor, self.model.friction, torque, voltage, velocity)
         outward = (duty > 0 and state.position >= self._high) or (duty < 0 and state.position <= self._low)
         if self._angle_limits is not None:
             return self._wheel_goal(0.0 if outward else duty, self.profile.units.full_scale)
@@ -239,9 +244,12 @@ class DynamixelDrive:
         self._speed = towards(self._speed, wanted.velocity, step)
         if self.profile.behaviour.wheel_mode == "speed":
             counts = round(self._speed / self.profile.units.speed) * self.config.direction
-            return Goal(self.calibration.goal(state.position), signed_to_bits(counts), limit)
+            return Goal(0, signed_to_bits(counts), limit, wheel=True)
         motor, law = self.model.motor, self.model.friction
         voltage = state.voltage or self.profile.electrics.nominal_voltage
+        if wanted.velocity * self._wheel_velocity < 0:
+            self._correction = 0.0  # what was summed up against a stop must not delay the way back
+        self._wheel_velocity = wanted.velocity
         self._correction += _SPEED_GAIN * (self._speed - state.velocity) * period
         self._correction = max(-_MOST_CORRECTION, min(_MOST_CORRECTION, self._correction))
         duty = duty_for(motor, law, 0.0, voltage, self._speed) + self._correction
@@ -265,14 +273,24 @@ class DynamixelDrive:
         self._angle_limits = limits if limits != (0, 0) else (0, self.profile.units.counts)
         self.write("moving_speed", 0)
 
-    def _leave_wheel(self, state: ServoState) -> None:
-        if self._angle_limits is None:
-            return
-        self.write("moving_speed", 0)  # stops the wheel; the goal is set before joint mode begins to follow it
-        self.write("goal_position", self.calibration.goal(min(max(state.position, self._low), self._high)))
-        self.restore()
-        self._speed = 0.0
+    def _leave_wheel(self) -> None:
+        """Back to joint mode; limp meanwhile, because the servo would follow an old goal as soon as it may."""
+        if self._angle_limits is not None:
+            self.write("torque_enable", 0)
+            self.restore()
+            self.power(on=True)
 
     def _write_angle_limits(self, cw: int, ccw: int) -> None:
-        self.write("cw_angle_limit", cw)
-        self.write("ccw_angle_limit", ccw)
+        """Both in one packet: between two, the servo would be in the wrong mode, and deaf."""
+        low, high = self.profile.register("cw_angle_limit"), self.profile.register("ccw_angle_limit")
+        assert high.address == low.end  # so in every profile
+        data = cw.to_bytes(low.size, "little") + ccw.to_bytes(high.size, "little")
+        reply = self.bus.write(self.id, low.address, data)
+        if reply is not None and reply.error & _REFUSED:
+            raise ServoFault(self.id, reply.error, f"the servo did not take the angle limits {cw}, {ccw}")
+        self._wait_for_eeprom(low.size + high.size)
+
+    def _wait_for_eeprom(self, size: int) -> None:
+        """A servo hears nothing while it burns its EEPROM."""
+        deaf = self.profile.timing.eeprom_deaf_us_per_byte * 1e-6 * size
+        self.bus.clock.sleep_until(self.bus.clock.now() + 1.2 * deaf + 0.001)
