@@ -14,6 +14,7 @@ import os
 import select
 import socket
 import time
+from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -225,33 +226,37 @@ class Port(PortHandler):  # type: ignore[misc]  # the SDK is untyped
         """Close (SDK name)."""
         self.close()
 
+    @contextlib.contextmanager
+    def _letting_go(self) -> Iterator[None]:
+        """The SDK marks a port as in use before it calls it: an exception must take the mark away."""
+        try:
+            yield
+        except PortError:
+            self.is_using = False
+            raise
+
     def clearPort(self) -> None:
         """Drop what has arrived; the SDK calls it before each send."""
-        while self.receive(0):
-            pass
+        with self._letting_go():
+            while self.receive(0):
+                pass
 
     def getBytesAvailable(self) -> int:
         """Bytes waiting (SDK name)."""
         return int(self.ser.in_waiting)
 
     def writePort(self, packet: list[int]) -> int:
-        """Send (SDK name); an error releases the SDK's `is_using`."""
-        try:
+        """Send (SDK name)."""
+        with self._letting_go():
             self.send(bytes(packet))
-        except PortError:
-            self.is_using = False
-            raise
         return len(packet)
 
     def readPort(self, length: int) -> list[int]:
         """Up to `length` bytes, waiting for them until the packet's deadline (SDK name)."""
         data = b""
-        try:
+        with self._letting_go():
             while len(data) < length and (chunk := self._read_at_most(length - len(data))):
                 data += chunk
-        except PortError:
-            self.is_using = False
-            raise
         return list(data)
 
     def _read_at_most(self, length: int) -> bytes:
