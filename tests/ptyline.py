@@ -52,7 +52,7 @@ class PtyLine:
         self.errors = dict.fromkeys(ids, 0)
         self.echo = echo
         self.random = Random(seed)
-        self.mishap = mishap or (lambda _: "ok")  # "ok", "drop", "corrupt", "junk", or seconds of delay
+        self.mishap = mishap or (lambda _: "ok")  # "ok", "drop", "corrupt", "junk", seconds of delay, a refusal's error
         self.deaf = set()
         self.frozen = set()  # addresses that take no write
         self.heard = []  # (id, instruction, params, when)
@@ -161,6 +161,11 @@ class PtyLine:
         fate = self.mishap(packet)
         if fate == "drop":
             return
+        if isinstance(fate, tuple):  # a late refusal
+            fate, error = fate
+            frame = encode(frame[2], error)
+        if isinstance(fate, int):
+            frame = encode(frame[2], fate)
         if fate == "corrupt":
             at = self.random.randrange(len(frame))
             frame = frame[:at] + bytes((frame[at] ^ self.random.randrange(1, 256),)) + frame[at + 1 :]

@@ -68,6 +68,28 @@ def test_a_write_whose_acknowledgement_is_lost_is_confirmed_by_reading_back(line
     assert line.tables[1][25] == 1
 
 
+def test_a_question_damaged_on_its_way_is_asked_again(line, bus):
+    refusals = iter([16])
+    line.mishap = lambda _: next(refusals, "ok")
+    assert bus.read(1, 36, 2).data == bytes(line.tables[1][36:38])
+    refusals = iter([16] * 3)
+    with pytest.raises(CorruptPacket):
+        bus.read(1, 36, 2)
+
+
+def test_a_late_refusal_answers_nothing(line, bus):
+    bus.retries = 0
+    fates = iter([(0.04, 16)])
+    line.mishap = lambda _: next(fates, "ok")
+    with pytest.raises(BusTimeout):
+        bus.read(1, 36, 2)
+    asked = 0
+    while not bus.stats.of(1).late:
+        asked += 1
+        assert asked < 5000
+        assert bus.read(1, 36, 2).data == bytes(line.tables[1][36:38])
+
+
 def test_a_damaged_reply_is_reported_not_returned(line, bus):
     line.mishap = lambda _: "corrupt"
     bus.retries = 0

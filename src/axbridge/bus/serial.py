@@ -144,13 +144,10 @@ class SerialBus(Bus):
                 for attempt in range(self.retries + 1):
                     self._patience = _MORE_PATIENCE**attempt
                     try:
-                        reply = ask()
+                        return ask()
                     except (BusTimeout, CorruptPacket):
                         if attempt == self.retries:
                             raise
-                    else:
-                        if not reply.error & _DAMAGED or attempt == self.retries:
-                            return reply
                     self.stats.of(id).retries += 1
             finally:
                 self._patience = 1
@@ -260,12 +257,9 @@ class SerialBus(Bus):
             failure: BusError | None = None
             if id not in self.silent and not self._late.owes(id, 0):
                 try:
-                    reply = super().write(id, address, data)
+                    return super().write(id, address, data)
                 except (BusTimeout, CorruptPacket) as error:
                     failure = error
-                else:
-                    if reply is None or not reply.error & _DAMAGED:
-                        return reply
             return self._write_confirmed(id, address, data, failure)
 
     def _write_confirmed(self, id: int, address: int, data: bytes, failure: BusError | None) -> Reply:
@@ -353,7 +347,7 @@ class SerialBus(Bus):
         damaged = False
         while True:
             intact = len(heard) == need and heard.startswith(prefix) and sum(heard[skipped:]) & 0xFF == SUM_OK
-            if intact and (heard != frame or frame[4] != Instruction.READ):
+            if intact and (heard != frame or frame[4] != Instruction.READ) and not heard[skipped + 4] & _DAMAGED:
                 line.last_seen = sampled
                 return Packet(id, heard[skipped + 4], heard[skipped + 5 : -1]), sampled
             found = find_answer(heard, frame, id, length, echo=self.echo, refusable=not self._late.owes(id, 0))
@@ -361,6 +355,9 @@ class SerialBus(Bus):
             if found.packet is not None:
                 self._account(found.rest, frame)
                 line.last_seen = sampled
+                if found.packet.code & _DAMAGED:  # not an answer: the question was damaged on its way
+                    line.corrupt += 1
+                    raise CorruptPacket(id, heard)
                 return found.packet, sampled
             if found.damaged and not damaged:
                 damaged = True
@@ -370,6 +367,7 @@ class SerialBus(Bus):
                 break
             heard += chunk
         self._late.add(id, length)
+        self._late.add(id, 0)  # it may refuse, late
         if self._account(heard, frame) or damaged:
             line.corrupt += 1
             raise CorruptPacket(id, heard)
