@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
+from typing import Any
 
 from axbridge.backends.backend import SIMULATION, Backend
-from axbridge.bus.cycle import Cycle, CycleServo, Goal, RawState
+from axbridge.bus.cycle import Cycle, CycleServo, Event, Goal, RawState
 from axbridge.bus.handshake import Expected, handshake, require
 from axbridge.bus.setup import apply_registers
 from axbridge.drives.drive import Drive
@@ -33,6 +34,7 @@ class Connection:
         backend: The backend.
         drives: By servo name.
         cycles: By bus name, for buses that have servos; empty before `open`.
+        events: What the latest `receive` noticed.
 
     Raises:
         UnsupportedOperation: the rig has ideal joints and the backend is no simulation; the backend is closed.
@@ -42,6 +44,7 @@ class Connection:
         self.rig = rig
         self.backend = backend
         self.cycles: dict[str, Cycle] = {}
+        self.events: tuple[Event, ...] = ()
         self._threads: ThreadPoolExecutor | None = None
         self._safety: Safety | None = None
         self._exit = ExitStack()
@@ -104,10 +107,22 @@ class Connection:
         work = self._threads.map if self._threads else map
         samples: dict[str, RawState] = {}
         faults: dict[str, BusError] = {}
+        self.events = ()
         for result in work(Cycle.receive, self.cycles.values()):
             samples.update(result.states)
             faults.update(result.faults)
+            self.events += result.events
         return samples, faults
+
+    def statistics(self) -> dict[str, dict[str, Any]]:
+        """By bus: rate and time of the cycles, and for real lines what was lost, late or damaged, by id; plain data."""
+        return {
+            name: {
+                "cycle": cycle.times.as_dict(),
+                "line": stats.as_dict() if (stats := getattr(cycle.bus, "stats", None)) else None,
+            }
+            for name, cycle in self.cycles.items()
+        }
 
     def soften(self, names: list[str], seconds: float) -> None:
         """Let the torque limit of these servos rise from a tenth within `seconds`."""

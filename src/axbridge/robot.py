@@ -11,9 +11,10 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
+from typing import Any
 
 from axbridge.backends.backend import SIMULATION, Backend, BackendName
-from axbridge.bus.cycle import Cycle, RawState
+from axbridge.bus.cycle import Cycle, Event, RawState
 from axbridge.connection import Connection
 from axbridge.control.battery import Battery
 from axbridge.control.coupling import Limits, couplings, sibling_limits
@@ -38,6 +39,7 @@ class StepReport:
         commanded: When the command packets had been sent.
         sampled: When each servo took its sample.
         errors: Bus errors by servo name.
+        events: What changed on the buses: a servo missing, returned, with a fault or beyond a limit; a port lost, back.
     """
 
     requested: float
@@ -45,6 +47,7 @@ class StepReport:
     commanded: float
     sampled: Mapping[str, float]
     errors: Mapping[str, BusError] = field(default_factory=dict)
+    events: tuple[Event, ...] = ()
 
 
 class Robot(Mapping[str, Servo]):
@@ -187,7 +190,9 @@ class Robot(Mapping[str, Servo]):
 
     def _report(self, requested: float, actual: float, commanded: float, faults: dict[str, BusError]) -> None:
         sampled = {name: servo.state.time for name, servo in self._servos.items()}
-        self.last_step = StepReport(requested, actual * 1000, commanded - self._start, sampled, faults)
+        self.last_step = StepReport(
+            requested, actual * 1000, commanded - self._start, sampled, faults, self._connection.events
+        )
 
     # ---- start, change and end
 
@@ -256,6 +261,11 @@ class Robot(Mapping[str, Servo]):
         self.close()
 
     # ---- facts
+
+    @property
+    def bus_statistics(self) -> dict[str, dict[str, Any]]:
+        """By bus: cycle rate and times (s), and what was lost, late or damaged, by id; plain data."""
+        return self._connection.statistics()
 
     def shadow(self) -> dict[str, ServoState]:
         """Twin backend: the simulated servos' states at this moment, on the simulation's clock; else empty."""

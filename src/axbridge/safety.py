@@ -219,10 +219,10 @@ class Safety:
         self._armed = False
         atexit.unregister(self._at_exit)
         self._stop.set()
-        for number, earlier in self._earlier.items():
-            if signal.getsignal(number) == self._on_signal:  # else somebody took over after us
+        for number, earlier in list(self._earlier.items()):
+            if signal.getsignal(number) == self._on_signal:  # else somebody took over after us, and may call us yet
                 signal.signal(number, earlier)
-        self._earlier.clear()
+                del self._earlier[number]
         if self._watchdog is not None and self._watchdog is not threading.current_thread():
             self._watchdog.join(timeout=1.0)
         self._end_guard()
@@ -287,7 +287,8 @@ class Safety:
         self.disarm()
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
-        self._release_and_report()
+        if self._armed:
+            self._release_and_report()
         earlier = self._earlier.get(number, signal.SIG_DFL)
         if callable(earlier):
             earlier(number, frame)

@@ -91,12 +91,14 @@ def test_a_robot_survives_an_unplugged_adapter(line):
         robot.step(20)
         robot.step(20)
         assert all(isinstance(error, PortError) for error in robot.last_step.errors.values())
+        assert robot.bus_statistics["main"]["line"]["servos"][1]["asked"] > 0
         line.power_cycle()
         line.replug()
         end = time.monotonic() + 5
         while robot.last_step.errors and time.monotonic() < end:
             robot.step(20)
         assert not robot.last_step.errors
+        assert {event.kind for event in robot.last_step.events} == {"port back", "returned"}
         robot.step(20)
         robot.step(20)
         assert powered(line) == [1]

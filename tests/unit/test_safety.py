@@ -125,6 +125,20 @@ def test_a_signal_limps_and_reaches_the_earlier_handler(line, cycle):
     assert not powered(line)
 
 
+def test_a_net_that_was_taken_down_under_another_one_only_passes_signals_on(line, cycle):
+    first, second = (safety.Safety([cycle], guard=False) for _ in range(2))
+    before = signal.getsignal(signal.SIGINT)
+    first.arm()
+    second.arm()
+    first.disarm()  # a robot that changed its backend
+    power(line)
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGINT)
+    assert not powered(line)
+    second.disarm()
+    signal.signal(signal.SIGINT, before)
+
+
 def test_a_controller_that_falls_silent_is_limped_and_starts_again_from_where_it_is(line, cycle):
     cycle.exchange({"hip": Goal(900, 0)})
     with safety.Safety([cycle], stale_command_ms=30, guard=False) as watched:

@@ -35,6 +35,11 @@ class _ShadowedBus(Bus):
         """The real bus's port: the guard process holds on to it."""
         return getattr(self._real, "port", None)
 
+    @property
+    def stats(self) -> Any:
+        """The real bus's counters."""
+        return getattr(self._real, "stats", None)
+
     def follow(self) -> Bus:
         """The virtual bus, advanced to now."""
         self._shadow.clock.sleep_until(self.clock.now() - self._lag)
