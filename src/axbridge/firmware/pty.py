@@ -40,8 +40,9 @@ class PtyChannel:
     It keeps the slave open itself, so that clients may come and go. A pseudo-terminal takes any speed and transports
     bytes in no time: both are the line's business, which is told the client's speed.
 
-    A client that flushes its output (as pypot does before every packet) takes back what nobody has read yet. So a
-    thread of its own sits in a blocking read all the time: what the kernel has handed to it cannot be taken back.
+    A thread of its own sits in a blocking read all the time, so that bytes get the time at which they came, whatever
+    the server is doing. It cannot save what a client takes back: a TCOFLUSH right after a write (pypot flushes before
+    every packet) discards bytes that the kernel has not moved to this end yet.
 
     Args:
         baud: Speed that a client finds when it sets none.

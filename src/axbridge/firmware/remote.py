@@ -48,7 +48,7 @@ class RemoteBank:
     """
 
     def __init__(self, bank: _Bank) -> None:
-        bank.advance(1e-6)  # one substep: kernels are compiled, and all readings are there, before the process starts
+        bank.advance(1e-3)  # one substep: kernels are compiled, and all readings are there, before the process starts
         rows, buses = len(bank.state), len(bank.supply)
         count = rows * len(State) + buses + 1
         self._memory = mmap.mmap(-1, count * 8 + _NOTE)

@@ -19,19 +19,20 @@ with DxlIO(sys.argv[1], baudrate=1_000_000) as io:
     for id_, position in zip(ids, io.get_present_position(ids), strict=True):
         assert abs(position - goals[id_]) < 8, (id_, position)
     io.set_moving_speed(dict.fromkeys(ids, 50))
+    time.sleep(0.1)  # its next packet begins with a flush of this one, which nobody acknowledges
     assert all(abs(speed - 50) < 1 for speed in io.get_moving_speed(ids))
     io.change_id({5: 30})
-    time.sleep(0.02)
+    time.sleep(0.1)
     assert io.ping(30)
     io.change_id({30: 5})
-    time.sleep(0.02)
+    time.sleep(0.1)
     io.change_baudrate({5: 500_000})
-    time.sleep(0.02)
+    time.sleep(0.1)
     assert not io.ping(5)
 with DxlIO(sys.argv[1], baudrate=500_000) as io:
     assert io.ping(5)
     io.change_baudrate({5: 1_000_000})
-    time.sleep(0.02)
+    time.sleep(0.1)
 with DxlIO(sys.argv[1], baudrate=1_000_000) as io:
     assert io.ping(5)
     io.disable_torque(io.scan(range(1, 19)))
