@@ -78,3 +78,12 @@ def test_a_profile_of_ones_own_starts_from_another(tmp_path):
     path = tmp_path / "mine.toml"
     path.write_text('base = "ax-12a"\nname = "mine"\n[behaviour]\nout_of_table = "zeros"', encoding="utf-8")
     assert FirmwareProfile.load(path).behaviour.out_of_table == "zeros"
+
+
+def test_the_page_of_the_documentation_is_up_to_date():
+    import subprocess
+    import sys
+    from pathlib import Path
+
+    script = Path(__file__).parents[2] / "docs" / "make_profiles.py"
+    assert subprocess.run([sys.executable, script, "--check"], check=False).returncode == 0, f"run python {script}"

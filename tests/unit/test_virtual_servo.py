@@ -101,9 +101,14 @@ def test_set_baud_1_and_the_other_settings_of_the_manual_are_acknowledged():
         wire.expect(request, "FF FF 00 02 00 FD")
 
 
-def test_return_delay_2_counts_after_the_answer():
-    wire = Wire(make_world(ids=(0,)))
-    wire.expect(encode(0, WRITE, b"\x05\x02").hex(" "), "FF FF 00 02 00 FD")
+def test_return_delay_2_is_acknowledged():
+    Wire(make_world(ids=(0,))).expect("FF FF 00 04 03 05 02 F1", "FF FF 00 02 00 FD")
+
+
+def test_several_state_bits_in_one_answer(wire):
+    wire.world.inject("overload:1,overheat:1")
+    wire.wait(0.1)
+    wire.expect("FF FF 01 02 01 FB", "FF FF 01 02 24 D8")
 
 
 def test_status_return_level_0_is_acknowledged_and_then_silent():

@@ -10,17 +10,17 @@ from axbridge.rig import Rig, ServoConfig
 
 __all__ = ["build_bank"]
 
+_PENDULUM_STEP = 1 / 240  # s
+
 
 def build_bank(rig: Rig, *, model: str | None = None, seed: int = 0, ideal: IdealBank | None = None) -> ServoBank:
     """The bank of a rig's Dynamixels in its PyBullet world; `ideal` are the joints that have none.
 
-    Raises:
-        RigError, ProfileError: the rig has no world, or something it names is wrong.
-    """
-    from axbridge.plant.bullet import BulletMechanics
+    Without a world every Dynamixel swings a pendulum of its own.
 
-    if rig.world is None:
-        raise RigError(rig.path, "world", "this rig has no simulated world", 'add [world] urdf = "…"')
+    Raises:
+        RigError, ProfileError: something the rig names is wrong, or ideal joints have no world.
+    """
     names = [bus.name for bus in rig.buses]
     configs = [config for config in rig.servos if config.drive == "dynamixel"]
     servos = [
@@ -34,20 +34,7 @@ def build_bank(rig: Rig, *, model: str | None = None, seed: int = 0, ideal: Idea
         for config in configs
     ]
     free = [config.joint for config in rig.servos if config.drive == "ideal"]
-    mechanics: Mechanics = BulletMechanics(
-        rig.urdf_path(),
-        time_step=rig.physics_step_ms / 1000,
-        fixed_base=rig.world.fixed_base,
-        gravity=rig.world.gravity,
-        ground=rig.world.ground,
-        self_collision=rig.world.self_collision,
-        base_height=rig.world.base_height,
-        first=[config.joint for config in configs],
-        last=free,
-        start={config.joint: config.position for config in rig.servos},
-        stops={config.joint: (config.min_stop, config.max_stop) for config in configs if _has_stops(config)},
-        unbounded=free,
-    )
+    mechanics = _world(rig, configs, free)
     if free:
         mechanics = IdealMechanics(
             mechanics, ideal or IdealBank([IdealJoint(c) for c in rig.servos if c.joint in free])
@@ -65,6 +52,35 @@ def build_bank(rig: Rig, *, model: str | None = None, seed: int = 0, ideal: Idea
         row[Drive.DAMPING] = config.damping_constant
         row[Drive.FRICTION] = config.static_friction
     return bank
+
+
+def _world(rig: Rig, configs: list[ServoConfig], free: list[str]) -> Mechanics:
+    if rig.world is None and not free:
+        from axbridge.plant.joint import Pendulums
+
+        return Pendulums(
+            [config.joint for config in configs],
+            time_step=_PENDULUM_STEP,
+            start=[config.position for config in configs],
+        )
+    if rig.world is None:
+        raise RigError(rig.path, "world", "this rig has no simulated world", 'add [world] urdf = "…"')
+    from axbridge.plant.bullet import BulletMechanics
+
+    return BulletMechanics(
+        rig.urdf_path(),
+        time_step=rig.physics_step_ms / 1000,
+        fixed_base=rig.world.fixed_base,
+        gravity=rig.world.gravity,
+        ground=rig.world.ground,
+        self_collision=rig.world.self_collision,
+        base_height=rig.world.base_height,
+        first=[config.joint for config in configs],
+        last=free,
+        start={config.joint: config.position for config in rig.servos},
+        stops={config.joint: (config.min_stop, config.max_stop) for config in configs if _has_stops(config)},
+        unbounded=free,
+    )
 
 
 def _has_stops(config: ServoConfig) -> bool:
