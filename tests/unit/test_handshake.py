@@ -1,6 +1,6 @@
 import pytest
 
-from axbridge.bus.handshake import Expected, handshake, require
+from axbridge.bus.handshake import Expected, handshake, profile_for, require
 from axbridge.bus.serial import SerialBus
 from axbridge.bus.setup import apply_registers, read_register, write_register
 from axbridge.errors import BusError, ServoFault, UsageError
@@ -99,6 +99,13 @@ def test_impossible_writes_are_refused_before_bytes_leave(line, bus, name, value
     with pytest.raises(UsageError):
         apply_registers(bus, 1, AX, {"punch": 44, name: value})
     assert len(line.heard) == heard
+
+
+def test_a_model_number_and_a_firmware_name_a_profile():
+    assert profile_for(12).name == "ax-12a"
+    assert profile_for(12, 24).name == "ax-12a"
+    assert profile_for(12, 17).firmware_version == 17
+    assert profile_for(4711) is None
 
 
 def test_registers_are_read_by_name(bus):

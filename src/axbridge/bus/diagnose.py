@@ -129,7 +129,7 @@ def _nobody(bus: SerialBus, progress: Callable[[str], None], where: str) -> Find
 
 
 def _guess(servo: Found) -> FirmwareProfile:
-    profile = profile_for(servo.model) if servo.model is not None else None
+    profile = profile_for(servo.model, servo.firmware) if servo.model is not None else None
     return profile or FirmwareProfile.load("ax-12a")
 
 
@@ -186,7 +186,10 @@ def _rate(bus: SerialBus, ids: Sequence[int], facts: dict[str, Any]) -> list[Fin
     """Rate of full exchanges: reads as measured, the goals' packet by its length (nothing may move here)."""
     cycle = Cycle(bus, [CycleServo(str(id_), id_) for id_ in ids])
     goals = (8 + 5 * len(ids)) * byte_seconds(bus.baud)
-    spent = [cycle.receive().spent + goals for _ in range(_CYCLES)]
+    results = [cycle.receive() for _ in range(_CYCLES)]
+    spent = [result.spent + goals for result in results if not result.faults]
+    if not spent:
+        return []  # the loss is the finding
     limit = wire_time(len(ids), bus.baud)
     usual = percentile(spent, 0.5)
     facts |= {

@@ -99,7 +99,7 @@ def inspect(bus: Bus, servo: Expected, where: str = "") -> list[Finding]:
 def _identity(servo: Expected, label: str, table: bytes, where: str) -> list[Finding]:
     model, firmware = int.from_bytes(table[:2], "little"), table[2]
     if model != servo.profile.model_number:
-        found = profile_for(model)
+        found = profile_for(model, firmware)
         name = found.name if found else "unknown"
         fix = f'set profile = "{found.name}" in the rig' if found else f"axbridge servo info {servo.id}{where}"
         problem = f"is model {model} ({name}), not {servo.profile.model_number} ({servo.profile.name})"
@@ -178,14 +178,18 @@ def require(findings: Sequence[Finding], port: str) -> None:
 
 
 @lru_cache(maxsize=1)
-def _profiles_by_model() -> dict[int, FirmwareProfile]:
-    profiles = [FirmwareProfile.load(name) for name in reversed(tables.shipped_names(FOLDER))]
-    return {profile.model_number: profile for profile in profiles}
+def _profiles() -> tuple[FirmwareProfile, ...]:
+    return tuple(FirmwareProfile.load(name) for name in tables.shipped_names(FOLDER))
 
 
-def profile_for(model: int) -> FirmwareProfile | None:
-    """The shipped profile of a model number, None when there is none."""
-    return _profiles_by_model().get(model)
+def profile_for(model: int, firmware: int | None = None) -> FirmwareProfile | None:
+    """The shipped profile of a model number, with the newest firmware that is not newer than `firmware`.
+
+    None when there is none. Models that tell the same number (AX-12, AX-12+, AX-12A) count as the latest of them.
+    """
+    known = [profile for profile in _profiles() if profile.model_number == model]
+    old_enough = [profile for profile in known if firmware is None or profile.firmware_version <= firmware]
+    return max(old_enough or known, key=lambda profile: (profile.firmware_version, profile.name), default=None)
 
 
 def _label(servo: Expected) -> str:

@@ -35,7 +35,7 @@ def scan(
         emit_json({"port": name, "bauds": {rate: [vars(servo) for servo in servos] for rate, servos in found.items()}})
     for rate, servos in found.items() if not json else ():
         for servo in servos:
-            profile = profile_for(servo.model) if servo.model is not None else None
+            profile = profile_for(servo.model, servo.firmware) if servo.model is not None else None
             model = "damaged answers: two servos with this id?" if servo.model is None else f"model {servo.model}"
             version = "" if servo.firmware is None else f", firmware {servo.firmware}"
             print(f"{rate:>8} baud  id {servo.id:>3}  {profile.name if profile else model}{version}")

@@ -189,4 +189,4 @@ def _profile(bus: SerialBus, id: int) -> FirmwareProfile:
     data = bus.read(id, 0, 17).data
     if len(data) == 17 and data[16] < 2:
         bus.silent |= {id}
-    return profile_for(int.from_bytes(data[:2], "little")) or FirmwareProfile.load("ax-12a")
+    return profile_for(int.from_bytes(data[:2], "little"), data[2]) or FirmwareProfile.load("ax-12a")
