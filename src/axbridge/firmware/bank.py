@@ -25,7 +25,7 @@ from axbridge.plant.mechanics import FloatArray, IntArray, Mechanics
 __all__ = ["BankServo", "Command", "Drive", "Mode", "ServoBank", "State"]
 
 _SUBSTEP = 1e-3  # s, at most
-_MARGIN = 3.0  # rad/s: how far beyond the predicted speed a joint is still held by its motor
+_MARGIN = 10.0  # rad/s: how far off the prediction a joint is still held by its motor
 
 
 @dataclass(frozen=True)
@@ -178,23 +178,37 @@ class ServoBank:
 
     def _begin(self) -> None:
         """Start a physics step: take over inertia and load."""
+        joint = self._joint
         self._inertia, self._load = self.mechanics.dynamics()
-        self._joint[:, Joint.PUSH] = 0.0
-        self._joint[:, Joint.DAMP] = 0.0
-        self._joint[:, Joint.START] = self._joint[:, Joint.ANGLE]
-        self._start_speed = self._joint[:, Joint.SPEED].copy()
+        joint[:, Joint.PUSH] = joint[:, Joint.DEBT]
+        joint[:, Joint.DAMP] = 0.0
+        joint[:, Joint.START] = joint[:, Joint.ANGLE]
+        self._start_speed = joint[:, Joint.SPEED].copy()
 
     def _finish(self) -> None:
-        """Let the mechanics do the step that was predicted, and take over what really happened."""
+        """Let the mechanics do the step that was predicted, and take over what really happened.
+
+        Without contact the mechanics get the mean speed of the step, so that their one-step rule for positions makes no
+        error, and the servos keep their own speed at its end. A contact leaves the joints at the speed it lets them
+        have, so there they get that of the end.
+        """
         joint, dt = self._joint, self.mechanics.time_step
         end = joint[:, Joint.SPEED].copy()
-        mean = (joint[:, Joint.ANGLE] - joint[:, Joint.START]) / dt
-        stiffness = self._armature + joint[:, Joint.DAMP]  # N·m·s per rad/s by which the joint misses the prediction
+        resting = self.mechanics.resting
+        asked = end if resting else (joint[:, Joint.ANGLE] - joint[:, Joint.START]) / dt
+        stiffness = self._armature + joint[:, Joint.DAMP]  # N·m·s for each rad/s that the joint is off the prediction
         needed = joint[:, Joint.PUSH] - self._armature * (end - self._start_speed)
-        at_present = needed + stiffness * (mean - self._actual)
-        low = np.minimum(needed, at_present) - stiffness * _MARGIN
-        high = np.maximum(needed, at_present) + stiffness * _MARGIN
-        self.mechanics.step(mean, low / dt, high / dt)
-        positions, self._actual = self.mechanics.state()
-        joint[:, Joint.ANGLE] = positions
-        joint[:, Joint.SPEED] = end + (self._actual - mean)
+        unmoved = needed + stiffness * (asked - self._actual)
+        low = np.minimum(needed, unmoved) - stiffness * _MARGIN
+        high = np.maximum(needed, unmoved) + stiffness * _MARGIN
+        before = self._actual
+        applied = self.mechanics.step(asked, low / dt, high / dt) * dt
+        joint[:, Joint.ANGLE], self._actual = self.mechanics.state()
+        missed = self._actual - asked
+        ahead = end - asked  # a joint that was stopped by something does not gain what it was predicted to
+        ahead *= np.maximum(0.0, 1.0 - np.abs(missed) / (np.abs(ahead) + 1e-12))
+        joint[:, Joint.SPEED] = self._actual + ahead
+        gained = joint[:, Joint.SPEED] - self._start_speed
+        if not resting:
+            applied += self._inertia @ (gained - (self._actual - before))
+        joint[:, Joint.DEBT] = joint[:, Joint.PUSH] - joint[:, Joint.DAMP] * missed - self._armature * gained - applied

@@ -134,6 +134,11 @@ class IdealMechanics:
                 joint.stops = limits
         self._sense(np.zeros(len(self._ideal)))
 
+    @property
+    def resting(self) -> bool:
+        """Whether contacts hold the robot."""
+        return self._world.resting
+
     def state(self) -> tuple[FloatArray, FloatArray]:
         """Positions and speeds of the other joints."""
         position, speed = self._world.state()

@@ -106,6 +106,8 @@ def run(
             torque[j] = servo_torque[j] - load[j]
             torque[j] -= drive[j, Drive.SPRING] * (angle + 0.5 * step * omega)
             right[j] = (armature - step * (1.0 - weight[j]) * damping[j]) * omega + step * torque[j]
+            right[j] += joint[j, Joint.DEBT]
+            joint[j, Joint.DEBT] = 0.0
             for k in range(n):
                 right[j] += inertia[j, k] * joint[k, Joint.SPEED]
             low[j] = min((drive[j, Drive.LOW] - angle) / step, 0.0) if drive[j, Drive.LOW] > -1e9 else -1e300

@@ -11,13 +11,15 @@ import pybullet as bullet
 
 from axbridge.errors import RigError, SimulationDiverged
 from axbridge.plant.dynamics import joint_dynamics
-from axbridge.plant.mechanics import FloatArray
+from axbridge.plant.mechanics import FloatArray, IntArray
 from axbridge.plant.urdf import read_tree
 
 __all__ = ["BulletMechanics"]
 
 _FASTEST = 1e5  # rad/s: Bullet clamps joint speeds silently, at 100 by default; we want to see what diverges
 _DIVERGED = 1e4  # rad/s
+_ANCHOR = 20.0  # kg: what the prediction takes a contact at rest for
+_SLOW = 0.05  # m/s: a contact point slower than this is at rest
 
 
 class BulletMechanics:
@@ -46,6 +48,7 @@ class BulletMechanics:
         client: PyBullet's client id, for callers that add things to the world.
         body: The robot's body id.
         links: PyBullet's index of each joint and of the link it moves.
+        resting: Whether the robot touches something at rest with a point at rest, as of the last `dynamics`.
 
     Raises:
         RigError: the URDF is wrong (see `urdf.read_tree`), or lacks a joint named.
@@ -103,6 +106,14 @@ class BulletMechanics:
             self.close()
             raise RigError(urdf, "", f"PyBullet cannot read it: {failure}", "check that it is valid URDF") from failure
         self.links = self._prepare(start or {}, unbounded)
+        self.resting = False
+        infos = [
+            bullet.getJointInfo(self.body, i, **self._on) for i in range(bullet.getNumJoints(self.body, **self._on))
+        ]
+        index_of = {info[12].decode(): info[0] for info in infos}
+        self._link_of = {index_of.get(name, -1): index for index, name in enumerate(self._tree.links)}
+        self._unmoved: dict[int, bool] = {}
+        self._origin = np.zeros(3)
         self._base_frame = bullet.getDynamicsInfo(self.body, -1, **self._on)[3:5]
         self._positions = np.zeros(len(self.joints))
         self._speeds = np.zeros(len(self.joints))
@@ -142,10 +153,13 @@ class BulletMechanics:
         tree, n = self._tree, len(self.joints)
         inertia, load = np.empty((n, n)), np.empty(n)
         turn, speed = self._base()
-        joint_dynamics(
+        touching, points = self._contacts()
+        anchored = joint_dynamics(
             tree.parent, tree.kind, self._dof, tree.place, tree.turn, tree.axis, tree.mass, tree.centre, tree.inertia,
-            self._positions, self._speeds, turn, speed, self._gravity, self._fixed_base, inertia, load,
+            self._positions, self._speeds, turn, speed, self._gravity, self._fixed_base, touching, points, _ANCHOR,
+            _SLOW, self.time_step, inertia, load,
         )  # fmt: skip
+        self.resting = anchored > 0
         return inertia, load
 
     def step(self, speed: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
@@ -196,14 +210,33 @@ class BulletMechanics:
             worst = int(np.argmax(np.where(np.isfinite(self._speeds), np.abs(self._speeds), np.inf)))
             raise SimulationDiverged(self.joints[worst], self._time)
 
+    def _contacts(self) -> tuple[IntArray, FloatArray]:
+        """Links that touch something that cannot move, and where from the base link's origin, (contacts, 3)."""
+        found = [
+            (self._link_of[contact[3]], contact[5])
+            for contact in bullet.getContactPoints(self.body, **self._on)
+            if contact[9] > 0 and self._is_unmoved(contact[2])
+        ]
+        if not found:
+            return _NOWHERE
+        points = np.array([point for _, point in found]) - self._origin
+        return np.array([link for link, _ in found], dtype=np.int64), points
+
+    def _is_unmoved(self, body: int) -> bool:
+        """Whether a body has no mass, as the floor."""
+        if body not in self._unmoved:
+            self._unmoved[body] = body != self.body and bullet.getDynamicsInfo(body, -1, **self._on)[0] == 0
+        return self._unmoved[body]
+
     def _base(self) -> tuple[FloatArray, FloatArray]:
         """Rotation (3, 3) of the base link, and its angular and linear velocity (6,), in world axes."""
         if self._fixed_base:
             return _EYE, _ZERO
-        _, orientation = bullet.getBasePositionAndOrientation(self.body, **self._on)
+        position, orientation = bullet.getBasePositionAndOrientation(self.body, **self._on)
         linear, angular = bullet.getBaseVelocity(self.body, **self._on)
         turn = _rotation(orientation) @ _rotation(self._base_frame[1]).T
         lever = turn @ np.array(self._base_frame[0])  # from the link's origin to its centre of mass
+        self._origin = np.array(position) - lever
         speed = np.array([*angular, *linear])
         speed[3:] -= np.cross(angular, lever)
         return turn, speed
@@ -211,6 +244,7 @@ class BulletMechanics:
 
 _EYE = np.eye(3)
 _ZERO = np.zeros(6)
+_NOWHERE = np.zeros(0, dtype=np.int64), np.zeros((0, 3))
 
 
 def _rotation(quaternion: tuple[float, float, float, float]) -> FloatArray:

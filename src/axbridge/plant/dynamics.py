@@ -23,11 +23,13 @@ def joint_dynamics(
     parent: IntArray, kind: IntArray, dof: IntArray, place: FloatArray, turn: FloatArray, axis: FloatArray,
     mass: FloatArray, centre: FloatArray, local_inertia: FloatArray, position: FloatArray, speed: FloatArray,
     base_turn: FloatArray, base_speed: FloatArray, gravity: FloatArray, fixed_base: bool,
+    touching: IntArray, points: FloatArray, anchor: float, slow: float, step: float,
     inertia: FloatArray, load: FloatArray,
-) -> None:  # fmt: skip
-    """Fill `inertia` and `load` so that, without contact, `inertia @ acceleration = torque - load`.
+) -> int:  # fmt: skip
+    """Fill `inertia` and `load` so that `inertia @ acceleration = torque - load`.
 
     On a floating base the base's own motion is eliminated: `inertia` is what the joints feel with the base free.
+    A contact at rest counts as a heavy point that stays there: a leg on the ground carries and feels the whole robot.
 
     Args:
         parent: This and the next eight are those of `urdf.Tree`.
@@ -45,8 +47,16 @@ def joint_dynamics(
         base_speed: Angular and linear velocity of the base link's origin in world axes, (6,).
         gravity: (3,), m/s².
         fixed_base: Whether the base is bolted down.
+        touching: Links that touch something that does not move, (contacts,).
+        points: Where, from the base link's origin in world axes, (contacts, 3), m.
+        anchor: A contact at rest counts as a weightless point of this mass, kg.
+        slow: Contacts slower than this count as at rest, m/s.
+        step: Time in which they stop, s.
         inertia: Result, (n, n).
         load: Result, (n,).
+
+    Returns:
+        How many contacts are at rest.
     """
     links = parent.shape[0]
     n = position.shape[0]
@@ -77,6 +87,7 @@ def joint_dynamics(
                 _add_cross(velocity[link], way[link], rate, acceleration[link])
         _place_body(link, mass, centre, local_inertia, rotation, origin, body, scratch)
         _force(body[link], velocity[link], acceleration[link], force[link])
+    anchored = _anchor(touching, points, anchor, slow, step, velocity, body, force)
     for link in range(links - 1, 0, -1):
         up = parent[link]
         for i in range(6):
@@ -112,6 +123,36 @@ def joint_dynamics(
                 inertia[k, j] = 0.0
     if not fixed_base:
         _free_base(body[0], force[0], base_column, inertia, load)
+    return anchored
+
+
+@jit
+def _anchor(
+    touching: IntArray, points: FloatArray, anchor: float, slow: float, step: float, velocity: FloatArray,
+    body: FloatArray, force: FloatArray,
+) -> int:  # fmt: skip
+    """Hold each link where it has contacts at rest."""
+    mass = np.empty(10)
+    momentum = np.empty(6)
+    anchored = 0
+    for contact in range(touching.shape[0]):
+        link = touching[contact]
+        x, y, z = points[contact, 0], points[contact, 1], points[contact, 2]
+        v = velocity[link]
+        v0, v1, v2 = v[3] + v[1] * z - v[2] * y, v[4] + v[2] * x - v[0] * z, v[5] + v[0] * y - v[1] * x
+        if v0 * v0 + v1 * v1 + v2 * v2 > slow * slow:
+            continue
+        anchored += 1
+        mass[0] = anchor
+        mass[1], mass[2], mass[3] = anchor * x, anchor * y, anchor * z
+        mass[4], mass[5], mass[6] = anchor * (y * y + z * z), anchor * (x * x + z * z), anchor * (x * x + y * y)
+        mass[7], mass[8], mass[9] = -anchor * x * y, -anchor * x * z, -anchor * y * z
+        _momentum(mass, velocity[link], momentum)
+        for i in range(10):
+            body[link, i] += mass[i]
+        for i in range(6):
+            force[link, i] += momentum[i] / step
+    return anchored
 
 
 @jit

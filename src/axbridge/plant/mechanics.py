@@ -31,11 +31,18 @@ class Mechanics(Protocol):
     kinds: tuple[str, ...]
     limits: tuple[tuple[float, float], ...]
 
+    @property
+    def resting(self) -> bool:
+        """Whether, as of the last `dynamics`, contacts at rest hold the robot; its inertia then has them in it."""
+
     def state(self) -> tuple[FloatArray, FloatArray]:
         """Joint positions (n,), rad or m, and speeds (n,), rad/s or m/s."""
 
     def dynamics(self) -> tuple[FloatArray, FloatArray]:
-        """Joint-space inertia (n, n) and load torque (n,) without contact: `M·dω/dt = τ - c`, a free base included."""
+        """Joint-space inertia (n, n) and load torque (n,): `M·dω/dt = τ - c`.
+
+        What a free base and contacts at rest do is included.
+        """
 
     def step(self, speed: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
         """Advance one `time_step` at joint speeds `speed` as far as torques between `low` and `high` can hold them.

@@ -1,0 +1,213 @@
+"""Write hil_rigs/bioloid, bioloid_head and leg: URDF and rig of a Bioloid Type A, from a table of figures.
+
+Figures: masses, principal inertia and offsets from the CAD of public Bioloid descriptions; 19 AX-12, about 2 kg with
+battery and 0.38 m tall from Lima et al. 2009. x forward, y left, z up; m, kg, kg·m². At 0 rad the robot stands with
+straight legs and hanging arms. Swing joints are positive forward (hip, shoulder) and where they bend (knee, and the
+ankle's toes up), so a squat is hip = a, knee = 2a, ankle = a on both sides; twist and lateral joints turn about +z, +x.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+RIGS = Path(__file__).resolve().parents[1] / "hil_rigs"
+CROUCH = 0.25  # rad: hip swing of the standing pose
+FRICTION = 0.8  # sole and shell on the floor
+
+
+@dataclass(frozen=True)
+class Link:
+    """A link as a box: mass, principal inertia about its centre, size and centre in its frame."""
+
+    mass: float
+    inertia: tuple[float, float, float]
+    size: tuple[float, float, float]
+    centre: tuple[float, float, float] = (0.0, 0.0, 0.0)
+
+
+@dataclass(frozen=True)
+class Part:
+    """A joint and the link it moves, on one side of the robot (or in the middle)."""
+
+    name: str
+    parent: str
+    axis: tuple[float, float, float]
+    offset: tuple[float, float, float]  # of the joint in the parent's frame, left side
+    limits: tuple[float, float]
+    link: Link
+    ids: tuple[int, int]  # right, left
+    stand: float = 0.0  # rad, standing pose
+    swing: bool = False  # a mirrored pose has the same sign on both sides
+
+
+FORWARD, UP, SIDE, AHEAD = (0, -1, 0), (0, 0, 1), (0, 1, 0), (1, 0, 0)
+_SCALE = 0.861 / 0.411  # battery in the torso
+TORSO = Link(0.861, (7.9e-4 * _SCALE, 7.0e-4 * _SCALE, 5.7e-4 * _SCALE), (0.070, 0.075, 0.090), (0, 0, -0.012))
+HEAD = Link(0.050, (4e-5, 4e-5, 2e-5), (0.040, 0.040, 0.040), (0, 0, 0.020))
+ARM = [
+    Part("shoulder_swing", "torso", FORWARD, (0, 0.032, 0), (-1.0, 1.57),
+         Link(0.010, (2e-6, 3e-6, 4e-6), (0.020, 0.030, 0.030), (0, 0.025, 0)), (1, 2), swing=True),
+    Part("shoulder_lateral", "shoulder_swing", AHEAD, (0.0, 0.044, -0.014), (-1.5, 1.5),
+         Link(0.070, (5.7e-5, 5.0e-5, 2.0e-5), (0.032, 0.032, 0.060), (0, 0, -0.035)), (3, 4)),
+    Part("elbow", "shoulder_lateral", AHEAD, (0, 0, -0.0675), (-1.77, 1.77),
+         Link(0.068, (4.9e-5, 4.5e-5, 1.7e-5), (0.032, 0.032, 0.100), (0, 0, -0.053)), (5, 6)),
+]  # fmt: skip
+LEG = [
+    Part("hip_twist", "torso", UP, (0, 0.0385, -0.0655), (-0.8, 0.8),
+         Link(0.016, (1.1e-5, 3e-6, 1.0e-5), (0.030, 0.040, 0.020), (0, 0, -0.012)), (7, 8)),
+    Part("hip_lateral", "hip_twist", AHEAD, (0, 0, -0.050), (-0.8, 0.8),
+         Link(0.120, (7.8e-5, 6.8e-5, 4.2e-5), (0.050, 0.045, 0.040)), (9, 10)),
+    Part("hip_swing", "hip_lateral", FORWARD, (0, 0, 0), (-2.0, 2.0),
+         Link(0.030, (2.9e-5, 2.6e-5, 9e-6), (0.030, 0.045, 0.060), (0.007, 0, -0.040)), (11, 12), CROUCH, swing=True),
+    Part("knee", "hip_swing", SIDE, (0.0145, 0, -0.075), (0.0, 2.0),
+         Link(0.080, (8.2e-5, 7.9e-5, 2.6e-5), (0.040, 0.045, 0.065), (-0.007, 0, -0.032)), (13, 14), 2 * CROUCH,
+         swing=True),
+    Part("ankle_swing", "knee", FORWARD, (-0.0145, 0, -0.0725), (-0.4, 2.0),
+         Link(0.120, (6.8e-5, 4.2e-5, 7.9e-5), (0.050, 0.045, 0.038)), (15, 16), CROUCH, swing=True),
+    Part("ankle_lateral", "ankle_swing", AHEAD, (0, 0, 0), (-0.8, 0.8),
+         Link(0.030, (8e-6, 2.4e-5, 2.7e-5), (0.101, 0.061, 0.009), (0, 0.009, -0.0275)), (17, 18)),
+]  # fmt: skip
+SOLE = 0.032  # ankle to sole
+
+
+def standing_height() -> float:
+    """Height of the torso's origin above the soles in the standing pose, m."""
+    thigh = 0.075 * math.cos(CROUCH) - 0.0145 * math.sin(CROUCH)
+    shank = 0.0725 * math.cos(CROUCH) - 0.0145 * math.sin(CROUCH)
+    return 0.0655 + 0.050 + thigh + shank + SOLE
+
+
+def link_xml(name: str, link: Link, mirror: float = 1.0) -> str:
+    """URDF of a link."""
+    x, y, z = link.centre[0], mirror * link.centre[1], link.centre[2]
+    ixx, iyy, izz = link.inertia
+    box = f'<geometry><box size="{link.size[0]:g} {link.size[1]:g} {link.size[2]:g}"/></geometry>'
+    origin = f'<origin xyz="{x:g} {y:g} {z:g}"/>'
+    return f"""  <link name="{name}">
+    <contact><lateral_friction value="{FRICTION}"/></contact>
+    <inertial>{origin}<mass value="{link.mass:g}"/>
+      <inertia ixx="{ixx:.4g}" iyy="{iyy:.4g}" izz="{izz:.4g}" ixy="0" ixz="0" iyz="0"/></inertial>
+    <visual>{origin}{box}</visual>
+    <collision>{origin}{box}</collision>
+  </link>
+"""
+
+
+def joint_xml(name: str, parent: str, child: str, part: Part, mirror: float) -> str:
+    """URDF of a joint."""
+    x, y, z = part.offset[0], mirror * part.offset[1], part.offset[2]
+    low, high = part.limits if part.swing or mirror > 0 else (-part.limits[1], -part.limits[0])
+    return f"""  <joint name="{name}" type="revolute">
+    <parent link="{parent}"/><child link="{child}"/>
+    <origin xyz="{x:g} {y:g} {z:g}"/><axis xyz="{part.axis[0]} {part.axis[1]} {part.axis[2]}"/>
+    <limit lower="{low:g}" upper="{high:g}" effort="10" velocity="100"/>
+  </joint>
+"""
+
+
+def limb_xml(parts: list[Part], side: str, mirror: float, base: str) -> str:
+    """URDF of an arm or leg."""
+    text = ""
+    for part in parts:
+        child = f"{side}{part.name}_link"
+        parent = base if part.parent == "torso" else f"{side}{part.parent}_link"
+        text += joint_xml(f"{side}{part.name}", parent, child, part, mirror) + link_xml(child, part.link, mirror)
+    return text
+
+
+def body_xml(*, head: bool) -> str:
+    """URDF of the robot."""
+    text = '<?xml version="1.0"?>\n<!-- Written by tools/make_bioloid.py -->\n<robot name="bioloid">\n'
+    text += link_xml("torso", TORSO)
+    for side, mirror in (("right_", -1.0), ("left_", 1.0)):
+        text += limb_xml(ARM, side, mirror, "torso") + limb_xml(LEG, side, mirror, "torso")
+    neck = Part("head", "torso", UP, (0, 0, 0.045), (-1.5, 1.5), HEAD, (19, 19))
+    if head:
+        text += joint_xml("head", "torso", "head_link", neck, 1.0)
+    else:
+        text += '  <joint name="neck" type="fixed"><parent link="torso"/><child link="head_link"/>'
+        text += '<origin xyz="0 0 0.045"/></joint>\n'
+    return text + link_xml("head_link", HEAD) + "</robot>\n"
+
+
+def leg_xml() -> str:
+    """URDF of the left leg hanging from a bolted torso."""
+    text = '<?xml version="1.0"?>\n<!-- Written by tools/make_bioloid.py -->\n<robot name="leg">\n'
+    return text + link_xml("torso", TORSO) + limb_xml(LEG, "", 1.0, "torso") + "</robot>\n"
+
+
+def servo_toml(name: str, id: int, part: Part, mirror: float) -> str:
+    """Rig entry of a servo; mirrored poses sum to 1023 counts, so swing servos turn the other way on the right."""
+    low, high = part.limits if part.swing or mirror > 0 else (-part.limits[1], -part.limits[0])
+    direction = -1 if part.swing and mirror < 0 else 1
+    return f"""
+[[servo]]
+name = "{name}"
+joint = "{name}"
+id = {id}
+direction = {direction}
+model = "lima2009"
+params = {{ motor = {{ armature = 0.004 }} }}
+min_position = {low:g}
+max_position = {high:g}
+min_stop = {low:g}
+max_stop = {high:g}
+position = {part.stand:g}
+"""
+
+
+def head_toml(name: str, description: str, urdf: str, *, fixed: bool) -> str:
+    """Rig entry of bus and world."""
+    world = (
+        "fixed_base = true" if fixed else f"fixed_base = false\nground = true\nbase_height = {standing_height():.6g}"
+    )
+    return f"""# Written by tools/make_bioloid.py: change it there.
+name = "{name}"
+description = "{description}"
+
+[[bus]]
+name = "main"
+port = "auto"
+baud = 1_000_000
+supply_voltage = 11.1
+
+[world]
+urdf = "{urdf}"
+{world}
+
+[robot]
+basic_time_step_ms = 20
+"""
+
+
+def write(folder: str, urdf: str, toml: str) -> None:
+    """Write a rig's two files."""
+    (RIGS / folder).mkdir(exist_ok=True)
+    (RIGS / folder / f"{folder}.urdf").write_text(urdf, encoding="utf-8")
+    (RIGS / folder / f"{folder}.toml").write_text(toml, encoding="utf-8")
+
+
+def main() -> None:
+    """Write the three rigs."""
+    sides = ((0, "right_", -1.0), (1, "left_", 1.0))
+    entries = [
+        (part.ids[place], f"{side}{part.name}", part, mirror) for place, side, mirror in sides for part in ARM + LEG
+    ]
+    servos = "".join(
+        servo_toml(name, number, part, mirror)
+        for number, name, part, mirror in sorted(entries, key=lambda entry: entry[0])
+    )
+    about = "Bioloid Type A, {} AX-12A, 2 kg, 0.38 m; standing pose"
+    write("bioloid", body_xml(head=False), head_toml("bioloid", about.format(18), "bioloid.urdf", fixed=False) + servos)
+    neck = Part("head", "torso", UP, (0, 0, 0.045), (-1.5, 1.5), HEAD, (19, 19))
+    toml = head_toml("bioloid_head", about.format(19), "bioloid_head.urdf", fixed=False)
+    write("bioloid_head", body_xml(head=True), toml + servos + servo_toml("head", 19, neck, 1.0))
+    legs = "".join(servo_toml(part.name, part.ids[1], part, 1.0) for part in LEG)
+    toml = head_toml("leg", "the left leg of a Bioloid, six AX-12A, hip bolted", "leg.urdf", fixed=True)
+    write("leg", leg_xml(), toml + legs)
+
+
+if __name__ == "__main__":
+    main()
