@@ -40,6 +40,7 @@ class Pendulums:
         self.time_step = time_step
         self.kinds = ("revolute",) * len(self.joints)
         self.limits = ((-math.inf, math.inf),) * len(self.joints)
+        self.resting = False  # nothing to touch
         self._inertia = mass * length * length
         self._weight = mass * _STANDARD_GRAVITY * length
         self._position = np.array(start if start is not None else np.zeros(len(self.joints)), dtype=np.float64)
