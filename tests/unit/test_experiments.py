@@ -1,12 +1,14 @@
 """Experiments on a servo that follows its goal with a lag: a fake with behaviour."""
 
 import math
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from axbridge.compare import compare
-from axbridge.errors import ErrorFlag
-from axbridge.experiments import step_and_fall
+from axbridge.errors import ErrorFlag, UsageError
+from axbridge.experiments import EXPERIMENTS, Options, conduct, step_and_fall
 from axbridge.recorder import Recorder
 from axbridge.recording import open_recording
 from axbridge.state import ServoState
@@ -15,15 +17,30 @@ from axbridge.state import ServoState
 class LaggingServo:
     """First-order lag of 0.1 s towards the goal; swings back to 0 when limp."""
 
-    def __init__(self):
-        self.position, self.goal, self.driven = 0.0, 0.0, False
-        self.report(0.0)
+    min_position, max_position, max_torque = -2.6, 2.6, 1.5
 
-    def report(self, time):
-        self.state = ServoState(time, self.position, 0.0, math.nan, 0.0, 11.0, 30.0, ErrorFlag(0))
+    def __init__(self):
+        self.position, self.goal, self.driven, self.temperature = 0.0, 0.0, False, 30.0
+        self.registers = {"cw_angle_limit": 0, "ccw_angle_limit": 1023, "moving_speed": 0}
+        self.sample(0.0)
+
+    def sample(self, time):
+        self.state = ServoState(time, self.position, 0.0, math.nan, 0.0, 11.0, self.temperature, ErrorFlag(0))
+
+    def read(self, register):
+        return self.registers[register]
+
+    def write(self, register, value):
+        self.registers[register] = value
 
     def set_position(self, position):
         self.goal = position
+
+    def set_velocity(self, speed):
+        self.speed = speed
+
+    def set_available_torque(self, torque):
+        self.torque = torque
 
     def torque_on(self):
         self.driven = True
@@ -44,7 +61,8 @@ class LaggingRobot(dict):
         for servo in self.values():
             target = servo.goal if servo.driven else 0.0
             servo.position += (target - servo.position) * ms / 100
-            servo.report(self.time)
+            servo.temperature -= 0.0 if servo.driven else 0.1
+            servo.sample(self.time)
         return 0.0
 
 
@@ -76,3 +94,73 @@ def test_a_robot_that_asks_to_stop_ends_the_experiment(tmp_path):
     assert not done
     assert found.complete
     assert found.end == pytest.approx(1.0, abs=0.03)
+
+
+def conducted(path, name, options=None, robot=None):
+    robot = robot or LaggingRobot()
+    with Recorder(path, {}) as recorder:
+        done = conduct(name, robot, "shoulder", recorder, options)
+    return done, robot["shoulder"], open_recording(path)
+
+
+@pytest.mark.parametrize("name", [name for name in EXPERIMENTS if name != "replay"])
+def test_every_experiment_ends_limp_with_named_parts_and_the_servo_as_it_was(tmp_path, name):
+    done, servo, found = conducted(tmp_path / "a.mcap", name)
+    assert done
+    assert not servo.driven
+    assert found.segments
+    assert len(found["shoulder"]) > 100
+    assert (servo.registers["cw_angle_limit"], servo.registers["ccw_angle_limit"]) == (0, 1023)
+
+
+def test_a_goal_is_recorded_with_the_time_it_was_sent(tmp_path):
+    _, _, found = conducted(tmp_path / "a.mcap", "step", Options(angles=(0.5,)))
+    start = next(s.start for s in found.segments if s.data.get("target") == 0.5)
+    track = found["shoulder"]
+    assert track.command[np.searchsorted(track.time, start - 1e-6)] == 0.5
+    assert track.position[np.searchsorted(track.time, start - 1e-6)] == 0.0
+
+
+def test_a_chirp_measures_the_bandwidth(tmp_path):
+    _, _, found = conducted(tmp_path / "a.mcap", "chirp", Options(amplitude=0.5, low=0.3, high=4.0, duration=20.0))
+    chirp = compare(found, found).pairs[0].parts[0].chirps[0]
+    assert chirp.bandwidth == pytest.approx(1 / (2 * math.pi * 0.1), rel=0.2)
+
+
+def test_angles_out_of_reach_are_refused_before_anything_moves(tmp_path):
+    robot = LaggingRobot()
+    with pytest.raises(UsageError, match="170° is beyond the limits"):
+        conducted(tmp_path / "a.mcap", "step", Options(angles=(math.radians(170),)), robot)
+    assert not robot["shoulder"].driven
+
+
+def test_a_warm_servo_is_left_to_cool(tmp_path):
+    robot = LaggingRobot()
+    robot["shoulder"].temperature = 61.0
+    robot["shoulder"].sample(0.0)
+    _, servo, found = conducted(tmp_path / "a.mcap", "step", Options(angles=(0.5,)), robot)
+    assert [event.name for event in found.events if event.name != "segment"] == ["cooling"]
+    assert servo.temperature <= 50.0
+
+
+def test_a_replay_repeats_commands_falls_and_parts(tmp_path):
+    _, _, source = conducted(tmp_path / "a.mcap", "lift-and-drop", Options(angles=(0.5,)))
+    _, _, again = conducted(tmp_path / "b.mcap", "replay", Options(source=source))
+    assert [s.name for s in again.segments] == ["approach", *(s.name for s in source.segments)]
+    pair = compare(source, again).pairs[0]
+    assert pair.plain.worst < 1.0
+
+
+def test_a_replay_without_a_source_or_commands_is_refused(tmp_path):
+    with pytest.raises(UsageError, match="needs a recording"):
+        conducted(tmp_path / "a.mcap", "replay")
+    _, _, source = conducted(tmp_path / "b.mcap", "duty", Options(duties=(0.5,)))
+    track = source["shoulder"]
+    silent = replace(source, tracks={"shoulder": replace(track, command=np.full(len(track), math.nan))})
+    with pytest.raises(UsageError, match="no commands"):
+        conducted(tmp_path / "c.mcap", "replay", Options(source=silent))
+
+
+def test_an_unknown_experiment_is_refused(tmp_path):
+    with pytest.raises(UsageError, match="no experiment 'dance'"):
+        conducted(tmp_path / "a.mcap", "dance")

@@ -28,7 +28,7 @@ LAYERS = [
     ["opening", "serving"],
     ["motion", "webots", "testing"],
     ["mcap_format", "recorder", "recording", "provenance", "tabular", "importers", "metrics"],
-    ["experiments", "arm", "replay"],
+    ["experiment_run", "experiments", "arm", "replay"],
     ["compare"],
     ["identify"],
     ["report", "report_html", "report_png", "report_identify"],
