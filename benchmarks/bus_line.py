@@ -73,8 +73,7 @@ def main(count: int, timing: str, faults: str, folder: str) -> None:
     channel = PtyChannel(1_000_000)
     stop: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, _: stop.append(number))
-    print(channel.address, flush=True)
-    lateness = serve(world, {"main": channel}, lambda: bool(stop))
+    lateness = serve(world, {"main": channel}, lambda: bool(stop), lambda: print(channel.address, flush=True))
     print(lateness.summary(world.lines["main"].counters.packets), file=sys.stderr)
     channel.close()
 
