@@ -14,12 +14,13 @@ registers = {{ return_delay_time = {delay} }}
 """
 
 
-def write_comb(folder, count=18, delay=0, extra=""):
-    """Write ``comb.toml`` and its URDF; return the path of the rig."""
+def write_comb(folder, count=18, delay=0, extra="", world=True):
+    """Write ``comb.toml`` and its URDF; return the path of the rig. Without `world` it has pendulums and no engine."""
     links = "".join(_LINK.format(n=n, y=0.1 * n) for n in range(1, count + 1))
     base = '<link name="base"><inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial></link>'
     (folder / "comb.urdf").write_text(f'<robot name="comb">{base}{links}</robot>', encoding="utf-8")
     servos = "".join(_SERVO.format(n=n, delay=delay) for n in range(1, count + 1))
     rig = folder / "comb.toml"
-    rig.write_text(f'name = "comb"\n{extra}\n[world]\nurdf = "comb.urdf"\n{servos}', encoding="utf-8")
+    engine = '[world]\nurdf = "comb.urdf"' if world else ""
+    rig.write_text(f'name = "comb"\n{extra}\n{engine}\n{servos}', encoding="utf-8")
     return rig

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from axbridge.bus.virtual import VirtualBus
 from axbridge.errors import AxBridgeError, BusTimeout, CorruptPacket, ErrorFlag, PortError, UsageError
+from axbridge.firmware.bank import State
 from axbridge.firmware.faults import EVENTS, RATES, Fault, parse_faults
 from virtualrig import make_world
 
@@ -178,5 +179,6 @@ def test_a_stuck_potentiometer_reads_the_same_whatever_the_shaft_does():
     bus.write(1, 30, b"\xff\x03")
     world.sleep_until(0.5)
     assert bus.read(1, 36, 2).data == b"\x00\x02"
+    assert world.bank.state[0, State.ANGLE] > 2.6  # its own loop never sees it arrive, and drives on
     world.sleep_until(1.5)
     assert bus.read(1, 36, 2).data != b"\x00\x02"

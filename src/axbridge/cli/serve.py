@@ -34,7 +34,7 @@ def serve(
         typer.Option("--faults", help="What goes wrong: drop=0.01,late=0.01:40ms,echo,brownout@2s,overload:3@4s …"),
     ] = "",
     seed: SeedOption = 0,
-    model: Annotated[str, typer.Option("--model", help="Servo model that stands in for hardware.")] = "ax12",
+    model: Annotated[str, typer.Option("--model", help="Servo model, where the firmware has its law.")] = "ax12",
     tcp: Annotated[
         str, typer.Option("--tcp", help="Serve on HOST:PORT instead, for socket:// clients (next bus: next port).")
     ] = "",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from axbridge.errors import RigError
 from axbridge.firmware.bank import BankServo, Drive, ServoBank
 from axbridge.firmware.ideal import IdealBank, IdealJoint, IdealMechanics
+from axbridge.model import ServoModel
 from axbridge.plant.mechanics import Mechanics
 from axbridge.rig import Rig, ServoConfig
 
@@ -26,7 +27,7 @@ def build_bank(rig: Rig, *, model: str | None = None, seed: int = 0, ideal: Idea
     servos = [
         BankServo(
             config.joint,
-            rig.model_of(config, model),
+            _model(rig, config, model),
             config.direction,
             rig.profile_of(config).units.position,
             names.index(config.bus),
@@ -52,6 +53,13 @@ def build_bank(rig: Rig, *, model: str | None = None, seed: int = 0, ideal: Idea
         row[Drive.DAMPING] = config.damping_constant
         row[Drive.FRICTION] = config.static_friction
     return bank
+
+
+def _model(rig: Rig, config: ServoConfig, name: str | None) -> ServoModel:
+    """The model called `name`; the rig's where there is none, or the firmware has no registers for its law."""
+    chosen = rig.model_of(config, name)
+    fits = chosen.controller.law != "compliance" or "cw_compliance_slope" in rig.profile_of(config).registers
+    return chosen if fits else rig.model_of(config)
 
 
 def _world(rig: Rig, configs: list[ServoConfig], free: list[str]) -> Mechanics:

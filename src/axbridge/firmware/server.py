@@ -17,6 +17,7 @@ from axbridge.firmware.world import World
 __all__ = ["Console", "Lateness", "serve"]
 
 _SPIN = 60e-6  # s before a reply is due in which the loop no longer sleeps
+_SUSPENDED = 1.0  # s: longer pauses of the whole process did not happen, for the servos
 _LATE = 100e-6  # s after which a reply counts as late
 
 
@@ -119,6 +120,9 @@ def serve(
     ready()
     while not stopping():
         now = time.monotonic() - offset
+        if now - world.now() > _SUSPENDED:
+            offset += now - world.now()
+            now = world.now()
         world.sleep_until(now)
         due = math.inf
         for line, channel in pairs:

@@ -13,7 +13,7 @@ from axbridge.errors import ErrorFlag
 from axbridge.firmware.alarms import Alarms
 from axbridge.firmware.bank import Mode, State
 from axbridge.firmware.memory import EEPROM_END, ControlTable
-from axbridge.firmware.translate import PRESENT, Gauges, drive_mode, joint_goal, loop_command
+from axbridge.firmware.translate import PRESENT, Gauges, drive_mode, joint_goal, loop_command, stuck_loop
 from axbridge.plant.mechanics import FloatArray
 from axbridge.profile import FirmwareProfile
 from axbridge.wire import BROADCAST, Instruction, Packet, encode
@@ -328,7 +328,7 @@ class VirtualServo:
             self._busy_until = time + _BUSY
         if was_on and values.keys() <= _GOAL_REGISTERS and self._plain_joint:  # what a control cycle does
             self._command = joint_goal(self._command, table, self.profile, self._zero)
-            self._motors.set_command(self.row, self._command, time)
+            self._hand_over(time)
             return
         if any(self.profile.registers[name].address < EEPROM_END for name in values):
             self._configure()
@@ -370,7 +370,23 @@ class VirtualServo:
 
     def _push(self, time: float) -> None:
         self._command = loop_command(self.table, self.profile, self._zero, self.driven)
-        self._motors.set_command(self.row, self._command, time)
+        self._hand_over(time)
+
+    def _hand_over(self, time: float) -> None:
+        command = self._command
+        if self.gauges.stuck is not None:
+            command = stuck_loop(command, (self.gauges.stuck - self._zero) * self.profile.units.position)
+        self._motors.set_command(self.row, command, time)
+
+    def stick(self, time: float) -> None:
+        """Let the position reading stand still from now on, for the host and for the servo's own loop."""
+        self.gauges.stuck = self.gauges.position(self._motors.state[self.row].tolist())
+        self._push(time)
+
+    def unstick(self, time: float) -> None:
+        """Let the position reading follow the shaft again."""
+        self.gauges.stuck = None
+        self._push(time)
 
     def _refresh(self, time: float) -> None:
         self.gauges.refresh(self._motors.state[self.row].tolist(), time, self.driven, time < self._busy_until)

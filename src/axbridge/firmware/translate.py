@@ -9,7 +9,7 @@ from axbridge.firmware.memory import ControlTable
 from axbridge.profile import FirmwareProfile
 from axbridge.units import bits_to_signed, signed_to_bits
 
-__all__ = ["Gauges", "compliance_slope", "drive_mode", "joint_goal", "loop_command"]
+__all__ = ["Gauges", "compliance_slope", "drive_mode", "joint_goal", "loop_command", "stuck_loop"]
 
 PRESENT = range(36, 52)  # addresses that the loop refreshes: position, speed, load, voltage, temperature, moving, tick
 _ACCELERATION_UNIT = math.radians(8.583)  # rad/s² per count of the MX goal acceleration
@@ -63,6 +63,25 @@ def loop_command(table: ControlTable, profile: FirmwareProfile, zero: int, drive
     row[Command.I_GAIN] = float(table.get("i_gain"))
     row[Command.D_GAIN] = float(table.get("d_gain"))
     row[Command.ACCELERATION] = table.get("goal_acceleration") * _ACCELERATION_UNIT
+    return row
+
+
+def stuck_loop(row: list[float], reading: float) -> list[float]:
+    """What the loop does when its position reads `reading` (rad) for ever: an open-loop duty by the compliance law.
+
+    Wheel modes do not look at the position. A servo without compliance registers drives fully towards its goal.
+    """
+    if row[_MODE] != Mode.JOINT:
+        return row
+    error = row[_GOAL] - reading
+    ccw = error > 0
+    beyond = abs(error) - row[Command.MARGIN_CCW if ccw else Command.MARGIN_CW]
+    size = 0.0
+    if beyond > 0:
+        size = min(1.0, row[Command.PUNCH] + beyond / row[Command.SLOPE_CCW if ccw else Command.SLOPE_CW])
+    row = row.copy()
+    row[_MODE] = float(Mode.WHEEL_DUTY)
+    row[Command.DUTY] = size if ccw else -size
     return row
 
 

@@ -209,10 +209,10 @@ class World:
         elif fault.kind == "cooled":
             gauges.hot = None
         elif fault.kind == "stuck":
-            gauges.stuck = gauges.position(self.bank.state[servo.row].tolist())
+            servo.stick(self._now)
             self._later("loose", fault.duration, fault.id)
         elif fault.kind == "loose":
-            gauges.stuck = None
+            servo.unstick(self._now)
         elif fault.kind == "collision":
             twin = VirtualServo(servo.profile, _Limp(self.bank.state), servo.row, time=self._now)
             twin.table.data[:] = servo.table.data
@@ -233,7 +233,8 @@ class World:
             for servo in [servo for servo in line.servos if servo not in self._rows]:
                 line.remove(servo)
         for servo in self._rows:
-            servo.gauges.hot = servo.gauges.stuck = None
+            servo.gauges.hot = None
+            servo.unstick(self._now)
             servo.dead = False
 
     def _move_to(self, due: float) -> None:
