@@ -56,6 +56,40 @@ class VelocityController:
         self.speed = wanted if acceleration == -1 else towards(self.speed, wanted, acceleration * h)
         return self.speed
 
+    def step_kinematic(
+        self,
+        target: float,
+        position: float,
+        velocity: float,
+        acceleration: float,
+        limits: tuple[float, float],
+        h: float,
+    ) -> float:
+        """The mean velocity of a joint without mass for the step that begins now: no PID, no braking ramp.
+
+        It stops dead on its target; in velocity control at its soft limits.
+
+        Args:
+            target: As in `step`.
+            position: As in `step`.
+            velocity: As in `step`.
+            acceleration: Of the joint; never -1.
+            limits: Lowest and highest position in velocity control.
+            h: As in `step`.
+        """
+        if target == position:
+            self.speed = 0.0
+            return 0.0
+        endless = math.isinf(target)
+        self.speed = towards(self.speed, velocity if endless else abs(velocity), acceleration * h)
+        if endless:
+            end = min(max(position + self.speed * h, min(limits[0], position)), max(limits[1], position))
+        elif target > position:
+            end = min(position + self.speed * h, target)
+        else:
+            end = max(position - self.speed * h, target)
+        return (end - position) / h
+
     def _positional(self, error: float, limit: float, h: float) -> float:
         self._integral += error * h
         derivative = (error - self._error) / h

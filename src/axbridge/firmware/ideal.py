@@ -33,6 +33,7 @@ class IdealJoint:
     Attributes:
         type: Kind of joint, as the URDF has it.
         stops: Lowest and highest position; ±inf = none.
+        kinematic: Whether it moves nothing with a mass; then no torque decides where it goes.
         powered: Whether the motor may push; the initial state is on, holding the initial position.
         position, speed: Of the joint, after the latest physics step.
         torque: What the motor row used in that step; excludes spring, damper and user torque.
@@ -46,11 +47,14 @@ class IdealJoint:
         self.stops = (config.min_stop, config.max_stop) if config.min_stop < config.max_stop else (-math.inf, math.inf)
         self.stiffness = config.spring_constant
         self.friction = config.static_friction
+        self.kinematic = False
         self.powered = True
         self.position = config.position
         self.speed = 0.0
         self.torque = 0.0
         self.time = 0.0
+        self._limits = config.soft_limits
+        self._kinematic_speed = 0.0
         self._own_damping = config.damping_constant
         self._controller = VelocityController(*config.control_pid)
         self._setpoints: Setpoints | None = None
@@ -66,8 +70,15 @@ class IdealJoint:
     def control(self, h: float) -> None:
         """Compute the speed to command for the basic step of `h` seconds that begins now."""
         wanted = self._setpoints
+        self._kinematic_speed = 0.0
         if wanted is None or not self._drives(wanted):
             self._controller.stop()
+        elif self.kinematic and wanted.torque is None:
+            most = wanted.available_torque  # Webots takes the figure as an acceleration
+            faster = wanted.acceleration == -1 or wanted.acceleration > most
+            self._kinematic_speed = self._controller.step_kinematic(
+                wanted.target, self.position, wanted.velocity, most if faster else wanted.acceleration, self._limits, h
+            )
         elif wanted.torque is None:
             self._controller.step(wanted.target, self.position, wanted.velocity, wanted.acceleration, h)
 
@@ -80,6 +91,8 @@ class IdealJoint:
     def row(self) -> tuple[float, float]:
         """Speed target of the motor row, and the most torque it may use."""
         wanted = self._setpoints
+        if self.kinematic:
+            return self._kinematic_speed, _FIRM
         if wanted is None or wanted.torque is not None or not self._drives(wanted):
             return 0.0, self.friction
         return self._controller.speed, max(self.friction, wanted.available_torque)
@@ -114,7 +127,7 @@ class IdealMechanics:
         bank: The ideal joints.
 
     Attributes:
-        joints, kinds, limits: Of the other joints.
+        joints, kinds, limits, weightless: Of the other joints.
         time_step: s.
     """
 
@@ -123,6 +136,7 @@ class IdealMechanics:
         self._ideal = tuple(bank.joints.values())
         self._others = len(world.joints) - len(self._ideal)
         self.joints = world.joints[: self._others]
+        self.weightless = world.weightless
         self.kinds, self.limits = world.kinds[: self._others], world.limits[: self._others]
         self.time_step = world.time_step
         self._time = 0.0
@@ -130,6 +144,7 @@ class IdealMechanics:
             self._ideal, world.kinds[self._others :], world.limits[self._others :], strict=True
         ):
             joint.type = "linear" if kind == "prismatic" else "rotational"
+            joint.kinematic = joint.joint in world.weightless
             if math.isinf(joint.stops[0]):
                 joint.stops = limits
         self._sense(np.zeros(len(self._ideal)))

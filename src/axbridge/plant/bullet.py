@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +15,7 @@ import pybullet as bullet
 from axbridge.errors import RigError, SimulationDiverged
 from axbridge.plant.dynamics import joint_dynamics
 from axbridge.plant.mechanics import FloatArray, IntArray
-from axbridge.plant.urdf import read_tree
+from axbridge.plant.urdf import DUMMY_INERTIA, DUMMY_MASS, read_tree
 
 __all__ = ["BulletMechanics"]
 
@@ -37,7 +40,7 @@ class BulletMechanics:
         last: Joints that come last.
         start: Initial positions by joint, rad or m.
         stops: Hard stops by joint, instead of the URDF's.
-        unbounded: Joints whose stops somebody else keeps.
+        unbounded: Joints whose stops somebody else keeps; they may move links without mass.
         gui: Show the world in a window.
 
     Attributes:
@@ -45,6 +48,7 @@ class BulletMechanics:
         time_step: s.
         kinds: ``revolute`` or ``prismatic``, of each joint.
         limits: Stops of each joint.
+        weightless: Joints that move nothing with a mass.
         client: PyBullet's client id, for callers that add things to the world.
         body: The robot's body id.
         links: PyBullet's index of each joint and of the link it moves.
@@ -71,7 +75,7 @@ class BulletMechanics:
         unbounded: Sequence[str] = (),
         gui: bool = False,
     ) -> None:
-        self._tree = read_tree(urdf, fixed_base=fixed_base)
+        self._tree = read_tree(urdf, fixed_base=fixed_base, kinematic=unbounded)
         names = [joint.name for joint in self._tree.joints]
         for joint in [*first, *last, *(start or {}), *(stops or {})]:
             if joint not in names:
@@ -80,6 +84,7 @@ class BulletMechanics:
         facts = [self._tree.joints[names.index(name)] for name in self.joints]
         self._dof = np.array([self.joints.index(names[d]) if d >= 0 else -1 for d in self._tree.dof], dtype=np.int64)
         self.kinds = tuple("prismatic" if fact.linear else "revolute" for fact in facts)
+        self.weightless = frozenset(self._tree.weightless)
         self.limits = tuple((stops or {}).get(fact.name, (fact.low, fact.high)) for fact in facts)
         self.time_step = time_step
         self._fixed_base = fixed_base
@@ -99,9 +104,10 @@ class BulletMechanics:
         if self_collision:
             flags |= bullet.URDF_USE_SELF_COLLISION | bullet.URDF_USE_SELF_COLLISION_EXCLUDE_ALL_PARENTS
         try:
-            self.body = bullet.loadURDF(
-                str(urdf), basePosition=[0, 0, base_height], useFixedBase=fixed_base, flags=flags, **self._on
-            )
+            with _quiet() if self._tree.dummies else nullcontext():
+                self.body = bullet.loadURDF(
+                    str(urdf), basePosition=[0, 0, base_height], useFixedBase=fixed_base, flags=flags, **self._on
+                )
         except bullet.error as failure:
             self.close()
             raise RigError(urdf, "", f"PyBullet cannot read it: {failure}", "check that it is valid URDF") from failure
@@ -127,6 +133,9 @@ class BulletMechanics:
         for index in range(bullet.getNumJoints(self.body, **self._on)):
             info = bullet.getJointInfo(self.body, index, **self._on)
             known[info[1].decode()] = index
+            if info[12].decode() in self._tree.dummies:  # Bullet has made it 1 kg
+                moments = [DUMMY_INERTIA] * 3
+                bullet.changeDynamics(self.body, index, mass=DUMMY_MASS, localInertiaDiagonal=moments, **self._on)
             bullet.changeDynamics(
                 self.body,
                 index,
@@ -245,6 +254,20 @@ class BulletMechanics:
 _EYE = np.eye(3)
 _ZERO = np.zeros(6)
 _NOWHERE = np.zeros(0, dtype=np.int64), np.zeros((0, 3))
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep Bullet's remarks about links without mass off standard output: `read_tree` has seen to them."""
+    sys.stdout.flush()
+    kept, nowhere = os.dup(1), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
+        os.close(nowhere)
 
 
 def _rotation(quaternion: tuple[float, float, float, float]) -> FloatArray:

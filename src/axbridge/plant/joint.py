@@ -39,6 +39,7 @@ class Pendulums:
         self.joints = tuple(joints)
         self.time_step = time_step
         self.kinds = ("revolute",) * len(self.joints)
+        self.weightless: frozenset[str] = frozenset()
         self.limits = ((-math.inf, math.inf),) * len(self.joints)
         self.resting = False  # nothing to touch
         self._inertia = mass * length * length

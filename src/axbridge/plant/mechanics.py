@@ -24,12 +24,14 @@ class Mechanics(Protocol):
         time_step: One step, s.
         kinds: URDF types of the joints: ``revolute`` (also for continuous ones) or ``prismatic``.
         limits: Lowest and highest position of each; ±inf = none.
+        weightless: Joints that move nothing with a mass.
     """
 
     joints: tuple[str, ...]
     time_step: float
     kinds: tuple[str, ...]
     limits: tuple[tuple[float, float], ...]
+    weightless: frozenset[str]
 
     @property
     def resting(self) -> bool:

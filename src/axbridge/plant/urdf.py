@@ -7,6 +7,7 @@ are checked here first.
 from __future__ import annotations
 
 import math
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree as ET
@@ -16,8 +17,11 @@ import numpy as np
 from axbridge.errors import RigError
 from axbridge.plant.mechanics import FloatArray, IntArray
 
-__all__ = ["JointFacts", "Tree", "read_tree"]
+__all__ = ["DUMMY_INERTIA", "DUMMY_MASS", "JointFacts", "Tree", "read_tree"]
 
+# What a link without mass gets where two axes cross, or a frame is attached: Webots' dummy, a 1 mm sphere of water.
+DUMMY_MASS = 4.2e-6  # kg
+DUMMY_INERTIA = 1.7e-12  # kg·m²
 _KINDS = {"fixed": 0, "revolute": 1, "continuous": 1, "prismatic": 2}
 
 
@@ -54,6 +58,8 @@ class Tree:
         mass: kg.
         centre: Centre of mass in the link frame, (links, 3), m.
         inertia: About the centre of mass, in the link frame, (links, 3, 3), kg·m².
+        dummies: Links that had no inertial figures and got the dummy's.
+        weightless: Joints that move nothing but such links.
     """
 
     joints: tuple[JointFacts, ...]
@@ -67,14 +73,17 @@ class Tree:
     mass: FloatArray
     centre: FloatArray
     inertia: FloatArray
+    dummies: tuple[str, ...] = ()
+    weightless: tuple[str, ...] = ()
 
 
-def read_tree(path: Path, *, fixed_base: bool) -> Tree:
+def read_tree(path: Path, *, fixed_base: bool, kinematic: Collection[str] = ()) -> Tree:
     """Read and check a URDF.
 
     Args:
         path: The file.
         fixed_base: Whether the base link is bolted down (then its mass does not matter).
+        kinematic: Joints that may move links without mass alone, because no torque moves them.
 
     Raises:
         RigError: not a URDF tree, a joint of a kind that cannot be driven, or a link without mass or inertia.
@@ -107,8 +116,11 @@ def read_tree(path: Path, *, fixed_base: bool) -> Tree:
     place, turn, axis = np.zeros((n, 3)), np.tile(np.eye(3), (n, 1, 1)), np.tile([1.0, 0.0, 0.0], (n, 1))
     mass, centre, inertia = np.zeros(n), np.zeros((n, 3)), np.zeros((n, 3, 3))
     joints: list[JointFacts] = []
+    dummies, weightless = _dummies(links, order, parent, moving, kinematic)
     for index, name in enumerate(order):
-        if index or not fixed_base:
+        if name in dummies:
+            mass[index], inertia[index] = DUMMY_MASS, np.eye(3) * DUMMY_INERTIA
+        elif index or not fixed_base:
             mass[index], centre[index], inertia[index] = _inertial(path, name, links[name])
         if index:
             element = moving[name]
@@ -130,7 +142,38 @@ def read_tree(path: Path, *, fixed_base: bool) -> Tree:
         mass,
         centre,
         inertia,
+        dummies,
+        weightless,
     )
+
+
+def _dummies(
+    links: Mapping[str, ET.Element],
+    order: Sequence[str],
+    parent: Sequence[int],
+    moving: Mapping[str, ET.Element],
+    kinematic: Collection[str],
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Links without `<inertial>` that may have none, and the joints that move nothing else.
+
+    A link may be without when it only carries others (crossing axes), is fixed to a link with mass (a frame), or is
+    moved by a joint in `kinematic`.
+    """
+    bare = {name for name in order[1:] if links[name].find("inertial") is None}
+    carrier = {order[0]: order[0]}  # link -> the link of its rigid group that a joint moves
+    for index, name in enumerate(order[1:], start=1):
+        fixed = moving[name].get("type") == "fixed"
+        carrier[name] = carrier[order[parent[index]]] if fixed else name
+    heavy = {order[0]}  # carriers with mass in what they carry
+    for index in range(len(order) - 1, 0, -1):
+        name = order[index]
+        if name not in bare:
+            heavy.add(carrier[name])
+        if carrier[name] == name and name in heavy:
+            heavy.add(carrier[order[parent[index]]])
+    light = {name: moving[name].get("name", "?") for name in order[1:] if carrier[name] == name and name not in heavy}
+    allowed = tuple(name for name in order[1:] if name in bare and light.get(carrier[name], "") in {"", *kinematic})
+    return allowed, tuple(joint for joint in light.values() if joint in kinematic)
 
 
 def _ends(path: Path, joint: ET.Element, links: dict[str, ET.Element]) -> tuple[str, str]:

@@ -146,6 +146,7 @@ ROWS: tuple[Row, ...] = (
     Row("multiplier", "", _ALL, "rig: multiplier"),
     Row("resolution, noise", "", _ALL, "rig: resolution, noise; the position sensor's"),
     Row("translation, rotation", "", _SIMULATED, "of the URDF's joint: origin and axis"),
+    Row("kinematic mode", "", _IDEAL, "a joint that moves only links without <inertial>"),
     Row("sound", "", _NONE, "nothing is played"),
     Row("muscles", "", _NONE, "nothing is drawn"),
     # fields of Robot
