@@ -106,7 +106,9 @@ def _record(
             raise UsageError(f"rig {rig.name} has no servo {which!r}", f"it has: {', '.join(robot)}")
         facts = describe(rig, backend=robot.backend, seed=seed, experiment=name, tick_ms=tick)
         with Recorder(path, facts) as recorder:
-            return conduct(name, robot, which, recorder, options, tick_ms=tick, told=told)
+            whole = conduct(name, robot, which, recorder, options, tick_ms=tick, told=told)
+            recorder.event(robot.time, "bus statistics", **robot.bus_statistics)
+            return whole
 
 
 @contextmanager
