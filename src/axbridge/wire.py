@@ -22,6 +22,7 @@ __all__ = [
     "checksum",
     "encode",
     "sync_write_params",
+    "whole_packet",
 ]
 
 BROADCAST = 0xFE
@@ -95,6 +96,13 @@ def sync_write_params(address: int, data: Mapping[int, bytes]) -> bytes:
 def byte_seconds(baud: float) -> float:
     """Time of one byte on the line, s."""
     return BITS_PER_BYTE / baud
+
+
+def whole_packet(data: bytes) -> Packet | None:
+    """The packet that `data` is from first byte to last, whatever its checksum; None when it is not just one."""
+    if len(data) < OVERHEAD or data[:2] != HEADER or data[3] != len(data) - 4 or data[2] == 0xFF:
+        return None
+    return Packet(data[2], data[4], data[5:-1], data[-1] == ~sum(data[2:-1]) & 0xFF)
 
 
 class Decoder:

@@ -1,5 +1,7 @@
 """What differs between firmwares: the AX-12 of 2006, alarms and recovery, the MX-28."""
 
+import math
+
 import pytest
 
 from axbridge.errors import ErrorFlag
@@ -249,3 +251,38 @@ def test_compliance_slopes_snap(wire, written, effective):
     write(wire, 28, written)
     assert read(wire, 28, 1) == written
     assert wire.world.bank.command[0, Command.SLOPE_CW] == pytest.approx(effective * 0.00511826, rel=1e-4)
+
+
+# -- sensors ---------------------------------------------------------------------------------------------------------
+
+
+def turned(tmp_path, degrees, quirk="none"):
+    """A wheel of an AX-12A at an angle of its own scale, read as position and speed."""
+    path = tmp_path / f"{quirk}.toml"  # a profile is read once a process
+    path.write_text(f'base = "ax-12a"\nname = "quirky"\n[behaviour]\nspeed_quirk = "{quirk}"', encoding="utf-8")
+    wire = Wire(make_world(profile=str(path), cw_angle_limit=0, ccw_angle_limit=0))
+    write(wire, 32, *word(300))
+    wire.wait(0.05)
+    state = wire.world.bank.state
+    wire.world.bank.advance = lambda _: None
+    state[0, State.READING] = math.radians(degrees - 512 * 300 / 1023)
+    return wire
+
+
+@pytest.mark.parametrize(("degrees", "count"), [(0, 0), (150, 512), (300, 1023), (310, 1023), (350, 0), (510, 512)])
+def test_the_dead_zone_reads_as_its_nearer_end(tmp_path, degrees, count):
+    assert read(turned(tmp_path, degrees), 36, 2) == pytest.approx(count, abs=1)
+
+
+def test_some_firmwares_set_stray_bits_in_the_speed_of_a_wheel(tmp_path):
+    assert read(turned(tmp_path, 100, "none"), 38, 2) < 0x800
+    assert read(turned(tmp_path, 100, "garbage_high_bits"), 38, 2) >= 0x800
+
+
+def test_some_firmwares_keep_the_speed_of_a_shaft_that_has_stopped(tmp_path):
+    wire = turned(tmp_path, 100, "stale")
+    moving = read(wire, 38, 2)
+    wire.world.bank.state[0, State.SPEED] = 0.0
+    assert read(wire, 38, 2) == moving > 0
+    wire.world.bank.state[0, State.READING] += 0.1
+    assert read(wire, 38, 2) == 0

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from axbridge.firmware.collision import Transmission, overlay
-from axbridge.wire import BROADCAST, Decoder, encode
+from axbridge.wire import BROADCAST, Decoder, encode, whole_packet
 from virtualrig import Wire, make_world
 
 PING_1 = encode(1, 1)
@@ -149,6 +149,14 @@ def test_any_chunking_parses_the_same(data, cuts):
         pieces += decoder.feed(stream[start : start + cut])
         start += cut
     assert pieces == whole
+
+
+@given(st.integers(0, 254), st.integers(0, 255), st.binary(max_size=40), st.integers(0, 3))
+def test_a_whole_packet_is_what_the_decoder_makes_of_it(id_, code, params, flip):
+    frame = bytearray(encode(id_, code, params))
+    frame[-1] ^= flip
+    assert [whole_packet(bytes(frame))] == Decoder().feed(frame)
+    assert whole_packet(bytes(frame) + b"\0") is None
 
 
 @settings(max_examples=60, deadline=None)

@@ -6,7 +6,7 @@ from axbridge.bus.base import Bus
 from axbridge.errors import BusTimeout, CorruptPacket, PortError
 from axbridge.firmware.line import Line
 from axbridge.firmware.world import World
-from axbridge.wire import OVERHEAD, Decoder, Packet
+from axbridge.wire import OVERHEAD, Decoder, Packet, whole_packet
 
 __all__ = ["VirtualBus"]
 
@@ -58,7 +58,7 @@ class VirtualBus(Bus):
             line.run(sent)
             return None, sent
         deadline = sent + line.seconds(length + OVERHEAD) + (_GRACE if line.timing == "wire" else 0.0)
-        decoder = Decoder()
+        decoder: Decoder | None = None
         received = b""
         echo = frame if line.mishaps.echo else b""
         while (due := line.next_due) is not None and due <= deadline:
@@ -67,6 +67,11 @@ class VirtualBus(Bus):
                 if delivery.data == echo:
                     echo = b""
                     continue
+                if decoder is None:
+                    whole = whole_packet(delivery.data)
+                    if whole is not None and whole.intact and whole.id == id and _fits(whole, length):
+                        return whole, sent
+                    decoder = Decoder()
                 received += delivery.data
                 for packet in decoder.feed(delivery.data):
                     if packet.id == id and packet.intact and packet.code < 0x80 and _fits(packet, length):

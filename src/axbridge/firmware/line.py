@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 from axbridge.firmware.collision import Transmission, overlay
 from axbridge.firmware.faults import Mishaps
 from axbridge.firmware.servo import Status, VirtualServo
-from axbridge.wire import BITS_PER_BYTE, BROADCAST, OVERHEAD, Decoder, Packet
+from axbridge.wire import BITS_PER_BYTE, BROADCAST, OVERHEAD, Decoder, Packet, whole_packet
 
 __all__ = ["Delivery", "Line", "LineCounters"]
 
@@ -144,12 +144,15 @@ class Line:
         decoder = self._decoder
         if decoder.pending and start - self.host_free > self._pause:
             decoder.reset()
-        before = decoder.fed
-        packets = decoder.feed(data)
         self.host_free = end = start + self.seconds(len(data))
         if self._speaking and self._interrupted(start, end):
             decoder.reset()
             return
+        if not decoder.pending and (whole := whole_packet(data)) is not None:
+            self._inbox.append((start, end, whole))
+            return
+        before = decoder.fed
+        packets = decoder.feed(data)
         for packet, fed in zip(packets, decoder.ends, strict=True):
             done = end if fed == before + len(data) else start + self.seconds(fed - before)
             self._inbox.append((done - self.seconds(len(packet.params) + OVERHEAD), done, packet))
@@ -231,6 +234,12 @@ class Line:
             for _, status, _ in sorted(replies, key=lambda reply: len(reply[1].turn)):
                 self._reply(end, status.frame)
             return
+        if len(replies) == 1 and not replies[0][1].turn:
+            servo, status, baud = replies[0]
+            byte = BITS_PER_BYTE / baud
+            begin, duration = self._interrupts[id(servo)].hold_up(end + status.delay, len(status.frame) * byte, byte)
+            self._put(begin, begin + duration, status.frame, end)
+            return
         frames: list[Transmission] = []
         finished: dict[int, float] = {}  # id -> end of its packet, for those who wait for their turn
         for servo, status, baud in sorted(replies, key=lambda reply: len(reply[1].turn)):
@@ -246,14 +255,22 @@ class Line:
             heard = overlay(frames, self.baud)
             self.counters.collisions += len(frames) - len(heard)
         for frame in heard:
-            if frame.start < self.host_free:
-                self._collide(frame.start)
-                continue
-            self._speaking = [span for span in self._speaking if span[1] > end]
-            self._speaking.append((frame.start, frame.end))
-            self._reply(frame.end, frame.data)
+            self._put(frame.start, frame.end, frame.data, end)
+
+    def _put(self, begin: float, finish: float, data: bytes, now: float) -> None:
+        """A reply on the line from `begin` to `finish`, unless the host is still sending by then."""
+        if begin < self.host_free:
+            self._collide(begin)
+            return
+        if self._speaking:
+            self._speaking = [span for span in self._speaking if span[1] > now]
+        self._speaking.append((begin, finish))
+        self._reply(finish, data)
 
     def _reply(self, due: float, data: bytes) -> None:
+        if not self.mishaps.shares:
+            self._deliver(due, data)
+            return
         for when, what in self.mishaps.deliver(due, data):
             self._deliver(when, what)
 
