@@ -1,0 +1,272 @@
+"""The `controller` module: names, values, messages and traps of Webots' Python API, on one small rig."""
+
+import math
+import os
+import pty
+import time
+
+import pytest
+
+from axbridge.webots import install
+from axbridge.webots.keyboard import decode
+from axbridge.webots.module import uninstall
+
+LINK = '<link name="{0}"><inertial><mass value="1"/><inertia ixx="0.1" iyy="0.1" izz="0.1" ixy="0" ixz="0" iyz="0"/></inertial></link>'
+RIG = """name = "toy"
+[world]
+urdf = "toy.urdf"
+gravity = [0, 0, 0]
+[robot]
+basic_time_step_ms = 16
+battery = [100, 200, 0]
+cpu_consumption = 10
+[webots]
+time_step_ms = 32
+aliases = { ShoulderR = "shoulder", ShoulderRS = "shoulder_sensor" }
+devices = { eye = "Camera" }
+custom_data = "hello"
+model = "Toy 2"
+[[servo]]
+name = "shoulder"
+joint = "a"
+drive = "ideal"
+min_position = -1.63
+max_position = 1.51
+resolution = 0.1
+[[servo]]
+name = "slider"
+joint = "b"
+drive = "ideal"
+"""
+
+
+@pytest.fixture
+def controller(tmp_path):
+    """The installed `controller` package; its session is closed after the test."""
+    (tmp_path / "toy.urdf").write_text(
+        f"<robot name='toy'>{LINK.format('base')}{LINK.format('l1')}{LINK.format('l2')}"
+        "<joint name='a' type='continuous'><parent link='base'/><child link='l1'/><axis xyz='0 0 1'/></joint>"
+        "<joint name='b' type='prismatic'><parent link='base'/><child link='l2'/><axis xyz='1 0 0'/>"
+        "<limit lower='-1' upper='1' effort='9' velocity='9'/></joint></robot>"
+    )
+    path = tmp_path / "toy.toml"
+    path.write_text(RIG)
+    session = install(path, "sim")
+    import controller
+
+    yield controller
+    session.close()
+    uninstall()
+
+
+def test_devices_are_found_by_name_alias_and_index(controller, capsys):
+    robot = controller.Robot()
+    motor = robot.getDevice("shoulder")
+    assert motor is robot.getDevice("shoulder")
+    assert isinstance(robot.getDevice("ShoulderR"), controller.Motor)
+    assert isinstance(robot.getDevice("ShoulderRS"), controller.PositionSensor)
+    assert isinstance(robot.getDevice("shoulder_brake"), controller.Brake)
+    assert robot.getNumberOfDevices() >= robot.number_of_devices >= 7
+    assert robot.getDeviceByIndex(0) is motor
+    with pytest.raises(KeyError):
+        robot.getDeviceByIndex(99)
+    capsys.readouterr()
+    assert robot.getDevice("elbow") is None
+    assert capsys.readouterr().err == 'Device "elbow" was not found on robot "toy"\n'
+    assert robot.getMotor("shoulder") is motor
+    assert "DEPRECATION: Robot.getMotor is deprecated, please use Robot.getDevice instead." in capsys.readouterr().err
+
+
+def test_facts_of_the_robot(controller):
+    robot = controller.Robot()
+    assert (robot.getName(), robot.name, robot.getModel(), robot.getCustomData()) == ("toy", "toy", "Toy 2", "hello")
+    assert robot.getBasicTimeStep() == 32.0
+    assert isinstance(robot.getBasicTimeStep(), float)
+    assert (robot.getTime(), robot.getMode(), robot.getSynchronization(), robot.getSupervisor()) == (
+        0.0,
+        0,
+        True,
+        False,
+    )
+    robot.custom_data = "bye"
+    assert robot.getCustomData() == "bye"
+    assert "<robot" in robot.getUrdf()
+    with pytest.raises(AttributeError):
+        robot.name = "other"
+
+
+def test_only_one_robot_a_process(controller, capsys):
+    controller.Robot()
+    second = controller.Robot()
+    assert not hasattr(second, "devices")
+    assert "only one Robot instance" in capsys.readouterr().err
+
+
+def test_motor_defaults_and_getters_echo_requests(controller, capsys):
+    robot = controller.Robot()
+    motor = robot.getDevice("shoulder")
+    assert (motor.getMaxVelocity(), motor.getVelocity(), motor.getMaxTorque(), motor.getAcceleration()) == (
+        10,
+        10,
+        10,
+        -1,
+    )
+    assert (motor.getMinPosition(), motor.getMaxPosition(), motor.getMultiplier()) == (-1.63, 1.51, 1)
+    slider = robot.getDevice("slider")
+    assert (slider.getMinPosition(), slider.getMaxPosition()) == (0, 0)  # unlimited
+    assert (motor.getType(), slider.getType()) == (controller.Motor.ROTATIONAL, controller.Motor.LINEAR)
+    assert (motor.getNodeType(), slider.getNodeType()) == (
+        controller.Node.ROTATIONAL_MOTOR,
+        controller.Node.LINEAR_MOTOR,
+    )
+    motor.setPosition(100)
+    assert motor.getTargetPosition() == motor.target_position == 100
+    assert capsys.readouterr().err.endswith("too big requested position: 100 > 1.51\n")
+    motor.setVelocity(-2)
+    assert motor.getVelocity() == 10
+    assert "negative velocity" in capsys.readouterr().err
+    motor.setPosition(float("nan"))
+    assert motor.getTargetPosition() == 100
+    with pytest.raises(TypeError):
+        motor.setPosition(None)
+    slider.setAvailableForce(3.0)
+    assert slider.getAvailableForce() == slider.available_torque == 3.0
+    motor.target_velocity = 2
+    assert motor.getVelocity() == 2
+    with pytest.raises(AttributeError):
+        _ = motor.torque
+
+
+def test_sensors_read_nan_first_and_round_as_webots_does(controller, capsys):
+    robot = controller.Robot()
+    motor, sensor = robot.getDevice("shoulder"), robot.getDevice("shoulder").getPositionSensor()
+    assert sensor.getSamplingPeriod() == 0
+    assert math.isnan(sensor.getValue())
+    assert "called for a disabled device" in capsys.readouterr().err
+    sensor.enable(-1)
+    assert "must not be negative" in capsys.readouterr().err
+    sensor.enable(32)
+    assert math.isnan(sensor.value)
+    motor.setPosition(-0.3)
+    for _ in range(60):
+        assert robot.step(32) == 0
+    assert sensor.getValue() == pytest.approx(-0.2)  # int(-3 + 0.5)
+    assert robot.getTime() == 60 * 32 / 1000
+    direct = controller.PositionSensor("slider_sensor")
+    assert direct.getSamplingPeriod() == 32
+    sensor.sampling_period = None
+    assert sensor.getSamplingPeriod() == 0
+
+
+def test_brakes_torque_control_and_feedback(controller):
+    robot = controller.Robot()
+    motor = robot.getDevice("shoulder")
+    motor.enableTorqueFeedback(32)
+    motor.getBrake().setDampingConstant(1.0)
+    motor.setTorque(0.5)
+    robot.step(32)
+    assert motor.getTorqueFeedback() == 0.0
+    speed = 0.0
+    for _ in range(2):
+        speed = (0.1 * speed + 0.016 * 0.5) / (0.1 + 0.016)
+    assert robot._session.robot["shoulder"].state.velocity == pytest.approx(speed, abs=1e-6)
+
+
+def test_the_battery_sensor_reads_minus_one_until_it_has_a_sample(controller):
+    robot = controller.Robot()
+    robot.batterySensorEnable(64)
+    assert robot.batterySensorGetValue() == -1.0
+    robot.step(32)
+    assert robot.batterySensorGetValue() == -1.0
+    robot.step(32)
+    assert robot.batterySensorGetValue() == pytest.approx(100 - 10 * 0.064)
+
+
+def test_devices_that_are_not_there_say_so_once(controller, capsys):
+    robot = controller.Robot()
+    eye = robot.getDevice("eye")
+    assert isinstance(eye, controller.Camera)
+    eye.enable(32)
+    assert eye.getImage() is None
+    assert math.isnan(robot.getDistanceSensor("ds0").getValue())
+    assert robot.getDevice("gps").getValues()[0] != robot.getDevice("gps").getValues()[0]
+    said = capsys.readouterr().err
+    assert said.count('Camera "eye": this robot has none') == 1
+    led = robot.getLED("led0")
+    led.set(1)
+    assert led.get() == 1
+
+
+def test_stars_subclasses_split_steps_and_old_names(controller):
+    names = {}
+    exec("from controller import *", names)
+    assert names["Robot"] is controller.Robot
+    from controller import pen
+    from controller.device import Device
+    from controller.position_sensor import PositionSensor
+
+    assert PositionSensor is controller.PositionSensor
+    assert issubclass(controller.Motor, Device)
+    assert pen.Pen is controller.Pen
+
+    class Mine(controller.Supervisor):
+        pass
+
+    robot = Mine()
+    assert robot.stepBegin(32) == 0
+    assert robot.stepEnd() == 0
+    assert robot.step() == 0
+    assert robot.step(0) == 0
+    assert robot.getTime() == 0.064
+    assert robot.getFromDef("ARM") is None
+    servo = robot.getServo("shoulder")
+    servo.enablePosition(32)
+    servo.setPosition(0.7)
+    for _ in range(40):
+        robot.step(32)
+    assert servo.getPosition() == pytest.approx(0.7)
+    assert servo.getPositionSamplingPeriod() == 32
+
+
+def test_a_missing_motor_made_directly_answers_with_messages(controller, capsys):
+    controller.Robot()
+    motor = controller.Motor("nobody")
+    motor.setPosition(1.0)
+    assert motor.getMaxVelocity() == 0
+    said = capsys.readouterr().err
+    assert '"nobody" device not found' in said
+    assert "invalid device tag" in said
+
+
+@pytest.mark.parametrize(
+    ("typed", "codes"),
+    [
+        ("a", [65]),
+        ("A", [0x10000 + 65]),
+        ("\x02", [0x20000 + 66]),
+        ("\x1b[A", [315]),
+        ("\x1b[1;5C", [0x20000 + 316]),
+        ("\x1b[5~x", [366, 88]),
+        ("\x1bz", [0x40000 + 90]),
+        ("1 ", [49, 32]),
+    ],
+)
+def test_terminal_keys_have_webots_codes(typed, codes):
+    assert decode(typed) == codes
+
+
+def test_the_keyboard_gives_the_keys_of_a_step_then_minus_one(controller, monkeypatch):
+    robot = controller.Robot()
+    keyboard = robot.getKeyboard()
+    assert keyboard.getSamplingPeriod() == 0
+    host, terminal = pty.openpty()
+    with os.fdopen(terminal, "r") as stdin:
+        monkeypatch.setattr("sys.stdin", stdin)
+        keyboard.enable(32)
+        os.write(host, b"ab")
+        time.sleep(0.05)
+        assert keyboard.getKey() == -1
+        robot.step(32)
+        assert [keyboard.getKey(), keyboard.getKey(), keyboard.getKey()] == [65, 66, -1]
+        keyboard.disable()
+    os.close(host)
