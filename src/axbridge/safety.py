@@ -16,6 +16,7 @@ import subprocess
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import FrameType, TracebackType
@@ -32,6 +33,7 @@ __all__ = ["Policy", "Safety", "hold", "limp", "park", "torque_on"]
 Policy = Literal["limp", "hold", "park"]
 
 _ATTEMPTS = 3
+_STDERR = 2
 _ANGLE_LIMITS, _MOVING_SPEED = 6, 32  # addresses; both limits 0: the servo turns endlessly
 _PARK_SPEED = 100  # counts: 11 rpm
 _PARK_NEAR = 6  # counts: about 2 degrees
@@ -180,6 +182,7 @@ class Safety:
         self._with_guard = guard
         self._report = report or _complain
         self._armed = False
+        self._owner = -1
         self._releasing = self._released = False
         self._earlier: dict[int, Any] = {}
         self._fed_at = time.monotonic()
@@ -197,6 +200,7 @@ class Safety:
         if self._armed:
             return
         self._armed = True
+        self._owner = os.getpid()
         self._fed_at = time.monotonic()
         atexit.register(self._at_exit)
         if threading.current_thread() is threading.main_thread():
@@ -283,17 +287,23 @@ class Safety:
             self._report(errors)
 
     def _at_exit(self) -> None:
-        self._release_and_report()
-        self.disarm()
+        if self._armed_here():
+            self._release_and_report()
+            self.disarm()
+
+    def _armed_here(self) -> bool:
+        """Whether it is this process's net: a forked child inherits handlers and port, but not the robot."""
+        return self._armed and os.getpid() == self._owner
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
-        if self._armed:
+        if self._armed_here():
             self._release_and_report()
         earlier = self._earlier.get(number, signal.SIG_DFL)
         if callable(earlier):
             earlier(number, frame)
             return
-        self.disarm()
+        if self._armed_here():
+            self.disarm()
         signal.signal(number, signal.SIG_DFL)
         os.kill(os.getpid(), number)  # so that our parent sees the signal as the cause
 
@@ -322,15 +332,24 @@ class Safety:
         # later than the watchdog here, which knows the policy: the guard is for a host that cannot act any more
         silence = 0.0 if self._silence is None else 2 * self._silence + 0.1
         script = str(Path(__file__).with_name("guard.py"))
-        self._guard = subprocess.Popen(
-            [sys.executable, "-I", "-S", script, str(pipe), str(silence), *map(str, ports)],
-            pass_fds=(pipe, *ports),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            start_new_session=True,  # Ctrl-C is for the controller
-        )
-        os.close(pipe)
-        self._guarded = ports
+        try:
+            self._guard = subprocess.Popen(
+                [sys.executable, "-I", "-S", script, str(pipe), str(silence), *map(str, ports)],
+                pass_fds=(pipe, *ports),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                start_new_session=True,  # Ctrl-C is for the controller
+            )
+        except OSError as failure:
+            os.close(self._pipe)
+            self._with_guard = False
+            warnings.warn(
+                f"no guard process: {failure}; SIGKILL would leave the motors on", RuntimeWarning, stacklevel=2
+            )
+        else:
+            self._guarded = ports
+        finally:
+            os.close(pipe)
 
     def _end_guard(self) -> None:
         if self._guard is None:
@@ -349,4 +368,6 @@ class Safety:
 
 def _complain(errors: Mapping[str, BusError]) -> None:
     names = ", ".join(f"{name} ({error.message})" for name, error in errors.items())
-    print(f"axbridge: these servos may still be powered: {names}\ncut the servo supply", file=sys.stderr)
+    text = f"axbridge: these servos may still be powered: {names}\ncut the servo supply\n"
+    with contextlib.suppress(OSError):
+        os.write(_STDERR, text.encode())  # print must not be used in a signal handler

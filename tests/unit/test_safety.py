@@ -1,4 +1,6 @@
+import os
 import signal
+import sys
 
 import pytest
 
@@ -122,6 +124,29 @@ def test_a_signal_limps_and_reaches_the_earlier_handler(line, cycle):
     power(line)
     with pytest.raises(KeyboardInterrupt), safety.Safety([cycle], guard=False):
         signal.raise_signal(signal.SIGINT)
+    assert not powered(line)
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_child_leaves_the_robot_alone(line, cycle):
+    with safety.Safety([cycle], guard=False):
+        power(line)
+        child = os.fork()
+        if child == 0:
+            os.kill(os.getpid(), signal.SIGTERM)
+            os._exit(0)
+        _, status = os.waitpid(child, 0)
+        assert os.WTERMSIG(status) == signal.SIGTERM
+        settle(cycle)
+        assert powered(line) == {1, 2, 3}
+    assert not powered(line)
+
+
+def test_a_missing_guard_is_a_warning_not_the_end(line, cycle, monkeypatch):
+    monkeypatch.setattr(sys, "executable", "/nonexistent/python")
+    power(line)
+    with pytest.warns(RuntimeWarning, match="no guard process"), safety.Safety([cycle]) as watched:
+        watched.feed()
     assert not powered(line)
 
 

@@ -323,7 +323,7 @@ class SerialBus(Bus):
             if length is None:
                 self.port.send(frame)
                 now = self.clock.now() + len(frame) * self._byte
-                if id != BROADCAST:
+                if id != BROADCAST and id not in self.silent:
                     self._late.add(id, 0)  # a servo at status return level 2 will acknowledge all the same
                 return None, now
             return self._converse(frame, HEADER + bytes((id, length + 2)), id, length)
