@@ -4,7 +4,7 @@ import pytest
 from dynamixel_sdk import COMM_RX_TIMEOUT, COMM_SUCCESS, PacketHandler
 
 from axbridge.bus import port as port_module
-from axbridge.bus.adapter import Adapter, identify_adapter
+from axbridge.bus.adapter import Adapter, find_port, identify_adapter
 from axbridge.bus.port import Port, check_sdk
 from axbridge.errors import PortError
 from ptyline import PtyLine
@@ -85,3 +85,24 @@ def test_the_latency_timer_of_an_ftdi_adapter_is_found_and_allowed_for(tmp_path)
 )
 def test_adapters_are_told_apart(tmp_path, name, kind):
     assert identify_adapter(name, tmp_path).kind == kind
+
+
+@pytest.mark.parametrize(
+    ("connected", "chosen"),
+    [
+        ([(0x0403, "/dev/ttyUSB0"), (0x1546, "/dev/ttyACM0")], "/dev/ttyUSB0"),
+        ([(0x1546, "/dev/ttyACM0")], "/dev/ttyACM0"),
+    ],
+)
+def test_auto_takes_the_only_adapter_and_prefers_known_ones(monkeypatch, connected, chosen):
+    ports = [SimpleNamespace(vid=vid, device=device) for vid, device in connected]
+    monkeypatch.setattr("serial.tools.list_ports.comports", lambda: ports)
+    assert find_port() == chosen
+
+
+@pytest.mark.parametrize("connected", [[], [(0x0403, "/dev/ttyUSB0"), (0x0403, "/dev/ttyUSB1")]])
+def test_auto_is_refused_when_it_is_not_clear(monkeypatch, connected):
+    ports = [SimpleNamespace(vid=vid, device=device) for vid, device in connected]
+    monkeypatch.setattr("serial.tools.list_ports.comports", lambda: ports)
+    with pytest.raises(PortError, match="--port"):
+        find_port()

@@ -4,34 +4,14 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 
-from serial.tools import list_ports
-
 from axbridge.backends.backend import REAL, REMOTE, Backend
+from axbridge.bus.adapter import find_port
 from axbridge.bus.base import Bus
 from axbridge.bus.serial import SerialBus
 from axbridge.clock import WallClock
-from axbridge.errors import PortError
 from axbridge.rig import BusConfig, Rig
 
-__all__ = ["find_port", "open_real"]
-
-# Adapters people drive AX-12s with: FTDI (USB2Dynamixel, U2D2), USB2AX, ROBOTIS OpenCM and OpenRB, CH340, CP210x.
-_ADAPTERS = {0x0403, 0x16D0, 0xFFF1, 0x2F5D, 0x1A86, 0x10C4}
-
-
-def find_port() -> str:
-    """The serial device of the only adapter plugged in.
-
-    Raises:
-        PortError: none, or more than one; the message lists them.
-    """
-    ports = [port.device for port in list_ports.comports() if port.vid in _ADAPTERS]
-    if len(ports) == 1:
-        return ports[0]
-    found = f"found {', '.join(sorted(ports))}" if ports else "found no USB adapter"
-    raise PortError(
-        "auto", found, "name one: --port /dev/ttyUSB0, or without hardware: `axbridge serve RIG` prints a port"
-    )
+__all__ = ["open_real"]
 
 
 def open_real(rig: Rig, port: str | None = None) -> Backend:

@@ -14,6 +14,8 @@ __all__ = ["Adapter", "find_port", "identify_adapter", "is_remote"]
 
 Kind = Literal["ftdi", "cdc", "pty", "uart", "remote", "unknown"]
 
+# Adapters people drive AX-12s with: FTDI (USB2Dynamixel, U2D2), USB2AX, ROBOTIS OpenCM and OpenRB, CH340, CP210x.
+_VENDORS = {0x0403, 0x16D0, 0xFFF1, 0x2F5D, 0x1A86, 0x10C4}
 _LOCAL_MARGIN = 0.004  # s: what a busy host needs to wake us up, beyond the adapter's own latency
 _REMOTE_MARGIN = 0.100  # s
 _FTDI_DEFAULT_TIMER = 16  # ms
@@ -70,14 +72,16 @@ def identify_adapter(port: str, sysfs: Path = Path("/sys/class/tty")) -> Adapter
 
 
 def find_port() -> str:
-    """The port meant by ``auto``: the only USB serial adapter there is.
+    """The port meant by ``auto``: the only USB serial adapter there is (of a kind known for servos, if there is one).
 
     Raises:
         PortError: there is none, or there are several; the message lists them.
     """
     from serial.tools import list_ports
 
-    found = sorted(port.device for port in list_ports.comports() if port.vid is not None)
+    ports = [port for port in list_ports.comports() if port.vid is not None]
+    known = [port for port in ports if port.vid in _VENDORS]
+    found = sorted(port.device for port in known or ports)
     if len(found) == 1:
         return str(found[0])
     if not found:
