@@ -1,11 +1,14 @@
 """`axbridge run`: Webots controllers, unmodified, on ideal joints, simulated servos and a served bus."""
 
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
+import axbridge
 from axbridge.serving import serving
 from axbridge.tables import shipped
 
@@ -88,6 +91,48 @@ def test_a_script_that_raises_shows_its_own_traceback_and_ends_with_1(tmp_path):
     assert "line 4" in done.stderr
     assert "RuntimeError: my mistake" in done.stderr
     assert "cli/run.py" not in done.stderr
+
+
+def test_a_script_that_raises_leaves_a_real_robot_limp(tmp_path):
+    script = tmp_path / "broken.py"
+    script.write_text(
+        "from controller import Robot\nrobot = Robot()\nmotor = robot.getDevice('shoulder')\nmotor.setPosition(0.4)\n"
+        "for _ in range(20): robot.step(20)\nraise RuntimeError('my mistake')\n"
+    )
+    with serving("bench_arm") as port:
+        done = run(script, "--rig", "bench_arm", "--backend", "real", "--port", port)
+        assert (done.returncode, "my mistake" in done.stderr) == (1, True)
+        with axbridge.open("bench_arm", backend="real", port=port) as robot:
+            assert robot["shoulder"].read("torque_enable") == 0
+
+
+def test_ctrl_c_asks_the_controller_to_end(tmp_path):
+    script = tmp_path / "forever.py"
+    script.write_text(
+        "from controller import Robot\nrobot = Robot()\nprint('running', flush=True)\n"
+        "while robot.step(20) != -1: pass\nprint('left cleanly')\n"
+    )
+    command = [sys.executable, "-m", "axbridge", "run", str(script), "--rig", "bench_arm"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+        assert running.stdout
+        assert running.stdout.readline().strip() == "running"
+        running.send_signal(signal.SIGINT)
+        output, errors = running.communicate(timeout=30)
+    assert (running.returncode, output.strip()) == (0, "left cleanly"), errors
+
+
+def test_the_example_controller_waves():
+    done = run(Path(__file__).parents[2] / "examples" / "webots_wave.py", "--rig", "bench_arm")
+    assert done.returncode == 0, done.stderr
+    assert "shoulder ends at" in done.stdout
+
+
+def test_a_simulation_in_real_time_tells_how_late_the_controller_is():
+    with axbridge.open("bench_arm", realtime=True) as robot:
+        assert robot.step(20) < 20
+        time.sleep(0.2)
+        assert 100 < robot.step(20) < 2000
+        assert robot.time == 0.04
 
 
 def test_the_step_after_the_end_ends_the_process(tmp_path):

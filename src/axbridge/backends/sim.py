@@ -12,7 +12,10 @@ __all__ = ["open_sim"]
 
 
 class _PacedClock:
-    """Simulated time that never runs ahead of the wall, for a robot somebody watches."""
+    """Simulated time that keeps to the wall's: it waits for it, and goes on while the controller thinks.
+
+    That is Webots' asynchronous mode: a controller that takes longer than its step is late, as on a real robot.
+    """
 
     def __init__(self, world: Clock) -> None:
         self._world = world
@@ -20,6 +23,7 @@ class _PacedClock:
         self._ahead = self._wall.now() - world.now()
 
     def now(self) -> float:
+        self._world.sleep_until(self._wall.now() - self._ahead)
         return self._world.now()
 
     def sleep_until(self, due: float) -> None:
@@ -33,7 +37,7 @@ def open_sim(rig: Rig, *, seed: int = 0, realtime: bool = False) -> Backend:
     Args:
         rig: What to simulate.
         seed: Seed of sensor noise and reply jitter: same seed, same bits.
-        realtime: Pace simulated time by the wall clock.
+        realtime: Simulated time goes with the wall clock, whether the controller is ready or not.
 
     Raises:
         RigError, ProfileError: the rig, its URDF, profiles or models are wrong.
