@@ -8,15 +8,14 @@ from pathlib import Path
 import pytest
 
 from axbridge.serving import serving
-from robotfiles import write_comb
 
 CLIENTS = Path(__file__).parent / "clients"
 NEEDS = {"sdk": "dynamixel_sdk", "raw": "serial", "pypot_client": "pypot", "rustypot_client": "rustypot"}
 
 
 @pytest.fixture(scope="module")
-def port(tmp_path_factory):
-    with serving(write_comb(tmp_path_factory.mktemp("comb"))) as port:
+def port():
+    with serving("bioloid") as port:
         yield port
 
 

@@ -12,6 +12,12 @@ from collections import deque
 from pathlib import Path
 from typing import Any, NamedTuple
 
+if sys.platform != "win32":
+    import fcntl
+    import pty
+    import termios
+    import tty
+
 from axbridge.errors import PortError, UsageError
 from axbridge.firmware.channel import Arrival, be_prompt
 
@@ -77,11 +83,8 @@ class PtyChannel:
         if self._ends is not None:
             return
         try:
-            import pty
-            import tty
-
             master, slave = pty.openpty()
-        except (ImportError, OSError) as failure:
+        except (NameError, OSError) as failure:
             raise PortError("pty", f"no pseudo-terminal: {failure}", "serve on TCP: --tcp 127.0.0.1:PORT") from failure
         tty.setraw(slave)
         _set_baud(slave, self._initial_baud)
@@ -140,8 +143,6 @@ class PtyChannel:
             self._lock = -1
 
     def _claim(self, link: Path) -> None:
-        import fcntl
-
         if link.exists() and not link.is_symlink():
             raise UsageError(f"{link} is in the way of the link", "give another --link")
         try:
@@ -163,15 +164,10 @@ def _lock_path(link: Path) -> Path:
 
 def _unread(slave: int) -> int:
     """Bytes that wait for the client; a write beyond the kernel's buffer of 4096 would block."""
-    import fcntl
-    import termios
-
     return int.from_bytes(fcntl.ioctl(slave, termios.FIONREAD, bytes(4)), sys.byteorder)
 
 
 def _termios(descriptor: int) -> tuple[Any, ...] | None:
-    import fcntl
-
     try:
         return _TERMIOS2.unpack(fcntl.ioctl(descriptor, _TCGETS2, bytes(_TERMIOS2.size)))
     except OSError:
@@ -185,8 +181,6 @@ def _baud(descriptor: int) -> float | None:
 
 
 def _set_baud(descriptor: int, baud: int) -> None:
-    import fcntl
-
     if fields := _termios(descriptor):
         control = (fields[2] & ~_CBAUD) | _BOTHER
         packed = _TERMIOS2.pack(*fields[:2], control, *fields[3:6], baud, baud)

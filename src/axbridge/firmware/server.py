@@ -133,8 +133,10 @@ def serve(
         if due - now > _SPIN:
             _listen(pairs, console, min(due - _SPIN, world.next_watch) - now, offset)
         else:
-            while time.monotonic() - offset < due:
+            while (now := time.monotonic() - offset) < due:
                 pass
+            for line, channel in pairs:
+                _deliver(line, channel, now, offset, lateness)
     return lateness
 
 

@@ -26,7 +26,7 @@ port.write(packet(0xFE, 0x83, 30, 2, *(byte for id_ in range(2, 19) for byte in 
 assert ask(port, packet(7, 2, 30, 2), 8) == packet(7, 0, 0x00, 0x02)
 time.sleep(1)
 reply = ask(port, packet(1, 2, 36, 2), 8)
-assert abs((reply[5] | reply[6] << 8) - 600) < 25, reply.hex(" ")
+assert abs((reply[5] | reply[6] << 8) - 600) < 30, reply.hex(" ")
 assert ask(port, packet(1, 2, 1), 6) == packet(1, 0x40)
 assert ask(port, b"\xff\xff\x01\x02\x01\x00", 6) == packet(1, 0x10)
 assert ask(port, b"\x00\xff" + packet(1, 1), 6) == packet(1, 0)

@@ -29,8 +29,10 @@ controller.sync_write_goal_position(ids[1:], [0.02 * id_ for id_ in ids[1:]])
 time.sleep(1.5)
 for id_ in ids:
     goal = 0.3 if id_ == 1 else 0.02 * id_
-    position = first(controller.read_present_position(id_))
-    assert abs(position - goal) < 0.15, (id_, position)
+    taken = first(controller.read_goal_position(id_))
+    assert abs(taken - goal) < 0.01, (id_, taken)
+position = first(controller.read_present_position(1))
+assert abs(position - 0.3) < 0.15, position
 controller.write_id(5, 30)
 time.sleep(0.02)
 assert answers(30)
