@@ -1,6 +1,8 @@
 """The virtual servo at its registers, byte for byte."""
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from axbridge.firmware.bank import Command, State
 from axbridge.wire import encode
@@ -191,6 +193,24 @@ def test_a_write_past_the_table_touches_nobody(wire, address):
     before = bytes(wire.world.servos["s1"].table.data)
     assert write(wire, address, 1, 2, 3) == 0x08
     assert wire.world.servos["s1"].table.data == before
+
+
+SIDE_EFFECTS = {24, 30, 31, 34, 35, 44, *range(36, 47)}  # torque, goal, torque limit, present registers
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.integers(0, 255), st.binary(min_size=1, max_size=60), st.sampled_from(["ax-12", "ax-12a", "mx-28"]))
+def test_any_write_changes_its_own_range_or_nothing(address, data, profile):
+    wire = Wire(make_world(profile=profile, timing="none"))
+    table = wire.world.servos["s1"].table
+    before = bytes(table.data)
+    reply = wire(encode(1, WRITE, bytes((address,)) + data))
+    after = bytes(table.data)
+    assert len(after) == len(before)
+    changed = {place for place in range(len(after)) if after[place] != before[place]}
+    assert changed <= SIDE_EFFECTS | set(range(address, address + len(data)))
+    if reply[4] & 0x08:
+        assert changed <= set(range(36, 47))
 
 
 def test_a_read_past_the_table_is_refused_without_data(wire):
