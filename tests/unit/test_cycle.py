@@ -52,14 +52,14 @@ def test_torque_limit_is_written_only_when_it_changed(line, cycle):
 def test_a_missing_servo_costs_the_others_nothing_and_is_welcomed_back(line, cycle):
     line.deaf.add(2)
     events = []
-    for _ in range(5):
+    for _ in range(20):
         result = cycle.exchange({})
         events += result.events
         assert set(result.states) == {"hip", "ankle"}
         assert isinstance(result.faults["knee"], BusTimeout)
     assert [event.kind for event in events] == ["missing"]
     asked = sum(1 for heard in line.heard if heard[0] == 2)
-    assert asked == 2  # then it was left alone
+    assert asked < 10  # after two losses it was left alone for a while, longer each time
     line.deaf.clear()
     cycle.revive("knee")
     result = cycle.receive()
@@ -106,7 +106,7 @@ def test_a_lost_port_is_a_fault_of_every_servo_and_no_exception(line, cycle):
 
 
 def test_a_soft_start_raises_the_torque_limit_step_by_step(line, cycle):
-    cycle.soften(["hip"], 0.05)
+    cycle.soften(["hip"], 0.3)
     seen = []
     while not seen or seen[-1] < 1023:
         cycle.exchange({"hip": Goal(501, 0)})
