@@ -67,6 +67,10 @@ class Drivable(Protocol):
     def time(self) -> float:
         """Seconds."""
 
+    @property
+    def last_step(self) -> Any:
+        """What the last step did; its `commanded` is when the goals had been sent, s."""
+
     def __getitem__(self, name: str) -> DrivableServo:
         """The servo of that name."""
 
@@ -178,18 +182,22 @@ class Run:
         for period in range(periods):
             if motion is not None:
                 self.goal(motion(period * self.tick_ms * 1e-3))
-            self.note()
+            state, columns = self.servo.state, self._row()
             late = self.robot.step(self.tick_ms)
+            sent = getattr(self.robot.last_step, "commanded", None)
+            self.recorder.record_state(self.name, state, commanded=sent, **columns)
             if late == -1:
                 raise Stopped
             self.recorder.cycle(self.robot.time, late_ms=late)
             self._told(name, (period + 1) / periods)
 
     def note(self) -> None:
-        """Record the latest sample with the goal that acts from now on: a goal belongs to the time it is sent."""
-        self.recorder.record_state(
-            self.name, self.servo.state, command=self._command, torque_enabled=self.driven, **self._columns
-        )
+        """Record the latest sample, after the last step."""
+        self.recorder.record_state(self.name, self.servo.state, **self._row())
+
+    def _row(self) -> dict[str, Any]:
+        """What belongs to the latest sample: the goal that acts from now on, not the one that led there."""
+        return {"command": self._command, "torque_enabled": self.driven, **self._columns}
 
     def cool(self) -> None:
         """Wait, limp, when the servo has become warm; give up waiting after `PATIENCE`.

@@ -30,6 +30,7 @@ CHUNK = 64 * 1024  # bytes: what a compressed file that was damaged later loses 
 
 SERVO_FIELDS = {
     "command": "rad, position goal in force",
+    "commanded": "s, the robot's clock: when that goal had been sent; before or after the sample",
     "position": "rad, as the servo reported it",
     "velocity": "rad/s, as the servo reported it",
     "load": "-1..1, duty the servo reported",

@@ -40,6 +40,7 @@ class Track:
         name: The servo.
         time: s, strictly increasing.
         command: Position goal in force from `time` on, rad.
+        commanded: When that goal had been sent, s: a little after the sample beside it.
         position: rad.
         velocity: rad/s, measured by the servo.
         load: Duty the servo reported, -1..1.
@@ -57,6 +58,7 @@ class Track:
     name: str
     time: FloatArray
     command: FloatArray
+    commanded: FloatArray
     position: FloatArray
     velocity: FloatArray
     load: FloatArray

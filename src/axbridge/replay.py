@@ -77,7 +77,8 @@ def runs_of(recordings: Sequence[Recording], rig: Rig) -> Runs:
         driven = (track.enabled & ~(np.isnan(track.command) & np.isnan(track.duty))).astype(float)
         driven[track.torque_enabled == HELD] = HELD
         columns.append([
-            track.time, np.nan_to_num(track.command), driven, np.nan_to_num(track.speed_limit),
+            track.time, np.where(np.isnan(track.commanded), track.time, track.commanded),
+            np.nan_to_num(track.command), driven, np.nan_to_num(track.speed_limit),
             np.nan_to_num(track.duty, nan=JOINT_MODE), track.position,
         ])  # fmt: skip
         start_speed = float(track.velocity[0]) if math.isfinite(track.velocity[0]) else 0.0
@@ -126,6 +127,7 @@ def packed(model: ServoModel, rig: Rig) -> FloatArray:
         Param.OFFSET: sensor.angle_offset,
         Param.QUANTUM: count if sensor.quantised else 0.0,
         Param.COUNT: count,
+        Param.NOISE: sensor.position_noise,
     }
     return np.array([float(values[column]) for column in Param])
 

@@ -18,6 +18,7 @@ __all__ = ["HEADERS", "write_csv", "write_parquet"]
 HEADERS = {
     "time": "time_s",
     "command": "command_rad",
+    "commanded": "commanded_s",
     "position": "position_rad",
     "velocity": "velocity_rad_s",
     "load": "load",

@@ -50,6 +50,8 @@ class LaggingServo:
 
 
 class LaggingRobot(dict):
+    last_step = None
+
     def __init__(self, stop_at=math.inf):
         super().__init__(shoulder=LaggingServo())
         self.time, self.stop_at = 0.0, stop_at

@@ -49,7 +49,7 @@ def test_a_rig_with_another_joint_has_no_single_arm(tmp_path):
 def runs(position, *, driven=0.0, goal=0.0, time=TIME):
     n = len(time)
     return Runs(
-        np.array([0, n]), time, np.full(n, goal), np.full(n, driven), np.zeros(n), np.full(n, JOINT_MODE),
+        np.array([0, n]), time, time, np.full(n, goal), np.full(n, driven), np.zeros(n), np.full(n, JOINT_MODE),
         np.full(n, position), np.zeros(1), np.full(1, 9.6), np.full(1, 7.2e-4), np.full(1, 0.081), np.zeros(1),
         np.zeros(1),
     )  # fmt: skip

@@ -121,8 +121,11 @@ def identify(
     """
     began = time.monotonic()
     base = base_model(rig, kind)
-    space = space_of(kind, friction, packed(base, rig))
     runs = runs_of(recordings, rig)
+    if kind == "ax12":
+        noise = resting_noise(runs)
+        base = base.model_copy(update={"sensor": base.sensor.model_copy(update={"position_noise": noise})})
+    space = space_of(kind, friction, packed(base, rig))
     unseen = runs_of(held_out, rig) if held_out else None
     _check_motion(recordings, runs)
     smooth = kind != "pendulum-servo"  # its truth is a model of ours: squares are best; real logs want robustness
@@ -170,6 +173,23 @@ def base_model(rig: Rig, kind: str) -> ServoModel:
         "sensor": {"quantised": True},
     }
     return ServoModel.model_validate(table)
+
+
+def resting_noise(runs: Runs) -> float:
+    """Standard deviation of the position reading where the servo rests, rad, without what rounding adds to it.
+
+    0 when nothing rests, or when the reading never changes.
+    """
+    found = []
+    for a, b in zip(runs.start[:-1], runs.start[1:], strict=True):
+        position = runs.position[a:b]
+        for first in range(0, len(position) - 20, 20):
+            part = position[first : first + 20]
+            if np.ptp(part) < np.radians(1.2) and abs(part[:10].mean() - part[10:].mean()) < np.radians(0.1):
+                found.append(float(np.var(np.diff(part)) / 2))
+    counts = np.abs(np.diff(np.unique(np.round(runs.position, 6))))
+    rounding = float(np.min(counts[counts > 1e-5], initial=1.0)) ** 2 / 12
+    return float(np.sqrt(max(0.0, np.median(found) - rounding))) if found else 0.0
 
 
 def scores_of(recordings: Sequence[Recording], runs: Runs, row: FloatArray, *, held_out: bool) -> tuple[Score, ...]:

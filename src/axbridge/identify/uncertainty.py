@@ -1,7 +1,10 @@
 """How sure a fit is: intervals, correlations, and directions in which the data do not care.
 
 Gauss-Newton at the optimum with central differences. Residuals of a simulated motion are far from independent (a model
-error lasts), so the covariance is the sandwich `H⁻¹ (Σ gₖ gₖᵀ) H⁻¹` over blocks of `BLOCK` seconds.
+error lasts), so the covariance is the sandwich `H⁻¹ (Σ gₖ gₖᵀ) H⁻¹` over blocks of `BLOCK` seconds. Recordings that
+disagree about a parameter show what the model lacks: the intervals are at least as wide as the jackknife over
+recordings says. What the simulation's own step does to the estimates, and the millisecond in which the servo's loop may
+pick up a command, are added.
 """
 
 from __future__ import annotations
@@ -10,14 +13,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from axbridge.identify.search import FINE
 from axbridge.identify.space import Space
 from axbridge.plant.mechanics import FloatArray
-from axbridge.plant.rollout import Runs, rollouts
+from axbridge.plant.rollout import Param, Runs, rollouts
 
 __all__ = ["Uncertainty", "polish", "uncertainty"]
 
 BLOCK = 0.25  # s
 STEPS = (0.004, 0.012)  # of the range: two sizes of difference, averaged, because stick-slip makes the motion jagged
+LOOP = 0.5e-3  # s: standard deviation of the moment within the servo's loop at which a command acts
 QUANTILE = 1.96
 CAPPED = 3.0  # residuals beyond so many median deviations are held there: they tell of the model, not of the noise
 FLAT = 0.2  # an unknown is not told when its standard error is this share of its range
@@ -47,18 +52,18 @@ class Uncertainty:
     at_end: tuple[str, ...]
 
 
-def polish(space: Space, runs: Runs, point: FloatArray, rounds: int = 6) -> FloatArray:
+def polish(space: Space, runs: Runs, point: FloatArray, rounds: int = 6, step: float = FINE) -> FloatArray:
     """Least squares from a point that is close: damped Gauss-Newton steps (Levenberg) as long as they help."""
     best = point.copy()
-    error = _residuals(space, runs, best[None])[0]
+    error = _residuals(space, runs, best[None], step)[0]
     cost, damping = float(error @ error), 1e-3
     for _ in range(rounds):
-        slope = _slopes(space, runs, best)
+        slope = _slopes(space, runs, best, step)
         normal, gradient = slope.T @ slope, slope.T @ error
         scale = np.diag(np.maximum(np.diag(normal), 1e-9 * np.trace(normal)))
         trials = [damping * factor for factor in (0.01, 1.0, 30.0, 1e3)]
         points = np.array([np.clip(best - np.linalg.solve(normal + d * scale, gradient), 0, 1) for d in trials])
-        errors = _residuals(space, runs, points)
+        errors = _residuals(space, runs, points, step)
         costs = np.einsum("kl,kl->k", errors, errors)
         chosen = int(np.argmin(costs))
         if not costs[chosen] < cost:
@@ -90,6 +95,10 @@ def uncertainty(space: Space, runs: Runs, point: FloatArray) -> Uncertainty:
     covariance = inverse @ (scores.T @ scores) @ inverse * blocks / max(1, blocks - unknowns)
     deviation = np.sqrt(np.maximum(np.diag(covariance), 1e-16))
     correlation = covariance / np.outer(deviation, deviation)
+    deviation = np.maximum(deviation, _jackknife(space, runs, point))
+    finer = polish(space, runs, point, rounds=2, step=FINE / 2)
+    latency = np.array([LOOP / u.high if u.column is Param.LATENCY else 0.0 for u in space.unknowns])
+    deviation = np.sqrt(deviation**2 + (finer - point) ** 2 + latency**2)
     names = [unknown.name for unknown in space.unknowns]
     ends = (np.clip(point - QUANTILE * deviation, 0, 1), np.clip(point + QUANTILE * deviation, 0, 1))
     columns = [unknown.column for unknown in space.unknowns]
@@ -110,14 +119,31 @@ def uncertainty(space: Space, runs: Runs, point: FloatArray) -> Uncertainty:
     )
 
 
-def _residuals(space: Space, runs: Runs, points: FloatArray) -> FloatArray:
-    """Errors in degrees, (k, l), each recording weighted alike."""
-    weights = np.repeat(1 / np.sqrt(np.diff(runs.start)), np.diff(runs.start))
-    result: FloatArray = np.degrees(rollouts(space.sets(points), runs) - runs.position) * weights
+def _jackknife(space: Space, runs: Runs, point: FloatArray) -> FloatArray:
+    """Standard errors from what the estimates do when each recording in turn is left out, (n,).
+
+    Scaled so that `QUANTILE` of them is Student's interval for so few recordings. 0 for a single recording.
+    """
+    from scipy.stats import t as student
+
+    count = len(runs)
+    if count < 2:
+        return np.zeros(len(space))
+    left = [[k for k in range(count) if k != out] for out in range(count)]
+    points = np.array([polish(space, runs.only(kept), point, rounds=3) for kept in left])
+    spread = np.sqrt((count - 1) / count * np.sum((points - points.mean(axis=0)) ** 2, axis=0))
+    result: FloatArray = spread * float(student.ppf(0.975, count - 1)) / QUANTILE
     return result
 
 
-def _slopes(space: Space, runs: Runs, point: FloatArray) -> FloatArray:
+def _residuals(space: Space, runs: Runs, points: FloatArray, step: float = FINE) -> FloatArray:
+    """Errors in degrees, (k, l), each recording weighted alike."""
+    weights = np.repeat(1 / np.sqrt(np.diff(runs.start)), np.diff(runs.start))
+    result: FloatArray = np.degrees(rollouts(space.sets(points), runs, step) - runs.position) * weights
+    return result
+
+
+def _slopes(space: Space, runs: Runs, point: FloatArray, size: float = FINE) -> FloatArray:
     """Derivatives of the residuals, (l, n)."""
     columns = []
     for index in range(len(space)):
@@ -126,7 +152,7 @@ def _slopes(space: Space, runs: Runs, point: FloatArray) -> FloatArray:
             ends = np.repeat(point[None], 2, axis=0)
             ends[0, index] = max(0.0, point[index] - step)
             ends[1, index] = min(1.0, point[index] + step)
-            below, above = _residuals(space, runs, ends)
+            below, above = _residuals(space, runs, ends, size)
             parts.append((above - below) / (ends[1, index] - ends[0, index]))
         columns.append(np.mean(parts, axis=0))
     return np.stack(columns, axis=1)

@@ -77,6 +77,7 @@ class Param(IntEnum):
     OFFSET = 26  # rad, reading minus angle
     QUANTUM = 27  # rad, 0 = continuous
     COUNT = 28  # rad per position count (for P_DUTY)
+    NOISE = 29  # rad, standard deviation of the position the loop sees (compliance law: its mean effect)
 
 
 @dataclass(frozen=True)
@@ -86,6 +87,7 @@ class Runs:
     Attributes:
         start: First sample of each, and l: (m + 1,).
         time: s, (l,).
+        sent: When goal, torque switch, speed limit and duty of a sample went out, s, (l,).
         goal: rad, (l,).
         driven: 1 torque on, 0 off, `HELD` held still by whatever (before a part begins), (l,).
         speed_limit: rad/s, 0 = none, (l,).
@@ -101,6 +103,7 @@ class Runs:
 
     start: npt.NDArray[np.int64]
     time: FloatArray
+    sent: FloatArray
     goal: FloatArray
     driven: FloatArray
     speed_limit: FloatArray
@@ -127,7 +130,10 @@ class Runs:
         lengths = [part.stop - part.start for part in parts]
         return Runs(
             np.concatenate(([0], np.cumsum(lengths, dtype=np.int64))).astype(np.int64),
-            *(joined(v) for v in (self.time, self.goal, self.driven, self.speed_limit, self.duty, self.position)),
+            *(
+                joined(v)
+                for v in (self.time, self.sent, self.goal, self.driven, self.speed_limit, self.duty, self.position)
+            ),
             *(v[index] for v in (self.velocity, self.supply, self.inertia, self.gravity, self.phase, self.p_gain)),
         )
 
@@ -145,7 +151,7 @@ def rollouts(params: FloatArray, runs: Runs, step: float = 1e-3) -> FloatArray:
     """
     out = np.empty((len(params), len(runs.time)))
     _all(
-        np.ascontiguousarray(params, dtype=np.float64), runs.start, runs.time, runs.goal, runs.driven,
+        np.ascontiguousarray(params, dtype=np.float64), runs.start, runs.time, runs.sent, runs.goal, runs.driven,
         runs.speed_limit, runs.duty, runs.position, runs.velocity, runs.supply, runs.inertia, runs.gravity,
         runs.phase, runs.p_gain, float(step), out,
     )  # fmt: skip
@@ -153,8 +159,37 @@ def rollouts(params: FloatArray, runs: Runs, step: float = 1e-3) -> FloatArray:
 
 
 @_compiled
+def _compliance(error: float, margin: float, slope: float, punch: float) -> float:
+    """The AX-12's law: no duty within the margin, then from `punch` to 1 over the slope."""
+    beyond = abs(error) - margin
+    if beyond <= 1e-9:
+        return 0.0
+    return math.copysign(min(1.0, punch + (1.0 - punch) * beyond / max(slope, 1e-6)), error)
+
+
+@_compiled
+def _mean_compliance(
+    reference: float, angle: float, margin: float, slope: float, punch: float, quantum: float, noise: float
+) -> float:
+    """What the law gives on average when the loop sees `angle` with noise and in whole counts.
+
+    Noise is new in every millisecond, the motor takes many of them to move: it feels the mean. Near the goal that
+    smooths margin and punch away.
+    """
+    nearest = math.floor(angle / quantum + 0.5)
+    spread = 1.0 / (noise * math.sqrt(2.0))
+    total = 0.0
+    below = 0.5 * math.erf(((nearest - 2.5) * quantum - angle) * spread)
+    for count in range(-2, 3):
+        above = 0.5 * math.erf(((nearest + count + 0.5) * quantum - angle) * spread)
+        total += (above - below) * _compliance(reference - (nearest + count) * quantum, margin, slope, punch)
+        below = above
+    return total
+
+
+@_compiled
 def _one(
-    p: FloatArray, time: FloatArray, goal: FloatArray, driven: FloatArray, speed_limit: FloatArray,
+    p: FloatArray, time: FloatArray, sent: FloatArray, goal: FloatArray, driven: FloatArray, speed_limit: FloatArray,
     duty: FloatArray, reading: float, velocity: float, supply: float, inertia: float, gravity: float,
     phase: float, p_gain: float, h: float, out: FloatArray,
 ) -> None:  # fmt: skip
@@ -170,11 +205,12 @@ def _one(
     gain, stiffness = efficiency * constant, p[21] * p_gain / p[28]
     fineness = 1.0 / quantum if quantum > 0.0 else 0.0
     slowness, exponent = 1.0 / p[10], p[11]
+    noise = p[29]
     graded = p[9] > 0.0 or p[13] > 0.0
     direct = law == 0 and p[20] >= 1.0 and period <= 0.0  # speed feedback acts at once, so it can be implicit
     out[0] = reading
     while k < n:
-        while j + 1 < n and time[j + 1] + latency <= now:
+        while j + 1 < n and sent[j + 1] + latency <= now:
             j += 1
         if driven[j] > 1.5:
             while k < n and time[k] <= now + h:
@@ -204,11 +240,11 @@ def _one(
                 elif law == 0:
                     applied = (p[17] * (reference - angle) - p[18] * filtered) / supply
                 elif law == 1:
-                    error = reference - seen
-                    beyond = abs(error) - p[22]
-                    applied = 0.0
-                    if beyond > 0.0:
-                        applied = math.copysign(p[24] + (1.0 - p[24]) * beyond / max(p[23], 1e-6), error)
+                    away = reference - angle - offset
+                    if noise > 0.0 and quantum > 0.0 and abs(away) < p[22] + 4.0 * quantum:
+                        applied = _mean_compliance(reference, angle + offset, p[22], p[23], p[24], quantum, noise)
+                    else:
+                        applied = _compliance(away if noise > 0.0 else reference - seen, p[22], p[23], p[24])
                 else:
                     applied = stiffness * (reference - seen)
                 applied = min(max(applied, -1.0), 1.0)
@@ -267,14 +303,14 @@ def _one(
 
 @_compiled
 def _all(
-    params: FloatArray, start: npt.NDArray[np.int64], time: FloatArray, goal: FloatArray, driven: FloatArray,
-    speed_limit: FloatArray, duty: FloatArray, position: FloatArray, velocity: FloatArray, supply: FloatArray,
-    inertia: FloatArray, gravity: FloatArray, phase: FloatArray, p_gain: FloatArray, step: float, out: FloatArray,
+    params: FloatArray, start: npt.NDArray[np.int64], time: FloatArray, sent: FloatArray, goal: FloatArray,
+    driven: FloatArray, speed_limit: FloatArray, duty: FloatArray, position: FloatArray, velocity: FloatArray,
+    supply: FloatArray, inertia: FloatArray, gravity: FloatArray, phase: FloatArray, p_gain: FloatArray, step: float, out: FloatArray,
 ) -> None:  # fmt: skip
     for k in range(params.shape[0]):
         for m in range(start.shape[0] - 1):
             a, b = start[m], start[m + 1]
             _one(
-                params[k], time[a:b], goal[a:b], driven[a:b], speed_limit[a:b], duty[a:b], position[a], velocity[m],
-                supply[m], inertia[m], gravity[m], phase[m], p_gain[m], step, out[k, a:b],
+                params[k], time[a:b], sent[a:b], goal[a:b], driven[a:b], speed_limit[a:b], duty[a:b], position[a],
+                velocity[m],                supply[m], inertia[m], gravity[m], phase[m], p_gain[m], step, out[k, a:b],
             )  # fmt: skip
