@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from axbridge.errors import RecordingError, UsageError
-from axbridge.identify import identify, write_params
+from axbridge.identify import identify
 from axbridge.identify.fitting import base_model
 from axbridge.identify.paper import ks_line, paper_procedure
-from axbridge.identify.search import Job, Outcome, executor, run
+from axbridge.identify.search import executor
 from axbridge.identify.space import space_of
 from axbridge.identify.uncertainty import polish, uncertainty
 from axbridge.plant.rollout import Param, rollouts
@@ -58,7 +58,7 @@ def test_the_papers_procedure_finds_the_paper():
     for name, value in truth.items():
         assert found[name] == pytest.approx(value, rel=0.035), name
     assert gains.least < 0.1
-    assert friction.mse.shape == (25, 25)
+    assert friction.mse.shape == (21, 21)
     assert max(score.rmse for score in fit.scores) < 0.4
 
 
@@ -79,12 +79,13 @@ def test_ks_is_the_slope_through_the_origin(tmp_path):
 
 
 def ax12_space():
-    return space_of("ax12", None, packed(base_model(RIG, "ax12"), RIG))
+    return space_of("ax12", None, ax12_truth())
 
 
 def ax12_truth():
     row = packed(base_model(RIG, "ax12"), RIG)
-    row[[Param.SLOPE, Param.PUNCH, Param.ARMATURE, Param.COULOMB, Param.LATENCY]] = [0.2, 0.05, 0.003, 0.07, 0.03]
+    row[Param.NOISE] = math.radians(0.1)  # the loop sees the noise that the recordings show
+    row[[Param.SLOPE, Param.PUNCH, Param.ARMATURE, Param.COULOMB, Param.LATENCY]] = [0.2, 0.05, 0.003, 0.03, 0.03]
     return row
 
 
@@ -105,29 +106,6 @@ def test_least_squares_sharpens_and_intervals_hold_the_truth():
     assert inside.mean() >= 0.7
     before, after = (rollouts(space.sets(p[None]), runs)[0] - runs.position for p in (start, point))
     assert after @ after < before @ before
-
-
-def test_a_job_gives_the_same_result_wherever_it_runs():
-    runs = runs_of(ax12_data(ax12_truth())[:2], RIG)
-    job = Job(ax12_space(), runs, seed=3, generations=3)
-    here = run(job)
-    with executor() as spread:
-        (there,) = spread(run, [job])
-    assert isinstance(there, Outcome)
-    np.testing.assert_array_equal(here.point, there.point)
-
-
-def test_a_fit_finds_its_truth_and_writes_a_model_that_rigs_can_use(tmp_path):
-    data = ax12_data(ax12_truth())
-    fit = identify(data[1:], RIG, "ax12", held_out=data[:1], starts=2, generations=60)
-    held = [score for score in fit.scores if score.held_out]
-    assert [score.name for score in held] == ["step0.3.mcap"]
-    assert held[0].rmse < 0.5
-    path = tmp_path / "mine.toml"
-    write_params(fit, path)
-    model = RIG.model_of(RIG.servos[0], str(path))
-    assert model.name == "mine"
-    np.testing.assert_allclose(packed(model, RIG), fit.row, rtol=1e-9, atol=1e-12)
 
 
 def test_what_the_data_cannot_tell_is_named():

@@ -18,7 +18,7 @@ import numpy as np
 
 from axbridge.errors import RecordingError
 from axbridge.identify.fitting import Estimate, Fit, base_model, scores_of
-from axbridge.identify.search import losses
+from axbridge.identify.search import COARSE, losses
 from axbridge.identify.space import Space, Unknown, space_of
 from axbridge.identify.uncertainty import Uncertainty, polish, uncertainty
 from axbridge.plant.mechanics import FloatArray
@@ -29,8 +29,8 @@ from axbridge.rig import Rig
 
 __all__ = ["Line", "Surface", "ks_line", "paper_procedure"]
 
-_GRID = 25  # points a side
-_LATENCIES = np.linspace(0.0, 0.06, 13)  # s
+_GRID = 21  # points a side
+_LATENCIES = np.linspace(0.0, 0.06, 10)  # s
 _ZOOMS = 3
 _BEFORE = 5  # samples at rest that are averaged for the angle a part starts from
 
@@ -176,7 +176,7 @@ def _scan(space: Space, runs: Runs) -> tuple[Surface, FloatArray, int]:
         points[:, column_x], points[:, column_y] = mesh[:, 0], mesh[:, 1]
         if latency is not None:
             points[:, latency] = mesh[:, 2]
-        mse = losses(space, runs, points, "mse").mean(axis=1)
+        mse = losses(space, runs, points, "mse", COARSE).mean(axis=1)
         count += len(points) * len(runs)
         if mse.min() < least:
             least, best = float(mse.min()), points[int(np.argmin(mse))]
@@ -188,7 +188,7 @@ def _scan(space: Space, runs: Runs) -> tuple[Surface, FloatArray, int]:
         low, high = np.clip(centre - reach, 0, 1), np.clip(centre + reach, 0, 1)
         if latency is not None:
             width = (delays[1] - delays[0]) * 1.5
-            delays = np.clip(np.linspace(best[latency] - width, best[latency] + width, 7), 0, 1)
+            delays = np.clip(np.linspace(best[latency] - width, best[latency] + width, 5), 0, 1)
     best = polish(space, runs, best)
     least = float(losses(space, runs, best[None], "mse").mean())
     row = space.sets(best[None])[0]

@@ -17,7 +17,7 @@ from axbridge.identify.space import Space
 from axbridge.plant.mechanics import FloatArray
 from axbridge.plant.rollout import Runs, rollouts
 
-__all__ = ["FINE", "Job", "Outcome", "executor", "losses", "run", "search"]
+__all__ = ["COARSE", "FINE", "Job", "Outcome", "executor", "losses", "run", "search"]
 
 SCREENED = 200  # random points a start looks at before it begins
 POPULATION = 16

@@ -3,7 +3,8 @@
 Gauss-Newton at the optimum with central differences. Residuals of a simulated motion are far from independent (a model
 error lasts), so the covariance is the sandwich `H⁻¹ (Σ gₖ gₖᵀ) H⁻¹` over blocks of `BLOCK` seconds. Recordings that
 disagree about a parameter show what the model lacks: the intervals are at least as wide as the jackknife over
-recordings says. What the simulation's own step does to the estimates, and the millisecond in which the servo's loop may
+recordings says. No model is the servo: whatever raises the squared error by less than `TOLERANCE` of it counts as
+possible, too. What the simulation's own step does to the estimates, and the millisecond in which the servo's loop may
 pick up a command, are added.
 """
 
@@ -23,6 +24,7 @@ __all__ = ["Uncertainty", "polish", "uncertainty"]
 BLOCK = 0.25  # s
 STEPS = (0.004, 0.012)  # of the range: two sizes of difference, averaged, because stick-slip makes the motion jagged
 LOOP = 0.5e-3  # s: standard deviation of the moment within the servo's loop at which a command acts
+TOLERANCE = 0.05
 QUANTILE = 1.96
 CAPPED = 3.0  # residuals beyond so many median deviations are held there: they tell of the model, not of the noise
 FLAT = 0.2  # an unknown is not told when its standard error is this share of its range
@@ -98,7 +100,8 @@ def uncertainty(space: Space, runs: Runs, point: FloatArray) -> Uncertainty:
     deviation = np.maximum(deviation, _jackknife(space, runs, point))
     finer = polish(space, runs, point, rounds=2, step=FINE / 2)
     latency = np.array([LOOP / u.high if u.column is Param.LATENCY else 0.0 for u in space.unknowns])
-    deviation = np.sqrt(deviation**2 + (finer - point) ** 2 + latency**2)
+    wrong = TOLERANCE * float(error @ error) * np.diag(inverse) / QUANTILE**2
+    deviation = np.sqrt(deviation**2 + (finer - point) ** 2 + latency**2 + wrong)
     names = [unknown.name for unknown in space.unknowns]
     ends = (np.clip(point - QUANTILE * deviation, 0, 1), np.clip(point + QUANTILE * deviation, 0, 1))
     columns = [unknown.column for unknown in space.unknowns]

@@ -305,7 +305,8 @@ def _one(
 def _all(
     params: FloatArray, start: npt.NDArray[np.int64], time: FloatArray, sent: FloatArray, goal: FloatArray,
     driven: FloatArray, speed_limit: FloatArray, duty: FloatArray, position: FloatArray, velocity: FloatArray,
-    supply: FloatArray, inertia: FloatArray, gravity: FloatArray, phase: FloatArray, p_gain: FloatArray, step: float, out: FloatArray,
+    supply: FloatArray, inertia: FloatArray, gravity: FloatArray, phase: FloatArray, p_gain: FloatArray,
+    step: float, out: FloatArray,
 ) -> None:  # fmt: skip
     for k in range(params.shape[0]):
         for m in range(start.shape[0] - 1):

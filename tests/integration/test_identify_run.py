@@ -1,0 +1,174 @@
+"""Whole fits, in processes of their own."""
+
+import json
+import math
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from axbridge.identify import identify, write_params
+from axbridge.identify.fitting import base_model
+from axbridge.identify.search import Job, Outcome, executor, run
+from axbridge.identify.space import space_of
+from axbridge.plant.rollout import Param
+from axbridge.recording import open_recording
+from axbridge.replay import packed, runs_of
+from axbridge.rig import Rig
+
+sys.path.append(str(Path(__file__).parents[1] / "unit"))
+from test_identify import ax12_data as data_of
+from test_identify import ax12_truth
+
+RIG = Rig.load("bench_arm")
+SPACE = space_of("ax12", None, packed(base_model(RIG, "ax12"), RIG))
+TRUTH = ax12_truth()
+LOG = Path(__file__).parents[1] / "data" / "xl330_kp400_lift_and_drop.json"
+
+
+def axbridge(*arguments, cwd):
+    return subprocess.run(
+        [sys.executable, "-m", "axbridge", *map(str, arguments)], cwd=cwd, capture_output=True, text=True, timeout=120
+    )
+
+
+def test_a_job_gives_the_same_result_wherever_it_runs():
+    runs = runs_of(data_of(TRUTH)[:2], RIG)
+    job = Job(SPACE, runs, seed=3, generations=3)
+    here = run(job)
+    with executor() as spread:
+        (there,) = spread(run, [job])
+    assert isinstance(there, Outcome)
+    np.testing.assert_array_equal(here.point, there.point)
+
+
+def test_a_fit_finds_its_truth_and_writes_a_model_that_rigs_can_use(tmp_path):
+    data = data_of(TRUTH)
+    fit = identify(data[1:], RIG, "ax12", held_out=data[:1], starts=2, generations=150)
+    held = [score for score in fit.scores if score.held_out]
+    assert [score.name for score in held] == ["step0.3.mcap"]
+    assert held[0].rmse < 0.5
+    assert fit.row[Param.NOISE] == pytest.approx(math.radians(0.1), rel=0.3)
+    path = tmp_path / "mine.toml"
+    write_params(fit, path)
+    model = RIG.model_of(RIG.servos[0], str(path))
+    assert model.name == "mine"
+    np.testing.assert_allclose(packed(model, RIG), fit.row, rtol=1e-9, atol=1e-12)
+
+
+def test_a_real_log_becomes_a_model_that_predicts_it_better(tmp_path):
+    def ran(*arguments):
+        done = axbridge(*arguments, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    ran("import", LOG, "log.mcap")
+    before = json.loads(ran("compare", "log.mcap", "--rig", "xl330_pendulum", "--json"))["mae_deg"]
+    found = json.loads(
+        ran(
+            "identify", "log.mcap", "--rig", "xl330_pendulum", "--model", "pendulum-servo", "--starts", "2", "--budget",
+            "20s", "--out", "mine.toml", "--report", "mine.html", "--json",
+        )
+    )  # fmt: skip
+    after = json.loads(ran("compare", "log.mcap", "--rig", "xl330_pendulum", "--params", "mine.toml", "--json"))[
+        "mae_deg"
+    ]
+    assert after == pytest.approx(found["mae_deg"], abs=1e-6)
+    assert after < 1.0 < before
+    assert (tmp_path / "mine.html").stat().st_size > 1e6
+
+
+def test_recorded_falls_and_steps_give_the_papers_constants(tmp_path):
+    for name, more in (("fall", ()), ("step", ("--angle", "45", "--angle", "90"))):
+        done = axbridge("record", name, "--rig", "bench_arm", "--out", f"{name}.mcap", *more, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+    done = axbridge(
+        "identify", "fall.mcap", "step.mcap", "--rig", "bench_arm", "--model", "lima2009", "--method", "grid", "--out",
+        "p.toml", "--report", "p.html", "--json", cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    found = {name: entry["value"] for name, entry in json.loads(done.stdout)["parameters"].items()}
+    assert found["friction.viscous"] == pytest.approx(0.01278, rel=0.03)
+    assert found["controller.k_theta"] == pytest.approx(30, rel=0.03)
+    assert found["controller.k_omega"] == pytest.approx(-1.2, rel=0.03)
+
+
+def test_a_recording_killed_in_the_middle_is_compared(tmp_path):
+    process = subprocess.Popen(
+        [
+            sys.executable,
+            "-m",
+            "axbridge",
+            "record",
+            "sine",
+            "--rig",
+            "bench_arm",
+            "--duration",
+            "600",
+            "--out",
+            "s.mcap",
+        ],
+        cwd=tmp_path,
+        stderr=subprocess.DEVNULL,
+    )
+    path = tmp_path / "s.mcap"
+    for _ in range(300):
+        if path.is_file() and path.stat().st_size > 100_000:
+            break
+        try:
+            process.wait(0.1)
+        except subprocess.TimeoutExpired:
+            continue
+    process.kill()
+    process.wait()
+    assert not open_recording(path).complete
+    done = axbridge("compare", "s.mcap", "--rig", "bench_arm", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "was cut off" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("info", "none.mcap"), "none.mcap: No such file"),
+        (("info", "text.mcap"), "no MCAP recording"),
+        (("convert", "log.mcap", "log.xlsx"), "no such kind of table"),
+        (("convert", "log.mcap", "nowhere/log.csv"), "cannot be written"),
+        (("import", "missing.json", "x.mcap"), "field 'mass' is missing"),
+        (("compare", "log.mcap", "log.mcap", "--rig", "bench_arm"), "both a second recording and --rig"),
+        (("compare", "log.mcap", "--rig", "nothing"), "no such file or name"),
+        (("compare", "log.mcap", "--params", "x.toml"), "needs the rig"),
+        (("compare", "log.mcap", "--fail-if", "rmse"), "is no condition"),
+        (("record", "dance", "--rig", "bench_arm"), "no experiment 'dance'"),
+        (("record", "step", "--rig", "bench_arm", "--angle", "170"), "beyond the limits"),
+        (("record", "step", "--rig", "bench_arm", "--servo", "knee"), "no servo 'knee'"),
+        (("identify", "log.mcap", "--rig", "xl330_pendulum", "--model", "best", "--out", "x.toml"), "no model 'best'"),
+        (("identify", "log.mcap", "--rig", "xl330_pendulum", "--model", "ax12", "--method", "grid", "--out", "x.toml"),
+         "the grid is the paper's"),
+        (("identify", "log.mcap", "--rig", "xl330_pendulum", "--model", "ax12", "--budget", "soon", "--out", "x.toml"),
+         "is no time"),
+    ],
+)  # fmt: skip
+def test_bad_input_is_named_in_one_or_two_lines(tmp_path, logged, arguments, message):
+    for name in ("log.mcap", "missing.json", "text.mcap"):
+        shutil.copy(logged / name, tmp_path)
+    done = axbridge(*arguments, cwd=tmp_path)
+    assert done.returncode == 2
+    lines = [line for line in done.stderr.splitlines() if not line.startswith("pybullet")]
+    assert message in lines[0]
+    assert len(lines) <= 2
+    assert not (tmp_path / "x.mcap").exists()
+
+
+@pytest.fixture(scope="module")
+def logged(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("logged")
+    assert axbridge("import", LOG, "log.mcap", cwd=folder).returncode == 0
+    log = json.loads(LOG.read_text())
+    del log["mass"]
+    (folder / "missing.json").write_text(json.dumps(log))
+    (folder / "text.mcap").write_text("hello")
+    return folder
