@@ -113,6 +113,23 @@ class RecordWriter:
         return int(self._writer.register_channel(topic, "json", self._schemas[name]))
 
 
+def _checked(entry: Entry) -> Entry:
+    """The entry, if it is what its schema says.
+
+    Raises:
+        ValueError: it is not.
+    """
+    topic, body = entry
+    if not isinstance(body, dict) or not isinstance(body.get("time"), (int, float)):
+        raise ValueError("no time")  # noqa: TRY004 - handled with the others
+    if topic == EVENTS:
+        if not isinstance(body.get("name"), str) or not isinstance(body.get("data", {}), dict):
+            raise ValueError("no event")
+    elif not all(isinstance(value, (int, float)) for value in body.values()):
+        raise ValueError("no numbers")
+    return entry
+
+
 def read_entries(stream: IO[bytes]) -> Iterator[Entry | dict[str, Any]]:
     """Messages (`Entry`) and metadata (dicts) of a stream in their order; messages of other programs are left out.
 
@@ -134,7 +151,7 @@ def read_entries(stream: IO[bytes]) -> Iterator[Entry | dict[str, Any]]:
                     topics[record.id] = record.topic
             elif isinstance(record, Message):
                 if record.channel_id in topics:
-                    yield Entry(topics[record.channel_id], json.loads(record.data))
+                    yield _checked(Entry(topics[record.channel_id], json.loads(record.data)))
             elif isinstance(record, Metadata):
                 if record.name == METADATA:
                     yield {key: json.loads(value) for key, value in record.metadata.items()}
