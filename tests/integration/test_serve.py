@@ -6,12 +6,14 @@ import subprocess
 import sys
 import termios
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 import serial
 
+from axbridge.bus.serial import SerialBus
+from axbridge.errors import BusTimeout, CorruptPacket
 from robotfiles import write_comb
 
 PING, PONG = bytes.fromhex("ffff010201fb"), bytes.fromhex("ffff010200fc")
@@ -225,3 +227,18 @@ def test_remote_tcp_says_what_it_means(rig):
         assert served.address.startswith("socket://0.0.0.0:")
         assert served.stop() == 0
     assert "whoever reaches" in served.said
+
+
+def test_no_fault_makes_the_serial_bus_answer_wrongly(tmp_path):
+    rates = "drop=0.03,corrupt=0.03,truncate=0.03,late=0.03:30ms,duplicate=0.03,noise=0.03"
+    rig = write_comb(tmp_path, count=3, world=False)
+    good = 0
+    with server(rig, "--faults", rates, "--seed", "5") as served, SerialBus(served.address) as bus:
+        end = time.monotonic() + 3
+        while time.monotonic() < end:
+            for id_ in (1, 2, 3):
+                with suppress(BusTimeout, CorruptPacket):
+                    reply = bus.read(id_, 3, 3)
+                    assert reply.error & 0x10 or reply.data[:2] == bytes((id_, 1)), reply
+                    good += 1
+    assert good > 20
