@@ -183,7 +183,8 @@ class Servo(Sensing):
         Raises:
             UnsupportedOperation: the joint has no brake.
         """
-        self._needs("brake")
+        if not self._drive.brake:
+            raise UnsupportedOperation(f"servo {self.name!r} has no brake", "only ideal joints have one")
         if math.isnan(damping) or damping < 0:
             return _warn(f"damping must be positive, not {damping:g}; it stays {self._wanted.damping:g}")
         self._wanted.damping = float(damping)
@@ -308,6 +309,11 @@ class Servo(Sensing):
     def type(self) -> Literal["rotational", "linear"]:
         """Kind of joint."""
         return self._drive.type
+
+    @property
+    def has_brake(self) -> bool:
+        """Whether `set_damping_constant` can be used."""
+        return self._drive.brake
 
     @property
     def capabilities(self) -> Mapping[str, Capability]:

@@ -13,7 +13,7 @@ from axbridge.state import ServoState
 __all__ = ["CAPABILITIES", "EMULATION", "Capability", "Drive"]
 
 Capability = Literal["native", "emulated", "unsupported"]
-CAPABILITIES = ("position", "velocity", "wheel", "torque", "pid", "acceleration", "torque_feedback", "brake")
+CAPABILITIES = ("position", "velocity", "wheel", "torque", "pid", "acceleration", "torque_feedback")
 EMULATION = {  # what a servo says about itself when it is first asked for something the host does in its place
     "wheel": "turns in wheel mode: angle limits are written to EEPROM once, and restored on close",
     "torque": "has no current sensor: torque is applied by the motor model",
@@ -31,6 +31,7 @@ class Drive(Protocol):
         limits: Highest speed, and the positions it can be sent to whatever the soft limits say.
         max_torque: Highest torque, N·m or N.
         type: Kind of joint.
+        brake: Whether damping can be added to the joint.
         on_at_start: Whether the motor holds its initial position without being asked, as Webots' do.
     """
 
@@ -38,6 +39,7 @@ class Drive(Protocol):
     limits: Limits
     max_torque: float
     type: Literal["rotational", "linear"]
+    brake: bool
     on_at_start: bool
 
     def power(self, *, on: bool) -> float:

@@ -35,7 +35,6 @@ DYNAMIXEL_CAPABILITIES: dict[str, Capability] = {
     "pid": "emulated",
     "acceleration": "emulated",
     "torque_feedback": "emulated",
-    "brake": "unsupported",
 }
 _REFUSED = ErrorFlag.RANGE | ErrorFlag.ANGLE_LIMIT | ErrorFlag.INSTRUCTION
 _RPM = 2 * math.pi / 60
@@ -48,6 +47,7 @@ class DynamixelDrive:
     """One servo on a bus; see `axbridge.drives.drive.Drive`."""
 
     type: Literal["rotational", "linear"] = "rotational"
+    brake = False
     on_at_start = False
 
     def __init__(self, config: ServoConfig, profile: FirmwareProfile, model: ServoModel, bus: Bus) -> None:

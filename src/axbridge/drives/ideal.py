@@ -25,7 +25,6 @@ IDEAL_CAPABILITIES: Mapping[str, Capability] = {
     "pid": "native",
     "acceleration": "native",
     "torque_feedback": "native",
-    "brake": "native",
 }
 _MAX_VELOCITY = _MAX_TORQUE = 10.0  # Webots' defaults of maxVelocity, maxTorque and maxForce
 
@@ -34,6 +33,7 @@ class IdealDrive:
     """Passes set-points to a joint of the simulated world; see `axbridge.drives.drive.Drive`."""
 
     capabilities = IDEAL_CAPABILITIES
+    brake = True
     on_at_start = True
 
     def __init__(self, config: ServoConfig, joint: IdealJoint) -> None:

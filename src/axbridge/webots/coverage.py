@@ -95,7 +95,7 @@ ROWS: tuple[Row, ...] = (
         "Motor.getForceFeedbackSamplingPeriod",
         _ALL,
     ),
-    Row("motor_get_brake", "Motor.getBrake", "brake", "None on an AX-12"),
+    Row("motor_get_brake", "Motor.getBrake", _IDEAL, "None on an AX-12"),
     Row("motor_get_position_sensor", "Motor.getPositionSensor", _ALL),
     # position sensors and brakes
     Row("position_sensor_enable, servo_enable_position", "PositionSensor.enable", _ALL, "AX-12: sampled once a step"),
@@ -104,9 +104,9 @@ ROWS: tuple[Row, ...] = (
     Row(
         "position_sensor_get_value, servo_get_position", "PositionSensor.getValue", _ALL, "NaN before the first sample"
     ),
-    Row("brake_set_damping_constant", "Brake.setDampingConstant", "brake", "an AX-12 has no brake"),
-    Row("brake_get_brake", "PositionSensor.getBrake", "brake"),
-    Row("brake_get_position_sensor", "Brake.getPositionSensor", "brake"),
+    Row("brake_set_damping_constant", "Brake.setDampingConstant", _IDEAL, "an AX-12 has no brake"),
+    Row("brake_get_brake", "PositionSensor.getBrake", _IDEAL),
+    Row("brake_get_position_sensor", "Brake.getPositionSensor", _IDEAL),
     # functions of the robot
     Row("robot_step", "Robot.step", _ALL, "0, the lateness in ms, or -1 at the end"),
     Row("robot_init, robot_cleanup", "", _ALL, "done for the script"),

@@ -148,7 +148,7 @@ class Motor(_JointDevice):
 
     def getBrake(self) -> Any:
         """The joint's brake, a new object each time; None when it has none."""
-        return self._other(Brake) if self._ask("capabilities", {}).get("brake") == "native" else None
+        return self._other(Brake) if self._ask("has_brake", missing=False) else None
 
     def getPositionSensor(self) -> Any:
         """The joint's position sensor, a new object each time, not enabled."""

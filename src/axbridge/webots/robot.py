@@ -79,7 +79,7 @@ class Robot:
             return Motor(name)
         if kind == "sensor":
             return PositionSensor(name, found=True)
-        if kind == "brake" and self._session.robot[servo or ""].capabilities["brake"] == "native":
+        if kind == "brake" and self._session.robot[servo or ""].has_brake:
             return Brake(name)
         absent = catalogue.absent_class(self._session, name)
         if absent is not None and absent not in ABSENT:
