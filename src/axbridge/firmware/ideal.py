@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,8 +21,10 @@ from axbridge.rig import ServoConfig
 
 __all__ = ["IdealBank", "IdealJoint", "IdealMechanics", "Rows", "solve_rows"]
 
-_SWEEPS = 60  # of the projected Gauss-Seidel below; one joint needs two
-_SETTLED = 1e-12
+_REACHED, _LIMITED_UP, _LIMITED_DOWN, _AT_HIGH, _AT_LOW = range(5)  # what a joint is taken to do in a step
+_BOLD, _GUESSES = 8, 60  # a joint alone needs two or three
+_TOLERANCE = 1e-12
+_NO_CHOICE = 1e-9  # N·m
 _FIRM = 1e6  # N·m: what a stop may take
 
 
@@ -169,11 +170,17 @@ class IdealMechanics:
         n = self._others
         position, present = self._world.state()
         inertia, load = self._world.dynamics()
-        rows = solve_rows(self._ideal, self.time_step, position[n:], present[n:], inertia[n:, n:], load[n:])
+        rows = solve_rows(self._ideal, self.time_step, position, present, inertia, load, (speed, low, high))
+        if self._world.resting:  # contacts decide, too: the engine finds out what the motors need, within their limits
+            target, beside, limit = rows.target, rows.beside, rows.limit
+        else:  # what they need is known; it is given, so that the engine has nothing to iterate about in long chains
+            target, beside = rows.speed, rows.beside + rows.motor
+            limit = np.maximum(rows.limit - np.abs(rows.motor), 0.0)
+        limit = np.where(rows.stopped, _FIRM, limit)
         applied = self._world.step(
-            np.concatenate((speed, rows.target)),
-            np.concatenate((low, rows.beside - rows.limit)),
-            np.concatenate((high, rows.beside + rows.limit)),
+            np.concatenate((speed, np.where(rows.stopped, rows.speed, target))),
+            np.concatenate((low, beside - limit)),
+            np.concatenate((high, beside + limit)),
         )
         self._time += self.time_step
         self._sense(np.where(rows.stopped, rows.motor, applied[n:] - rows.beside))
@@ -190,23 +197,24 @@ class IdealMechanics:
             joint.position, joint.speed, joint.torque, joint.time = float(x), float(v), float(used), self._time
 
 
-@dataclass(frozen=True)
-class Rows:
-    """What the engine is to do with the ideal joints in one step, each (n,).
+class Rows(NamedTuple):
+    """What the ideal joints do in one step, each (n,).
 
     Attributes:
-        target: Speed.
-        limit: Most torque to get there.
+        target: Speed their motors try to reach.
+        limit: Most torque of the motors.
         beside: Torque besides: user torque, spring and damper.
+        motor: Torque of the motors, as predicted without contacts.
+        speed: Speed at the end, likewise.
         stopped: Whether a stop decides about the speed.
-        motor: Torque of the motor row, as predicted.
     """
 
     target: FloatArray
     limit: FloatArray
     beside: FloatArray
-    stopped: npt.NDArray[np.bool_]
     motor: FloatArray
+    speed: FloatArray
+    stopped: npt.NDArray[np.bool_]
 
 
 def solve_rows(
@@ -216,46 +224,75 @@ def solve_rows(
     speed: FloatArray,
     inertia: FloatArray,
     load: FloatArray,
+    others: tuple[FloatArray, FloatArray, FloatArray],
 ) -> Rows:
-    """Motor rows, springs, dampers and stops of some joints over a step of `h` seconds.
+    """Motors, springs, dampers and stops of the ideal joints over a step of `h` seconds.
 
-    Solves `(M + h·B + h²·K)·v' = M·v + h·(τ - c - K·x) + λ` with motor impulses `|λ| ≤ h·limit` towards the target
-    speeds, and stop impulses that end the step inside the stops, by projected Gauss-Seidel; exact for one joint.
+    Solves `(M + h·B + h²·K)·v' = M·v + h·(τ - c - K·x) + λ`, where each motor impulse λ is within `±h·limit` and as
+    large as it must be to reach the target speed, and a stop adds what it must to end the step inside. Each joint is
+    taken to reach its target, to be at its limit or at a stop; guesses that turn out wrong are changed until none is.
 
     Args:
-        joints: n of them.
+        joints: The last n of the m joints.
         h: s.
-        position: x, (n,).
-        speed: v, (n,).
-        inertia: M, (n, n).
-        load: c, (n,): gravity, Coriolis.
+        position: x, (m,).
+        speed: v, (m,).
+        inertia: M, (m, m).
+        load: c, (m,): gravity, Coriolis.
+        others: What the first m - n joints are asked for: mean speed, lowest and highest torque, each (m - n,). Where
+            there is no choice of torque, the speed follows from it.
     """
+    asked, low, high = others
+    m, first = len(position), len(asked)
+    mine = slice(first, m)
+    stiffness, damping, user = np.zeros(m), np.zeros(m), np.zeros(m)
+    stiffness[mine] = [joint.stiffness for joint in joints]
+    damping[mine] = [joint.damping for joint in joints]
+    user[mine] = [joint.user_torque for joint in joints]
     target, limit = np.array([joint.row for joint in joints]).T
-    user = np.array([joint.user_torque for joint in joints])
-    stiffness = np.array([joint.stiffness for joint in joints])
-    damping = np.array([joint.damping for joint in joints])
     stops = np.array([joint.stops for joint in joints])
-    response = np.linalg.inv(inertia + np.diag(h * damping + h * h * stiffness))
-    final = response @ (inertia @ speed + h * (user - load - stiffness * position))
-    lowest, highest = (stops[:, 0] - position) / h, (stops[:, 1] - position) / h
-    motor, stop = np.zeros_like(final), np.zeros_like(final)
-    for _ in range(_SWEEPS):
-        before = motor + stop
-        for i in range(len(joints)):
-            own = response[i, i]
-            free = final[i] - own * (motor[i] + stop[i])
-            pushed = min(max((target[i] - free) / own, -h * limit[i]), h * limit[i])
-            held = min(max(free + own * pushed, lowest[i]), highest[i])
-            change = (held - free) / own - motor[i] - stop[i]
-            motor[i], stop[i] = pushed, (held - free) / own - pushed
-            final += response[:, i] * change
-        if np.abs(motor + stop - before).max() < _SETTLED:
+    lowest, highest = (stops[:, 0] - position[mine]) / h, (stops[:, 1] - position[mine]) / h
+    matrix = inertia + np.diag(h * damping + h * h * stiffness)
+    momentum = inertia @ speed + h * (user - load - stiffness * position)
+
+    given = np.zeros(m, dtype=np.bool_)  # whether the speed is given, and the impulse follows; else the other way round
+    given[:first] = high - low > _NO_CHOICE
+    final, impulse = np.zeros(m), np.zeros(m)
+    final[:first], impulse[:first] = asked, h * 0.5 * (low + high)
+    state = np.where(target > highest, _AT_HIGH, np.where(target < lowest, _AT_LOW, _REACHED))
+    push = h * limit
+    for guess in range(_GUESSES):
+        given[mine] = state != _LIMITED_UP
+        given[mine] &= state != _LIMITED_DOWN
+        final[mine] = np.select([state == _AT_HIGH, state == _AT_LOW], [highest, lowest], target)
+        impulse[mine] = np.where(state == _LIMITED_UP, push, -push)
+        free = ~given
+        if free.any():
+            right = momentum[free] + impulse[free] - matrix[np.ix_(free, given)] @ final[given]
+            final[free] = np.linalg.solve(matrix[np.ix_(free, free)], right)
+        impulse[given] = matrix[given] @ final - momentum[given]
+        now, own = final[mine], impulse[mine]
+        better = state.copy()
+        better[(state == _REACHED) & (own > push + _TOLERANCE)] = _LIMITED_UP
+        better[(state == _REACHED) & (own < -push - _TOLERANCE)] = _LIMITED_DOWN
+        better[(state == _LIMITED_UP) & (now > target + _TOLERANCE)] = _REACHED
+        better[(state == _LIMITED_DOWN) & (now < target - _TOLERANCE)] = _REACHED
+        limited = (state == _LIMITED_UP) | (state == _LIMITED_DOWN)
+        better[limited & (now > highest + _TOLERANCE)] = _AT_HIGH
+        better[limited & (now < lowest - _TOLERANCE)] = _AT_LOW
+        helping = np.where(target > now, push, -push)  # what a motor does at a stop: it cannot reach its target there
+        better[(state == _AT_HIGH) & (own > helping + _TOLERANCE)] = _LIMITED_UP
+        better[(state == _AT_LOW) & (own < helping - _TOLERANCE)] = _LIMITED_DOWN
+        better[(better == _REACHED) & (target > highest)] = _AT_HIGH
+        better[(better == _REACHED) & (target < lowest)] = _AT_LOW
+        wrong = better != state
+        if not wrong.any():
             break
-    stopped = np.abs(stop) > _SETTLED
-    return Rows(
-        target=np.where(stopped, final, target),
-        limit=np.where(stopped, _FIRM, limit),
-        beside=user - stiffness * (position + h * final) - damping * final,
-        stopped=stopped,
-        motor=motor / h,
-    )
+        if guess >= _BOLD:  # all changes at once may go round in circles; one at a time does not
+            wrong[np.argmax(wrong) + 1 :] = False
+        state = np.where(wrong, better, state)
+    now = final[mine]
+    stopped = (state == _AT_HIGH) | (state == _AT_LOW)
+    motor = np.where(stopped, np.where(target > now, limit, np.where(target < now, -limit, 0.0)), impulse[mine] / h)
+    beside = user - stiffness * (position + h * final) - damping * final
+    return Rows(target, limit, beside[mine], np.clip(motor, -limit, limit), now, stopped)
