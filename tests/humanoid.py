@@ -10,6 +10,7 @@ from axbridge.firmware.assembly import build_bank
 from axbridge.firmware.bank import Command
 from axbridge.rig import Rig
 
+WEIGHT = 2.0 * 9.81  # N
 NO_LOAD = 11.1 / (0.006810 * 254)  # rad/s, on the rig's supply
 
 
@@ -18,9 +19,10 @@ class Fall:
     """What was seen of a fall.
 
     Attributes:
-        rest: When it came to rest for good, s; inf = never. Rest: no joint above 0.2 rad/s, base below 2 cm/s and 0.2 rad/s.
+        rest: When it came to rest for good, s; inf = never. Rest: no joint above 0.5 rad/s, base below 5 cm/s and 0.5 rad/s.
         fastest: Highest joint speed, rad/s.
-        fast_alone: Highest above twice the no-load speed, later than 20 ms after a link touched down, rad/s.
+        fast_alone: Highest above twice the no-load speed, later than 20 ms after an impact, rad/s. Impact: a link
+            touches down, or presses on the floor with more than twice the robot's weight.
         past_stop: Furthest past a hard stop, deg.
     """
 
@@ -95,8 +97,9 @@ class Humanoid:
         while self.bank.time < seconds:
             self.step()
             positions, speeds = self.world.state()
-            now = {c[3] for c in pybullet.getContactPoints(self.world.body, **self.on) if c[9] > 0}
-            if now - touching:
+            pressed = [(c[3], c[9]) for c in pybullet.getContactPoints(self.world.body, **self.on) if c[9] > 0]
+            now = {link for link, _ in pressed}
+            if now - touching or any(force > 2 * WEIGHT for _, force in pressed):
                 impact = self.bank.time
             touching = now
             fastest = float(np.abs(speeds).max())
@@ -105,7 +108,7 @@ class Humanoid:
                 seen.fast_alone = max(seen.fast_alone, fastest)
             seen.past_stop = max(seen.past_stop, float(np.degrees(np.maximum(low - positions, positions - high)).max()))
             linear, angular = (np.linalg.norm(v) for v in pybullet.getBaseVelocity(self.world.body, **self.on))
-            if fastest > 0.2 or linear > 0.02 or angular > 0.2:
+            if fastest > 0.5 or linear > 0.05 or angular > 0.5:
                 seen.rest = math.inf
             elif math.isinf(seen.rest):
                 seen.rest = self.bank.time

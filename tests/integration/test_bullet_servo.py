@@ -148,3 +148,15 @@ def test_mass_matrix_and_load_agree_with_pybullets_own(tmp_path):
     assert np.allclose(inertia, theirs)
     assert np.allclose(load, bias)
     world.close()
+
+
+def test_the_strict_model_overshoots_and_falls_as_in_simtwo(tmp_path):
+    bank = pendulum(tmp_path, 7.2e-4, 0.081, 1e-3, model="lima2009-strict")
+    order(bank, math.pi / 2)
+    _, angles, _ = trace(bank, 1.0)
+    assert math.degrees(angles.max()) - 90 == pytest.approx(3.8, abs=0.3)
+    for start, expected in ((45, 0.30), (90, 0.40), (135, 0.55)):
+        bank = pendulum(tmp_path, 7.2e-4, 0.081, 1e-3, start=math.radians(start), model="lima2009-strict")
+        order(bank)
+        times, angles, _ = trace(bank, 0.8)
+        assert times[np.argmax(angles < math.radians(5))] == pytest.approx(expected, abs=0.02)

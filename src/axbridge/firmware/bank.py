@@ -17,7 +17,7 @@ import numpy as np
 
 from axbridge.errors import SimulationDiverged, UsageError
 from axbridge.firmware.columns import Command, Drive, Joint, Mode, State
-from axbridge.firmware.kernel import NOISE, run
+from axbridge.firmware.kernel import NOISE, ask, run, take_over, workspace
 from axbridge.model import ServoModel
 from axbridge.plant.columns import Param, pack
 from axbridge.plant.mechanics import FloatArray, IntArray, Mechanics
@@ -26,6 +26,7 @@ __all__ = ["BankServo", "Command", "Drive", "Mode", "ServoBank", "State"]
 
 _SUBSTEP = 1e-3  # s, at most
 _MARGIN = 10.0  # rad/s: how far off the prediction a joint is still held by its motor
+_CALM = 0.01  # rad/s
 
 
 @dataclass(frozen=True)
@@ -104,6 +105,10 @@ class ServoBank:
         self._substeps = max(1, math.ceil(mechanics.time_step / _SUBSTEP - 1e-9))
         self._h = mechanics.time_step / self._substeps
         self._tick = 0  # substeps since the start
+        self._work = workspace(len(self.joints))
+        self._load = np.zeros((2, len(self.joints)))
+        self._surprise = math.inf  # rad/s: how far the last step missed what was asked
+        self._asked, self._low, self._high = np.zeros((3, len(self.joints)))
         self._joint = np.zeros((len(self.joints), len(Joint)))
         positions, self._actual = mechanics.state()
         self._joint[:, Joint.ANGLE] = positions
@@ -147,7 +152,7 @@ class ServoBank:
                 count = min(count, max(1, due - self._tick))
             failed = run(
                 count, self._tick, self._h, self._servo, self._side, self._params, self.command, self.state,
-                self._joint, self.drive, self._inertia, self._load, self._supply, self._bus_of, self._noise,
+                self._joint, self.drive, self._inertia, self._load, self._supply, self._bus_of, self._noise, self._work,
             )  # fmt: skip
             self._tick += count
             self.time = self._tick * self._h
@@ -178,12 +183,16 @@ class ServoBank:
 
     def _begin(self) -> None:
         """Start a physics step: take over inertia and load."""
-        joint = self._joint
-        self._inertia, self._load = self.mechanics.dynamics()
+        joint, before, rested = self._joint, self._load[0], self.mechanics.resting
+        self._inertia, load = self.mechanics.dynamics()
+        # A load that gravity and speed make goes on growing; one that contacts make jumps.
+        smooth = self._surprise < _CALM and not rested and not self.mechanics.resting
+        self._load = np.array([load, (load - before) / self.mechanics.time_step if smooth else np.zeros_like(load)])
         joint[:, Joint.PUSH] = joint[:, Joint.DEBT]
-        joint[:, Joint.DAMP] = 0.0
+        joint[:, [Joint.DAMP, Joint.CLOCK]] = 0.0
         joint[:, Joint.START] = joint[:, Joint.ANGLE]
-        self._start_speed = joint[:, Joint.SPEED].copy()
+        self._started = joint[:, Joint.SPEED].copy()
+        self._work[-6:-5] = -1.0  # the factors are out of date
 
     def _finish(self) -> None:
         """Let the mechanics do the step that was predicted, and take over what really happened.
@@ -192,23 +201,13 @@ class ServoBank:
         error, and the servos keep their own speed at its end. A contact leaves the joints at the speed it lets them
         have, so there they get that of the end.
         """
-        joint, dt = self._joint, self.mechanics.time_step
-        end = joint[:, Joint.SPEED].copy()
-        resting = self.mechanics.resting
-        asked = end if resting else (joint[:, Joint.ANGLE] - joint[:, Joint.START]) / dt
-        stiffness = self._armature + joint[:, Joint.DAMP]  # N·m·s for each rad/s that the joint is off the prediction
-        needed = joint[:, Joint.PUSH] - self._armature * (end - self._start_speed)
-        unmoved = needed + stiffness * (asked - self._actual)
-        low = np.minimum(needed, unmoved) - stiffness * _MARGIN
-        high = np.maximum(needed, unmoved) + stiffness * _MARGIN
-        before = self._actual
-        applied = self.mechanics.step(asked, low / dt, high / dt) * dt
-        joint[:, Joint.ANGLE], self._actual = self.mechanics.state()
-        missed = self._actual - asked
-        ahead = end - asked  # a joint that was stopped by something does not gain what it was predicted to
-        ahead *= np.maximum(0.0, 1.0 - np.abs(missed) / (np.abs(ahead) + 1e-12))
-        joint[:, Joint.SPEED] = self._actual + ahead
-        gained = joint[:, Joint.SPEED] - self._start_speed
-        if not resting:
-            applied += self._inertia @ (gained - (self._actual - before))
-        joint[:, Joint.DEBT] = joint[:, Joint.PUSH] - joint[:, Joint.DAMP] * missed - self._armature * gained - applied
+        dt, resting, before = self.mechanics.time_step, self.mechanics.resting, self._actual
+        ask(
+            self._joint, self._armature, before, dt, resting, _MARGIN, self._started, self._asked, self._low, self._high
+        )
+        applied = self.mechanics.step(self._asked, self._low, self._high)
+        angles, self._actual = self.mechanics.state()
+        self._surprise = take_over(
+            self._joint, self._armature, self._inertia, before, self._actual, angles, applied, self._load[1], dt,
+            resting, self._started, self._asked,
+        )  # fmt: skip

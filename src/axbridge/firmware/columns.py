@@ -79,6 +79,6 @@ class Joint(IntEnum):
     OPEN = 11  # 1 = open circuit
     PUSH = 12  # N·m·s: impulse of motor, spring and friction since the physics step began
     DAMP = 13  # N·m·s/rad·s: their damping, summed likewise
-    FRICTION = 14  # N·m·s: dry friction's impulse in the last substep
+    CLOCK = 14  # s since the physics step began
     DEBT = 15  # N·m·s: momentum that the rotor has beyond its joint's speed
     START = 16  # rad: angle when the physics step began

@@ -22,16 +22,18 @@ from axbridge.plant.motor import (
     temperature_step,
 )
 
-__all__ = ["NOISE", "run"]
+__all__ = ["NOISE", "ask", "run", "take_over", "workspace"]
 
 NOISE = 4096  # entries of the noise table
+_JUMP = 0.2  # rad/s: changes of speed above this within a physics step count as collisions
+_RETURN = 1.0  # rad/s: how fast a joint that was pushed past a stop is brought back
 
 
 @jit
 def run(
     count: int, first: int, step: float, servo: IntArray, side: FloatArray, params: FloatArray, command: FloatArray,
     state: FloatArray, joint: FloatArray, drive: FloatArray, inertia: FloatArray, load: FloatArray,
-    supply: FloatArray, bus_of: IntArray, noise: FloatArray,
+    supply: FloatArray, bus_of: IntArray, noise: FloatArray, work: FloatArray,
 ) -> int:  # fmt: skip
     """Advance all joints by `count` substeps.
 
@@ -47,75 +49,59 @@ def run(
         joint: (n, len(Joint)), changed in place.
         drive: (n, len(Drive)).
         inertia: Joint-space inertia, (n, n), kg·m².
-        load: Load torque, (n,), N·m.
+        load: Load torque, (2, n): at the start of the physics step, N·m, and its growth, N·m/s.
         supply: (3, buses): open-circuit voltage, V; internal resistance, ohm; current, A, changed in place.
         bus_of: Bus of each servo, (servos,).
         noise: Normal numbers, (NOISE,).
+        work: From `workspace`; keeps the factors from call to call.
 
     Returns:
         -1, or the joint whose inertia is not positive or whose motion is not finite.
     """
     n = joint.shape[0]
-    matrix = np.empty((n, n))
-    lower = np.zeros((n, n))
-    inverse = np.empty((n, n))
-    right = np.empty(n)
-    speed = np.empty(n)
-    torque = np.empty(n)  # τ0 - c
-    servo_torque = np.empty(n)  # τ0
-    damping = np.empty(n)
-    motor_damping = np.empty(n)
-    weight = np.empty(n)
-    limit = np.empty(n)
-    low = np.empty(n)
-    high = np.empty(n)
-    impulse = np.empty(n)
-    stop = np.empty(n)
-    diagonal = np.full(n, -1.0)
-    wanted = np.empty((n, 4))  # of each joint's motor: resistance, share left, current when limited, 1 if limited
-    used = np.empty(supply.shape[1])
-    for j in range(n):
-        impulse[j] = joint[j, Joint.FRICTION]
-        for k in range(n):
-            matrix[j, k] = inertia[j, k]
-    inverted = False
+    lower, inverse, matrix, rows = work[:n], work[n : 2 * n], work[2 * n : 3 * n], work[3 * n :]
+    right, speed, servo_torque, damping, weight, limit = rows[0], rows[1], rows[2], rows[3], rows[4], rows[5]
+    low, high, impulse, stop, diagonal = rows[6], rows[7], rows[8], rows[9], rows[10]
+    wanted = rows[11:15]  # of each joint's motor: resistance, share left, current when limited, 1 if limited
     for index in range(count):
         restrained = False
         stale = False
         for j in range(n):
             row = servo[j]
             angle, omega = joint[j, Joint.ANGLE], joint[j, Joint.SPEED]
-            armature, viscous = 0.0, drive[j, Drive.DAMPING]
-            servo_torque[j] = 0.0
-            motor_damping[j] = 0.0
+            armature = 0.0
+            damping[j] = drive[j, Drive.DAMPING]
+            servo_torque[j] = -drive[j, Drive.SPRING] * (angle + 0.5 * step * omega)
             limit[j] = step * drive[j, Drive.FRICTION]
+            pull = load[0, j] + load[1, j] * (joint[j, Joint.CLOCK] + 0.5 * step)
             if row >= 0:
                 armature = params[row, Param.ARMATURE]
                 _motor(
-                    j, side[j], params[row], command[row], state[row], joint[j], step, load[j],
-                    noise[((first + index) * 31 + row * 977) % NOISE], servo_torque, motor_damping, limit, wanted[j],
+                    j, side[j], params[row], command[row], state[row], joint[j], step, pull,
+                    noise[((first + index) * 31 + row * 977) % NOISE], servo_torque, damping, limit, wanted,
                 )  # fmt: skip
-                viscous += params[row, Param.VISCOUS]
-            damping[j] = motor_damping[j] + viscous
             weight[j] = fitted_weight(step * damping[j] / (inertia[j, j] + armature))
-            sum_diagonal = inertia[j, j] + armature + step * weight[j] * damping[j]
-            if sum_diagonal != diagonal[j]:
-                diagonal[j] = sum_diagonal
-                matrix[j, j] = sum_diagonal
+            pivot = inertia[j, j] + armature + step * weight[j] * damping[j]
+            if pivot != diagonal[j]:
+                diagonal[j] = pivot
                 stale = True
-            torque[j] = servo_torque[j] - load[j]
-            torque[j] -= drive[j, Drive.SPRING] * (angle + 0.5 * step * omega)
-            right[j] = (armature - step * (1.0 - weight[j]) * damping[j]) * omega + step * torque[j]
+            right[j] = (armature - step * (1.0 - weight[j]) * damping[j]) * omega + step * (servo_torque[j] - pull)
             right[j] += joint[j, Joint.DEBT]
             joint[j, Joint.DEBT] = 0.0
             for k in range(n):
                 right[j] += inertia[j, k] * joint[k, Joint.SPEED]
-            low[j] = min((drive[j, Drive.LOW] - angle) / step, 0.0) if drive[j, Drive.LOW] > -1e9 else -1e300
-            high[j] = max((drive[j, Drive.HIGH] - angle) / step, 0.0) if drive[j, Drive.HIGH] < 1e9 else 1e300
+            low[j] = (drive[j, Drive.LOW] - angle) / step if drive[j, Drive.LOW] > -1e9 else -1e300
+            high[j] = (drive[j, Drive.HIGH] - angle) / step if drive[j, Drive.HIGH] < 1e9 else 1e300
+            low[j] = min(low[j], _RETURN)
+            high[j] = max(high[j], -_RETURN)
             if limit[j] > 0.0:
                 restrained = True
         if stale:
-            inverted = False
+            rows[15, 0] = 0.0
+            for j in range(n):
+                for k in range(n):
+                    matrix[j, k] = inertia[j, k]
+                matrix[j, j] = diagonal[j]
             if not factor(matrix, lower):
                 return _culprit(diagonal)
         solve(lower, right, speed)
@@ -123,40 +109,113 @@ def run(
             if speed[j] > high[j] or speed[j] < low[j]:
                 restrained = True
         if restrained:
-            if not inverted:
+            if rows[15, 0] == 0.0:
                 invert(lower, inverse)
-                inverted = True
+                rows[15, 0] = 1.0
             restrain(inverse, speed, limit, impulse, low, high, stop)
         else:
             for j in range(n):
                 impulse[j] = 0.0
-        for bus in range(used.shape[0]):
-            used[bus] = 0.0
+        supply[2, :] = 0.0
         for j in range(n):
             mean = weight[j] * speed[j] + (1.0 - weight[j]) * joint[j, Joint.SPEED]
             if not abs(mean) < 1e9:
                 return j
-            joint[j, Joint.PUSH] += step * (servo_torque[j] - damping[j] * mean) + impulse[j]
-            joint[j, Joint.PUSH] -= (
-                step * drive[j, Drive.SPRING] * (joint[j, Joint.ANGLE] + 0.5 * step * joint[j, Joint.SPEED])
-            )
+            torque = servo_torque[j] - damping[j] * mean + impulse[j] / step
+            joint[j, Joint.PUSH] += step * torque
             joint[j, Joint.DAMP] += step * damping[j]
             joint[j, Joint.ANGLE] += step * mean
             joint[j, Joint.SPEED] = speed[j]
-            joint[j, Joint.FRICTION] = impulse[j]
+            joint[j, Joint.CLOCK] += step
             row = servo[j]
             if row >= 0:
-                _book(
-                    side[j], mean, servo_torque[j] - damping[j] * mean + impulse[j] / step, params[row], state[row],
-                    joint[j], wanted[j], step,
-                )  # fmt: skip
-                used[bus_of[row]] += abs(state[row, State.DUTY] * state[row, State.CURRENT])
-        for bus in range(used.shape[0]):
-            supply[2, bus] = used[bus]
+                _book(side[j], mean, torque, params[row], state[row], joint[j], wanted[:, j], step)
+                supply[2, bus_of[row]] += abs(state[row, State.DUTY] * state[row, State.CURRENT])
         for row in range(state.shape[0]):
             bus = bus_of[row]
             state[row, State.VOLTAGE] = max(0.0, supply[0, bus] - supply[1, bus] * supply[2, bus])
     return -1
+
+
+def workspace(joints: int) -> FloatArray:
+    """What `run` and `ask` need to remember and to work in."""
+    return np.zeros((3 * joints + 16, max(joints, 1)))[:, :joints] if joints else np.zeros((16, 1))
+
+
+@jit
+def ask(
+    joint: FloatArray, armature: FloatArray, actual: FloatArray, step: float, resting: bool, margin: float,
+    started: FloatArray, asked: FloatArray, low: FloatArray, high: FloatArray,
+) -> None:  # fmt: skip
+    """At the end of a physics step: the speed to ask of the mechanics, and the torque that may be spent on it.
+
+    Args:
+        joint: (n, len(Joint)).
+        armature: (n,), kg·m².
+        actual: Speeds the mechanics had at the start, (n,).
+        step: The physics step, s.
+        resting: Whether contacts at rest hold the robot.
+        margin: How far off the prediction a motor still holds its joint, rad/s.
+        started: Predicted speeds at the start, (n,).
+        asked: Result, (n,).
+        low: Result: lowest torque, (n,). An engine that starts from the middle starts from what is expected.
+        high: Result: highest torque.
+    """
+    for j in range(joint.shape[0]):
+        end = joint[j, Joint.SPEED]
+        asked[j] = end if resting else (joint[j, Joint.ANGLE] - joint[j, Joint.START]) / step
+        stiffness = armature[j] + joint[j, Joint.DAMP]  # N·m·s for each rad/s that the joint is off the prediction
+        needed = joint[j, Joint.PUSH] - armature[j] * (end - started[j])
+        reach = stiffness * (abs(asked[j] - actual[j]) + margin)
+        low[j], high[j] = (needed - reach) / step, (needed + reach) / step
+
+
+@jit
+def take_over(
+    joint: FloatArray, armature: FloatArray, inertia: FloatArray, before: FloatArray, actual: FloatArray,
+    angles: FloatArray, applied: FloatArray, growth: FloatArray, step: float, resting: bool, started: FloatArray,
+    asked: FloatArray,
+) -> float:  # fmt: skip
+    """After a physics step: the joints' true state, and what is left over of the servos' momentum.
+
+    Args:
+        joint: (n, len(Joint)), changed in place.
+        armature: (n,), kg·m².
+        inertia: (n, n), kg·m².
+        before: Speeds of the mechanics before the step, (n,).
+        actual: After it.
+        angles: After it.
+        applied: Torques the mechanics applied, (n,), N·m.
+        growth: Of the load in this step, as in `run`; the mechanics do not see it, N·m/s.
+        step: The physics step, s.
+        resting: As in `ask`, as the next two.
+        started: Predicted speeds at the start.
+        asked: Speeds asked for.
+
+    Returns:
+        By how much the joint that went least as asked missed its speed, rad/s.
+    """
+    n = joint.shape[0]
+    worst = 0.0
+    for j in range(n):
+        missed = actual[j] - asked[j]
+        worst = max(worst, abs(missed))
+        ahead = joint[j, Joint.SPEED] - asked[j]
+        # A joint that was stopped by something does not gain what it was predicted to.
+        ahead *= max(0.0, 1.0 - abs(missed) / (abs(ahead) + 1e-12))
+        joint[j, Joint.SPEED] = actual[j] + ahead
+        joint[j, Joint.ANGLE] = angles[j]
+        gained = joint[j, Joint.SPEED] - started[j]
+        joint[j, Joint.DEBT] = joint[j, Joint.PUSH] - joint[j, Joint.DAMP] * missed
+        joint[j, Joint.DEBT] -= armature[j] * gained + step * (applied[j] + 0.5 * step * growth[j])
+    for j in range(n):
+        if not resting:
+            for k in range(n):
+                joint[j, Joint.DEBT] -= inertia[j, k] * (joint[k, Joint.SPEED] - started[k] - actual[k] + before[k])
+        # What a collision leaves over is let go: carried on, it keeps a robot on the floor trembling.
+        jump = (actual[j] - before[j]) / _JUMP
+        joint[j, Joint.DEBT] /= 1.0 + jump * jump
+    return worst
 
 
 @jit
@@ -171,7 +230,7 @@ def _motor(
     reading = angle + params[Param.OFFSET] + params[Param.NOISE] * noise
     state[State.READING] = reading
     control(command, joint, params, reading, angle, omega, supply, step)
-    wanted[3] = 0.0
+    wanted[3, j] = 0.0
     drawn = 0.0
     if joint[Joint.OPEN] == 0.0:
         volts, feedback = joint[Joint.VOLTS], joint[Joint.FEEDBACK]
@@ -179,12 +238,9 @@ def _motor(
         duty = abs(applied) / supply if supply > 0.0 else 0.0
         resistance = params[Param.RESISTANCE] + params[Param.RESISTANCE_PER_DUTY] * duty
         left, mean = relax(resistance, params[Param.INDUCTANCE], step)
-        wanted[0], wanted[1] = resistance, left
+        wanted[0, j], wanted[1, j] = resistance, left
         current = joint[Joint.CURRENT]
-        torque[j], damping[j] = mean_torque(
-            current, volts, feedback, mean, resistance, constant, params[Param.EFFICIENCY]
-        )
-        torque[j] *= side
+        push, drag = mean_torque(current, volts, feedback, mean, resistance, constant, params[Param.EFFICIENCY])
         if params[Param.MAX_CURRENT] > 0.0 or params[Param.CURRENT_STEP] > 0.0:
             free = end_current(current, applied, left, resistance, constant, omega)
             held = limited_current(
@@ -192,10 +248,12 @@ def _motor(
                 params[Param.SUPPLY_SIDE] != 0.0, step,
             )  # fmt: skip
             if held != free:
-                wanted[2], wanted[3] = held, 1.0
-                torque[j] = side * params[Param.EFFICIENCY] * constant * held
-                damping[j] = 0.0
-        drawn = torque[j] - damping[j] * side * omega
+                wanted[2, j], wanted[3, j] = held, 1.0
+                push, drag = params[Param.EFFICIENCY] * constant * held, 0.0
+        torque[j] += side * push
+        damping[j] += drag
+        drawn = side * (push - drag * omega)
+    damping[j] += params[Param.VISCOUS]
     limit[j] += step * budget(
         omega, drawn, -load, params[Param.COULOMB], params[Param.STRIBECK], params[Param.STRIBECK_SPEED],
         params[Param.STRIBECK_EXPONENT], params[Param.LOAD], params[Param.LOAD_STRIBECK],

@@ -13,7 +13,7 @@ import numpy as np
 import pybullet as bullet
 
 from axbridge.errors import RigError, SimulationDiverged
-from axbridge.plant.dynamics import joint_dynamics
+from axbridge.plant.dynamics import base_motion, joint_dynamics
 from axbridge.plant.mechanics import FloatArray, IntArray
 from axbridge.plant.urdf import DUMMY_INERTIA, DUMMY_MASS, read_tree
 
@@ -22,7 +22,7 @@ __all__ = ["BulletMechanics"]
 _FASTEST = 1e5  # rad/s: Bullet clamps joint speeds silently, at 100 by default; we want to see what diverges
 _DIVERGED = 1e4  # rad/s
 _ANCHOR = 20.0  # kg: what the prediction takes a contact at rest for
-_SLOW = 0.05  # m/s: a contact point slower than this is at rest
+_SLOW = 0.1  # m/s: a contact point slower than this is at rest
 
 
 class BulletMechanics:
@@ -120,7 +120,9 @@ class BulletMechanics:
         self._link_of = {index_of.get(name, -1): index for index, name in enumerate(self._tree.links)}
         self._unmoved: dict[int, bool] = {}
         self._origin = np.zeros(3)
-        self._base_frame = bullet.getDynamicsInfo(self.body, -1, **self._on)[3:5]
+        place, orientation = bullet.getDynamicsInfo(self.body, -1, **self._on)[3:5]
+        self._base_frame = np.array(place), np.array(bullet.getMatrixFromQuaternion(orientation)).reshape(3, 3)
+        self._turn, self._base_speed, self._lever = np.eye(3), np.zeros(6), np.zeros(3)
         self._positions = np.zeros(len(self.joints))
         self._speeds = np.zeros(len(self.joints))
         self._torques = np.zeros(len(self.joints))
@@ -161,12 +163,12 @@ class BulletMechanics:
         """Inertia and load torque (gravity, Coriolis) at the present state, from the URDF's own figures."""
         tree, n = self._tree, len(self.joints)
         inertia, load = np.empty((n, n)), np.empty(n)
-        turn, speed = self._base()
+        self._base()
         touching, points = self._contacts()
         anchored = joint_dynamics(
             tree.parent, tree.kind, self._dof, tree.place, tree.turn, tree.axis, tree.mass, tree.centre, tree.inertia,
-            self._positions, self._speeds, turn, speed, self._gravity, self._fixed_base, touching, points, _ANCHOR,
-            _SLOW, self.time_step, inertia, load,
+            self._positions, self._speeds, self._turn, self._base_speed, self._gravity, self._fixed_base, touching,
+            points, _ANCHOR, _SLOW, self.time_step, inertia, load,
         )  # fmt: skip
         self.resting = anchored > 0
         return inertia, load
@@ -178,9 +180,10 @@ class BulletMechanics:
             SimulationDiverged: a joint's motion left the finite range.
         """
         middle = 0.5 * (low + high)
-        bullet.setJointMotorControlArray(
-            self.body, self.links, bullet.TORQUE_CONTROL, forces=middle.tolist(), **self._on
-        )
+        if middle.any():
+            bullet.setJointMotorControlArray(
+                self.body, self.links, bullet.TORQUE_CONTROL, forces=middle.tolist(), **self._on
+            )
         bullet.setJointMotorControlArray(
             self.body,
             self.links,
@@ -237,22 +240,19 @@ class BulletMechanics:
             self._unmoved[body] = body != self.body and bullet.getDynamicsInfo(body, -1, **self._on)[0] == 0
         return self._unmoved[body]
 
-    def _base(self) -> tuple[FloatArray, FloatArray]:
-        """Rotation (3, 3) of the base link, and its angular and linear velocity (6,), in world axes."""
+    def _base(self) -> None:
+        """Read the base's motion into `_turn`, `_base_speed` and `_origin` (of the base link, world axes)."""
         if self._fixed_base:
-            return _EYE, _ZERO
+            return
         position, orientation = bullet.getBasePositionAndOrientation(self.body, **self._on)
         linear, angular = bullet.getBaseVelocity(self.body, **self._on)
-        turn = _rotation(orientation) @ _rotation(self._base_frame[1]).T
-        lever = turn @ np.array(self._base_frame[0])  # from the link's origin to its centre of mass
-        self._origin = np.array(position) - lever
-        speed = np.array([*angular, *linear])
-        speed[3:] -= np.cross(angular, lever)
-        return turn, speed
+        base_motion(
+            np.array(orientation), np.array(linear), np.array(angular), *self._base_frame, self._turn,
+            self._base_speed, self._lever,
+        )  # fmt: skip
+        self._origin = np.array(position) - self._lever
 
 
-_EYE = np.eye(3)
-_ZERO = np.zeros(6)
 _NOWHERE = np.zeros(0, dtype=np.int64), np.zeros((0, 3))
 
 
@@ -268,14 +268,3 @@ def _quiet() -> Iterator[None]:
         os.dup2(kept, 1)
         os.close(kept)
         os.close(nowhere)
-
-
-def _rotation(quaternion: tuple[float, float, float, float]) -> FloatArray:
-    x, y, z, w = quaternion
-    return np.array(
-        [
-            [1 - 2 * (y * y + z * z), 2 * (x * y - z * w), 2 * (x * z + y * w)],
-            [2 * (x * y + z * w), 1 - 2 * (x * x + z * z), 2 * (y * z - x * w)],
-            [2 * (x * z - y * w), 2 * (y * z + x * w), 1 - 2 * (x * x + y * y)],
-        ]
-    )

@@ -18,8 +18,8 @@ from axbridge.plant.mechanics import FloatArray
 
 __all__ = ["factor", "invert", "restrain", "solve"]
 
-_SWEEPS = 60
-_SETTLED = 1e-9  # rad/s
+_SWEEPS = 40
+_SETTLED = 1e-7  # rad/s
 
 
 @jit

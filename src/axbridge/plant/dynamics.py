@@ -15,7 +15,44 @@ from axbridge.plant.coupling import factor, solve
 from axbridge.plant.jit import jit
 from axbridge.plant.mechanics import FloatArray, IntArray
 
-__all__ = ["joint_dynamics"]
+__all__ = ["base_motion", "joint_dynamics"]
+
+
+@jit
+def base_motion(
+    quaternion: FloatArray, linear: FloatArray, angular: FloatArray, frame_place: FloatArray, frame_turn: FloatArray,
+    turn: FloatArray, speed: FloatArray, lever: FloatArray,
+) -> None:  # fmt: skip
+    """From the motion of the base's centre of mass, as an engine gives it, to that of the base link's origin.
+
+    Args:
+        quaternion: Orientation of the principal axes (x, y, z, w).
+        linear: Velocity of the centre of mass, m/s.
+        angular: rad/s.
+        frame_place: Centre of mass in the link frame, (3,), m.
+        frame_turn: Principal axes in the link frame, (3, 3).
+        turn: Result: rotation of the link, (3, 3).
+        speed: Result: angular and linear velocity of the link's origin, (6,).
+        lever: Result: from the link's origin to the centre of mass, world axes, (3,).
+    """
+    x, y, z, w = quaternion[0], quaternion[1], quaternion[2], quaternion[3]
+    axes = np.empty((3, 3))
+    axes[0, 0], axes[0, 1], axes[0, 2] = 1 - 2 * (y * y + z * z), 2 * (x * y - z * w), 2 * (x * z + y * w)
+    axes[1, 0], axes[1, 1], axes[1, 2] = 2 * (x * y + z * w), 1 - 2 * (x * x + z * z), 2 * (y * z - x * w)
+    axes[2, 0], axes[2, 1], axes[2, 2] = 2 * (x * z - y * w), 2 * (y * z + x * w), 1 - 2 * (x * x + y * y)
+    for i in range(3):
+        for k in range(3):
+            turn[i, k] = 0.0
+            for j in range(3):
+                turn[i, k] += axes[i, j] * frame_turn[k, j]
+    for i in range(3):
+        lever[i] = 0.0
+        for k in range(3):
+            lever[i] += turn[i, k] * frame_place[k]
+        speed[i] = angular[i]
+    speed[3] = linear[0] - angular[1] * lever[2] + angular[2] * lever[1]
+    speed[4] = linear[1] - angular[2] * lever[0] + angular[0] * lever[2]
+    speed[5] = linear[2] - angular[0] * lever[1] + angular[1] * lever[0]
 
 
 @jit
