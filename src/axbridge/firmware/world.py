@@ -8,10 +8,11 @@ from collections.abc import Iterable
 from typing import Literal, Protocol
 
 from axbridge.errors import RigError, UsageError
+from axbridge.firmware.body import Motors, baud_of
 from axbridge.firmware.faults import EVENTS, Fault, parse_faults
 from axbridge.firmware.ideal import IdealBank, IdealJoint
 from axbridge.firmware.line import Line
-from axbridge.firmware.servo import Motors, VirtualServo, baud_of
+from axbridge.firmware.servo import VirtualServo
 from axbridge.plant.mechanics import FloatArray
 from axbridge.profile import FirmwareProfile
 from axbridge.rig import BusConfig, Rig, ServoConfig
