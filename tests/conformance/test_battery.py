@@ -4,6 +4,7 @@ import math
 
 import pytest
 
+import axbridge
 from conftest import H, positions
 
 HOLD = 9.81 * 0.2  # N·m a motor needs to hold 1 kg at 0.2 m
@@ -64,3 +65,18 @@ def test_the_sensors_of_a_long_step_are_cut_within_it(bench):
     assert robot.battery_energy == 0
     assert robot["j0"].state.time == pytest.approx(2 * H, abs=1e-9)
     assert math.isfinite(positions(robot, "j0", 1)[0])
+
+
+def test_an_empty_battery_switches_a_simulated_ax_12_off():
+    with axbridge.open("bench_arm", robot={"battery": [1, 60, 0], "cpu_consumption": 2}) as robot:
+        arm = robot["shoulder"]
+        arm.set_position(1.0)
+        robot.step(200)
+        assert 0.2 < robot.battery_energy < 0.6  # 0.4 J for the computer, the rest is U·i
+        assert arm.read("torque_enable") == 1
+        robot.step(400)
+        assert robot.battery_energy == 0
+        frozen = arm.state
+        robot.step(200)
+        assert arm.read("torque_enable") == 0
+        assert arm.state == frozen

@@ -111,6 +111,32 @@ def test_wheel_mode_on_the_real_backend_restores_the_eeprom_on_close():
             assert servo.read("torque_enable") == 0
 
 
+@pytest.mark.filterwarnings("ignore::axbridge.errors.ControlWarning")
+def test_a_wheel_switched_off_and_on_stands_still_and_one_left_behind_becomes_a_joint_again(wheel_rig):
+    with axbridge.open(wheel_rig(model="ax12")) as robot:
+        servo = robot["axle"]
+        servo.set_position(math.inf)
+        servo.set_velocity(2.0)
+        for _ in range(10):
+            robot.step(20)
+        servo.torque_off()
+        robot.step(20)
+        servo.torque_on()
+        assert servo.read("moving_speed") == 0
+        for _ in range(200):  # a heavy disc swings out
+            robot.step(20)
+        assert servo.state.velocity == pytest.approx(0.0, abs=0.05)
+    left_behind = wheel_rig(model="ax12")
+    with left_behind.open("a") as file:
+        file.write("\n[servo.registers]\ncw_angle_limit = 0\nccw_angle_limit = 0\n")
+    with axbridge.open(left_behind) as robot:
+        servo = robot["axle"]
+        servo.set_position(0.3)
+        for _ in range(100):
+            robot.step(20)
+        assert servo.state.position == pytest.approx(0.3, abs=0.05)
+
+
 def test_an_acceleration_limit_is_a_ramp_of_the_speed(wheel_rig):
     with axbridge.open(wheel_rig(model="ax12", position=-1.0)) as robot:
         servo = robot["axle"]

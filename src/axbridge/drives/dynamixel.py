@@ -120,7 +120,12 @@ class DynamixelDrive:
             self.write("torque_enable", 0)
             return math.nan
         present = self.read("present_position")
-        self.write("goal_position", present)
+        if self._angle_limits is None and self.read("ccw_angle_limit") == self.read("cw_angle_limit") == 0:
+            self._angle_limits = 0, self.profile.units.counts  # left in wheel mode by a program that was killed
+        if self._angle_limits is None:
+            self.write("goal_position", present)
+        else:
+            self.write("moving_speed", 0)  # a wheel takes no goal
         self.write("torque_enable", 1)
         self._powered = True
         self._speed = self._correction = 0.0
