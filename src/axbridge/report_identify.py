@@ -199,6 +199,5 @@ def _style(figure: Any, height: int) -> None:
         height=height,
         margin={"l": 64, "r": 12, "t": 56, "b": 48},
         font={"family": "system-ui, sans-serif", "size": 13, "color": "#1c2733"},
-        legend={"orientation": "h", "y": 1.0, "yanchor": "bottom", "yref": "container", "x": 1.0, "xanchor": "right"},
+        legend={"orientation": "h", "y": 1.0, "yanchor": "top", "yref": "container", "x": 0.0, "xanchor": "left"},
     )
-    figure.update_layout(legend={"yanchor": "top", "y": 1.0})

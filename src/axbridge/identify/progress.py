@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from axbridge.identify.search import Outcome
+from axbridge.identify.search import SHARPENED, Outcome
 
 __all__ = ["progress"]
 
@@ -22,7 +22,7 @@ def progress(starts: int, *, quiet: bool) -> Iterator[Callable[[str, Outcome], N
         return
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("searching", total=starts + 2)
+        task = bar.add_task("searching", total=starts + SHARPENED)
         best = float("inf")
 
         def told(_stage: str, outcome: Outcome) -> None:

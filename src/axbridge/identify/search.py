@@ -17,10 +17,11 @@ from axbridge.identify.space import Space
 from axbridge.plant.mechanics import FloatArray
 from axbridge.plant.rollout import Runs, rollouts
 
-__all__ = ["COARSE", "FINE", "Job", "Outcome", "executor", "losses", "run", "search"]
+__all__ = ["COARSE", "FINE", "SHARPENED", "Job", "Outcome", "executor", "losses", "run", "search"]
 
 SCREENED = 200  # random points a start looks at before it begins
 POPULATION = 16
+SHARPENED = 4
 FINE, COARSE = 1e-3, 2e-3  # s: the servo's own loop runs every millisecond; the first searches make do with two
 NEIGHBOURS, NEARBY = 12, 0.006  # points a result is judged by, and how far around it they are, in ranges
 HUBER = 1.0  # degrees: errors beyond it count linearly
@@ -161,7 +162,7 @@ def search(
     where: str | None = None,
     report: Callable[[str, Outcome], None] = lambda _stage, _outcome: None,
 ) -> list[Outcome]:
-    """Run `starts` jobs like `job` with seeds of their own, then sharpen the best two; best first.
+    """Run `starts` jobs like `job` with seeds of their own, then sharpen the best `SHARPENED`; best first.
 
     The same seed gives the same result on any executor, unless the budget runs out: then what is under way is
     finished and nothing more is begun.
@@ -193,7 +194,7 @@ def search(
         if time.monotonic() - began < budget * 0.8:
             finer = [
                 replace(job, point=outcome.point, spread=0.04, seed=job.seed + 77 + k, generations=job.generations)
-                for k, outcome in enumerate(found[:2])
+                for k, outcome in enumerate(found[:SHARPENED])
             ]
             for outcome in spread(run, finer):
                 found.append(outcome)

@@ -53,7 +53,6 @@ _COULOMB = Unknown("friction.coulomb", Param.COULOMB, 1e-4, 0.3, True, _FALLS)
 _VISCOUS = Unknown("friction.viscous", Param.VISCOUS, 1e-4, 0.1, True, _FALLS)
 _STRIBECK = Unknown("friction.stribeck", Param.STRIBECK, 1e-4, 0.1, True, _SLOW)
 _STRIBECK_SPEED = Unknown("friction.stribeck_speed", Param.STRIBECK_SPEED, 0.05, 3.0, True, _SLOW)
-_STRIBECK_EXPONENT = Unknown("friction.stribeck_exponent", Param.STRIBECK_EXPONENT, 0.3, 2.5, False, _SLOW)
 _LOAD = Unknown("friction.load", Param.LOAD, 0.0, 0.4, False, _HOLD)
 _LOAD_STRIBECK = Unknown("friction.load_stribeck", Param.LOAD_STRIBECK, 0.0, 0.4, False, _HOLD)
 _LOAD_EXTERNAL = Unknown("friction.load_external", Param.LOAD_EXTERNAL, 0.0, 0.4, False, _HOLD)
@@ -68,14 +67,14 @@ _OFFSET = Unknown("sensor.angle_offset", Param.OFFSET, -0.05, 0.05, False, _HOLD
 
 FRICTION_LAWS: dict[str, tuple[Unknown, ...]] = {
     "M1": (_COULOMB, _VISCOUS),
-    "M2": (_COULOMB, _VISCOUS, _STRIBECK, _STRIBECK_SPEED, _STRIBECK_EXPONENT),
+    "M2": (_COULOMB, _VISCOUS, _STRIBECK, _STRIBECK_SPEED),
     "M3": (_COULOMB, _VISCOUS, _LOAD),
-    "M4": (_COULOMB, _VISCOUS, _STRIBECK, _STRIBECK_SPEED, _STRIBECK_EXPONENT, _LOAD, _LOAD_STRIBECK),
+    "M4": (_COULOMB, _VISCOUS, _STRIBECK, _STRIBECK_SPEED, _LOAD, _LOAD_STRIBECK),
     "M5": (
-        _COULOMB, _VISCOUS, _STRIBECK, _STRIBECK_SPEED, _STRIBECK_EXPONENT, _LOAD, _LOAD_STRIBECK, _LOAD_EXTERNAL,
+        _COULOMB, _VISCOUS, _STRIBECK, _STRIBECK_SPEED, _LOAD, _LOAD_STRIBECK, _LOAD_EXTERNAL,
     ),
     "M6": (
-        _COULOMB, _VISCOUS, _STRIBECK, _STRIBECK_SPEED, _STRIBECK_EXPONENT, _LOAD, _LOAD_STRIBECK, _LOAD_EXTERNAL,
+        _COULOMB, _VISCOUS, _STRIBECK, _STRIBECK_SPEED, _LOAD, _LOAD_STRIBECK, _LOAD_EXTERNAL,
         _QUADRATIC,
     ),
 }  # fmt: skip

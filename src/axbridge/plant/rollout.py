@@ -37,7 +37,7 @@ except ImportError:
 def _compiled(function: _F) -> _F:
     if not COMPILED:
         return function
-    result: _F = njit(cache=True, error_model="numpy", fastmath=True)(function)
+    result: _F = njit(cache=True, nogil=True, error_model="numpy", fastmath=True)(function)
     return result
 
 
@@ -272,7 +272,8 @@ def _one(
         external = -gravity * math.sin(angle + phase)
         fading = 1.0
         if graded and speed != 0.0:
-            fading = math.exp(-math.exp(exponent * math.log(abs(speed) * slowness)))
+            ratio = abs(speed) * slowness
+            fading = math.exp(-ratio if exponent == 1.0 else -math.exp(exponent * math.log(ratio)))
         share = p[12] + p[13] * fading
         loaded = share * abs(motor - external) if p[14] < 0.0 else abs(share * motor - p[14] * external)
         budget = p[7] + p[9] * fading + loaded + p[15] * speed * speed
