@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from axbridge.errors import UsageError
 from axbridge.identify import identify, write_params
 from axbridge.identify.fitting import base_model
 from axbridge.identify.search import Job, Outcome, executor, run
@@ -172,3 +173,32 @@ def logged(tmp_path_factory):
     (folder / "missing.json").write_text(json.dumps(log))
     (folder / "text.mcap").write_text("hello")
     return folder
+
+
+def test_a_dask_cluster_gives_the_same_result():
+    pytest.importorskip("distributed")
+    script = """
+import sys
+from distributed import LocalCluster
+sys.path += sys.argv[1:]
+from test_identify import ax12_data, ax12_space, ax12_truth, RIG
+from axbridge.identify.search import Job, executor, run
+from axbridge.replay import runs_of
+
+if __name__ == "__main__":
+    job = Job(ax12_space(), runs_of(ax12_data(ax12_truth())[:2], RIG), seed=3, generations=3)
+    with LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None, protocol="tcp") as cluster:
+        with executor(cluster.scheduler_address.replace("tcp", "dask")) as spread:
+            (there,) = spread(run, [job])
+    assert (there.point == run(job).point).all()
+    print("same")
+"""
+    unit = str(Path(__file__).parents[1] / "unit")
+    done = subprocess.run([sys.executable, "-c", script, unit], capture_output=True, text=True, timeout=120)
+    assert done.stdout.strip().endswith("same"), done.stderr[-2000:]
+
+
+def test_a_dask_scheduler_that_is_not_there_is_named():
+    pytest.importorskip("distributed")
+    with pytest.raises(UsageError, match="no dask scheduler answers"), executor("dask://127.0.0.1:9"):
+        pass
