@@ -273,7 +273,8 @@ def _track(name: str, samples: list[dict[str, Any]]) -> Track:
 def increasing(time: FloatArray) -> npt.NDArray[np.intp]:
     """Indices that put `time` (n,) in strictly increasing order; a sample reported twice counts once."""
     order = np.argsort(time, kind="stable")
-    return order[np.concatenate(([True], np.diff(time[order]) > 0))]
+    ordered = time[order]
+    return order[np.concatenate(([True], ordered[1:] > ordered[:-1]))]  # compared, not subtracted: no overflow
 
 
 def _columns(rows: list[dict[str, Any]]) -> dict[str, FloatArray]:
