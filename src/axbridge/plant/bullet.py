@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import os
-import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pybullet as bullet
 
 from axbridge.errors import RigError, SimulationDiverged
 from axbridge.plant.dynamics import base_motion, joint_dynamics
 from axbridge.plant.mechanics import FloatArray, IntArray
+from axbridge.plant.quiet import quiet
 from axbridge.plant.urdf import DUMMY_INERTIA, DUMMY_MASS, read_tree
+
+with quiet(2):  # importing it prints its build time
+    import pybullet as bullet
 
 __all__ = ["BulletMechanics"]
 
@@ -104,7 +105,7 @@ class BulletMechanics:
         if self_collision:
             flags |= bullet.URDF_USE_SELF_COLLISION | bullet.URDF_USE_SELF_COLLISION_EXCLUDE_ALL_PARENTS
         try:
-            with _quiet() if self._tree.dummies else nullcontext():
+            with quiet(1) if self._tree.dummies else nullcontext():
                 self.body = bullet.loadURDF(
                     str(urdf), basePosition=[0, 0, base_height], useFixedBase=fixed_base, flags=flags, **self._on
                 )
@@ -254,17 +255,3 @@ class BulletMechanics:
 
 
 _NOWHERE = np.zeros(0, dtype=np.int64), np.zeros((0, 3))
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep Bullet's remarks about links without mass off standard output: `read_tree` has seen to them."""
-    sys.stdout.flush()
-    kept, nowhere = os.dup(1), os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, 1)
-    try:
-        yield
-    finally:
-        os.dup2(kept, 1)
-        os.close(kept)
-        os.close(nowhere)
