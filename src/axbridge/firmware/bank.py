@@ -142,7 +142,7 @@ class ServoBank:
         Raises:
             SimulationDiverged: a joint's motion left the finite range; names joint and time.
         """
-        last = math.floor(until / self._h + 1e-6)
+        last = int(until / self._h + 1e-6)
         while self._tick < last:
             self._obey()
             into = self._tick % self._substeps
