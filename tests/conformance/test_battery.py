@@ -5,7 +5,7 @@ import math
 import pytest
 
 import axbridge
-from conftest import H, positions
+from idealworld import H, positions
 
 HOLD = 9.81 * 0.2  # N·m a motor needs to hold 1 kg at 0.2 m
 

@@ -3,7 +3,7 @@
 import pytest
 
 import axbridge
-from conftest import H
+from idealworld import H
 
 LINK = """<link name="l{0}"><inertial><origin xyz="0 0 -0.05"/><mass value="0.1"/>
   <inertia ixx="1e-4" iyy="1e-4" izz="1e-4" ixy="0" ixz="0" iyz="0"/></inertial></link>"""

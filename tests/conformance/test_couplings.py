@@ -5,7 +5,7 @@ import math
 import pytest
 
 from axbridge import ControlWarning
-from conftest import INERTIA, H, positions
+from idealworld import INERTIA, H, positions
 
 
 def test_positions_are_multiplied_for_every_motor_the_commanded_one_too(bench):

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from conftest import H, positions
+from idealworld import H, positions
 
 
 def test_p_control_closes_a_share_of_the_error_each_step(bench):

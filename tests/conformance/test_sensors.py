@@ -6,7 +6,7 @@ import statistics
 import pytest
 
 from axbridge import ControlWarning
-from conftest import positions
+from idealworld import positions
 
 
 def test_a_sensor_reads_nan_until_its_period_has_passed_and_then_holds(bench):

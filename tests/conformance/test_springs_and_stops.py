@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from conftest import INERTIA, H, positions
+from idealworld import INERTIA, H, positions
 
 
 def spring_damper(x, v, stiffness, damping, steps, torque=0.0, inertia=INERTIA):

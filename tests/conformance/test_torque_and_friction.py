@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from conftest import INERTIA, H, positions
+from idealworld import INERTIA, H, positions
 
 GRAVITY = 9.81
 

@@ -1,0 +1,71 @@
+"""Small worlds with ideal joints, written for each test: one link on a fixed base, or several beside each other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import axbridge
+
+H = 0.032  # basic time step and physics step, s
+INERTIA = 0.1  # kg·m² about the axis; mass 1 kg at the axis
+
+LINK = """
+  <link name="{name}_link">
+    <inertial><origin xyz="{com} 0 0"/><mass value="{mass}"/>
+      <inertia ixx="{inertia}" iyy="{inertia}" izz="{inertia}" ixy="0" ixz="0" iyz="0"/></inertial>
+  </link>
+  <joint name="{name}" type="{kind}">
+    <parent link="base"/><child link="{name}_link"/><axis xyz="{axis}"/>{limit}
+  </joint>"""
+BASE = '<link name="base"><inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial></link>'
+
+
+class Bench:
+    """Writes rigs and opens them; each servo is a dict of rig keys, and of the link: kind, inertia, mass, com, axis."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.opened: list[axbridge.Robot] = []
+
+    def rig(
+        self, *servos: dict, gravity: float = 0.0, robot: str = "", step_ms: float = 1000 * H, extra: str = ""
+    ) -> Path:
+        urdf, toml = [BASE], []
+        for number, given in enumerate(servos):
+            keys = {"name": f"j{number}", **given}
+            kind = keys.pop("kind", "continuous")
+            link = {
+                "name": f"joint{number}",
+                "kind": kind,
+                "inertia": keys.pop("inertia", INERTIA),
+                "mass": keys.pop("mass", 1.0),
+                "com": keys.pop("com", 0.0),
+                "axis": keys.pop("axis", "0 1 0"),
+                "limit": keys.pop(
+                    "limit", '<limit lower="-9" upper="9" effort="99" velocity="99"/>' if kind == "prismatic" else ""
+                ),
+            }
+            urdf.append(LINK.format(**link))
+            lines = [f"{key} = {value!r}".replace("'", '"') for key, value in keys.items()]
+            toml.append("\n".join(["[[servo]]", f'joint = "joint{number}"', 'drive = "ideal"', *lines, ""]))
+        (self.folder / "world.urdf").write_text(f'<robot name="bench">{"".join(urdf)}\n</robot>')
+        path = self.folder / "bench.toml"
+        path.write_text(
+            f'name = "bench"\n{extra}\n[world]\nurdf = "world.urdf"\ngravity = [0, 0, {-gravity}]\n'
+            f"[robot]\nbasic_time_step_ms = {step_ms}\n{robot}\n" + "".join(toml)
+        )
+        return path
+
+    def open(self, *servos: dict, **options) -> axbridge.Robot:
+        robot = axbridge.open(self.rig(*servos, **options), backend="sim")
+        self.opened.append(robot)
+        return robot
+
+
+def positions(robot: axbridge.Robot, name: str, steps: int) -> list[float]:
+    """True positions after each of so many steps of 32 ms."""
+    found = []
+    for _ in range(steps):
+        assert robot.step(32) == 0
+        found.append(robot[name].state.position)
+    return found
