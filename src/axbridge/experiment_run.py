@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Protocol
 
 from axbridge.errors import UsageError
@@ -104,6 +105,7 @@ class Run:
         self.robot, self.name, self.recorder, self.tick_ms, self._told = robot, servo, recorder, tick_ms, told
         self.servo = robot[servo]
         self.driven = False
+        self._slipped = 0.0  # s: late steps stop the robot's clock, but not the servo's motion
         self._columns: dict[str, float] = {}
         self._command: float | None = None
         self._limits: tuple[int, int] | None = None  # the servo's own angle limits, while it turns endlessly
@@ -176,24 +178,34 @@ class Run:
         Raises:
             Stopped: the robot asked to stop.
         """
-        start = self.robot.time
-        self.recorder.event(start, "segment", name=name, servo=self.name, **facts)
+        self.recorder.event(self.time, "segment", name=name, servo=self.name, **facts)
         periods = max(1, round(duration * 1e3 / self.tick_ms))
         for period in range(periods):
             if motion is not None:
                 self.goal(motion(period * self.tick_ms * 1e-3))
-            state, columns = self.servo.state, self._row()
+            state, columns = self._sample(), self._row()
             late = self.robot.step(self.tick_ms)
+            self._slipped += max(0.0, late) / 1e3
             sent = getattr(self.robot.last_step, "commanded", None)
-            self.recorder.record_state(self.name, state, commanded=sent, **columns)
+            columns["commanded"] = None if sent is None else sent + self._slipped
+            self.recorder.record_state(self.name, state, **columns)
             if late == -1:
                 raise Stopped
-            self.recorder.cycle(self.robot.time, late_ms=late)
+            self.recorder.cycle(self.time, late_ms=late)
             self._told(name, (period + 1) / periods)
 
     def note(self) -> None:
         """Record the latest sample, after the last step."""
-        self.recorder.record_state(self.name, self.servo.state, **self._row())
+        self.recorder.record_state(self.name, self._sample(), **self._row())
+
+    @property
+    def time(self) -> float:
+        """Time that has really passed: the robot's plus what its steps were late, s."""
+        return self.robot.time + self._slipped
+
+    def _sample(self) -> ServoState:
+        state = self.servo.state
+        return replace(state, time=state.time + self._slipped)
 
     def _row(self) -> dict[str, Any]:
         """What belongs to the latest sample: the goal that acts from now on, not the one that led there."""
@@ -208,7 +220,7 @@ class Run:
         if not self.servo.state.temperature >= WARM:
             return
         self.let_go()
-        self.recorder.event(self.robot.time, "cooling", temperature=self.servo.state.temperature)
+        self.recorder.event(self.time, "cooling", temperature=self.servo.state.temperature)
         until = self.robot.time + PATIENCE
         while self.servo.state.temperature > COOL and self.robot.time < until:
             if self.robot.step(500.0) == -1:

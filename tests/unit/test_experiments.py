@@ -123,6 +123,19 @@ def test_a_goal_is_recorded_with_the_time_it_was_sent(tmp_path):
     assert track.position[np.searchsorted(track.time, start - 1e-6)] == 0.0
 
 
+def test_late_steps_do_not_shorten_the_recording(tmp_path):
+    class Late(LaggingRobot):
+        def step(self, ms):
+            super().step(ms + 5.0)
+            self.time -= 0.005  # the robot's clock counts the periods asked for
+            return 5.0
+
+    _, _, found = conducted(tmp_path / "a.mcap", "step", Options(angles=(0.5,)), Late())
+    track = found["shoulder"]
+    assert np.median(np.diff(track.time)) == pytest.approx(0.015, abs=1e-6)
+    assert found.segments[1].start == pytest.approx(1.5, abs=0.01)
+
+
 def test_a_chirp_measures_the_bandwidth(tmp_path):
     _, _, found = conducted(tmp_path / "a.mcap", "chirp", Options(amplitude=0.5, low=0.3, high=4.0, duration=20.0))
     chirp = compare(found, found).pairs[0].parts[0].chirps[0]
