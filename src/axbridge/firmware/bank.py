@@ -203,7 +203,17 @@ class ServoBank:
         """
         dt, resting, before = self.mechanics.time_step, self.mechanics.resting, self._actual
         ask(
-            self._joint, self._armature, before, dt, resting, _MARGIN, self._started, self._asked, self._low, self._high
+            self._joint,
+            self.drive,
+            self._armature,
+            before,
+            dt,
+            resting,
+            _MARGIN,
+            self._started,
+            self._asked,
+            self._low,
+            self._high,
         )
         applied = self.mechanics.step(self._asked, self._low, self._high)
         angles, self._actual = self.mechanics.state()

@@ -26,6 +26,7 @@ __all__ = ["NOISE", "ask", "run", "take_over", "workspace"]
 
 NOISE = 4096  # entries of the noise table
 _JUMP = 0.2  # rad/s: changes of speed above this within a physics step count as collisions
+_NEAR, _FIRM = 0.02, 1.0  # rad; N·m·s
 _RETURN = 1.0  # rad/s: how fast a joint that was pushed past a stop is brought back
 
 
@@ -144,13 +145,14 @@ def workspace(joints: int) -> FloatArray:
 
 @jit
 def ask(
-    joint: FloatArray, armature: FloatArray, actual: FloatArray, step: float, resting: bool, margin: float,
-    started: FloatArray, asked: FloatArray, low: FloatArray, high: FloatArray,
+    joint: FloatArray, drive: FloatArray, armature: FloatArray, actual: FloatArray, step: float, resting: bool,
+    margin: float, started: FloatArray, asked: FloatArray, low: FloatArray, high: FloatArray,
 ) -> None:  # fmt: skip
     """At the end of a physics step: the speed to ask of the mechanics, and the torque that may be spent on it.
 
     Args:
         joint: (n, len(Joint)).
+        drive: (n, len(Drive)).
         armature: (n,), kg·m².
         actual: Speeds the mechanics had at the start, (n,).
         step: The physics step, s.
@@ -167,6 +169,10 @@ def ask(
         stiffness = armature[j] + joint[j, Joint.DAMP]  # N·m·s for each rad/s that the joint is off the prediction
         needed = joint[j, Joint.PUSH] - armature[j] * (end - started[j])
         reach = stiffness * (abs(asked[j] - actual[j]) + margin)
+        near = _NEAR + step * abs(actual[j])
+        angle = joint[j, Joint.START]
+        if angle > drive[j, Drive.HIGH] - near or angle < drive[j, Drive.LOW] + near:
+            reach += _FIRM  # a hard stop gives way to nothing; the engine's own reacts only once it is passed
         low[j], high[j] = (needed - reach) / step, (needed + reach) / step
 
 

@@ -89,7 +89,7 @@ def limited_current(
 def fitted_weight(ratio: float) -> float:
     """Weight of the end speed in a step's mean speed that makes one implicit step exact for constant damping.
 
-    `ratio` is z = h·D/J. The exact value is 1/(1 - e^-z) - 1/z; this is within 0.03 of it, cheaper, and has its limits
+    `ratio` is z = h·D/J. The exact value is 1/(1 - e^-z) - 1/z; this is within 0.032 of it, cheaper, and has its limits
     1/2 (the midpoint rule, for a free mass) and 1 (backward Euler, for a massless one).
     """
     return 0.5 + 0.5 * ratio / math.sqrt(36.0 + ratio * ratio)
