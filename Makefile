@@ -3,7 +3,7 @@ PYTHON ?= $(shell for p in python3.11 python3.10 python3; do \
 	"$$p" -c 'import sys; sys.exit(sys.version_info[:2] not in ((3, 10), (3, 11)))' 2>/dev/null && echo "$$p" && break; done)
 BIN = .venv/bin
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test lint bench figures clean
 
 demo: .venv/ready
 	$(BIN)/axbridge demo --out out/demo
@@ -15,6 +15,9 @@ lint: .venv/ready
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/mypy
+
+figures: .venv/ready
+	$(BIN)/python tools/make_figures.py
 
 bench: .venv/ready
 	@for script in benchmarks/*.py; do echo "# $$script"; $(BIN)/python $$script || exit 1; done

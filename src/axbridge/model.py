@@ -36,7 +36,6 @@ class MotorParams(tables.Table):
         current_step: Largest change of current in one millisecond, A; 0 = none.
         current_limit: What `max_current` limits: the ``motor``'s current, or the ``supply``'s, which flows during the
             on-time of the PWM alone (so the motor's may be 1/duty times that).
-        backlash: Play between gear and output shaft, rad, end to end.
         thermal_resistance: Winding to air, K/W.
         thermal_time: Time constant of the winding's temperature, s.
         ambient_temperature: degC.
@@ -52,7 +51,6 @@ class MotorParams(tables.Table):
     max_current: float = Field(default=0.0, ge=0)
     current_step: float = Field(default=0.0, ge=0)
     current_limit: Literal["motor", "supply"] = "motor"
-    backlash: float = Field(default=0.0, ge=0)
     thermal_resistance: float = Field(default=4.0, ge=0)
     thermal_time: float = Field(default=120.0, gt=0)
     ambient_temperature: float = 25.0

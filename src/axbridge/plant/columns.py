@@ -56,7 +56,6 @@ class Param(IntEnum):
     THERMAL_RESISTANCE = 30
     THERMAL_TIME = 31
     AMBIENT = 32
-    BACKLASH = 33  # rad, whole play
 
 
 _LAWS = {"state_feedback": Law.STATE_FEEDBACK, "compliance": Law.COMPLIANCE, "pid": Law.PID}
@@ -87,7 +86,6 @@ def pack(model: ServoModel, count: float) -> FloatArray:
     row[Param.MAX_CURRENT] = motor.max_current
     row[Param.CURRENT_STEP] = motor.current_step
     row[Param.SUPPLY_SIDE] = float(motor.current_limit == "supply")
-    row[Param.BACKLASH] = motor.backlash
     row[Param.COULOMB] = friction.coulomb
     row[Param.VISCOUS] = friction.viscous
     row[Param.STRIBECK] = friction.stribeck if "stribeck" in has else 0.0

@@ -1,0 +1,36 @@
+"""How fast the one-joint reference runs: 6 s recordings at 1 ms, many parameter sets. Prints JSON."""
+
+import argparse
+import json
+import math
+import time
+
+import numpy as np
+
+from axbridge.plant.rollout import COMPILED, Param, Runs, rollouts
+from axbridge.replay import packed
+from axbridge.rig import Rig
+
+
+def main():
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--sets", type=int, default=2000 if COMPILED else 2)
+    count = options.parse_args().sets
+    rig = Rig.load("bench_arm")
+    times = np.arange(0, 6, 0.004)
+    flat, one = np.zeros_like(times), np.ones(1)
+    runs = Runs(
+        np.array([0, len(times)]), times, times, np.sin(times), flat + 1, flat, flat + math.nan, flat, 0 * one,
+        9.6 * one, 7.2e-4 * one, 0.081 * one, 0 * one, 32 * one,
+    )  # fmt: skip
+    sets = np.tile(packed(rig.model_of(rig.servos[0], "ax12"), rig), (count, 1))
+    sets[:, Param.ARMATURE] = np.linspace(0.001, 0.01, count)
+    rollouts(sets[:1], runs)
+    start = time.perf_counter()
+    rollouts(sets, runs)
+    took = time.perf_counter() - start
+    print(json.dumps({"compiled": COMPILED, "rollouts_per_second": round(count / took)}, indent=2))
+
+
+if __name__ == "__main__":
+    main()

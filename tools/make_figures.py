@@ -1,0 +1,172 @@
+"""Draw the figures of docs/motor-model.md: those of Lima et al. 2009 (5, 7, 9, 11, 12), from this code.
+
+There are no raw data of the paper's real servo; where the paper compares with it, the `ax12` model stands in.
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import matplotlib as mpl
+import numpy as np
+
+mpl.use("Agg")
+from matplotlib import pyplot as plt
+
+from axbridge.firmware.assembly import build_bank
+from axbridge.firmware.bank import Command, State
+from axbridge.model import ServoModel
+from axbridge.plant.columns import Param, pack
+from axbridge.plant.motor import mean_torque
+from axbridge.plant.rollout import Param as Column
+from axbridge.plant.rollout import Runs, rollouts
+from axbridge.profile import FirmwareProfile
+from axbridge.replay import packed
+from axbridge.rig import Rig
+
+OUT = Path(__file__).resolve().parents[1] / "docs" / "figures"
+RIG = Rig.load("bench_arm")
+INERTIA, WEIGHT, SUPPLY = 7.2e-4, 0.081, 9.6
+
+
+def motion(model: str, goal: float | None, start: float, seconds: float) -> tuple[np.ndarray, np.ndarray]:
+    """Times, s, and angles, deg, of the bench arm in PyBullet; goal None = torque off. rad."""
+    servos = (RIG.servos[0].model_copy(update={"position": start}),)
+    bank = build_bank(RIG.model_copy(update={"servos": servos}), model=model)
+    count = math.radians(300 / 1023)
+    row = np.zeros(len(Command))
+    row[Command.TORQUE_LIMIT] = 1
+    row[[Command.MARGIN_CW, Command.MARGIN_CCW]] = count
+    row[[Command.SLOPE_CW, Command.SLOPE_CCW]] = 32 * count
+    row[Command.PUNCH] = 32 / 1023
+    if goal is not None:
+        row[[Command.TORQUE, Command.GOAL]] = 1, goal
+    bank.set_command(0, row, 0.0)
+    times, angles = [0.0], [start]
+    while bank.time < seconds:
+        bank.advance(bank.time + 1.001e-3)
+        times.append(bank.time)
+        angles.append(float(bank.state[0, State.ANGLE]))
+    bank.close()
+    return np.array(times), np.degrees(angles)
+
+
+def figure_5() -> None:
+    """Back-EMF over speed."""
+    model = ServoModel.load("lima2009", FirmwareProfile.load("ax-12a"))
+    speeds = np.linspace(0, 1600, 13)
+    plt.plot(speeds, speeds * model.motor.torque_constant, "o-")
+    plt.xlabel("speed of the motor shaft, rad/s")
+    plt.ylabel("open-circuit voltage, V")
+    plt.title("Figure 5: back-EMF, Ks = 0.006810 V·s/rad at the motor")
+    save("figure05_back_emf")
+
+
+def figure_7() -> None:
+    """Friction torque over speed."""
+    speeds = np.linspace(-6, 6, 401)
+    for name in ("lima2009", "ax12"):
+        friction = ServoModel.load(name, FirmwareProfile.load("ax-12a")).friction
+        plt.plot(speeds, friction.coulomb * np.sign(speeds) + friction.viscous * speeds, label=name)
+    plt.xlabel("speed of the output shaft, rad/s")
+    plt.ylabel("friction torque, N·m")
+    plt.title("Figure 7: friction, Fc·sign(ω) + Bv·ω")
+    plt.legend()
+    save("figure07_friction")
+
+
+def figure_9() -> None:
+    """Falls from 45, 90 and 135 degrees, torque off."""
+    for color, start in zip(("C0", "C1", "C2"), (45, 90, 135), strict=True):
+        for name, style in (("lima2009", "-"), ("lima2009-strict", "--")):
+            times, angles = motion(name, None, math.radians(start), 1.2)
+            plt.plot(times, angles, style, color=color, label=name if start == 45 else None)
+    plt.xlabel("time, s")
+    plt.ylabel("angle, deg")
+    plt.title("Figure 9: the arm falls")
+    plt.legend()
+    save("figure09_falls")
+
+
+def figure_11() -> None:
+    """Squared error of the step response over both gains, against a recording of the same servo at (30, -1.2)."""
+    times = np.arange(0, 0.8, 0.01)
+    flat = np.zeros_like(times)
+    one = np.ones(1)
+    runs = Runs(
+        np.array([0, len(times)]), times, times, flat + math.pi / 2, flat + 1, flat, flat + np.nan, flat, 0 * one,
+        SUPPLY * one, INERTIA * one, WEIGHT * one, 0 * one, 32 * one,
+    )  # fmt: skip
+    base = packed(RIG.model_of(RIG.servos[0], "lima2009"), RIG)
+    true = rollouts(base[None], runs)[0]
+    k_theta, k_omega = np.linspace(15, 45, 61), np.linspace(-1.6, 0.4, 61)
+    sets = np.tile(base, (61 * 61, 1))
+    sets[:, Column.K_THETA], sets[:, Column.K_OMEGA] = (axis.ravel() for axis in np.meshgrid(k_theta, k_omega))
+    error = np.mean(np.degrees(rollouts(sets, runs) - true) ** 2, axis=1).reshape(61, 61)
+    drawn = plt.contourf(k_theta, k_omega, np.log10(error + 0.01), 20)
+    plt.plot(30, -1.2, "w+", markersize=12)
+    plt.colorbar(drawn, label="log10 of the mean squared error, deg²")
+    plt.xlabel("Kθ, V/rad")
+    plt.ylabel("Kω, V·s/rad")
+    plt.title("Figure 11: error of the 0→90° step over both gains")
+    save("figure11_gains")
+
+
+def figure_12() -> None:
+    """Step response."""
+    for name in ("lima2009", "lima2009-strict", "ax12"):
+        plt.plot(*motion(name, math.pi / 2, 0.0, 1.0), label=name)
+    plt.xlabel("time, s")
+    plt.ylabel("angle, deg")
+    plt.title("Figure 12: a step from 0 to 90° at 9.6 V")
+    plt.legend()
+    save("figure12_step")
+
+
+def data_sheet() -> str:
+    """The data sheet's figures by the model: rows of a table for docs/motor-model.md."""
+    lines = [
+        "| V | no-load, rpm: lima2009 | ax12 | sheet | stall, A | sheet | stall, N·m: lima2009 | ax12 | sheet |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    known = {7.0: ("", "", ""), 9.6: ("", "", ""), 10.0: ("51", "", ""), 11.1: ("", "", ""), 12.0: ("59", "1.5", "1.5")}
+    profile = FirmwareProfile.load("ax-12a")
+    for supply, (rpm, ampere, torque) in known.items():
+        speeds, torques = [], []
+        for name in ("lima2009", "ax12"):
+            row = pack(ServoModel.load(name, profile), profile.units.position)
+            stall, damping = mean_torque(
+                0.0, supply, 0.0, 0.0, row[Param.RESISTANCE], row[Param.CONSTANT], row[Param.EFFICIENCY]
+            )
+            free = (stall - row[Param.COULOMB]) / (damping + row[Param.VISCOUS])
+            speeds.append(f"{free * 30 / math.pi:.1f}")
+            torques.append(f"{stall - row[Param.COULOMB]:.2f}")
+        cells = [f"{supply:g}", *speeds, rpm, f"{supply / row[Param.RESISTANCE]:.2f}", ampere, *torques, torque]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def save(name: str) -> None:
+    """Write the current figure and clear it."""
+    plt.gcf().set_size_inches(6, 4)
+    plt.grid(visible=True, alpha=0.3)
+    plt.tight_layout()
+    plt.savefig(OUT / f"{name}.png", dpi=90)
+    plt.clf()
+
+
+def main() -> None:
+    """Draw all."""
+    OUT.mkdir(parents=True, exist_ok=True)
+    page = OUT.parent / "motor-model.md"
+    if page.exists():
+        before, _, rest = page.read_text(encoding="utf-8").partition("<!-- table -->\n")
+        after = rest.partition("<!-- end -->")[2]
+        page.write_text(f"{before}<!-- table -->\n{data_sheet()}\n<!-- end -->{after}", encoding="utf-8")
+    for draw in (figure_5, figure_7, figure_9, figure_11, figure_12):
+        draw()
+
+
+if __name__ == "__main__":
+    main()
