@@ -300,7 +300,15 @@ def _pair_summary(pair: Pair, labels: tuple[str, str]) -> dict[str, Any]:
         if part.falls:
             entry["fall_time_s"] = dict(zip(labels, part.falls, strict=True))
         if part.chirps:
-            entry["bandwidth_hz"] = {label: c.bandwidth for label, c in zip(labels, part.chirps, strict=True)}
+            entry["chirp"] = {
+                label: {
+                    "bandwidth_hz": chirp.bandwidth,
+                    "frequency_hz": chirp.frequency.tolist(),
+                    "gain": chirp.gain.tolist(),
+                    "phase_deg": chirp.phase.tolist(),
+                }
+                for label, chirp in zip(labels, part.chirps, strict=True)
+            }
         parts.append(entry)
     return {
         "shift_s": pair.shift,

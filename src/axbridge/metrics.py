@@ -192,6 +192,8 @@ def frequency_response(
     transfer = cross[chosen] / power[chosen]
     frequency, gain = frequency[chosen], np.abs(transfer)
     phase = np.degrees(np.unwrap(np.angle(transfer)))
+    if not len(frequency):  # too short or too slow to tell
+        frequency, gain, phase = np.array([math.nan]), np.array([math.nan]), np.array([math.nan])
     below = np.flatnonzero(gain < math.sqrt(0.5))
     return FrequencyResponse(frequency, gain, phase, float(frequency[below[0]]) if len(below) else math.nan)
 

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from axbridge.compare import Comparison, Pair
 from axbridge.errors import RecordingError
 from axbridge.files import replacing, write_whole
@@ -66,6 +68,9 @@ def response_table(comparison: Comparison, pair: Pair) -> Table | None:
             rows.append((f"{prefix}fall to 5°, ms", *(_number(fall * 1e3, 0) for fall in part.falls)))
         if part.chirps:
             rows.append((f"{prefix}bandwidth (-3 dB), Hz", *(_number(chirp.bandwidth, 2) for chirp in part.chirps)))
+            middle = math.sqrt(part.chirps[0].frequency[0] * part.chirps[0].frequency[-1])
+            phases = (float(np.interp(middle, chirp.frequency, chirp.phase)) for chirp in part.chirps)
+            rows.append((f"{prefix}phase at {middle:.2g} Hz, °", *(_number(phase, 1) for phase in phases)))
     for part in pair.parts:
         error = part.deviation
         if error.samples:

@@ -81,8 +81,11 @@ def write_page(
     figures: list[tuple[str, Any]] = [("Measured and simulated", _traces(fit, recordings, rig))]
     if line is not None:
         figures.append((f"Ks = {line.ks:.6f} V·s/rad (the paper's figure 5)", _ks_figure(line)))
-    for surface, number in zip(surfaces, (7, 11), strict=False):
-        figures.append((f"Mean squared error, deg² (as the paper's figure {number})", _surface_figure(surface)))
+    titles = (
+        "Mean squared error of the falls over friction",
+        "Mean squared error of the steps over the gains (figure 11)",
+    )
+    figures += [(heading, _surface_figure(surface)) for heading, surface in zip(titles, surfaces, strict=False)]
     if surfaces:
         figures.append(("Friction over speed (as the paper's figure 7)", _friction_figure(fit)))
     if len(fit.estimates) > 2 and not surfaces:

@@ -25,7 +25,8 @@ def servo_model(fit: Fit, name: str) -> ServoModel:
     tables: dict[str, Any] = fit.base.model_dump(exclude={"path"})
     for estimate in fit.estimates:
         table, key = estimate.unknown.name.split(".")
-        tables[table][key] = in_file(fit, estimate.unknown.name, estimate.value, estimate.unknown.scale)
+        value = in_file(fit, estimate.unknown.name, estimate.value, estimate.unknown.scale)
+        tables[table][key] = max(0.0, value) if key == "latency_ms" else value
     tables["friction"]["law"] = fit.friction
     held = [score for score in fit.scores if score.held_out]
     fitted = [score for score in fit.scores if not score.held_out]

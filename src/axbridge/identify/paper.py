@@ -30,7 +30,7 @@ from axbridge.rig import Rig
 __all__ = ["Line", "Surface", "ks_line", "paper_procedure"]
 
 _GRID = 21  # points a side
-_LATENCIES = np.linspace(0.0, 0.06, 10)  # s
+_LATENCIES = 12  # over their range
 _ZOOMS = 3
 _BEFORE = 5  # samples at rest that are averaged for the angle a part starts from
 
@@ -164,7 +164,7 @@ def _scan(space: Space, runs: Runs) -> tuple[Surface, FloatArray, int]:
     x, y = (unknown for unknown in space.unknowns if unknown.column is not Param.LATENCY)
     column_x, column_y = space.unknowns.index(x), space.unknowns.index(y)
     latency = next((k for k, unknown in enumerate(space.unknowns) if unknown.column is Param.LATENCY), None)
-    delays = _LATENCIES / space.unknowns[latency].high if latency is not None else np.zeros(1)
+    delays = np.linspace(0.0, 1.0, _LATENCIES) if latency is not None else np.zeros(1)
     low, high = np.zeros(2), np.ones(2)
     first: Surface | None = None
     best = np.full(len(space), 0.5)

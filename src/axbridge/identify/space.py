@@ -49,7 +49,7 @@ _RESISTANCE = Unknown("motor.resistance", Param.RESISTANCE, 0.8, 20.0, True, _HO
 _RESISTANCE_DUTY = Unknown("motor.resistance_per_duty", Param.RESISTANCE_DUTY, 0.0, 8.0, False, _HOLD)
 _EFFICIENCY = Unknown("motor.efficiency", Param.EFFICIENCY, 0.3, 1.0, False, _HOLD)
 _ARMATURE = Unknown("motor.armature", Param.ARMATURE, 3e-4, 0.015, True, _FALLS)
-_COULOMB = Unknown("friction.coulomb", Param.COULOMB, 1e-4, 0.3, True, _FALLS)
+_COULOMB = Unknown("friction.coulomb", Param.COULOMB, 1e-5, 0.3, True, _FALLS)
 _VISCOUS = Unknown("friction.viscous", Param.VISCOUS, 1e-4, 0.1, True, _FALLS)
 _STRIBECK = Unknown("friction.stribeck", Param.STRIBECK, 1e-4, 0.1, True, _SLOW)
 _STRIBECK_SPEED = Unknown("friction.stribeck_speed", Param.STRIBECK_SPEED, 0.05, 3.0, True, _SLOW)
@@ -61,7 +61,8 @@ _SLOPE = Unknown("controller.slope", Param.SLOPE, math.radians(0.5), math.radian
 _PUNCH = Unknown("controller.punch", Param.PUNCH, 0.0, 0.4, False, _SLOW)
 _K_THETA = Unknown("controller.k_theta", Param.K_THETA, 2.0, 120.0, True, _STEPS)
 _K_OMEGA = Unknown("controller.k_omega", Param.K_OMEGA, -1.7, 3.0, False, _STEPS)
-_LATENCY = Unknown("sensor.latency_ms", Param.LATENCY, 0.0, 0.06, False, _STEPS, 1e3)
+# below 0: time stamps are not exact; what is negative is written as 0
+_LATENCY = Unknown("sensor.latency_ms", Param.LATENCY, -0.004, 0.06, False, _STEPS, 1e3)
 _SHORT_LATENCY = Unknown("sensor.latency_ms", Param.LATENCY, 0.0, 0.015, False, _STEPS, 1e3)
 _OFFSET = Unknown("sensor.angle_offset", Param.OFFSET, -0.05, 0.05, False, _HOLD)
 

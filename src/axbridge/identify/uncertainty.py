@@ -99,7 +99,7 @@ def uncertainty(space: Space, runs: Runs, point: FloatArray) -> Uncertainty:
     correlation = covariance / np.outer(deviation, deviation)
     deviation = np.maximum(deviation, _jackknife(space, runs, point))
     finer = polish(space, runs, point, rounds=2, step=FINE / 2)
-    latency = np.array([LOOP / u.high if u.column is Param.LATENCY else 0.0 for u in space.unknowns])
+    latency = np.array([LOOP / (u.high - u.low) if u.column is Param.LATENCY else 0.0 for u in space.unknowns])
     wrong = TOLERANCE * float(error @ error) * np.diag(inverse) / QUANTILE**2
     deviation = np.sqrt(deviation**2 + (finer - point) ** 2 + latency**2 + wrong)
     names = [unknown.name for unknown in space.unknowns]
