@@ -21,9 +21,11 @@ CYCLES = int(sys.argv[1]) if len(sys.argv) > 1 else 500
 LOOP_SECONDS = 4.0
 
 
-def rate(port: str) -> dict[str, float]:
+def rate(port: str, *, compiled: bool = True) -> dict[str, float]:
     """Exchanges back to back."""
     with SerialBus(port) as bus:
+        if compiled:
+            bus.prepare()
         cycle = Cycle(bus, [CycleServo(str(id_), id_) for id_ in range(1, SERVOS + 1)])
         goals = {str(id_): Goal(512, 100) for id_ in range(1, SERVOS + 1)}
         for _ in range(20):
@@ -44,9 +46,11 @@ def rate(port: str) -> dict[str, float]:
     }
 
 
-def loop(port: str) -> dict[str, float]:
+def loop(port: str, *, compiled: bool = True) -> dict[str, float]:
     """A 50 Hz control loop: processor time over wall time."""
     with SerialBus(port) as bus:
+        if compiled:
+            bus.prepare()
         cycle = Cycle(bus, [CycleServo(str(id_), id_) for id_ in range(1, SERVOS + 1)])
         goals = {str(id_): Goal(512, 100) for id_ in range(1, SERVOS + 1)}
         began, used = time.monotonic(), time.process_time()
@@ -64,8 +68,10 @@ def main() -> None:
     for timing in ("wire-steady", "wire", "none"):
         with line(SERVOS, timing) as port:
             report[timing] = rate(port)
+            report[f"{timing}, without numba"] = rate(port, compiled=False)
     with line(SERVOS, "wire") as port:
         report["loop_50_hz"] = loop(port)
+        report["loop_50_hz, without numba"] = loop(port, compiled=False)
     print(json.dumps(report, indent=2))
 
 

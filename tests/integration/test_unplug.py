@@ -19,9 +19,11 @@ def line(tmp_path):
         yield made
 
 
-@pytest.fixture
-def cycle(line):
+@pytest.fixture(params=["python", "compiled"])
+def cycle(line, request):
     with SerialBus(line.port) as bus:
+        if request.param == "compiled":
+            bus.prepare()
         yield Cycle(bus, [CycleServo("hip", 1), CycleServo("knee", 2)])
 
 

@@ -14,9 +14,11 @@ def line():
         yield made
 
 
-@pytest.fixture
-def cycle(line):
+@pytest.fixture(params=["python", "compiled"])
+def cycle(line, request):
     with SerialBus(line.port) as bus:
+        if request.param == "compiled":
+            bus.prepare()
         yield Cycle(bus, SERVOS)
 
 

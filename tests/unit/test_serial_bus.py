@@ -1,3 +1,6 @@
+import signal
+import time
+
 import pytest
 
 from axbridge.bus.serial import SerialBus
@@ -79,6 +82,7 @@ def test_a_question_damaged_on_its_way_is_asked_again(line, bus):
 
 def test_a_late_refusal_answers_nothing(line, bus):
     bus.retries = 0
+    bus.latency = 0.02  # a busy machine may keep the responder waiting
     fates = iter([(0.04, 16)])
     line.mishap = lambda _: next(fates, "ok")
     with pytest.raises(BusTimeout):
@@ -173,3 +177,22 @@ def test_what_is_no_serial_line_is_refused(tmp_path):
 def test_a_port_in_use_is_named_as_such(line, bus):
     with pytest.raises(PortError, match="in use"):
         SerialBus(line.port)
+
+
+def test_an_interrupt_ends_the_wait_of_a_compiled_read(line, bus):
+    bus.prepare()
+    bus.latency = 20.0
+    line.deaf.add(2)
+
+    def interrupt(number, frame):
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    began = time.monotonic()
+    signal.setitimer(signal.ITIMER_REAL, 0.1)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            bus.read_many([(1, 36, 8), (2, 36, 8), (3, 36, 8)])
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert time.monotonic() - began < 10  # not the 20 s of the wait

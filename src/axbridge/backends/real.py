@@ -29,7 +29,8 @@ def open_real(rig: Rig, port: str | None = None) -> Backend:
     with ExitStack() as opened:
         ports = [_port_of(bus, port if index == 0 else None) for index, bus in enumerate(rig.buses)]
         for config, device in zip(rig.buses, ports, strict=True):
-            buses[config.name] = opened.enter_context(SerialBus(device, config.baud, clock=clock))
+            buses[config.name] = bus = opened.enter_context(SerialBus(device, config.baud, clock=clock))
+            bus.prepare()
         closing = opened.pop_all()
     mode = REMOTE if any("://" in device for device in ports) else REAL
     return Backend("real", mode, clock, buses, closing.close)

@@ -26,14 +26,19 @@ COMPILED = numba is not None
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def jit(function: F) -> F:
-    """Decorate a kernel: arrays and scalars in, arrays changed in place and scalars out; no Python objects."""
+def jit(function: F, *, nogil: bool = False) -> F:
+    """Decorate a kernel: arrays and scalars in, arrays changed in place and scalars out; no Python objects.
+
+    Args:
+        function: The kernel.
+        nogil: Let other threads run meanwhile.
+    """
     if numba is None:
         return function
     before = _config.CACHE_DIR
     _config.CACHE_DIR = str(_cache_folder())
     try:
-        compiled: F = numba.njit(cache=True, error_model="numpy")(function)
+        compiled: F = numba.njit(cache=True, error_model="numpy", nogil=nogil)(function)
     finally:
         _config.CACHE_DIR = before
     return compiled
