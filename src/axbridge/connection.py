@@ -114,6 +114,12 @@ class Connection:
             self.events += result.events
         return samples, faults
 
+    def recover(self, name: str) -> None:
+        """Let this servo's motor move again after it was shut down; see `Cycle.recover`."""
+        for cycle in self.cycles.values():
+            if name in cycle.servos_by_name:
+                cycle.recover(name)
+
     def statistics(self) -> dict[str, dict[str, Any]]:
         """By bus: rate and time of the cycles, and for real lines what was lost, late or damaged, by id; plain data."""
         return {

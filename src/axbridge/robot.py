@@ -38,7 +38,7 @@ class StepReport:
         actual: Length it took, ms.
         commanded: When the command packets had been sent.
         sampled: When each servo took its sample.
-        errors: Bus errors by servo name.
+        errors: Why a servo did not answer, by its name: BusTimeout, CorruptPacket, PortError.
         events: What changed on the buses: a servo missing, returned, with a fault or beyond a limit; a port lost, back.
     """
 
@@ -75,7 +75,8 @@ class Robot(Mapping[str, Servo]):
         self._powered = True
         self._connection = Connection(rig, backend)
         self._servos = {
-            config.name: Servo(config, self._connection.drives[config.name], self._now, seed) for config in rig.servos
+            config.name: Servo(config, self._connection.drives[config.name], self._now, seed, self._recover)
+            for config in rig.servos
         }
         self._couple()
         self.last_step = StepReport(0.0, 0.0, 0.0, {})
@@ -92,6 +93,9 @@ class Robot(Mapping[str, Servo]):
     def step(self, period: float | None = None) -> float:
         """Send commands, wait until `period` ms after the last step, read every servo.
 
+        A servo that does not answer or a lost port is no exception but a fault of this step: see `last_step.errors`
+        and `last_step.events`. The other servos go on; what was lost is looked for until it is back.
+
         Args:
             period: ms; the rig's `basic_time_step_ms` when not given.
 
@@ -100,7 +104,7 @@ class Robot(Mapping[str, Servo]):
 
         Raises:
             UsageError: a period that is not positive.
-            PortError: a port was lost.
+            BusError: a change of control mode needed a register that could not be written.
         """
         if self._closed:
             return -1.0
@@ -130,7 +134,7 @@ class Robot(Mapping[str, Servo]):
             The latest state of every servo; one that did not answer keeps its old one (see `last_step.errors`).
 
         Raises:
-            PortError: a port was lost.
+            BusError: as `step`.
         """
         clock = self._connection.backend.clock
         began = clock.now()
@@ -277,6 +281,9 @@ class Robot(Mapping[str, Servo]):
 
     def _now(self) -> float:
         return self.time
+
+    def _recover(self, name: str) -> None:
+        self._connection.recover(name)
 
     @property
     def name(self) -> str:

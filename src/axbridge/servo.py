@@ -37,10 +37,19 @@ class Servo(Sensing):
         drive: What moves the joint.
         now: The robot's time, s.
         seed: Of the position sensor's noise.
+        recover: Lets a motor that was shut down move again, by name.
     """
 
-    def __init__(self, config: ServoConfig, drive: Drive, now: Callable[[], float], seed: int = 0) -> None:
+    def __init__(
+        self,
+        config: ServoConfig,
+        drive: Drive,
+        now: Callable[[], float],
+        seed: int,
+        recover: Callable[[str], None],
+    ) -> None:
         super().__init__(config, drive, now, seed)
+        self._recover = recover
         self.name = config.name
         self._multiplier = config.multiplier or 1.0
         self._siblings: tuple[Servo, ...] = ()
@@ -209,6 +218,15 @@ class Servo(Sensing):
         """
         self._wanted.enabled = False
         self._drive.power(on=False)
+
+    def recover(self) -> None:
+        """Let a motor move again that shut itself down (overload) or was switched off at a limit of the rig.
+
+        From the next step on: first its goal is where the joint is, then the target acts again, with torque that rises
+        within the rig's `soft_start_ms`. When the cause is still there, it will shut down again. Nothing happens to an
+        ideal joint, which never shuts down.
+        """
+        self._recover(self.name)
 
     def read(self, register: str) -> int:
         """Read a register by name, in counts.

@@ -8,7 +8,7 @@ import time
 import pytest
 
 import axbridge
-from axbridge import BusTimeout, PortError
+from axbridge import BusTimeout, ErrorFlag, PortError
 from axbridge.serving import serving
 
 
@@ -76,6 +76,29 @@ def test_a_port_that_is_none_is_named(device):
         axbridge.open("bench_arm", backend="real", port=device)
     assert device in str(caught.value)
     assert caught.value.hint
+
+
+def test_a_motor_that_shut_itself_down_moves_again_when_it_is_told_to():
+    with (
+        serving("bench_arm", "--faults", "overload:1@0.5s") as line,
+        axbridge.open("bench_arm", backend="real", port=line) as robot,
+    ):
+        arm = robot["shoulder"]
+        arm.set_position(0.6)
+        while ErrorFlag.OVERLOAD not in arm.state.errors:
+            assert robot.time < 20
+            robot.step(20)
+        arm.set_position(-0.6)
+        for _ in range(25):
+            robot.step(20)
+        assert arm.read("torque_limit") == 0  # not revived unasked
+        assert arm.state.position > -0.3
+        arm.recover()
+        end = robot.time + 2
+        while robot.time < end:
+            robot.step(20)
+        assert not arm.state.errors
+        assert arm.state.position == pytest.approx(-0.6, abs=0.05)
 
 
 def test_the_real_robot_says_so(port):
