@@ -2,10 +2,11 @@
 
 import time
 
+import numpy as np
 import pytest
 
 from axbridge.errors import AxBridgeError
-from axbridge.firmware.bank import State
+from axbridge.firmware.columns import Command, State
 from axbridge.firmware.remote import RemoteBank
 from axbridge.firmware.world import World
 from fakebank import FakeBank
@@ -53,3 +54,52 @@ def test_a_simulation_that_breaks_down_says_why():
     with pytest.raises(AxBridgeError, match="the arm flew away"):
         run(bank, 2.0)
     bank.close()
+
+
+class SlowBank:
+    """Obeys a command when its own clock has reached the command's time; stalls once for a second."""
+
+    def __init__(self):
+        self.state = np.zeros((1, len(State)))
+        self.supply = np.ones(1)
+        self.time = 0.0
+        self.due = []
+        self.stall = False
+
+    def set_command(self, index, row, when):
+        self.due.append((when, row[Command.GOAL]))
+        self.stall = self.stall or row[Command.PUNCH] > 0
+
+    def advance(self, until):
+        if self.stall:
+            self.stall = False
+            time.sleep(1.0)
+        self.time = max(self.time, until)
+        for when, goal in [entry for entry in self.due if entry[0] <= self.time]:
+            self.state[0, State.ANGLE] = goal
+            self.due.remove((when, goal))
+
+    def close(self):
+        pass
+
+
+def row(goal, punch=0.0):
+    values = [0.0] * len(Command)
+    values[Command.GOAL], values[Command.PUNCH] = goal, punch
+    return values
+
+
+def test_commands_act_at_once_again_after_the_simulation_was_held_up():
+    bank = RemoteBank(SlowBank())
+    try:
+        start = time.monotonic()
+        bank.advance(0.0)
+        bank.set_command(0, row(0.1, punch=1.0), time.monotonic() - start)  # stalls it
+        time.sleep(1.6)
+        sent = time.monotonic()
+        bank.set_command(0, row(0.5), sent - start)
+        while bank.state[0, State.ANGLE] != 0.5:
+            time.sleep(0.005)
+            assert time.monotonic() - sent < 0.6, "the command waits for the time that was lost"
+    finally:
+        bank.close()

@@ -107,9 +107,12 @@ class RemoteBank:
                 signal.signal(number, signal.SIG_IGN)
             os.set_blocking(commands, False)
             os.nice(2)  # the line answers first
-            while self._obey(bank, commands):
-                if not np.isnan(self._origin[0]):
-                    self._follow(bank)
+            while True:
+                now = self._now()
+                if not self._obey(bank, commands):
+                    break
+                if now is not None:
+                    self._follow(bank, now)
                 select.select([commands], [], [], self._pause())
             code = 0
         except BaseException as failure:  # noqa: BLE001  # the parent reports it
@@ -128,13 +131,19 @@ class RemoteBank:
             if len(packed) < _ROW.size:
                 return False
             index, when, *row = _ROW.unpack(packed)
-            bank.set_command(int(index), row, when)
+            bank.set_command(int(index), row, when - self._lost)  # the bank's clock stood still while time was lost
 
-    def _follow(self, bank: _Bank) -> None:
+    def _now(self) -> float | None:
+        """The line's time; None before it has started."""
+        if np.isnan(self._origin[0]):
+            return None
         now = time.monotonic() - float(self._origin[0])
         if now - self.time > _BEHIND:  # this machine is too slow, or was suspended: that time is lost
             self._lost += now - self.time - _STEP
         self.time = now
+        return now
+
+    def _follow(self, bank: _Bank, now: float) -> None:
         bank.supply[:] = self.supply
         bank.advance(now - self._lost)
         self.state[:] = bank.state
