@@ -1,5 +1,7 @@
 """A robot on a serial port (the virtual bus): bad wiring is named, and no way out leaves a motor powered."""
 
+import os
+import select
 import signal
 import subprocess
 import sys
@@ -8,8 +10,9 @@ import time
 import pytest
 
 import axbridge
-from axbridge import BusTimeout, ErrorFlag, PortError
+from axbridge import BusTimeout, PortError
 from axbridge.serving import serving
+from axbridge.wire import Instruction, encode, whole_packet
 
 
 @pytest.fixture(scope="module")
@@ -19,14 +22,19 @@ def port():
 
 
 CONTROLLER = """
-import sys, time, axbridge
-with axbridge.open("bench_arm", backend="real", port=sys.argv[1]) as robot:
+import ctypes, sys, time, axbridge
+safety = {"stale_command_ms": 200} if sys.argv[2].startswith("hang") else {}
+with axbridge.open("bench_arm", backend="real", port=sys.argv[1], safety=safety) as robot:
     robot["shoulder"].set_position(0.5)
     for _ in range(10):
         robot.step(20)
     print("moving", flush=True)
     if sys.argv[2] == "raise":
         raise ValueError("controller bug")
+    if sys.argv[2] == "hang":
+        time.sleep(60)
+    if sys.argv[2] == "hang with the interpreter locked":
+        ctypes.PyDLL(None).sleep(60)
     while sys.argv[2] == "run" and robot.step(20) != -1:
         pass
 """
@@ -35,6 +43,38 @@ with axbridge.open("bench_arm", backend="real", port=sys.argv[1]) as robot:
 def torque(port):
     with axbridge.open("bench_arm", backend="real", port=port) as robot:
         return robot["shoulder"].read("torque_enable")
+
+
+def overheard_torque(port):
+    """Torque Enable, asked past the controller that holds the port; None when it got in between."""
+    line = os.open(port, os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK)
+    try:
+        os.write(line, encode(1, Instruction.READ, bytes((24, 1))))
+        if not select.select([line], [], [], 0.5)[0]:
+            return None
+        answer = whole_packet(os.read(line, 64))
+        return answer.params[0] if answer and answer.intact and len(answer.params) == 1 else None
+    except BlockingIOError:  # the controller took it
+        return None
+    finally:
+        os.close(line)
+
+
+@pytest.mark.parametrize("way", ["hang", "hang with the interpreter locked"])
+def test_a_controller_that_hangs_is_limped_while_it_hangs(port, way):
+    command = [sys.executable, "-c", CONTROLLER, port, way]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as controller:
+        try:
+            assert controller.stdout.readline() == "moving\n"
+            end = time.monotonic() + 10
+            while overheard_torque(port) != 0:
+                assert time.monotonic() < end, "the motor is still powered"
+                time.sleep(0.05)
+            time.sleep(0.3)
+            assert overheard_torque(port) in {0, None}  # and stays limp
+            assert controller.poll() is None
+        finally:
+            controller.kill()
 
 
 @pytest.mark.parametrize(
@@ -76,29 +116,6 @@ def test_a_port_that_is_none_is_named(device):
         axbridge.open("bench_arm", backend="real", port=device)
     assert device in str(caught.value)
     assert caught.value.hint
-
-
-def test_a_motor_that_shut_itself_down_moves_again_when_it_is_told_to():
-    with (
-        serving("bench_arm", "--faults", "overload:1@0.5s") as line,
-        axbridge.open("bench_arm", backend="real", port=line) as robot,
-    ):
-        arm = robot["shoulder"]
-        arm.set_position(0.6)
-        while ErrorFlag.OVERLOAD not in arm.state.errors:
-            assert robot.time < 20
-            robot.step(20)
-        arm.set_position(-0.6)
-        for _ in range(25):
-            robot.step(20)
-        assert arm.read("torque_limit") == 0  # not revived unasked
-        assert arm.state.position > -0.3
-        arm.recover()
-        end = robot.time + 2
-        while robot.time < end:
-            robot.step(20)
-        assert not arm.state.errors
-        assert arm.state.position == pytest.approx(-0.6, abs=0.05)
 
 
 def test_the_real_robot_says_so(port):

@@ -5,7 +5,7 @@ import math
 import pytest
 
 import axbridge
-from axbridge import ControlWarning, UsageError
+from axbridge import ControlWarning, ErrorFlag, UsageError
 
 NO_LOAD = 9.6 / (0.006810 * 254)  # rad/s at the paper's supply: U / (Ks N)
 
@@ -159,3 +159,24 @@ def test_a_wrong_backend_period_or_servo_is_named():
         with pytest.raises(KeyError, match="it has: shoulder"):
             robot["knee"]
         assert "knee" not in robot
+
+
+def test_a_motor_that_shut_itself_down_moves_again_when_it_is_told_to():
+    with axbridge.open("bench_arm", backend="sim") as robot:
+        arm = robot["shoulder"]
+        arm.set_position(0.0)
+        robot.step(100)
+        robot._connection.backend.buses["main"].clock.inject("overload:1")
+        arm.set_position(0.6)
+        for _ in range(25):
+            robot.step(20)
+        assert ErrorFlag.OVERLOAD in arm.state.errors
+        assert arm.read("torque_limit") == 0  # not revived unasked
+        assert arm.state.position == pytest.approx(0, abs=0.05)
+        arm.recover()
+        robot.step(20)
+        assert 0 < arm.read("torque_limit") < 600  # softly
+        for _ in range(75):
+            robot.step(20)
+        assert not arm.state.errors
+        assert arm.state.position == pytest.approx(0.6, abs=0.05)
