@@ -55,6 +55,7 @@ class WorldConfig(tables.Table):
         self_collision: Whether the robot's links collide with each other.
         ground: Whether there is a floor at z = 0.
         base_height: Height of the base link's frame at the start, m.
+        gui: Whether PyBullet shows the world in a window.
     """
 
     urdf: str
@@ -64,6 +65,7 @@ class WorldConfig(tables.Table):
     self_collision: bool = False
     ground: bool = False
     base_height: float = 0.0
+    gui: bool = False
 
 
 class RobotConfig(tables.Table):

@@ -26,6 +26,7 @@ def run(
     rig: RigOption,
     backend: BackendOption = "sim",
     port: PortOption = None,
+    gui: Annotated[bool, typer.Option("--gui", help="Show the simulated world in a window.")] = False,
     duration: Annotated[
         float | None, typer.Option("--duration", help="Ask the controller to end after so many seconds of robot time.")
     ] = None,
@@ -43,6 +44,8 @@ def run(
     script = script.resolve()
     loaded = Rig.load(rig)
     loaded = loaded.model_copy(update={"path": loaded.path.resolve()})
+    if gui:
+        loaded = loaded.overridden({"world": {"gui": True}})
     os.environ["AXBRIDGE_BACKEND"] = backend
     if port is not None:
         port = str(Path(port).resolve()) if Path(port).exists() else port

@@ -83,6 +83,7 @@ def _world(rig: Rig, configs: list[ServoConfig], free: list[str]) -> Mechanics:
         ground=rig.world.ground,
         self_collision=rig.world.self_collision,
         base_height=rig.world.base_height,
+        gui=rig.world.gui,
         first=[config.joint for config in configs],
         last=free,
         start={config.joint: config.position for config in rig.servos},

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
@@ -9,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from axbridge.errors import RigError, SimulationDiverged
+from axbridge.errors import RigError, SimulationDiverged, UsageError
 from axbridge.plant.dynamics import base_motion, joint_dynamics
 from axbridge.plant.mechanics import FloatArray, IntArray
 from axbridge.plant.quiet import quiet
@@ -59,6 +61,7 @@ class BulletMechanics:
         resting: Whether the robot touches something at rest with a point at rest, as of the last `dynamics`.
 
     Raises:
+        UsageError: `gui` without a display.
         RigError: the URDF is wrong (see `urdf.read_tree`), or lacks a joint named.
     """
 
@@ -93,7 +96,10 @@ class BulletMechanics:
         self.time_step = time_step
         self._fixed_base = fixed_base
         self._gravity = np.array(gravity)
-        self.client = bullet.connect(bullet.GUI if gui else bullet.DIRECT)
+        if gui and sys.platform == "linux" and not os.environ.get("DISPLAY"):  # PyBullet would end the process
+            raise UsageError("there is no display to show the world on", "set DISPLAY, or leave gui out")
+        with quiet(1) if gui else nullcontext():
+            self.client = bullet.connect(bullet.GUI if gui else bullet.DIRECT)
         self._open = True
         self._time = 0.0
         self._on: dict[str, Any] = {"physicsClientId": self.client}
