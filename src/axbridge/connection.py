@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import warnings
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -16,7 +17,7 @@ from axbridge.bus.setup import apply_registers
 from axbridge.drives.drive import Drive
 from axbridge.drives.dynamixel import DynamixelDrive
 from axbridge.drives.ideal import IdealDrive
-from axbridge.errors import BusError, UnsupportedOperation
+from axbridge.errors import BusError, ControlWarning, UnsupportedOperation
 from axbridge.rig import Rig, ServoConfig
 from axbridge.safety import Safety
 
@@ -184,8 +185,20 @@ class Connection:
             for drive in here:
                 _, errors = apply_registers(bus, drive.id, drive.profile, drive.config.registers)
                 failures += errors.values()
+                if drive.read("torque_limit") == 0 and "torque_limit" not in drive.config.registers:
+                    self._leave_shut_down(drive)
         if failures:
             raise failures[0]
+
+    def _leave_shut_down(self, drive: DynamixelDrive) -> None:
+        """A servo found shut down by an overload (it sets its Torque Limit to 0) stays so until `recover`."""
+        name = drive.config.name
+        self.cycles[drive.config.bus].withhold(name)
+        warnings.warn(
+            f"servo {name!r} had shut itself down and stays limp: call recover() when the cause is gone",
+            ControlWarning,
+            stacklevel=6,
+        )
 
     def _restore(self) -> None:
         for drive in self.drives.values():

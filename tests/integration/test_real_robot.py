@@ -139,3 +139,22 @@ def test_environment_variables_choose_backend_and_port(port, monkeypatch):
     monkeypatch.setenv("AXBRIDGE_PORT", port)
     with axbridge.open("bench_arm") as robot:
         assert robot.backend == "real"
+
+
+def test_a_servo_found_shut_down_stays_limp_until_it_is_recovered():
+    with serving("bench_arm") as port:
+        with axbridge.open("bench_arm", backend="real", port=port) as robot:
+            robot["shoulder"].write("torque_limit", 0)
+        with pytest.warns(axbridge.ControlWarning, match="had shut itself down and stays limp"):
+            robot = axbridge.open("bench_arm", backend="real", port=port)
+        with robot:
+            arm = robot["shoulder"]
+            arm.set_position(0.6)
+            while robot.time < 0.5:
+                robot.step(20)
+            assert arm.state.position == pytest.approx(0.0, abs=0.02)
+            assert arm.read("torque_limit") == 0
+            arm.recover()
+            while robot.time < 2.0:
+                robot.step(20)
+            assert arm.state.position == pytest.approx(0.6, abs=0.03)

@@ -124,7 +124,7 @@ class _Track:
     ramp: tuple[float, float, int] | None = None  # start, end (bus clock), final torque limit
     position: int | None = None  # as read last
     restart: bool = False  # the next goal must start from the present position
-    limited: bool = False  # too hot, or the supply is wrong: no goals
+    limited: bool = False  # too hot, the supply is wrong, or it was found shut down: no goals
 
     @property
     def missing(self) -> bool:
@@ -265,6 +265,10 @@ class Cycle:
         """Let every servo's next goals start from where it is then: after its torque was switched off."""
         for track in self._tracks.values():
             track.restart, track.position = True, None
+
+    def withhold(self, name: str) -> None:
+        """Give a servo no goals until `recover`."""
+        self._tracks[name].limited = True
 
     def recover(self, name: str, torque_limit: int = 1023) -> None:
         """Let a servo that shut itself down or was switched off at a limit move again, from where it is.
