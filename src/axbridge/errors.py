@@ -78,8 +78,19 @@ class AxBridgeError(Exception):
         self.hint = hint
         super().__init__(f"{message}\n{hint}" if hint else message)
 
+    def __reduce__(self) -> tuple[object, ...]:
+        return _unpickled, (type(self), self.args, self.__dict__)  # a worker process must be able to report it
+
     def __str__(self) -> str:
         return f"{self.message}\n{self.hint}" if self.hint else self.message
+
+
+def _unpickled(kind: type[AxBridgeError], args: tuple[object, ...], facts: dict[str, object]) -> AxBridgeError:
+    """An error as it was, without its constructor: most take facts that are not in `args`."""
+    error = kind.__new__(kind)
+    error.args = args
+    error.__dict__.update(facts)
+    return error
 
 
 class UsageError(AxBridgeError, ValueError):

@@ -7,6 +7,7 @@ before a step act in that step, and the samples are those of its end. `exchange(
 from __future__ import annotations
 
 import logging
+import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -103,14 +104,14 @@ class Robot(Mapping[str, Servo]):
             0 when the tick was met, else how late it was, ms. -1 when the controller should end: the robot is closed.
 
         Raises:
-            UsageError: a period that is not positive.
+            UsageError: a period that is not positive and finite.
             BusError: a change of control mode needed a register that could not be written.
         """
         if self._closed:
             return -1.0
         requested = self.basic_time_step if period is None else float(period)
-        if not requested > 0:
-            raise UsageError(f"a step of {requested:g} ms is not positive")
+        if not 0 < requested < math.inf:
+            raise UsageError(f"a step of {requested:g} ms is not positive and finite")
         clock = self._connection.backend.clock
         began = clock.now()
         end = self._time_ms + requested
@@ -134,8 +135,11 @@ class Robot(Mapping[str, Servo]):
             The latest state of every servo; one that did not answer keeps its old one (see `last_step.errors`).
 
         Raises:
+            UsageError: the robot is closed.
             BusError: as `step`.
         """
+        if self._closed:
+            raise UsageError(f"robot {self.rig.name!r} is closed", "open it again with axbridge.open")
         clock = self._connection.backend.clock
         began = clock.now()
         self._send(self.basic_time_step)

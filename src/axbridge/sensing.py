@@ -88,8 +88,8 @@ class Sensing:
         self.enable_torque_feedback(0)
 
     def _enable(self, sampler: Sampler, period: int) -> None:
-        if period < 0:
-            warnings.warn(f"sampling period {period} ms is negative; it stays {sampler.period}", ControlWarning, 3)
+        if not 0 <= period < math.inf:
+            warnings.warn(f"sampling period {period} ms must be positive; it stays {sampler.period}", ControlWarning, 3)
         else:
             sampler.enable(period, self._now())
 

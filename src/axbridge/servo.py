@@ -59,7 +59,7 @@ class Servo(Sensing):
         self._wanted = Setpoints(start, self._max_velocity, config.acceleration, drive.max_torque, config.control_pid)
         self._wanted.enabled = drive.on_at_start
         self._asked_position = start
-        self._factor = 1.0  # set-points over what was asked of this motor
+        self._position_factor = self._velocity_factor = 1.0  # set-points over what was asked of this motor
         self._asked_velocity = self._max_velocity
         self._warned: set[str] = set()
         if config.multiplier == 0:
@@ -97,11 +97,12 @@ class Servo(Sensing):
 
     def _follow(self, leader: Servo, *, position: float | None = None, velocity: float | None = None) -> None:
         """Remember a request: the commanded motor as it was given, the others times their own multiplier."""
-        self._factor = self._multiplier if leader is self else 1.0
-        share = 1.0 if leader is self else self._multiplier
+        factor, share = (self._multiplier, 1.0) if leader is self else (1.0, self._multiplier)
         if position is not None:
+            self._position_factor = factor
             self._asked_position = float(scaled(position, share))
         if velocity is not None:
+            self._velocity_factor = factor
             self._asked_velocity = float(velocity * share)
 
     def set_velocity(self, velocity: float) -> None:
@@ -110,10 +111,9 @@ class Servo(Sensing):
         Clipped to `max_velocity`. NaN is refused, and a negative value unless the target is infinite. Stored but
         without effect in torque control. Coupled motors follow by their multipliers.
         """
-        endless = self._wanted.endless
+        signed = self._wanted.endless or velocity >= 0  # only the request may not be negative: a multiplier turns it
         for motor in (self, *self._siblings):
-            factor = motor._multiplier if endless else abs(motor._multiplier)  # a limit of speed has no direction
-            checked = checks.velocity(velocity * factor, motor._max_velocity, endless=endless)
+            checked = checks.velocity(velocity * motor._multiplier, motor._max_velocity, endless=signed)
             if checked.value is None:
                 return _warn(checked.warning)
             motor._wanted.velocity = checked.value
@@ -271,12 +271,12 @@ class Servo(Sensing):
     @property
     def target_position(self) -> float:
         """The target, clipped; NaN before the first. In a coupling that of a follower is times its multiplier."""
-        return scaled(self._wanted.target, 1 / self._factor)
+        return scaled(self._wanted.target, 1 / self._position_factor)
 
     @property
     def velocity(self) -> float:
         """The speed set-point, clipped (the measured speed is `state.velocity`); in a coupling as `target_position`."""
-        return self._wanted.velocity / (self._factor if self._wanted.endless else abs(self._factor))
+        return self._wanted.velocity / self._velocity_factor
 
     @property
     def requested(self) -> tuple[float, float]:

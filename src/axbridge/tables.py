@@ -108,6 +108,8 @@ def load_table(path: Path, folder: str, error: FileError, seen: tuple[Path, ...]
     if path in seen:
         raise error(path, "base", "the chain of bases leads back to this file", "remove one `base` of the circle")
     table = read_toml(path, error)
+    if "path" in table:  # a field of the objects, not of the files
+        raise error(path, "path", "unknown key", "leave it out: the file knows where it is")
     base = table.pop("base", None)
     if base is None:
         return table
@@ -159,7 +161,7 @@ def _fields_at(schema: type[Table], path: tuple[str | int, ...]) -> list[str]:
         if not nested:
             return []
         current = nested[0]
-    return sorted(field.alias or name for name, field in current.model_fields.items())
+    return sorted(field.alias or name for name, field in current.model_fields.items() if name != "path")
 
 
 def _types_in(annotation: Any) -> list[type]:

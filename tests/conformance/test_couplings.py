@@ -37,6 +37,18 @@ def test_velocity_control_is_relayed_with_sign_and_infinity_is_not_multiplied(be
     assert robot["w::r"].velocity == pytest.approx(-1.5)
 
 
+def test_a_speed_set_before_the_endless_turn_is_relayed_with_its_sign(bench):
+    robot = bench.open({"name": "w::l"}, {"name": "w::r", "multiplier": -0.5})
+    assert robot["w::r"].velocity == 5
+    robot["w::r"].set_position(0.0)
+    assert robot["w::r"].velocity == 5  # no speed has been asked for yet
+    robot["w::l"].set_velocity(1.5)  # in position control only its size counts
+    robot["w::l"].set_position(math.inf)
+    assert positions(robot, "w::r", 2) == pytest.approx([-0.024, -0.048], abs=1e-6)
+    assert robot["w::l"].state.position == pytest.approx(0.096, abs=1e-6)
+    assert (robot["w::l"].velocity, robot["w::r"].velocity) == (1.5, -0.75)
+
+
 def test_torque_is_relayed_and_its_clipping_is_silent(bench):
     robot = bench.open({"name": "d::l"}, {"name": "d::r", "multiplier": 3.0, "max_torque": 0.5})
     robot["d::l"].set_torque(0.2)

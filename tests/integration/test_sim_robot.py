@@ -5,7 +5,7 @@ import math
 import pytest
 
 import axbridge
-from axbridge import ControlWarning, ErrorFlag, UsageError
+from axbridge import ControlWarning, ErrorFlag, PortError, UsageError
 
 NO_LOAD = 9.6 / (0.006810 * 254)  # rad/s at the paper's supply: U / (Ks N)
 
@@ -180,3 +180,27 @@ def test_a_motor_that_shut_itself_down_moves_again_when_it_is_told_to():
             robot.step(20)
         assert not arm.state.errors
         assert arm.state.position == pytest.approx(0.6, abs=0.05)
+
+
+def test_a_servo_used_after_the_end_says_that_the_bus_is_closed():
+    with axbridge.open("bench_arm") as robot:
+        arm = robot["shoulder"]
+    for use in (arm.torque_on, lambda: arm.read("id")):
+        with pytest.raises(PortError, match="the bus is closed"):
+            use()
+    with pytest.raises(UsageError, match="is closed"):
+        robot.exchange()
+
+
+def test_what_is_no_time_and_no_count_is_refused():
+    with axbridge.open("bench_arm") as robot:
+        arm = robot["shoulder"]
+        for period in (0, -20, math.inf, math.nan):
+            with pytest.raises(UsageError, match="not positive and finite"):
+                robot.step(period)
+        for count in (1.5, "7", None):
+            with pytest.raises(UsageError, match="no whole number"):
+                arm.write("goal_position", count)
+        arm.enable_position(40)
+        with pytest.warns(ControlWarning, match="stays 40"):
+            arm.enable_position(math.nan)

@@ -1,9 +1,12 @@
 """The package as a whole: what it exports, what importing it costs, and which way its imports point."""
 
 import ast
+import pickle
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 import axbridge
 
@@ -65,6 +68,23 @@ def test_every_public_name_is_there_and_sorted():
     for name in axbridge.__all__:
         assert getattr(axbridge, name) is not None
     assert set(axbridge.__all__) == set(axbridge._HOME)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        axbridge.BusTimeout(3),
+        axbridge.CorruptPacket(3, b"\xff"),
+        axbridge.ServoFault(3, 0x24),
+        axbridge.PortError("/dev/ttyUSB0", "gone", "plug it in"),
+        axbridge.RigError("arm.toml", "servo.0.id", "missing", "add it"),
+        axbridge.UnknownServo("elbow", "no such servo"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_errors_keep_their_facts_on_the_way_out_of_a_worker_process(error):
+    back = pickle.loads(pickle.dumps(error))
+    assert (type(back), str(back), vars(back)) == (type(error), str(error), vars(error))
 
 
 def test_importing_axbridge_loads_nothing_heavy():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
+
 from axbridge.backends.backend import SIMULATION, Backend
 from axbridge.bus.virtual import VirtualBus
 from axbridge.clock import Clock, WallClock
@@ -45,4 +47,8 @@ def open_sim(rig: Rig, *, seed: int = 0, realtime: bool = False) -> Backend:
     world = World(rig, seed=seed)
     buses = {name: VirtualBus(world, name) for name in world.lines}
     clock = _PacedClock(world) if realtime else world
-    return Backend("sim", SIMULATION, clock, buses, world.close, world.ideal if world.ideal.joints else None)
+    closing = ExitStack()
+    closing.callback(world.close)
+    for bus in buses.values():  # first, so that a servo used after the end says so
+        closing.callback(bus.close)
+    return Backend("sim", SIMULATION, clock, buses, closing.close, world.ideal if world.ideal.joints else None)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from numbers import Integral
 from typing import Literal
 
 from axbridge.bus.base import Bus
@@ -96,15 +97,17 @@ class DynamixelDrive:
 
         Raises:
             ProfileError: no such register.
-            UsageError: read-only, or a value out of its range.
+            UsageError: read-only, or a value out of its range or not whole.
             ServoFault, BusError: the servo refused, or does not answer.
         """
         entry = self.profile.register(name)
         if not entry.writable:
             raise UsageError(f"{name} of servo {self.config.name!r} is read-only")
+        if not isinstance(value, Integral):
+            raise UsageError(f"{name} = {value!r} is no whole number", "registers hold counts, not SI units")
         if not entry.minimum <= value <= entry.maximum:
             raise UsageError(f"{name} = {value} is outside {entry.minimum}..{entry.maximum}")
-        data = value.to_bytes(entry.size, "little", signed=entry.signed)
+        data = int(value).to_bytes(entry.size, "little", signed=entry.signed)
         reply = self.bus.write(self.id, entry.address, data)
         if reply is not None and reply.error & _REFUSED:
             raise ServoFault(self.id, reply.error, f"the servo did not take {name} = {value}")
