@@ -76,7 +76,7 @@ class Register(tables.Table):
     address: int = Field(ge=0, le=255)
     size: Literal[1, 2] = 1
     access: Literal["r", "rw"] = "r"
-    area: Area = Area.RAM
+    area: Area = Field(default=Area.RAM, strict=False)
     initial: int | str = 0
     minimum: int = Field(default=0, alias="min")
     maximum: int = Field(default=255, alias="max")

@@ -7,15 +7,15 @@ are rad, lengths m, torques N·m, times in the unit the key says.
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
 from axbridge import tables
-from axbridge.errors import RigError
+from axbridge.errors import ProfileError, RigError
 from axbridge.model import ServoModel
 from axbridge.profile import FirmwareProfile
 
@@ -80,6 +80,13 @@ class RobotConfig(tables.Table):
     basic_time_step_ms: float = Field(default=20.0, gt=0)
     battery: tuple[float, float, float] | None = None
     cpu_consumption: float = Field(default=0.0, ge=0)
+
+    @field_validator("battery")
+    @classmethod
+    def _check_battery(cls, value: tuple[float, float, float] | None) -> tuple[float, float, float] | None:
+        if value is not None and not (0 <= value[0] <= value[1] and value[1] > 0 and value[2] >= 0):
+            raise ValueError(f"[J now, J at most, recharge W] need 0 <= now <= most and recharge >= 0: {list(value)}")
+        return value
 
 
 class SafetyConfig(tables.Table):
@@ -171,15 +178,33 @@ class ServoConfig(tables.Table):
             raise ValueError(f"acceleration {value} must be positive, or -1 for unlimited")
         return value
 
+    @field_validator("control_pid")
+    @classmethod
+    def _check_gains(cls, value: tuple[float, float, float]) -> tuple[float, float, float]:
+        if value[0] <= 0 or min(value) < 0:
+            raise ValueError(f"P must be positive, I and D not negative: {list(value)}")
+        return value
+
     @model_validator(mode="after")
     def _check_limits(self) -> ServoConfig:
         for low, high in (("min_position", "max_position"), ("min_stop", "max_stop")):
             if getattr(self, low) > getattr(self, high):
-                raise ValueError(f"{low} {getattr(self, low)} is above {high} {getattr(self, high)}")
+                why = f"{low} {getattr(self, low)} is above {high} {getattr(self, high)}"
+                raise tables.Misfit(low, why, "exchange them, or give both")
+        if self.min_stop != 0 and self.min_stop == self.max_stop:
+            raise tables.Misfit("max_stop", f"both stops are at {self.max_stop:g}", "leave the joint room to move")
+        if self.min_stop < self.max_stop:
+            if not self.min_stop <= self.position <= self.max_stop:
+                why = f"{self.position:g} is outside the stops {self.min_stop:g}..{self.max_stop:g}"
+                raise tables.Misfit("position", why, "start between them")
+            bottom, top = self.soft_limits
+            if bottom > self.max_stop or top < self.min_stop:
+                why = f"the limits {bottom:g}..{top:g} lie outside the stops {self.min_stop:g}..{self.max_stop:g}"
+                raise tables.Misfit("min_position", why, "let them overlap")
         if self.drive == "dynamixel" and self.max_torque == 0:
-            raise ValueError("max_torque 0 is for ideal joints; leave it out")
+            raise tables.Misfit("max_torque", "0 is for ideal joints", "leave it out")
         if self.drive == "dynamixel" and self.id is None:
-            raise ValueError(f'servo {self.name!r} needs an id (or drive = "ideal")')
+            raise tables.Misfit("id", f"servo {self.name!r} needs an id", 'add it, or drive = "ideal"')
         return self
 
     @property
@@ -230,18 +255,23 @@ class Rig(tables.Table):
 
     @model_validator(mode="after")
     def _check_names(self) -> Rig:
-        _unique("bus", (bus.name for bus in self.buses))
-        _unique("servo name", (servo.name for servo in self.servos))
-        _unique("joint", (servo.joint for servo in self.servos))
-        known = {servo.name for servo in self.servos}
-        if strangers := sorted(set(self.safety.park) - known):
-            raise ValueError(f"safety.park names {', '.join(strangers)}, but the rig has {', '.join(sorted(known))}")
+        _unique("bus", "name", ((bus.name, index) for index, bus in enumerate(self.buses)))
+        numbered = [(servo, index) for index, servo in enumerate(self.servos)]
+        _unique("servo", "name", ((servo.name, index) for servo, index in numbered))
+        _unique("servo", "joint", ((servo.joint, index) for servo, index in numbered))
+        known = ", ".join(servo.name for servo in self.servos)
+        for stranger in sorted(set(self.safety.park) - {servo.name for servo in self.servos}):
+            raise tables.Misfit(f"safety.park.{stranger}", f"no servo of that name; the rig has {known}", "correct it")
         names = [bus.name for bus in self.buses]
-        for servo in self.servos:
-            if servo.drive == "dynamixel" and servo.bus not in names:
-                raise ValueError(f"servo {servo.name!r} is on bus {servo.bus!r}, but the rig has {', '.join(names)}")
+        on_bus = [(servo, index) for servo, index in numbered if servo.drive == "dynamixel"]
+        for servo, index in on_bus:
+            if servo.bus not in names:
+                why = f"servo {servo.name!r} is on bus {servo.bus!r}, but the rig has {', '.join(names)}"
+                raise tables.Misfit(f"servo.{index}.bus", why, "correct it, or add a [[bus]] of that name")
         for bus in names:
-            _unique(f"id on bus {bus!r}", (s.id for s in self.servos if s.drive == "dynamixel" and s.bus == bus))
+            _unique(
+                "servo", "id", ((servo.id, index) for servo, index in on_bus if servo.bus == bus), f" on bus {bus!r}"
+            )
         return self
 
     @property
@@ -279,15 +309,31 @@ class Rig(tables.Table):
     def profile_of(self, servo: ServoConfig) -> FirmwareProfile:
         """The firmware profile of a servo, from beside the rig or by name."""
         beside = self.path.parent / servo.profile
-        return FirmwareProfile.load(beside if beside.suffix == ".toml" and beside.is_file() else servo.profile)
+        with self._naming(servo, "profile"):
+            return FirmwareProfile.load(beside if beside.suffix == ".toml" and beside.is_file() else servo.profile)
 
     def model_of(self, servo: ServoConfig, name: str | None = None) -> ServoModel:
         """The servo model of a servo: the rig's, or `name` instead (then without the rig's overrides)."""
         overrides = servo.params if name is None else {}
-        return ServoModel.load(name or servo.model, self.profile_of(servo), overrides, beside=self.path.parent)
+        profile = self.profile_of(servo)
+        with self._naming(servo, "model") if name is None else nullcontext():
+            return ServoModel.load(name or servo.model, profile, overrides, beside=self.path.parent)
+
+    @contextmanager
+    def _naming(self, servo: ServoConfig, key: str) -> Iterator[None]:
+        """A name that leads nowhere is the rig's mistake; one in the file it leads to is that file's."""
+        try:
+            yield
+        except ProfileError as failure:
+            if str(failure.path) != getattr(servo, key):
+                raise
+            raise RigError(self.path, f"servo.{servo.name}.{key}", failure.message, failure.hint) from None
 
 
-def _unique(what: str, values: Iterable[object]) -> None:
-    double = [str(value) for value, count in Counter(values).items() if count > 1]
-    if double:
-        raise ValueError(f"{what} {', '.join(double)} appears twice; every {what} must be unique")
+def _unique(table: str, key: str, values: Iterable[tuple[object, int]], where: str = "") -> None:
+    seen: set[object] = set()
+    for value, index in values:
+        if value in seen:
+            why = f"{value!r} appears twice{where}; every {table} needs its own"
+            raise tables.Misfit(f"{table}.{index}.{key}", why, f"give one of the two another {key}")
+        seen.add(value)

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from axbridge.errors import ProfileError, RigError
 
@@ -22,15 +22,42 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-__all__ = ["Table", "find_toml", "load_table", "merged", "read_toml", "shipped", "shipped_names", "validate"]
+__all__ = ["Misfit", "Table", "find_toml", "load_table", "merged", "read_toml", "shipped", "shipped_names", "validate"]
 
 FileError = type[ProfileError] | type[RigError]
 
 
-class Table(BaseModel):
-    """Base of the schemas."""
+def _frozen(value: Any) -> Any:
+    """Lists as tuples, at every depth."""
+    if isinstance(value, Mapping):
+        return {key: _frozen(below) for key, below in value.items()}
+    return tuple(_frozen(below) for below in value) if isinstance(value, list | tuple) else value
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, strict=False)
+
+class Table(BaseModel):
+    """Base of the schemas. Types are taken strictly, so that ``id = true`` is no number; TOML's arrays are tuples."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, strict=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _take_arrays(cls, data: Any) -> Any:
+        return _frozen(data)
+
+
+class Misfit(ValueError):
+    """Values that do not fit together, found by a schema's own check.
+
+    Args:
+        key: The one to change, below the table that is checked.
+        message: What does not fit.
+        hint: The fix.
+    """
+
+    def __init__(self, key: str, message: str, hint: str) -> None:
+        self.key = key
+        self.hint = hint
+        super().__init__(message)
 
 
 T = TypeVar("T", bound=Table)
@@ -82,7 +109,7 @@ def read_toml(path: Path, error: FileError) -> dict[str, Any]:
         ProfileError, RigError: (`error`) unreadable, or not TOML; the message has line and column.
     """
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))  # Windows' editors put a mark in front
     except OSError as failure:
         raise error(path, "", failure.strerror or str(failure), "give a readable TOML file") from failure
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as failure:
@@ -130,8 +157,13 @@ def validate(schema: type[T], table: Mapping[str, Any], path: Path, error: FileE
         return schema.model_validate(dict(table))
     except ValidationError as failure:
         first = failure.errors()[0]
-        key = prefix + ".".join(str(part) for part in first["loc"])
-        raise error(path, key, *_explain(schema, first)) from None
+        where = [str(part) for part in first["loc"]]
+        cause = first.get("ctx", {}).get("error")
+        if isinstance(cause, Misfit):
+            raise error(path, prefix + ".".join([*where, cause.key]), str(cause), cause.hint) from None
+        if first["type"] == "missing" and isinstance(first["loc"][-1], int):
+            where.pop()
+        raise error(path, prefix + ".".join(where), *_explain(schema, first)) from None
 
 
 def _explain(schema: type[Table], first: Any) -> tuple[str, str]:
@@ -141,7 +173,12 @@ def _explain(schema: type[Table], first: Any) -> tuple[str, str]:
         close = difflib.get_close_matches(str(first["loc"][-1]), known, n=1)
         return "unknown key", f"did you mean {close[0]!r}?" if close else f"known keys: {', '.join(known)}"
     if first["type"] == "missing":
-        return "missing", f"add `{first['loc'][-1]} = …`"
+        last = first["loc"][-1]
+        return ("too few values", f"give at least {last + 1}") if isinstance(last, int) else (
+            "missing", f"add `{last} = …`"
+        )  # fmt: skip
+    if first["type"] == "tuple_type" and isinstance(first["input"], Mapping):
+        return "one table where a list of them belongs", f"write [[{first['loc'][-1]}]], with two brackets"
     message = str(first["msg"]).removeprefix("Value error, ")
     return f"{message[0].lower()}{message[1:]}, not {first['input']!r}" if first[
         "type"

@@ -54,14 +54,31 @@ def test_defaults_are_those_of_the_documentation(load):
 @pytest.mark.parametrize(
     ("change", "key", "words"),
     [
-        (("id = 2", "id = 1"), "", "id on bus 'main' 1 appears twice"),
-        (('name = "b"', 'name = "a"'), "", "servo name a appears twice"),
-        (('joint = "b"', 'joint = "a"'), "", "joint a appears twice"),
-        (("id = 2", ""), "servo.1", "servo 'b' needs an id"),
-        (("id = 2", 'id = 2\nbus = "left"'), "", "is on bus 'left', but the rig has main"),
+        (("id = 2", "id = 1"), "servo.1.id", "1 appears twice on bus 'main'"),
+        (('name = "b"', 'name = "a"'), "servo.1.name", "'a' appears twice"),
+        (('joint = "b"', 'joint = "a"'), "servo.1.joint", "'a' appears twice"),
+        (("id = 2", ""), "servo.1.id", "servo 'b' needs an id"),
+        (("id = 2", 'id = 2\nbus = "left"'), "servo.1.bus", "is on bus 'left', but the rig has main"),
+        (("id = 2", 'id = "2"'), "servo.1.id", "integer, not '2'"),
+        (("id = 2", "id = true"), "servo.1.id", "integer, not True"),
+        (
+            ("id = 2", "id = 2\nposition = 2.0\nmin_stop = -1\nmax_stop = 1"),
+            "servo.1.position",
+            "outside the stops -1..1",
+        ),
+        (("id = 2", "id = 2\nmin_stop = 1\nmax_stop = 1"), "servo.1.max_stop", "both stops are at 1"),
+        (
+            ("id = 2", "id = 2\nmin_stop = -1\nmax_stop = 1\nmin_position = 2\nmax_position = 3"),
+            "servo.1.min_position",
+            "outside the stops",
+        ),
+        (("id = 2", "id = 2\ncontrol_pid = [0, 0, 0]"), "servo.1.control_pid", "P must be positive"),
+        (("id = 2", "id = 2\ncontrol_pid = [1, 0]"), "servo.1.control_pid", "too few values"),
+        (("[world]", "[robot]\nbattery = [9, 5, 0]\n[world]"), "robot.battery", "now <= most"),
+        (('name = "arm"', 'name = "arm"\npath = "x"'), "path", "unknown key"),
         (("id = 2", "id = 300"), "servo.1.id", "less than or equal to 253, not 300"),
         (("id = 2", "id = 2\ndirection = 2"), "servo.1.direction", "1 or -1"),
-        (("id = 2", "id = 2\nmin_position = 1.0\nmax_position = -1.0"), "servo.1", "min_position 1.0 is above"),
+        (("id = 2", "id = 2\nmin_position = 1.0\nmax_position = -1.0"), "servo.1.min_position", "is above"),
         (("id = 2", "id = 2\nacceleration = -3"), "servo.1.acceleration", "-1 for unlimited"),
         (("id = 2", "id = 2\nspring_constant = nan"), "servo.1.spring_constant", "finite"),
         (('urdf = "arm.urdf"', ""), "world.urdf", "missing"),
@@ -73,6 +90,24 @@ def test_a_mistake_is_named_with_file_and_key(load, tmp_path, change, key, words
     assert caught.value.path == tmp_path / "arm.toml"
     assert caught.value.key == key
     assert words in str(caught.value)
+
+
+def test_a_name_that_leads_nowhere_is_the_rigs_mistake(load, tmp_path):
+    for key in ("profile", "model"):
+        rig = load(GOOD.replace("id = 2", f'id = 2\n{key} = "nowhere"'))
+        with pytest.raises(RigError, match="no such file or name") as caught:
+            rig.model_of(rig.servos[1])
+        assert (caught.value.path, caught.value.key) == (tmp_path / "arm.toml", f"servo.b.{key}")
+
+
+def test_one_table_in_place_of_a_list_is_answered_with_the_brackets(load):
+    text = 'name = "arm"\n[servo]\nname = "a"\njoint = "a"\nid = 1\n'
+    with pytest.raises(RigError, match=r"servo: one table .*\nwrite \[\[servo\]\]"):
+        load(text)
+
+
+def test_a_byte_order_mark_is_no_mistake(load):
+    assert load("\ufeff" + GOOD).name == "arm"
 
 
 def test_an_unknown_key_is_answered_with_the_closest_one(load):
