@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 import axbridge
+from axbridge.cli import app
+from axbridge.cli import run as run_verb  # noqa: F401 - registers it
 
 SOURCE = Path(axbridge.__file__).parent
 
@@ -97,3 +99,13 @@ def test_importing_axbridge_loads_nothing_heavy():
 def test_source_files_stay_readable_in_length():
     long = {p.name: n for p in SOURCE.rglob("*.py") if (n := len(p.read_text().splitlines())) > 400}
     assert long == {}
+
+
+def test_the_program_tells_its_version_and_refuses_a_backend_before_it_starts_a_script(tmp_path, capsys):
+    assert app.run(["--version"]) == app.DONE
+    assert capsys.readouterr().out == f"axbridge {axbridge.__version__}\n"
+    script = tmp_path / "idle.py"
+    script.write_text("print('started')\n")
+    assert app.run(["run", str(script), "--rig", "bench_arm", "--backend", "simm"]) == app.MISUSE
+    said = capsys.readouterr()
+    assert (said.out, said.err) == ("", "axbridge: no backend 'simm'\nknown backends: real, sim, twin\n")

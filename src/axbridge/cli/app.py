@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from axbridge import __version__
 from axbridge.errors import AxBridgeError, BusError
 
 __all__ = ["DONE", "FAILED_CHECK", "HARDWARE", "MISUSE", "app", "emit_json", "run"]
@@ -26,9 +27,21 @@ app = typer.Typer(
 )
 
 
+def _tell_version(*, asked: bool) -> None:
+    if asked:
+        print(f"axbridge {__version__}")
+        raise typer.Exit
+
+
 @app.callback()
 def _main(
     *,
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=lambda asked: _tell_version(asked=asked), is_eager=True, help="Print the version."
+        ),
+    ] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
 ) -> None:
     """Options before the verb; `run` looks for --debug itself, wherever it stands."""

@@ -8,10 +8,24 @@ import typer
 
 __all__ = ["BackendOption", "BaudOption", "JsonOption", "PortOption", "RigOption", "SeedOption"]
 
+
+def _known_backend(name: str) -> str:
+    from axbridge.errors import UsageError
+
+    if name not in ("real", "sim", "twin"):
+        raise UsageError(f"no backend {name!r}", "known backends: real, sim, twin")
+    return name
+
+
 RigOption = Annotated[str, typer.Option("--rig", help="Rig name (see hil_rigs) or path of a rig file.")]
 BackendOption = Annotated[
     str,
-    typer.Option("--backend", envvar="AXBRIDGE_BACKEND", help="real, sim, or twin (real, with a simulated shadow)."),
+    typer.Option(
+        "--backend",
+        envvar="AXBRIDGE_BACKEND",
+        callback=_known_backend,  # before anything starts: a script may open its robot late, or never
+        help="real, sim, or twin (real, with a simulated shadow).",
+    ),
 ]
 PortOption = Annotated[
     str | None,
