@@ -1,8 +1,8 @@
 """No motor stays powered behind a program that has ended, failed or hung.
 
 `Safety` applies a policy on every way out: ``limp`` (torque off), ``hold`` (keep the present position, powered) or
-``park`` (go slowly to a pose, then limp). Ways out: `release`, an exception, SIGINT, SIGTERM, the interpreter's end,
-and a controller that stops calling `feed`. What no Python code survives (SIGKILL, a crash, a hang that keeps the
+``park`` (go slowly to a pose, then limp). Ways out: `release`, an exception, SIGINT, SIGTERM, SIGHUP, the interpreter's
+end, and a controller that stops calling `feed`. What no Python code survives (SIGKILL, a crash, a hang that keeps the
 interpreter locked) is the guard process's (`axbridge.guard`): it always limps.
 """
 
@@ -34,6 +34,7 @@ Policy = Literal["limp", "hold", "park"]
 
 _ATTEMPTS = 3
 _STDERR = 2
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _ANGLE_LIMITS, _MOVING_SPEED = 6, 32  # addresses; both limits 0: the servo turns endlessly
 _PARK_SPEED = 100  # counts: 11 rpm
 _PARK_NEAR = 6  # counts: about 2 degrees
@@ -74,21 +75,25 @@ def hold(cycle: Cycle) -> dict[str, BusError]:
 
     Servos without torque stay without: writing a goal would switch it on. Wheels stop turning.
     """
-    errors: dict[str, BusError] = {}
     try:
-        limits = cycle.bus.read_many([(servo.id, _ANGLE_LIMITS, 4) for servo in cycle.servos])
-        wheels = [
-            servo.id
-            for servo, answer in zip(cycle.servos, limits, strict=True)
-            if isinstance(answer, Reply) and answer.data == bytes(4)
-        ]
-        if wheels:
-            cycle.bus.sync_write(_MOVING_SPEED, dict.fromkeys(wheels, bytes(2)))
-        joints = {name: servo for name, servo in cycle.servos_by_name.items() if servo.id not in wheels}
-        errors |= _goal_to_present(cycle, joints, only_powered=True)
+        wheels = _stop_wheels(cycle)
     except PortError as error:
-        errors.update(dict.fromkeys(cycle.servos_by_name, error))
-    return errors
+        return dict.fromkeys(cycle.servos_by_name, error)
+    joints = {name: servo for name, servo in cycle.servos_by_name.items() if name not in wheels}
+    return _goal_to_present(cycle, joints, only_powered=True)
+
+
+def _stop_wheels(cycle: Cycle) -> set[str]:
+    """Let the servos that turn endlessly stand still; their names."""
+    limits = cycle.bus.read_many([(servo.id, _ANGLE_LIMITS, 4) for servo in cycle.servos])
+    wheels = {
+        servo.name: servo.id
+        for servo, answer in zip(cycle.servos, limits, strict=True)
+        if isinstance(answer, Reply) and answer.data == bytes(4)
+    }
+    if wheels:
+        cycle.bus.sync_write(_MOVING_SPEED, dict.fromkeys(wheels.values(), bytes(2)))
+    return set(wheels)
 
 
 def torque_on(cycle: Cycle, names: Iterable[str], soft_start: float = 0.0) -> dict[str, BusError]:
@@ -108,23 +113,40 @@ def torque_on(cycle: Cycle, names: Iterable[str], soft_start: float = 0.0) -> di
     return errors
 
 
-def park(cycle: Cycle, pose: Mapping[str, int], seconds: float = 3.0) -> dict[str, BusError]:
-    """Move to `pose` (Goal Position counts by name) at 11 rpm, for at most `seconds`, then limp.
+def park(
+    cycle: Cycle, pose: Mapping[str, int], seconds: float = 3.0, *, given_up: Callable[[], bool] = lambda: False
+) -> dict[str, BusError]:
+    """Move to `pose` (Goal Position counts by name) at 11 rpm, for at most `seconds` or until `given_up`, then limp.
 
+    Only powered joints move: a goal would switch a limp one on, and would send a wheel round and round.
     Returns the servos that did not confirm that their torque is off, by name.
     """
     clock = cycle.bus.clock
-    end = clock.now() + seconds
-    goals = {name: Goal(count, _PARK_SPEED) for name, count in pose.items() if name in cycle.servos_by_name}
     due = clock.now()
-    while goals and clock.now() < end:
-        result = cycle.exchange(goals)
-        here = {name: state.position for name, state in result.states.items() if name in goals}
-        if all(abs(position - goals[name].position) <= _PARK_NEAR for name, position in here.items()):
+    end = due + seconds
+    try:
+        goals = _parkable(cycle, pose)
+    except PortError:
+        goals = {}  # limp names them
+    here: dict[str, int] = {}
+    while goals and clock.now() < end and not given_up():
+        here |= {name: state.position for name, state in cycle.exchange(goals).states.items() if name in goals}
+        if here and all(abs(position - goals[name].position) <= _PARK_NEAR for name, position in here.items()):
             break
         due += _PARK_PERIOD
         clock.sleep_until(due)
     return limp(cycle)
+
+
+def _parkable(cycle: Cycle, pose: Mapping[str, int]) -> dict[str, Goal]:
+    wheels = _stop_wheels(cycle)
+    joints = {name: cycle.servos_by_name[name] for name in pose if name in cycle.servos_by_name and name not in wheels}
+    answers = cycle.bus.read_many([(servo.id, TORQUE_ENABLE, 1) for servo in joints.values()])
+    return {
+        name: Goal(pose[name], _PARK_SPEED)
+        for name, answer in zip(joints, answers, strict=True)
+        if not isinstance(answer, Reply) or answer.data != b"\0"  # one that did not answer now may have torque
+    }
 
 
 def _goal_to_present(cycle: Cycle, servos: Mapping[str, Any], *, only_powered: bool) -> dict[str, BusError]:
@@ -184,6 +206,7 @@ class Safety:
         self._armed = False
         self._owner = -1
         self._releasing = self._released = False
+        self._releases = 0
         self._earlier: dict[int, Any] = {}
         self._fed_at = time.monotonic()
         self._applying = threading.Lock()
@@ -204,7 +227,7 @@ class Safety:
         self._fed_at = time.monotonic()
         atexit.register(self._at_exit)
         if threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGINT, signal.SIGTERM):
+            for number in _SIGNALS:
                 earlier = signal.getsignal(number)
                 if earlier is not signal.SIG_IGN and earlier is not None:  # None: set by a C library
                     self._earlier[number] = earlier
@@ -217,8 +240,11 @@ class Safety:
             self._watchdog.start()
 
     def disarm(self) -> None:
-        """Give everything back; the policy is *not* applied (see `release`); may be called twice."""
-        if not self._armed:
+        """Give everything back; the policy is *not* applied (see `release`); may be called twice.
+
+        A forked child changes nothing: the net is its parent's.
+        """
+        if not self._armed_here():
             return
         self._armed = False
         atexit.unregister(self._at_exit)
@@ -242,8 +268,13 @@ class Safety:
             if self._guarded != self._descriptors():  # the port was lost and found: the guard holds the old one
                 self._end_guard()
                 self._start_guard()
-            with contextlib.suppress(OSError):  # a full pipe means it has signs enough
+            try:
                 os.write(self._pipe, b".")
+            except BlockingIOError:
+                pass  # it has signs enough
+            except OSError:  # it was killed: a new one takes over
+                self._end_guard()
+                self._start_guard()
         elif self._armed and self._with_guard and self._descriptors():
             self._start_guard()
 
@@ -256,15 +287,22 @@ class Safety:
         again = self._releasing or self._released
         policy: Policy = "limp" if again and self.policy == "park" else self.policy
         self._releasing = self._released = True
+        self._releases += 1
+        turn = self._releases
         errors: dict[str, BusError] = {}
         try:
             for cycle in self.cycles:
-                if policy == "hold":
-                    errors |= hold(cycle)
-                elif policy == "park":
-                    errors |= park(cycle, self._pose)
-                else:
-                    errors |= limp(cycle)
+                try:
+                    if policy == "hold":
+                        errors |= hold(cycle)
+                    elif policy == "park":
+                        # a later release, in a signal handler or another thread, limps: going on would undo that
+                        errors |= park(cycle, self._pose, given_up=lambda: self._releases != turn)
+                    else:
+                        errors |= limp(cycle)
+                except Exception as failure:  # noqa: BLE001 - whatever it is, it must not spare the next bus
+                    unknown = BusError(f"{type(failure).__name__}: {failure}")
+                    errors |= dict.fromkeys(cycle.servos_by_name, unknown)
         finally:
             self._releasing = False
         return errors
@@ -276,8 +314,12 @@ class Safety:
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._release_and_report()
-        self.disarm()
+        if not self._armed_here():
+            return
+        try:
+            self._release_and_report()
+        finally:  # a second signal has limped, or held, before it raised
+            self.disarm()
 
     # -- ways out -----------------------------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ import pytest
 from axbridge import safety
 from axbridge.bus.cycle import Cycle, CycleServo, Goal
 from axbridge.bus.serial import SerialBus
-from axbridge.errors import BusTimeout, PortError, UsageError
+from axbridge.errors import BusTimeout, PortError, SimulationDiverged, UsageError
 from ptyline import PtyLine
 
 SERVOS = [CycleServo("hip", 1), CycleServo("knee", 2), CycleServo("ankle", 3)]
@@ -99,6 +99,73 @@ def test_leaving_twice_does_not_switch_a_parked_robot_on_again(line, cycle):
     offs = [place for place, heard in enumerate(line.heard) if heard[1] == 3 and heard[2] == b"\x18\x00"]
     assert goals
     assert goals[-1] < offs[0]
+
+
+def test_park_wakes_no_limp_servo_and_sends_no_wheel_round(line, cycle):
+    line.tables[1][24] = line.tables[3][24] = 1
+    line.tables[3][6:10] = bytes(4)
+    line.tables[3][32:34] = (300).to_bytes(2, "little")
+    safety.park(cycle, {"hip": 501, "knee": 501, "ankle": 501}, seconds=0.1)
+    settle(cycle)
+    moved = [data for _, code, data, _ in line.heard if code == 0x83 and data[0] == 30]
+    assert moved
+    assert all(set(data[2::5]) == {1} for data in moved)
+    assert line.tables[3][32:34] == bytes(2)
+    assert not powered(line)
+
+
+def test_a_signal_while_the_watchdog_parks_leaves_nothing_powered(line, cycle):
+    power(line)
+    with safety.Safety([cycle], "park", park_pose={"hip": 900}, stale_command_ms=30, guard=False) as watched:
+        while not any(code == 0x83 and data[0] == 30 for _, code, data, _ in list(line.heard)):
+            pass
+        assert watched.stale
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        watched.disarm()
+        settle(cycle)
+        assert not powered(line)
+
+
+class _Broken:
+    """A cycle whose simulation has come to its end."""
+
+    servos_by_name = {"wrist": SERVOS[0]}
+
+    @property
+    def servos(self):
+        raise SimulationDiverged("wrist", 1.0)
+
+
+def test_a_bus_that_fails_in_no_foreseen_way_does_not_spare_the_others(line, cycle):
+    power(line)
+    errors = safety.Safety([_Broken(), cycle], guard=False).release()
+    assert not powered(line)
+    assert list(errors) == ["wrist"]
+
+
+def test_a_guard_that_was_killed_is_replaced(line, cycle):
+    with safety.Safety([cycle]) as watched:
+        first = watched._guard.pid
+        watched._guard.kill()
+        watched._guard.wait()
+        watched.feed()
+        assert watched._guard.pid != first
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_child_that_leaves_the_context_leaves_robot_and_guard_alone(line, cycle):
+    power(line)
+    with safety.Safety([cycle]) as watched:
+        child = os.fork()
+        if child == 0:
+            watched.__exit__(None, None, None)
+            os._exit(0)
+        os.waitpid(child, 0)
+        settle(cycle)
+        assert powered(line) == {1, 2, 3}
+        assert watched._guard.poll() is None
+    assert not powered(line)
 
 
 def test_park_needs_a_pose(cycle):
@@ -195,6 +262,22 @@ def test_a_servo_beyond_its_temperature_is_switched_off_until_recovered(line):
         cycle.recover("hip")
         cycle.exchange({"hip": Goal(800, 0)})
         assert line.tables[1][30:32] == line.tables[1][36:38]
+
+
+def test_a_hot_servo_is_told_until_it_confirms(line):
+    with SerialBus(line.port, retries=0) as bus:
+        cycle = Cycle(bus, [CycleServo("hip", 1, top_temperature=60)])
+        cycle.exchange({"hip": Goal(900, 0)})
+        line.tables[1][43] = 61
+        line.frozen.add(24)  # the packet is lost, and so is its acknowledgement
+        line.mishap = lambda packet: "drop" if packet.code == 3 else "ok"
+        cycle.receive()
+        cycle.bus.ping(1)
+        assert powered(line)
+        line.frozen.clear()
+        line.mishap = lambda _: "ok"
+        cycle.receive()
+        assert not powered(line)
 
 
 def test_an_overload_is_recovered_on_request_by_a_new_torque_limit(line, cycle):
