@@ -125,6 +125,7 @@ class _Track:
     position: int | None = None  # as read last
     restart: bool = False  # the next goal must start from the present position
     limited: bool = False  # too hot, the supply is wrong, or it was found shut down: no goals
+    must_limp: bool = False  # beyond its limits, and has not confirmed yet that its torque is off
 
     @property
     def missing(self) -> bool:
@@ -276,7 +277,7 @@ class Cycle:
         Its Torque Limit is written anew (an AX-12 sets it to 0 at an overload) with its next goal, and rises softly.
         """
         track = self._tracks[name]
-        track.limited = False
+        track.limited = track.must_limp = False
         track.written_torque = None
         track.restart = True
         track.ramp = (0.0, 0.0, torque_limit)
@@ -307,6 +308,19 @@ class Cycle:
             else:
                 refused = BusTimeout(track.servo.id, "it refused the read: is this an AX or MX servo?")
                 self._fail(track, answer if isinstance(answer, BusError) else refused)
+        for track in due:
+            if track.must_limp and not track.missing:
+                self._limp(track)
+
+    def _limp(self, track: _Track) -> None:
+        try:
+            self.bus.write(track.servo.id, TORQUE_ENABLE, b"\0")
+        except PortError as error:
+            self._lose_port(error)
+        except BusError:
+            return  # again in the next cycle
+        else:
+            track.must_limp = False
 
     def _take(self, track: _Track, reply: Reply, address: int) -> RawState:
         data = reply.data
@@ -329,8 +343,8 @@ class Cycle:
         too_hot = servo.top_temperature is not None and temperature > servo.top_temperature
         if (too_hot or not lowest <= voltage <= highest) and not track.limited:
             track.limited = True
+            track.must_limp = True
             self._wire.events.append(Event("limit", name))
-            self.bus.sync_write(TORQUE_ENABLE, {servo.id: b"\0"})
         return RawState(reply.time, position, speed, load, voltage, temperature, reply.error, track.torque_limit)
 
     def _fail(self, track: _Track, error: BusError) -> None:
