@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import warnings
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -48,6 +49,7 @@ class Connection:
         self.events: tuple[Event, ...] = ()
         self._threads: ThreadPoolExecutor | None = None
         self._safety: Safety | None = None
+        self._owner = os.getpid()
         self._exit = ExitStack()
         self._exit.callback(backend.close)
         try:
@@ -139,8 +141,12 @@ class Connection:
                 cycle.soften(here, seconds)
 
     def close(self) -> None:
-        """Switch every motor off, restore what was changed for good, release ports and worlds; may be called twice."""
-        self._exit.close()
+        """Switch every motor off, restore what was changed for good, release ports and worlds; may be called twice.
+
+        In a forked child nothing happens: robot, ports and worlds are its parent's.
+        """
+        if os.getpid() == self._owner:
+            self._exit.close()
 
     def _drive(self, config: ServoConfig) -> Drive:
         if config.drive == "dynamixel":

@@ -5,7 +5,8 @@ The robot is the real one in every respect; `Robot.shadow` says where the simula
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import logging
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from axbridge.backends.backend import Backend
@@ -13,11 +14,13 @@ from axbridge.backends.real import open_real
 from axbridge.backends.sim import open_sim
 from axbridge.bus.base import Bus, Reply
 from axbridge.clock import Clock
-from axbridge.errors import BusError
+from axbridge.errors import AxBridgeError, BusError
 from axbridge.rig import Rig
 from axbridge.wire import BROADCAST, Packet
 
 __all__ = ["open_twin"]
+
+_log = logging.getLogger(__name__)
 
 
 class _ShadowedBus(Bus):
@@ -29,6 +32,7 @@ class _ShadowedBus(Bus):
         self._lag = lag  # wall clock minus simulated time
         self.clock: Clock = real.clock
         self.baud = real.baud
+        self._ended: AxBridgeError | None = None
 
     @property
     def port(self) -> Any:
@@ -41,9 +45,27 @@ class _ShadowedBus(Bus):
         return getattr(self._real, "stats", None)
 
     def follow(self) -> Bus:
-        """The virtual bus, advanced to now."""
+        """The virtual bus, advanced to now.
+
+        Raises:
+            AxBridgeError: the simulation has failed, now or earlier.
+        """
+        if self._ended is not None:
+            raise self._ended
         self._shadow.clock.sleep_until(self.clock.now() - self._lag)
         return self._shadow
+
+    def _repeat(self, told: Callable[[Bus], object]) -> None:
+        """Tell the shadow; whatever becomes of it must not keep the real servos from being commanded, or limped."""
+        if self._ended is not None:
+            return
+        try:
+            told(self.follow())
+        except BusError:
+            pass  # lost on the virtual line
+        except AxBridgeError as failure:
+            self._ended = failure
+            _log.warning("the twin goes on without its simulation: %s", failure.message)
 
     def _transfer(self, frame: bytes, id: int, length: int | None) -> tuple[Packet | None, float]:
         return self._real._transfer(frame, id, length)  # noqa: SLF001 - the base class's own seam
@@ -56,22 +78,22 @@ class _ShadowedBus(Bus):
 
     def write(self, id: int, address: int, data: bytes, *, answered: bool = True) -> Reply | None:
         reply = self._real.write(id, address, data, answered=answered)
-        self.follow().write(id, address, data, answered=answered)
+        self._repeat(lambda shadow: shadow.write(id, address, data, answered=answered))
         return reply
 
     def reg_write(self, id: int, address: int, data: bytes, *, answered: bool = True) -> Reply | None:
         reply = self._real.reg_write(id, address, data, answered=answered)
-        self.follow().reg_write(id, address, data, answered=answered)
+        self._repeat(lambda shadow: shadow.reg_write(id, address, data, answered=answered))
         return reply
 
     def action(self, id: int = BROADCAST, *, answered: bool = True) -> Reply | None:
         reply = self._real.action(id, answered=answered)
-        self.follow().action(id, answered=answered)
+        self._repeat(lambda shadow: shadow.action(id, answered=answered))
         return reply
 
     def sync_write(self, address: int, data: Mapping[int, bytes]) -> None:
         self._real.sync_write(address, data)
-        self.follow().sync_write(address, data)
+        self._repeat(lambda shadow: shadow.sync_write(address, data))
 
     def reopen(self) -> None:
         self._real.reopen()

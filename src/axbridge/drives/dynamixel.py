@@ -189,8 +189,9 @@ class DynamixelDrive:
         return max(0.0, state.load * state.voltage * drawn)
 
     def restore(self) -> None:
-        """Give the servo its own angle limits back."""
+        """Give the servo its own angle limits back; limp, because in joint mode it would run to an old goal."""
         if self._angle_limits is not None:
+            self.write("torque_enable", 0)
             self._write_angle_limits(*self._angle_limits)
             self._angle_limits = None
 
@@ -282,9 +283,8 @@ class DynamixelDrive:
         self.write("moving_speed", 0)
 
     def _leave_wheel(self) -> None:
-        """Back to joint mode; limp meanwhile, because the servo would follow an old goal as soon as it may."""
+        """Back to joint mode."""
         if self._angle_limits is not None:
-            self.write("torque_enable", 0)
             self.restore()
             self.power(on=True)
 
