@@ -12,9 +12,9 @@ import time
 
 from bus_line import line
 
-from axbridge.bus.cycle import Cycle, CycleServo, Goal, wire_time
+from axbridge.bus.cycle import Cycle, CycleServo, Goal
 from axbridge.bus.serial import SerialBus
-from axbridge.bus.stats import percentile
+from axbridge.bus.stats import percentile, wire_time
 
 SERVOS = 18
 CYCLES = int(sys.argv[1]) if len(sys.argv) > 1 else 500

@@ -17,18 +17,18 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any, Literal
 
 from axbridge.bus.base import Reply
-from axbridge.bus.cycle import GOAL_POSITION, PRESENT, TORQUE_ENABLE, Cycle, Goal
+from axbridge.bus.cycle import GOAL_POSITION, PRESENT, TORQUE_ENABLE, Cycle, CycleServo, Goal
 from axbridge.clock import WallClock
 from axbridge.errors import BusError, BusTimeout, PortError, UsageError
 from axbridge.wire import BROADCAST
 
-__all__ = ["Policy", "Safety", "hold", "limp", "park", "torque_on"]
+__all__ = ["Policy", "Safety", "hold", "limp", "park"]
 
 Policy = Literal["limp", "hold", "park"]
 
@@ -80,7 +80,7 @@ def hold(cycle: Cycle) -> dict[str, BusError]:
     except PortError as error:
         return dict.fromkeys(cycle.servos_by_name, error)
     joints = {name: servo for name, servo in cycle.servos_by_name.items() if name not in wheels}
-    return _goal_to_present(cycle, joints, only_powered=True)
+    return _goal_to_present(cycle, joints)
 
 
 def _stop_wheels(cycle: Cycle) -> set[str]:
@@ -94,23 +94,6 @@ def _stop_wheels(cycle: Cycle) -> set[str]:
     if wheels:
         cycle.bus.sync_write(_MOVING_SPEED, dict.fromkeys(wheels.values(), bytes(2)))
     return set(wheels)
-
-
-def torque_on(cycle: Cycle, names: Iterable[str], soft_start: float = 0.0) -> dict[str, BusError]:
-    """Switch torque on without a jump: goal = present first, and a torque limit that rises within `soft_start` seconds.
-
-    The rise goes on with the following `Cycle.send` calls. Returns the servos that failed, by name.
-    """
-    chosen = {name: cycle.servos_by_name[name] for name in names}
-    if soft_start > 0:
-        with contextlib.suppress(PortError):  # reported for every servo below
-            cycle.soften(chosen, soft_start)
-    errors = _goal_to_present(cycle, chosen, only_powered=False)
-    with contextlib.suppress(PortError):  # then every servo is in `errors`
-        ready = {servo.id: b"\1" for name, servo in chosen.items() if name not in errors}
-        if ready:
-            cycle.bus.sync_write(TORQUE_ENABLE, ready)
-    return errors
 
 
 def park(
@@ -149,7 +132,7 @@ def _parkable(cycle: Cycle, pose: Mapping[str, int]) -> dict[str, Goal]:
     }
 
 
-def _goal_to_present(cycle: Cycle, servos: Mapping[str, Any], *, only_powered: bool) -> dict[str, BusError]:
+def _goal_to_present(cycle: Cycle, servos: Mapping[str, CycleServo]) -> dict[str, BusError]:
     errors: dict[str, BusError] = {}
     goals: dict[int, bytes] = {}
     try:
@@ -159,7 +142,7 @@ def _goal_to_present(cycle: Cycle, servos: Mapping[str, Any], *, only_powered: b
         for (name, servo), answer in zip(servos.items(), answers, strict=True):
             if not isinstance(answer, Reply) or not answer.data:
                 errors[name] = answer if isinstance(answer, BusError) else BusTimeout(servo.id)
-            elif answer.data[0] or not only_powered:
+            elif answer.data[0]:
                 goals[servo.id] = answer.data[-2:]
         if goals:
             cycle.bus.sync_write(GOAL_POSITION, goals)

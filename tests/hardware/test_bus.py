@@ -2,12 +2,12 @@
 
 import pytest
 
-from axbridge.bus.cycle import Cycle, CycleServo, wire_time
+from axbridge.bus.cycle import Cycle, CycleServo
 from axbridge.bus.diagnose import diagnose
 from axbridge.bus.handshake import Expected, handshake, profile_for
 from axbridge.bus.scan import scan
 from axbridge.bus.serial import SerialBus
-from axbridge.bus.stats import percentile
+from axbridge.bus.stats import percentile, wire_time
 
 pytestmark = pytest.mark.hardware
 

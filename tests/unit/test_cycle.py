@@ -1,7 +1,8 @@
 import pytest
 
-from axbridge.bus.cycle import Cycle, CycleServo, Goal, wire_time
+from axbridge.bus.cycle import Cycle, CycleServo, Goal
 from axbridge.bus.serial import SerialBus
+from axbridge.bus.stats import wire_time
 from axbridge.errors import BusTimeout, ErrorFlag, PortError
 from ptyline import PtyLine
 

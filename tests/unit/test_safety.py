@@ -72,17 +72,6 @@ def test_hold_keeps_powered_servos_where_they_are_and_wakes_no_other(line, cycle
     assert powered(line) == {1}
 
 
-def test_torque_comes_on_with_the_goal_at_the_present_position_and_a_low_limit(line, cycle):
-    line.tables[1][30:32] = b"\0\0"
-    assert safety.torque_on(cycle, ["hip"], soft_start=1.0) == {}
-    settle(cycle)
-    assert line.tables[1][30:32] == line.tables[1][36:38]
-    assert powered(line) == {1}
-    assert int.from_bytes(line.tables[1][34:36], "little") <= 103
-    writes = [heard[2][0] for heard in line.heard if heard[1] == 0x83]
-    assert writes == [34, 30, 24]  # limit, goal, torque: in this order
-
-
 def test_park_goes_to_the_pose_and_then_limps(line, cycle):
     power(line)
     assert safety.park(cycle, {"hip": 501, "knee": 500}, seconds=1.0) == {}

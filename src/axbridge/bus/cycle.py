@@ -12,16 +12,15 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from axbridge.bus.base import Bus, Reply
-from axbridge.bus.stats import CycleTimes
+from axbridge.bus.stats import TURNAROUND, CycleTimes
 from axbridge.errors import BusError, BusTimeout, ErrorFlag, PortError
 from axbridge.wire import MAX_PACKET, byte_seconds
 
-__all__ = ["Cycle", "CycleResult", "CycleServo", "Event", "Goal", "RawState", "wire_time"]
+__all__ = ["Cycle", "CycleResult", "CycleServo", "Event", "Goal", "RawState"]
 
 TORQUE_ENABLE, GOAL_POSITION, TORQUE_LIMIT, PRESENT = 24, 30, 34, 36  # addresses, the same for AX and MX
 _PRESENT = struct.Struct("<HHHBB")  # position, speed, load, voltage, temperature
 _GOAL = struct.Struct("<HH")
-_TURNAROUND = 22e-6  # s: a servo's READ reply delay at return delay 0
 NO_FLAGS = ErrorFlag(0)
 _FORGIVEN = 2  # consecutive losses before a servo counts as missing
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 2.0  # s between attempts at a missing servo or port
@@ -253,7 +252,7 @@ class Cycle:
         wire.spent += self.bus.clock.now() - started
         assert wire.start is not None
         self.times.add(wire.start, wire.spent)
-        bare = wire.bytes * byte_seconds(self.bus.baud) + wire.replies * _TURNAROUND
+        bare = wire.bytes * byte_seconds(self.bus.baud) + wire.replies * TURNAROUND
         share = min(bare / wire.spent, 1.0) if wire.spent > 0 else 1.0
         self._wire = _Wire()
         return CycleResult(states, faults, tuple(wire.events), wire.start, wire.spent, share)
@@ -342,8 +341,7 @@ class Cycle:
         lowest, highest = servo.voltage_range or (0, 255)
         too_hot = servo.top_temperature is not None and temperature > servo.top_temperature
         if (too_hot or not lowest <= voltage <= highest) and not track.limited:
-            track.limited = True
-            track.must_limp = True
+            track.limited = track.must_limp = True
             self._wire.events.append(Event("limit", name))
         return RawState(reply.time, position, speed, load, voltage, temperature, reply.error, track.torque_limit)
 
@@ -400,11 +398,3 @@ class Cycle:
         self._port_error = None
         self._wire.events.append(Event("port back", ""))
         return True
-
-
-def wire_time(count: int, baud: int = 1_000_000) -> float:
-    """Bare time of one exchange with `count` servos, s: SYNC_WRITE of 4 bytes each, 8-byte READ each, no torque limits.
-
-    18 servos at 1 Mbps: 5.34 ms, 187 Hz.
-    """
-    return (8 + 5 * count + (8 + 14) * count) * byte_seconds(baud) + count * _TURNAROUND

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from axbridge.bus.base import Reply
-from axbridge.bus.cycle import Cycle, CycleServo, wire_time
+from axbridge.bus.cycle import Cycle, CycleServo
 from axbridge.bus.handshake import Expected, Finding, inspect, measure_latency, profile_for
 from axbridge.bus.scan import AX_BAUDS, Found, scan, scan_bauds
 from axbridge.bus.serial import SerialBus
-from axbridge.bus.stats import percentile
+from axbridge.bus.stats import percentile, wire_time
 from axbridge.errors import ErrorFlag
 from axbridge.profile import FirmwareProfile
 from axbridge.wire import byte_seconds
