@@ -2,12 +2,11 @@
 
 import argparse
 import json
-import math
 import time
 
 import numpy as np
 
-from axbridge.plant.rollout import COMPILED, Param, Runs, rollouts
+from axbridge.plant.rollout import COMPILED, JOINT_MODE, Param, Runs, rollouts
 from axbridge.replay import packed
 from axbridge.rig import Rig
 
@@ -20,7 +19,7 @@ def main():
     times = np.arange(0, 6, 0.004)
     flat, one = np.zeros_like(times), np.ones(1)
     runs = Runs(
-        np.array([0, len(times)]), times, times, np.sin(times), flat + 1, flat, flat + math.nan, flat, 0 * one,
+        np.array([0, len(times)]), times, times, np.sin(times), flat + 1, flat, flat + JOINT_MODE, flat + 1, flat, flat,
         9.6 * one, 7.2e-4 * one, 0.081 * one, 0 * one, 32 * one,
     )  # fmt: skip
     sets = np.tile(packed(rig.model_of(rig.servos[0], "ax12"), rig), (count, 1))

@@ -220,9 +220,9 @@ def _pair(
     a, b = reference[mine], other[theirs]
     time_a, time_b = a.time - zero[0], b.time - zero[1]
     grid = time_a[(time_a >= time_b[0]) & (time_a <= time_b[-1])] if len(b) else time_a[:0]
-    position_a, position_b = resample(time_a, a.position, grid), resample(time_b, b.position, grid)
+    position_a, position_b = _seen(time_a, a.position, grid), _seen(time_b, b.position, grid)
     shift = best_shift(grid, position_a, position_b, limit) if len(grid) else 0.0
-    shifted = resample(time_b, b.position, grid + shift)
+    shifted = _seen(time_b, b.position, grid + shift)
     parts = []
     theirs_by_name = {segment.name: segment for segment in reversed(other.segments)}
     for segment in reference.segments:
@@ -242,6 +242,17 @@ def _pair(
         deviation(position_a, shifted),
         tuple(parts),
     )
+
+
+def _seen(time: FloatArray, position: FloatArray, at: FloatArray) -> FloatArray:
+    """Positions at times `at`; NaN next to samples that are not known, instead of a line across the gap."""
+    values = resample(time, position, at)
+    unknown = np.isnan(position)
+    if unknown.any() and len(at):
+        after = np.clip(np.searchsorted(time, at - 1e-9), 0, len(time) - 1)
+        before = np.clip(np.searchsorted(time, at + 1e-9, side="right") - 1, 0, len(time) - 1)
+        values[unknown[after] | unknown[before]] = np.nan
+    return values
 
 
 def _part(

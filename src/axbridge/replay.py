@@ -13,12 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from axbridge.arm import Arm, arm_of
 from axbridge.errors import RecordingError
 from axbridge.model import ServoModel
 from axbridge.plant.mechanics import FloatArray
-from axbridge.plant.rollout import HELD, JOINT_MODE, Param, Runs, rollouts
+from axbridge.plant.rollout import FOLLOWED, HELD, JOINT_MODE, Param, Runs, rollouts
 from axbridge.profile import FirmwareProfile
 from axbridge.provenance import describe
 from axbridge.recording import Recording, Track, increasing
@@ -28,6 +29,7 @@ __all__ = ["LAWS", "packed", "runs_of", "simulate"]
 
 LAWS = {"state_feedback": 0, "compliance": 1, "pid": 2}
 _GRAVITY = 9.81
+_EDGE = 2.5  # counts from an end of the sensor's range that count as beyond it
 _SLOPES = (2, 4, 8, 16, 32, 64, 128)  # counts: what the compliance slope register snaps to
 
 
@@ -55,7 +57,8 @@ def simulate(recording: Recording, rig: Rig, params: str | None = None, *, seed:
 def runs_of(recordings: Sequence[Recording], rig: Rig) -> Runs:
     """Commands and measurements of recordings of a one-servo rig, ready for `rollouts`.
 
-    The arm is the rig's, or the pendulum's that a recording's metadata names; likewise supply voltage and P gain.
+    The arm is the rig's, or the pendulum's that a recording's metadata names; likewise supply voltage and P gain. While
+    an arm that turns endlessly is where its sensor cannot see it, the run is `FOLLOWED`: there is nothing to compare.
 
     Raises:
         RecordingError: more than one servo in a recording, no commands, or fewer than two samples.
@@ -76,15 +79,14 @@ def runs_of(recordings: Sequence[Recording], rig: Rig) -> Runs:
             arm = rig_arm
         driven = (track.enabled & ~(np.isnan(track.command) & np.isnan(track.duty))).astype(float)
         driven[track.torque_enabled == HELD] = HELD
+        driven[_unseen(track, rig)] = FOLLOWED
         columns.append([
             track.time, np.where(np.isnan(track.commanded), track.time, track.commanded),
             np.nan_to_num(track.command), driven, np.nan_to_num(track.speed_limit),
-            np.nan_to_num(track.duty, nan=JOINT_MODE), track.position,
+            np.nan_to_num(track.duty, nan=JOINT_MODE), _caps(recording, track), track.position,
+            np.nan_to_num(track.velocity),
         ])  # fmt: skip
-        start_speed = float(track.velocity[0]) if math.isfinite(track.velocity[0]) else 0.0
-        facts.append(
-            (start_speed, _supply(recording, track, rig), arm.inertia, arm.gravity, arm.phase, _p_gain(recording, rig))
-        )
+        facts.append((_supply(recording, track, rig), arm.inertia, arm.gravity, arm.phase, _p_gain(recording, rig)))
     lengths = [len(part[0]) for part in columns]
     start = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
     joined = [np.concatenate(parts) for parts in zip(*columns, strict=True)]
@@ -136,7 +138,13 @@ def _in_closed_form(recording: Recording, rig: Rig, params: str | None) -> Recor
     servo = rig.servos[0]
     model = rig.model_of(servo, params)
     track = _only(recording)
-    position = rollouts(packed(model, rig)[None], runs_of([recording], rig))[0]
+    runs = runs_of([recording], rig)
+    unseen = runs.driven == FOLLOWED
+    if unseen.all():
+        raise RecordingError(
+            recording.path, "has the arm where its sensor cannot see it all the time", "record it with smaller duties"
+        )
+    position = np.where(unseen, np.nan, rollouts(packed(model, rig)[None], runs)[0])
     simulated = Track.of(
         track.name, track.time, command=track.command, position=position, torque_enabled=track.torque_enabled
     )
@@ -224,6 +232,31 @@ def _only(recording: Recording) -> Track:
         keys = [key for key in vars(track) if key != "name"]
         return replace(track, **{key: getattr(track, key)[known] for key in keys})
     return track
+
+
+def _unseen(track: Track, rig: Rig) -> npt.NDArray[np.bool_]:
+    """Samples in wheel mode with the arm at an end of the sensor's range, beyond it, or round past it, (n,).
+
+    Out there an AX-12 reads either end, or anything; the samples on both sides of a jump are not trusted, either.
+    """
+    servo = rig.servos[0]
+    units = rig.profile_of(servo).units
+    turning = ~np.isnan(track.duty)
+    counts = servo.zero + servo.direction * track.position / units.position
+    out = turning & ((counts < _EDGE) | (counts > units.counts - _EDGE))
+    jump = np.abs(np.diff(counts)) > units.counts / 4
+    out[1:] |= jump & turning[1:]
+    out[:-1] |= jump & turning[:-1]
+    return out
+
+
+def _caps(recording: Recording, track: Track) -> FloatArray:
+    """The torque limit in force at each sample, as a share of full duty, (n,)."""
+    caps = np.ones(len(track))
+    for segment in recording.segments:
+        if "limit" in segment.data and segment.data.get("servo", track.name) == track.name:
+            caps[(track.time >= segment.start - 1e-9) & (track.time < segment.end)] = float(segment.data["limit"])
+    return caps
 
 
 def _supply(recording: Recording, track: Track, rig: Rig) -> float:

@@ -116,6 +116,29 @@ def test_what_the_data_cannot_tell_is_named():
     assert sure.flat or sure.alike
 
 
+def turn(row, duty):
+    """A wheel-mode recording of an arm that stays within the sensor's range."""
+    recording = motion(row)
+    time = recording["shoulder"].time
+    clean = replace(recording["shoulder"], duty=np.full(len(time), duty), position=np.zeros(len(time)))
+    position = rollouts(row[None], runs_of([replace(recording, tracks={"shoulder": clean})], RIG), 5e-4)[0]
+    return replace(recording, path=Path("duty.mcap"), tracks={"shoulder": replace(clean, position=position)}, events=())
+
+
+def test_wheel_mode_tells_the_torque_constant():
+    row = ax12_truth()
+    base = row[Param.CONSTANT]
+    row[Param.CONSTANT] *= 1.1
+    data = [*ax12_data(row), turn(row, 0.2), turn(row, -0.3)]
+    runs = runs_of(data, RIG)
+    assert "motor.torque_constant" not in [unknown.name for unknown in ax12_space().unknowns]
+    space = space_of("ax12", None, ax12_truth(), turning=True)
+    before = space.sets(space.point(ax12_truth())[None])[0]
+    assert before[Param.CONSTANT] == pytest.approx(base)
+    found = space.sets(polish(space, runs, space.point(before), rounds=10)[None])[0]
+    assert found[Param.CONSTANT] == pytest.approx(row[Param.CONSTANT], rel=0.02)
+
+
 @pytest.mark.parametrize(("model", "friction"), [("fancy", None), ("ax12", "M7")])
 def test_an_unknown_model_or_law_is_refused(model, friction):
     with pytest.raises(UsageError, match="there is no"):

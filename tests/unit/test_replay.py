@@ -50,7 +50,7 @@ def runs(position, *, driven=0.0, goal=0.0, time=TIME):
     n = len(time)
     return Runs(
         np.array([0, n]), time, time, np.full(n, goal), np.full(n, driven), np.zeros(n), np.full(n, JOINT_MODE),
-        np.full(n, position), np.zeros(1), np.full(1, 9.6), np.full(1, 7.2e-4), np.full(1, 0.081), np.zeros(1),
+        np.ones(n), np.full(n, position), np.zeros(n), np.full(1, 9.6), np.full(1, 7.2e-4), np.full(1, 0.081), np.zeros(1),
         np.zeros(1),
     )  # fmt: skip
 
@@ -115,3 +115,44 @@ def test_a_log_without_commands_cannot_be_simulated():
     silent = Recording(Path("x"), {"a": Track.of("a", TIME, position=TIME)})
     with pytest.raises(RecordingError, match="no commands"):
         simulate(silent, Rig.load("bench_arm"))
+
+
+def turning(duty, position):
+    """A recording in wheel mode that reads `position`."""
+    n = len(TIME)
+    track = Track.of(
+        "shoulder", TIME, duty=np.full(n, duty), position=position, torque_enabled=np.ones(n), voltage=np.full(n, 9.6),
+        velocity=np.gradient(position, TIME),
+    )  # fmt: skip
+    return Recording(Path("duty.mcap"), {"shoulder": track}, (), {}, {})
+
+
+def test_an_arm_in_wheel_mode_goes_on_after_the_dead_zone_from_where_it_is_seen_again():
+    rig = Rig.load("bench_arm")
+    angle = rollouts(params(), replace(runs(0.0, driven=1.0), duty=np.full(len(TIME), 0.8)))[0]
+    assert angle[-1] > math.radians(250)
+    turn, end = 2 * math.pi, math.radians(150)
+    within = (angle + math.pi) % turn - math.pi
+    recording = turning(0.8, np.clip(within, -end, end))
+    seen = np.abs(within) < math.radians(149)
+    simulated = simulate(recording, rig)["shoulder"].position
+    assert np.isnan(simulated[np.abs(within) > end]).all()
+    assert np.isfinite(simulated[seen]).mean() > 0.97
+    error = np.degrees(simulated - within)[seen]
+    assert np.nanmax(np.abs(error)) < 2.0
+    (pair,) = compare(recording, simulate(recording, rig)).pairs
+    assert pair.plain.rmse < 1.0
+    assert pair.plain.samples <= np.isfinite(simulated).sum()
+
+
+def test_an_arm_that_is_never_seen_cannot_be_compared():
+    with pytest.raises(RecordingError, match="cannot see it"):
+        simulate(turning(0.5, np.full(len(TIME), math.radians(150))), Rig.load("bench_arm"))
+
+
+def test_a_torque_limit_caps_the_duty():
+    free = runs(0.0, driven=1.0, goal=math.pi / 2)
+    weak = replace(free, cap=np.full(len(TIME), 0.1))
+    strong, limited = (np.degrees(rollouts(params(), r)[0]) for r in (free, weak))
+    assert strong[-1] > 85
+    assert limited[-1] < 60

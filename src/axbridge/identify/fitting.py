@@ -15,7 +15,7 @@ from axbridge.identify.space import MODELS, Space, Unknown, space_of
 from axbridge.identify.uncertainty import Uncertainty, polish, uncertainty
 from axbridge.model import ServoModel
 from axbridge.plant.mechanics import FloatArray
-from axbridge.plant.rollout import Runs, rollouts
+from axbridge.plant.rollout import JOINT_MODE, Runs, rollouts
 from axbridge.recording import Recording
 from axbridge.replay import packed, runs_of
 from axbridge.rig import Rig
@@ -125,7 +125,7 @@ def identify(
     if kind == "ax12":
         noise = resting_noise(runs)
         base = base.model_copy(update={"sensor": base.sensor.model_copy(update={"position_noise": noise})})
-    space = space_of(kind, friction, packed(base, rig))
+    space = space_of(kind, friction, packed(base, rig), turning=bool((runs.duty < JOINT_MODE).any()))
     unseen = runs_of(held_out, rig) if held_out else None
     _check_motion(recordings, runs)
     smooth = kind != "pendulum-servo"  # its truth is a model of ours: squares are best; real logs want robustness

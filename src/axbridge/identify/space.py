@@ -129,13 +129,14 @@ class Space:
         return Space(tuple(unknown for unknown in self.unknowns if unknown.name not in names), self.base)
 
 
-def space_of(model: str, friction: str | None, base: FloatArray) -> Space:
+def space_of(model: str, friction: str | None, base: FloatArray, *, turning: bool = False) -> Space:
     """The unknowns of a model.
 
     Args:
         model: ``pendulum-servo``, ``ax12`` or ``lima2009``.
         friction: ``M1`` to ``M6``; None = the model's own.
         base: Parameter set that supplies what is not searched.
+        turning: Whether there are recordings in wheel mode: they tell the torque constant, which is searched then.
 
     Raises:
         UsageError: no such model or friction law.
@@ -156,4 +157,7 @@ def space_of(model: str, friction: str | None, base: FloatArray) -> Space:
         row[Param.LOAD_EXTERNAL] = -1.0
     if law != "M6":
         row[Param.QUADRATIC] = 0.0
-    return Space(_REST[model] + FRICTION_LAWS[law], row)
+    rest = _REST[model]
+    if turning and _CONSTANT not in rest:
+        rest = (_CONSTANT, *rest)
+    return Space(rest + FRICTION_LAWS[law], row)

@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from axbridge.plant.mechanics import FloatArray
 
-__all__ = ["COMPILED", "HELD", "JOINT_MODE", "Param", "Runs", "rollouts"]
+__all__ = ["COMPILED", "FOLLOWED", "HELD", "JOINT_MODE", "Param", "Runs", "rollouts"]
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -41,7 +41,7 @@ def _compiled(function: _F) -> _F:
     return result
 
 
-HELD = 2.0  # in `Runs.driven`
+HELD, FOLLOWED = 2.0, 3.0  # in `Runs.driven`
 JOINT_MODE = 2.0  # in `Runs.duty`: no duty, the position loop runs (not NaN: the kernel is compiled without)
 
 
@@ -89,11 +89,13 @@ class Runs:
         time: s, (l,).
         sent: When goal, torque switch, speed limit and duty of a sample went out, s, (l,).
         goal: rad, (l,).
-        driven: 1 torque on, 0 off, `HELD` held still by whatever (before a part begins), (l,).
+        driven: 1 torque on, 0 off, `HELD` held still by whatever (before a part begins), `FOLLOWED` where the motion is
+            taken from the measurement and goes on from it afterwards (torque on, out of the sensor's range), (l,).
         speed_limit: rad/s, 0 = none, (l,).
         duty: Wheel-mode duty, `JOINT_MODE` in joint mode, (l,).
+        cap: Largest duty (torque limit), 0..1, (l,).
         position: Measured, rad, (l,); the first of each is where the run starts.
-        velocity: Speed each run starts with, rad/s, (m,).
+        velocity: Measured, rad/s, (l,); what a run starts with, and goes on with after `FOLLOWED`.
         supply: V, (m,).
         inertia: Of arm and load, kg·m², (m,).
         gravity: m·g·l, N·m, (m,): load torque `gravity·sin(θ + phase)`.
@@ -108,6 +110,7 @@ class Runs:
     driven: FloatArray
     speed_limit: FloatArray
     duty: FloatArray
+    cap: FloatArray
     position: FloatArray
     velocity: FloatArray
     supply: FloatArray
@@ -132,9 +135,19 @@ class Runs:
             np.concatenate(([0], np.cumsum(lengths, dtype=np.int64))).astype(np.int64),
             *(
                 joined(v)
-                for v in (self.time, self.sent, self.goal, self.driven, self.speed_limit, self.duty, self.position)
+                for v in (
+                    self.time,
+                    self.sent,
+                    self.goal,
+                    self.driven,
+                    self.speed_limit,
+                    self.duty,
+                    self.cap,
+                    self.position,
+                    self.velocity,
+                )
             ),
-            *(v[index] for v in (self.velocity, self.supply, self.inertia, self.gravity, self.phase, self.p_gain)),
+            *(v[index] for v in (self.supply, self.inertia, self.gravity, self.phase, self.p_gain)),
         )
 
 
@@ -152,7 +165,7 @@ def rollouts(params: FloatArray, runs: Runs, step: float = 1e-3) -> FloatArray:
     out = np.empty((len(params), len(runs.time)))
     _all(
         np.ascontiguousarray(params, dtype=np.float64), runs.start, runs.time, runs.sent, runs.goal, runs.driven,
-        runs.speed_limit, runs.duty, runs.position, runs.velocity, runs.supply, runs.inertia, runs.gravity,
+        runs.speed_limit, runs.duty, runs.cap, runs.position, runs.velocity, runs.supply, runs.inertia, runs.gravity,
         runs.phase, runs.p_gain, float(step), out,
     )  # fmt: skip
     return out
@@ -190,15 +203,16 @@ def _mean_compliance(
 @_compiled
 def _one(
     p: FloatArray, time: FloatArray, sent: FloatArray, goal: FloatArray, driven: FloatArray, speed_limit: FloatArray,
-    duty: FloatArray, reading: float, velocity: float, supply: float, inertia: float, gravity: float,
-    phase: float, p_gain: float, h: float, out: FloatArray,
+    duty: FloatArray, cap: FloatArray, position: FloatArray, velocity: FloatArray, supply: float, inertia: float,
+    gravity: float, phase: float, p_gain: float, h: float, out: FloatArray,
 ) -> None:  # fmt: skip
     constant, efficiency, resistance, resistance_duty, inductance, max_current = p[0], p[1], p[2], p[3], p[4], p[5]
     viscous, latency, offset, quantum, period = p[8], p[25], p[26], p[27], p[19]
     law = int(p[16])
     total = inertia + p[6]
     n = time.shape[0]
-    now, angle, speed = time[0], reading - offset, velocity
+    reading = position[0]
+    now, angle, speed = time[0], reading - offset, velocity[0]
     filtered, current, applied, due = speed, 0.0, 0.0, now
     reference, j, k = reading, 0, 1
     was_driven = False
@@ -212,7 +226,13 @@ def _one(
     while k < n:
         while j + 1 < n and sent[j + 1] + latency <= now:
             j += 1
-        if driven[j] > 1.5:
+        if driven[k] > 2.5:
+            out[k] = position[k]
+            angle, speed, now = position[k] - offset, velocity[k], time[k]
+            reference, filtered, current, due = position[k], speed, 0.0, now
+            k += 1
+            continue
+        if 1.5 < driven[j] < 2.5:
             while k < n and time[k] <= now + h:
                 out[k] = reading
                 k += 1
@@ -247,7 +267,7 @@ def _one(
                         applied = _compliance(away if noise > 0.0 else reference - seen, p[22], p[23], p[24])
                 else:
                     applied = stiffness * (reference - seen)
-                applied = min(max(applied, -1.0), 1.0)
+                applied = min(max(applied, -cap[j]), cap[j])
         else:
             applied = 0.0
             current = 0.0
@@ -256,7 +276,7 @@ def _one(
         ohms = resistance + resistance_duty * size
         damping, drive, motor = viscous, 0.0, 0.0
         decay, feedback, conductance = 0.0, 0.0, 0.0
-        if direct and size < 1.0 and duty[j] > 1.0:
+        if direct and size < cap[j] and duty[j] > 1.0:
             feedback = p[18]
             applied = p[17] * (reference - angle) / supply
         if on:
@@ -305,14 +325,14 @@ def _one(
 @_compiled
 def _all(
     params: FloatArray, start: npt.NDArray[np.int64], time: FloatArray, sent: FloatArray, goal: FloatArray,
-    driven: FloatArray, speed_limit: FloatArray, duty: FloatArray, position: FloatArray, velocity: FloatArray,
-    supply: FloatArray, inertia: FloatArray, gravity: FloatArray, phase: FloatArray, p_gain: FloatArray,
-    step: float, out: FloatArray,
+    driven: FloatArray, speed_limit: FloatArray, duty: FloatArray, cap: FloatArray, position: FloatArray,
+    velocity: FloatArray, supply: FloatArray, inertia: FloatArray, gravity: FloatArray, phase: FloatArray,
+    p_gain: FloatArray, step: float, out: FloatArray,
 ) -> None:  # fmt: skip
     for k in range(params.shape[0]):
         for m in range(start.shape[0] - 1):
             a, b = start[m], start[m + 1]
             _one(
-                params[k], time[a:b], sent[a:b], goal[a:b], driven[a:b], speed_limit[a:b], duty[a:b], position[a],
-                velocity[m],                supply[m], inertia[m], gravity[m], phase[m], p_gain[m], step, out[k, a:b],
+                params[k], time[a:b], sent[a:b], goal[a:b], driven[a:b], speed_limit[a:b], duty[a:b], cap[a:b],
+                position[a:b], velocity[a:b], supply[m], inertia[m], gravity[m], phase[m], p_gain[m], step, out[k, a:b],
             )  # fmt: skip
