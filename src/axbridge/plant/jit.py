@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import tempfile
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
@@ -52,5 +53,16 @@ def _cache_folder() -> Path:
         text = source.read_bytes()
         if b"@jit" in text or source.name == "columns.py":  # kernels, and the numbers of columns compiled into them
             content.update(text)
-    root = os.environ.get("NUMBA_CACHE_DIR") or Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "axbridge")
-    return Path(root).expanduser() / f"kernels-{content.hexdigest()[:16]}"
+    name = f"kernels-{content.hexdigest()[:16]}"
+    given = os.environ.get("NUMBA_CACHE_DIR")
+    usual = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "axbridge")
+    user = os.getuid() if hasattr(os, "getuid") else "kernels"
+    for root in (Path(given) if given else usual, Path(tempfile.gettempdir(), f"axbridge-{user}")):
+        try:
+            folder = root.expanduser() / name
+            folder.mkdir(parents=True, exist_ok=True)
+        except (OSError, RuntimeError):  # a user without a home, or with one that cannot be written
+            continue
+        if os.access(folder, os.W_OK):
+            return folder
+    return Path(tempfile.mkdtemp(prefix="axbridge-"))
