@@ -20,7 +20,7 @@ def main():
     flat, one = np.zeros_like(times), np.ones(1)
     runs = Runs(
         np.array([0, len(times)]), times, times, np.sin(times), flat + 1, flat, flat + JOINT_MODE, flat + 1, flat, flat,
-        9.6 * one, 7.2e-4 * one, 0.081 * one, 0 * one, 32 * one,
+        9.6 * one, 7.2e-4 * one, 0.081 * one, 0 * one, 32 * one, 25 * one,
     )  # fmt: skip
     sets = np.tile(packed(rig.model_of(rig.servos[0], "ax12"), rig), (count, 1))
     sets[:, Param.ARMATURE] = np.linspace(0.001, 0.01, count)

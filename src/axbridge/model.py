@@ -32,13 +32,15 @@ class MotorParams(tables.Table):
         efficiency: Share of the motor torque that arrives at the output shaft, 0..1.
         armature: Rotor inertia reflected to the output, kg·m².
         resistance_per_duty: Added to Ra in proportion to |duty|, ohm.
+        resistance_per_kelvin: Share of Ra added for each kelvin that the servo reports above `ambient_temperature`.
+            More than copper's 0.0039, because the winding warms more than the sensor beside it.
         max_current: Drive limit, A; 0 = none.
         current_step: Largest change of current in one millisecond, A; 0 = none.
         current_limit: What `max_current` limits: the ``motor``'s current, or the ``supply``'s, which flows during the
             on-time of the PWM alone (so the motor's may be 1/duty times that).
         thermal_resistance: Winding to air, K/W.
         thermal_time: Time constant of the winding's temperature, s.
-        ambient_temperature: degC.
+        ambient_temperature: What a servo starts with, and to which `resistance` belongs, degC.
     """
 
     resistance: float = Field(gt=0)
@@ -48,6 +50,7 @@ class MotorParams(tables.Table):
     efficiency: float = Field(default=1.0, gt=0, le=1)
     armature: float = Field(default=0.0, ge=0)
     resistance_per_duty: float = Field(default=0.0, ge=0)
+    resistance_per_kelvin: float = Field(default=0.0, ge=0)
     max_current: float = Field(default=0.0, ge=0)
     current_step: float = Field(default=0.0, ge=0)
     current_limit: Literal["motor", "supply"] = "motor"

@@ -86,7 +86,10 @@ def runs_of(recordings: Sequence[Recording], rig: Rig) -> Runs:
             np.nan_to_num(track.duty, nan=JOINT_MODE), _caps(recording, track), track.position,
             np.nan_to_num(track.velocity),
         ])  # fmt: skip
-        facts.append((_supply(recording, track, rig), arm.inertia, arm.gravity, arm.phase, _p_gain(recording, rig)))
+        facts.append((
+            _supply(recording, track, rig), arm.inertia, arm.gravity, arm.phase, _p_gain(recording, rig),
+            _temperature(track),
+        ))  # fmt: skip
     lengths = [len(part[0]) for part in columns]
     start = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
     joined = [np.concatenate(parts) for parts in zip(*columns, strict=True)]
@@ -130,6 +133,8 @@ def packed(model: ServoModel, rig: Rig) -> FloatArray:
         Param.QUANTUM: count if sensor.quantised else 0.0,
         Param.COUNT: count,
         Param.NOISE: sensor.position_noise,
+        Param.RESISTANCE_KELVIN: motor.resistance_per_kelvin,
+        Param.AMBIENT: motor.ambient_temperature,
     }
     return np.array([float(values[column]) for column in Param])
 
@@ -268,6 +273,12 @@ def _supply(recording: Recording, track: Track, rig: Rig) -> float:
         return float(np.nanmedian(track.voltage))
     bus = next(bus for bus in rig.buses if bus.name == rig.servos[0].bus)
     return bus.supply_voltage
+
+
+def _temperature(track: Track) -> float:
+    """Mean of what the servo reported, degC; NaN when it reported none."""
+    known = track.temperature[~np.isnan(track.temperature)]
+    return float(known.mean()) if len(known) else math.nan
 
 
 def _p_gain(recording: Recording, rig: Rig) -> float:

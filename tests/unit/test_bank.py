@@ -108,6 +108,14 @@ def test_energy_and_heat_are_those_of_the_current():
     assert warmer == pytest.approx(4.0 * current**2 * R * (1 - math.exp(-10 / 120)), rel=0.05)
 
 
+def test_a_warm_winding_has_more_resistance():
+    bank = bank_of(overrides={"motor": {"resistance_per_kelvin": 0.02, "ambient_temperature": 20.0}}, mass=1e3)
+    command(bank, MODE=Mode.WHEEL_DUTY, DUTY=1.0)
+    bank.state[0, State.TEMPERATURE] = 70.0
+    bank.advance(0.01)
+    assert bank.state[0, State.CURRENT] == pytest.approx(12 / (2 * R), rel=0.01)
+
+
 def test_a_mirrored_servo_turns_its_joint_the_other_way():
     bank = bank_of(direction=-1)
     command(bank, GOAL=0.5)

@@ -139,6 +139,14 @@ def test_wheel_mode_tells_the_torque_constant():
     assert found[Param.CONSTANT] == pytest.approx(row[Param.CONSTANT], rel=0.02)
 
 
+def test_what_warmth_does_is_searched_where_recordings_differ_in_it():
+    names = [
+        [unknown.name for unknown in space_of("pendulum-servo", None, ax12_truth(), warming=warming).unknowns]
+        for warming in (False, True)
+    ]
+    assert set(names[1]) - set(names[0]) == {"motor.resistance_per_kelvin"}
+
+
 @pytest.mark.parametrize(("model", "friction"), [("fancy", None), ("ax12", "M7")])
 def test_an_unknown_model_or_law_is_refused(model, friction):
     with pytest.raises(UsageError, match="there is no"):

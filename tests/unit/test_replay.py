@@ -51,7 +51,7 @@ def runs(position, *, driven=0.0, goal=0.0, time=TIME):
     return Runs(
         np.array([0, n]), time, time, np.full(n, goal), np.full(n, driven), np.zeros(n), np.full(n, JOINT_MODE),
         np.ones(n), np.full(n, position), np.zeros(n), np.full(1, 9.6), np.full(1, 7.2e-4), np.full(1, 0.081), np.zeros(1),
-        np.zeros(1),
+        np.zeros(1), np.full(1, np.nan),
     )  # fmt: skip
 
 
@@ -85,6 +85,15 @@ def test_latency_delays_the_command_and_nothing_else():
     step = replace(runs(0.0, driven=1.0), goal=np.where(TIME >= 0.5, 1.0, 0.0))
     prompt, late = rollouts(np.concatenate((params(), params(LATENCY=0.05))), step)
     np.testing.assert_allclose(late[5:], prompt[:-5], atol=0.02)
+
+
+def test_a_warm_winding_has_more_resistance():
+    cold = replace(runs(0.0, driven=1.0, goal=1.0), temperature=np.full(1, 25.0))
+    warm = replace(cold, temperature=np.full(1, 45.0))
+    law = {"RESISTANCE_KELVIN": 0.02, "AMBIENT": 25.0}
+    np.testing.assert_allclose(rollouts(params(**law), warm), rollouts(params(RESISTANCE=8.0 * 1.4), cold), rtol=1e-9)
+    np.testing.assert_array_equal(rollouts(params(**law), replace(cold, temperature=np.full(1, np.nan))),
+                                  rollouts(params(), cold))  # fmt: skip
 
 
 def test_parameter_sets_and_recordings_do_not_touch_each_other():

@@ -242,7 +242,8 @@ def _motor(
         volts, feedback = joint[Joint.VOLTS], joint[Joint.FEEDBACK]
         applied = volts - feedback * omega
         duty = abs(applied) / supply if supply > 0.0 else 0.0
-        resistance = params[Param.RESISTANCE] + params[Param.RESISTANCE_PER_DUTY] * duty
+        warmer = 1.0 + params[Param.RESISTANCE_PER_KELVIN] * (state[State.TEMPERATURE] - params[Param.AMBIENT])
+        resistance = params[Param.RESISTANCE] * warmer + params[Param.RESISTANCE_PER_DUTY] * duty
         left, mean = relax(resistance, params[Param.INDUCTANCE], step)
         wanted[0, j], wanted[1, j] = resistance, left
         current = joint[Joint.CURRENT]

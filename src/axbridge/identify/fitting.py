@@ -22,6 +22,7 @@ from axbridge.rig import Rig
 
 __all__ = ["Estimate", "Fit", "Score", "base_model", "identify", "scores_of"]
 
+WARMING = 3.0  # K between recordings from which they can tell what warmth does
 P_DUTY_XL330 = 1 / (256 * 885)  # raw PWM a count and unit of P gain, over full PWM: read off the `load` of the logs
 
 
@@ -125,7 +126,12 @@ def identify(
     if kind == "ax12":
         noise = resting_noise(runs)
         base = base.model_copy(update={"sensor": base.sensor.model_copy(update={"position_noise": noise})})
-    space = space_of(kind, friction, packed(base, rig), turning=bool((runs.duty < JOINT_MODE).any()))
+    known = runs.temperature[~np.isnan(runs.temperature)]
+    if len(known):
+        motor = base.motor.model_copy(update={"ambient_temperature": float(known.mean())})
+        base = base.model_copy(update={"motor": motor})
+    turning, warming = bool((runs.duty < JOINT_MODE).any()), len(known) > 0 and bool(np.ptp(known) > WARMING)
+    space = space_of(kind, friction, packed(base, rig), turning=turning, warming=warming)
     unseen = runs_of(held_out, rig) if held_out else None
     _check_motion(recordings, runs)
     smooth = kind != "pendulum-servo"  # its truth is a model of ours: squares are best; real logs want robustness

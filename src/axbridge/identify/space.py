@@ -43,10 +43,12 @@ _STEPS = "steps of several sizes (axbridge record step)"
 _SLOW = "slow sweeps and reversals under load (axbridge record sine, a period of 5 s or more)"
 _DUTY = "wheel-mode duty steps (axbridge record duty)"
 _HOLD = "lifting and holding the arm at several angles (axbridge record lift-and-drop)"
+_WARM = "the same motions with the servo cold and warm"
 
 _CONSTANT = Unknown("motor.torque_constant", Param.CONSTANT, 0.2, 4.0, True, _DUTY)
 _RESISTANCE = Unknown("motor.resistance", Param.RESISTANCE, 0.8, 20.0, True, _HOLD)
 _RESISTANCE_DUTY = Unknown("motor.resistance_per_duty", Param.RESISTANCE_DUTY, 0.0, 8.0, False, _HOLD)
+_RESISTANCE_KELVIN = Unknown("motor.resistance_per_kelvin", Param.RESISTANCE_KELVIN, 0.0, 0.06, False, _WARM)
 _EFFICIENCY = Unknown("motor.efficiency", Param.EFFICIENCY, 0.3, 1.0, False, _HOLD)
 _ARMATURE = Unknown("motor.armature", Param.ARMATURE, 3e-4, 0.015, True, _FALLS)
 _COULOMB = Unknown("friction.coulomb", Param.COULOMB, 1e-5, 0.3, True, _FALLS)
@@ -129,7 +131,7 @@ class Space:
         return Space(tuple(unknown for unknown in self.unknowns if unknown.name not in names), self.base)
 
 
-def space_of(model: str, friction: str | None, base: FloatArray, *, turning: bool = False) -> Space:
+def space_of(model: str, friction: str | None, base: FloatArray, *, turning: bool = False, warming: bool = False) -> Space:
     """The unknowns of a model.
 
     Args:
@@ -137,6 +139,7 @@ def space_of(model: str, friction: str | None, base: FloatArray, *, turning: boo
         friction: ``M1`` to ``M6``; None = the model's own.
         base: Parameter set that supplies what is not searched.
         turning: Whether there are recordings in wheel mode: they tell the torque constant, which is searched then.
+        warming: Whether the recordings differ in temperature: then they tell what that does to the resistance.
 
     Raises:
         UsageError: no such model or friction law.
@@ -160,4 +163,6 @@ def space_of(model: str, friction: str | None, base: FloatArray, *, turning: boo
     rest = _REST[model]
     if turning and _CONSTANT not in rest:
         rest = (_CONSTANT, *rest)
+    if warming and _RESISTANCE in rest:
+        rest = (*rest, _RESISTANCE_KELVIN)
     return Space(rest + FRICTION_LAWS[law], row)

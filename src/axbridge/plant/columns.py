@@ -56,6 +56,7 @@ class Param(IntEnum):
     THERMAL_RESISTANCE = 30
     THERMAL_TIME = 31
     AMBIENT = 32
+    RESISTANCE_PER_KELVIN = 33
 
 
 _LAWS = {"state_feedback": Law.STATE_FEEDBACK, "compliance": Law.COMPLIANCE, "pid": Law.PID}
@@ -110,4 +111,5 @@ def pack(model: ServoModel, count: float) -> FloatArray:
     row[Param.THERMAL_RESISTANCE] = motor.thermal_resistance
     row[Param.THERMAL_TIME] = motor.thermal_time
     row[Param.AMBIENT] = motor.ambient_temperature
+    row[Param.RESISTANCE_PER_KELVIN] = motor.resistance_per_kelvin
     return row

@@ -42,6 +42,7 @@ def _compiled(function: _F) -> _F:
 
 
 HELD, FOLLOWED = 2.0, 3.0  # in `Runs.driven`
+_UNKNOWN = -300.0  # degC, in place of a NaN: the kernel is compiled without
 JOINT_MODE = 2.0  # in `Runs.duty`: no duty, the position loop runs (not NaN: the kernel is compiled without)
 
 
@@ -78,6 +79,8 @@ class Param(IntEnum):
     QUANTUM = 27  # rad, 0 = continuous
     COUNT = 28  # rad per position count (for P_DUTY)
     NOISE = 29  # rad, standard deviation of the position the loop sees (compliance law: its mean effect)
+    RESISTANCE_KELVIN = 30  # share of RESISTANCE for each kelvin above AMBIENT
+    AMBIENT = 31  # degC
 
 
 @dataclass(frozen=True)
@@ -101,6 +104,7 @@ class Runs:
         gravity: m·g·l, N·m, (m,): load torque `gravity·sin(θ + phase)`.
         phase: rad, (m,).
         p_gain: P gain register, (m,).
+        temperature: Reported by the servo, degC, NaN where not known: then it is the model's ambient one, (m,).
     """
 
     start: npt.NDArray[np.int64]
@@ -118,6 +122,7 @@ class Runs:
     gravity: FloatArray
     phase: FloatArray
     p_gain: FloatArray
+    temperature: FloatArray
 
     def __len__(self) -> int:
         return len(self.start) - 1
@@ -147,7 +152,7 @@ class Runs:
                     self.velocity,
                 )
             ),
-            *(v[index] for v in (self.supply, self.inertia, self.gravity, self.phase, self.p_gain)),
+            *(v[index] for v in (self.supply, self.inertia, self.gravity, self.phase, self.p_gain, self.temperature)),
         )
 
 
@@ -166,7 +171,7 @@ def rollouts(params: FloatArray, runs: Runs, step: float = 1e-3) -> FloatArray:
     _all(
         np.ascontiguousarray(params, dtype=np.float64), runs.start, runs.time, runs.sent, runs.goal, runs.driven,
         runs.speed_limit, runs.duty, runs.cap, runs.position, runs.velocity, runs.supply, runs.inertia, runs.gravity,
-        runs.phase, runs.p_gain, float(step), out,
+        runs.phase, runs.p_gain, np.nan_to_num(runs.temperature, nan=_UNKNOWN), float(step), out,
     )  # fmt: skip
     return out
 
@@ -204,11 +209,13 @@ def _mean_compliance(
 def _one(
     p: FloatArray, time: FloatArray, sent: FloatArray, goal: FloatArray, driven: FloatArray, speed_limit: FloatArray,
     duty: FloatArray, cap: FloatArray, position: FloatArray, velocity: FloatArray, supply: float, inertia: float,
-    gravity: float, phase: float, p_gain: float, h: float, out: FloatArray,
+    gravity: float, phase: float, p_gain: float, temperature: float, h: float, out: FloatArray,
 ) -> None:  # fmt: skip
     constant, efficiency, resistance, resistance_duty, inductance, max_current = p[0], p[1], p[2], p[3], p[4], p[5]
     viscous, latency, offset, quantum, period = p[8], p[25], p[26], p[27], p[19]
     law = int(p[16])
+    if temperature > _UNKNOWN:
+        resistance *= max(0.1, 1.0 + p[30] * (temperature - p[31]))
     total = inertia + p[6]
     n = time.shape[0]
     reading = position[0]
@@ -327,12 +334,13 @@ def _all(
     params: FloatArray, start: npt.NDArray[np.int64], time: FloatArray, sent: FloatArray, goal: FloatArray,
     driven: FloatArray, speed_limit: FloatArray, duty: FloatArray, cap: FloatArray, position: FloatArray,
     velocity: FloatArray, supply: FloatArray, inertia: FloatArray, gravity: FloatArray, phase: FloatArray,
-    p_gain: FloatArray, step: float, out: FloatArray,
+    p_gain: FloatArray, temperature: FloatArray, step: float, out: FloatArray,
 ) -> None:  # fmt: skip
     for k in range(params.shape[0]):
         for m in range(start.shape[0] - 1):
             a, b = start[m], start[m + 1]
             _one(
                 params[k], time[a:b], sent[a:b], goal[a:b], driven[a:b], speed_limit[a:b], duty[a:b], cap[a:b],
-                position[a:b], velocity[a:b], supply[m], inertia[m], gravity[m], phase[m], p_gain[m], step, out[k, a:b],
+                position[a:b], velocity[a:b], supply[m], inertia[m], gravity[m], phase[m], p_gain[m],
+                temperature[m], step, out[k, a:b],
             )  # fmt: skip
