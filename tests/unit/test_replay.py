@@ -11,7 +11,7 @@ from axbridge.arm import arm_of
 from axbridge.compare import compare
 from axbridge.errors import RecordingError, RigError
 from axbridge.importers import import_log
-from axbridge.plant.rollout import JOINT_MODE, Param, Runs, rollouts
+from axbridge.plant.rollout import FOLLOWED, JOINT_MODE, Param, Runs, rollouts
 from axbridge.recording import Recording, Track
 from axbridge.replay import packed, simulate
 from axbridge.rig import Rig
@@ -157,6 +157,13 @@ def test_an_arm_in_wheel_mode_goes_on_after_the_dead_zone_from_where_it_is_seen_
 def test_an_arm_that_is_never_seen_cannot_be_compared():
     with pytest.raises(RecordingError, match="cannot see it"):
         simulate(turning(0.5, np.full(len(TIME), math.radians(150))), Rig.load("bench_arm"))
+
+
+def test_samples_that_are_followed_do_not_count_as_well_predicted():
+    blind = replace(runs(0.5, driven=1.0, goal=1.0), driven=np.where(TIME < 1.5, FOLLOWED, 1.0))
+    error = np.abs(rollouts(params(), blind) - blind.position)
+    assert (error[0, TIME < 1.5] == 0).all()
+    assert blind.means(error)[0, 0] == pytest.approx(error[0, TIME >= 1.5].mean())
 
 
 def test_a_torque_limit_caps_the_duty():

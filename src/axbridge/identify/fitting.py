@@ -201,10 +201,9 @@ def resting_noise(runs: Runs) -> float:
 def scores_of(recordings: Sequence[Recording], runs: Runs, row: FloatArray, *, held_out: bool) -> tuple[Score, ...]:
     """How well a parameter set (len(Param),) predicts recordings."""
     error = np.degrees(rollouts(row[None], runs)[0] - runs.position)
-    parts = [error[a:b] for a, b in zip(runs.start[:-1], runs.start[1:], strict=True)]
+    means = zip(recordings, runs.means(np.abs(error)), runs.means(error**2), strict=True)
     return tuple(
-        Score(recording.path.name, float(np.mean(np.abs(part))), float(np.sqrt(np.mean(part**2))), held_out)
-        for recording, part in zip(recordings, parts, strict=True)
+        Score(recording.path.name, float(mae), float(np.sqrt(mse)), held_out) for recording, mae, mse in means
     )
 
 

@@ -141,7 +141,7 @@ def _jackknife(space: Space, runs: Runs, point: FloatArray) -> FloatArray:
 
 def _residuals(space: Space, runs: Runs, points: FloatArray, step: float = FINE) -> FloatArray:
     """Errors in degrees, (k, l), each recording weighted alike."""
-    weights = np.repeat(1 / np.sqrt(np.diff(runs.start)), np.diff(runs.start))
+    weights = np.repeat(1 / np.sqrt(np.maximum(runs.compared, 1.0)), np.diff(runs.start))
     result: FloatArray = np.degrees(rollouts(space.sets(points), runs, step) - runs.position) * weights
     return result
 

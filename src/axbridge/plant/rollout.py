@@ -127,6 +127,17 @@ class Runs:
     def __len__(self) -> int:
         return len(self.start) - 1
 
+    @property
+    def compared(self) -> FloatArray:
+        """How many samples of each recording a model has to account for: all that are not `FOLLOWED`, (m,)."""
+        counts: FloatArray = np.add.reduceat((self.driven != FOLLOWED).astype(float), self.start[:-1])
+        return counts
+
+    def means(self, errors: FloatArray) -> FloatArray:
+        """Means (…, m) by recording of errors (…, l), which are 0 where `FOLLOWED`; 0 where all of a recording is."""
+        sums: FloatArray = np.add.reduceat(errors, self.start[:-1], axis=-1) / np.maximum(self.compared, 1.0)
+        return sums
+
     def only(self, chosen: Sequence[int]) -> Runs:
         """The recordings with these indices."""
         parts = [slice(int(self.start[i]), int(self.start[i + 1])) for i in chosen]
