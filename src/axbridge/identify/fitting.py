@@ -202,9 +202,7 @@ def scores_of(recordings: Sequence[Recording], runs: Runs, row: FloatArray, *, h
     """How well a parameter set (len(Param),) predicts recordings."""
     error = np.degrees(rollouts(row[None], runs)[0] - runs.position)
     means = zip(recordings, runs.means(np.abs(error)), runs.means(error**2), strict=True)
-    return tuple(
-        Score(recording.path.name, float(mae), float(np.sqrt(mse)), held_out) for recording, mae, mse in means
-    )
+    return tuple(Score(recording.path.name, float(mae), float(np.sqrt(mse)), held_out) for recording, mae, mse in means)
 
 
 def _check_motion(recordings: Sequence[Recording], runs: Runs) -> None:

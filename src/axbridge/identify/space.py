@@ -131,7 +131,9 @@ class Space:
         return Space(tuple(unknown for unknown in self.unknowns if unknown.name not in names), self.base)
 
 
-def space_of(model: str, friction: str | None, base: FloatArray, *, turning: bool = False, warming: bool = False) -> Space:
+def space_of(
+    model: str, friction: str | None, base: FloatArray, *, turning: bool = False, warming: bool = False
+) -> Space:
     """The unknowns of a model.
 
     Args:

@@ -17,7 +17,7 @@ import numpy as np
 from axbridge.identify.search import FINE
 from axbridge.identify.space import Space
 from axbridge.plant.mechanics import FloatArray
-from axbridge.plant.rollout import Param, Runs, rollouts
+from axbridge.plant.rollout import FOLLOWED, Param, Runs, rollouts
 
 __all__ = ["Uncertainty", "polish", "uncertainty"]
 
@@ -81,7 +81,7 @@ def uncertainty(space: Space, runs: Runs, point: FloatArray) -> Uncertainty:
     """Intervals of the unknowns at a point (len(space),)."""
     slope = _slopes(space, runs, point)
     error = _residuals(space, runs, point[None])[0]
-    bound = CAPPED * 1.4826 * float(np.median(np.abs(error))) + 1e-9
+    bound = CAPPED * 1.4826 * float(np.median(np.abs(error[runs.driven != FOLLOWED]))) + 1e-9
     error = np.clip(error, -bound, bound)
     block = np.concatenate(
         [
