@@ -40,7 +40,7 @@ def arm_of(rig: Rig, servo: ServoConfig) -> Arm:
     path = rig.urdf_path()
     assert rig.world is not None  # urdf_path has seen to it
     try:
-        robot = ET.parse(path).getroot()  # noqa: S314 - the user's own file
+        robot = ET.fromstring(rig.urdf_text())  # noqa: S314 - the user's own file
     except ET.ParseError as failure:
         raise RigError(path, "", f"not valid XML: {failure}", "correct the URDF") from failure
     joints = {joint.get("name"): joint for joint in robot.iter("joint") if joint.get("type") != "fixed"}

@@ -1,7 +1,8 @@
 """A rig as data: which servo is which joint, on which bus, in which world.
 
-`Rig.load("bench_arm")` reads ``hil_rigs/bench_arm/bench_arm.toml`` (or ``hil_rigs/bench_arm.toml``, or a path). Angles
-are rad, lengths m, torques N·m, times in the unit the key says.
+`Rig.load("bench_arm")` reads ``hil_rigs/bench_arm/bench_arm.toml`` (or ``hil_rigs/bench_arm.toml``, or a path);
+`Rig.load("pendulum:mass=0.2,length=0.15")` sets parameters of it. Angles are rad, lengths m, torques N·m, times in the
+unit the key says.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from pydantic import Field, field_validator, model_validator
 from axbridge import tables
 from axbridge.errors import ProfileError, RigError
 from axbridge.model import ServoModel
+from axbridge.parameters import Parameter, filled, split_options
 from axbridge.profile import FirmwareProfile
 
 __all__ = ["BusConfig", "Rig", "RobotConfig", "SafetyConfig", "ServoConfig", "WebotsConfig", "WorldConfig"]
@@ -219,6 +221,7 @@ class Rig(tables.Table):
     """A robot, its buses and its world.
 
     Attributes:
+        parameters: Numbers that the URDF names.
         servos: In the order of the file.
         path: File it came from; the URDF and model files are looked for beside it.
     """
@@ -227,6 +230,7 @@ class Rig(tables.Table):
     description: str = ""
     buses: tuple[BusConfig, ...] = Field(default=(BusConfig(),), alias="bus", min_length=1)
     world: WorldConfig | None = None
+    parameters: dict[str, Parameter] = {}
     robot: RobotConfig = RobotConfig()
     safety: SafetyConfig = SafetyConfig()
     webots: WebotsConfig = WebotsConfig()
@@ -235,22 +239,32 @@ class Rig(tables.Table):
 
     @classmethod
     def load(cls, path_or_name: str | Path) -> Rig:
-        """Load a rig by name (``bench_arm``) or path.
+        """Load a rig by name (``bench_arm``) or path, parameters behind a colon: ``pendulum:mass=0.2,length=0.15``.
 
         Raises:
-            RigError: no such rig, or a mistake in it; names file, key and the fix.
+            RigError: no such rig, or a mistake in it or its parameters; names file, key and the fix.
         """
-        path = tables.find_toml(path_or_name, FOLDER, RigError)
+        name, options = split_options(path_or_name)
+        path = tables.find_toml(name, FOLDER, RigError)
         table = tables.load_table(path, FOLDER, RigError)
-        return tables.validate(cls, {**table, "path": path}, path, RigError)
+        rig = tables.validate(cls, {**table, "path": path}, path, RigError)
+        return rig.overridden({"parameters": options}) if options else rig
 
     def overridden(self, tables_over: Mapping[str, Any]) -> Rig:
         """This rig with top-level tables laid over, as written in a file: ``{"world": {"time_step_ms": 1.0}}``.
 
         Raises:
-            RigError: the result is no valid rig.
+            RigError: the result is no valid rig, or a parameter is set that this one does not have.
         """
-        table = tables.merged(self.model_dump(by_alias=True, exclude_unset=True), tables_over)
+        values = dict(tables_over.get("parameters", {}))
+        for name, value in values.items():
+            if name not in self.parameters:
+                known = ", ".join(f"{key} ({one.unit})" if one.unit else key for key, one in self.parameters.items())
+                why = f"rig {self.name!r} has no such parameter"
+                raise RigError(self.path, f"parameters.{name}", why, f"it has: {known or 'none'}")
+            values[name] = value if isinstance(value, Mapping) else {"value": value}
+        changes = {**tables_over, "parameters": values} if values else tables_over
+        table = tables.merged(self.model_dump(by_alias=True, exclude_unset=True), changes)
         return tables.validate(Rig, table, self.path, RigError)
 
     @model_validator(mode="after")
@@ -305,6 +319,14 @@ class Rig(tables.Table):
         if not path.is_file():
             raise RigError(self.path, "world.urdf", f"no such file: {path}", "put the URDF beside the rig file")
         return path
+
+    def urdf_text(self) -> str:
+        """The URDF of the world with the rig's parameters in it.
+
+        Raises:
+            RigError: as `urdf_path`; the file names what is no parameter of the rig, or leaves one of them out.
+        """
+        return filled(self.urdf_path(), self.parameters, self.path)
 
     def profile_of(self, servo: ServoConfig) -> FirmwareProfile:
         """The firmware profile of a servo, from beside the rig or by name."""

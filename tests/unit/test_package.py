@@ -18,7 +18,7 @@ SOURCE = Path(axbridge.__file__).parent
 LAYERS = [
     ["errors", "clock", "units", "files"],
     ["wire", "tables", "state", "control"],
-    ["profile"],
+    ["profile", "parameters"],
     ["model"],
     ["rig"],
     ["plant"],

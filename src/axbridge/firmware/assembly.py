@@ -89,6 +89,7 @@ def _world(rig: Rig, configs: list[ServoConfig], free: list[str]) -> Mechanics:
         start={config.joint: config.position for config in rig.servos},
         stops={config.joint: (config.min_stop, config.max_stop) for config in configs if _has_stops(config)},
         unbounded=free,
+        text=rig.urdf_text(),
     )
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +49,7 @@ class BulletMechanics:
         stops: Hard stops by joint, instead of the URDF's.
         unbounded: Joints whose stops somebody else keeps; they may move links without mass.
         gui: Show the world in a window.
+        text: What the URDF says, instead of the file's own text; meshes are looked for beside the file.
 
     Attributes:
         joints: All movable joints of the URDF, in the order of every array.
@@ -81,8 +83,9 @@ class BulletMechanics:
         stops: Mapping[str, tuple[float, float]] | None = None,
         unbounded: Sequence[str] = (),
         gui: bool = False,
+        text: str | None = None,
     ) -> None:
-        self._tree = read_tree(urdf, fixed_base=fixed_base, kinematic=unbounded)
+        self._tree = read_tree(urdf, fixed_base=fixed_base, kinematic=unbounded, text=text)
         names = [joint.name for joint in self._tree.joints]
         for joint in [*first, *last, *(start or {}), *(stops or {})]:
             if joint not in names:
@@ -118,9 +121,11 @@ class BulletMechanics:
         if self_collision:
             flags |= bullet.URDF_USE_SELF_COLLISION | bullet.URDF_USE_SELF_COLLISION_EXCLUDE_ALL_PARENTS
         try:
-            with quiet(1) if self._tree.dummies else nullcontext():
+            with _on_disk(urdf, text) as file, quiet(1) if self._tree.dummies else nullcontext():
+                if file != urdf:
+                    bullet.setAdditionalSearchPath(str(urdf.parent), **self._on)
                 self.body = bullet.loadURDF(
-                    str(urdf), basePosition=[0, 0, base_height], useFixedBase=fixed_base, flags=flags, **self._on
+                    str(file), basePosition=[0, 0, base_height], useFixedBase=fixed_base, flags=flags, **self._on
                 )
         except bullet.error as failure:
             self.close()
@@ -278,6 +283,18 @@ class BulletMechanics:
             self._base_speed, self._lever,
         )  # fmt: skip
         self._origin = np.array(position) - self._lever
+
+
+@contextmanager
+def _on_disk(urdf: Path, text: str | None) -> Iterator[Path]:
+    """A file that says `text`, as PyBullet reads files alone."""
+    if text is None or text == urdf.read_text(encoding="utf-8-sig"):
+        yield urdf
+        return
+    with tempfile.TemporaryDirectory(prefix="axbridge-") as folder:
+        file = Path(folder, urdf.name)
+        file.write_text(text, encoding="utf-8")
+        yield file
 
 
 _NOWHERE = np.zeros(0, dtype=np.int64), np.zeros((0, 3))

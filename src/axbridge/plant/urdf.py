@@ -6,6 +6,7 @@ are checked here first.
 
 from __future__ import annotations
 
+import io
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -77,11 +78,12 @@ class Tree:
     weightless: tuple[str, ...] = ()
 
 
-def read_tree(path: Path, *, fixed_base: bool, kinematic: Collection[str] = ()) -> Tree:
+def read_tree(path: Path, *, fixed_base: bool, kinematic: Collection[str] = (), text: str | None = None) -> Tree:
     """Read and check a URDF.
 
     Args:
         path: The file.
+        text: What to read instead of the file's own text.
         fixed_base: Whether the base link is bolted down (then its mass does not matter).
         kinematic: Joints that may move links without mass alone, because no torque moves them.
 
@@ -89,7 +91,8 @@ def read_tree(path: Path, *, fixed_base: bool, kinematic: Collection[str] = ()) 
         RigError: not a URDF tree, a joint of a kind that cannot be driven, or a link without mass or inertia.
     """
     try:
-        root = ET.parse(path).getroot()  # noqa: S314 - the user's own file; entities are not resolved from outside
+        source = path if text is None else io.StringIO(text)
+        root = ET.parse(source).getroot()  # noqa: S314 - the user's own file; entities are not resolved from outside
     except (OSError, ET.ParseError) as failure:
         raise RigError(path, "", f"not a readable URDF: {failure}", "give a valid URDF file") from failure
     links = {link.get("name", ""): link for link in root.findall("link")}

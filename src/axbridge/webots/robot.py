@@ -222,7 +222,7 @@ class Robot:
 
     def getUrdf(self, prefix: str = "") -> str:  # noqa: ARG002 - Webots' signature
         """The rig's URDF, as text."""
-        return self._session.rig.urdf_path().read_text(encoding="utf-8")
+        return self._session.rig.urdf_text()
 
     def wwiSendText(self, text: str) -> None:  # noqa: ARG002
         """No robot window: said once."""
