@@ -28,6 +28,10 @@ class DrivableServo(Protocol):
         """The latest sample."""
 
     @property
+    def power(self) -> float:
+        """Drawn at the latest sample, W."""
+
+    @property
     def min_position(self) -> float:
         """Rad."""
 
@@ -209,7 +213,7 @@ class Run:
 
     def _row(self) -> dict[str, Any]:
         """What belongs to the latest sample: the goal that acts from now on, not the one that led there."""
-        return {"command": self._command, "torque_enabled": self.driven, **self._columns}
+        return {"command": self._command, "torque_enabled": self.driven, "power": self.servo.power, **self._columns}
 
     def cool(self) -> None:
         """Wait, limp, when the servo has become warm; give up waiting after `PATIENCE`.

@@ -38,6 +38,7 @@ SERVO_FIELDS = {
     "temperature": "degC",
     "errors": "error byte of the latest reply",
     "torque": "N·m, estimated by the motor model",
+    "power": "W, electrical, estimated by the motor model",
     "torque_enabled": "1 driven, 0 limp",
     "true_position": "rad, simulation only: the joint, before sensor and rounding",
     "true_torque": "N·m, simulation only: what the joint felt",

@@ -48,6 +48,7 @@ class Track:
         temperature: °C.
         errors: Error byte of the latest reply.
         torque: Estimated by the motor model, N·m.
+        power: Electrical, estimated by the motor model, W.
         torque_enabled: 1 driven, 0 limp.
         true_position: Simulation only: the joint before sensor and rounding, rad.
         true_torque: Simulation only: what the joint felt, N·m.
@@ -66,6 +67,7 @@ class Track:
     temperature: FloatArray
     errors: FloatArray
     torque: FloatArray
+    power: FloatArray
     torque_enabled: FloatArray
     true_position: FloatArray
     true_torque: FloatArray

@@ -129,13 +129,19 @@ def _mark_parts(figure: Any, pair: Pair) -> None:
 
 
 def _panels(comparison: Comparison, pair: Pair) -> list[tuple[str, list[tuple[str, FloatArray, FloatArray]]]]:
-    """Further plots for what both or one side knows: torque, power, load."""
+    """Further plots for what both or one side knows: torque, mechanical and electrical power, load."""
     sides = (
         ("reference", comparison.reference[pair.name], comparison.zero[0]),
         ("other", comparison.other[pair.other_name], comparison.zero[1]),
     )
     panels = []
-    for title, value in (("torque, N·m", _torque), ("power, W", _power), ("load, %", _load)):
+    wanted = (
+        ("torque, N·m", _torque),
+        ("power at the shaft, W", _shaft_power),
+        ("electrical power, W", _power),
+        ("load, %", _load),
+    )
+    for title, value in wanted:
         lines = [
             (side, pair.time, resample(track.time - zero, value(track), pair.time))
             for side, track, zero in sides
@@ -151,8 +157,12 @@ def _torque(track: Track) -> FloatArray:
     return np.where(np.isnan(track.true_torque), track.torque, track.true_torque)
 
 
-def _power(track: Track) -> FloatArray:
+def _shaft_power(track: Track) -> FloatArray:
     return _torque(track) * track.velocity
+
+
+def _power(track: Track) -> FloatArray:
+    return track.power
 
 
 def _load(track: Track) -> FloatArray:

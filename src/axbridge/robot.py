@@ -74,6 +74,7 @@ class Robot(Mapping[str, Servo]):
         self._start = backend.clock.now()
         self._battery = None if rig.robot.battery is None else Battery(*rig.robot.battery)
         self._powered = True
+        self._drawn = 0.0  # J, by the backend's meter at the last look
         self._connection = Connection(rig, backend)
         self._servos = {
             config.name: Servo(config, self._connection.drives[config.name], self._now, seed, self._recover)
@@ -176,7 +177,13 @@ class Robot(Mapping[str, Servo]):
 
     def _drain(self, battery: Battery, seconds: float) -> None:
         power = self.rig.robot.cpu_consumption
-        power += sum(servo._power() for servo in self._servos.values()) if self._powered else 0.0
+        meter = self._connection.backend.energy
+        for servo in self._servos.values() if self._powered else ():
+            if meter is None or servo.config.drive == "ideal":
+                power += servo.power
+        if meter is not None:
+            drawn, self._drawn = self._drawn, meter()
+            power += (self._drawn - drawn) / seconds
         battery.drain(power, seconds)
         if battery.empty == self._powered and self.mode == SIMULATION:
             self._powered = not battery.empty
@@ -232,6 +239,7 @@ class Robot(Mapping[str, Servo]):
         for name, servo in self._servos.items():
             servo._rewire(new.drives[name])
         old.close()
+        self._drawn = new.backend.energy() if new.backend.energy is not None else 0.0
         self._start = new.backend.clock.now() - self.time
         faults = self._receive()
         self._report(0.0, 0.0, new.backend.clock.now(), faults)

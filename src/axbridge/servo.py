@@ -338,6 +338,11 @@ class Servo(Sensing):
         """What the drive does itself, what axbridge does for it, and what cannot be done."""
         return self._drive.capabilities
 
+    @property
+    def power(self) -> float:
+        """Electrical power drawn at the last sample, W: U·i by the motor model, for ideal joints as Webots reckons."""
+        return self._drive.electrical_power(self._state, self.config.consumption_factor)
+
     def _estimating(self) -> None:
         self._needs("torque_feedback")
 
@@ -358,10 +363,6 @@ class Servo(Sensing):
         """Go on with another drive: every setting stays."""
         self._drive = drive
         self._wanted.gains_set += self._wanted.gains_set > 0  # so that the new drive takes them
-
-    def _power(self) -> float:
-        """Power drawn at the last sample, W."""
-        return self._drive.electrical_power(self._state, self.config.consumption_factor)
 
     def _cut(self, *, off: bool) -> None:
         """The battery is empty (motor limp, sensors frozen), or is not any more (full torque again)."""

@@ -27,6 +27,7 @@ HEADERS = {
     "errors": "errors",
     "torque": "torque_Nm",
     "torque_enabled": "torque_enabled",
+    "power": "power_W",
     "true_position": "true_position_rad",
     "true_torque": "true_torque_Nm",
     "speed_limit": "speed_limit_rad_s",

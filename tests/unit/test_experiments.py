@@ -17,7 +17,7 @@ from axbridge.state import ServoState
 class LaggingServo:
     """First-order lag of 0.1 s towards the goal; swings back to 0 when limp."""
 
-    min_position, max_position, max_torque = -2.6, 2.6, 1.5
+    min_position, max_position, max_torque, power = -2.6, 2.6, 1.5, 0.5
 
     def __init__(self):
         self.position, self.goal, self.driven, self.temperature = 0.0, 0.0, False, 30.0

@@ -27,6 +27,7 @@ class Backend:
         buses: By the rig's names.
         close: Releases ports and worlds; may be called twice.
         ideal: Simulation only: the joints without a Dynamixel, when the rig has any.
+        energy: Simulation only: what the motors of the buses have drawn since the start, J: the integral of U·i.
         shadows: Twin only: by bus, what gives the simulated bus as of now.
     """
 
@@ -36,4 +37,5 @@ class Backend:
     buses: Mapping[str, Bus]
     close: Callable[[], None]
     ideal: IdealBank | None = None
+    energy: Callable[[], float] | None = None
     shadows: Mapping[str, Callable[[], Bus]] = field(default_factory=dict)

@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from axbridge.backends.backend import SIMULATION, Backend
 from axbridge.bus.virtual import VirtualBus
 from axbridge.clock import Clock, WallClock
+from axbridge.firmware.columns import State
 from axbridge.firmware.world import World
 from axbridge.rig import Rig
 
@@ -51,4 +52,12 @@ def open_sim(rig: Rig, *, seed: int = 0, realtime: bool = False) -> Backend:
     closing.callback(world.close)
     for bus in buses.values():  # first, so that a servo used after the end says so
         closing.callback(bus.close)
-    return Backend("sim", SIMULATION, clock, buses, closing.close, world.ideal if world.ideal.joints else None)
+    return Backend(
+        "sim",
+        SIMULATION,
+        clock,
+        buses,
+        closing.close,
+        ideal=world.ideal if world.ideal.joints else None,
+        energy=lambda: float(world.bank.state[:, State.ENERGY].sum()),
+    )

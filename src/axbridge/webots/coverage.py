@@ -113,7 +113,7 @@ ROWS: tuple[Row, ...] = (
     Row("robot_get_device", "Robot.getDevice", _ALL, "None and a line on stderr when there is none"),
     Row("robot_battery_sensor_enable", "Robot.batterySensorEnable", _ALL, "the rig's robot.battery"),
     Row("robot_battery_sensor_disable", "Robot.batterySensorDisable", _ALL),
-    Row("robot_battery_sensor_get_value", "Robot.batterySensorGetValue", (_N, _E, _E), "AX-12: U·i by the motor model"),
+    Row("robot_battery_sensor_get_value", "Robot.batterySensorGetValue", (_N, _N, _E), "real: U·i by the motor model"),
     Row("robot_get_basic_time_step", "Robot.getBasicTimeStep", _ALL, "webots.time_step_ms, else the robot's"),
     Row("robot_get_mode", "Robot.getMode", _ALL, "0 simulation, 1 real, 2 a networked port"),
     Row("robot_get_name", "Robot.getName", _ALL, "the rig's name"),
