@@ -15,12 +15,10 @@ mpl.use("Agg")
 from matplotlib import pyplot as plt
 
 from axbridge.firmware.assembly import build_bank
-from axbridge.firmware.bank import Command, State
+from axbridge.firmware.bank import BankServo, Command, Drive, Mode, ServoBank, State
 from axbridge.model import ServoModel
-from axbridge.plant.columns import Param, pack
-from axbridge.plant.motor import mean_torque
-from axbridge.plant.rollout import Param as Column
-from axbridge.plant.rollout import Runs, rollouts
+from axbridge.plant.joint import Pendulums
+from axbridge.plant.rollout import JOINT_MODE, Param, Runs, rollouts
 from axbridge.profile import FirmwareProfile
 from axbridge.replay import packed
 from axbridge.rig import Rig
@@ -65,7 +63,7 @@ def figure_5() -> None:
 
 def figure_7() -> None:
     """Friction torque over speed."""
-    speeds = np.linspace(-6, 6, 401)
+    speeds = np.array([-6.0, -1e-9, 1e-9, 6.0])
     for name in ("lima2009", "ax12"):
         friction = ServoModel.load(name, FirmwareProfile.load("ax-12a")).friction
         plt.plot(speeds, friction.coulomb * np.sign(speeds) + friction.viscous * speeds, label=name)
@@ -78,13 +76,14 @@ def figure_7() -> None:
 
 def figure_9() -> None:
     """Falls from 45, 90 and 135 degrees, torque off."""
-    for color, start in zip(("C0", "C1", "C2"), (45, 90, 135), strict=True):
-        for name, style in (("lima2009", "-"), ("lima2009-strict", "--")):
+    for name, color in (("lima2009", "C0"), ("ax12", "C1")):
+        for start in (45, 90, 135):
             times, angles = motion(name, None, math.radians(start), 1.2)
-            plt.plot(times, angles, style, color=color, label=name if start == 45 else None)
+            plt.plot(times, angles, color=color, label=name if start == 45 else None)
+    plt.yticks(range(0, 136, 45))
     plt.xlabel("time, s")
     plt.ylabel("angle, deg")
-    plt.title("Figure 9: the arm falls")
+    plt.title("Figure 9: the arm falls from 45, 90 and 135°, torque off")
     plt.legend()
     save("figure09_falls")
 
@@ -92,21 +91,35 @@ def figure_9() -> None:
 def figure_11() -> None:
     """Squared error of the step response over both gains, against a recording of the same servo at (30, -1.2)."""
     times = np.arange(0, 0.8, 0.01)
-    flat = np.zeros_like(times)
-    one = np.ones(1)
+    flat, one = np.zeros_like(times), np.ones(1)
     runs = Runs(
-        np.array([0, len(times)]), times, times, flat + math.pi / 2, flat + 1, flat, flat + np.nan, flat, 0 * one,
-        SUPPLY * one, INERTIA * one, WEIGHT * one, 0 * one, 32 * one,
-    )  # fmt: skip
+        start=np.array([0, len(times)]),
+        time=times,
+        sent=times,
+        goal=flat + math.pi / 2,
+        driven=flat + 1,
+        speed_limit=flat,
+        duty=flat + JOINT_MODE,
+        cap=flat + 1,
+        position=flat,
+        velocity=flat,
+        supply=SUPPLY * one,
+        inertia=INERTIA * one,
+        gravity=WEIGHT * one,
+        phase=0 * one,
+        p_gain=32 * one,
+        temperature=np.nan * one,
+    )
     base = packed(RIG.model_of(RIG.servos[0], "lima2009"), RIG)
     true = rollouts(base[None], runs)[0]
     k_theta, k_omega = np.linspace(15, 45, 61), np.linspace(-1.6, 0.4, 61)
     sets = np.tile(base, (61 * 61, 1))
-    sets[:, Column.K_THETA], sets[:, Column.K_OMEGA] = (axis.ravel() for axis in np.meshgrid(k_theta, k_omega))
+    sets[:, Param.K_THETA], sets[:, Param.K_OMEGA] = (axis.ravel() for axis in np.meshgrid(k_theta, k_omega))
     error = np.mean(np.degrees(rollouts(sets, runs) - true) ** 2, axis=1).reshape(61, 61)
-    drawn = plt.contourf(k_theta, k_omega, np.log10(error + 0.01), 20)
+    levels = np.logspace(-2, 1.75, 16)
+    drawn = plt.contourf(k_theta, k_omega, np.clip(error, levels[0], levels[-1]), levels, norm="log")
     plt.plot(30, -1.2, "w+", markersize=12)
-    plt.colorbar(drawn, label="log10 of the mean squared error, deg²")
+    plt.colorbar(drawn, label="mean squared error, deg²", ticks=[0.01, 0.1, 1, 10], format="%g")
     plt.xlabel("Kθ, V/rad")
     plt.ylabel("Kω, V·s/rad")
     plt.title("Figure 11: error of the 0→90° step over both gains")
@@ -115,34 +128,50 @@ def figure_11() -> None:
 
 def figure_12() -> None:
     """Step response."""
+    plt.axhline(90, color="grey", linewidth=0.8, linestyle=":")
     for name in ("lima2009", "lima2009-strict", "ax12"):
         plt.plot(*motion(name, math.pi / 2, 0.0, 1.0), label=name)
     plt.xlabel("time, s")
     plt.ylabel("angle, deg")
+    plt.yticks(range(0, 91, 15))
     plt.title("Figure 12: a step from 0 to 90° at 9.6 V")
     plt.legend()
     save("figure12_step")
 
 
+def at_full_duty(name: str, supply: float, mass: float, stop: float) -> np.ndarray:
+    """State of a simulated servo after a second of full duty, with a 0.1 m arm and a hard stop at `stop`, rad."""
+    profile = FirmwareProfile.load("ax-12a")
+    servo = BankServo("shaft", ServoModel.load(name, profile), 1, profile.units.position, 0)
+    bank = ServoBank(Pendulums(["shaft"], time_step=1e-3, mass=mass), [servo], [supply])
+    bank.drive[0, Drive.HIGH] = stop
+    row = np.zeros(len(Command))
+    row[[Command.TORQUE, Command.TORQUE_LIMIT, Command.MODE, Command.DUTY]] = 1, 1, Mode.WHEEL_DUTY, 1
+    bank.set_command(0, row, 0.0)
+    bank.advance(1.0)
+    return bank.state[0]
+
+
 def data_sheet() -> str:
-    """The data sheet's figures by the model: rows of a table for docs/motor-model.md."""
+    """The data sheet's figures as simulated: rows of a table for docs/motor-model.md."""
     lines = [
         "| V | no-load, rpm: lima2009 | ax12 | sheet | stall, A | sheet | stall, N·m: lima2009 | ax12 | sheet |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
-    known = {7.0: ("", "", ""), 9.6: ("", "", ""), 10.0: ("51", "", ""), 11.1: ("", "", ""), 12.0: ("59", "1.5", "1.5")}
-    profile = FirmwareProfile.load("ax-12a")
+    # at 12 V the AX-12A's e-manual; at 7 and 10 V the AX-12's manual of 2006: s for 60 degrees, and kgf·cm
+    known = {
+        7.0: (f"{10 / 0.269:.0f}", "", f"{12 * 0.0980665:.2f}"),
+        9.6: ("", "", ""),
+        10.0: (f"{10 / 0.196:.0f}", "", f"{16.5 * 0.0980665:.2f}"),
+        11.1: ("", "", ""),
+        12.0: ("59", "1.5", "1.5"),
+    }
     for supply, (rpm, ampere, torque) in known.items():
-        speeds, torques = [], []
-        for name in ("lima2009", "ax12"):
-            row = pack(ServoModel.load(name, profile), profile.units.position)
-            stall, damping = mean_torque(
-                0.0, supply, 0.0, 0.0, row[Param.RESISTANCE], row[Param.CONSTANT], row[Param.EFFICIENCY]
-            )
-            free = (stall - row[Param.COULOMB]) / (damping + row[Param.VISCOUS])
-            speeds.append(f"{free * 30 / math.pi:.1f}")
-            torques.append(f"{stall - row[Param.COULOMB]:.2f}")
-        cells = [f"{supply:g}", *speeds, rpm, f"{supply / row[Param.RESISTANCE]:.2f}", ampere, *torques, torque]
+        free = [at_full_duty(name, supply, 1e-4, math.inf) for name in ("lima2009", "ax12")]
+        held = [at_full_duty(name, supply, 0.05, 0.1) for name in ("lima2009", "ax12")]
+        speeds = [f"{state[State.SPEED] * 30 / math.pi:.1f}" for state in free]
+        torques = [f"{state[State.TORQUE]:.2f}" for state in held]
+        cells = [f"{supply:g}", *speeds, rpm, f"{held[0][State.CURRENT]:.2f}", ampere, *torques, torque]
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
@@ -156,6 +185,9 @@ def save(name: str) -> None:
     plt.clf()
 
 
+FIGURES = (figure_5, figure_7, figure_9, figure_11, figure_12)
+
+
 def main() -> None:
     """Draw all."""
     OUT.mkdir(parents=True, exist_ok=True)
@@ -164,7 +196,7 @@ def main() -> None:
         before, _, rest = page.read_text(encoding="utf-8").partition("<!-- table -->\n")
         after = rest.partition("<!-- end -->")[2]
         page.write_text(f"{before}<!-- table -->\n{data_sheet()}\n<!-- end -->{after}", encoding="utf-8")
-    for draw in (figure_5, figure_7, figure_9, figure_11, figure_12):
+    for draw in FIGURES:
         draw()
 
 
