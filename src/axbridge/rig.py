@@ -343,13 +343,18 @@ class Rig(tables.Table):
 
     @contextmanager
     def _naming(self, servo: ServoConfig, key: str) -> Iterator[None]:
-        """A name that leads nowhere is the rig's mistake; one in the file it leads to is that file's."""
+        """A name that leads nowhere and a wrong constant are the rig's mistakes; one in a file is that file's."""
         try:
             yield
         except ProfileError as failure:
-            if str(failure.path) != getattr(servo, key):
+            table, _, constant = failure.key.partition(".")
+            why = failure.message
+            if key == "model" and table in servo.params and constant in {"", *servo.params[table]}:
+                key = f"params.{failure.key}"
+                why = why.removeprefix(f"{failure.path}: {failure.key}: ")
+            elif str(failure.path) != getattr(servo, key):
                 raise
-            raise RigError(self.path, f"servo.{servo.name}.{key}", failure.message, failure.hint) from None
+            raise RigError(self.path, f"servo.{servo.name}.{key}", why, failure.hint) from None
 
 
 def _unique(table: str, key: str, values: Iterable[tuple[object, int]], where: str = "") -> None:

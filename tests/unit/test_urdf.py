@@ -41,7 +41,9 @@ def test_inertia_is_turned_into_the_link_frame(tmp_path):
         '<link name="arm"><inertial><origin rpy="0 0 1.5707963267948966" xyz="0.1 0 0"/><mass value="1"/>'
         '<inertia ixx="1" iyy="2" izz="2.5"/></inertial></link>'
     )
-    tree = read_tree(written(tmp_path, LINK.format("base"), turned, JOINT.format("j", "revolute", "")), fixed_base=True)
+    tree = read_tree(
+        written(tmp_path, LINK.format("base"), turned, JOINT.format("j", "continuous", "")), fixed_base=True
+    )
     assert np.allclose(np.diag(tree.inertia[1]), [2, 1, 2.5])
     assert tree.centre[1].tolist() == [0.1, 0, 0]
 
@@ -62,10 +64,26 @@ def test_inertia_is_turned_into_the_link_frame(tmp_path):
         ([LINK.format("base"), LINK.format("arm")], "2 links have no parent"),
         ([LINK.format("base"), JOINT.format("j", "revolute", "")], "child link 'arm' is not there"),
         (
-            [LINK.format("base"), LINK.format("arm"), JOINT.format("j", "revolute", '<axis xyz="0 0 nan"/>')],
+            [LINK.format("base"), LINK.format("arm"), JOINT.format("j", "continuous", '<axis xyz="0 0 nan"/>')],
             "'0 0 nan' should be 3 finite numbers",
         ),
         (["<link"], "not a readable URDF"),
+        (
+            [LINK.format("base"), LINK.format("arm"), JOINT.format("j", "revolute", "")],
+            "j: a revolute joint without <limit>",
+        ),
+        (
+            [LINK.format("base"), LINK.format("arm"), JOINT.format("j", "prismatic", "")],
+            "a prismatic joint without <limit>",
+        ),
+        (
+            [
+                LINK.format("base"),
+                '<link name="arm"><inertial><mass value="1 kg"/><inertia/></inertial></link>',
+                JOINT.format("j", "continuous", ""),
+            ],
+            "arm: '1 kg' should be 1 finite number",
+        ),
     ],
 )
 def test_what_would_simulate_nonsense_is_refused_by_name(tmp_path, parts, message):

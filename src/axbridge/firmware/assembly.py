@@ -36,6 +36,12 @@ def build_bank(rig: Rig, *, model: str | None = None, seed: int = 0, ideal: Idea
     ]
     free = [config.joint for config in rig.servos if config.drive == "ideal"]
     mechanics = _world(rig, configs, free)
+    for config in configs:
+        if mechanics.kinds[mechanics.joints.index(config.joint)] == "prismatic":
+            mechanics.close()
+            why = f"joint {config.joint!r} is prismatic, and a Dynamixel turns"
+            hint = 'name a revolute or continuous joint, or write drive = "ideal"'
+            raise RigError(rig.path, f"servo.{config.name}.joint", why, hint)
     if free:
         mechanics = IdealMechanics(
             mechanics, ideal or IdealBank([IdealJoint(c) for c in rig.servos if c.joint in free])

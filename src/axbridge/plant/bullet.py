@@ -89,7 +89,9 @@ class BulletMechanics:
         names = [joint.name for joint in self._tree.joints]
         for joint in [*first, *last, *(start or {}), *(stops or {})]:
             if joint not in names:
-                raise RigError(urdf, joint, "the URDF has no such movable joint", f"it has: {', '.join(names)}")
+                there = joint in self._tree.fixed
+                why = "this joint is fixed" if there else "the URDF has no such joint"
+                raise RigError(urdf, joint, why, f"movable joints: {', '.join(names) or 'none'}")
         self.joints = (*first, *(name for name in names if name not in {*first, *last}), *last)
         facts = [self._tree.joints[names.index(name)] for name in self.joints]
         self._dof = np.array([self.joints.index(names[d]) if d >= 0 else -1 for d in self._tree.dof], dtype=np.int64)
@@ -121,7 +123,7 @@ class BulletMechanics:
         if self_collision:
             flags |= bullet.URDF_USE_SELF_COLLISION | bullet.URDF_USE_SELF_COLLISION_EXCLUDE_ALL_PARENTS
         try:
-            with _on_disk(urdf, text) as file, quiet(1) if self._tree.dummies else nullcontext():
+            with _on_disk(urdf, text) as file, quiet(1):
                 if file != urdf:
                     bullet.setAdditionalSearchPath(str(urdf.parent), **self._on)
                 self.body = bullet.loadURDF(

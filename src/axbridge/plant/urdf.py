@@ -61,6 +61,7 @@ class Tree:
         inertia: About the centre of mass, in the link frame, (links, 3, 3), kg·m².
         dummies: Links that had no inertial figures and got the dummy's.
         weightless: Joints that move nothing but such links.
+        fixed: Names of the fixed joints.
     """
 
     joints: tuple[JointFacts, ...]
@@ -76,6 +77,7 @@ class Tree:
     inertia: FloatArray
     dummies: tuple[str, ...] = ()
     weightless: tuple[str, ...] = ()
+    fixed: tuple[str, ...] = ()
 
 
 def read_tree(path: Path, *, fixed_base: bool, kinematic: Collection[str] = (), text: str | None = None) -> Tree:
@@ -127,7 +129,7 @@ def read_tree(path: Path, *, fixed_base: bool, kinematic: Collection[str] = (), 
             mass[index], centre[index], inertia[index] = _inertial(path, name, links[name])
         if index:
             element = moving[name]
-            place[index], turn[index] = _frame(path, element.find("origin"))
+            place[index], turn[index] = _frame(path, element.get("name", "?"), element.find("origin"))
             kind[index], facts = _joint(path, element)
             axis[index] = _axis(path, element)
             if facts is not None:
@@ -147,6 +149,7 @@ def read_tree(path: Path, *, fixed_base: bool, kinematic: Collection[str] = (), 
         inertia,
         dummies,
         weightless,
+        tuple(joint.get("name", "?") for joint in moving.values() if joint.get("type") == "fixed"),
     )
 
 
@@ -199,8 +202,11 @@ def _joint(path: Path, element: ET.Element) -> tuple[int, JointFacts | None]:
         return 0, None
     low, high = -math.inf, math.inf
     limit = element.find("limit")
+    if limit is None and kind != "continuous":  # PyBullet refuses it with a message of its own
+        hint = "" if kind == "prismatic" else ', or type="continuous"'
+        raise RigError(path, name, f"a {kind} joint without <limit>", f"add <limit lower=… upper=…/>{hint}")
     if limit is not None and kind != "continuous":
-        low, high = (float(_numbers(path, limit.get(key, "0"), 1)[0]) for key in ("lower", "upper"))
+        low, high = (float(_numbers(path, name, limit.get(key, "0"), 1)[0]) for key in ("lower", "upper"))
         if low > high or low == high == 0:  # PyBullet, too, takes lower > upper as no limit
             low, high = -math.inf, math.inf
     return _KINDS[kind], JointFacts(name, kind == "prismatic", low, high)
@@ -208,7 +214,7 @@ def _joint(path: Path, element: ET.Element) -> tuple[int, JointFacts | None]:
 
 def _axis(path: Path, element: ET.Element) -> FloatArray:
     found = element.find("axis")
-    axis = _numbers(path, found.get("xyz", "1 0 0") if found is not None else "1 0 0", 3)
+    axis = _numbers(path, element.get("name", "?"), found.get("xyz", "1 0 0") if found is not None else "1 0 0", 3)
     length = float(np.linalg.norm(axis))
     if not length > 0:
         raise RigError(path, element.get("name", "?"), "its axis has no length", 'write axis xyz="0 0 1"')
@@ -222,35 +228,35 @@ def _inertial(path: Path, name: str, link: ET.Element) -> tuple[float, FloatArra
     if inertial is None or mass_element is None or tensor is None:
         hint = "add <inertial> with <mass> and <inertia>: without it PyBullet takes 1 kg and 1 kg·m²"
         raise RigError(path, name, "this link has no mass or inertia", hint)
-    mass = float(_numbers(path, mass_element.get("value", ""), 1)[0])
+    mass = float(_numbers(path, name, mass_element.get("value", ""), 1)[0])
     xx, yy, zz, xy, xz, yz = (
-        float(_numbers(path, tensor.get(key, "0"), 1)[0]) for key in ("ixx", "iyy", "izz", "ixy", "ixz", "iyz")
+        float(_numbers(path, name, tensor.get(key, "0"), 1)[0]) for key in ("ixx", "iyy", "izz", "ixy", "ixz", "iyz")
     )
     matrix = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
     moments = np.linalg.eigvalsh(matrix)
     if not (mass > 0 and moments[0] > 0):
         message = f"mass {mass:g} kg and principal inertia {', '.join(f'{m:g}' for m in moments)} kg·m²"
         raise RigError(path, name, message, "both must be positive")
-    centre, turn = _frame(path, inertial.find("origin"))
+    centre, turn = _frame(path, name, inertial.find("origin"))
     return mass, centre, turn @ matrix @ turn.T
 
 
-def _frame(path: Path, origin: ET.Element | None) -> tuple[FloatArray, FloatArray]:
+def _frame(path: Path, name: str, origin: ET.Element | None) -> tuple[FloatArray, FloatArray]:
     if origin is None:
         return np.zeros(3), np.eye(3)
-    roll, pitch, yaw = _numbers(path, origin.get("rpy", "0 0 0"), 3)
+    roll, pitch, yaw = _numbers(path, name, origin.get("rpy", "0 0 0"), 3)
     (cr, sr), (cp, sp), (cy, sy) = ((math.cos(a), math.sin(a)) for a in (roll, pitch, yaw))
     about_z = np.array([[cy, -sy, 0], [sy, cy, 0], [0, 0, 1]])
     about_y = np.array([[cp, 0, sp], [0, 1, 0], [-sp, 0, cp]])
     about_x = np.array([[1, 0, 0], [0, cr, -sr], [0, sr, cr]])
-    return _numbers(path, origin.get("xyz", "0 0 0"), 3), about_z @ about_y @ about_x
+    return _numbers(path, name, origin.get("xyz", "0 0 0"), 3), about_z @ about_y @ about_x
 
 
-def _numbers(path: Path, text: str, count: int) -> FloatArray:
+def _numbers(path: Path, name: str, text: str, count: int) -> FloatArray:
     try:
         values = np.array([float(part) for part in text.split()])
     except ValueError:
         values = np.array([math.nan])
     if len(values) != count or not np.isfinite(values).all():
-        raise RigError(path, "", f"{text!r} should be {count} finite number{'s' * (count > 1)}", "correct the URDF")
+        raise RigError(path, name, f"{text!r} should be {count} finite number{'s' * (count > 1)}", "correct the URDF")
     return values
