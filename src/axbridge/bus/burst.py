@@ -95,11 +95,16 @@ def _ask_all(
         need = frames[first + 6] + 6
         scratch[2] = fd | _POLLIN << 32
         wait = math.ceil((patience + (_FRAME + need) * byte) * 1e3)
-        if _poll(scratch.ctypes.data + 16, 1, wait) != 1:
-            return index, end, 0
-        came = _read(fd, heard.ctypes.data + end, _CHUNK)
+        came = 0
+        while came < need:  # a terminal may hand an answer over in two pieces
+            if _poll(scratch.ctypes.data + 16, 1, wait) != 1:
+                return index, end, came
+            piece = _read(fd, heard.ctypes.data + end + came, _CHUNK)
+            if piece <= 0:
+                return index, end, came
+            came += piece
         if came != need:
-            return index, end, max(came, 0)
+            return index, end, came
         total = 0
         echo = need == _FRAME
         for i in range(need):

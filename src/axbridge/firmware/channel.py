@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
-import os
-import sys
 from typing import NamedTuple, Protocol
 
-__all__ = ["Arrival", "Channel", "be_prompt"]
-
-_PR_SET_TIMERSLACK = 29
+__all__ = ["Arrival", "Channel"]
 
 
 class Arrival(NamedTuple):
@@ -18,7 +12,7 @@ class Arrival(NamedTuple):
 
     Attributes:
         data: The bytes.
-        time: When they came, s on the monotonic clock.
+        time: When the client sent them, s on the monotonic clock.
         baud: Bits per second that the client had set; None where it cannot.
     """
 
@@ -32,9 +26,11 @@ class Channel(Protocol):
 
     Attributes:
         address: Where they find it.
+        transit: How long bytes take from `write` to the client, s: the channel's own time, no part of the wire's.
     """
 
     address: str
+    transit: float
 
     def fileno(self) -> int:
         """Descriptor to wait on; -1 while there is none."""
@@ -53,13 +49,3 @@ class Channel(Protocol):
 
     def close(self) -> None:
         """Let go; may be called twice."""
-
-
-def be_prompt() -> None:
-    """Make this thread wake up on time: on Linux without 50 µs of slack, and before others where that is allowed."""
-    if sys.platform != "linux":
-        return
-    with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(_PR_SET_TIMERSLACK, 1000, 0, 0, 0)
-    with contextlib.suppress(OSError):  # for root, or with the rtprio limit set: these threads sleep most of the time
-        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))

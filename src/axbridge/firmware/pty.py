@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import os
-import struct
 import sys
-import threading
 import time
-from collections import deque
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 if sys.platform != "win32":
     import fcntl
@@ -19,25 +16,25 @@ if sys.platform != "win32":
     import tty
 
 from axbridge.errors import PortError, UsageError
-from axbridge.firmware.channel import Arrival, be_prompt
+from axbridge.firmware.channel import Arrival
+from axbridge.firmware.listener import TERMIOS2, Listener
+from axbridge.firmware.listener import termios as settings
+from axbridge.firmware.prompt import Awake
 
 __all__ = ["PtyChannel"]
 
-# struct termios2 of Linux: four flag words, line discipline, 19 control characters, input and output speed.
-_TERMIOS2 = struct.Struct("=4IB19s2I")
-_TCGETS2, _TCSETS2 = 0x802C542A, 0x402C542B
+_TCSETS2 = 0x402C542B
 _CBAUD, _BOTHER = 0o010017, 0o010000
-_CHUNK = 4096
 _MOST_UNREAD = 2048  # bytes
+_TRIALS = 200
 
 
 class _Ends(NamedTuple):
-    """Descriptors of one pseudo-terminal, and the pipe on which its reader says that something has come."""
+    """One pseudo-terminal, and who listens to its master."""
 
     master: int
     slave: int
-    news: int
-    tell: int
+    listener: Listener
 
 
 class PtyChannel:
@@ -46,16 +43,13 @@ class PtyChannel:
     It keeps the slave open itself, so that clients may come and go. A pseudo-terminal takes any speed and transports
     bytes in no time: both are the line's business, which is told the client's speed.
 
-    A thread of its own sits in a blocking read all the time, so that bytes get the time at which they came, whatever
-    the server is doing. It cannot save what a client takes back: a TCOFLUSH right after a write (pypot flushes before
-    every packet) discards bytes that the kernel has not moved to this end yet.
-
     Args:
         baud: Speed that a client finds when it sets none.
         link: Symbolic link to keep pointing at the slave; None = none.
 
     Attributes:
         address: Path of the slave.
+        transit: How long bytes take from `write` to the client, s, at best: measured when it is opened.
 
     Raises:
         UsageError: `link` is taken.
@@ -67,16 +61,15 @@ class PtyChannel:
         self._link = link
         self._lock = -1
         self._ends: _Ends | None = None
-        self._reader: threading.Thread | None = None
-        self._arrived: deque[Arrival] = deque()
         self.address = ""
+        self.transit = self._delay = 0.0  # out and in
         if link is not None:
             self._claim(link)
         self.plug()
 
     def fileno(self) -> int:
         """Descriptor to wait on; -1 while unplugged."""
-        return self._ends.news if self._ends else -1
+        return self._ends.listener.news if self._ends else -1
 
     def plug(self) -> None:
         """Open the pseudo-terminal (again) and point the link at it."""
@@ -88,10 +81,13 @@ class PtyChannel:
             raise PortError("pty", f"no pseudo-terminal: {failure}", "serve on TCP: --tcp 127.0.0.1:PORT") from failure
         tty.setraw(slave)
         _set_baud(slave, self._initial_baud)
-        self._ends = ends = _Ends(master, slave, *os.pipe())
+        client = Listener(slave)
+        self.transit = _transit(master, client)
+        client.close(master)
+        listener = Listener(master)
+        self._delay = _transit(slave, listener)
+        self._ends = _Ends(master, slave, listener)
         self.address = os.ttyname(slave)
-        self._reader = threading.Thread(target=self._read_on, args=(ends,), name="pty reader", daemon=True)
-        self._reader.start()
         if self._link is not None:
             temporary = self._link.with_name(f".{self._link.name}.{os.getpid()}")
             temporary.symlink_to(self.address)
@@ -100,38 +96,22 @@ class PtyChannel:
     def unplug(self) -> None:
         """Pull the adapter: clients see the port hang up."""
         ends, self._ends = self._ends, None
-        if ends is None or self._reader is None:
-            return
-        os.write(ends.slave, b"\0")  # wakes the reader, which then finds that it is over
-        self._reader.join()
-        self._arrived.clear()
-        for descriptor in ends:
-            os.close(descriptor)
+        if ends is not None:
+            ends.listener.close(ends.slave)
+            os.close(ends.master)
+            os.close(ends.slave)
 
     def receive(self) -> list[Arrival]:
         """What has come from the client since the last call."""
-        if self._ends is not None:
-            os.read(self._ends.news, 64)
-        arrived = []
-        while self._arrived:
-            arrived.append(self._arrived.popleft())
-        return arrived
+        if self._ends is None:
+            return []
+        return [each._replace(time=each.time - self._delay) for each in self._ends.listener.arrivals()]
 
     def write(self, data: bytes) -> None:
         """Hand bytes to the client; what does not fit because it never reads is lost, as in a real adapter."""
         if self._ends is not None and _unread(self._ends.slave) < _MOST_UNREAD:
             with contextlib.suppress(OSError):
                 os.write(self._ends.master, data)
-
-    def _read_on(self, ends: _Ends) -> None:
-        """The reader."""
-        be_prompt()
-        while True:
-            data = os.read(ends.master, _CHUNK)
-            if self._ends is not ends:
-                return
-            self._arrived.append(Arrival(data, time.monotonic(), _baud(ends.master)))
-            os.write(ends.tell, b"!")
 
     def close(self) -> None:
         """Close the pseudo-terminal and take the link away; may be called twice."""
@@ -167,22 +147,22 @@ def _unread(slave: int) -> int:
     return int.from_bytes(fcntl.ioctl(slave, termios.FIONREAD, bytes(4)), sys.byteorder)
 
 
-def _termios(descriptor: int) -> tuple[Any, ...] | None:
-    try:
-        return _TERMIOS2.unpack(fcntl.ioctl(descriptor, _TCGETS2, bytes(_TERMIOS2.size)))
-    except OSError:
-        return None
-
-
-def _baud(descriptor: int) -> float | None:
-    """Bits per second that the client has set; None where the system does not tell."""
-    fields = _termios(descriptor)
-    return float(fields[7]) if fields else None
+def _transit(end: int, listener: Listener) -> float:
+    """The shortest time, s, from a write to this end until it is noticed at the other: the machine's own."""
+    awake = Awake()
+    awake.hold()
+    taken = []
+    for _ in range(_TRIALS):
+        begun = time.monotonic()
+        os.write(end, b"\0")
+        taken += [arrival.time - begun for arrival in listener.arrivals()]
+    awake.release()
+    return min(taken)
 
 
 def _set_baud(descriptor: int, baud: int) -> None:
-    if fields := _termios(descriptor):
+    if fields := settings(descriptor):
         control = (fields[2] & ~_CBAUD) | _BOTHER
-        packed = _TERMIOS2.pack(*fields[:2], control, *fields[3:6], baud, baud)
+        packed = TERMIOS2.pack(*fields[:2], control, *fields[3:6], baud, baud)
         with contextlib.suppress(OSError):
             fcntl.ioctl(descriptor, _TCSETS2, packed)

@@ -10,8 +10,9 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 
-from axbridge.firmware.channel import Channel, be_prompt
+from axbridge.firmware.channel import Channel
 from axbridge.firmware.line import Line
+from axbridge.firmware.prompt import Awake, be_prompt
 from axbridge.firmware.world import World
 
 __all__ = ["Console", "Lateness", "serve"]
@@ -19,6 +20,7 @@ __all__ = ["Console", "Lateness", "serve"]
 _SPIN = 60e-6  # s before a reply is due in which the loop no longer sleeps
 _SUSPENDED = 1.0  # s: longer pauses of the whole process did not happen, for the servos
 _LATE = 100e-6  # s after which a reply counts as late
+_QUIET = 0.2  # s without a packet after which the machine may sleep between two of them
 
 
 class Console:
@@ -117,6 +119,7 @@ def serve(
     pairs = [(world.lines[name], channel) for name, channel in channels.items()]
     offset = time.monotonic() - world.now()
     world.sleep_until(time.monotonic() - offset)
+    awake, asked = Awake(), 0.0
     ready()
     while not stopping():
         now = time.monotonic() - offset
@@ -131,28 +134,34 @@ def serve(
             due = min(due, _deliver(line, channel, now, offset, lateness))
         now = time.monotonic() - offset
         if due - now > _SPIN:
-            _listen(pairs, console, min(due - _SPIN, world.next_watch) - now, offset)
+            if _listen(pairs, console, min(due - _SPIN, world.next_watch) - now, offset):
+                awake.hold()
+                asked = now
+            elif now - asked > _QUIET:
+                awake.release()
         else:
             while (now := time.monotonic() - offset) < due:
                 pass
             for line, channel in pairs:
                 _deliver(line, channel, now, offset, lateness)
+    awake.release()
     return lateness
 
 
 def _deliver(line: Line, channel: Channel, now: float, offset: float, lateness: Lateness) -> float:
     """Write what is due; return when the line wants attention next."""
-    for delivery in line.run(now):
+    for delivery in line.run(now + channel.transit):
+        lateness.add(time.monotonic() - offset + channel.transit - delivery.due)
         channel.write(delivery.data)
-        lateness.add(time.monotonic() - offset - delivery.due)
     due = line.next_due
-    return math.inf if due is None else due
+    return math.inf if due is None else due - channel.transit
 
 
-def _listen(pairs: list[tuple[Line, Channel]], console: Console | None, wait: float, offset: float) -> None:
-    """Wait for bytes at most `wait` seconds (if that is positive) and put them on their line."""
+def _listen(pairs: list[tuple[Line, Channel]], console: Console | None, wait: float, offset: float) -> bool:
+    """Wait for bytes at most `wait` seconds (if that is positive) and put them on their line; whether any came."""
     open_ = {channel.fileno(): (line, channel) for line, channel in pairs if channel.fileno() >= 0}
     waiting = [*open_, console.descriptor] if console is not None and console.descriptor >= 0 else list(open_)
+    came = False
     for descriptor in select.select(waiting, [], [], max(wait, 0.0))[0]:
         if descriptor not in open_:
             assert console is not None  # the only other one waited for
@@ -164,3 +173,5 @@ def _listen(pairs: list[tuple[Line, Channel]], console: Console | None, wait: fl
             line.send(arrival.data, arrival.time - offset)
         # Executing early (by the frame's own length) saves a wake-up; the answer still leaves when it is due.
         line.execute(line.host_free)
+        came = True
+    return came

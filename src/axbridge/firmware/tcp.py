@@ -48,6 +48,7 @@ class TcpChannel:
 
     Attributes:
         address: ``socket://HOST:PORT``, as pyserial wants it.
+        transit: 0: who is at the other end, and how far, is not known.
 
     Raises:
         PortError: the address cannot be listened on.
@@ -58,6 +59,7 @@ class TcpChannel:
         self._listener: socket.socket | None = None
         self._client: socket.socket | None = None
         self.address = ""
+        self.transit = 0.0
         self.plug()
 
     def fileno(self) -> int:
