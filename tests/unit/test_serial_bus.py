@@ -3,7 +3,7 @@ import time
 
 import pytest
 
-from axbridge.bus.serial import SerialBus
+from axbridge.bus.serial import LATE_WINDOW, SerialBus
 from axbridge.errors import BusTimeout, CorruptPacket, ErrorFlag, PortError
 from ptyline import PtyLine
 
@@ -54,6 +54,53 @@ def test_a_late_reply_never_answers_the_next_question(line, bus):
         asked += 1
         assert asked < 5000
         assert int.from_bytes(bus.read(1, 30, 2).data, "little") == 777
+
+
+@pytest.mark.parametrize("way", ["python", "compiled"])
+def test_a_late_read_of_a_servo_never_answers_the_next_same_read_of_it(line, bus, way):
+    if way == "compiled":
+        bus.prepare()
+    bus.latency = 0.02  # a busy machine may keep the responder waiting
+    fates = iter([0.04])
+    line.mishap = lambda _: next(fates, "ok")
+    (lost,) = bus.read_many([(1, 36, 8)])
+    assert isinstance(lost, BusTimeout)
+    line.tables[1][36:38] = (777).to_bytes(2, "little")  # it has moved since the late reply was made
+    asked = 0
+    while not bus.stats.of(1).late:
+        asked += 1
+        assert asked < 5000
+        (reply,) = bus.read_many([(1, 36, 8)])
+        assert int.from_bytes(reply.data[:2], "little") == 777
+
+
+@pytest.mark.parametrize(("pause", "asked_in_vain"), [(1.2 * LATE_WINDOW, 1), (0.0, 25)], ids=["seldom", "often"])
+def test_a_line_that_stands_still_for_longer_than_any_wait_gives_no_old_answer(line, bus, pause, asked_in_vain):
+    bus.retries = 0
+    bus.latency = 0.003
+    end = time.monotonic() + 2 * LATE_WINDOW  # then all that was held back comes, in order
+    line.mishap = lambda _: max(end - time.monotonic(), 0.0)
+    asked = answered = 0
+    while answered < 50:
+        asked += 1
+        assert asked < 5000
+        line.tables[1][36:38] = (asked % 1024).to_bytes(2, "little")
+        try:
+            reply = bus.read(1, 36, 8)
+        except (BusTimeout, CorruptPacket):
+            time.sleep(pause)
+            continue
+        answered += 1
+        assert int.from_bytes(reply.data[:2], "little") == asked % 1024
+    assert asked > 50 + asked_in_vain
+
+
+def test_a_whole_table_is_read_again_after_a_loss_without_reading_past_its_end(line, bus):
+    fates = iter(["drop"])
+    line.mishap = lambda _: next(fates, "ok")
+    lost, found = bus.read_many([(1, 0, 50)] * 2)
+    assert isinstance(lost, BusTimeout)
+    assert found.data == bytes(line.tables[1])
 
 
 def test_a_late_acknowledgement_never_confirms_another_write(line, bus):

@@ -141,6 +141,18 @@ class Port(PortHandler):  # type: ignore[misc]  # the SDK is untyped
         while time.monotonic() < end and self.receive(time.monotonic() + quiet):
             pass
 
+    def returns(self, probe: bytes) -> bool:
+        """Whether the adapter returns what is sent: `probe`, which must be a packet that nobody answers."""
+        self.send(probe)
+        deadline = time.monotonic() + len(probe) * byte_seconds(self.baudrate) + self.latency
+        heard = b""
+        while probe not in heard:
+            chunk = self.receive(deadline)
+            if not chunk:
+                return False
+            heard += chunk
+        return True
+
     def _ready(self, wait: float) -> bool:
         if wait < _FINE and self._fd is not None and self._fd < _FD_SETSIZE:
             return bool(select.select((self._fd,), (), (), wait)[0])  # poll knows whole milliseconds only

@@ -4,6 +4,8 @@ Protocol 1.0 replies carry no sequence number: a reply that comes after its time
 question of the same length. So a question that was not answered is remembered for `LATE_WINDOW`, and meanwhile that
 servo is asked for a *different number of bytes* (some more registers in front, cut off again): the late reply then
 cannot fit. This needs no pause, and holds on lines that reorder replies, where a PING in between would not.
+While the whole line is silent, nothing is forgotten: what it held back may come out after any time, in order. When
+there is no length left to ask for, a PING is asked until it is answered: then all that came before it has passed.
 An acknowledgement has no length to vary; a write that was not acknowledged is confirmed by reading it back.
 """
 
@@ -30,12 +32,13 @@ if TYPE_CHECKING:
 
 __all__ = ["LATE_WINDOW", "SerialBus"]
 
-LATE_WINDOW = 0.25  # s: how long a reply may still turn up after its question was given up
+LATE_WINDOW = 0.25  # s: how long a reply may still turn up after its question was given up and a later one answered
 _REMOTE_LATE_WINDOW = 2.0
 _QUIET = 0.001  # s: a pause that ends a damaged reply
 EEPROM_END = 24  # first RAM address, AX and MX
 _MORE_PATIENCE = 3  # times the wait at each repetition
 _LONGEST_TAG = 24  # bytes a question may be lengthened by
+_TABLE = 50  # bytes every servo has
 _DAMAGED = int(ErrorFlag.CHECKSUM)  # plain integers: flags are slow
 _ECHO_PROBE = encode(BROADCAST, Instruction.READ, b"\x03\x01")  # no servo answers a broadcast READ
 
@@ -120,18 +123,7 @@ class SerialBus(Bus):
 
     def _start(self) -> None:
         self.port.drain(_QUIET)
-        self.echo = any(self._hears_itself() for _ in range(2))
-
-    def _hears_itself(self) -> bool:
-        self.port.send(_ECHO_PROBE)
-        deadline = time.monotonic() + len(_ECHO_PROBE) * byte_seconds(self.baud) + self.port.latency
-        heard = b""
-        while _ECHO_PROBE not in heard:
-            chunk = self.port.receive(deadline)
-            if not chunk:
-                return False
-            heard += chunk
-        return True
+        self.echo = any(self.port.returns(_ECHO_PROBE) for _ in range(2))
 
     def prepare(self) -> None:
         """Get ready for a control loop: `read_many` then costs half the processor time, where numba is installed.
@@ -305,7 +297,7 @@ class SerialBus(Bus):
         if self._late:
             while self._late.owes(id, count):
                 count += 1
-            if count - length > _LONGEST_TAG:
+            if count - length > min(_LONGEST_TAG, max(address, _TABLE - address - length)):
                 self._settle(id)
                 count = length
             first = address - (count - length) if address >= count - length else address
@@ -347,12 +339,14 @@ class SerialBus(Bus):
         while True:
             intact = len(heard) == need and heard.startswith(prefix) and sum(heard[skipped:]) & 0xFF == SUM_OK
             if intact and (heard != frame or frame[4] != Instruction.READ) and not heard[skipped + 4] & _DAMAGED:
+                self._late.heard()
                 line.last_seen = sampled
                 return Packet(id, heard[skipped + 4], heard[skipped + 5 : -1]), sampled
             found = find_answer(heard, frame, id, length, echo=self.echo, refusable=not self._late.owes(id, 0))
             self.echo = found.echo
             if found.packet is not None:
                 self._account(found.rest, frame)
+                self._late.heard()
                 line.last_seen = sampled
                 if found.packet.code & _DAMAGED:  # not an answer: the question was damaged on its way
                     line.corrupt += 1
@@ -389,7 +383,13 @@ class SerialBus(Bus):
         return junk
 
     def _settle(self, id: int) -> None:
-        """Wait until no late reply of servo `id` can come any more."""
+        """Wait until no late reply of servo `id` can come any more.
+
+        Raises:
+            BusTimeout, CorruptPacket: nobody has answered since, nor does it answer a PING now.
+        """
+        if self._late.silent and self._late.latest(id):
+            self._converse(encode(id, Instruction.PING), HEADER + bytes((id, 2)), id, 0)
         until = self._late.latest(id)
         while time.monotonic() < until:
             self.port.receive(until)
