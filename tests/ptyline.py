@@ -52,7 +52,7 @@ class PtyLine:
         self.errors = dict.fromkeys(ids, 0)
         self.echo = echo
         self.random = Random(seed)
-        self.mishap = mishap or (lambda _: "ok")  # "ok", "drop", "corrupt", "junk", seconds of delay, a refusal's error
+        self.mishap = mishap or (lambda _: "ok")  # "ok", "drop", "corrupt", "junk", "again", seconds of delay, a refusal's error
         self.deaf = set()
         self.frozen = set()  # addresses that take no write
         self.heard = []  # (id, instruction, params, when)
@@ -174,6 +174,8 @@ class PtyLine:
         elif fate == "insert":
             at = self.random.randrange(4, len(frame))
             frame = frame[:at] + self.random.randbytes(1) + frame[at:]
+        elif fate == "again":
+            self._late.append((time.monotonic() + 0.001, frame))
         elif isinstance(fate, float):
             self._late.append((time.monotonic() + fate, frame))
             return

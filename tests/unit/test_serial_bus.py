@@ -1,3 +1,4 @@
+import select
 import signal
 import time
 
@@ -93,6 +94,34 @@ def test_a_line_that_stands_still_for_longer_than_any_wait_gives_no_old_answer(l
         answered += 1
         assert int.from_bytes(reply.data[:2], "little") == asked % 1024
     assert asked > 50 + asked_in_vain
+
+
+@pytest.mark.parametrize("way", ["python", "compiled"])
+def test_a_reply_delivered_twice_never_answers_the_next_question(line, bus, way):
+    if way == "compiled":
+        bus.prepare()
+    bus.latency = 0.05  # a busy machine may keep the responder waiting
+    line.mishap = lambda packet: "again" if packet.params[0] == 36 else "ok"
+    for turn in range(20):
+        line.tables[1][30:32] = turn.to_bytes(2, "little")
+        assert bus.read_many([(1, 36, 2)])[0].data == bytes(line.tables[1][36:38])
+        waiting = select.poll()
+        waiting.register(bus.port.fd, select.POLLIN)
+        assert waiting.poll(2000)
+        assert bus.read_many([(1, 30, 2)])[0].data == turn.to_bytes(2, "little")
+    assert bus.stats.of(1).late == 20
+
+
+def test_an_acknowledgement_delivered_twice_never_confirms_another_write(line, bus):
+    bus.retries = 0
+    line.mishap = lambda packet: "again"
+    bus.write(1, 25, b"\x01")
+    waiting = select.poll()
+    waiting.register(bus.port.fd, select.POLLIN)
+    assert waiting.poll(2000)
+    line.deaf.add(1)
+    with pytest.raises(BusTimeout):
+        bus.write(1, 25, b"\x00")
 
 
 def test_a_whole_table_is_read_again_after_a_loss_without_reading_past_its_end(line, bus):

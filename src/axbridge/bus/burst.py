@@ -88,12 +88,14 @@ def _ask_all(
     count = len(frames) // _FRAME
     for index in range(count):
         first = index * _FRAME
+        scratch[2] = fd | _POLLIN << 32
+        if _poll(scratch.ctypes.data + 16, 1, 0) != 0:  # a reply delivered twice would be taken for the next one
+            return index, end, -1
         if _write(fd, frames.ctypes.data + first, _FRAME) != _FRAME:
             return index, end, -1
         _clock_gettime(_CLOCK_MONOTONIC, scratch.ctypes.data)
         sent[index] = scratch[0] + scratch[1] * 1e-9
         need = frames[first + 6] + 6
-        scratch[2] = fd | _POLLIN << 32
         wait = math.ceil((patience + (_FRAME + need) * byte) * 1e3)
         came = 0
         while came < need:  # a terminal may hand an answer over in two pieces

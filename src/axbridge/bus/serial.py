@@ -215,6 +215,8 @@ class SerialBus(Bus):
         frame, prefix, need, wire = self._compiled.get(request) or self._compile(request)
         heard = b""
         try:
+            if port.poller.poll(0):
+                self._clear()
             os.write(fd, frame)
             started = time.monotonic()
             line = self.stats.of(request[0])  # what can be done while the servo answers costs nothing
@@ -320,6 +322,8 @@ class SerialBus(Bus):
             return self._converse(frame, HEADER + bytes((id, length + 2)), id, length)
 
     def _converse(self, frame: bytes, prefix: bytes, id: int, length: int) -> tuple[Packet, float]:
+        if not self.echo:  # with an echo, an answer is what comes behind that
+            self._clear()
         self.port.send(frame)
         return self._await(b"", time.monotonic(), frame, prefix, id, length)
 
@@ -367,6 +371,11 @@ class SerialBus(Bus):
         line.timeouts += 1
         raise BusTimeout(id)
 
+    def _clear(self) -> None:
+        """Throw away what came without a question: a reply delivered twice, or the slower one of two twins."""
+        while heard := self.port.receive(0):
+            self._account(heard, b"")
+
     def _account(self, rest: bytes, frame: bytes) -> int:
         """Count what was heard besides the answer, late replies and junk; returns the bytes that are no packet."""
         if not rest:
@@ -376,7 +385,7 @@ class SerialBus(Bus):
         for packet in decoder.feed(rest.replace(frame, b"") if self.echo else rest):
             if not packet.intact:
                 damaged += len(packet.params) + OVERHEAD
-            elif self._late.owes(packet.id, len(packet.params)):
+            elif packet.id != BROADCAST:
                 self.stats.of(packet.id).late += 1
         junk = damaged + decoder.skipped + decoder.pending
         self.stats.junk += junk
