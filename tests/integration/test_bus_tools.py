@@ -4,7 +4,12 @@ import json
 
 import pytest
 
+import axbridge
+from axbridge import BusError
+from axbridge.bus.scan import scan
+from axbridge.bus.serial import SerialBus
 from axbridge.cli.app import run as run_arguments
+from axbridge.serving import serving
 from ptyline import PtyLine
 
 
@@ -75,6 +80,32 @@ def test_an_id_is_not_given_away_twice(line, capsys):
     assert "taken" in capsys.readouterr().err
     assert run(line, "servo", "set-id", "1", "7") == 0
     assert set(line.tables) == {7, 2}
+
+
+@pytest.fixture(scope="module")
+def twins():
+    """A line on which two servos have id 1: they answer at the same time."""
+    with serving("pan_tilt", "--faults", "collision:1") as port:
+        yield port
+
+
+def test_two_servos_with_one_id_are_found_by_the_handshake_before_a_robot_starts(twins):
+    with pytest.raises(BusError, match=r"pan \(id 1\) answers with damaged packets: two servos with one id") as caught:
+        axbridge.open("pan_tilt", backend="real", port=twins)
+    assert "axbridge servo set-id" in caught.value.hint
+
+
+def test_two_servos_with_one_id_are_found_by_the_doctor(twins, capsys):
+    assert run_arguments(["doctor", "--port", twins, "--packets", "50", "--json"]) == 1
+    (report,) = json.loads(capsys.readouterr().out)["lines"]
+    assert [finding["id"] for finding in report["findings"] if finding["kind"] == "collision"] == [1]
+
+
+def test_two_servos_with_one_id_are_not_renamed_together(twins, capsys):
+    assert run_arguments(["servo", "set-id", "1", "9", "--port", twins]) == 3
+    assert "two servos" in capsys.readouterr().err
+    with SerialBus(twins) as bus:
+        assert [servo.id for servo in scan(bus, range(12))] == [1, 2]
 
 
 def test_set_baud_writes_the_register(line):

@@ -109,3 +109,9 @@ def test_a_model_number_and_a_firmware_name_a_profile():
 
 def test_registers_are_read_by_name(bus):
     assert read_register(bus, 1, AX.register("present_position")) == 501
+
+
+def test_one_lost_packet_is_no_second_servo(line, bus):
+    fates = iter(["ok", "drop"])
+    line.mishap = lambda _: next(fates, "ok")  # the second look is at the whole table
+    assert handshake(bus, expected(1)) == []

@@ -14,9 +14,9 @@ from axbridge.errors import BusError, BusTimeout, CorruptPacket
 from axbridge.profile import FOLDER, FirmwareProfile
 from axbridge.wire import byte_seconds
 
-__all__ = ["Expected", "Finding", "handshake", "inspect", "measure_latency", "profile_for", "require"]
+__all__ = ["Expected", "Finding", "handshake", "inspect", "is_shared", "measure_latency", "profile_for", "require"]
 
-_LOOKS = 4  # full reads that tell two servos with one id apart from noise
+_LOOKS, _MORE_LOOKS = 4, 16  # reads that tell two servos with one id apart from noise
 _SHORT, _DELAY, _LEVEL = 19, 5, 16  # bytes 0..18, return delay, status return level
 
 
@@ -93,7 +93,8 @@ def inspect(bus: Bus, servo: Expected, where: str = "") -> list[Finding]:
         return [Finding(label, "refuses to be read", f"axbridge servo info {servo.id}{where}", True, "model", servo.id)]
     if table[_LEVEL] < 2:
         bus.silent |= {servo.id}
-    return [*_identity(servo, label, table, where), *_settings(servo, label, table, where), *_twins(bus, servo, where)]
+    findings = [*_identity(servo, label, table, where), *_settings(servo, label, table, where)]
+    return [*findings, _collision(servo, where)] if is_shared(bus, servo.id) else findings
 
 
 def _identity(servo: Expected, label: str, table: bytes, where: str) -> list[Finding]:
@@ -125,12 +126,20 @@ def _settings(servo: Expected, label: str, table: bytes, where: str) -> list[Fin
     return findings
 
 
-def _twins(bus: Bus, servo: Expected, where: str) -> list[Finding]:
-    """Two servos with one id answer on top of each other; their calibration bytes and positions differ."""
-    damaged = 0
-    for answer in bus.read_many([(servo.id, 0, 50)] * _LOOKS):
-        damaged += not isinstance(answer, Reply)
-    return [_collision(servo, where)] if damaged > _LOOKS // 2 else []
+def is_shared(bus: Bus, id: int) -> bool:
+    """Whether two servos have this id: they answer on top of each other; their calibration and positions differ.
+
+    Raises:
+        PortError: the line is gone.
+    """
+    for _ in range(_LOOKS):
+        if not isinstance(bus.read_many([(id, 0, 50)])[0], Reply):
+            break
+    else:
+        return False
+    # noise, or twins that are alike enough to be understood now and then? This part can be asked for again at once
+    again = bus.read_many([(id, 20, 24)] * _MORE_LOOKS)
+    return sum(not isinstance(answer, Reply) for answer in again) >= _MORE_LOOKS // 4
 
 
 def _collision(servo: Expected, where: str) -> Finding:

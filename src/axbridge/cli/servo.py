@@ -91,10 +91,16 @@ def set_id(
     baud: BaudOption = 1_000_000,
 ) -> None:
     """Give a servo another id; refused when somebody answers to that id, or when two answer to the old one."""
+    from axbridge.bus.handshake import is_shared
     from axbridge.bus.setup import write_register
 
     with _open(port, baud) as bus:
         profile = _profile(bus, id)
+        if is_shared(bus, id):
+            raise BusError(
+                f"id {id} answers with damaged packets: two servos with one id, or a bad cable",
+                "connect one of them at a time; both would get the new id",
+            )
         if id != new:
             _refuse_taken(bus, new)
             write_register(bus, id, profile, "id", new)
