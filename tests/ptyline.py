@@ -52,7 +52,9 @@ class PtyLine:
         self.errors = dict.fromkeys(ids, 0)
         self.echo = echo
         self.random = Random(seed)
-        self.mishap = mishap or (lambda _: "ok")  # "ok", "drop", "corrupt", "junk", "again", seconds of delay, a refusal's error
+        self.mishap = mishap or (
+            lambda _: "ok"
+        )  # "ok", "drop", "corrupt", "junk", "again", seconds of delay, a refusal's error
         self.deaf = set()
         self.frozen = set()  # addresses that take no write
         self.heard = []  # (id, instruction, params, when)

@@ -18,7 +18,7 @@ from axbridge.bus.setup import apply_registers
 from axbridge.drives.drive import Drive
 from axbridge.drives.dynamixel import DynamixelDrive
 from axbridge.drives.ideal import IdealDrive
-from axbridge.errors import BusError, ControlWarning, UnsupportedOperation
+from axbridge.errors import BusError, ControlWarning
 from axbridge.rig import Rig, ServoConfig
 from axbridge.safety import Safety
 
@@ -39,7 +39,7 @@ class Connection:
         events: What the latest `receive` noticed.
 
     Raises:
-        UnsupportedOperation: the rig has ideal joints and the backend is no simulation; the backend is closed.
+        RigError, ProfileError: a servo's profile or model is wrong; the backend is closed.
     """
 
     def __init__(self, rig: Rig, backend: Backend) -> None:
@@ -153,11 +153,7 @@ class Connection:
             return DynamixelDrive(
                 config, self.rig.profile_of(config), self.rig.model_of(config), self.backend.buses[config.bus]
             )
-        if self.backend.ideal is None:
-            raise UnsupportedOperation(
-                f"servo {config.name!r} is an ideal joint, which the {self.backend.name} backend cannot drive",
-                'open it with backend="sim", or give it a Dynamixel: drive = "dynamixel"',
-            )
+        assert self.backend.ideal is not None  # no other backend was built
         return IdealDrive(config, self.backend.ideal.joints[config.name])
 
     def _spared(self, servo: CycleServo) -> CycleServo:

@@ -20,6 +20,7 @@ from axbridge.errors import ProfileError, RigError
 from axbridge.model import ServoModel
 from axbridge.parameters import Parameter, filled, split_options
 from axbridge.profile import FirmwareProfile
+from axbridge.units import baud_register
 
 __all__ = ["BusConfig", "Rig", "RobotConfig", "SafetyConfig", "ServoConfig", "WebotsConfig", "WorldConfig"]
 
@@ -173,6 +174,15 @@ class ServoConfig(tables.Table):
     resolution: float = Field(default=0.0, ge=0)
     noise: float = Field(default=0.0, ge=0)
 
+    @field_validator("name")
+    @classmethod
+    def _check_name(cls, value: str) -> str:
+        if value.count("::") > 1:
+            raise ValueError(
+                f"{value!r} has more than one `::`: base::member couples servos; write it once, or not at all"
+            )
+        return value
+
     @field_validator("acceleration")
     @classmethod
     def _check_acceleration(cls, value: float) -> float:
@@ -270,6 +280,7 @@ class Rig(tables.Table):
     @model_validator(mode="after")
     def _check_names(self) -> Rig:
         _unique("bus", "name", ((bus.name, index) for index, bus in enumerate(self.buses)))
+        _unique("bus", "port", ((bus.port, index) for index, bus in enumerate(self.buses) if bus.port != "auto"))
         numbered = [(servo, index) for index, servo in enumerate(self.servos)]
         _unique("servo", "name", ((servo.name, index) for servo, index in numbered))
         _unique("servo", "joint", ((servo.joint, index) for servo, index in numbered))
@@ -329,10 +340,29 @@ class Rig(tables.Table):
         return filled(self.urdf_path(), self.parameters, self.path)
 
     def profile_of(self, servo: ServoConfig) -> FirmwareProfile:
-        """The firmware profile of a servo, from beside the rig or by name."""
+        """The firmware profile of a servo, from beside the rig or by name.
+
+        Raises:
+            RigError: no such profile; the servo's zero or its bus's baud rate is none of that model.
+            ProfileError: a mistake in the profile.
+        """
         beside = self.path.parent / servo.profile
         with self._naming(servo, "profile"):
-            return FirmwareProfile.load(beside if beside.suffix == ".toml" and beside.is_file() else servo.profile)
+            profile = FirmwareProfile.load(beside if beside.suffix == ".toml" and beside.is_file() else servo.profile)
+        self._check_fit(servo, profile)
+        return profile
+
+    def _check_fit(self, servo: ServoConfig, profile: FirmwareProfile) -> None:
+        top = profile.units.counts
+        if not 0 <= servo.zero <= top:
+            why = f"{servo.zero} is no position of an {profile.name}"
+            hint = f"give the register count at 0 rad, 0..{top}; {(top + 1) // 2} is the middle"
+            raise RigError(self.path, f"servo.{servo.name}.zero", why, hint)
+        for index, bus in enumerate(self.buses):
+            if bus.name == servo.bus and baud_register(bus.baud, profile.units_name) is None:
+                why = f"an {profile.name} cannot talk at {bus.baud} baud"
+                hint = "choose 2000000/(n+1): 1000000, 500000, 250000, 200000, 115200, 57600, …"
+                raise RigError(self.path, f"bus.{index}.baud", why, hint)
 
     def model_of(self, servo: ServoConfig, name: str | None = None) -> ServoModel:
         """The servo model of a servo: the rig's, or `name` instead (then without the rig's overrides)."""

@@ -9,12 +9,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-__all__ = ["AX", "MX", "UNITS", "Calibration", "Units", "bits_to_signed", "signed_to_bits"]
+__all__ = ["AX", "MX", "UNITS", "Calibration", "Units", "baud_of", "baud_register", "bits_to_signed", "signed_to_bits"]
 
 _RPM = 2 * math.pi / 60
 
 VOLT_PER_COUNT = 0.1
 FULL_SCALE = 1023  # duty, torque limit and load: this count is 100 %
+_MX_BAUDS = {250: 2_250_000.0, 251: 2_500_000.0, 252: 3_000_000.0}
+_BAUD_TOLERANCE = 0.03  # what a UART still understands
 _DIRECTION_BIT = 0x400  # bit 10 set means clockwise
 
 
@@ -40,6 +42,20 @@ class Units:
 AX = Units(position=math.radians(300 / 1023), speed=0.111 * _RPM, counts=1023)
 MX = Units(position=math.radians(360 / 4096), speed=0.114 * _RPM, counts=4095)
 UNITS = {"ax": AX, "mx": MX}
+
+
+def baud_of(value: int, units_name: str = "ax") -> float:
+    """Bits per second of a baud rate register: 2e6/(v+1); the MX has three faster rates from 250."""
+    if units_name == "mx" and value in _MX_BAUDS:
+        return _MX_BAUDS[value]
+    return 2_000_000 / (value + 1)
+
+
+def baud_register(baud: float, units_name: str = "ax") -> int | None:
+    """Value of the baud rate register nearest to `baud`; None when a servo would not understand that rate."""
+    value = min(range(255), key=lambda value: abs(baud_of(value, units_name) - baud))
+    rate = baud_of(value, units_name)
+    return value if abs(rate - baud) <= _BAUD_TOLERANCE * rate else None
 
 
 def signed_to_bits(value: int) -> int:

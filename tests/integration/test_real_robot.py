@@ -10,7 +10,7 @@ import time
 import pytest
 
 import axbridge
-from axbridge import BusTimeout, PortError
+from axbridge import BusTimeout, PortError, RigError
 from axbridge.serving import serving
 from axbridge.wire import Instruction, encode, whole_packet
 
@@ -116,6 +116,16 @@ def test_a_port_that_is_none_is_named(device):
         axbridge.open("bench_arm", backend="real", port=device)
     assert device in str(caught.value)
     assert caught.value.hint
+
+
+def test_two_buses_that_mean_one_adapter_are_named(port, tmp_path):
+    link = tmp_path / "second"
+    link.symlink_to(port)
+    servos = [{"name": name, "joint": name, "id": 1, "bus": name} for name in ("left", "right")]
+    buses = [{"name": "left"}, {"name": "right", "port": str(link)}]
+    rig = axbridge.Rig.model_validate({"name": "pair", "bus": buses, "servo": servos})
+    with pytest.raises(RigError, match="buses 'left' and 'right' are both on"):
+        axbridge.open(rig, backend="real", port=port)
 
 
 def test_the_real_robot_says_so(port):

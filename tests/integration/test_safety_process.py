@@ -100,6 +100,37 @@ def test_a_hanging_controller_is_limped(line, way):
         controller.kill()
 
 
+SWITCHED = """
+import sys, time
+from axbridge.bus.cycle import Cycle, CycleServo, Goal
+from axbridge.bus.serial import SerialBus
+from axbridge.safety import Safety
+
+cycle = Cycle(SerialBus(sys.argv[1]), [CycleServo("hip", 1), CycleServo("knee", 2)])
+first, second = Safety([cycle], "hold"), Safety([cycle], "hold")
+first.arm()
+second.arm()
+if sys.argv[2] == "changed its backend":
+    first.disarm()
+cycle.exchange({"hip": Goal(500, 100), "knee": Goal(500, 100)})
+cycle.exchange({})
+print("running", flush=True)
+while True:
+    second.feed()
+    time.sleep(0.01)
+"""
+
+
+@pytest.mark.parametrize("way", ["changed its backend", "two robots"])
+def test_a_robot_that_holds_is_not_limped_by_a_guard_when_a_signal_ends_it(line, way):
+    with subprocess.Popen([sys.executable, "-c", SWITCHED, line.port, way], stdout=subprocess.PIPE) as controller:
+        assert controller.stdout.readline() == b"running\n"
+        controller.terminate()
+        assert controller.wait(5) == -signal.SIGTERM
+        time.sleep(0.2)  # a guard that was not told off acts within milliseconds
+    assert [table[24] for table in line.tables.values()] == [1, 1]
+
+
 def test_the_guard_leaves_with_its_controller(line):
     with start(line, "exit") as controller:
         controller.wait(5)

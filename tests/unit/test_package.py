@@ -24,7 +24,7 @@ LAYERS = [
     ["plant"],
     ["firmware"],
     ["bus"],
-    ["guard", "safety"],
+    ["guard", "policies", "safety"],
     ["backends"],
     ["drives"],
     ["connection", "sensing"],

@@ -58,6 +58,12 @@ def test_defaults_are_those_of_the_documentation(load):
         (('name = "b"', 'name = "a"'), "servo.1.name", "'a' appears twice"),
         (('joint = "b"', 'joint = "a"'), "servo.1.joint", "'a' appears twice"),
         (("id = 2", ""), "servo.1.id", "servo 'b' needs an id"),
+        (
+            ("[world]", '[[bus]]\nname = "l"\nport = "/dev/x"\n[[bus]]\nname = "r"\nport = "/dev/x"\n[world]'),
+            "bus.1.port",
+            "'/dev/x' appears twice",
+        ),
+        (('name = "b"', 'name = "a::b::c"'), "servo.1.name", "more than one `::`"),
         (("id = 2", 'id = 2\nbus = "left"'), "servo.1.bus", "is on bus 'left', but the rig has main"),
         (("id = 2", 'id = "2"'), "servo.1.id", "integer, not '2'"),
         (("id = 2", "id = true"), "servo.1.id", "integer, not True"),
@@ -98,6 +104,22 @@ def test_a_name_that_leads_nowhere_is_the_rigs_mistake(load, tmp_path):
         with pytest.raises(RigError, match="no such file or name") as caught:
             rig.model_of(rig.servos[1])
         assert (caught.value.path, caught.value.key) == (tmp_path / "arm.toml", f"servo.b.{key}")
+
+
+@pytest.mark.parametrize("zero", [-1, 1024, 5120])
+def test_a_zero_that_is_no_position_of_the_servo_is_named(load, zero):
+    rig = load(GOOD.replace("id = 2", f"id = 2\nzero = {zero}"))
+    with pytest.raises(RigError, match=rf"servo\.b\.zero: {zero} is no position of an ax-12a\n.*0\.\.1023"):
+        rig.profile_of(rig.servos[1])
+
+
+def test_a_rate_that_no_servo_of_the_bus_can_make_is_named(load):
+    text = GOOD.replace("[world]", "[[bus]]\nbaud = 3_000_000\n[world]")
+    rig = load(text)
+    with pytest.raises(RigError, match=r"bus\.0\.baud: an ax-12a cannot talk at 3000000 baud\nchoose"):
+        rig.profile_of(rig.servos[0])
+    fast = load(text.replace("id = 1", 'id = 1\nprofile = "mx-28"'))
+    assert fast.profile_of(fast.servos[0]).name == "mx-28"
 
 
 def test_one_table_in_place_of_a_list_is_answered_with_the_brackets(load):

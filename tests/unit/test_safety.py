@@ -4,10 +4,10 @@ import sys
 
 import pytest
 
-from axbridge import safety
+from axbridge import policies, safety
 from axbridge.bus.cycle import Cycle, CycleServo, Goal
 from axbridge.bus.serial import SerialBus
-from axbridge.errors import BusTimeout, PortError, SimulationDiverged, UsageError
+from axbridge.errors import BusError, BusTimeout, PortError, SimulationDiverged, UsageError
 from ptyline import PtyLine
 
 SERVOS = [CycleServo("hip", 1), CycleServo("knee", 2), CycleServo("ankle", 3)]
@@ -42,7 +42,7 @@ def power(line):
 def test_limp_tries_every_servo_and_names_those_that_did_not_confirm(line, cycle):
     power(line)
     line.deaf.add(1)
-    errors = safety.limp(cycle)
+    errors = policies.limp(cycle)
     assert powered(line) == {1}
     assert list(errors) == ["hip"]
     assert isinstance(errors["hip"], BusTimeout)
@@ -52,13 +52,13 @@ def test_limp_repeats_until_the_servos_confirm(line, cycle):
     power(line)
     lost = iter(["drop"] * 2)
     line.mishap = lambda _: next(lost, "ok")
-    assert safety.limp(cycle) == {}
+    assert policies.limp(cycle) == {}
     assert not powered(line)
 
 
 def test_limp_on_a_lost_port_reports_every_servo(line, cycle):
     line.unplug()
-    errors = safety.limp(cycle)
+    errors = policies.limp(cycle)
     assert set(errors) == {"hip", "knee", "ankle"}
     assert all(isinstance(error, PortError) for error in errors.values())
 
@@ -66,7 +66,7 @@ def test_limp_on_a_lost_port_reports_every_servo(line, cycle):
 def test_hold_keeps_powered_servos_where_they_are_and_wakes_no_other(line, cycle):
     line.tables[1][24] = 1
     line.tables[1][30:32] = b"\0\0"
-    assert safety.hold(cycle) == {}
+    assert policies.hold(cycle) == {}
     settle(cycle)
     assert line.tables[1][30:32] == line.tables[1][36:38]
     assert powered(line) == {1}
@@ -74,7 +74,7 @@ def test_hold_keeps_powered_servos_where_they_are_and_wakes_no_other(line, cycle
 
 def test_park_goes_to_the_pose_and_then_limps(line, cycle):
     power(line)
-    assert safety.park(cycle, {"hip": 501, "knee": 500}, seconds=1.0) == {}
+    assert policies.park(cycle, {"hip": 501, "knee": 500}, seconds=1.0) == {}
     assert line.tables[2][30:32] == (500).to_bytes(2, "little")
     assert not powered(line)
 
@@ -94,7 +94,7 @@ def test_park_wakes_no_limp_servo_and_sends_no_wheel_round(line, cycle):
     line.tables[1][24] = line.tables[3][24] = 1
     line.tables[3][6:10] = bytes(4)
     line.tables[3][32:34] = (300).to_bytes(2, "little")
-    safety.park(cycle, {"hip": 501, "knee": 501, "ankle": 501}, seconds=0.1)
+    policies.park(cycle, {"hip": 501, "knee": 501, "ankle": 501}, seconds=0.1)
     settle(cycle)
     moved = [data for _, code, data, _ in line.heard if code == 0x83 and data[0] == 30]
     assert moved
@@ -204,6 +204,19 @@ def test_a_missing_guard_is_a_warning_not_the_end(line, cycle, monkeypatch):
     with pytest.warns(RuntimeWarning, match="no guard process"), safety.Safety([cycle]) as watched:
         watched.feed()
     assert not powered(line)
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_missing_guard_is_an_error_where_warnings_are_and_leaves_no_net_behind(line, cycle, monkeypatch):
+    monkeypatch.setattr(sys, "executable", "/nonexistent/python")
+    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+    power(line)
+    watched = safety.Safety([cycle], stale_command_ms=30)
+    with pytest.raises(BusError, match="no guard process.*\n"), watched:
+        pass
+    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
+    watched._at_exit()
+    assert powered(line) == {1, 2, 3}  # it never was this net's
 
 
 def test_a_net_that_was_taken_down_under_another_one_only_passes_signals_on(line, cycle):

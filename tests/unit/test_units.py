@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from axbridge.units import AX, MX, Calibration, bits_to_signed, signed_to_bits
+from axbridge.units import AX, MX, Calibration, baud_of, baud_register, bits_to_signed, signed_to_bits
 
 
 def test_an_ax_turns_300_degrees_over_1023_counts():
@@ -46,3 +46,15 @@ def test_the_range_is_that_of_the_register():
     low, high = Calibration(AX, 512, -1).range
     assert math.degrees(low) == pytest.approx(-149.85, abs=0.01)
     assert math.degrees(high) == pytest.approx(150.15, abs=0.01)
+
+
+@given(st.integers(0, 254), st.sampled_from(["ax", "mx"]))
+def test_every_rate_a_servo_can_be_set_to_is_found_again(value, units):
+    register = baud_register(baud_of(value, units), units)
+    assert baud_of(register, units) == baud_of(value, units)
+
+
+def test_rates_of_hosts_near_enough_to_a_servos_are_taken_and_others_not():
+    assert [baud_register(baud) for baud in (1_000_000, 115_200, 57_600, 9_600)] == [1, 16, 34, 207]
+    assert [baud_register(baud) for baud in (900_000, 1_500_000, 3_000_000, 1)] == [None] * 4
+    assert baud_register(3_000_000, "mx") == 252

@@ -25,7 +25,7 @@ from axbridge.bus.replies import SUM_OK, LateReplies, find_answer
 from axbridge.bus.stats import LineStats
 from axbridge.clock import WallClock
 from axbridge.errors import BusError, BusTimeout, CorruptPacket, ErrorFlag
-from axbridge.wire import BROADCAST, HEADER, OVERHEAD, Decoder, Instruction, Packet, byte_seconds, encode
+from axbridge.wire import BROADCAST, HEADER, OVERHEAD, Instruction, Packet, byte_seconds, encode
 
 if TYPE_CHECKING:
     from axbridge.bus.burst import Burst
@@ -374,22 +374,11 @@ class SerialBus(Bus):
     def _clear(self) -> None:
         """Throw away what came without a question: a reply delivered twice, or the slower one of two twins."""
         while heard := self.port.receive(0):
-            self._account(heard, b"")
+            self.stats.overhear(heard)
 
     def _account(self, rest: bytes, frame: bytes) -> int:
-        """Count what was heard besides the answer, late replies and junk; returns the bytes that are no packet."""
-        if not rest:
-            return 0
-        decoder = Decoder()
-        damaged = 0
-        for packet in decoder.feed(rest.replace(frame, b"") if self.echo else rest):
-            if not packet.intact:
-                damaged += len(packet.params) + OVERHEAD
-            elif packet.id != BROADCAST:
-                self.stats.of(packet.id).late += 1
-        junk = damaged + decoder.skipped + decoder.pending
-        self.stats.junk += junk
-        return junk
+        """Count what was heard besides the answer to `frame`; returns the bytes that are no packet."""
+        return self.stats.overhear(rest.replace(frame, b"") if self.echo else rest) if rest else 0
 
     def _settle(self, id: int) -> None:
         """Wait until no late reply of servo `id` can come any more.

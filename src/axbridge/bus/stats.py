@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from axbridge.wire import byte_seconds
+from axbridge.wire import BROADCAST, OVERHEAD, Decoder, byte_seconds
 
 __all__ = ["TURNAROUND", "CycleTimes", "LineStats", "ServoLine", "percentile", "wire_time"]
 
@@ -63,6 +63,19 @@ class LineStats:
         if line is None:
             line = self.servos[id] = ServoLine()
         return line
+
+    def overhear(self, data: bytes) -> int:
+        """Count what came without being asked for: late replies and junk; returns the bytes that are no packet."""
+        decoder = Decoder()
+        damaged = 0
+        for packet in decoder.feed(data):
+            if not packet.intact:
+                damaged += len(packet.params) + OVERHEAD
+            elif packet.id != BROADCAST:
+                self.of(packet.id).late += 1
+        junk = damaged + decoder.skipped + decoder.pending
+        self.junk += junk
+        return junk
 
     def as_dict(self) -> dict[str, Any]:
         """Plain numbers, with the loss of each servo: for `--json` and recordings."""

@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -78,10 +79,11 @@ def run(arguments: list[str]) -> int:
     except (KeyboardInterrupt, typer.Abort):
         return INTERRUPTED
     except BrokenPipeError:
-        os.dup2(
-            os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno()
-        )  # the reader of our pipe has gone; nothing to say
-        return DONE
+        return _unread()
+    except SystemExit as leave:
+        if isinstance(leave.__context__, BrokenPipeError):  # typer's way to take one
+            return _unread()
+        raise
     except AxBridgeError as error:
         if debug:
             raise
@@ -94,6 +96,13 @@ def run(arguments: list[str]) -> int:
             f"{where}{error.strerror or error}\ncheck the path, its permissions and the free space", MISUSE
         )
     return code if isinstance(code, int) else DONE
+
+
+def _unread() -> int:
+    """The reader of our output has gone, as `head` does: nothing more to say, and nothing wrong."""
+    with Path(os.devnull).open("w", encoding="utf-8") as nowhere:
+        os.dup2(nowhere.fileno(), sys.stdout.fileno())
+    return DONE
 
 
 def _verbs() -> set[str]:

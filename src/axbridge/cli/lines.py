@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from axbridge.backends.real import ports_of
 from axbridge.errors import UsageError
 from axbridge.profile import FirmwareProfile
 from axbridge.rig import Rig
@@ -34,16 +35,19 @@ def lines_of(port: str | None, rig: str | None, baud: int) -> list[Line]:
 
     Raises:
         RigError, ProfileError: the rig cannot be loaded.
-        UsageError: one port for a rig with several buses.
+        PortError: ``auto`` is not clear.
+        UsageError: one port for a rig with several buses; a rig without Dynamixels.
     """
     if rig is None:
         return [Line(port or "auto", baud)]
     loaded = Rig.load(rig)
+    if all(servo.drive == "ideal" for servo in loaded.servos):
+        raise UsageError(f"rig {loaded.name} has no Dynamixels, so there is no line", "name a port with --port")
     if port and len(loaded.buses) > 1:
         raise UsageError(f"rig {loaded.name} has {len(loaded.buses)} buses, but --port names one", "leave --port out")
     return [
         Line(
-            port or bus.port,
+            device,
             bus.baud,
             tuple(
                 LineServo(servo.name, servo.id, loaded.profile_of(servo))
@@ -51,5 +55,5 @@ def lines_of(port: str | None, rig: str | None, baud: int) -> list[Line]:
                 if servo.drive == "dynamixel" and servo.bus == bus.name and servo.id is not None
             ),
         )
-        for bus in loaded.buses
+        for bus, device in zip(loaded.buses, ports_of(loaded, port), strict=True)
     ]

@@ -126,14 +126,17 @@ def set_baud(
 ) -> None:
     """Change the baud rate of a servo, and see that it answers at the new one."""
     from axbridge.bus.setup import read_register
+    from axbridge.units import baud_of, baud_register
 
-    code = round(2_000_000 / new) - 1 if new > 0 else -1
-    if not 0 <= code <= 254 or abs(2_000_000 / (code + 1) - new) > 0.03 * new:
-        raise UsageError(
-            f"a servo cannot make {new} baud", "choose 2000000/(n+1): 1000000, 500000, 200000, 115200, 57600, …"
-        )
     with _open(port, baud) as bus:
-        register = _profile(bus, id).register("baud_rate")
+        profile = _profile(bus, id)
+        register = profile.register("baud_rate")
+        code = baud_register(new, profile.units_name)
+        if code is None:
+            raise UsageError(
+                f"an {profile.name} cannot make {new} baud",
+                "choose 2000000/(n+1): 1000000, 500000, 200000, 115200, 57600, …",
+            )
         if read_register(bus, id, register) != code:
             with contextlib.suppress(BusTimeout, CorruptPacket):  # the new rate shows whether it was written
                 bus.write(id, register.address, bytes((code,)))
@@ -145,7 +148,8 @@ def set_baud(
                 raise BusTimeout(
                     id, f"it does not answer at {new} baud; `axbridge scan --baud all` finds it"
                 ) from error
-    print(f"servo {id} talks at {new} baud now")
+    made = round(baud_of(code, profile.units_name))
+    print(f"servo {id} talks at {new} baud now" + (f" ({made}, to be exact)" if made != new else ""))
 
 
 @servo.command()

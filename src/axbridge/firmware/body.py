@@ -16,13 +16,13 @@ from axbridge.firmware.memory import EEPROM_END, ControlTable
 from axbridge.firmware.translate import Gauges, drive_mode, joint_goal, loop_command, stuck_loop
 from axbridge.plant.mechanics import FloatArray
 from axbridge.profile import FirmwareProfile
+from axbridge.units import baud_of
 
-__all__ = ["Motors", "ServoBody", "baud_of"]
+__all__ = ["Motors", "ServoBody"]
 
 _RANGE, _ANGLE = int(ErrorFlag.RANGE), int(ErrorFlag.ANGLE_LIMIT)
 _GOAL_REGISTERS = {"goal_position", "moving_speed"}
 _BUSY = 0.1  # s after a goal in which a servo at rest still counts as moving: latency and stiction
-_MX_BAUDS = {250: 2_250_000.0, 251: 2_500_000.0, 252: 3_000_000.0}
 
 
 class Motors(Protocol):
@@ -32,13 +32,6 @@ class Motors(Protocol):
 
     def set_command(self, index: int, row: list[float], time: float) -> None:
         """Hand over one row of `Command`, written at `time` (s)."""
-
-
-def baud_of(value: int, units_name: str = "ax") -> float:
-    """Bits per second of a baud rate register: 2e6/(v+1); the MX has three faster rates from 250."""
-    if units_name == "mx" and value in _MX_BAUDS:
-        return _MX_BAUDS[value]
-    return 2_000_000 / (value + 1)
 
 
 class ServoBody:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Literal, Protocol
 
 from axbridge.errors import RigError, UsageError
-from axbridge.firmware.body import Motors, baud_of
+from axbridge.firmware.body import Motors
 from axbridge.firmware.faults import EVENTS, Fault, parse_faults
 from axbridge.firmware.ideal import IdealBank, IdealJoint
 from axbridge.firmware.line import Line
@@ -16,6 +16,7 @@ from axbridge.firmware.servo import VirtualServo
 from axbridge.plant.mechanics import FloatArray
 from axbridge.profile import FirmwareProfile
 from axbridge.rig import BusConfig, Rig, ServoConfig
+from axbridge.units import baud_register
 
 __all__ = ["Bank", "World", "build_bank", "initial_registers"]
 
@@ -264,7 +265,8 @@ def initial_registers(rig: Rig, config: ServoConfig, profile: FirmwareProfile, b
                 f"{value} is outside {register.minimum}..{register.maximum}",
                 "take a value the servo would accept",
             )
-    baud = min(range(255), key=lambda value: abs(baud_of(value, profile.units_name) - bus.baud))
+    baud = baud_register(bus.baud, profile.units_name)
+    assert baud is not None  # `Rig.profile_of` has seen to it
     return {"id": config.id, "baud_rate": baud, **config.registers}
 
 
