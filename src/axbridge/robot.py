@@ -215,7 +215,7 @@ class Robot(Mapping[str, Servo]):
         """Go on with another backend while the controller runs: same servos, same settings, same time.
 
         Motors that were on are switched on where the joint is there (goal := present first), with torque rising within
-        half a second; the goals set last then act again. The old backend is left limp.
+        half a second; the goals set last then act again. The old backend is left as the rig's `on_exit` says.
 
         Raises:
             UsageError: the robot is closed, or was not made by `axbridge.open`.

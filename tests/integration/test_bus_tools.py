@@ -1,6 +1,9 @@
 """The verbs for hardware on a line with behaviour: output, exit codes, and no surprise on bad input."""
 
 import json
+import os
+import subprocess
+import sys
 
 import pytest
 
@@ -150,7 +153,40 @@ def test_mistakes_are_one_or_two_lines(line, capsys, arguments, code):
     assert message.count("\n") <= 2
 
 
-@pytest.mark.parametrize("port", ["/dev/ttyUSB99", "/dev/null", __file__, "socket://127.0.0.1:1"])
+@pytest.mark.parametrize(
+    "port",
+    ["/dev/ttyUSB99", "/dev/null", __file__, "socket://127.0.0.1:1", "socket://", "http://robot:80", "socket://a:b"],
+)
 def test_ports_that_are_none_end_with_code_three(capsys, port):
     assert run_arguments(["scan", "--port", port]) == 3
     assert capsys.readouterr().err.count("\n") <= 2
+
+
+def test_what_many_servos_have_in_common_is_told_once_with_one_command_for_all(capsys):
+    with PtyLine(range(1, 7)) as line:
+        for id_ in (1, 2, 3, 4, 6):
+            line.tables[id_][5] = 250
+        assert run(line, "doctor", "--packets", "50") == 1
+        said = capsys.readouterr().out
+    assert "servos: 1-6\n" in said
+    assert "! servos 1-4, 6: waits 790 µs before each answer\n" in said
+    assert f"for id in 1 2 3 4 6; do axbridge servo write $id return_delay_time 0 --port {line.port}; done" in said
+
+
+def test_monitor_counts_what_is_lost_and_names_who_is_missing(line, capsys):
+    line.mishap = lambda packet: "drop" if packet.id == 2 and packet.code == 2 else "ok"
+    assert run(line, "monitor", "--seconds", "0.2") == 3
+    rows = [row.split("\t") for row in capsys.readouterr().out.splitlines()]
+    assert rows[2][-2] == "no answer"
+    assert float(rows[2][-1].rstrip("%")) > 10
+    assert " 0 damaged, 0 late, " in rows[4][0]
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["doctor", "--udev-rule"]])
+def test_a_reader_that_goes_away_is_no_error(arguments):
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-m", "axbridge", *arguments]
+    done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (0, "")

@@ -107,7 +107,7 @@ def test_a_reply_delivered_twice_never_answers_the_next_question(line, bus, way)
         assert bus.read_many([(1, 36, 2)])[0].data == bytes(line.tables[1][36:38])
         waiting = select.poll()
         waiting.register(bus.port.fd, select.POLLIN)
-        assert waiting.poll(2000)
+        assert bus.stats.of(1).late > turn or waiting.poll(2000)  # on a busy machine both come at once
         assert bus.read_many([(1, 30, 2)])[0].data == turn.to_bytes(2, "little")
     assert bus.stats.of(1).late == 20
 
@@ -118,7 +118,7 @@ def test_an_acknowledgement_delivered_twice_never_confirms_another_write(line, b
     bus.write(1, 25, b"\x01")
     waiting = select.poll()
     waiting.register(bus.port.fd, select.POLLIN)
-    assert waiting.poll(2000)
+    assert bus.stats.of(1).late or waiting.poll(2000)
     line.deaf.add(1)
     with pytest.raises(BusTimeout):
         bus.write(1, 25, b"\x00")

@@ -10,7 +10,7 @@ from typing import Literal
 
 from axbridge.errors import PortError
 
-__all__ = ["Adapter", "find_port", "identify_adapter", "is_remote"]
+__all__ = ["Adapter", "connected", "find_port", "identify_adapter", "is_remote"]
 
 Kind = Literal["ftdi", "cdc", "pty", "uart", "remote", "unknown"]
 
@@ -71,19 +71,24 @@ def identify_adapter(port: str, sysfs: Path = Path("/sys/class/tty")) -> Adapter
     return Adapter(port, "uart" if device.name.startswith(("ttyS", "ttyAMA")) else "unknown")
 
 
+def connected() -> list[str]:
+    """Devices of the USB serial adapters there are (of kinds known for servos, if there are such)."""
+    from serial.tools import list_ports
+
+    ports = [port for port in list_ports.comports() if port.vid is not None]
+    known = [port for port in ports if port.vid in _VENDORS]
+    return sorted(str(port.device) for port in known or ports)
+
+
 def find_port() -> str:
     """The port meant by ``auto``: the only USB serial adapter there is (of a kind known for servos, if there is one).
 
     Raises:
         PortError: there is none, or there are several; the message lists them.
     """
-    from serial.tools import list_ports
-
-    ports = [port for port in list_ports.comports() if port.vid is not None]
-    known = [port for port in ports if port.vid in _VENDORS]
-    found = sorted(port.device for port in known or ports)
+    found = connected()
     if len(found) == 1:
-        return str(found[0])
+        return found[0]
     if not found:
         raise PortError(
             "auto",

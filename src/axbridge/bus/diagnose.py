@@ -103,9 +103,6 @@ def _adapter(bus: SerialBus, facts: dict[str, Any]) -> list[Finding]:
         )
         problem = f"the adapter holds answers back for up to {adapter.latency_timer} ms"
         findings.append(Finding(bus.port_name, problem, fix, False, "latency"))
-    if bus.echo:
-        fix = "nothing to do: the echo is stripped; an adapter that gates its receiver saves a third of the host's work"
-        findings.append(Finding(bus.port_name, "the adapter echoes what is sent", fix, False, "echo"))
     return findings
 
 
@@ -145,18 +142,20 @@ def _condition(bus: SerialBus, servo: Expected) -> list[Finding]:
     if not low <= voltage <= high or voltage < 0.75 * nominal:
         problem = f"has {voltage:.1f} V at its terminals ({nominal:.1f} V nominal)"
         findings.append(
-            Finding(label, problem, "charge the battery, or feed the chain from both ends", False, "voltage")
+            Finding(label, problem, "charge the battery, or feed the chain from both ends", False, "voltage", servo.id)
         )
     if table[43] > table[11] - _HOT:
         problem = f"is {table[43]} °C, close to its limit of {table[11]} °C"
-        findings.append(Finding(label, problem, "let it rest, and look what it pushes against", False, "temperature"))
+        findings.append(
+            Finding(label, problem, "let it rest, and look what it pushes against", False, "temperature", servo.id)
+        )
     alarms = ErrorFlag(answer.error) & (ErrorFlag.OVERLOAD | ErrorFlag.OVERHEATING | ErrorFlag.INPUT_VOLTAGE)
     if alarms:
         fix = f"remove the cause, then axbridge servo write {servo.id} torque_limit 1023 --port {bus.port_name}"
-        findings.append(Finding(label, f"reports {alarms.describe()}", fix, False, "alarm"))
+        findings.append(Finding(label, f"reports {alarms.describe()}", fix, False, "alarm", servo.id))
     if int.from_bytes(table[34:36], "little") == 0:
         fix = f"axbridge servo write {servo.id} torque_limit 1023 --port {bus.port_name}"
-        findings.append(Finding(label, "has torque limit 0: it shut itself down", fix, False, "shutdown"))
+        findings.append(Finding(label, "has torque limit 0: it shut itself down", fix, False, "shutdown", servo.id))
     return findings
 
 
@@ -176,6 +175,7 @@ def _loss(bus: SerialBus, ids: Sequence[int], packets: int, facts: dict[str, Any
             "check its cable and the supply; several servos: a common ground, shorter chains",
             False,
             "loss",
+            id_,
         )
         for id_, count in lost.items()
         if count / asked[id_] > _ACCEPTABLE_LOSS

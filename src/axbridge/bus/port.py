@@ -18,11 +18,12 @@ from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 from typing import Any
+from urllib.parse import SplitResult, urlsplit
 
 import serial
 from dynamixel_sdk import PortHandler
 
-from axbridge.bus.adapter import Adapter, identify_adapter
+from axbridge.bus.adapter import Adapter, connected, identify_adapter, is_remote
 from axbridge.errors import PortError
 from axbridge.wire import byte_seconds
 
@@ -33,6 +34,7 @@ OLDEST_SDK = (4, 0, 5)
 _WRITE_PATIENCE = 0.5  # s: a port that takes no byte for so long is lost
 _READ_SIZE = 4096
 _FINE = 0.003  # s: waits so short are worth more than a millisecond's accuracy
+_SCHEMES = {"socket", "rfc2217"}
 _FD_SETSIZE = 1024  # descriptors `select` can name
 
 
@@ -297,11 +299,19 @@ def _send_at_once(fd: int) -> None:
         line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
 
+def _is_complete(address: SplitResult) -> bool:
+    try:
+        return bool(address.hostname and address.port)
+    except ValueError:  # the port is no number
+        return False
+
+
 def _explain(port: str, baud: int, failure: Exception) -> PortError:
     code = getattr(failure, "errno", None)
     text = str(failure)
     if code in {errno.ENOENT, errno.ENXIO, errno.ENODEV} or "[Errno 2]" in text:
-        return PortError(port, "no such port", "`axbridge doctor` lists the ports there are; check the cable")
+        others = f"there is {', '.join(found)}" if (found := connected()) else "no USB serial adapter is connected"
+        return PortError(port, "no such port", f"{others}; check the name and the cable")
     if code in {errno.EACCES, errno.EPERM}:
         return PortError(
             port,
@@ -320,6 +330,10 @@ def _explain(port: str, baud: int, failure: Exception) -> PortError:
         return PortError(
             port, f"the driver cannot make {baud} baud", "choose a rate near 2000000/(n+1) that the adapter supports"
         )
-    if "://" in port:
-        return PortError(port, f"cannot connect: {text}", "check host, port and that the remote serial server runs")
+    if is_remote(port):
+        address = urlsplit(port)
+        if address.scheme not in _SCHEMES or not _is_complete(address):
+            return PortError(port, "this is no address of a port", "write socket://HOST:PORT or rfc2217://HOST:PORT")
+        why = text.rpartition("] ")[2]
+        return PortError(port, f"cannot connect: {why}", "check host, port and that the remote serial server runs")
     return PortError(port, f"cannot be opened: {text}", "check the path and the adapter")

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from axbridge.cli.app import DONE, FAILED_CHECK, app, emit_json
 from axbridge.cli.options import BaudOption, JsonOption, PortOption
+
+if TYPE_CHECKING:
+    from axbridge.bus.handshake import Finding
+
+_MANY = 4  # servos that are not named one by one
 
 
 @app.command()
@@ -48,8 +54,7 @@ def doctor(
     else:
         for report in reports:
             _show(report.facts)
-            for finding in report.findings:
-                print(f"! {finding.subject} {finding.problem}\n  {finding.fix}")
+            _tell(report.findings)
     if any(report.findings for report in reports):
         return FAILED_CHECK
     if not json:
@@ -57,13 +62,37 @@ def doctor(
     return DONE
 
 
+def _tell(findings: Iterable[Finding]) -> None:
+    """What is wrong, and the command that mends it; what several servos have in common once."""
+    alike: dict[tuple[str, str], list[Finding]] = {}
+    for finding in findings:
+        fix = finding.fix if finding.id is None else finding.fix.replace(f" {finding.id} ", " $id ", 1)
+        alike.setdefault((finding.problem, fix), []).append(finding)
+    for (problem, fix), group in alike.items():
+        ids = [finding.id for finding in group if finding.id is not None]
+        who = ", ".join(finding.subject for finding in group)
+        print(f"! {who if len(group) < _MANY else f'servos {_ranges(ids)}'}: {problem}")
+        loop = f"for id in {' '.join(map(str, ids))}; do {fix}; done"
+        print(f"  {loop if len(group) > 1 and '$id' in fix else group[0].fix}")
+
+
+def _ranges(ids: list[int]) -> str:
+    """Ids in ascending order, as in ``1-18, 20``."""
+    ends: list[list[int]] = []
+    for id_ in ids:
+        if ends and ends[-1][1] == id_ - 1:
+            ends[-1][1] = id_
+        else:
+            ends.append([id_, id_])
+    return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in ends)
+
+
 def _show(facts: dict[str, Any]) -> None:
     timer = "" if facts["latency_timer_ms"] is None else f", latency timer {facts['latency_timer_ms']} ms"
     low = ", low-latency mode" if facts["low_latency"] else ""
-    echo = ", with echo" if facts["echo"] else ""
+    echo = ", returns what is sent (stripped)" if facts["echo"] else ""
     print(f"{facts['port']}: {facts['adapter']} adapter at {facts['baud']} baud{timer}{low}{echo}")
-    ids = ", ".join(str(servo["id"]) for servo in facts["servos"]) or "none"
-    print(f"servos: {ids}")
+    print(f"servos: {_ranges([servo['id'] for servo in facts['servos']]) or 'none'}")
     if "rate_hz" in facts:
         worst = max(facts["loss"].values())
         print(

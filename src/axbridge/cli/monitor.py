@@ -12,7 +12,7 @@ import typer
 
 from axbridge.cli.app import DONE, HARDWARE, app, emit_json
 from axbridge.cli.options import BaudOption, JsonOption, PortOption
-from axbridge.errors import BusError
+from axbridge.errors import BusError, BusTimeout, CorruptPacket, PortError
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _PERIOD = 0.02  # s: 50 Hz
 _REDRAW = 0.2  # s
 _COLUMNS = ("servo", "id", "position", "speed", "load", "V", "°C", "torque limit", "errors", "loss")
+_TEXTS = {"servo", "errors"}
 
 
 @app.command()
@@ -89,13 +90,25 @@ def _rows(cycle: Cycle, result: CycleResult) -> list[tuple[str, ...]]:
         loss = f"{_loss(cycle, servo.id):.2%}"
         state = result.states.get(servo.name)
         if state is None:
-            rows.append((servo.name, str(servo.id), *["-"] * 6, result.faults[servo.name].message, loss))
+            rows.append((servo.name, str(servo.id), *["-"] * 6, _brief(result.faults[servo.name]), loss))
             continue
         cells = (state.position, bits_to_signed(state.speed), bits_to_signed(state.load), f"{state.voltage / 10:.1f}")
         limit = "-" if state.torque_limit is None else str(state.torque_limit)
         flags = ErrorFlag(state.error).describe()
         rows.append((servo.name, str(servo.id), *map(str, cells), str(state.temperature), limit, flags, loss))
     return rows
+
+
+def _brief(fault: BusError) -> str:
+    if isinstance(fault, BusTimeout):
+        return "no answer"
+    return (
+        "damaged answer"
+        if isinstance(fault, CorruptPacket)
+        else "port lost"
+        if isinstance(fault, PortError)
+        else fault.message
+    )
 
 
 def _loss(cycle: Cycle, id: int) -> float:
@@ -105,16 +118,30 @@ def _loss(cycle: Cycle, id: int) -> float:
 
 def _caption(cycle: Cycle, result: CycleResult) -> str:
     times = cycle.times.as_dict()
-    return (
+    first = (
         f"{getattr(cycle.bus, 'port_name', 'bus')}: {times['rate']:.0f} Hz, reading takes {1e3 * times['p50']:.2f} ms "
-        f"(p99 {1e3 * times['p99']:.2f} ms), {result.wire_share:.0%} of it on the wire"
+        f"(p99 {1e3 * times['p99']:.2f} ms), {result.wire_share:.0%} wire"
     )
+    stats: Any = getattr(cycle.bus, "stats", None)
+    if stats is None:
+        return first
+    lines = stats.servos.values()
+    asked, lost, damaged, late, again = (
+        sum(getattr(line, name) for line in lines) for name in ("asked", "timeouts", "corrupt", "late", "retries")
+    )
+    counts = (
+        f"{asked} asked, {lost} lost, {damaged} damaged, {late} late, {again} asked again, {stats.junk} stray bytes"
+    )
+    return f"{first}\n{counts}"
 
 
 def _table(cycles: list[Cycle], results: list[CycleResult]) -> Table:
     from rich.table import Table
 
-    table = Table(*_COLUMNS, caption="\n".join(_caption(*pair) for pair in zip(cycles, results, strict=True)))
+    table = Table(box=None, padding=(0, 1, 0, 0), caption_justify="left", header_style="bold underline")
+    for name in _COLUMNS:  # as narrow as it goes: 18 servos fit on 80 x 24
+        table.add_column(name.replace(" ", "\n"), no_wrap=True, justify="left" if name in _TEXTS else "right")
+    table.caption = "\n".join(_caption(*pair) for pair in zip(cycles, results, strict=True))
     for cycle, result in zip(cycles, results, strict=True):
         for row in _rows(cycle, result):
             table.add_row(*row, style="red" if row[0] in result.faults else None)
