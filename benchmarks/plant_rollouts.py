@@ -6,7 +6,10 @@ import time
 
 import numpy as np
 
-from axbridge.plant.rollout import COMPILED, JOINT_MODE, Param, Runs, rollouts
+from axbridge.firmware.columns import Command
+from axbridge.firmware.rollout import FREE, JOINT_MODE, Runs, rollouts
+from axbridge.plant.columns import Param
+from axbridge.plant.jit import COMPILED
 from axbridge.replay import packed
 from axbridge.rig import Rig
 
@@ -20,7 +23,7 @@ def main():
     flat, one = np.zeros_like(times), np.ones(1)
     runs = Runs(
         np.array([0, len(times)]), times, times, np.sin(times), flat + 1, flat, flat + JOINT_MODE, flat + 1, flat, flat,
-        9.6 * one, 7.2e-4 * one, 0.081 * one, 0 * one, 32 * one, 25 * one,
+        9.6 * one, 7.2e-4 * one, 0.081 * one, 0 * one, 25 * one, FREE[None], np.zeros((1, len(Command))),
     )  # fmt: skip
     sets = np.tile(packed(rig.model_of(rig.servos[0], "ax12"), rig), (count, 1))
     sets[:, Param.ARMATURE] = np.linspace(0.001, 0.01, count)

@@ -16,9 +16,10 @@ from matplotlib import pyplot as plt
 
 from axbridge.firmware.assembly import build_bank
 from axbridge.firmware.bank import BankServo, Command, Drive, Mode, ServoBank, State
+from axbridge.firmware.rollout import FREE, JOINT_MODE, Runs, rollouts
 from axbridge.model import ServoModel
+from axbridge.plant.columns import Param
 from axbridge.plant.joint import Pendulums
-from axbridge.plant.rollout import JOINT_MODE, Param, Runs, rollouts
 from axbridge.profile import FirmwareProfile
 from axbridge.replay import packed
 from axbridge.rig import Rig
@@ -107,8 +108,9 @@ def figure_11() -> None:
         inertia=INERTIA * one,
         gravity=WEIGHT * one,
         phase=0 * one,
-        p_gain=32 * one,
         temperature=np.nan * one,
+        drive=FREE[None],
+        settings=np.zeros((1, len(Command))),
     )
     base = packed(RIG.model_of(RIG.servos[0], "lima2009"), RIG)
     true = rollouts(base[None], runs)[0]

@@ -24,11 +24,13 @@ class Arm:
         inertia: About the hinge, kg·m².
         gravity: Largest torque of its weight, m·g·l, N·m.
         phase: The weight's torque at joint angle θ is `-gravity·sin(θ + phase)`; 0 where 0 rad hangs down, rad.
+        stops: Ends of its travel, rad; ±inf = none.
     """
 
     inertia: float
     gravity: float
     phase: float = 0.0
+    stops: tuple[float, float] = (-math.inf, math.inf)
 
 
 def arm_of(rig: Rig, servo: ServoConfig) -> Arm:
@@ -66,7 +68,17 @@ def arm_of(rig: Rig, servo: ServoConfig) -> Arm:
     across = moment - axis * (axis @ moment)
     a = float(axis @ np.cross(across, down))
     b = float(axis @ np.cross(np.cross(axis, across), down))
-    return Arm(inertia, math.hypot(a, b), math.atan2(-a, -b) if math.hypot(a, b) else 0.0)
+    phase = math.atan2(-a, -b) if math.hypot(a, b) else 0.0
+    return Arm(inertia, math.hypot(a, b), phase, _stops(servo, joint))
+
+
+def _stops(servo: ServoConfig, joint: ET.Element) -> tuple[float, float]:
+    """The rig's, else the URDF's; as in the simulator lower >= upper is none."""
+    if servo.min_stop < servo.max_stop:
+        return servo.min_stop, servo.max_stop
+    limit = joint.find("limit")
+    low, high = (float(limit.get(key, "0")) if limit is not None else 0.0 for key in ("lower", "upper"))
+    return (low, high) if joint.get("type") != "continuous" and low < high else (-math.inf, math.inf)
 
 
 def _bodies(robot: ET.Element, link: str) -> Iterator[tuple[float, FloatArray, FloatArray]]:

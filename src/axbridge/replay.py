@@ -7,7 +7,7 @@ runs in the simulator proper, through a `Robot`, register bytes and all.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,20 +17,21 @@ import numpy.typing as npt
 
 from axbridge.arm import Arm, arm_of
 from axbridge.errors import RecordingError
+from axbridge.firmware.columns import Command, Drive
+from axbridge.firmware.memory import ControlTable
+from axbridge.firmware.rollout import FOLLOWED, FREE, HELD, JOINT_MODE, Runs, rollouts
+from axbridge.firmware.translate import loop_command
 from axbridge.model import ServoModel
+from axbridge.plant.columns import Param, pack
 from axbridge.plant.mechanics import FloatArray
-from axbridge.plant.rollout import FOLLOWED, HELD, JOINT_MODE, Param, Runs, rollouts
-from axbridge.profile import FirmwareProfile
 from axbridge.provenance import describe
 from axbridge.recording import Recording, Track, increasing
 from axbridge.rig import Rig, ServoConfig
 
-__all__ = ["LAWS", "packed", "runs_of", "simulate"]
+__all__ = ["packed", "runs_of", "simulate"]
 
-LAWS = {"state_feedback": 0, "compliance": 1, "pid": 2}
 _GRAVITY = 9.81
 _EDGE = 2.5  # counts from an end of the sensor's range that count as beyond it
-_SLOPES = (2, 4, 8, 16, 32, 64, 128)  # counts: what the compliance slope register snaps to
 
 
 def simulate(recording: Recording, rig: Rig, params: str | None = None, *, seed: int = 0) -> Recording:
@@ -55,19 +56,22 @@ def simulate(recording: Recording, rig: Rig, params: str | None = None, *, seed:
 
 
 def runs_of(recordings: Sequence[Recording], rig: Rig) -> Runs:
-    """Commands and measurements of recordings of a one-servo rig, ready for `rollouts`.
+    """Commands and measurements of recordings of a one-servo rig, ready for `rollouts`: angles are the servo's own.
 
-    The arm is the rig's, or the pendulum's that a recording's metadata names; likewise supply voltage and P gain. While
-    an arm that turns endlessly is where its sensor cannot see it, the run is `FOLLOWED`: there is nothing to compare.
+    The arm is the rig's, or the pendulum's that a recording's metadata names; likewise supply voltage and registers.
+    While an arm that turns endlessly is where its sensor cannot see it, the run is `FOLLOWED`: there is nothing to
+    compare.
 
     Raises:
         RecordingError: more than one servo in a recording, no commands, or fewer than two samples.
         RigError: the rig is not one arm on a fixed base.
     """
     servo = rig.servos[0]
+    side = servo.direction
     rig_arm = None
     columns: list[list[FloatArray]] = []
     facts: list[tuple[float, ...]] = []
+    drives, settings = [], []
     for recording in recordings:
         track = _only(recording)
         pendulum = recording.metadata.get("pendulum")
@@ -82,61 +86,34 @@ def runs_of(recordings: Sequence[Recording], rig: Rig) -> Runs:
         driven[_unseen(track, rig)] = FOLLOWED
         columns.append([
             track.time, np.where(np.isnan(track.commanded), track.time, track.commanded),
-            np.nan_to_num(track.command), driven, np.nan_to_num(track.speed_limit),
-            np.nan_to_num(track.duty, nan=JOINT_MODE), _caps(recording, track), track.position,
-            np.nan_to_num(track.velocity),
+            side * np.nan_to_num(track.command), driven, np.nan_to_num(track.speed_limit),
+            np.nan_to_num(track.duty, nan=JOINT_MODE), _caps(recording, track), side * track.position,
+            side * np.nan_to_num(track.velocity),
         ])  # fmt: skip
         facts.append((
-            _supply(recording, track, rig), arm.inertia, arm.gravity, arm.phase, _p_gain(recording, rig),
-            _temperature(track),
+            _supply(recording, track, rig), arm.inertia, arm.gravity, side * arm.phase, _temperature(track),
         ))  # fmt: skip
+        drives.append(_drive(servo, arm))
+        settings.append(_settings(rig, next(iter((recording.metadata.get("registers") or {}).values()), {})))
     lengths = [len(part[0]) for part in columns]
     start = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
     joined = [np.concatenate(parts) for parts in zip(*columns, strict=True)]
-    return Runs(start, *joined, *(np.array(values) for values in zip(*facts, strict=True)))
+    alike = [np.array(values, dtype=np.float64) for values in (*zip(*facts, strict=True), drives, settings)]
+    return Runs(start, *joined, *alike)
 
 
 def packed(model: ServoModel, rig: Rig) -> FloatArray:
-    """A model of the rig's only servo as a parameter set (len(Param),)."""
-    servo = rig.servos[0]
-    profile = rig.profile_of(servo)
-    motor, friction, law, sensor = model.motor, model.friction, model.controller, model.sensor
-    count = profile.units.position
-    values = {
-        Param.CONSTANT: motor.output_constant,
-        Param.EFFICIENCY: motor.efficiency,
-        Param.RESISTANCE: motor.resistance,
-        Param.RESISTANCE_DUTY: motor.resistance_per_duty,
-        Param.INDUCTANCE: motor.inductance,
-        Param.MAX_CURRENT: motor.max_current,
-        Param.ARMATURE: motor.armature,
-        Param.COULOMB: friction.coulomb,
-        Param.VISCOUS: friction.viscous,
-        Param.STRIBECK: friction.stribeck if friction.law not in {"M1", "M3"} else 0.0,
-        Param.STRIBECK_SPEED: friction.stribeck_speed,
-        Param.STRIBECK_EXPONENT: friction.stribeck_exponent,
-        Param.LOAD: friction.load if friction.law not in {"M1", "M2"} else 0.0,
-        Param.LOAD_STRIBECK: friction.load_stribeck if friction.law in {"M4", "M5", "M6"} else 0.0,
-        Param.LOAD_EXTERNAL: friction.load_external if friction.law in {"M5", "M6"} else -1.0,
-        Param.QUADRATIC: friction.quadratic if friction.law == "M6" else 0.0,
-        Param.LAW: LAWS[law.law],
-        Param.K_THETA: law.k_theta,
-        Param.K_OMEGA: law.k_omega,
-        Param.PERIOD: law.period_ms * 1e-3,
-        Param.SPEED_FILTER: law.speed_filter,
-        Param.P_DUTY: law.p_duty,
-        Param.MARGIN: _register(servo, profile, "cw_compliance_margin") * count,
-        Param.SLOPE: law.slope or _slope(_register(servo, profile, "cw_compliance_slope")) * count,
-        Param.PUNCH: law.punch if law.punch >= 0 else _register(servo, profile, "punch") / profile.units.full_scale,
-        Param.LATENCY: sensor.latency_ms * 1e-3,
-        Param.OFFSET: sensor.angle_offset,
-        Param.QUANTUM: count if sensor.quantised else 0.0,
-        Param.COUNT: count,
-        Param.NOISE: sensor.position_noise,
-        Param.RESISTANCE_KELVIN: motor.resistance_per_kelvin,
-        Param.AMBIENT: motor.ambient_temperature,
-    }
-    return np.array([float(values[column]) for column in Param])
+    """A model of the rig's only servo as a parameter set (len(Param),), for a fit to turn.
+
+    Slope and punch that the model leaves to the registers in force are those of the rig's.
+    """
+    row = pack(model, rig.profile_of(rig.servos[0]).units.position)
+    settings = _settings(rig, {})
+    if row[Param.SLOPE] <= 0:
+        row[Param.SLOPE] = settings[Command.SLOPE_CW]
+    if row[Param.PUNCH] < 0:
+        row[Param.PUNCH] = settings[Command.PUNCH]
+    return row
 
 
 def _in_closed_form(recording: Recording, rig: Rig, params: str | None) -> Recording:
@@ -149,7 +126,8 @@ def _in_closed_form(recording: Recording, rig: Rig, params: str | None) -> Recor
         raise RecordingError(
             recording.path, "has the arm where its sensor cannot see it all the time", "record it with smaller duties"
         )
-    position = np.where(unseen, np.nan, rollouts(packed(model, rig)[None], runs)[0])
+    row = pack(model, rig.profile_of(servo).units.position)
+    position = np.where(unseen, np.nan, servo.direction * rollouts(row[None], runs)[0])
     simulated = Track.of(
         track.name, track.time, command=track.command, position=position, torque_enabled=track.torque_enabled
     )
@@ -281,26 +259,22 @@ def _temperature(track: Track) -> float:
     return float(known.mean()) if len(known) else math.nan
 
 
-def _p_gain(recording: Recording, rig: Rig) -> float:
-    registers: dict[str, Any] = next(iter((recording.metadata.get("registers") or {}).values()), {})
+def _settings(rig: Rig, written: Mapping[str, int]) -> list[float]:
+    """What the registers make of the only servo's loop: the rig's after power-on, and what was `written` since."""
     servo = rig.servos[0]
     profile = rig.profile_of(servo)
-    for name in ("position_p_gain", "p_gain"):
-        if name in registers:
-            return float(registers[name])
-        if name in servo.registers or name in profile.registers:
-            return float(_register(servo, profile, name))
-    return 0.0
+    table = ControlTable(profile)
+    for name, value in {**servo.registers, **written}.items():
+        if name in table:
+            table[name] = value
+    return loop_command(table, profile, servo.zero, driven=True)
 
 
-def _register(servo: ServoConfig, profile: FirmwareProfile, name: str) -> int:
-    """What a register holds after power-on with the rig's settings; 0 where the servo has none of that name."""
-    if name in servo.registers:
-        return servo.registers[name]
-    register = profile.registers.get(name)
-    return register.initial if register is not None and isinstance(register.initial, int) else 0
-
-
-def _slope(value: int) -> int:
-    """The slope in force for a written value, counts: the next of the steps it snaps to."""
-    return next((step for step in _SLOPES if value <= step), _SLOPES[-1])
+def _drive(servo: ServoConfig, arm: Arm) -> FloatArray:
+    """What acts on the joint beside its servo, (len(Drive),)."""
+    row = FREE.copy()
+    row[[Drive.SPRING, Drive.DAMPING, Drive.FRICTION]] = (
+        servo.spring_constant, servo.damping_constant, servo.static_friction,
+    )  # fmt: skip
+    row[[Drive.LOW, Drive.HIGH]] = sorted(servo.direction * stop for stop in arm.stops)
+    return row

@@ -11,11 +11,12 @@ import numpy as np
 
 from axbridge.errors import RecordingError
 from axbridge.files import write_whole
+from axbridge.firmware.rollout import rollouts
 from axbridge.identify.fitting import Fit
 from axbridge.identify.output import in_file
 from axbridge.identify.paper import Line, Surface
+from axbridge.plant.columns import Param
 from axbridge.plant.mechanics import FloatArray
-from axbridge.plant.rollout import Param, rollouts
 from axbridge.recording import Recording
 from axbridge.replay import runs_of
 from axbridge.report import Table
@@ -108,7 +109,7 @@ def _traces(fit: Fit, recordings: Sequence[Recording], rig: Rig) -> Any:
     """All recordings as small plots, two in a row."""
     from plotly.subplots import make_subplots
 
-    runs = runs_of(recordings, rig)
+    runs, direction = runs_of(recordings, rig), rig.servos[0].direction
     simulated = rollouts(fit.row[None], runs)[0]
     titles = [
         f"{score.name.removesuffix('.mcap')}: {score.mae:.2f}°{' (held out)' if score.held_out else ''}"
@@ -122,7 +123,8 @@ def _traces(fit: Fit, recordings: Sequence[Recording], rig: Rig) -> Any:
         place = {"row": index // 2 + 1, "col": index % 2 + 1}
         for values, side, label in ((runs.position, "reference", "measured"), (simulated, "other", "simulated")):
             figure.add_scatter(
-                x=np.round(runs.time[a:b], 4), y=np.round(np.degrees(values[a:b]), 3), mode="lines", name=label,
+                x=np.round(runs.time[a:b], 4), y=np.round(direction * np.degrees(values[a:b]), 3), mode="lines",
+                name=label,
                 line={"color": COLOURS[side], "width": 1.5}, showlegend=index == 0, **place,
             )  # fmt: skip
     _style(figure, 90 + 190 * rows)

@@ -15,7 +15,7 @@ from axbridge.identify import identify, write_params
 from axbridge.identify.fitting import base_model
 from axbridge.identify.search import Job, Outcome, executor, run
 from axbridge.identify.space import space_of
-from axbridge.plant.rollout import Param
+from axbridge.plant.columns import Param
 from axbridge.recording import open_recording
 from axbridge.replay import packed, runs_of
 from axbridge.rig import Rig

@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 
 from axbridge.errors import RecordingError, UsageError
+from axbridge.firmware.rollout import rollouts
 from axbridge.identify import identify
 from axbridge.identify.fitting import base_model
 from axbridge.identify.paper import ks_line, paper_procedure
 from axbridge.identify.search import executor
 from axbridge.identify.space import space_of
 from axbridge.identify.uncertainty import polish, uncertainty
-from axbridge.plant.rollout import Param, rollouts
+from axbridge.plant.columns import Param
 from axbridge.provenance import describe
 from axbridge.recording import Event, Recording, Track
 from axbridge.replay import packed, runs_of

@@ -10,8 +10,10 @@ import pytest
 from axbridge.arm import arm_of
 from axbridge.compare import compare
 from axbridge.errors import RecordingError, RigError
+from axbridge.firmware.columns import Command
+from axbridge.firmware.rollout import FOLLOWED, FREE, JOINT_MODE, Runs, rollouts
 from axbridge.importers import import_log
-from axbridge.plant.rollout import FOLLOWED, JOINT_MODE, Param, Runs, rollouts
+from axbridge.plant.columns import Param
 from axbridge.recording import Recording, Track
 from axbridge.replay import packed, simulate
 from axbridge.rig import Rig
@@ -51,7 +53,7 @@ def runs(position, *, driven=0.0, goal=0.0, time=TIME):
     return Runs(
         np.array([0, n]), time, time, np.full(n, goal), np.full(n, driven), np.zeros(n), np.full(n, JOINT_MODE),
         np.ones(n), np.full(n, position), np.zeros(n), np.full(1, 9.6), np.full(1, 7.2e-4), np.full(1, 0.081), np.zeros(1),
-        np.zeros(1), np.full(1, np.nan),
+        np.full(1, np.nan), FREE[None], np.zeros((1, len(Command))),
     )  # fmt: skip
 
 
@@ -90,7 +92,7 @@ def test_latency_delays_the_command_and_nothing_else():
 def test_a_warm_winding_has_more_resistance():
     cold = replace(runs(0.0, driven=1.0, goal=1.0), temperature=np.full(1, 25.0))
     warm = replace(cold, temperature=np.full(1, 45.0))
-    law = {"RESISTANCE_KELVIN": 0.02, "AMBIENT": 25.0}
+    law = {"RESISTANCE_PER_KELVIN": 0.02, "AMBIENT": 25.0}
     np.testing.assert_allclose(rollouts(params(**law), warm), rollouts(params(RESISTANCE=8.0 * 1.4), cold), rtol=1e-9)
     np.testing.assert_array_equal(rollouts(params(**law), replace(cold, temperature=np.full(1, np.nan))),
                                   rollouts(params(), cold))  # fmt: skip

@@ -192,7 +192,7 @@ class ServoBank:
         joint[:, [Joint.DAMP, Joint.CLOCK]] = 0.0
         joint[:, Joint.START] = joint[:, Joint.ANGLE]
         self._started = joint[:, Joint.SPEED].copy()
-        self._work[-6:-5] = -1.0  # the factors are out of date
+        self._work[-7:-6] = -1.0  # the factors are out of date
 
     def _finish(self) -> None:
         """Let the mechanics do the step that was predicted, and take over what really happened.

@@ -22,7 +22,7 @@ from axbridge.plant.motor import (
     temperature_step,
 )
 
-__all__ = ["NOISE", "ask", "run", "take_over", "workspace"]
+__all__ = ["NOISE", "ask", "drive_train", "run", "settle", "take_over", "workspace"]
 
 NOISE = 4096  # entries of the noise table
 _JUMP = 0.2  # rad/s: changes of speed above this within a physics step count as collisions
@@ -63,7 +63,7 @@ def run(
     lower, inverse, matrix, rows = work[:n], work[n : 2 * n], work[2 * n : 3 * n], work[3 * n :]
     right, speed, servo_torque, damping, weight, limit = rows[0], rows[1], rows[2], rows[3], rows[4], rows[5]
     low, high, impulse, stop, diagonal = rows[6], rows[7], rows[8], rows[9], rows[10]
-    wanted = rows[11:15]  # of each joint's motor: resistance, share left, current when limited, 1 if limited
+    wanted = rows[11:16]  # of each joint's motor: see `drive_train`
     for index in range(count):
         restrained = False
         stale = False
@@ -77,9 +77,9 @@ def run(
             pull = load[0, j] + load[1, j] * (joint[j, Joint.CLOCK] + 0.5 * step)
             if row >= 0:
                 armature = params[row, Param.ARMATURE]
-                _motor(
+                drive_train(
                     j, side[j], params[row], command[row], state[row], joint[j], step, pull,
-                    noise[((first + index) * 31 + row * 977) % NOISE], servo_torque, damping, limit, wanted,
+                    noise[((first + index) * 31 + row * 977) % NOISE], 0.0, servo_torque, damping, limit, wanted,
                 )  # fmt: skip
             weight[j] = fitted_weight(step * damping[j] / (inertia[j, j] + armature))
             pivot = inertia[j, j] + armature + step * weight[j] * damping[j]
@@ -98,7 +98,7 @@ def run(
             if limit[j] > 0.0:
                 restrained = True
         if stale:
-            rows[15, 0] = 0.0
+            rows[16, 0] = 0.0
             for j in range(n):
                 for k in range(n):
                     matrix[j, k] = inertia[j, k]
@@ -110,9 +110,9 @@ def run(
             if speed[j] > high[j] or speed[j] < low[j]:
                 restrained = True
         if restrained:
-            if rows[15, 0] == 0.0:
+            if rows[16, 0] == 0.0:
                 invert(lower, inverse)
-                rows[15, 0] = 1.0
+                rows[16, 0] = 1.0
             restrain(inverse, speed, limit, impulse, low, high, stop)
         else:
             for j in range(n):
@@ -140,7 +140,7 @@ def run(
 
 def workspace(joints: int) -> FloatArray:
     """What `run` and `ask` need to remember and to work in."""
-    return np.zeros((3 * joints + 16, max(joints, 1)))[:, :joints] if joints else np.zeros((16, 1))
+    return np.zeros((3 * joints + 17, max(joints, 1)))[:, :joints] if joints else np.zeros((17, 1))
 
 
 @jit
@@ -225,17 +225,36 @@ def take_over(
 
 
 @jit
-def _motor(
+def drive_train(
     j: int, side: float, params: FloatArray, command: FloatArray, state: FloatArray, joint: FloatArray, step: float,
-    load: float, noise: float, torque: FloatArray, damping: FloatArray, limit: FloatArray, wanted: FloatArray,
+    load: float, noise: float, blur: float, torque: FloatArray, damping: FloatArray, limit: FloatArray,
+    wanted: FloatArray,
 ) -> None:  # fmt: skip
-    """Loop, motor and dry friction of one servo, as the substep's system needs them."""
+    """Loop, motor and dry friction of one servo, as the substep's system needs them.
+
+    Args:
+        j: Its joint.
+        side: Servo angle over joint angle, 1 or -1.
+        params: Its row of `Param`.
+        command: Its row of `Command`.
+        state: Its row of `State`: VOLTAGE is read, READING is set.
+        joint: The joint's row of `Joint`.
+        step: s.
+        load: Load torque, joint side, N·m.
+        noise: Of the position reading, in standard deviations.
+        blur: See `control`.
+        torque: The motor's at zero speed is added to entry `j`, joint side, N·m, (n,).
+        damping: Likewise back-EMF and viscous friction, N·m·s/rad.
+        limit: Likewise the largest impulse of dry friction, N·m·s.
+        wanted: Column `j`, kept from substep to substep: resistance, share of the current left, current when limited,
+            1 if limited, share in the mean, (5, n).
+    """
     angle, omega = side * joint[Joint.ANGLE], side * joint[Joint.SPEED]
     supply = state[State.VOLTAGE]
     constant = params[Param.CONSTANT]
     reading = angle + params[Param.OFFSET] + params[Param.NOISE] * noise
     state[State.READING] = reading
-    control(command, joint, params, reading, angle, omega, supply, step)
+    control(command, joint, params, reading, angle, omega, supply, step, blur)
     wanted[3, j] = 0.0
     drawn = 0.0
     if joint[Joint.OPEN] == 0.0:
@@ -243,9 +262,11 @@ def _motor(
         applied = volts - feedback * omega
         duty = abs(applied) / supply if supply > 0.0 else 0.0
         warmer = 1.0 + params[Param.RESISTANCE_PER_KELVIN] * (state[State.TEMPERATURE] - params[Param.AMBIENT])
-        resistance = params[Param.RESISTANCE] * warmer + params[Param.RESISTANCE_PER_DUTY] * duty
-        left, mean = relax(resistance, params[Param.INDUCTANCE], step)
-        wanted[0, j], wanted[1, j] = resistance, left
+        resistance = params[Param.RESISTANCE] * max(0.1, warmer) + params[Param.RESISTANCE_PER_DUTY] * duty
+        if resistance != wanted[0, j]:  # else nothing has changed since the last substep
+            wanted[0, j] = resistance
+            wanted[1, j], wanted[4, j] = relax(resistance, params[Param.INDUCTANCE], step)
+        left, mean = wanted[1, j], wanted[4, j]
         current = joint[Joint.CURRENT]
         push, drag = mean_torque(current, volts, feedback, mean, resistance, constant, params[Param.EFFICIENCY])
         if params[Param.MAX_CURRENT] > 0.0 or params[Param.CURRENT_STEP] > 0.0:
@@ -269,23 +290,40 @@ def _motor(
 
 
 @jit
+def settle(joint: FloatArray, params: FloatArray, wanted: FloatArray, mean: float) -> float:
+    """Bring the joint's CURRENT to the end of a substep of mean servo speed `mean` (rad/s).
+
+    Args:
+        joint: Its row of `Joint`.
+        params: The servo's row of `Param`.
+        wanted: From `drive_train`, (5,).
+        mean: rad/s, servo side.
+
+    Returns:
+        Mean voltage over the motor, V.
+    """
+    if joint[Joint.OPEN] != 0.0:
+        joint[Joint.CURRENT] = 0.0
+        return 0.0
+    applied: float = joint[Joint.VOLTS] - joint[Joint.FEEDBACK] * mean
+    if wanted[3] != 0.0:
+        joint[Joint.CURRENT] = wanted[2]
+    else:
+        joint[Joint.CURRENT] = end_current(
+            joint[Joint.CURRENT], applied, wanted[1], wanted[0], params[Param.CONSTANT], mean
+        )
+    return applied
+
+
+@jit
 def _book(
     side: float, mean: float, torque: float, params: FloatArray, state: FloatArray, joint: FloatArray,
     wanted: FloatArray, step: float,
 ) -> None:  # fmt: skip
     """Current, energy, heat and the public state after a substep of mean joint speed `mean`."""
     supply = state[State.VOLTAGE]
-    applied = 0.0
-    current = 0.0
-    if joint[Joint.OPEN] == 0.0:
-        applied = joint[Joint.VOLTS] - joint[Joint.FEEDBACK] * side * mean
-        if wanted[3] != 0.0:
-            current = wanted[2]
-        else:
-            current = end_current(
-                joint[Joint.CURRENT], applied, wanted[1], wanted[0], params[Param.CONSTANT], side * mean
-            )
-    joint[Joint.CURRENT] = current
+    applied = settle(joint, params, wanted, side * mean)
+    current = joint[Joint.CURRENT]
     state[State.ANGLE] = side * joint[Joint.ANGLE]
     state[State.SPEED] = side * joint[Joint.SPEED]
     state[State.CURRENT] = current

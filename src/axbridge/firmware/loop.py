@@ -7,7 +7,7 @@ import math
 from axbridge.firmware.columns import Command, Joint, Mode
 from axbridge.plant.columns import Law, Param
 from axbridge.plant.jit import jit
-from axbridge.plant.laws import approach, compliance, quantise, state_feedback
+from axbridge.plant.laws import approach, compliance, mean_compliance, quantise, state_feedback
 from axbridge.plant.mechanics import FloatArray
 
 __all__ = ["control"]
@@ -18,7 +18,7 @@ _WHEEL_GAIN = 4.0  # speed loop of the MX wheel mode: V·s/rad in units of the m
 @jit
 def control(
     command: FloatArray, joint: FloatArray, params: FloatArray, reading: float, angle: float, speed: float,
-    supply: float, step: float,
+    supply: float, step: float, blur: float,
 ) -> None:  # fmt: skip
     """Run the loop for one substep; leaves `volts - feedback * ω` in the joint's VOLTS and FEEDBACK, and OPEN.
 
@@ -31,6 +31,7 @@ def control(
         speed: rad/s, servo side.
         supply: V.
         step: s.
+        blur: Noise that `reading` is without and the compliance law answers on average, standard deviation, rad.
     """
     cap = min(command[Command.TORQUE_LIMIT], 1.0)
     if command[Command.TORQUE] == 0.0 or cap <= 0.0 or supply <= 0.0:
@@ -89,16 +90,23 @@ def control(
         _saturate(joint, speed, cap * supply)
         return
     count = params[Param.COUNT]
-    seen = quantise(reading, count if params[Param.QUANTISED] != 0.0 else 0.0)
-    error = joint[Joint.REFERENCE] - seen
+    quantum = count if params[Param.QUANTISED] != 0.0 else 0.0
     if law == Law.COMPLIANCE:
-        duty = compliance(
-            error, command[Command.MARGIN_CW], command[Command.MARGIN_CCW], command[Command.SLOPE_CW],
-            command[Command.SLOPE_CCW], command[Command.PUNCH],
-        )  # fmt: skip
+        margin_cw, margin_ccw = command[Command.MARGIN_CW], command[Command.MARGIN_CCW]
+        slope, punch = params[Param.SLOPE], params[Param.PUNCH]
+        slope_cw = slope if slope > 0.0 else command[Command.SLOPE_CW]
+        slope_ccw = slope if slope > 0.0 else command[Command.SLOPE_CCW]
+        punch = punch if punch >= 0.0 else command[Command.PUNCH]
+        if blur > 0.0 and quantum > 0.0:
+            duty = mean_compliance(
+                joint[Joint.REFERENCE], reading, quantum, blur, margin_cw, margin_ccw, slope_cw, slope_ccw, punch
+            )
+        else:
+            error = joint[Joint.REFERENCE] - quantise(reading, quantum)
+            duty = compliance(error, margin_cw, margin_ccw, slope_cw, slope_ccw, punch)
     else:
         interval = max(params[Param.PERIOD], step)
-        counts = error / count
+        counts = (joint[Joint.REFERENCE] - quantise(reading, quantum)) / count
         joint[Joint.INTEGRAL] += counts * interval
         rate = (counts - joint[Joint.LAST_ERROR]) / interval
         joint[Joint.LAST_ERROR] = counts

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from axbridge.errors import RecordingError
+from axbridge.firmware.rollout import JOINT_MODE, Runs, rollouts
 from axbridge.identify.search import Job, Outcome, search
 from axbridge.identify.space import MODELS, Space, Unknown, space_of
 from axbridge.identify.uncertainty import Uncertainty, polish, uncertainty
 from axbridge.model import ServoModel
 from axbridge.plant.mechanics import FloatArray
-from axbridge.plant.rollout import JOINT_MODE, Runs, rollouts
 from axbridge.recording import Recording
 from axbridge.replay import packed, runs_of
 from axbridge.rig import Rig
@@ -61,7 +61,7 @@ class Fit:
         kind: ``pendulum-servo``, ``ax12``, ``lima2009``.
         friction: ``M1`` to ``M6``.
         estimates: The unknowns.
-        row: The whole parameter set (len(axbridge.plant.rollout.Param),).
+        row: The whole parameter set (len(axbridge.plant.columns.Param),).
         base: The model it started from: what was not searched is its.
         scores: By recording, fitted ones first.
         uncertainty: Intervals, correlations, flat directions.

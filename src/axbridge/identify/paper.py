@@ -17,12 +17,13 @@ from pathlib import Path
 import numpy as np
 
 from axbridge.errors import RecordingError
+from axbridge.firmware.rollout import HELD, Runs
 from axbridge.identify.fitting import Estimate, Fit, base_model, scores_of
 from axbridge.identify.search import COARSE, losses
 from axbridge.identify.space import Space, Unknown, space_of
 from axbridge.identify.uncertainty import Uncertainty, polish, uncertainty
+from axbridge.plant.columns import Param
 from axbridge.plant.mechanics import FloatArray
-from axbridge.plant.rollout import HELD, Param, Runs
 from axbridge.recording import Recording
 from axbridge.replay import packed, runs_of
 from axbridge.rig import Rig

@@ -13,9 +13,9 @@ from multiprocessing import get_context
 import numpy as np
 
 from axbridge.errors import AxBridgeError, UnsupportedOperation, UsageError
+from axbridge.firmware.rollout import Runs, rollouts
 from axbridge.identify.space import Space
 from axbridge.plant.mechanics import FloatArray
-from axbridge.plant.rollout import Runs, rollouts
 
 __all__ = ["COARSE", "FINE", "SHARPENED", "Job", "Outcome", "executor", "losses", "run", "search"]
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from axbridge.errors import UsageError
+from axbridge.plant.columns import Param
 from axbridge.plant.mechanics import FloatArray
-from axbridge.plant.rollout import Param
 
 __all__ = ["FRICTION_LAWS", "MODELS", "Space", "Unknown", "space_of"]
 
@@ -47,8 +47,8 @@ _WARM = "the same motions with the servo cold and warm"
 
 _CONSTANT = Unknown("motor.torque_constant", Param.CONSTANT, 0.2, 4.0, True, _DUTY)
 _RESISTANCE = Unknown("motor.resistance", Param.RESISTANCE, 0.8, 20.0, True, _HOLD)
-_RESISTANCE_DUTY = Unknown("motor.resistance_per_duty", Param.RESISTANCE_DUTY, 0.0, 8.0, False, _HOLD)
-_RESISTANCE_KELVIN = Unknown("motor.resistance_per_kelvin", Param.RESISTANCE_KELVIN, 0.0, 0.06, False, _WARM)
+_RESISTANCE_DUTY = Unknown("motor.resistance_per_duty", Param.RESISTANCE_PER_DUTY, 0.0, 8.0, False, _HOLD)
+_RESISTANCE_KELVIN = Unknown("motor.resistance_per_kelvin", Param.RESISTANCE_PER_KELVIN, 0.0, 0.06, False, _WARM)
 _EFFICIENCY = Unknown("motor.efficiency", Param.EFFICIENCY, 0.3, 1.0, False, _HOLD)
 _ARMATURE = Unknown("motor.armature", Param.ARMATURE, 3e-4, 0.015, True, _FALLS)
 _COULOMB = Unknown("friction.coulomb", Param.COULOMB, 1e-5, 0.3, True, _FALLS)

@@ -14,10 +14,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from axbridge.firmware.rollout import FOLLOWED, Runs, rollouts
 from axbridge.identify.search import FINE
 from axbridge.identify.space import Space
+from axbridge.plant.columns import Param
 from axbridge.plant.mechanics import FloatArray
-from axbridge.plant.rollout import FOLLOWED, Param, Runs, rollouts
 
 __all__ = ["Uncertainty", "polish", "uncertainty"]
 

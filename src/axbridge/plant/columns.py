@@ -56,7 +56,10 @@ class Param(IntEnum):
     THERMAL_RESISTANCE = 30
     THERMAL_TIME = 31
     AMBIENT = 32
-    RESISTANCE_PER_KELVIN = 33
+    RESISTANCE_PER_KELVIN = 33  # share of RESISTANCE above AMBIENT
+    LATENCY = 34  # s, from a command's packet to its effect
+    SLOPE = 35  # rad, both ways; 0 = the registers'
+    PUNCH = 36  # duty; negative = the register's
 
 
 _LAWS = {"state_feedback": Law.STATE_FEEDBACK, "compliance": Law.COMPLIANCE, "pid": Law.PID}
@@ -112,4 +115,7 @@ def pack(model: ServoModel, count: float) -> FloatArray:
     row[Param.THERMAL_TIME] = motor.thermal_time
     row[Param.AMBIENT] = motor.ambient_temperature
     row[Param.RESISTANCE_PER_KELVIN] = motor.resistance_per_kelvin
+    row[Param.LATENCY] = sensor.latency_ms / 1000
+    row[Param.SLOPE] = controller.slope
+    row[Param.PUNCH] = controller.punch
     return row

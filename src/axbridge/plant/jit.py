@@ -2,6 +2,9 @@
 
 numba's own cache notices a change in the file of a compiled function, but not in the files of the functions it calls.
 So the machine code goes into a folder named after the content of all kernels.
+
+Kernels are inlined into each other and do not count references to arrays (so they cannot make any): passing rows of
+arrays around costs more than the arithmetic otherwise.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ except ImportError:
     numba = None
 
 COMPILED = numba is not None
+_FREEDOM = {"reassoc", "contract", "arcp", "nsz"}  # of rounding alone: kernels do meet infinities, and look for NaN
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -39,7 +43,8 @@ def jit(function: F, *, nogil: bool = False) -> F:
     before = _config.CACHE_DIR
     _config.CACHE_DIR = str(_cache_folder())
     try:
-        compiled: F = numba.njit(cache=True, error_model="numpy", nogil=nogil)(function)
+        options = {"error_model": "numpy", "fastmath": _FREEDOM, "nogil": nogil, "forceinline": True, "_nrt": False}
+        compiled: F = numba.njit(cache=True, **options)(function)
     finally:
         _config.CACHE_DIR = before
     return compiled

@@ -10,7 +10,10 @@ import math
 
 from axbridge.plant.jit import jit
 
-__all__ = ["approach", "compliance", "quantise", "state_feedback"]
+__all__ = ["approach", "compliance", "mean_compliance", "quantise", "state_feedback"]
+
+_NEAR = 4.0  # counts beyond the margin where noise makes no difference to the mean any more
+_FAR = 4.0  # beyond it erf is as good as ±1
 
 
 @jit
@@ -71,3 +74,43 @@ def compliance(
     slope = slope_ccw if ccw else slope_cw
     size = min(1.0, punch + (1.0 - punch) * beyond / slope) if slope > 0.0 else 1.0
     return size if ccw else -size
+
+
+@jit
+def mean_compliance(
+    reference: float, reading: float, count: float, noise: float, margin_cw: float, margin_ccw: float,
+    slope_cw: float, slope_ccw: float, punch: float,
+) -> float:  # fmt: skip
+    """What `compliance` gives on average when the loop sees `reading` with noise and in whole counts.
+
+    Noise is new in every millisecond, the motor takes many of them to move: it feels the mean. Near the goal that
+    smooths margin and punch away.
+
+    Args:
+        reference: rad.
+        reading: Without noise, rad.
+        count: rad.
+        noise: Standard deviation, rad.
+        margin_cw: As of `compliance`, like the rest.
+        margin_ccw: See there.
+        slope_cw: See there.
+        slope_ccw: See there.
+        punch: See there.
+    """
+    error = reference - reading
+    if abs(error) > max(margin_cw, margin_ccw) + _NEAR * count:
+        return compliance(error, margin_cw, margin_ccw, slope_cw, slope_ccw, punch)
+    nearest = math.floor(reading / count + 0.5)
+    spread = 1.0 / (noise * math.sqrt(2.0))
+    total, below = 0.0, 0.0
+    for offset in range(-2, 3):
+        edge = ((nearest + offset + 0.5) * count - reading) * spread
+        if edge < -_FAR:
+            continue
+        above = 1.0 if edge > _FAR or offset == 2 else 0.5 + 0.5 * math.erf(edge)
+        error = reference - (nearest + offset) * count
+        total += (above - below) * compliance(error, margin_cw, margin_ccw, slope_cw, slope_ccw, punch)
+        if above == 1.0:
+            break
+        below = above
+    return total
