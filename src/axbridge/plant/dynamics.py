@@ -8,6 +8,7 @@ recursive Newton-Euler for the load (Featherstone 2008, chapters 5 and 6). PyBul
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 
@@ -17,8 +18,10 @@ from axbridge.plant.mechanics import FloatArray, IntArray
 
 __all__ = ["base_motion", "joint_dynamics"]
 
+_making_arrays = partial(jit, allocates=True)
 
-@jit
+
+@_making_arrays
 def base_motion(
     quaternion: FloatArray, linear: FloatArray, angular: FloatArray, frame_place: FloatArray, frame_turn: FloatArray,
     turn: FloatArray, speed: FloatArray, lever: FloatArray,
@@ -55,7 +58,7 @@ def base_motion(
     speed[5] = linear[2] - angular[0] * lever[1] + angular[1] * lever[0]
 
 
-@jit
+@_making_arrays
 def joint_dynamics(
     parent: IntArray, kind: IntArray, dof: IntArray, place: FloatArray, turn: FloatArray, axis: FloatArray,
     mass: FloatArray, centre: FloatArray, local_inertia: FloatArray, position: FloatArray, speed: FloatArray,
@@ -163,7 +166,7 @@ def joint_dynamics(
     return anchored
 
 
-@jit
+@_making_arrays
 def _anchor(
     touching: IntArray, points: FloatArray, anchor: float, slow: float, step: float, velocity: FloatArray,
     body: FloatArray, force: FloatArray,
@@ -199,7 +202,7 @@ def _is_above(parent: IntArray, high: int, low: int) -> bool:
     return low == high
 
 
-@jit
+@_making_arrays
 def _free_base(
     body: FloatArray, force: FloatArray, base_column: FloatArray, inertia: FloatArray, load: FloatArray
 ) -> None:
@@ -333,7 +336,7 @@ def _add_cross(v: FloatArray, s: FloatArray, rate: float, result: FloatArray) ->
     result[5] += rate * (v[0] * s[4] - v[1] * s[3] + v[3] * s[1] - v[4] * s[0])
 
 
-@jit
+@_making_arrays
 def _force(body: FloatArray, v: FloatArray, a: FloatArray, result: FloatArray) -> None:
     """Newton-Euler: I·a + v ×* I·v."""
     momentum = np.empty(6)

@@ -3,8 +3,8 @@
 numba's own cache notices a change in the file of a compiled function, but not in the files of the functions it calls.
 So the machine code goes into a folder named after the content of all kernels.
 
-Kernels are inlined into each other and do not count references to arrays (so they cannot make any): passing rows of
-arrays around costs more than the arithmetic otherwise.
+Kernels are inlined into each other and do not count references to arrays, unless they make arrays themselves:
+passing rows of arrays around costs more than the arithmetic otherwise.
 """
 
 from __future__ import annotations
@@ -31,20 +31,21 @@ _FREEDOM = {"reassoc", "contract", "arcp", "nsz"}  # of rounding alone: kernels 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def jit(function: F, *, nogil: bool = False) -> F:
+def jit(function: F, *, nogil: bool = False, allocates: bool = False) -> F:
     """Decorate a kernel: arrays and scalars in, arrays changed in place and scalars out; no Python objects.
 
     Args:
         function: The kernel.
         nogil: Let other threads run meanwhile.
+        allocates: It makes arrays of its own.
     """
     if numba is None:
         return function
     before = _config.CACHE_DIR
     _config.CACHE_DIR = str(_cache_folder())
     try:
-        options = {"error_model": "numpy", "fastmath": _FREEDOM, "nogil": nogil, "forceinline": True, "_nrt": False}
-        compiled: F = numba.njit(cache=True, **options)(function)
+        options = {"error_model": "numpy", "fastmath": _FREEDOM, "nogil": nogil, "forceinline": True}
+        compiled: F = numba.njit(cache=True, _nrt=allocates, **options)(function)
     finally:
         _config.CACHE_DIR = before
     return compiled
@@ -56,7 +57,7 @@ def _cache_folder() -> Path:
     content = hashlib.sha1(usedforsecurity=False)
     for source in sorted([*package.glob("plant/*.py"), *package.glob("firmware/*.py")]):
         text = source.read_bytes()
-        if b"@jit" in text or source.name == "columns.py":  # kernels, and the numbers of columns compiled into them
+        if b"jit" in text or source.name == "columns.py":  # kernels, and the numbers of columns compiled into them
             content.update(text)
     name = f"kernels-{content.hexdigest()[:16]}"
     given = os.environ.get("NUMBA_CACHE_DIR")
