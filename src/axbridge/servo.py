@@ -64,6 +64,10 @@ class Servo(Sensing):
         self._warned: set[str] = set()
         if config.multiplier == 0:
             _warn(f"multiplier of {self.name!r} must not be 0; it becomes 1")
+        if config.acceleration != -1:  # what the rig asks for is used from the first step on, so it is said now
+            self._needs("acceleration")
+        if config.controller == "pid":
+            self._needs("pid")
         low, high = config.soft_limits
         if config.min_stop < config.max_stop and (config.min_stop > low or config.max_stop < high) and low > -math.inf:
             _warn(f"the soft limits of {self.name!r} reach beyond its stops {config.min_stop:g}..{config.max_stop:g}")
@@ -242,6 +246,10 @@ class Servo(Sensing):
     def write(self, register: str, value: int) -> None:
         """Write a register by name, in counts; checked against the profile's range before anything is sent.
 
+        While torque is on, every step writes goal position and moving speed anew from the set-points, and torque limit
+        when its set-point has changed: what is written to these lasts until then. Use `set_position`, `set_velocity`
+        and `set_available_torque`.
+
         Raises:
             UnsupportedOperation: no Dynamixel.
             ProfileError: this model has no such register.
@@ -317,6 +325,11 @@ class Servo(Sensing):
     def max_torque(self) -> float:
         """Highest torque: the rig's, else the data sheet's stall torque; 10 for an ideal joint."""
         return self._drive.max_torque
+
+    @property
+    def power(self) -> float:
+        """Electrical power drawn at the last sample, W: an estimate by the motor model on a Dynamixel."""
+        return self._drive.electrical_power(self._state, self.config.consumption_factor)
 
     @property
     def multiplier(self) -> float:

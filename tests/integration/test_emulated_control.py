@@ -155,7 +155,10 @@ def test_an_acceleration_limit_is_a_ramp_of_the_speed(wheel_rig):
 
 
 def test_webots_pid_runs_on_the_host_when_the_rig_says_so(wheel_rig):
-    with axbridge.open(wheel_rig(model="ax12", controller="pid", control_pid=[3.0, 0.0, 0.0])) as robot:
+    rig = wheel_rig(model="ax12", controller="pid", control_pid=[3.0, 0.0, 0.0])
+    with pytest.warns(ControlWarning, match="Webots' PID runs on the host"):
+        robot = axbridge.open(rig)
+    with robot:
         servo = robot["axle"]
         servo.set_position(0.6)
         for _ in range(25):
@@ -166,6 +169,25 @@ def test_webots_pid_runs_on_the_host_when_the_rig_says_so(wheel_rig):
         assert servo.state.position == pytest.approx(0.6, abs=0.02)
     with axbridge.open("bench_arm") as robot, pytest.raises(UnsupportedOperation, match="has no pid"):
         robot["shoulder"].set_control_pid(1.0, 0.0, 0.0)
+
+
+@pytest.mark.parametrize("controller", ["firmware", "pid"])
+def test_an_acceleration_in_the_rig_says_that_the_host_sees_to_it(wheel_rig, controller):
+    with pytest.warns(ControlWarning) as said:
+        axbridge.open(wheel_rig(acceleration=4.0, controller=controller)).close()
+    assert "has no acceleration limit" in str(said[0].message)
+    assert len(said) == (2 if controller == "pid" else 1)
+
+
+def test_a_register_that_a_step_writes_keeps_what_was_written_only_until_then(wheel_rig):
+    with axbridge.open(wheel_rig()) as robot:
+        servo = robot["axle"]
+        servo.set_position(0.0)
+        robot.step(20)
+        servo.write("goal_position", 600)
+        assert servo.read("goal_position") == 600
+        robot.step(20)
+        assert servo.read("goal_position") == 512
 
 
 @pytest.mark.filterwarnings("ignore::axbridge.errors.ControlWarning")
