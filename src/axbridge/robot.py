@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any
 
-from axbridge.backends.backend import SIMULATION, Backend, BackendName
+from axbridge.backends.backend import SIMULATION, Backend, BackendName, FloatingBase
 from axbridge.bus.cycle import Cycle, Event, RawState
 from axbridge.connection import Connection
 from axbridge.control.battery import Battery
@@ -326,6 +326,14 @@ class Robot(Mapping[str, Servo]):
     def battery_energy(self) -> float:
         """J left; -1.0 without a battery. On a real robot an estimate by the motor models, which cuts nothing off."""
         return -1.0 if self._battery is None else self._battery.energy
+
+    @property
+    def base(self) -> FloatingBase | None:
+        """The simulated body's place in the world, and a hand that puts it somewhere; the shadow's on a twin.
+
+        None on a real robot, and where the base is bolted down.
+        """
+        return self._connection.backend.base
 
     def __getitem__(self, name: str | int) -> Servo:
         if isinstance(name, int):

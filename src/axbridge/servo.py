@@ -327,11 +327,6 @@ class Servo(Sensing):
         return self._drive.max_torque
 
     @property
-    def power(self) -> float:
-        """Electrical power drawn at the last sample, W: an estimate by the motor model on a Dynamixel."""
-        return self._drive.electrical_power(self._state, self.config.consumption_factor)
-
-    @property
     def multiplier(self) -> float:
         """Factor of position, velocity and torque commands, as Webots' coupled motors have it."""
         return self._multiplier

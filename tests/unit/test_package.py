@@ -33,7 +33,7 @@ LAYERS = [
     ["opening", "serving"],
     ["motion", "webots", "testing"],
     ["mcap_format", "recorder", "recording", "provenance", "tabular", "importers", "metrics"],
-    ["experiment_run", "experiments", "arm", "replay"],
+    ["experiment_run", "experiments", "arm", "replay", "walking"],
     ["compare"],
     ["identify"],
     ["report", "report_html", "report_png", "report_identify"],

@@ -10,10 +10,28 @@ from axbridge.bus.base import Bus
 from axbridge.clock import Clock
 from axbridge.firmware.ideal import IdealBank
 
-__all__ = ["REAL", "REMOTE", "SIMULATION", "Backend", "BackendName"]
+__all__ = ["REAL", "REMOTE", "SIMULATION", "Backend", "BackendName", "FloatingBase", "Pose"]
 
 BackendName = Literal["real", "sim", "twin"]
 SIMULATION, REAL, REMOTE = 0, 1, 2  # Robot.mode, Webots' numbers
+Pose = tuple[tuple[float, float, float], tuple[float, float, float, float]]  # m, and a quaternion x, y, z, w
+
+
+@dataclass(frozen=True)
+class FloatingBase:
+    """The base link of a simulated robot that stands free: where it is, and a hand that puts it somewhere.
+
+    Positions are those of the link's centre of mass.
+
+    Attributes:
+        start: Where the rig put it.
+        pose: Where it is now.
+        place: Puts it somewhere, at rest.
+    """
+
+    start: Pose
+    pose: Callable[[], Pose]
+    place: Callable[[Pose], None]
 
 
 @dataclass(frozen=True)
@@ -29,6 +47,7 @@ class Backend:
         ideal: Simulation only: the joints without a Dynamixel, when the rig has any.
         energy: Simulation only: what the motors of the buses have drawn since the start, J: the integral of U·i.
         shadows: Twin only: by bus, what gives the simulated bus as of now.
+        base: Simulation and twin: the simulated base, when it is not bolted down.
     """
 
     name: BackendName
@@ -39,3 +58,4 @@ class Backend:
     ideal: IdealBank | None = None
     energy: Callable[[], float] | None = None
     shadows: Mapping[str, Callable[[], Bus]] = field(default_factory=dict)
+    base: FloatingBase | None = None

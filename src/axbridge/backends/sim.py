@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 
-from axbridge.backends.backend import SIMULATION, Backend
+from axbridge.backends.backend import SIMULATION, Backend, FloatingBase
 from axbridge.bus.virtual import VirtualBus
 from axbridge.clock import Clock, WallClock
 from axbridge.firmware.columns import State
@@ -59,5 +59,22 @@ def open_sim(rig: Rig, *, seed: int = 0, realtime: bool = False) -> Backend:
         buses,
         closing.close,
         ideal=world.ideal if world.ideal.joints else None,
+        base=_floating_base(world),
         energy=lambda: float(world.bank.state[:, State.ENERGY].sum()),
     )
+
+
+def _floating_base(world: World) -> FloatingBase | None:
+    """The base of the rig's robot in PyBullet, when it stands free."""
+    if world.rig.world is None or world.rig.world.fixed_base:
+        return None
+    from axbridge.firmware.ideal import IdealMechanics
+    from axbridge.plant.bullet import BulletMechanics
+
+    mechanics = getattr(world.bank, "mechanics", None)
+    if isinstance(mechanics, IdealMechanics):
+        mechanics = mechanics.world
+    if not isinstance(mechanics, BulletMechanics):
+        return None
+    bullet = mechanics
+    return FloatingBase(bullet.base(), bullet.base, lambda pose: bullet.reset_base(*pose))

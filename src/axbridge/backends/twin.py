@@ -124,6 +124,5 @@ def open_twin(rig: Rig, port: str | None = None, *, seed: int = 0) -> Backend:
         finally:
             sim.close()
 
-    return Backend(
-        "twin", real.mode, real.clock, buses, close, shadows={name: bus.follow for name, bus in buses.items()}
-    )
+    shadows = {name: bus.follow for name, bus in buses.items()}
+    return Backend("twin", real.mode, real.clock, buses, close, shadows=shadows, base=sim.base)

@@ -130,10 +130,11 @@ class IdealMechanics:
     Attributes:
         joints, kinds, limits, weightless: Of the other joints.
         time_step: s.
+        world: As given.
     """
 
     def __init__(self, world: Mechanics, bank: IdealBank) -> None:
-        self._world = world
+        self.world = world
         self._ideal = tuple(bank.joints.values())
         self._others = len(world.joints) - len(self._ideal)
         self.joints = world.joints[: self._others]
@@ -153,31 +154,31 @@ class IdealMechanics:
     @property
     def resting(self) -> bool:
         """Whether contacts hold the robot."""
-        return self._world.resting
+        return self.world.resting
 
     def state(self) -> tuple[FloatArray, FloatArray]:
         """Positions and speeds of the other joints."""
-        position, speed = self._world.state()
+        position, speed = self.world.state()
         return position[: self._others], speed[: self._others]
 
     def dynamics(self) -> tuple[FloatArray, FloatArray]:
         """Inertia and load of the other joints; the ideal ones count as held."""
-        inertia, load = self._world.dynamics()
+        inertia, load = self.world.dynamics()
         return inertia[: self._others, : self._others], load[: self._others]
 
     def step(self, speed: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
         """Advance one step: the other joints as asked, the ideal ones by their motors, springs and stops."""
         n = self._others
-        position, present = self._world.state()
-        inertia, load = self._world.dynamics()
+        position, present = self.world.state()
+        inertia, load = self.world.dynamics()
         rows = solve_rows(self._ideal, self.time_step, position, present, inertia, load, (speed, low, high))
-        if self._world.resting:  # contacts decide, too: the engine finds out what the motors need, within their limits
+        if self.world.resting:  # contacts decide, too: the engine finds out what the motors need, within their limits
             target, beside, limit = rows.target, rows.beside, rows.limit
         else:  # what they need is known; it is given, so that the engine has nothing to iterate about in long chains
             target, beside = rows.speed, rows.beside + rows.motor
             limit = np.maximum(rows.limit - np.abs(rows.motor), 0.0)
         limit = np.where(rows.stopped, _FIRM, limit)
-        applied = self._world.step(
+        applied = self.world.step(
             np.concatenate((speed, np.where(rows.stopped, rows.speed, target))),
             np.concatenate((low, beside - limit)),
             np.concatenate((high, beside + limit)),
@@ -188,10 +189,10 @@ class IdealMechanics:
 
     def close(self) -> None:
         """Release the engine."""
-        self._world.close()
+        self.world.close()
 
     def _sense(self, torque: FloatArray) -> None:
-        position, speed = self._world.state()
+        position, speed = self.world.state()
         n = self._others
         for joint, x, v, used in zip(self._ideal, position[n:], speed[n:], torque, strict=True):
             joint.position, joint.speed, joint.torque, joint.time = float(x), float(v), float(used), self._time

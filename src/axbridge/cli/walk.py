@@ -1,0 +1,93 @@
+"""`axbridge walk`: a Bioloid walks straight ahead, real or simulated."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from axbridge.cli.app import DONE, FAILED_CHECK, app, emit_json
+from axbridge.cli.options import BackendOption, JsonOption, PortOption, RigOption, SeedOption
+from axbridge.cli.progress import steps as progress
+
+if TYPE_CHECKING:
+    from axbridge.walking import Outcome
+
+
+@app.command()
+def walk(
+    *,
+    rig: RigOption,
+    backend: BackendOption = "sim",
+    port: PortOption = None,
+    steps: Annotated[int | None, typer.Option("--steps", help="Steps ahead; default: 12.")] = None,
+    seconds: Annotated[float | None, typer.Option("--seconds", help="Time to walk, instead of --steps.")] = None,
+    period: Annotated[float, typer.Option("--period", help="Time of two steps, s.")] = 1.4,
+    step_length: Annotated[float, typer.Option("--step-length", help="cm.")] = 2.0,
+    step_height: Annotated[float, typer.Option("--step-height", help="cm.")] = 1.25,
+    sway: Annotated[float, typer.Option("--sway", help="Of the torso to each side, cm.")] = 2.25,
+    record: Annotated[Path | None, typer.Option("--record", metavar="FILE.mcap", help="Record every sample.")] = None,
+    gui: Annotated[bool, typer.Option("--gui", help="Show the simulated world in a window.")] = False,
+    seed: SeedOption = 0,
+    json: JsonOption = False,
+) -> int:
+    """Get up slowly, walk straight ahead without looking, and let go: an open-loop gait for the rig bioloid.
+
+    Hold a real robot upright until it stands; Ctrl-C leaves it limp. Exit code 1 when the simulated robot fell.
+    """
+    from axbridge.errors import UsageError
+    from axbridge.motion.gait import Gait
+    from axbridge.opening import open_robot
+    from axbridge.provenance import describe
+    from axbridge.recorder import Recorder
+    from axbridge.rig import Rig
+    from axbridge.walking import walk as walk_with
+
+    if steps is not None and seconds is not None:
+        raise UsageError("--steps and --seconds are two ways to say how far", "give one of them")
+    if seconds is not None:
+        steps = Gait.steps_within(seconds, period)
+        if steps < 1:
+            raise UsageError(f"no step fits into {seconds:g} s", f"give at least --seconds {2 * period:g}")
+    gait = Gait(
+        steps=12 if steps is None else steps,
+        period=period,
+        step_length=step_length / 100,
+        step_height=step_height / 100,
+        sway=sway / 100,
+    )
+    loaded = Rig.load(rig)
+    if gui:
+        loaded = loaded.overridden({"world": {"gui": True}})
+    with progress() as told, open_robot(loaded, backend, port=port, seed=seed) as robot:
+        if record is None:
+            outcome = walk_with(robot, gait, told=told)
+        else:
+            facts = describe(loaded, backend=robot.backend, seed=seed, experiment="walk", gait=asdict(gait))
+            with Recorder(record, facts) as recorder:
+                outcome = walk_with(robot, gait, recorder, told=told)
+                recorder.event(robot.time, "walked", **asdict(outcome))
+    if json:
+        emit_json({**asdict(outcome), "speed": outcome.speed, "recording": None if record is None else str(record)})
+    else:
+        _print(outcome, record)
+    return FAILED_CHECK if outcome.fell else DONE
+
+
+def _print(outcome: Outcome, record: Path | None) -> None:
+    import math
+
+    print(f"planned   {outcome.planned * 100:.1f} cm in {outcome.seconds:.1f} s")
+    if outcome.distance is None or outcome.speed is None:
+        print("walked    measure it: no servo can tell")
+    else:
+        sideways, turned = (outcome.sideways or 0.0) * 100, math.degrees(outcome.turned or 0.0)
+        print(f"walked    {outcome.distance * 100:.1f} cm, {outcome.speed * 100:.1f} cm/s")
+        print(f"drifted   {sideways:+.1f} cm to the left, turned {turned:+.0f}°")
+        print(f"tilted    {math.degrees(outcome.tilt or 0.0):.0f}° at most")
+        print(f"fell      {'yes' if outcome.fell else 'no'}")
+    print(f"energy    {outcome.energy:.0f} J, {outcome.energy / outcome.seconds:.1f} W")
+    if record is not None:
+        print(f"recording {record}")
