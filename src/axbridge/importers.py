@@ -17,6 +17,7 @@ from axbridge.plant.mechanics import FloatArray
 from axbridge.provenance import describe
 from axbridge.recording import Event, Recording, Track, increasing
 from axbridge.tabular import HEADERS
+from axbridge.units import RPM
 
 __all__ = ["UNIT_FACTORS", "import_log", "parse_columns"]
 
@@ -26,7 +27,7 @@ UNIT_FACTORS = {
     "deg": math.pi / 180,
     "rad/s": 1.0,
     "deg/s": math.pi / 180,
-    "rpm": 2 * math.pi / 60,
+    "rpm": RPM,
     "s": 1.0,
     "ms": 1e-3,
     "us": 1e-6,

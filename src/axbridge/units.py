@@ -9,9 +9,20 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-__all__ = ["AX", "MX", "UNITS", "Calibration", "Units", "baud_of", "baud_register", "bits_to_signed", "signed_to_bits"]
+__all__ = [
+    "AX",
+    "MX",
+    "RPM",
+    "UNITS",
+    "Calibration",
+    "Units",
+    "baud_of",
+    "baud_register",
+    "bits_to_signed",
+    "signed_to_bits",
+]
 
-_RPM = 2 * math.pi / 60
+RPM = 2 * math.pi / 60  # rad/s
 
 VOLT_PER_COUNT = 0.1
 FULL_SCALE = 1023  # duty, torque limit and load: this count is 100 %
@@ -39,8 +50,8 @@ class Units:
     full_scale: int = FULL_SCALE
 
 
-AX = Units(position=math.radians(300 / 1023), speed=0.111 * _RPM, counts=1023)
-MX = Units(position=math.radians(360 / 4096), speed=0.114 * _RPM, counts=4095)
+AX = Units(position=math.radians(300 / 1023), speed=0.111 * RPM, counts=1023)
+MX = Units(position=math.radians(360 / 4096), speed=0.114 * RPM, counts=4095)
 UNITS = {"ax": AX, "mx": MX}
 
 

@@ -24,7 +24,7 @@ from axbridge.model import ServoModel
 from axbridge.profile import Area, FirmwareProfile
 from axbridge.rig import ServoConfig
 from axbridge.state import ServoState
-from axbridge.units import Calibration, signed_to_bits
+from axbridge.units import RPM, Calibration, signed_to_bits
 
 __all__ = ["DYNAMIXEL_CAPABILITIES", "DynamixelDrive"]
 
@@ -38,7 +38,6 @@ DYNAMIXEL_CAPABILITIES: dict[str, Capability] = {
     "torque_feedback": "emulated",
 }
 _REFUSED = ErrorFlag.RANGE | ErrorFlag.ANGLE_LIMIT | ErrorFlag.INSTRUCTION
-_RPM = 2 * math.pi / 60
 _LEAD = 0.15  # s: a goal that moves along with the joint is this far ahead, so that the joint stops when the host does
 _SPEED_GAIN = 0.6  # duty per rad of speed error summed up, in wheel mode
 _MOST_CORRECTION = 0.5  # duty
@@ -63,7 +62,7 @@ class DynamixelDrive:
         self.model = model
         self.bus = bus
         self.calibration = Calibration(profile.units, config.zero, config.direction)
-        speed = profile.electrics.no_load_speed * _RPM if config.max_velocity is None else config.max_velocity
+        speed = profile.electrics.no_load_speed * RPM if config.max_velocity is None else config.max_velocity
         self.limits = Limits(*self.calibration.range, speed)
         self.max_torque = profile.electrics.stall_torque if config.max_torque is None else config.max_torque
         self._low, self._high = self.calibration.range

@@ -7,12 +7,12 @@ from axbridge.firmware.bank import State
 from axbridge.firmware.memory import ControlTable
 from axbridge.firmware.translate import Gauges
 from axbridge.profile import FirmwareProfile
+from axbridge.units import RPM
 
 __all__ = ["Alarms"]
 
 _OVERLOAD, _OVERHEATING = int(ErrorFlag.OVERLOAD), int(ErrorFlag.OVERHEATING)
 _VOLTAGE = int(ErrorFlag.INPUT_VOLTAGE)
-_RPM = 0.10471975511965977  # rad/s
 
 
 class Alarms:
@@ -96,7 +96,7 @@ class Alarms:
         protection = self._profile.protection
         limit = self._table["torque_limit"] / self._profile.units.full_scale
         pushing = driven and limit > 0 and abs(state[State.DUTY]) >= protection.overload_duty * limit
-        top_speed = self._profile.electrics.no_load_speed * _RPM
+        top_speed = self._profile.electrics.no_load_speed * RPM
         if not pushing or abs(state[State.SPEED]) > protection.overload_speed * top_speed:
             self._stalled_since = None
             return False

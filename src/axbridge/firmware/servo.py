@@ -5,14 +5,13 @@ It knows nothing of lines and timing but how long its own firmware takes to answ
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from functools import cached_property
 from typing import NamedTuple
 
 from axbridge.errors import ErrorFlag
-from axbridge.firmware.body import Motors, ServoBody
+from axbridge.firmware.body import ServoBody
 from axbridge.firmware.memory import EEPROM_END
 from axbridge.firmware.translate import PRESENT
-from axbridge.profile import FirmwareProfile
 from axbridge.wire import BROADCAST, Instruction, Packet, encode
 
 __all__ = ["Status", "VirtualServo"]
@@ -37,20 +36,16 @@ class Status(NamedTuple):
 class VirtualServo(ServoBody):
     """One servo; arguments and attributes are those of `ServoBody`."""
 
-    def __init__(
-        self,
-        profile: FirmwareProfile,
-        motors: Motors,
-        index: int,
-        *,
-        zero: int = 512,
-        registers: Mapping[str, int] | None = None,
-        time: float = 0.0,
-    ) -> None:
-        super().__init__(profile, motors, index, zero=zero, registers=registers, time=time)
-        self._known = frozenset(int(Instruction[name]) for name in profile.instructions)
-        timing = profile.timing
-        self._delays = {code: timing.reply_us.get(code.name, timing.reply_us["WRITE"]) * 1e-6 for code in Instruction}
+    @cached_property
+    def _known(self) -> frozenset[int]:
+        """Codes of the instructions that this model has."""
+        return frozenset(int(Instruction[name]) for name in self.profile.instructions)
+
+    @cached_property
+    def _delays(self) -> dict[Instruction, float]:
+        """Reply delay at return delay 0, s."""
+        given = self.profile.timing.reply_us
+        return {code: given.get(code.name, given["WRITE"]) * 1e-6 for code in Instruction}
 
     # -- packets -------------------------------------------------------------------------------------------------
 

@@ -12,15 +12,15 @@ from axbridge.webots.session import current, say, spoken
 __all__ = ["Brake", "Motor", "PositionSensor", "Servo"]
 
 
-def _joint(name: str) -> tuple[str, NativeServo | None]:
-    """Name and servo behind a device name; a missing one is said and leaves None."""
+def _joint(name: str) -> NativeServo | None:
+    """The servo behind a device name; a missing one is said and leaves None."""
     from axbridge.webots.catalogue import servo_name
 
     known = servo_name(current(), name)
     if known is None:
         say(f'Warning: "{name}" device not found.')
-        return name, None
-    return name, current().robot[known]
+        return None
+    return current().robot[known]
 
 
 class _JointDevice(Device):
@@ -31,7 +31,7 @@ class _JointDevice(Device):
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
-        _, self._servo = _joint(name)
+        self._servo = _joint(name)
 
     @property
     def _native(self) -> NativeServo | None:
@@ -187,7 +187,7 @@ class PositionSensor(Sensor, _JointDevice):
     _node = "POSITION_SENSOR"
 
     def __init__(self, name: str, sampling_period: int | None = None, *, found: bool = False) -> None:
-        _, self._servo = _joint(name)
+        self._servo = _joint(name)
         Sensor.__init__(self, name, sampling_period, found=found or self._servo is None)
 
     def _enable(self, period: int) -> None:

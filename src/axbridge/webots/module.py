@@ -70,7 +70,6 @@ def install(
     Robot.created = None
     package = ModuleType("controller", "Webots' controller API, by axbridge.")
     package.__path__ = []
-    exported = dict(CLASSES)
     modules = {"controller": package}
     for name, member in (CLASSES | HIDDEN).items():
         part = ModuleType(f"controller.{module_name(name)}")
@@ -81,8 +80,8 @@ def install(
         part = ModuleType(f"controller.{name}")
         modules[part.__name__] = part
         setattr(package, name, part)
-    package.__dict__.update(exported)
-    package.__dict__["__all__"] = sorted(exported)
+    package.__dict__.update(CLASSES)
+    package.__dict__["__all__"] = sorted(CLASSES)
     sys.modules.update(modules)
     return session
 
