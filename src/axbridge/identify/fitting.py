@@ -13,6 +13,7 @@ from axbridge.errors import RecordingError
 from axbridge.firmware.rollout import JOINT_MODE, Runs, rollouts
 from axbridge.identify.search import Job, Outcome, search
 from axbridge.identify.space import MODELS, Space, Unknown, space_of
+from axbridge.identify.stages import parts
 from axbridge.identify.uncertainty import Uncertainty, polish, uncertainty
 from axbridge.model import ServoModel
 from axbridge.plant.mechanics import FloatArray
@@ -135,7 +136,7 @@ def identify(
     unseen = runs_of(held_out, rig) if held_out else None
     _check_motion(recordings, runs)
     smooth = kind != "pendulum-servo"  # its truth is a model of ours: squares are best; real logs want robustness
-    job = Job(space, runs, seed, generations, loss="huber" if smooth else "mae")
+    job = Job(space, runs, seed, generations, loss="huber" if smooth else "mae", parts=None if smooth else parts(runs))
     outcomes = search(job, starts=starts, budget=budget, where=where, report=report)
     point = outcomes[0].point
     if smooth:

@@ -12,7 +12,7 @@ __all__ = ["progress"]
 
 @contextmanager
 def progress(starts: int, *, quiet: bool) -> Iterator[Callable[[str, Outcome], None]]:
-    """A bar over the starts of a search, on a terminal only."""
+    """A bar over the starts of a search, and the best error of what it is at, on a terminal only."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -23,11 +23,10 @@ def progress(starts: int, *, quiet: bool) -> Iterator[Callable[[str, Outcome], N
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task("searching", total=starts + SHARPENED)
-        best = float("inf")
+        best: dict[str, float] = {}  # stages, starts and sharpening minimise different errors
 
-        def told(_stage: str, outcome: Outcome) -> None:
-            nonlocal best
-            best = min(best, outcome.loss)
-            bar.update(task, advance=1, description=f"best {best:.2f}°")
+        def told(stage: str, outcome: Outcome) -> None:
+            best[stage] = min(best.get(stage, float("inf")), outcome.loss)
+            bar.update(task, advance=stage in {"start", "sharpened"}, description=f"{stage}: best {best[stage]:.2f}°")
 
         yield told

@@ -1,4 +1,9 @@
-"""The search: many starts of CMA-ES, each a job of its own, then the best ones sharpened."""
+"""The search: stage by stage to a first point, starts of CMA-ES from there and from anywhere, the best sharpened.
+
+Every start is a job of its own. Where short parts of the recordings are given (`axbridge.identify.stages`), starts
+search them alone, and sharpening weighs them with the whole recordings: errors of whole recordings alone are decided by
+the few moments in which a sticking joint lets go or does not, and what fits those predicts other motions worse.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +20,7 @@ import numpy as np
 from axbridge.errors import AxBridgeError, UnsupportedOperation, UsageError
 from axbridge.firmware.rollout import Runs, rollouts
 from axbridge.identify.space import Space
+from axbridge.identify.stages import STAGES, parts
 from axbridge.plant.mechanics import FloatArray
 
 __all__ = ["COARSE", "FINE", "SHARPENED", "Job", "Outcome", "executor", "losses", "run", "search"]
@@ -22,6 +28,9 @@ __all__ = ["COARSE", "FINE", "SHARPENED", "Job", "Outcome", "executor", "losses"
 SCREENED = 200  # random points a start looks at before it begins
 POPULATION = 16
 SHARPENED = 4
+WHOLE = 1 / 3  # weight of whole recordings beside their parts
+SPREADS = 0.1, 0.2  # of starts from where the stages ended, and from anywhere
+STAGED, STAGE_GENERATIONS = 2, 40  # starts of each stage, and how long they are
 FINE, COARSE = 1e-3, 2e-3  # s: the servo's own loop runs every millisecond; the first searches make do with two
 NEIGHBOURS, NEARBY = 12, 0.006  # points a result is judged by, and how far around it they are, in ranges
 HUBER = 1.0  # degrees: errors beyond it count linearly
@@ -40,6 +49,8 @@ class Job:
         spread: Initial standard deviation, in units of the ranges.
         step: Of the simulation, s.
         loss: ``mae`` (mean absolute error) or ``huber`` (squares up to `HUBER` degrees, absolute beyond).
+        parts: The recordings in short parts; None = there are none.
+        whole: Weight of the whole recordings beside the parts.
     """
 
     space: Space
@@ -50,6 +61,18 @@ class Job:
     spread: float = 0.2
     step: float = FINE
     loss: str = "mae"
+    parts: Runs | None = None
+    whole: float = 1.0
+
+    def cost(self, points: FloatArray, step: float) -> FloatArray:
+        """What is minimised, of points (k, n): (k,)."""
+        whole = self.whole if self.parts is not None else 1.0
+        total = np.zeros(len(points))
+        if whole > 0.0:
+            total += whole * losses(self.space, self.runs, points, self.loss, step).mean(axis=1)
+        if self.parts is not None and whole < 1.0:
+            total += (1.0 - whole) * losses(self.space, self.parts, points, self.loss, step).mean(axis=1)
+        return total
 
 
 @dataclass(frozen=True)
@@ -89,7 +112,7 @@ def run(job: Job) -> Outcome:
     if point is None:
         points = rng.uniform(0.0, 1.0, (SCREENED, len(job.space)))
         done += SCREENED * len(job.runs)
-        point = points[int(np.argmin(losses(job.space, job.runs, points, job.loss, job.step).mean(axis=1)))]
+        point = points[int(np.argmin(job.cost(points, job.step)))]
     options = {
         "bounds": [0.0, 1.0],
         "seed": job.seed + 1,
@@ -101,7 +124,7 @@ def run(job: Job) -> Outcome:
     strategy = cma.CMAEvolutionStrategy(np.clip(point, 0.02, 0.98), job.spread, options)
     while not strategy.stop():
         asked = np.array(strategy.ask())
-        found = losses(job.space, job.runs, asked, job.loss, job.step).mean(axis=1)
+        found = job.cost(asked, job.step)
         done += len(asked) * len(job.runs)
         strategy.tell(list(asked), [float(value) for value in found])
     if job.loss != "mae":
@@ -111,7 +134,7 @@ def run(job: Job) -> Outcome:
     nearby = rng.normal(0.0, NEARBY, (NEIGHBOURS, len(job.space)))
     nearby[0] = 0.0
     around = (points[:, None] + nearby[None]).reshape(-1, len(job.space))
-    found = losses(job.space, job.runs, around, job.loss).mean(axis=1).reshape(2, NEIGHBOURS).mean(axis=1)
+    found = job.cost(around, FINE).reshape(2, NEIGHBOURS).mean(axis=1)
     done += len(around) * len(job.runs)
     chosen = int(np.argmin(found))
     return Outcome(float(found[chosen]), points[chosen], done, job.seed)
@@ -161,17 +184,17 @@ def search(
     where: str | None = None,
     report: Callable[[str, Outcome], None] = lambda _stage, _outcome: None,
 ) -> list[Outcome]:
-    """Run `starts` jobs like `job` with seeds of their own, then sharpen the best `SHARPENED`; best first.
+    """Fit stage by stage, run `starts` jobs with seeds of their own, sharpen the best `SHARPENED`; best first.
 
-    The same seed gives the same result on any executor, unless the budget runs out: then what is under way is
-    finished and nothing more is begun.
+    Every other start begins where the stages ended, if the recordings have motions of any. The same seed gives the same
+    result on any executor, unless the budget runs out: then what is under way is finished and nothing more is begun.
 
     Args:
         job: Space, data and first seed.
         starts: How many.
         budget: s.
         where: See `executor`.
-        report: Called after each.
+        report: Called after each, with what it was: a stage's name, ``start`` or ``sharpened``.
 
     Raises:
         UnsupportedOperation, UsageError: see `executor`.
@@ -180,11 +203,20 @@ def search(
     found: list[Outcome] = []
     width = max(2, os.cpu_count() or 2)
     with executor(where) as spread:
+        staged = _staged(job, spread, report)
+        begin = replace(job, step=COARSE, whole=0.0, generations=job.generations // (1 if job.parts is None else 2))
         for first in range(0, starts, width):
             if first and time.monotonic() - began > budget * 0.7:
                 break
+            numbers = range(first, min(first + width, starts))
             jobs = [
-                replace(job, step=COARSE, seed=job.seed + 1000 * (first + k)) for k in range(min(width, starts - first))
+                replace(
+                    begin,
+                    seed=job.seed + 1000 * k,
+                    point=staged if k % 2 == 0 else None,
+                    spread=SPREADS[k % 2 if staged is not None else 1],
+                )
+                for k in numbers
             ]
             for outcome in spread(run, jobs):
                 found.append(outcome)
@@ -192,13 +224,34 @@ def search(
         found.sort(key=lambda outcome: outcome.loss)
         if time.monotonic() - began < budget * 0.8:
             finer = [
-                replace(job, point=outcome.point, spread=0.04, seed=job.seed + 77 + k, generations=job.generations)
+                replace(job, point=outcome.point, spread=0.04, seed=job.seed + 77 + k, whole=WHOLE)
                 for k, outcome in enumerate(found[:SHARPENED])
             ]
+            sharpened = []
             for outcome in spread(run, finer):
-                found.append(outcome)
+                sharpened.append(outcome)
                 report("sharpened", outcome)
-    found.sort(key=lambda outcome: outcome.loss)
+            # Of starts on parts alone the error is another one, and smaller: they do not compete.
+            found = sorted([*sharpened, *(found if job.parts is None else ())], key=lambda outcome: outcome.loss)
     if not found or not np.isfinite(found[0].loss):
         raise AxBridgeError("the search found no parameters with a finite error", "check the recordings: axbridge info")
     return found
+
+
+def _staged(job: Job, spread: Mapper, report: Callable[[str, Outcome], None]) -> FloatArray | None:
+    """Fit a few unknowns after the other to what tells them; None when the recordings have no stage's motions."""
+    row = job.space.base.copy()
+    done = False
+    for stage in STAGES:
+        told = parts(job.runs, stage)
+        space = Space(tuple(unknown for unknown in job.space.unknowns if unknown.column in stage.tells), row)
+        if told is None or not len(space):
+            continue
+        first = replace(job, space=space, runs=told, parts=None, step=COARSE, generations=STAGE_GENERATIONS)
+        jobs = [replace(first, seed=job.seed + 7 + 1000 * k) for k in range(STAGED)]
+        found = list(spread(run, jobs))
+        for outcome in found:
+            report(stage.name, outcome)
+        row = space.sets(min(found, key=lambda outcome: outcome.loss).point[None])[0]
+        done = True
+    return job.space.point(row) if done else None
