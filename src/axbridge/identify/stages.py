@@ -23,7 +23,6 @@ __all__ = ["STAGES", "Stage", "parts", "speeds"]
 LONGEST, SHORTEST = 1.0, 0.15  # s: of a part
 AROUND = 4  # samples on either side that a speed is taken from
 RESTING, SLOW = 0.05, 1.0  # rad/s
-MOVED = np.radians(2.0)  # over all parts of a stage; less tells nothing
 
 Mask = npt.NDArray[np.bool_]
 
@@ -36,11 +35,13 @@ class Stage:
         name: In progress.
         tells: What its motions tell, of the unknowns there are.
         chosen: Its samples, (l,), given the runs and `speeds`.
+        moved: Motion over all its parts together below which they tell nothing, rad.
     """
 
     name: str
     tells: frozenset[Param]
     chosen: Callable[[Runs, FloatArray], Mask]
+    moved: float = math.radians(5.0)
 
 
 _FRICTION = frozenset({
@@ -57,6 +58,7 @@ STAGES = (
         "holds and slow lifts",
         _ELECTRIC | {Param.LOAD, Param.LOAD_STRIBECK, Param.LOAD_EXTERNAL, Param.STRIBECK, Param.RESISTANCE_KELVIN},
         lambda runs, speed: (runs.driven == 1.0) & (runs.duty >= JOINT_MODE) & (np.abs(speed) < SLOW),
+        moved=0.0,
     ),
     Stage(
         "steps",
@@ -88,7 +90,7 @@ def speeds(runs: Runs) -> FloatArray:
 def parts(runs: Runs, stage: Stage | None = None) -> Runs | None:
     """The recordings in parts of at most `LONGEST` s, each a run of its own; all, or what tells of a stage.
 
-    What a model does not predict (held, or followed) is left out. None when nothing moves in what is left.
+    What a model does not predict (held, or followed) is left out. None when nothing is left, or too little motion.
     """
     speed = speeds(runs)
     chosen = runs.driven < 1.5
@@ -100,7 +102,7 @@ def parts(runs: Runs, stage: Stage | None = None) -> Runs | None:
         for first, last in _stretches(chosen[a:b], runs.time[a:b]):
             index.append(np.arange(a + first, a + last))
             source.append(recording)
-    if sum(float(np.ptp(runs.position[i])) for i in index) < MOVED:
+    if not index or sum(float(np.ptp(runs.position[i])) for i in index) < (stage.moved if stage is not None else 0.0):
         return None
     order, start = np.concatenate(index), np.cumsum([0, *(len(i) for i in index)])
     by_sample = ("time", "sent", "goal", "driven", "speed_limit", "duty", "cap", "position")
