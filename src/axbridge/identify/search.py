@@ -204,7 +204,9 @@ def search(
     width = max(2, os.cpu_count() or 2)
     with executor(where) as spread:
         staged = _staged(job, spread, report)
-        begin = replace(job, step=COARSE, whole=0.0, generations=job.generations // (1 if job.parts is None else 2))
+        if job.parts is not None:  # they make the error smooth: half as many do
+            job = replace(job, generations=job.generations // 2)
+        begin = replace(job, step=COARSE, whole=0.0)
         for first in range(0, starts, width):
             if first and time.monotonic() - began > budget * 0.7:
                 break
