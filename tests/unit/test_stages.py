@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from test_identify import RIG, ax12_data, ax12_space, ax12_truth, motion
 
+from axbridge.firmware.rollout import HELD, rollouts
 from axbridge.identify.search import Job, search
 from axbridge.identify.stages import STAGES, parts, speeds
-from axbridge.plant.rollout import HELD, rollouts
 from axbridge.replay import runs_of
 
 BY_NAME = {stage.name: stage for stage in STAGES}

@@ -15,8 +15,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
+from axbridge.firmware.rollout import JOINT_MODE, Runs
+from axbridge.plant.columns import Param
 from axbridge.plant.mechanics import FloatArray
-from axbridge.plant.rollout import JOINT_MODE, Param, Runs
 
 __all__ = ["STAGES", "Stage", "parts", "speeds"]
 
@@ -48,7 +49,7 @@ _FRICTION = frozenset({
     Param.COULOMB, Param.VISCOUS, Param.STRIBECK, Param.STRIBECK_SPEED, Param.LOAD, Param.LOAD_STRIBECK,
     Param.LOAD_EXTERNAL, Param.QUADRATIC,
 })  # fmt: skip
-_ELECTRIC = frozenset({Param.CONSTANT, Param.RESISTANCE, Param.RESISTANCE_DUTY, Param.EFFICIENCY})
+_ELECTRIC = frozenset({Param.CONSTANT, Param.RESISTANCE, Param.RESISTANCE_PER_DUTY, Param.EFFICIENCY})
 _CONTROLLER = frozenset({Param.SLOPE, Param.PUNCH, Param.K_THETA, Param.K_OMEGA})
 
 STAGES = (
@@ -56,7 +57,7 @@ STAGES = (
     Stage("wheel mode", _ELECTRIC, lambda runs, _speed: (runs.driven == 1.0) & (runs.duty < JOINT_MODE)),
     Stage(
         "holds and slow lifts",
-        _ELECTRIC | {Param.LOAD, Param.LOAD_STRIBECK, Param.LOAD_EXTERNAL, Param.STRIBECK, Param.RESISTANCE_KELVIN},
+        _ELECTRIC | {Param.LOAD, Param.LOAD_STRIBECK, Param.LOAD_EXTERNAL, Param.STRIBECK, Param.RESISTANCE_PER_KELVIN},
         lambda runs, speed: (runs.driven == 1.0) & (runs.duty >= JOINT_MODE) & (np.abs(speed) < SLOW),
         moved=0.0,
     ),
@@ -106,7 +107,7 @@ def parts(runs: Runs, stage: Stage | None = None) -> Runs | None:
         return None
     order, start = np.concatenate(index), np.cumsum([0, *(len(i) for i in index)])
     by_sample = ("time", "sent", "goal", "driven", "speed_limit", "duty", "cap", "position")
-    by_recording = ("supply", "inertia", "gravity", "phase", "p_gain", "temperature")
+    by_recording = ("supply", "inertia", "gravity", "phase", "temperature", "drive", "settings")
     return replace(
         runs,
         start=start.astype(np.int64),
