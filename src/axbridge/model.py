@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from axbridge import tables
 from axbridge.errors import ProfileError
@@ -31,6 +31,7 @@ class MotorParams(tables.Table):
         gear_ratio: N, motor turns per output turn.
         efficiency: Share of the motor torque that arrives at the output shaft, 0..1.
         armature: Rotor inertia reflected to the output, kg·m².
+        backlash: Play between gear and output shaft, rad: the joint is free within it, and the rotor turns on its own.
         resistance_per_duty: Added to Ra in proportion to |duty|, ohm.
         resistance_per_kelvin: Share of Ra added for each kelvin that the servo reports above `ambient_temperature`.
             More than copper's 0.0039, because the winding warms more than the sensor beside it.
@@ -49,6 +50,7 @@ class MotorParams(tables.Table):
     gear_ratio: float = Field(gt=0)
     efficiency: float = Field(default=1.0, gt=0, le=1)
     armature: float = Field(default=0.0, ge=0)
+    backlash: float = Field(default=0.0, ge=0, le=0.2)
     resistance_per_duty: float = Field(default=0.0, ge=0)
     resistance_per_kelvin: float = Field(default=0.0, ge=0)
     max_current: float = Field(default=0.0, ge=0)
@@ -57,6 +59,13 @@ class MotorParams(tables.Table):
     thermal_resistance: float = Field(default=4.0, ge=0)
     thermal_time: float = Field(default=120.0, gt=0)
     ambient_temperature: float = 25.0
+
+    @model_validator(mode="after")
+    def _check_play(self) -> MotorParams:
+        if self.backlash and not self.armature:
+            why = "backlash lets the rotor turn on its own, so it needs an inertia"
+            raise tables.Misfit("armature", why, "give an armature, kg·m²: 0.001 to 0.01 for an AX-12")
+        return self
 
     @property
     def output_constant(self) -> float:

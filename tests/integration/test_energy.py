@@ -59,7 +59,7 @@ def stalled(path, resistance, cap=1.0, count=18):
     return bank
 
 
-@pytest.mark.parametrize("resistance", [0.0, 0.1, 0.5])
+@pytest.mark.parametrize("resistance", [0.0, 0.1, 0.5, 2.0])
 @pytest.mark.parametrize("duty", [1.0, 0.4])
 def test_eighteen_stalled_servos_lower_the_voltage_as_ohm_says(tmp_path, resistance, duty):
     bank = stalled(tmp_path, resistance, duty)

@@ -89,7 +89,7 @@ class ServoBank:
         self.command = np.zeros((len(servos), len(Command)))
         self.state = np.zeros((len(servos), len(State)))
         self.drive = np.zeros((len(self.joints), len(Drive)))
-        self._supply = np.zeros((3, len(supply)))
+        self._supply = np.zeros((4, len(supply)))
         self._supply[0] = supply
         self._supply[1] = supply_resistance if supply_resistance is not None else 0.0
         self.supply = self._supply[0]
@@ -99,6 +99,7 @@ class ServoBank:
         self._bus_of = np.array([s.supply for s in servos], dtype=np.int64)
         self._servo, self._side = self._place(servos)
         self._armature = np.array([self._params[k, Param.ARMATURE] if k >= 0 else 0.0 for k in self._servo])
+        self._playing = np.flatnonzero(np.append(self._params[:, Param.BACKLASH], 0.0)[self._servo])
         self._noise = np.random.default_rng(seed).standard_normal(NOISE)
         self._pending: list[tuple[float, int, int, list[float]]] = []
         self._order = itertools.count()
@@ -113,6 +114,8 @@ class ServoBank:
         positions, self._actual = mechanics.state()
         self._joint[:, Joint.ANGLE] = positions
         self._joint[:, Joint.SPEED] = self._actual
+        self._joint[self._playing, Joint.LOOSE] = 1.0  # in the middle of its play
+        self._joint[:, Joint.ROTOR] = positions
         self.drive[:, [Drive.LOW, Drive.HIGH]] = np.array(mechanics.limits).reshape(-1, 2)
         self.state[:, State.TEMPERATURE] = self._params[:, Param.AMBIENT]
         self.state[:, State.VOLTAGE] = self.supply[self._bus_of]
@@ -192,7 +195,7 @@ class ServoBank:
         joint[:, [Joint.DAMP, Joint.CLOCK]] = 0.0
         joint[:, Joint.START] = joint[:, Joint.ANGLE]
         self._started = joint[:, Joint.SPEED].copy()
-        self._work[-7:-6] = -1.0  # the factors are out of date
+        self._work[-9:-8] = -1.0  # the factors are out of date
 
     def _finish(self) -> None:
         """Let the mechanics do the step that was predicted, and take over what really happened.
@@ -202,6 +205,12 @@ class ServoBank:
         have, so there they get that of the end.
         """
         dt, resting, before = self.mechanics.time_step, self.mechanics.resting, self._actual
+        joint, playing = self._joint, self._playing
+        loose = playing[joint[playing, Joint.LOOSE] != 0.0]
+        ended = joint[loose, Joint.SPEED]
+        # What passed on to a joint with backlash is known; below, what its rotor kept is taken off again.
+        joint[playing, Joint.PUSH] += self._armature[playing] * (joint[playing, Joint.SPEED] - self._started[playing])
+        joint[loose, Joint.DAMP] = 0.0
         ask(
             self._joint,
             self.drive,
@@ -221,3 +230,4 @@ class ServoBank:
             self._joint, self._armature, self._inertia, before, self._actual, angles, applied, self._load[1], dt,
             resting, self._started, self._asked,
         )  # fmt: skip
+        joint[loose, Joint.DEBT] += self._armature[loose] * (joint[loose, Joint.SPEED] - ended)

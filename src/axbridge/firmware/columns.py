@@ -82,3 +82,7 @@ class Joint(IntEnum):
     CLOCK = 14  # s since the physics step began
     DEBT = 15  # N·m·s: momentum that the rotor has beyond its joint's speed
     START = 16  # rad: angle when the physics step began
+    LOOSE = 17  # 1 = the rotor is within the backlash and turns on its own; the next three are for joints that have one
+    FLANK = 18  # where it rests else: 1 = it pushes the joint towards larger angles, -1
+    ROTOR = 19  # rad
+    ROTOR_SPEED = 20  # rad/s

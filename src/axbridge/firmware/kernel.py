@@ -8,6 +8,8 @@ import numpy as np
 
 from axbridge.firmware.columns import Drive, Joint, State
 from axbridge.firmware.loop import control
+from axbridge.firmware.play import catch, meet, rest
+from axbridge.plant.backlash import spin
 from axbridge.plant.columns import Param
 from axbridge.plant.coupling import factor, invert, restrain, solve
 from axbridge.plant.friction import budget
@@ -51,7 +53,8 @@ def run(
         drive: (n, len(Drive)).
         inertia: Joint-space inertia, (n, n), kg·m².
         load: Load torque, (2, n): at the start of the physics step, N·m, and its growth, N·m/s.
-        supply: (3, buses): open-circuit voltage, V; internal resistance, ohm; current, A, changed in place.
+        supply: (4, buses): open-circuit voltage, V; internal resistance, ohm; changed in place: current, A, and what it
+            changes by with the voltage, A/V.
         bus_of: Bus of each servo, (servos,).
         noise: Normal numbers, (NOISE,).
         work: From `workspace`; keeps the factors from call to call.
@@ -64,9 +67,9 @@ def run(
     right, speed, servo_torque, damping, weight, limit = rows[0], rows[1], rows[2], rows[3], rows[4], rows[5]
     low, high, impulse, stop, diagonal = rows[6], rows[7], rows[8], rows[9], rows[10]
     wanted = rows[11:16]  # of each joint's motor: see `drive_train`
+    loose, rotor = rows[17], rows[18]  # of joints in their play: 1, and the rotor's mean speed
     for index in range(count):
-        restrained = False
-        stale = False
+        restrained = playing = stale = False
         for j in range(n):
             row = servo[j]
             angle, omega = joint[j, Joint.ANGLE], joint[j, Joint.SPEED]
@@ -75,12 +78,29 @@ def run(
             servo_torque[j] = -drive[j, Drive.SPRING] * (angle + 0.5 * step * omega)
             limit[j] = step * drive[j, Drive.FRICTION]
             pull = load[0, j] + load[1, j] * (joint[j, Joint.CLOCK] + 0.5 * step)
+            beside = servo_torque[j], damping[j], limit[j]
+            if (
+                joint[j, Joint.LOOSE] != 0.0
+                and abs(joint[j, Joint.DEBT]) * step > inertia[j, j] * params[row, Param.BACKLASH]
+            ):
+                catch(params[row], joint[j])
+            loose[j] = joint[j, Joint.LOOSE]
+            if loose[j] != 0.0:
+                servo_torque[j] = damping[j] = limit[j] = 0.0
             if row >= 0:
                 armature = params[row, Param.ARMATURE]
                 drive_train(
                     j, side[j], params[row], command[row], state[row], joint[j], step, pull,
                     noise[((first + index) * 31 + row * 977) % NOISE], 0.0, servo_torque, damping, limit, wanted,
                 )  # fmt: skip
+            if loose[j] != 0.0:
+                rotor[j], joint[j, Joint.ROTOR_SPEED] = spin(
+                    joint[j, Joint.ROTOR_SPEED], armature, servo_torque[j], damping[j], limit[j], step
+                )
+                joint[j, Joint.ROTOR] += step * rotor[j]
+                servo_torque[j], damping[j], limit[j] = beside
+                armature = 0.0
+                playing = True
             weight[j] = fitted_weight(step * damping[j] / (inertia[j, j] + armature))
             pivot = inertia[j, j] + armature + step * weight[j] * damping[j]
             if pivot != diagonal[j]:
@@ -117,8 +137,14 @@ def run(
         else:
             for j in range(n):
                 impulse[j] = 0.0
-        supply[2, :] = 0.0
+        if playing:
+            if rows[16, 0] == 0.0:
+                invert(lower, inverse)
+                rows[16, 0] = 1.0
+            meet(inverse, servo, params, joint, speed, weight, loose, step)
+        supply[2:] = 0.0
         for j in range(n):
+            before = joint[j, Joint.SPEED]
             mean = weight[j] * speed[j] + (1.0 - weight[j]) * joint[j, Joint.SPEED]
             if not abs(mean) < 1e9:
                 return j
@@ -130,17 +156,30 @@ def run(
             joint[j, Joint.CLOCK] += step
             row = servo[j]
             if row >= 0:
-                _book(side[j], mean, torque, params[row], state[row], joint[j], wanted[:, j], step)
+                turned = mean
+                if loose[j] != 0.0:
+                    turned = rotor[j]
+                elif params[row, Param.BACKLASH] > 0.0:
+                    beside_it = drive[j, Drive.FRICTION] * step / limit[j] if limit[j] > 0.0 else 0.0
+                    pushed = step * (torque + drive[j, Drive.SPRING] * (joint[j, Joint.ANGLE] - 0.5 * step * mean))
+                    pushed += step * drive[j, Drive.DAMPING] * mean - beside_it * impulse[j]
+                    rest(params[row], joint[j], pushed, speed[j] - before)
+                _book(side[j], turned, torque, params[row], state[row], joint[j], wanted[:, j], step)
                 supply[2, bus_of[row]] += abs(state[row, State.DUTY] * state[row, State.CURRENT])
+                supply[3, bus_of[row]] += state[row, State.DUTY] ** 2 / params[row, Param.RESISTANCE]
         for row in range(state.shape[0]):
+            # The current is that of the voltage before; that it follows the voltage (`follows`) is why a weak supply
+            # does not swing for ever.
             bus = bus_of[row]
-            state[row, State.VOLTAGE] = max(0.0, supply[0, bus] - supply[1, bus] * supply[2, bus])
+            follows = supply[1, bus] * supply[3, bus]
+            sagging = supply[0, bus] - supply[1, bus] * supply[2, bus]
+            state[row, State.VOLTAGE] = max(0.0, (sagging + follows * state[row, State.VOLTAGE]) / (1.0 + follows))
     return -1
 
 
 def workspace(joints: int) -> FloatArray:
     """What `run` and `ask` need to remember and to work in."""
-    return np.zeros((3 * joints + 17, max(joints, 1)))[:, :joints] if joints else np.zeros((17, 1))
+    return np.zeros((3 * joints + 19, max(joints, 1)))[:, :joints] if joints else np.zeros((19, 1))
 
 
 @jit
@@ -255,6 +294,10 @@ def drive_train(
     reading = angle + params[Param.OFFSET] + params[Param.NOISE] * noise
     state[State.READING] = reading
     control(command, joint, params, reading, angle, omega, supply, step, blur)
+    if joint[Joint.LOOSE] != 0.0:  # the loop sees the joint, the motor its rotor
+        joint[Joint.VOLTS] -= joint[Joint.FEEDBACK] * omega
+        joint[Joint.FEEDBACK] = 0.0
+        omega, load = side * joint[Joint.ROTOR_SPEED], 0.0
     wanted[3, j] = 0.0
     drawn = 0.0
     if joint[Joint.OPEN] == 0.0:

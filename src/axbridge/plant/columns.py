@@ -60,6 +60,7 @@ class Param(IntEnum):
     LATENCY = 34  # s, from a command's packet to its effect
     SLOPE = 35  # rad, both ways; 0 = the registers'
     PUNCH = 36  # duty; negative = the register's
+    BACKLASH = 37  # rad
 
 
 _LAWS = {"state_feedback": Law.STATE_FEEDBACK, "compliance": Law.COMPLIANCE, "pid": Law.PID}
@@ -86,6 +87,7 @@ def pack(model: ServoModel, count: float) -> FloatArray:
     row[Param.CONSTANT] = motor.output_constant
     row[Param.EFFICIENCY] = motor.efficiency
     row[Param.ARMATURE] = motor.armature
+    row[Param.BACKLASH] = motor.backlash
     row[Param.RESISTANCE_PER_DUTY] = motor.resistance_per_duty
     row[Param.MAX_CURRENT] = motor.max_current
     row[Param.CURRENT_STEP] = motor.current_step
