@@ -50,7 +50,7 @@ def simulate(recording: Recording, rig: Rig, params: str | None = None, *, seed:
         RecordingError: nothing of the rig in the recording, or no commands.
         RigError, ProfileError: the rig, its URDF or its models are wrong.
     """
-    if len(rig.servos) == 1 and not rig.model_of(rig.servos[0], params).motor.backlash:
+    if len(rig.servos) == 1:
         return _in_closed_form(recording, rig, params)
     return _through_robot(recording, rig, params, seed)
 

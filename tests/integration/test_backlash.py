@@ -8,11 +8,18 @@ import pytest
 from scipy.integrate import solve_ivp
 from test_chain import write_chain
 
+import axbridge
 from axbridge.errors import ProfileError
+from axbridge.experiments import Options, conduct
 from axbridge.firmware.bank import BankServo, Command, Joint, ServoBank
 from axbridge.model import ServoModel
 from axbridge.plant.bullet import BulletMechanics
 from axbridge.profile import FirmwareProfile
+from axbridge.provenance import describe
+from axbridge.recorder import Recorder
+from axbridge.recording import open_recording
+from axbridge.replay import simulate
+from axbridge.rig import Rig
 from onejoint import BV, K_OMEGA, K_THETA, K, L, R, write_pendulum
 
 PROFILE = FirmwareProfile.load("ax-12a")
@@ -146,3 +153,21 @@ def test_a_chain_of_links_as_light_as_a_foot_stays_calm(tmp_path, time_step):
 def test_a_play_that_cannot_be_is_refused(motor, words):
     with pytest.raises(ProfileError, match=words):
         ServoModel.load("lima2009", PROFILE, {"motor": motor})
+
+
+def test_the_closed_form_and_the_simulator_agree_and_play_shows(tmp_path):
+    motor = {"armature": ARMATURE, "backlash": 2 * PLAY}
+    recordings, rigs = [], []
+    for params in ({"motor": motor}, {"motor": {"armature": ARMATURE}}):
+        rig = Rig.load("bench_arm")
+        rig = rig.model_copy(update={"servos": (rig.servos[0].model_copy(update={"params": params}),)})
+        path = tmp_path / "fall.mcap"
+        with axbridge.open(rig, seed=1) as robot, Recorder(path, describe(rig)) as recorder:
+            conduct("fall", robot, "shoulder", recorder, Options(angles=(math.radians(120),)), tick_ms=10)
+        recordings.append(open_recording(path)["shoulder"])
+        rigs.append(rig)
+        closed = simulate(open_recording(path), rig)["shoulder"]
+        error = np.degrees(closed.position - recordings[-1].position)
+        assert math.sqrt(np.mean(error**2)) < 0.3
+    with_play, without = (track.position[: min(map(len, recordings))] for track in recordings)
+    assert np.degrees(np.abs(with_play - without)).max() > 0.5

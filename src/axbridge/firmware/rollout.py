@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from axbridge.firmware.columns import Command, Drive, Joint, Mode, State
 from axbridge.firmware.kernel import drive_train, settle
+from axbridge.plant.backlash import meeting, spin
 from axbridge.plant.columns import Param
 from axbridge.plant.jit import jit
 from axbridge.plant.mechanics import FloatArray
@@ -156,6 +157,9 @@ def _one(
     now, reading = time[0], position[0]
     joint[Joint.ANGLE], joint[Joint.SPEED] = reading - offset, velocity[0]
     joint[Joint.REFERENCE], joint[Joint.FILTERED] = reading, velocity[0]
+    play = params[Param.BACKLASH]
+    if play > 0.0:  # the rotor starts in the middle of it
+        joint[Joint.LOOSE], joint[Joint.ROTOR], joint[Joint.ROTOR_SPEED] = 1.0, reading - offset, velocity[0]
     out[0] = reading
     j, k, obeyed = 0, 1, -1
     taken, drag, weight, mobility, kept = 0.0, 0.0, 0.0, 0.0, 0.0  # of the last step, and what follows from it
@@ -176,6 +180,8 @@ def _one(
             joint[Joint.ANGLE], joint[Joint.SPEED] = position[k] - offset, velocity[k]
             joint[Joint.REFERENCE], joint[Joint.FILTERED] = position[k], velocity[k]
             joint[Joint.CURRENT], joint[Joint.TIMER] = 0.0, 0.0
+            joint[Joint.ROTOR], joint[Joint.ROTOR_SPEED] = position[k] - offset, velocity[k]
+            joint[Joint.LOOSE], drag = 1.0 if play > 0.0 else 0.0, -1e300
             k += 1
             continue
         if 1.5 < driven[j] < 2.5:  # HELD
@@ -188,14 +194,25 @@ def _one(
             taken, drag, wanted[0, 0] = step, -1e300, 0.0
         angle, omega = joint[Joint.ANGLE], joint[Joint.SPEED]
         pull = gravity * math.sin(angle + phase + 0.5 * step * omega)
-        torque[0] = -drive[Drive.SPRING] * (angle + 0.5 * step * omega)
-        damping[0], limit[0] = drive[Drive.DAMPING], step * drive[Drive.FRICTION]
+        spring = -drive[Drive.SPRING] * (angle + 0.5 * step * omega)
+        torque[0], damping[0], limit[0] = spring, drive[Drive.DAMPING], step * drive[Drive.FRICTION]
+        loose = joint[Joint.LOOSE] != 0.0
+        if loose:
+            torque[0] = damping[0] = limit[0] = 0.0
         drive_train(0, 1.0, params, command, state, joint, step, pull, 0.0, noise, torque, damping, limit, wanted)
+        turned, moved = 0.0, total
+        if loose:
+            turned, joint[Joint.ROTOR_SPEED] = spin(
+                joint[Joint.ROTOR_SPEED], params[Param.ARMATURE], torque[0], damping[0], limit[0], step
+            )
+            joint[Joint.ROTOR] += step * turned
+            torque[0], damping[0], limit[0] = spring, drive[Drive.DAMPING], step * drive[Drive.FRICTION]
+            moved = inertia
         if damping[0] != drag:  # seldom
             drag = damping[0]
-            weight = fitted_weight(step * drag / total)
-            mobility = 1.0 / (total + step * weight * drag)
-            kept = (total - step * (1.0 - weight) * drag) * mobility
+            weight = fitted_weight(step * drag / moved)
+            mobility = 1.0 / (moved + step * weight * drag)
+            kept = (moved - step * (1.0 - weight) * drag) * mobility
         speed = kept * omega + step * (torque[0] - pull) * mobility
         cut = limit[0] * mobility  # dry friction takes at most the momentum there is: a joint that would stop sticks
         speed = speed - cut if speed > cut else min(speed + cut, 0.0)
@@ -205,7 +222,21 @@ def _one(
             following = min(max(following, drive[Drive.LOW]), drive[Drive.HIGH])
             speed = 0.0
             mean = (following - angle) / step
-        settle(joint, params, wanted[:, 0], mean)
+        if loose:
+            flank, hit = meeting(
+                joint[Joint.ROTOR] - following, joint[Joint.ROTOR_SPEED], speed, play, params[Param.ARMATURE], mobility
+            )
+            if flank != 0:
+                joint[Joint.LOOSE], joint[Joint.FLANK], drag = 0.0, float(flank), -1e300
+                speed += hit * mobility
+            settle(joint, params, wanted[:, 0], turned)
+        else:
+            settle(joint, params, wanted[:, 0], mean)
+            if play > 0.0:  # does the rotor push its joint, or would it have to pull?
+                passed = inertia * (speed - omega) + step * (pull - spring + drive[Drive.DAMPING] * mean)
+                if passed * joint[Joint.FLANK] < 0.0:
+                    joint[Joint.LOOSE], joint[Joint.ROTOR_SPEED], drag = 1.0, speed, -1e300
+                    joint[Joint.ROTOR] = following + 0.5 * joint[Joint.FLANK] * play
         if not abs(following) < 1e3:
             out[k:] = 1e3
             return
