@@ -56,6 +56,35 @@ def test_a_controlled_speed_is_held_and_approached_with_the_acceleration():
     assert bank.state[0, State.SPEED] == pytest.approx(2.0, abs=0.1)
 
 
+def loaded_wheel(load):
+    bank = bank_of(model="mx28", profile=MX, mass=0.01)
+    bank.mechanics._weight = 0.0
+    bank.drive[0, Drive.FRICTION] = load
+    return bank
+
+
+@pytest.mark.parametrize("speed", [0.5, 3.0, -3.0])
+@pytest.mark.parametrize("load", [0.0, 0.5, 1.0])
+def test_a_wheel_keeps_its_speed_under_load(speed, load):
+    bank = loaded_wheel(load)
+    command(bank, MODE=Mode.WHEEL_SPEED, SPEED=speed, P_GAIN=32)
+    bank.advance(3.0)
+    assert bank.state[0, State.SPEED] == pytest.approx(speed, rel=0.01)
+
+
+def test_a_wheel_that_was_held_does_not_make_up_for_it():
+    bank = loaded_wheel(5.0)  # more than it can turn
+    command(bank, MODE=Mode.WHEEL_SPEED, SPEED=2.0, P_GAIN=32)
+    bank.advance(5.0)
+    assert bank.state[0, State.SPEED] == pytest.approx(0, abs=1e-9)
+    assert bank.state[0, State.DUTY] == pytest.approx(1.0)
+    bank.drive[0, Drive.FRICTION] = 0.0
+    start = bank.positions[0]
+    bank.advance(7.0)
+    assert bank.positions[0] - start == pytest.approx(4.0, abs=0.4)  # not the 10 rad it was held for
+    assert bank.state[0, State.SPEED] == pytest.approx(2.0, rel=0.01)
+
+
 def test_the_pid_law_scales_with_the_gain_register():
     overrides = {"controller": {"law": "pid", "p_duty": 1e-3}}
     for gain in (8, 32):

@@ -86,3 +86,4 @@ class Joint(IntEnum):
     FLANK = 18  # where it rests else: 1 = it pushes the joint towards larger angles, -1
     ROTOR = 19  # rad
     ROTOR_SPEED = 20  # rad/s
+    LAG = 21  # rad that a wheel is behind its speed

@@ -36,6 +36,7 @@ def control(
     cap = min(command[Command.TORQUE_LIMIT], 1.0)
     if command[Command.TORQUE] == 0.0 or cap <= 0.0 or supply <= 0.0:
         joint[Joint.OPEN] = 1.0
+        joint[Joint.LAG] = 0.0
         joint[Joint.VOLTS] = 0.0
         joint[Joint.FEEDBACK] = 0.0
         joint[Joint.REFERENCE] = angle
@@ -59,11 +60,9 @@ def control(
         return
     if mode == Mode.WHEEL_SPEED:
         _ramp(joint, command[Command.SPEED], command[Command.ACCELERATION], step)
-        gain = _WHEEL_GAIN * params[Param.CONSTANT]
-        joint[Joint.VOLTS] = (gain + params[Param.CONSTANT]) * joint[Joint.REFERENCE_SPEED]
-        joint[Joint.FEEDBACK] = gain
-        _saturate(joint, speed, cap * supply)
+        _hold_speed(joint, command, params, speed, cap * supply, supply, step)
         return
+    joint[Joint.LAG] = 0.0
     _follow_goal(joint, command, step)
     if params[Param.PERIOD] > 0.0:
         joint[Joint.TIMER] -= step
@@ -119,6 +118,23 @@ def control(
             joint[Joint.INTEGRAL] -= counts * interval
     joint[Joint.VOLTS] = min(max(duty, -cap), cap) * supply
     joint[Joint.FEEDBACK] = 0.0
+
+
+@jit
+def _hold_speed(
+    joint: FloatArray, command: FloatArray, params: FloatArray, speed: float, limit: float, supply: float, step: float
+) -> None:  # fmt: skip
+    """Proportional to the error of the speed, and to that of the angle it adds up to, by the P gain of the angle."""
+    wanted = joint[Joint.REFERENCE_SPEED]
+    stiffness = params[Param.P_DUTY] * command[Command.P_GAIN] * supply / params[Param.COUNT]
+    lag = joint[Joint.LAG] + step * (wanted - speed)
+    if stiffness * abs(lag) > limit:  # no wind-up
+        lag = math.copysign(limit / stiffness, lag)
+    joint[Joint.LAG] = lag
+    gain = _WHEEL_GAIN * params[Param.CONSTANT]
+    joint[Joint.VOLTS] = (gain + params[Param.CONSTANT]) * wanted + stiffness * lag
+    joint[Joint.FEEDBACK] = gain
+    _saturate(joint, speed, limit)
 
 
 @jit
