@@ -54,7 +54,7 @@ class PtyLine:
         self.random = Random(seed)
         self.mishap = mishap or (
             lambda _: "ok"
-        )  # "ok", "drop", "corrupt", "junk", "again", seconds of delay, a refusal's error
+        )  # "ok", "drop", "corrupt", "junk", "again", "short", seconds of delay, a refusal's error
         self.deaf = set()
         self.frozen = set()  # addresses that take no write
         self.heard = []  # (id, instruction, params, when)
@@ -176,6 +176,8 @@ class PtyLine:
         elif fate == "insert":
             at = self.random.randrange(4, len(frame))
             frame = frame[:at] + self.random.randbytes(1) + frame[at:]
+        elif fate == "short":
+            frame = encode(frame[2], frame[4], frame[5:-2])
         elif fate == "again":
             self._late.append((time.monotonic() + 0.001, frame))
         elif isinstance(fate, float):

@@ -9,11 +9,14 @@ import pytest
 
 import axbridge
 from axbridge import BusError
+from axbridge.bus.adapter import Adapter
+from axbridge.bus.diagnose import diagnose
 from axbridge.bus.scan import scan
 from axbridge.bus.serial import SerialBus
 from axbridge.cli.app import run as run_arguments
 from axbridge.serving import serving
 from ptyline import PtyLine
+from robotfiles import write_comb
 
 
 @pytest.fixture(autouse=True)
@@ -59,6 +62,48 @@ def test_doctor_lists_findings_with_their_commands_and_fails(line, capsys):
     assert [finding["kind"] for finding in report["findings"]] == ["return_delay", "temperature"]
     assert report["findings"][0]["fix"] == f"axbridge servo write 1 return_delay_time 0 --port {line.port}"
     assert report["rate_hz"] > 0
+
+
+@pytest.mark.parametrize(
+    ("address", "value", "kind", "words"),
+    [
+        (42, 60, "voltage", "has 6.0 V at its terminals"),
+        (16, 0, "status_level", "answers no read"),
+        (34, 0, "shutdown", "shut itself down"),
+        (2, 23, "firmware", "has firmware 23"),
+    ],
+)
+def test_doctor_names_the_cause(line, capsys, address, value, kind, words):
+    line.tables[1][address : address + 2] = bytes((value, 0))
+    assert run(line, "doctor", "--packets", "10", "--rig", "pan_tilt", "--json") == 1
+    (report,) = json.loads(capsys.readouterr().out)["lines"]
+    (finding,) = [finding for finding in report["findings"] if finding["kind"] == kind]
+    assert words in finding["problem"]
+    assert finding["id"] == 1
+
+
+def test_doctor_names_an_alarm(line, capsys):
+    line.errors[2] = 0x20
+    assert run(line, "doctor", "--packets", "10") == 1
+    assert "! servo 2: reports overload\n" in capsys.readouterr().out
+
+
+def test_doctor_finds_the_latency_timer_of_an_adapter(line, tmp_path):
+    with SerialBus(line.port) as bus:
+        bus.port.adapter = Adapter("/dev/ttyUSB0", "ftdi", 16, tmp_path / "latency_timer")
+        (finding,) = diagnose(bus, packets=10).findings
+    assert finding.fix.startswith(f"echo 1 | sudo tee {tmp_path / 'latency_timer'}")
+
+
+def test_doctor_finds_servos_at_another_baud_rate(tmp_path, capsys):
+    rig = write_comb(tmp_path, count=1, extra="[[bus]]\nbaud = 57_600", world=False)
+    with serving(rig) as port:
+        assert run_arguments(["doctor", "--port", port, "--json"]) == 1
+        (report,) = json.loads(capsys.readouterr().out)["lines"]
+        (finding,) = report["findings"]
+        assert finding["problem"] == "nobody answers at 1000000 baud, but ids 1 at 57143"
+        assert run_arguments([*finding["fix"].split()[1:]]) == 0
+        assert run_arguments(["scan", "--port", port, "--ids", "0-3"]) == 0
 
 
 def test_doctor_prints_the_udev_rule_without_a_port(capsys):

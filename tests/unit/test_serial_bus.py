@@ -195,6 +195,26 @@ def test_junk_before_a_reply_is_skipped_and_counted(line, bus):
     assert bus.stats.junk == 3
 
 
+def test_a_reply_shorter_than_asked_for_is_no_answer(line, bus):
+    fates = iter(["short"])
+    line.mishap = lambda _: next(fates, "ok")
+    assert bus.read(1, 36, 8).data == bytes(line.tables[1][36:44])
+    line.mishap = lambda _: "short"
+    with pytest.raises((CorruptPacket, BusTimeout)):
+        bus.read(1, 36, 8)
+
+
+@pytest.mark.parametrize("way", ["python", "compiled"])
+def test_waiting_for_an_answer_costs_no_processor_time(bus, way):
+    if way == "compiled":
+        bus.prepare()
+    bus.latency = 0.4
+    began, used = time.monotonic(), time.thread_time()
+    bus.read_many([(9, 36, 8)])
+    assert time.monotonic() - began > 0.4
+    assert time.thread_time() - used < 0.1  # others poll with 91 to 96 % of a core
+
+
 def test_one_lost_reply_is_asked_for_again(line, bus):
     fates = iter(["drop"])
     line.mishap = lambda _: next(fates, "ok")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from axbridge.bus.port import REPLY_DELAY
 from axbridge.bus.serial import SerialBus
-from axbridge.errors import BusError, PortError
+from axbridge.errors import BusError, BusTimeout, CorruptPacket, PortError
 from axbridge.wire import Decoder, Instruction, byte_seconds, encode
 
 __all__ = ["AX_BAUDS", "Found", "scan", "scan_bauds"]
@@ -38,21 +38,28 @@ def scan(bus: SerialBus, ids: Iterable[int] = range(254)) -> list[Found]:
     """Ping `ids`, then ask those that answered for model and firmware.
 
     An answer carries its servo's id, so the next ping leaves as soon as the line must be free again; an answer that an
-    adapter holds back is credited to its servo whenever it comes.
+    adapter holds back is credited to its servo whenever it comes. Where something else came, two servos may share the
+    id: it is asked once more, patiently.
 
     Raises:
         PortError: the line is gone.
     """
     wanted = list(ids)
     there: set[int] = set()
+    unclear: set[int] = set()
     for _ in range(_PASSES):
-        there |= _sweep(bus, [id_ for id_ in wanted if id_ not in there])
+        found, garbled = _sweep(bus, [id_ for id_ in wanted if id_ not in there])
+        there |= found
+        unclear |= garbled
+    there |= {id_ for id_ in unclear - there if _is_there(bus, id_)}
     return [_identify(bus, id_) for id_ in sorted(there)]
 
 
-def _sweep(bus: SerialBus, ids: list[int]) -> set[int]:
+def _sweep(bus: SerialBus, ids: list[int]) -> tuple[set[int], set[int]]:
+    """Who answered, and after whose ping came something else."""
     port, echo = bus.port, bus.echo
     heard = bytearray()
+    garbled = set()
     slot = 2 * _ANSWER * byte_seconds(bus.baud) + REPLY_DELAY
     for id_ in ids:
         frame = encode(id_, Instruction.PING)
@@ -64,8 +71,22 @@ def _sweep(bus: SerialBus, ids: list[int]) -> set[int]:
             heard += chunk
             if len(heard) - start >= wanted and heard.endswith(bytes(answer), start, len(heard) - 2):
                 break  # it has answered: no need to wait
+        else:
+            if len(heard) - start > (len(frame) if echo else 0):
+                garbled.add(id_)
     heard += _stragglers(bus)
-    return _answered(bytes(heard), ids, echo=echo)
+    there = _answered(bytes(heard), ids, echo=echo)
+    return there, garbled - there
+
+
+def _is_there(bus: SerialBus, id: int) -> bool:
+    try:
+        bus.ping(id)
+    except BusTimeout:
+        return False
+    except CorruptPacket:
+        return True
+    return True
 
 
 def _stragglers(bus: SerialBus) -> bytes:
