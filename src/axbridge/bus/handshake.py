@@ -133,13 +133,13 @@ def is_shared(bus: Bus, id: int) -> bool:
         PortError: the line is gone.
     """
     for _ in range(_LOOKS):
-        if not isinstance(bus.read_many([(id, 0, 50)])[0], Reply):
-            break
+        if isinstance(bus.read_many([(id, 0, 50)])[0], CorruptPacket):
+            break  # a time-out may be the host's fault
     else:
         return False
     # noise, or twins that are alike enough to be understood now and then? This part can be asked for again at once
     again = bus.read_many([(id, 20, 24)] * _MORE_LOOKS)
-    return sum(not isinstance(answer, Reply) for answer in again) >= _MORE_LOOKS // 4
+    return sum(isinstance(answer, CorruptPacket) for answer in again) >= _MORE_LOOKS // 4
 
 
 def _collision(servo: Expected, where: str) -> Finding:
