@@ -9,6 +9,7 @@ import tty
 from collections import deque
 from random import Random
 
+from axbridge.firmware.prompt import be_prompt
 from axbridge.wire import BROADCAST, Decoder, Instruction, encode
 
 
@@ -102,6 +103,7 @@ class PtyLine:
         return int.from_bytes(self.tables[id][36:38], "little")
 
     def _run(self):
+        be_prompt()
         decoder = Decoder()
         while not self._stop.is_set():
             wait = 0.02

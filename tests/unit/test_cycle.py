@@ -18,7 +18,7 @@ def line():
 @pytest.fixture(params=["python", "compiled"])
 def cycle(line, request):
     with SerialBus(line.port) as bus:
-        bus.latency = 0.02  # a busy machine may keep the responder waiting
+        bus.latency = 0.1  # a busy machine may keep the responder waiting
         if request.param == "compiled":
             bus.prepare()
         yield Cycle(bus, SERVOS)
