@@ -5,6 +5,7 @@ import pytest
 
 def pytest_addoption(parser):
     parser.addoption("--port", help="serial port with real servos, for tests marked `hardware`")
+    parser.addoption("--manual", action="store_true", help="also hardware tests that need a hand on the cable")
 
 
 @pytest.fixture

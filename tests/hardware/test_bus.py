@@ -1,31 +1,60 @@
-"""The bus on copper: reads only, nothing moves. `pytest tests/hardware --port /dev/ttyUSB0`."""
+"""The bus on copper: `pytest tests/hardware --port /dev/ttyUSB0`, and `--manual` with a hand on the cable.
+
+Nothing moves: torque comes on where a servo is. Changed registers get their value back.
+"""
+
+import contextlib
+import signal
+import subprocess
+import sys
+import time
 
 import pytest
 
-from axbridge.bus.cycle import Cycle, CycleServo
+from axbridge.bus.cycle import Cycle, CycleServo, Goal
 from axbridge.bus.diagnose import diagnose
-from axbridge.bus.handshake import Expected, handshake, profile_for
+from axbridge.bus.handshake import Expected, handshake, is_shared, profile_for
 from axbridge.bus.scan import scan
 from axbridge.bus.serial import SerialBus
+from axbridge.bus.setup import apply_registers, read_register
 from axbridge.bus.stats import percentile, wire_time
+from axbridge.cli import servo as _  # noqa: F401 - registers the verb
+from axbridge.cli.app import run
+from axbridge.safety import Safety
 
 pytestmark = pytest.mark.hardware
 
 
-@pytest.fixture(scope="module")
-def bus(request):
-    port = request.config.getoption("--port")
-    if not port:
-        pytest.skip("needs real servos: give --port")
-    with SerialBus(port) as made:
+@pytest.fixture
+def bus(hardware_port):
+    with SerialBus(hardware_port) as made:
         yield made
 
 
 @pytest.fixture(scope="module")
-def found(bus):
-    servos = scan(bus)
+def found(request):
+    port = request.config.getoption("--port")
+    if not port:
+        pytest.skip("needs real servos: give --port")
+    with SerialBus(port) as bus:
+        servos = scan(bus)
     assert servos, "no servo answered at 1 Mbps"
     return servos
+
+
+@pytest.fixture
+def first(found):
+    """A servo to try things on, and its profile."""
+    return found[0].id, profile_for(found[0].model, found[0].firmware)
+
+
+@pytest.fixture
+def free(found):
+    """An id that nobody has."""
+    return next(id_ for id_ in range(253) if id_ not in {servo.id for servo in found})
+
+
+# -- reading ---------------------------------------------------------------------------------------------------------
 
 
 def test_every_servo_tells_its_model(found):
@@ -37,22 +66,138 @@ def test_the_handshake_has_nothing_fatal_to_say(bus, found):
     assert not [finding for finding in handshake(bus, expected) if finding.fatal]
 
 
-def test_no_answer_is_lost_in_a_thousand_reads(bus, found):
+def test_no_id_is_shared(bus, found):
+    assert not [servo.id for servo in found if is_shared(bus, servo.id)]
+
+
+def test_no_answer_is_lost_in_a_thousand_reads(bus):
     report = diagnose(bus, packets=1000)
     assert max(report.facts["loss"].values()) <= 0.001
+
+
+def test_a_read_costs_the_processor_less_than_it_takes_the_wire(bus, first):
+    bus.prepare()
+    requests = [(first[0], 36, 8)] * 100
+    bus.read_many(requests)
+    used = time.thread_time()
+    bus.read_many(requests)
+    assert (time.thread_time() - used) / len(requests) < (8 + 14) * 10e-6
 
 
 def test_reading_keeps_half_of_the_wire_limit(bus, found):
     cycle = Cycle(bus, [CycleServo(str(servo.id), servo.id) for servo in found])
     spent = [cycle.receive().spent for _ in range(200)]
-    assert wire_time(len(found)) / percentile(spent, 0.5) > 0.5
+    delays = [bus.read(servo.id, 5, 1).data[0] * 3.16e-6 for servo in found]  # s; 0 is quicker
+    assert (wire_time(len(found)) + sum(delays)) / percentile(spent, 0.5) > 0.5
 
 
-def test_a_missing_servo_does_not_disturb_the_others(bus, found):
-    absent = next(id_ for id_ in range(253) if id_ not in {servo.id for servo in found})
+def test_a_missing_servo_does_not_disturb_the_others(bus, found, free):
     servos = [CycleServo(str(servo.id), servo.id) for servo in found]
-    cycle = Cycle(bus, [CycleServo("absent", absent), *servos])
+    cycle = Cycle(bus, [CycleServo("absent", free), *servos])
     for _ in range(20):
         result = cycle.receive()
     assert set(result.states) == {servo.name for servo in servos}
     assert set(result.faults) == {"absent"}
+
+
+# -- EEPROM ----------------------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def kept(bus, id, profile, *names):
+    """Registers that get their value back."""
+    before = {name: read_register(bus, id, profile.register(name)) for name in names}
+    try:
+        yield before
+    finally:
+        _, errors = apply_registers(bus, id, profile, before)
+        assert not errors
+
+
+def test_the_same_setup_twice_writes_no_eeprom_the_second_time(bus, first):
+    id_, profile = first
+    with kept(bus, id_, profile, "return_delay_time", "status_return_level", "temperature_limit") as before:
+        setup = {**before, "return_delay_time": 2}
+        apply_registers(bus, id_, profile, setup)
+        written = bus.stats.eeprom_writes
+        assert apply_registers(bus, id_, profile, setup) == (0, {})
+        assert bus.stats.eeprom_writes == written
+
+
+def test_an_id_is_changed_and_given_back_and_none_is_given_twice(hardware_port, found, first, free, capsys):
+    port = ["--port", hardware_port]
+    assert run(["servo", "set-id", str(first[0]), str(free), *port]) == 0
+    assert run(["servo", "set-id", str(free), str(first[0]), *port]) == 0
+    if len(found) > 1:
+        assert run(["servo", "set-id", str(first[0]), str(found[1].id), *port]) == 3
+        assert "taken" in capsys.readouterr().err
+
+
+# -- ends ------------------------------------------------------------------------------------------------------------
+
+CONTROLLER = """
+import sys, time
+from axbridge.bus.cycle import Cycle, CycleServo, Goal
+from axbridge.bus.serial import SerialBus
+from axbridge.safety import Safety
+
+bus = SerialBus(sys.argv[1])
+cycle = Cycle(bus, [CycleServo("servo", int(sys.argv[2]))])
+here = cycle.receive().states["servo"].position
+with Safety([cycle], stale_command_ms=100 if sys.argv[3] == "hang" else None) as safety:
+    for _ in range(50):
+        safety.feed()
+        cycle.exchange({"servo": Goal(here, 100)})
+        time.sleep(0.005)
+    print(bus.read(int(sys.argv[2]), 24, 1).data[0], flush=True)
+    if sys.argv[3] == "exception":
+        raise ZeroDivisionError
+    while True:
+        if sys.argv[3] != "hang":
+            safety.feed()
+        time.sleep(0.01)
+"""
+
+
+@pytest.mark.parametrize("way", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT, "exception", "hang"])
+def test_every_end_of_a_controller_leaves_the_torque_off(hardware_port, first, way):
+    command = [sys.executable, "-c", CONTROLLER, hardware_port, str(first[0]), str(way)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as controller:
+        try:
+            assert controller.stdout.readline() == b"1\n"  # the servo had torque
+            if isinstance(way, signal.Signals):
+                controller.send_signal(way)
+            time.sleep(0.5)
+        finally:
+            controller.kill()  # a hanging one holds the port
+    time.sleep(0.2)
+    with SerialBus(hardware_port) as bus:
+        assert bus.read(first[0], 24, 1).data == b"\0"
+
+
+def test_an_adapter_that_is_pulled_and_put_back_does_not_end_the_loop(request, bus, first, capsys):
+    if not request.config.getoption("--manual"):
+        pytest.skip("needs a hand on the cable: give --manual")
+    cycle = Cycle(bus, [CycleServo("servo", first[0])])
+    here = cycle.receive().states["servo"].position
+
+    seen = set()
+
+    def run_until(kind, what_to_do):
+        with capsys.disabled():
+            print(f"\n{what_to_do} (within 30 s)")
+        end = time.monotonic() + 30
+        while time.monotonic() < end:
+            watched.feed()
+            result = cycle.exchange({"servo": Goal(here, 100)})
+            seen.update(event.kind for event in result.events)
+            if kind in seen:
+                return
+            time.sleep(0.02)
+        raise AssertionError(f"no event {kind!r}")
+
+    with Safety([cycle]) as watched:
+        run_until("port lost", f"pull the adapter out of {bus.port_name}")
+        run_until("port back", "put it back")
+        run_until("returned", "wait")
+    assert bus.read(first[0], 24, 1).data == b"\0"
