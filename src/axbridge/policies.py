@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
 from axbridge.bus.base import Reply
@@ -66,9 +66,21 @@ def hold(cycle: Cycle) -> dict[str, BusError]:
     return _goal_to_present(cycle, joints)
 
 
+def _read(cycle: Cycle, requests: Sequence[tuple[int, int, int]]) -> list[Reply | BusError]:
+    """As `Bus.read_many`, but what was lost is asked again: on it depends who moves."""
+    answers = cycle.bus.read_many(requests)
+    for _ in range(_ATTEMPTS - 1):
+        lost = [place for place, answer in enumerate(answers) if not isinstance(answer, Reply)]
+        if not lost:
+            break
+        for place, answer in zip(lost, cycle.bus.read_many([requests[place] for place in lost]), strict=True):
+            answers[place] = answer
+    return answers
+
+
 def _stop_wheels(cycle: Cycle) -> set[str]:
     """Let the servos that turn endlessly stand still; their names."""
-    limits = cycle.bus.read_many([(servo.id, _ANGLE_LIMITS, 4) for servo in cycle.servos])
+    limits = _read(cycle, [(servo.id, _ANGLE_LIMITS, 4) for servo in cycle.servos])
     wheels = {
         servo.name: servo.id
         for servo, answer in zip(cycle.servos, limits, strict=True)
@@ -107,7 +119,7 @@ def park(
 def _parkable(cycle: Cycle, pose: Mapping[str, int]) -> dict[str, Goal]:
     wheels = _stop_wheels(cycle)
     joints = {name: cycle.servos_by_name[name] for name in pose if name in cycle.servos_by_name and name not in wheels}
-    answers = cycle.bus.read_many([(servo.id, TORQUE_ENABLE, 1) for servo in joints.values()])
+    answers = _read(cycle, [(servo.id, TORQUE_ENABLE, 1) for servo in joints.values()])
     return {
         name: Goal(pose[name], _PARK_SPEED)
         for name, answer in zip(joints, answers, strict=True)
@@ -119,9 +131,7 @@ def _goal_to_present(cycle: Cycle, servos: Mapping[str, CycleServo]) -> dict[str
     errors: dict[str, BusError] = {}
     goals: dict[int, bytes] = {}
     try:
-        answers = cycle.bus.read_many(
-            [(servo.id, TORQUE_ENABLE, PRESENT + 2 - TORQUE_ENABLE) for servo in servos.values()]
-        )
+        answers = _read(cycle, [(servo.id, TORQUE_ENABLE, PRESENT + 2 - TORQUE_ENABLE) for servo in servos.values()])
         for (name, servo), answer in zip(servos.items(), answers, strict=True):
             if not isinstance(answer, Reply) or not answer.data:
                 errors[name] = answer if isinstance(answer, BusError) else BusTimeout(servo.id)

@@ -18,11 +18,12 @@ from axbridge.bus.scan import scan
 from axbridge.bus.serial import SerialBus
 from axbridge.bus.setup import apply_registers, read_register
 from axbridge.bus.stats import percentile, wire_time
-from axbridge.cli import servo as _  # noqa: F401 - registers the verb
+from axbridge.cli import servo as servo_verb
 from axbridge.cli.app import run
 from axbridge.safety import Safety
 
 pytestmark = pytest.mark.hardware
+assert servo_verb  # importing it registers it with `run`
 
 
 @pytest.fixture

@@ -22,6 +22,7 @@ def line():
 @pytest.fixture
 def cycle(line):
     with SerialBus(line.port) as bus:
+        bus.latency = 0.05  # a busy machine may keep the responder waiting
         yield Cycle(bus, SERVOS)
 
 
@@ -94,13 +95,34 @@ def test_park_wakes_no_limp_servo_and_sends_no_wheel_round(line, cycle):
     line.tables[1][24] = line.tables[3][24] = 1
     line.tables[3][6:10] = bytes(4)
     line.tables[3][32:34] = (300).to_bytes(2, "little")
-    policies.park(cycle, {"hip": 501, "knee": 501, "ankle": 501}, seconds=0.1)
+    policies.park(cycle, {"hip": 501, "knee": 501, "ankle": 501}, seconds=1.0)
     settle(cycle)
     moved = [data for _, code, data, _ in line.heard if code == 0x83 and data[0] == 30]
     assert moved
     assert all(set(data[2::5]) == {1} for data in moved)
     assert line.tables[3][32:34] == bytes(2)
     assert not powered(line)
+
+
+def test_a_lost_answer_sends_no_wheel_round_and_wakes_nobody(line, cycle):
+    line.tables[1][24] = line.tables[3][24] = 1
+    line.tables[3][6:10] = bytes(4)
+    lost = iter([3, 2])  # the wheel's limits, then the limp servo's torque
+
+    def mishap(packet):
+        nonlocal turn
+        if packet.id == turn:
+            turn = next(lost, None)
+            return "drop"
+        return "ok"
+
+    turn = next(lost)
+    line.mishap = mishap
+    policies.park(cycle, {"hip": 501, "knee": 501, "ankle": 501}, seconds=1.0)
+    moved = [data for _, code, data, _ in line.heard if code == 0x83 and data[0] == 30]
+    assert turn is None
+    assert moved
+    assert all(set(data[2::5]) == {1} for data in moved)
 
 
 def test_a_signal_while_the_watchdog_parks_leaves_nothing_powered(line, cycle):
