@@ -1,7 +1,7 @@
 """What the documentation tells people to type works: every `$ axbridge …` and `$ python …` line, every Python block.
 
-A block below a line `<!-- needs hardware -->` (or any other `<!-- needs … -->`) is not run. /dev/ttyUSB0 stands for the
-port of a served bench arm.
+A block below a line `<!-- needs hardware -->` (or any other `<!-- needs … -->`) is not run. /dev/ttyUSB0 and /dev/pts/3
+stand for the port of a served bench arm.
 """
 
 import os
@@ -28,6 +28,10 @@ def commands(page):
     lines = "".join(blocks(page, "console")).replace("\\\n", " ").splitlines()
     typed = [line.removeprefix("$ ").split("  #")[0].strip() for line in lines if line.startswith("$ ")]
     return [line for line in typed if line.split()[0] in {"axbridge", "python"}]
+
+
+def on(port, text):
+    return re.sub(r"/dev/(ttyUSB0|pts/3)\b", port, text)
 
 
 def with_something_to_run(kind):
@@ -61,7 +65,7 @@ def environment():
 @pytest.mark.parametrize("page", with_something_to_run("console"))
 def test_commands_of_the_page_work(page, desk, port):
     for command in commands(page):
-        typed = command.replace("/dev/ttyUSB0", port).replace("axbridge ", f"{sys.executable} -m axbridge ", 1)
+        typed = on(port, command).replace("axbridge ", f"{sys.executable} -m axbridge ", 1)
         done = subprocess.run(
             typed, shell=True, cwd=desk, env=environment(), capture_output=True, text=True, timeout=120, check=False
         )
@@ -69,9 +73,14 @@ def test_commands_of_the_page_work(page, desk, port):
 
 
 @pytest.mark.parametrize("page", with_something_to_run("python"))
-def test_python_of_the_page_runs(page, desk):
+def test_python_of_the_page_runs(page, desk, port):
     for block in blocks(page, "python"):
         done = subprocess.run(
-            [sys.executable, "-c", block], cwd=desk, env=environment(), capture_output=True, text=True, timeout=60
+            [sys.executable, "-c", on(port, block)],
+            cwd=desk,
+            env=environment(),
+            capture_output=True,
+            text=True,
+            timeout=60,
         )
         assert done.returncode == 0, f"{block}\n{done.stderr}"

@@ -49,6 +49,16 @@ def test_an_exception_does_not_leave_the_port_in_use(line, port):
         assert not port.is_using
 
 
+def test_an_interrupt_does_not_leave_the_port_in_use(port, monkeypatch):
+    def interrupted(_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(port, "send", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        PACKETS.read2ByteTxRx(port, 1, 36)
+    assert not port.is_using
+
+
 def test_the_low_latency_mode_that_a_pty_refuses_does_not_matter(port):
     assert not port.low_latency
     assert port.adapter.kind == "pty"

@@ -125,6 +125,7 @@ def test_an_acknowledgement_delivered_twice_never_confirms_another_write(line, b
 
 
 def test_a_whole_table_is_read_again_after_a_loss_without_reading_past_its_end(line, bus):
+    bus.latency = 0.05
     fates = iter(["drop"])
     line.mishap = lambda _: next(fates, "ok")
     lost, found = bus.read_many([(1, 0, 50)] * 2)
@@ -255,6 +256,14 @@ def test_an_unplugged_port_is_a_typed_error_and_stays_one(line, bus):
 def test_any_baud_the_driver_can_make_is_taken(line, baud):
     with SerialBus(line.port, baud) as bus:
         assert bus.read(1, 3, 1).data == b"\x01"
+
+
+def test_a_closed_bus_is_not_opened_again_by_a_change_of_rate(bus):
+    bus.close()
+    for call in (lambda: bus.set_baud(500_000), lambda: bus.ping(1), lambda: bus.sync_write(25, {1: b"\1"})):
+        with pytest.raises(PortError, match="closed"):
+            call()
+    assert bus.closed
 
 
 def test_a_port_that_does_not_exist_is_named():

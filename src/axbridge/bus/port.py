@@ -245,7 +245,7 @@ class Port(PortHandler):  # type: ignore[misc]  # the SDK is untyped
         """The SDK marks a port as in use before it calls it: an exception must take the mark away."""
         try:
             yield
-        except PortError:
+        except BaseException:  # Ctrl-C, too
             self.is_using = False
             raise
 

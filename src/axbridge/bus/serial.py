@@ -24,7 +24,7 @@ from axbridge.bus.port import REPLY_DELAY, Port
 from axbridge.bus.replies import SUM_OK, LateReplies, find_answer
 from axbridge.bus.stats import LineStats
 from axbridge.clock import WallClock
-from axbridge.errors import BusError, BusTimeout, CorruptPacket, ErrorFlag
+from axbridge.errors import BusError, BusTimeout, CorruptPacket, ErrorFlag, PortError
 from axbridge.wire import BROADCAST, HEADER, OVERHEAD, Instruction, Packet, byte_seconds, encode
 
 if TYPE_CHECKING:
@@ -77,7 +77,11 @@ class SerialBus(Bus):
         self.latency = self.port.latency
         self._burst: Burst | None = None
         self._late = LateReplies(_REMOTE_LATE_WINDOW if self.remote else LATE_WINDOW)
-        self._start()
+        try:
+            self._start()
+        except BaseException:
+            self.port.close()
+            raise
 
     @property
     def remote(self) -> bool:
@@ -111,9 +115,11 @@ class SerialBus(Bus):
         """Talk at another rate from now on.
 
         Raises:
-            PortError: the driver cannot make it, or the port is lost.
+            PortError: the driver cannot make it, or the port is closed or lost.
         """
         with self._lock:
+            if self.closed:
+                raise PortError(self.port_name, "the port is closed")
             self.port.setBaudRate(baud)
             self.baud = baud
             self._byte = byte_seconds(baud)
