@@ -26,7 +26,8 @@ _WAIT = {"sim": 0.5}  # s between the first pose and the first step
 _WAIT_FOR_HANDS = 3.0  # where somebody has to put the robot on its feet
 _AFTER = 0.6  # s on both feet before the motors go off
 _TIPPED = math.radians(45)
-_TROUBLE = ("missing", "fault", "limit", "port lost")
+_TROUBLE = ("fault", "limit", "port lost")
+_SILENCE = 0.5  # s without an answer of a servo: a lost packet must not make a walking robot fall
 
 
 @dataclass(frozen=True)
@@ -93,6 +94,7 @@ class _Walker:
         servo_of = {config.joint: config.name for config in robot.rig.servos}
         self._names = {joint: servo_of[joint] for joint in path.angles(0.0) if joint in servo_of}
         self._goals: dict[str, float] = {}
+        self._silent: dict[str, float] = {}  # since when, by servo
         self._energy = 0.0
         self._tilt = 0.0
         self._check()
@@ -231,12 +233,25 @@ class _Walker:
             if where:
                 where |= dict(zip(("base_roll", "base_pitch", "base_yaw"), attitude, strict=True))
             self._recorder.cycle(robot.time, late_ms=late, **where)
+        self._watch()
+
+    def _watch(self) -> None:
+        """Stop for a fault or a lost line, and for a servo that has not answered for so long that it may hang limp."""
+        robot = self._robot
         for event in robot.last_step.events:
-            if event.kind in _TROUBLE:
-                who = f"servo {event.name!r}" if event.name else "the line"
-                raise BusError(
-                    f"stopped {robot.time:.1f} s after the start: {who}: {event.kind}", "run `axbridge doctor`"
-                )
+            if event.kind == "missing":
+                self._silent.setdefault(event.name, robot.time)
+            elif event.kind == "returned":
+                self._silent.pop(event.name, None)
+            elif event.kind in _TROUBLE:
+                raise self._stopped(event.name, event.kind)
+        for name, since in self._silent.items():
+            if robot.time - since > _SILENCE:
+                raise self._stopped(name, "missing")
+
+    def _stopped(self, name: str, why: str) -> BusError:
+        who = f"servo {name!r}" if name else "the line"
+        return BusError(f"stopped {self._robot.time:.1f} s after the start: {who}: {why}", "run `axbridge doctor`")
 
 
 def _euler(orientation: tuple[float, float, float, float]) -> tuple[float, float, float]:

@@ -58,13 +58,31 @@ def test_the_command_records_every_servo_and_the_way_of_the_base(tmp_path, capsy
     assert recording.metadata["gait"] == asdict(Gait(steps=2))  # the options' defaults are the gait's
 
 
+@pytest.mark.parametrize(("fault", "said"), [("dead:13@2.5s", "missing"), ("overload:13@2.5s", "fault")])
+def test_a_servo_that_fails_under_way_ends_the_walk(fault, said):
+    with axbridge.open("bioloid") as robot:
+        robot._connection.backend.clock.inject(fault)
+        with pytest.raises(axbridge.BusError, match=f"servo 'right_knee': {said}"):
+            walk(robot, Gait())
+        assert robot.time < 4.0
+
+
+def test_lost_packets_do_not_end_a_walk():
+    with axbridge.open("bioloid") as robot:
+        world = robot._connection.backend.clock
+        outcome = walk(robot, Gait(steps=2), told=lambda text: world.inject("drop=0.02") if text == "walk" else None)
+        assert not outcome.fell
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
         (["--step-height", "12", "--period", "8"], "take shorter or lower steps"),
         (["--step-length", "30", "--period", "8"], "is out of reach"),
         (["--period", "0.4", "--step-height", "3"], "take a longer period"),
-        (["--seconds", "1"], "give at least --seconds 2.8"),
+        (["--seconds", "1"], "give at least 2.8 s"),
+        (["--seconds", "nan"], "no step of 0.7 s fits into nan s"),
+        (["--seconds", "5", "--period", "0"], "no step of 0 s"),
         (["--seconds", "5", "--steps", "3"], "give one of them"),
     ],
 )

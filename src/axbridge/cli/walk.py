@@ -49,8 +49,6 @@ def walk(
         raise UsageError("--steps and --seconds are two ways to say how far", "give one of them")
     if seconds is not None:
         steps = Gait.steps_within(seconds, period)
-        if steps < 1:
-            raise UsageError(f"no step fits into {seconds:g} s", f"give at least --seconds {2 * period:g}")
     gait = Gait(
         steps=12 if steps is None else steps,
         period=period,

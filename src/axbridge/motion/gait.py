@@ -77,8 +77,17 @@ class Gait:
 
     @classmethod
     def steps_within(cls, seconds: float, period: float) -> int:
-        """Most steps ahead of a walk of so many seconds."""
-        return math.floor(seconds / (period / 2) + 1e-9) - _ON_THE_SPOT - _CLOSING
+        """Most steps ahead of a walk of so many seconds.
+
+        Raises:
+            UsageError: not one fits.
+        """
+        steps = -1.0
+        if seconds < math.inf and period > 0:
+            steps = math.floor(seconds / (period / 2) + 1e-9) - _ON_THE_SPOT - _CLOSING
+        if not steps >= 1:
+            raise UsageError(f"no step of {period / 2:g} s fits into {seconds:g} s", f"give at least {2 * period:g} s")
+        return int(steps)
 
 
 @dataclass(frozen=True)
