@@ -44,8 +44,8 @@ def test_an_echo_that_starts_after_open_is_noticed(line, bus):
 
 def test_a_late_reply_never_answers_the_next_question(line, bus):
     bus.retries = 0
-    bus.latency = 0.02  # a busy machine may keep the responder waiting; the late reply comes later still
-    fates = iter([0.04])
+    bus.latency = 0.1  # a busy machine may keep the responder waiting; the late reply comes later still
+    fates = iter([0.15])
     line.mishap = lambda _: next(fates, "ok")
     line.tables[1][30:32] = (777).to_bytes(2, "little")
     with pytest.raises(BusTimeout):
@@ -61,8 +61,8 @@ def test_a_late_reply_never_answers_the_next_question(line, bus):
 def test_a_late_read_of_a_servo_never_answers_the_next_same_read_of_it(line, bus, way):
     if way == "compiled":
         bus.prepare()
-    bus.latency = 0.02  # a busy machine may keep the responder waiting
-    fates = iter([0.04])
+    bus.latency = 0.1  # a busy machine may keep the responder waiting
+    fates = iter([0.15])
     line.mishap = lambda _: next(fates, "ok")
     (lost,) = bus.read_many([(1, 36, 8)])
     assert isinstance(lost, BusTimeout)
@@ -159,8 +159,8 @@ def test_a_question_damaged_on_its_way_is_asked_again(line, bus):
 
 def test_a_late_refusal_answers_nothing(line, bus):
     bus.retries = 0
-    bus.latency = 0.02  # a busy machine may keep the responder waiting
-    fates = iter([(0.04, 16)])
+    bus.latency = 0.1  # a busy machine may keep the responder waiting
+    fates = iter([(0.15, 16)])
     line.mishap = lambda _: next(fates, "ok")
     with pytest.raises(BusTimeout):
         bus.read(1, 36, 2)
