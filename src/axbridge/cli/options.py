@@ -17,7 +17,9 @@ def _known_backend(name: str) -> str:
     return name
 
 
-RigOption = Annotated[str, typer.Option("--rig", help="Rig name (see hil_rigs) or path of a rig file.")]
+RigOption = Annotated[
+    str, typer.Option("--rig", help="Rig name or path of a rig file; parameters as in pendulum:mass=0.2.")
+]
 BackendOption = Annotated[
     str,
     typer.Option(
