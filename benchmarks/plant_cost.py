@@ -1,21 +1,31 @@
-"""What a simulated humanoid costs: `robot.step` over the bare engine, interleaved in one process.
+"""What a simulated humanoid costs: `robot.step` over the bare engine, in turns in one process. Prints JSON.
 
-Prints JSON. `ratio` is the time of `robot.step` (controller, bus, registers, firmware, motors, coupling, physics) over
-`stepSimulation` of the same robot standing on Bullet's position motors; the best of several short turns of each, so
-that a busy machine disturbs it little. `--bus none` takes the bus' time out of the simulation, not out of the cost.
+`ratio` is the time of `robot.step` (bus, registers, firmware, motors, coupling, physics) over `stepSimulation`
+of the same robot standing on Bullet's position motors, both per physics step: medians of turns that last as long in
+simulated time, in processor time of this thread. `untimed` is the same robot with `bus_timing = "none"`;
+`with_controller` adds 18 new goals and 18 states read in every step. `parts` says where a step's time goes, measured in
+turns of their own because the clocks cost time themselves; `host` is all Python: drives, cycle, bus, line, registers.
 """
 
 import argparse
 import json
+import math
+import statistics
 import time
 
 import pybullet
 
 import axbridge
+import axbridge.firmware.bank
+import axbridge.plant.bullet
 from axbridge.plant.bullet import BulletMechanics
 from axbridge.rig import Rig
 
-STEPS = 12  # control steps of 20 ms a turn
+STEPS = 5  # control steps of 20 ms a turn
+ENGINE = ("getJointStates", "setJointMotorControlArray", "getContactPoints", "getBasePositionAndOrientation",
+          "getBaseVelocity")  # fmt: skip
+KERNELS = {axbridge.firmware.bank: ("run", "ask", "begin", "take_over"),
+           axbridge.plant.bullet: ("joint_dynamics", "survey")}  # fmt: skip
 
 
 def bare_world(rig):
@@ -29,55 +39,125 @@ def bare_world(rig):
         start={servo.joint: servo.position for servo in rig.servos},
     )
     on = {"physicsClientId": world.client}
+    goals = world.state()[0].tolist()
     pybullet.setJointMotorControlArray(
-        world.body,
-        world.links,
-        pybullet.POSITION_CONTROL,
-        world.state()[0].tolist(),
-        forces=[1.5] * len(world.links),
-        **on,
+        world.body, world.links, pybullet.POSITION_CONTROL, goals, forces=[1.5] * len(world.links), **on
     )
-    return world, on
+    return world, lambda: pybullet.stepSimulation(**on)
+
+
+def standing(rig):
+    """The robot, on its feet."""
+    robot = axbridge.open(rig)
+    for servo in rig.servos:
+        robot[servo.name].set_position(servo.position)
+    for _ in range(25):
+        robot.step(20)
+    return robot
+
+
+def controlled(robot, rig):
+    """A step of a controller that moves every servo a little, and reads every servo."""
+
+    def step():
+        sway = 0.01 * math.sin(10 * robot.time)
+        for servo in rig.servos:
+            robot[servo.name].set_position(servo.position + sway)
+        robot.step(20)
+        return [servo.state.position for servo in robot.values()]
+
+    return step
+
+
+def timed(action, count):
+    """Processor time of one of `count` actions, s."""
+    start = time.thread_time()
+    for _ in range(count):
+        action()
+    return (time.thread_time() - start) / count
+
+
+class Clock:
+    """Adds up what the functions of a module take."""
+
+    def __init__(self, module, names):
+        self.spent = 0.0
+        self.module, self.real = module, {name: getattr(module, name) for name in names}
+        for name, function in self.real.items():
+            setattr(module, name, self.wrapped(function))
+
+    def wrapped(self, function):
+        def call(*args, **options):
+            start = time.perf_counter()
+            try:
+                return function(*args, **options)
+            finally:
+                self.spent += time.perf_counter() - start
+
+        return call
+
+    def restore(self):
+        for name, function in self.real.items():
+            setattr(self.module, name, function)
+
+
+def parts(robot, turns):
+    """Where the time of `robot.step` goes, µs a step."""
+    found = []
+    for _ in range(turns):
+        clocks = {
+            "engine_step": [Clock(pybullet, ["stepSimulation"])],
+            "engine_calls": [Clock(pybullet, ENGINE)],
+            "kernels": [Clock(module, names) for module, names in KERNELS.items()],
+        }
+        start = time.perf_counter()
+        for _ in range(STEPS):
+            robot.step(20)
+        whole = time.perf_counter() - start
+        spent = {name: sum(clock.spent for clock in group) for name, group in clocks.items()}
+        for group in clocks.values():
+            for clock in group:
+                clock.restore()
+        found.append({**spent, "host": whole - sum(spent.values())})
+    return {name: round(statistics.median(one[name] for one in found) / STEPS * 1e6, 1) for name in found[0]}
 
 
 def main():
     options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--turns", type=int, default=40)
+    options.add_argument("--turns", type=int, default=60)
     turns = options.parse_args().turns
     rig = Rig.load("bioloid")
-    per_step = 20 / rig.world.time_step_ms
-    world, on = bare_world(rig)
-    bank, robots = [], []
-    with axbridge.open("bioloid") as robot:
-        for servo in rig.servos:
-            robot[servo.name].set_position(servo.position)
-        for _ in range(25):
-            robot.step(20)
-        for _ in range(200):
-            pybullet.stepSimulation(**on)
-        for _ in range(turns):
-            start = time.perf_counter()
-            for _ in range(round(STEPS * per_step)):
-                pybullet.stepSimulation(**on)
-            middle = time.perf_counter()
-            for _ in range(STEPS):
-                robot.step(20)
-            end = time.perf_counter()
-            bank.append((middle - start) / round(STEPS * per_step))
-            robots.append((end - middle) / STEPS)
-    bare, full = min(bank), min(robots)
-    print(
-        json.dumps(
-            {
-                "bare_step_us": round(bare * 1e6, 1),
-                "robot_step_us": round(full * 1e6, 1),
-                "robot_step_per_physics_step_us": round(full / per_step * 1e6, 1),
-                "ratio": round(full / per_step / bare, 3),
-                "times_real_time": round(0.020 / full, 2),
-            },
-            indent=2,
-        )
+    untimed_rig = rig.model_copy(
+        update={"buses": tuple(bus.model_copy(update={"bus_timing": "none"}) for bus in rig.buses)}
     )
+    per_step = 20 / rig.world.time_step_ms
+    world, bare_step = bare_world(rig)
+    with standing(rig) as robot, standing(untimed_rig) as untimed:
+        timed(bare_step, 200)
+        actions = {
+            "robot_step": lambda: robot.step(20),
+            "untimed_step": lambda: untimed.step(20),
+            "with_controller": controlled(robot, rig),
+        }
+        bare, full = [], {name: [] for name in actions}
+        for _ in range(turns):
+            for name, action in actions.items():
+                bare.append(timed(bare_step, round(STEPS * per_step)))
+                full[name].append(timed(action, STEPS))
+        base = statistics.median(bare)
+        step = {name: statistics.median(times) for name, times in full.items()}
+        document = {
+            "bare_step_us": round(base * 1e6, 1),
+            "robot_step_us": round(step["robot_step"] * 1e6, 1),
+            "robot_step_per_physics_step_us": round(step["robot_step"] / per_step * 1e6, 1),
+            "ratio": round(step["robot_step"] / per_step / base, 3),
+            "ratio_untimed": round(step["untimed_step"] / per_step / base, 3),
+            "ratio_with_controller": round(step["with_controller"] / per_step / base, 3),
+            "times_real_time": round(0.020 / step["robot_step"], 2),
+            "times_real_time_untimed": round(0.020 / step["untimed_step"], 2),
+            "parts_us_a_step": parts(robot, turns),
+        }
+    print(json.dumps(document, indent=2))
     world.close()
 
 

@@ -1,5 +1,7 @@
 """Motors with behaviour enough for firmware tests: each shaft goes to its goal in a first-order way, without load."""
 
+from collections import deque
+
 import numpy as np
 
 from axbridge.firmware.bank import Command, Mode, State
@@ -21,14 +23,25 @@ class FakeBank:
         self.closed = False
         self.ambient = 25.0
         self.temperature_offset = np.zeros(n)
+        self.past = deque([(0.0, self.state.copy())], maxlen=30)
 
     def set_command(self, index, row, time):
         self.command[index] = row
+
+    def set_goal(self, index, goal, speed, time):
+        self.command[index, [Command.GOAL, Command.SPEED]] = goal, speed
 
     def advance(self, until):
         while self.time < until:
             self._step(0.001)
             self.time += 0.001
+            self.past.append((self.time, self.state.copy()))
+
+    def sampled(self, rows, times):
+        return [self._when(time)[row].tolist() for row, time in zip(rows, times, strict=True)]
+
+    def _when(self, time):
+        return next(state for reached, state in self.past if reached >= time)
 
     def _step(self, h):
         command, state = self.command, self.state

@@ -80,6 +80,7 @@ class Robot(Mapping[str, Servo]):
             config.name: Servo(config, self._connection.drives[config.name], self._now, seed, self._recover)
             for config in rig.servos
         }
+        self._ideal = [servo for servo in self._servos.values() if servo.config.drive == "ideal"]
         self._couple()
         self.last_step = StepReport(0.0, 0.0, 0.0, {})
         self._connection.open(self._reach)
@@ -169,9 +170,8 @@ class Robot(Mapping[str, Servo]):
         passed = tick - self._time_ms
         self._connection.backend.clock.sleep_until(self._start + tick / 1000)
         self._time_ms = tick
-        for servo in self._servos.values():
-            if servo.config.drive == "ideal":
-                servo._take(None, self._start, self.time)
+        for servo in self._ideal:
+            servo._take(None, self._start, self.time)
         if self._battery is not None:
             self._drain(self._battery, passed / 1000)
 
@@ -196,15 +196,16 @@ class Robot(Mapping[str, Servo]):
 
     def _receive(self) -> dict[str, BusError]:
         samples, faults = self._connection.receive()
+        servos, start, now = self._servos, self._start, self.time
         for name, sample in samples.items():
-            self._servos[name]._take(sample, self._start, self.time)
-        for servo in self._servos.values():
-            if servo.config.drive == "ideal" and servo.state.time != servo.state.time:
-                servo._take(None, self._start, self.time)
+            servos[name]._take(sample, start, now)
+        for servo in self._ideal:
+            if math.isnan(servo.sampled_at):
+                servo._take(None, start, now)
         return faults
 
     def _report(self, requested: float, actual: float, commanded: float, faults: dict[str, BusError]) -> None:
-        sampled = {name: servo.state.time for name, servo in self._servos.items()}
+        sampled = {name: servo.sampled_at for name, servo in self._servos.items()}
         self.last_step = StepReport(
             requested, actual * 1000, commanded - self._start, sampled, faults, self._connection.events
         )

@@ -22,6 +22,9 @@ _UNREAD = ServoState(math.nan, math.nan, math.nan, math.nan, math.nan, math.nan,
 class Sensing:
     """The readings of a servo.
 
+    Attributes:
+        sampled_at: Time of the last sample, s on the robot's clock; NaN before the first.
+
     Args:
         config: The rig's entry.
         drive: What moves the joint.
@@ -34,6 +37,8 @@ class Sensing:
         self._drive = drive
         self._now = now
         self._state = _UNREAD
+        self._raw: tuple[RawState, float] | None = None  # of the last sample, as long as it is not in SI units
+        self.sampled_at = math.nan
         self._position_sampler = Sampler()
         self._torque_sampler = Sampler()
         self._noise = random.Random(f"{seed} {config.name}")
@@ -42,6 +47,7 @@ class Sensing:
     @property
     def state(self) -> ServoState:
         """The last sample."""
+        self._settle()
         return self._state
 
     @property
@@ -100,8 +106,19 @@ class Sensing:
         """Take in a sample; `start` is the robot's time 0 on the backend's clock, `now` the robot's time, s."""
         if self._dead:
             return
-        state = self._drive.state(raw, start)
-        reading = state.position + (self._noise.gauss(0.0, self.config.noise) if self.config.noise else 0.0)
-        self._position_sampler.offer(reading, now)
-        self._torque_sampler.offer(state.torque, now)
-        self._state = state
+        if raw is None:
+            self._raw, self._state = None, self._drive.state(None, start)
+            self.sampled_at = self._state.time
+        else:
+            self._raw, self.sampled_at = (raw, start), raw.time - start
+        noise = self._noise.gauss(0.0, self.config.noise) if self.config.noise else 0.0
+        if self._position_sampler.is_due(now):
+            self._position_sampler.offer(self.state.position + noise, now)
+        if self._torque_sampler.is_due(now):
+            self._torque_sampler.offer(self.state.torque, now)
+
+    def _settle(self) -> None:
+        """Work out the last sample in SI units, before the drive changes at the latest: its power is part of it."""
+        if self._raw is not None:
+            raw, self._raw = self._raw, None
+            self._state = self._drive.state(*raw)

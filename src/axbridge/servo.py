@@ -209,6 +209,7 @@ class Servo(Sensing):
         Raises:
             BusError: the servo does not answer; torque stays off.
         """
+        self._settle()
         if not self._dead:
             self._wanted.target = self._asked_position = self._drive.power(on=True)
         self._wanted.torque = None
@@ -220,6 +221,7 @@ class Servo(Sensing):
         Raises:
             BusError: the servo does not answer, so it may still be powered.
         """
+        self._settle()
         self._wanted.enabled = False
         self._drive.power(on=False)
 
@@ -349,7 +351,7 @@ class Servo(Sensing):
     @property
     def power(self) -> float:
         """Electrical power drawn at the last sample, W: U·i by the motor model, for ideal joints as Webots reckons."""
-        return self._drive.electrical_power(self._state, self.config.consumption_factor)
+        return self._drive.electrical_power(self.state, self.config.consumption_factor)
 
     def _estimating(self) -> None:
         self._needs("torque_feedback")
@@ -365,15 +367,17 @@ class Servo(Sensing):
         self._max_velocity = limits.velocity
 
     def _command(self, period: float) -> Goal | None:
-        return self._drive.command(self._wanted, self._state, period)
+        return self._drive.command(self._wanted, self, period)
 
     def _rewire(self, drive: Drive) -> None:
         """Go on with another drive: every setting stays."""
+        self._settle()
         self._drive = drive
         self._wanted.gains_set += self._wanted.gains_set > 0  # so that the new drive takes them
 
     def _cut(self, *, off: bool) -> None:
         """The battery is empty (motor limp, sensors frozen), or is not any more (full torque again)."""
+        self._settle()
         self._dead = off
         if not off:
             self._wanted.available_torque = self.max_torque

@@ -21,6 +21,7 @@ __all__ = [
     "byte_seconds",
     "checksum",
     "encode",
+    "sync_write_blocks",
     "sync_write_params",
     "whole_packet",
 ]
@@ -91,6 +92,14 @@ def sync_write_params(address: int, data: Mapping[int, bytes]) -> bytes:
     if len(lengths) != 1:
         raise UsageError("SYNC_WRITE needs the same number of bytes for every servo, and at least one servo")
     return bytes((address, lengths.pop())) + b"".join(bytes((id_,)) + block for id_, block in data.items())
+
+
+def sync_write_blocks(params: bytes) -> dict[int, bytes]:
+    """Data by id of a SYNC_WRITE's parameters, the first where an id is there twice; none where lengths do not fit."""
+    size = params[1] + 1 if len(params) > 2 else 1
+    if size == 1 or (len(params) - 2) % size:
+        return {}
+    return {params[i]: params[i + 1 : i + size] for i in range(len(params) - size, 1, -size)}
 
 
 def byte_seconds(baud: float) -> float:

@@ -33,9 +33,13 @@ class Sampler:
             self.value = math.nan
         self._due = now + period / 1000 if period else math.inf
 
+    def is_due(self, now: float) -> bool:
+        """Whether a sample is to be taken at `now`."""
+        return now >= self._due - 1e-9
+
     def offer(self, value: float, now: float) -> None:
         """Take `value` if a sample is due at `now`; keep the grid of the period."""
-        if now < self._due - 1e-9:
+        if not self.is_due(now):
             return
         self.value = value
         periods = math.floor((now - self._due) * 1000 / self.period + 1e-6) + 1

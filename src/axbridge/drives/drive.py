@@ -10,7 +10,7 @@ from axbridge.control.coupling import Limits
 from axbridge.control.setpoints import Setpoints
 from axbridge.state import ServoState
 
-__all__ = ["CAPABILITIES", "EMULATION", "Capability", "Drive"]
+__all__ = ["CAPABILITIES", "EMULATION", "Capability", "Drive", "Sensed"]
 
 Capability = Literal["native", "emulated", "unsupported"]
 CAPABILITIES = ("position", "velocity", "wheel", "torque", "pid", "acceleration", "torque_feedback")
@@ -21,6 +21,14 @@ EMULATION = {  # what a servo says about itself when it is first asked for somet
     "acceleration": "has no acceleration limit: the host raises and lowers its speed, once a step",
     "torque_feedback": "has no torque sensor: torque is estimated by the motor model",
 }
+
+
+class Sensed(Protocol):
+    """Where a drive finds the last sample; SI units are worked out when they are asked for."""
+
+    @property
+    def state(self) -> ServoState:
+        """The last sample."""
 
 
 class Drive(Protocol):
@@ -49,7 +57,7 @@ class Drive(Protocol):
             BusError: it does not answer.
         """
 
-    def command(self, setpoints: Setpoints, state: ServoState, period: float) -> Goal | None:
+    def command(self, setpoints: Setpoints, sensed: Sensed, period: float) -> Goal | None:
         """Hand over set-points before a step of `period` s; a drive on a bus returns what its cycle is to send.
 
         Raises:

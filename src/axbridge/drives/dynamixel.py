@@ -13,11 +13,11 @@ from numbers import Integral
 from typing import Literal
 
 from axbridge.bus.base import Bus
-from axbridge.bus.cycle import CycleServo, Goal, RawState
+from axbridge.bus.cycle import NO_FLAGS, CycleServo, Goal, RawState
 from axbridge.control.coupling import Limits
 from axbridge.control.setpoints import Setpoints
 from axbridge.control.velocity import VelocityController, braking_speed, towards
-from axbridge.drives.drive import Capability
+from axbridge.drives.drive import Capability, Sensed
 from axbridge.drives.torque import SpeedForecast, current, duty_for, estimated_torque
 from axbridge.errors import ErrorFlag, ServoFault, UsageError
 from axbridge.model import ServoModel
@@ -55,7 +55,8 @@ class DynamixelDrive:
             raise UsageError(f"servo {config.name!r} has no bus id")
         self.config = config
         self.capabilities: Mapping[str, Capability] = DYNAMIXEL_CAPABILITIES
-        if config.controller == "firmware":
+        self._on_host = config.controller == "pid"
+        if not self._on_host:
             self.capabilities = {**DYNAMIXEL_CAPABILITIES, "pid": "unsupported"}
         self.id = config.id
         self.profile = profile
@@ -140,7 +141,7 @@ class DynamixelDrive:
         top = None if self.config.max_velocity is None else self.calibration.speed_limit(self.config.max_velocity)
         return CycleServo(self.config.name, self.id, (ends[0], ends[1]), top)
 
-    def command(self, setpoints: Setpoints, state: ServoState, period: float) -> Goal | None:
+    def command(self, setpoints: Setpoints, sensed: Sensed, period: float) -> Goal | None:
         """The mode of control the set-points ask for, as registers for the next cycle."""
         if not (self._powered and setpoints.enabled):
             return None  # a goal would switch it on
@@ -149,18 +150,20 @@ class DynamixelDrive:
             self._pid.set_gains(*setpoints.gains)
         limit = self._torque_counts(setpoints.available_torque)
         if setpoints.torque is not None:
-            return self._apply_torque(setpoints.torque, state, period)
+            return self._apply_torque(setpoints.torque, sensed.state, period)
         if setpoints.endless:
-            self._enter_wheel(state)
-            return self._turn(setpoints, state, period, limit)
-        self._leave_wheel()
-        if self.config.controller == "pid":
+            self._enter_wheel(sensed.state)
+            return self._turn(setpoints, sensed.state, period, limit)
+        if self._angle_limits is not None:
+            self._leave_wheel()
+        if self._on_host:
+            state = sensed.state
             self._pid.step(setpoints.target, state.position, setpoints.velocity, setpoints.acceleration, period)
             return self._follow(self._pid.speed, setpoints, state, limit)
         if setpoints.acceleration != -1:
-            self._ramp(setpoints, state, period)
-            return self._follow(self._speed, setpoints, state, limit)
-        return self._direct(setpoints, state, limit)
+            self._ramp(setpoints, sensed.state, period)
+            return self._follow(self._speed, setpoints, sensed.state, limit)
+        return self._direct(setpoints, sensed, limit)
 
     def state(self, raw: RawState | None, start: float) -> ServoState:
         """Registers in SI units; the torque is an estimate."""
@@ -177,7 +180,7 @@ class DynamixelDrive:
             load=load,
             voltage=voltage,
             temperature=float(raw.temperature),
-            errors=ErrorFlag(raw.error & 0x7F),
+            errors=ErrorFlag(raw.error & 0x7F) if raw.error else NO_FLAGS,
         )
 
     def electrical_power(self, state: ServoState, factor: float) -> float:  # noqa: ARG002 - a motor model knows better
@@ -196,7 +199,7 @@ class DynamixelDrive:
 
     # ---- position
 
-    def _direct(self, wanted: Setpoints, state: ServoState, limit: int) -> Goal:
+    def _direct(self, wanted: Setpoints, sensed: Sensed, limit: int) -> Goal:
         """The goal as it is; speed 0 holds still, because a Moving Speed of 0 would be full speed."""
         speed = abs(wanted.velocity)
         if speed:
@@ -204,7 +207,7 @@ class DynamixelDrive:
             full = speed >= self.limits.velocity
             return self._goal(wanted.target, 0 if full else self.calibration.speed_limit(speed), limit)
         if math.isnan(self._hold):
-            self._hold = state.position
+            self._hold = sensed.state.position
         return self._goal(self._hold, 0, limit)
 
     def _ramp(self, wanted: Setpoints, state: ServoState, period: float) -> None:
@@ -223,7 +226,9 @@ class DynamixelDrive:
         return self._goal(goal, self.calibration.speed_limit(abs(speed)), limit)
 
     def _goal(self, position: float, speed: int, limit: int) -> Goal:
-        return Goal(self.calibration.goal(min(max(position, self._low), self._high)), speed, limit)
+        if not self._low <= position <= self._high:
+            position = min(max(position, self._low), self._high)
+        return Goal(self.calibration.goal(position), speed, limit)
 
     # ---- torque
 
@@ -283,9 +288,8 @@ class DynamixelDrive:
 
     def _leave_wheel(self) -> None:
         """Back to joint mode."""
-        if self._angle_limits is not None:
-            self.restore()
-            self.power(on=True)
+        self.restore()
+        self.power(on=True)
 
     def _write_angle_limits(self, cw: int, ccw: int) -> None:
         """Both in one packet: between two, the servo would be in the wrong mode, and deaf."""

@@ -9,7 +9,7 @@ from typing import Literal
 from axbridge.bus.cycle import CycleServo, Goal, RawState
 from axbridge.control.coupling import Limits
 from axbridge.control.setpoints import Setpoints
-from axbridge.drives.drive import Capability
+from axbridge.drives.drive import Capability, Sensed
 from axbridge.errors import ErrorFlag
 from axbridge.firmware.ideal import IdealJoint
 from axbridge.rig import ServoConfig
@@ -48,7 +48,7 @@ class IdealDrive:
         self._joint.powered = on
         return self._joint.position
 
-    def command(self, setpoints: Setpoints, state: ServoState, period: float) -> Goal | None:  # noqa: ARG002 - Drive
+    def command(self, setpoints: Setpoints, sensed: Sensed, period: float) -> Goal | None:  # noqa: ARG002 - Drive
         """Hand the set-points to the simulation."""
         self._joint.command(setpoints)
         return None

@@ -13,6 +13,7 @@ __all__ = ["Alarms"]
 
 _OVERLOAD, _OVERHEATING = int(ErrorFlag.OVERLOAD), int(ErrorFlag.OVERHEATING)
 _VOLTAGE = int(ErrorFlag.INPUT_VOLTAGE)
+_DUTY, _SPEED, _VOLTS, _TEMPERATURE = map(int, (State.DUTY, State.SPEED, State.VOLTAGE, State.TEMPERATURE))
 
 
 class Alarms:
@@ -31,6 +32,17 @@ class Alarms:
         self._stalled_since: float | None = None
         self.bits = self.tripped = 0
         self.overloaded = False
+        protection, full = profile.protection, profile.units.full_scale
+        self._share = protection.overload_duty / full  # of the duty, for each count of the torque limit
+        self._standing = protection.overload_speed * profile.electrics.no_load_speed * RPM
+        self._patience = protection.overload_s
+        self.configure()
+
+    def configure(self) -> None:
+        """Take over the limits of the EEPROM area."""
+        table = self._table
+        self._voltages = table["min_voltage_limit"], table["max_voltage_limit"]
+        self._hottest = table["temperature_limit"]
 
     def reset(self) -> None:
         """Forget everything, as at power-on."""
@@ -40,16 +52,16 @@ class Alarms:
 
     def look(self, state: list[float], time: float, driven: bool) -> int:
         """Renew `bits` from a row of the state array; return the alarms that demand a shutdown now."""
-        table = self._table
         bits = 0
-        if not table["min_voltage_limit"] <= round(state[State.VOLTAGE] * 10) <= table["max_voltage_limit"]:
+        lowest, highest = self._voltages
+        if not lowest <= round(state[_VOLTS] * 10) <= highest:
             bits |= _VOLTAGE
-        if self._gauges.temperature(state) > table["temperature_limit"]:
+        if (state[_TEMPERATURE] if self._gauges.hot is None else self._gauges.hot) > self._hottest:
             bits |= _OVERHEATING
         if self._stalled(state, time, driven) or self.tripped & _OVERLOAD or self.overloaded:
             bits |= _OVERLOAD
         self.bits = bits
-        return bits & table["shutdown"] & ~self.tripped
+        return bits and bits & self._table["shutdown"] & ~self.tripped
 
     def overload(self) -> int:
         """Make the load an overload until recovery; return the alarms that demand a shutdown now."""
@@ -93,13 +105,12 @@ class Alarms:
 
     def _stalled(self, state: list[float], time: float, driven: bool) -> bool:
         """Whether the shaft has stood against all the torque it may give for too long."""
-        protection = self._profile.protection
-        limit = self._table["torque_limit"] / self._profile.units.full_scale
-        pushing = driven and limit > 0 and abs(state[State.DUTY]) >= protection.overload_duty * limit
-        top_speed = self._profile.electrics.no_load_speed * RPM
-        if not pushing or abs(state[State.SPEED]) > protection.overload_speed * top_speed:
+        registers = self._table.data
+        limit = registers[34] | registers[35] << 8
+        pushing = driven and limit and abs(state[_DUTY]) >= self._share * limit
+        if not pushing or abs(state[_SPEED]) > self._standing:
             self._stalled_since = None
             return False
         if self._stalled_since is None:
             self._stalled_since = time
-        return time - self._stalled_since >= protection.overload_s
+        return time - self._stalled_since >= self._patience

@@ -12,12 +12,13 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from axbridge.errors import SimulationDiverged, UsageError
 from axbridge.firmware.columns import Command, Drive, Joint, Mode, State
-from axbridge.firmware.kernel import NOISE, ask, run, take_over, workspace
+from axbridge.firmware.kernel import NOISE, ask, begin, run, take_over, workspace
 from axbridge.model import ServoModel
 from axbridge.plant.columns import Param, pack
 from axbridge.plant.mechanics import FloatArray, IntArray, Mechanics
@@ -27,6 +28,8 @@ __all__ = ["BankServo", "Command", "Drive", "Mode", "ServoBank", "State"]
 _SUBSTEP = 1e-3  # s, at most
 _MARGIN = 10.0  # rad/s: how far off the prediction a joint is still held by its motor
 _CALM = 0.01  # rad/s
+_GOAL = slice(Command.GOAL, Command.SPEED + 1)
+_KEPT = 0.025  # s of past states
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,14 @@ class BankServo:
     direction: int
     count: float
     supply: int
+
+
+class _Order(NamedTuple):
+    """What is to be written into the command array: these rows, these columns."""
+
+    rows: list[int]
+    values: list[Sequence[float]]
+    columns: slice
 
 
 class ServoBank:
@@ -101,8 +112,10 @@ class ServoBank:
         self._armature = np.array([self._params[k, Param.ARMATURE] if k >= 0 else 0.0 for k in self._servo])
         self._playing = np.flatnonzero(np.append(self._params[:, Param.BACKLASH], 0.0)[self._servo])
         self._noise = np.random.default_rng(seed).standard_normal(NOISE)
-        self._pending: list[tuple[float, int, int, list[float]]] = []
+        self._pending: list[tuple[float, int, _Order]] = []
         self._order = itertools.count()
+        self._goals: _Order | None = None  # the latest pending order, while goals may be added to it
+        self._goals_due = 0.0
         self._substeps = max(1, math.ceil(mechanics.time_step / _SUBSTEP - 1e-9))
         self._h = mechanics.time_step / self._substeps
         self._tick = 0  # substeps since the start
@@ -122,6 +135,7 @@ class ServoBank:
         driven = self._servo >= 0
         self.state[self._servo[driven], State.ANGLE] = (self._side * positions)[driven]
         self.state[:, State.READING] = self.state[:, State.ANGLE] + self._params[:, Param.OFFSET]
+        self._past = np.tile(self.state, (math.ceil(_KEPT / self._h) + 1, 1, 1))
         self._begin()
 
     @property
@@ -136,8 +150,17 @@ class ServoBank:
 
     def set_command(self, index: int, row: Sequence[float], time: float) -> None:
         """Hand over a row of `Command` written at `time` (s); it acts after the model's latency."""
+        self._goals = None
+        self._queue(time + self._latency[index], _Order([index], [list(row)], slice(None)))
+
+    def set_goal(self, index: int, goal: float, speed: float, time: float) -> None:
+        """Hand over a new goal (rad) and speed limit (rad/s) written at `time` (s); all else stays as commanded."""
         due = time + self._latency[index]
-        heapq.heappush(self._pending, (due, next(self._order), index, list(row)))
+        if self._goals is None or due != self._goals_due:
+            self._goals, self._goals_due = _Order([], [], _GOAL), due
+            self._queue(due, self._goals)
+        self._goals.rows.append(index)
+        self._goals.values.append((goal, speed))
 
     def advance(self, until: float) -> None:
         """Run loops, motors and mechanics up to `until` (s), in whole substeps.
@@ -156,6 +179,7 @@ class ServoBank:
             failed = run(
                 count, self._tick, self._h, self._servo, self._side, self._params, self.command, self.state,
                 self._joint, self.drive, self._inertia, self._load, self._supply, self._bus_of, self._noise, self._work,
+                self._past,
             )  # fmt: skip
             self._tick += count
             self.time = self._tick * self._h
@@ -164,6 +188,13 @@ class ServoBank:
             if into + count == self._substeps:
                 self._finish()
                 self._begin()
+
+    def sampled(self, rows: Sequence[int], times: Sequence[float]) -> list[list[float]]:
+        """Rows of `State` of these servos, each as it was at its own time (s), at most 25 ms ago."""
+        h, kept = self._h, len(self._past)
+        ticks = [int(time / h + 1e-6) % kept for time in times]
+        state: list[list[float]] = self._past[ticks, rows].tolist()
+        return state
 
     def close(self) -> None:
         """Release the engine; may be called twice."""
@@ -178,24 +209,23 @@ class ServoBank:
             side[self.joints.index(one.joint)] = one.direction
         return servo, side
 
+    def _queue(self, due: float, order: _Order) -> None:
+        heapq.heappush(self._pending, (due, next(self._order), order))
+
     def _obey(self) -> None:
         """Let the commands that are due act."""
         while self._pending and self._pending[0][0] <= self._tick * self._h + 1e-9:
-            _, _, index, row = heapq.heappop(self._pending)
-            self.command[index] = row
+            order = heapq.heappop(self._pending)[2]
+            self.command[order.rows, order.columns] = order.values
+            self._goals = None
 
     def _begin(self) -> None:
         """Start a physics step: take over inertia and load."""
-        joint, before, rested = self._joint, self._load[0], self.mechanics.resting
+        rested = self.mechanics.resting
         self._inertia, load = self.mechanics.dynamics()
         # A load that gravity and speed make goes on growing; one that contacts make jumps.
         smooth = self._surprise < _CALM and not rested and not self.mechanics.resting
-        self._load = np.array([load, (load - before) / self.mechanics.time_step if smooth else np.zeros_like(load)])
-        joint[:, Joint.PUSH] = joint[:, Joint.DEBT]
-        joint[:, [Joint.DAMP, Joint.CLOCK]] = 0.0
-        joint[:, Joint.START] = joint[:, Joint.ANGLE]
-        self._started = joint[:, Joint.SPEED].copy()
-        self._work[-9:-8] = -1.0  # the factors are out of date
+        begin(self._joint, self._load, load, smooth, self.mechanics.time_step, self._work)
 
     def _finish(self) -> None:
         """Let the mechanics do the step that was predicted, and take over what really happened.
@@ -206,28 +236,21 @@ class ServoBank:
         """
         dt, resting, before = self.mechanics.time_step, self.mechanics.resting, self._actual
         joint, playing = self._joint, self._playing
-        loose = playing[joint[playing, Joint.LOOSE] != 0.0]
-        ended = joint[loose, Joint.SPEED]
-        # What passed on to a joint with backlash is known; below, what its rotor kept is taken off again.
-        joint[playing, Joint.PUSH] += self._armature[playing] * (joint[playing, Joint.SPEED] - self._started[playing])
-        joint[loose, Joint.DAMP] = 0.0
+        if len(playing):
+            loose = playing[joint[playing, Joint.LOOSE] != 0.0]
+            ended = joint[loose, Joint.SPEED]
+            # What passed on to a joint with backlash is known; below, what its rotor kept is taken off again.
+            gained = joint[playing, Joint.SPEED] - joint[playing, Joint.START_SPEED]
+            joint[playing, Joint.PUSH] += self._armature[playing] * gained
+            joint[loose, Joint.DAMP] = 0.0
         ask(
-            self._joint,
-            self.drive,
-            self._armature,
-            before,
-            dt,
-            resting,
-            _MARGIN,
-            self._started,
-            self._asked,
-            self._low,
-            self._high,
-        )
+            self._joint, self.drive, self._armature, before, dt, resting, _MARGIN, self._asked, self._low, self._high
+        )  # fmt: skip
         applied = self.mechanics.step(self._asked, self._low, self._high)
         angles, self._actual = self.mechanics.state()
         self._surprise = take_over(
             self._joint, self._armature, self._inertia, before, self._actual, angles, applied, self._load[1], dt,
-            resting, self._started, self._asked,
+            resting, self._asked,
         )  # fmt: skip
-        joint[loose, Joint.DEBT] += self._armature[loose] * (joint[loose, Joint.SPEED] - ended)
+        if len(playing):
+            joint[loose, Joint.DEBT] += self._armature[loose] * (joint[loose, Joint.SPEED] - ended)

@@ -13,7 +13,7 @@ from axbridge.errors import ErrorFlag
 from axbridge.firmware.alarms import Alarms
 from axbridge.firmware.bank import Mode, State
 from axbridge.firmware.memory import EEPROM_END, ControlTable
-from axbridge.firmware.translate import Gauges, drive_mode, joint_goal, loop_command, stuck_loop
+from axbridge.firmware.translate import Gauges, drive_mode, loop_command, stuck_loop
 from axbridge.plant.mechanics import FloatArray
 from axbridge.profile import FirmwareProfile
 from axbridge.units import baud_of
@@ -21,7 +21,8 @@ from axbridge.units import baud_of
 __all__ = ["Motors", "ServoBody"]
 
 _RANGE, _ANGLE = int(ErrorFlag.RANGE), int(ErrorFlag.ANGLE_LIMIT)
-_GOAL_REGISTERS = {"goal_position", "moving_speed"}
+_GOAL_POSITION = 30  # address
+_VOLTS = int(State.VOLTAGE)
 _BUSY = 0.1  # s after a goal in which a servo at rest still counts as moving: latency and stiction
 
 
@@ -32,6 +33,9 @@ class Motors(Protocol):
 
     def set_command(self, index: int, row: list[float], time: float) -> None:
         """Hand over one row of `Command`, written at `time` (s)."""
+
+    def set_goal(self, index: int, goal: float, speed: float, time: float) -> None:
+        """Hand over a new goal (rad) and speed limit (rad/s) for joint mode; all else stays as commanded."""
 
 
 class ServoBody:
@@ -74,6 +78,7 @@ class ServoBody:
         self.powered = True
         self.deaf_until = 0.0
         self.dead = False
+        self._reset_voltage = profile.protection.reset_voltage
         self._motors = motors
         self.row = index
         self._zero = zero
@@ -81,7 +86,7 @@ class ServoBody:
         self._wheel_drive = False  # driven in wheel mode although Torque Enable reads 0
         self._busy_until = 0.0
         self._deafness = 0.0
-        self._command: list[float] = []
+        self._units = profile.units
         for name, value in (registers or {}).items():
             self.table[name] = value
         self.power_on(time, registers or {})
@@ -136,6 +141,8 @@ class ServoBody:
         return _ANGLE, {**values, "goal_position": min(max(goal, self._goal_low), self._goal_high)}
 
     def _write(self, address: int, data: bytes, time: float) -> int | None:
+        if address == _GOAL_POSITION and len(data) == 4 and self._steer(data, time):
+            return 0
         error, values = self._checked(address, data)
         if values is not None:
             self._apply(values, time)
@@ -143,6 +150,21 @@ class ServoBody:
                 bytes_written = min(address + len(data), EEPROM_END) - address
                 self._deafness += bytes_written * self.profile.timing.eeprom_deaf_us_per_byte * 1e-6
         return error
+
+    def _steer(self, data: bytes, time: float) -> bool:
+        """Take goal and speed as `_apply` would, where that is all there is to it: a control cycle's way through.
+
+        False where it is not: no torque yet, a wheel, more than one turn, a value that must be refused.
+        """
+        goal, speed = data[0] | data[1] << 8, data[2] | data[3] << 8
+        registers, units = self.table.data, self._units
+        plain = self._plain_joint and registers[24] and self.gauges.stuck is None
+        if not plain or not self._goal_low <= goal <= self._goal_high or speed > units.full_scale:
+            return False
+        registers[30:34] = data
+        self._busy_until = time + _BUSY
+        self._motors.set_goal(self.row, (goal - self._zero) * units.position, speed * units.speed, time)
+        return True
 
     def _apply(self, values: Mapping[str, int], time: float) -> None:
         """Store checked values and let them take effect."""
@@ -169,10 +191,6 @@ class ServoBody:
             self.alarms.recover(torque_enable=False)
         if "goal_position" in values or "moving_speed" in values:
             self._busy_until = time + _BUSY
-        if was_on and values.keys() <= _GOAL_REGISTERS and self._plain_joint:  # what a control cycle does
-            self._command = joint_goal(self._command, table, self.profile, self._zero)
-            self._hand_over(time)
-            return
         if any(self.profile.registers[name].address < EEPROM_END for name in values):
             self._configure()
         self._push(time)
@@ -187,6 +205,7 @@ class ServoBody:
         table = self.table
         self.id = table["id"]
         self.baud = baud_of(table["baud_rate"], self.profile.units_name)
+        self.alarms.configure()
         self._return_delay = table["return_delay_time"] * self.profile.timing.return_delay_us_per_unit * 1e-6
         mode, multi_turn = drive_mode(table, self.profile)
         if mode is Mode.JOINT:
@@ -212,11 +231,7 @@ class ServoBody:
         return self.powered and (self._wheel_drive or self.table.data[24] != 0)
 
     def _push(self, time: float) -> None:
-        self._command = loop_command(self.table, self.profile, self._zero, self.driven)
-        self._hand_over(time)
-
-    def _hand_over(self, time: float) -> None:
-        command = self._command
+        command = loop_command(self.table, self.profile, self._zero, self.driven)
         if self.gauges.stuck is not None:
             command = stuck_loop(command, (self.gauges.stuck - self._zero) * self.profile.units.position)
         self._motors.set_command(self.row, command, time)
@@ -231,8 +246,11 @@ class ServoBody:
         self.gauges.stuck = None
         self._push(time)
 
-    def _refresh(self, time: float) -> None:
-        self.gauges.refresh(self._motors.state[self.row].tolist(), time, self.driven, time < self._busy_until)
+    def _refresh(self, time: float, state: list[float] | None = None, *, all_: bool = True) -> None:
+        """Write the present registers, from a row of the state array: the present one when it is not given."""
+        if state is None:
+            state = self._motors.state[self.row].tolist()
+        self.gauges.refresh(state, time, self.driven, time < self._busy_until, all_=all_)
 
     def monitor(self, state: list[float], time: float) -> None:
         """Watch supply, temperature and load, as the firmware does all the time; shut down where it must.
@@ -241,8 +259,7 @@ class ServoBody:
             state: Row of the state array.
             time: Now, s.
         """
-        voltage = state[State.VOLTAGE]
-        if voltage < self.profile.protection.reset_voltage:
+        if state[_VOLTS] < self._reset_voltage:
             if self.powered:
                 self.power_off(time)
             return

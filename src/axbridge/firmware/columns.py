@@ -87,3 +87,4 @@ class Joint(IntEnum):
     ROTOR = 19  # rad
     ROTOR_SPEED = 20  # rad/s
     LAG = 21  # rad that a wheel is behind its speed
+    START_SPEED = 22  # rad/s: speed when it began

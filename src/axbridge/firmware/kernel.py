@@ -11,7 +11,7 @@ from axbridge.firmware.loop import control
 from axbridge.firmware.play import catch, meet, rest
 from axbridge.plant.backlash import spin
 from axbridge.plant.columns import Param
-from axbridge.plant.coupling import factor, invert, restrain, solve
+from axbridge.plant.coupling import invert, restrain
 from axbridge.plant.friction import budget
 from axbridge.plant.jit import jit
 from axbridge.plant.mechanics import FloatArray, IntArray
@@ -24,7 +24,7 @@ from axbridge.plant.motor import (
     temperature_step,
 )
 
-__all__ = ["NOISE", "ask", "drive_train", "run", "settle", "take_over", "workspace"]
+__all__ = ["NOISE", "ask", "begin", "drive_train", "run", "settle", "take_over", "workspace"]
 
 NOISE = 4096  # entries of the noise table
 _JUMP = 0.2  # rad/s: changes of speed above this within a physics step count as collisions
@@ -36,7 +36,7 @@ _RETURN = 1.0  # rad/s: how fast a joint that was pushed past a stop is brought 
 def run(
     count: int, first: int, step: float, servo: IntArray, side: FloatArray, params: FloatArray, command: FloatArray,
     state: FloatArray, joint: FloatArray, drive: FloatArray, inertia: FloatArray, load: FloatArray,
-    supply: FloatArray, bus_of: IntArray, noise: FloatArray, work: FloatArray,
+    supply: FloatArray, bus_of: IntArray, noise: FloatArray, work: FloatArray, past: FloatArray,
 ) -> int:  # fmt: skip
     """Advance all joints by `count` substeps.
 
@@ -57,16 +57,17 @@ def run(
             changes by with the voltage, A/V.
         bus_of: Bus of each servo, (servos,).
         noise: Normal numbers, (NOISE,).
-        work: From `workspace`; keeps the factors from call to call.
+        work: From `workspace`; keeps the inverse from call to call.
+        past: The latest states, (kept, servos, len(State)): that after substep k is in row k modulo `kept`.
 
     Returns:
         -1, or the joint whose inertia is not positive or whose motion is not finite.
     """
     n = joint.shape[0]
-    lower, inverse, matrix, rows = work[:n], work[n : 2 * n], work[2 * n : 3 * n], work[3 * n :]
+    inverse, matrix, rows = work[:n], work[n : 2 * n], work[2 * n :]
     right, speed, servo_torque, damping, weight, limit = rows[0], rows[1], rows[2], rows[3], rows[4], rows[5]
-    low, high, impulse, stop, diagonal = rows[6], rows[7], rows[8], rows[9], rows[10]
-    wanted = rows[11:16]  # of each joint's motor: see `drive_train`
+    low, high, impulse, stop, diagonal, before = rows[6], rows[7], rows[8], rows[9], rows[10], rows[11]
+    wanted = rows[12:17]  # of each joint's motor: see `drive_train`
     loose, rotor = rows[17], rows[18]  # of joints in their play: 1, and the rotor's mean speed
     for index in range(count):
         restrained = playing = stale = False
@@ -109,8 +110,7 @@ def run(
             right[j] = (armature - step * (1.0 - weight[j]) * damping[j]) * omega + step * (servo_torque[j] - pull)
             right[j] += joint[j, Joint.DEBT]
             joint[j, Joint.DEBT] = 0.0
-            for k in range(n):
-                right[j] += inertia[j, k] * joint[k, Joint.SPEED]
+            before[j] = omega
             low[j] = (drive[j, Drive.LOW] - angle) / step if drive[j, Drive.LOW] > -1e9 else -1e300
             high[j] = (drive[j, Drive.HIGH] - angle) / step if drive[j, Drive.HIGH] < 1e9 else 1e300
             low[j] = min(low[j], _RETURN)
@@ -118,34 +118,32 @@ def run(
             if limit[j] > 0.0:
                 restrained = True
         if stale:
-            rows[16, 0] = 0.0
             for j in range(n):
                 for k in range(n):
                     matrix[j, k] = inertia[j, k]
                 matrix[j, j] = diagonal[j]
-            if not factor(matrix, lower):
+            if not invert(matrix, inverse):
                 return _culprit(diagonal)
-        solve(lower, right, speed)
+        for j in range(n):  # both matrices are symmetric: along their rows this vectorises
+            for k in range(n):
+                right[k] += inertia[j, k] * before[j]
+            speed[j] = 0.0
+        for j in range(n):
+            for k in range(n):
+                speed[k] += inverse[j, k] * right[j]
         for j in range(n):
             if speed[j] > high[j] or speed[j] < low[j]:
                 restrained = True
         if restrained:
-            if rows[16, 0] == 0.0:
-                invert(lower, inverse)
-                rows[16, 0] = 1.0
             restrain(inverse, speed, limit, impulse, low, high, stop)
         else:
             for j in range(n):
                 impulse[j] = 0.0
         if playing:
-            if rows[16, 0] == 0.0:
-                invert(lower, inverse)
-                rows[16, 0] = 1.0
             meet(inverse, servo, params, joint, speed, weight, loose, step)
         supply[2:] = 0.0
         for j in range(n):
-            before = joint[j, Joint.SPEED]
-            mean = weight[j] * speed[j] + (1.0 - weight[j]) * joint[j, Joint.SPEED]
+            mean = weight[j] * speed[j] + (1.0 - weight[j]) * before[j]
             if not abs(mean) < 1e9:
                 return j
             torque = servo_torque[j] - damping[j] * mean + impulse[j] / step
@@ -163,7 +161,7 @@ def run(
                     beside_it = drive[j, Drive.FRICTION] * step / limit[j] if limit[j] > 0.0 else 0.0
                     pushed = step * (torque + drive[j, Drive.SPRING] * (joint[j, Joint.ANGLE] - 0.5 * step * mean))
                     pushed += step * drive[j, Drive.DAMPING] * mean - beside_it * impulse[j]
-                    rest(params[row], joint[j], pushed, speed[j] - before)
+                    rest(params[row], joint[j], pushed, speed[j] - before[j])
                 _book(side[j], turned, torque, params[row], state[row], joint[j], wanted[:, j], step)
                 supply[2, bus_of[row]] += abs(state[row, State.DUTY] * state[row, State.CURRENT])
                 supply[3, bus_of[row]] += state[row, State.DUTY] ** 2 / params[row, Param.RESISTANCE]
@@ -174,18 +172,42 @@ def run(
             follows = supply[1, bus] * supply[3, bus]
             sagging = supply[0, bus] - supply[1, bus] * supply[2, bus]
             state[row, State.VOLTAGE] = max(0.0, (sagging + follows * state[row, State.VOLTAGE]) / (1.0 + follows))
+        past[(first + index + 1) % past.shape[0]] = state
     return -1
 
 
 def workspace(joints: int) -> FloatArray:
-    """What `run` and `ask` need to remember and to work in."""
-    return np.zeros((3 * joints + 19, max(joints, 1)))[:, :joints] if joints else np.zeros((19, 1))
+    """What `run` needs to remember and to work in."""
+    return np.zeros((2 * joints + 19, joints))
+
+
+@jit
+def begin(joint: FloatArray, load: FloatArray, fresh: FloatArray, smooth: bool, step: float, work: FloatArray) -> None:
+    """At the start of a physics step: take over the joints' load, and count anew what acts on them.
+
+    Args:
+        joint: (n, len(Joint)), changed in place.
+        load: As in `run`, changed in place.
+        fresh: The load now, (n,), N·m.
+        smooth: Whether it goes on growing as since the step before.
+        step: The physics step, s.
+        work: That of `run`; what it remembers of the inertia is out of date.
+    """
+    n = joint.shape[0]
+    for j in range(n):
+        load[1, j] = (fresh[j] - load[0, j]) / step if smooth else 0.0
+        load[0, j] = fresh[j]
+        joint[j, Joint.PUSH] = joint[j, Joint.DEBT]
+        joint[j, Joint.DAMP] = joint[j, Joint.CLOCK] = 0.0
+        joint[j, Joint.START] = joint[j, Joint.ANGLE]
+        joint[j, Joint.START_SPEED] = joint[j, Joint.SPEED]
+        work[2 * n + 10, j] = -1.0  # the diagonal
 
 
 @jit
 def ask(
     joint: FloatArray, drive: FloatArray, armature: FloatArray, actual: FloatArray, step: float, resting: bool,
-    margin: float, started: FloatArray, asked: FloatArray, low: FloatArray, high: FloatArray,
+    margin: float, asked: FloatArray, low: FloatArray, high: FloatArray,
 ) -> None:  # fmt: skip
     """At the end of a physics step: the speed to ask of the mechanics, and the torque that may be spent on it.
 
@@ -197,7 +219,6 @@ def ask(
         step: The physics step, s.
         resting: Whether contacts at rest hold the robot.
         margin: How far off the prediction a motor still holds its joint, rad/s.
-        started: Predicted speeds at the start, (n,).
         asked: Result, (n,).
         low: Result: lowest torque, (n,). An engine that starts from the middle starts from what is expected.
         high: Result: highest torque.
@@ -206,7 +227,7 @@ def ask(
         end = joint[j, Joint.SPEED]
         asked[j] = end if resting else (joint[j, Joint.ANGLE] - joint[j, Joint.START]) / step
         stiffness = armature[j] + joint[j, Joint.DAMP]  # N·m·s for each rad/s that the joint is off the prediction
-        needed = joint[j, Joint.PUSH] - armature[j] * (end - started[j])
+        needed = joint[j, Joint.PUSH] - armature[j] * (end - joint[j, Joint.START_SPEED])
         reach = stiffness * (abs(asked[j] - actual[j]) + margin)
         near = _NEAR + step * abs(actual[j])
         angle = joint[j, Joint.START]
@@ -218,8 +239,7 @@ def ask(
 @jit
 def take_over(
     joint: FloatArray, armature: FloatArray, inertia: FloatArray, before: FloatArray, actual: FloatArray,
-    angles: FloatArray, applied: FloatArray, growth: FloatArray, step: float, resting: bool, started: FloatArray,
-    asked: FloatArray,
+    angles: FloatArray, applied: FloatArray, growth: FloatArray, step: float, resting: bool, asked: FloatArray,
 ) -> float:  # fmt: skip
     """After a physics step: the joints' true state, and what is left over of the servos' momentum.
 
@@ -233,8 +253,7 @@ def take_over(
         applied: Torques the mechanics applied, (n,), N·m.
         growth: Of the load in this step, as in `run`; the mechanics do not see it, N·m/s.
         step: The physics step, s.
-        resting: As in `ask`, as the next two.
-        started: Predicted speeds at the start.
+        resting: As in `ask`.
         asked: Speeds asked for.
 
     Returns:
@@ -250,13 +269,15 @@ def take_over(
         ahead *= max(0.0, 1.0 - abs(missed) / (abs(ahead) + 1e-12))
         joint[j, Joint.SPEED] = actual[j] + ahead
         joint[j, Joint.ANGLE] = angles[j]
-        gained = joint[j, Joint.SPEED] - started[j]
+        gained = joint[j, Joint.SPEED] - joint[j, Joint.START_SPEED]
         joint[j, Joint.DEBT] = joint[j, Joint.PUSH] - joint[j, Joint.DAMP] * missed
         joint[j, Joint.DEBT] -= armature[j] * gained + step * (applied[j] + 0.5 * step * growth[j])
     for j in range(n):
         if not resting:
             for k in range(n):
-                joint[j, Joint.DEBT] -= inertia[j, k] * (joint[k, Joint.SPEED] - started[k] - actual[k] + before[k])
+                joint[j, Joint.DEBT] -= inertia[j, k] * (
+                    joint[k, Joint.SPEED] - joint[k, Joint.START_SPEED] - actual[k] + before[k]
+                )
         # What a collision leaves over is let go: carried on, it keeps a robot on the floor trembling.
         jump = (actual[j] - before[j]) / _JUMP
         joint[j, Joint.DEBT] /= 1.0 + jump * jump

@@ -14,9 +14,21 @@ from typing import Literal, NamedTuple
 from axbridge.firmware.collision import Transmission, overlay
 from axbridge.firmware.faults import Mishaps
 from axbridge.firmware.servo import Status, VirtualServo
-from axbridge.wire import BITS_PER_BYTE, BROADCAST, OVERHEAD, Decoder, Packet, whole_packet
+from axbridge.wire import (
+    BITS_PER_BYTE,
+    BROADCAST,
+    OVERHEAD,
+    Decoder,
+    Instruction,
+    Packet,
+    sync_write_blocks,
+    whole_packet,
+)
 
-__all__ = ["Delivery", "Line", "LineCounters"]
+__all__ = ["Delivery", "Line", "LineCounters", "PlainRead"]
+
+
+_READ_FRAME = 2 + OVERHEAD  # bytes of a READ
 
 
 class Delivery(NamedTuple):
@@ -29,6 +41,20 @@ class Delivery(NamedTuple):
 
     due: float
     data: bytes
+
+
+class PlainRead(NamedTuple):
+    """A READ of which nothing can come in the way, before it is carried out.
+
+    Attributes:
+        servo: Who is asked.
+        sent: When the question has been heard, s; the servo takes its sample then.
+        due: When the answer has arrived.
+    """
+
+    servo: VirtualServo
+    sent: float
+    due: float
 
 
 class LineCounters:
@@ -178,6 +204,60 @@ class Line:
         """Throw away what has not reached the host yet."""
         self._outbox.clear()
 
+    def foresee(
+        self, requests: Iterable[tuple[int, int, int]], time: float, until: float, patience: float
+    ) -> list[PlainRead]:
+        """When READs of `(id, address, length)` will be heard and answered, each asked when the one before is over.
+
+        It ends before the first that is not plain: nobody or several with that id; a servo that would not hear it,
+        would refuse, or would take longer than `patience` (s) to begin; or a question that would be heard at `until`
+        (s) or later. On a line with faults or with bytes under way nothing is plain. What `send` and `run` would make
+        of the packets is the same; `settle` tells the line that it was done.
+        """
+        reads: list[PlainRead] = []
+        start = max(time, self.host_free)
+        if not self._is_quiet(start):
+            return reads
+        question, wire = self.seconds(_READ_FRAME), self.timing == "wire"
+        for id_, address, length in requests:
+            servos = self._by_id.get(id_, ())
+            sent = due = start + question
+            if len(servos) != 1 or sent >= until:
+                break
+            servo = servos[0]
+            delay = servo.read_delay(address, length)
+            if delay is None or not self._hears(servo, start, _READ_FRAME):
+                break
+            if wire:
+                byte = BITS_PER_BYTE / servo.baud
+                bare = (length + OVERHEAD) * byte
+                begin, taken = self._interrupts[id(servo)].hold_up(sent + delay, bare, byte)
+                due = begin + taken
+                if due - sent > patience + bare:
+                    break
+            reads.append(PlainRead(servo, sent, due))
+            start = due
+        return reads
+
+    def settle(self, reads: list[PlainRead]) -> None:
+        """These reads have been carried out."""
+        self._outbox.clear()
+        self._speaking.clear()
+        self.counters.packets += len(reads)
+        self.counters.replies += len(reads)
+        self.host_free = reads[-1].sent
+
+    def _is_quiet(self, start: float) -> bool:
+        """Whether a host that speaks from `start` on meets no faults, and no bytes of its own or of servos."""
+        return (
+            self.plugged
+            and not self.mishaps.shares
+            and not self.mishaps.echo
+            and not self._decoder.pending
+            and not self._inbox
+            and all(span[1] <= start for span in self._speaking)
+        )
+
     def unplug(self) -> None:
         """Pull the adapter: everything on its way, in either direction, is lost."""
         self.plugged = False
@@ -199,14 +279,21 @@ class Line:
     def _execute(self, start: float, end: float, packet: Packet) -> None:
         self.counters.packets += 1
         servos = self.servos if packet.id == BROADCAST else self._by_id.get(packet.id, ())
+        size = len(packet.params) + OVERHEAD
         replies: list[tuple[VirtualServo, Status, float]] = []
         moved = False
+        spread = packet.code == Instruction.SYNC_WRITE and packet.id == BROADCAST and packet.intact
+        blocks = sync_write_blocks(packet.params) if spread else {}
         for servo in servos:
-            if not self._hears(servo, start, packet):
+            if not self._hears(servo, start, size):
                 self.counters.unheard += 1
                 continue
             id_, baud = servo.id, servo.baud
-            status = servo.handle(packet, end)
+            status = None
+            if not spread:
+                status = servo.handle(packet, end)
+            elif id_ in blocks:
+                servo.take_block(packet.params[0], blocks[id_], end)
             if status is not None:
                 replies.append((servo, status, baud))
             moved = moved or servo.id != id_
@@ -218,14 +305,13 @@ class Line:
         if replies:
             self._answer(replies, end)
 
-    def _hears(self, servo: VirtualServo, start: float, packet: Packet) -> bool:
+    def _hears(self, servo: VirtualServo, start: float, size: int) -> bool:
+        """Whether a servo understands a packet of `size` bytes that begins at `start` (s)."""
+        if not servo.powered or (start < servo.deaf_until and self.timing == "wire"):
+            return False
         timing = servo.profile.timing
-        return (
-            servo.powered
-            and (start >= servo.deaf_until or self.timing == "none")
-            and abs(servo.baud - self.baud) <= timing.baud_tolerance * servo.baud
-            and len(packet.params) + OVERHEAD <= timing.rx_buffer
-        )
+        fast_enough = servo.baud == self.baud or abs(servo.baud - self.baud) <= timing.baud_tolerance * servo.baud
+        return fast_enough and size <= timing.rx_buffer
 
     def _answer(self, replies: list[tuple[VirtualServo, Status, float]], end: float) -> None:
         """Put status packets on the line."""

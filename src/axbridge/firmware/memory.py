@@ -61,9 +61,12 @@ class ControlTable:
     def __getitem__(self, name: str) -> int:
         """Value of a register."""
         address, size, signed = self._place[name]
-        if size == 1:
-            return self.data[address]
-        return int.from_bytes(self.data[address : address + 2], "little", signed=signed)
+        value = self.data[address]
+        if size == 2:
+            value |= self.data[address + 1] << 8
+            if signed and value & 0x8000:
+                value -= 0x10000
+        return value
 
     def __setitem__(self, name: str, value: int) -> None:
         """Store a value as it is, by the firmware's own hand: no rule is checked."""

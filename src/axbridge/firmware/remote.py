@@ -9,6 +9,7 @@ import select
 import signal
 import struct
 import time
+from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
@@ -60,6 +61,7 @@ class RemoteBank:
         self.supply[:] = bank.supply
         self._origin[0] = np.nan
         self.time = 0.0
+        self._rows = [[0.0] * len(Command) for _ in range(rows)]  # as commanded last
         self._lost = 0.0
         self._next_check = 0.0
         ours, self._commands = os.pipe()
@@ -71,8 +73,15 @@ class RemoteBank:
 
     def set_command(self, index: int, row: list[float], time: float) -> None:
         """See `ServoBank.set_command`."""
+        self._rows[index] = list(row)
         with contextlib.suppress(BrokenPipeError):  # it has died: `advance` says so
             os.write(self._commands, _ROW.pack(index, time, *row))
+
+    def set_goal(self, index: int, goal: float, speed: float, time: float) -> None:
+        """See `ServoBank.set_goal`."""
+        row = self._rows[index]
+        row[Command.GOAL], row[Command.SPEED] = goal, speed
+        self.set_command(index, row, time)
 
     def advance(self, until: float) -> None:
         """Time passes by itself; the first call tells what the time is now.
@@ -89,6 +98,11 @@ class RemoteBank:
                 self._child = 0
                 note = self._memory[-_NOTE:].rstrip(b"\0").decode(errors="replace")
                 raise AxBridgeError(f"the simulation stopped: {note or 'no reason given'}", "start the server again")
+
+    def sampled(self, rows: Sequence[int], times: Sequence[float]) -> list[list[float]]:  # noqa: ARG002 - time passes
+        """As they are now: wall time moves the motors, so nothing is asked about the past."""
+        state: list[list[float]] = self.state[rows].tolist()
+        return state
 
     def close(self) -> None:
         """End the process; may be called twice."""

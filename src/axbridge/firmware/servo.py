@@ -16,6 +16,8 @@ from axbridge.wire import BROADCAST, Instruction, Packet, encode
 
 __all__ = ["Status", "VirtualServo"]
 
+_MOVING = 46  # address
+_PRESENT_START, _PRESENT_STOP = PRESENT.start, PRESENT.stop
 _CHECKSUM, _INSTRUCTION, _RANGE = int(ErrorFlag.CHECKSUM), int(ErrorFlag.INSTRUCTION), int(ErrorFlag.RANGE)
 
 
@@ -81,6 +83,16 @@ class VirtualServo(ServoBody):
         delay += written * self.profile.timing.reply_us_per_byte * 1e-6 + return_delay
         return Status(encode(id_, error | alarms), delay)
 
+    def read_delay(self, address: int, length: int) -> float | None:
+        """Delay of the answer to a READ of these registers, as in `Status`; None where they cannot be read just so."""
+        if self.table.data[16] < 1 or address < 0 or length < 0 or address + length > self.table.size:
+            return None
+        return self._delays[Instruction.READ] + self._return_delay
+
+    def take_block(self, address: int, data: bytes, time: float) -> None:
+        """Carry out its part of a SYNC_WRITE that ended at `time` (s); never answered."""
+        self._write(address, data, time)
+
     def take_deafness(self) -> float:
         """Seconds that the last packet makes the servo deaf, counted from the end of its answer; asked once."""
         deafness, self._deafness = self._deafness, 0.0
@@ -103,11 +115,19 @@ class VirtualServo(ServoBody):
             data = data.ljust(length, b"\0")
         return self._status(self.id, 0, data, Instruction.READ)
 
-    def peek(self, address: int, length: int, time: float) -> bytes:
-        """Register bytes as they are at `time` (s); fewer past the end of the table."""
-        if address < PRESENT.stop and address + length > PRESENT.start:
-            self._refresh(time)
-        return bytes(self.table.data[address : address + length])
+    def peek(self, address: int, length: int, time: float, state: list[float] | None = None) -> bytes:
+        """Register bytes as they are at `time` (s); fewer past the end of the table.
+
+        Args:
+            address: The first one's.
+            length: How many.
+            time: s.
+            state: Row of the state array at that time; the present one when not given.
+        """
+        end = address + length
+        if address < _PRESENT_STOP and end > _PRESENT_START:
+            self._refresh(time, state, all_=end > _MOVING)
+        return bytes(self.table.data[address:end])
 
     def _bulk_read(self, params: bytes, time: float) -> Status | None:
         """``00, (length, id, address) …``: each answers after the one listed before it."""
@@ -120,8 +140,6 @@ class VirtualServo(ServoBody):
 
     def _execute(self, code: int, params: bytes, time: float, broadcast: bool) -> int | None:
         """Carry out an instruction that is answered without data; return its error bits, None for silence."""
-        if code == Instruction.SYNC_WRITE and broadcast:
-            return self._sync_write(params, time)
         if code not in self._known or code in {Instruction.SYNC_WRITE, Instruction.BULK_READ}:
             return _INSTRUCTION
         if code == Instruction.WRITE:
@@ -141,17 +159,6 @@ class VirtualServo(ServoBody):
     @property
     def _short(self) -> int:
         return _INSTRUCTION if self.profile.behaviour.short_instruction == "reply_0x40" else _RANGE
-
-    def _sync_write(self, params: bytes, time: float) -> int | None:
-        length = params[1] if len(params) > 2 else 0
-        if length == 0 or (len(params) - 2) % (length + 1):
-            return None
-        ids = params[2 :: length + 1]
-        place = ids.find(self.id)
-        if place >= 0:
-            start = 2 + place * (length + 1) + 1
-            self._write(params[0], params[start : start + length], time)
-        return None
 
     def _register(self, params: bytes) -> int | None:
         if len(params) < 2:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import math
+import struct
 
 from axbridge.firmware.bank import Command, Mode, State
 from axbridge.firmware.memory import ControlTable
 from axbridge.profile import FirmwareProfile
-from axbridge.units import bits_to_signed, signed_to_bits
+from axbridge.units import FULL_SCALE, bits_to_signed, signed_to_bits
 
-__all__ = ["Gauges", "compliance_slope", "drive_mode", "joint_goal", "loop_command", "stuck_loop"]
+__all__ = ["Gauges", "compliance_slope", "drive_mode", "loop_command", "stuck_loop"]
 
 PRESENT = range(36, 52)  # addresses that the loop refreshes: position, speed, load, voltage, temperature, moving, tick
+_PRESENT_BYTES = struct.Struct("<HHHBB")  # position, speed, load, voltage, temperature
 _ACCELERATION_UNIT = math.radians(8.583)  # rad/s² per count of the MX goal acceleration
 _TORQUE, _MODE = Command.TORQUE, Command.MODE
-_GOAL, _LIMIT = int(Command.GOAL), int(Command.SPEED)
+_GOAL = int(Command.GOAL)
 _SPEED, _DUTY = int(State.SPEED), int(State.DUTY)
 _VOLTAGE, _TEMPERATURE, _READING = int(State.VOLTAGE), int(State.TEMPERATURE), int(State.READING)
 
@@ -85,15 +87,6 @@ def stuck_loop(row: list[float], reading: float) -> list[float]:
     return row
 
 
-def joint_goal(row: list[float], table: ControlTable, profile: FirmwareProfile, zero: int) -> list[float]:
-    """A row of the command array with a new goal and speed, all else as in `row`; joint mode within one turn only."""
-    units = profile.units
-    row = row.copy()
-    row[_GOAL] = (table["goal_position"] - zero) * units.position
-    row[_LIMIT] = table["moving_speed"] * units.speed
-    return row
-
-
 class Gauges:
     """Turns rows of the state array into the present registers of one servo.
 
@@ -111,6 +104,8 @@ class Gauges:
         self._counts_per_rad = 1 / profile.units.position
         self._speed_per_count = profile.units.speed
         self._quirk = profile.behaviour.speed_quirk
+        self._counts = profile.units.counts
+        self._has_tick = "realtime_tick" in table
         self._last_position = -1
         self.mode, self.multi_turn = drive_mode(table, profile)
         self.stuck: int | None = None
@@ -121,7 +116,7 @@ class Gauges:
         if self.stuck is not None:
             return self.stuck
         count = round(self._zero + state[_READING] * self._counts_per_rad)
-        counts = self._profile.units.counts
+        counts = self._counts
         if 0 <= count <= counts:
             return count
         if self._profile.units_name == "ax":
@@ -133,18 +128,14 @@ class Gauges:
 
     def _beyond_potentiometer(self, count: int) -> int:
         """Reading in and past the dead zone, where the wiper touches neither end reliably: the nearer end here."""
-        counts = self._profile.units.counts
+        counts = self._counts
         turn = round(2 * math.pi * self._counts_per_rad)
         within = count % turn
         if within <= counts:
             return within
         return counts if within - counts < turn - within else 0
 
-    def temperature(self, state: list[float]) -> float:
-        """Temperature the firmware sees, degC."""
-        return state[_TEMPERATURE] if self.hot is None else self.hot
-
-    def refresh(self, state: list[float], time: float, driven: bool, busy: bool) -> None:
+    def refresh(self, state: list[float], time: float, driven: bool, busy: bool, *, all_: bool = True) -> None:
         """Write the present registers.
 
         Args:
@@ -152,34 +143,44 @@ class Gauges:
             time: Now, s.
             driven: Whether the motor is driven.
             busy: Whether a motion was asked for so recently that it may not have begun.
+            all_: Those beyond Present Temperature, too: Moving and the tick.
         """
-        table = self._table
-        data = table.data
-        position = self.position(state)
+        data = self._table.data
+        position = round(self._zero + state[_READING] * self._counts_per_rad)
+        if self.stuck is not None or not 0 <= position <= self._counts:
+            position = self.position(state)
         speed = round(state[_SPEED] / self._speed_per_count)
-        data[36] = position & 0xFF
-        data[37] = position >> 8 & 0xFF
-        if self._quirk != "stale" or position != self._last_position:
-            bits = signed_to_bits(speed)
-            if self._quirk == "garbage_high_bits" and speed and self.mode is not Mode.JOINT:
-                bits |= 0x0800
-            data[38] = bits & 0xFF
-            data[39] = bits >> 8
+        load = round(state[_DUTY] * 1023) if driven else 0
+        data[36:44] = _PRESENT_BYTES.pack(
+            position & 0xFFFF,
+            self._speed_bits(position, speed),
+            load if 0 <= load <= FULL_SCALE else signed_to_bits(load),
+            max(0, min(255, round(state[_VOLTAGE] * 10))),
+            max(0, min(255, round(state[_TEMPERATURE] if self.hot is None else self.hot))),
+        )
         self._last_position = position
-        load = signed_to_bits(round(state[_DUTY] * 1023)) if driven else 0
-        data[40] = load & 0xFF
-        data[41] = load >> 8
-        data[42] = max(0, min(255, round(state[_VOLTAGE] * 10)))
-        data[43] = max(0, min(255, round(self.temperature(state))))
+        if not all_:
+            return
         data[46] = 1 if driven and self._moving(position, speed, busy) else 0
-        if "realtime_tick" in table:
-            table["realtime_tick"] = int(time * 1000) & 0x7FFF
+        if self._has_tick:
+            self._table["realtime_tick"] = int(time * 1000) & 0x7FFF
+
+    def _speed_bits(self, position: int, speed: int) -> int:
+        """Present Speed for a speed in counts, with what this firmware gets wrong about it."""
+        if self._quirk == "none":
+            return speed if 0 <= speed <= FULL_SCALE else signed_to_bits(speed)
+        if self._quirk == "stale" and position == self._last_position:
+            return self._table["present_speed"]
+        if self._quirk == "garbage_high_bits" and speed and self.mode is not Mode.JOINT:
+            return signed_to_bits(speed) | 0x0800
+        return signed_to_bits(speed)
 
     def _moving(self, position: int, speed: int, busy: bool) -> bool:
         """Whether the servo is on its way: away from the goal, and turning or just told to."""
+        if speed == 0 and not busy:
+            return False
         table = self._table
         if self.mode is not Mode.JOINT:
             return speed != 0 and bits_to_signed(table["moving_speed"]) != 0
         error = table["goal_position"] - position
-        margin = table.get("ccw_compliance_margin" if error > 0 else "cw_compliance_margin", 1)
-        return abs(error) > margin and (speed != 0 or busy)
+        return abs(error) > table.get("ccw_compliance_margin" if error > 0 else "cw_compliance_margin", 1)

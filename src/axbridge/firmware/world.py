@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Literal, Protocol
 
 from axbridge.errors import RigError, UsageError
@@ -39,6 +39,9 @@ class Bank(Motors, Protocol):
     def advance(self, until: float) -> None:
         """Run loops, motors and mechanics until `time >= until` (s)."""
 
+    def sampled(self, rows: Sequence[int], times: Sequence[float]) -> list[list[float]]:
+        """Rows of `State` of these servos, each as it was at its own time, s, since the last watch."""
+
     def close(self) -> None:
         """Release the engine."""
 
@@ -50,6 +53,9 @@ class _Limp:
         self.state = state
 
     def set_command(self, index: int, row: list[float], time: float) -> None:
+        """Nothing moves."""
+
+    def set_goal(self, index: int, goal: float, speed: float, time: float) -> None:
         """Nothing moves."""
 
 

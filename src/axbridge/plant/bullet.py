@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import struct
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from axbridge.errors import RigError, SimulationDiverged, UsageError
-from axbridge.plant.dynamics import base_motion, joint_dynamics
-from axbridge.plant.mechanics import FloatArray, IntArray
+from axbridge.plant.dynamics import BASE, joint_dynamics
+from axbridge.plant.jit import jit
+from axbridge.plant.mechanics import FloatArray
 from axbridge.plant.quiet import quiet
 from axbridge.plant.urdf import DUMMY_INERTIA, DUMMY_MASS, read_tree
 
@@ -140,17 +142,14 @@ class BulletMechanics:
         index_of = {info[12].decode(): info[0] for info in infos}
         self._link_of = {index_of.get(name, -1): index for index, name in enumerate(self._tree.links)}
         self._unmoved: dict[int, bool] = {}
-        self._origin = np.zeros(3)
         place, orientation = bullet.getDynamicsInfo(self.body, -1, **self._on)[3:5]
         self._base_frame = np.array(place), np.array(bullet.getMatrixFromQuaternion(orientation)).reshape(3, 3)
-        self._turn, self._base_speed, self._lever = np.eye(3), np.zeros(6), np.zeros(3)
-        self._low, self._high = np.array(self.limits).reshape(-1, 2).T
-        self._sweeps = _SWEEPS
-        self._wanted = np.zeros(len(self.joints))
-        self._positions = np.zeros(len(self.joints))
-        self._speeds = np.zeros(len(self.joints))
-        self._torques = np.zeros(len(self.joints))
-        self._read()
+        self._base = np.zeros(BASE)
+        self._base[:7] = sum(self.base(), ())
+        self._stops = np.array(self.limits).reshape(-1, 2)
+        self._row = struct.Struct(f"{3 * len(self.joints)}d")
+        self._sweeps = self._wanted_sweeps = _SWEEPS
+        self._read(np.zeros(len(self.joints)))
 
     def _prepare(self, start: Mapping[str, float], unbounded: Sequence[str]) -> list[int]:
         """Take Bullet's own motors, damping and clamps away, set stops and start; the index of each joint."""
@@ -187,12 +186,14 @@ class BulletMechanics:
         """Inertia and load torque (gravity, Coriolis) at the present state, from the URDF's own figures."""
         tree, n = self._tree, len(self.joints)
         inertia, load = np.empty((n, n)), np.empty(n)
-        self._base()
-        touching, points = self._contacts()
+        if not self._fixed_base:
+            place, orientation = bullet.getBasePositionAndOrientation(self.body, **self._on)
+            linear, angular = bullet.getBaseVelocity(self.body, **self._on)
+            self._base[:] = (*place, *orientation, *linear, *angular)
         anchored = joint_dynamics(
             tree.parent, tree.kind, self._dof, tree.place, tree.turn, tree.axis, tree.mass, tree.centre, tree.inertia,
-            self._positions, self._speeds, self._turn, self._base_speed, self._gravity, self._fixed_base, touching,
-            points, _ANCHOR, _SLOW, self.time_step, inertia, load,
+            self._positions, self._speeds, self._base, *self._base_frame, self._gravity, self._fixed_base,
+            self._contacts(), _ANCHOR, _SLOW, self.time_step, inertia, load,
         )  # fmt: skip
         self.resting = anchored > 0
         return inertia, load
@@ -203,33 +204,25 @@ class BulletMechanics:
         Raises:
             SimulationDiverged: a joint's motion left the finite range.
         """
-        middle = 0.5 * (low + high)
-        if middle.any():
-            bullet.setJointMotorControlArray(
-                self.body, self.links, bullet.TORQUE_CONTROL, forces=middle.tolist(), **self._on
-            )
+        middle, reach = 0.5 * (high + low), 0.5 * (high - low)
+        forces = middle.tolist()
+        if any(forces):
+            bullet.setJointMotorControlArray(self.body, self.links, bullet.TORQUE_CONTROL, forces=forces, **self._on)
         bullet.setJointMotorControlArray(
             self.body,
             self.links,
             bullet.VELOCITY_CONTROL,
             targetVelocities=speed.tolist(),
-            forces=(0.5 * (high - low)).tolist(),
+            forces=reach.tolist(),
             **self._on,
         )
-        sweeps = _MORE_SWEEPS if self._is_strained() else _SWEEPS
-        if sweeps != self._sweeps:
-            self._sweeps = sweeps
-            bullet.setPhysicsEngineParameter(numSolverIterations=sweeps, **self._on)
+        if self._wanted_sweeps != self._sweeps:
+            self._sweeps = self._wanted_sweeps
+            bullet.setPhysicsEngineParameter(numSolverIterations=self._sweeps, **self._on)
         bullet.stepSimulation(**self._on)
-        self._wanted = speed
         self._time += self.time_step
-        self._read()
-        return middle + self._torques
-
-    def _is_strained(self) -> bool:
-        """Whether a joint is past its stop or went far from what was asked in the last step: a hard case to solve."""
-        past = np.maximum(self._low - self._positions, self._positions - self._high).max(initial=-1.0)
-        return bool(past > _PAST or np.abs(self._speeds - self._wanted).max(initial=0.0) > _STRAIN)
+        middle += self._read(speed)
+        return middle
 
     def reset_base(self, position: tuple[float, float, float], orientation: tuple[float, float, float, float]) -> None:
         """Put a floating base somewhere, at rest: position, m, and quaternion (x, y, z, w) of its centre of mass."""
@@ -247,44 +240,37 @@ class BulletMechanics:
             self._open = False
             bullet.disconnect(**self._on)
 
-    def _read(self) -> None:
-        states = bullet.getJointStates(self.body, self.links, **self._on) if self.links else ()
-        self._positions = np.array([state[0] for state in states])
-        self._speeds = np.array([state[1] for state in states])
-        self._torques = np.array([state[3] for state in states])
-        if not (np.abs(self._speeds) < _DIVERGED).all():
-            worst = int(np.argmax(np.where(np.isfinite(self._speeds), np.abs(self._speeds), np.inf)))
+    def _read(self, asked: FloatArray) -> FloatArray:
+        """Take over what the joints did when they were asked for these speeds; the torques of their motors."""
+        figures = np.empty((3, len(self.joints)))
+        self._positions, self._speeds, torques = figures
+        if self.links:
+            states = bullet.getJointStates(self.body, self.links, **self._on)
+            positions, speeds, _, used = zip(*states, strict=True)
+            # three times faster than to let numpy take tuples in
+            self._row.pack_into(figures.data, 0, *positions, *speeds, *used)
+        worst, strained = survey(self._positions, self._speeds, asked, self._stops)
+        if worst >= 0:
             raise SimulationDiverged(self.joints[worst], self._time)
+        self._wanted_sweeps = _MORE_SWEEPS if strained else _SWEEPS
+        return torques
 
-    def _contacts(self) -> tuple[IntArray, FloatArray]:
-        """Links that touch something that cannot move, and where from the base link's origin, (contacts, 3)."""
-        found = [
-            (self._link_of[contact[3]], contact[5])
-            for contact in bullet.getContactPoints(self.body, **self._on)
-            if contact[9] > 0 and self._is_unmoved(contact[2])
-        ]
-        if not found:
-            return _NOWHERE
-        points = np.array([point for _, point in found]) - self._origin
-        return np.array([link for link, _ in found], dtype=np.int64), points
+    def _contacts(self) -> FloatArray:
+        """Links that touch something that cannot move, and where in the world, (contacts, 4)."""
+        unmoved, link_of = self._unmoved, self._link_of
+        figures: list[float] = []
+        for contact in bullet.getContactPoints(self.body, **self._on):
+            body = contact[2]
+            if contact[9] > 0 and (unmoved[body] if body in unmoved else self._is_unmoved(body)):
+                figures.append(link_of[contact[3]])
+                figures += contact[5]
+        return np.array(figures, dtype=np.float64).reshape(-1, 4)
 
     def _is_unmoved(self, body: int) -> bool:
         """Whether a body has no mass, as the floor."""
-        if body not in self._unmoved:
-            self._unmoved[body] = body != self.body and bullet.getDynamicsInfo(body, -1, **self._on)[0] == 0
-        return self._unmoved[body]
-
-    def _base(self) -> None:
-        """Read the base's motion into `_turn`, `_base_speed` and `_origin` (of the base link, world axes)."""
-        if self._fixed_base:
-            return
-        position, orientation = bullet.getBasePositionAndOrientation(self.body, **self._on)
-        linear, angular = bullet.getBaseVelocity(self.body, **self._on)
-        base_motion(
-            np.array(orientation), np.array(linear), np.array(angular), *self._base_frame, self._turn,
-            self._base_speed, self._lever,
-        )  # fmt: skip
-        self._origin = np.array(position) - self._lever
+        unmoved = body != self.body and bool(bullet.getDynamicsInfo(body, -1, **self._on)[0] == 0)
+        self._unmoved[body] = unmoved
+        return unmoved
 
 
 @contextmanager
@@ -299,4 +285,24 @@ def _on_disk(urdf: Path, text: str | None) -> Iterator[Path]:
         yield file
 
 
-_NOWHERE = np.zeros(0, dtype=np.int64), np.zeros((0, 3))
+@jit
+def survey(positions: FloatArray, speeds: FloatArray, asked: FloatArray, stops: FloatArray) -> tuple[int, bool]:
+    """Look at the joints' motion after a step.
+
+    Args:
+        positions: (n,), rad or m.
+        speeds: (n,).
+        asked: Speeds asked for, (n,).
+        stops: (n, 2).
+
+    Returns:
+        The joint whose motion left the finite range, -1 where there is none; and whether one is past its stop or went
+        far from what was asked: a hard case to solve.
+    """
+    strained = False
+    for j in range(len(speeds)):
+        if not abs(speeds[j]) < _DIVERGED:
+            return j, True
+        past = max(stops[j, 0] - positions[j], positions[j] - stops[j, 1])
+        strained = strained or past > _PAST or abs(speeds[j] - asked[j]) > _STRAIN
+    return -1, strained

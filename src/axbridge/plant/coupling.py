@@ -11,61 +11,41 @@ friction and hard stops. Written explicitly, back-EMF alone makes light links ex
 
 from __future__ import annotations
 
-import math
-
 from axbridge.plant.jit import jit
 from axbridge.plant.mechanics import FloatArray
 
-__all__ = ["factor", "invert", "restrain", "solve"]
+__all__ = ["invert", "restrain"]
 
 _SWEEPS = 40
 _SETTLED = 1e-7  # rad/s
 
 
 @jit
-def factor(matrix: FloatArray, lower: FloatArray) -> bool:
-    """Cholesky factor of `matrix` (n, n) into `lower`; False when it is not positive definite (or not finite)."""
+def invert(matrix: FloatArray, inverse: FloatArray) -> bool:
+    """Inverse of a symmetric positive definite `matrix` (n, n); False when it is not that (or not finite).
+
+    Gauss-Jordan in place: its inner loop runs along rows, so it vectorises.
+    """
     n = matrix.shape[0]
-    for j in range(n):
-        total = matrix[j, j]
-        for k in range(j):
-            total -= lower[j, k] * lower[j, k]
-        if not total > 0.0:
-            return False
-        pivot = math.sqrt(total)
-        lower[j, j] = pivot
-        for i in range(j + 1, n):
-            total = matrix[i, j]
-            for k in range(j):
-                total -= lower[i, k] * lower[j, k]
-            lower[i, j] = total / pivot
-    return True
-
-
-@jit
-def solve(lower: FloatArray, right: FloatArray, result: FloatArray) -> None:
-    """Solve `lower @ lower.T @ result = right`; `right` and `result` may be the same array."""
-    n = lower.shape[0]
     for i in range(n):
-        total = right[i]
-        for k in range(i):
-            total -= lower[i, k] * result[k]
-        result[i] = total / lower[i, i]
-    for i in range(n - 1, -1, -1):
-        total = result[i]
-        for k in range(i + 1, n):
-            total -= lower[k, i] * result[k]
-        result[i] = total / lower[i, i]
-
-
-@jit
-def invert(lower: FloatArray, inverse: FloatArray) -> None:
-    """Inverse (n, n) of the matrix that `lower` factors."""
-    n = lower.shape[0]
+        for k in range(n):
+            inverse[i, k] = matrix[i, k]
     for j in range(n):
+        if not inverse[j, j] > 0.0:
+            return False
+        pivot = 1.0 / inverse[j, j]
+        inverse[j, j] = 1.0
+        row = inverse[j]
+        for k in range(n):
+            row[k] *= pivot
         for i in range(n):
-            inverse[j, i] = 1.0 if i == j else 0.0
-        solve(lower, inverse[j], inverse[j])
+            if i != j:
+                factor = inverse[i, j]
+                if factor != 0.0:
+                    inverse[i, j] = 0.0
+                    for k in range(n):
+                        inverse[i, k] -= factor * row[k]
+    return True
 
 
 @jit

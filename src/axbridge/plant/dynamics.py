@@ -12,59 +12,23 @@ from functools import partial
 
 import numpy as np
 
-from axbridge.plant.coupling import factor, solve
+from axbridge.plant.coupling import invert
 from axbridge.plant.jit import jit
 from axbridge.plant.mechanics import FloatArray, IntArray
 
-__all__ = ["base_motion", "joint_dynamics"]
+__all__ = ["BASE", "joint_dynamics"]
+
+BASE = 13  # figures of the base's motion
 
 _making_arrays = partial(jit, allocates=True)
-
-
-@_making_arrays
-def base_motion(
-    quaternion: FloatArray, linear: FloatArray, angular: FloatArray, frame_place: FloatArray, frame_turn: FloatArray,
-    turn: FloatArray, speed: FloatArray, lever: FloatArray,
-) -> None:  # fmt: skip
-    """From the motion of the base's centre of mass, as an engine gives it, to that of the base link's origin.
-
-    Args:
-        quaternion: Orientation of the principal axes (x, y, z, w).
-        linear: Velocity of the centre of mass, m/s.
-        angular: rad/s.
-        frame_place: Centre of mass in the link frame, (3,), m.
-        frame_turn: Principal axes in the link frame, (3, 3).
-        turn: Result: rotation of the link, (3, 3).
-        speed: Result: angular and linear velocity of the link's origin, (6,).
-        lever: Result: from the link's origin to the centre of mass, world axes, (3,).
-    """
-    x, y, z, w = quaternion[0], quaternion[1], quaternion[2], quaternion[3]
-    axes = np.empty((3, 3))
-    axes[0, 0], axes[0, 1], axes[0, 2] = 1 - 2 * (y * y + z * z), 2 * (x * y - z * w), 2 * (x * z + y * w)
-    axes[1, 0], axes[1, 1], axes[1, 2] = 2 * (x * y + z * w), 1 - 2 * (x * x + z * z), 2 * (y * z - x * w)
-    axes[2, 0], axes[2, 1], axes[2, 2] = 2 * (x * z - y * w), 2 * (y * z + x * w), 1 - 2 * (x * x + y * y)
-    for i in range(3):
-        for k in range(3):
-            turn[i, k] = 0.0
-            for j in range(3):
-                turn[i, k] += axes[i, j] * frame_turn[k, j]
-    for i in range(3):
-        lever[i] = 0.0
-        for k in range(3):
-            lever[i] += turn[i, k] * frame_place[k]
-        speed[i] = angular[i]
-    speed[3] = linear[0] - angular[1] * lever[2] + angular[2] * lever[1]
-    speed[4] = linear[1] - angular[2] * lever[0] + angular[0] * lever[2]
-    speed[5] = linear[2] - angular[0] * lever[1] + angular[1] * lever[0]
 
 
 @_making_arrays
 def joint_dynamics(
     parent: IntArray, kind: IntArray, dof: IntArray, place: FloatArray, turn: FloatArray, axis: FloatArray,
     mass: FloatArray, centre: FloatArray, local_inertia: FloatArray, position: FloatArray, speed: FloatArray,
-    base_turn: FloatArray, base_speed: FloatArray, gravity: FloatArray, fixed_base: bool,
-    touching: IntArray, points: FloatArray, anchor: float, slow: float, step: float,
-    inertia: FloatArray, load: FloatArray,
+    base: FloatArray, frame_place: FloatArray, frame_turn: FloatArray, gravity: FloatArray, fixed_base: bool,
+    contacts: FloatArray, anchor: float, slow: float, step: float, inertia: FloatArray, load: FloatArray,
 ) -> int:  # fmt: skip
     """Fill `inertia` and `load` so that `inertia @ acceleration = torque - load`.
 
@@ -83,12 +47,13 @@ def joint_dynamics(
         local_inertia: About it.
         position: (n,), rad or m.
         speed: (n,), rad/s or m/s.
-        base_turn: Rotation of the base link, (3, 3).
-        base_speed: Angular and linear velocity of the base link's origin in world axes, (6,).
+        base: Of the base's centre of mass, as an engine gives it, (BASE,): position, m; orientation of the principal
+            axes (x, y, z, w); velocity, m/s; angular velocity, rad/s.
+        frame_place: Centre of mass in the base link's frame, (3,), m.
+        frame_turn: Principal axes in the base link's frame, (3, 3).
         gravity: (3,), m/s².
         fixed_base: Whether the base is bolted down.
-        touching: Links that touch something that does not move, (contacts,).
-        points: Where, from the base link's origin in world axes, (contacts, 3), m.
+        contacts: Links that touch something that does not move, and where in the world, m, (contacts, 4).
         anchor: A contact at rest counts as a weightless point of this mass, kg.
         slow: Contacts slower than this count as at rest, m/s.
         step: Time in which they stop, s.
@@ -108,15 +73,13 @@ def joint_dynamics(
     force = np.zeros((links, 6))
     body = np.zeros((links, 10))  # mass, mass·centre, inertia about the origin (xx, yy, zz, xy, xz, yz)
     scratch = np.empty((3, 3))
+    reference = np.empty(3)  # origin of the base link in the world
+    _base_motion(base, frame_place, frame_turn, rotation[0], velocity[0], reference)
     for link in range(links):
         up = parent[link]
         if up < 0:
             for i in range(3):
-                for k in range(3):
-                    rotation[link, i, k] = base_turn[i, k]
                 acceleration[link, 3 + i] = -gravity[i]
-            for i in range(6):
-                velocity[link, i] = 0.0 if fixed_base else base_speed[i]
         else:
             _place_link(link, up, kind[link], dof[link], place, turn, axis, position, rotation, origin, way, scratch)
             rate = speed[dof[link]] if dof[link] >= 0 else 0.0
@@ -127,7 +90,7 @@ def joint_dynamics(
                 _add_cross(velocity[link], way[link], rate, acceleration[link])
         _place_body(link, mass, centre, local_inertia, rotation, origin, body, scratch)
         _force(body[link], velocity[link], acceleration[link], force[link])
-    anchored = _anchor(touching, points, anchor, slow, step, velocity, body, force)
+    anchored = _anchor(contacts, reference, anchor, slow, step, velocity, body, force)
     for link in range(links - 1, 0, -1):
         up = parent[link]
         for i in range(6):
@@ -136,13 +99,13 @@ def joint_dynamics(
             body[up, i] += body[link, i]
     base_column = np.empty((n, 6))
     push = np.empty(6)
+    inertia[:] = 0.0  # joints on other branches do not couple
     for link in range(1, links):
         j = dof[link]
         if j < 0:
             continue
         _momentum(body[link], way[link], push)
         load[j] = 0.0
-        inertia[j, j] = 0.0
         for i in range(6):
             load[j] += way[link, i] * force[link, i]
             base_column[j, i] = push[i]
@@ -156,28 +119,53 @@ def joint_dynamics(
                 inertia[j, k] = total
                 inertia[k, j] = total
             above = parent[above]
-        for other in range(1, link):  # joints on other branches do not couple
-            k = dof[other]
-            if k >= 0 and not _is_above(parent, other, link):
-                inertia[j, k] = 0.0
-                inertia[k, j] = 0.0
     if not fixed_base:
         _free_base(body[0], force[0], base_column, inertia, load)
     return anchored
 
 
 @_making_arrays
+def _base_motion(
+    base: FloatArray, frame_place: FloatArray, frame_turn: FloatArray, turn: FloatArray, speed: FloatArray,
+    origin: FloatArray,
+) -> None:  # fmt: skip
+    """From the motion of the base's centre of mass to rotation, speed (angular, linear) and place of the link."""
+    x, y, z, w = base[3], base[4], base[5], base[6]
+    a, b, c = base[10], base[11], base[12]
+    axes = np.empty((3, 3))
+    axes[0, 0], axes[0, 1], axes[0, 2] = 1 - 2 * (y * y + z * z), 2 * (x * y - z * w), 2 * (x * z + y * w)
+    axes[1, 0], axes[1, 1], axes[1, 2] = 2 * (x * y + z * w), 1 - 2 * (x * x + z * z), 2 * (y * z - x * w)
+    axes[2, 0], axes[2, 1], axes[2, 2] = 2 * (x * z - y * w), 2 * (y * z + x * w), 1 - 2 * (x * x + y * y)
+    lever = np.zeros(3)  # from the origin to the centre of mass
+    for i in range(3):
+        for k in range(3):
+            turn[i, k] = 0.0
+            for j in range(3):
+                turn[i, k] += axes[i, j] * frame_turn[k, j]
+            lever[i] += turn[i, k] * frame_place[k]
+        origin[i] = base[i] - lever[i]
+    speed[0], speed[1], speed[2] = a, b, c
+    speed[3] = base[7] - b * lever[2] + c * lever[1]
+    speed[4] = base[8] - c * lever[0] + a * lever[2]
+    speed[5] = base[9] - a * lever[1] + b * lever[0]
+
+
+@_making_arrays
 def _anchor(
-    touching: IntArray, points: FloatArray, anchor: float, slow: float, step: float, velocity: FloatArray,
+    contacts: FloatArray, reference: FloatArray, anchor: float, slow: float, step: float, velocity: FloatArray,
     body: FloatArray, force: FloatArray,
 ) -> int:  # fmt: skip
     """Hold each link where it has contacts at rest."""
     mass = np.empty(10)
     momentum = np.empty(6)
     anchored = 0
-    for contact in range(touching.shape[0]):
-        link = touching[contact]
-        x, y, z = points[contact, 0], points[contact, 1], points[contact, 2]
+    for contact in range(contacts.shape[0]):
+        link = int(contacts[contact, 0])
+        x, y, z = (
+            contacts[contact, 1] - reference[0],
+            contacts[contact, 2] - reference[1],
+            contacts[contact, 3] - reference[2],
+        )
         v = velocity[link]
         v0, v1, v2 = v[3] + v[1] * z - v[2] * y, v[4] + v[2] * x - v[0] * z, v[5] + v[0] * y - v[1] * x
         if v0 * v0 + v1 * v1 + v2 * v2 > slow * slow:
@@ -195,13 +183,6 @@ def _anchor(
     return anchored
 
 
-@jit
-def _is_above(parent: IntArray, high: int, low: int) -> bool:
-    while low > high:
-        low = parent[low]
-    return low == high
-
-
 @_making_arrays
 def _free_base(
     body: FloatArray, force: FloatArray, base_column: FloatArray, inertia: FloatArray, load: FloatArray
@@ -217,11 +198,13 @@ def _free_base(
         unit[i] = 0.0
         for k in range(6):
             base[k, i] = column[k]
-    lower = np.zeros((6, 6))
-    factor(base, lower)
-    response = np.empty((n, 6))
+    inverse = np.empty((6, 6))
+    invert(base, inverse)
+    response = np.zeros((n, 6))
     for j in range(n):
-        solve(lower, base_column[j], response[j])
+        for i in range(6):
+            for k in range(6):
+                response[j, k] += base_column[j, i] * inverse[i, k]
     for j in range(n):
         for i in range(6):
             load[j] -= response[j, i] * force[i]
