@@ -18,7 +18,8 @@ import numpy as np
 
 from axbridge.errors import SimulationDiverged, UsageError
 from axbridge.firmware.columns import Command, Drive, Joint, Mode, State
-from axbridge.firmware.kernel import NOISE, ask, begin, run, take_over, workspace
+from axbridge.firmware.handover import ask, begin, take_over
+from axbridge.firmware.kernel import NOISE, run, workspace
 from axbridge.model import ServoModel
 from axbridge.plant.columns import Param, pack
 from axbridge.plant.mechanics import FloatArray, IntArray, Mechanics
