@@ -21,7 +21,7 @@ import axbridge.plant.bullet
 from axbridge.plant.bullet import BulletMechanics
 from axbridge.rig import Rig
 
-STEPS = 5  # control steps of 20 ms a turn
+STEPS = 12  # control steps of 20 ms a turn
 ENGINE = ("getJointStates", "setJointMotorControlArray", "getContactPoints", "getBasePositionAndOrientation",
           "getBaseVelocity")  # fmt: skip
 KERNELS = {axbridge.firmware.bank: ("run", "ask", "begin", "take_over"),
@@ -88,11 +88,11 @@ class Clock:
 
     def wrapped(self, function):
         def call(*args, **options):
-            start = time.perf_counter()
+            start = time.thread_time()
             try:
                 return function(*args, **options)
             finally:
-                self.spent += time.perf_counter() - start
+                self.spent += time.thread_time() - start
 
         return call
 
@@ -110,10 +110,10 @@ def parts(robot, turns):
             "engine_calls": [Clock(pybullet, ENGINE)],
             "kernels": [Clock(module, names) for module, names in KERNELS.items()],
         }
-        start = time.perf_counter()
+        start = time.thread_time()
         for _ in range(STEPS):
             robot.step(20)
-        whole = time.perf_counter() - start
+        whole = time.thread_time() - start
         spent = {name: sum(clock.spent for clock in group) for name, group in clocks.items()}
         for group in clocks.values():
             for clock in group:
@@ -122,41 +122,41 @@ def parts(robot, turns):
     return {name: round(statistics.median(one[name] for one in found) / STEPS * 1e6, 1) for name in found[0]}
 
 
+def compare(bare_step, action, turns, per_step):
+    """Medians, s: of a bare physics step and of a control step, in turns."""
+    bare, full = [], []
+    for _ in range(turns):
+        bare.append(timed(bare_step, round(STEPS * per_step)))
+        full.append(timed(action, STEPS))
+    return statistics.median(bare), statistics.median(full)
+
+
 def main():
     options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--turns", type=int, default=60)
+    options.add_argument("--turns", type=int, default=40)
     turns = options.parse_args().turns
     rig = Rig.load("bioloid")
-    untimed_rig = rig.model_copy(
-        update={"buses": tuple(bus.model_copy(update={"bus_timing": "none"}) for bus in rig.buses)}
-    )
+    free = [bus.model_copy(update={"bus_timing": "none"}) for bus in rig.buses]
     per_step = 20 / rig.world.time_step_ms
     world, bare_step = bare_world(rig)
-    with standing(rig) as robot, standing(untimed_rig) as untimed:
-        timed(bare_step, 200)
-        actions = {
-            "robot_step": lambda: robot.step(20),
-            "untimed_step": lambda: untimed.step(20),
-            "with_controller": controlled(robot, rig),
-        }
-        bare, full = [], {name: [] for name in actions}
-        for _ in range(turns):
-            for name, action in actions.items():
-                bare.append(timed(bare_step, round(STEPS * per_step)))
-                full[name].append(timed(action, STEPS))
-        base = statistics.median(bare)
-        step = {name: statistics.median(times) for name, times in full.items()}
-        document = {
-            "bare_step_us": round(base * 1e6, 1),
-            "robot_step_us": round(step["robot_step"] * 1e6, 1),
-            "robot_step_per_physics_step_us": round(step["robot_step"] / per_step * 1e6, 1),
-            "ratio": round(step["robot_step"] / per_step / base, 3),
-            "ratio_untimed": round(step["untimed_step"] / per_step / base, 3),
-            "ratio_with_controller": round(step["with_controller"] / per_step / base, 3),
-            "times_real_time": round(0.020 / step["robot_step"], 2),
-            "times_real_time_untimed": round(0.020 / step["untimed_step"], 2),
-            "parts_us_a_step": parts(robot, turns),
-        }
+    timed(bare_step, 200)
+    with standing(rig) as robot:
+        bare, step = compare(bare_step, lambda: robot.step(20), turns, per_step)
+        bare_too, controlled_step = compare(bare_step, controlled(robot, rig), turns, per_step)
+        found = parts(robot, turns)
+    with standing(rig.model_copy(update={"buses": tuple(free)})) as untimed:
+        bare_again, untimed_step = compare(bare_step, lambda: untimed.step(20), turns, per_step)
+    document = {
+        "bare_step_us": round(bare * 1e6, 1),
+        "robot_step_us": round(step * 1e6, 1),
+        "robot_step_per_physics_step_us": round(step / per_step * 1e6, 1),
+        "ratio": round(step / per_step / bare, 3),
+        "ratio_with_controller": round(controlled_step / per_step / bare_too, 3),
+        "ratio_untimed": round(untimed_step / per_step / bare_again, 3),
+        "times_real_time": round(0.020 / step, 2),
+        "times_real_time_untimed": round(0.020 / untimed_step, 2),
+        "parts_us_a_step": found,
+    }
     print(json.dumps(document, indent=2))
     world.close()
 
