@@ -1,12 +1,15 @@
 """Does identification find a known truth? Virtual servos with random parameters, fitted from `protocol` recordings.
 
-Prints JSON: held-out RMSE, and how many of the 95 % intervals contain the truth. One seed by default; try --seeds 20.
+Prints JSON: held-out RMSE, and how many of the 95 % intervals contain the truth; on stderr how far it is. One seed by
+default; try --seeds 20. A second or two are recording, the rest is the fit.
 """
 
 import argparse
 import json
 import math
+import sys
 import tempfile
+import time
 from pathlib import Path
 
 import numpy as np
@@ -67,6 +70,7 @@ def main():
     arguments.add_argument("--generations", type=int, default=80)
     options = arguments.parse_args()
     inside, total, errors, outside = 0, 0, [], []
+    began = time.monotonic()
     for seed in range(options.seeds):
         truth = truth_of(seed)
         with tempfile.TemporaryDirectory() as folder:
@@ -89,6 +93,10 @@ def main():
             else:
                 outside.append(f"seed {seed} {name}: {value:.4g} not in {estimate.low:.4g} to {estimate.high:.4g}")
         errors += [score.rmse for score in fit.scores if score.held_out]
+        so_far = (
+            f"{inside} of {total} intervals, worst held-out RMSE {max(errors):.3f}°, {time.monotonic() - began:.0f} s"
+        )
+        print(f"{seed + 1} of {options.seeds} seeds: {so_far}", file=sys.stderr, flush=True)
     print(
         json.dumps(
             {
@@ -97,6 +105,7 @@ def main():
                 "held_out_rmse_deg_mean": float(np.mean(errors)),
                 "intervals_containing_the_truth": inside / total,
                 "outside": outside,
+                "seconds": round(time.monotonic() - began),
             },
             indent=2,
         )

@@ -37,6 +37,7 @@ relax, mean_torque, end_current, fitted_weight, budget, quantise = (
         motor.relax, motor.mean_torque, motor.end_current, motor.fitted_weight, friction.budget, laws.quantise,
     )
 )  # fmt: skip
+LOOP = 1e-3  # s
 LOG = Path(__file__).parents[1] / "tests" / "data" / "xl330_kp400_lift_and_drop.json"
 
 
@@ -50,11 +51,11 @@ def plain_rollout(row, runs, step=1e-3):
     angle, speed, now, current = float(runs.position[0]) - p["OFFSET"], float(runs.velocity[0]), time[0], 0.0
     out, j, k = [float(runs.position[0])], 0, 1
     while k < len(time):
-        while j + 1 < len(time) and sent[j + 1] + p["LATENCY"] <= now + 1e-9:
+        while j + 1 < len(time) and sent[j + 1] + p["LATENCY"] + LOOP <= now + 1e-9:
             j += 1
         h = step
-        if j + 1 < len(time) and sent[j + 1] + p["LATENCY"] - now < 1.25 * step:
-            h = sent[j + 1] + p["LATENCY"] - now
+        if j + 1 < len(time) and sent[j + 1] + p["LATENCY"] + LOOP - now < 1.25 * step:
+            h = sent[j + 1] + p["LATENCY"] + LOOP - now
         torque, damping, resistance, left, volts = 0.0, 0.0, 1.0, 0.0, 0.0
         if driven[j]:
             error = goal[j] - quantise(angle + p["OFFSET"], p["COUNT"])

@@ -142,6 +142,16 @@ class Run:
         self.servo.set_velocity(speed)
         self._columns["speed_limit"] = speed
 
+    def limit_torque(self, share: float) -> None:
+        """Limit the torque to a share of the servo's largest, from now on."""
+        self.servo.set_available_torque(self.servo.max_torque * share)
+        self._columns["torque_limit"] = share
+
+    def set_register(self, register: str, value: int) -> None:
+        """Write a register that shapes the motion, and record that it was."""
+        self.servo.write(register, value)
+        self.recorder.event(self.time, "register", servo=self.name, name=register, value=value)
+
     def let_go(self) -> None:
         """Torque off."""
         self.servo.torque_off()

@@ -134,8 +134,8 @@ def _step(run: Run, options: Options) -> None:
     """Rest at 0, step to each angle, and back."""
     run.check(*options.angles)
     if options.slope:
-        run.servo.write("cw_compliance_slope", options.slope)
-        run.servo.write("ccw_compliance_slope", options.slope)
+        run.set_register("cw_compliance_slope", options.slope)
+        run.set_register("ccw_compliance_slope", options.slope)
     if options.speed:
         run.limit_speed(options.speed)
     run.goal(0.0)
@@ -210,14 +210,14 @@ def _stall(run: Run, options: Options) -> None:
     """Push against a stop, or the arm's own weight, with torque limits in steps."""
     angle = options.angles[0]
     run.check(angle)
-    run.servo.set_available_torque(run.servo.max_torque * options.duties[0])
+    run.limit_torque(options.duties[0])
     run.goal(angle)
     for duty in options.duties:
         run.cool()
-        run.servo.set_available_torque(run.servo.max_torque * duty)
+        run.limit_torque(duty)
         run.goal(angle)
         run.segment(f"limit {duty:.0%}", options.duration, limit=duty, target=angle)
-    run.servo.set_available_torque(run.servo.max_torque)
+    run.limit_torque(1.0)
 
 
 def _torque_speed(run: Run, options: Options) -> None:

@@ -44,6 +44,7 @@ SERVO_FIELDS = {
     "true_torque": "N·m, simulation only: what the joint felt",
     "speed_limit": "rad/s, limit of the approach (moving speed); 0 = none",
     "duty": "-1..1, duty asked for in wheel mode",
+    "torque_limit": "0..1, largest duty allowed",
 }
 
 

@@ -73,7 +73,8 @@ class Recorder:
             state: The sample; NaN values are left out.
             command: Position goal in force, rad.
             torque_enabled: Whether the servo is driven.
-            **more: Other columns of a track: ``power``, ``true_torque``, ``true_position``, ``speed_limit``, ``duty``.
+            **more: Other columns of a track: ``power``, ``true_torque``, ``true_position``, ``speed_limit``, ``duty``,
+                ``torque_limit``.
 
         Raises:
             RecordingError: an earlier sample could not be written, or the recorder is closed.

@@ -54,6 +54,7 @@ class Track:
         true_torque: Simulation only: what the joint felt, N·m.
         speed_limit: Limit of the approach, rad/s; 0 = none.
         duty: Duty asked for in wheel mode, -1..1.
+        torque_limit: Largest duty allowed, 0..1.
     """
 
     name: str
@@ -73,6 +74,7 @@ class Track:
     true_torque: FloatArray
     speed_limit: FloatArray
     duty: FloatArray
+    torque_limit: FloatArray
 
     @classmethod
     def of(cls, name: str, time: FloatArray, **columns: FloatArray) -> Track:

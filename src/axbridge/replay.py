@@ -67,7 +67,7 @@ def runs_of(recordings: Sequence[Recording], rig: Rig) -> Runs:
         RigError: the rig is not one arm on a fixed base.
     """
     servo = rig.servos[0]
-    side = servo.direction
+    side, count = servo.direction, rig.profile_of(servo).units.position  # goals arrive in whole counts
     rig_arm = None
     columns: list[list[FloatArray]] = []
     facts: list[tuple[float, ...]] = []
@@ -86,7 +86,7 @@ def runs_of(recordings: Sequence[Recording], rig: Rig) -> Runs:
         driven[_unseen(track, rig)] = FOLLOWED
         columns.append([
             track.time, np.where(np.isnan(track.commanded), track.time, track.commanded),
-            side * np.nan_to_num(track.command), driven, np.nan_to_num(track.speed_limit),
+            count * np.round(side * np.nan_to_num(track.command) / count), driven, np.nan_to_num(track.speed_limit),
             np.nan_to_num(track.duty, nan=JOINT_MODE), _caps(recording, track), side * track.position,
             side * np.nan_to_num(track.velocity),
         ])  # fmt: skip
@@ -94,7 +94,7 @@ def runs_of(recordings: Sequence[Recording], rig: Rig) -> Runs:
             _supply(recording, track, rig), arm.inertia, arm.gravity, side * arm.phase, _temperature(track),
         ))  # fmt: skip
         drives.append(_drive(servo, arm))
-        settings.append(_settings(rig, next(iter((recording.metadata.get("registers") or {}).values()), {})))
+        settings.append(_settings(rig, _written(recording, track)))
     lengths = [len(part[0]) for part in columns]
     start = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
     joined = [np.concatenate(parts) for parts in zip(*columns, strict=True)]
@@ -150,6 +150,13 @@ def _through_robot(recording: Recording, rig: Rig, params: str | None, seed: int
         raise RecordingError(
             recording.path, f"has none of the servos of rig {rig.name}", f"it has {', '.join(recording)}"
         )
+    for name, track in tracks.items():
+        if not np.isnan(track.duty).all():
+            raise RecordingError(
+                recording.path,
+                f"turns {name} by duty, which only a rig of that servo alone can repeat",
+                "compare it on a rig with one servo",
+            )
     started = {name: float(track.position[0]) for name, track in tracks.items()}
     servos = [
         servo.model_copy(
@@ -236,6 +243,8 @@ def _unseen(track: Track, rig: Rig) -> npt.NDArray[np.bool_]:
 def _caps(recording: Recording, track: Track) -> FloatArray:
     """The torque limit in force at each sample, as a share of full duty, (n,)."""
     caps = np.ones(len(track))
+    if not np.isnan(track.torque_limit).all():
+        return np.nan_to_num(track.torque_limit, nan=1.0)
     for segment in recording.segments:
         if "limit" in segment.data and segment.data.get("servo", track.name) == track.name:
             caps[(track.time >= segment.start - 1e-9) & (track.time < segment.end)] = float(segment.data["limit"])
@@ -257,6 +266,15 @@ def _temperature(track: Track) -> float:
     """Mean of what the servo reported, degC; NaN when it reported none."""
     known = track.temperature[~np.isnan(track.temperature)]
     return float(known.mean()) if len(known) else math.nan
+
+
+def _written(recording: Recording, track: Track) -> dict[str, int]:
+    """Registers that differ from the rig's: those of an imported log, and what the experiment wrote before it moved."""
+    written: dict[str, int] = dict(next(iter((recording.metadata.get("registers") or {}).values()), {}))
+    for event in recording.events:
+        if event.name == "register" and event.data.get("servo") == track.name:
+            written[str(event.data["name"])] = int(event.data["value"])
+    return written
 
 
 def _settings(rig: Rig, written: Mapping[str, int]) -> list[float]:

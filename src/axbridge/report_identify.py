@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
@@ -13,6 +14,7 @@ from axbridge.errors import RecordingError
 from axbridge.files import write_whole
 from axbridge.firmware.rollout import rollouts
 from axbridge.identify.fitting import Fit
+from axbridge.identify.laws import LawComparison
 from axbridge.identify.output import in_file
 from axbridge.identify.paper import Line, Surface
 from axbridge.plant.columns import Param
@@ -23,7 +25,7 @@ from axbridge.report import Table
 from axbridge.report_html import COLOURS, STYLE, table_html
 from axbridge.rig import Rig
 
-__all__ = ["estimate_table", "score_table", "write_page"]
+__all__ = ["estimate_table", "law_table", "score_table", "write_page"]
 
 
 def estimate_table(fit: Fit) -> Table:
@@ -48,6 +50,18 @@ def score_table(fit: Fit) -> Table:
     return Table("errors", ("recording", "MAE °", "RMSE °", ""), rows)
 
 
+def law_table(laws: LawComparison) -> Table:
+    """The friction laws side by side, and which of them chance may explain."""
+    rows = []
+    for score in laws.scores:
+        judged = not math.isnan(score.held_out)
+        mark = "chosen" if score.law == laws.chosen else "tied" if judged and score.tied else ""
+        held = (f"{score.held_out:.3f}", f"{score.behind:+.3f} ± {score.error:.3f}") if judged else ("", "")
+        rows.append((score.law, str(score.parameters), f"{score.fitted:.3f}", *held, f"{score.bic:.0f}", mark))
+    header = ("friction law", "parameters", "fitted MAE °", "held-out MAE °", "behind the best °", "BIC", "")
+    return Table(f"friction laws; chosen: {laws.rule}", header, tuple(rows))
+
+
 def write_page(
     fit: Fit,
     recordings: Sequence[Recording],
@@ -56,6 +70,7 @@ def write_page(
     *,
     line: Line | None = None,
     surfaces: Sequence[Surface] = (),
+    laws: LawComparison | None = None,
 ) -> None:
     """Write one self-contained page: parameters, errors, every recording measured and simulated, the scans.
 
@@ -66,6 +81,7 @@ def write_page(
         path: The page.
         line: Ks measurements, figure 5.
         surfaces: Scans, figures 7 and 11.
+        laws: How the friction laws compare.
 
     Raises:
         RecordingError: it cannot be written; what was at `path` stays.
@@ -79,7 +95,11 @@ def write_page(
     parts += [f'<p class="note">{escape(warning)}</p>' for warning in fit.warnings]
     parts.append(table_html(estimate_table(fit)))
     parts.append(table_html(score_table(fit)))
+    if laws is not None:
+        parts.append(table_html(law_table(laws)))
     figures: list[tuple[str, Any]] = [("Measured and simulated", _traces(fit, recordings, rig))]
+    if laws is not None:
+        figures.append(("Friction laws", _law_figure(laws)))
     if line is not None:
         figures.append((f"Ks = {line.ks:.6f} V·s/rad (the paper's figure 5)", _ks_figure(line)))
     titles = (
@@ -130,6 +150,21 @@ def _traces(fit: Fit, recordings: Sequence[Recording], rig: Rig) -> Any:
     _style(figure, 90 + 190 * rows)
     figure.update_yaxes(title_text="°", title_standoff=4)
     figure.update_annotations(font_size=13)
+    return figure
+
+
+def _law_figure(laws: LawComparison) -> Any:
+    import plotly.graph_objects as go
+
+    names = [f"{score.law} ({score.parameters} parameters)" for score in laws.scores]
+    figure = go.Figure()
+    figure.add_bar(x=names, y=[score.fitted for score in laws.scores], name="fitted", marker_color="#b8c8da")
+    if not math.isnan(laws.scores[0].held_out):
+        spread = {"type": "data", "array": [score.error for score in laws.scores]}
+        held = [score.held_out for score in laws.scores]
+        figure.add_bar(x=names, y=held, error_y=spread, name="held out", marker_color=COLOURS["reference"])
+    _style(figure, 340)
+    figure.update_yaxes(title_text="mean absolute error, °")
     return figure
 
 

@@ -32,6 +32,7 @@ HEADERS = {
     "true_torque": "true_torque_Nm",
     "speed_limit": "speed_limit_rad_s",
     "duty": "duty",
+    "torque_limit": "torque_limit",
 }
 
 

@@ -36,7 +36,7 @@ LAYERS = [
     ["experiment_run", "experiments", "arm", "replay", "walking"],
     ["compare"],
     ["identify"],
-    ["report", "report_html", "report_png", "report_identify"],
+    ["report", "report_html", "report_png", "report_identify", "report_identify_png"],
     ["cli", "__main__"],
 ]
 

@@ -21,7 +21,9 @@ def identify(
     model: Annotated[str, typer.Option("--model", help="pendulum-servo, ax12, or lima2009.")],
     out: Annotated[Path, typer.Option("--out", metavar="PARAMS.toml", help="The parameters to write.")],
     method: Annotated[str | None, typer.Option("--method", help="cma, or grid: the paper's scans (lima2009).")] = None,
-    friction: Annotated[str | None, typer.Option("--friction", help="M1 to M6; default: the model's own.")] = None,
+    friction: Annotated[
+        str | None, typer.Option("--friction", help="M1 to M6; compare: try all, take the best.")
+    ] = None,
     holdout: Annotated[
         list[Path] | None, typer.Option("--holdout", metavar="REC.mcap", help="Only scored, never fitted; repeat.")
     ] = None,
@@ -35,15 +37,18 @@ def identify(
         typer.Option("--ks-pairs", metavar="FILE.csv", help="grid: columns speed (motor, rad/s), volts (open)."),
     ] = None,
     report: Annotated[Path | None, typer.Option("--report", metavar="REPORT.html", help="Write a report.")] = None,
+    png: Annotated[Path | None, typer.Option("--png", metavar="FILE.png", help="Write the picture.")] = None,
     seed: SeedOption = 0,
     json: JsonOption = False,
 ) -> None:
     """Fit a servo model to recordings: parameters with intervals, held-out errors, and what the data cannot tell."""
-    from axbridge.identify import fitting, output, paper
+    from axbridge.identify import fitting, laws, output, paper
     from axbridge.identify.progress import progress
+    from axbridge.identify.space import FRICTION_LAWS
     from axbridge.recording import open_recording
     from axbridge.report import table_text
-    from axbridge.report_identify import estimate_table, score_table, write_page
+    from axbridge.report_identify import estimate_table, law_table, score_table, write_page
+    from axbridge.report_identify_png import write_picture
     from axbridge.rig import Rig
 
     loaded = Rig.load(rig)
@@ -53,8 +58,15 @@ def identify(
         raise UsageError("every recording is held out", "leave some to fit")
     line = paper.ks_line(ks_pairs) if ks_pairs is not None else None
     surfaces: tuple[paper.Surface, ...] = ()
+    compared: laws.LawComparison | None = None
     if _by_grid(model, method, friction):
         fit, surfaces = paper.paper_procedure(fitted, loaded, line=line, held_out=held, seed=seed)
+    elif friction == "compare":
+        with progress(starts, laws=len(FRICTION_LAWS), quiet=json) as told:
+            fit, compared = laws.compare_laws(
+                fitted, loaded, model, held_out=held, starts=starts, budget=_seconds(budget), seed=seed, where=executor,
+                report=told,
+            )  # fmt: skip
     else:
         with progress(starts, quiet=json) as told:
             fit = fitting.identify(
@@ -70,13 +82,17 @@ def identify(
                 report=told,
             )
     if report is not None:
-        write_page(fit, [*fitted, *held], loaded, report, line=line, surfaces=surfaces)
+        write_page(fit, [*fitted, *held], loaded, report, line=line, surfaces=surfaces, laws=compared)
+    if png is not None:
+        write_picture(fit, [*fitted, *held], loaded, png, compared)
     output.write_params(fit, out)
     if json:
-        emit_json(output.summary(fit) | {"out": str(out)})
+        emit_json(output.summary(fit, compared) | {"out": str(out)})
         return
     print(table_text(estimate_table(fit)))
     print("\n" + table_text(score_table(fit)))
+    if compared is not None:
+        print("\n" + table_text(law_table(compared)))
     facts = output.summary(fit)
     text = f"\nmean absolute error {facts['mae_deg']:.2f}°"
     if held:
@@ -84,7 +100,7 @@ def identify(
     print(f"{text}; {fit.rollouts} rollouts in {fit.seconds:.0f} s")
     for warning in fit.warnings:
         print(f"note: {warning}")
-    for path in (out, report):
+    for path in (out, report, png):
         if path is not None:
             print(f"wrote {path}")
 

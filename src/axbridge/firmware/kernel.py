@@ -285,6 +285,7 @@ def _book(
     supply = state[State.VOLTAGE]
     applied = settle(joint, params, wanted, side * mean)
     current = joint[Joint.CURRENT]
+    state[State.READING] += side * mean * step  # the loop saw the position at the substep's start
     state[State.ANGLE] = side * joint[Joint.ANGLE]
     state[State.SPEED] = side * joint[Joint.SPEED]
     state[State.CURRENT] = current

@@ -31,6 +31,7 @@ FREE[[Drive.LOW, Drive.HIGH]] = -np.inf, np.inf
 HELD, FOLLOWED = 2.0, 3.0  # in `Runs.driven`
 _JOINT, _STATE = len(Joint), len(State)
 _WIDTH = max(len(Joint), len(State), len(Command))
+_LOOP = 1e-3  # s: a command waits half a turn of the servo's loop on average, and a reading is half of one old
 _STRETCH = 1.25  # a step may be so much longer than asked for when a command is due at its end
 _MODES = float(Mode.JOINT), float(Mode.WHEEL_DUTY)
 JOINT_MODE = 2.0  # in `Runs.duty`: no duty, the position loop runs
@@ -136,7 +137,7 @@ def _one(
     settings: FloatArray, h: float, work: FloatArray, out: FloatArray,
 ) -> None:  # fmt: skip
     """One parameter set over one recording; `out` (l,) as `rollouts` returns it."""
-    latency, offset, noise = params[Param.LATENCY], params[Param.OFFSET], params[Param.NOISE]
+    latency, offset, noise = params[Param.LATENCY] + _LOOP, params[Param.OFFSET], params[Param.NOISE]
     total = inertia + params[Param.ARMATURE]
     command, joint, state, torque, damping, limit, wanted = (
         work[0],

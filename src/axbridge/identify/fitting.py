@@ -11,7 +11,7 @@ import numpy as np
 
 from axbridge.errors import RecordingError
 from axbridge.firmware.rollout import JOINT_MODE, Runs, rollouts
-from axbridge.identify.search import Job, Outcome, search
+from axbridge.identify.search import Job, Mapper, Outcome, search
 from axbridge.identify.space import MODELS, Space, Unknown, space_of
 from axbridge.identify.stages import parts
 from axbridge.identify.uncertainty import Uncertainty, polish, uncertainty
@@ -98,7 +98,7 @@ def identify(
     generations: int = 300,
     budget: float = 150.0,
     seed: int = 0,
-    where: str | None = None,
+    where: str | Mapper | None = None,
     report: Callable[[str, Outcome], None] = lambda _stage, _outcome: None,
 ) -> Fit:
     """Fit a model to recordings of a one-servo rig.
@@ -113,7 +113,7 @@ def identify(
         generations: Of each search.
         budget: s; see `search`.
         seed: Of everything random.
-        where: ``dask://host:port``; None = processes on this machine.
+        where: See `axbridge.identify.search.executor`.
         report: Called after each start.
 
     Raises:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from axbridge import __version__
 from axbridge.errors import RecordingError
 from axbridge.files import write_whole
 from axbridge.identify.fitting import Estimate, Fit
+from axbridge.identify.laws import LawComparison
 from axbridge.model import ServoModel
 
 __all__ = ["in_file", "servo_model", "summary", "write_params"]
@@ -65,8 +67,8 @@ def write_params(fit: Fit, path: Path | str) -> None:
         ) from failure
 
 
-def summary(fit: Fit) -> dict[str, Any]:
-    """The fit as one JSON document."""
+def summary(fit: Fit, laws: LawComparison | None = None) -> dict[str, Any]:
+    """The fit, and how the friction laws compare, as one JSON document."""
     held = [score for score in fit.scores if score.held_out]
     fitted = [score for score in fit.scores if not score.held_out]
     names = [estimate.unknown.name for estimate in fit.estimates]
@@ -93,7 +95,26 @@ def summary(fit: Fit) -> dict[str, Any]:
         "rollouts": fit.rollouts,
         "seconds": fit.seconds,
         "seed": fit.seed,
-    }
+    } | ({} if laws is None else {"friction_laws": _laws(laws), "friction_chosen_by": laws.rule})
+
+
+def _laws(laws: LawComparison) -> list[dict[str, Any]]:
+    def known(value: float) -> float | None:
+        return None if math.isnan(value) else value
+
+    return [
+        {
+            "law": score.law,
+            "parameters": score.parameters,
+            "mae_deg": score.fitted,
+            "held_out_mae_deg": known(score.held_out),
+            "behind_deg": known(score.behind),
+            "behind_standard_error_deg": score.error,
+            "bic": score.bic,
+            "chosen": score.law == laws.chosen,
+        }
+        for score in laws.scores
+    ]
 
 
 def in_file(fit: Fit, name: str, value: float, scale: float) -> float:

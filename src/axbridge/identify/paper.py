@@ -33,6 +33,7 @@ __all__ = ["Line", "Surface", "ks_line", "paper_procedure"]
 _GRID = 21  # points a side
 _LATENCIES = 12  # over their range
 _ZOOMS = 3
+_VALLEYS = 6  # points of the first scan that are sharpened beside the last scan's: valleys are narrow, and bent
 _BEFORE = 5  # samples at rest that are averaged for the angle a part starts from
 
 
@@ -168,6 +169,7 @@ def _scan(space: Space, runs: Runs) -> tuple[Surface, FloatArray, int]:
     delays = np.linspace(0.0, 1.0, _LATENCIES) if latency is not None else np.zeros(1)
     low, high = np.zeros(2), np.ones(2)
     first: Surface | None = None
+    tops = np.zeros((0, len(space)))
     best = np.full(len(space), 0.5)
     least, count = np.inf, 0
     for _ in range(_ZOOMS):
@@ -182,6 +184,7 @@ def _scan(space: Space, runs: Runs) -> tuple[Surface, FloatArray, int]:
         if mse.min() < least:
             least, best = float(mse.min()), points[int(np.argmin(mse))]
         if first is None:
+            tops = _apart(mse, points)
             rows = [space.sets(np.repeat(share[:, None], len(space), axis=1)) for share in shares]
             values = (rows[0][:, x.column], rows[1][:, y.column])
             first = Surface(x, y, *values, mse.reshape(_GRID, _GRID, -1).min(axis=2), (0.0, 0.0), 0.0)
@@ -190,11 +193,23 @@ def _scan(space: Space, runs: Runs) -> tuple[Surface, FloatArray, int]:
         if latency is not None:
             width = (delays[1] - delays[0]) * 1.5
             delays = np.clip(np.linspace(best[latency] - width, best[latency] + width, 5), 0, 1)
-    best = polish(space, runs, best)
-    least = float(losses(space, runs, best[None], "mse").mean())
+    sharpened = np.array([polish(space, runs, point, rounds=10) for point in (best, *tops)])
+    found = losses(space, runs, sharpened, "mse").mean(axis=1)
+    best, least = sharpened[int(np.argmin(found))], float(found.min())
     row = space.sets(best[None])[0]
     assert first is not None  # there is at least one zoom
     return replace(first, best=(float(row[x.column]), float(row[y.column])), least=least), best, count
+
+
+def _apart(mse: FloatArray, points: FloatArray) -> FloatArray:
+    """The best points (`_VALLEYS`, n) of a scan (k, n) that are no neighbours of each other, best first."""
+    chosen: list[FloatArray] = []
+    for index in np.argsort(mse):
+        if all(np.max(np.abs(points[index] - other)) > 2.5 / _GRID for other in chosen):
+            chosen.append(points[index])
+        if len(chosen) == _VALLEYS:
+            break
+    return np.array(chosen)
 
 
 def _parts(recordings: Sequence[Recording], kind: str) -> list[Recording]:

@@ -11,8 +11,11 @@ __all__ = ["progress"]
 
 
 @contextmanager
-def progress(starts: int, *, quiet: bool) -> Iterator[Callable[[str, Outcome], None]]:
-    """A bar over the starts of a search, and the best error of what it is at, on a terminal only."""
+def progress(starts: int, *, laws: int = 1, quiet: bool) -> Iterator[Callable[[str, Outcome], None]]:
+    """A bar over the starts of a search, or of one for each of several friction laws, on a terminal only.
+
+    Beside it stands the best error of what the search is at.
+    """
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -22,11 +25,12 @@ def progress(starts: int, *, quiet: bool) -> Iterator[Callable[[str, Outcome], N
         return
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("searching", total=starts + SHARPENED)
+        task = bar.add_task("searching", total=laws * (starts + SHARPENED))
         best: dict[str, float] = {}  # stages, starts and sharpening minimise different errors
 
         def told(stage: str, outcome: Outcome) -> None:
             best[stage] = min(best.get(stage, float("inf")), outcome.loss)
-            bar.update(task, advance=stage in {"start", "sharpened"}, description=f"{stage}: best {best[stage]:.2f}°")
+            counted = stage.endswith(("start", "sharpened"))
+            bar.update(task, advance=counted, description=f"{stage}: best {best[stage]:.2f}°")
 
         yield told

@@ -23,7 +23,7 @@ from axbridge.identify.space import Space
 from axbridge.identify.stages import STAGES, parts
 from axbridge.plant.mechanics import FloatArray
 
-__all__ = ["COARSE", "FINE", "SHARPENED", "Job", "Outcome", "executor", "losses", "run", "search"]
+__all__ = ["COARSE", "FINE", "SHARPENED", "Job", "Mapper", "Outcome", "executor", "losses", "run", "search"]
 
 SCREENED = 200  # random points a start looks at before it begins
 POPULATION = 16
@@ -144,13 +144,16 @@ Mapper = Callable[[Callable[[Job], Outcome], Iterable[Job]], Iterator[Outcome]]
 
 
 @contextmanager
-def executor(where: str | None = None) -> Iterator[Mapper]:
-    """What runs jobs: processes on this machine, or a dask cluster (``dask://host:port``).
+def executor(where: str | Mapper | None = None) -> Iterator[Mapper]:
+    """What runs jobs: processes on this machine, a dask cluster (``dask://host:port``), or what is running already.
 
     Raises:
         UnsupportedOperation: dask.distributed is not installed.
         UsageError: no such kind of executor, or no cluster there.
     """
+    if callable(where):
+        yield where
+        return
     if where is None:
         with ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn")) as pool:
             yield pool.map
@@ -181,7 +184,7 @@ def search(
     *,
     starts: int,
     budget: float,
-    where: str | None = None,
+    where: str | Mapper | None = None,
     report: Callable[[str, Outcome], None] = lambda _stage, _outcome: None,
 ) -> list[Outcome]:
     """Fit stage by stage, run `starts` jobs with seeds of their own, sharpen the best `SHARPENED`; best first.

@@ -1,0 +1,79 @@
+"""Fits with every friction law side by side: the law behind the recordings is chosen, or told apart by no more than chance."""
+
+import json
+import math
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from axbridge.identify.laws import LawScore, chosen_law, compare_laws
+from axbridge.plant.columns import Param
+from axbridge.recording import write_recording
+
+sys.path.append(str(Path(__file__).parents[1] / "unit"))
+from test_identify import RIG, ax12_truth, motion
+
+
+def recordings(**friction):
+    """Steps and falls of an AX-12 with that friction, and two of them to hold out."""
+    row = ax12_truth()
+    row[Param.STRIBECK_SPEED] = 0.4
+    for name, value in friction.items():
+        row[Param[name]] = value
+    made = [motion(row, step=math.radians(angle), seed=k) for k, angle in enumerate((20, 60, 120))]
+    made += [motion(row, step=angle, fall=True, seed=5) for angle in (1.2, 2.0)]
+    held = [motion(row, step=0.7, seed=8), motion(row, step=1.7, fall=True, seed=9)]
+    named = [replace(one, path=Path(f"{k}.mcap")) for k, one in enumerate([*made, *held])]
+    return named[:5], named[5:]
+
+
+def test_recordings_with_plain_friction_do_not_rule_m1_out():
+    fitted, held = recordings()
+    fit, laws = compare_laws(fitted, RIG, "ax12", held_out=held, starts=1, generations=20, budget=60)
+    assert laws.chosen == fit.friction
+    plain = laws.scores[0]
+    assert plain.law == "M1"
+    assert plain.behind <= 2 * plain.error
+    assert [score.parameters for score in laws.scores] == [7, 9, 8, 11, 12, 13]
+
+
+def test_recordings_with_load_dependent_and_stribeck_friction_do_not_pass_for_m1(tmp_path):
+    fitted, held = recordings(COULOMB=0.01, STRIBECK=0.02, LOAD=0.25, LOAD_STRIBECK=0.15)
+    for one in (*fitted, *held):
+        write_recording(one, tmp_path / one.path.name)
+    done = subprocess.run(
+        [
+            sys.executable, "-m", "axbridge", "identify", *(one.path.name for one in fitted), "--rig", "bench_arm",
+            "--model", "ax12", "--friction", "compare", "--starts", "1", "--budget", "1s", "--holdout", "5.mcap",
+            "--holdout", "6.mcap", "--out", "p.toml", "--report", "p.html", "--png", "p.png", "--json",
+        ],
+        cwd=tmp_path, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    laws = {entry["law"]: entry for entry in found["friction_laws"]}
+    assert laws["M4"]["behind_deg"] <= 2 * laws["M4"]["behind_standard_error_deg"]
+    assert laws["M1"]["behind_deg"] > 2 * laws["M1"]["behind_standard_error_deg"]
+    assert laws[found["friction"]]["chosen"]
+    assert f'law = "{found["friction"]}"' in (tmp_path / "p.toml").read_text()
+    assert "friction laws; chosen" in (tmp_path / "p.html").read_text()
+    assert (tmp_path / "p.png").read_bytes().startswith(b"\x89PNG")
+
+
+def score(law, parameters, held_out, behind, error, bic=0.0):
+    return LawScore(law, parameters, 0.1, held_out, behind, error, bic)
+
+
+@pytest.mark.parametrize(
+    ("scores", "chosen"),
+    [
+        ([score("M1", 7, 0.30, 0.10, 0.02), score("M4", 11, 0.20, 0.0, 0.0), score("M6", 13, 0.21, 0.01, 0.02)], "M4"),
+        ([score("M1", 7, 0.21, 0.01, 0.02), score("M4", 11, 0.20, 0.0, 0.0)], "M1"),
+        ([score("M1", 7, math.nan, math.nan, 0.0, 5.0), score("M2", 9, math.nan, math.nan, 0.0, 3.0)], "M2"),
+    ],
+)
+def test_the_simplest_law_that_chance_does_not_rule_out_is_chosen(scores, chosen):
+    assert chosen_law(scores) == chosen
