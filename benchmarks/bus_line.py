@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -39,6 +39,14 @@ class StillBank:
     def set_command(self, index: int, row: np.ndarray, time: float) -> None:  # noqa: ARG002
         """Take a command in."""
         self.command[index] = row
+
+    def set_goal(self, index: int, goal: float, speed: float, time: float) -> None:  # noqa: ARG002
+        """Take a goal in."""
+        self.command[index, [Command.GOAL, Command.SPEED]] = goal, speed
+
+    def sampled(self, rows: Sequence[int], times: Sequence[float]) -> list[list[float]]:  # noqa: ARG002
+        """States: always the same."""
+        return self.state[list(rows)].tolist()
 
     def advance(self, until: float) -> None:
         """Let time pass."""
