@@ -6,7 +6,7 @@ The robot is the real one in every respect; `Robot.shadow` says where the simula
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from axbridge.backends.backend import Backend
@@ -72,6 +72,9 @@ class _ShadowedBus(Bus):
 
     def read_many(self, requests: Sequence[tuple[int, int, int]]) -> list[Reply | BusError]:
         return self._real.read_many(requests)
+
+    def read_each(self, requests: Sequence[tuple[int, int, int]]) -> Iterator[Reply | BusError]:
+        return self._real.read_each(requests)
 
     def read(self, id: int, address: int, length: int) -> Reply:
         return self._real.read(id, address, length)

@@ -7,7 +7,7 @@ method a subclass fills in, `_transfer`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import NamedTuple, TypeVar
 
@@ -97,6 +97,14 @@ class Bus(ABC):
             except (BusTimeout, CorruptPacket) as error:
                 answers.append(error)
         return answers
+
+    def read_each(self, requests: Sequence[tuple[int, int, int]]) -> Iterator[Reply | BusError]:
+        """`read_many`, one after the other: where a line allows it, a servo speaks while the caller looks at others.
+
+        Raises:
+            PortError: the line is gone.
+        """
+        return iter(self.read_many(requests))
 
     def reopen(self) -> None:  # noqa: B027  # most lines have nothing to do
         """Open a lost line again; nothing to do where a line cannot be lost.

@@ -292,21 +292,20 @@ class Cycle:
             (track.servo.id, TORQUE_LIMIT, 10) if place == self._turn else (track.servo.id, PRESENT, 8)
             for place, track in enumerate(due)
         ]
+        wire = self._wire
         try:
-            answers = self.bus.read_many(requests)
+            for track, answer, (_, address, length) in zip(due, self.bus.read_each(requests), requests, strict=True):
+                wire.bytes += 8
+                if isinstance(answer, Reply) and len(answer.data) == length:
+                    wire.bytes += length + 6
+                    wire.replies += 1
+                    states[track.servo.name] = self._take(track, answer, address)
+                else:
+                    refused = BusTimeout(track.servo.id, "it refused the read: is this an AX or MX servo?")
+                    self._fail(track, answer if isinstance(answer, BusError) else refused)
         except PortError as error:
             self._lose_port(error)
             return
-        wire = self._wire
-        for track, answer, (_, address, length) in zip(due, answers, requests, strict=True):
-            wire.bytes += 8
-            if isinstance(answer, Reply) and len(answer.data) == length:
-                wire.bytes += length + 6
-                wire.replies += 1
-                states[track.servo.name] = self._take(track, answer, address)
-            else:
-                refused = BusTimeout(track.servo.id, "it refused the read: is this an AX or MX servo?")
-                self._fail(track, answer if isinstance(answer, BusError) else refused)
         for track in due:
             if track.must_limp and not track.missing:
                 self._limp(track)

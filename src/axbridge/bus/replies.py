@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
+from functools import lru_cache
 from typing import NamedTuple
 
 from axbridge.errors import ErrorFlag
-from axbridge.wire import HEADER, OVERHEAD, Instruction, Packet
+from axbridge.wire import HEADER, OVERHEAD, Instruction, Packet, encode
 
-__all__ = ["SUM_OK", "LateReplies", "Search", "find_answer", "may_be_longer"]
+__all__ = ["SUM_OK", "LateReplies", "Search", "expected", "find_answer", "may_be_longer"]
 
 SUM_OK = 0xFD  # low byte of the sum over a whole intact packet: 0xFF + 0xFF + 0xFF
 _REFUSED = int(ErrorFlag.RANGE | ErrorFlag.CHECKSUM | ErrorFlag.INSTRUCTION)
@@ -28,6 +29,14 @@ class Search(NamedTuple):
     rest: bytes
     damaged: bool
     echo: bool
+
+
+@lru_cache(maxsize=1024)
+def expected(request: tuple[int, int, int]) -> tuple[bytes, bytes, int]:
+    """Packet of a READ of `(id, address, length)`, the first bytes of its answer, and that one's length in bytes."""
+    id_, address, length = request
+    frame = encode(id_, Instruction.READ, bytes((address, length)))
+    return frame, HEADER + bytes((id_, length + 2)), length + OVERHEAD
 
 
 def find_answer(heard: bytes, frame: bytes, id: int, length: int, *, echo: bool, refusable: bool) -> Search:

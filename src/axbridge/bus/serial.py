@@ -15,17 +15,17 @@ import contextlib
 import os
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from axbridge.bus.adapter import find_port
 from axbridge.bus.base import Bus, Reply
 from axbridge.bus.port import REPLY_DELAY, Port
-from axbridge.bus.replies import SUM_OK, LateReplies, find_answer
+from axbridge.bus.replies import SUM_OK, LateReplies, expected, find_answer
 from axbridge.bus.stats import LineStats
 from axbridge.clock import WallClock
 from axbridge.errors import BusError, BusTimeout, CorruptPacket, ErrorFlag, PortError
-from axbridge.wire import BROADCAST, HEADER, OVERHEAD, Instruction, Packet, byte_seconds, encode
+from axbridge.wire import BROADCAST, HEADER, Instruction, Packet, byte_seconds, encode
 
 if TYPE_CHECKING:
     from axbridge.bus.burst import Burst
@@ -71,7 +71,6 @@ class SerialBus(Bus):
         self.echo = False
         self._patience = 1  # multiplies `latency`
         self._lock = threading.RLock()
-        self._compiled: dict[tuple[int, int, int], tuple[bytes, bytes, int, float]] = {}
         self._byte = byte_seconds(baud)
         self.port = Port(self.port_name, baud)
         self.latency = self.port.latency
@@ -123,7 +122,6 @@ class SerialBus(Bus):
             self.port.setBaudRate(baud)
             self.baud = baud
             self._byte = byte_seconds(baud)
-            self._compiled.clear()
             self._late.forgive()
             self.port.drain(_QUIET)
 
@@ -132,7 +130,7 @@ class SerialBus(Bus):
         self.echo = any(self.port.returns(_ECHO_PROBE) for _ in range(2))
 
     def prepare(self) -> None:
-        """Get ready for a control loop: `read_many` then costs half the processor time, where numba is installed.
+        """Get ready for a control loop: reads in a row are compiled then, where numba is installed.
 
         Takes 0.4 s once a process, for numba's import (and 0.5 s once a machine, to compile).
         """
@@ -176,41 +174,48 @@ class SerialBus(Bus):
 
     def read_many(self, requests: Sequence[tuple[int, int, int]]) -> list[Reply | BusError]:
         """See `Bus.read_many`; no retries: a missing servo costs one wait."""
-        answers: list[Reply | BusError] = []
-        with self._lock:
-            while len(answers) < len(requests):
-                if self._burst is not None and not self.echo and not self._late:
-                    self._read_burst(self._burst, requests, answers)
-                if len(answers) < len(requests):
-                    try:
-                        answers.append(self._read_once(requests[len(answers)]))
-                    except (BusTimeout, CorruptPacket) as error:
-                        answers.append(error)
-        return answers
+        return list(self.read_each(requests))
 
-    def _read_burst(
-        self, burst: Burst, requests: Sequence[tuple[int, int, int]], answers: list[Reply | BusError]
-    ) -> None:
-        """`_read_once` for the requests not answered yet, until one has a mishap."""
+    def read_each(self, requests: Sequence[tuple[int, int, int]]) -> Iterator[Reply | BusError]:
+        """See `Bus.read_each`; with `prepare`, the last servo speaks while the caller looks at the others' answers."""
+        done = 0
+        answer: Reply | BusError
+        with self._lock:
+            while done < len(requests):
+                if self._burst is not None and not self.echo and not self._late and len(requests) - done > 1:
+                    for answer in self._read_burst(self._burst, requests[done:]):
+                        yield answer
+                        done += 1
+                if done < len(requests):
+                    try:
+                        answer = self._read_once(requests[done])
+                    except (BusTimeout, CorruptPacket) as error:
+                        answer = error
+                    yield answer
+                    done += 1
+
+    def _read_burst(self, burst: Burst, requests: Sequence[tuple[int, int, int]]) -> Iterator[Reply | BusError]:
+        """`_read_once` for these requests, until one has a mishap."""
         fd = self.port.fd
         if fd is None:
             return
-        asked = [(self._compiled.get(request) or self._compile(request))[0] for request in requests[len(answers) :]]
+        asked = [expected(request)[0] for request in requests]
         good, heard, started = burst(fd, asked, REPLY_DELAY + self.latency, self._byte)
         sending = len(asked[0]) * self._byte
         for frame, (answer, sent) in zip(asked, good, strict=False):
             line = self.stats.of(frame[2])
             line.asked += 1
             line.last_seen = sampled = sent + sending
-            answers.append(Reply(answer[4], answer[5:-1], sampled))
+            yield Reply(answer[4], answer[5:-1], sampled)
         if started is not None:
-            request = requests[len(answers)]
-            frame, prefix, _, _ = self._compiled[request]
+            request = requests[len(good)]
+            frame, prefix, _ = expected(request)
             try:
                 packet, sampled = self._await(heard, started, frame, prefix, request[0], request[2])
-                answers.append(Reply(packet.code, packet.params, sampled))
             except (BusTimeout, CorruptPacket) as error:
-                answers.append(error)
+                yield error
+            else:
+                yield Reply(packet.code, packet.params, sampled)
 
     def _read_once(self, request: tuple[int, int, int]) -> Reply:
         """One read; the usual case with as little Python as will do."""
@@ -218,7 +223,8 @@ class SerialBus(Bus):
         fd = port.fd
         if fd is None or self.echo or self._late:
             return self._read_carefully(*request)
-        frame, prefix, need, wire = self._compiled.get(request) or self._compile(request)
+        frame, prefix, need = expected(request)
+        wire = (len(frame) + need) * self._byte * 1e3
         heard = b""
         try:
             if port.poller.poll(0):
@@ -237,14 +243,6 @@ class SerialBus(Bus):
             return Reply(heard[4], heard[5:-1], sampled)
         packet, sampled = self._await(heard, started, frame, prefix, request[0], request[2])
         return Reply(packet.code, packet.params, sampled)
-
-    def _compile(self, request: tuple[int, int, int]) -> tuple[bytes, bytes, int, float]:
-        id_, address, length = request
-        frame = encode(id_, Instruction.READ, bytes((address, length)))
-        need = length + OVERHEAD
-        compiled = (frame, HEADER + bytes((id_, length + 2)), need, (len(frame) + need) * self._byte * 1e3)
-        self._compiled[request] = compiled
-        return compiled
 
     def write(self, id: int, address: int, data: bytes, *, answered: bool = True) -> Reply | None:
         """See `Bus.write`; a write without acknowledgement is read back, and repeated when it did not arrive."""
@@ -310,7 +308,7 @@ class SerialBus(Bus):
                 count = length
             first = address - (count - length) if address >= count - length else address
         request = (id, first, count)
-        frame, prefix, _, _ = self._compiled.get(request) or self._compile(request)
+        frame, prefix, _ = expected(request)
         packet, sampled = self._converse(frame, prefix, id, count)
         data = packet.params
         if count != length and data:
