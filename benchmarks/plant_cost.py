@@ -25,7 +25,7 @@ STEPS = 12  # control steps of 20 ms a turn
 ENGINE = ("getJointStates", "setJointMotorControlArray", "getContactPoints", "getBasePositionAndOrientation",
           "getBaseVelocity")  # fmt: skip
 KERNELS = {axbridge.firmware.bank: ("run", "ask", "begin", "take_over"),
-           axbridge.plant.bullet: ("joint_dynamics", "survey")}  # fmt: skip
+           axbridge.plant.bullet: ("joint_dynamics", "share", "survey")}  # fmt: skip
 
 
 def bare_world(rig):

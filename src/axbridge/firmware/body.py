@@ -161,8 +161,10 @@ class ServoBody:
         plain = self._plain_joint and registers[24] and self.gauges.stuck is None
         if not plain or not self._goal_low <= goal <= self._goal_high or speed > units.full_scale:
             return False
-        registers[30:34] = data
         self._busy_until = time + _BUSY
+        if registers[30:34] == data:
+            return True  # the motor has it, or will have it before it could have this one
+        registers[30:34] = data
         self._motors.set_goal(self.row, (goal - self._zero) * units.position, speed * units.speed, time)
         return True
 

@@ -25,6 +25,7 @@ with quiet(2):  # importing it prints its build time
 
 __all__ = ["BulletMechanics"]
 
+_BASE_ROW = struct.Struct(f"{BASE}d")
 _FASTEST = 1e5  # rad/s: Bullet clamps joint speeds silently, at 100 by default; we want to see what diverges
 _DIVERGED = 1e4  # rad/s
 _SWEEPS, _MORE_SWEEPS = 50, 200  # of Bullet's solver: it takes more to press a 30 g foot on the floor in a fall
@@ -149,7 +150,8 @@ class BulletMechanics:
         self._stops = np.array(self.limits).reshape(-1, 2)
         self._row = struct.Struct(f"{3 * len(self.joints)}d")
         self._sweeps = self._wanted_sweeps = _SWEEPS
-        self._read(np.zeros(len(self.joints)))
+        self._orders = np.zeros((3, len(self.joints)))
+        self._read(*self._orders[:2])
 
     def _prepare(self, start: Mapping[str, float], unbounded: Sequence[str]) -> list[int]:
         """Take Bullet's own motors, damping and clamps away, set stops and start; the index of each joint."""
@@ -189,7 +191,7 @@ class BulletMechanics:
         if not self._fixed_base:
             place, orientation = bullet.getBasePositionAndOrientation(self.body, **self._on)
             linear, angular = bullet.getBaseVelocity(self.body, **self._on)
-            self._base[:] = (*place, *orientation, *linear, *angular)
+            _BASE_ROW.pack_into(self._base.data, 0, *place, *orientation, *linear, *angular)
         anchored = joint_dynamics(
             tree.parent, tree.kind, self._dof, tree.place, tree.turn, tree.axis, tree.mass, tree.centre, tree.inertia,
             self._positions, self._speeds, self._base, *self._base_frame, self._gravity, self._fixed_base,
@@ -204,25 +206,21 @@ class BulletMechanics:
         Raises:
             SimulationDiverged: a joint's motion left the finite range.
         """
-        middle, reach = 0.5 * (high + low), 0.5 * (high - low)
-        forces = middle.tolist()
-        if any(forces):
-            bullet.setJointMotorControlArray(self.body, self.links, bullet.TORQUE_CONTROL, forces=forces, **self._on)
+        applied = np.empty(len(speed))
+        share(speed, low, high, self._orders, applied)
+        speeds, middle, reach = self._orders.tolist()
+        if any(middle):
+            bullet.setJointMotorControlArray(self.body, self.links, bullet.TORQUE_CONTROL, forces=middle, **self._on)
         bullet.setJointMotorControlArray(
-            self.body,
-            self.links,
-            bullet.VELOCITY_CONTROL,
-            targetVelocities=speed.tolist(),
-            forces=reach.tolist(),
-            **self._on,
+            self.body, self.links, bullet.VELOCITY_CONTROL, targetVelocities=speeds, forces=reach, **self._on
         )
         if self._wanted_sweeps != self._sweeps:
             self._sweeps = self._wanted_sweeps
             bullet.setPhysicsEngineParameter(numSolverIterations=self._sweeps, **self._on)
         bullet.stepSimulation(**self._on)
         self._time += self.time_step
-        middle += self._read(speed)
-        return middle
+        self._read(speed, applied)
+        return applied
 
     def reset_base(self, position: tuple[float, float, float], orientation: tuple[float, float, float, float]) -> None:
         """Put a floating base somewhere, at rest: position, m, and quaternion (x, y, z, w) of its centre of mass."""
@@ -240,20 +238,19 @@ class BulletMechanics:
             self._open = False
             bullet.disconnect(**self._on)
 
-    def _read(self, asked: FloatArray) -> FloatArray:
-        """Take over what the joints did when they were asked for these speeds; the torques of their motors."""
+    def _read(self, asked: FloatArray, applied: FloatArray) -> None:
+        """Take over what the joints did when they were asked for these speeds; add what their motors gave."""
         figures = np.empty((3, len(self.joints)))
-        self._positions, self._speeds, torques = figures
+        self._positions, self._speeds = figures[:2]
         if self.links:
             states = bullet.getJointStates(self.body, self.links, **self._on)
             positions, speeds, _, used = zip(*states, strict=True)
             # three times faster than to let numpy take tuples in
             self._row.pack_into(figures.data, 0, *positions, *speeds, *used)
-        worst, strained = survey(self._positions, self._speeds, asked, self._stops)
+        worst, strained = survey(figures, asked, self._stops, applied)
         if worst >= 0:
             raise SimulationDiverged(self.joints[worst], self._time)
         self._wanted_sweeps = _MORE_SWEEPS if strained else _SWEEPS
-        return torques
 
     def _contacts(self) -> FloatArray:
         """Links that touch something that cannot move, and where in the world, (contacts, 4)."""
@@ -286,23 +283,42 @@ def _on_disk(urdf: Path, text: str | None) -> Iterator[Path]:
 
 
 @jit
-def survey(positions: FloatArray, speeds: FloatArray, asked: FloatArray, stops: FloatArray) -> tuple[int, bool]:
+def share(speed: FloatArray, low: FloatArray, high: FloatArray, orders: FloatArray, applied: FloatArray) -> None:
+    """What a step asks of each joint: a torque that is given, and a motor that adds what the speed needs.
+
+    Args:
+        speed: As of `BulletMechanics.step`, (n,).
+        low: Likewise.
+        high: Likewise.
+        orders: Result, (3, n): speeds, torques given, most that a motor adds.
+        applied: Result, (n,): the torques given.
+    """
+    for j in range(len(speed)):
+        orders[0, j] = speed[j]
+        orders[1, j] = applied[j] = 0.5 * (high[j] + low[j])
+        orders[2, j] = 0.5 * (high[j] - low[j])
+
+
+@jit
+def survey(figures: FloatArray, asked: FloatArray, stops: FloatArray, applied: FloatArray) -> tuple[int, bool]:
     """Look at the joints' motion after a step.
 
     Args:
-        positions: (n,), rad or m.
-        speeds: (n,).
+        figures: Positions, rad or m, speeds and torques of the motors, (3, n).
         asked: Speeds asked for, (n,).
         stops: (n, 2).
+        applied: Changed in place: the motors' torques are added, (n,).
 
     Returns:
         The joint whose motion left the finite range, -1 where there is none; and whether one is past its stop or went
         far from what was asked: a hard case to solve.
     """
     strained = False
-    for j in range(len(speeds)):
-        if not abs(speeds[j]) < _DIVERGED:
+    for j in range(len(asked)):
+        position, speed = figures[0, j], figures[1, j]
+        if not abs(speed) < _DIVERGED:
             return j, True
-        past = max(stops[j, 0] - positions[j], positions[j] - stops[j, 1])
-        strained = strained or past > _PAST or abs(speeds[j] - asked[j]) > _STRAIN
+        past = max(stops[j, 0] - position, position - stops[j, 1])
+        strained = strained or past > _PAST or abs(speed - asked[j]) > _STRAIN
+        applied[j] += figures[2, j]
     return -1, strained
