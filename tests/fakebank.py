@@ -38,7 +38,7 @@ class FakeBank:
             self.past.append((self.time, self.state.copy()))
 
     def sampled(self, rows, times):
-        return [self._when(time)[row].tolist() for row, time in zip(rows, times, strict=True)]
+        return np.array([self._when(time)[row] for row, time in zip(rows, times, strict=True)])
 
     def _when(self, time):
         return next(state for reached, state in self.past if reached >= time)

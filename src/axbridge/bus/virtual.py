@@ -59,11 +59,8 @@ class VirtualBus(Bus):
         if line is None or not reads:
             return []
         world.sleep_until(reads[-1].sent)
-        states = world.bank.sampled([read.servo.row for read in reads], [read.sent for read in reads])
-        answers = [
-            Reply(servo.alarms.bits, servo.peek(address, length, sent, state), sent)
-            for (servo, sent, _), (_, address, length), state in zip(reads, requests, states, strict=False)
-        ]
+        data = world.peek(reads)
+        answers = [Reply(read.servo.alarms.bits, shown, read.sent) for read, shown in zip(reads, data, strict=True)]
         line.settle(reads)
         world.sleep_until(reads[-1].due)
         return answers

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
+
 from axbridge.errors import ErrorFlag
-from axbridge.firmware.bank import State
+from axbridge.firmware.columns import Limit, State
 from axbridge.firmware.memory import ControlTable
 from axbridge.firmware.translate import Gauges
 from axbridge.profile import FirmwareProfile
@@ -13,6 +15,7 @@ __all__ = ["Alarms"]
 
 _OVERLOAD, _OVERHEATING = int(ErrorFlag.OVERLOAD), int(ErrorFlag.OVERHEATING)
 _VOLTAGE = int(ErrorFlag.INPUT_VOLTAGE)
+_ROUNDING = 0.49  # counts of voltage that rounding takes back
 _DUTY, _SPEED, _VOLTS, _TEMPERATURE = map(int, (State.DUTY, State.SPEED, State.VOLTAGE, State.TEMPERATURE))
 
 
@@ -62,6 +65,14 @@ class Alarms:
             bits |= _OVERLOAD
         self.bits = bits
         return bits and bits & self._table["shutdown"] & ~self.tripped
+
+    def limits(self) -> list[float]:
+        """One row of `Limit`: within them `look` would change nothing; NaN, which nothing is within, where it may."""
+        if self.bits or self.tripped or self.overloaded or self._stalled_since is not None:
+            return [math.nan] * len(Limit)
+        lowest, highest = self._voltages
+        full = self._share * self._table["torque_limit"]
+        return [(lowest - _ROUNDING) / 10, (highest + _ROUNDING) / 10, self._hottest, full, self._standing]
 
     def overload(self) -> int:
         """Make the load an overload until recovery; return the alarms that demand a shutdown now."""

@@ -190,11 +190,11 @@ class ServoBank:
                 self._finish()
                 self._begin()
 
-    def sampled(self, rows: Sequence[int], times: Sequence[float]) -> list[list[float]]:
+    def sampled(self, rows: IntArray, times: Sequence[float]) -> FloatArray:
         """Rows of `State` of these servos, each as it was at its own time (s), at most 25 ms ago."""
         h, kept = self._h, len(self._past)
         ticks = [int(time / h + 1e-6) % kept for time in times]
-        state: list[list[float]] = self._past[ticks, rows].tolist()
+        state: FloatArray = self._past[ticks, rows]
         return state
 
     def close(self) -> None:

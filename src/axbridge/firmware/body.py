@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
+import numpy as np
+
 from axbridge.errors import ErrorFlag
 from axbridge.firmware.alarms import Alarms
-from axbridge.firmware.bank import Mode, State
+from axbridge.firmware.columns import Limit, Mode, State
 from axbridge.firmware.memory import EEPROM_END, ControlTable
 from axbridge.firmware.translate import Gauges, drive_mode, loop_command, stuck_loop
 from axbridge.plant.mechanics import FloatArray
@@ -57,6 +59,7 @@ class ServoBody:
         baud: Bits per second it hears and speaks.
         powered: Whether it has power.
         alarms: The state bits of its error byte.
+        limits: One row of `Limit`: as long as the state stays within, `monitor` would change nothing. Kept up to date.
         deaf_until: It hears nothing before this time, s.
         dead: Whether it is broken: power does not bring it back.
     """
@@ -78,6 +81,7 @@ class ServoBody:
         self.powered = True
         self.deaf_until = 0.0
         self.dead = False
+        self.limits = np.full(len(Limit), np.nan)
         self._reset_voltage = profile.protection.reset_voltage
         self._motors = motors
         self.row = index
@@ -237,6 +241,17 @@ class ServoBody:
         if self.gauges.stuck is not None:
             command = stuck_loop(command, (self.gauges.stuck - self._zero) * self.profile.units.position)
         self._motors.set_command(self.row, command, time)
+        self._set_limits()
+
+    def heat(self, temperature: float | None) -> None:
+        """Let the temperature sensor report this, degC, whatever the motor's is; None: it works again."""
+        self.gauges.hot = temperature
+        self._set_limits()
+
+    def _set_limits(self) -> None:
+        sound = self.powered and self.gauges.hot is None
+        self.limits[:] = self.alarms.limits() if sound else np.nan
+        self.limits[Limit.LOWEST_VOLTAGE] = max(self.limits[Limit.LOWEST_VOLTAGE], self._reset_voltage)
 
     def stick(self, time: float) -> None:
         """Let the position reading stand still from now on, for the host and for the servo's own loop."""
@@ -271,11 +286,13 @@ class ServoBody:
             self.power_on(time)
         if fatal := self.alarms.look(state, time, self.driven):
             self._shut_down(fatal, time)
+        self._set_limits()
 
     def overload(self, time: float) -> None:
         """Take the load for an overload from now on, until the host recovers the servo."""
         if fatal := self.alarms.overload():
             self._shut_down(fatal, time)
+        self._set_limits()
 
     def _shut_down(self, flags: int, time: float) -> None:
         self.alarms.shut_down(flags)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-__all__ = ["Command", "Drive", "Joint", "Mode", "State"]
+__all__ = ["Command", "Drive", "Joint", "Limit", "Mode", "Scale", "State"]
 
 
 class Mode(IntEnum):
@@ -88,3 +88,25 @@ class Joint(IntEnum):
     ROTOR_SPEED = 20  # rad/s
     LAG = 21  # rad that a wheel is behind its speed
     START_SPEED = 22  # rad/s: speed when it began
+
+
+class Scale(IntEnum):
+    """Columns of the scale array (servos, len(Scale)): how present registers come from a row of `State`."""
+
+    ZERO = 0  # position count at 0 rad
+    COUNTS_PER_RAD = 1
+    COUNTS = 2  # highest position count
+    SPEED = 3  # rad/s per count
+
+
+class Limit(IntEnum):
+    """Columns of the limit array (servos, len(Limit)): within them a servo's firmware has nothing to do.
+
+    It may have when duty and speed are both on the wrong side: it stands and pushes.
+    """
+
+    LOWEST_VOLTAGE = 0  # V
+    HIGHEST_VOLTAGE = 1
+    TEMPERATURE = 2  # degC, highest
+    DUTY = 3  # 0..1, a servo that pushes less is not stalled
+    SPEED = 4  # rad/s, nor is one that turns faster

@@ -48,11 +48,15 @@ class PlainRead(NamedTuple):
 
     Attributes:
         servo: Who is asked.
+        address: The first register.
+        length: How many bytes.
         sent: When the question has been heard, s; the servo takes its sample then.
         due: When the answer has arrived.
     """
 
     servo: VirtualServo
+    address: int
+    length: int
     sent: float
     due: float
 
@@ -235,7 +239,7 @@ class Line:
                 due = begin + taken
                 if due - sent > patience + bare:
                     break
-            reads.append(PlainRead(servo, sent, due))
+            reads.append(PlainRead(servo, address, length, sent, due))
             start = due
         return reads
 

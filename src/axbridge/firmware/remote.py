@@ -16,7 +16,7 @@ import numpy as np
 
 from axbridge.errors import AxBridgeError
 from axbridge.firmware.bank import Command, State
-from axbridge.plant.mechanics import FloatArray
+from axbridge.plant.mechanics import FloatArray, IntArray
 
 __all__ = ["RemoteBank"]
 
@@ -99,9 +99,9 @@ class RemoteBank:
                 note = self._memory[-_NOTE:].rstrip(b"\0").decode(errors="replace")
                 raise AxBridgeError(f"the simulation stopped: {note or 'no reason given'}", "start the server again")
 
-    def sampled(self, rows: Sequence[int], times: Sequence[float]) -> list[list[float]]:  # noqa: ARG002 - time passes
+    def sampled(self, rows: IntArray, times: Sequence[float]) -> FloatArray:  # noqa: ARG002 - time passes
         """As they are now: wall time moves the motors, so nothing is asked about the past."""
-        state: list[list[float]] = self.state[rows].tolist()
+        state: FloatArray = self.state[rows]
         return state
 
     def close(self) -> None:

@@ -17,6 +17,7 @@ from axbridge.wire import BROADCAST, Instruction, Packet, encode
 __all__ = ["Status", "VirtualServo"]
 
 _MOVING = 46  # address
+_PLAIN_STOP = 44  # end of Present Temperature
 _PRESENT_START, _PRESENT_STOP = PRESENT.start, PRESENT.stop
 _CHECKSUM, _INSTRUCTION, _RANGE = int(ErrorFlag.CHECKSUM), int(ErrorFlag.INSTRUCTION), int(ErrorFlag.RANGE)
 
@@ -128,6 +129,15 @@ class VirtualServo(ServoBody):
         if address < _PRESENT_STOP and end > _PRESENT_START:
             self._refresh(time, state, all_=end > _MOVING)
         return bytes(self.table.data[address:end])
+
+    def show(self, address: int, length: int, present: bytes) -> bytes | None:
+        """What `peek` would return, from registers 36..43 as `present` works them out; None where it takes more."""
+        end = address + length
+        if not (_PRESENT_START < end <= _PLAIN_STOP and self.driven and self.gauges.plain):
+            return None
+        data = self.table.data
+        data[_PRESENT_START:_PLAIN_STOP] = present
+        return present if address == _PRESENT_START and end == _PLAIN_STOP else bytes(data[address:end])
 
     def _bulk_read(self, params: bytes, time: float) -> Status | None:
         """``00, (length, id, address) …``: each answers after the one listed before it."""

@@ -93,6 +93,7 @@ class Gauges:
     Attributes:
         mode: Mode of the loop; whoever changes the angle limits keeps it up to date.
         multi_turn: Whether positions go beyond one turn.
+        scale: One row of `Scale`.
         stuck: Position count that the potentiometer reports whatever the shaft does; None = it works.
         hot: Temperature reported instead of the simulated one, degC; None = none.
     """
@@ -105,11 +106,17 @@ class Gauges:
         self._speed_per_count = profile.units.speed
         self._quirk = profile.behaviour.speed_quirk
         self._counts = profile.units.counts
+        self.scale = [float(zero), self._counts_per_rad, float(self._counts), self._speed_per_count]
         self._has_tick = "realtime_tick" in table
         self._last_position = -1
         self.mode, self.multi_turn = drive_mode(table, profile)
         self.stuck: int | None = None
         self.hot: float | None = None
+
+    @property
+    def plain(self) -> bool:
+        """Whether the present registers of a driven servo follow from `scale` alone."""
+        return self.stuck is None and self.hot is None and self._quirk == "none"
 
     def position(self, state: list[float]) -> int:
         """Present Position as the sensor gives it; may exceed 16 bits' sign in multi-turn mode."""

@@ -7,13 +7,17 @@ import itertools
 from collections.abc import Iterable, Sequence
 from typing import Literal, Protocol
 
+import numpy as np
+
 from axbridge.errors import RigError, UsageError
 from axbridge.firmware.body import Motors
+from axbridge.firmware.columns import Limit, Scale
 from axbridge.firmware.faults import EVENTS, Fault, parse_faults
 from axbridge.firmware.ideal import IdealBank, IdealJoint
-from axbridge.firmware.line import Line
+from axbridge.firmware.line import Line, PlainRead
 from axbridge.firmware.servo import VirtualServo
-from axbridge.plant.mechanics import FloatArray
+from axbridge.firmware.together import present, remarkable
+from axbridge.plant.mechanics import FloatArray, IntArray
 from axbridge.profile import FirmwareProfile
 from axbridge.rig import BusConfig, Rig, ServoConfig
 from axbridge.units import baud_register
@@ -39,7 +43,7 @@ class Bank(Motors, Protocol):
     def advance(self, until: float) -> None:
         """Run loops, motors and mechanics until `time >= until` (s)."""
 
-    def sampled(self, rows: Sequence[int], times: Sequence[float]) -> list[list[float]]:
+    def sampled(self, rows: IntArray, times: Sequence[float]) -> FloatArray:
         """Rows of `State` of these servos, each as it was at its own time, s, since the last watch."""
 
     def close(self) -> None:
@@ -110,6 +114,11 @@ class World:
             for index, config in enumerate(configs)
         }
         self._rows = list(self.servos.values())
+        self._scales = np.array([servo.gauges.scale for servo in self._rows]).reshape(-1, len(Scale))
+        self._limits = np.empty((len(self._rows), len(Limit)))
+        self._found = np.empty(len(self._rows), dtype=np.int64)
+        for servo, limits in zip(self._rows, self._limits, strict=True):
+            limits[:], servo.limits = servo.limits, limits
         self.lines = {
             bus.name: Line(
                 [self.servos[config.name] for config in configs if config.bus == bus.name],
@@ -136,6 +145,19 @@ class World:
             self._move_to(self.next_watch)
             self._watch()
         self._move_to(due)
+
+    def peek(self, reads: Sequence[PlainRead]) -> list[bytes]:
+        """Register bytes as each servo has them when its question has been heard, since the last watch."""
+        rows = np.array([read.servo.row for read in reads])
+        states = self.bank.sampled(rows, [read.sent for read in reads])
+        blocks = np.empty((len(rows), 8), dtype=np.uint8)
+        sound = present(states, rows, self._scales, blocks)
+        figures = blocks.tobytes()
+        answers = []
+        for place, (servo, address, length, sent, _) in enumerate(reads):
+            data = servo.show(address, length, figures[8 * place : 8 * place + 8]) if sound else None
+            answers.append(servo.peek(address, length, sent, states[place].tolist()) if data is None else data)
+        return answers
 
     def inject(self, faults: str | Iterable[Fault]) -> None:
         """Set faults from now on; times in them count from now.
@@ -175,8 +197,9 @@ class World:
         """Let faults strike, and every servo's firmware look at its alarms."""
         while self._events and self._events[0][0] <= self._now:
             self._strike(heapq.heappop(self._events)[2])
-        for servo, state in zip(self._rows, self.bank.state.tolist(), strict=True):
-            servo.monitor(state, self._now)
+        state, found = self.bank.state, self._found
+        for row in found[: remarkable(state, self._limits, found)].tolist():
+            self._rows[row].monitor(state[row].tolist(), self._now)
         for line in self.lines.values():
             line.refresh_ids()
         self.next_watch = self._now + _WATCH
@@ -205,17 +228,16 @@ class World:
                 self._strike_servo(servo, fault)
 
     def _strike_servo(self, servo: VirtualServo, fault: Fault) -> None:
-        gauges = servo.gauges
         if fault.kind == "dead":
             servo.dead = True
             servo.power_off(self._now)
         elif fault.kind == "overload":
             servo.overload(self._now)
         elif fault.kind == "overheat":
-            gauges.hot = servo.table["temperature_limit"] + _HOTTER
+            servo.heat(servo.table["temperature_limit"] + _HOTTER)
             self._later("cooled", fault.duration, fault.id)
         elif fault.kind == "cooled":
-            gauges.hot = None
+            servo.heat(None)
         elif fault.kind == "stuck":
             servo.stick(self._now)
             self._later("loose", fault.duration, fault.id)
@@ -241,7 +263,7 @@ class World:
             for servo in [servo for servo in line.servos if servo not in self._rows]:
                 line.remove(servo)
         for servo in self._rows:
-            servo.gauges.hot = None
+            servo.heat(None)
             servo.unstick(self._now)
             servo.dead = False
 

@@ -31,20 +31,21 @@ _FREEDOM = {"reassoc", "contract", "arcp", "nsz"}  # of rounding alone: kernels 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def jit(function: F, *, nogil: bool = False, allocates: bool = False) -> F:
+def jit(function: F, *, nogil: bool = False, allocates: bool = False, exact: bool = False) -> F:
     """Decorate a kernel: arrays and scalars in, arrays changed in place and scalars out; no Python objects.
 
     Args:
         function: The kernel.
         nogil: Let other threads run meanwhile.
         allocates: It makes arrays of its own.
+        exact: Round as Python does.
     """
     if numba is None:
         return function
     before = _config.CACHE_DIR
     _config.CACHE_DIR = str(_cache_folder())
     try:
-        options = {"error_model": "numpy", "fastmath": _FREEDOM, "nogil": nogil, "forceinline": True}
+        options = {"error_model": "numpy", "fastmath": not exact and _FREEDOM, "nogil": nogil, "forceinline": True}
         compiled: F = numba.njit(cache=True, _nrt=allocates, **options)(function)
     finally:
         _config.CACHE_DIR = before
