@@ -52,5 +52,5 @@ def session(seconds, seed):
                     servo.recover()
             robot.step(TICK)
             other.step(TICK)
-            contacts += bool(len(world._contacts()[0]))
+            contacts += bool(len(world._contacts()))
     return contacts
