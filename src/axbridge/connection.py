@@ -159,9 +159,11 @@ class Connection:
     def _spared(self, servo: CycleServo) -> CycleServo:
         """With the rig's limits of temperature and supply."""
         safety = self.rig.safety
-        hottest = None if safety.max_temperature is None else int(safety.max_temperature)
-        volts = None if safety.voltage is None else (round(safety.voltage[0] * 10), round(safety.voltage[1] * 10))
-        return replace(servo, top_temperature=hottest, voltage_range=volts)
+        if safety.max_temperature is not None:
+            servo = replace(servo, top_temperature=int(safety.max_temperature))
+        if safety.voltage is not None:
+            servo = replace(servo, voltage_range=(round(safety.voltage[0] * 10), round(safety.voltage[1] * 10)))
+        return servo
 
     def _park_pose(self) -> dict[str, int]:
         """The rig's pose in counts, for the servos on a bus."""

@@ -41,6 +41,7 @@ class Sensing:
         self.sampled_at = math.nan
         self._position_sampler = Sampler()
         self._torque_sampler = Sampler()
+        self._deviation = config.noise  # rad
         self._noise = random.Random(f"{seed} {config.name}")
         self._dead = False  # its battery is empty
 
@@ -111,7 +112,7 @@ class Sensing:
             self.sampled_at = self._state.time
         else:
             self._raw, self.sampled_at = (raw, start), raw.time - start
-        noise = self._noise.gauss(0.0, self.config.noise) if self.config.noise else 0.0
+        noise = self._noise.gauss(0.0, self._deviation) if self._deviation else 0.0
         if self._position_sampler.is_due(now):
             self._position_sampler.offer(self.state.position + noise, now)
         if self._torque_sampler.is_due(now):

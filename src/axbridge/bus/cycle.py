@@ -36,7 +36,7 @@ class CycleServo:
         goal_range: Lowest and highest Goal Position.
         top_speed: Highest Moving Speed; a joint-mode 0, which means "as fast as it can", becomes this, too.
         top_torque: Highest Torque Limit.
-        top_temperature: Above it, °C, the torque is switched off and goals are withheld until `Cycle.recover`.
+        top_temperature: Above it, °C, torque is switched off and goals are withheld until `Cycle.recover`.
         voltage_range: Outside of it, in 0.1 V, likewise.
     """
 
@@ -45,8 +45,8 @@ class CycleServo:
     goal_range: tuple[int, int] = (0, 1023)
     top_speed: int | None = None
     top_torque: int = 1023
-    top_temperature: int | None = None
-    voltage_range: tuple[int, int] | None = None
+    top_temperature: int = 255
+    voltage_range: tuple[int, int] = (0, 255)
 
 
 class Goal(NamedTuple):
@@ -124,6 +124,7 @@ class _Track:
     position: int | None = None  # as read last
     restart: bool = False  # the next goal must start from the present position
     limited: bool = False  # too hot, the supply is wrong, or it was found shut down: no goals
+    sent: tuple[Goal, bytes] | None = None  # the latest goal, and what went out
     must_limp: bool = False  # beyond its limits, and has not confirmed yet that its torque is off
 
     @property
@@ -163,8 +164,7 @@ class Cycle:
         self.times = CycleTimes()
         self._tracks = {servo.name: _Track(servo) for servo in servos}
         self._turn = 0
-        self._port_retry = 0.0
-        self._port_pause = 0.0
+        self._port_retry = self._port_pause = 0.0
         self._port_error: PortError | None = None
         self._wire = _Wire()
 
@@ -204,9 +204,12 @@ class Cycle:
         torques: dict[int, bytes] = {}
         for name, goal in goals.items():
             track = self._tracks[name]
+            servo = track.servo
             if track.missing or track.limited:
                 continue
-            servo = track.servo
+            if track.sent is not None and goal is track.sent[0] and track.ramp is None and not track.restart:
+                blocks[servo.id] = track.sent[1]
+                continue
             low, high = servo.goal_range
             if track.restart:
                 if track.position is None:
@@ -218,7 +221,8 @@ class Cycle:
             if servo.top_speed is not None and not goal.wheel and (speed == 0 or speed > servo.top_speed):
                 speed = servo.top_speed
             position = goal.position if goal.wheel else min(max(goal.position, low), high)
-            blocks[servo.id] = _GOAL.pack(position, speed)
+            blocks[servo.id] = block = _GOAL.pack(position, speed)
+            track.sent = goal, block
             torque = self._torque_now(track, goal.torque_limit, started)
             if torque is not None and torque != track.written_torque:
                 torques[servo.id] = torque.to_bytes(2, "little")
@@ -284,7 +288,7 @@ class Cycle:
     # -- parts ---------------------------------------------------------------------------------------------------------
 
     def _read(self, states: dict[str, RawState], now: float) -> None:
-        due = [track for track in self._tracks.values() if not track.missing or now >= track.retry_at]
+        due = [track for track in self._tracks.values() if track.failures < _FORGIVEN or now >= track.retry_at]
         if not due:
             return
         self._turn = (self._turn + 1) % len(due)
@@ -325,21 +329,19 @@ class Cycle:
         if address == TORQUE_LIMIT:
             track.torque_limit, data = int.from_bytes(data[:2], "little"), data[2:]
         position, speed, load, voltage, temperature = _PRESENT.unpack(data)
-        name = track.servo.name
-        if track.missing:
-            track.written_torque = None  # it may have been without power: whatever was written is gone
-            track.restart = True
-            self._wire.events.append(Event("returned", name))
-        track.failures = 0
-        track.error = None
-        if reply.error & ~track.flags:
-            self._wire.events.append(Event("fault", name, flags=ErrorFlag(reply.error)))
-        track.flags = reply.error
+        name, (lowest, highest) = track.servo.name, track.servo.voltage_range
+        if track.failures:
+            if track.missing:
+                track.written_torque = None  # it may have been without power: whatever was written is gone
+                track.restart = True
+                self._wire.events.append(Event("returned", name))
+            track.failures, track.error = 0, None
+        if reply.error != track.flags:
+            if reply.error & ~track.flags:
+                self._wire.events.append(Event("fault", name, flags=ErrorFlag(reply.error)))
+            track.flags = reply.error
         track.position = position
-        servo = track.servo
-        lowest, highest = servo.voltage_range or (0, 255)
-        too_hot = servo.top_temperature is not None and temperature > servo.top_temperature
-        if (too_hot or not lowest <= voltage <= highest) and not track.limited:
+        if (temperature > track.servo.top_temperature or not lowest <= voltage <= highest) and not track.limited:
             track.limited = track.must_limp = True
             self._wire.events.append(Event("limit", name))
         return RawState(reply.time, position, speed, load, voltage, temperature, reply.error, track.torque_limit)
@@ -365,9 +367,7 @@ class Cycle:
         return None if asked is None else min(asked, top)
 
     def _sync_write(self, address: int, data: dict[int, bytes]) -> None:
-        if not data:
-            return
-        size = len(next(iter(data.values()))) + 1
+        size = len(next(iter(data.values()), b"")) + 1
         room = (MAX_PACKET - 8) // size
         ids = list(data)
         for first in range(0, len(ids), room):

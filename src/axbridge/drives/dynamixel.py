@@ -73,6 +73,8 @@ class DynamixelDrive:
         self._correction = 0.0
         self._wheel_velocity = 0.0
         self._forecast = SpeedForecast(model.motor, model.sensor.latency_ms / 1000)
+        self._asked: tuple[float, float, int] | None = None  # target, speed, torque limit of the latest direct goal
+        self._asked_goal = Goal(0, 0)
         self._hold = math.nan  # where speed 0 stopped it
         self._powered = False
         self._angle_limits: tuple[int, int] | None = None  # the servo's own, while it is in wheel mode
@@ -136,7 +138,7 @@ class DynamixelDrive:
 
     def cycle_servo(self, low: float, high: float) -> CycleServo | None:
         """Its limits for the bus cycle."""
-        self._low, self._high = low, high
+        self._low, self._high, self._asked = low, high, None
         ends = sorted(self.calibration.goal(position) for position in (low, high))
         top = None if self.config.max_velocity is None else self.calibration.speed_limit(self.config.max_velocity)
         return CycleServo(self.config.name, self.id, (ends[0], ends[1]), top)
@@ -203,9 +205,14 @@ class DynamixelDrive:
         """The goal as it is; speed 0 holds still, because a Moving Speed of 0 would be full speed."""
         speed = abs(wanted.velocity)
         if speed:
-            self._hold = math.nan
-            full = speed >= self.limits.velocity
-            return self._goal(wanted.target, 0 if full else self.calibration.speed_limit(speed), limit)
+            asked = wanted.target, speed, limit
+            if asked != self._asked:  # else it is the goal of the step before
+                self._hold = math.nan
+                full = speed >= self.limits.velocity
+                goal = self._goal(wanted.target, 0 if full else self.calibration.speed_limit(speed), limit)
+                self._asked, self._asked_goal = asked, goal
+            return self._asked_goal
+        self._asked = None
         if math.isnan(self._hold):
             self._hold = sensed.state.position
         return self._goal(self._hold, 0, limit)

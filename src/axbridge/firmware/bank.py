@@ -20,6 +20,7 @@ from axbridge.errors import SimulationDiverged, UsageError
 from axbridge.firmware.columns import Command, Drive, Joint, Mode, State
 from axbridge.firmware.handover import ask, begin, take_over
 from axbridge.firmware.kernel import NOISE, run, workspace
+from axbridge.firmware.together import recall
 from axbridge.model import ServoModel
 from axbridge.plant.columns import Param, pack
 from axbridge.plant.mechanics import FloatArray, IntArray, Mechanics
@@ -192,10 +193,9 @@ class ServoBank:
 
     def sampled(self, rows: IntArray, times: Sequence[float]) -> FloatArray:
         """Rows of `State` of these servos, each as it was at its own time (s), at most 25 ms ago."""
-        h, kept = self._h, len(self._past)
-        ticks = [int(time / h + 1e-6) % kept for time in times]
-        state: FloatArray = self._past[ticks, rows]
-        return state
+        states = np.empty((len(rows), len(State)))
+        recall(self._past, rows, np.array(times), self._h, states)
+        return states
 
     def close(self) -> None:
         """Release the engine; may be called twice."""

@@ -60,6 +60,7 @@ class ServoBody:
         powered: Whether it has power.
         alarms: The state bits of its error byte.
         limits: One row of `Limit`: as long as the state stays within, `monitor` would change nothing. Kept up to date.
+        deafness: Seconds that the last packet makes it deaf, from the end of its answer; whoever acts on it sets 0.
         deaf_until: It hears nothing before this time, s.
         dead: Whether it is broken: power does not bring it back.
     """
@@ -89,7 +90,7 @@ class ServoBody:
         self._registered: tuple[int, bytes] | None = None
         self._wheel_drive = False  # driven in wheel mode although Torque Enable reads 0
         self._busy_until = 0.0
-        self._deafness = 0.0
+        self.deafness = 0.0
         self._units = profile.units
         for name, value in (registers or {}).items():
             self.table[name] = value
@@ -152,7 +153,7 @@ class ServoBody:
             self._apply(values, time)
             if address < EEPROM_END:
                 bytes_written = min(address + len(data), EEPROM_END) - address
-                self._deafness += bytes_written * self.profile.timing.eeprom_deaf_us_per_byte * 1e-6
+                self.deafness += bytes_written * self.profile.timing.eeprom_deaf_us_per_byte * 1e-6
         return error
 
     def _steer(self, data: bytes, time: float) -> bool:

@@ -223,19 +223,20 @@ class Line:
         if not self._is_quiet(start):
             return reads
         question, wire = self.seconds(_READ_FRAME), self.timing == "wire"
+        by_id, hears, interrupts = self._by_id, self._hears, self._interrupts
         for id_, address, length in requests:
-            servos = self._by_id.get(id_, ())
+            servos = by_id.get(id_, ())
             sent = due = start + question
             if len(servos) != 1 or sent >= until:
                 break
             servo = servos[0]
             delay = servo.read_delay(address, length)
-            if delay is None or not self._hears(servo, start, _READ_FRAME):
+            if delay is None or not hears(servo, start, _READ_FRAME):
                 break
             if wire:
                 byte = BITS_PER_BYTE / servo.baud
                 bare = (length + OVERHEAD) * byte
-                begin, taken = self._interrupts[id(servo)].hold_up(sent + delay, bare, byte)
+                begin, taken = interrupts[id(servo)].hold_up(sent + delay, bare, byte)
                 due = begin + taken
                 if due - sent > patience + bare:
                     break
@@ -301,7 +302,8 @@ class Line:
             if status is not None:
                 replies.append((servo, status, baud))
             moved = moved or servo.id != id_
-            if deafness := servo.take_deafness():
+            if servo.deafness:
+                deafness, servo.deafness = servo.deafness, 0.0
                 busy = end if status is None else end + status.delay + len(status.frame) * BITS_PER_BYTE / baud
                 servo.deaf_until = max(servo.deaf_until, busy + deafness if self.timing == "wire" else end)
         if moved:
@@ -313,9 +315,8 @@ class Line:
         """Whether a servo understands a packet of `size` bytes that begins at `start` (s)."""
         if not servo.powered or (start < servo.deaf_until and self.timing == "wire"):
             return False
-        timing = servo.profile.timing
-        fast_enough = servo.baud == self.baud or abs(servo.baud - self.baud) <= timing.baud_tolerance * servo.baud
-        return fast_enough and size <= timing.rx_buffer
+        timing, off = servo.profile.timing, servo.baud - self.baud
+        return size <= timing.rx_buffer and (off == 0.0 or abs(off) <= timing.baud_tolerance * servo.baud)
 
     def _answer(self, replies: list[tuple[VirtualServo, Status, float]], end: float) -> None:
         """Put status packets on the line."""

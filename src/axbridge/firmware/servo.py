@@ -50,6 +50,10 @@ class VirtualServo(ServoBody):
         given = self.profile.timing.reply_us
         return {code: given.get(code.name, given["WRITE"]) * 1e-6 for code in Instruction}
 
+    @cached_property
+    def _read_delay(self) -> float:
+        return self._delays[Instruction.READ]
+
     # -- packets -------------------------------------------------------------------------------------------------
 
     def handle(self, packet: Packet, time: float) -> Status | None:
@@ -88,16 +92,11 @@ class VirtualServo(ServoBody):
         """Delay of the answer to a READ of these registers, as in `Status`; None where they cannot be read just so."""
         if self.table.data[16] < 1 or address < 0 or length < 0 or address + length > self.table.size:
             return None
-        return self._delays[Instruction.READ] + self._return_delay
+        return self._read_delay + self._return_delay
 
     def take_block(self, address: int, data: bytes, time: float) -> None:
         """Carry out its part of a SYNC_WRITE that ended at `time` (s); never answered."""
         self._write(address, data, time)
-
-    def take_deafness(self) -> float:
-        """Seconds that the last packet makes the servo deaf, counted from the end of its answer; asked once."""
-        deafness, self._deafness = self._deafness, 0.0
-        return deafness
 
     def _status(self, id: int, error: int, params: bytes, code: Instruction) -> Status:
         return Status(encode(id, error | self.alarms.bits, params), self._delays[code] + self._return_delay)
@@ -162,7 +161,7 @@ class VirtualServo(ServoBody):
             return None  # neither reset nor reboot is for everyone at once
         if code == Instruction.REBOOT:
             self.power_cycle(time)
-            self._deafness, self.deaf_until = self.profile.timing.boot_ms * 1e-3, time
+            self.deafness, self.deaf_until = self.profile.timing.boot_ms * 1e-3, time
             return 0
         return self._factory_reset(time)
 
@@ -192,5 +191,5 @@ class VirtualServo(ServoBody):
             return None
         self.table.factory_reset()
         self.power_cycle(time)
-        self._deafness, self.deaf_until = EEPROM_END * self.profile.timing.eeprom_deaf_us_per_byte * 1e-6, time
+        self.deafness, self.deaf_until = EEPROM_END * self.profile.timing.eeprom_deaf_us_per_byte * 1e-6, time
         return 0

@@ -11,11 +11,28 @@ from axbridge.firmware.columns import Limit, Scale, State
 from axbridge.plant.jit import jit
 from axbridge.plant.mechanics import FloatArray, IntArray
 
-__all__ = ["ByteArray", "present", "remarkable"]
+__all__ = ["ByteArray", "present", "recall", "remarkable"]
 
 ByteArray = npt.NDArray[np.uint8]
 
 _exactly = partial(jit, exact=True)  # a register must not depend on who worked it out
+
+
+@_exactly
+def recall(past: FloatArray, rows: IntArray, times: FloatArray, step: float, states: FloatArray) -> None:
+    """States of servos in the past.
+
+    Args:
+        past: As in `run`, (kept, servos, len(State)).
+        rows: Which servos, (k,).
+        times: When, (k,), s.
+        step: A substep, s.
+        states: Result, (k, len(State)).
+    """
+    for i in range(len(rows)):
+        tick = int(times[i] / step + 1e-6) % past.shape[0]
+        for column in range(past.shape[2]):
+            states[i, column] = past[tick, rows[i], column]
 
 
 @_exactly
