@@ -113,9 +113,9 @@ class Sensing:
         else:
             self._raw, self.sampled_at = (raw, start), raw.time - start
         noise = self._noise.gauss(0.0, self._deviation) if self._deviation else 0.0
-        if self._position_sampler.is_due(now):
+        if self._position_sampler.period and self._position_sampler.is_due(now):
             self._position_sampler.offer(self.state.position + noise, now)
-        if self._torque_sampler.is_due(now):
+        if self._torque_sampler.period and self._torque_sampler.is_due(now):
             self._torque_sampler.offer(self.state.torque, now)
 
     def _settle(self) -> None:

@@ -73,8 +73,7 @@ class DynamixelDrive:
         self._correction = 0.0
         self._wheel_velocity = 0.0
         self._forecast = SpeedForecast(model.motor, model.sensor.latency_ms / 1000)
-        self._asked: tuple[float, float, int] | None = None  # target, speed, torque limit of the latest direct goal
-        self._asked_goal = Goal(0, 0)
+        self._direct_goal: tuple[float, float, float, Goal] | None = None  # after target, velocity, available torque
         self._hold = math.nan  # where speed 0 stopped it
         self._powered = False
         self._angle_limits: tuple[int, int] | None = None  # the servo's own, while it is in wheel mode
@@ -120,6 +119,7 @@ class DynamixelDrive:
 
     def power(self, *, on: bool) -> float:
         """Switch the motor; on: the present position becomes the goal first."""
+        self._direct_goal = None
         if not on:
             self._powered = False
             self.write("torque_enable", 0)
@@ -138,7 +138,8 @@ class DynamixelDrive:
 
     def cycle_servo(self, low: float, high: float) -> CycleServo | None:
         """Its limits for the bus cycle."""
-        self._low, self._high, self._asked = low, high, None
+        self._low, self._high = low, high
+        self._direct_goal = None
         ends = sorted(self.calibration.goal(position) for position in (low, high))
         top = None if self.config.max_velocity is None else self.calibration.speed_limit(self.config.max_velocity)
         return CycleServo(self.config.name, self.id, (ends[0], ends[1]), top)
@@ -147,6 +148,12 @@ class DynamixelDrive:
         """The mode of control the set-points ask for, as registers for the next cycle."""
         if not (self._powered and setpoints.enabled):
             return None  # a goal would switch it on
+        known, self._direct_goal = self._direct_goal, None
+        if known is not None and setpoints.torque is None and setpoints.acceleration == -1:
+            target, velocity, torque, goal = known
+            if target == setpoints.target and velocity == setpoints.velocity and torque == setpoints.available_torque:
+                self._direct_goal = known
+                return goal  # as in the step before
         if setpoints.gains_set != self._gains_set:
             self._gains_set = setpoints.gains_set
             self._pid.set_gains(*setpoints.gains)
@@ -205,14 +212,11 @@ class DynamixelDrive:
         """The goal as it is; speed 0 holds still, because a Moving Speed of 0 would be full speed."""
         speed = abs(wanted.velocity)
         if speed:
-            asked = wanted.target, speed, limit
-            if asked != self._asked:  # else it is the goal of the step before
-                self._hold = math.nan
-                full = speed >= self.limits.velocity
-                goal = self._goal(wanted.target, 0 if full else self.calibration.speed_limit(speed), limit)
-                self._asked, self._asked_goal = asked, goal
-            return self._asked_goal
-        self._asked = None
+            self._hold = math.nan
+            full = speed >= self.limits.velocity
+            goal = self._goal(wanted.target, 0 if full else self.calibration.speed_limit(speed), limit)
+            self._direct_goal = wanted.target, wanted.velocity, wanted.available_torque, goal
+            return goal
         if math.isnan(self._hold):
             self._hold = sensed.state.position
         return self._goal(self._hold, 0, limit)

@@ -59,6 +59,7 @@ class ServoBody:
         baud: Bits per second it hears and speaks.
         powered: Whether it has power.
         alarms: The state bits of its error byte.
+        plain: Whether its motor is driven and its present registers follow from `Gauges.scale` alone.
         limits: One row of `Limit`: as long as the state stays within, `monitor` would change nothing. Kept up to date.
         deafness: Seconds that the last packet makes it deaf, from the end of its answer; whoever acts on it sets 0.
         deaf_until: It hears nothing before this time, s.
@@ -82,6 +83,7 @@ class ServoBody:
         self.powered = True
         self.deaf_until = 0.0
         self.dead = False
+        self.plain = False
         self.limits = np.full(len(Limit), np.nan)
         self._reset_voltage = profile.protection.reset_voltage
         self._motors = motors
@@ -242,14 +244,16 @@ class ServoBody:
         if self.gauges.stuck is not None:
             command = stuck_loop(command, (self.gauges.stuck - self._zero) * self.profile.units.position)
         self._motors.set_command(self.row, command, time)
-        self._set_limits()
+        self._note()
 
     def heat(self, temperature: float | None) -> None:
         """Let the temperature sensor report this, degC, whatever the motor's is; None: it works again."""
         self.gauges.hot = temperature
-        self._set_limits()
+        self._note()
 
-    def _set_limits(self) -> None:
+    def _note(self) -> None:
+        """Renew `plain` and `limits`."""
+        self.plain = self.driven and self.gauges.plain
         sound = self.powered and self.gauges.hot is None
         self.limits[:] = self.alarms.limits() if sound else np.nan
         self.limits[Limit.LOWEST_VOLTAGE] = max(self.limits[Limit.LOWEST_VOLTAGE], self._reset_voltage)
@@ -287,13 +291,13 @@ class ServoBody:
             self.power_on(time)
         if fatal := self.alarms.look(state, time, self.driven):
             self._shut_down(fatal, time)
-        self._set_limits()
+        self._note()
 
     def overload(self, time: float) -> None:
         """Take the load for an overload from now on, until the host recovers the servo."""
         if fatal := self.alarms.overload():
             self._shut_down(fatal, time)
-        self._set_limits()
+        self._note()
 
     def _shut_down(self, flags: int, time: float) -> None:
         self.alarms.shut_down(flags)
