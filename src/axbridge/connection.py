@@ -151,7 +151,11 @@ class Connection:
     def _drive(self, config: ServoConfig) -> Drive:
         if config.drive == "dynamixel":
             return DynamixelDrive(
-                config, self.rig.profile_of(config), self.rig.model_of(config), self.backend.buses[config.bus]
+                config,
+                self.rig.profile_of(config),
+                self.rig.model_of(config),
+                self.backend.buses[config.bus],
+                self.backend.truth,
             )
         assert self.backend.ideal is not None  # no other backend was built
         return IdealDrive(config, self.backend.ideal.joints[config.name])

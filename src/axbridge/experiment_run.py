@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from axbridge.errors import UsageError
 from axbridge.recorder import Recorder
-from axbridge.state import ServoState
+from axbridge.state import ServoState, Truth
 from axbridge.units import signed_to_bits
 
 __all__ = ["Drivable", "DrivableServo", "Run", "Stopped"]
@@ -26,6 +26,10 @@ class DrivableServo(Protocol):
     @property
     def state(self) -> ServoState:
         """The latest sample."""
+
+    @property
+    def truth(self) -> Truth:
+        """The joint itself at that sample, where a simulation knows."""
 
     @property
     def power(self) -> float:
@@ -223,7 +227,13 @@ class Run:
 
     def _row(self) -> dict[str, Any]:
         """What belongs to the latest sample: the goal that acts from now on, not the one that led there."""
-        return {"command": self._command, "torque_enabled": self.driven, "power": self.servo.power, **self._columns}
+        return {
+            "truth": self.servo.truth,
+            "command": self._command,
+            "torque_enabled": self.driven,
+            "power": self.servo.power,
+            **self._columns,
+        }
 
     def cool(self) -> None:
         """Wait, limp, when the servo has become warm; give up waiting after `PATIENCE`.

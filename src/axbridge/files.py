@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-__all__ = ["replacing", "write_whole"]
+from axbridge.errors import RecordingError
+
+__all__ = ["replacing", "unwritable", "write_whole"]
 
 
 @contextmanager
@@ -46,3 +48,13 @@ def write_whole(path: Path | str, content: str | bytes) -> None:
     data = content.encode() if isinstance(content, str) else content
     with replacing(path) as temporary:
         temporary.write_bytes(data)
+
+
+def unwritable(path: Path | str, failure: OSError) -> RecordingError:
+    """The error to raise for a recording, report or fit that could not be written."""
+    folder = Path(path).parent
+    if isinstance(failure, FileNotFoundError) and not folder.is_dir():
+        return RecordingError(path, f"cannot be written: there is no folder {folder}", "make it, or choose another")
+    return RecordingError(
+        path, f"cannot be written: {failure.strerror or failure}", "choose a writable folder with free space"
+    )

@@ -16,9 +16,10 @@ from types import TracebackType
 from typing import IO, Any
 
 from axbridge.errors import RecordingError
+from axbridge.files import unwritable
 from axbridge.mcap_format import CYCLE, EVENTS, SERVO_FIELDS, SERVO_PREFIX, Entry, RecordWriter
 from axbridge.recording import open_recording, write_recording
-from axbridge.state import ServoState
+from axbridge.state import UNKNOWN, ServoState, Truth
 
 __all__ = ["Recorder"]
 
@@ -46,7 +47,7 @@ class Recorder:
         try:
             self._stream: IO[bytes] = self.path.open("wb")
         except OSError as failure:
-            raise self._error(failure) from failure
+            raise unwritable(self.path, failure) from failure
         try:
             self._writer = RecordWriter(self._stream, metadata)
             self._stream.flush()
@@ -62,6 +63,7 @@ class Recorder:
         servo: str,
         state: ServoState,
         *,
+        truth: Truth = UNKNOWN,
         command: float | None = None,
         torque_enabled: bool | None = None,
         **more: float | None,
@@ -71,10 +73,10 @@ class Recorder:
         Args:
             servo: Its name.
             state: The sample; NaN values are left out.
+            truth: `Servo.truth`, which a simulation knows: columns ``true_position`` and ``true_torque``.
             command: Position goal in force, rad.
             torque_enabled: Whether the servo is driven.
-            **more: Other columns of a track: ``power``, ``true_torque``, ``true_position``, ``speed_limit``, ``duty``,
-                ``torque_limit``.
+            **more: Other columns of a track: ``power``, ``speed_limit``, ``duty``, ``torque_limit``.
 
         Raises:
             RecordingError: an earlier sample could not be written, or the recorder is closed.
@@ -82,6 +84,7 @@ class Recorder:
         if math.isnan(state.time):
             return
         values = {key: float(getattr(state, key)) for key in _FROM_STATE}
+        values |= {"true_position": truth.position, "true_torque": truth.torque}
         values |= {key: float(value) for key, value in more.items() if value is not None}
         if unknown := more.keys() - SERVO_FIELDS.keys():
             raise TypeError(f"a track has no column {', '.join(sorted(unknown))}")

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from axbridge.errors import RecordingError
-from axbridge.files import replacing
+from axbridge.files import replacing, unwritable
 from axbridge.mcap_format import (
     CYCLE,
     EVENTS,
@@ -235,9 +235,7 @@ def write_recording(recording: Recording, path: Path | str) -> Recording:
                 writer.write(entry)
             writer.finish()
     except OSError as failure:
-        raise RecordingError(
-            path, f"cannot be written: {failure.strerror or failure}", "choose a writable folder with free space"
-        ) from failure
+        raise unwritable(path, failure) from failure
     return replace(recording, path=path, complete=True)
 
 

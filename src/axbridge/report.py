@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from axbridge.compare import Comparison, Pair
-from axbridge.errors import RecordingError
-from axbridge.files import replacing, write_whole
+from axbridge.files import replacing, unwritable, write_whole
 from axbridge.metrics import StepResponse
 from axbridge.recording import Recording
 
@@ -134,7 +133,7 @@ def write_html(comparison: Comparison, path: Path | str, title: str = "") -> Non
     try:
         write_whole(path, page(comparison, title or _title(comparison)))
     except OSError as failure:
-        raise _unwritable(path, failure) from failure
+        raise unwritable(path, failure) from failure
 
 
 def write_png(comparison: Comparison, path: Path | str, title: str = "") -> None:
@@ -149,7 +148,7 @@ def write_png(comparison: Comparison, path: Path | str, title: str = "") -> None
         with replacing(path) as temporary:
             draw(comparison, temporary, title or _title(comparison))
     except OSError as failure:
-        raise _unwritable(path, failure) from failure
+        raise unwritable(path, failure) from failure
 
 
 def _title(comparison: Comparison) -> str:
@@ -195,9 +194,3 @@ def _value(step: StepResponse, key: str) -> float:
 
 def _number(value: float, digits: int) -> str:
     return "-" if math.isnan(value) else f"{value:.{digits}f}"
-
-
-def _unwritable(path: Path | str, failure: OSError) -> RecordingError:
-    return RecordingError(
-        path, f"cannot be written: {failure.strerror or failure}", "choose a writable folder with free space"
-    )

@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from axbridge.errors import RecordingError
-from axbridge.files import write_whole
+from axbridge.files import unwritable, write_whole
 from axbridge.firmware.rollout import rollouts
 from axbridge.identify.fitting import Fit
 from axbridge.identify.laws import LawComparison
@@ -120,9 +119,7 @@ def write_page(
     try:
         write_whole(path, page)
     except OSError as failure:
-        raise RecordingError(
-            path, f"cannot be written: {failure.strerror or failure}", "choose a writable folder with free space"
-        ) from failure
+        raise unwritable(path, failure) from failure
 
 
 def _traces(fit: Fit, recordings: Sequence[Recording], rig: Rig) -> Any:

@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from axbridge.errors import RecordingError
-from axbridge.files import replacing
+from axbridge.files import replacing, unwritable
 from axbridge.firmware.rollout import rollouts
 from axbridge.identify.fitting import Fit
 from axbridge.identify.laws import LawComparison
@@ -65,9 +64,7 @@ def write_picture(
         with replacing(Path(path)) as stream:
             figure.savefig(stream, format="png")
     except OSError as failure:
-        raise RecordingError(
-            path, f"cannot be written: {failure.strerror or failure}", "choose a writable folder with free space"
-        ) from failure
+        raise unwritable(path, failure) from failure
 
 
 def _traces(figure: Any, grid: Any, fit: Fit, recordings: Sequence[Recording], rig: Rig) -> None:

@@ -306,12 +306,16 @@ class Rig(tables.Table):
         Raises:
             RigError: the rig has no world.
         """
+        world = self._simulated()
+        alone = all(servo.drive == "ideal" for servo in self.servos)
+        if alone and "time_step_ms" not in world.model_fields_set:
+            return self.robot.basic_time_step_ms
+        return world.time_step_ms
+
+    def _simulated(self) -> WorldConfig:
         if self.world is None:
             raise RigError(self.path, "world", "this rig has no simulated world", 'add [world] urdf = "…"')
-        alone = all(servo.drive == "ideal" for servo in self.servos)
-        if alone and "time_step_ms" not in self.world.model_fields_set:
-            return self.robot.basic_time_step_ms
-        return self.world.time_step_ms
+        return self.world
 
     @property
     def control_step_ms(self) -> float:
@@ -324,9 +328,7 @@ class Rig(tables.Table):
         Raises:
             RigError: the rig has no world, or the file is not there.
         """
-        if self.world is None:
-            raise RigError(self.path, "world", "this rig has no simulated world", 'add [world] urdf = "…"')
-        path = self.path.parent / self.world.urdf
+        path = self.path.parent / self._simulated().urdf
         if not path.is_file():
             raise RigError(self.path, "world.urdf", f"no such file: {path}", "put the URDF beside the rig file")
         return path

@@ -12,7 +12,7 @@ from axbridge.control.sampling import Sampler, rounded, truncated
 from axbridge.drives.drive import Drive
 from axbridge.errors import ControlWarning, ErrorFlag
 from axbridge.rig import ServoConfig
-from axbridge.state import ServoState
+from axbridge.state import ServoState, Truth
 
 __all__ = ["Sensing"]
 
@@ -38,6 +38,7 @@ class Sensing:
         self._now = now
         self._state = _UNREAD
         self._raw: tuple[RawState, float] | None = None  # of the last sample, as long as it is not in SI units
+        self._taken = math.nan  # when `_state` was, on the backend's clock
         self.sampled_at = math.nan
         self._position_sampler = Sampler()
         self._torque_sampler = Sampler()
@@ -50,6 +51,15 @@ class Sensing:
         """The last sample."""
         self._settle()
         return self._state
+
+    @property
+    def truth(self) -> Truth:
+        """Simulation only: joint and torque as they were at the last sample; NaN on a real robot.
+
+        Ask before the next step: a simulation keeps the last 20 ms. What is older is NaN, too.
+        """
+        self._settle()
+        return self._drive.truth(self._taken)
 
     @property
     def position(self) -> float:
@@ -121,5 +131,5 @@ class Sensing:
     def _settle(self) -> None:
         """Work out the last sample in SI units, before the drive changes at the latest: its power is part of it."""
         if self._raw is not None:
-            raw, self._raw = self._raw, None
-            self._state = self._drive.state(*raw)
+            (raw, start), self._raw = self._raw, None
+            self._state, self._taken = self._drive.state(raw, start), raw.time

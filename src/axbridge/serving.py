@@ -19,6 +19,8 @@ _PATIENCE = 10.0  # s to wait for the server to end before it is killed
 def serving(rig: str | Path, *options: str) -> Iterator[str]:
     """Run ``axbridge serve RIG OPTIONS``; yield the port (of the first bus) once clients may connect.
 
+    What the server warns of at its end goes to standard error.
+
     Raises:
         PortError: the server ended instead of getting ready; the message is what it said.
     """
@@ -36,7 +38,10 @@ def serving(rig: str | Path, *options: str) -> Iterator[str]:
         finally:
             server.terminate()
             try:
-                server.communicate(timeout=_PATIENCE)
+                _, said = server.communicate(timeout=_PATIENCE)
             except subprocess.TimeoutExpired:
                 server.kill()
-                server.communicate()
+                _, said = server.communicate()
+            for line in (said or "").splitlines():
+                if line.startswith("warning: "):
+                    print(line, file=sys.stderr)

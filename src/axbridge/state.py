@@ -2,11 +2,29 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from axbridge.errors import ErrorFlag
 
-__all__ = ["ServoState"]
+__all__ = ["UNKNOWN", "ServoState", "Truth"]
+
+
+class Truth(NamedTuple):
+    """What only a simulation knows of a servo; NaN where nobody knows.
+
+    Attributes:
+        position: rad, joint side: the joint itself, before sensor and rounding.
+        torque: N·m, joint side, positive towards larger angles: what the joint felt, after gear loss and friction,
+            with the spring, damper and static friction that its rig lays beside the servo.
+    """
+
+    position: float
+    torque: float
+
+
+UNKNOWN = Truth(math.nan, math.nan)
 
 
 @dataclass(frozen=True)

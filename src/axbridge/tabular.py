@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from axbridge.errors import RecordingError, UnsupportedOperation
-from axbridge.files import replacing, write_whole
+from axbridge.errors import UnsupportedOperation
+from axbridge.files import replacing, unwritable, write_whole
 from axbridge.recording import Recording
 
 __all__ = ["HEADERS", "write_csv", "write_parquet"]
@@ -53,7 +53,7 @@ def write_csv(recording: Recording, path: Path | str) -> None:
     try:
         write_whole(path, text.getvalue())
     except OSError as failure:
-        raise _unwritable(path, failure) from failure
+        raise unwritable(path, failure) from failure
 
 
 def write_parquet(recording: Recording, path: Path | str) -> None:
@@ -81,16 +81,10 @@ def write_parquet(recording: Recording, path: Path | str) -> None:
         with replacing(path) as temporary:
             pq.write_table(pa.table(columns), str(temporary))
     except OSError as failure:
-        raise _unwritable(path, failure) from failure
+        raise unwritable(path, failure) from failure
 
 
 def _known(recording: Recording) -> list[str]:
     """Columns in which at least one servo has a value."""
     tracks = recording.tracks.values()
     return [key for key in HEADERS if any(not np.isnan(getattr(track, key)).all() for track in tracks) or key == "time"]
-
-
-def _unwritable(path: Path | str, failure: OSError) -> RecordingError:
-    return RecordingError(
-        path, f"cannot be written: {failure.strerror or failure}", "choose a writable folder with free space"
-    )

@@ -224,6 +224,7 @@ class _Walker:
                 self._recorder.record_state(
                     name,
                     servo.state,
+                    truth=servo.truth,
                     command=self._goals.get(name),
                     torque_enabled=servo.torque_enabled,
                     power=servo.power,

@@ -1,5 +1,6 @@
 """`axbridge serve` as its users see it: the ready line, the link, signals, faults at run time, TCP."""
 
+import os
 import re
 import signal
 import subprocess
@@ -14,6 +15,7 @@ import serial
 
 from axbridge.bus.serial import SerialBus
 from axbridge.errors import BusTimeout, CorruptPacket
+from axbridge.serving import serving
 from robotfiles import write_comb
 
 PING, PONG = bytes.fromhex("ffff010201fb"), bytes.fromhex("ffff010200fc")
@@ -242,3 +244,25 @@ def test_no_fault_makes_the_serial_bus_answer_wrongly(tmp_path):
                     assert reply.error & 0x10 or reply.data[:2] == bytes((id_, 1)), reply
                     good += 1
     assert good > 20
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="finds the motors' process by /proc")
+def test_a_server_whose_servos_stood_still_says_so_to_who_started_it(capfd):
+    with serving("bench_arm"):
+        server = child_of(os.getpid(), "bench_arm")
+        motors = child_of(server, "bench_arm")
+        os.kill(motors, signal.SIGSTOP)
+        time.sleep(0.3)
+        os.kill(motors, signal.SIGCONT)
+        time.sleep(0.1)
+    assert "servos stood still for 0." in capfd.readouterr().err
+
+
+def child_of(process, argument):
+    """Id of the process that it started with this argument."""
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            parent = int((folder / "stat").read_text().rsplit(")", 1)[1].split()[1])
+            if parent == process and argument in (folder / "cmdline").read_text().split("\0"):
+                return int(folder.name)
+    raise AssertionError("no such process")

@@ -11,13 +11,14 @@ from axbridge.errors import ErrorFlag, UsageError
 from axbridge.experiments import EXPERIMENTS, Options, conduct, step_and_fall
 from axbridge.recorder import Recorder
 from axbridge.recording import open_recording
-from axbridge.state import ServoState
+from axbridge.state import UNKNOWN, ServoState
 
 
 class LaggingServo:
     """First-order lag of 0.1 s towards the goal; swings back to 0 when limp."""
 
     min_position, max_position, max_torque, power = -2.6, 2.6, 1.5, 0.5
+    truth = UNKNOWN
 
     def __init__(self):
         self.position, self.goal, self.driven, self.temperature = 0.0, 0.0, False, 30.0

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from axbridge.errors import ErrorFlag, RecordingError
 from axbridge.recorder import Recorder
 from axbridge.recording import Event, Recording, Track, open_recording, write_recording
-from axbridge.state import ServoState
+from axbridge.state import ServoState, Truth
 
 
 def state(time, position=0.1, **more):
@@ -32,7 +32,7 @@ def test_what_was_recorded_is_read_back(tmp_path):
         recorder.event(0.0, "segment", name="step", target=1.5)
         for index in range(100):
             recorder.record_state(
-                "shoulder", state(index * 0.02, index / 100), command=1.5, torque_enabled=True, true_torque=0.2
+                "shoulder", state(index * 0.02, index / 100), command=1.5, torque_enabled=True, truth=Truth(0.1, 0.2)
             )
             recorder.cycle(index * 0.02, late_ms=0.1)
         recorder.event(1.0, "segment", name="fall")
@@ -46,6 +46,7 @@ def test_what_was_recorded_is_read_back(tmp_path):
     assert set(track.command) == {1.5}
     assert track.enabled.all()
     assert np.isnan(track.torque).all()
+    assert set(track.true_position) == {0.1}
     assert set(track.true_torque) == {0.2}
     assert [(s.name, s.start) for s in found.segments] == [("step", 0.0), ("fall", 1.0)]
     assert found.segments[0].data["target"] == 1.5
@@ -98,7 +99,7 @@ def test_after_kill_nine_everything_older_than_50_ms_is_there(tmp_path):
         import math, sys, time
         from axbridge.errors import ErrorFlag
         from axbridge.recorder import Recorder
-        from axbridge.state import ServoState
+        from axbridge.state import ServoState, Truth
         recorder = Recorder(sys.argv[1], {"experiment": "step"})
         start = time.monotonic()
         while True:
@@ -188,9 +189,9 @@ def test_a_missing_file_and_a_folder_are_refused(tmp_path):
 
 
 def test_an_unwritable_place_is_named_at_once(tmp_path):
-    with pytest.raises(RecordingError, match="nowhere"):
+    with pytest.raises(RecordingError, match="no folder .*nowhere"):
         Recorder(tmp_path / "nowhere" / "run.mcap", {})
-    with pytest.raises(RecordingError, match="nowhere"):
+    with pytest.raises(RecordingError, match="no folder .*nowhere"):
         write_recording(sample(), tmp_path / "nowhere" / "run.mcap")
 
 

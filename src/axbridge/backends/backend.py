@@ -46,6 +46,7 @@ class Backend:
         close: Releases ports and worlds; may be called twice.
         ideal: Simulation only: the joints without a Dynamixel, when the rig has any.
         energy: Simulation only: what the motors of the buses have drawn since the start, J: the integral of U·i.
+        truth: Simulation only: angle, rad, and torque, N·m, of a servo's shaft (by its name) at a time of `clock`.
         shadows: Twin only: by bus, what gives the simulated bus as of now.
         base: Simulation and twin: the simulated base, when it is not bolted down.
     """
@@ -57,5 +58,6 @@ class Backend:
     close: Callable[[], None]
     ideal: IdealBank | None = None
     energy: Callable[[], float] | None = None
+    truth: Callable[[str, float], tuple[float, float]] | None = None
     shadows: Mapping[str, Callable[[], Bus]] = field(default_factory=dict)
     base: FloatingBase | None = None

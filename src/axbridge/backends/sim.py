@@ -60,6 +60,7 @@ def open_sim(rig: Rig, *, seed: int = 0, realtime: bool = False) -> Backend:
         closing.close,
         ideal=world.ideal if world.ideal.joints else None,
         base=_floating_base(world),
+        truth=world.truth,
         energy=lambda: float(world.bank.state[:, State.ENERGY].sum()),
     )
 

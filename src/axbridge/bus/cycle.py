@@ -261,10 +261,6 @@ class Cycle:
         self._wire = _Wire()
         return CycleResult(states, faults, tuple(wire.events), wire.start, wire.spent, share)
 
-    def revive(self, name: str) -> None:
-        """Ask a missing servo again at the next `receive`, without waiting out its pause."""
-        self._tracks[name].retry_at = 0.0
-
     def restart_softly(self) -> None:
         """Let every servo's next goals start from where it is then: after its torque was switched off."""
         for track in self._tracks.values():

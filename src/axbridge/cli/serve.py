@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from axbridge.rig import Rig
 
 _STDIN = 0
+_STANDSTILL = 0.1  # s; what is measured on servos that stood still for longer means little
 
 
 @app.command()
@@ -75,6 +76,9 @@ def serve(
             channel.close()
         world.close()
     print(lateness.summary(sum(line.counters.packets for line in world.lines.values())), file=sys.stderr)
+    standstill = getattr(world.bank, "standstill", 0.0)
+    if standstill > _STANDSTILL:
+        print(f"warning: the machine was too busy: served servos stood still for {standstill:.2f} s", file=sys.stderr)
     return DONE
 
 

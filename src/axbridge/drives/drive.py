@@ -8,7 +8,7 @@ from typing import Literal, Protocol
 from axbridge.bus.cycle import CycleServo, Goal, RawState
 from axbridge.control.coupling import Limits
 from axbridge.control.setpoints import Setpoints
-from axbridge.state import ServoState
+from axbridge.state import ServoState, Truth
 
 __all__ = ["CAPABILITIES", "EMULATION", "Capability", "Drive", "Sensed"]
 
@@ -66,6 +66,9 @@ class Drive(Protocol):
 
     def state(self, raw: RawState | None, start: float) -> ServoState:
         """The sample just taken, in SI units; `start` is the robot's time 0 on the backend's clock."""
+
+    def truth(self, time: float) -> Truth:
+        """The joint as it was at `time`, s on the backend's clock: that of the last sample."""
 
     def cycle_servo(self, low: float, high: float) -> CycleServo | None:
         """The servo as its bus cycle knows it, limited to positions `low`..`high`; None without a bus."""

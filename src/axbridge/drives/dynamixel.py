@@ -8,7 +8,7 @@ model. The same on copper, on a virtual bus and in the simulator.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from numbers import Integral
 from typing import Literal
 
@@ -23,7 +23,7 @@ from axbridge.errors import ErrorFlag, ServoFault, UsageError
 from axbridge.model import ServoModel
 from axbridge.profile import Area, FirmwareProfile
 from axbridge.rig import ServoConfig
-from axbridge.state import ServoState
+from axbridge.state import UNKNOWN, ServoState, Truth
 from axbridge.units import RPM, Calibration, signed_to_bits
 
 __all__ = ["DYNAMIXEL_CAPABILITIES", "DynamixelDrive"]
@@ -44,13 +44,31 @@ _MOST_CORRECTION = 0.5  # duty
 
 
 class DynamixelDrive:
-    """One servo on a bus; see `axbridge.drives.drive.Drive`."""
+    """One servo on a bus; see `axbridge.drives.drive.Drive`.
+
+    Args:
+        config: The rig's entry.
+        profile: Its registers.
+        model: Its motor.
+        bus: Where it is.
+        truth: Simulation only: see `axbridge.firmware.world.World.truth`.
+
+    Raises:
+        UsageError: the rig's entry has no id.
+    """
 
     type: Literal["rotational", "linear"] = "rotational"
     brake = False
     on_at_start = False
 
-    def __init__(self, config: ServoConfig, profile: FirmwareProfile, model: ServoModel, bus: Bus) -> None:
+    def __init__(
+        self,
+        config: ServoConfig,
+        profile: FirmwareProfile,
+        model: ServoModel,
+        bus: Bus,
+        truth: Callable[[str, float], tuple[float, float]] | None = None,
+    ) -> None:
         if config.id is None:
             raise UsageError(f"servo {config.name!r} has no bus id")
         self.config = config
@@ -62,6 +80,7 @@ class DynamixelDrive:
         self.profile = profile
         self.model = model
         self.bus = bus
+        self._truth = truth
         self.calibration = Calibration(profile.units, config.zero, config.direction)
         speed = profile.electrics.no_load_speed * RPM if config.max_velocity is None else config.max_velocity
         self.limits = Limits(*self.calibration.range, speed)
@@ -135,6 +154,13 @@ class DynamixelDrive:
         self._powered = True
         self._speed = self._correction = 0.0
         return self.calibration.angle(present)
+
+    def truth(self, time: float) -> Truth:
+        """See `Drive.truth`; `UNKNOWN` on copper."""
+        if self._truth is None:
+            return UNKNOWN
+        angle, torque = self._truth(self.config.name, time)
+        return Truth(self.config.direction * angle, self.config.direction * torque)
 
     def cycle_servo(self, low: float, high: float) -> CycleServo | None:
         """Its limits for the bus cycle."""

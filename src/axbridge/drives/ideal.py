@@ -13,7 +13,7 @@ from axbridge.drives.drive import Capability, Sensed
 from axbridge.errors import ErrorFlag
 from axbridge.firmware.ideal import IdealJoint
 from axbridge.rig import ServoConfig
-from axbridge.state import ServoState
+from axbridge.state import ServoState, Truth
 
 __all__ = ["IDEAL_CAPABILITIES", "IdealDrive"]
 
@@ -59,6 +59,10 @@ class IdealDrive:
         nan = math.nan
         load = joint.torque / self.max_torque if self.max_torque else 0.0
         return ServoState(joint.time - start, joint.position, joint.speed, joint.torque, load, nan, nan, ErrorFlag(0))
+
+    def truth(self, time: float) -> Truth:  # noqa: ARG002 - Drive
+        """The joint after the latest physics step, and what its motor row used."""
+        return Truth(self._joint.position, self._joint.torque)
 
     def cycle_servo(self, low: float, high: float) -> CycleServo | None:  # noqa: ARG002 - Drive
         """None: no bus."""

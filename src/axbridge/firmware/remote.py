@@ -51,11 +51,12 @@ class RemoteBank:
     def __init__(self, bank: _Bank) -> None:
         bank.advance(1e-3)  # one substep: kernels are compiled, and all readings are there, before the process starts
         rows, buses = len(bank.state), len(bank.supply)
-        count = rows * len(State) + buses + 1
+        count = rows * len(State) + buses + 2
         self._memory = mmap.mmap(-1, count * 8 + _NOTE)
         shared = np.frombuffer(self._memory, dtype=np.float64, count=count)
         self.state: FloatArray = shared[: rows * len(State)].reshape(rows, len(State))
-        self.supply: FloatArray = shared[rows * len(State) : -1]
+        self.supply: FloatArray = shared[rows * len(State) : -2]
+        self._standstill = shared[-2:-1]
         self._origin = shared[-1:]  # monotonic time at which simulated time was 0; NaN: not started
         self.state[:] = bank.state
         self.supply[:] = bank.supply
@@ -103,6 +104,11 @@ class RemoteBank:
         """As they are now: wall time moves the motors, so nothing is asked about the past."""
         state: FloatArray = self.state[rows]
         return state
+
+    @property
+    def standstill(self) -> float:
+        """The longest time the motors stood still between two advances, s: a few ms unless the machine is busy."""
+        return float(self._standstill[0])
 
     def close(self) -> None:
         """End the process; may be called twice."""
@@ -152,6 +158,7 @@ class RemoteBank:
         if np.isnan(self._origin[0]):
             return None
         now = time.monotonic() - float(self._origin[0])
+        self._standstill[0] = max(self._standstill[0], now - self.time)
         if now - self.time > _BEHIND:  # this machine is too slow, or was suspended: that time is lost
             self._lost += now - self.time - _STEP
         self.time = now

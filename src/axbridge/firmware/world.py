@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import math
 from collections.abc import Iterable, Sequence
 from typing import Literal, Protocol
 
@@ -11,7 +12,7 @@ import numpy as np
 
 from axbridge.errors import RigError, UsageError
 from axbridge.firmware.body import Motors
-from axbridge.firmware.columns import Limit, Scale
+from axbridge.firmware.columns import Limit, Scale, State
 from axbridge.firmware.faults import EVENTS, Fault, parse_faults
 from axbridge.firmware.ideal import IdealBank, IdealJoint
 from axbridge.firmware.line import Line, PlainRead
@@ -158,6 +159,13 @@ class World:
             data = servo.show(address, length, figures[8 * place : 8 * place + 8]) if sound else None
             answers.append(servo.peek(address, length, sent, states[place].tolist()) if data is None else data)
         return answers
+
+    def truth(self, servo: str, time: float) -> tuple[float, float]:
+        """Angle (rad) and torque (N·m) of a servo's shaft at `time` (s), servo side; NaN when that is 20 ms ago."""
+        if not self._now - _WATCH <= time <= self._now:
+            return math.nan, math.nan
+        (state,) = self.bank.sampled(np.array([self.servos[servo].row]), [time]).tolist()
+        return state[State.ANGLE], state[State.TORQUE]
 
     def inject(self, faults: str | Iterable[Fault]) -> None:
         """Set faults from now on; times in them count from now.

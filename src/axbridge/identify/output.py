@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from axbridge import __version__
-from axbridge.errors import RecordingError
-from axbridge.files import write_whole
+from axbridge.files import unwritable, write_whole
 from axbridge.identify.fitting import Estimate, Fit
 from axbridge.identify.laws import LawComparison
 from axbridge.model import ServoModel
@@ -62,9 +61,7 @@ def write_params(fit: Fit, path: Path | str) -> None:
     try:
         write_whole(path, "\n".join(lines).rstrip() + "\n")
     except OSError as failure:
-        raise RecordingError(
-            path, f"cannot be written: {failure.strerror or failure}", "choose a writable folder with free space"
-        ) from failure
+        raise unwritable(path, failure) from failure
 
 
 def summary(fit: Fit, laws: LawComparison | None = None) -> dict[str, Any]:
