@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from axbridge.identify.laws import LawScore, chosen_law, compare_laws
+from axbridge.identify.search import executor
 from axbridge.plant.columns import Param
 from axbridge.recording import write_recording
 
@@ -30,9 +31,15 @@ def recordings(**friction):
     return named[:5], named[5:]
 
 
-def test_recordings_with_plain_friction_do_not_rule_m1_out():
+@pytest.fixture(scope="module")
+def spread():
+    with executor() as running:
+        yield running
+
+
+def test_recordings_with_plain_friction_do_not_rule_m1_out(spread):
     fitted, held = recordings()
-    fit, laws = compare_laws(fitted, RIG, "ax12", held_out=held, starts=1, generations=20, budget=60)
+    fit, laws = compare_laws(fitted, RIG, "ax12", held_out=held, starts=1, generations=20, budget=60, where=spread)
     assert laws.chosen == fit.friction
     plain = laws.scores[0]
     assert plain.law == "M1"
@@ -40,9 +47,9 @@ def test_recordings_with_plain_friction_do_not_rule_m1_out():
     assert [score.parameters for score in laws.scores] == [7, 9, 8, 11, 12, 13]
 
 
-def test_recordings_with_load_dependent_and_stribeck_friction_do_not_pass_for_m1():
+def test_recordings_with_load_dependent_and_stribeck_friction_do_not_pass_for_m1(spread):
     fitted, held = recordings(COULOMB=0.01, STRIBECK=0.02, LOAD=0.25, LOAD_STRIBECK=0.15)
-    _, laws = compare_laws(fitted, RIG, "ax12", held_out=held, starts=1, generations=20, budget=60)
+    _, laws = compare_laws(fitted, RIG, "ax12", held_out=held, starts=1, generations=20, budget=60, where=spread)
     plain, both = laws.scores[0], laws.scores[3]
     assert (plain.law, both.law) == ("M1", "M4")
     assert both.behind <= 2 * both.error
