@@ -102,6 +102,28 @@ def test_recorded_falls_and_steps_give_the_papers_constants(tmp_path):
     assert found["controller.k_omega"] == pytest.approx(-1.2, rel=0.03)
 
 
+def test_a_turning_servo_tells_its_back_emf(tmp_path):
+    rig = Path(__file__).parents[2] / "hil_rigs" / "bench_arm"
+    shutil.copy(rig / "bench_arm.urdf", tmp_path)
+    free = [line for line in (rig / "bench_arm.toml").read_text().splitlines() if "_stop" not in line]
+    (tmp_path / "bench.toml").write_text("\n".join(free))
+    true = "params = { motor = { torque_constant = 0.0075 } }\n"  # 10 % more, so 10 % slower without a load
+    (tmp_path / "true.toml").write_text("\n".join(free).replace('"lima2009"', '"ax12"') + "\n" + true)
+    turned = axbridge(
+        "record", "duty", "--rig", "./true.toml", "--duty", "0.3", "--duty", "1", "--duration", "0.6", "--out",
+        "duty.mcap", cwd=tmp_path,
+    )  # fmt: skip
+    assert turned.returncode == 0, turned.stderr
+    done = axbridge(
+        "identify", "duty.mcap", "--rig", "./bench.toml", "--model", "ax12", "--starts", "1", "--budget", "1s", "--out",
+        "p.toml", "--json", cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)["parameters"]["motor.torque_constant"]
+    assert found["value"] == pytest.approx(0.0075, rel=0.04)
+    assert 0.00681 < found["low"] < 0.0075 < found["high"]
+
+
 def test_a_recording_killed_in_the_middle_is_compared(tmp_path):
     process = subprocess.Popen(
         [
