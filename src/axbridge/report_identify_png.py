@@ -73,9 +73,11 @@ def _traces(figure: Any, grid: Any, fit: Fit, recordings: Sequence[Recording], r
     for index, (a, b) in enumerate(zip(runs.start[:-1], runs.start[1:], strict=True)):
         score = fit.scores[index]
         axes = figure.add_subplot(grid[index // _COLUMNS, index % _COLUMNS])
-        for values, side, label in ((runs.position, "reference", "measured"), (simulated, "other", "simulated")):
+        # what was measured is wide, to be seen below a simulation that agrees
+        sides = ((runs.position, "reference", "measured", 3.0), (simulated, "other", "simulated", 1.0))
+        for values, side, label, width in sides:
             degrees = direction * np.degrees(values[a:b])
-            axes.plot(runs.time[a:b], degrees, color=COLOURS[side], linewidth=1.4, label=label)
+            axes.plot(runs.time[a:b], degrees, color=COLOURS[side], linewidth=width, label=label)
         name = score.name.removesuffix(".mcap") + (" (held out)" if score.held_out else "")
         axes.set_title(f"{name}   {score.mae:.2f}°", fontsize=9.5, loc="left", color=_INK)
         _clean(axes)
@@ -108,7 +110,7 @@ def _laws(axes: Any, laws: LawComparison) -> None:
     )
     axes.set_ylabel("mean absolute error, °", fontsize=9)
     axes.set_title(f"Friction laws; chosen: {laws.rule}", fontsize=9.5, loc="left", color=_INK)
-    axes.legend(frameon=False, fontsize=9)
+    axes.legend(frameon=False, fontsize=9, ncols=2, loc="lower right", bbox_to_anchor=(1.0, 1.0), borderaxespad=0.1)
     _clean(axes)
 
 

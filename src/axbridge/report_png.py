@@ -14,6 +14,7 @@ from axbridge.report_html import COLOURS
 __all__ = ["draw"]
 
 SMALL = 12  # at most so many servos in one picture
+FIGURES = 11  # at most so many rows of figures beside one
 
 
 def draw(comparison: Comparison, path: Path, title: str) -> None:
@@ -70,10 +71,21 @@ def _write(axes: Any, comparison: Comparison, pair: Pair) -> None:
     deviation = deviation_table(comparison)
     y = 1.0
     if response := response_table(comparison, pair):
-        y = _rows(axes, Table("", response.header, tuple(row for row in response.rows if row[1])), y)
+        y = _rows(axes, _brief(response), y)
         y -= 0.035
     rows = tuple((name, value) for name, value in zip(deviation.header[1:], deviation.rows[0][1:], strict=True))
     _rows(axes, Table(deviation.title, ("", ""), rows), y)
+
+
+def _brief(table: Table) -> Table:
+    """What there is room for: figures of a motion or two; of more, the error of each; the page has them all."""
+    rows = tuple(row for row in table.rows if row[1])
+    if len(rows) <= FIGURES:
+        return Table("", table.header, rows)
+    errors = tuple((name, error) for name, measured, error in table.rows if not measured)
+    left = len(errors) - FIGURES
+    more = ((f"and {left} more", ""),) if left > 0 else ()
+    return Table("", ("", ""), errors[:FIGURES] + more)
 
 
 def _rows(axes: Any, table: Table, y: float) -> float:

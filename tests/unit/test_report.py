@@ -9,7 +9,8 @@ from test_metrics import recording
 from axbridge.compare import compare
 from axbridge.errors import RecordingError
 from axbridge.recording import Recording
-from axbridge.report import deviation_table, response_table, table_text, write_html, write_png
+from axbridge.report import Table, deviation_table, response_table, table_text, write_html, write_png
+from axbridge.report_png import FIGURES, _brief
 
 
 @pytest.fixture(scope="module")
@@ -36,6 +37,16 @@ def test_the_page_is_self_contained(comparison, tmp_path):
 def test_the_picture_is_a_png(comparison, tmp_path):
     write_png(comparison, tmp_path / "report.png")
     assert (tmp_path / "report.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_figures_beside_a_picture_are_no_more_than_fit():
+    wide = Table("", ("", "real", "sim"), tuple((f"rise {k}", "1", "2") for k in range(5)))
+    assert _brief(wide).rows == wide.rows
+    errors = tuple((f"RMSE in {k}", "", str(k)) for k in range(20))
+    crowded = _brief(Table("", wide.header, (*wide.rows * 3, *errors)))
+    assert crowded.rows[0] == ("RMSE in 0", "0")
+    assert crowded.rows[-1] == ("and 9 more", "")
+    assert len(crowded.rows) == FIGURES + 1
 
 
 def test_many_servos_fit_into_one_picture(tmp_path):
