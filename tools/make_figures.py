@@ -1,15 +1,23 @@
 """Draw the figures of docs/motor-model.md: those of Lima et al. 2009 (5, 7, 9, 11, 12), from this code.
 
+`--tutorial` makes the pictures of docs/tutorial.md instead, by its own commands, with a virtual AX-12 on a
+pseudo-terminal: some six minutes, on a machine that does nothing else.
+
 There are no raw data of the paper's real servo; where the paper compares with it, the `ax12` model stands in.
 """
 
 from __future__ import annotations
 
 import math
+import shlex
+import subprocess
+import sys
+import tempfile
 from pathlib import Path
 
 import matplotlib as mpl
 import numpy as np
+from PIL import Image
 
 mpl.use("Agg")
 from matplotlib import pyplot as plt
@@ -23,8 +31,10 @@ from axbridge.plant.joint import Pendulums
 from axbridge.profile import FirmwareProfile
 from axbridge.replay import packed
 from axbridge.rig import Rig
+from axbridge.serving import serving
 
 OUT = Path(__file__).resolve().parents[1] / "docs" / "figures"
+WIDE = 1000  # pixels, of the tutorial's pictures
 RIG = Rig.load("bench_arm")
 INERTIA, WEIGHT, SUPPLY = 7.2e-4, 0.081, 9.6
 
@@ -178,6 +188,20 @@ def data_sheet() -> str:
     return "\n".join(lines)
 
 
+def tutorial() -> None:
+    """Type the commands of the page, and keep the pictures they make."""
+    page = (OUT.parent / "tutorial.md").read_text(encoding="utf-8").replace("\\\n", " ")
+    typed = [line[2:] for line in page.splitlines() if line.startswith("$ axbridge ")]
+    with tempfile.TemporaryDirectory() as folder, serving("bench_arm") as port:
+        for line in typed:
+            command = line.replace("/dev/ttyUSB0", port).replace("axbridge", f"{sys.executable} -m axbridge", 1)
+            subprocess.run(shlex.split(command), cwd=folder, check=True)
+        for picture in Path(folder).glob("*.png"):
+            with Image.open(picture) as drawn:
+                small = drawn.convert("RGB").resize((WIDE, round(drawn.height * WIDE / drawn.width)), Image.LANCZOS)
+            small.quantize(128).save(OUT.parent / "images" / f"tutorial_{picture.name}", optimize=True)
+
+
 def save(name: str) -> None:
     """Write the current figure and clear it."""
     plt.gcf().set_size_inches(6, 4)
@@ -192,6 +216,9 @@ FIGURES = (figure_5, figure_7, figure_9, figure_11, figure_12)
 
 def main() -> None:
     """Draw all."""
+    if "--tutorial" in sys.argv[1:]:
+        tutorial()
+        return
     OUT.mkdir(parents=True, exist_ok=True)
     page = OUT.parent / "motor-model.md"
     if page.exists():
