@@ -56,6 +56,13 @@ def test_what_nobody_takes_yet_waits(ends):
     assert b"".join(arrival.data for arrival in heard(listener, 150)) == bytes(range(150))
 
 
+def test_a_listener_that_nobody_hears_out_ends_all_the_same(ends):
+    _, slave = ends
+    for _ in range(100):  # more than it has room for; the fixture closes it
+        os.write(slave, b"unheard")
+        time.sleep(2e-4)
+
+
 def test_an_arrival_says_when_and_at_which_speed_it_was_sent(ends):
     listener, slave = ends
     settings = termios.tcgetattr(slave)

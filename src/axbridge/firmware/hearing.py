@@ -57,7 +57,7 @@ def _hear(
     slots, chunk = heard.shape
     while True:
         slot = marks[0] % slots
-        while marks[0] - marks[1] >= slots:
+        while marks[0] - marks[1] >= slots and marks[2] == 0:
             _usleep(_FULL)
         count = _read(end, heard.ctypes.data + slot * chunk, chunk)
         _clock_gettime(_CLOCK_MONOTONIC, scratch.ctypes.data)

@@ -29,7 +29,7 @@ __all__ = ["TERMIOS2", "Listener", "termios"]
 # struct termios2 of Linux: four flag words, line discipline, 19 control characters, input and output speed.
 TERMIOS2 = struct.Struct("=4IB19s2I")
 _TCGETS2 = 0x802C542A
-_SPEED = 9  # where the input speed is in it, in words
+_SPEED = 10  # where the output speed is in it, in words
 _SLOTS, _CHUNK = 64, 4096
 _COUNT, _TAKEN, _OVER = range(3)
 
@@ -77,7 +77,10 @@ class Listener:
     def close(self, other: int) -> None:
         """Stop listening; `other` is the other end of the terminal, to wake the thread by."""
         self._marks[_OVER] = 1
-        os.write(other, b"\0")
+        os.set_blocking(other, False)
+        with contextlib.suppress(BlockingIOError):  # it is full: then the thread is not waiting for more
+            os.write(other, b"\0")
+        os.set_blocking(other, True)
         self._thread.join()
         os.close(self.news)
         os.close(self._tell)
@@ -99,7 +102,7 @@ class Listener:
         marks = self._marks
         while True:
             slot = int(marks[_COUNT]) % _SLOTS
-            while marks[_COUNT] - marks[_TAKEN] >= _SLOTS:
+            while marks[_COUNT] - marks[_TAKEN] >= _SLOTS and not marks[_OVER]:
                 time.sleep(1e-3)
             data = os.read(self._end, _CHUNK)
             now = time.monotonic()
