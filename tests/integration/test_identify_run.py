@@ -225,7 +225,8 @@ if __name__ == "__main__":
     assert done.stdout.strip().endswith("same"), done.stderr[-2000:]
 
 
-def test_a_dask_scheduler_that_is_not_there_is_named():
+def test_a_dask_scheduler_that_is_not_there_is_named(monkeypatch):
     pytest.importorskip("distributed")
+    monkeypatch.setattr("axbridge.identify.search.PATIENCE", 0.2)
     with pytest.raises(UsageError, match="no dask scheduler answers"), executor("dask://127.0.0.1:9"):
         pass

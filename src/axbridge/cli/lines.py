@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from axbridge.backends.real import ports_of
 from axbridge.errors import UsageError
-from axbridge.profile import FirmwareProfile
-from axbridge.rig import Rig
+
+if TYPE_CHECKING:
+    from axbridge.profile import FirmwareProfile
 
 __all__ = ["Line", "LineServo", "lines_of"]
 
@@ -40,6 +41,9 @@ def lines_of(port: str | None, rig: str | None, baud: int) -> list[Line]:
     """
     if rig is None:
         return [Line(port or "auto", baud)]
+    from axbridge.backends.real import ports_of
+    from axbridge.rig import Rig
+
     loaded = Rig.load(rig)
     if all(servo.drive == "ideal" for servo in loaded.servos):
         raise UsageError(f"rig {loaded.name} has no Dynamixels, so there is no line", "name a port with --port")

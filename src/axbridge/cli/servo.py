@@ -10,11 +10,11 @@ import typer
 from axbridge.cli.app import app, emit_json
 from axbridge.cli.options import BaudOption, JsonOption, PortOption
 from axbridge.errors import BusError, BusTimeout, CorruptPacket, UsageError
-from axbridge.profile import FirmwareProfile
 from axbridge.wire import Instruction
 
 if TYPE_CHECKING:
     from axbridge.bus.serial import SerialBus
+    from axbridge.profile import FirmwareProfile
 
 servo = typer.Typer(no_args_is_help=True, help="Look at and change the registers of one servo.")
 app.add_typer(servo, name="servo")
@@ -195,6 +195,7 @@ def _open(port: str | None, baud: int) -> SerialBus:
 def _profile(bus: SerialBus, id: int) -> FirmwareProfile:
     """Profile by the servo's model number; the AX-12A's, whose common registers all share, when it is unknown."""
     from axbridge.bus.handshake import profile_for
+    from axbridge.profile import FirmwareProfile
 
     data = bus.read(id, 0, 17).data
     if len(data) == 17 and data[16] < 2:

@@ -8,7 +8,9 @@ the few moments in which a sticking joint lets go or does not, and what fits tho
 from __future__ import annotations
 
 import os
+import sys
 import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
@@ -34,6 +36,7 @@ STAGED, STAGE_GENERATIONS = 2, 40  # starts of each stage, and how long they are
 FINE, COARSE = 1e-3, 2e-3  # s: the servo's own loop runs every millisecond; the first searches make do with two
 NEIGHBOURS, NEARBY = 12, 0.006  # points a result is judged by, and how far around it they are, in ranges
 HUBER = 1.0  # degrees: errors beyond it count linearly
+PATIENCE = 10.0  # s that a dask scheduler has to answer: it may be starting, too
 
 
 @dataclass(frozen=True)
@@ -155,7 +158,7 @@ def executor(where: str | Mapper | None = None) -> Iterator[Mapper]:
         yield where
         return
     if where is None:
-        with ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn")) as pool:
+        with ProcessPoolExecutor(os.cpu_count(), get_context("spawn"), _lightly) as pool:
             yield pool.map
         return
     if not where.startswith("dask://"):
@@ -168,7 +171,7 @@ def executor(where: str | Mapper | None = None) -> Iterator[Mapper]:
         ) from failure
     address = where.removeprefix("dask://")
     try:
-        client = Client(f"tcp://{address}", timeout="10s")
+        client = Client(f"tcp://{address}", timeout=PATIENCE)
     except OSError as failure:
         raise UsageError(f"no dask scheduler answers at {address}", "start one, or leave --executor out") from failure
     with client:
@@ -177,6 +180,15 @@ def executor(where: str | Mapper | None = None) -> Iterator[Mapper]:
             return iter(client.gather([client.submit(function, job, pure=False) for job in jobs]))
 
         yield spread
+
+
+def _lightly() -> None:
+    """Begin a process of the pool: what cma would draw with is not used there, and takes longest to import."""
+    for name in ("matplotlib", "scipy.stats"):
+        sys.modules.setdefault(name, None)  # type: ignore[arg-type]  # Python's sign for a module that is not there
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that it cannot draw
+        import cma  # noqa: F401
 
 
 def search(

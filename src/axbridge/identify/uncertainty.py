@@ -128,7 +128,7 @@ def _jackknife(space: Space, runs: Runs, point: FloatArray) -> FloatArray:
 
     Scaled so that `QUANTILE` of them is Student's interval for so few recordings. 0 for a single recording.
     """
-    from scipy.stats import t as student
+    from scipy.special import stdtrit  # scipy.stats has it, too, but takes half a second to import
 
     count = len(runs)
     if count < 2:
@@ -136,7 +136,7 @@ def _jackknife(space: Space, runs: Runs, point: FloatArray) -> FloatArray:
     left = [[k for k in range(count) if k != out] for out in range(count)]
     points = np.array([polish(space, runs.only(kept), point, rounds=3) for kept in left])
     spread = np.sqrt((count - 1) / count * np.sum((points - points.mean(axis=0)) ** 2, axis=0))
-    result: FloatArray = spread * float(student.ppf(0.975, count - 1)) / QUANTILE
+    result: FloatArray = spread * float(stdtrit(count - 1, 0.975)) / QUANTILE
     return result
 
 
