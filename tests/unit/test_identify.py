@@ -10,7 +10,7 @@ import pytest
 from axbridge.errors import RecordingError, UsageError
 from axbridge.firmware.rollout import rollouts
 from axbridge.identify import identify
-from axbridge.identify.fitting import base_model
+from axbridge.identify.fitting import base_model, resting_noise
 from axbridge.identify.paper import ks_line, paper_procedure
 from axbridge.identify.search import executor
 from axbridge.identify.space import space_of
@@ -24,8 +24,8 @@ from axbridge.rig import Rig
 RIG = Rig.load("bench_arm")
 
 
-def motion(row, *, step=math.pi / 2, fall=False, seed=0, period=0.01, speed_limit=0.0):
-    """A step, or a fall from there, as the model `row` would do it, with an AX-12's rounding and noise."""
+def motion(row, *, step=math.pi / 2, fall=False, seed=0, period=0.01, speed_limit=0.0, noise=0.1):
+    """A step, or a fall from there, as the model `row` would do it, with an AX-12's rounding and noise, degrees."""
     time = np.arange(0, 1.5, period)
     name = "fall" if fall else "step"
     driven = np.zeros(len(time)) if fall else np.ones(len(time))
@@ -37,7 +37,7 @@ def motion(row, *, step=math.pi / 2, fall=False, seed=0, period=0.01, speed_limi
     events = (Event(0.0 if fall else 0.1, "segment", {"name": name, "servo": "shoulder", "target": step}),)
     recording = Recording(Path(f"{name}{step:.1f}.mcap"), {"shoulder": clean}, events, {}, describe(backend="sim"))
     truth = rollouts(row[None], runs_of([recording], RIG), 5e-4)[0]
-    noisy = truth + np.random.default_rng(seed).normal(0, math.radians(0.1), len(time))
+    noisy = truth + np.random.default_rng(seed).normal(0, math.radians(noise), len(time))
     count = math.radians(300 / 1023)
     return replace(recording, tracks={"shoulder": replace(clean, position=np.round(noisy / count) * count)})
 
@@ -107,6 +107,27 @@ def test_least_squares_sharpens_and_intervals_hold_the_truth():
     assert inside.mean() >= 0.7
     before, after = (rollouts(space.sets(p[None]), runs)[0] - runs.position for p in (start, point))
     assert after @ after < before @ before
+
+
+@pytest.mark.parametrize("size", [45, 80, 95])
+def test_rounding_alone_does_not_pass_for_knowledge(size):
+    """At rest half a count of rounding, the same in every sample, looks like a gain of a fifth more."""
+    row = lima()
+    space = space_of("lima2009", None, row).without(["friction.coulomb", "friction.viscous"])
+    steps = [motion(row, step=math.radians(angle), noise=0.0, period=0.013) for angle in (size, -size)]
+    runs = runs_of(steps, RIG)
+    sure = uncertainty(space, runs, polish(space, runs, space.point(row)))
+    wanted = np.array([row[unknown.column] for unknown in space.unknowns])
+    assert (sure.low <= wanted).all()
+    assert (wanted <= sure.high).all()
+    assert sure.high[0] < 2 * sure.low[0]
+
+
+def test_the_noise_at_rest_is_found_under_the_rounding():
+    row = lima()
+    for noise in (0.0, 0.06, 0.1, 0.3):
+        steps = [motion(row, step=math.radians(angle), seed=angle, noise=noise) for angle in (20, 33, 47, 60, 75, 90)]
+        assert math.degrees(resting_noise(runs_of(steps, RIG))) == pytest.approx(noise, rel=0.25, abs=0.02)
 
 
 def test_what_the_data_cannot_tell_is_named():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ import numpy as np
 
 from axbridge.errors import RecordingError
 from axbridge.firmware.rollout import JOINT_MODE, Runs, rollouts
+from axbridge.identify.rounding import scatter
 from axbridge.identify.search import Job, Mapper, Outcome, search
 from axbridge.identify.space import MODELS, Space, Unknown, space_of
 from axbridge.identify.stages import parts
@@ -21,7 +23,7 @@ from axbridge.recording import Recording
 from axbridge.replay import packed, runs_of
 from axbridge.rig import Rig
 
-__all__ = ["Estimate", "Fit", "Score", "base_model", "identify", "scores_of"]
+__all__ = ["Estimate", "Fit", "Score", "base_model", "identify", "scores_of", "with_noise"]
 
 WARMING = 3.0  # K between recordings from which they can tell what warmth does
 P_DUTY_XL330 = 1 / (256 * 885)  # raw PWM a count and unit of P gain, over full PWM: read off the `load` of the logs
@@ -124,9 +126,8 @@ def identify(
     began = time.monotonic()
     base = base_model(rig, kind)
     runs = runs_of(recordings, rig)
-    if kind == "ax12":
-        noise = resting_noise(runs)
-        base = base.model_copy(update={"sensor": base.sensor.model_copy(update={"position_noise": noise})})
+    if kind != "pendulum-servo":
+        base = with_noise(base, runs)
     known = runs.temperature[~np.isnan(runs.temperature)]
     if len(known):
         motor = base.motor.model_copy(update={"ambient_temperature": float(known.mean())})
@@ -182,6 +183,11 @@ def base_model(rig: Rig, kind: str) -> ServoModel:
     return ServoModel.model_validate(table)
 
 
+def with_noise(base: ServoModel, runs: Runs) -> ServoModel:
+    """The model with the noise that recordings show at rest."""
+    return base.model_copy(update={"sensor": base.sensor.model_copy(update={"position_noise": resting_noise(runs)})})
+
+
 def resting_noise(runs: Runs) -> float:
     """Standard deviation of the position reading where the servo rests, rad, without what rounding adds to it.
 
@@ -194,9 +200,12 @@ def resting_noise(runs: Runs) -> float:
             part = position[first : first + 20]
             if np.ptp(part) < np.radians(1.2) and abs(part[:10].mean() - part[10:].mean()) < np.radians(0.1):
                 found.append(float(np.var(np.diff(part)) / 2))
+    if not found:
+        return 0.0
     counts = np.abs(np.diff(np.unique(np.round(runs.position, 6))))
-    rounding = float(np.min(counts[counts > 1e-5], initial=1.0)) ** 2 / 12
-    return float(np.sqrt(max(0.0, np.median(found) - rounding))) if found else 0.0
+    count = float(np.min(counts[counts > 1e-5], initial=1.0))
+    tried = np.linspace(0.0, math.radians(1.0), 2001)
+    return float(np.interp(np.mean(found), scatter(tried, count), tried))
 
 
 def scores_of(recordings: Sequence[Recording], runs: Runs, row: FloatArray, *, held_out: bool) -> tuple[Score, ...]:

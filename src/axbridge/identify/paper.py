@@ -18,7 +18,7 @@ import numpy as np
 
 from axbridge.errors import RecordingError
 from axbridge.firmware.rollout import HELD, Runs
-from axbridge.identify.fitting import Estimate, Fit, base_model, scores_of
+from axbridge.identify.fitting import Estimate, Fit, base_model, scores_of, with_noise
 from axbridge.identify.search import COARSE, losses
 from axbridge.identify.space import Space, Unknown, space_of
 from axbridge.identify.uncertainty import Uncertainty, polish, uncertainty
@@ -121,7 +121,7 @@ def paper_procedure(
         RigError: the rig is not one arm on a fixed base.
     """
     began = time.monotonic()
-    base = base_model(rig, "lima2009")
+    base = with_noise(base_model(rig, "lima2009"), runs_of(recordings, rig))
     if line is not None:
         base = base.model_copy(update={"motor": base.motor.model_copy(update={"torque_constant": line.ks})})
     whole = space_of("lima2009", None, packed(base, rig))

@@ -3,9 +3,10 @@
 Gauss-Newton at the optimum with central differences. Residuals of a simulated motion are far from independent (a model
 error lasts), so the covariance is the sandwich `H⁻¹ (Σ gₖ gₖᵀ) H⁻¹` over blocks of `BLOCK` seconds. Recordings that
 disagree about a parameter show what the model lacks: the intervals are at least as wide as the jackknife over
-recordings says. No model is the servo: whatever raises the squared error by less than `TOLERANCE` of it counts as
-possible, too. What the simulation's own step does to the estimates, and the millisecond in which the servo's loop may
-pick up a command, are added.
+recordings says. They are also at least as wide as rounding makes them, which errs alike in all readings of a joint at
+rest and does not show in how they differ. No model is the servo: whatever raises the squared error by less than
+`TOLERANCE` of it counts as possible, too. What the simulation's own step does to the estimates, and the millisecond in
+which the servo's loop may pick up a command, are added.
 """
 
 from __future__ import annotations
@@ -15,10 +16,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from axbridge.firmware.rollout import FOLLOWED, Runs, rollouts
+from axbridge.identify.rounding import shared, weights
 from axbridge.identify.search import FINE
 from axbridge.identify.space import Space
 from axbridge.plant.columns import Param
-from axbridge.plant.mechanics import FloatArray
+from axbridge.plant.mechanics import FloatArray, IntArray
 
 __all__ = ["Uncertainty", "polish", "uncertainty"]
 
@@ -99,10 +101,14 @@ def uncertainty(space: Space, runs: Runs, point: FloatArray) -> Uncertainty:
     deviation = np.sqrt(np.maximum(np.diag(covariance), 1e-16))
     correlation = covariance / np.outer(deviation, deviation)
     deviation = np.maximum(deviation, _jackknife(space, runs, point))
+    rounding, reading = shared(space, runs)
+    rounding = np.degrees(rounding) * weights(space, runs)
+    deviation = np.maximum(deviation, _of_shared(slope, rounding, reading, inverse))
     finer = polish(space, runs, point, rounds=2, step=FINE / 2)
     latency = np.array([LOOP / (u.high - u.low) if u.column is Param.LATENCY else 0.0 for u in space.unknowns])
+    timing = _of_shared(slope, LOOP * _delayed(space, runs, point), _commands(runs), inverse)
     wrong = TOLERANCE * float(error @ error) * np.diag(inverse) / QUANTILE**2
-    deviation = np.sqrt(deviation**2 + (finer - point) ** 2 + latency**2 + wrong)
+    deviation = np.sqrt(deviation**2 + (finer - point) ** 2 + latency**2 + timing**2 + wrong)
     names = [unknown.name for unknown in space.unknowns]
     ends = (np.clip(point - QUANTILE * deviation, 0, 1), np.clip(point + QUANTILE * deviation, 0, 1))
     columns = [unknown.column for unknown in space.unknowns]
@@ -142,8 +148,34 @@ def _jackknife(space: Space, runs: Runs, point: FloatArray) -> FloatArray:
 
 def _residuals(space: Space, runs: Runs, points: FloatArray, step: float = FINE) -> FloatArray:
     """Errors in degrees, (k, l), each recording weighted alike."""
-    weights = np.repeat(1 / np.sqrt(np.maximum(runs.compared, 1.0)), np.diff(runs.start))
-    result: FloatArray = np.degrees(rollouts(space.sets(points), runs, step) - runs.position) * weights
+    error = np.degrees(rollouts(space.sets(points), runs, step) - runs.position)
+    result: FloatArray = error * weights(space, runs)
+    return result
+
+
+def _delayed(space: Space, runs: Runs, point: FloatArray) -> FloatArray:
+    """What a second of latency adds to the residuals, (l,)."""
+    rows = np.repeat(space.sets(point[None]), 2, axis=0)
+    rows[:, Param.LATENCY] += -2 * LOOP, 2 * LOOP
+    early, late = rollouts(rows, runs)
+    found: FloatArray = np.degrees(late - early) / (4 * LOOP) * weights(space, runs)
+    return found
+
+
+def _commands(runs: Runs) -> IntArray:
+    """A number (l,) for every sample, the same for those of one command."""
+    fresh = np.zeros(len(runs.time), dtype=bool)
+    fresh[runs.start[:-1]] = True
+    for column in (runs.goal, runs.driven, runs.duty, runs.speed_limit, runs.cap):
+        fresh[1:] |= np.diff(column) != 0.0
+    return np.cumsum(fresh)
+
+
+def _of_shared(slope: FloatArray, error: FloatArray, number: IntArray, inverse: FloatArray) -> FloatArray:
+    """Standard errors (n,) from an error (l,) that is the same for all samples of a number (l,), times a normal one."""
+    scores = np.zeros((int(number.max()) + 1, slope.shape[1]))
+    np.add.at(scores, number, slope * error[:, None])
+    result: FloatArray = np.sqrt(np.sum((scores @ inverse) ** 2, axis=0))
     return result
 
 
