@@ -55,14 +55,19 @@ class VirtualBus(Bus):
     def _read_ahead(self, requests: Sequence[tuple[int, int, int]]) -> list[Reply]:
         """Answers to the first of these questions: as many as are plain and come before the firmware's next look."""
         line, world = self._line, self._world
-        reads = line.foresee(requests, world.now(), world.next_watch, _GRACE) if line is not None else []
-        if line is None or not reads:
+        if line is None:
             return []
-        world.sleep_until(reads[-1].sent)
-        data = world.peek(reads)
-        answers = [Reply(read.servo.alarms.bits, shown, read.sent) for read, shown in zip(reads, data, strict=True)]
-        line.settle(reads)
-        world.sleep_until(reads[-1].due)
+        forecast = line.foresee(requests, world.now(), world.next_watch, _GRACE)
+        reads, sent, due = forecast
+        if not reads:
+            return []
+        world.sleep_until(due[-1] if due[-1] < world.next_watch else sent[-1])  # the firmware may see to alarms there
+        data = world.peek(forecast)
+        answers = [
+            Reply(*answer) for answer in zip([read.servo.alarms.bits for read in reads], data, sent, strict=True)
+        ]
+        line.settle(forecast)
+        world.sleep_until(due[-1])
         return answers
 
     def _transfer(self, frame: bytes, id: int, length: int | None) -> tuple[Packet | None, float]:

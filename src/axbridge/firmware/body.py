@@ -6,7 +6,7 @@ profile.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 import numpy as np
@@ -64,6 +64,7 @@ class ServoBody:
         deafness: Seconds that the last packet makes it deaf, from the end of its answer; whoever acts on it sets 0.
         deaf_until: It hears nothing before this time, s.
         dead: Whether it is broken: power does not bring it back.
+        changed: Called when its id, its baud rate, how it answers, or its power may have changed.
     """
 
     def __init__(
@@ -80,6 +81,7 @@ class ServoBody:
         self.table = ControlTable(profile)
         self.gauges = Gauges(self.table, profile, zero)
         self.alarms = Alarms(profile, self.table, self.gauges)
+        self.changed: Callable[[], None] = _tell_nobody
         self.powered = True
         self.deaf_until = 0.0
         self.dead = False
@@ -105,6 +107,7 @@ class ServoBody:
         """Take the supply away: silent and limp; the EEPROM keeps its bytes."""
         self.powered = False
         self._push(time)
+        self.changed()
 
     def power_on(self, time: float, registers: Mapping[str, int] | None = None) -> None:
         """Start up: RAM anew, torque off, goal where the shaft is, torque limit from max torque.
@@ -231,6 +234,7 @@ class ServoBody:
         self._limits = {} if multi_turn else {"goal_position": (0, counts)}
         if mode is Mode.JOINT:
             self._limits["moving_speed"] = (0, self.profile.units.full_scale)
+        self.changed()
 
     # -- motor and alarms ----------------------------------------------------------------------------------------
 
@@ -310,3 +314,7 @@ class ServoBody:
         if self.alarms.bits & self.table["alarm_led"]:
             return self.powered and time % 1.0 < 0.5
         return self.powered and self.table["led"] != 0
+
+
+def _tell_nobody() -> None:
+    """A servo on no line."""

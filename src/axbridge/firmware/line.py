@@ -6,6 +6,7 @@ The same object serves in process and behind a pseudo-terminal. It has no clock:
 
 from __future__ import annotations
 
+import math
 import random
 from collections import deque
 from collections.abc import Iterable
@@ -14,6 +15,7 @@ from typing import Literal, NamedTuple
 from axbridge.firmware.collision import Transmission, overlay
 from axbridge.firmware.faults import Mishaps
 from axbridge.firmware.servo import Status, VirtualServo
+from axbridge.firmware.timing import Forecast, Interrupts, PlainRead
 from axbridge.wire import (
     BITS_PER_BYTE,
     BROADCAST,
@@ -25,7 +27,7 @@ from axbridge.wire import (
     whole_packet,
 )
 
-__all__ = ["Delivery", "Line", "LineCounters", "PlainRead"]
+__all__ = ["Delivery", "Line", "LineCounters"]
 
 
 _READ_FRAME = 2 + OVERHEAD  # bytes of a READ
@@ -43,24 +45,6 @@ class Delivery(NamedTuple):
     data: bytes
 
 
-class PlainRead(NamedTuple):
-    """A READ of which nothing can come in the way, before it is carried out.
-
-    Attributes:
-        servo: Who is asked.
-        address: The first register.
-        length: How many bytes.
-        sent: When the question has been heard, s; the servo takes its sample then.
-        due: When the answer has arrived.
-    """
-
-    servo: VirtualServo
-    address: int
-    length: int
-    sent: float
-    due: float
-
-
 class LineCounters:
     """What happened on a line.
 
@@ -73,28 +57,6 @@ class LineCounters:
 
     def __init__(self) -> None:
         self.packets = self.replies = self.collisions = self.unheard = 0
-
-
-class _Interrupts:
-    """The motor-control interrupt of one servo: its phase is free, its period a little off."""
-
-    def __init__(self, servo: VirtualServo, rng: random.Random) -> None:
-        timing = servo.profile.timing
-        self._length = timing.isr_length_us * 1e-6
-        self._period = timing.isr_period_us * 1e-6 * rng.uniform(0.995, 1.005)
-        self._phase = rng.uniform(0, self._period)
-
-    def hold_up(self, start: float, duration: float, byte: float) -> tuple[float, float]:
-        """Start and duration of a status packet once the interrupt has had its share of both."""
-        if not self._length:
-            return start, duration
-        into = (start - self._phase) % self._period
-        if into < self._length:
-            start += self._length - into
-            into = self._length
-        if into + duration > self._period:  # it strikes inside the packet: the transmitter has two bytes in store
-            duration += max(self._length - 2 * byte, 0.0)
-        return start, duration
 
 
 class Line:
@@ -129,7 +91,7 @@ class Line:
         self.mishaps = Mishaps(seed)
         self.plugged = True
         self._rng = random.Random(seed)
-        self._interrupts = {id(servo): _Interrupts(servo, self._rng) for servo in self.servos}
+        self._interrupts = {id(servo): Interrupts(servo, self._rng) for servo in self.servos}
         self._decoder = Decoder()
         self._inbox: deque[tuple[float, float, Packet]] = deque()  # start and end on the line
         self._outbox: list[Delivery] = []  # by due time
@@ -137,18 +99,23 @@ class Line:
         self.host_free = 0.0  # when the host's last byte has left
         self._pause = min((s.profile.timing.inter_byte_timeout_ms for s in self.servos), default=100.0) * 1e-3
         self._by_id: dict[int, list[VirtualServo]] = {}
-        self.refresh_ids()
+        self._plans: dict[tuple[int, int, int], PlainRead | None] = {}
+        self._planned_at = self.baud
+        for servo in self.servos:
+            servo.changed = self._look_again
+        self._look_again()
 
     def add(self, servo: VirtualServo) -> None:
         """Put one more servo on the line."""
         self.servos.append(servo)
-        self._interrupts[id(servo)] = _Interrupts(servo, self._rng)
-        self.refresh_ids()
+        self._interrupts[id(servo)] = Interrupts(servo, self._rng)
+        servo.changed = self._look_again
+        self._look_again()
 
     def remove(self, servo: VirtualServo) -> None:
         """Take a servo off the line."""
         self.servos.remove(servo)
-        self.refresh_ids()
+        self._look_again()
 
     def seconds(self, count: int) -> float:
         """Time that `count` bytes of the host take on the line, s."""
@@ -208,9 +175,7 @@ class Line:
         """Throw away what has not reached the host yet."""
         self._outbox.clear()
 
-    def foresee(
-        self, requests: Iterable[tuple[int, int, int]], time: float, until: float, patience: float
-    ) -> list[PlainRead]:
+    def foresee(self, requests: Iterable[tuple[int, int, int]], time: float, until: float, patience: float) -> Forecast:
         """When READs of `(id, address, length)` will be heard and answered, each asked when the one before is over.
 
         It ends before the first that is not plain: nobody or several with that id; a servo that would not hear it,
@@ -218,39 +183,53 @@ class Line:
         (s) or later. On a line with faults or with bytes under way nothing is plain. What `send` and `run` would make
         of the packets is the same; `settle` tells the line that it was done.
         """
-        reads: list[PlainRead] = []
+        forecast = Forecast([], [], [])
         start = max(time, self.host_free)
         if not self._is_quiet(start):
-            return reads
-        question, wire = self.seconds(_READ_FRAME), self.timing == "wire"
-        by_id, hears, interrupts = self._by_id, self._hears, self._interrupts
-        for id_, address, length in requests:
-            servos = by_id.get(id_, ())
+            return forecast
+        if self._planned_at != self.baud:
+            self._plans, self._planned_at = {}, self.baud
+        reads, heard, arrived = forecast
+        question, wire, plans = self.seconds(_READ_FRAME), self.timing == "wire", self._plans
+        for request in requests:
+            read = plans[request] if request in plans else self._plan(*request)
             sent = due = start + question
-            if len(servos) != 1 or sent >= until:
-                break
-            servo = servos[0]
-            delay = servo.read_delay(address, length)
-            if delay is None or not hears(servo, start, _READ_FRAME):
+            if read is None or sent >= until:
                 break
             if wire:
-                byte = BITS_PER_BYTE / servo.baud
-                bare = (length + OVERHEAD) * byte
-                begin, taken = interrupts[id(servo)].hold_up(sent + delay, bare, byte)
-                due = begin + taken
-                if due - sent > patience + bare:
+                servo, _, _, delay, byte, duration, interrupts = read
+                if start < servo.deaf_until:
                     break
-            reads.append(PlainRead(servo, address, length, sent, due))
+                begin, taken = interrupts.hold_up(sent + delay, duration, byte)
+                due = begin + taken
+                if due - sent > patience + duration:
+                    break
+            reads.append(read)
+            heard.append(sent)
+            arrived.append(due)
             start = due
-        return reads
+        return forecast
 
-    def settle(self, reads: list[PlainRead]) -> None:
+    def _plan(self, id_: int, address: int, length: int) -> PlainRead | None:
+        """The plain READ of these registers; None where it is not one."""
+        plan = None
+        servos = self._by_id.get(id_, ())
+        if len(servos) == 1 and self._hears(servos[0], math.inf, _READ_FRAME):
+            (servo,) = servos
+            delay, byte = servo.read_delay(address, length), BITS_PER_BYTE / servo.baud
+            if delay is not None:
+                frame = (length + OVERHEAD) * byte
+                plan = PlainRead(servo, address, length, delay, byte, frame, self._interrupts[id(servo)])
+        self._plans[id_, address, length] = plan
+        return plan
+
+    def settle(self, forecast: Forecast) -> None:
         """These reads have been carried out."""
         self._outbox.clear()
         self._speaking.clear()
-        self.counters.packets += len(reads)
-        self.counters.replies += len(reads)
-        self.host_free = reads[-1].sent
+        self.counters.packets += len(forecast.reads)
+        self.counters.replies += len(forecast.reads)
+        self.host_free = forecast.sent[-1]
 
     def _is_quiet(self, start: float) -> bool:
         """Whether a host that speaks from `start` on meets no faults, and no bytes of its own or of servos."""
@@ -275,8 +254,9 @@ class Line:
         """Put the adapter back."""
         self.plugged = True
 
-    def refresh_ids(self) -> None:
-        """Look again which servo has which id: a power cycle or a person may have changed one."""
+    def _look_again(self) -> None:
+        """Some servo may have another id, baud rate or way to answer, or no power."""
+        self._plans.clear()
         self._by_id = {}
         for servo in self.servos:
             self._by_id.setdefault(servo.id, []).append(servo)
@@ -286,7 +266,6 @@ class Line:
         servos = self.servos if packet.id == BROADCAST else self._by_id.get(packet.id, ())
         size = len(packet.params) + OVERHEAD
         replies: list[tuple[VirtualServo, Status, float]] = []
-        moved = False
         spread = packet.code == Instruction.SYNC_WRITE and packet.id == BROADCAST and packet.intact
         blocks = sync_write_blocks(packet.params) if spread else {}
         for servo in servos:
@@ -301,13 +280,10 @@ class Line:
                 servo.take_block(packet.params[0], blocks[id_], end)
             if status is not None:
                 replies.append((servo, status, baud))
-            moved = moved or servo.id != id_
             if servo.deafness:
                 deafness, servo.deafness = servo.deafness, 0.0
                 busy = end if status is None else end + status.delay + len(status.frame) * BITS_PER_BYTE / baud
                 servo.deaf_until = max(servo.deaf_until, busy + deafness if self.timing == "wire" else end)
-        if moved:
-            self.refresh_ids()
         if replies:
             self._answer(replies, end)
 

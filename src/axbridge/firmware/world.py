@@ -15,8 +15,9 @@ from axbridge.firmware.body import Motors
 from axbridge.firmware.columns import Limit, Scale, State
 from axbridge.firmware.faults import EVENTS, Fault, parse_faults
 from axbridge.firmware.ideal import IdealBank, IdealJoint
-from axbridge.firmware.line import Line, PlainRead
+from axbridge.firmware.line import Line
 from axbridge.firmware.servo import VirtualServo
+from axbridge.firmware.timing import Forecast
 from axbridge.firmware.together import present, remarkable
 from axbridge.plant.mechanics import FloatArray, IntArray
 from axbridge.profile import FirmwareProfile
@@ -147,17 +148,19 @@ class World:
             self._watch()
         self._move_to(due)
 
-    def peek(self, reads: Sequence[PlainRead]) -> list[bytes]:
+    def peek(self, forecast: Forecast) -> list[bytes]:
         """Register bytes as each servo has them when its question has been heard, since the last watch."""
-        rows = np.array([read.servo.row for read in reads])
-        states = self.bank.sampled(rows, [read.sent for read in reads])
+        rows = np.array([read.servo.row for read in forecast.reads])
+        states = self.bank.sampled(rows, forecast.sent)
         blocks = np.empty((len(rows), 8), dtype=np.uint8)
         sound = present(states, rows, self._scales, blocks)
         figures = blocks.tobytes()
         answers = []
-        for place, (servo, address, length, sent, _) in enumerate(reads):
+        for place, (servo, address, length, *_) in enumerate(forecast.reads):
             data = servo.show(address, length, figures[8 * place : 8 * place + 8]) if sound else None
-            answers.append(servo.peek(address, length, sent, states[place].tolist()) if data is None else data)
+            if data is None:
+                data = servo.peek(address, length, forecast.sent[place], states[place].tolist())
+            answers.append(data)
         return answers
 
     def truth(self, servo: str, time: float) -> tuple[float, float]:
@@ -208,8 +211,6 @@ class World:
         state, found = self.bank.state, self._found
         for row in found[: remarkable(state, self._limits, found)].tolist():
             self._rows[row].monitor(state[row].tolist(), self._now)
-        for line in self.lines.values():
-            line.refresh_ids()
         self.next_watch = self._now + _WATCH
         if self._events:
             self.next_watch = min(self.next_watch, self._events[0][0])
