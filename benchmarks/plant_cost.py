@@ -26,10 +26,11 @@ ENGINE = ("getJointStates", "setJointMotorControlArray", "getContactPoints", "ge
           "getBaseVelocity")  # fmt: skip
 KERNELS = {axbridge.firmware.bank: ("run", "ask", "begin", "take_over"),
            axbridge.plant.bullet: ("joint_dynamics", "share", "survey")}  # fmt: skip
+EFFORT = {"numSolverIterations": 50, "solverResidualThreshold": 1e-3}  # what the robot asks for on the floor
 
 
 def bare_world(rig):
-    """The rig's robot in its standing pose on Bullet's own position motors."""
+    """The rig's robot in its standing pose on Bullet's own position motors, solved as the robot's world is."""
     world = BulletMechanics(
         rig.urdf_path(),
         time_step=rig.world.time_step_ms / 1000,
@@ -39,6 +40,7 @@ def bare_world(rig):
         start={servo.joint: servo.position for servo in rig.servos},
     )
     on = {"physicsClientId": world.client}
+    pybullet.setPhysicsEngineParameter(**EFFORT, **on)
     goals = world.state()[0].tolist()
     pybullet.setJointMotorControlArray(
         world.body, world.links, pybullet.POSITION_CONTROL, goals, forces=[1.5] * len(world.links), **on

@@ -114,6 +114,7 @@ class _Track:
     """What the cycle knows of one servo."""
 
     servo: CycleServo
+    request: tuple[int, int, int]  # its usual read: id, address, length
     failures: int = 0
     retry_at: float = 0.0
     error: BusError | None = None
@@ -162,7 +163,7 @@ class Cycle:
         self.servos = tuple(servos)
         self.servos_by_name = {servo.name: servo for servo in servos}
         self.times = CycleTimes()
-        self._tracks = {servo.name: _Track(servo) for servo in servos}
+        self._tracks = {servo.name: _Track(servo, (servo.id, PRESENT, 8)) for servo in servos}
         self._turn = 0
         self._port_retry = self._port_pause = 0.0
         self._port_error: PortError | None = None
@@ -288,10 +289,8 @@ class Cycle:
         if not due:
             return
         self._turn = (self._turn + 1) % len(due)
-        requests = [
-            (track.servo.id, TORQUE_LIMIT, 10) if place == self._turn else (track.servo.id, PRESENT, 8)
-            for place, track in enumerate(due)
-        ]
+        requests = [track.request for track in due]
+        requests[self._turn] = due[self._turn].servo.id, TORQUE_LIMIT, 10
         wire = self._wire
         try:
             for track, answer, (_, address, length) in zip(due, self.bus.read_each(requests), requests, strict=True):

@@ -20,10 +20,10 @@ from axbridge.plant.mechanics import FloatArray
 from axbridge.profile import FirmwareProfile
 from axbridge.units import baud_of
 
-__all__ = ["Motors", "ServoBody"]
+__all__ = ["GOAL_POSITION", "Motors", "ServoBody"]
 
 _RANGE, _ANGLE = int(ErrorFlag.RANGE), int(ErrorFlag.ANGLE_LIMIT)
-_GOAL_POSITION = 30  # address
+GOAL_POSITION = 30  # address
 _VOLTS = int(State.VOLTAGE)
 _BUSY = 0.1  # s after a goal in which a servo at rest still counts as moving: latency and stiction
 
@@ -151,8 +151,6 @@ class ServoBody:
         return _ANGLE, {**values, "goal_position": min(max(goal, self._goal_low), self._goal_high)}
 
     def _write(self, address: int, data: bytes, time: float) -> int | None:
-        if address == _GOAL_POSITION and len(data) == 4 and self._steer(data, time):
-            return 0
         error, values = self._checked(address, data)
         if values is not None:
             self._apply(values, time)
@@ -164,8 +162,10 @@ class ServoBody:
     def _steer(self, data: bytes, time: float) -> bool:
         """Take goal and speed as `_apply` would, where that is all there is to it: a control cycle's way through.
 
-        False where it is not: no torque yet, a wheel, more than one turn, a value that must be refused.
+        False where it is not: other registers, no torque yet, a wheel, many turns, a value that must be refused.
         """
+        if len(data) != 4:
+            return False
         goal, speed = data[0] | data[1] << 8, data[2] | data[3] << 8
         registers, units = self.table.data, self._units
         plain = self._plain_joint and registers[24] and self.gauges.stuck is None

@@ -263,29 +263,41 @@ class Line:
 
     def _execute(self, start: float, end: float, packet: Packet) -> None:
         self.counters.packets += 1
+        if packet.code == Instruction.SYNC_WRITE and packet.id == BROADCAST and packet.intact:
+            self._spread(start, end, packet.params)
+            return
         servos = self.servos if packet.id == BROADCAST else self._by_id.get(packet.id, ())
         size = len(packet.params) + OVERHEAD
         replies: list[tuple[VirtualServo, Status, float]] = []
-        spread = packet.code == Instruction.SYNC_WRITE and packet.id == BROADCAST and packet.intact
-        blocks = sync_write_blocks(packet.params) if spread else {}
         for servo in servos:
             if not self._hears(servo, start, size):
                 self.counters.unheard += 1
                 continue
-            id_, baud = servo.id, servo.baud
-            status = None
-            if not spread:
-                status = servo.handle(packet, end)
-            elif id_ in blocks:
-                servo.take_block(packet.params[0], blocks[id_], end)
+            baud = servo.baud  # that of its answer, whatever the packet makes it
+            status = servo.handle(packet, end)
             if status is not None:
                 replies.append((servo, status, baud))
             if servo.deafness:
-                deafness, servo.deafness = servo.deafness, 0.0
                 busy = end if status is None else end + status.delay + len(status.frame) * BITS_PER_BYTE / baud
-                servo.deaf_until = max(servo.deaf_until, busy + deafness if self.timing == "wire" else end)
+                self._deafen(servo, end, busy)
         if replies:
             self._answer(replies, end)
+
+    def _spread(self, start: float, end: float, params: bytes) -> None:
+        """Each servo takes its block of a SYNC_WRITE."""
+        size, blocks, hears = len(params) + OVERHEAD, sync_write_blocks(params), self._hears
+        for servo in self.servos:
+            if not hears(servo, start, size):
+                self.counters.unheard += 1
+            elif servo.id in blocks:
+                servo.take_block(params[0], blocks[servo.id], end)
+                if servo.deafness:
+                    self._deafen(servo, end, end)
+
+    def _deafen(self, servo: VirtualServo, end: float, busy: float) -> None:
+        """A servo writes to its EEPROM or starts anew, from `busy` on, after a packet that ended at `end`."""
+        deafness, servo.deafness = servo.deafness, 0.0
+        servo.deaf_until = max(servo.deaf_until, busy + deafness if self.timing == "wire" else end)
 
     def _hears(self, servo: VirtualServo, start: float, size: int) -> bool:
         """Whether a servo understands a packet of `size` bytes that begins at `start` (s)."""

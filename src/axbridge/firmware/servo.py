@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from axbridge.errors import ErrorFlag
-from axbridge.firmware.body import ServoBody
+from axbridge.firmware.body import GOAL_POSITION, ServoBody
 from axbridge.firmware.memory import EEPROM_END
 from axbridge.firmware.translate import PRESENT
 from axbridge.wire import BROADCAST, Instruction, Packet, encode
@@ -96,7 +96,8 @@ class VirtualServo(ServoBody):
 
     def take_block(self, address: int, data: bytes, time: float) -> None:
         """Carry out its part of a SYNC_WRITE that ended at `time` (s); never answered."""
-        self._write(address, data, time)
+        if not (address == GOAL_POSITION and self._steer(data, time)):
+            self._write(address, data, time)
 
     def _status(self, id: int, error: int, params: bytes, code: Instruction) -> Status:
         return Status(encode(id, error | self.alarms.bits, params), self._delays[code] + self._return_delay)

@@ -150,18 +150,22 @@ class World:
 
     def peek(self, forecast: Forecast) -> list[bytes]:
         """Register bytes as each servo has them when its question has been heard, since the last watch."""
-        rows = np.array([read.servo.row for read in forecast.reads])
-        states = self.bank.sampled(rows, forecast.sent)
+        reads, sent, _ = forecast
+        rows = np.array([read.servo.row for read in reads])
+        states = self.bank.sampled(rows, sent)
         blocks = np.empty((len(rows), 8), dtype=np.uint8)
-        sound = present(states, rows, self._scales, blocks)
+        if not present(states, rows, self._scales, blocks):
+            return [self._peek_one(forecast, states, place) for place in range(len(reads))]
         figures = blocks.tobytes()
         answers = []
-        for place, (servo, address, length, *_) in enumerate(forecast.reads):
-            data = servo.show(address, length, figures[8 * place : 8 * place + 8]) if sound else None
-            if data is None:
-                data = servo.peek(address, length, forecast.sent[place], states[place].tolist())
-            answers.append(data)
+        for place, read in enumerate(reads):
+            data = read.servo.show(read.address, read.length, figures[8 * place : 8 * place + 8])
+            answers.append(self._peek_one(forecast, states, place) if data is None else data)
         return answers
+
+    def _peek_one(self, forecast: Forecast, states: FloatArray, place: int) -> bytes:
+        read = forecast.reads[place]
+        return read.servo.peek(read.address, read.length, forecast.sent[place], states[place].tolist())
 
     def truth(self, servo: str, time: float) -> tuple[float, float]:
         """Angle (rad) and torque (N·m) of a servo's shaft at `time` (s), servo side; NaN when that is 20 ms ago."""

@@ -29,6 +29,9 @@ _BASE_ROW = struct.Struct(f"{BASE}d")
 _FASTEST = 1e5  # rad/s: Bullet clamps joint speeds silently, at 100 by default; we want to see what diverges
 _DIVERGED = 1e4  # rad/s
 _SWEEPS, _MORE_SWEEPS = 50, 200  # of Bullet's solver: it takes more to press a 30 g foot on the floor in a fall
+# The sweep that changes no speed by more than this is the last, (rad/s)²: on the floor, where small corrections go on for
+# long, and in the air, where it takes few sweeps to be exact.
+_SETTLED, _SOLVED = 1e-3, 1e-7
 _PAST = 0.005  # rad past a stop that ask for more
 _STRAIN = 1.0  # rad/s off the speed asked for, likewise
 _ANCHOR = 20.0  # kg: what the prediction takes a contact at rest for
@@ -149,7 +152,8 @@ class BulletMechanics:
         self._base[:7] = sum(self.base(), ())
         self._stops = np.array(self.limits).reshape(-1, 2)
         self._row = struct.Struct(f"{3 * len(self.joints)}d")
-        self._sweeps = self._wanted_sweeps = _SWEEPS
+        self._strained = self._touching = False
+        self._effort: tuple[int, float] | None = None
         self._orders = np.zeros((3, len(self.joints)))
         self._read(*self._orders[:2])
 
@@ -192,10 +196,12 @@ class BulletMechanics:
             place, orientation = bullet.getBasePositionAndOrientation(self.body, **self._on)
             linear, angular = bullet.getBaseVelocity(self.body, **self._on)
             _BASE_ROW.pack_into(self._base.data, 0, *place, *orientation, *linear, *angular)
+        contacts = self._contacts()
+        self._touching = len(contacts) > 0
         anchored = joint_dynamics(
             tree.parent, tree.kind, self._dof, tree.place, tree.turn, tree.axis, tree.mass, tree.centre, tree.inertia,
             self._positions, self._speeds, self._base, *self._base_frame, self._gravity, self._fixed_base,
-            self._contacts(), _ANCHOR, _SLOW, self.time_step, inertia, load,
+            contacts, _ANCHOR, _SLOW, self.time_step, inertia, load,
         )  # fmt: skip
         self.resting = anchored > 0
         return inertia, load
@@ -214,9 +220,10 @@ class BulletMechanics:
         bullet.setJointMotorControlArray(
             self.body, self.links, bullet.VELOCITY_CONTROL, targetVelocities=speeds, forces=reach, **self._on
         )
-        if self._wanted_sweeps != self._sweeps:
-            self._sweeps = self._wanted_sweeps
-            bullet.setPhysicsEngineParameter(numSolverIterations=self._sweeps, **self._on)
+        effort = _MORE_SWEEPS if self._strained else _SWEEPS, _SETTLED if self._touching else _SOLVED
+        if effort != self._effort:
+            self._effort, (sweeps, residual) = effort, effort
+            bullet.setPhysicsEngineParameter(numSolverIterations=sweeps, solverResidualThreshold=residual, **self._on)
         bullet.stepSimulation(**self._on)
         self._time += self.time_step
         self._read(speed, applied)
@@ -247,10 +254,9 @@ class BulletMechanics:
             positions, speeds, _, used = zip(*states, strict=True)
             # three times faster than to let numpy take tuples in
             self._row.pack_into(figures.data, 0, *positions, *speeds, *used)
-        worst, strained = survey(figures, asked, self._stops, applied)
+        worst, self._strained = survey(figures, asked, self._stops, applied)
         if worst >= 0:
             raise SimulationDiverged(self.joints[worst], self._time)
-        self._wanted_sweeps = _MORE_SWEEPS if strained else _SWEEPS
 
     def _contacts(self) -> FloatArray:
         """Links that touch something that cannot move, and where in the world, (contacts, 4)."""
