@@ -29,8 +29,8 @@ _BASE_ROW = struct.Struct(f"{BASE}d")
 _FASTEST = 1e5  # rad/s: Bullet clamps joint speeds silently, at 100 by default; we want to see what diverges
 _DIVERGED = 1e4  # rad/s
 _SWEEPS, _MORE_SWEEPS = 50, 200  # of Bullet's solver: it takes more to press a 30 g foot on the floor in a fall
-# The sweep that changes no speed by more than this is the last, (rad/s)²: on the floor, where small corrections go on for
-# long, and in the air, where it takes few sweeps to be exact.
+# The sweep that changes no speed by more is the last, (rad/s)²: on the floor, where small corrections go on for long,
+# and in the air, where few sweeps are exact.
 _SETTLED, _SOLVED = 1e-3, 1e-7
 _PAST = 0.005  # rad past a stop that ask for more
 _STRAIN = 1.0  # rad/s off the speed asked for, likewise
