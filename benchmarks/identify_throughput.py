@@ -91,8 +91,6 @@ def main():
     parser.add_argument("--uncompiled", action="store_true", help="only tell how long the kernel itself takes, s")
     parser.add_argument("--sets", type=int, default=200, help="parameter sets a round and core")
     options = parser.parse_args()
-    if not COMPILED:
-        sys.exit("numba is not installed: there is nothing to compare")
     rig = Rig.load("xl330_pendulum")
     runs = runs_of([import_log(LOG)], rig)
     space = space_of("pendulum-servo", None, packed(base_model(rig, "pendulum-servo"), rig))
@@ -102,6 +100,8 @@ def main():
         rollouts(sets[:1], runs)
         print(time.perf_counter() - began)
         return
+    if not COMPILED:
+        sys.exit("numba is not installed: there is nothing to compare")
     cores = os.cpu_count() or 1
     compiled = rollouts(sets[:1], runs)[0]
     off = float(np.degrees(np.max(np.abs(plain_rollout(sets[0], runs) - compiled))))

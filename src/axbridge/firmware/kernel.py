@@ -22,6 +22,7 @@ from axbridge.plant.motor import (
     mean_torque,
     relax,
     temperature_step,
+    warmed,
 )
 
 __all__ = ["DIAGONAL", "NOISE", "drive_train", "run", "settle", "workspace"]
@@ -222,8 +223,11 @@ def drive_train(
         volts, feedback = joint[Joint.VOLTS], joint[Joint.FEEDBACK]
         applied = volts - feedback * omega
         duty = abs(applied) / supply if supply > 0.0 else 0.0
-        warmer = 1.0 + params[Param.RESISTANCE_PER_KELVIN] * (state[State.TEMPERATURE] - params[Param.AMBIENT])
-        resistance = params[Param.RESISTANCE] * max(0.1, warmer) + params[Param.RESISTANCE_PER_DUTY] * duty
+        resistance = params[Param.RESISTANCE_PER_DUTY] * duty + warmed(
+            params[Param.RESISTANCE],
+            params[Param.RESISTANCE_PER_KELVIN],
+            state[State.TEMPERATURE] - params[Param.AMBIENT],
+        )
         if resistance != wanted[0, j]:  # else nothing has changed since the last substep
             wanted[0, j] = resistance
             wanted[1, j], wanted[4, j] = relax(resistance, params[Param.INDUCTANCE], step)

@@ -7,7 +7,7 @@ import math
 from axbridge.firmware.columns import Command, Joint, Mode
 from axbridge.plant.columns import Law, Param
 from axbridge.plant.jit import jit
-from axbridge.plant.laws import approach, compliance, mean_compliance, quantise, state_feedback
+from axbridge.plant.laws import approach, follow, mean_compliance, pid, quantise, saturated, state_feedback
 from axbridge.plant.mechanics import FloatArray
 
 __all__ = ["control"]
@@ -84,9 +84,7 @@ def control(
         if sampled:
             volts -= feedback * joint[Joint.FILTERED]
             feedback = 0.0
-        joint[Joint.VOLTS] = volts
-        joint[Joint.FEEDBACK] = feedback
-        _saturate(joint, speed, cap * supply)
+        joint[Joint.VOLTS], joint[Joint.FEEDBACK] = saturated(volts, feedback, speed, cap * supply)
         return
     count = params[Param.COUNT]
     quantum = count if params[Param.QUANTISED] != 0.0 else 0.0
@@ -96,26 +94,18 @@ def control(
         slope_cw = slope if slope > 0.0 else command[Command.SLOPE_CW]
         slope_ccw = slope if slope > 0.0 else command[Command.SLOPE_CCW]
         punch = punch if punch >= 0.0 else command[Command.PUNCH]
-        if blur > 0.0 and quantum > 0.0:
-            duty = mean_compliance(
-                joint[Joint.REFERENCE], reading, quantum, blur, margin_cw, margin_ccw, slope_cw, slope_ccw, punch
-            )
-        else:
-            error = joint[Joint.REFERENCE] - quantise(reading, quantum)
-            duty = compliance(error, margin_cw, margin_ccw, slope_cw, slope_ccw, punch)
+        duty = mean_compliance(
+            joint[Joint.REFERENCE], reading, quantum, blur, margin_cw, margin_ccw, slope_cw, slope_ccw, punch
+        )
     else:
         interval = max(params[Param.PERIOD], step)
         counts = (joint[Joint.REFERENCE] - quantise(reading, quantum)) / count
-        joint[Joint.INTEGRAL] += counts * interval
-        rate = (counts - joint[Joint.LAST_ERROR]) / interval
+        duty, joint[Joint.INTEGRAL] = pid(
+            counts, joint[Joint.LAST_ERROR], joint[Joint.INTEGRAL], interval,
+            params[Param.P_DUTY] * command[Command.P_GAIN], params[Param.I_DUTY] * command[Command.I_GAIN],
+            params[Param.D_DUTY] * command[Command.D_GAIN], cap,
+        )  # fmt: skip
         joint[Joint.LAST_ERROR] = counts
-        duty = (
-            params[Param.P_DUTY] * command[Command.P_GAIN] * counts
-            + params[Param.I_DUTY] * command[Command.I_GAIN] * joint[Joint.INTEGRAL]
-            + params[Param.D_DUTY] * command[Command.D_GAIN] * rate
-        )
-        if abs(duty) > cap:  # no wind-up
-            joint[Joint.INTEGRAL] -= counts * interval
     joint[Joint.VOLTS] = min(max(duty, -cap), cap) * supply
     joint[Joint.FEEDBACK] = 0.0
 
@@ -132,17 +122,8 @@ def _hold_speed(
         lag = math.copysign(limit / stiffness, lag)
     joint[Joint.LAG] = lag
     gain = _WHEEL_GAIN * params[Param.CONSTANT]
-    joint[Joint.VOLTS] = (gain + params[Param.CONSTANT]) * wanted + stiffness * lag
-    joint[Joint.FEEDBACK] = gain
-    _saturate(joint, speed, limit)
-
-
-@jit
-def _saturate(joint: FloatArray, speed: float, limit: float) -> None:
-    volts = joint[Joint.VOLTS] - joint[Joint.FEEDBACK] * speed
-    if abs(volts) > limit:
-        joint[Joint.VOLTS] = min(max(volts, -limit), limit)
-        joint[Joint.FEEDBACK] = 0.0
+    volts = (gain + params[Param.CONSTANT]) * wanted + stiffness * lag
+    joint[Joint.VOLTS], joint[Joint.FEEDBACK] = saturated(volts, gain, speed, limit)
 
 
 @jit
@@ -167,7 +148,4 @@ def _follow_goal(joint: FloatArray, command: FloatArray, step: float) -> None:
         else:
             joint[Joint.REFERENCE] += move
         return
-    before = joint[Joint.REFERENCE]
-    joint[Joint.REFERENCE] = approach(before, goal, speed, step)
-    moving = speed > 0.0 and joint[Joint.REFERENCE] != goal
-    joint[Joint.REFERENCE_SPEED] = math.copysign(speed, goal - before) if moving else 0.0
+    joint[Joint.REFERENCE], joint[Joint.REFERENCE_SPEED] = follow(joint[Joint.REFERENCE], goal, speed, step)

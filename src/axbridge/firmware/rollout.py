@@ -2,8 +2,9 @@
 
 The bank's own loop, motor and friction (`axbridge.firmware.kernel.drive_train`), for a single joint whose inertia and
 gravity are known in closed form, so that a whole recording takes less than a millisecond: the engine of identification,
-and of comparing a recording with a model. Compiled where numba is installed; without it the same code runs as plain
-Python, some hundred times slower.
+and of comparing a recording with a model. What nearly all fits need runs many at a time (`axbridge.firmware.lanes`),
+the rest one by one, here. Compiled where numba is installed; without it the same code runs as plain Python, hundreds of
+times slower.
 """
 
 from __future__ import annotations
@@ -16,11 +17,12 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
+from axbridge.firmware import lanes
 from axbridge.firmware.columns import Command, Drive, Joint, Mode, State
 from axbridge.firmware.kernel import drive_train, settle
 from axbridge.plant.backlash import meeting, spin
 from axbridge.plant.columns import Param
-from axbridge.plant.jit import jit
+from axbridge.plant.jit import COMPILED, jit
 from axbridge.plant.mechanics import FloatArray
 from axbridge.plant.motor import fitted_weight
 
@@ -31,8 +33,6 @@ FREE[[Drive.LOW, Drive.HIGH]] = -np.inf, np.inf
 HELD, FOLLOWED = 2.0, 3.0  # in `Runs.driven`
 _JOINT, _STATE = len(Joint), len(State)
 _WIDTH = max(len(Joint), len(State), len(Command))
-_LOOP = 1e-3  # s: a command waits half a turn of the servo's loop on average, and a reading is half of one old
-_STRETCH = 1.25  # a step may be so much longer than asked for when a command is due at its end
 _MODES = float(Mode.JOINT), float(Mode.WHEEL_DUTY)
 JOINT_MODE = 2.0  # in `Runs.duty`: no duty, the position loop runs
 
@@ -121,11 +121,15 @@ def rollouts(params: FloatArray, runs: Runs, step: float = 1e-3) -> FloatArray:
         (k, l), rad. A motion that left the finite range is held at ±1e3.
     """
     out = np.empty((len(params), len(runs.time)))
-    _all(
+    given = (
         np.ascontiguousarray(params, dtype=np.float64), runs.start, runs.time, runs.sent, runs.goal, runs.driven,
         runs.speed_limit, runs.duty, runs.cap, runs.position, runs.velocity, runs.supply, runs.inertia, runs.gravity,
-        runs.phase, runs.temperature, runs.drive, runs.settings, float(step), np.zeros((7, _WIDTH)), out,
+        runs.phase, runs.temperature, runs.drive, runs.settings, float(step),
     )  # fmt: skip
+    if COMPILED and out.size and lanes.fits(given[0], runs.settings):  # plain Python has no vector registers
+        lanes.run(*given, *lanes.workspace(), out)
+    else:
+        _all(*given, np.zeros((7, _WIDTH)), out)
     return out
 
 
@@ -137,7 +141,7 @@ def _one(
     settings: FloatArray, h: float, work: FloatArray, out: FloatArray,
 ) -> None:  # fmt: skip
     """One parameter set over one recording; `out` (l,) as `rollouts` returns it."""
-    latency, offset, noise = params[Param.LATENCY] + _LOOP, params[Param.OFFSET], params[Param.NOISE]
+    latency, offset, noise = params[Param.LATENCY] + lanes.LOOP, params[Param.OFFSET], params[Param.NOISE]
     total = inertia + params[Param.ARMATURE]
     command, joint, state, torque, damping, limit, wanted = (
         work[0],
@@ -174,7 +178,7 @@ def _one(
             command[Command.GOAL], command[Command.SPEED] = goal[j], speed_limit[j]
             command[Command.DUTY], command[Command.TORQUE_LIMIT] = duty[j], cap[j]
         step = h
-        if j + 1 < n and sent[j + 1] + latency - now < _STRETCH * h:
+        if j + 1 < n and sent[j + 1] + latency - now < lanes.STRETCH * h:
             step = sent[j + 1] + latency - now  # the next command acts when it is due, not at the next whole step
         if driven[k] > 2.5:  # FOLLOWED
             now, out[k] = time[k], position[k]

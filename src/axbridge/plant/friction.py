@@ -7,9 +7,8 @@ zeros in the terms its law does not have, so one formula serves all.
 
 from __future__ import annotations
 
-import math
-
 from axbridge.plant.jit import jit
+from axbridge.plant.series import decayed
 
 __all__ = ["budget"]
 
@@ -48,7 +47,7 @@ def budget(
     at_rest = 0.0
     if stribeck > 0.0 or load_stribeck > 0.0:
         ratio = size / stribeck_speed
-        at_rest = math.exp(-ratio if stribeck_exponent == 1.0 else -(ratio**stribeck_exponent))
+        at_rest = 1.0 - decayed(ratio if stribeck_exponent == 1.0 else ratio**stribeck_exponent)
     total = coulomb + stribeck * at_rest + quadratic * speed * speed
     share = load + load_stribeck * at_rest
     if share > 0.0 or load_external > 0.0:

@@ -25,7 +25,7 @@ try:
 except ImportError:
     numba = None
 
-COMPILED = numba is not None
+COMPILED = numba is not None and not _config.DISABLE_JIT
 _FREEDOM = {"reassoc", "contract", "arcp", "nsz"}  # of rounding alone: kernels do meet infinities, and look for NaN
 
 F = TypeVar("F", bound=Callable[..., Any])

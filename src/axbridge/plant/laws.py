@@ -10,7 +10,9 @@ import math
 
 from axbridge.plant.jit import jit
 
-__all__ = ["approach", "compliance", "mean_compliance", "quantise", "state_feedback"]
+__all__ = [
+    "approach", "compliance", "follow", "mean_compliance", "pid", "quantise", "saturated", "state_feedback",
+]  # fmt: skip
 
 _NEAR = 4.0  # counts beyond the margin where noise makes no difference to the mean any more
 _FAR = 4.0  # beyond it erf is as good as ±1
@@ -29,6 +31,47 @@ def approach(reference: float, goal: float, speed: float, step: float) -> float:
         return goal
     reach = speed * step
     return min(max(goal, reference - reach), reference + reach)
+
+
+@jit
+def follow(reference: float, goal: float, speed: float, step: float) -> tuple[float, float]:
+    """A reference after `step` s of `approach`, rad, and the speed it moves at, rad/s."""
+    after = approach(reference, goal, speed, step)
+    moving = speed > 0.0 and after != goal
+    return after, math.copysign(speed, goal - reference) if moving else 0.0
+
+
+@jit
+def saturated(volts: float, feedback: float, speed: float, limit: float) -> tuple[float, float]:
+    """The line `volts - feedback * ω` where it is within ±`limit` V at `speed` (rad/s), else the limit: a line, too."""
+    applied = volts - feedback * speed
+    if abs(applied) > limit:
+        return min(max(applied, -limit), limit), 0.0
+    return volts, feedback
+
+
+@jit
+def pid(
+    counts: float, last: float, integral: float, interval: float, p: float, i: float, d: float, cap: float
+) -> tuple[float, float]:
+    """One run of a PID loop.
+
+    Args:
+        counts: Goal minus present position.
+        last: That of the run before.
+        integral: counts·s.
+        interval: Between two runs, s.
+        p: Duty a count.
+        i: Duty a count·s.
+        d: Duty a count/s.
+        cap: Largest duty: beyond it the integral does not grow.
+
+    Returns:
+        Duty, before the cap, and the integral.
+    """
+    fresh = integral + counts * interval
+    duty = p * counts + i * fresh + d * (counts - last) / interval
+    return duty, integral if abs(duty) > cap else fresh
 
 
 @jit
@@ -84,12 +127,12 @@ def mean_compliance(
     """What `compliance` gives on average when the loop sees `reading` with noise and in whole counts.
 
     Noise is new in every millisecond, the motor takes many of them to move: it feels the mean. Near the goal that
-    smooths margin and punch away.
+    smooths margin and punch away. Without noise it is what the reading in whole counts gives.
 
     Args:
         reference: rad.
         reading: Without noise, rad.
-        count: rad.
+        count: rad; 0 = the loop sees the reading itself.
         noise: Standard deviation, rad.
         margin_cw: As of `compliance`, like the rest.
         margin_ccw: See there.
@@ -97,6 +140,8 @@ def mean_compliance(
         slope_ccw: See there.
         punch: See there.
     """
+    if noise <= 0.0 or count <= 0.0:
+        return compliance(reference - quantise(reading, count), margin_cw, margin_ccw, slope_cw, slope_ccw, punch)
     error = reference - reading
     if abs(error) > max(margin_cw, margin_ccw) + _NEAR * count:
         return compliance(error, margin_cw, margin_ccw, slope_cw, slope_ccw, punch)

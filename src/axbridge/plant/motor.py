@@ -9,8 +9,17 @@ from __future__ import annotations
 import math
 
 from axbridge.plant.jit import jit
+from axbridge.plant.series import decayed
 
-__all__ = ["end_current", "fitted_weight", "limited_current", "mean_torque", "relax", "temperature_step"]
+__all__ = [
+    "end_current", "fitted_weight", "limited_current", "mean_torque", "relax", "temperature_step", "warmed",
+]  # fmt: skip
+
+
+@jit
+def warmed(resistance: float, per_kelvin: float, kelvin: float) -> float:
+    """Resistance `kelvin` above ambient, where it grows by the share `per_kelvin` of `resistance` (ohm) a kelvin."""
+    return resistance * max(0.1, 1.0 + per_kelvin * kelvin)
 
 
 @jit
@@ -28,8 +37,8 @@ def relax(resistance: float, inductance: float, step: float) -> tuple[float, flo
     if inductance <= 0.0:
         return 0.0, 0.0
     x = step * resistance / inductance
-    left = math.exp(-x)
-    return left, (1.0 - left) / x
+    gone = decayed(x)
+    return 1.0 - gone, gone / x
 
 
 @jit
