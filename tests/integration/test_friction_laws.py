@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from axbridge.identify.laws import LawScore, chosen_law, compare_laws
-from axbridge.identify.search import executor
 from axbridge.plant.columns import Param
 from axbridge.recording import write_recording
 
@@ -29,12 +28,6 @@ def recordings(**friction):
     held = [motion(row, step=0.7, seed=8), motion(row, step=1.7, fall=True, seed=9)]
     named = [replace(one, path=Path(f"{k}.mcap")) for k, one in enumerate([*made, *held])]
     return named[:5], named[5:]
-
-
-@pytest.fixture(scope="module")
-def spread():
-    with executor() as running:
-        yield running
 
 
 @pytest.fixture

@@ -61,7 +61,7 @@ def test_a_search_goes_through_the_stages_that_the_recordings_have_and_says_so()
     told = []
     runs = runs_of([motion(ax12_truth(), step=math.radians(60))], RIG)
     job = Job(ax12_space(), runs, seed=1, generations=2, loss="huber")
-    search(job, starts=1, budget=100, report=lambda name, _: told.append(name))
+    search(job, starts=1, budget=100, where=map, report=lambda name, _: told.append(name))
     assert list(dict.fromkeys(told)) == ["holds and slow lifts", "steps", "start", "sharpened"]
 
 
