@@ -148,6 +148,14 @@ def test_a_write_whose_acknowledgement_is_lost_is_confirmed_by_reading_back(line
     assert line.tables[1][25] == 1
 
 
+def test_a_write_waits_longer_each_time_as_a_read_does(line, bus):
+    bus.latency = 0.02
+    line.mishap = lambda _: 0.06  # s
+    assert bus.write(1, 25, b"\x01").error == 0
+    assert line.tables[1][25] == 1
+    assert bus.read(1, 25, 1).data == b"\x01"
+
+
 def test_a_question_damaged_on_its_way_is_asked_again(line, bus):
     refusals = iter([16])
     line.mishap = lambda _: next(refusals, "ok")

@@ -262,22 +262,22 @@ class SerialBus(Bus):
     def _write_confirmed(self, id: int, address: int, data: bytes, failure: BusError | None) -> Reply:
         """Write with the read-back as acknowledgement: the servo owes one that could be taken for this write's."""
         frame = encode(id, Instruction.WRITE, bytes((address,)) + data)
-        for _ in range(self.retries + 1):
-            if failure is None:
-                self._send_unheard(frame, id)
-            try:
-                reply = self._read_once((id, address, len(data)))
-            except (BusTimeout, CorruptPacket) as error:
-                failure = error
-                if isinstance(error, BusTimeout) and self.retries == 0:
-                    raise
+        try:
+            for attempt in range(self.retries + 1):
+                if attempt or failure is None:
+                    self._send_unheard(frame, id)
+                self._patience = _MORE_PATIENCE**attempt
+                try:
+                    reply = self._read_once((id, address, len(data)))
+                except (BusTimeout, CorruptPacket) as error:
+                    failure = error
+                else:
+                    if reply.data == data:
+                        return Reply(reply.error, b"", reply.time)
+                    failure = None
                 self.stats.of(id).retries += 1
-                self._send_unheard(frame, id)
-                continue
-            if reply.data == data:
-                return Reply(reply.error, b"", reply.time)
-            self.stats.of(id).retries += 1
-            failure = None
+        finally:
+            self._patience = 1
         raise failure or BusTimeout(id, "it answers, but does not take the write: check the value and the register")
 
     def _send_unheard(self, frame: bytes, id: int) -> None:
