@@ -11,7 +11,7 @@ from axbridge.firmware.columns import Command, Drive
 from axbridge.firmware.rollout import FOLLOWED, FREE, HELD, JOINT_MODE, Runs, rollouts
 from axbridge.identify.space import FRICTION_LAWS, space_of
 from axbridge.plant.columns import Param
-from axbridge.plant.series import decayed, sine
+from axbridge.plant.series import decayed, erf, sine
 from axbridge.replay import packed
 from axbridge.rig import Rig
 
@@ -148,3 +148,5 @@ def test_the_series_are_as_exact_as_their_numbers():
     x = np.linspace(-20.0, 20.0, 5001)
     assert np.abs([sine(value) for value in x] - np.sin(x)).max() < 3e-15
     assert abs(sine(999.0) - math.sin(999.0)) < 2e-13
+    x = np.linspace(-4.0, 4.0, 5001)
+    assert [erf(value) for value in x] == pytest.approx([math.erf(value) for value in x], rel=1e-14)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 
 from axbridge.plant.jit import jit
+from axbridge.plant.series import erf
 
 __all__ = [
     "approach", "compliance", "follow", "mean_compliance", "pid", "quantise", "saturated", "state_feedback",
@@ -149,13 +150,10 @@ def mean_compliance(
     spread = 1.0 / (noise * math.sqrt(2.0))
     total, below = 0.0, 0.0
     for offset in range(-2, 3):
-        edge = ((nearest + offset + 0.5) * count - reading) * spread
-        if edge < -_FAR:
-            continue
-        above = 1.0 if edge > _FAR or offset == 2 else 0.5 + 0.5 * math.erf(edge)
+        edge = ((nearest + offset + 0.5) * count - reading) * spread if offset < 2 else math.inf
+        size = 1.0 if abs(edge) > _FAR else erf(abs(edge))
+        above = 0.5 + math.copysign(0.5 * size, edge)
         error = reference - (nearest + offset) * count
         total += (above - below) * compliance(error, margin_cw, margin_ccw, slope_cw, slope_ccw, punch)
-        if above == 1.0:
-            break
         below = above
     return total
