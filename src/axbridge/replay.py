@@ -83,9 +83,12 @@ def runs_of(recordings: Sequence[Recording], rig: Rig) -> Runs:
             arm = rig_arm
         driven = (track.enabled & ~(np.isnan(track.command) & np.isnan(track.duty))).astype(float)
         driven[track.torque_enabled == HELD] = HELD
+        sent = np.where(np.isnan(track.commanded), track.time, track.commanded)
+        if _starts_at_rest(track):  # its first command has yet to arrive
+            driven[0], sent[1] = HELD, sent[0]
         driven[_unseen(track, rig)] = FOLLOWED
         columns.append([
-            track.time, np.where(np.isnan(track.commanded), track.time, track.commanded),
+            track.time, sent,
             count * np.round(side * np.nan_to_num(track.command) / count), driven, np.nan_to_num(track.speed_limit),
             np.nan_to_num(track.duty, nan=JOINT_MODE), _caps(recording, track), side * track.position,
             side * np.nan_to_num(track.velocity),
@@ -222,6 +225,16 @@ def _only(recording: Recording) -> Track:
         keys = [key for key in vars(track) if key != "name"]
         return replace(track, **{key: getattr(track, key)[known] for key in keys})
     return track
+
+
+def _starts_at_rest(track: Track) -> bool:
+    """Whether the joint rests at the first sample, when it is known that its command was still on the way then."""
+    kept = (track.command, track.duty, track.torque_enabled, track.speed_limit)
+    return (
+        track.commanded[0] > track.time[0]
+        and track.velocity[0] == 0.0
+        and all(np.array_equal(column[0], column[1], equal_nan=True) for column in kept)
+    )
 
 
 def _unseen(track: Track, rig: Rig) -> npt.NDArray[np.bool_]:

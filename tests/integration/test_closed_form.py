@@ -38,6 +38,12 @@ def recorded(folder, name, options, **servo):
         pytest.param("step", STEP, {"min_stop": -0.9, "max_stop": 0.7}, id="hard stop"),
         pytest.param("step", STEP, {"model": "lima2009-strict"}, id="sampled and limited"),
         pytest.param("stall", Options(angles=(1.2,), duties=(0.05, 0.1, 0.2)), {}, id="torque limits"),
+        pytest.param(
+            "duty",
+            Options(duties=(0.3,), duration=0.6),
+            {"params": {"sensor": {"latency_ms": 40}}, "min_stop": 0, "max_stop": 0},
+            id="first command on the way",
+        ),
     ],
 )
 def test_the_closed_form_does_what_the_virtual_servo_did(tmp_path, name, options, servo):

@@ -22,6 +22,7 @@ from axbridge.replay import packed, runs_of
 from axbridge.rig import Rig
 
 RIG = Rig.load("bench_arm")
+COUNT = math.radians(300 / 1023)
 
 
 def motion(row, *, step=math.pi / 2, fall=False, seed=0, period=0.01, speed_limit=0.0, noise=0.1):
@@ -38,8 +39,7 @@ def motion(row, *, step=math.pi / 2, fall=False, seed=0, period=0.01, speed_limi
     recording = Recording(Path(f"{name}{step:.1f}.mcap"), {"shoulder": clean}, events, {}, describe(backend="sim"))
     truth = rollouts(row[None], runs_of([recording], RIG), 5e-4)[0]
     noisy = truth + np.random.default_rng(seed).normal(0, math.radians(noise), len(time))
-    count = math.radians(300 / 1023)
-    return replace(recording, tracks={"shoulder": replace(clean, position=np.round(noisy / count) * count)})
+    return replace(recording, tracks={"shoulder": replace(clean, position=np.round(noisy / COUNT) * COUNT)})
 
 
 def lima(**values):
@@ -138,12 +138,14 @@ def test_what_the_data_cannot_tell_is_named():
     assert sure.flat or sure.alike
 
 
-def turn(row, duty):
-    """A wheel-mode recording of an arm that stays within the sensor's range."""
+def turn(row, duty, *, whole=False):
+    """A wheel-mode recording of an arm that stays within the sensor's range; in whole counts if wanted."""
     recording = motion(row)
     time = recording["shoulder"].time
     clean = replace(recording["shoulder"], duty=np.full(len(time), duty), position=np.zeros(len(time)))
     position = rollouts(row[None], runs_of([replace(recording, tracks={"shoulder": clean})], RIG), 5e-4)[0]
+    if whole:
+        position = COUNT * np.round(position / COUNT)
     return replace(recording, path=Path("duty.mcap"), tracks={"shoulder": replace(clean, position=position)}, events=())
 
 
@@ -159,6 +161,22 @@ def test_wheel_mode_tells_the_torque_constant():
     assert before[Param.CONSTANT] == pytest.approx(base)
     found = space.sets(polish(space, runs, space.point(before), rounds=10)[None])[0]
     assert found[Param.CONSTANT] == pytest.approx(row[Param.CONSTANT], rel=0.02)
+
+
+def test_whatever_predicts_as_well_is_within_the_intervals():
+    """Wheel mode alone: less back-EMF and more viscous friction turn just as fast."""
+    row = ax12_truth()
+    runs = runs_of([turn(row, duty, whole=True) for duty in (0.2, -0.3, 1.0)], RIG)
+    space = space_of("ax12", None, row, turning=True)
+    sure = uncertainty(space, runs, polish(space, runs, space.point(row)))
+    other = row.copy()
+    other[[Param.VISCOUS, Param.CONSTANT]] = 0.05, 0.73 * row[Param.CONSTANT]
+    narrow = space_of("ax12", None, other, turning=True).without(["friction.viscous"])
+    other = narrow.sets(polish(narrow, runs, narrow.point(other), rounds=12)[None])[0]
+    true, found = (np.sum((rollouts(one[None], runs) - runs.position) ** 2) for one in (row, other))
+    assert found < 1.02 * true
+    for unknown, low, high in zip(space.unknowns, sure.low, sure.high, strict=True):
+        assert low <= other[unknown.column] <= high, unknown.name
 
 
 def test_what_warmth_does_is_searched_where_recordings_differ_in_it():

@@ -1,16 +1,17 @@
 """How sure a fit is: intervals, correlations, and directions in which the data do not care.
 
-Gauss-Newton at the optimum with central differences. Residuals of a simulated motion are far from independent (a model
-error lasts), so the covariance is the sandwich `H⁻¹ (Σ gₖ gₖᵀ) H⁻¹` over blocks of `BLOCK` seconds. Recordings that
-disagree about a parameter show what the model lacks: the intervals are at least as wide as the jackknife over
-recordings says. They are also at least as wide as rounding makes them, which errs alike in all readings of a joint at
-rest and does not show in how they differ. No model is the servo: whatever raises the squared error by less than
-`TOLERANCE` of it counts as possible, too. What the simulation's own step does to the estimates, and the millisecond in
-which the servo's loop may pick up a command, are added.
+Gauss-Newton at the optimum, with differences as wide as the intervals they lead to. Residuals of a simulated motion
+are far from independent (a model error lasts), so the covariance is the sandwich `H⁻¹ (Σ gₖ gₖᵀ) H⁻¹` over blocks of
+`BLOCK` seconds. Recordings that disagree about a parameter show what the model lacks: the intervals are at least as
+wide as the jackknife over recordings says. They are also at least as wide as rounding makes them, which errs alike in
+all readings of a joint at rest and does not show in how they differ. No model is the servo: whatever raises the
+squared error by less than `TOLERANCE` of it counts as possible, too. What the simulation's own step does to the
+estimates, and the millisecond in which the servo's loop may pick up a command, are added.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,6 +27,7 @@ __all__ = ["Uncertainty", "polish", "uncertainty"]
 
 BLOCK = 0.25  # s
 STEPS = (0.004, 0.012)  # of the range: two sizes of difference, averaged, because stick-slip makes the motion jagged
+WIDENED, WIDTHS = 2, (0.004, 0.25)  # how often slopes are taken again, and how wide their differences are
 LOOP = 0.5e-3  # s: standard deviation of the moment within the servo's loop at which a command acts
 TOLERANCE = 0.05
 QUANTILE = 1.96
@@ -82,22 +84,14 @@ def polish(space: Space, runs: Runs, point: FloatArray, rounds: int = 6, step: f
 
 def uncertainty(space: Space, runs: Runs, point: FloatArray) -> Uncertainty:
     """Intervals of the unknowns at a point (len(space),)."""
-    slope = _slopes(space, runs, point)
     error = _residuals(space, runs, point[None])[0]
     bound = CAPPED * 1.4826 * float(np.median(np.abs(error[runs.driven != FOLLOWED]))) + 1e-9
     error = np.clip(error, -bound, bound)
-    block = np.concatenate(
-        [
-            index * 10_000 + ((runs.time[a:b] - runs.time[a]) / BLOCK).astype(int)
-            for index, (a, b) in enumerate(zip(runs.start[:-1], runs.start[1:], strict=True))
-        ]
-    )
-    _, first = np.unique(block, return_index=True)
-    scores = np.add.reduceat(slope * error[:, None], first, axis=0)
-    normal = slope.T @ slope
-    inverse = np.linalg.pinv(normal + 1e-10 * np.trace(normal) / len(space) * np.eye(len(space)))
-    blocks, unknowns = len(first), len(space)
-    covariance = inverse @ (scores.T @ scores) @ inverse * blocks / max(1, blocks - unknowns)
+    slope = _slopes(space, runs, point)
+    for _ in range(WIDENED):
+        covariance, inverse = _covariance(runs, slope, error)
+        slope = _wide_slopes(space, runs, point, slope, covariance + _tolerated(error) * inverse)
+    covariance, inverse = _covariance(runs, slope, error)
     deviation = np.sqrt(np.maximum(np.diag(covariance), 1e-16))
     correlation = covariance / np.outer(deviation, deviation)
     deviation = np.maximum(deviation, _jackknife(space, runs, point))
@@ -107,7 +101,7 @@ def uncertainty(space: Space, runs: Runs, point: FloatArray) -> Uncertainty:
     finer = polish(space, runs, point, rounds=2, step=FINE / 2)
     latency = np.array([LOOP / (u.high - u.low) if u.column is Param.LATENCY else 0.0 for u in space.unknowns])
     timing = _of_shared(slope, LOOP * _delayed(space, runs, point), _commands(runs), inverse)
-    wrong = TOLERANCE * float(error @ error) * np.diag(inverse) / QUANTILE**2
+    wrong = _tolerated(error) * np.diag(inverse)
     deviation = np.sqrt(deviation**2 + (finer - point) ** 2 + latency**2 + timing**2 + wrong)
     names = [unknown.name for unknown in space.unknowns]
     ends = (np.clip(point - QUANTILE * deviation, 0, 1), np.clip(point + QUANTILE * deviation, 0, 1))
@@ -121,12 +115,33 @@ def uncertainty(space: Space, runs: Runs, point: FloatArray) -> Uncertainty:
         tuple(name for name, share in zip(names, deviation, strict=True) if share > FLAT),
         tuple(
             (names[i], names[j], float(correlation[i, j]))
-            for i in range(unknowns)
+            for i in range(len(space))
             for j in range(i)
             if abs(correlation[i, j]) > ALIKE
         ),
         tuple(name for name, share in zip(names, point, strict=True) if share < 0.005 or share > 0.995),
     )
+
+
+def _covariance(runs: Runs, slope: FloatArray, error: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The sandwich (n, n) of slopes (l, n) and errors (l,) in blocks of time, and the inverse of the normal matrix."""
+    block = np.concatenate(
+        [
+            index * 10_000 + ((runs.time[a:b] - runs.time[a]) / BLOCK).astype(int)
+            for index, (a, b) in enumerate(zip(runs.start[:-1], runs.start[1:], strict=True))
+        ]
+    )
+    _, first = np.unique(block, return_index=True)
+    scores = np.add.reduceat(slope * error[:, None], first, axis=0)
+    normal, unknowns = slope.T @ slope, slope.shape[1]
+    inverse: FloatArray = np.linalg.pinv(normal + 1e-10 * np.trace(normal) / unknowns * np.eye(unknowns))
+    covariance: FloatArray = inverse @ (scores.T @ scores) @ inverse * len(first) / max(1, len(first) - unknowns)
+    return covariance, inverse
+
+
+def _tolerated(error: FloatArray) -> float:
+    """What the inverse of the normal matrix is multiplied by for the variance that `TOLERANCE` allows."""
+    return TOLERANCE * float(error @ error) / QUANTILE**2
 
 
 def _jackknife(space: Space, runs: Runs, point: FloatArray) -> FloatArray:
@@ -176,6 +191,27 @@ def _of_shared(slope: FloatArray, error: FloatArray, number: IntArray, inverse: 
     scores = np.zeros((int(number.max()) + 1, slope.shape[1]))
     np.add.at(scores, number, slope * error[:, None])
     result: FloatArray = np.sqrt(np.sum((scores @ inverse) ** 2, axis=0))
+    return result
+
+
+def _wide_slopes(space: Space, runs: Runs, point: FloatArray, slope: FloatArray, covariance: FloatArray) -> FloatArray:
+    """Derivatives of the residuals (l, n) again, from differences as wide as a covariance (n, n) says is open.
+
+    The motion is jagged in the parameters: close differences show slopes where, further off, nothing happens, and make
+    the intervals too narrow along what the data do not tell apart.
+    """
+    variances, directions = np.linalg.eigh(covariance)
+    columns = slope @ directions
+    for index, direction in enumerate(directions.T):
+        width = min(max(math.sqrt(max(0.0, variances[index])), WIDTHS[0]), WIDTHS[1])
+        reach = np.maximum(np.abs(direction), 1e-12)
+        below = min(width, float(np.min(np.where(direction > 0, point, 1 - point) / reach)))
+        above = min(width, float(np.min(np.where(direction > 0, 1 - point, point) / reach)))
+        if below + above < STEPS[0]:  # in a corner of the ranges
+            continue
+        errors = _residuals(space, runs, np.array([point - below * direction, point + above * direction]))
+        columns[:, index] = (errors[1] - errors[0]) / (below + above)
+    result: FloatArray = columns @ directions.T
     return result
 
 
