@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from axbridge.cli import app, compare, convert, import_, info, record  # noqa: F401 - registers them
+from axbridge.cli import identify as identify_verb  # noqa: F401
 from axbridge.errors import UsageError
 from axbridge.identify import identify, write_params
 from axbridge.identify.fitting import base_model
