@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+from functools import partial
 
 import pytest
 
@@ -31,7 +32,9 @@ def verbs():
 
 
 @pytest.fixture
-def line():
+def line(monkeypatch):
+    """Two servos; the doctor asks the first ids only: `test_scan` asks all of them, and so do tests on a served line."""
+    monkeypatch.setattr("axbridge.bus.diagnose.scan", partial(scan, ids=range(8)))
     with PtyLine((1, 2)) as made:
         yield made
 
@@ -217,7 +220,8 @@ def test_ports_that_are_none_end_with_code_three(capsys, port):
     assert capsys.readouterr().err.count("\n") <= 2
 
 
-def test_what_many_servos_have_in_common_is_told_once_with_one_command_for_all(capsys):
+def test_what_many_servos_have_in_common_is_told_once_with_one_command_for_all(capsys, monkeypatch):
+    monkeypatch.setattr("axbridge.bus.diagnose.scan", partial(scan, ids=range(8)))
     with PtyLine(range(1, 7)) as line:
         for id_ in (1, 2, 3, 4, 6):
             line.tables[id_][5] = 250

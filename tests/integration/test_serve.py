@@ -14,6 +14,8 @@ import pytest
 import serial
 
 from axbridge.bus.serial import SerialBus
+from axbridge.cli import app
+from axbridge.cli import serve as serve_verb  # noqa: F401 - registers it
 from axbridge.errors import BusTimeout, CorruptPacket
 from axbridge.serving import serving
 from robotfiles import write_comb
@@ -144,13 +146,19 @@ def test_a_stale_link_is_taken_over_and_a_file_is_not(rig, tmp_path):
     ("options", "words"),
     [
         (["--faults", "dorp=0.1"], "did you mean 'drop'"),
-        (["--faults", "dead:9"], "there are 1"),
         (["--timing", "slow"], "wire or none"),
         (["--tcp", "here"], "HOST:PORT"),
         (["--tcp", "0.0.0.0:0"], "--allow-remote"),
-        (["--model", "ax99"], "ax12"),
     ],
 )
+def test_mistakes_are_named_before_anything_is_built(rig, options, words, capsys):
+    assert app.run(["serve", str(rig), *options]) == app.MISUSE
+    output, errors = capsys.readouterr()
+    assert not output
+    assert words in errors
+
+
+@pytest.mark.parametrize(("options", "words"), [(["--faults", "dead:9"], "there are 1"), (["--model", "ax99"], "ax12")])
 def test_mistakes_are_named(rig, options, words):
     done = refused(rig, *options)
     assert (done.returncode, done.stdout) == (2, "")

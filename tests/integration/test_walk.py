@@ -91,7 +91,8 @@ def test_what_the_legs_cannot_do_is_refused_before_anything_moves(options, said,
     assert said in capsys.readouterr().err
 
 
-def test_a_walk_runs_on_the_bus_and_does_not_pretend_to_know_where_it_led():
+def test_a_walk_runs_on_the_bus_and_does_not_pretend_to_know_where_it_led(monkeypatch):
+    monkeypatch.setattr("axbridge.walking._WAIT_FOR_HANDS", 0.5)
     with serving("bioloid") as port, axbridge.open("bioloid", backend="real", port=port) as robot:
         outcome = walk(robot, Gait(steps=1, period=0.8, step_height=0.005))
         assert robot["left_knee"].torque_enabled
