@@ -4,6 +4,7 @@ import pytest
 
 from axbridge.bus.serial import SerialBus
 from axbridge.bus.virtual import VirtualBus
+from axbridge.errors import BusTimeout
 from axbridge.serving import serving
 from axbridge.testing import check_bus
 from robotfiles import write_comb
@@ -29,6 +30,29 @@ def prepared(port):
 def test_the_serial_bus_ready_for_a_control_loop(tmp_path):
     with serving(write_comb(tmp_path, count=2)) as port:
         check_bus(lambda: prepared(port))
+
+
+def loses_packets_and_asks_again(bus):
+    for turn in range(100):
+        led = bytes((turn % 2,))
+        assert bus.write(1, 25, led).error == 0
+        assert bus.read(1, 25, 1).data == led
+        bus.ping(1)
+
+
+def test_a_lost_packet_is_asked_for_again_in_process():
+    world = make_world(seed=3)
+    world.inject("drop=0.01")
+    bus = VirtualBus(world)
+    loses_packets_and_asks_again(bus)
+    answers = bus.read_many([(1, 25, 1)] * 1000)
+    assert any(isinstance(answer, BusTimeout) for answer in answers)  # a control cycle asks once
+
+
+def test_a_lost_packet_is_asked_for_again_on_the_served_pseudo_terminal(tmp_path):
+    with serving(write_comb(tmp_path, count=1), "--faults", "drop=0.01") as port, SerialBus(port) as bus:
+        loses_packets_and_asks_again(bus)
+        assert any(isinstance(answer, BusTimeout) for answer in bus.read_many([(1, 25, 1)] * 1000))
 
 
 @pytest.mark.hardware

@@ -1,7 +1,8 @@
 """The narrow waist: register bytes to and from servos by id, whatever the line is made of.
 
 A bus turns calls into Protocol 1.0 frames and replies into bytes or typed errors; what moves the frames is the one
-method a subclass fills in, `_transfer`.
+method a subclass fills in, `_transfer`. A packet may get lost on any line: `ping`, `read` and `write` ask again, a
+write after a look whether it has arrived; what a control cycle asks (`read_many`) is asked once.
 """
 
 from __future__ import annotations

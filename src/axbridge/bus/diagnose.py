@@ -109,16 +109,13 @@ def _adapter(bus: SerialBus, facts: dict[str, Any]) -> list[Finding]:
 
 def _nobody(bus: SerialBus, progress: Callable[[str], None], where: str) -> Finding:
     progress("nobody answers: trying other baud rates")
-    others = [baud for baud in AX_BAUDS if baud != bus.baud]
-    # a factory-new or a Bioloid servo has one of these ids
-    elsewhere = {baud: found for baud, found in scan_bauds(bus, others, range(31)).items() if found}
-    if elsewhere:
-        baud, found = next(iter(elsewhere.items()))
-        listed = ", ".join(str(servo.id) for servo in found)
-        fix = f"axbridge servo set-baud {found[0].id} {bus.baud}{where} --baud {baud}"
-        return Finding(
-            bus.port_name, f"nobody answers at {bus.baud} baud, but ids {listed} at {baud}", fix, True, "baud"
-        )
+    for baud in AX_BAUDS:  # a factory-new or a Bioloid servo has one of these ids
+        found = scan_bauds(bus, [baud], range(31)).get(baud) if baud != bus.baud else None
+        if found:
+            listed = ", ".join(str(servo.id) for servo in found)
+            fix = f"axbridge servo set-baud {found[0].id} {bus.baud}{where} --baud {baud}"
+            problem = f"nobody answers at {bus.baud} baud, but ids {listed} at {baud}"
+            return Finding(bus.port_name, problem, fix, True, "baud")
     fix = (
         "check the servo supply (LEDs blink at power-on), data and ground wires, and that the adapter is set to TTL; "
         f"then `axbridge scan{where} --baud all`"
