@@ -91,7 +91,8 @@ def write_page(
     lead += f"; {len(held)} held out: {np.mean(held):.2f}°." if held else "."
     title = f"{rig.name}: {fit.kind} identified"
     parts = [f"<h1>{escape(title)}</h1>", f'<p class="lead">{escape(lead)}</p>']
-    parts += [f'<p class="note">{escape(warning)}</p>' for warning in fit.warnings]
+    notes = (*([laws.note] if laws is not None and laws.note else ()), *fit.warnings)
+    parts += [f'<p class="note">{escape(note)}</p>' for note in notes]
     parts.append(table_html(estimate_table(fit)))
     parts.append(table_html(score_table(fit)))
     if laws is not None:

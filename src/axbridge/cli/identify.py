@@ -98,7 +98,7 @@ def identify(
     if held:
         text += f", held out {facts['held_out_mae_deg']:.2f}°"
     print(f"{text}; {fit.rollouts} rollouts in {fit.seconds:.0f} s")
-    for warning in fit.warnings:
+    for warning in (*([compared.note] if compared is not None and compared.note else ()), *fit.warnings):
         print(f"note: {warning}")
     for path in (out, report, png):
         if path is not None:

@@ -16,7 +16,7 @@ from axbridge.identify.rounding import scatter
 from axbridge.identify.search import Job, Mapper, Outcome, search
 from axbridge.identify.space import MODELS, Space, Unknown, space_of
 from axbridge.identify.stages import parts
-from axbridge.identify.uncertainty import Uncertainty, polish, uncertainty
+from axbridge.identify.uncertainty import Uncertainty, misfits, polish, uncertainty
 from axbridge.model import ServoModel
 from axbridge.plant.mechanics import FloatArray
 from axbridge.recording import Recording
@@ -100,6 +100,7 @@ def identify(
     generations: int = 300,
     budget: float = 150.0,
     seed: int = 0,
+    near: FloatArray | None = None,
     where: str | Mapper | None = None,
     report: Callable[[str, Outcome], None] = lambda _stage, _outcome: None,
 ) -> Fit:
@@ -115,6 +116,7 @@ def identify(
         generations: Of each search.
         budget: s; see `search`.
         seed: Of everything random.
+        near: A parameter set (len(Param),) to begin at, too: that of a simpler model.
         where: See `axbridge.identify.search.executor`.
         report: Called after each start.
 
@@ -138,10 +140,12 @@ def identify(
     _check_motion(recordings, runs)
     smooth = kind != "pendulum-servo"  # its truth is a model of ours: squares are best; real logs want robustness
     job = Job(space, runs, seed, generations, loss="huber" if smooth else "mae", parts=None if smooth else parts(runs))
-    outcomes = search(job, starts=starts, budget=budget, where=where, report=report)
+    begin = space.point(near) if near is not None else None
+    outcomes = search(job, starts=starts, budget=budget, near=begin, where=where, report=report)
     point = outcomes[0].point
     if smooth:
-        point = polish(space, runs, point)
+        polished = np.array([polish(space, runs, one) for one in (point, begin) if one is not None])
+        point = polished[int(np.argmin(misfits(space, runs, polished)))]
     sure = uncertainty(space, runs, point)
     row = space.sets(point[None])[0]
     scores = scores_of(recordings, runs, row, held_out=False)

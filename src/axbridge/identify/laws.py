@@ -1,15 +1,17 @@
 """Which friction law do the recordings call for? A fit by each of M1-M6, judged on recordings none of them has seen.
 
-The law with the smallest held-out error would often win by chance: laws with more terms fit what happens to be in the
-data. So the fewest parameters win among all laws whose held-out error is within one standard error of the smallest.
-The standard error is that of the difference, over stretches of `STRETCH` seconds: what is hard for one law to predict
-is hard for all. Without held-out recordings the Bayesian information criterion decides.
+Each law begins where the best of the laws it contains ended, so that it fits at least as well, and does not lose for
+having been searched less. The law with the smallest held-out error would often win by chance: laws with more terms fit
+what happens to be in the data. So the fewest parameters win among all laws whose held-out error chance may explain: not
+`SURE` standard errors above the smallest. The standard error is that of the difference, over stretches of `STRETCH`
+seconds: what is hard for one law to predict is hard for all. Without held-out recordings the Bayesian information
+criterion decides.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +21,7 @@ from axbridge.firmware.rollout import FOLLOWED, Runs, rollouts
 from axbridge.identify.fitting import Fit, identify
 from axbridge.identify.search import Outcome, executor
 from axbridge.identify.space import FRICTION_LAWS
+from axbridge.plant.columns import Param
 from axbridge.plant.mechanics import FloatArray
 from axbridge.recording import Recording
 from axbridge.replay import runs_of
@@ -27,7 +30,8 @@ from axbridge.rig import Rig
 __all__ = ["LawComparison", "LawScore", "chosen_law", "compare_laws"]
 
 STRETCH = 0.5  # s: errors of a simulated motion last about so long
-_BY_ERROR = "fewest parameters among those within one standard error of the smallest held-out error"
+SURE = 2.0
+_BY_ERROR = "fewest parameters among those within two standard errors of the smallest held-out error"
 _BY_CRITERION = "smallest BIC, as no recording was held out"
 
 
@@ -56,7 +60,7 @@ class LawScore:
     @property
     def tied(self) -> bool:
         """Whether chance may explain that it is not the one with the smallest held-out error."""
-        return self.behind <= self.error
+        return self.behind <= SURE * self.error
 
 
 @dataclass(frozen=True)
@@ -72,6 +76,17 @@ class LawComparison:
     scores: tuple[LawScore, ...]
     chosen: str
     rule: str
+
+    @property
+    def note(self) -> str:
+        """What the held-out recordings leave open, in words; empty when they leave nothing."""
+        others = [score.law for score in self.scores if score.tied and score.law != self.chosen]
+        if not others:
+            return ""
+        return (
+            f"the held-out recordings do not tell {self.chosen} from {', '.join(others)}; "
+            "what would: holding out more of them, with slow reversals under load"
+        )
 
 
 def compare_laws(
@@ -104,7 +119,7 @@ def compare_laws(
     Raises:
         AxBridgeError: as `identify`.
     """
-    fits = {}
+    fits: dict[str, Fit] = {}
     with executor(where) as running:
         for law in FRICTION_LAWS:
 
@@ -113,7 +128,7 @@ def compare_laws(
 
             fits[law] = identify(
                 recordings, rig, kind, friction=law, held_out=held_out, starts=starts, generations=generations,
-                budget=budget / len(FRICTION_LAWS), seed=seed, where=running, report=told,
+                budget=budget / len(FRICTION_LAWS), seed=seed, near=_near(law, fits), where=running, report=told,
             )  # fmt: skip
     fitted = runs_of(recordings, rig)
     unseen = runs_of(held_out, rig) if held_out else None
@@ -148,6 +163,17 @@ def chosen_law(scores: Sequence[LawScore]) -> str:
     if any(math.isnan(score.held_out) for score in scores):
         return min(scores, key=lambda score: score.bic).law
     return min((score for score in scores if score.tied), key=lambda score: (score.parameters, score.held_out)).law
+
+
+def _near(law: str, fits: Mapping[str, Fit]) -> FloatArray | None:
+    """The parameter set (len(Param),) of the best fit by a law that this one contains; None when there is none."""
+    simpler = [fit for name, fit in fits.items() if set(FRICTION_LAWS[name]) < set(FRICTION_LAWS[law])]
+    if not simpler:
+        return None
+    row = min(simpler, key=lambda fit: sum(score.rmse**2 for score in fit.scores if not score.held_out)).row.copy()
+    if row[Param.LOAD_EXTERNAL] < 0.0:
+        row[Param.LOAD_EXTERNAL] = row[Param.LOAD]  # the same weight, said by its own parameter
+    return row
 
 
 def _stretches(runs: Runs, row: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -92,7 +92,11 @@ def summary(fit: Fit, laws: LawComparison | None = None) -> dict[str, Any]:
         "rollouts": fit.rollouts,
         "seconds": fit.seconds,
         "seed": fit.seed,
-    } | ({} if laws is None else {"friction_laws": _laws(laws), "friction_chosen_by": laws.rule})
+    } | (
+        {}
+        if laws is None
+        else {"friction_laws": _laws(laws), "friction_chosen_by": laws.rule, "friction_note": laws.note}
+    )
 
 
 def _laws(laws: LawComparison) -> list[dict[str, Any]]:

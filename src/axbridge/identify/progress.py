@@ -25,7 +25,9 @@ def progress(starts: int, *, laws: int = 1, quiet: bool) -> Iterator[Callable[[s
         return
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("searching", total=laws * (starts + SHARPENED))
+        task = bar.add_task(
+            "searching", total=laws * (starts + SHARPENED) + laws - 1
+        )  # all but the first begin near a simpler one, too
         best: dict[str, float] = {}  # stages, starts and sharpening minimise different errors
 
         def told(stage: str, outcome: Outcome) -> None:

@@ -196,18 +196,21 @@ def search(
     *,
     starts: int,
     budget: float,
+    near: FloatArray | None = None,
     where: str | Mapper | None = None,
     report: Callable[[str, Outcome], None] = lambda _stage, _outcome: None,
 ) -> list[Outcome]:
     """Fit stage by stage, run `starts` jobs with seeds of their own, sharpen the best `SHARPENED`; best first.
 
-    Every other start begins where the stages ended, if the recordings have motions of any. The same seed gives the same
-    result on any executor, unless the budget runs out: then what is under way is finished and nothing more is begun.
+    Every other start begins where the stages ended, if the recordings have motions of any, and one more at `near`, if
+    there is such a point. The same seed gives the same result on any executor, unless the budget runs out: then what is
+    under way is finished and nothing more is begun.
 
     Args:
         job: Space, data and first seed.
         starts: How many.
         budget: s.
+        near: A point from which the solution is not far.
         where: See `executor`.
         report: Called after each, with what it was: a stage's name, ``start`` or ``sharpened``.
 
@@ -222,18 +225,16 @@ def search(
         if job.parts is not None:  # they make the error smooth: half as many do
             job = replace(job, generations=job.generations // 2)
         begin = replace(job, step=COARSE, whole=0.0)
-        for first in range(0, starts, width):
+        points = [staged if k % 2 == 0 else None for k in range(starts)]
+        seeds = [job.seed + 1000 * k for k in range(starts)]
+        if near is not None:
+            points, seeds = [near, *points], [job.seed + 500, *seeds]
+        for first in range(0, len(points), width):
             if first and time.monotonic() - began > budget * 0.7:
                 break
-            numbers = range(first, min(first + width, starts))
             jobs = [
-                replace(
-                    begin,
-                    seed=job.seed + 1000 * k,
-                    point=staged if k % 2 == 0 else None,
-                    spread=SPREADS[k % 2 if staged is not None else 1],
-                )
-                for k in numbers
+                replace(begin, seed=seed, point=point, spread=SPREADS[0 if point is not None else 1])
+                for seed, point in zip(seeds[first : first + width], points[first : first + width], strict=True)
             ]
             for outcome in spread(run, jobs):
                 found.append(outcome)

@@ -23,7 +23,7 @@ from axbridge.identify.space import Space
 from axbridge.plant.columns import Param
 from axbridge.plant.mechanics import FloatArray, IntArray
 
-__all__ = ["Uncertainty", "polish", "uncertainty"]
+__all__ = ["Uncertainty", "misfits", "polish", "uncertainty"]
 
 BLOCK = 0.25  # s
 STEPS = (0.004, 0.012)  # of the range: two sizes of difference, averaged, because stick-slip makes the motion jagged
@@ -80,6 +80,12 @@ def polish(space: Space, runs: Runs, point: FloatArray, rounds: int = 6, step: f
         if better < 1e-5 * cost:
             break
     return best
+
+
+def misfits(space: Space, runs: Runs, points: FloatArray) -> FloatArray:
+    """What `polish` minimises, (k,), of points (k, n), deg²."""
+    result: FloatArray = np.sum(_residuals(space, runs, points) ** 2, axis=1)
+    return result
 
 
 def uncertainty(space: Space, runs: Runs, point: FloatArray) -> Uncertainty:
