@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from axbridge.errors import RecordingError
 
-__all__ = ["replacing", "unwritable", "write_whole"]
+__all__ = ["check_writable", "replacing", "unwritable", "write_whole"]
 
 
 @contextmanager
@@ -48,6 +49,23 @@ def write_whole(path: Path | str, content: str | bytes) -> None:
     data = content.encode() if isinstance(content, str) else content
     with replacing(path) as temporary:
         temporary.write_bytes(data)
+
+
+def check_writable(*paths: Path | str | None) -> None:
+    """Refuse what could not be written in the end, before long work begins; nothing is left behind.
+
+    Raises:
+        RecordingError: a file of these cannot be written.
+    """
+    for path in paths:
+        if path is None:
+            continue
+        try:
+            with tempfile.TemporaryFile(dir=Path(path).parent):
+                if Path(path).is_dir():
+                    raise IsADirectoryError(21, "is a folder; give the name of a file", str(path))
+        except OSError as failure:
+            raise unwritable(path, failure) from failure
 
 
 def unwritable(path: Path | str, failure: OSError) -> RecordingError:

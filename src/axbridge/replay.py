@@ -63,7 +63,8 @@ def runs_of(recordings: Sequence[Recording], rig: Rig) -> Runs:
     compare.
 
     Raises:
-        RecordingError: more than one servo in a recording, no commands, or fewer than two samples.
+        RecordingError: more than one servo in a recording, or another than the rig's, no commands, or fewer than two
+            samples.
         RigError: the rig is not one arm on a fixed base.
     """
     servo = rig.servos[0]
@@ -73,7 +74,7 @@ def runs_of(recordings: Sequence[Recording], rig: Rig) -> Runs:
     facts: list[tuple[float, ...]] = []
     drives, settings = [], []
     for recording in recordings:
-        track = _only(recording)
+        track = _only(recording, rig)
         pendulum = recording.metadata.get("pendulum")
         if pendulum:
             mass, length = float(pendulum["mass"]), float(pendulum["length"])
@@ -122,7 +123,7 @@ def packed(model: ServoModel, rig: Rig) -> FloatArray:
 def _in_closed_form(recording: Recording, rig: Rig, params: str | None) -> Recording:
     servo = rig.servos[0]
     model = rig.model_of(servo, params)
-    track = _only(recording)
+    track = _only(recording, rig)
     runs = runs_of([recording], rig)
     unseen = runs.driven == FOLLOWED
     if unseen.all():
@@ -210,12 +211,20 @@ def _metadata(recording: Recording, rig: Rig, model: ServoModel, engine: str) ->
     return facts | {"models": facts["models"] | ({next(iter(recording)): dumped} if len(rig.servos) == 1 else {})}
 
 
-def _only(recording: Recording) -> Track:
+def _only(recording: Recording, rig: Rig) -> Track:
+    if not len(recording):
+        raise RecordingError(recording.path, "holds no samples", "record it again")
     if len(recording) != 1:
         raise RecordingError(
             recording.path, f"holds {len(recording)} servos, the rig has one", "use the rig it was recorded on"
         )
     track = next(iter(recording.values()))
+    if recording.metadata.get("rig") and track.name != rig.servos[0].name:  # imported logs have names of their own
+        raise RecordingError(
+            recording.path,
+            f"is of servo {track.name}, the rig's is {rig.servos[0].name}",
+            "use the rig it was recorded on",
+        )
     if len(track) < 2:
         raise RecordingError(recording.path, "holds fewer than two samples", "record it again")
     if np.isnan(track.command).all() and np.isnan(track.duty).all() and track.enabled.any():

@@ -5,6 +5,7 @@ import math
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,7 @@ from axbridge.identify.fitting import base_model
 from axbridge.identify.search import Job, Outcome, executor, run
 from axbridge.identify.space import space_of
 from axbridge.plant.columns import Param
-from axbridge.recording import open_recording
+from axbridge.recording import open_recording, write_recording
 from axbridge.replay import packed, runs_of
 from axbridge.rig import Rig
 
@@ -30,6 +31,9 @@ RIG = Rig.load("bench_arm")
 SPACE = space_of("ax12", None, packed(base_model(RIG, "ax12"), RIG))
 TRUTH = ax12_truth()
 LOG = Path(__file__).parents[1] / "data" / "xl330_kp400_lift_and_drop.json"
+
+
+COMPARE = ("identify", "--rig", "xl330_pendulum", "--model", "pendulum-servo", "--friction", "compare")
 
 
 def axbridge(*arguments, cwd):
@@ -177,19 +181,29 @@ def test_a_recording_killed_in_the_middle_is_compared(tmp_path):
         (("identify", "log.mcap", "--rig", "xl330_pendulum", "--model", "best", "--out", "x.toml"), "no model 'best'"),
         (("identify", "log.mcap", "--rig", "xl330_pendulum", "--model", "ax12", "--method", "grid", "--out", "x.toml"),
          "the grid is the paper's"),
+        ((*COMPARE, "none.mcap", "log.mcap", "--out", "x.toml"), "none.mcap: No such file"),
+        ((*COMPARE, "log.mcap", "--holdout", "text.mcap", "--out", "x.toml"), "no MCAP recording"),
+        ((*COMPARE, "empty.mcap", "log.mcap", "--out", "x.toml"), "empty.mcap: holds no samples"),
+        ((*COMPARE, "log.mcap", "knee.mcap", "--out", "x.toml"), "knee.mcap: is of servo knee, the rig's is "),
+        ((*COMPARE, "log.mcap", "--holdout", "knee.mcap", "--out", "x.toml"), "knee.mcap: is of servo knee"),
+        ((*COMPARE, "log.mcap", "--out", "x.toml"), "one recording does not tell friction laws apart"),
+        ((*COMPARE, "log.mcap", "--holdout", "../here/log.mcap", "--out", "x.toml"), "every recording is held out"),
+        ((*COMPARE, "log.mcap", "log.mcap", "--out", "nowhere/x.toml"), "nowhere/x.toml: cannot be written"),
+        ((*COMPARE, "log.mcap", "log.mcap", "--out", "x.toml", "--png", "."), "cannot be written: is a folder"),
+        ((*COMPARE[:-1], "M7", "log.mcap", "--out", "x.toml"), "no friction law 'M7'"),
         (("identify", "log.mcap", "--rig", "xl330_pendulum", "--model", "ax12", "--budget", "soon", "--out", "x.toml"),
          "is no time"),
     ],
 )  # fmt: skip
 def test_bad_input_is_named_in_one_or_two_lines(tmp_path, logged, monkeypatch, capsys, arguments, message):
-    for name in ("log.mcap", "missing.json", "text.mcap"):
-        shutil.copy(logged / name, tmp_path)
-    monkeypatch.chdir(tmp_path)
+    folder = shutil.copytree(logged, tmp_path / "here")
+    monkeypatch.chdir(folder)
     assert app.run(list(arguments)) == app.MISUSE
     lines = capsys.readouterr().err.splitlines()
     assert message in lines[0]
     assert len(lines) <= 2
-    assert not (tmp_path / "x.mcap").exists()
+    left = {path.name for path in folder.iterdir()} - {path.name for path in logged.iterdir()}
+    assert left <= {"step.mcap"}  # a recording is open before the servo's limits are known
 
 
 @pytest.fixture(scope="module")
@@ -200,6 +214,10 @@ def logged(tmp_path_factory):
     del log["mass"]
     (folder / "missing.json").write_text(json.dumps(log))
     (folder / "text.mcap").write_text("hello")
+    whole = open_recording(folder / "log.mcap")
+    write_recording(replace(whole, tracks={}), folder / "empty.mcap")
+    knee = replace(next(iter(whole.values())), name="knee")
+    write_recording(replace(whole, tracks={"knee": knee}, metadata={"rig": {"name": "leg"}}), folder / "knee.mcap")
     return folder
 
 

@@ -42,6 +42,7 @@ def identify(
     json: JsonOption = False,
 ) -> None:
     """Fit a servo model to recordings: parameters with intervals, held-out errors, and what the data cannot tell."""
+    from axbridge.files import check_writable
     from axbridge.identify import fitting, laws, output, paper
     from axbridge.identify.progress import progress
     from axbridge.identify.space import FRICTION_LAWS
@@ -51,11 +52,15 @@ def identify(
     from axbridge.report_identify_png import write_picture
     from axbridge.rig import Rig
 
+    check_writable(out, report, png)
     loaded = Rig.load(rig)
+    kept = {path.resolve() for path in holdout or ()}
     held = [open_recording(path) for path in holdout or ()]
-    fitted = [open_recording(path) for path in recordings if path not in (holdout or ())]
+    fitted = [open_recording(path) for path in recordings if path.resolve() not in kept]
     if not fitted:
         raise UsageError("every recording is held out", "leave some to fit")
+    if friction == "compare" and len(fitted) + len(held) < 2:
+        raise UsageError("one recording does not tell friction laws apart", "give more, some of them with --holdout")
     line = paper.ks_line(ks_pairs) if ks_pairs is not None else None
     surfaces: tuple[paper.Surface, ...] = ()
     compared: laws.LawComparison | None = None
