@@ -55,7 +55,7 @@ def law_table(laws: LawComparison) -> Table:
     for score in laws.scores:
         judged = not math.isnan(score.held_out)
         mark = "chosen" if score.law == laws.chosen else "tied" if judged and score.tied else ""
-        held = (f"{score.held_out:.3f}", f"{score.behind:+.3f} ± {score.error:.3f}") if judged else ("", "")
+        held = (f"{score.held_out:.3f}", f"{score.behind:+.4f} ± {score.error:.4f}") if judged else ("", "")
         rows.append((score.law, str(score.parameters), f"{score.fitted:.3f}", *held, f"{score.bic:.0f}", mark))
     header = ("friction law", "parameters", "fitted MAE °", "held-out MAE °", "behind the best °", "BIC", "")
     return Table(f"friction laws; chosen: {laws.rule}", header, tuple(rows))

@@ -10,7 +10,7 @@ import pytest
 from axbridge.errors import RecordingError, UsageError
 from axbridge.firmware.rollout import rollouts
 from axbridge.identify import identify
-from axbridge.identify.fitting import base_model, resting_noise
+from axbridge.identify.fitting import Score, base_model, doubts, resting_noise
 from axbridge.identify.paper import ks_line, paper_procedure
 from axbridge.identify.search import executor
 from axbridge.identify.space import space_of
@@ -66,6 +66,13 @@ def test_the_papers_procedure_finds_the_paper():
 def test_the_papers_procedure_needs_falls_and_steps():
     with pytest.raises(RecordingError, match="no fall among the segments"):
         paper_procedure([motion(lima())], RIG)
+
+
+def test_a_recording_that_the_model_does_not_follow_is_named():
+    good, bad = Score("step.mcap", 0.1, 0.2, held_out=False), Score("fall.mcap", 6.4, 9.7, held_out=True)
+    assert doubts([good]) == ()
+    (doubt,) = doubts([good, bad])
+    assert doubt.startswith("the model does not follow fall.mcap (RMSE 9.7°)")
 
 
 def test_ks_is_the_slope_through_the_origin(tmp_path):

@@ -23,8 +23,9 @@ from axbridge.recording import Recording
 from axbridge.replay import packed, runs_of
 from axbridge.rig import Rig
 
-__all__ = ["Estimate", "Fit", "Score", "base_model", "identify", "scores_of", "with_noise"]
+__all__ = ["Estimate", "Fit", "Score", "base_model", "doubts", "identify", "scores_of", "with_noise"]
 
+ASTRAY = 5.0  # degrees: what a model is worth that predicts no better, its intervals do not tell
 WARMING = 3.0  # K between recordings from which they can tell what warmth does
 P_DUTY_XL330 = 1 / (256 * 885)  # raw PWM a count and unit of P gain, over full PWM: read off the `load` of the logs
 
@@ -164,7 +165,7 @@ def identify(
         scores,
         sure,
         tuple(outcome.loss for outcome in outcomes),
-        _warnings(space, sure, outcomes),
+        _warnings(space, sure, outcomes) + doubts(scores),
         sum(outcome.rollouts for outcome in outcomes),
         time.monotonic() - began,
         seed,
@@ -217,6 +218,16 @@ def scores_of(recordings: Sequence[Recording], runs: Runs, row: FloatArray, *, h
     error = np.degrees(rollouts(row[None], runs)[0] - runs.position)
     means = zip(recordings, runs.means(np.abs(error)), runs.means(error**2), strict=True)
     return tuple(Score(recording.path.name, float(mae), float(np.sqrt(mse)), held_out) for recording, mae, mse in means)
+
+
+def doubts(scores: Sequence[Score]) -> tuple[str, ...]:
+    """Recordings that the fitted model does not follow, in words: no interval allows for a model of another kind."""
+    return tuple(
+        f"the model does not follow {score.name} (RMSE {score.rmse:.1f}°): its values and intervals mean little; what "
+        "would help: a model or friction law with more to it, or a look at the recording"
+        for score in scores
+        if score.rmse > ASTRAY
+    )
 
 
 def _check_motion(recordings: Sequence[Recording], runs: Runs) -> None:

@@ -18,7 +18,7 @@ import numpy as np
 
 from axbridge.errors import RecordingError
 from axbridge.firmware.rollout import HELD, Runs
-from axbridge.identify.fitting import Estimate, Fit, base_model, scores_of, with_noise
+from axbridge.identify.fitting import Estimate, Fit, base_model, doubts, scores_of, with_noise
 from axbridge.identify.search import COARSE, losses
 from axbridge.identify.space import Space, Unknown, space_of
 from axbridge.identify.uncertainty import Uncertainty, polish, uncertainty
@@ -136,6 +136,9 @@ def paper_procedure(
     only = replace(friction.without(["sensor.latency_ms"]), base=friction.sets(friction_at[None])[0])
     sure = _joined(uncertainty(only, falls, only.point(row)), uncertainty(gains, steps, gains_at))
     order = only.unknowns + gains.unknowns
+    scores = scores_of(recordings, runs_of(recordings, rig), row, held_out=False)
+    if held_out:
+        scores += scores_of(held_out, runs_of(held_out, rig), row, held_out=True)
     fit = Fit(
         kind="lima2009",
         friction="M1",
@@ -145,15 +148,15 @@ def paper_procedure(
         ),
         row=row,
         base=base,
-        scores=scores_of(recordings, runs_of(recordings, rig), row, held_out=False)
-        + (scores_of(held_out, runs_of(held_out, rig), row, held_out=True) if held_out else ()),
+        scores=scores,
         uncertainty=sure,
         starts=(fallen.least, stepped.least),
         warnings=tuple(
             f"this data cannot tell {unknown.name}; what would: {unknown.told_by}"
             for unknown in order
             if unknown.name in sure.flat
-        ),
+        )
+        + doubts(scores),
         rollouts=count + more,
         seconds=time.monotonic() - began,
         seed=seed,
