@@ -215,7 +215,7 @@ class Cycle:
             if track.restart:
                 if track.position is None:
                     continue  # until it was read
-                goal = goal._replace(position=track.position)  # noqa: PLW2901
+                goal = goal._replace(position=track.position)  # noqa: PLW2901 - what is sent instead
                 track.ramp = (started, started + self.soft_start, 1023 if track.ramp is None else track.ramp[2])
                 track.restart = False
             speed = goal.speed

@@ -188,7 +188,7 @@ def _lightly() -> None:
         sys.modules.setdefault(name, None)  # type: ignore[arg-type]  # Python's sign for a module that is not there
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that it cannot draw
-        import cma  # noqa: F401
+        import cma  # noqa: F401 - loaded for the jobs to come
 
 
 def search(

@@ -171,7 +171,7 @@ class _Shared:
         if self._restore is not None:
             import termios
 
-            termios.tcsetattr(sys.stdin, termios.TCSADRAIN, self._restore)  # type: ignore[arg-type]
+            termios.tcsetattr(sys.stdin, termios.TCSADRAIN, self._restore)  # type: ignore[arg-type]  # as tcgetattr gave it
             self._restore = None
 
 

@@ -224,14 +224,14 @@ class Robot:
         """The rig's URDF, as text."""
         return self._session.rig.urdf_text()
 
-    def wwiSendText(self, text: str) -> None:  # noqa: ARG002
+    def wwiSendText(self, text: str) -> None:  # noqa: ARG002 - Webots' signature
         """No robot window: said once."""
         ABSENT["Display"]("robot window").wwiSendText()
 
     def wwiReceiveText(self) -> None:
         """No robot window: nothing ever comes."""
 
-    def waitForUserInputEvent(self, event_type: int, timeout: int) -> int:  # noqa: ARG002
+    def waitForUserInputEvent(self, event_type: int, timeout: int) -> int:  # noqa: ARG002 - Webots' signature
         """No window to give input to: EVENT_NO_EVENT."""
         return self.EVENT_NO_EVENT
 
