@@ -30,6 +30,8 @@ class MotorParams(tables.Table):
         torque_constant: Ks, N·m/A = V·s/rad, motor side.
         gear_ratio: N, motor turns per output turn.
         efficiency: Share of the motor torque that arrives at the output shaft, 0..1.
+        asymmetry: Share by which the torque towards positive angles exceeds that, and towards negative ones falls short
+            of it: brushes turned off their neutral place push harder one way.
         armature: Rotor inertia reflected to the output, kg·m².
         backlash: Play between gear and output shaft, rad: the joint is free within it, and the rotor turns on its own.
         resistance_per_duty: Added to Ra in proportion to |duty|, ohm.
@@ -49,6 +51,7 @@ class MotorParams(tables.Table):
     torque_constant: float = Field(gt=0)
     gear_ratio: float = Field(gt=0)
     efficiency: float = Field(default=1.0, gt=0, le=1)
+    asymmetry: float = Field(default=0.0, ge=-0.5, le=0.5)
     armature: float = Field(default=0.0, ge=0)
     backlash: float = Field(default=0.0, ge=0, le=0.2)
     resistance_per_duty: float = Field(default=0.0, ge=0)

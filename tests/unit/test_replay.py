@@ -98,6 +98,14 @@ def test_a_warm_winding_has_more_resistance():
                                   rollouts(params(), cold))  # fmt: skip
 
 
+@pytest.mark.parametrize(("goal", "efficiency"), [(1.0, 1.1), (-1.0, 0.9)])
+def test_an_asymmetric_motor_pushes_harder_one_way(goal, efficiency):
+    step = runs(0.0, driven=1.0, goal=goal)
+    lopsided = rollouts(params(ASYMMETRY=0.1), step)
+    np.testing.assert_allclose(lopsided, rollouts(params(EFFICIENCY=efficiency), step), rtol=1e-9)
+    assert np.abs(lopsided - rollouts(params(), step)).max() > 1e-3
+
+
 def test_parameter_sets_and_recordings_do_not_touch_each_other():
     one, two = runs(0.5), runs(0.0, driven=1.0, goal=1.0)
     both = Runs(

@@ -8,7 +8,7 @@ import pytest
 from test_identify import RIG, ax12_data, ax12_space, ax12_truth, motion
 
 from axbridge.firmware.rollout import HELD, rollouts
-from axbridge.identify.search import Job, search
+from axbridge.identify.search import Job, losses, search
 from axbridge.identify.stages import STAGES, parts, speeds
 from axbridge.replay import runs_of
 
@@ -65,11 +65,12 @@ def test_a_search_goes_through_the_stages_that_the_recordings_have_and_says_so()
     assert list(dict.fromkeys(told)) == ["holds and slow lifts", "steps", "start", "sharpened"]
 
 
-def test_whole_recordings_and_parts_are_weighed():
+def test_parts_are_fitted_in_place_of_the_recordings():
     row = ax12_truth()
     space, runs = ax12_space(), runs_of(ax12_data(row)[:2], RIG)
-    point = space.point(row)[None]
+    point = np.full((1, len(space)), 0.4)
     job = Job(space, runs, seed=0, generations=1, parts=parts(runs))
-    whole, cut, both = (replace(job, whole=share).cost(point, 1e-3)[0] for share in (1.0, 0.0, 0.25))
-    assert both == pytest.approx(0.25 * whole + 0.75 * cut)
-    assert replace(job, parts=None, whole=0.25).cost(point, 1e-3)[0] == pytest.approx(whole)
+    whole = replace(job, parts=None).cost(point, 1e-3)[0]
+    assert whole == pytest.approx(losses(space, runs, point).mean())
+    assert job.cost(point, 1e-3)[0] == pytest.approx(losses(space, parts(runs), point).mean())
+    assert job.cost(point, 1e-3)[0] != pytest.approx(whole, rel=1e-6)  # each part begins where the arm was measured

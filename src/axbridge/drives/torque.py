@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 
 from axbridge.model import FrictionParams, MotorParams
+from axbridge.plant.motor import directed
 
 __all__ = ["SpeedForecast", "current", "duty_for", "estimated_torque", "friction"]
 
@@ -42,7 +43,8 @@ def current(motor: MotorParams, duty: float, voltage: float, velocity: float) ->
 
 def estimated_torque(motor: MotorParams, law: FrictionParams, duty: float, voltage: float, velocity: float) -> float:
     """Torque at the output shaft, N·m, of a duty at a speed: what set_torque commands and torque feedback reads."""
-    drive = motor.efficiency * motor.output_constant * current(motor, duty, voltage, velocity)
+    efficiency = directed(motor.efficiency, motor.asymmetry, duty)
+    drive = efficiency * motor.output_constant * current(motor, duty, voltage, velocity)
     lost = friction(law, velocity, drive)
     if abs(velocity) <= _AT_REST and abs(lost) > abs(drive):
         return 0.0  # friction alone holds it
@@ -56,8 +58,9 @@ def duty_for(motor: MotorParams, law: FrictionParams, torque: float, voltage: fl
     drive = torque
     for _ in range(3):  # load-dependent friction is a share of what it makes necessary; the share is well below 1
         drive = torque + friction(law, velocity, drive)
-    pushed = drive / (motor.efficiency * motor.output_constant)
     back = motor.output_constant * velocity
+    pushed = drive / (motor.efficiency * motor.output_constant)
+    pushed *= motor.efficiency / directed(motor.efficiency, motor.asymmetry, pushed * motor.resistance + back)
     duty = (pushed * motor.resistance + back) / voltage
     if motor.resistance_per_duty:
         # (R + r·|d|)·i = V·d - K·ω, with |d| = ±d

@@ -16,6 +16,7 @@ from axbridge.plant.friction import budget
 from axbridge.plant.jit import jit
 from axbridge.plant.mechanics import FloatArray, IntArray
 from axbridge.plant.motor import (
+    directed,
     end_current,
     fitted_weight,
     limited_current,
@@ -233,7 +234,8 @@ def drive_train(
             wanted[1, j], wanted[4, j] = relax(resistance, params[Param.INDUCTANCE], step)
         left, mean = wanted[1, j], wanted[4, j]
         current = joint[Joint.CURRENT]
-        push, drag = mean_torque(current, volts, feedback, mean, resistance, constant, params[Param.EFFICIENCY])
+        efficiency = directed(params[Param.EFFICIENCY], params[Param.ASYMMETRY], volts)
+        push, drag = mean_torque(current, volts, feedback, mean, resistance, constant, efficiency)
         if params[Param.MAX_CURRENT] > 0.0 or params[Param.CURRENT_STEP] > 0.0:
             free = end_current(current, applied, left, resistance, constant, omega)
             held = limited_current(
@@ -242,7 +244,7 @@ def drive_train(
             )  # fmt: skip
             if held != free:
                 wanted[2, j], wanted[3, j] = held, 1.0
-                push, drag = params[Param.EFFICIENCY] * constant * held, 0.0
+                push, drag = efficiency * constant * held, 0.0
         torque[j] += side * push
         damping[j] += drag
         drawn = side * (push - drag * omega)

@@ -25,7 +25,7 @@ from axbridge.plant.friction import budget
 from axbridge.plant.jit import jit
 from axbridge.plant.laws import follow, mean_compliance, pid, quantise, saturated, state_feedback
 from axbridge.plant.mechanics import FloatArray, IntArray
-from axbridge.plant.motor import end_current, mean_torque, relax, warmed
+from axbridge.plant.motor import directed, end_current, mean_torque, relax, warmed
 from axbridge.plant.series import sine
 
 __all__ = ["LOOP", "STRETCH", "WIDTH", "fits", "run", "workspace"]
@@ -168,9 +168,10 @@ def _move(w: FloatArray, lanes: int) -> None:
             w[(_PARAM + Param.RESISTANCE) * WIDTH + i] + w[(_PARAM + Param.RESISTANCE_PER_DUTY) * WIDTH + i] * duty
         )
         left, mean = relax(resistance, w[(_PARAM + Param.INDUCTANCE) * WIDTH + i], step)
-        push, drag = mean_torque(
-            current, volts, feedback, mean, resistance, constant, w[(_PARAM + Param.EFFICIENCY) * WIDTH + i]
+        efficiency = directed(
+            w[(_PARAM + Param.EFFICIENCY) * WIDTH + i], w[(_PARAM + Param.ASYMMETRY) * WIDTH + i], volts
         )
+        push, drag = mean_torque(current, volts, feedback, mean, resistance, constant, efficiency)
         push, drag = on * push, on * drag
         dry = w[(_DRIVE + Drive.FRICTION) * WIDTH + i] + budget(
             omega, push - drag * omega, -pull,

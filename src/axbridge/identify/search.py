@@ -1,8 +1,8 @@
 """The search: stage by stage to a first point, starts of CMA-ES from there and from anywhere, the best sharpened.
 
-Every start is a job of its own. Where short parts of the recordings are given (`axbridge.identify.stages`), starts
-search them alone, and sharpening weighs them with the whole recordings: errors of whole recordings alone are decided by
-the few moments in which a sticking joint lets go or does not, and what fits those predicts other motions worse.
+Every start is a job of its own. Where short parts of the recordings are given (`axbridge.identify.stages`), they alone
+are searched: errors of whole recordings are decided by the few moments in which a sticking joint lets go or does not,
+and what fits those predicts other motions worse.
 """
 
 from __future__ import annotations
@@ -30,7 +30,6 @@ __all__ = ["COARSE", "FINE", "SHARPENED", "Job", "Mapper", "Outcome", "executor"
 SCREENED = 200  # random points a start looks at before it begins
 POPULATION = 16
 SHARPENED = 4
-WHOLE = 1 / 3  # weight of whole recordings beside their parts
 SPREADS = 0.1, 0.2  # of starts from where the stages ended, and from anywhere
 STAGED, STAGE_GENERATIONS = 2, 40  # starts of each stage, and how long they are
 FINE, COARSE = 1e-3, 2e-3  # s: the servo's own loop runs every millisecond; the first searches make do with two
@@ -52,8 +51,7 @@ class Job:
         spread: Initial standard deviation, in units of the ranges.
         step: Of the simulation, s.
         loss: ``mae`` (mean absolute error) or ``huber`` (squares up to `HUBER` degrees, absolute beyond).
-        parts: The recordings in short parts; None = there are none.
-        whole: Weight of the whole recordings beside the parts.
+        parts: The recordings in short parts, fitted in their place; None = there are none.
     """
 
     space: Space
@@ -65,17 +63,12 @@ class Job:
     step: float = FINE
     loss: str = "mae"
     parts: Runs | None = None
-    whole: float = 1.0
 
     def cost(self, points: FloatArray, step: float) -> FloatArray:
         """What is minimised, of points (k, n): (k,)."""
-        whole = self.whole if self.parts is not None else 1.0
-        total = np.zeros(len(points))
-        if whole > 0.0:
-            total += whole * losses(self.space, self.runs, points, self.loss, step).mean(axis=1)
-        if self.parts is not None and whole < 1.0:
-            total += (1.0 - whole) * losses(self.space, self.parts, points, self.loss, step).mean(axis=1)
-        return total
+        runs = self.runs if self.parts is None else self.parts
+        mean: FloatArray = losses(self.space, runs, points, self.loss, step).mean(axis=1)
+        return mean
 
 
 @dataclass(frozen=True)
@@ -224,7 +217,7 @@ def search(
         staged = _staged(job, spread, report)
         if job.parts is not None:  # they make the error smooth: half as many do
             job = replace(job, generations=job.generations // 2)
-        begin = replace(job, step=COARSE, whole=0.0)
+        begin = replace(job, step=COARSE)
         points = [staged if k % 2 == 0 else None for k in range(starts)]
         seeds = [job.seed + 1000 * k for k in range(starts)]
         if near is not None:
@@ -242,15 +235,13 @@ def search(
         found.sort(key=lambda outcome: outcome.loss)
         if time.monotonic() - began < budget * 0.8:
             finer = [
-                replace(job, point=outcome.point, spread=0.04, seed=job.seed + 77 + k, whole=WHOLE)
+                replace(job, point=outcome.point, spread=0.04, seed=job.seed + 77 + k)
                 for k, outcome in enumerate(found[:SHARPENED])
             ]
-            sharpened = []
             for outcome in spread(run, finer):
-                sharpened.append(outcome)
+                found.append(outcome)
                 report("sharpened", outcome)
-            # Of starts on parts alone the error is another one, and smaller: they do not compete.
-            found = sorted([*sharpened, *(found if job.parts is None else ())], key=lambda outcome: outcome.loss)
+            found.sort(key=lambda outcome: outcome.loss)
     if not found or not np.isfinite(found[0].loss):
         raise AxBridgeError("the search found no parameters with a finite error", "check the recordings: axbridge info")
     return found

@@ -43,6 +43,7 @@ _STEPS = "steps of several sizes (axbridge record step)"
 _SLOW = "slow sweeps and reversals under load (axbridge record sine, a period of 5 s or more)"
 _DUTY = "wheel-mode duty steps (axbridge record duty)"
 _HOLD = "lifting and holding the arm at several angles (axbridge record lift-and-drop)"
+_BOTH = "the same motions to both sides of the vertical, and falls"
 _WARM = "the same motions with the servo cold and warm"
 
 _CONSTANT = Unknown("motor.torque_constant", Param.CONSTANT, 0.2, 4.0, True, _DUTY)
@@ -50,6 +51,7 @@ _RESISTANCE = Unknown("motor.resistance", Param.RESISTANCE, 0.8, 20.0, True, _HO
 _RESISTANCE_DUTY = Unknown("motor.resistance_per_duty", Param.RESISTANCE_PER_DUTY, 0.0, 8.0, False, _HOLD)
 _RESISTANCE_KELVIN = Unknown("motor.resistance_per_kelvin", Param.RESISTANCE_PER_KELVIN, 0.0, 0.06, False, _WARM)
 _EFFICIENCY = Unknown("motor.efficiency", Param.EFFICIENCY, 0.3, 1.0, False, _HOLD)
+_ASYMMETRY = Unknown("motor.asymmetry", Param.ASYMMETRY, -0.15, 0.15, False, _BOTH)
 _ARMATURE = Unknown("motor.armature", Param.ARMATURE, 3e-4, 0.015, True, _FALLS)
 _COULOMB = Unknown("friction.coulomb", Param.COULOMB, 1e-5, 0.3, True, _FALLS)
 _VISCOUS = Unknown("friction.viscous", Param.VISCOUS, 1e-4, 0.1, True, _FALLS)
@@ -82,7 +84,15 @@ FRICTION_LAWS: dict[str, tuple[Unknown, ...]] = {
     ),
 }  # fmt: skip
 _REST: dict[str, tuple[Unknown, ...]] = {
-    "pendulum-servo": (_CONSTANT, _RESISTANCE, _RESISTANCE_DUTY, _ARMATURE, _OFFSET, _SHORT_LATENCY),
+    "pendulum-servo": (
+        _CONSTANT,
+        _RESISTANCE,
+        _RESISTANCE_DUTY,
+        _ASYMMETRY,
+        _ARMATURE,
+        _OFFSET,
+        _SHORT_LATENCY,
+    ),
     "ax12": (_EFFICIENCY, _ARMATURE, _SLOPE, _PUNCH, _LATENCY),
     "lima2009": (_K_THETA, _K_OMEGA, _LATENCY),
 }

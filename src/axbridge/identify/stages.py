@@ -49,7 +49,7 @@ _FRICTION = frozenset({
     Param.COULOMB, Param.VISCOUS, Param.STRIBECK, Param.STRIBECK_SPEED, Param.LOAD, Param.LOAD_STRIBECK,
     Param.LOAD_EXTERNAL, Param.QUADRATIC,
 })  # fmt: skip
-_ELECTRIC = frozenset({Param.CONSTANT, Param.RESISTANCE, Param.RESISTANCE_PER_DUTY, Param.EFFICIENCY})
+_ELECTRIC = frozenset({Param.CONSTANT, Param.RESISTANCE, Param.RESISTANCE_PER_DUTY, Param.EFFICIENCY, Param.ASYMMETRY})
 _CONTROLLER = frozenset({Param.SLOPE, Param.PUNCH, Param.K_THETA, Param.K_OMEGA})
 
 STAGES = (

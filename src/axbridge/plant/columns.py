@@ -61,6 +61,7 @@ class Param(IntEnum):
     SLOPE = 35  # rad, both ways; 0 = the registers'
     PUNCH = 36  # duty; negative = the register's
     BACKLASH = 37  # rad
+    ASYMMETRY = 38  # share of the torque, more one way and less the other
 
 
 _LAWS = {"state_feedback": Law.STATE_FEEDBACK, "compliance": Law.COMPLIANCE, "pid": Law.PID}
@@ -86,6 +87,7 @@ def pack(model: ServoModel, count: float) -> FloatArray:
     row[Param.INDUCTANCE] = motor.inductance
     row[Param.CONSTANT] = motor.output_constant
     row[Param.EFFICIENCY] = motor.efficiency
+    row[Param.ASYMMETRY] = motor.asymmetry
     row[Param.ARMATURE] = motor.armature
     row[Param.BACKLASH] = motor.backlash
     row[Param.RESISTANCE_PER_DUTY] = motor.resistance_per_duty

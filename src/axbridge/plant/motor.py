@@ -11,7 +11,7 @@ import math
 from axbridge.plant.jit import jit
 from axbridge.plant.series import decayed
 
-__all__ = [
+__all__ = ["directed",
     "end_current", "fitted_weight", "limited_current", "mean_torque", "relax", "temperature_step", "warmed",
 ]  # fmt: skip
 
@@ -20,6 +20,18 @@ __all__ = [
 def warmed(resistance: float, per_kelvin: float, kelvin: float) -> float:
     """Resistance `kelvin` above ambient, where it grows by the share `per_kelvin` of `resistance` (ohm) a kelvin."""
     return resistance * max(0.1, 1.0 + per_kelvin * kelvin)
+
+
+@jit
+def directed(efficiency: float, asymmetry: float, volts: float) -> float:
+    """Share of the torque that arrives while `volts` drive a motor that pushes harder one way.
+
+    Args:
+        efficiency: Of both ways on average.
+        asymmetry: What is added to it, as a share of it, towards positive angles, and taken from it towards negative.
+        volts: V.
+    """
+    return efficiency * (1.0 + (asymmetry if volts > 0.0 else -asymmetry))
 
 
 @jit
