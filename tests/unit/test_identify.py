@@ -116,6 +116,17 @@ def test_least_squares_sharpens_and_intervals_hold_the_truth():
     assert after @ after < before @ before
 
 
+def test_a_recording_that_was_held_up_does_not_drag_the_fit_along():
+    row = ax12_truth()
+    space, data = ax12_space(), ax12_data(row)
+    stalled = data[2]["shoulder"]
+    late = np.where((stalled.time > 0.15) & (stalled.time < 0.25), stalled.position - 0.3, stalled.position)
+    runs = runs_of([*data[:2], replace(data[2], tracks={"shoulder": replace(stalled, position=late)}), data[3]], RIG)
+    found = space.sets(polish(space, runs, space.point(row), rounds=10)[None])[0]
+    for column in (Param.EFFICIENCY, Param.SLOPE, Param.LATENCY):
+        assert found[column] == pytest.approx(row[column], rel=0.1)
+
+
 @pytest.mark.parametrize("size", [45, 80, 95])
 def test_rounding_alone_does_not_pass_for_knowledge(size):
     """At rest half a count of rounding, the same in every sample, looks like a gain of a fifth more."""

@@ -25,7 +25,7 @@ from axbridge.identify.space import Space
 from axbridge.identify.stages import STAGES, parts
 from axbridge.plant.mechanics import FloatArray
 
-__all__ = ["COARSE", "FINE", "SHARPENED", "Job", "Mapper", "Outcome", "executor", "losses", "run", "search"]
+__all__ = ["COARSE", "FINE", "HUBER", "SHARPENED", "Job", "Mapper", "Outcome", "executor", "losses", "run", "search"]
 
 SCREENED = 200  # random points a start looks at before it begins
 POPULATION = 16

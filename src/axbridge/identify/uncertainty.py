@@ -12,13 +12,14 @@ estimates, and the millisecond in which the servo's loop may pick up a command, 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from axbridge.firmware.rollout import FOLLOWED, Runs, rollouts
 from axbridge.identify.rounding import shared, weights
-from axbridge.identify.search import FINE
+from axbridge.identify.search import FINE, HUBER
 from axbridge.identify.space import Space
 from axbridge.plant.columns import Param
 from axbridge.plant.mechanics import FloatArray, IntArray
@@ -60,17 +61,17 @@ class Uncertainty:
 
 
 def polish(space: Space, runs: Runs, point: FloatArray, rounds: int = 6, step: float = FINE) -> FloatArray:
-    """Least squares from a point that is close: damped Gauss-Newton steps (Levenberg) as long as they help."""
+    """Robust least squares from a point that is close: damped Gauss-Newton steps (Levenberg) as long as they help."""
     best = point.copy()
-    error = _residuals(space, runs, best[None], step)[0]
+    error = _robust(space, runs, best[None], step)[0]
     cost, damping = float(error @ error), 1e-3
     for _ in range(rounds):
-        slope = _slopes(space, runs, best, step)
+        slope = _slopes(space, runs, best, step, _robust)
         normal, gradient = slope.T @ slope, slope.T @ error
         scale = np.diag(np.maximum(np.diag(normal), 1e-9 * np.trace(normal)))
         trials = [damping * factor for factor in (0.01, 1.0, 30.0, 1e3)]
         points = np.array([np.clip(best - np.linalg.solve(normal + d * scale, gradient), 0, 1) for d in trials])
-        errors = _residuals(space, runs, points, step)
+        errors = _robust(space, runs, points, step)
         costs = np.einsum("kl,kl->k", errors, errors)
         chosen = int(np.argmin(costs))
         if not costs[chosen] < cost:
@@ -84,7 +85,7 @@ def polish(space: Space, runs: Runs, point: FloatArray, rounds: int = 6, step: f
 
 def misfits(space: Space, runs: Runs, points: FloatArray) -> FloatArray:
     """What `polish` minimises, (k,), of points (k, n), deg²."""
-    result: FloatArray = np.sum(_residuals(space, runs, points) ** 2, axis=1)
+    result: FloatArray = np.sum(_robust(space, runs, points) ** 2, axis=1)
     return result
 
 
@@ -174,6 +175,15 @@ def _residuals(space: Space, runs: Runs, points: FloatArray, step: float = FINE)
     return result
 
 
+def _robust(space: Space, runs: Runs, points: FloatArray, step: float = FINE) -> FloatArray:
+    """The same, with errors beyond `HUBER` counted as the search does: the squares grow linearly there."""
+    error = np.degrees(rollouts(space.sets(points), runs, step) - runs.position)
+    size = np.maximum(np.abs(error), HUBER)
+    far = np.copysign(np.sqrt(HUBER * (2 * size - HUBER)), error)
+    result: FloatArray = np.where(np.abs(error) > HUBER, far, error) * weights(space, runs)
+    return result
+
+
 def _delayed(space: Space, runs: Runs, point: FloatArray) -> FloatArray:
     """What a second of latency adds to the residuals, (l,)."""
     rows = np.repeat(space.sets(point[None]), 2, axis=0)
@@ -221,7 +231,9 @@ def _wide_slopes(space: Space, runs: Runs, point: FloatArray, slope: FloatArray,
     return result
 
 
-def _slopes(space: Space, runs: Runs, point: FloatArray, size: float = FINE) -> FloatArray:
+def _slopes(
+    space: Space, runs: Runs, point: FloatArray, size: float = FINE, residuals: Callable[..., FloatArray] = _residuals
+) -> FloatArray:
     """Derivatives of the residuals, (l, n)."""
     columns = []
     for index in range(len(space)):
@@ -230,7 +242,7 @@ def _slopes(space: Space, runs: Runs, point: FloatArray, size: float = FINE) -> 
             ends = np.repeat(point[None], 2, axis=0)
             ends[0, index] = max(0.0, point[index] - step)
             ends[1, index] = min(1.0, point[index] + step)
-            below, above = _residuals(space, runs, ends, size)
+            below, above = residuals(space, runs, ends, size)
             parts.append((above - below) / (ends[1, index] - ends[0, index]))
         columns.append(np.mean(parts, axis=0))
     return np.stack(columns, axis=1)
