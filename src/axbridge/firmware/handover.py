@@ -5,12 +5,12 @@ from __future__ import annotations
 from axbridge.firmware.columns import Drive, Joint
 from axbridge.firmware.kernel import DIAGONAL
 from axbridge.plant.jit import jit
-from axbridge.plant.mechanics import FloatArray
+from axbridge.plant.mechanics import FIRM, FloatArray
 
 __all__ = ["ask", "begin", "take_over"]
 
 _JUMP = 0.2  # rad/s: changes of speed above this within a physics step count as collisions
-_NEAR, _FIRM = 0.02, 1.0  # rad; N·m·s
+_NEAR = 0.02  # rad
 
 
 @jit
@@ -64,7 +64,7 @@ def ask(
         near = _NEAR + step * abs(actual[j])
         angle = joint[j, Joint.START]
         if angle > drive[j, Drive.HIGH] - near or angle < drive[j, Drive.LOW] + near:
-            reach += _FIRM  # a hard stop gives way to nothing; the engine's own reacts only once it is passed
+            reach += FIRM  # a hard stop gives way to nothing; the engine's own reacts only once it is passed
         low[j], high[j] = (needed - reach) / step, (needed + reach) / step
 
 

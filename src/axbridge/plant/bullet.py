@@ -16,7 +16,7 @@ import numpy as np
 from axbridge.errors import RigError, SimulationDiverged, UsageError
 from axbridge.plant.dynamics import BASE, joint_dynamics
 from axbridge.plant.jit import jit
-from axbridge.plant.mechanics import FloatArray
+from axbridge.plant.mechanics import FIRM, FloatArray
 from axbridge.plant.quiet import quiet
 from axbridge.plant.urdf import DUMMY_INERTIA, DUMMY_MASS, read_tree
 
@@ -28,14 +28,14 @@ __all__ = ["BulletMechanics"]
 _BASE_ROW = struct.Struct(f"{BASE}d")
 _FASTEST = 1e5  # rad/s: Bullet clamps joint speeds silently, at 100 by default; we want to see what diverges
 _DIVERGED = 1e4  # rad/s
-_SWEEPS, _MORE_SWEEPS = 50, 200  # of Bullet's solver: it takes more to press a 30 g foot on the floor in a fall
-# The sweep that changes no speed by more is the last, (rad/s)²: on the floor, where small corrections go on for long,
-# and in the air, where few sweeps are exact.
-_SETTLED, _SOLVED = 1e-3, 1e-7
+# How often Bullet's solver sweeps at most, and the change of speed, (rad/s)², that makes a sweep the last one: for a
+# robot that stands, where small corrections go on for long, and for all else: it takes more to press a foot down.
+_CALM, _HARD = (50, 3e-4), (200, 1e-7)
 _PAST = 0.005  # rad past a stop that ask for more
 _STRAIN = 1.0  # rad/s off the speed asked for, likewise
 _ANCHOR = 20.0  # kg: what the prediction takes a contact at rest for
 _SLOW = 0.1  # m/s: a contact point slower than this is at rest
+_SUDDEN = 30.0  # rad/s: what a landing makes a light link's speed within a step
 
 
 class BulletMechanics:
@@ -152,7 +152,7 @@ class BulletMechanics:
         self._base[:7] = sum(self.base(), ())
         self._stops = np.array(self.limits).reshape(-1, 2)
         self._row = struct.Struct(f"{3 * len(self.joints)}d")
-        self._strained = self._touching = False
+        self._strained, self._touching = False, False
         self._effort: tuple[int, float] | None = None
         self._orders = np.zeros((3, len(self.joints)))
         self._read(*self._orders[:2])
@@ -196,12 +196,10 @@ class BulletMechanics:
             place, orientation = bullet.getBasePositionAndOrientation(self.body, **self._on)
             linear, angular = bullet.getBaseVelocity(self.body, **self._on)
             _BASE_ROW.pack_into(self._base.data, 0, *place, *orientation, *linear, *angular)
-        contacts = self._contacts()
-        self._touching = len(contacts) > 0
         anchored = joint_dynamics(
             tree.parent, tree.kind, self._dof, tree.place, tree.turn, tree.axis, tree.mass, tree.centre, tree.inertia,
             self._positions, self._speeds, self._base, *self._base_frame, self._gravity, self._fixed_base,
-            contacts, _ANCHOR, _SLOW, self.time_step, inertia, load,
+            self._contacts(), _ANCHOR, _SLOW, self.time_step, inertia, load,
         )  # fmt: skip
         self.resting = anchored > 0
         return inertia, load
@@ -213,14 +211,15 @@ class BulletMechanics:
             SimulationDiverged: a joint's motion left the finite range.
         """
         applied = np.empty(len(speed))
-        share(speed, low, high, self._orders, applied)
+        near = 0.0 if self._touching else self.time_step * _SUDDEN
+        share(speed, low, high, self._positions, self._stops, near, FIRM / self.time_step, self._orders, applied)
         speeds, middle, reach = self._orders.tolist()
         if any(middle):
             bullet.setJointMotorControlArray(self.body, self.links, bullet.TORQUE_CONTROL, forces=middle, **self._on)
         bullet.setJointMotorControlArray(
             self.body, self.links, bullet.VELOCITY_CONTROL, targetVelocities=speeds, forces=reach, **self._on
         )
-        effort = _MORE_SWEEPS if self._strained else _SWEEPS, _SETTLED if self._touching else _SOLVED
+        effort = _CALM if self.resting and not self._strained else _HARD
         if effort != self._effort:
             self._effort, (sweeps, residual) = effort, effort
             bullet.setPhysicsEngineParameter(numSolverIterations=sweeps, solverResidualThreshold=residual, **self._on)
@@ -262,7 +261,9 @@ class BulletMechanics:
         """Links that touch something that cannot move, and where in the world, (contacts, 4)."""
         unmoved, link_of = self._unmoved, self._link_of
         figures: list[float] = []
-        for contact in bullet.getContactPoints(self.body, **self._on):
+        points = bullet.getContactPoints(self.body, **self._on)
+        self._touching = len(points) > 0
+        for contact in points:
             body = contact[2]
             if contact[9] > 0 and (unmoved[body] if body in unmoved else self._is_unmoved(body)):
                 figures.append(link_of[contact[3]])
@@ -289,13 +290,23 @@ def _on_disk(urdf: Path, text: str | None) -> Iterator[Path]:
 
 
 @jit
-def share(speed: FloatArray, low: FloatArray, high: FloatArray, orders: FloatArray, applied: FloatArray) -> None:
+def share(
+    speed: FloatArray, low: FloatArray, high: FloatArray, positions: FloatArray, stops: FloatArray, near: float,
+    firm: float, orders: FloatArray, applied: FloatArray,
+) -> None:  # fmt: skip
     """What a step asks of each joint: a torque that is given, and a motor that adds what the speed needs.
+
+    A landing may take a joint to its stop and past it before the engine knows of either, so there the motor may do what
+    the stop would.
 
     Args:
         speed: As of `BulletMechanics.step`, (n,).
         low: Likewise.
         high: Likewise.
+        positions: Of the joints, (n,).
+        stops: (n, 2).
+        near: How far from a stop a joint may be to reach it in this step; 0 where nothing can land.
+        firm: What a stop can take, N·m or N.
         orders: Result, (3, n): speeds, torques given, most that a motor adds.
         applied: Result, (n,): the torques given.
     """
@@ -303,6 +314,8 @@ def share(speed: FloatArray, low: FloatArray, high: FloatArray, orders: FloatArr
         orders[0, j] = speed[j]
         orders[1, j] = applied[j] = 0.5 * (high[j] + low[j])
         orders[2, j] = 0.5 * (high[j] - low[j])
+        if near > 0.0 and not stops[j, 0] + near <= positions[j] <= stops[j, 1] - near:
+            orders[2, j] += firm
 
 
 @jit

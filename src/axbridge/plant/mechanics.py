@@ -7,10 +7,11 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["FloatArray", "IntArray", "Mechanics"]
+__all__ = ["FIRM", "FloatArray", "IntArray", "Mechanics"]
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
+FIRM = 1.0  # N·m·s: what a hard stop may take within a step
 
 
 class Mechanics(Protocol):
