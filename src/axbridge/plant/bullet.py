@@ -28,9 +28,12 @@ __all__ = ["BulletMechanics"]
 _BASE_ROW = struct.Struct(f"{BASE}d")
 _FASTEST = 1e5  # rad/s: Bullet clamps joint speeds silently, at 100 by default; we want to see what diverges
 _DIVERGED = 1e4  # rad/s
-# How often Bullet's solver sweeps at most, and the change of speed, (rad/s)², that makes a sweep the last one: for a
-# robot that stands, where small corrections go on for long, and for all else: it takes more to press a foot down.
-_CALM, _HARD = (50, 3e-4), (200, 1e-7)
+# Sweeps of Bullet's solver, at most: for a robot that stands, and for all else (to press a 30 g foot on the floor in a
+# fall takes more). The sweep that changes no speed by more is the last, (rad/s)²: where anything touches the robot and
+# small corrections go on for long, and in the air.
+_SWEEPS, _MORE_SWEEPS = 50, 200
+_SETTLED, _SOLVED = 3e-4, 1e-7
+_STILL = 0.2  # rad/s: where it stands every joint is slower
 _PAST = 0.005  # rad past a stop that ask for more
 _STRAIN = 1.0  # rad/s off the speed asked for, likewise
 _ANCHOR = 20.0  # kg: what the prediction takes a contact at rest for
@@ -219,7 +222,8 @@ class BulletMechanics:
         bullet.setJointMotorControlArray(
             self.body, self.links, bullet.VELOCITY_CONTROL, targetVelocities=speeds, forces=reach, **self._on
         )
-        effort = _CALM if self.resting and not self._strained else _HARD
+        calm = self.resting and not self._strained
+        effort = _SWEEPS if calm else _MORE_SWEEPS, _SETTLED if self._touching else _SOLVED
         if effort != self._effort:
             self._effort, (sweeps, residual) = effort, effort
             bullet.setPhysicsEngineParameter(numSolverIterations=sweeps, solverResidualThreshold=residual, **self._on)
@@ -329,8 +333,8 @@ def survey(figures: FloatArray, asked: FloatArray, stops: FloatArray, applied: F
         applied: Changed in place: the motors' torques are added, (n,).
 
     Returns:
-        The joint whose motion left the finite range, -1 where there is none; and whether one is past its stop or went
-        far from what was asked: a hard case to solve.
+        The joint whose motion left the finite range, -1 where there is none; and whether one moves, is past its stop or
+        went far from what was asked: a hard case to solve.
     """
     strained = False
     for j in range(len(asked)):
@@ -338,6 +342,6 @@ def survey(figures: FloatArray, asked: FloatArray, stops: FloatArray, applied: F
         if not abs(speed) < _DIVERGED:
             return j, True
         past = max(stops[j, 0] - position, position - stops[j, 1])
-        strained = strained or past > _PAST or abs(speed - asked[j]) > _STRAIN
+        strained = strained or past > _PAST or abs(speed) > _STILL or abs(speed - asked[j]) > _STRAIN
         applied[j] += figures[2, j]
     return -1, strained
