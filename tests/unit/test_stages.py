@@ -27,6 +27,14 @@ def test_parts_together_are_the_recordings(runs):
     assert np.ptp(cut.time[cut.start[0] : cut.start[1]]) == pytest.approx(0.75, abs=0.02)
 
 
+def test_each_length_has_all_the_parts(runs):
+    short, long, both = parts(runs, lengths=(0.4,)), parts(runs, lengths=(1.0,)), parts(runs, lengths=(0.4, 1.0))
+    assert len(both) == len(short) + len(long)
+    np.testing.assert_array_equal(both.position, np.concatenate((short.position, long.position)))
+    np.testing.assert_array_equal(both.supply, np.concatenate((short.supply, long.supply)))
+    assert np.diff([both.time[a] for a in both.start[:4]]).max() < 0.4
+
+
 def test_the_truth_predicts_parts_from_what_was_measured_at_their_start(runs):
     cut = parts(runs)
     error = np.degrees(np.abs(rollouts(ax12_truth()[None], cut)[0] - cut.position))
@@ -72,5 +80,6 @@ def test_parts_are_fitted_in_place_of_the_recordings():
     job = Job(space, runs, seed=0, generations=1, parts=parts(runs))
     whole = replace(job, parts=None).cost(point, 1e-3)[0]
     assert whole == pytest.approx(losses(space, runs, point).mean())
-    assert job.cost(point, 1e-3)[0] == pytest.approx(losses(space, parts(runs), point).mean())
+    by_length = np.average(losses(space, parts(runs), point)[0], weights=parts(runs).compared)
+    assert job.cost(point, 1e-3)[0] == pytest.approx(by_length)
     assert job.cost(point, 1e-3)[0] != pytest.approx(whole, rel=1e-6)  # each part begins where the arm was measured

@@ -15,7 +15,7 @@ from axbridge.firmware.rollout import JOINT_MODE, Runs, rollouts
 from axbridge.identify.rounding import scatter
 from axbridge.identify.search import Job, Mapper, Outcome, search
 from axbridge.identify.space import MODELS, Space, Unknown, space_of
-from axbridge.identify.stages import parts
+from axbridge.identify.stages import LENGTHS, parts
 from axbridge.identify.uncertainty import Uncertainty, misfits, polish, uncertainty
 from axbridge.model import ServoModel
 from axbridge.plant.mechanics import FloatArray
@@ -140,7 +140,14 @@ def identify(
     unseen = runs_of(held_out, rig) if held_out else None
     _check_motion(recordings, runs)
     smooth = kind != "pendulum-servo"  # its truth is a model of ours: squares are best; real logs want robustness
-    job = Job(space, runs, seed, generations, loss="huber" if smooth else "mae", parts=None if smooth else parts(runs))
+    job = Job(
+        space,
+        runs,
+        seed,
+        generations,
+        loss="huber" if smooth else "mae",
+        parts=None if smooth else parts(runs, lengths=LENGTHS),
+    )
     begin = space.point(near) if near is not None else None
     outcomes = search(job, starts=starts, budget=budget, near=begin, where=where, report=report)
     point = outcomes[0].point

@@ -67,7 +67,8 @@ class Job:
     def cost(self, points: FloatArray, step: float) -> FloatArray:
         """What is minimised, of points (k, n): (k,)."""
         runs = self.runs if self.parts is None else self.parts
-        mean: FloatArray = losses(self.space, runs, points, self.loss, step).mean(axis=1)
+        weights = None if self.parts is None else self.parts.compared  # parts differ in length
+        mean: FloatArray = np.average(losses(self.space, runs, points, self.loss, step), axis=1, weights=weights)
         return mean
 
 

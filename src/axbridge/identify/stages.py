@@ -1,7 +1,8 @@
 """What each kind of motion tells, and recordings cut into short parts.
 
 A part is simulated from what was measured at its start, so that one slip of a sticking joint costs a second, not the
-rest of the recording: the error becomes smooth in the parameters, and every second of the motion counts alike. Stages
+rest of the recording: the error becomes smooth in the parameters, and every second of the motion counts alike. Longer
+parts beside them show where the joint comes to rest after all. Stages
 go from what depends on least to what depends on all: falls have no motor in them, holds and slow lifts no controller
 and little inertia.
 """
@@ -9,7 +10,7 @@ and little inertia.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -19,9 +20,10 @@ from axbridge.firmware.rollout import JOINT_MODE, Runs
 from axbridge.plant.columns import Param
 from axbridge.plant.mechanics import FloatArray
 
-__all__ = ["STAGES", "Stage", "parts", "speeds"]
+__all__ = ["LENGTHS", "STAGES", "Stage", "parts", "speeds"]
 
 LONGEST, SHORTEST = 1.0, 0.15  # s: of a part
+LENGTHS = LONGEST, 3.0  # s: a fit of everything looks at both
 AROUND = 4  # samples on either side that a speed is taken from
 RESTING, SLOW = 0.05, 1.0  # rad/s
 
@@ -88,8 +90,10 @@ def speeds(runs: Runs) -> FloatArray:
     return np.where(np.abs(found) < RESTING, 0.0, found)
 
 
-def parts(runs: Runs, stage: Stage | None = None) -> Runs | None:
-    """The recordings in parts of at most `LONGEST` s, each a run of its own; all, or what tells of a stage.
+def parts(runs: Runs, stage: Stage | None = None, lengths: Sequence[float] = (LONGEST,)) -> Runs | None:
+    """The recordings in parts of at most these `lengths` (s), each a run of its own; all, or what tells of a stage.
+
+    Of several lengths each has all the parts.
 
     What a model does not predict (held, or followed) is left out. None when nothing is left, or too little motion.
     """
@@ -99,10 +103,11 @@ def parts(runs: Runs, stage: Stage | None = None) -> Runs | None:
         chosen &= stage.chosen(runs, speed)
     index: list[npt.NDArray[np.int64]] = []
     source: list[int] = []
-    for recording, (a, b) in enumerate(zip(runs.start[:-1], runs.start[1:], strict=True)):
-        for first, last in _stretches(chosen[a:b], runs.time[a:b]):
-            index.append(np.arange(a + first, a + last))
-            source.append(recording)
+    for longest in lengths:
+        for recording, (a, b) in enumerate(zip(runs.start[:-1], runs.start[1:], strict=True)):
+            for first, last in _stretches(chosen[a:b], runs.time[a:b], longest):
+                index.append(np.arange(a + first, a + last))
+                source.append(recording)
     if not index or sum(float(np.ptp(runs.position[i])) for i in index) < (stage.moved if stage is not None else 0.0):
         return None
     order, start = np.concatenate(index), np.cumsum([0, *(len(i) for i in index)])
@@ -117,12 +122,12 @@ def parts(runs: Runs, stage: Stage | None = None) -> Runs | None:
     )
 
 
-def _stretches(chosen: Mask, time: FloatArray) -> Iterator[tuple[int, int]]:
-    """Where samples are chosen without a gap, cut to `LONGEST`: first and past-the-last index of each."""
+def _stretches(chosen: Mask, time: FloatArray, longest: float) -> Iterator[tuple[int, int]]:
+    """Where samples are chosen without a gap, cut to `longest` s: first and past-the-last index of each."""
     edges = np.flatnonzero(np.diff(np.concatenate(([0], chosen.astype(np.int8), [0]))))
     for first, last in zip(edges[::2], edges[1::2], strict=True):
         span = time[last - 1] - time[first]
-        count = max(1, math.ceil(float(span) / LONGEST))
+        count = max(1, math.ceil(float(span) / longest))
         cuts = np.searchsorted(time[first:last], time[first] + span * np.arange(count) / count) + first
         for a, b in zip(cuts, [*cuts[1:], last], strict=True):
             if time[b - 1] - time[a] >= SHORTEST:
