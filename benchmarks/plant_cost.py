@@ -26,7 +26,7 @@ ENGINE = ("getJointStates", "setJointMotorControlArray", "getContactPoints", "ge
           "getBaseVelocity")  # fmt: skip
 KERNELS = {axbridge.firmware.bank: ("run", "ask", "begin", "take_over"),
            axbridge.plant.bullet: ("joint_dynamics", "share", "survey")}  # fmt: skip
-EFFORT = {"numSolverIterations": 50, "solverResidualThreshold": 3e-4}  # what a robot asks for that stands
+EFFORT = {"numSolverIterations": 50, "solverResidualThreshold": 1e-3}  # what a robot asks for that stands
 
 
 def bare_world(rig):

@@ -32,8 +32,8 @@ _DIVERGED = 1e4  # rad/s
 # fall takes more). The sweep that changes no speed by more is the last, (rad/s)²: where anything touches the robot and
 # small corrections go on for long, and in the air.
 _SWEEPS, _MORE_SWEEPS = 50, 200
-_SETTLED, _SOLVED = 3e-4, 1e-7
-_STILL = 0.2  # rad/s: where it stands every joint is slower
+_SETTLED, _SOLVED = 1e-3, 1e-7
+_STILL = 0.5  # rad/s: where it stands every joint is slower
 _PAST = 0.005  # rad past a stop that ask for more
 _STRAIN = 1.0  # rad/s off the speed asked for, likewise
 _ANCHOR = 20.0  # kg: what the prediction takes a contact at rest for
