@@ -216,8 +216,8 @@ def without_memory(bank):
 
 def without_floor(world):
     """Let the prediction know of no contact."""
-    nowhere = np.zeros(0, dtype=np.int64), np.zeros((0, 3))
-    world._contacts = lambda: nowhere  # noqa: SLF001
+    contacts = world._contacts  # noqa: SLF001 - likewise
+    world._contacts = lambda: contacts()[:0]  # noqa: SLF001
 
 
 def with_torque_alone(world):
