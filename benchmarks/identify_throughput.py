@@ -31,10 +31,11 @@ from axbridge.plant.jit import COMPILED
 from axbridge.replay import packed, runs_of
 from axbridge.rig import Rig
 
-relax, mean_torque, end_current, fitted_weight, budget, quantise = (
+relax, mean_torque, end_current, fitted_weight, directed, budget, quantise = (
     getattr(function, "py_func", function)
     for function in (
-        motor.relax, motor.mean_torque, motor.end_current, motor.fitted_weight, friction.budget, laws.quantise,
+        motor.relax, motor.mean_torque, motor.end_current, motor.fitted_weight, motor.directed, friction.budget,
+        laws.quantise,
     )
 )  # fmt: skip
 LOOP = 1e-3  # s
@@ -62,7 +63,8 @@ def plain_rollout(row, runs, step=1e-3):
             volts = min(max(gain * error / p["COUNT"], -1.0), 1.0) * supply
             resistance = p["RESISTANCE"] + p["RESISTANCE_PER_DUTY"] * abs(volts) / supply
             left, mean = relax(resistance, p["INDUCTANCE"], h)
-            torque, damping = mean_torque(current, volts, 0.0, mean, resistance, p["CONSTANT"], p["EFFICIENCY"])
+            efficiency = directed(p["EFFICIENCY"], p["ASYMMETRY"], volts)
+            torque, damping = mean_torque(current, volts, 0.0, mean, resistance, p["CONSTANT"], efficiency)
         pull = gravity * math.sin(angle + 0.5 * h * speed)
         dry = budget(
             speed, torque - damping * speed, -pull, p["COULOMB"], p["STRIBECK"], p["STRIBECK_SPEED"],
@@ -105,6 +107,8 @@ def main():
     cores = os.cpu_count() or 1
     compiled = rollouts(sets[:1], runs)[0]
     off = float(np.degrees(np.max(np.abs(plain_rollout(sets[0], runs) - compiled))))
+    if off > 1e-6:
+        sys.exit(f"the plain loop and the kernel differ by {off:g} degrees: they do not compute the same")
     one, every, plain = [], [], []  # s a rollout
     with ThreadPoolExecutor(cores) as pool:
         for _ in range(options.rounds):
