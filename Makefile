@@ -3,13 +3,17 @@ PYTHON ?= $(shell for p in python3.11 python3.10 python3; do \
 	"$$p" -c 'import sys; sys.exit(sys.version_info[:2] not in ((3, 10), (3, 11)))' 2>/dev/null && echo "$$p" && break; done)
 BIN = .venv/bin
 
-.PHONY: demo test lint bench figures clean
+.PHONY: demo test lint kernels bench figures clean
 
 demo: .venv/ready
 	$(BIN)/axbridge demo --out out/demo
 
-test: .venv/ready lint
+test: .venv/ready
+	$(MAKE) --jobs=2 lint kernels
 	$(BIN)/pytest
+
+kernels: .venv/ready
+	$(BIN)/python tools/compile_kernels.py
 
 lint: .venv/ready
 	$(BIN)/ruff format --check
