@@ -70,16 +70,13 @@ class VirtualBus(Bus):
 
     def write(self, id: int, address: int, data: bytes, *, answered: bool = True) -> Reply | None:
         """See `Bus.write`; before a write without acknowledgement is repeated, it is read back."""
-        for attempt in range(_RETRIES + 1):
-            try:
+        for _ in range(_RETRIES):
+            with suppress(BusTimeout, CorruptPacket):
                 return super().write(id, address, data, answered=answered)
-            except (BusTimeout, CorruptPacket):
-                found = self._read_once(id, address, len(data))
-                if isinstance(found, Reply) and found.data == data:
-                    return found._replace(data=b"")
-                if attempt == _RETRIES:
-                    raise
-        raise AssertionError
+            found = self._read_once(id, address, len(data))
+            if isinstance(found, Reply) and found.data == data:
+                return found._replace(data=b"")
+        return super().write(id, address, data, answered=answered)
 
     def _read_ahead(self, requests: Sequence[tuple[int, int, int]]) -> list[Reply]:
         """Answers to the first of these questions: as many as are plain and come before the firmware's next look."""
@@ -92,9 +89,7 @@ class VirtualBus(Bus):
             return []
         world.sleep_until(due[-1] if due[-1] < world.next_watch else sent[-1])  # the firmware may see to alarms there
         data = world.peek(forecast)
-        answers = [
-            Reply(*answer) for answer in zip([read.servo.alarms.bits for read in reads], data, sent, strict=True)
-        ]
+        answers = list(map(Reply, [read.servo.alarms.bits for read in reads], data, sent))
         line.settle(forecast)
         world.sleep_until(due[-1])
         return answers

@@ -11,8 +11,8 @@ import math
 from axbridge.plant.jit import jit
 from axbridge.plant.series import decayed
 
-__all__ = ["directed",
-    "end_current", "fitted_weight", "limited_current", "mean_torque", "relax", "temperature_step", "warmed",
+__all__ = [
+    "directed", "end_current", "fitted_weight", "limited_current", "mean_torque", "relax", "temperature_step", "warmed",
 ]  # fmt: skip
 
 
