@@ -16,11 +16,11 @@ from pathlib import Path
 
 import numpy as np
 
-from axbridge.firmware.bank import Command, State
-from axbridge.firmware.pty import PtyChannel
-from axbridge.firmware.server import serve
-from axbridge.firmware.world import World
-from axbridge.rig import Rig
+from axbridge.config.rig import Rig
+from axbridge.physics.bank import Command, State
+from axbridge.serve.pty import PtyChannel
+from axbridge.serve.server import serve
+from axbridge.virtual.world import World
 
 
 class StillBank:

@@ -14,13 +14,13 @@ from pathlib import Path
 
 import numpy as np
 
-from axbridge.experiments import PROTOCOL, conduct
+from axbridge.config.rig import Rig
 from axbridge.identify import identify
-from axbridge.opening import open_robot
-from axbridge.provenance import describe
-from axbridge.recorder import Recorder
-from axbridge.recording import open_recording
-from axbridge.rig import Rig
+from axbridge.record.experiments import PROTOCOL, conduct
+from axbridge.record.provenance import describe
+from axbridge.record.recorder import Recorder
+from axbridge.record.recording import open_recording
+from axbridge.robot.open import open_robot
 
 COUNT = math.radians(300 / 1023)
 HELD_OUT = {"slow-steps", "sin-time-square"}

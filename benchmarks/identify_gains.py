@@ -13,9 +13,9 @@ from pathlib import Path
 
 import numpy as np
 
+from axbridge.config.rig import Rig
 from axbridge.identify import identify
-from axbridge.importers import import_log
-from axbridge.rig import Rig
+from axbridge.record.import_logs import import_log
 
 
 def folds_of(names, kind):

@@ -16,15 +16,15 @@ from pathlib import Path
 
 import numpy as np
 
-from axbridge.experiments import Options, conduct
-from axbridge.firmware.rollout import rollouts
-from axbridge.identify.paper import paper_procedure
-from axbridge.opening import open_robot
-from axbridge.provenance import describe
-from axbridge.recorder import Recorder
-from axbridge.recording import open_recording
-from axbridge.replay import packed, runs_of
-from axbridge.rig import Rig
+from axbridge.config.rig import Rig
+from axbridge.identify.lima2009 import paper_procedure
+from axbridge.record.experiments import Options, conduct
+from axbridge.record.provenance import describe
+from axbridge.record.recorder import Recorder
+from axbridge.record.recording import open_recording
+from axbridge.replay.rollout import rollouts
+from axbridge.replay.simulate import packed, runs_of
+from axbridge.robot.open import open_robot
 
 UNITS = {"sensor.latency_ms": 1e-3}
 MOTIONS = (("fall", (45, 90, 135)), ("step", (25, 40, 55, 70, 90, -35, -60, -80)))

@@ -20,16 +20,17 @@ from pathlib import Path
 
 import numpy as np
 
-from axbridge.firmware.columns import Command
-from axbridge.firmware.rollout import rollouts
-from axbridge.identify.fitting import base_model
-from axbridge.identify.space import space_of
-from axbridge.importers import import_log
-from axbridge.plant import friction, laws, motor
-from axbridge.plant.columns import Param
-from axbridge.plant.jit import COMPILED
-from axbridge.replay import packed, runs_of
-from axbridge.rig import Rig
+from axbridge.config.rig import Rig
+from axbridge.identify.fit import base_model
+from axbridge.identify.unknowns import space_of
+from axbridge.jit import COMPILED
+from axbridge.physics import friction, motor
+from axbridge.physics import position_laws as laws
+from axbridge.physics.columns import Command
+from axbridge.physics.model_columns import Param
+from axbridge.record.import_logs import import_log
+from axbridge.replay.rollout import rollouts
+from axbridge.replay.simulate import packed, runs_of
 
 relax, mean_torque, end_current, fitted_weight, directed, budget, quantise = (
     getattr(function, "py_func", function)

@@ -12,11 +12,11 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from axbridge.bus.virtual import VirtualBus
 from axbridge.errors import AxBridgeError
+from axbridge.virtual.bus import VirtualBus
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-from virtualrig import make_world
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from tests.support.virtual_rig import make_world
 
 FAULTS = "drop=0.01,corrupt=0.01,truncate=0.01,late=0.01:40ms,duplicate=0.01,noise=0.01"
 EVENTS = (

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import serial
 
-from axbridge.wire import encode
+from axbridge.packets import encode
 
 POLLED, IDLE = 8.0, 4.0  # s
 

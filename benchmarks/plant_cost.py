@@ -16,16 +16,16 @@ import time
 import pybullet
 
 import axbridge
-import axbridge.firmware.bank
-import axbridge.plant.bullet
-from axbridge.plant.bullet import BulletMechanics
-from axbridge.rig import Rig
+import axbridge.physics.bank
+import axbridge.physics.engines.bullet
+from axbridge.config.rig import Rig
+from axbridge.physics.engines.bullet import BulletMechanics
 
 STEPS = 12  # control steps of 20 ms a turn
 ENGINE = ("getJointStates", "setJointMotorControlArray", "getContactPoints", "getBasePositionAndOrientation",
           "getBaseVelocity")  # fmt: skip
-KERNELS = {axbridge.firmware.bank: ("run", "ask", "begin", "take_over"),
-           axbridge.plant.bullet: ("joint_dynamics", "share", "survey")}  # fmt: skip
+KERNELS = {axbridge.physics.bank: ("run", "ask", "begin", "take_over"),
+           axbridge.physics.engines.bullet: ("joint_dynamics", "share", "survey")}  # fmt: skip
 EFFORT = {"numSolverIterations": 50, "solverResidualThreshold": 1e-3}  # what a robot asks for that stands
 
 

@@ -15,14 +15,14 @@ from pathlib import Path
 import numpy as np
 import pybullet
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
-from axbridge.firmware.bank import BankServo, Command, ServoBank
-from axbridge.firmware.columns import Joint
-from axbridge.model import ServoModel
-from axbridge.plant.bullet import BulletMechanics
-from axbridge.profile import FirmwareProfile
-from humanoid import Humanoid
-from onejoint import BV, FC, K_OMEGA, K_THETA, K, L, R, paper_servo, write_pendulum
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from axbridge.config.model import ServoModel
+from axbridge.config.profile import FirmwareProfile
+from axbridge.physics.bank import BankServo, Command, ServoBank
+from axbridge.physics.columns import Joint
+from axbridge.physics.engines.bullet import BulletMechanics
+from tests.support.humanoid import Humanoid
+from tests.support.one_joint import BV, FC, K_OMEGA, K_THETA, K, L, R, paper_servo, write_pendulum
 
 SUPPLY, SECONDS = 9.6, 0.8
 MOTIONS = ((math.pi / 2, 0.0), (None, math.pi / 4), (None, 3 * math.pi / 4))

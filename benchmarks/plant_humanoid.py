@@ -7,8 +7,8 @@ import sys
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
-from humanoid import Humanoid
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from tests.support.humanoid import Humanoid
 
 STATICS = {"pitch_deg": -3.34, "height_m": 0.2695}  # energy minimum of the standing pose on the paper's servos
 

@@ -6,12 +6,12 @@ import time
 
 import numpy as np
 
-from axbridge.firmware.columns import Command
-from axbridge.firmware.rollout import FREE, JOINT_MODE, Runs, rollouts
-from axbridge.plant.columns import Param
-from axbridge.plant.jit import COMPILED
-from axbridge.replay import packed
-from axbridge.rig import Rig
+from axbridge.config.rig import Rig
+from axbridge.jit import COMPILED
+from axbridge.physics.columns import Command
+from axbridge.physics.model_columns import Param
+from axbridge.replay.rollout import FREE, JOINT_MODE, Runs, rollouts
+from axbridge.replay.simulate import packed
 
 
 def main():

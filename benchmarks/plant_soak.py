@@ -10,8 +10,8 @@ import sys
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
-from plantsoak import held, resident, session
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from tests.support.plant_soak import held, resident, session
 
 SESSION = 10.0  # s
 

@@ -13,15 +13,15 @@ import sys
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-from ptyline import PtyLine
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from tests.support.pty_line import PtyLine
 
 ROUNDS = int(sys.argv[1]) if len(sys.argv) > 1 else 5
 CONTROLLER = """
 import sys, time
 from axbridge.bus.cycle import Cycle, CycleServo, Goal
 from axbridge.bus.serial import SerialBus
-from axbridge.safety import Safety
+from axbridge.robot.safety.net import Safety
 
 bus = SerialBus(sys.argv[1])
 cycle = Cycle(bus, [CycleServo(str(id_), id_) for id_ in range(1, 19)])

@@ -4,9 +4,9 @@ import math
 import warnings
 
 import axbridge
+from axbridge.config.rig import Rig
 from axbridge.motion.gait import Gait
-from axbridge.rig import Rig
-from axbridge.walking import walk
+from axbridge.motion.walking import walk
 
 BIOLOID = Rig.load("bioloid")
 CASES = [

@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 from typing import Any, get_args
 
-from axbridge import tables
-from axbridge.profile import Behaviour, Electrics, FirmwareProfile, Protection, Register, Timing
+from axbridge.config import toml_tables
+from axbridge.config.profile import Behaviour, Electrics, FirmwareProfile, Protection, Register, Timing
 
 PAGE = Path(__file__).with_name("profiles.md")
 BASE = "ax-12a"
@@ -71,7 +71,7 @@ def main() -> int:
 
 def render() -> str:
     """The whole page."""
-    profiles = [FirmwareProfile.load(name) for name in tables.shipped_names("firmware_profiles")]
+    profiles = [FirmwareProfile.load(name) for name in toml_tables.shipped_names("firmware_profiles")]
     base = FirmwareProfile.load(BASE)
     parts = [INTRODUCTION, _overview(profiles), "## Control tables\n"]
     parts += [
@@ -154,7 +154,7 @@ def _schema() -> str:
     return "\n".join(parts)
 
 
-def _fields(schema: type[tables.Table]) -> list[list[Any]]:
+def _fields(schema: type[toml_tables.Table]) -> list[list[Any]]:
     """Key, default and the sentence of the docstring of each field."""
     said: dict[str, str] = {}
     name = ""

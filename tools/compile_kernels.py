@@ -6,10 +6,10 @@ Without it the first test that needs a kernel compiles it, as on a user's machin
 from pathlib import Path
 
 import axbridge
-from axbridge.importers import import_log
-from axbridge.plant.jit import COMPILED
-from axbridge.replay import simulate
-from axbridge.rig import Rig
+from axbridge.config.rig import Rig
+from axbridge.jit import COMPILED
+from axbridge.record.import_logs import import_log
+from axbridge.replay.simulate import simulate
 
 LOG = Path(__file__).parents[1] / "tests" / "data" / "xl330_kp400_lift_and_drop.json"
 PLAY = {"motor": {"armature": 0.004, "backlash": 0.01}}

@@ -22,16 +22,16 @@ from PIL import Image
 mpl.use("Agg")
 from matplotlib import pyplot as plt
 
-from axbridge.firmware.assembly import build_bank
-from axbridge.firmware.bank import BankServo, Command, Drive, Mode, ServoBank, State
-from axbridge.firmware.rollout import FREE, JOINT_MODE, Runs, rollouts
-from axbridge.model import ServoModel
-from axbridge.plant.columns import Param
-from axbridge.plant.joint import Pendulums
-from axbridge.profile import FirmwareProfile
-from axbridge.replay import packed
-from axbridge.rig import Rig
-from axbridge.serving import serving
+from axbridge.config.model import ServoModel
+from axbridge.config.profile import FirmwareProfile
+from axbridge.config.rig import Rig
+from axbridge.physics.bank import BankServo, Command, Drive, Mode, ServoBank, State
+from axbridge.physics.engines.pendulums import Pendulums
+from axbridge.physics.model_columns import Param
+from axbridge.replay.rollout import FREE, JOINT_MODE, Runs, rollouts
+from axbridge.replay.simulate import packed
+from axbridge.serve.background import serving
+from axbridge.virtual.assembly import build_bank
 
 OUT = Path(__file__).resolve().parents[1] / "docs" / "figures"
 WIDE = 1000  # pixels, of the tutorial's pictures

@@ -15,6 +15,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from axbridge.config.profile import FirmwareProfile
+    from axbridge.config.rig import Rig
     from axbridge.errors import (
         AxBridgeError,
         BusError,
@@ -32,12 +34,10 @@ if TYPE_CHECKING:
         UnsupportedOperation,
         UsageError,
     )
-    from axbridge.opening import open_robot as open  # noqa: A004 - `axbridge.open` is the public name
-    from axbridge.profile import FirmwareProfile
-    from axbridge.rig import Rig
-    from axbridge.robot import Robot
-    from axbridge.servo import Servo
-    from axbridge.state import ServoState
+    from axbridge.robot.open import open_robot as open  # noqa: A004 - `axbridge.open` is the public name
+    from axbridge.robot.robot import Robot
+    from axbridge.robot.servo import Servo
+    from axbridge.robot.state import ServoState
 
 __version__ = "0.1.0"
 
@@ -48,21 +48,21 @@ _HOME = {
     "ControlWarning": "errors",
     "CorruptPacket": "errors",
     "ErrorFlag": "errors",
-    "FirmwareProfile": "profile",
+    "FirmwareProfile": "config.profile",
     "PortError": "errors",
     "ProfileError": "errors",
     "RecordingError": "errors",
-    "Rig": "rig",
+    "Rig": "config.rig",
     "RigError": "errors",
-    "Robot": "robot",
-    "Servo": "servo",
+    "Robot": "robot.robot",
+    "Servo": "robot.servo",
     "ServoFault": "errors",
-    "ServoState": "state",
+    "ServoState": "robot.state",
     "SimulationDiverged": "errors",
     "UnknownServo": "errors",
     "UnsupportedOperation": "errors",
     "UsageError": "errors",
-    "open": "opening",
+    "open": "robot.open",
 }
 
 __all__ = [

@@ -14,7 +14,7 @@ from contextlib import suppress
 
 from axbridge.bus.base import Bus, Reply
 from axbridge.errors import BusError, BusTimeout, PortError, UsageError
-from axbridge.wire import BROADCAST
+from axbridge.packets import BROADCAST
 
 __all__ = ["check_bus"]
 

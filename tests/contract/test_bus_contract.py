@@ -3,12 +3,12 @@
 import pytest
 
 from axbridge.bus.serial import SerialBus
-from axbridge.bus.virtual import VirtualBus
 from axbridge.errors import BusTimeout
-from axbridge.serving import serving
+from axbridge.serve.background import serving
 from axbridge.testing import check_bus
-from robotfiles import write_comb
-from virtualrig import make_world
+from axbridge.virtual.bus import VirtualBus
+from tests.support.robot_files import write_comb
+from tests.support.virtual_rig import make_world
 
 
 @pytest.mark.parametrize("timing", ["wire", "none"])

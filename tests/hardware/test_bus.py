@@ -11,16 +11,16 @@ import time
 
 import pytest
 
+from axbridge.bus.commission import apply_registers, read_register
 from axbridge.bus.cycle import Cycle, CycleServo, Goal
 from axbridge.bus.diagnose import diagnose
 from axbridge.bus.handshake import Expected, handshake, is_shared, profile_for
 from axbridge.bus.scan import scan
 from axbridge.bus.serial import SerialBus
-from axbridge.bus.setup import apply_registers, read_register
 from axbridge.bus.stats import percentile, wire_time
 from axbridge.cli import servo as servo_verb
 from axbridge.cli.app import run
-from axbridge.safety import Safety
+from axbridge.robot.safety.net import Safety
 
 pytestmark = pytest.mark.hardware
 assert servo_verb  # importing it registers it with `run`
@@ -140,7 +140,7 @@ CONTROLLER = """
 import sys, time
 from axbridge.bus.cycle import Cycle, CycleServo, Goal
 from axbridge.bus.serial import SerialBus
-from axbridge.safety import Safety
+from axbridge.robot.safety.net import Safety
 
 bus = SerialBus(sys.argv[1])
 cycle = Cycle(bus, [CycleServo("servo", int(sys.argv[2]))])

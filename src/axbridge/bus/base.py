@@ -16,7 +16,7 @@ from typing_extensions import Self
 
 from axbridge.clock import Clock
 from axbridge.errors import BusError, BusTimeout, CorruptPacket
-from axbridge.wire import BROADCAST, Instruction, Packet, encode, sync_write_params
+from axbridge.packets import BROADCAST, Instruction, Packet, encode, sync_write_params
 
 __all__ = ["Bus", "Reply"]
 

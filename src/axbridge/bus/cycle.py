@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 from axbridge.bus.base import Bus, Reply
 from axbridge.bus.stats import TURNAROUND, CycleTimes
 from axbridge.errors import BusError, BusTimeout, ErrorFlag, PortError
-from axbridge.wire import MAX_PACKET, byte_seconds
+from axbridge.packets import MAX_PACKET, byte_seconds
 
 __all__ = ["Cycle", "CycleResult", "CycleServo", "Event", "Goal", "RawState"]
 

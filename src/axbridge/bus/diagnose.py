@@ -12,9 +12,9 @@ from axbridge.bus.handshake import Expected, Finding, inspect, measure_latency, 
 from axbridge.bus.scan import AX_BAUDS, Found, scan, scan_bauds
 from axbridge.bus.serial import SerialBus
 from axbridge.bus.stats import percentile, wire_time
+from axbridge.config.profile import FirmwareProfile
 from axbridge.errors import ErrorFlag
-from axbridge.profile import FirmwareProfile
-from axbridge.wire import byte_seconds
+from axbridge.packets import byte_seconds
 
 __all__ = ["Diagnosis", "diagnose"]
 

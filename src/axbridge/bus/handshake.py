@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from axbridge import tables
 from axbridge.bus.base import Bus, Reply
 from axbridge.bus.serial import SerialBus
+from axbridge.config import toml_tables
+from axbridge.config.profile import FOLDER, FirmwareProfile
 from axbridge.errors import BusError, BusTimeout, CorruptPacket
-from axbridge.profile import FOLDER, FirmwareProfile
-from axbridge.wire import byte_seconds
+from axbridge.packets import byte_seconds
 
 __all__ = ["Expected", "Finding", "handshake", "inspect", "is_shared", "measure_latency", "profile_for", "require"]
 
@@ -188,7 +188,7 @@ def require(findings: Sequence[Finding], port: str) -> None:
 
 @lru_cache(maxsize=1)
 def _profiles() -> tuple[FirmwareProfile, ...]:
-    return tuple(FirmwareProfile.load(name) for name in tables.shipped_names(FOLDER))
+    return tuple(FirmwareProfile.load(name) for name in toml_tables.shipped_names(FOLDER))
 
 
 def profile_for(model: int, firmware: int | None = None) -> FirmwareProfile | None:

@@ -25,7 +25,7 @@ from dynamixel_sdk import PortHandler
 
 from axbridge.bus.adapter import Adapter, connected, identify_adapter, is_remote
 from axbridge.errors import PortError
-from axbridge.wire import byte_seconds
+from axbridge.packets import byte_seconds
 
 __all__ = ["REPLY_DELAY", "Port", "check_sdk"]
 

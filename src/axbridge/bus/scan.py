@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from axbridge.bus.port import REPLY_DELAY
 from axbridge.bus.serial import SerialBus
 from axbridge.errors import BusError, BusTimeout, CorruptPacket, PortError
-from axbridge.wire import Decoder, Instruction, byte_seconds, encode
+from axbridge.packets import Decoder, Instruction, byte_seconds, encode
 
 __all__ = ["AX_BAUDS", "Found", "scan", "scan_bauds"]
 

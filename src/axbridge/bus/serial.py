@@ -25,10 +25,10 @@ from axbridge.bus.replies import SUM_OK, LateReplies, expected, find_answer
 from axbridge.bus.stats import LineStats
 from axbridge.clock import WallClock
 from axbridge.errors import BusError, BusTimeout, CorruptPacket, ErrorFlag, PortError
-from axbridge.wire import BROADCAST, HEADER, Instruction, Packet, byte_seconds, encode
+from axbridge.packets import BROADCAST, HEADER, Instruction, Packet, byte_seconds, encode
 
 if TYPE_CHECKING:
-    from axbridge.bus.burst import Burst
+    from axbridge.bus.read_burst import Burst
 
 __all__ = ["LATE_WINDOW", "SerialBus"]
 
@@ -136,7 +136,7 @@ class SerialBus(Bus):
         """
         if not self.remote:
             with contextlib.suppress(ImportError, OSError, RuntimeError):  # no numba, or no place for what it makes
-                from axbridge.bus.burst import Burst
+                from axbridge.bus.read_burst import Burst
 
                 self._burst = Burst()
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from axbridge.wire import BROADCAST, OVERHEAD, Decoder, byte_seconds
+from axbridge.packets import BROADCAST, OVERHEAD, Decoder, byte_seconds
 
 __all__ = ["TURNAROUND", "CycleTimes", "LineStats", "ServoLine", "percentile", "wire_time"]
 

@@ -34,9 +34,9 @@ def compare(
     json: JsonOption = False,
 ) -> int:
     """Say how far two motions are apart: errors plain and aligned, step response figures, a report."""
-    from axbridge import compare as comparing
-    from axbridge import report
-    from axbridge.recording import open_recording
+    from axbridge.compare import comparison as comparing
+    from axbridge.compare import tables as report
+    from axbridge.record.recording import open_recording
 
     if rig is not None and other is not None:
         raise UsageError("both a second recording and --rig are given", "give one of them")
@@ -46,8 +46,8 @@ def compare(
     if other is not None:
         found = comparing.compare(reference, open_recording(other), labels=_labels(recording, other))
     elif rig is not None:
-        from axbridge.replay import simulate
-        from axbridge.rig import Rig
+        from axbridge.config.rig import Rig
+        from axbridge.replay.simulate import simulate
 
         simulated = simulate(reference, Rig.load(rig), params)
         found = comparing.compare(reference, simulated, labels=("recorded", "simulated"))

@@ -17,8 +17,8 @@ def convert(
     table: Annotated[Path, typer.Argument(metavar="FILE.csv", help="The table to write; .parquet for Parquet.")],
 ) -> None:
     """Write a recording as a table: one row a sample and servo, SI units, unknown values empty."""
-    from axbridge.recording import open_recording
-    from axbridge.tabular import write_csv, write_parquet
+    from axbridge.record.csv_parquet import write_csv, write_parquet
+    from axbridge.record.recording import open_recording
 
     found = open_recording(recording)
     if table.suffix == ".parquet":

@@ -13,7 +13,7 @@ from axbridge.cli.app import app, emit_json
 from axbridge.cli.options import JsonOption, PortOption, RigOption, SeedOption
 
 if TYPE_CHECKING:
-    from axbridge.compare import Comparison
+    from axbridge.compare.comparison import Comparison
 
 
 @app.command()
@@ -32,11 +32,11 @@ def demo(
 
     Without --port the real bus is a virtual AX-12 arm on a pseudo-terminal, driven by the code that drives copper.
     """
-    from axbridge.compare import compare, summary
-    from axbridge.recording import open_recording
-    from axbridge.report import write_html, write_png
-    from axbridge.rig import Rig
-    from axbridge.serving import serving
+    from axbridge.compare.comparison import compare, summary
+    from axbridge.compare.tables import write_html, write_png
+    from axbridge.config.rig import Rig
+    from axbridge.record.recording import open_recording
+    from axbridge.serve.background import serving
 
     loaded = Rig.load(rig)
     out.mkdir(parents=True, exist_ok=True)
@@ -69,9 +69,9 @@ def demo(
 def _record(rig: Any, backend: str, path: Path, servo: str | None, seed: int, port: str | None) -> None:
     """Run the paper's experiment once and record it."""
     import axbridge
-    from axbridge.experiments import step_and_fall
-    from axbridge.provenance import describe
-    from axbridge.recorder import Recorder
+    from axbridge.record.experiments import step_and_fall
+    from axbridge.record.provenance import describe
+    from axbridge.record.recorder import Recorder
 
     with (
         axbridge.open(rig, backend=backend, port=port, seed=seed) as robot,

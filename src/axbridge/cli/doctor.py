@@ -27,7 +27,7 @@ def doctor(
 ) -> int:
     """Examine adapter, line and servos; nothing moves. Exit code 1 when something is found."""
     if udev_rule:
-        from axbridge.tables import shipped
+        from axbridge.config.toml_tables import shipped
 
         print((shipped("udev") / "70-axbridge.rules").read_text(encoding="utf-8"), end="")
         return DONE

@@ -42,15 +42,18 @@ def identify(
     json: JsonOption = False,
 ) -> None:
     """Fit a servo model to recordings: parameters with intervals, held-out errors, and what the data cannot tell."""
+    from axbridge.compare.tables import table_text
+    from axbridge.config.rig import Rig
     from axbridge.files import check_writable
-    from axbridge.identify import fitting, laws, output, paper
+    from axbridge.identify import fit as fitting
+    from axbridge.identify import friction_laws as laws
+    from axbridge.identify import lima2009 as paper
+    from axbridge.identify import params_file as output
+    from axbridge.identify.html import estimate_table, law_table, score_table, write_page
+    from axbridge.identify.png import write_picture
     from axbridge.identify.progress import progress
-    from axbridge.identify.space import FRICTION_LAWS
-    from axbridge.recording import open_recording
-    from axbridge.report import table_text
-    from axbridge.report_identify import estimate_table, law_table, score_table, write_page
-    from axbridge.report_identify_png import write_picture
-    from axbridge.rig import Rig
+    from axbridge.identify.unknowns import FRICTION_LAWS
+    from axbridge.record.recording import open_recording
 
     check_writable(out, report, png)
     loaded = Rig.load(rig)

@@ -26,8 +26,8 @@ def import_(
     walk: Annotated[int | None, typer.Option(help="Poppy: only this walk.")] = None,
 ) -> None:
     """Turn a log into a recording that every other verb understands."""
-    from axbridge.importers import import_log, parse_columns
-    from axbridge.recording import write_recording
+    from axbridge.record.import_logs import import_log, parse_columns
+    from axbridge.record.recording import write_recording
 
     found = import_log(log, columns=parse_columns(column or []), servo=servo, walk=walk)
     write_recording(found, recording)

@@ -20,8 +20,8 @@ def info(
     """Say what a recording holds: servos, samples, segments, where it comes from, and whether it is whole."""
     import numpy as np
 
-    from axbridge.mcap_format import SERVO_FIELDS
-    from axbridge.recording import open_recording
+    from axbridge.record.mcap_file import SERVO_FIELDS
+    from axbridge.record.recording import open_recording
 
     found = open_recording(recording)
     servos: dict[str, Any] = {}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from axbridge.errors import UsageError
 
 if TYPE_CHECKING:
-    from axbridge.profile import FirmwareProfile
+    from axbridge.config.profile import FirmwareProfile
 
 __all__ = ["Line", "LineServo", "lines_of"]
 
@@ -41,8 +41,8 @@ def lines_of(port: str | None, rig: str | None, baud: int) -> list[Line]:
     """
     if rig is None:
         return [Line(port or "auto", baud)]
-    from axbridge.backends.real import ports_of
-    from axbridge.rig import Rig
+    from axbridge.config.rig import Rig
+    from axbridge.robot.backends.real import ports_of
 
     loaded = Rig.load(rig)
     if all(servo.drive == "ideal" for servo in loaded.servos):

@@ -15,8 +15,8 @@ from axbridge.cli.options import BackendOption, PortOption, RigOption, SeedOptio
 from axbridge.errors import UsageError
 
 if TYPE_CHECKING:
-    from axbridge.experiments import Options
-    from axbridge.rig import Rig
+    from axbridge.config.rig import Rig
+    from axbridge.record.experiments import Options
 
 
 @app.command()
@@ -48,9 +48,9 @@ def record(
     seed: SeedOption = 0,
 ) -> None:
     """Run an experiment and record every sample, command and segment."""
-    from axbridge.experiments import EXPERIMENTS, PROTOCOL, Options
-    from axbridge.recording import open_recording
-    from axbridge.rig import Rig
+    from axbridge.config.rig import Rig
+    from axbridge.record.experiments import EXPERIMENTS, PROTOCOL, Options
+    from axbridge.record.recording import open_recording
 
     if experiment not in {*EXPERIMENTS, "protocol"}:
         raise UsageError(f"there is no experiment {experiment!r}", f"experiments: {', '.join(EXPERIMENTS)}, protocol")
@@ -95,10 +95,10 @@ def _record(
     tick: float,
     told: Callable[[str, float], None],
 ) -> bool:
-    from axbridge.experiments import conduct
-    from axbridge.opening import open_robot
-    from axbridge.provenance import describe
-    from axbridge.recorder import Recorder
+    from axbridge.record.experiments import conduct
+    from axbridge.record.provenance import describe
+    from axbridge.record.recorder import Recorder
+    from axbridge.robot.open import open_robot
 
     with open_robot(rig, backend, port=port, seed=seed) as robot:
         which = servo or next(iter(robot))

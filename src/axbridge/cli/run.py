@@ -35,8 +35,8 @@ def run(
 
     A script that uses axbridge itself finds the backend and the port in AXBRIDGE_BACKEND and AXBRIDGE_PORT.
     """
+    from axbridge.config.rig import Rig
     from axbridge.errors import UsageError
-    from axbridge.rig import Rig
     from axbridge.webots import install
 
     if not script.is_file():

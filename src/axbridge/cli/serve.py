@@ -14,9 +14,9 @@ from axbridge.cli.app import DONE, app
 from axbridge.cli.options import SeedOption
 
 if TYPE_CHECKING:
-    from axbridge.firmware.channel import Channel
-    from axbridge.firmware.world import World
-    from axbridge.rig import Rig
+    from axbridge.config.rig import Rig
+    from axbridge.serve.channel import Channel
+    from axbridge.virtual.world import World
 
 _STDIN = 0
 _STANDSTILL = 0.1  # s; what is measured on servos that stood still for longer means little
@@ -47,11 +47,11 @@ def serve(
 
     Lines on standard input set faults while it runs: a spec as for --faults, `none`, or `power-cycle`.
     """
+    from axbridge.config.rig import Rig
     from axbridge.errors import UsageError
-    from axbridge.firmware.faults import parse_faults
-    from axbridge.firmware.server import Console
-    from axbridge.firmware.server import serve as serve_world
-    from axbridge.rig import Rig
+    from axbridge.serve.server import Console
+    from axbridge.serve.server import serve as serve_world
+    from axbridge.virtual.faults import parse_faults
 
     if timing not in {"wire", "none"}:
         raise UsageError(f"--timing {timing} is not known", "choose wire or none")
@@ -90,7 +90,7 @@ def _announce(channels: dict[str, Channel]) -> None:
 def _check_reach(tcp: str, allow_remote: bool) -> None:
     """Refuse an address that others can reach unless that is wanted; then say what it means."""
     from axbridge.errors import UsageError
-    from axbridge.firmware.tcp import is_loopback, parse_address
+    from axbridge.serve.tcp import is_loopback, parse_address
 
     if not tcp or is_loopback(parse_address(tcp)[0]):
         return
@@ -103,16 +103,16 @@ def _check_reach(tcp: str, allow_remote: bool) -> None:
 
 def _build(rig: Rig, model: str, seed: int, timing: Literal["wire", "none"]) -> World:
     """The world; its motors in a process of their own where the system can fork."""
-    from axbridge.firmware.remote import RemoteBank
-    from axbridge.firmware.world import World, build_bank
+    from axbridge.serve.bank_process import RemoteBank
+    from axbridge.virtual.world import World, build_bank
 
     bank = build_bank(rig, model, seed)
     return World(rig, seed=seed, timing=timing, bank=RemoteBank(bank) if hasattr(os, "fork") else bank)
 
 
 def _open(tcp: str, place: int, baud: float, link: Path | None, name: str) -> Channel:
-    from axbridge.firmware.pty import PtyChannel
-    from axbridge.firmware.tcp import TcpChannel, parse_address
+    from axbridge.serve.pty import PtyChannel
+    from axbridge.serve.tcp import TcpChannel, parse_address
 
     if tcp:
         host, port = parse_address(tcp)

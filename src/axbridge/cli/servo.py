@@ -10,11 +10,11 @@ import typer
 from axbridge.cli.app import app, emit_json
 from axbridge.cli.options import BaudOption, JsonOption, PortOption
 from axbridge.errors import BusError, BusTimeout, CorruptPacket, UsageError
-from axbridge.wire import Instruction
+from axbridge.packets import Instruction
 
 if TYPE_CHECKING:
     from axbridge.bus.serial import SerialBus
-    from axbridge.profile import FirmwareProfile
+    from axbridge.config.profile import FirmwareProfile
 
 servo = typer.Typer(no_args_is_help=True, help="Look at and change the registers of one servo.")
 app.add_typer(servo, name="servo")
@@ -26,7 +26,7 @@ YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 @servo.command()
 def info(id: IdArgument, port: PortOption = None, baud: BaudOption = 1_000_000, json: JsonOption = False) -> None:
     """Print every register of a servo."""
-    from axbridge.bus.setup import read_register
+    from axbridge.bus.commission import read_register
 
     with _open(port, baud) as bus:
         profile = _profile(bus, id)
@@ -50,7 +50,7 @@ def read(
     json: JsonOption = False,
 ) -> None:
     """Print some registers of a servo."""
-    from axbridge.bus.setup import read_register
+    from axbridge.bus.commission import read_register
 
     with _open(port, baud) as bus:
         profile = _profile(bus, id)
@@ -71,7 +71,7 @@ def write(
     baud: BaudOption = 1_000_000,
 ) -> None:
     """Set one register and verify it; an EEPROM cell that already holds the value is not worn."""
-    from axbridge.bus.setup import write_register
+    from axbridge.bus.commission import write_register
 
     if register in {"id", "baud_rate"}:
         other = "set-id" if register == "id" else "set-baud"
@@ -91,8 +91,8 @@ def set_id(
     baud: BaudOption = 1_000_000,
 ) -> None:
     """Give a servo another id; refused when somebody answers to that id, or when two answer to the old one."""
+    from axbridge.bus.commission import write_register
     from axbridge.bus.handshake import is_shared
-    from axbridge.bus.setup import write_register
 
     with _open(port, baud) as bus:
         profile = _profile(bus, id)
@@ -125,7 +125,7 @@ def set_baud(
     baud: BaudOption = 1_000_000,
 ) -> None:
     """Change the baud rate of a servo, and see that it answers at the new one."""
-    from axbridge.bus.setup import read_register
+    from axbridge.bus.commission import read_register
     from axbridge.units import baud_of, baud_register
 
     with _open(port, baud) as bus:
@@ -173,7 +173,7 @@ def torque(
     baud: BaudOption = 1_000_000,
 ) -> None:
     """Switch torque on (holding the present position) or off. It stays on after this program has ended."""
-    from axbridge.bus.setup import read_register, write_register
+    from axbridge.bus.commission import read_register, write_register
 
     if state not in {"on", "off"}:
         raise UsageError(f"torque is on or off, not {state!r}")
@@ -195,7 +195,7 @@ def _open(port: str | None, baud: int) -> SerialBus:
 def _profile(bus: SerialBus, id: int) -> FirmwareProfile:
     """Profile by the servo's model number; the AX-12A's, whose common registers all share, when it is unknown."""
     from axbridge.bus.handshake import profile_for
-    from axbridge.profile import FirmwareProfile
+    from axbridge.config.profile import FirmwareProfile
 
     data = bus.read(id, 0, 17).data
     if len(data) == 17 and data[16] < 2:

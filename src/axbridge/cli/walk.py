@@ -13,7 +13,7 @@ from axbridge.cli.options import BackendOption, JsonOption, PortOption, RigOptio
 from axbridge.cli.progress import steps as progress
 
 if TYPE_CHECKING:
-    from axbridge.walking import Outcome
+    from axbridge.motion.walking import Outcome
 
 
 @app.command()
@@ -37,13 +37,13 @@ def walk(
 
     Hold a real robot upright until it stands; Ctrl-C leaves it limp. Exit code 1 when the simulated robot fell.
     """
+    from axbridge.config.rig import Rig
     from axbridge.errors import UsageError
     from axbridge.motion.gait import Gait
-    from axbridge.opening import open_robot
-    from axbridge.provenance import describe
-    from axbridge.recorder import Recorder
-    from axbridge.rig import Rig
-    from axbridge.walking import walk as walk_with
+    from axbridge.motion.walking import walk as walk_with
+    from axbridge.record.provenance import describe
+    from axbridge.record.recorder import Recorder
+    from axbridge.robot.open import open_robot
 
     if steps is not None and seconds is not None:
         raise UsageError("--steps and --seconds are two ways to say how far", "give one of them")

@@ -3,7 +3,7 @@
 `identify` fits a model to recordings of one servo on one arm; `paper_procedure` does it as Lima et al. 2009 did.
 """
 
-from axbridge.identify.fitting import Fit, identify
-from axbridge.identify.output import write_params
+from axbridge.identify.fit import Fit, identify
+from axbridge.identify.params_file import write_params
 
 __all__ = ["Fit", "identify", "write_params"]

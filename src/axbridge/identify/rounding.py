@@ -12,11 +12,11 @@ import math
 
 import numpy as np
 
-from axbridge.firmware.rollout import FOLLOWED, Runs
-from axbridge.identify.space import Space
-from axbridge.plant.columns import Param
-from axbridge.plant.jit import jit
-from axbridge.plant.mechanics import FloatArray, IntArray
+from axbridge.identify.unknowns import Space
+from axbridge.jit import jit
+from axbridge.physics.mechanics import FloatArray, IntArray
+from axbridge.physics.model_columns import Param
+from axbridge.replay.rollout import FOLLOWED, Runs
 
 __all__ = ["scatter", "shared", "weights"]
 

@@ -20,10 +20,10 @@ from multiprocessing import get_context
 import numpy as np
 
 from axbridge.errors import AxBridgeError, UnsupportedOperation, UsageError
-from axbridge.firmware.rollout import Runs, rollouts
-from axbridge.identify.space import Space
 from axbridge.identify.stages import STAGES, parts
-from axbridge.plant.mechanics import FloatArray
+from axbridge.identify.unknowns import Space
+from axbridge.physics.mechanics import FloatArray
+from axbridge.replay.rollout import Runs, rollouts
 
 __all__ = ["COARSE", "FINE", "HUBER", "SHARPENED", "Job", "Mapper", "Outcome", "executor", "losses", "run", "search"]
 

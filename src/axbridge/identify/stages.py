@@ -16,9 +16,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from axbridge.firmware.rollout import JOINT_MODE, Runs
-from axbridge.plant.columns import Param
-from axbridge.plant.mechanics import FloatArray
+from axbridge.physics.mechanics import FloatArray
+from axbridge.physics.model_columns import Param
+from axbridge.replay.rollout import JOINT_MODE, Runs
 
 __all__ = ["LENGTHS", "STAGES", "Stage", "parts", "speeds"]
 

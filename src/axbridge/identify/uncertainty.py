@@ -17,12 +17,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from axbridge.firmware.rollout import FOLLOWED, Runs, rollouts
 from axbridge.identify.rounding import shared, weights
 from axbridge.identify.search import FINE, HUBER
-from axbridge.identify.space import Space
-from axbridge.plant.columns import Param
-from axbridge.plant.mechanics import FloatArray, IntArray
+from axbridge.identify.unknowns import Space
+from axbridge.physics.mechanics import FloatArray, IntArray
+from axbridge.physics.model_columns import Param
+from axbridge.replay.rollout import FOLLOWED, Runs, rollouts
 
 __all__ = ["Uncertainty", "misfits", "polish", "uncertainty"]
 

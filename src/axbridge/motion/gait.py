@@ -12,10 +12,10 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from axbridge.config.rig import Rig
+from axbridge.config.urdf import read_tree
 from axbridge.errors import UsageError
 from axbridge.motion.leg import JOINTS, Leg, Point
-from axbridge.plant.urdf import read_tree
-from axbridge.rig import Rig
 
 __all__ = ["SIDES", "Gait", "Walk"]
 

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from axbridge.config.urdf import Tree
 from axbridge.errors import RigError, UsageError
-from axbridge.plant.urdf import Tree
 
 __all__ = ["JOINTS", "Leg", "LegAngles", "Point"]
 

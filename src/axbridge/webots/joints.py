@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from axbridge.servo import Servo as NativeServo
+from axbridge.robot.servo import Servo as NativeServo
 from axbridge.webots.device import Device, JointType, Sensor
 from axbridge.webots.session import current, say, spoken
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from axbridge.rig import Rig
+from axbridge.config.rig import Rig
 from axbridge.webots import session as sessions
 from axbridge.webots.absent import ABSENT, AnsiCodes
 from axbridge.webots.device import Device, Node, Sensor

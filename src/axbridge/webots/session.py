@@ -10,10 +10,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from axbridge.config.rig import Rig
 from axbridge.errors import ControlWarning, UnsupportedOperation, UsageError
-from axbridge.opening import open_robot
-from axbridge.rig import Rig
-from axbridge.robot import Robot
+from axbridge.robot.open import open_robot
+from axbridge.robot.robot import Robot
 
 __all__ = ["Session", "current", "say", "spoken"]
 

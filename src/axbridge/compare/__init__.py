@@ -1,0 +1,1 @@
+"""Two recordings side by side: figures, tables, pages and pictures."""

@@ -1,0 +1,223 @@
+"""How far apart two motions are, and what a step response is like: pure functions on arrays, in rad and s."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from axbridge.physics.mechanics import FloatArray
+
+__all__ = [
+    "Deviation",
+    "FrequencyResponse",
+    "StepResponse",
+    "best_shift",
+    "deviation",
+    "fall_time",
+    "frequency_response",
+    "resample",
+    "step_response",
+]
+
+SETTLED = math.radians(1.0)  # band around the end value; at least this, or 2 % of the step
+MOVED = math.radians(1.0)  # a motion has begun when it has come this far (over three counts of an AX-12)
+
+
+@dataclass(frozen=True)
+class Deviation:
+    """How far one motion is from another.
+
+    Attributes:
+        mae: Mean absolute error, degrees.
+        rmse: Root of the mean squared error, degrees.
+        mse: Mean squared error, deg² (the figure Lima et al. 2009 give).
+        worst: Largest absolute error, degrees.
+        samples: How many samples were compared.
+    """
+
+    mae: float
+    rmse: float
+    mse: float
+    worst: float
+    samples: int
+
+
+@dataclass(frozen=True)
+class StepResponse:
+    """What a step response is like; a value that cannot be told is NaN.
+
+    Attributes:
+        delay: From the command until it has moved 1°, s.
+        rise: From 10 % to 90 % of the way it went, s.
+        overshoot: Beyond where it came to rest, degrees.
+        settling: From the command until it stays within 1° or 2 % of where it came to rest, s.
+        steady_state_error: Goal minus where it came to rest, degrees.
+    """
+
+    delay: float
+    rise: float
+    overshoot: float
+    settling: float
+    steady_state_error: float
+
+
+@dataclass(frozen=True)
+class FrequencyResponse:
+    """Response to a chirp.
+
+    Attributes:
+        frequency: Hz, (n,).
+        gain: Amplitude out over amplitude in, (n,).
+        phase: Degrees, negative when it lags, (n,).
+        bandwidth: Where the gain falls below 1/√2, Hz; NaN when it does not.
+    """
+
+    frequency: FloatArray
+    gain: FloatArray
+    phase: FloatArray
+    bandwidth: float
+
+
+def resample(time: FloatArray, values: FloatArray, at: FloatArray) -> FloatArray:
+    """Linear interpolation at times `at`; NaN outside the samples, NaN samples are left out.
+
+    Args:
+        time: Sample times (n,), strictly increasing.
+        values: Samples (n,).
+        at: Wanted times (m,).
+    """
+    known = ~np.isnan(values)
+    if not known.any():
+        return np.full(len(at), np.nan)
+    return np.interp(at, time[known], values[known], left=np.nan, right=np.nan)
+
+
+def deviation(reference: FloatArray, other: FloatArray) -> Deviation:
+    """Errors between two motions (n,) sampled at the same times; samples that either lacks are left out."""
+    error = np.degrees(other - reference)
+    error = error[~np.isnan(error)]
+    if not len(error):
+        return Deviation(math.nan, math.nan, math.nan, math.nan, 0)
+    mse = float(np.mean(error**2))
+    return Deviation(float(np.mean(np.abs(error))), math.sqrt(mse), mse, float(np.max(np.abs(error))), len(error))
+
+
+def best_shift(time: FloatArray, reference: FloatArray, other: FloatArray, limit: float = 0.2) -> float:
+    """How much later `other` is than `reference`, s: the shift within ±`limit` with the least squared error.
+
+    A grid of 2 ms first, then a parabola through the best three. 0 when the motions do not overlap or hardly move.
+
+    Args:
+        time: Common sample times (n,).
+        reference: (n,).
+        other: (n,).
+        limit: Largest shift tried, s.
+    """
+    if len(time) < 3 or np.nanmax(reference, initial=-np.inf) - np.nanmin(reference, initial=np.inf) < MOVED:
+        return 0.0
+    step = 0.002
+    shifts = np.arange(-round(limit / step), round(limit / step) + 1) * step
+    inner = (time >= time[0] + limit) & (time <= time[-1] - limit)  # the same samples for every shift
+    if inner.sum() < 3:
+        return 0.0
+    costs = np.array(
+        [np.nanmean((resample(time, other, time[inner] + shift) - reference[inner]) ** 2) for shift in shifts]
+    )
+    best = int(np.nanargmin(costs))
+    if not 0 < best < len(shifts) - 1:
+        return float(shifts[best])
+    before, here, after = costs[best - 1 : best + 2]
+    curvature = before - 2 * here + after
+    return float(shifts[best] + (0.5 * step * (before - after) / curvature if curvature > 0 else 0.0))
+
+
+def step_response(time: FloatArray, position: FloatArray, target: float, commanded: float) -> StepResponse:
+    """Figures of the response to a goal set once.
+
+    Args:
+        time: Sample times (n,), s.
+        position: rad, (n,).
+        target: The goal, rad.
+        commanded: When the goal was set, s.
+    """
+    known = ~np.isnan(position)
+    time, position = time[known], position[known]
+    if len(time) < 5:
+        return StepResponse(*[math.nan] * 5)
+    before = position[time <= commanded]
+    start = float(before[-1] if len(before) else position[0])
+    tail = max(3, len(position) // 10)
+    rest = float(np.mean(position[-tail:]))
+    way = rest - start
+    if abs(way) < 2 * MOVED:
+        return StepResponse(math.nan, math.nan, math.nan, math.nan, math.degrees(target - rest))
+    after = time >= commanded
+    time, done = time[after], (position[after] - start) / way
+    band = max(SETTLED / abs(way), 0.02)
+    outside = np.flatnonzero(np.abs(done - 1) > band)
+    settled = time[min(outside[-1] + 1, len(time) - 1)] - commanded if len(outside) else 0.0
+    return StepResponse(
+        delay=_crossing(time, done, MOVED / abs(way)) - commanded,
+        rise=_crossing(time, done, 0.9) - _crossing(time, done, 0.1),
+        overshoot=max(0.0, float(np.max(done)) - 1) * math.degrees(abs(way)),
+        settling=float(settled),
+        steady_state_error=math.degrees(target - rest),
+    )
+
+
+def frequency_response(
+    time: FloatArray, command: FloatArray, position: FloatArray, low: float, high: float
+) -> FrequencyResponse:
+    """Gain and phase between `low` and `high` Hz, from cross spectra (Welch) of a chirp.
+
+    Args:
+        time: Sample times (n,), s.
+        command: rad, (n,).
+        position: rad, (n,).
+        low: Lowest frequency, Hz.
+        high: Highest frequency, Hz.
+    """
+    from scipy.signal import csd, welch
+
+    rate = 1 / float(np.median(np.diff(time)))
+    grid = np.arange(time[0], time[-1], 1 / rate)
+    given, done = resample(time, command, grid), resample(time, position, grid)
+    length = min(len(grid), max(16, int(rate / low * 2)))
+    given, done = given - given.mean(), done - done.mean()
+    frequency, cross = csd(given, done, rate, nperseg=length)
+    _, power = welch(given, rate, nperseg=length)
+    chosen = (frequency >= low) & (frequency <= high) & (power > 1e-3 * power.max())
+    transfer = cross[chosen] / power[chosen]
+    frequency, gain = frequency[chosen], np.abs(transfer)
+    phase = np.degrees(np.unwrap(np.angle(transfer)))
+    if not len(frequency):  # too short or too slow to tell
+        frequency, gain, phase = np.array([math.nan]), np.array([math.nan]), np.array([math.nan])
+    below = np.flatnonzero(gain < math.sqrt(0.5))
+    return FrequencyResponse(frequency, gain, phase, float(frequency[below[0]]) if len(below) else math.nan)
+
+
+def _crossing(time: FloatArray, values: FloatArray, level: float) -> float:
+    """When `values` first reaches `level`, between samples; NaN if it never does."""
+    above = np.flatnonzero(values >= level)
+    if not len(above):
+        return math.nan
+    index = int(above[0])
+    if index == 0:
+        return float(time[0])
+    low, high = values[index - 1], values[index]
+    return float(time[index - 1] + (time[index] - time[index - 1]) * (level - low) / (high - low))
+
+
+def fall_time(time: FloatArray, position: FloatArray, released: float, level: float = math.radians(5)) -> float:
+    """From the release until the arm first comes within `level` rad of hanging down (0 rad), s; NaN if it never does.
+
+    Args:
+        time: Sample times (n,), s.
+        position: rad, (n,).
+        released: When torque went off, s.
+        level: rad.
+    """
+    chosen = (time >= released) & ~np.isnan(position)
+    return _crossing(time[chosen], -np.abs(position[chosen]), -level) - released

@@ -1,0 +1,1 @@
+"""What a robot is, as data: TOML in, frozen objects out; errors name file and key."""

@@ -1,0 +1,197 @@
+"""Parameters of the servo model as data: motor, friction, controller, sensor.
+
+A model file (``firmware_profiles/models/NAME.toml``) says which laws are used and sets what it must; motor and friction
+constants it leaves out come from the servo's firmware profile, and a rig may override any of them. Which side of the
+gear each constant lives on is part of its description. Sources: Lima et al. 2009, equations (1)-(6); SimTwo.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, model_validator
+
+from axbridge.config import toml_tables
+from axbridge.config.profile import FirmwareProfile
+from axbridge.errors import ProfileError
+
+__all__ = ["ControllerParams", "FrictionParams", "MotorParams", "SensorParams", "ServoModel"]
+
+FOLDER = "firmware_profiles/models"
+
+
+class MotorParams(toml_tables.Table):
+    """DC motor and gear.
+
+    Attributes:
+        resistance: Ra, ohm.
+        inductance: La, H.
+        torque_constant: Ks, N·m/A = V·s/rad, motor side.
+        gear_ratio: N, motor turns per output turn.
+        efficiency: Share of the motor torque that arrives at the output shaft, 0..1.
+        asymmetry: Share by which the torque towards positive angles exceeds that, and towards negative ones falls short
+            of it: brushes turned off their neutral place push harder one way.
+        armature: Rotor inertia reflected to the output, kg·m².
+        backlash: Play between gear and output shaft, rad: the joint is free within it, and the rotor turns on its own.
+        resistance_per_duty: Added to Ra in proportion to |duty|, ohm.
+        resistance_per_kelvin: Share of Ra added for each kelvin that the servo reports above `ambient_temperature`.
+            More than copper's 0.0039, because the winding warms more than the sensor beside it.
+        max_current: Drive limit, A; 0 = none.
+        current_step: Largest change of current in one millisecond, A; 0 = none.
+        current_limit: What `max_current` limits: the ``motor``'s current, or the ``supply``'s, which flows during the
+            on-time of the PWM alone (so the motor's may be 1/duty times that).
+        thermal_resistance: Winding to air, K/W.
+        thermal_time: Time constant of the winding's temperature, s.
+        ambient_temperature: What a servo starts with, and to which `resistance` belongs, degC.
+    """
+
+    resistance: float = Field(gt=0)
+    inductance: float = Field(ge=0)
+    torque_constant: float = Field(gt=0)
+    gear_ratio: float = Field(gt=0)
+    efficiency: float = Field(default=1.0, gt=0, le=1)
+    asymmetry: float = Field(default=0.0, ge=-0.5, le=0.5)
+    armature: float = Field(default=0.0, ge=0)
+    backlash: float = Field(default=0.0, ge=0, le=0.2)
+    resistance_per_duty: float = Field(default=0.0, ge=0)
+    resistance_per_kelvin: float = Field(default=0.0, ge=0)
+    max_current: float = Field(default=0.0, ge=0)
+    current_step: float = Field(default=0.0, ge=0)
+    current_limit: Literal["motor", "supply"] = "motor"
+    thermal_resistance: float = Field(default=4.0, ge=0)
+    thermal_time: float = Field(default=120.0, gt=0)
+    ambient_temperature: float = 25.0
+
+    @model_validator(mode="after")
+    def _check_play(self) -> MotorParams:
+        if self.backlash and not self.armature:
+            why = "backlash lets the rotor turn on its own, so it needs an inertia"
+            raise toml_tables.Misfit("armature", why, "give an armature, kg·m²: 0.001 to 0.01 for an AX-12")
+        return self
+
+    @property
+    def output_constant(self) -> float:
+        """Ks·N, V·s/rad at the output shaft (N·m/A before gear loss)."""
+        return self.torque_constant * self.gear_ratio
+
+
+class FrictionParams(toml_tables.Table):
+    """Friction at the output shaft; the budget models M1-M6 after Rhoban BAM (arXiv 2410.08650).
+
+    Attributes:
+        law: M1 Coulomb + viscous; M2 + Stribeck; M3 + load; M4 both; M5 directional load; M6 + quadratic.
+        coulomb: Fc, N·m.
+        viscous: Bv, N·m·s/rad.
+        stribeck: Added at rest, N·m.
+        stribeck_speed: Speed at which that has faded to 1/e, rad/s.
+        stribeck_exponent: Shape of the fading.
+        load: N·m of friction per N·m through the gear.
+        load_stribeck: Added at rest to `load`.
+        load_external: M5: N·m per N·m of external torque alone.
+        quadratic: M6: N·m·s²/rad².
+    """
+
+    law: Literal["M1", "M2", "M3", "M4", "M5", "M6"] = "M1"
+    coulomb: float = Field(ge=0)
+    viscous: float = Field(ge=0)
+    stribeck: float = Field(default=0.0, ge=0)
+    stribeck_speed: float = Field(default=0.2, gt=0)
+    stribeck_exponent: float = Field(default=1.0, gt=0)
+    load: float = Field(default=0.0, ge=0)
+    load_stribeck: float = Field(default=0.0, ge=0)
+    load_external: float = Field(default=0.0, ge=0)
+    quadratic: float = Field(default=0.0, ge=0)
+
+
+class ControllerParams(toml_tables.Table):
+    """The servo's own position loop.
+
+    Attributes:
+        law: ``state_feedback`` (Lima et al. 2009, equation 6), ``compliance`` (AX margin, slope, punch), ``pid`` (MX).
+        k_theta: Kθ, V/rad, output side (state_feedback).
+        k_omega: Kω, V·s/rad, output side (state_feedback).
+        period_ms: The loop runs this often; 0 = every internal step of the simulation (at most 1 ms).
+        speed_filter: Weight of the new sample in the low-passed speed used by the law, 0..1 (1 = unfiltered).
+        p_duty: Duty per count of position error and unit of the P gain register (pid).
+        i_duty: Duty per count·s and unit of the I gain register (pid).
+        d_duty: Duty per count/s and unit of the D gain register (pid).
+        slope: Identified compliance slope, rad, in place of the registers'; 0 = as the registers say (compliance).
+        punch: Identified punch, duty 0..1, in place of the register's; -1 = as the register says (compliance).
+    """
+
+    law: Literal["state_feedback", "compliance", "pid"]
+    k_theta: float = Field(default=0.0, ge=0)
+    k_omega: float = 0.0
+    period_ms: float = Field(default=0.0, ge=0)
+    speed_filter: float = Field(default=1.0, gt=0, le=1)
+    p_duty: float = Field(default=0.0, ge=0)
+    i_duty: float = Field(default=0.0, ge=0)
+    d_duty: float = Field(default=0.0, ge=0)
+    slope: float = Field(default=0.0, ge=0)
+    punch: float = Field(default=-1.0, ge=-1, le=1)
+
+
+class SensorParams(toml_tables.Table):
+    """What stands between the shaft and the registers.
+
+    Attributes:
+        latency_ms: A command acts this long after its packet ended, ms.
+        position_noise: Standard deviation of the position reading, rad.
+        angle_offset: Reading minus true angle, rad.
+        quantised: Whether the firmware's own loop sees the position in whole counts.
+    """
+
+    latency_ms: float = Field(default=0.0, ge=0)
+    position_noise: float = Field(default=0.0, ge=0)
+    angle_offset: float = 0.0
+    quantised: bool = False
+
+
+class ServoModel(toml_tables.Table):
+    """All parameters of one simulated servo.
+
+    Attributes:
+        name: The model's name.
+        provenance: Where the numbers come from, in a sentence.
+    """
+
+    name: str = Field(min_length=1)
+    description: str = ""
+    provenance: str = ""
+    motor: MotorParams
+    friction: FrictionParams
+    controller: ControllerParams
+    sensor: SensorParams = SensorParams()
+    path: Path = Path()
+
+    @classmethod
+    def load(
+        cls,
+        path_or_name: str | Path,
+        profile: FirmwareProfile,
+        overrides: dict[str, Any] | None = None,
+        beside: Path | None = None,
+    ) -> ServoModel:
+        """Load a model for a servo of `profile`.
+
+        Args:
+            path_or_name: ``lima2009``, ``ax12``, … or the path of a TOML file.
+            profile: Supplies the motor and friction constants that the model does not set.
+            overrides: Tables laid over the file's, as a rig gives them: ``{"motor": {"armature": 0.004}}``.
+            beside: Folder in which a relative path is looked for first (the rig's).
+
+        Raises:
+            ProfileError: no such model, or a mistake in it; names file, key and the fix.
+        """
+        local = beside / path_or_name if beside is not None else None
+        path = (
+            local
+            if local is not None and local.is_file()
+            else toml_tables.find_toml(path_or_name, FOLDER, ProfileError)
+        )
+        table = toml_tables.load_table(path, FOLDER, ProfileError)
+        table = toml_tables.merged({"motor": profile.motor, "friction": profile.friction}, table)
+        return toml_tables.validate(
+            cls, {**toml_tables.merged(table, overrides or {}), "path": path}, path, ProfileError
+        )

@@ -1,0 +1,276 @@
+"""A servo model as data: its control table, how its firmware behaves, its timing, its motor.
+
+`FirmwareProfile.load("ax-12a")` reads ``firmware_profiles/ax-12a.toml`` (or a path). A profile may start from another
+with ``base = "ax-12a"`` and then names only what differs.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, model_validator
+
+from axbridge.config import toml_tables
+from axbridge.errors import ProfileError
+from axbridge.packets import Instruction
+from axbridge.units import UNITS, Units
+
+__all__ = ["Area", "Behaviour", "Electrics", "FirmwareProfile", "Protection", "Register", "Timing"]
+
+FOLDER = "firmware_profiles"
+_FIXED = {  # what the firmware itself uses
+    "model_number": 0,
+    "firmware_version": 2,
+    "id": 3,
+    "baud_rate": 4,
+    "return_delay_time": 5,
+    "cw_angle_limit": 6,
+    "ccw_angle_limit": 8,
+    "temperature_limit": 11,
+    "min_voltage_limit": 12,
+    "max_voltage_limit": 13,
+    "max_torque": 14,
+    "status_return_level": 16,
+    "alarm_led": 17,
+    "shutdown": 18,
+    "torque_enable": 24,
+    "led": 25,
+    "goal_position": 30,
+    "moving_speed": 32,
+    "torque_limit": 34,
+    "present_position": 36,
+    "present_speed": 38,
+    "present_load": 40,
+    "present_voltage": 42,
+    "present_temperature": 43,
+    "registered_instruction": 44,
+    "moving": 46,
+}
+
+
+class Area(str, Enum):
+    """Where a register lives: EEPROM survives a power cycle, RAM does not."""
+
+    EEPROM = "eeprom"
+    RAM = "ram"
+
+
+class Register(toml_tables.Table):
+    """One entry of a control table.
+
+    Attributes:
+        address: First byte.
+        size: Bytes, 1 or 2, little-endian.
+        access: ``r`` or ``rw``.
+        area: EEPROM or RAM.
+        initial: Factory value, or ``@name``: copied from that register at power-on.
+        minimum: Lowest value a write may carry.
+        maximum: Highest value a write may carry.
+        unit: What one count is, in words; "" for a plain number.
+        signed: Two's complement (MX multi-turn registers).
+    """
+
+    address: int = Field(ge=0, le=255)
+    size: Literal[1, 2] = 1
+    access: Literal["r", "rw"] = "r"
+    area: Area = Field(default=Area.RAM, strict=False)
+    initial: int | str = 0
+    minimum: int = Field(default=0, alias="min")
+    maximum: int = Field(default=255, alias="max")
+    unit: str = ""
+    signed: bool = False
+
+    @property
+    def end(self) -> int:
+        """First address after the register."""
+        return self.address + self.size
+
+    @property
+    def writable(self) -> bool:
+        """Whether a WRITE may change it."""
+        return self.access == "rw"
+
+
+class Behaviour(toml_tables.Table):
+    """What firmwares do differently (the flags of a profile); the defaults are the AX-12A's."""
+
+    goal_outside_limits: Literal["reject", "clamp"] = "reject"
+    auto_torque_on_goal: bool = True
+    auto_torque_in_wheel: bool = False
+    goal_follows_present_on_torque_on: bool = True
+    lock_scope: Literal["m06", "eeprom"] = "eeprom"
+    reset_0x06: Literal["respond_then_reset", "ignore"] = "respond_then_reset"
+    broadcast_ping: Literal["answer", "ignore"] = "answer"
+    bad_checksum: Literal["reply_0x10", "silent"] = "reply_0x10"
+    short_instruction: Literal["reply_0x40", "reply_0x08"] = "reply_0x40"
+    out_of_table: Literal["reply_0x08_no_params", "silent", "zeros"] = "reply_0x08_no_params"
+    read_only_write: Literal["reply_0x08", "ignore"] = "reply_0x08"
+    split_word_write: Literal["reply_0x08", "accept"] = "reply_0x08"
+    shutdown_effect: Literal["torque_limit_zero", "torque_enable_off"] = "torque_limit_zero"
+    overload_latched: bool = False
+    wheel_mode: Literal["duty", "speed"] = "duty"
+    multi_turn: bool = False
+    speed_quirk: Literal["none", "stale", "garbage_high_bits"] = "none"
+
+
+class Timing(toml_tables.Table):
+    """When replies leave, and how the receiver behaves.
+
+    Attributes:
+        reply_us: Reply delay at return delay 0, µs, by instruction name (PING, READ, WRITE; others as WRITE).
+        reply_us_per_byte: Added per parameter byte of a WRITE or REG_WRITE, µs.
+        return_delay_us_per_unit: One unit of the return delay register, µs (documented 2.0; 3.16 measured).
+        isr_period_us: Period of the motor-control interrupt that can hold a reply up, µs.
+        isr_length_us: How long it holds up, µs.
+        eeprom_deaf_us_per_byte: The servo hears nothing this long per EEPROM byte written, after its reply, µs.
+        rx_buffer: Longest packet it takes, bytes.
+        inter_byte_timeout_ms: A longer pause inside a packet discards it, ms.
+        baud_tolerance: Relative baud error still understood.
+        boot_ms: Power-on to the first packet heard, ms.
+    """
+
+    reply_us: dict[str, float] = {"PING": 18.0, "READ": 22.0, "WRITE": 24.0}
+    reply_us_per_byte: float = 6.0
+    return_delay_us_per_unit: float = 3.16
+    isr_period_us: float = 1000.0
+    isr_length_us: float = 130.0
+    eeprom_deaf_us_per_byte: float = 6000.0
+    rx_buffer: int = 143
+    inter_byte_timeout_ms: float = 100.0
+    baud_tolerance: float = 0.03
+    boot_ms: float = 100.0
+
+
+class Protection(toml_tables.Table):
+    """When the firmware calls a load an overload. No manual gives figures: these are a design choice.
+
+    Attributes:
+        overload_duty: Share of the torque limit that counts as "all it may give".
+        overload_speed: Below this share of the no-load speed the shaft counts as standing.
+        overload_s: Both at once for this long is an overload, s.
+        reset_voltage: Below this supply the controller resets, V.
+    """
+
+    overload_duty: float = Field(default=0.95, gt=0, le=1)
+    overload_speed: float = Field(default=0.05, ge=0, le=1)
+    overload_s: float = Field(default=1.5, gt=0)
+    reset_voltage: float = Field(default=4.5, ge=0)
+
+
+class Electrics(toml_tables.Table):
+    """Data-sheet figures at the output shaft.
+
+    Attributes:
+        nominal_voltage: Voltage the figures are given at, V.
+        stall_torque: N·m.
+        stall_current: A.
+        no_load_speed: rpm.
+        dead_zone_deg: Part of the turn the potentiometer cannot see, degrees.
+    """
+
+    nominal_voltage: float = Field(gt=0)
+    stall_torque: float = Field(gt=0)
+    stall_current: float = Field(gt=0)
+    no_load_speed: float = Field(gt=0)
+    dead_zone_deg: float = Field(default=60.0, ge=0, lt=360)
+
+
+class FirmwareProfile(toml_tables.Table):
+    """One servo model.
+
+    Attributes:
+        name: The profile's name.
+        model_number: Value of the model number register.
+        instructions: Names of the instructions it knows.
+        units: Family of register units, ``ax`` or ``mx``.
+        registers: Control table by register name.
+        behaviour: Firmware flags.
+        timing: Reply timing and receiver limits.
+        protection: When an overload is one.
+        electrics: Data-sheet figures.
+        motor: Motor constants; the rig's servo model takes what it does not set from here (see `axbridge.config.model`).
+        friction: Friction constants, likewise.
+        path: File it came from.
+    """
+
+    name: str = Field(min_length=1)
+    description: str = ""
+    model_number: int = Field(ge=0, le=0xFFFF)
+    firmware_version: int = Field(default=24, ge=0, le=255)
+    instructions: tuple[str, ...]
+    units_name: Literal["ax", "mx"] = Field(alias="units")
+    registers: dict[str, Register]
+    behaviour: Behaviour = Behaviour()
+    timing: Timing = Timing()
+    protection: Protection = Protection()
+    electrics: Electrics
+    motor: dict[str, float] = {}
+    friction: dict[str, Any] = {}
+    path: Path = Path()
+
+    @classmethod
+    def load(cls, path_or_name: str | Path) -> FirmwareProfile:
+        """Load a profile by name (``ax-12a``) or path.
+
+        Raises:
+            ProfileError: no such profile, or a mistake in it; names file, key and the fix.
+        """
+        return _load(toml_tables.find_toml(path_or_name, FOLDER, ProfileError).resolve())
+
+    @property
+    def units(self) -> Units:
+        """Counts to SI."""
+        return UNITS[self.units_name]
+
+    @cached_property
+    def size(self) -> int:
+        """Bytes in the control table: one more than the highest address used."""
+        return max(register.end for register in self.registers.values())
+
+    def register(self, name: str) -> Register:
+        """The register called `name`.
+
+        Raises:
+            ProfileError: this model has none; lists the names close to it.
+        """
+        try:
+            return self.registers[name]
+        except KeyError:
+            known = ", ".join(sorted(self.registers))
+            raise ProfileError(
+                self.path, f"registers.{name}", f"{self.name} has no such register", f"it has: {known}"
+            ) from None
+
+    @model_validator(mode="after")
+    def _check_table(self) -> FirmwareProfile:
+        taken: dict[int, str] = {}
+        for name, register in self.registers.items():
+            for address in range(register.address, register.end):
+                if address in taken:
+                    raise ValueError(f"registers.{name} overlaps {taken[address]} at address {address}")
+                taken[address] = name
+            if isinstance(register.initial, str) and register.initial.removeprefix("@") not in self.registers:
+                raise ValueError(f"registers.{name}.initial = {register.initial!r} names no register")
+            if register.minimum > register.maximum:
+                raise ValueError(f"registers.{name} has min {register.minimum} above max {register.maximum}")
+        for name, address in _FIXED.items():
+            if name not in self.registers or self.registers[name].address != address:
+                raise ValueError(
+                    f"registers.{name} is missing at address {address}, where every Protocol 1.0 servo has it"
+                )
+        known = [instruction.name for instruction in Instruction]
+        for name in self.instructions:
+            if name not in known:
+                raise ValueError(f"instructions: {name!r} is not known; choose from {', '.join(known)}")
+        if "WRITE" not in self.timing.reply_us:
+            raise ValueError("timing.reply_us needs WRITE, which stands for every instruction not named")
+        return self
+
+
+@lru_cache(maxsize=64)
+def _load(path: Path) -> FirmwareProfile:
+    table = toml_tables.load_table(path, FOLDER, ProfileError)
+    return toml_tables.validate(FirmwareProfile, {**table, "path": path}, path, ProfileError)

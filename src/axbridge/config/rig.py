@@ -1,0 +1,400 @@
+"""A rig as data: which servo is which joint, on which bus, in which world.
+
+`Rig.load("bench_arm")` reads ``hil_rigs/bench_arm/bench_arm.toml`` (or ``hil_rigs/bench_arm.toml``, or a path);
+`Rig.load("pendulum:mass=0.2,length=0.15")` sets parameters of it. Angles are rad, lengths m, torques N·m, times in the
+unit the key says.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from axbridge.config import toml_tables
+from axbridge.config.model import ServoModel
+from axbridge.config.profile import FirmwareProfile
+from axbridge.config.urdf_parameters import Parameter, filled, split_options
+from axbridge.errors import ProfileError, RigError
+from axbridge.units import baud_register
+
+__all__ = ["BusConfig", "Rig", "RobotConfig", "SafetyConfig", "ServoConfig", "WebotsConfig", "WorldConfig"]
+
+FOLDER = "hil_rigs"
+
+
+class BusConfig(toml_tables.Table):
+    """One half-duplex line.
+
+    Attributes:
+        name: Name the servos refer to.
+        port: Device path, pyserial URL (``socket://``, ``rfc2217://``), or ``auto``.
+        baud: Bits per second.
+        supply_voltage: Voltage of the supply, V (simulation; on copper the servos measure it).
+        supply_resistance: Internal resistance of the supply, ohm (simulation).
+        bus_timing: ``wire``: a transaction takes its time in the simulation, too; ``none``: it takes none.
+    """
+
+    name: str = "main"
+    port: str = "auto"
+    baud: int = Field(default=1_000_000, gt=0, le=4_500_000)
+    supply_voltage: float = Field(default=11.1, gt=0, le=24)
+    supply_resistance: float = Field(default=0.0, ge=0)
+    bus_timing: Literal["wire", "none"] = "wire"
+
+
+class WorldConfig(toml_tables.Table):
+    """The simulated world.
+
+    Attributes:
+        urdf: Robot description beside the rig file.
+        fixed_base: Whether the base link is bolted down.
+        gravity: m/s².
+        time_step_ms: Physics step. A rig of ideal joints alone takes its basic time step when this is left out.
+        self_collision: Whether the robot's links collide with each other.
+        ground: Whether there is a floor at z = 0.
+        base_height: Height of the base link's frame at the start, m.
+        gui: Whether PyBullet shows the world in a window.
+    """
+
+    urdf: str
+    fixed_base: bool = True
+    gravity: tuple[float, float, float] = (0.0, 0.0, -9.81)
+    time_step_ms: float = Field(default=1000 / 240, gt=0, le=100)
+    self_collision: bool = False
+    ground: bool = False
+    base_height: float = 0.0
+    gui: bool = False
+
+
+class RobotConfig(toml_tables.Table):
+    """Webots' Robot node.
+
+    Attributes:
+        basic_time_step_ms: Default control period.
+        battery: J now, J at most, recharge W; absent = no battery.
+        cpu_consumption: W.
+    """
+
+    basic_time_step_ms: float = Field(default=20.0, gt=0)
+    battery: tuple[float, float, float] | None = None
+    cpu_consumption: float = Field(default=0.0, ge=0)
+
+    @field_validator("battery")
+    @classmethod
+    def _check_battery(cls, value: tuple[float, float, float] | None) -> tuple[float, float, float] | None:
+        if value is not None and not (0 <= value[0] <= value[1] and value[1] > 0 and value[2] >= 0):
+            raise ValueError(f"[J now, J at most, recharge W] need 0 <= now <= most and recharge >= 0: {list(value)}")
+        return value
+
+
+class SafetyConfig(toml_tables.Table):
+    """What happens to the motors when the program ends, fails or falls silent, and what they are spared.
+
+    Attributes:
+        on_exit: ``limp``: torque off; ``hold``: stay powered where they are; ``park``: go to `park`, then limp.
+        park: Position by servo name, rad.
+        stale_command_ms: Apply `on_exit` when the controller has not called `step` for so long; absent = never.
+        soft_start_ms: Time the torque limit takes to rise when a servo comes back after a loss of power or port.
+        max_temperature: A servo hotter than this, °C, is switched off; absent = its firmware's own limit alone.
+        voltage: Lowest and highest supply, V, likewise.
+    """
+
+    on_exit: Literal["limp", "hold", "park"] = "limp"
+    park: dict[str, float] = {}
+    stale_command_ms: float | None = Field(default=None, gt=0)
+    soft_start_ms: float = Field(default=500.0, ge=0)
+    max_temperature: float | None = Field(default=None, gt=0)
+    voltage: tuple[float, float] | None = None
+
+    @model_validator(mode="after")
+    def _check_park(self) -> SafetyConfig:
+        if self.on_exit == "park" and not self.park:
+            raise ValueError('on_exit = "park" needs a pose: park = { servo = 0.0 }')
+        return self
+
+
+class WebotsConfig(toml_tables.Table):
+    """What Webots controllers see beside the servos.
+
+    Attributes:
+        time_step_ms: Basic time step they are told; by default the robot's.
+        aliases: Device name in a controller -> servo, or one of its devices: ``LeftKneeS = "left_knee_sensor"``.
+        devices: Names of devices that no backend has -> their Webots class: ``eye = "Camera"``.
+        controller_args: Arguments of the controller, when the command line gives none.
+        synchronization: False: the simulation is paced by the wall clock, and `step` tells how late it was.
+        model: Robot.getModel().
+        custom_data: Robot.getCustomData().
+        project_path: Robot.getProjectPath(); by default the controller's folder.
+    """
+
+    time_step_ms: float | None = Field(default=None, gt=0)
+    aliases: dict[str, str] = {}
+    devices: dict[str, str] = {}
+    controller_args: tuple[str, ...] = ()
+    synchronization: bool = True
+    model: str = ""
+    custom_data: str = ""
+    project_path: str = ""
+
+
+class ServoConfig(toml_tables.Table):
+    """One joint and what drives it; see the rig page of the reference for every key."""
+
+    name: str = Field(min_length=1)
+    joint: str = Field(min_length=1)
+    drive: Literal["dynamixel", "ideal"] = "dynamixel"
+    bus: str = "main"
+    id: int | None = Field(default=None, ge=0, le=253)
+    profile: str = "ax-12a"
+    zero: int = 512
+    direction: Literal[1, -1] = 1
+    model: str = "lima2009"
+    params: dict[str, dict[str, Any]] = {}
+    registers: dict[str, int] = {}
+    min_position: float = 0.0
+    max_position: float = 0.0
+    min_stop: float = 0.0
+    max_stop: float = 0.0
+    max_velocity: float | None = Field(default=None, gt=0)
+    max_torque: float | None = Field(default=None, ge=0)
+    acceleration: float = -1.0
+    control_pid: tuple[float, float, float] = (10.0, 0.0, 0.0)
+    controller: Literal["firmware", "pid"] = "firmware"
+    multiplier: float = 1.0
+    consumption_factor: float = Field(default=10.0, ge=0)
+    spring_constant: float = Field(default=0.0, ge=0)
+    damping_constant: float = Field(default=0.0, ge=0)
+    static_friction: float = Field(default=0.0, ge=0)
+    position: float = 0.0
+    resolution: float = Field(default=0.0, ge=0)
+    noise: float = Field(default=0.0, ge=0)
+
+    @field_validator("name")
+    @classmethod
+    def _check_name(cls, value: str) -> str:
+        if value.count("::") > 1:
+            raise ValueError(
+                f"{value!r} has more than one `::`: base::member couples servos; write it once, or not at all"
+            )
+        return value
+
+    @field_validator("acceleration")
+    @classmethod
+    def _check_acceleration(cls, value: float) -> float:
+        if value < 0 and value != -1:
+            raise ValueError(f"acceleration {value} must be positive, or -1 for unlimited")
+        return value
+
+    @field_validator("control_pid")
+    @classmethod
+    def _check_gains(cls, value: tuple[float, float, float]) -> tuple[float, float, float]:
+        if value[0] <= 0 or min(value) < 0:
+            raise ValueError(f"P must be positive, I and D not negative: {list(value)}")
+        return value
+
+    @model_validator(mode="after")
+    def _check_limits(self) -> ServoConfig:
+        for low, high in (("min_position", "max_position"), ("min_stop", "max_stop")):
+            if getattr(self, low) > getattr(self, high):
+                why = f"{low} {getattr(self, low)} is above {high} {getattr(self, high)}"
+                raise toml_tables.Misfit(low, why, "exchange them, or give both")
+        if self.min_stop != 0 and self.min_stop == self.max_stop:
+            raise toml_tables.Misfit("max_stop", f"both stops are at {self.max_stop:g}", "leave the joint room to move")
+        if self.min_stop < self.max_stop:
+            if not self.min_stop <= self.position <= self.max_stop:
+                why = f"{self.position:g} is outside the stops {self.min_stop:g}..{self.max_stop:g}"
+                raise toml_tables.Misfit("position", why, "start between them")
+            bottom, top = self.soft_limits
+            if bottom > self.max_stop or top < self.min_stop:
+                why = f"the limits {bottom:g}..{top:g} lie outside the stops {self.min_stop:g}..{self.max_stop:g}"
+                raise toml_tables.Misfit("min_position", why, "let them overlap")
+        if self.drive == "dynamixel" and self.max_torque == 0:
+            raise toml_tables.Misfit("max_torque", "0 is for ideal joints", "leave it out")
+        if self.drive == "dynamixel" and self.id is None:
+            raise toml_tables.Misfit("id", f"servo {self.name!r} needs an id", 'add it, or drive = "ideal"')
+        return self
+
+    @property
+    def soft_limits(self) -> tuple[float, float]:
+        """Lowest and highest position, rad; ±inf when both are 0 (off)."""
+        if self.min_position == self.max_position == 0:
+            return -math.inf, math.inf
+        return self.min_position, self.max_position
+
+
+class Rig(toml_tables.Table):
+    """A robot, its buses and its world.
+
+    Attributes:
+        parameters: Numbers that the URDF names.
+        servos: In the order of the file.
+        path: File it came from; the URDF and model files are looked for beside it.
+    """
+
+    name: str = Field(min_length=1)
+    description: str = ""
+    buses: tuple[BusConfig, ...] = Field(default=(BusConfig(),), alias="bus", min_length=1)
+    world: WorldConfig | None = None
+    parameters: dict[str, Parameter] = {}
+    robot: RobotConfig = RobotConfig()
+    safety: SafetyConfig = SafetyConfig()
+    webots: WebotsConfig = WebotsConfig()
+    servos: tuple[ServoConfig, ...] = Field(alias="servo", min_length=1)
+    path: Path = Path()
+
+    @classmethod
+    def load(cls, path_or_name: str | Path) -> Rig:
+        """Load a rig by name (``bench_arm``) or path, parameters behind a colon: ``pendulum:mass=0.2,length=0.15``.
+
+        Raises:
+            RigError: no such rig, or a mistake in it or its parameters; names file, key and the fix.
+        """
+        name, options = split_options(path_or_name)
+        path = toml_tables.find_toml(name, FOLDER, RigError)
+        table = toml_tables.load_table(path, FOLDER, RigError)
+        rig = toml_tables.validate(cls, {**table, "path": path}, path, RigError)
+        return rig.overridden({"parameters": options}) if options else rig
+
+    def overridden(self, tables_over: Mapping[str, Any]) -> Rig:
+        """This rig with top-level tables laid over, as written in a file: ``{"world": {"time_step_ms": 1.0}}``.
+
+        Raises:
+            RigError: the result is no valid rig, or a parameter is set that this one does not have.
+        """
+        values = dict(tables_over.get("parameters", {}))
+        for name, value in values.items():
+            if name not in self.parameters:
+                known = ", ".join(f"{key} ({one.unit})" if one.unit else key for key, one in self.parameters.items())
+                why = f"rig {self.name!r} has no such parameter"
+                raise RigError(self.path, f"parameters.{name}", why, f"it has: {known or 'none'}")
+            values[name] = value if isinstance(value, Mapping) else {"value": value}
+        changes = {**tables_over, "parameters": values} if values else tables_over
+        table = toml_tables.merged(self.model_dump(by_alias=True, exclude_unset=True), changes)
+        return toml_tables.validate(Rig, table, self.path, RigError)
+
+    @model_validator(mode="after")
+    def _check_names(self) -> Rig:
+        _unique("bus", "name", ((bus.name, index) for index, bus in enumerate(self.buses)))
+        _unique("bus", "port", ((bus.port, index) for index, bus in enumerate(self.buses) if bus.port != "auto"))
+        numbered = [(servo, index) for index, servo in enumerate(self.servos)]
+        _unique("servo", "name", ((servo.name, index) for servo, index in numbered))
+        _unique("servo", "joint", ((servo.joint, index) for servo, index in numbered))
+        known = ", ".join(servo.name for servo in self.servos)
+        for stranger in sorted(set(self.safety.park) - {servo.name for servo in self.servos}):
+            raise toml_tables.Misfit(
+                f"safety.park.{stranger}", f"no servo of that name; the rig has {known}", "correct it"
+            )
+        names = [bus.name for bus in self.buses]
+        on_bus = [(servo, index) for servo, index in numbered if servo.drive == "dynamixel"]
+        for servo, index in on_bus:
+            if servo.bus not in names:
+                why = f"servo {servo.name!r} is on bus {servo.bus!r}, but the rig has {', '.join(names)}"
+                raise toml_tables.Misfit(f"servo.{index}.bus", why, "correct it, or add a [[bus]] of that name")
+        for bus in names:
+            _unique(
+                "servo", "id", ((servo.id, index) for servo, index in on_bus if servo.bus == bus), f" on bus {bus!r}"
+            )
+        return self
+
+    @property
+    def physics_step_ms(self) -> float:
+        """Physics step of the world: as it says, but the basic time step for ideal joints alone, as in Webots.
+
+        Raises:
+            RigError: the rig has no world.
+        """
+        world = self._simulated()
+        alone = all(servo.drive == "ideal" for servo in self.servos)
+        if alone and "time_step_ms" not in world.model_fields_set:
+            return self.robot.basic_time_step_ms
+        return world.time_step_ms
+
+    def _simulated(self) -> WorldConfig:
+        if self.world is None:
+            raise RigError(self.path, "world", "this rig has no simulated world", 'add [world] urdf = "…"')
+        return self.world
+
+    @property
+    def control_step_ms(self) -> float:
+        """How often controllers of ideal joints run: every basic step, but not more often than the physics."""
+        return max(self.robot.basic_time_step_ms, self.physics_step_ms) if self.world else self.robot.basic_time_step_ms
+
+    def urdf_path(self) -> Path:
+        """The URDF of the world.
+
+        Raises:
+            RigError: the rig has no world, or the file is not there.
+        """
+        path = self.path.parent / self._simulated().urdf
+        if not path.is_file():
+            raise RigError(self.path, "world.urdf", f"no such file: {path}", "put the URDF beside the rig file")
+        return path
+
+    def urdf_text(self) -> str:
+        """The URDF of the world with the rig's parameters in it.
+
+        Raises:
+            RigError: as `urdf_path`; the file names what is no parameter of the rig, or leaves one of them out.
+        """
+        return filled(self.urdf_path(), self.parameters, self.path)
+
+    def profile_of(self, servo: ServoConfig) -> FirmwareProfile:
+        """The firmware profile of a servo, from beside the rig or by name.
+
+        Raises:
+            RigError: no such profile; the servo's zero or its bus's baud rate is none of that model.
+            ProfileError: a mistake in the profile.
+        """
+        beside = self.path.parent / servo.profile
+        with self._naming(servo, "profile"):
+            profile = FirmwareProfile.load(beside if beside.suffix == ".toml" and beside.is_file() else servo.profile)
+        self._check_fit(servo, profile)
+        return profile
+
+    def _check_fit(self, servo: ServoConfig, profile: FirmwareProfile) -> None:
+        top = profile.units.counts
+        if not 0 <= servo.zero <= top:
+            why = f"{servo.zero} is no position of an {profile.name}"
+            hint = f"give the register count at 0 rad, 0..{top}; {(top + 1) // 2} is the middle"
+            raise RigError(self.path, f"servo.{servo.name}.zero", why, hint)
+        for index, bus in enumerate(self.buses):
+            if bus.name == servo.bus and baud_register(bus.baud, profile.units_name) is None:
+                why = f"an {profile.name} cannot talk at {bus.baud} baud"
+                hint = "choose 2000000/(n+1): 1000000, 500000, 250000, 200000, 115200, 57600, …"
+                raise RigError(self.path, f"bus.{index}.baud", why, hint)
+
+    def model_of(self, servo: ServoConfig, name: str | None = None) -> ServoModel:
+        """The servo model of a servo: the rig's, or `name` instead (then without the rig's overrides)."""
+        overrides = servo.params if name is None else {}
+        profile = self.profile_of(servo)
+        with self._naming(servo, "model") if name is None else nullcontext():
+            return ServoModel.load(name or servo.model, profile, overrides, beside=self.path.parent)
+
+    @contextmanager
+    def _naming(self, servo: ServoConfig, key: str) -> Iterator[None]:
+        """A name that leads nowhere and a wrong constant are the rig's mistakes; one in a file is that file's."""
+        try:
+            yield
+        except ProfileError as failure:
+            table, _, constant = failure.key.partition(".")
+            why = failure.message
+            if key == "model" and table in servo.params and constant in {"", *servo.params[table]}:
+                key = f"params.{failure.key}"
+                why = why.removeprefix(f"{failure.path}: {failure.key}: ")
+            elif str(failure.path) != getattr(servo, key):
+                raise
+            raise RigError(self.path, f"servo.{servo.name}.{key}", why, failure.hint) from None
+
+
+def _unique(table: str, key: str, values: Iterable[tuple[object, int]], where: str = "") -> None:
+    seen: set[object] = set()
+    for value, index in values:
+        if value in seen:
+            why = f"{value!r} appears twice{where}; every {table} needs its own"
+            raise toml_tables.Misfit(f"{table}.{index}.{key}", why, f"give one of the two another {key}")
+        seen.add(value)

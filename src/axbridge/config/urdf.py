@@ -1,0 +1,262 @@
+"""A URDF as numbers: the tree of links and joints that the dynamics need, checked.
+
+PyBullet reads the same file for its world, but silently gives a link without `<inertial>` 1 kg and 1 kg·m², so links
+are checked here first.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import numpy as np
+
+from axbridge.errors import RigError
+from axbridge.physics.mechanics import FloatArray, IntArray
+
+__all__ = ["DUMMY_INERTIA", "DUMMY_MASS", "JointFacts", "Tree", "read_tree"]
+
+# What a link without mass gets where two axes cross, or a frame is attached: Webots' dummy, a 1 mm sphere of water.
+DUMMY_MASS = 4.2e-6  # kg
+DUMMY_INERTIA = 1.7e-12  # kg·m²
+_KINDS = {"fixed": 0, "revolute": 1, "continuous": 1, "prismatic": 2}
+
+
+@dataclass(frozen=True)
+class JointFacts:
+    """One movable joint.
+
+    Attributes:
+        name: Its name.
+        linear: Whether it slides (m) instead of turning (rad).
+        low: Lower stop of the URDF, rad or m; -inf for none.
+        high: Upper stop.
+    """
+
+    name: str
+    linear: bool
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Tree:
+    """Links in an order in which every parent comes before its children; link 0 is the base.
+
+    Attributes:
+        joints: Movable joints, in the order of the links they move.
+        links: Link names.
+        parent: Index of each link's parent, (links,); -1 for the base.
+        kind: Its joint: 0 fixed, 1 turning, 2 sliding.
+        dof: Index of its joint among `joints`, -1 where fixed.
+        place: Joint frame in the parent link: position, (links, 3), m.
+        turn: Joint frame in the parent link: rotation, (links, 3, 3).
+        axis: In the joint frame, (links, 3), unit length.
+        mass: kg.
+        centre: Centre of mass in the link frame, (links, 3), m.
+        inertia: About the centre of mass, in the link frame, (links, 3, 3), kg·m².
+        dummies: Links that had no inertial figures and got the dummy's.
+        weightless: Joints that move nothing but such links.
+        fixed: Names of the fixed joints.
+    """
+
+    joints: tuple[JointFacts, ...]
+    links: tuple[str, ...]
+    parent: IntArray
+    kind: IntArray
+    dof: IntArray
+    place: FloatArray
+    turn: FloatArray
+    axis: FloatArray
+    mass: FloatArray
+    centre: FloatArray
+    inertia: FloatArray
+    dummies: tuple[str, ...] = ()
+    weightless: tuple[str, ...] = ()
+    fixed: tuple[str, ...] = ()
+
+
+def read_tree(path: Path, *, fixed_base: bool, kinematic: Collection[str] = (), text: str | None = None) -> Tree:
+    """Read and check a URDF.
+
+    Args:
+        path: The file.
+        text: What to read instead of the file's own text.
+        fixed_base: Whether the base link is bolted down (then its mass does not matter).
+        kinematic: Joints that may move links without mass alone, because no torque moves them.
+
+    Raises:
+        RigError: not a URDF tree, a joint of a kind that cannot be driven, or a link without mass or inertia.
+    """
+    try:
+        source = path if text is None else io.StringIO(text)
+        root = ET.parse(source).getroot()  # noqa: S314 - the user's own file; entities are not resolved from outside
+    except (OSError, ET.ParseError) as failure:
+        raise RigError(path, "", f"not a readable URDF: {failure}", "give a valid URDF file") from failure
+    links = {link.get("name", ""): link for link in root.findall("link")}
+    moving = {}
+    for joint in root.findall("joint"):
+        child = _ends(path, joint, links)[1]
+        if child in moving:
+            raise RigError(path, child, "this link has two parents", "a URDF is a tree: give it one joint")
+        moving[child] = joint
+    bases = [name for name in links if name not in moving]
+    if len(bases) != 1:
+        raise RigError(path, "", f"{len(bases)} links have no parent: {', '.join(bases)}", "join them into one tree")
+    order, parent = [bases[0]], [-1]
+    for name in order:  # grows while it is read
+        for child, joint in moving.items():
+            if _ends(path, joint, links)[0] == name:
+                order.append(child)
+                parent.append(order.index(name))
+    if len(order) != len(links):
+        lost = ", ".join(name for name in links if name not in order)
+        raise RigError(path, lost, "not connected to the base", "join them into one tree")
+    n = len(order)
+    kind, dof = np.zeros(n, dtype=np.int64), np.full(n, -1, dtype=np.int64)
+    place, turn, axis = np.zeros((n, 3)), np.tile(np.eye(3), (n, 1, 1)), np.tile([1.0, 0.0, 0.0], (n, 1))
+    mass, centre, inertia = np.zeros(n), np.zeros((n, 3)), np.zeros((n, 3, 3))
+    joints: list[JointFacts] = []
+    dummies, weightless = _dummies(links, order, parent, moving, kinematic)
+    for index, name in enumerate(order):
+        if name in dummies:
+            mass[index], inertia[index] = DUMMY_MASS, np.eye(3) * DUMMY_INERTIA
+        elif index or not fixed_base:
+            mass[index], centre[index], inertia[index] = _inertial(path, name, links[name])
+        if index:
+            element = moving[name]
+            place[index], turn[index] = _frame(path, element.get("name", "?"), element.find("origin"))
+            kind[index], facts = _joint(path, element)
+            axis[index] = _axis(path, element)
+            if facts is not None:
+                dof[index] = len(joints)
+                joints.append(facts)
+    return Tree(
+        tuple(joints),
+        tuple(order),
+        np.array(parent, dtype=np.int64),
+        kind,
+        dof,
+        place,
+        turn,
+        axis,
+        mass,
+        centre,
+        inertia,
+        dummies,
+        weightless,
+        tuple(joint.get("name", "?") for joint in moving.values() if joint.get("type") == "fixed"),
+    )
+
+
+def _dummies(
+    links: Mapping[str, ET.Element],
+    order: Sequence[str],
+    parent: Sequence[int],
+    moving: Mapping[str, ET.Element],
+    kinematic: Collection[str],
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Links without `<inertial>` that may have none, and the joints that move nothing else.
+
+    A link may be without when it only carries others (crossing axes), is fixed to a link with mass (a frame), or is
+    moved by a joint in `kinematic`.
+    """
+    bare = {name for name in order[1:] if links[name].find("inertial") is None}
+    carrier = {order[0]: order[0]}  # link -> the link of its rigid group that a joint moves
+    for index, name in enumerate(order[1:], start=1):
+        fixed = moving[name].get("type") == "fixed"
+        carrier[name] = carrier[order[parent[index]]] if fixed else name
+    heavy = {order[0]}  # carriers with mass in what they carry
+    for index in range(len(order) - 1, 0, -1):
+        name = order[index]
+        if name not in bare:
+            heavy.add(carrier[name])
+        if carrier[name] == name and name in heavy:
+            heavy.add(carrier[order[parent[index]]])
+    light = {name: moving[name].get("name", "?") for name in order[1:] if carrier[name] == name and name not in heavy}
+    allowed = tuple(name for name in order[1:] if name in bare and light.get(carrier[name], "") in {"", *kinematic})
+    return allowed, tuple(joint for joint in light.values() if joint in kinematic)
+
+
+def _ends(path: Path, joint: ET.Element, links: dict[str, ET.Element]) -> tuple[str, str]:
+    ends = []
+    for tag in ("parent", "child"):
+        element = joint.find(tag)
+        name = element.get("link", "") if element is not None else ""
+        if name not in links:
+            raise RigError(path, joint.get("name", "?"), f"its {tag} link {name!r} is not there", "name a link")
+        ends.append(name)
+    return ends[0], ends[1]
+
+
+def _joint(path: Path, element: ET.Element) -> tuple[int, JointFacts | None]:
+    name, kind = element.get("name", "?"), element.get("type", "")
+    if kind not in _KINDS:
+        known = ", ".join(_KINDS)
+        raise RigError(path, name, f"joints of type {kind!r} are not supported", f"use one of {known}")
+    if kind == "fixed":
+        return 0, None
+    low, high = -math.inf, math.inf
+    limit = element.find("limit")
+    if limit is None and kind != "continuous":  # PyBullet refuses it with a message of its own
+        hint = "" if kind == "prismatic" else ', or type="continuous"'
+        raise RigError(path, name, f"a {kind} joint without <limit>", f"add <limit lower=… upper=…/>{hint}")
+    if limit is not None and kind != "continuous":
+        low, high = (float(_numbers(path, name, limit.get(key, "0"), 1)[0]) for key in ("lower", "upper"))
+        if low > high or low == high == 0:  # PyBullet, too, takes lower > upper as no limit
+            low, high = -math.inf, math.inf
+    return _KINDS[kind], JointFacts(name, kind == "prismatic", low, high)
+
+
+def _axis(path: Path, element: ET.Element) -> FloatArray:
+    found = element.find("axis")
+    axis = _numbers(path, element.get("name", "?"), found.get("xyz", "1 0 0") if found is not None else "1 0 0", 3)
+    length = float(np.linalg.norm(axis))
+    if not length > 0:
+        raise RigError(path, element.get("name", "?"), "its axis has no length", 'write axis xyz="0 0 1"')
+    return axis / length
+
+
+def _inertial(path: Path, name: str, link: ET.Element) -> tuple[float, FloatArray, FloatArray]:
+    inertial = link.find("inertial")
+    mass_element = inertial.find("mass") if inertial is not None else None
+    tensor = inertial.find("inertia") if inertial is not None else None
+    if inertial is None or mass_element is None or tensor is None:
+        hint = "add <inertial> with <mass> and <inertia>: without it PyBullet takes 1 kg and 1 kg·m²"
+        raise RigError(path, name, "this link has no mass or inertia", hint)
+    mass = float(_numbers(path, name, mass_element.get("value", ""), 1)[0])
+    xx, yy, zz, xy, xz, yz = (
+        float(_numbers(path, name, tensor.get(key, "0"), 1)[0]) for key in ("ixx", "iyy", "izz", "ixy", "ixz", "iyz")
+    )
+    matrix = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
+    moments = np.linalg.eigvalsh(matrix)
+    if not (mass > 0 and moments[0] > 0):
+        message = f"mass {mass:g} kg and principal inertia {', '.join(f'{m:g}' for m in moments)} kg·m²"
+        raise RigError(path, name, message, "both must be positive")
+    centre, turn = _frame(path, name, inertial.find("origin"))
+    return mass, centre, turn @ matrix @ turn.T
+
+
+def _frame(path: Path, name: str, origin: ET.Element | None) -> tuple[FloatArray, FloatArray]:
+    if origin is None:
+        return np.zeros(3), np.eye(3)
+    roll, pitch, yaw = _numbers(path, name, origin.get("rpy", "0 0 0"), 3)
+    (cr, sr), (cp, sp), (cy, sy) = ((math.cos(a), math.sin(a)) for a in (roll, pitch, yaw))
+    about_z = np.array([[cy, -sy, 0], [sy, cy, 0], [0, 0, 1]])
+    about_y = np.array([[cp, 0, sp], [0, 1, 0], [-sp, 0, cp]])
+    about_x = np.array([[1, 0, 0], [0, cr, -sr], [0, sr, cr]])
+    return _numbers(path, name, origin.get("xyz", "0 0 0"), 3), about_z @ about_y @ about_x
+
+
+def _numbers(path: Path, name: str, text: str, count: int) -> FloatArray:
+    try:
+        values = np.array([float(part) for part in text.split()])
+    except ValueError:
+        values = np.array([math.nan])
+    if len(values) != count or not np.isfinite(values).all():
+        raise RigError(path, name, f"{text!r} should be {count} finite number{'s' * (count > 1)}", "correct the URDF")
+    return values

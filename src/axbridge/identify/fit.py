@@ -1,0 +1,260 @@
+"""The fit as a whole: recordings in, a model with intervals, held-out errors and warnings out."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from axbridge.config.model import ServoModel
+from axbridge.config.rig import Rig
+from axbridge.errors import RecordingError
+from axbridge.identify.rounding import scatter
+from axbridge.identify.search import Job, Mapper, Outcome, search
+from axbridge.identify.stages import LENGTHS, parts
+from axbridge.identify.uncertainty import Uncertainty, misfits, polish, uncertainty
+from axbridge.identify.unknowns import MODELS, Space, Unknown, space_of
+from axbridge.physics.mechanics import FloatArray
+from axbridge.record.recording import Recording
+from axbridge.replay.rollout import JOINT_MODE, Runs, rollouts
+from axbridge.replay.simulate import packed, runs_of
+
+__all__ = ["Estimate", "Fit", "Score", "base_model", "doubts", "identify", "scores_of", "with_noise"]
+
+ASTRAY = 5.0  # degrees: what a model is worth that predicts no better, its intervals do not tell
+WARMING = 3.0  # K between recordings from which they can tell what warmth does
+P_DUTY_XL330 = 1 / (256 * 885)  # raw PWM a count and unit of P gain, over full PWM: read off the `load` of the logs
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """One identified value with its 95 % interval, in SI at the output shaft."""
+
+    unknown: Unknown
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Score:
+    """How well the fitted model predicts one recording.
+
+    Attributes:
+        name: Of its file.
+        mae: Degrees.
+        rmse: Degrees.
+        held_out: Whether the fit never saw it.
+    """
+
+    name: str
+    mae: float
+    rmse: float
+    held_out: bool
+
+
+@dataclass(frozen=True)
+class Fit:
+    """What identification found.
+
+    Attributes:
+        kind: ``pendulum-servo``, ``ax12``, ``lima2009``.
+        friction: ``M1`` to ``M6``.
+        estimates: The unknowns.
+        row: The whole parameter set (len(axbridge.physics.model_columns.Param),).
+        base: The model it started from: what was not searched is its.
+        scores: By recording, fitted ones first.
+        uncertainty: Intervals, correlations, flat directions.
+        starts: Loss each start ended with, best first.
+        warnings: What the data cannot tell, in words.
+        rollouts: How many recordings were simulated.
+        seconds: How long it took.
+        seed: First seed.
+    """
+
+    kind: str
+    friction: str
+    estimates: tuple[Estimate, ...]
+    row: FloatArray
+    base: ServoModel
+    scores: tuple[Score, ...]
+    uncertainty: Uncertainty
+    starts: tuple[float, ...]
+    warnings: tuple[str, ...]
+    rollouts: int
+    seconds: float
+    seed: int
+
+
+def identify(
+    recordings: Sequence[Recording],
+    rig: Rig,
+    kind: str,
+    *,
+    friction: str | None = None,
+    held_out: Sequence[Recording] = (),
+    starts: int = 8,
+    generations: int = 300,
+    budget: float = 150.0,
+    seed: int = 0,
+    near: FloatArray | None = None,
+    where: str | Mapper | None = None,
+    report: Callable[[str, Outcome], None] = lambda _stage, _outcome: None,
+) -> Fit:
+    """Fit a model to recordings of a one-servo rig.
+
+    Args:
+        recordings: What is fitted.
+        rig: Its arm and its servo's profile.
+        kind: ``pendulum-servo``, ``ax12`` or ``lima2009``.
+        friction: ``M1`` to ``M6``; None = the model's own.
+        held_out: Never touched by the fit; only scored.
+        starts: Independent searches; about half end in worse minima.
+        generations: Of each search.
+        budget: s; see `search`.
+        seed: Of everything random.
+        near: A parameter set (len(Param),) to begin at, too: that of a simpler model.
+        where: See `axbridge.identify.search.executor`.
+        report: Called after each start.
+
+    Raises:
+        UsageError: no such model, friction law or executor.
+        RecordingError: recordings that do not fit the rig, or move too little.
+        RigError: the rig is not one arm on a fixed base.
+    """
+    began = time.monotonic()
+    base = base_model(rig, kind)
+    runs = runs_of(recordings, rig)
+    if kind != "pendulum-servo":
+        base = with_noise(base, runs)
+    known = runs.temperature[~np.isnan(runs.temperature)]
+    if len(known):
+        motor = base.motor.model_copy(update={"ambient_temperature": float(known.mean())})
+        base = base.model_copy(update={"motor": motor})
+    turning, warming = bool((runs.duty < JOINT_MODE).any()), len(known) > 0 and bool(np.ptp(known) > WARMING)
+    space = space_of(kind, friction, packed(base, rig), turning=turning, warming=warming)
+    unseen = runs_of(held_out, rig) if held_out else None
+    _check_motion(recordings, runs)
+    smooth = kind != "pendulum-servo"  # its truth is a model of ours: squares are best; real logs want robustness
+    job = Job(
+        space,
+        runs,
+        seed,
+        generations,
+        loss="huber" if smooth else "mae",
+        parts=None if smooth else parts(runs, lengths=LENGTHS),
+    )
+    begin = space.point(near) if near is not None else None
+    outcomes = search(job, starts=starts, budget=budget, near=begin, where=where, report=report)
+    point = outcomes[0].point
+    if smooth:
+        polished = np.array([polish(space, runs, one) for one in (point, begin) if one is not None])
+        point = polished[int(np.argmin(misfits(space, runs, polished)))]
+    sure = uncertainty(space, runs, point)
+    row = space.sets(point[None])[0]
+    scores = scores_of(recordings, runs, row, held_out=False)
+    if unseen is not None:
+        scores += scores_of(held_out, unseen, row, held_out=True)
+    estimates = tuple(
+        Estimate(unknown, float(row[unknown.column]), float(low), float(high))
+        for unknown, low, high in zip(space.unknowns, sure.low, sure.high, strict=True)
+    )
+    return Fit(
+        kind,
+        friction or MODELS[kind],
+        estimates,
+        row,
+        base,
+        scores,
+        sure,
+        tuple(outcome.loss for outcome in outcomes),
+        _warnings(space, sure, outcomes) + doubts(scores),
+        sum(outcome.rollouts for outcome in outcomes),
+        time.monotonic() - began,
+        seed,
+    )
+
+
+def base_model(rig: Rig, kind: str) -> ServoModel:
+    """What a fit starts from: profile constants and the controller law of the model."""
+    servo = rig.servos[0]
+    profile = rig.profile_of(servo)
+    if kind in {"ax12", "lima2009"}:
+        return ServoModel.load(kind, profile, servo.params if kind == servo.model else {})
+    table: dict[str, Any] = {
+        "name": kind,
+        "motor": {**profile.motor, "inductance": 0.0},
+        "friction": {**profile.friction, "law": MODELS.get(kind, "M4")},
+        "controller": {"law": "pid", "p_duty": P_DUTY_XL330},
+        "sensor": {"quantised": True},
+    }
+    return ServoModel.model_validate(table)
+
+
+def with_noise(base: ServoModel, runs: Runs) -> ServoModel:
+    """The model with the noise that recordings show at rest."""
+    return base.model_copy(update={"sensor": base.sensor.model_copy(update={"position_noise": resting_noise(runs)})})
+
+
+def resting_noise(runs: Runs) -> float:
+    """Standard deviation of the position reading where the servo rests, rad, without what rounding adds to it.
+
+    0 when nothing rests, or when the reading never changes.
+    """
+    found = []
+    for a, b in zip(runs.start[:-1], runs.start[1:], strict=True):
+        position = runs.position[a:b]
+        for first in range(0, len(position) - 20, 20):
+            part = position[first : first + 20]
+            if np.ptp(part) < np.radians(1.2) and abs(part[:10].mean() - part[10:].mean()) < np.radians(0.1):
+                found.append(float(np.var(np.diff(part)) / 2))
+    if not found:
+        return 0.0
+    counts = np.abs(np.diff(np.unique(np.round(runs.position, 6))))
+    count = float(np.min(counts[counts > 1e-5], initial=1.0))
+    tried = np.linspace(0.0, math.radians(1.0), 2001)
+    return float(np.interp(np.mean(found), scatter(tried, count), tried))
+
+
+def scores_of(recordings: Sequence[Recording], runs: Runs, row: FloatArray, *, held_out: bool) -> tuple[Score, ...]:
+    """How well a parameter set (len(Param),) predicts recordings."""
+    error = np.degrees(rollouts(row[None], runs)[0] - runs.position)
+    means = zip(recordings, runs.means(np.abs(error)), runs.means(error**2), strict=True)
+    return tuple(Score(recording.path.name, float(mae), float(np.sqrt(mse)), held_out) for recording, mae, mse in means)
+
+
+def doubts(scores: Sequence[Score]) -> tuple[str, ...]:
+    """Recordings that the fitted model does not follow, in words: no interval allows for a model of another kind."""
+    return tuple(
+        f"the model does not follow {score.name} (RMSE {score.rmse:.1f}°): its values and intervals mean little; what "
+        "would help: a model or friction law with more to it, or a look at the recording"
+        for score in scores
+        if score.rmse > ASTRAY
+    )
+
+
+def _check_motion(recordings: Sequence[Recording], runs: Runs) -> None:
+    for recording, a, b in zip(recordings, runs.start[:-1], runs.start[1:], strict=True):
+        if np.ptp(runs.position[a:b]) < np.radians(2):
+            raise RecordingError(
+                recording.path, "hardly moves: less than 2° in all", "leave it out, or record a motion"
+            )
+
+
+def _warnings(space: Space, sure: Uncertainty, outcomes: Sequence[Outcome]) -> tuple[str, ...]:
+    told_by = {unknown.name: unknown.told_by for unknown in space.unknowns}
+    found = [f"this data cannot tell {name}; what would: {told_by[name]}" for name in sure.flat]
+    found += [
+        f"this data cannot tell {a} from {b} (correlation {value:+.2f}); what would: {told_by[a]}"
+        for a, b, value in sure.alike
+        if a not in sure.flat and b not in sure.flat
+    ]
+    found += [f"{name} ended at an end of its range" for name in sure.at_end]
+    ended = sorted(outcome.loss for outcome in outcomes)
+    if len(ended) > 3 and ended[2] > 1.15 * ended[0]:
+        found.append("only few starts found the best solution: more --starts may find a better one")
+    return tuple(found)

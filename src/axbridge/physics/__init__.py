@@ -1,0 +1,1 @@
+"""Motors, friction and joints in numbers: no bytes, no clock."""

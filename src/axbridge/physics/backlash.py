@@ -1,0 +1,63 @@
+"""Play between gear and output shaft: in it the rotor turns on its own, and the joint swings freely.
+
+The rotor (armature, motor, friction of the gear) rests on one flank of the play or on the other; then it and the joint
+move as one, and the equations are those without play. It leaves the flank when it would have to pull the joint instead
+of pushing it. Free, it meets a flank again as two bodies that do not bounce, whose momentum is kept, so play never adds
+energy. All angles and speeds are seen at the output.
+"""
+
+from __future__ import annotations
+
+from axbridge.jit import jit
+from axbridge.physics.motor import fitted_weight
+
+__all__ = ["meeting", "spin"]
+
+
+@jit
+def spin(
+    speed: float, armature: float, torque: float, damping: float, friction: float, step: float
+) -> tuple[float, float]:
+    """A step of the rotor alone.
+
+    Args:
+        speed: At the start, rad/s.
+        armature: kg·m².
+        torque: Of the motor at zero speed, N·m.
+        damping: Of motor and gear, N·m·s/rad.
+        friction: Largest impulse of dry friction, N·m·s.
+        step: s.
+
+    Returns:
+        Mean speed and speed at the end, rad/s.
+    """
+    weight = fitted_weight(step * damping / armature)
+    pivot = armature + step * weight * damping
+    end = ((armature - step * (1.0 - weight) * damping) * speed + step * torque) / pivot
+    cut = friction / pivot
+    end = end - cut if end > cut else min(end + cut, 0.0)
+    return weight * end + (1.0 - weight) * speed, end
+
+
+@jit
+def meeting(gap: float, rotor: float, joint: float, play: float, armature: float, mobility: float) -> tuple[int, float]:
+    """What happens where the rotor reaches an end of the play.
+
+    Args:
+        gap: Angle of the rotor beyond the joint's, 0 in the middle of the play, rad.
+        rotor: Its speed, rad/s.
+        joint: The joint's, rad/s.
+        play: Width, rad.
+        armature: kg·m².
+        mobility: Speed that an impulse of 1 N·m·s gives the joint, 1/(kg·m²).
+
+    Returns:
+        The flank reached, 1 or -1, 0 for none; the impulse that the joint gets from it, N·m·s.
+    """
+    if abs(gap) < 0.5 * play:
+        return 0, 0.0
+    flank = 1 if gap > 0.0 else -1
+    closing = rotor - joint
+    if closing * flank <= 0.0:  # on its way back into the play
+        return 0, 0.0
+    return flank, closing / (1.0 / armature + mobility)

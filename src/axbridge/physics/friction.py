@@ -1,0 +1,58 @@
+"""Friction at the output shaft: Lima et al. 2009, equation (5), and the budget models of BAM (arXiv 2410.08650).
+
+Dry friction is a budget, not `Fc·sign(ω)`: what would stop the joint within the step is applied, up to the budget, so
+that a joint at rest stays there instead of creeping. `M1` is equation (5); the others add terms. A packed model has
+zeros in the terms its law does not have, so one formula serves all.
+"""
+
+from __future__ import annotations
+
+from axbridge.jit import jit
+from axbridge.physics.branch_free import decayed
+
+__all__ = ["budget"]
+
+
+@jit
+def budget(
+    speed: float,
+    motor_torque: float,
+    external_torque: float,
+    coulomb: float,
+    stribeck: float,
+    stribeck_speed: float,
+    stribeck_exponent: float,
+    load: float,
+    load_stribeck: float,
+    load_external: float,
+    quadratic: float,
+) -> float:
+    """Largest dry friction torque, N·m; viscous friction comes on top.
+
+    Args:
+        speed: ω, rad/s.
+        motor_torque: Through the gear, N·m.
+        external_torque: Of the load on the joint, N·m.
+        coulomb: Fc, N·m (M1).
+        stribeck: Added at rest, N·m (M2).
+        stribeck_speed: rad/s.
+        stribeck_exponent: Shape of the fading.
+        load: Share of the torque through the gear (M3).
+        load_stribeck: Added to it at rest (M4).
+        load_external: Weight of the external torque in the torque through the gear; negative = the same as the
+            motor's (M3, M4), else motor and load count on their own (M5).
+        quadratic: N·m·s²/rad² (M6).
+    """
+    size = abs(speed)
+    at_rest = 0.0
+    if stribeck > 0.0 or load_stribeck > 0.0:
+        ratio = size / stribeck_speed
+        at_rest = 1.0 - decayed(ratio if stribeck_exponent == 1.0 else ratio**stribeck_exponent)
+    total = coulomb + stribeck * at_rest + quadratic * speed * speed
+    share = load + load_stribeck * at_rest
+    if share > 0.0 or load_external > 0.0:
+        if load_external < 0.0:
+            total += share * abs(motor_torque - external_torque)
+        else:
+            total += abs(share * motor_torque - load_external * external_torque)
+    return total

@@ -1,0 +1,125 @@
+"""A servo model as one row of numbers, the form in which the kernels take it."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+import numpy as np
+
+from axbridge.config.model import ServoModel
+from axbridge.physics.mechanics import FloatArray
+
+__all__ = ["Law", "Param", "pack"]
+
+
+class Law(IntEnum):
+    """Value of `Param.LAW`."""
+
+    STATE_FEEDBACK = 0
+    COMPLIANCE = 1
+    PID = 2
+
+
+class Param(IntEnum):
+    """Columns of a packed model; units and sides as in `axbridge.config.model`."""
+
+    RESISTANCE = 0
+    INDUCTANCE = 1
+    CONSTANT = 2  # Ks·N, V·s/rad at the output
+    EFFICIENCY = 3
+    ARMATURE = 4
+    RESISTANCE_PER_DUTY = 5
+    MAX_CURRENT = 6
+    CURRENT_STEP = 7  # A/ms
+    SUPPLY_SIDE = 8  # 1: MAX_CURRENT limits the supply's current
+    COULOMB = 9
+    VISCOUS = 10
+    STRIBECK = 11
+    STRIBECK_SPEED = 12
+    STRIBECK_EXPONENT = 13
+    LOAD = 14
+    LOAD_STRIBECK = 15
+    LOAD_EXTERNAL = 16  # negative: same weight as LOAD
+    QUADRATIC = 17
+    LAW = 18
+    K_THETA = 19
+    K_OMEGA = 20
+    PERIOD = 21  # s
+    SPEED_FILTER = 22
+    P_DUTY = 23
+    I_DUTY = 24
+    D_DUTY = 25
+    COUNT = 26  # rad per position count
+    QUANTISED = 27
+    NOISE = 28
+    OFFSET = 29
+    THERMAL_RESISTANCE = 30
+    THERMAL_TIME = 31
+    AMBIENT = 32
+    RESISTANCE_PER_KELVIN = 33  # share of RESISTANCE above AMBIENT
+    LATENCY = 34  # s, from a command's packet to its effect
+    SLOPE = 35  # rad, both ways; 0 = the registers'
+    PUNCH = 36  # duty; negative = the register's
+    BACKLASH = 37  # rad
+    ASYMMETRY = 38  # share of the torque, more one way and less the other
+
+
+_LAWS = {"state_feedback": Law.STATE_FEEDBACK, "compliance": Law.COMPLIANCE, "pid": Law.PID}
+_TERMS = {  # what each friction law has beside Coulomb and viscous friction
+    "M1": (),
+    "M2": ("stribeck",),
+    "M3": ("load",),
+    "M4": ("stribeck", "load", "load_stribeck"),
+    "M5": ("stribeck", "load", "load_stribeck", "load_external"),
+    "M6": ("stribeck", "load", "load_stribeck", "load_external", "quadratic"),
+}
+
+
+def pack(model: ServoModel, count: float) -> FloatArray:
+    """One row (len(Param),) for a model whose position count is worth `count` rad.
+
+    Friction terms that the model's law does not have become 0.
+    """
+    motor, friction, controller, sensor = model.motor, model.friction, model.controller, model.sensor
+    has = _TERMS[friction.law]
+    row = np.zeros(len(Param))
+    row[Param.RESISTANCE] = motor.resistance
+    row[Param.INDUCTANCE] = motor.inductance
+    row[Param.CONSTANT] = motor.output_constant
+    row[Param.EFFICIENCY] = motor.efficiency
+    row[Param.ASYMMETRY] = motor.asymmetry
+    row[Param.ARMATURE] = motor.armature
+    row[Param.BACKLASH] = motor.backlash
+    row[Param.RESISTANCE_PER_DUTY] = motor.resistance_per_duty
+    row[Param.MAX_CURRENT] = motor.max_current
+    row[Param.CURRENT_STEP] = motor.current_step
+    row[Param.SUPPLY_SIDE] = float(motor.current_limit == "supply")
+    row[Param.COULOMB] = friction.coulomb
+    row[Param.VISCOUS] = friction.viscous
+    row[Param.STRIBECK] = friction.stribeck if "stribeck" in has else 0.0
+    row[Param.STRIBECK_SPEED] = friction.stribeck_speed
+    row[Param.STRIBECK_EXPONENT] = friction.stribeck_exponent
+    row[Param.LOAD] = friction.load if "load" in has else 0.0
+    row[Param.LOAD_STRIBECK] = friction.load_stribeck if "load_stribeck" in has else 0.0
+    row[Param.LOAD_EXTERNAL] = friction.load_external if "load_external" in has else -1.0
+    row[Param.QUADRATIC] = friction.quadratic if "quadratic" in has else 0.0
+    row[Param.LAW] = float(_LAWS[controller.law])
+    row[Param.K_THETA] = controller.k_theta
+    row[Param.K_OMEGA] = controller.k_omega
+    row[Param.PERIOD] = controller.period_ms / 1000
+    row[Param.SPEED_FILTER] = controller.speed_filter
+    row[Param.P_DUTY] = controller.p_duty
+    row[Param.I_DUTY] = controller.i_duty
+    row[Param.D_DUTY] = controller.d_duty
+    row[Param.COUNT] = count
+    row[Param.QUANTISED] = float(sensor.quantised)
+    row[Param.NOISE] = sensor.position_noise
+    row[Param.OFFSET] = sensor.angle_offset
+    row[Param.THERMAL_RESISTANCE] = motor.thermal_resistance
+    row[Param.THERMAL_TIME] = motor.thermal_time
+    row[Param.AMBIENT] = motor.ambient_temperature
+    row[Param.RESISTANCE_PER_KELVIN] = motor.resistance_per_kelvin
+    row[Param.LATENCY] = sensor.latency_ms / 1000
+    row[Param.SLOPE] = controller.slope
+    row[Param.PUNCH] = controller.punch
+    return row

@@ -1,0 +1,159 @@
+"""Position laws of servos, as scalar kernels: error in, duty or voltage out.
+
+State feedback is Lima et al. 2009, equation (6). Compliance is the AX-12's (e-manual, "Compliance"): margin, punch and
+slope, separately for each direction. Duty is the share of the supply, -1..1.
+"""
+
+from __future__ import annotations
+
+import math
+
+from axbridge.jit import jit
+from axbridge.physics.branch_free import erf
+
+__all__ = [
+    "approach", "compliance", "follow", "mean_compliance", "pid", "quantise", "saturated", "state_feedback",
+]  # fmt: skip
+
+_NEAR = 4.0  # counts beyond the margin where noise makes no difference to the mean any more
+_FAR = 4.0  # beyond it erf is as good as ±1
+
+
+@jit
+def quantise(value: float, count: float) -> float:
+    """`value` in whole counts; unchanged when `count` is 0."""
+    return math.floor(value / count + 0.5) * count if count > 0.0 else value
+
+
+@jit
+def approach(reference: float, goal: float, speed: float, step: float) -> float:
+    """Move a reference towards the goal at `speed` (rad/s; 0 = at once) for `step` s."""
+    if speed <= 0.0:
+        return goal
+    reach = speed * step
+    return min(max(goal, reference - reach), reference + reach)
+
+
+@jit
+def follow(reference: float, goal: float, speed: float, step: float) -> tuple[float, float]:
+    """A reference after `step` s of `approach`, rad, and the speed it moves at, rad/s."""
+    after = approach(reference, goal, speed, step)
+    moving = speed > 0.0 and after != goal
+    return after, math.copysign(speed, goal - reference) if moving else 0.0
+
+
+@jit
+def saturated(volts: float, feedback: float, speed: float, limit: float) -> tuple[float, float]:
+    """The line `volts - feedback * ω` where it is within ±`limit` V at `speed` (rad/s), else the limit: a line, too."""
+    applied = volts - feedback * speed
+    if abs(applied) > limit:
+        return min(max(applied, -limit), limit), 0.0
+    return volts, feedback
+
+
+@jit
+def pid(
+    counts: float, last: float, integral: float, interval: float, p: float, i: float, d: float, cap: float
+) -> tuple[float, float]:
+    """One run of a PID loop.
+
+    Args:
+        counts: Goal minus present position.
+        last: That of the run before.
+        integral: counts·s.
+        interval: Between two runs, s.
+        p: Duty a count.
+        i: Duty a count·s.
+        d: Duty a count/s.
+        cap: Largest duty: beyond it the integral does not grow.
+
+    Returns:
+        Duty, before the cap, and the integral.
+    """
+    fresh = integral + counts * interval
+    duty = p * counts + i * fresh + d * (counts - last) / interval
+    return duty, integral if abs(duty) > cap else fresh
+
+
+@jit
+def state_feedback(
+    reference: float, reference_speed: float, angle: float, k_theta: float, k_omega: float
+) -> tuple[float, float]:
+    """Equation (6), as a line over the speed: the voltage is `volts - feedback * ω`, before the supply's limit.
+
+    Args:
+        reference: θref, rad.
+        reference_speed: ωref, rad/s.
+        angle: θ, rad.
+        k_theta: Kθ, V/rad.
+        k_omega: Kω, V·s/rad.
+
+    Returns:
+        volts, V, and feedback, V·s/rad.
+    """
+    return k_theta * (reference - angle) + k_omega * reference_speed, k_omega
+
+
+@jit
+def compliance(
+    error: float, margin_cw: float, margin_ccw: float, slope_cw: float, slope_ccw: float, punch: float
+) -> float:
+    """The AX-12's law: no duty within the margin, then from `punch` to 1 over the slope.
+
+    Args:
+        error: Goal minus present position, rad; counter-clockwise positive.
+        margin_cw: For clockwise motion, rad.
+        margin_ccw: For counter-clockwise motion, rad.
+        slope_cw: rad.
+        slope_ccw: rad.
+        punch: Duty just outside the margin, 0..1.
+
+    Returns:
+        Duty, -1..1, before the torque limit.
+    """
+    ccw = error > 0.0
+    beyond = abs(error) - (margin_ccw if ccw else margin_cw)
+    if beyond <= 1e-9:
+        return 0.0
+    slope = slope_ccw if ccw else slope_cw
+    size = min(1.0, punch + (1.0 - punch) * beyond / slope) if slope > 0.0 else 1.0
+    return size if ccw else -size
+
+
+@jit
+def mean_compliance(
+    reference: float, reading: float, count: float, noise: float, margin_cw: float, margin_ccw: float,
+    slope_cw: float, slope_ccw: float, punch: float,
+) -> float:  # fmt: skip
+    """What `compliance` gives on average when the loop sees `reading` with noise and in whole counts.
+
+    Noise is new in every millisecond, the motor takes many of them to move: it feels the mean. Near the goal that
+    smooths margin and punch away. Without noise it is what the reading in whole counts gives.
+
+    Args:
+        reference: rad.
+        reading: Without noise, rad.
+        count: rad; 0 = the loop sees the reading itself.
+        noise: Standard deviation, rad.
+        margin_cw: As of `compliance`, like the rest.
+        margin_ccw: See there.
+        slope_cw: See there.
+        slope_ccw: See there.
+        punch: See there.
+    """
+    if noise <= 0.0 or count <= 0.0:
+        return compliance(reference - quantise(reading, count), margin_cw, margin_ccw, slope_cw, slope_ccw, punch)
+    error = reference - reading
+    if abs(error) > max(margin_cw, margin_ccw) + _NEAR * count:
+        return compliance(error, margin_cw, margin_ccw, slope_cw, slope_ccw, punch)
+    nearest = math.floor(reading / count + 0.5)
+    spread = 1.0 / (noise * math.sqrt(2.0))
+    total, below = 0.0, 0.0
+    for offset in range(-2, 3):
+        edge = ((nearest + offset + 0.5) * count - reading) * spread if offset < 2 else math.inf
+        size = 1.0 if abs(edge) > _FAR else erf(abs(edge))
+        above = 0.5 + math.copysign(0.5 * size, edge)
+        error = reference - (nearest + offset) * count
+        total += (above - below) * compliance(error, margin_cw, margin_ccw, slope_cw, slope_ccw, punch)
+        below = above
+    return total

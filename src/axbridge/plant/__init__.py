@@ -1,1 +1,0 @@
-"""What moves: motor, friction, joints, and the PyBullet world."""

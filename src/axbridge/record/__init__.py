@@ -1,0 +1,1 @@
+"""Recordings: made, kept, converted and imported."""

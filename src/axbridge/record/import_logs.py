@@ -1,0 +1,276 @@
+"""Logs of other programs into recordings: BAM's pendulum JSON, Poppy's walking CSV, any CSV with a column map."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from axbridge.errors import RecordingError, UsageError
+from axbridge.physics.mechanics import FloatArray
+from axbridge.record.csv_parquet import HEADERS
+from axbridge.record.mcap_file import SERVO_FIELDS
+from axbridge.record.provenance import describe
+from axbridge.record.recording import Event, Recording, Track, increasing
+from axbridge.units import RPM
+
+__all__ = ["UNIT_FACTORS", "import_log", "parse_columns"]
+
+UNIT_FACTORS = {
+    "": 1.0,
+    "rad": 1.0,
+    "deg": math.pi / 180,
+    "rad/s": 1.0,
+    "deg/s": math.pi / 180,
+    "rpm": RPM,
+    "s": 1.0,
+    "ms": 1e-3,
+    "us": 1e-6,
+    "%": 0.01,
+    "V": 1.0,
+    "mV": 1e-3,
+}
+_POPPY = {
+    "command": ("target_deg", "deg"),
+    "position": ("position_deg", "deg"),
+    "velocity": ("speed_dps", "deg/s"),
+    "load": ("load_pct", "%"),
+    "voltage": ("voltage_V", "V"),
+    "temperature": ("temp_C", ""),
+}
+_XL330 = {
+    "time": "timestamp",
+    "command": "goal_position",
+    "position": "position",
+    "velocity": "speed",
+    "voltage": "input_volts",
+    "temperature": "temp",
+    "torque_enabled": "torque_enable",
+}
+_XL330_FULL_DUTY = 885.0  # raw PWM register at which these logs saturate
+
+
+class Column(NamedTuple):
+    """Where a value stands in a CSV file, and what to multiply it with to get SI."""
+
+    header: str
+    factor: float
+
+
+def import_log(
+    path: Path | str, *, columns: Mapping[str, Column] | None = None, servo: str = "servo", walk: int | None = None
+) -> Recording:
+    """Read a log of a known kind; which kind is read off the file.
+
+    Args:
+        path: ``.json`` (BAM pendulum log) or ``.csv`` (Poppy walks, `axbridge convert`, or any with `columns`).
+        columns: For any other CSV: where each value of a track stands; at least ``time`` and ``position``.
+        servo: Name of the servo in a log that names none.
+        walk: Poppy: only this walk.
+
+    Raises:
+        RecordingError: unreadable, of no known kind, or a field is missing or no number; names it.
+    """
+    path = Path(path)
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except OSError as failure:
+        raise RecordingError(path, failure.strerror or str(failure), "check the name and its permissions") from failure
+    except UnicodeDecodeError as failure:
+        raise RecordingError(path, "is no text file", "give a JSON or CSV log") from failure
+    if columns is None and text.lstrip()[:1] in {"{", "["}:
+        return _pendulum_json(path, text, servo)
+    rows = _csv_rows(path, text)
+    headers = list(rows[0])
+    if columns is not None:
+        return _recording(path, {servo: _mapped(path, rows, headers, columns)}, "log")
+    if {"joint", "position_deg"} <= set(headers):
+        return _poppy(path, rows, headers, walk)
+    if {"servo", "time_s"} <= set(headers):
+        return _own_csv(path, rows, headers)
+    raise RecordingError(
+        path,
+        f"is of no known kind; its columns are {', '.join(headers)}",
+        "say what they are: --column time=HEADER:ms --column position=HEADER:deg --column command=HEADER:deg",
+    )
+
+
+def parse_columns(items: Sequence[str]) -> dict[str, Column] | None:
+    """``FIELD=HEADER[:UNIT]`` items into a column map; None when there are none.
+
+    Raises:
+        UsageError: not of that form, an unknown field or unit, or no time or position.
+    """
+    if not items:
+        return None
+    columns: dict[str, Column] = {}
+    fields = ("time", *SERVO_FIELDS)
+    for item in items:
+        name, equals, rest = item.partition("=")
+        header, _, unit = rest.rpartition(":") if rest.rpartition(":")[2] in UNIT_FACTORS else (rest, "", "")
+        if not equals or not header:
+            raise UsageError(f"{item!r} is no column", "write FIELD=HEADER or FIELD=HEADER:UNIT, e.g. position=pos:deg")
+        if name not in fields:
+            raise UsageError(f"{name!r} is no field of a recording", f"fields: {', '.join(fields)}")
+        columns[name] = Column(header, UNIT_FACTORS[unit])
+    for needed in ("time", "position"):
+        if needed not in columns:
+            raise UsageError(f"the column map has no {needed}", f"add --column {needed}=HEADER")
+    return columns
+
+
+def _pendulum_json(path: Path, text: str, servo: str) -> Recording:
+    try:
+        log = json.loads(text)
+    except json.JSONDecodeError as failure:
+        raise RecordingError(path, f"not valid JSON: {failure}", "the log may be cut off; copy it again") from failure
+    if not isinstance(log, dict) or "entries" not in log:
+        raise RecordingError(path, "has no field 'entries'", "give a pendulum log as BAM records them")
+    for key in ("mass", "length", "kp", "vin"):
+        if not isinstance(log.get(key), (int, float)):
+            raise RecordingError(path, f"field {key!r} is missing or no number", "a pendulum log needs it")
+    entries = log["entries"]
+    if not isinstance(entries, list) or not entries:
+        raise RecordingError(path, "field 'entries' holds no samples", "the log is empty; record it again")
+    values = {name: _json_column(path, entries, key) for name, key in _XL330.items()}
+    raw = _json_column(path, entries, "load")
+    values["load"] = np.where(raw > 0x7FFF, raw - 0x10000, raw) / _XL330_FULL_DUTY  # a signed word, logged unsigned
+    time = values.pop("time")
+    order = increasing(time)
+    track = Track.of(servo, time[order], **{key: column[order] for key, column in values.items()})
+    facts = {key: log[key] for key in ("mass", "length", "kp", "vin")}
+    return _recording(
+        path,
+        {servo: track},
+        str(log.get("trajectory", "log")),
+        pendulum=facts,
+        registers={servo: {"position_p_gain": log["kp"]}},
+        motor=str(log.get("motor", "")),
+    )
+
+
+def _json_column(path: Path, entries: list[Any], key: str) -> FloatArray:
+    try:
+        column = np.array([float(entry[key]) for entry in entries])
+    except (KeyError, TypeError, ValueError) as failure:
+        index = next(i for i, e in enumerate(entries) if not isinstance(e, dict) or not _is_number(e.get(key)))
+        raise RecordingError(
+            path, f"entries[{index}]: field {key!r} is missing or no number", "correct or remove that entry"
+        ) from failure
+    return _finite(path, key, column)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float))
+
+
+def _csv_rows(path: Path, text: str) -> list[dict[str, str]]:
+    reader = csv.DictReader(text.splitlines(), restkey="(extra)", restval="")
+    try:
+        rows: list[dict[str, str]] = list(reader)
+    except csv.Error as failure:
+        raise RecordingError(path, f"line {reader.line_num}: {failure}", "give a CSV file with a header") from failure
+    if not rows:
+        raise RecordingError(path, "holds no samples", "give a CSV file with a header and at least one line")
+    return rows
+
+
+def _numbers(path: Path, rows: Sequence[Mapping[str, str]], column: Column, *, blank: bool = True) -> FloatArray:
+    values = np.full(len(rows), np.nan)
+    for index, row in enumerate(rows):
+        text = row.get(column.header) or ""
+        if not text.strip() and blank:
+            continue
+        try:
+            values[index] = float(text) * column.factor
+        except ValueError as failure:
+            line = int(row.get("(line)", index + 2))
+            raise RecordingError(
+                path, f"line {line}: {column.header} = {text!r} is no number", "correct or remove that line"
+            ) from failure
+    return values
+
+
+def _mapped(
+    path: Path, rows: Sequence[Mapping[str, str]], headers: Sequence[str], columns: Mapping[str, Column]
+) -> dict[str, FloatArray]:
+    for name, column in columns.items():
+        if column.header not in headers:
+            raise RecordingError(
+                path, f"has no column {column.header!r} (for {name})", f"its columns are {', '.join(headers)}"
+            )
+    return {name: _numbers(path, rows, column, blank=name != "time") for name, column in columns.items()}
+
+
+def _own_csv(path: Path, rows: list[dict[str, str]], headers: list[str]) -> Recording:
+    columns = {name: Column(header, 1.0) for name, header in HEADERS.items() if header in headers}
+    return _recording(path, _by_name(path, rows, headers, "servo", columns), "log")
+
+
+def _by_name(
+    path: Path, rows: list[dict[str, str]], headers: list[str], key: str, columns: Mapping[str, Column]
+) -> dict[str, dict[str, FloatArray]]:
+    groups: dict[str, list[dict[str, str]]] = {}
+    for line, row in enumerate(rows, start=2):
+        groups.setdefault(row[key], []).append({**row, "(line)": str(line)})
+    return {name: _mapped(path, group, headers, columns) for name, group in groups.items()}
+
+
+def _poppy(path: Path, rows: list[dict[str, str]], headers: list[str], walk: int | None) -> Recording:
+    """Walks are made of segments whose clocks start anew; they are put one after the other, and named by events."""
+    for needed in ("walk", "segment", "t_s", *(header for header, _ in _POPPY.values())):
+        if needed not in headers:
+            raise RecordingError(path, f"has no column {needed!r}", "a Poppy walking log needs it")
+    found = sorted({row["walk"] for row in rows}, key=lambda name: (len(name), name))
+    if walk is not None and str(walk) not in found:
+        raise RecordingError(path, f"has no walk {walk}", f"it has {', '.join(found)}")
+    events: list[Event] = []
+    groups: dict[str, list[dict[str, str]]] = {}
+    offset, last, part = 0.0, 0.0, ("", "")
+    for line, row in enumerate(rows, start=2):
+        if walk is not None and row["walk"] != str(walk):
+            continue
+        time = float(_numbers(path, [{**row, "(line)": str(line)}], Column("t_s", 1.0), blank=False)[0])
+        if (row["walk"], row["segment"]) != part:
+            part = (row["walk"], row["segment"])
+            offset = last + (0.1 if events else 0.0)
+            name = f"walk {part[0]} segment {part[1]}"
+            events.append(Event(offset, "segment", {"name": name, "walk": part[0], "segment": part[1]}))
+        last = offset + time
+        groups.setdefault(row["joint"], []).append({**row, "t_s": repr(last), "(line)": str(line)})
+    columns = {name: Column(header, UNIT_FACTORS[unit]) for name, (header, unit) in _POPPY.items()}
+    columns["time"] = Column("t_s", 1.0)
+    tracks = {joint: _mapped(path, group, headers, columns) for joint, group in groups.items()}
+    return _recording(path, tracks, "walk", events=tuple(events))
+
+
+def _recording(
+    path: Path,
+    tracks: Mapping[str, Mapping[str, FloatArray] | Track],
+    experiment: str,
+    events: tuple[Event, ...] = (),
+    **more: Any,
+) -> Recording:
+    done: dict[str, Track] = {}
+    for name, values in tracks.items():
+        if isinstance(values, Track):
+            done[name] = values
+            continue
+        order = increasing(_finite(path, "time", values["time"]))
+        known = {key: column[order] for key, column in values.items() if key != "time"}
+        done[name] = Track.of(name, values["time"][order], **known)
+    return Recording(
+        path, done, events, {}, describe(backend="imported", experiment=experiment, source=path.name, **more)
+    )
+
+
+def _finite(path: Path, name: str, values: FloatArray) -> FloatArray:
+    if not np.isfinite(values).all():
+        index = int(np.flatnonzero(~np.isfinite(values))[0])
+        raise RecordingError(path, f"{name} of sample {index} is not a finite number", "correct or remove that sample")
+    return values

@@ -1,0 +1,1 @@
+"""A recording's commands through a model."""

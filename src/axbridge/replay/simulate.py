@@ -1,0 +1,320 @@
+"""A recording's commands through a model: what would the simulated servo have done?
+
+One servo on one arm is run in closed form, from the recorded first sample and at the recorded times; a rig of several
+runs in the simulator proper, through a `Robot`, register bytes and all.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from axbridge.config.model import ServoModel
+from axbridge.config.rig import Rig, ServoConfig
+from axbridge.errors import RecordingError
+from axbridge.physics.columns import Command, Drive
+from axbridge.physics.mechanics import FloatArray
+from axbridge.physics.model_columns import Param, pack
+from axbridge.record.provenance import describe
+from axbridge.record.recording import Recording, Track, increasing
+from axbridge.replay.arm import Arm, arm_of
+from axbridge.replay.rollout import FOLLOWED, FREE, HELD, JOINT_MODE, Runs, rollouts
+from axbridge.virtual.control_table import ControlTable
+from axbridge.virtual.registers import loop_command
+
+__all__ = ["packed", "runs_of", "simulate"]
+
+_GRAVITY = 9.81
+_EDGE = 2.5  # counts from an end of the sensor's range that count as beyond it
+
+
+def simulate(recording: Recording, rig: Rig, params: str | None = None, *, seed: int = 0) -> Recording:
+    """Simulate what a recording commanded.
+
+    Args:
+        recording: Its commands, torque switches and first samples are used.
+        rig: What to simulate it on.
+        params: Servo model instead of the rig's (name or path).
+        seed: Of the simulator's noise; the closed form has none.
+
+    Returns:
+        A recording with positions at about the recorded times; its metadata says which engine ran (``engine``).
+
+    Raises:
+        RecordingError: nothing of the rig in the recording, or no commands.
+        RigError, ProfileError: the rig, its URDF or its models are wrong.
+    """
+    if len(rig.servos) == 1:
+        return _in_closed_form(recording, rig, params)
+    return _through_robot(recording, rig, params, seed)
+
+
+def runs_of(recordings: Sequence[Recording], rig: Rig) -> Runs:
+    """Commands and measurements of recordings of a one-servo rig, ready for `rollouts`: angles are the servo's own.
+
+    The arm is the rig's, or the pendulum's that a recording's metadata names; likewise supply voltage and registers.
+    While an arm that turns endlessly is where its sensor cannot see it, the run is `FOLLOWED`: there is nothing to
+    compare.
+
+    Raises:
+        RecordingError: more than one servo in a recording, or another than the rig's, no commands, or fewer than two
+            samples.
+        RigError: the rig is not one arm on a fixed base.
+    """
+    servo = rig.servos[0]
+    side, count = servo.direction, rig.profile_of(servo).units.position  # goals arrive in whole counts
+    rig_arm = None
+    columns: list[list[FloatArray]] = []
+    facts: list[tuple[float, ...]] = []
+    drives, settings = [], []
+    for recording in recordings:
+        track = _only(recording, rig)
+        pendulum = recording.metadata.get("pendulum")
+        if pendulum:
+            mass, length = float(pendulum["mass"]), float(pendulum["length"])
+            arm = Arm(mass * length**2, mass * _GRAVITY * length)
+        else:
+            rig_arm = rig_arm or arm_of(rig, servo)
+            arm = rig_arm
+        driven = (track.enabled & ~(np.isnan(track.command) & np.isnan(track.duty))).astype(float)
+        driven[track.torque_enabled == HELD] = HELD
+        sent = np.where(np.isnan(track.commanded), track.time, track.commanded)
+        if _starts_at_rest(track):  # its first command has yet to arrive
+            driven[0], sent[1] = HELD, sent[0]
+        driven[_unseen(track, rig)] = FOLLOWED
+        columns.append([
+            track.time, sent,
+            count * np.round(side * np.nan_to_num(track.command) / count), driven, np.nan_to_num(track.speed_limit),
+            np.nan_to_num(track.duty, nan=JOINT_MODE), _caps(recording, track), side * track.position,
+            side * np.nan_to_num(track.velocity),
+        ])  # fmt: skip
+        facts.append((
+            _supply(recording, track, rig), arm.inertia, arm.gravity, side * arm.phase, _temperature(track),
+        ))  # fmt: skip
+        drives.append(_drive(servo, arm))
+        settings.append(_settings(rig, _written(recording, track)))
+    lengths = [len(part[0]) for part in columns]
+    start = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
+    joined = [np.concatenate(parts) for parts in zip(*columns, strict=True)]
+    alike = [np.array(values, dtype=np.float64) for values in (*zip(*facts, strict=True), drives, settings)]
+    return Runs(start, *joined, *alike)
+
+
+def packed(model: ServoModel, rig: Rig) -> FloatArray:
+    """A model of the rig's only servo as a parameter set (len(Param),), for a fit to turn.
+
+    Slope and punch that the model leaves to the registers in force are those of the rig's.
+    """
+    row = pack(model, rig.profile_of(rig.servos[0]).units.position)
+    settings = _settings(rig, {})
+    if row[Param.SLOPE] <= 0:
+        row[Param.SLOPE] = settings[Command.SLOPE_CW]
+    if row[Param.PUNCH] < 0:
+        row[Param.PUNCH] = settings[Command.PUNCH]
+    return row
+
+
+def _in_closed_form(recording: Recording, rig: Rig, params: str | None) -> Recording:
+    servo = rig.servos[0]
+    model = rig.model_of(servo, params)
+    track = _only(recording, rig)
+    runs = runs_of([recording], rig)
+    unseen = runs.driven == FOLLOWED
+    if unseen.all():
+        raise RecordingError(
+            recording.path, "has the arm where its sensor cannot see it all the time", "record it with smaller duties"
+        )
+    row = pack(model, rig.profile_of(servo).units.position)
+    position = np.where(unseen, np.nan, servo.direction * rollouts(row[None], runs)[0])
+    simulated = Track.of(
+        track.name, track.time, command=track.command, position=position, torque_enabled=track.torque_enabled
+    )
+    return replace(
+        recording,
+        path=Path(f"{rig.name} with {model.name}"),
+        tracks={track.name: simulated},
+        cycles={},
+        metadata=_metadata(recording, rig, model, "one joint in closed form, 1 ms, from the first sample"),
+        complete=True,
+    )
+
+
+def _through_robot(recording: Recording, rig: Rig, params: str | None, seed: int) -> Recording:
+    """Step a simulated robot through the recorded commands, a control period at a time."""
+    from axbridge.robot.open import open_robot
+
+    tracks = {name: track for name, track in recording.items() if name in {servo.name for servo in rig.servos}}
+    if not tracks:
+        raise RecordingError(
+            recording.path, f"has none of the servos of rig {rig.name}", f"it has {', '.join(recording)}"
+        )
+    for name, track in tracks.items():
+        if not np.isnan(track.duty).all():
+            raise RecordingError(
+                recording.path,
+                f"turns {name} by duty, which only a rig of that servo alone can repeat",
+                "compare it on a rig with one servo",
+            )
+    started = {name: float(track.position[0]) for name, track in tracks.items()}
+    servos = [
+        servo.model_copy(
+            update={"position": started.get(servo.name, servo.position)}
+            | ({"model": params, "params": {}} if params else {})
+        )
+        for servo in rig.servos
+    ]
+    placed = rig.model_copy(update={"servos": tuple(servos)})
+    period = placed.robot.basic_time_step_ms
+    rows: dict[str, list[tuple[float, float, float]]] = {name: [] for name in tracks}
+    with open_robot(placed, "sim", seed=seed) as robot:
+        driven = dict.fromkeys(tracks, False)
+        for tick in range(math.ceil((recording.end - recording.start) * 1e3 / period) + 1):
+            now = recording.start + tick * period * 1e-3
+            for name, track in tracks.items():
+                index = int(np.searchsorted(track.time, now, side="right")) - 1
+                wanted = index >= 0 and bool(track.enabled[index]) and not math.isnan(track.command[index])
+                if wanted != driven[name]:
+                    (robot[name].torque_on if wanted else robot[name].torque_off)()
+                    driven[name] = wanted
+                if wanted:
+                    robot[name].set_position(float(track.command[index]))
+            if robot.step(period) == -1:
+                break
+            for name, row in rows.items():
+                state = robot[name].state
+                row.append((now + period * 1e-3, state.position, state.velocity))
+    done = {}
+    for name, row in rows.items():
+        time, position, velocity = np.array(row).T
+        order = increasing(time)
+        done[name] = Track.of(name, time[order], position=position[order], velocity=velocity[order])
+    model = placed.model_of(placed.servos[0])
+    return replace(
+        recording,
+        path=Path(f"{rig.name} with {model.name}"),
+        tracks=done,
+        cycles={},
+        metadata=_metadata(recording, placed, model, f"the sim backend, a step each {period:g} ms"),
+        complete=True,
+    )
+
+
+def _metadata(recording: Recording, rig: Rig, model: ServoModel, engine: str) -> dict[str, Any]:
+    facts = describe(rig, backend="sim", experiment=str(recording.metadata.get("experiment", "")), engine=engine)
+    dumped = model.model_dump(mode="json", exclude={"path"})
+    return facts | {"models": facts["models"] | ({next(iter(recording)): dumped} if len(rig.servos) == 1 else {})}
+
+
+def _only(recording: Recording, rig: Rig) -> Track:
+    if not len(recording):
+        raise RecordingError(recording.path, "holds no samples", "record it again")
+    if len(recording) != 1:
+        raise RecordingError(
+            recording.path, f"holds {len(recording)} servos, the rig has one", "use the rig it was recorded on"
+        )
+    track = next(iter(recording.values()))
+    if recording.metadata.get("rig") and track.name != rig.servos[0].name:  # imported logs have names of their own
+        raise RecordingError(
+            recording.path,
+            f"is of servo {track.name}, the rig's is {rig.servos[0].name}",
+            "use the rig it was recorded on",
+        )
+    if len(track) < 2:
+        raise RecordingError(recording.path, "holds fewer than two samples", "record it again")
+    if np.isnan(track.command).all() and np.isnan(track.duty).all() and track.enabled.any():
+        raise RecordingError(recording.path, "holds no commands", "import it with --column command=…")
+    known = ~np.isnan(track.position)
+    if not known.all():
+        keys = [key for key in vars(track) if key != "name"]
+        return replace(track, **{key: getattr(track, key)[known] for key in keys})
+    return track
+
+
+def _starts_at_rest(track: Track) -> bool:
+    """Whether the joint rests at the first sample, when it is known that its command was still on the way then."""
+    kept = (track.command, track.duty, track.torque_enabled, track.speed_limit)
+    return (
+        track.commanded[0] > track.time[0]
+        and track.velocity[0] == 0.0
+        and all(np.array_equal(column[0], column[1], equal_nan=True) for column in kept)
+    )
+
+
+def _unseen(track: Track, rig: Rig) -> npt.NDArray[np.bool_]:
+    """Samples in wheel mode with the arm at an end of the sensor's range, beyond it, or round past it, (n,).
+
+    Out there an AX-12 reads either end, or anything; the samples on both sides of a jump are not trusted, either.
+    """
+    servo = rig.servos[0]
+    units = rig.profile_of(servo).units
+    turning = ~np.isnan(track.duty)
+    counts = servo.zero + servo.direction * track.position / units.position
+    out = turning & ((counts < _EDGE) | (counts > units.counts - _EDGE))
+    jump = np.abs(np.diff(counts)) > units.counts / 4
+    out[1:] |= jump & turning[1:]
+    out[:-1] |= jump & turning[:-1]
+    return out
+
+
+def _caps(recording: Recording, track: Track) -> FloatArray:
+    """The torque limit in force at each sample, as a share of full duty, (n,)."""
+    caps = np.ones(len(track))
+    if not np.isnan(track.torque_limit).all():
+        return np.nan_to_num(track.torque_limit, nan=1.0)
+    for segment in recording.segments:
+        if "limit" in segment.data and segment.data.get("servo", track.name) == track.name:
+            caps[(track.time >= segment.start - 1e-9) & (track.time < segment.end)] = float(segment.data["limit"])
+    return caps
+
+
+def _supply(recording: Recording, track: Track, rig: Rig) -> float:
+    """What the log says the supply was, else what the servo measured, else the rig's, V."""
+    pendulum = recording.metadata.get("pendulum") or {}
+    if "vin" in pendulum:
+        return float(pendulum["vin"])
+    if not np.isnan(track.voltage).all():
+        return float(np.nanmedian(track.voltage))
+    bus = next(bus for bus in rig.buses if bus.name == rig.servos[0].bus)
+    return bus.supply_voltage
+
+
+def _temperature(track: Track) -> float:
+    """Mean of what the servo reported, degC; NaN when it reported none."""
+    known = track.temperature[~np.isnan(track.temperature)]
+    return float(known.mean()) if len(known) else math.nan
+
+
+def _written(recording: Recording, track: Track) -> dict[str, int]:
+    """Registers that differ from the rig's: those of an imported log, and what the experiment wrote before it moved."""
+    written: dict[str, int] = dict(next(iter((recording.metadata.get("registers") or {}).values()), {}))
+    for event in recording.events:
+        if event.name == "register" and event.data.get("servo") == track.name:
+            written[str(event.data["name"])] = int(event.data["value"])
+    return written
+
+
+def _settings(rig: Rig, written: Mapping[str, int]) -> list[float]:
+    """What the registers make of the only servo's loop: the rig's after power-on, and what was `written` since."""
+    servo = rig.servos[0]
+    profile = rig.profile_of(servo)
+    table = ControlTable(profile)
+    for name, value in {**servo.registers, **written}.items():
+        if name in table:
+            table[name] = value
+    return loop_command(table, profile, servo.zero, driven=True)
+
+
+def _drive(servo: ServoConfig, arm: Arm) -> FloatArray:
+    """What acts on the joint beside its servo, (len(Drive),)."""
+    row = FREE.copy()
+    row[[Drive.SPRING, Drive.DAMPING, Drive.FRICTION]] = (
+        servo.spring_constant, servo.damping_constant, servo.static_friction,
+    )  # fmt: skip
+    row[[Drive.LOW, Drive.HIGH]] = sorted(servo.direction * stop for stop in arm.stops)
+    return row

@@ -1,0 +1,1 @@
+"""What users hold: a robot, its servos, and what stands behind them."""

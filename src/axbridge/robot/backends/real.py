@@ -1,0 +1,69 @@
+"""The real robot: one serial port a bus."""
+
+from __future__ import annotations
+
+import os
+from contextlib import ExitStack
+
+from axbridge.bus.adapter import find_port
+from axbridge.bus.base import Bus
+from axbridge.bus.serial import SerialBus
+from axbridge.clock import WallClock
+from axbridge.config.rig import BusConfig, Rig
+from axbridge.errors import RigError, UnsupportedOperation
+from axbridge.robot.backends.backend import REAL, REMOTE, Backend
+
+__all__ = ["open_real", "ports_of"]
+
+
+def open_real(rig: Rig, port: str | None = None) -> Backend:
+    """Open the port of each bus of the rig.
+
+    Args:
+        rig: Its buses name their ports; ``auto`` takes the only adapter there is.
+        port: Takes the place of the first bus's port.
+
+    Raises:
+        UnsupportedOperation: the rig has joints without a Dynamixel.
+        RigError: two buses mean the same port.
+        PortError: a port is missing, ambiguous, busy or no serial line; none is left open.
+    """
+    for servo in rig.servos:
+        if servo.drive == "ideal":
+            raise UnsupportedOperation(
+                f"servo {servo.name!r} is an ideal joint, which the real backend cannot drive",
+                'open it with backend="sim", or give it a Dynamixel: drive = "dynamixel"',
+            )
+    clock = WallClock()
+    buses: dict[str, Bus] = {}
+    with ExitStack() as opened:
+        ports = ports_of(rig, port)
+        for config, device in zip(rig.buses, ports, strict=True):
+            buses[config.name] = bus = opened.enter_context(SerialBus(device, config.baud, clock=clock))
+            bus.prepare()
+        closing = opened.pop_all()
+    mode = REMOTE if any("://" in device for device in ports) else REAL
+    return Backend("real", mode, clock, buses, closing.close)
+
+
+def ports_of(rig: Rig, port: str | None = None) -> list[str]:
+    """The ports of a rig's buses, in order; `port` takes the place of the first.
+
+    Raises:
+        RigError: two buses mean the same port.
+        PortError: ``auto`` is not clear.
+    """
+    ports: list[str] = []
+    for index, bus in enumerate(rig.buses):
+        device = _port_of(bus, port if index == 0 else None)
+        for other, taken in zip(rig.buses, ports, strict=False):
+            if os.path.realpath(device) == os.path.realpath(taken):
+                why = f"buses {other.name!r} and {bus.name!r} are both on {device}"
+                raise RigError(rig.path, f"bus.{index}.port", why, "give each the port of its own adapter")
+        ports.append(device)
+    return ports
+
+
+def _port_of(config: BusConfig, given: str | None) -> str:
+    port = given or config.port
+    return find_port() if port == "auto" else port

@@ -1,0 +1,131 @@
+"""The real robot with a simulated shadow: what is written to the servos is written to their models, too.
+
+The robot is the real one in every respect; `Robot.shadow` says where the simulation is at the same moment.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from axbridge.bus.base import Bus, Reply
+from axbridge.clock import Clock
+from axbridge.config.rig import Rig
+from axbridge.errors import AxBridgeError, BusError
+from axbridge.packets import BROADCAST, Packet
+from axbridge.robot.backends.backend import Backend
+from axbridge.robot.backends.real import open_real
+from axbridge.robot.backends.sim import open_sim
+
+__all__ = ["open_twin"]
+
+_log = logging.getLogger(__name__)
+
+
+class _ShadowedBus(Bus):
+    """A real bus that repeats every write on a virtual one, which follows the wall clock."""
+
+    def __init__(self, real: Bus, shadow: Bus, lag: float) -> None:
+        self._real = real
+        self._shadow = shadow
+        self._lag = lag  # wall clock minus simulated time
+        self.clock: Clock = real.clock
+        self.baud = real.baud
+        self._ended: AxBridgeError | None = None
+
+    @property
+    def port(self) -> Any:
+        """The real bus's port: the guard process holds on to it."""
+        return getattr(self._real, "port", None)
+
+    @property
+    def stats(self) -> Any:
+        """The real bus's counters."""
+        return getattr(self._real, "stats", None)
+
+    def follow(self) -> Bus:
+        """The virtual bus, advanced to now.
+
+        Raises:
+            AxBridgeError: the simulation has failed, now or earlier.
+        """
+        if self._ended is not None:
+            raise self._ended
+        self._shadow.clock.sleep_until(self.clock.now() - self._lag)
+        return self._shadow
+
+    def _repeat(self, told: Callable[[Bus], object]) -> None:
+        """Tell the shadow; whatever becomes of it must not keep the real servos from being commanded, or limped."""
+        if self._ended is not None:
+            return
+        try:
+            told(self.follow())
+        except BusError:
+            pass  # lost on the virtual line
+        except AxBridgeError as failure:
+            self._ended = failure
+            _log.warning("the twin goes on without its simulation: %s", failure.message)
+
+    def _transfer(self, frame: bytes, id: int, length: int | None) -> tuple[Packet | None, float]:
+        return self._real._transfer(frame, id, length)  # noqa: SLF001 - the base class's own seam
+
+    def read_many(self, requests: Sequence[tuple[int, int, int]]) -> list[Reply | BusError]:
+        return self._real.read_many(requests)
+
+    def read_each(self, requests: Sequence[tuple[int, int, int]]) -> Iterator[Reply | BusError]:
+        return self._real.read_each(requests)
+
+    def read(self, id: int, address: int, length: int) -> Reply:
+        return self._real.read(id, address, length)
+
+    def write(self, id: int, address: int, data: bytes, *, answered: bool = True) -> Reply | None:
+        reply = self._real.write(id, address, data, answered=answered)
+        self._repeat(lambda shadow: shadow.write(id, address, data, answered=answered))
+        return reply
+
+    def reg_write(self, id: int, address: int, data: bytes, *, answered: bool = True) -> Reply | None:
+        reply = self._real.reg_write(id, address, data, answered=answered)
+        self._repeat(lambda shadow: shadow.reg_write(id, address, data, answered=answered))
+        return reply
+
+    def action(self, id: int = BROADCAST, *, answered: bool = True) -> Reply | None:
+        reply = self._real.action(id, answered=answered)
+        self._repeat(lambda shadow: shadow.action(id, answered=answered))
+        return reply
+
+    def sync_write(self, address: int, data: Mapping[int, bytes]) -> None:
+        self._real.sync_write(address, data)
+        self._repeat(lambda shadow: shadow.sync_write(address, data))
+
+    def reopen(self) -> None:
+        self._real.reopen()
+
+    def close(self) -> None:
+        self._real.close()
+
+
+def open_twin(rig: Rig, port: str | None = None, *, seed: int = 0) -> Backend:
+    """Open the rig's ports and its world.
+
+    Raises:
+        RigError, ProfileError: the rig has no world, or something it names is wrong.
+        PortError: as `open_real`.
+    """
+    sim = open_sim(rig, seed=seed)
+    try:
+        real = open_real(rig, port)
+    except BaseException:
+        sim.close()
+        raise
+    lag = real.clock.now() - sim.clock.now()
+    buses = {name: _ShadowedBus(bus, sim.buses[name], lag) for name, bus in real.buses.items()}
+
+    def close() -> None:
+        try:
+            real.close()
+        finally:
+            sim.close()
+
+    shadows = {name: bus.follow for name, bus in buses.items()}
+    return Backend("twin", real.mode, real.clock, buses, close, shadows=shadows, base=sim.base)

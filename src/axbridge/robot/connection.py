@@ -1,0 +1,214 @@
+"""A robot's servos on a backend: drives, bus cycles, the safety net, and the order in which all of it is let go."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import warnings
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import Any
+
+from axbridge.bus.commission import apply_registers
+from axbridge.bus.cycle import Cycle, CycleServo, Event, Goal, RawState
+from axbridge.bus.handshake import Expected, handshake, require
+from axbridge.config.rig import Rig, ServoConfig
+from axbridge.errors import BusError, ControlWarning
+from axbridge.robot.backends.backend import SIMULATION, Backend
+from axbridge.robot.drives.drive import Drive
+from axbridge.robot.drives.dynamixel import DynamixelDrive
+from axbridge.robot.drives.ideal import IdealDrive
+from axbridge.robot.safety.net import Safety
+
+__all__ = ["Connection"]
+
+
+class Connection:
+    """Everything of a robot that a change of backend replaces.
+
+    Args:
+        rig: The robot.
+        backend: What it runs on; owned from now on.
+
+    Attributes:
+        backend: The backend.
+        drives: By servo name.
+        cycles: By bus name, for buses that have servos; empty before `open`.
+        events: What the latest `receive` noticed.
+
+    Raises:
+        RigError, ProfileError: a servo's profile or model is wrong; the backend is closed.
+    """
+
+    def __init__(self, rig: Rig, backend: Backend) -> None:
+        self.rig = rig
+        self.backend = backend
+        self.cycles: dict[str, Cycle] = {}
+        self.events: tuple[Event, ...] = ()
+        self._threads: ThreadPoolExecutor | None = None
+        self._safety: Safety | None = None
+        self._owner = os.getpid()
+        self._exit = ExitStack()
+        self._exit.callback(backend.close)
+        try:
+            self.drives: dict[str, Drive] = {config.name: self._drive(config) for config in rig.servos}
+        except BaseException:
+            self.close()
+            raise
+
+    def open(self, limits: Callable[[str], tuple[float, float]]) -> None:
+        """Find every servo, write the registers the rig asks for, and arm the safety net.
+
+        Args:
+            limits: Lowest and highest position of a servo, by name.
+
+        Raises:
+            BusError: a servo does not answer; everything is closed.
+        """
+        found = {name: drive.cycle_servo(*limits(name)) for name, drive in self.drives.items()}
+        for name, bus in self.backend.buses.items():
+            here: list[CycleServo] = []
+            for config in self.rig.servos:
+                servo = found[config.name]
+                if servo is not None and config.bus == name:
+                    here.append(self._spared(servo))
+            if here:
+                self.cycles[name] = Cycle(bus, here, self.rig.safety.soft_start_ms / 1000)
+        try:
+            if len(self.cycles) > 1 and self.backend.mode:
+                self._threads = ThreadPoolExecutor(len(self.cycles))
+                self._exit.callback(self._threads.shutdown)
+            if self.cycles:
+                self._exit.callback(self._restore)
+                safety = self.rig.safety
+                self._safety = Safety(
+                    list(self.cycles.values()),
+                    safety.on_exit,
+                    park_pose=self._park_pose(),
+                    stale_command_ms=safety.stale_command_ms,
+                    guard=self.backend.mode != SIMULATION,
+                )
+                self._exit.enter_context(self._safety)  # left first: motors go off while the ports are open
+            self._greet()
+        except BaseException:
+            self.close()
+            raise
+
+    def send(self, goals: Mapping[str, Goal]) -> None:
+        """Write the goals, in one packet a bus."""
+        if self._safety is not None:
+            self._safety.feed()
+        for cycle in self.cycles.values():
+            here = {servo.name: goals[servo.name] for servo in cycle.servos if servo.name in goals}
+            if here:
+                cycle.send(here)
+
+    def receive(self) -> tuple[dict[str, RawState], dict[str, BusError]]:
+        """Read every servo; samples and faults, by name."""
+        work = self._threads.map if self._threads else map
+        samples: dict[str, RawState] = {}
+        faults: dict[str, BusError] = {}
+        self.events = ()
+        for result in work(Cycle.receive, self.cycles.values()):
+            samples.update(result.states)
+            faults.update(result.faults)
+            self.events += result.events
+        return samples, faults
+
+    def recover(self, name: str) -> None:
+        """Let this servo's motor move again after it was shut down; see `Cycle.recover`."""
+        for cycle in self.cycles.values():
+            if name in cycle.servos_by_name:
+                cycle.recover(name)
+
+    def statistics(self) -> dict[str, dict[str, Any]]:
+        """By bus: rate and time of the cycles, and for real lines what was lost, late or damaged, by id; plain data."""
+        return {
+            name: {
+                "cycle": cycle.times.as_dict(),
+                "line": stats.as_dict() if (stats := getattr(cycle.bus, "stats", None)) else None,
+            }
+            for name, cycle in self.cycles.items()
+        }
+
+    def soften(self, names: list[str], seconds: float) -> None:
+        """Let the torque limit of these servos rise from a tenth within `seconds`."""
+        for cycle in self.cycles.values():
+            here = [servo.name for servo in cycle.servos if servo.name in names]
+            if here:
+                cycle.soften(here, seconds)
+
+    def close(self) -> None:
+        """Switch every motor off, restore what was changed for good, release ports and worlds; may be called twice.
+
+        In a forked child nothing happens: robot, ports and worlds are its parent's.
+        """
+        if os.getpid() == self._owner:
+            self._exit.close()
+
+    def _drive(self, config: ServoConfig) -> Drive:
+        if config.drive == "dynamixel":
+            return DynamixelDrive(
+                config,
+                self.rig.profile_of(config),
+                self.rig.model_of(config),
+                self.backend.buses[config.bus],
+                self.backend.truth,
+            )
+        assert self.backend.ideal is not None  # no other backend was built
+        return IdealDrive(config, self.backend.ideal.joints[config.name])
+
+    def _spared(self, servo: CycleServo) -> CycleServo:
+        """With the rig's limits of temperature and supply."""
+        safety = self.rig.safety
+        if safety.max_temperature is not None:
+            servo = replace(servo, top_temperature=int(safety.max_temperature))
+        if safety.voltage is not None:
+            servo = replace(servo, voltage_range=(round(safety.voltage[0] * 10), round(safety.voltage[1] * 10)))
+        return servo
+
+    def _park_pose(self) -> dict[str, int]:
+        """The rig's pose in counts, for the servos on a bus."""
+        pose = self.rig.safety.park
+        return {
+            name: drive.calibration.goal(pose[name])
+            for name, drive in self.drives.items()
+            if isinstance(drive, DynamixelDrive) and name in pose
+        }
+
+    def _greet(self) -> None:
+        """See that every servo is there and the right one; write the registers the rig asks for where they differ."""
+        failures: list[BusError] = []
+        for name, bus in self.backend.buses.items():
+            here = [
+                drive
+                for drive in self.drives.values()
+                if isinstance(drive, DynamixelDrive) and drive.config.bus == name
+            ]
+            port = getattr(bus, "port_name", "")
+            expected = [Expected(drive.config.name, drive.id, drive.profile) for drive in here]
+            require(handshake(bus, expected, port=port), port or name)
+            for drive in here:
+                _, errors = apply_registers(bus, drive.id, drive.profile, drive.config.registers)
+                failures += errors.values()
+                if drive.read("torque_limit") == 0 and "torque_limit" not in drive.config.registers:
+                    self._leave_shut_down(drive)
+        if failures:
+            raise failures[0]
+
+    def _leave_shut_down(self, drive: DynamixelDrive) -> None:
+        """A servo found shut down by an overload (it sets its Torque Limit to 0) stays so until `recover`."""
+        name = drive.config.name
+        self.cycles[drive.config.bus].withhold(name)
+        warnings.warn(
+            f"servo {name!r} had shut itself down and stays limp: call recover() when the cause is gone",
+            ControlWarning,
+            stacklevel=6,
+        )
+
+    def _restore(self) -> None:
+        for drive in self.drives.values():
+            with contextlib.suppress(BusError):  # it has lost its port: the safety net has said so
+                drive.restore()

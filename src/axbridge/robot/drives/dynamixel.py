@@ -1,0 +1,344 @@
+"""A Dynamixel behind a servo: every mode of control, through registers alone.
+
+Position goals go to the servo's own loop. What it lacks is done here, once a step: an acceleration limit and Webots'
+PID as a moving Moving Speed, endless turning in wheel mode with a correction of the speed, and torque by the motor
+model. The same on copper, on a virtual bus and in the simulator.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from numbers import Integral
+from typing import Literal
+
+from axbridge.bus.base import Bus
+from axbridge.bus.cycle import NO_FLAGS, CycleServo, Goal, RawState
+from axbridge.config.model import ServoModel
+from axbridge.config.profile import Area, FirmwareProfile
+from axbridge.config.rig import ServoConfig
+from axbridge.control.coupled_motors import Limits
+from axbridge.control.setpoints import Setpoints
+from axbridge.control.velocity_pid import VelocityController, braking_speed, towards
+from axbridge.errors import ErrorFlag, ServoFault, UsageError
+from axbridge.robot.drives.drive import Capability, Sensed
+from axbridge.robot.drives.torque_model import SpeedForecast, current, duty_for, estimated_torque
+from axbridge.robot.state import UNKNOWN, ServoState, Truth
+from axbridge.units import RPM, Calibration, signed_to_bits
+
+__all__ = ["DYNAMIXEL_CAPABILITIES", "DynamixelDrive"]
+
+DYNAMIXEL_CAPABILITIES: dict[str, Capability] = {
+    "position": "native",
+    "velocity": "native",
+    "wheel": "emulated",
+    "torque": "emulated",
+    "pid": "emulated",
+    "acceleration": "emulated",
+    "torque_feedback": "emulated",
+}
+_REFUSED = ErrorFlag.RANGE | ErrorFlag.ANGLE_LIMIT | ErrorFlag.INSTRUCTION
+_LEAD = 0.15  # s: a goal that moves along with the joint is this far ahead, so that the joint stops when the host does
+_SPEED_GAIN = 0.6  # duty per rad of speed error summed up, in wheel mode
+_MOST_CORRECTION = 0.5  # duty
+
+
+class DynamixelDrive:
+    """One servo on a bus; see `axbridge.robot.drives.drive.Drive`.
+
+    Args:
+        config: The rig's entry.
+        profile: Its registers.
+        model: Its motor.
+        bus: Where it is.
+        truth: Simulation only: see `axbridge.virtual.world.World.truth`.
+
+    Raises:
+        UsageError: the rig's entry has no id.
+    """
+
+    type: Literal["rotational", "linear"] = "rotational"
+    brake = False
+    on_at_start = False
+
+    def __init__(
+        self,
+        config: ServoConfig,
+        profile: FirmwareProfile,
+        model: ServoModel,
+        bus: Bus,
+        truth: Callable[[str, float], tuple[float, float]] | None = None,
+    ) -> None:
+        if config.id is None:
+            raise UsageError(f"servo {config.name!r} has no bus id")
+        self.config = config
+        self.capabilities: Mapping[str, Capability] = DYNAMIXEL_CAPABILITIES
+        self._on_host = config.controller == "pid"
+        if not self._on_host:
+            self.capabilities = {**DYNAMIXEL_CAPABILITIES, "pid": "unsupported"}
+        self.id = config.id
+        self.profile = profile
+        self.model = model
+        self.bus = bus
+        self._truth = truth
+        self.calibration = Calibration(profile.units, config.zero, config.direction)
+        speed = profile.electrics.no_load_speed * RPM if config.max_velocity is None else config.max_velocity
+        self.limits = Limits(*self.calibration.range, speed)
+        self.max_torque = profile.electrics.stall_torque if config.max_torque is None else config.max_torque
+        self._low, self._high = self.calibration.range
+        self._pid = VelocityController(*config.control_pid)
+        self._gains_set = 0
+        self._speed = 0.0  # commanded by a loop on the host
+        self._correction = 0.0
+        self._wheel_velocity = 0.0
+        self._forecast = SpeedForecast(model.motor, model.sensor.latency_ms / 1000)
+        self._direct_goal: tuple[float, float, float, Goal] | None = None  # after target, velocity, available torque
+        self._hold = math.nan  # where speed 0 stopped it
+        self._powered = False
+        self._angle_limits: tuple[int, int] | None = None  # the servo's own, while it is in wheel mode
+
+    # ---- registers
+
+    def read(self, name: str) -> int:
+        """Read a register, in counts.
+
+        Raises:
+            ProfileError: no such register.
+            ServoFault, BusError: the servo refused, or does not answer.
+        """
+        entry = self.profile.register(name)
+        reply = self.bus.read(self.id, entry.address, entry.size)
+        if len(reply.data) != entry.size:
+            raise ServoFault(self.id, reply.error)
+        return int.from_bytes(reply.data, "little", signed=entry.signed)
+
+    def write(self, name: str, value: int) -> None:
+        """Write a register, in counts, checked against the profile's range before anything is sent.
+
+        Raises:
+            ProfileError: no such register.
+            UsageError: read-only, or a value out of its range or not whole.
+            ServoFault, BusError: the servo refused, or does not answer.
+        """
+        entry = self.profile.register(name)
+        if not entry.writable:
+            raise UsageError(f"{name} of servo {self.config.name!r} is read-only")
+        if not isinstance(value, Integral):
+            raise UsageError(f"{name} = {value!r} is no whole number", "registers hold counts, not SI units")
+        if not entry.minimum <= value <= entry.maximum:
+            raise UsageError(f"{name} = {value} is outside {entry.minimum}..{entry.maximum}")
+        data = int(value).to_bytes(entry.size, "little", signed=entry.signed)
+        reply = self.bus.write(self.id, entry.address, data)
+        if reply is not None and reply.error & _REFUSED:
+            raise ServoFault(self.id, reply.error, f"the servo did not take {name} = {value}")
+        if entry.area is Area.EEPROM:
+            self._wait_for_eeprom(entry.size)
+
+    # ---- Drive
+
+    def power(self, *, on: bool) -> float:
+        """Switch the motor; on: the present position becomes the goal first."""
+        self._direct_goal = None
+        if not on:
+            self._powered = False
+            self.write("torque_enable", 0)
+            return math.nan
+        present = self.read("present_position")
+        if self._angle_limits is None and self.read("ccw_angle_limit") == self.read("cw_angle_limit") == 0:
+            self._angle_limits = 0, self.profile.units.counts  # left in wheel mode by a program that was killed
+        if self._angle_limits is None:
+            self.write("goal_position", present)
+        else:
+            self.write("moving_speed", 0)  # a wheel takes no goal
+        self.write("torque_enable", 1)
+        self._powered = True
+        self._speed = self._correction = 0.0
+        return self.calibration.angle(present)
+
+    def truth(self, time: float) -> Truth:
+        """See `Drive.truth`; `UNKNOWN` on copper."""
+        if self._truth is None:
+            return UNKNOWN
+        angle, torque = self._truth(self.config.name, time)
+        return Truth(self.config.direction * angle, self.config.direction * torque)
+
+    def cycle_servo(self, low: float, high: float) -> CycleServo | None:
+        """Its limits for the bus cycle."""
+        self._low, self._high = low, high
+        self._direct_goal = None
+        ends = sorted(self.calibration.goal(position) for position in (low, high))
+        top = None if self.config.max_velocity is None else self.calibration.speed_limit(self.config.max_velocity)
+        return CycleServo(self.config.name, self.id, (ends[0], ends[1]), top)
+
+    def command(self, setpoints: Setpoints, sensed: Sensed, period: float) -> Goal | None:
+        """The mode of control the set-points ask for, as registers for the next cycle."""
+        if not (self._powered and setpoints.enabled):
+            return None  # a goal would switch it on
+        known, self._direct_goal = self._direct_goal, None
+        if known is not None and setpoints.torque is None and setpoints.acceleration == -1:
+            target, velocity, torque, goal = known
+            if target == setpoints.target and velocity == setpoints.velocity and torque == setpoints.available_torque:
+                self._direct_goal = known
+                return goal  # as in the step before
+        if setpoints.gains_set != self._gains_set:
+            self._gains_set = setpoints.gains_set
+            self._pid.set_gains(*setpoints.gains)
+        limit = self._torque_counts(setpoints.available_torque)
+        if setpoints.torque is not None:
+            return self._apply_torque(setpoints.torque, sensed.state, period)
+        if setpoints.endless:
+            self._enter_wheel(sensed.state)
+            return self._turn(setpoints, sensed.state, period, limit)
+        if self._angle_limits is not None:
+            self._leave_wheel()
+        if self._on_host:
+            state = sensed.state
+            self._pid.step(setpoints.target, state.position, setpoints.velocity, setpoints.acceleration, period)
+            return self._follow(self._pid.speed, setpoints, state, limit)
+        if setpoints.acceleration != -1:
+            self._ramp(setpoints, sensed.state, period)
+            return self._follow(self._speed, setpoints, sensed.state, limit)
+        return self._direct(setpoints, sensed, limit)
+
+    def state(self, raw: RawState | None, start: float) -> ServoState:
+        """Registers in SI units; the torque is an estimate."""
+        assert raw is not None
+        velocity = self.calibration.speed(raw.speed)
+        load = self.calibration.load(raw.load)
+        voltage = raw.voltage * self.profile.units.voltage
+        torque = estimated_torque(self.model.motor, self.model.friction, load, voltage, velocity)
+        return ServoState(
+            time=raw.time - start,
+            position=self.calibration.angle(raw.position),
+            velocity=velocity,
+            torque=torque if self._powered else 0.0,
+            load=load,
+            voltage=voltage,
+            temperature=float(raw.temperature),
+            errors=ErrorFlag(raw.error & 0x7F) if raw.error else NO_FLAGS,
+        )
+
+    def electrical_power(self, state: ServoState, factor: float) -> float:  # noqa: ARG002 - a motor model knows better
+        """U·i by the motor model."""
+        if not self._powered or math.isnan(state.load):
+            return 0.0
+        drawn = current(self.model.motor, state.load, state.voltage, state.velocity)
+        return max(0.0, state.load * state.voltage * drawn)
+
+    def restore(self) -> None:
+        """Give the servo its own angle limits back; limp, because in joint mode it would run to an old goal."""
+        if self._angle_limits is not None:
+            self.write("torque_enable", 0)
+            self._write_angle_limits(*self._angle_limits)
+            self._angle_limits = None
+
+    # ---- position
+
+    def _direct(self, wanted: Setpoints, sensed: Sensed, limit: int) -> Goal:
+        """The goal as it is; speed 0 holds still, because a Moving Speed of 0 would be full speed."""
+        speed = abs(wanted.velocity)
+        if speed:
+            self._hold = math.nan
+            full = speed >= self.limits.velocity
+            goal = self._goal(wanted.target, 0 if full else self.calibration.speed_limit(speed), limit)
+            self._direct_goal = wanted.target, wanted.velocity, wanted.available_torque, goal
+            return goal
+        if math.isnan(self._hold):
+            self._hold = sensed.state.position
+        return self._goal(self._hold, 0, limit)
+
+    def _ramp(self, wanted: Setpoints, state: ServoState, period: float) -> None:
+        """A speed that rises and falls by the acceleration limit and still stops at the target."""
+        away = wanted.target - state.position
+        top = min(abs(wanted.velocity), braking_speed(away, wanted.acceleration))
+        self._speed = towards(self._speed, math.copysign(top, away), wanted.acceleration * period)
+
+    def _follow(self, speed: float, wanted: Setpoints, state: ServoState, limit: int) -> Goal:
+        """Move at `speed`: towards the target as far as that leads there, else a little ahead of the joint."""
+        ahead = state.position + speed * _LEAD
+        away = wanted.target - state.position
+        goal = wanted.target if speed * away >= 0 and abs(ahead - state.position) >= abs(away) else ahead
+        if speed * away >= 0 and abs(away) < self.profile.units.position:
+            goal = wanted.target  # arrived: do not chase the last count
+        return self._goal(goal, self.calibration.speed_limit(abs(speed)), limit)
+
+    def _goal(self, position: float, speed: int, limit: int) -> Goal:
+        if not self._low <= position <= self._high:
+            position = min(max(position, self._low), self._high)
+        return Goal(self.calibration.goal(position), speed, limit)
+
+    # ---- torque
+
+    def _apply_torque(self, torque: float, state: ServoState, period: float) -> Goal:
+        """The duty that gives the torque: as Moving Speed in wheel mode, else as torque limit of a far goal."""
+        voltage = state.voltage or self.profile.electrics.nominal_voltage
+        velocity = self._forecast.update(state.time, state.velocity, torque, period)
+        duty = duty_for(self.model.motor, self.model.friction, torque, voltage, velocity)
+        outward = (duty > 0 and state.position >= self._high) or (duty < 0 and state.position <= self._low)
+        if self._angle_limits is not None:
+            return self._wheel_goal(0.0 if outward else duty, self.profile.units.full_scale)
+        counts = round(abs(duty) * self.profile.units.full_scale)
+        return self._goal(self._high if duty > 0 else self._low, 0, counts)
+
+    def _torque_counts(self, torque: float) -> int:
+        """Torque Limit that caps the torque: a cap on duty, exact at stall."""
+        if torque >= self.max_torque:
+            return self.profile.units.full_scale
+        return round(torque / self.max_torque * self.profile.units.full_scale)
+
+    # ---- wheel
+
+    def _turn(self, wanted: Setpoints, state: ServoState, period: float, limit: int) -> Goal:
+        """Turn endlessly at the velocity set: duty by the motor model, corrected by the speed measured."""
+        step = math.inf if wanted.acceleration == -1 else wanted.acceleration * period
+        self._speed = towards(self._speed, wanted.velocity, step)
+        if self.profile.behaviour.wheel_mode == "speed":
+            counts = round(self._speed / self.profile.units.speed) * self.config.direction
+            return Goal(0, signed_to_bits(counts), limit, wheel=True)
+        motor, law = self.model.motor, self.model.friction
+        voltage = state.voltage or self.profile.electrics.nominal_voltage
+        if wanted.velocity * self._wheel_velocity < 0:
+            self._correction = 0.0  # what was summed up against a stop must not delay the way back
+        self._wheel_velocity = wanted.velocity
+        self._correction += _SPEED_GAIN * (self._speed - state.velocity) * period
+        self._correction = max(-_MOST_CORRECTION, min(_MOST_CORRECTION, self._correction))
+        duty = duty_for(motor, law, 0.0, voltage, self._speed) + self._correction
+        if self._speed == wanted.velocity == 0 and abs(state.velocity) <= 2 * self.profile.units.speed:
+            duty = self._correction = 0.0  # duty 0 brakes
+        return self._wheel_goal(duty, limit)
+
+    def _wheel_goal(self, duty: float, limit: int) -> Goal:
+        counts = round(max(-1.0, min(1.0, duty)) * self.profile.units.full_scale) * self.config.direction
+        return Goal(0, signed_to_bits(counts), limit, wheel=True)
+
+    def _enter_wheel(self, state: ServoState) -> None:
+        """Angle limits 0/0, kept to be restored; written once, because EEPROM wears and the servo is deaf meanwhile."""
+        if self._angle_limits is not None:
+            return
+        self._speed = self._correction = 0.0
+        limits = self.read("cw_angle_limit"), self.read("ccw_angle_limit")
+        self.write("goal_position", self.calibration.goal(min(max(state.position, self._low), self._high)))
+        if limits != (0, 0):
+            self._write_angle_limits(0, 0)
+        self._angle_limits = limits if limits != (0, 0) else (0, self.profile.units.counts)
+        self.write("moving_speed", 0)
+
+    def _leave_wheel(self) -> None:
+        """Back to joint mode."""
+        self.restore()
+        self.power(on=True)
+
+    def _write_angle_limits(self, cw: int, ccw: int) -> None:
+        """Both in one packet: between two, the servo would be in the wrong mode, and deaf."""
+        low, high = self.profile.register("cw_angle_limit"), self.profile.register("ccw_angle_limit")
+        assert high.address == low.end  # so in every profile
+        data = cw.to_bytes(low.size, "little") + ccw.to_bytes(high.size, "little")
+        reply = self.bus.write(self.id, low.address, data)
+        if reply is not None and reply.error & _REFUSED:
+            raise ServoFault(self.id, reply.error, f"the servo did not take the angle limits {cw}, {ccw}")
+        self._wait_for_eeprom(low.size + high.size)
+
+    def _wait_for_eeprom(self, size: int) -> None:
+        """A servo hears nothing while it burns its EEPROM."""
+        deaf = self.profile.timing.eeprom_deaf_us_per_byte * 1e-6 * size
+        self.bus.clock.sleep_until(self.bus.clock.now() + 1.2 * deaf + 0.001)

@@ -1,0 +1,76 @@
+"""Webots' idealised motor: a joint motor of the simulator with a velocity target and a force limit."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Literal
+
+from axbridge.bus.cycle import CycleServo, Goal, RawState
+from axbridge.config.rig import ServoConfig
+from axbridge.control.coupled_motors import Limits
+from axbridge.control.setpoints import Setpoints
+from axbridge.errors import ErrorFlag
+from axbridge.physics.engines.ideal_joints import IdealJoint
+from axbridge.robot.drives.drive import Capability, Sensed
+from axbridge.robot.state import ServoState, Truth
+
+__all__ = ["IDEAL_CAPABILITIES", "IdealDrive"]
+
+IDEAL_CAPABILITIES: Mapping[str, Capability] = {
+    "position": "native",
+    "velocity": "native",
+    "wheel": "native",
+    "torque": "native",
+    "pid": "native",
+    "acceleration": "native",
+    "torque_feedback": "native",
+}
+_MAX_VELOCITY = _MAX_TORQUE = 10.0  # Webots' defaults of maxVelocity, maxTorque and maxForce
+
+
+class IdealDrive:
+    """Passes set-points to a joint of the simulated world; see `axbridge.robot.drives.drive.Drive`."""
+
+    capabilities = IDEAL_CAPABILITIES
+    brake = True
+    on_at_start = True
+
+    def __init__(self, config: ServoConfig, joint: IdealJoint) -> None:
+        self._joint = joint
+        velocity = _MAX_VELOCITY if config.max_velocity is None else config.max_velocity
+        self.limits = Limits(-math.inf, math.inf, velocity)
+        self.max_torque = _MAX_TORQUE if config.max_torque is None else config.max_torque
+        self.type: Literal["rotational", "linear"] = joint.type
+
+    def power(self, *, on: bool) -> float:
+        """Switch the motor row."""
+        self._joint.powered = on
+        return self._joint.position
+
+    def command(self, setpoints: Setpoints, sensed: Sensed, period: float) -> Goal | None:  # noqa: ARG002 - Drive
+        """Hand the set-points to the simulation."""
+        self._joint.command(setpoints)
+        return None
+
+    def state(self, raw: RawState | None, start: float) -> ServoState:  # noqa: ARG002 - Drive
+        """The joint after the latest physics step."""
+        joint = self._joint
+        nan = math.nan
+        load = joint.torque / self.max_torque if self.max_torque else 0.0
+        return ServoState(joint.time - start, joint.position, joint.speed, joint.torque, load, nan, nan, ErrorFlag(0))
+
+    def truth(self, time: float) -> Truth:  # noqa: ARG002 - Drive
+        """The joint after the latest physics step, and what its motor row used."""
+        return Truth(self._joint.position, self._joint.torque)
+
+    def cycle_servo(self, low: float, high: float) -> CycleServo | None:  # noqa: ARG002 - Drive
+        """None: no bus."""
+        return None
+
+    def electrical_power(self, state: ServoState, factor: float) -> float:
+        """Webots' model: torque times factor."""
+        return abs(state.torque) * factor
+
+    def restore(self) -> None:
+        """Nothing is kept."""

@@ -1,0 +1,70 @@
+"""`axbridge.open`: from a rig and the name of a backend to a robot."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from axbridge.config.rig import Rig
+from axbridge.errors import UsageError
+from axbridge.robot.backends.backend import Backend
+from axbridge.robot.robot import Robot
+
+__all__ = ["open_robot"]
+
+
+def open_robot(
+    rig: str | Path | Rig,
+    backend: str | None = None,
+    *,
+    port: str | None = None,
+    seed: int = 0,
+    realtime: bool | None = None,
+    **overrides: Any,
+) -> Robot:
+    """Open a robot on copper or in the simulator.
+
+    Args:
+        rig: A name (``"bench_arm"``), a path, or a `Rig`.
+        backend: ``"sim"``, ``"real"`` or ``"twin"``; by default ``AXBRIDGE_BACKEND``, else ``"sim"``.
+        port: Serial device or URL in place of the rig's first; by default ``AXBRIDGE_PORT``. The simulator needs
+            none and takes no notice, so that the backend alone decides.
+        seed: Seed of the simulation's noise and jitter.
+        realtime: Pace the simulation by the wall clock; by default when `world.gui` shows it. The real backend
+            always runs in real time.
+        overrides: Top-level tables of the rig to change: ``world={"time_step_ms": 1.0}``.
+
+    Raises:
+        UsageError: no such backend, or `realtime=False` on a real one.
+        RigError, ProfileError: the rig or something it names is wrong.
+        BusError: a port cannot be opened, or a servo does not answer.
+    """
+    loaded = rig if isinstance(rig, Rig) else Rig.load(rig)
+    if overrides:
+        loaded = loaded.overridden(overrides)
+
+    def opener(name: str, port: str | None) -> Backend:
+        return _backend(loaded, name, port, seed, realtime if name == "sim" else None)
+
+    first = _backend(loaded, backend or os.environ.get("AXBRIDGE_BACKEND", "sim"), port, seed, realtime)
+    return Robot(loaded, first, opener, seed)
+
+
+def _backend(rig: Rig, name: str, port: str | None, seed: int, realtime: bool | None) -> Backend:
+    if name == "sim":
+        from axbridge.robot.backends.sim import open_sim
+
+        watched = rig.world is not None and rig.world.gui
+        return open_sim(rig, seed=seed, realtime=watched if realtime is None else realtime)
+    if realtime is False:
+        raise UsageError(f"the {name} backend always runs in real time", "leave `realtime` out")
+    if name == "real":
+        from axbridge.robot.backends.real import open_real
+
+        return open_real(rig, port or os.environ.get("AXBRIDGE_PORT"))
+    if name == "twin":
+        from axbridge.robot.backends.twin import open_twin
+
+        return open_twin(rig, port or os.environ.get("AXBRIDGE_PORT"), seed=seed)
+    raise UsageError(f"no backend {name!r}", "known backends: real, sim, twin")

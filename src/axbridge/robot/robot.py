@@ -1,0 +1,352 @@
+"""A robot: its servos by name, and the step that moves commands out and samples in.
+
+`step(ms)` sends what was commanded since the last one, waits for the tick, then reads every servo: commands given
+before a step act in that step, and the samples are those of its end. `exchange()` does both right now, without waiting.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any
+
+from axbridge.bus.cycle import Cycle, Event, RawState
+from axbridge.config.rig import Rig
+from axbridge.control.battery import Battery
+from axbridge.control.coupled_motors import Limits, couplings, sibling_limits
+from axbridge.errors import BusError, ControlWarning, UnknownServo, UsageError
+from axbridge.robot.backends.backend import SIMULATION, Backend, BackendName, FloatingBase
+from axbridge.robot.connection import Connection
+from axbridge.robot.servo import Servo
+from axbridge.robot.state import ServoState
+
+__all__ = ["Robot", "StepReport"]
+
+_log = logging.getLogger(__name__)
+_SOFT_START = 0.5  # s in which torque rises after a change of backend
+
+
+@dataclass(frozen=True)
+class StepReport:
+    """What the last step did; times in s on the robot's clock.
+
+    Attributes:
+        requested: Length of the step asked for, ms.
+        actual: Length it took, ms.
+        commanded: When the command packets had been sent.
+        sampled: When each servo took its sample.
+        errors: Why a servo did not answer, by its name: BusTimeout, CorruptPacket, PortError.
+        events: What changed on the buses: a servo missing, returned, with a fault or beyond a limit; a port lost, back.
+    """
+
+    requested: float
+    actual: float
+    commanded: float
+    sampled: Mapping[str, float]
+    errors: Mapping[str, BusError] = field(default_factory=dict)
+    events: tuple[Event, ...] = ()
+
+
+class Robot(Mapping[str, Servo]):
+    """Servos by name (or index); a context manager that leaves every motor off. Made by `axbridge.open`.
+
+    Args:
+        rig: The robot.
+        backend: What it runs on.
+        opener: Opens another backend by name and port, for `switch`.
+
+    Raises:
+        BusError: a servo of the rig does not answer.
+        UnsupportedOperation: the backend cannot drive the rig.
+    """
+
+    def __init__(
+        self, rig: Rig, backend: Backend, opener: Callable[[str, str | None], Backend] | None = None, seed: int = 0
+    ) -> None:
+        self.rig = rig
+        self._opener = opener
+        self._closed = False
+        self._time_ms = 0.0
+        self._start = backend.clock.now()
+        self._battery = None if rig.robot.battery is None else Battery(*rig.robot.battery)
+        self._powered = True
+        self._drawn = 0.0  # J, by the backend's meter at the last look
+        self._connection = Connection(rig, backend)
+        self._servos = {
+            config.name: Servo(config, self._connection.drives[config.name], self._now, seed, self._recover)
+            for config in rig.servos
+        }
+        self._ideal = [servo for servo in self._servos.values() if servo.config.drive == "ideal"]
+        self._couple()
+        self.last_step = StepReport(0.0, 0.0, 0.0, {})
+        self._connection.open(self._reach)
+        try:
+            self._start = backend.clock.now()
+            self.exchange()
+        except BaseException:
+            self.close()
+            raise
+
+    # ---- the cycle
+
+    def step(self, period: float | None = None) -> float:
+        """Send commands, wait until `period` ms after the last step, read every servo.
+
+        A servo that does not answer or a lost port is no exception but a fault of this step: see `last_step.errors`
+        and `last_step.events`. The other servos go on; what was lost is looked for until it is back.
+
+        Args:
+            period: ms; the rig's `basic_time_step_ms` when not given.
+
+        Returns:
+            0 when the tick was met, else how late it was, ms. -1 when the controller should end: the robot is closed.
+
+        Raises:
+            UsageError: a period that is not positive and finite.
+            BusError: a change of control mode needed a register that could not be written.
+        """
+        if self._closed:
+            return -1.0
+        requested = self.basic_time_step if period is None else float(period)
+        if not 0 < requested < math.inf:
+            raise UsageError(f"a step of {requested:g} ms is not positive and finite")
+        clock = self._connection.backend.clock
+        began = clock.now()
+        end = self._time_ms + requested
+        due = self._start + end / 1000
+        self._send(requested)
+        commanded = clock.now()
+        late = max(0.0, commanded - due)
+        for tick in self._ticks(end):
+            self._pass_until(tick)
+        clock.sleep_until(due)
+        self._time_ms = end
+        self._start += late  # a late step delays the next tick instead of being caught up with
+        faults = self._receive()
+        self._report(requested, clock.now() - began, commanded, faults)
+        return late * 1000
+
+    def exchange(self) -> dict[str, ServoState]:
+        """One bus cycle right now: pending goals out, all states in.
+
+        Returns:
+            The latest state of every servo; one that did not answer keeps its old one (see `last_step.errors`).
+
+        Raises:
+            UsageError: the robot is closed.
+            BusError: as `step`.
+        """
+        if self._closed:
+            raise UsageError(f"robot {self.rig.name!r} is closed", "open it again with axbridge.open")
+        clock = self._connection.backend.clock
+        began = clock.now()
+        self._send(self.basic_time_step)
+        commanded = clock.now()
+        faults = self._receive()
+        self._report(0.0, clock.now() - began, commanded, faults)
+        return {name: servo.state for name, servo in self._servos.items()}
+
+    def _ticks(self, end: float) -> Iterator[float]:
+        """Times, ms, at which something happens inside a step: ideal joints and batteries live by the basic step."""
+        if self._battery is None and self._connection.backend.ideal is None:
+            return
+        basic = self.rig.control_step_ms
+        tick = (self._time_ms // basic + 1) * basic
+        while tick < end - 1e-6:
+            yield tick
+            tick += basic
+        yield end
+
+    def _pass_until(self, tick: float) -> None:
+        """Let the world go on to `tick`, ms, at most one basic step ahead; then look at joints and battery."""
+        basic = self.rig.control_step_ms
+        ideal = self._connection.backend.ideal
+        if ideal is not None and abs(self._time_ms / basic - round(self._time_ms / basic)) < 1e-9:
+            ideal.control(basic / 1000)
+        passed = tick - self._time_ms
+        self._connection.backend.clock.sleep_until(self._start + tick / 1000)
+        self._time_ms = tick
+        for servo in self._ideal:
+            servo._take(None, self._start, self.time)
+        if self._battery is not None:
+            self._drain(self._battery, passed / 1000)
+
+    def _drain(self, battery: Battery, seconds: float) -> None:
+        power = self.rig.robot.cpu_consumption
+        meter = self._connection.backend.energy
+        for servo in self._servos.values() if self._powered else ():
+            if meter is None or servo.config.drive == "ideal":
+                power += servo.power
+        if meter is not None:
+            drawn, self._drawn = self._drawn, meter()
+            power += (self._drawn - drawn) / seconds
+        battery.drain(power, seconds)
+        if battery.empty == self._powered and self.mode == SIMULATION:
+            self._powered = not battery.empty
+            for servo in self._servos.values():
+                servo._cut(off=battery.empty)
+
+    def _send(self, period: float) -> None:
+        goals = {s.name: goal for s in self._servos.values() if (goal := s._command(period / 1000)) is not None}
+        self._connection.send(goals)
+
+    def _receive(self) -> dict[str, BusError]:
+        samples, faults = self._connection.receive()
+        servos, start, now = self._servos, self._start, self.time
+        for name, sample in samples.items():
+            servos[name]._take(sample, start, now)
+        for servo in self._ideal:
+            if math.isnan(servo.sampled_at):
+                servo._take(None, start, now)
+        return faults
+
+    def _report(self, requested: float, actual: float, commanded: float, faults: dict[str, BusError]) -> None:
+        sampled = {name: servo.sampled_at for name, servo in self._servos.items()}
+        self.last_step = StepReport(
+            requested, actual * 1000, commanded - self._start, sampled, faults, self._connection.events
+        )
+
+    # ---- start, change and end
+
+    def switch(self, backend: BackendName, *, port: str | None = None) -> None:
+        """Go on with another backend while the controller runs: same servos, same settings, same time.
+
+        Motors that were on are switched on where the joint is there (goal := present first), with torque rising within
+        half a second; the goals set last then act again. The old backend is left as the rig's `on_exit` says.
+
+        Raises:
+            UsageError: the robot is closed, or was not made by `axbridge.open`.
+            AxBridgeError: the new backend cannot be opened, or a servo does not answer; nothing has changed.
+        """
+        if self._closed or self._opener is None:
+            raise UsageError(
+                "this robot cannot change its backend", "open it with axbridge.open, and before closing it"
+            )
+        new = Connection(self.rig, self._opener(backend, port))
+        new.open(self._reach)
+        try:
+            on = [name for name, servo in self._servos.items() if servo.torque_enabled]
+            new.soften(on, _SOFT_START)
+            for name in on:
+                new.drives[name].power(on=True)
+        except BaseException:
+            new.close()
+            raise
+        old, self._connection = self._connection, new
+        for name, servo in self._servos.items():
+            servo._rewire(new.drives[name])
+        old.close()
+        self._drawn = new.backend.energy() if new.backend.energy is not None else 0.0
+        self._start = new.backend.clock.now() - self.time
+        faults = self._receive()
+        self._report(0.0, 0.0, new.backend.clock.now(), faults)
+
+    def _couple(self) -> None:
+        """Join motors named ``base::member``, and give them the first one's limits, scaled."""
+        for base, names in couplings(list(self._servos)).items():
+            if len(names) == 1:
+                warnings.warn(f"{names[0]!r} is coupled with nothing: no other {base}::…", ControlWarning, stacklevel=4)
+                continue
+            servos = {name: self._servos[name] for name in names}
+            limits = {name: Limits(*servo._limits, servo.max_velocity) for name, servo in servos.items()}
+            wanted, said = sibling_limits(limits, {name: servo.multiplier for name, servo in servos.items()})
+            for name, servo in servos.items():
+                servo._couple([other for other in servos.values() if other is not servo], wanted[name])
+            for message in said:
+                _log.warning(message)  # not a ControlWarning: Webots rewrites limits at load without being asked
+
+    def _reach(self, name: str) -> tuple[float, float]:
+        servo = self._servos[name]
+        return servo.min_position, servo.max_position
+
+    def close(self) -> None:
+        """Switch every motor off and release ports and worlds; may be called twice."""
+        if not self._closed:
+            self._closed = True
+            self._connection.close()
+
+    def __enter__(self) -> Robot:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # ---- facts
+
+    @property
+    def bus_statistics(self) -> dict[str, dict[str, Any]]:
+        """By bus: cycle rate and times (s), and what was lost, late or damaged, by id; plain data."""
+        return self._connection.statistics()
+
+    def shadow(self) -> dict[str, ServoState]:
+        """Twin backend: the simulated servos' states at this moment, on the simulation's clock; else empty."""
+        states: dict[str, ServoState] = {}
+        for name, follow in self._connection.backend.shadows.items():
+            raw: Mapping[str, RawState] = Cycle(follow(), self._connection.cycles[name].servos).receive().states
+            states |= {servo: self._connection.drives[servo].state(sample, 0.0) for servo, sample in raw.items()}
+        return states
+
+    def _now(self) -> float:
+        return self.time
+
+    def _recover(self, name: str) -> None:
+        self._connection.recover(name)
+
+    @property
+    def name(self) -> str:
+        """The rig's name."""
+        return self.rig.name
+
+    @property
+    def time(self) -> float:
+        """S since the robot was opened, by steps: an exact sum of the periods asked for."""
+        return self._time_ms / 1000
+
+    @property
+    def backend(self) -> BackendName:
+        """``sim``, ``real`` or ``twin``."""
+        return self._connection.backend.name
+
+    @property
+    def mode(self) -> int:
+        """0 simulation, 1 real, 2 remote (a networked port)."""
+        return self._connection.backend.mode
+
+    @property
+    def basic_time_step(self) -> float:
+        """Default period of `step`, ms."""
+        return self.rig.robot.basic_time_step_ms
+
+    @property
+    def battery_energy(self) -> float:
+        """J left; -1.0 without a battery. On a real robot an estimate by the motor models, which cuts nothing off."""
+        return -1.0 if self._battery is None else self._battery.energy
+
+    @property
+    def base(self) -> FloatingBase | None:
+        """The simulated body's place in the world, and a hand that puts it somewhere; the shadow's on a twin.
+
+        None on a real robot, and where the base is bolted down.
+        """
+        return self._connection.backend.base
+
+    def __getitem__(self, name: str | int) -> Servo:
+        if isinstance(name, int):
+            return list(self._servos.values())[name]
+        try:
+            return self._servos[name]
+        except KeyError:
+            known = ", ".join(self._servos)
+            raise UnknownServo(name, f"robot {self.rig.name!r} has no servo {name!r}", f"it has: {known}") from None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._servos)
+
+    def __len__(self) -> int:
+        return len(self._servos)

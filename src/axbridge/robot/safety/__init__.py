@@ -1,0 +1,1 @@
+"""No motor stays powered behind a program that has ended."""

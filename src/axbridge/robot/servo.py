@@ -1,0 +1,391 @@
+"""A servo as users hold it: SI units, limits, set-points and the last sample, whatever drives the joint.
+
+Names and rules follow Webots' Motor and PositionSensor nodes. Commands act in the next `Robot.step`; readings are
+those of the last one. Set-points out of range are clipped with a `ControlWarning`; impossible ones (NaN, a negative
+speed) are refused with one, and the old value stays. Units: rad and N·m, for a linear joint m and N.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal
+
+from axbridge.bus.cycle import Goal
+from axbridge.config.rig import ServoConfig
+from axbridge.control import checks
+from axbridge.control.coupled_motors import Limits, scaled
+from axbridge.control.setpoints import Setpoints
+from axbridge.errors import ControlWarning, UnsupportedOperation
+from axbridge.robot.drives.drive import EMULATION, Capability, Drive
+from axbridge.robot.drives.dynamixel import DynamixelDrive
+from axbridge.robot.sensing import Sensing
+
+__all__ = ["Servo"]
+
+
+def _warn(message: str) -> None:
+    warnings.warn(message, ControlWarning, stacklevel=3)
+
+
+class Servo(Sensing):
+    """One joint of a robot and what drives it. Made by `Robot`.
+
+    Args:
+        config: The rig's entry.
+        drive: What moves the joint.
+        now: The robot's time, s.
+        seed: Of the position sensor's noise.
+        recover: Lets a motor that was shut down move again, by name.
+    """
+
+    def __init__(
+        self,
+        config: ServoConfig,
+        drive: Drive,
+        now: Callable[[], float],
+        seed: int,
+        recover: Callable[[str], None],
+    ) -> None:
+        super().__init__(config, drive, now, seed)
+        self._recover = recover
+        self.name = config.name
+        self._multiplier = config.multiplier or 1.0
+        self._siblings: tuple[Servo, ...] = ()
+        self._limits = _widened(config)
+        self._max_velocity = drive.limits.velocity
+        start = config.position if drive.on_at_start else math.nan
+        self._wanted = Setpoints(start, self._max_velocity, config.acceleration, drive.max_torque, config.control_pid)
+        self._wanted.enabled = drive.on_at_start
+        self._asked_position = start
+        self._position_factor = self._velocity_factor = 1.0  # set-points over what was asked of this motor
+        self._asked_velocity = self._max_velocity
+        self._warned: set[str] = set()
+        if config.multiplier == 0:
+            _warn(f"multiplier of {self.name!r} must not be 0; it becomes 1")
+        if config.acceleration != -1:  # what the rig asks for is used from the first step on, so it is said now
+            self._needs("acceleration")
+        if config.controller == "pid":
+            self._needs("pid")
+        low, high = config.soft_limits
+        if config.min_stop < config.max_stop and (config.min_stop > low or config.max_stop < high) and low > -math.inf:
+            _warn(f"the soft limits of {self.name!r} reach beyond its stops {config.min_stop:g}..{config.max_stop:g}")
+
+    # ---- commands
+
+    def set_position(self, position: float) -> None:
+        """Move towards `position` from the next step on; switches the motor on (without a jump) when it is off.
+
+        ±inf turns endlessly at the set velocity. Clipped to the soft limits and to what the drive can reach; NaN is
+        refused. Coupled motors follow by their multipliers.
+
+        Raises:
+            UnsupportedOperation: endless turning on a drive that cannot.
+            BusError: the servo does not answer.
+        """
+        for motor in (self, *self._siblings):
+            checked = checks.position(scaled(position, motor._multiplier), motor.min_position, motor.max_position)
+            if checked.value is None:
+                return _warn(checked.warning)
+            if math.isinf(checked.value):
+                motor._needs("wheel")
+            if not motor._wanted.enabled:
+                motor.torque_on()
+            motor._wanted.target = checked.value
+            motor._wanted.torque = None
+            motor._follow(self, position=position)
+            if checked.warning and motor is self:
+                _warn(checked.warning)
+        return None
+
+    def _follow(self, leader: Servo, *, position: float | None = None, velocity: float | None = None) -> None:
+        """Remember a request: the commanded motor as it was given, the others times their own multiplier."""
+        factor, share = (self._multiplier, 1.0) if leader is self else (1.0, self._multiplier)
+        if position is not None:
+            self._position_factor = factor
+            self._asked_position = float(scaled(position, share))
+        if velocity is not None:
+            self._velocity_factor = factor
+            self._asked_velocity = float(velocity * share)
+
+    def set_velocity(self, velocity: float) -> None:
+        """Limit the speed of the approach, or set the speed of velocity control (then signed); 0 holds still.
+
+        Clipped to `max_velocity`. NaN is refused, and a negative value unless the target is infinite. Stored but
+        without effect in torque control. Coupled motors follow by their multipliers.
+        """
+        signed = self._wanted.endless or velocity >= 0  # only the request may not be negative: a multiplier turns it
+        for motor in (self, *self._siblings):
+            checked = checks.velocity(velocity * motor._multiplier, motor._max_velocity, endless=signed)
+            if checked.value is None:
+                return _warn(checked.warning)
+            motor._wanted.velocity = checked.value
+            motor._follow(self, velocity=velocity)
+            if checked.warning and motor is self:
+                _warn(checked.warning)
+        return None
+
+    def set_acceleration(self, acceleration: float) -> None:
+        """Limit the acceleration, rad/s²; -1 = unlimited. NaN and other negative values are refused.
+
+        Raises:
+            UnsupportedOperation: the drive cannot.
+        """
+        checked = checks.acceleration(acceleration)
+        if checked.value is None:
+            return _warn(checked.warning)
+        if checked.value != -1:
+            self._needs("acceleration")
+        self._wanted.acceleration = checked.value
+        return None
+
+    def set_available_torque(self, torque: float) -> None:
+        """Cap the motor's torque; 0 leaves it limp.
+
+        Clipped to `max_torque`. NaN and negative values are refused. On a Dynamixel this is a cap on duty: exact at
+        stall.
+        """
+        checked = checks.available_torque(torque, self.max_torque)
+        if checked.value is not None:
+            self._wanted.available_torque = checked.value
+        if checked.warning:
+            _warn(checked.warning)
+
+    def set_control_pid(self, p: float, i: float, d: float) -> None:
+        """Set the gains of Webots' PID on velocity; the integral begins anew.
+
+        P must be positive, I and D not negative: else refused, the old gains stay. On a Dynamixel they act when the
+        rig says ``controller = "pid"``.
+
+        Raises:
+            UnsupportedOperation: the servo's own position loop is in use (``controller = "firmware"``).
+        """
+        refused = checks.gains(p, i, d)
+        if refused:
+            return _warn(refused)
+        self._needs("pid")
+        self._wanted.gains = (float(p), float(i), float(d))
+        self._wanted.gains_set += 1
+        return None
+
+    def set_torque(self, torque: float) -> None:
+        """Apply a torque from the next step on, until it is replaced; only `set_position` ends torque control.
+
+        Clipped to the available torque; NaN is refused. Coupled motors follow by their multipliers.
+
+        Raises:
+            UnsupportedOperation: the drive cannot.
+            BusError: the servo does not answer.
+        """
+        for motor in (self, *self._siblings):
+            checked = checks.torque(torque * motor._multiplier, motor._wanted.available_torque)
+            if checked.value is None:
+                return _warn(checked.warning)
+            motor._needs("torque")
+            if not motor._wanted.enabled:
+                motor.torque_on()
+            motor._wanted.torque = checked.value
+            if checked.warning and motor is self and not self._siblings:
+                _warn(checked.warning)
+        return None
+
+    def set_damping_constant(self, damping: float) -> None:
+        """Add damping to the joint as Webots' Brake does, N·m·s/rad; negative values and NaN are refused.
+
+        Raises:
+            UnsupportedOperation: the joint has no brake.
+        """
+        if not self._drive.brake:
+            raise UnsupportedOperation(f"servo {self.name!r} has no brake", "only ideal joints have one")
+        if math.isnan(damping) or damping < 0:
+            return _warn(f"damping must be positive, not {damping:g}; it stays {self._wanted.damping:g}")
+        self._wanted.damping = float(damping)
+        return None
+
+    def torque_on(self) -> None:
+        """Switch the motor on where the joint is: goal := present position first, so that nothing snaps.
+
+        Raises:
+            BusError: the servo does not answer; torque stays off.
+        """
+        self._settle()
+        if not self._dead:
+            self._wanted.target = self._asked_position = self._drive.power(on=True)
+        self._wanted.torque = None
+        self._wanted.enabled = True
+
+    def torque_off(self) -> None:
+        """Leave the joint limp.
+
+        Raises:
+            BusError: the servo does not answer, so it may still be powered.
+        """
+        self._settle()
+        self._wanted.enabled = False
+        self._drive.power(on=False)
+
+    def recover(self) -> None:
+        """Let a motor move again that shut itself down (overload) or was switched off at a limit of the rig.
+
+        From the next step on: first its goal is where the joint is, then the target acts again, with torque that rises
+        within the rig's `soft_start_ms`. When the cause is still there, it will shut down again. Nothing happens to an
+        ideal joint, which never shuts down.
+        """
+        self._recover(self.name)
+
+    def read(self, register: str) -> int:
+        """Read a register by name, in counts.
+
+        Raises:
+            UnsupportedOperation: no Dynamixel.
+            ProfileError: this model has no such register.
+            ServoFault: the servo refused.
+            BusError: it does not answer.
+        """
+        return self._dynamixel.read(register)
+
+    def write(self, register: str, value: int) -> None:
+        """Write a register by name, in counts; checked against the profile's range before anything is sent.
+
+        While torque is on, every step writes goal position and moving speed anew from the set-points, and torque limit
+        when its set-point has changed: what is written to these lasts until then. Use `set_position`, `set_velocity`
+        and `set_available_torque`.
+
+        Raises:
+            UnsupportedOperation: no Dynamixel.
+            ProfileError: this model has no such register.
+            UsageError: read-only register, or a value out of its range.
+            ServoFault: the servo refused the value.
+            BusError: it does not answer.
+        """
+        self._dynamixel.write(register, value)
+
+    @property
+    def _dynamixel(self) -> DynamixelDrive:
+        if not isinstance(self._drive, DynamixelDrive):
+            raise UnsupportedOperation(f"servo {self.name!r} is an ideal joint and has no registers")
+        return self._drive
+
+    def _needs(self, capability: str) -> None:
+        """Refuse what cannot be done; say once what is emulated."""
+        kind = self.capabilities[capability]
+        if kind == "unsupported":
+            raise UnsupportedOperation(f"servo {self.name!r} has no {capability}", "see Servo.capabilities")
+        if kind == "emulated" and capability not in self._warned:
+            self._warned.add(capability)
+            warnings.warn(f"servo {self.name!r} {EMULATION[capability]}", ControlWarning, stacklevel=4)
+
+    # ---- set-points and limits
+
+    @property
+    def target_position(self) -> float:
+        """The target, clipped; NaN before the first. In a coupling that of a follower is times its multiplier."""
+        return scaled(self._wanted.target, 1 / self._position_factor)
+
+    @property
+    def velocity(self) -> float:
+        """The speed set-point, clipped (the measured speed is `state.velocity`); in a coupling as `target_position`."""
+        return self._wanted.velocity / self._velocity_factor
+
+    @property
+    def requested(self) -> tuple[float, float]:
+        """Position and velocity asked for last, before clipping: what Webots' getters return."""
+        return self._asked_position, self._asked_velocity
+
+    @property
+    def acceleration(self) -> float:
+        """The acceleration limit; -1 = unlimited."""
+        return self._wanted.acceleration
+
+    @property
+    def available_torque(self) -> float:
+        """The torque cap."""
+        return self._wanted.available_torque
+
+    @property
+    def torque_enabled(self) -> bool:
+        """Whether torque was switched on last."""
+        return self._wanted.enabled
+
+    @property
+    def min_position(self) -> float:
+        """Lowest position `set_position` passes on; -inf = no limit."""
+        return max(self._limits[0], self._drive.limits.low)
+
+    @property
+    def max_position(self) -> float:
+        """Highest position `set_position` passes on; inf = no limit."""
+        return min(self._limits[1], self._drive.limits.high)
+
+    @property
+    def max_velocity(self) -> float:
+        """Highest speed: the rig's, else the data sheet's no-load speed; 10 for an ideal joint."""
+        return self._max_velocity
+
+    @property
+    def max_torque(self) -> float:
+        """Highest torque: the rig's, else the data sheet's stall torque; 10 for an ideal joint."""
+        return self._drive.max_torque
+
+    @property
+    def multiplier(self) -> float:
+        """Factor of position, velocity and torque commands, as Webots' coupled motors have it."""
+        return self._multiplier
+
+    @property
+    def type(self) -> Literal["rotational", "linear"]:
+        """Kind of joint."""
+        return self._drive.type
+
+    @property
+    def has_brake(self) -> bool:
+        """Whether `set_damping_constant` can be used."""
+        return self._drive.brake
+
+    @property
+    def capabilities(self) -> Mapping[str, Capability]:
+        """What the drive does itself, what axbridge does for it, and what cannot be done."""
+        return self._drive.capabilities
+
+    @property
+    def power(self) -> float:
+        """Electrical power drawn at the last sample, W: U·i by the motor model, for ideal joints as Webots reckons."""
+        return self._drive.electrical_power(self.state, self.config.consumption_factor)
+
+    def _estimating(self) -> None:
+        self._needs("torque_feedback")
+
+    # ---- what Robot needs
+
+    def _couple(self, siblings: Sequence[Servo], limits: Limits) -> None:
+        """Follow these motors' commands; `limits` are the coupling's, in this motor's units."""
+        self._siblings = tuple(siblings)
+        self._limits = limits.low, limits.high
+        if self._wanted.velocity == self._max_velocity:
+            self._wanted.velocity = self._asked_velocity = limits.velocity
+        self._max_velocity = limits.velocity
+
+    def _command(self, period: float) -> Goal | None:
+        return self._drive.command(self._wanted, self, period)
+
+    def _rewire(self, drive: Drive) -> None:
+        """Go on with another drive: every setting stays."""
+        self._settle()
+        self._drive = drive
+        self._wanted.gains_set += self._wanted.gains_set > 0  # so that the new drive takes them
+
+    def _cut(self, *, off: bool) -> None:
+        """The battery is empty (motor limp, sensors frozen), or is not any more (full torque again)."""
+        self._settle()
+        self._dead = off
+        if not off:
+            self._wanted.available_torque = self.max_torque
+        if self._wanted.enabled:
+            self._drive.power(on=not off)
+
+
+def _widened(config: ServoConfig) -> tuple[float, float]:
+    """Soft limits, widened to contain the initial position as Webots does at load."""
+    low, high = config.soft_limits
+    return min(low, config.position), max(high, config.position)

@@ -1,0 +1,1 @@
+"""The virtual bus for other programs: pseudo-terminals and TCP ports, in real time."""

@@ -1,0 +1,128 @@
+"""A TCP port as the serial port of a virtual bus, for ``socket://`` clients and systems without pseudo-terminals."""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+import socket
+import time
+
+from axbridge.errors import PortError, UsageError
+from axbridge.serve.channel import Arrival
+
+__all__ = ["TcpChannel", "is_loopback", "parse_address"]
+
+_CHUNK = 4096
+
+
+def parse_address(text: str) -> tuple[str, int]:
+    """``HOST:PORT`` into its parts; an IPv6 host stands in brackets.
+
+    Raises:
+        UsageError: it is something else.
+    """
+    host, colon, port = text.rpartition(":")
+    if not colon or not host or not port.isdigit() or int(port) > 65535:
+        raise UsageError(f"{text!r} is no TCP address", "write HOST:PORT, as in 127.0.0.1:7000")
+    return host.strip("[]"), int(port)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach an address."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+class TcpChannel:
+    """Listens on a TCP port; one client at a time, the next is served when it leaves.
+
+    A socket has no baud rate: the line keeps the one it has.
+
+    Args:
+        host: Address to listen on.
+        port: TCP port; 0 = any free one.
+
+    Attributes:
+        address: ``socket://HOST:PORT``, as pyserial wants it.
+        transit: 0: who is at the other end, and how far, is not known.
+
+    Raises:
+        PortError: the address cannot be listened on.
+    """
+
+    def __init__(self, host: str, port: int) -> None:
+        self._wanted = (host, port)
+        self._listener: socket.socket | None = None
+        self._client: socket.socket | None = None
+        self.address = ""
+        self.transit = 0.0
+        self.plug()
+
+    def fileno(self) -> int:
+        """Descriptor to wait on; -1 while unplugged."""
+        active = self._client or self._listener
+        return active.fileno() if active else -1
+
+    def plug(self) -> None:
+        """Listen (again)."""
+        if self._listener is not None:
+            return
+        host, port = self._wanted
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        listener = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind((host, port))
+            listener.listen(4)
+        except OSError as failure:
+            listener.close()
+            raise PortError(
+                f"{host}:{port}", f"cannot listen: {failure.strerror or failure}", "take another address or port"
+            ) from failure
+        self._listener = listener
+        bound = listener.getsockname()[1]
+        self._wanted = (host, bound)
+        self.address = f"socket://{f'[{host}]' if ':' in host else host}:{bound}"
+
+    def unplug(self) -> None:
+        """Hang up and stop listening."""
+        self._hang_up()
+        if self._listener is not None:
+            self._listener.close()
+            self._listener = None
+
+    close = unplug
+
+    def receive(self) -> list[Arrival]:
+        """What has come from the client; takes a waiting client in."""
+        if self._client is None:
+            assert self._listener is not None  # else nobody waits on it
+            self._client, _ = self._listener.accept()
+            self._client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._client.setblocking(False)
+            return []
+        try:
+            data = self._client.recv(_CHUNK)
+        except BlockingIOError:
+            return []
+        except OSError:
+            data = b""
+        if not data:
+            self._hang_up()
+            return []
+        return [Arrival(data, time.monotonic(), None)]
+
+    def write(self, data: bytes) -> None:
+        """Hand bytes to the client; without one, or when it never reads, they are lost."""
+        if self._client is not None:
+            with contextlib.suppress(OSError):
+                self._client.send(data)
+
+    def _hang_up(self) -> None:
+        if self._client is not None:
+            self._client.close()
+            self._client = None

@@ -1,0 +1,1 @@
+"""The virtual servo, byte for byte and in time, and the line it hangs on."""

@@ -1,0 +1,145 @@
+"""A bus in process: the same line and the same servos as behind a pseudo-terminal, in simulated time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+from axbridge.bus.base import Bus, Reply
+from axbridge.errors import BusError, BusTimeout, CorruptPacket, PortError
+from axbridge.packets import OVERHEAD, Decoder, Packet, whole_packet
+from axbridge.virtual.line import Line
+from axbridge.virtual.world import World
+
+__all__ = ["VirtualBus"]
+
+_RETRIES = 2  # of a question without a good answer, as on the serial bus
+_GRACE = 0.003  # s beyond the reply's own length: the longest return delay is 0.8 ms, interrupts 0.3 ms
+
+
+class VirtualBus(Bus):
+    """One line of a `World`; a transaction moves the world by the time it takes on the wire.
+
+    Args:
+        world: The world, also the clock.
+        name: Which of its buses.
+
+    Raises:
+        PortError: the world has no such bus.
+    """
+
+    def __init__(self, world: World, name: str = "main") -> None:
+        if name not in world.lines:
+            raise PortError(name, "no such bus in this world", f"it has: {', '.join(world.lines)}")
+        self.clock = world
+        self.name = name
+        self._world = world
+        self._line: Line | None = world.lines[name]
+        self.baud = round(self._line.baud)
+
+    def reopen(self) -> None:
+        """See `Bus.reopen`."""
+        self._line = line = self._world.lines[self.name]
+        if not line.plugged:
+            raise PortError(self.name, "the adapter is unplugged", "plug it in again")
+
+    def close(self) -> None:
+        """Let go of the line; the world stays."""
+        self._line = None
+
+    def read_many(self, requests: Sequence[tuple[int, int, int]]) -> list[Reply | BusError]:
+        """See `Bus.read_many`. Where the line can tell in advance how the reads go, the world moves once for all."""
+        answers: list[Reply | BusError] = []
+        while (done := len(answers)) < len(requests):
+            answers += self._read_ahead(requests[done:]) or [self._read_once(*requests[done])]
+        return answers
+
+    def _read_once(self, id: int, address: int, length: int) -> Reply | BusError:
+        try:
+            return super().read(id, address, length)
+        except (BusTimeout, CorruptPacket) as error:
+            return error
+
+    def ping(self, id: int) -> Reply:
+        """See `Bus.ping`."""
+        return _persist(lambda: super(VirtualBus, self).ping(id))
+
+    def read(self, id: int, address: int, length: int) -> Reply:
+        """See `Bus.read`."""
+        return _persist(lambda: super(VirtualBus, self).read(id, address, length))
+
+    def write(self, id: int, address: int, data: bytes, *, answered: bool = True) -> Reply | None:
+        """See `Bus.write`; before a write without acknowledgement is repeated, it is read back."""
+        for _ in range(_RETRIES):
+            with suppress(BusTimeout, CorruptPacket):
+                return super().write(id, address, data, answered=answered)
+            found = self._read_once(id, address, len(data))
+            if isinstance(found, Reply) and found.data == data:
+                return found._replace(data=b"")
+        return super().write(id, address, data, answered=answered)
+
+    def _read_ahead(self, requests: Sequence[tuple[int, int, int]]) -> list[Reply]:
+        """Answers to the first of these questions: as many as are plain and come before the firmware's next look."""
+        line, world = self._line, self._world
+        if line is None:
+            return []
+        forecast = line.foresee(requests, world.now(), world.next_watch, _GRACE)
+        reads, sent, due = forecast
+        if not reads:
+            return []
+        world.sleep_until(due[-1] if due[-1] < world.next_watch else sent[-1])  # the firmware may see to alarms there
+        data = world.peek(forecast)
+        answers = list(map(Reply, [read.servo.alarms.bits for read in reads], data, sent))
+        line.settle(forecast)
+        world.sleep_until(due[-1])
+        return answers
+
+    def _transfer(self, frame: bytes, id: int, length: int | None) -> tuple[Packet | None, float]:
+        line = self._line
+        if line is None:
+            raise PortError(self.name, "the bus is closed", "open it again")
+        world = self._world
+        if not line.plugged:
+            raise PortError(self.name, "the adapter is unplugged", "plug it in and reopen the bus")
+        line.drop_replies()  # what came too late for the last question is no answer to this one
+        line.send(frame, world.now())
+        sent = line.host_free
+        world.sleep_until(sent)
+        if length is None:
+            line.run(sent)
+            return None, sent
+        deadline = sent + line.seconds(length + OVERHEAD) + (_GRACE if line.timing == "wire" else 0.0)
+        decoder: Decoder | None = None
+        received = b""
+        echo = frame if line.mishaps.echo else b""
+        while (due := line.next_due) is not None and due <= deadline:
+            world.sleep_until(due)
+            for delivery in line.run(due):
+                if delivery.data == echo:
+                    echo = b""
+                    continue
+                if decoder is None:
+                    whole = whole_packet(delivery.data)
+                    if whole is not None and whole.intact and whole.id == id and _fits(whole, length):
+                        return whole, sent
+                    decoder = Decoder()
+                received += delivery.data
+                for packet in decoder.feed(delivery.data):
+                    if packet.id == id and packet.intact and packet.code < 0x80 and _fits(packet, length):
+                        return packet, sent
+        world.sleep_until(deadline)
+        if received:
+            raise CorruptPacket(id, received)
+        raise BusTimeout(id)
+
+
+def _persist(ask: Callable[[], Reply]) -> Reply:
+    for _ in range(_RETRIES):
+        with suppress(BusTimeout, CorruptPacket):
+            return ask()
+    return ask()
+
+
+def _fits(packet: Packet, length: int) -> bool:
+    """Whether a status packet has the parameters asked for, or refuses with an error and none."""
+    return len(packet.params) == length or (packet.code != 0 and len(packet.params) < length)

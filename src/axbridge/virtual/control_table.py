@@ -1,0 +1,176 @@
+"""The control table: bytes, addresses and the rules of who may write what. Integers only; no physics, no time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from axbridge.config.profile import Area, FirmwareProfile
+
+__all__ = ["ControlTable", "Span"]
+
+EEPROM_END = 24  # first RAM address of every Protocol 1.0 servo
+M06_UNLOCKED = range(24, 36)  # what Lock leaves writable in the manual of 2006
+_LOCK = 47
+
+
+class Span(NamedTuple):
+    """One register's share of an address range.
+
+    Attributes:
+        name: Register, "" for an address no register uses.
+        offset: Where the share starts in the range (negative: the range begins inside the register).
+        size: Bytes of the register.
+        whole: Whether the range covers all of it.
+        writable: Whether a WRITE may change it.
+        minimum: Lowest value a write may carry.
+        maximum: Highest value a write may carry.
+        signed: Two's complement.
+    """
+
+    name: str
+    offset: int
+    size: int
+    whole: bool
+    writable: bool
+    minimum: int
+    maximum: int
+    signed: bool
+
+
+class ControlTable:
+    """The registers of one servo.
+
+    Attributes:
+        data: All bytes, addresses 0 to `size` - 1.
+    """
+
+    def __init__(self, profile: FirmwareProfile) -> None:
+        self._profile = profile
+        self.size = profile.size
+        self.data = bytearray(self.size)
+        self._place = {name: (r.address, r.size, r.signed) for name, r in profile.registers.items()}
+        self._at = {address: name for name, r in profile.registers.items() for address in range(r.address, r.end)}
+        self._plans: dict[tuple[int, int], tuple[Span, ...]] = {}
+        self.factory_reset()
+        self.power_on()
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._place
+
+    def __getitem__(self, name: str) -> int:
+        """Value of a register."""
+        address, size, signed = self._place[name]
+        value = self.data[address]
+        if size == 2:
+            value |= self.data[address + 1] << 8
+            if signed and value & 0x8000:
+                value -= 0x10000
+        return value
+
+    def __setitem__(self, name: str, value: int) -> None:
+        """Store a value as it is, by the firmware's own hand: no rule is checked."""
+        address, size, _ = self._place[name]
+        self.data[address] = value & 0xFF
+        if size == 2:
+            self.data[address + 1] = value >> 8 & 0xFF
+
+    def get(self, name: str, default: int = 0) -> int:
+        """Value of a register, or `default` when this model has no such register."""
+        return self[name] if name in self._place else default
+
+    def factory_reset(self) -> None:
+        """Write the factory values into the EEPROM area."""
+        self._load(Area.EEPROM)
+        self["model_number"] = self._profile.model_number
+        self["firmware_version"] = self._profile.firmware_version
+
+    def power_on(self) -> None:
+        """Start the RAM area anew; ``@name`` registers copy the register they name."""
+        self.data[EEPROM_END:] = bytes(max(self.size - EEPROM_END, 0))
+        self._load(Area.RAM)
+
+    def _load(self, area: Area) -> None:
+        for name, register in self._profile.registers.items():
+            if register.area is area:
+                source = register.initial
+                self[name] = source if isinstance(source, int) else self[source.removeprefix("@")]
+
+    def spans(self, address: int, length: int) -> tuple[Span, ...]:
+        """The registers that a range of addresses touches, in order."""
+        key = (address, length)
+        plan = self._plans.get(key)
+        if plan is None:
+            plan = self._plans[key] = self._plan(address, length)
+        return plan
+
+    def _plan(self, address: int, length: int) -> tuple[Span, ...]:
+        spans: list[Span] = []
+        position = address
+        while position < address + length:
+            name = self._at.get(position)
+            if name is None:
+                spans.append(Span("", position - address, 1, True, False, 0, 255, False))
+                position += 1
+                continue
+            register = self._profile.registers[name]
+            whole = register.address >= address and register.end <= address + length
+            spans.append(
+                Span(
+                    name,
+                    register.address - address,
+                    register.size,
+                    whole,
+                    register.writable,
+                    register.minimum,
+                    register.maximum,
+                    register.signed,
+                )
+            )
+            position = register.end
+        return tuple(spans)
+
+    def parse(self, address: int, data: bytes, limits: Mapping[str, tuple[int, int]]) -> dict[str, int] | None:
+        """What a write would set, in address order; None when a rule of the profile forbids it.
+
+        Args:
+            address: First address; the range must lie within the table.
+            data: Bytes to write.
+            limits: Lowest and highest values that replace the table's for some registers (they depend on the mode).
+        """
+        behaviour = self._profile.behaviour
+        if self.get("lock") and self._locked(address, len(data)):
+            return None
+        values: dict[str, int] = {}
+        for name, offset, size, whole, writable, low, high, signed in self.spans(address, len(data)):
+            if not writable:
+                if behaviour.read_only_write == "ignore":
+                    continue
+                return None
+            if whole:
+                value = data[offset] if size == 1 else data[offset] | data[offset + 1] << 8
+            elif behaviour.split_word_write == "accept":
+                value = self._patched(name, offset, data)
+            else:
+                return None
+            if signed and value & 0x8000:
+                value -= 0x10000
+            lowest, highest = limits.get(name, (low, high))
+            if not lowest <= value <= highest:
+                return None
+            values[name] = value
+        return values
+
+    def _patched(self, name: str, offset: int, data: bytes) -> int:
+        """A 16-bit register with the one byte that a range covers replaced."""
+        address = self._place[name][0]
+        low, high = self.data[address], self.data[address + 1]
+        return (low | data[offset + 1] << 8) if offset < 0 else (data[offset] | high << 8)
+
+    def _locked(self, address: int, length: int) -> bool:
+        """Whether Lock keeps a write to this range out (Lock itself stays writable: 1 is all it takes)."""
+        if (address, length) == (_LOCK, 1):
+            return False
+        if self._profile.behaviour.lock_scope == "m06":
+            return address not in M06_UNLOCKED or address + length - 1 not in M06_UNLOCKED
+        return address < EEPROM_END

@@ -1,0 +1,375 @@
+"""The half-duplex line between a host and virtual servos: bytes and times in, bytes and times out.
+
+The same object serves in process and behind a pseudo-terminal. It has no clock: whoever owns one hands bytes in with
+`send`, looks at `next_due`, moves the world there and calls `run`.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections import deque
+from collections.abc import Iterable
+from typing import Literal, NamedTuple
+
+from axbridge.packets import (
+    BITS_PER_BYTE,
+    BROADCAST,
+    OVERHEAD,
+    Decoder,
+    Instruction,
+    Packet,
+    sync_write_blocks,
+    whole_packet,
+)
+from axbridge.virtual.collision import Transmission, overlay
+from axbridge.virtual.faults import Mishaps
+from axbridge.virtual.instructions import Status, VirtualServo
+from axbridge.virtual.reply_timing import Forecast, Interrupts, PlainRead
+
+__all__ = ["Delivery", "Line", "LineCounters"]
+
+
+_READ_FRAME = 2 + OVERHEAD  # bytes of a READ
+
+
+class Delivery(NamedTuple):
+    """Bytes that reach the host.
+
+    Attributes:
+        due: When the last of them has arrived, s.
+        data: The bytes.
+    """
+
+    due: float
+    data: bytes
+
+
+class LineCounters:
+    """What happened on a line.
+
+    Attributes:
+        packets: Instruction packets that ended on the line.
+        replies: Status packets sent.
+        collisions: Times that two spoke at once.
+        unheard: Packets for a servo that was deaf, dead or at another baud rate.
+    """
+
+    def __init__(self) -> None:
+        self.packets = self.replies = self.collisions = self.unheard = 0
+
+
+class Line:
+    """One line.
+
+    Args:
+        servos: Who listens.
+        baud: What the host has set, bits per second.
+        timing: ``wire``: every byte takes its 10 bit times and servos their delays; ``none``: nothing takes time.
+        seed: Of the servos' interrupt phases and of mishaps.
+
+    Attributes:
+        baud: What the host has set, bits per second.
+        host_free: When the host's last byte has left, s.
+        mishaps: Faults of the line and its adapter.
+        plugged: Whether the adapter is plugged in.
+        counters: What happened so far.
+    """
+
+    def __init__(
+        self,
+        servos: Iterable[VirtualServo],
+        *,
+        baud: float = 1_000_000,
+        timing: Literal["wire", "none"] = "wire",
+        seed: int = 0,
+    ) -> None:
+        self.servos = list(servos)
+        self.baud = float(baud)
+        self.timing = timing
+        self.counters = LineCounters()
+        self.mishaps = Mishaps(seed)
+        self.plugged = True
+        self._rng = random.Random(seed)
+        self._interrupts = {id(servo): Interrupts(servo, self._rng) for servo in self.servos}
+        self._decoder = Decoder()
+        self._inbox: deque[tuple[float, float, Packet]] = deque()  # start and end on the line
+        self._outbox: list[Delivery] = []  # by due time
+        self._speaking: list[tuple[float, float]] = []  # start and end of replies on the line
+        self.host_free = 0.0  # when the host's last byte has left
+        self._pause = min((s.profile.timing.inter_byte_timeout_ms for s in self.servos), default=100.0) * 1e-3
+        self._by_id: dict[int, list[VirtualServo]] = {}
+        self._plans: dict[tuple[int, int, int], PlainRead | None] = {}
+        self._planned_at = self.baud
+        for servo in self.servos:
+            servo.changed = self._look_again
+        self._look_again()
+
+    def add(self, servo: VirtualServo) -> None:
+        """Put one more servo on the line."""
+        self.servos.append(servo)
+        self._interrupts[id(servo)] = Interrupts(servo, self._rng)
+        servo.changed = self._look_again
+        self._look_again()
+
+    def remove(self, servo: VirtualServo) -> None:
+        """Take a servo off the line."""
+        self.servos.remove(servo)
+        self._look_again()
+
+    def seconds(self, count: int) -> float:
+        """Time that `count` bytes of the host take on the line, s."""
+        return count * BITS_PER_BYTE / self.baud if self.timing == "wire" else 0.0
+
+    @property
+    def next_due(self) -> float | None:
+        """When something happens next if the host stays silent, s; None when nothing will."""
+        packet = self._inbox[0][1] if self._inbox else None
+        delivery = self._outbox[0].due if self._outbox else None
+        if packet is None or delivery is None:
+            return delivery if packet is None else packet
+        return min(packet, delivery)
+
+    def send(self, data: bytes, time: float) -> None:
+        """The host hands bytes to its adapter at `time` (s)."""
+        if not self.plugged:
+            return
+        start = max(time, self.host_free)
+        if self.mishaps.echo:
+            self._deliver(start + self.seconds(len(data)), data)
+        data = self.mishaps.damage(data)
+        decoder = self._decoder
+        if decoder.pending and start - self.host_free > self._pause:
+            decoder.reset()
+        self.host_free = end = start + self.seconds(len(data))
+        if self._speaking and self._interrupted(start, end):
+            decoder.reset()
+            return
+        if not decoder.pending and (whole := whole_packet(data)) is not None:
+            self._inbox.append((start, end, whole))
+            return
+        before = decoder.fed
+        packets = decoder.feed(data)
+        for packet, fed in zip(packets, decoder.ends, strict=True):
+            done = end if fed == before + len(data) else start + self.seconds(fed - before)
+            self._inbox.append((done - self.seconds(len(packet.params) + OVERHEAD), done, packet))
+
+    def run(self, time: float) -> list[Delivery]:
+        """Execute the packets that have ended by `time` (s); return the bytes that have reached the host by then."""
+        self.execute(time)
+        outbox = self._outbox
+        if not outbox or outbox[0].due > time:
+            return []
+        count = sum(1 for delivery in outbox if delivery.due <= time)
+        arrived = outbox[:count]
+        del outbox[:count]
+        return arrived
+
+    def execute(self, time: float) -> None:
+        """Execute the packets that have ended by `time` (s)."""
+        inbox = self._inbox
+        while inbox and inbox[0][1] <= time:
+            self._execute(*inbox.popleft())
+
+    def drop_replies(self) -> None:
+        """Throw away what has not reached the host yet."""
+        self._outbox.clear()
+
+    def foresee(self, requests: Iterable[tuple[int, int, int]], time: float, until: float, patience: float) -> Forecast:
+        """When READs of `(id, address, length)` will be heard and answered, each asked when the one before is over.
+
+        It ends before the first that is not plain: nobody or several with that id; a servo that would not hear it,
+        would refuse, or would take longer than `patience` (s) to begin; or a question that would be heard at `until`
+        (s) or later. On a line with faults or with bytes under way nothing is plain. What `send` and `run` would make
+        of the packets is the same; `settle` tells the line that it was done.
+        """
+        forecast = Forecast([], [], [])
+        start = max(time, self.host_free)
+        if not self._is_quiet(start):
+            return forecast
+        if self._planned_at != self.baud:
+            self._plans, self._planned_at = {}, self.baud
+        reads, heard, arrived = forecast
+        question, wire, plans = self.seconds(_READ_FRAME), self.timing == "wire", self._plans
+        for request in requests:
+            read = plans[request] if request in plans else self._plan(*request)
+            sent = due = start + question
+            if read is None or sent >= until:
+                break
+            if wire:
+                servo, _, _, delay, byte, duration, interrupts = read
+                if start < servo.deaf_until:
+                    break
+                begin, taken = interrupts.hold_up(sent + delay, duration, byte)
+                due = begin + taken
+                if due - sent > patience + duration:
+                    break
+            reads.append(read)
+            heard.append(sent)
+            arrived.append(due)
+            start = due
+        return forecast
+
+    def _plan(self, id_: int, address: int, length: int) -> PlainRead | None:
+        """The plain READ of these registers; None where it is not one."""
+        plan = None
+        servos = self._by_id.get(id_, ())
+        if len(servos) == 1 and self._hears(servos[0], math.inf, _READ_FRAME):
+            (servo,) = servos
+            delay, byte = servo.read_delay(address, length), BITS_PER_BYTE / servo.baud
+            if delay is not None:
+                frame = (length + OVERHEAD) * byte
+                plan = PlainRead(servo, address, length, delay, byte, frame, self._interrupts[id(servo)])
+        self._plans[id_, address, length] = plan
+        return plan
+
+    def settle(self, forecast: Forecast) -> None:
+        """These reads have been carried out."""
+        self._outbox.clear()
+        self._speaking.clear()
+        self.counters.packets += len(forecast.reads)
+        self.counters.replies += len(forecast.reads)
+        self.host_free = forecast.sent[-1]
+
+    def _is_quiet(self, start: float) -> bool:
+        """Whether a host that speaks from `start` on meets no faults, and no bytes of its own or of servos."""
+        return (
+            self.plugged
+            and not self.mishaps.shares
+            and not self.mishaps.echo
+            and not self._decoder.pending
+            and not self._inbox
+            and all(span[1] <= start for span in self._speaking)
+        )
+
+    def unplug(self) -> None:
+        """Pull the adapter: everything on its way, in either direction, is lost."""
+        self.plugged = False
+        self._decoder.reset()
+        self._inbox.clear()
+        self._outbox.clear()
+        self._speaking.clear()
+
+    def plug(self) -> None:
+        """Put the adapter back."""
+        self.plugged = True
+
+    def _look_again(self) -> None:
+        """Some servo may have another id, baud rate or way to answer, or no power."""
+        self._plans.clear()
+        self._by_id = {}
+        for servo in self.servos:
+            self._by_id.setdefault(servo.id, []).append(servo)
+
+    def _execute(self, start: float, end: float, packet: Packet) -> None:
+        self.counters.packets += 1
+        if packet.code == Instruction.SYNC_WRITE and packet.id == BROADCAST and packet.intact:
+            self._spread(start, end, packet.params)
+            return
+        servos = self.servos if packet.id == BROADCAST else self._by_id.get(packet.id, ())
+        size = len(packet.params) + OVERHEAD
+        replies: list[tuple[VirtualServo, Status, float]] = []
+        for servo in servos:
+            if not self._hears(servo, start, size):
+                self.counters.unheard += 1
+                continue
+            baud = servo.baud  # that of its answer, whatever the packet makes it
+            status = servo.handle(packet, end)
+            if status is not None:
+                replies.append((servo, status, baud))
+            if servo.deafness:
+                busy = end if status is None else end + status.delay + len(status.frame) * BITS_PER_BYTE / baud
+                self._deafen(servo, end, busy)
+        if replies:
+            self._answer(replies, end)
+
+    def _spread(self, start: float, end: float, params: bytes) -> None:
+        """Each servo takes its block of a SYNC_WRITE."""
+        size, blocks, hears = len(params) + OVERHEAD, sync_write_blocks(params), self._hears
+        for servo in self.servos:
+            if not hears(servo, start, size):
+                self.counters.unheard += 1
+            elif servo.id in blocks:
+                servo.take_block(params[0], blocks[servo.id], end)
+                if servo.deafness:
+                    self._deafen(servo, end, end)
+
+    def _deafen(self, servo: VirtualServo, end: float, busy: float) -> None:
+        """A servo writes to its EEPROM or starts anew, from `busy` on, after a packet that ended at `end`."""
+        deafness, servo.deafness = servo.deafness, 0.0
+        servo.deaf_until = max(servo.deaf_until, busy + deafness if self.timing == "wire" else end)
+
+    def _hears(self, servo: VirtualServo, start: float, size: int) -> bool:
+        """Whether a servo understands a packet of `size` bytes that begins at `start` (s)."""
+        if not servo.powered or (start < servo.deaf_until and self.timing == "wire"):
+            return False
+        timing, off = servo.profile.timing, servo.baud - self.baud
+        return size <= timing.rx_buffer and (off == 0.0 or abs(off) <= timing.baud_tolerance * servo.baud)
+
+    def _answer(self, replies: list[tuple[VirtualServo, Status, float]], end: float) -> None:
+        """Put status packets on the line."""
+        self.counters.replies += len(replies)
+        if self.timing == "none":
+            for _, status, _ in sorted(replies, key=lambda reply: len(reply[1].turn)):
+                self._reply(end, status.frame)
+            return
+        if len(replies) == 1 and not replies[0][1].turn:
+            servo, status, baud = replies[0]
+            byte = BITS_PER_BYTE / baud
+            begin, duration = self._interrupts[id(servo)].hold_up(end + status.delay, len(status.frame) * byte, byte)
+            self._put(begin, begin + duration, status.frame, end)
+            return
+        frames: list[Transmission] = []
+        finished: dict[int, float] = {}  # id -> end of its packet, for those who wait for their turn
+        for servo, status, baud in sorted(replies, key=lambda reply: len(reply[1].turn)):
+            if not all(id_ in finished for id_ in status.turn):
+                continue  # it waits for one who never speaks
+            byte = BITS_PER_BYTE / baud
+            free = max((finished[id_] for id_ in status.turn), default=end)
+            begin, duration = self._interrupts[id(servo)].hold_up(free + status.delay, len(status.frame) * byte, byte)
+            finished[servo.id] = begin + duration
+            frames.append(Transmission(begin, status.frame, len(status.frame) * BITS_PER_BYTE / duration))
+        heard = frames
+        if len(frames) > 1:
+            heard = overlay(frames, self.baud)
+            self.counters.collisions += len(frames) - len(heard)
+        for frame in heard:
+            self._put(frame.start, frame.end, frame.data, end)
+
+    def _put(self, begin: float, finish: float, data: bytes, now: float) -> None:
+        """A reply on the line from `begin` to `finish`, unless the host is still sending by then."""
+        if begin < self.host_free:
+            self._collide(begin)
+            return
+        if self._speaking:
+            self._speaking = [span for span in self._speaking if span[1] > now]
+        self._speaking.append((begin, finish))
+        self._reply(finish, data)
+
+    def _reply(self, due: float, data: bytes) -> None:
+        if not self.mishaps.shares:
+            self._deliver(due, data)
+            return
+        for when, what in self.mishaps.deliver(due, data):
+            self._deliver(when, what)
+
+    def _deliver(self, due: float, data: bytes) -> None:
+        self._outbox.append(Delivery(due, data))
+        if len(self._outbox) > 1:
+            self._outbox.sort(key=lambda delivery: delivery.due)
+
+    def _interrupted(self, start: float, end: float) -> bool:
+        """Whether the host spoke while a servo did; then neither is understood."""
+        cut = [span for span in self._speaking if span[0] < end and span[1] > start]
+        if not cut:
+            return False
+        ends = {span[1] for span in cut}
+        self._speaking = [span for span in self._speaking if span not in cut]
+        self._outbox = [delivery for delivery in self._outbox if delivery.due not in ends]
+        self.counters.collisions += 1
+        return True
+
+    def _collide(self, begin: float) -> None:
+        """A servo began while the host was still sending: what the host sends from then on is lost."""
+        self.counters.collisions += 1
+        self._inbox = deque(entry for entry in self._inbox if entry[1] <= begin)

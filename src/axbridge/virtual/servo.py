@@ -1,0 +1,320 @@
+"""The body of a virtual servo: power, the side effects of registers, motor and alarms.
+
+It owns a control table and one row of a bank of motors. Behaviour that differs between firmwares is a flag of the
+profile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+import numpy as np
+
+from axbridge.config.profile import FirmwareProfile
+from axbridge.errors import ErrorFlag
+from axbridge.physics.columns import Limit, Mode, State
+from axbridge.physics.mechanics import FloatArray
+from axbridge.units import baud_of
+from axbridge.virtual.alarms import Alarms
+from axbridge.virtual.control_table import EEPROM_END, ControlTable
+from axbridge.virtual.registers import Gauges, drive_mode, loop_command, stuck_loop
+
+__all__ = ["GOAL_POSITION", "Motors", "ServoBody"]
+
+_RANGE, _ANGLE = int(ErrorFlag.RANGE), int(ErrorFlag.ANGLE_LIMIT)
+GOAL_POSITION = 30  # address
+_VOLTS = int(State.VOLTAGE)
+_BUSY = 0.1  # s after a goal in which a servo at rest still counts as moving: latency and stiction
+
+
+class Motors(Protocol):
+    """What the firmware needs of the bank of motors."""
+
+    state: FloatArray
+
+    def set_command(self, index: int, row: list[float], time: float) -> None:
+        """Hand over one row of `Command`, written at `time` (s)."""
+
+    def set_goal(self, index: int, goal: float, speed: float, time: float) -> None:
+        """Hand over a new goal (rad) and speed limit (rad/s) for joint mode; all else stays as commanded."""
+
+
+class ServoBody:
+    """What a servo is, but for the packets it understands: see `VirtualServo`.
+
+    Args:
+        profile: Its model.
+        motors: The bank it drives.
+        index: Its row there.
+        zero: Position count at 0 rad.
+        registers: Values that differ from the factory's, by register name.
+        time: Power-on, s.
+
+    Attributes:
+        row: Its row in the bank.
+        table: The control table.
+        gauges: How the present registers come about; faults of the sensors are set here.
+        id: Id it answers to.
+        baud: Bits per second it hears and speaks.
+        powered: Whether it has power.
+        alarms: The state bits of its error byte.
+        plain: Whether its motor is driven and its present registers follow from `Gauges.scale` alone.
+        limits: One row of `Limit`: as long as the state stays within, `monitor` would change nothing. Kept up to date.
+        deafness: Seconds that the last packet makes it deaf, from the end of its answer; whoever acts on it sets 0.
+        deaf_until: It hears nothing before this time, s.
+        dead: Whether it is broken: power does not bring it back.
+        changed: Called when its id, its baud rate, how it answers, or its power may have changed.
+    """
+
+    def __init__(
+        self,
+        profile: FirmwareProfile,
+        motors: Motors,
+        index: int,
+        *,
+        zero: int = 512,
+        registers: Mapping[str, int] | None = None,
+        time: float = 0.0,
+    ) -> None:
+        self.profile = profile
+        self.table = ControlTable(profile)
+        self.gauges = Gauges(self.table, profile, zero)
+        self.alarms = Alarms(profile, self.table, self.gauges)
+        self.changed: Callable[[], None] = _tell_nobody
+        self.powered = True
+        self.deaf_until = 0.0
+        self.dead = False
+        self.plain = False
+        self.limits = np.full(len(Limit), np.nan)
+        self._reset_voltage = profile.protection.reset_voltage
+        self._motors = motors
+        self.row = index
+        self._zero = zero
+        self._registered: tuple[int, bytes] | None = None
+        self._wheel_drive = False  # driven in wheel mode although Torque Enable reads 0
+        self._busy_until = 0.0
+        self.deafness = 0.0
+        self._units = profile.units
+        for name, value in (registers or {}).items():
+            self.table[name] = value
+        self.power_on(time, registers or {})
+        self.deaf_until = time
+
+    # -- power ---------------------------------------------------------------------------------------------------
+
+    def power_off(self, time: float) -> None:
+        """Take the supply away: silent and limp; the EEPROM keeps its bytes."""
+        self.powered = False
+        self._push(time)
+        self.changed()
+
+    def power_on(self, time: float, registers: Mapping[str, int] | None = None) -> None:
+        """Start up: RAM anew, torque off, goal where the shaft is, torque limit from max torque.
+
+        Args:
+            time: Now, s.
+            registers: RAM values to set on top.
+        """
+        self.powered = not self.dead
+        self.alarms.reset()
+        self.table.power_on()
+        self._refresh(time)
+        self.table["goal_position"] = self.table["present_position"]
+        for name, value in (registers or {}).items():
+            self.table[name] = value
+        self._registered = None
+        self._wheel_drive = False
+        self.deaf_until = time + self.profile.timing.boot_ms * 1e-3
+        self._configure()
+        self._push(time)
+
+    def power_cycle(self, time: float) -> None:
+        """Off and on again."""
+        self.power_off(time)
+        self.power_on(time)
+
+    # -- registers --------------------------------------------------------------------------------------------------
+
+    def _checked(self, address: int, data: bytes) -> tuple[int | None, dict[str, int] | None]:
+        """Error bits (None: silence) and the values to set (None: nothing is set)."""
+        if address + len(data) > self.table.size:
+            return (None if self.profile.behaviour.out_of_table == "silent" else _RANGE), None
+        values = self.table.parse(address, data, self._limits)
+        if values is None:
+            return _RANGE, None
+        goal = values.get("goal_position")
+        if goal is None or self._goal_low <= goal <= self._goal_high:
+            return 0, values
+        if self.profile.behaviour.goal_outside_limits == "reject":
+            return _ANGLE, None
+        return _ANGLE, {**values, "goal_position": min(max(goal, self._goal_low), self._goal_high)}
+
+    def _write(self, address: int, data: bytes, time: float) -> int | None:
+        error, values = self._checked(address, data)
+        if values is not None:
+            self._apply(values, time)
+            if address < EEPROM_END:
+                bytes_written = min(address + len(data), EEPROM_END) - address
+                self.deafness += bytes_written * self.profile.timing.eeprom_deaf_us_per_byte * 1e-6
+        return error
+
+    def _steer(self, data: bytes, time: float) -> bool:
+        """Take goal and speed as `_apply` would, where that is all there is to it: a control cycle's way through.
+
+        False where it is not: other registers, no torque yet, a wheel, many turns, a value that must be refused.
+        """
+        if len(data) != 4:
+            return False
+        goal, speed = data[0] | data[1] << 8, data[2] | data[3] << 8
+        registers, units = self.table.data, self._units
+        plain = self._plain_joint and registers[24] and self.gauges.stuck is None
+        if not plain or not self._goal_low <= goal <= self._goal_high or speed > units.full_scale:
+            return False
+        self._busy_until = time + _BUSY
+        if registers[30:34] == data:
+            return True  # the motor has it, or will have it before it could have this one
+        registers[30:34] = data
+        self._motors.set_goal(self.row, (goal - self._zero) * units.position, speed * units.speed, time)
+        return True
+
+    def _apply(self, values: Mapping[str, int], time: float) -> None:
+        """Store checked values and let them take effect."""
+        table = self.table
+        behaviour = self.profile.behaviour
+        was_on = table["torque_enable"]
+        for name, value in values.items():
+            table[name] = value
+        wheel = self._mode is not Mode.JOINT
+        if "torque_enable" in values:
+            if not values["torque_enable"]:
+                self._wheel_drive = False
+            elif self.alarms.tripped:
+                self.alarms.recover(torque_enable=True)
+            if not was_on and table["torque_enable"] and behaviour.goal_follows_present_on_torque_on:
+                self._follow_present(values, time)
+        if "goal_position" in values and not wheel and behaviour.auto_torque_on_goal and self.alarms.may_start:
+            table["torque_enable"] = 1
+        if wheel and "moving_speed" in values:
+            if behaviour.auto_torque_in_wheel:
+                table["torque_enable"] = 1
+            self._wheel_drive = True
+        if values.get("torque_limit") and self.alarms.tripped:
+            self.alarms.recover(torque_enable=False)
+        if "goal_position" in values or "moving_speed" in values:
+            self._busy_until = time + _BUSY
+        if any(self.profile.registers[name].address < EEPROM_END for name in values):
+            self._configure()
+        self._push(time)
+
+    def _follow_present(self, values: Mapping[str, int], time: float) -> None:
+        if "goal_position" not in values and self._mode is Mode.JOINT:
+            self._refresh(time)
+            self.table["goal_position"] = self.table["present_position"]
+
+    def _configure(self) -> None:
+        """Take over what the EEPROM area says."""
+        table = self.table
+        self.id = table["id"]
+        self.baud = baud_of(table["baud_rate"], self.profile.units_name)
+        self.alarms.configure()
+        self._return_delay = table["return_delay_time"] * self.profile.timing.return_delay_us_per_unit * 1e-6
+        mode, multi_turn = drive_mode(table, self.profile)
+        if mode is Mode.JOINT:
+            self._wheel_drive = False
+        self._mode = self.gauges.mode = mode
+        self.gauges.multi_turn = multi_turn
+        self._plain_joint = mode is Mode.JOINT and not multi_turn
+        counts = self.profile.units.counts
+        if multi_turn:
+            goal = self.profile.registers["goal_position"]
+            self._goal_low, self._goal_high = goal.minimum, goal.maximum
+        else:
+            self._goal_low, self._goal_high = table["cw_angle_limit"], table["ccw_angle_limit"]
+        self._limits = {} if multi_turn else {"goal_position": (0, counts)}
+        if mode is Mode.JOINT:
+            self._limits["moving_speed"] = (0, self.profile.units.full_scale)
+        self.changed()
+
+    # -- motor and alarms ----------------------------------------------------------------------------------------
+
+    @property
+    def driven(self) -> bool:
+        """Whether the motor is driven."""
+        return self.powered and (self._wheel_drive or self.table.data[24] != 0)
+
+    def _push(self, time: float) -> None:
+        command = loop_command(self.table, self.profile, self._zero, self.driven)
+        if self.gauges.stuck is not None:
+            command = stuck_loop(command, (self.gauges.stuck - self._zero) * self.profile.units.position)
+        self._motors.set_command(self.row, command, time)
+        self._note()
+
+    def heat(self, temperature: float | None) -> None:
+        """Let the temperature sensor report this, degC, whatever the motor's is; None: it works again."""
+        self.gauges.hot = temperature
+        self._note()
+
+    def _note(self) -> None:
+        """Renew `plain` and `limits`."""
+        self.plain = self.driven and self.gauges.plain
+        sound = self.powered and self.gauges.hot is None
+        self.limits[:] = self.alarms.limits() if sound else np.nan
+        self.limits[Limit.LOWEST_VOLTAGE] = max(self.limits[Limit.LOWEST_VOLTAGE], self._reset_voltage)
+
+    def stick(self, time: float) -> None:
+        """Let the position reading stand still from now on, for the host and for the servo's own loop."""
+        self.gauges.stuck = self.gauges.position(self._motors.state[self.row].tolist())
+        self._push(time)
+
+    def unstick(self, time: float) -> None:
+        """Let the position reading follow the shaft again."""
+        self.gauges.stuck = None
+        self._push(time)
+
+    def _refresh(self, time: float, state: list[float] | None = None, *, all_: bool = True) -> None:
+        """Write the present registers, from a row of the state array: the present one when it is not given."""
+        if state is None:
+            state = self._motors.state[self.row].tolist()
+        self.gauges.refresh(state, time, self.driven, time < self._busy_until, all_=all_)
+
+    def monitor(self, state: list[float], time: float) -> None:
+        """Watch supply, temperature and load, as the firmware does all the time; shut down where it must.
+
+        Args:
+            state: Row of the state array.
+            time: Now, s.
+        """
+        if state[_VOLTS] < self._reset_voltage:
+            if self.powered:
+                self.power_off(time)
+            return
+        if not self.powered:
+            if self.dead:
+                return
+            self.power_on(time)
+        if fatal := self.alarms.look(state, time, self.driven):
+            self._shut_down(fatal, time)
+        self._note()
+
+    def overload(self, time: float) -> None:
+        """Take the load for an overload from now on, until the host recovers the servo."""
+        if fatal := self.alarms.overload():
+            self._shut_down(fatal, time)
+        self._note()
+
+    def _shut_down(self, flags: int, time: float) -> None:
+        self.alarms.shut_down(flags)
+        if self.profile.behaviour.shutdown_effect == "torque_enable_off":
+            self._wheel_drive = False
+        self._push(time)
+
+    def led(self, time: float) -> bool:
+        """Whether the LED is lit at `time` (s): as told, or blinking at 1 Hz for an alarm of the Alarm LED mask."""
+        if self.alarms.bits & self.table["alarm_led"]:
+            return self.powered and time % 1.0 < 0.5
+        return self.powered and self.table["led"] != 0
+
+
+def _tell_nobody() -> None:
+    """A servo on no line."""

@@ -1,0 +1,318 @@
+"""A whole rig, simulated: mechanics, motors, virtual servos and lines; at the same time the clock they live by."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import math
+from collections.abc import Iterable, Sequence
+from typing import Literal, Protocol
+
+import numpy as np
+
+from axbridge.config.profile import FirmwareProfile
+from axbridge.config.rig import BusConfig, Rig, ServoConfig
+from axbridge.errors import RigError, UsageError
+from axbridge.physics.columns import Limit, Scale, State
+from axbridge.physics.engines.ideal_joints import IdealBank, IdealJoint
+from axbridge.physics.mechanics import FloatArray, IntArray
+from axbridge.units import baud_register
+from axbridge.virtual.fast_reads import present, remarkable
+from axbridge.virtual.faults import EVENTS, Fault, parse_faults
+from axbridge.virtual.instructions import VirtualServo
+from axbridge.virtual.line import Line
+from axbridge.virtual.reply_timing import Forecast
+from axbridge.virtual.servo import Motors
+
+__all__ = ["Bank", "World", "build_bank", "initial_registers"]
+
+_WATCH = 0.02  # s between two looks of the firmware at temperature, supply and load
+_BROWNOUT, _BROWNOUT_TIME = 4.0, 0.2  # V, s
+_HOTTER = 10.0  # degC above the limit
+
+
+class Bank(Motors, Protocol):
+    """The motors and joints of a rig, one row a dynamixel servo.
+
+    Attributes:
+        supply: Volts of each bus, (buses,); writable.
+        time: s.
+    """
+
+    supply: FloatArray
+    time: float
+
+    def advance(self, until: float) -> None:
+        """Run loops, motors and mechanics until `time >= until` (s)."""
+
+    def sampled(self, rows: IntArray, times: Sequence[float]) -> FloatArray:
+        """Rows of `State` of these servos, each as it was at its own time, s, since the last watch."""
+
+    def close(self) -> None:
+        """Release the engine."""
+
+
+class _Limp:
+    """A bank as a second servo on the same shaft sees it: it moves nothing."""
+
+    def __init__(self, state: FloatArray) -> None:
+        self.state = state
+
+    def set_command(self, index: int, row: list[float], time: float) -> None:
+        """Nothing moves."""
+
+    def set_goal(self, index: int, goal: float, speed: float, time: float) -> None:
+        """Nothing moves."""
+
+
+class World:
+    """A rig come alive.
+
+    Args:
+        rig: What to build.
+        model: Servo model of every servo instead of the rig's.
+        seed: Of everything random.
+        timing: Instead of the buses' own ``bus_timing``.
+        faults: Fault spec, see `inject`.
+        bank: The motors, instead of those built from the rig.
+
+    Attributes:
+        rig: The rig.
+        lines: Line by bus name.
+        servos: Virtual servo by name.
+        ideal: Joints without a Dynamixel.
+        next_watch: When the firmware looks at its alarms next, s.
+
+    Raises:
+        RigError, ProfileError: the rig cannot be built.
+        UsageError: the fault spec has a mistake.
+    """
+
+    def __init__(
+        self,
+        rig: Rig,
+        *,
+        model: str | None = None,
+        seed: int = 0,
+        timing: Literal["wire", "none"] | None = None,
+        faults: str = "",
+        bank: Bank | None = None,
+    ) -> None:
+        self.rig = rig
+        self.ideal = IdealBank([IdealJoint(servo) for servo in rig.servos if servo.drive == "ideal"])
+        self.bank = build_bank(rig, model, seed, self.ideal) if bank is None else bank
+        self._now = 0.0
+        self.next_watch = _WATCH
+        configs = [servo for servo in rig.servos if servo.drive == "dynamixel"]
+        buses = {bus.name: bus for bus in rig.buses}
+        self.servos = {
+            config.name: VirtualServo(
+                profile := rig.profile_of(config),
+                self.bank,
+                index,
+                zero=config.zero,
+                registers=initial_registers(rig, config, profile, buses[config.bus]),
+            )
+            for index, config in enumerate(configs)
+        }
+        self._rows = list(self.servos.values())
+        self._scales = np.array([servo.gauges.scale for servo in self._rows]).reshape(-1, len(Scale))
+        self._limits = np.empty((len(self._rows), len(Limit)))
+        self._found = np.empty(len(self._rows), dtype=np.int64)
+        for servo, limits in zip(self._rows, self._limits, strict=True):
+            limits[:], servo.limits = servo.limits, limits
+        self.lines = {
+            bus.name: Line(
+                [self.servos[config.name] for config in configs if config.bus == bus.name],
+                baud=bus.baud,
+                timing=timing or bus.bus_timing,
+                seed=seed * 1000 + place,
+            )
+            for place, bus in enumerate(rig.buses)
+        }
+
+        self._supply = self.bank.supply.copy()
+        self._events: list[tuple[float, int, Fault]] = []
+        self._order = itertools.count()  # of events at the same time
+        if faults:
+            self.inject(faults)
+
+    def now(self) -> float:
+        """Simulated seconds since the start."""
+        return self._now
+
+    def sleep_until(self, due: float) -> None:
+        """Advance the simulation to `due`; alarms and faults happen on the way."""
+        while self.next_watch <= due:
+            self._move_to(self.next_watch)
+            self._watch()
+        self._move_to(due)
+
+    def peek(self, forecast: Forecast) -> list[bytes]:
+        """Register bytes as each servo has them when its question has been heard, since the last watch."""
+        reads, sent, _ = forecast
+        rows = np.array([read.servo.row for read in reads])
+        states = self.bank.sampled(rows, sent)
+        blocks = np.empty((len(rows), 8), dtype=np.uint8)
+        if not present(states, rows, self._scales, blocks):
+            return [self._peek_one(forecast, states, place) for place in range(len(reads))]
+        figures = blocks.tobytes()
+        answers = []
+        for place, read in enumerate(reads):
+            data = read.servo.show(read.address, read.length, figures[8 * place : 8 * place + 8])
+            answers.append(self._peek_one(forecast, states, place) if data is None else data)
+        return answers
+
+    def _peek_one(self, forecast: Forecast, states: FloatArray, place: int) -> bytes:
+        read = forecast.reads[place]
+        return read.servo.peek(read.address, read.length, forecast.sent[place], states[place].tolist())
+
+    def truth(self, servo: str, time: float) -> tuple[float, float]:
+        """Angle (rad) and torque (N·m) of a servo's shaft at `time` (s), servo side; NaN when that is 20 ms ago."""
+        if not self._now - _WATCH <= time <= self._now:
+            return math.nan, math.nan
+        (state,) = self.bank.sampled(np.array([self.servos[servo].row]), [time]).tolist()
+        return state[State.ANGLE], state[State.TORQUE]
+
+    def inject(self, faults: str | Iterable[Fault]) -> None:
+        """Set faults from now on; times in them count from now.
+
+        Args:
+            faults: A spec (see `axbridge.virtual.faults.parse_faults`), or its items.
+
+        Raises:
+            UsageError: the spec has a mistake, or names an id that is not on a bus.
+        """
+        items = parse_faults(faults) if isinstance(faults, str) else tuple(faults)
+        for fault in items:
+            if fault.id is not None and not self._with_id(fault.id):
+                ids = ", ".join(str(servo.id) for servo in self._rows)
+                raise UsageError(f"fault {fault.kind}:{fault.id}: no servo has that id", f"there are {ids}")
+        for fault in items:
+            if fault.kind in EVENTS:
+                heapq.heappush(self._events, (self._now + fault.at, next(self._order), fault))
+            else:
+                for line in self.lines.values():
+                    line.mishaps.set(fault)
+            if fault.kind == "none":
+                self._heal()
+        if self._events:
+            self.next_watch = min(self.next_watch, max(self._events[0][0], self._now))
+
+    def power_cycle(self) -> None:
+        """Switch every servo off and on again: EEPROM is kept, RAM starts anew."""
+        for servo in self._rows:
+            servo.power_cycle(self._now)
+
+    def close(self) -> None:
+        """Release the engine; may be called twice."""
+        self.bank.close()
+
+    def _watch(self) -> None:
+        """Let faults strike, and every servo's firmware look at its alarms."""
+        while self._events and self._events[0][0] <= self._now:
+            self._strike(heapq.heappop(self._events)[2])
+        state, found = self.bank.state, self._found
+        for row in found[: remarkable(state, self._limits, found)].tolist():
+            self._rows[row].monitor(state[row].tolist(), self._now)
+        self.next_watch = self._now + _WATCH
+        if self._events:
+            self.next_watch = min(self.next_watch, self._events[0][0])
+
+    def _with_id(self, id: int) -> list[VirtualServo]:
+        return [servo for servo in self._rows if servo.id == id]
+
+    def _strike(self, fault: Fault) -> None:
+        """One event of a fault spec; those that pass put their end on the list."""
+        if fault.kind == "unplug":
+            for line in self.lines.values():
+                line.unplug()
+            self._later("replug", fault.duration)
+        elif fault.kind == "replug":
+            for line in self.lines.values():
+                line.plug()
+        elif fault.kind == "brownout":
+            self.bank.supply[:] = _BROWNOUT
+            self._later("recovered", fault.duration or _BROWNOUT_TIME)
+        elif fault.kind == "recovered":
+            self.bank.supply[:] = self._supply
+        else:
+            for servo in self._with_id(fault.id if fault.id is not None else -1):
+                self._strike_servo(servo, fault)
+
+    def _strike_servo(self, servo: VirtualServo, fault: Fault) -> None:
+        if fault.kind == "dead":
+            servo.dead = True
+            servo.power_off(self._now)
+        elif fault.kind == "overload":
+            servo.overload(self._now)
+        elif fault.kind == "overheat":
+            servo.heat(servo.table["temperature_limit"] + _HOTTER)
+            self._later("cooled", fault.duration, fault.id)
+        elif fault.kind == "cooled":
+            servo.heat(None)
+        elif fault.kind == "stuck":
+            servo.stick(self._now)
+            self._later("loose", fault.duration, fault.id)
+        elif fault.kind == "loose":
+            servo.unstick(self._now)
+        elif fault.kind == "collision":
+            twin = VirtualServo(servo.profile, _Limp(self.bank.state), servo.row, time=self._now)
+            twin.table.data[:] = servo.table.data
+            twin.power_on(self._now, {"id": servo.id, "present_position": servo.table["present_position"]})
+            twin.deaf_until = self._now
+            next(line for line in self.lines.values() if servo in line.servos).add(twin)
+
+    def _later(self, kind: str, duration: float | None, id: int | None = None) -> None:
+        if duration is not None:
+            heapq.heappush(self._events, (self._now + duration, next(self._order), Fault(kind, id=id)))
+
+    def _heal(self) -> None:
+        """Undo what lasts: events to come, sensors, unplugged adapters, a low supply, second servos."""
+        self._events.clear()
+        self.bank.supply[:] = self._supply
+        for line in self.lines.values():
+            line.plug()
+            for servo in [servo for servo in line.servos if servo not in self._rows]:
+                line.remove(servo)
+        for servo in self._rows:
+            servo.heat(None)
+            servo.unstick(self._now)
+            servo.dead = False
+
+    def _move_to(self, due: float) -> None:
+        if due > self._now:
+            self.bank.advance(due)
+            self._now = due
+
+
+def initial_registers(rig: Rig, config: ServoConfig, profile: FirmwareProfile, bus: BusConfig) -> dict[str, int]:
+    """Registers of a servo of a rig that differ from the factory's: id, baud rate, and those the rig names.
+
+    Raises:
+        RigError: no such register, or a value outside its range.
+    """
+    assert config.id is not None  # checked by the rig
+    key = f"servo.{config.name}.registers"
+    for name, value in config.registers.items():
+        register = profile.registers.get(name)
+        if register is None:
+            known = ", ".join(sorted(profile.registers))
+            raise RigError(rig.path, f"{key}.{name}", f"{profile.name} has no such register", f"it has: {known}")
+        if not register.minimum <= value <= register.maximum:
+            raise RigError(
+                rig.path,
+                f"{key}.{name}",
+                f"{value} is outside {register.minimum}..{register.maximum}",
+                "take a value the servo would accept",
+            )
+    baud = baud_register(bus.baud, profile.units_name)
+    assert baud is not None  # `Rig.profile_of` has seen to it
+    return {"id": config.id, "baud_rate": baud, **config.registers}
+
+
+def build_bank(rig: Rig, model: str | None, seed: int, ideal: IdealBank | None = None) -> Bank:
+    """Mechanics and motors of a rig."""
+    from axbridge.virtual.assembly import build_bank
+
+    return build_bank(rig, model=model, seed=seed, ideal=ideal)

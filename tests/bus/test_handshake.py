@@ -1,0 +1,119 @@
+import pytest
+
+from axbridge.bus.commission import apply_registers, read_register, write_register
+from axbridge.bus.handshake import Expected, handshake, profile_for, require
+from axbridge.bus.serial import SerialBus
+from axbridge.config.profile import FirmwareProfile
+from axbridge.errors import BusError, ServoFault, UsageError
+from tests.support.pty_line import PtyLine
+
+AX = FirmwareProfile.load("ax-12a")
+SETUP = {"return_delay_time": 3, "status_return_level": 1, "ccw_angle_limit": 900, "punch": 40}
+
+
+@pytest.fixture
+def line():
+    with PtyLine((1, 2, 3)) as made:
+        yield made
+
+
+@pytest.fixture
+def bus(line):
+    with SerialBus(line.port) as made:
+        made.latency = made.port.latency = 0.05  # a busy machine may keep the responder waiting
+        yield made
+
+
+def expected(*ids):
+    return [Expected(f"s{id_}", id_, AX) for id_ in ids]
+
+
+def test_a_healthy_bus_has_no_findings_and_gets_its_latency_measured(bus):
+    assert handshake(bus, expected(1, 2, 3)) == []
+    assert 0.003 <= bus.latency < 1.0
+
+
+def test_all_that_is_wrong_is_listed_at_once_with_the_command_that_mends_it(line, bus):
+    line.tables[2][0] = 29
+    line.tables[3][5] = 250
+    findings = handshake(bus, expected(1, 2, 3, 8, 9), port="/dev/ttyX")
+    assert [(f.kind, f.fatal) for f in findings] == [
+        ("model", True),
+        ("missing", True),
+        ("missing", True),
+        ("return_delay", False),
+    ]
+    assert "axbridge servo write 3 return_delay_time 0 --port /dev/ttyX" in findings[-1].fix
+    with pytest.raises(BusError) as caught:
+        require(findings, "/dev/ttyX")
+    assert "s8 (id 8), s9 (id 9) do not answer" in caught.value.message
+    assert "s2 (id 2) is model 29" in caught.value.message
+    assert "\n" not in caught.value.message
+
+
+def test_findings_that_only_cost_speed_do_not_stop_a_robot(line, bus):
+    line.tables[1][5] = 250
+    require(handshake(bus, expected(1)), line.port)
+
+
+def test_two_servos_with_one_id_are_told_from_noise(line, bus):
+    line.mishap = lambda packet: "corrupt" if packet.id == 2 else "ok"
+    (finding,) = handshake(bus, expected(1, 2, 3))
+    assert finding.kind == "collision"
+    assert finding.subject == "s2 (id 2)"
+
+
+def test_status_level_zero_is_found_out(line, bus):
+    line.tables[1][16] = 0
+    (finding,) = handshake(bus, expected(1))  # this fake answers reads at any level
+    assert finding.kind == "status_level"
+
+
+def test_writes_to_a_servo_that_acknowledges_none_are_verified_by_reading(line, bus):
+    line.tables[1][16] = 1
+    handshake(bus, expected(1))
+    bus.latency = 0.05
+    bus.write(1, 25, b"\x01")
+    assert line.tables[1][25] == 1
+    assert bus.stats.of(1).timeouts == 0
+
+
+def test_the_same_setup_twice_writes_no_eeprom_the_second_time(line, bus):
+    worn, errors = apply_registers(bus, 1, AX, SETUP)
+    assert (worn, errors) == (4, {})
+    assert line.writes == 4
+    worn, errors = apply_registers(bus, 1, AX, SETUP)
+    assert (worn, errors) == (0, {})
+    assert line.writes == 4
+    assert bus.stats.eeprom_writes == 4
+
+
+def test_a_refused_write_is_a_fault_that_names_the_value_held(line, bus):
+    line.frozen = {25}
+    with pytest.raises(ServoFault, match="led is 0 after writing 1"):
+        write_register(bus, 1, AX, "led", 1)
+
+
+@pytest.mark.parametrize(("name", "value"), [("present_position", 3), ("led", 7)])
+def test_impossible_writes_are_refused_before_bytes_leave(line, bus, name, value):
+    heard = len(line.heard)
+    with pytest.raises(UsageError):
+        apply_registers(bus, 1, AX, {"punch": 44, name: value})
+    assert len(line.heard) == heard
+
+
+def test_a_model_number_and_a_firmware_name_a_profile():
+    assert profile_for(12).name == "ax-12a"
+    assert profile_for(12, 24).name == "ax-12a"
+    assert profile_for(12, 17).firmware_version == 17
+    assert profile_for(4711) is None
+
+
+def test_registers_are_read_by_name(bus):
+    assert read_register(bus, 1, AX.register("present_position")) == 501
+
+
+def test_one_lost_packet_is_no_second_servo(line, bus):
+    fates = iter(["ok", "drop"])
+    line.mishap = lambda _: next(fates, "ok")  # the second look is at the whole table
+    assert handshake(bus, expected(1)) == []

@@ -1,0 +1,64 @@
+import time
+
+import pytest
+
+from axbridge.bus.scan import Found, scan, scan_bauds
+from axbridge.bus.serial import SerialBus
+from tests.support.pty_line import PtyLine
+
+
+@pytest.mark.parametrize("echo", [False, True])
+def test_a_scan_finds_everyone_and_nobody_else(echo):
+    with PtyLine((0, 1, 18, 253), echo=echo) as line, SerialBus(line.port) as bus:
+        assert scan(bus) == [Found(id_, 12, 24) for id_ in (0, 1, 18, 253)]
+
+
+def test_a_scan_of_all_ids_waits_for_no_absent_servo_as_long_as_the_sdk_does():
+    with PtyLine((7,)) as line, SerialBus(line.port) as bus:
+        began = time.monotonic()
+        assert [found.id for found in scan(bus)] == [7]
+        assert time.monotonic() - began < 253 * 0.034 / 2  # the SDK: 34 ms an id; 1.2 s here, more on a busy machine
+
+
+def test_a_lost_answer_does_not_hide_a_servo():
+    lost = iter(["drop"])
+    with PtyLine((5,), mishap=lambda packet: next(lost, "ok")) as line, SerialBus(line.port) as bus:
+        assert [found.id for found in scan(bus, range(10))] == [5]
+
+
+def test_an_answer_that_an_adapter_holds_back_is_credited_to_its_servo():
+    with PtyLine((3, 4), mishap=lambda packet: 0.003) as line, SerialBus(line.port) as bus:
+        assert [found.id for found in scan(bus, range(8))] == [3, 4]
+
+
+def test_an_alarm_of_a_servo_is_not_taken_for_an_echo():
+    with PtyLine((1,), echo=True) as line, SerialBus(line.port) as bus:
+        line.errors[1] = 1  # input voltage: the answer to a ping looks like the ping itself
+        assert [found.id for found in scan(bus, range(4))] == [1]
+
+
+def test_damaged_answers_are_reported_without_a_model():
+    def mishap(packet):
+        return "ok" if packet.code == 1 else "corrupt"
+
+    with PtyLine((1,), mishap=mishap) as line, SerialBus(line.port) as bus:
+        assert scan(bus, range(3)) == [Found(1, None, None)]
+
+
+def test_several_rates_are_tried_and_the_own_one_is_back_afterwards():
+    with PtyLine((1,)) as line, SerialBus(line.port) as bus:
+        tried = []
+        found = scan_bauds(bus, (500_000, 200_000), range(2), tried.append)
+        assert tried == [500_000, 200_000]
+        assert set(found) == {500_000, 200_000}
+        assert bus.baud == 1_000_000
+
+
+def test_an_id_that_only_gives_damaged_answers_is_listed_and_noise_is_not():
+    def mishap(packet):
+        return "corrupt" if packet.id == 1 else "ok"
+
+    with PtyLine((1, 2), mishap=mishap) as line, SerialBus(line.port) as bus:
+        assert scan(bus, range(4)) == [Found(1, None, None), Found(2, 12, 24)]
+    with PtyLine((2,), mishap=lambda packet: "junk") as line, SerialBus(line.port) as bus:
+        assert scan(bus, range(4)) == [Found(2, 12, 24)]

@@ -1,0 +1,251 @@
+"""The verbs for hardware on a line with behaviour: output, exit codes, and no surprise on bad input."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from functools import partial
+
+import pytest
+
+import axbridge
+from axbridge import BusError
+from axbridge.bus.adapter import Adapter
+from axbridge.bus.diagnose import diagnose
+from axbridge.bus.scan import scan
+from axbridge.bus.serial import SerialBus
+from axbridge.cli.app import run as run_arguments
+from axbridge.serve.background import serving
+from tests.support.pty_line import PtyLine
+from tests.support.robot_files import write_comb
+
+BUSY = {"loss", "rate"}  # what a busy machine adds
+
+
+@pytest.fixture(autouse=True)
+def verbs():
+    from importlib import import_module
+
+    for verb in ("scan", "doctor", "servo", "monitor"):
+        import_module(f"axbridge.cli.{verb}")
+
+
+@pytest.fixture
+def line(monkeypatch):
+    """Two servos; the doctor asks the first ids only: `test_scan` asks all of them, and so do tests on a served line."""
+    monkeypatch.setattr("axbridge.bus.diagnose.scan", partial(scan, ids=range(8)))
+    with PtyLine((1, 2)) as made:
+        yield made
+
+
+def run(line, *arguments):
+    return run_arguments([*arguments, "--port", line.port])
+
+
+def test_scan_lists_ids_with_models(line, capsys):
+    assert run(line, "scan", "--ids", "0-9", "--json") == 0
+    document = json.loads(capsys.readouterr().out)
+    assert [servo["id"] for servo in document["bauds"]["1000000"]] == [1, 2]
+
+
+def test_scan_of_an_empty_line_says_so(line, capsys):
+    line.deaf |= {1, 2}
+    assert run(line, "scan", "--ids", "0-9") == 3
+    assert "axbridge doctor" in capsys.readouterr().out
+
+
+def test_doctor_is_content_with_a_healthy_line(line, capsys):
+    assert 0 in (run(line, "doctor", "--packets", "50") for _ in range(5))  # a busy machine may cost it its rate
+    assert capsys.readouterr().out.endswith("nothing to mend\n")
+
+
+def test_doctor_lists_findings_with_their_commands_and_fails(line, capsys):
+    line.tables[1][5] = 250
+    line.tables[2][43] = 68
+    assert run(line, "doctor", "--packets", "50", "--json") == 1
+    (report,) = json.loads(capsys.readouterr().out)["lines"]
+    kinds = [finding["kind"] for finding in report["findings"]]
+    assert set(kinds) - BUSY == {"return_delay", "temperature"}
+    assert (
+        report["findings"][kinds.index("return_delay")]["fix"]
+        == f"axbridge servo write 1 return_delay_time 0 --port {line.port}"
+    )
+    assert report["rate_hz"] > 0
+
+
+@pytest.mark.parametrize(
+    ("address", "value", "kind", "words"),
+    [
+        (42, 60, "voltage", "has 6.0 V at its terminals"),
+        (16, 0, "status_level", "answers no read"),
+        (34, 0, "shutdown", "shut itself down"),
+        (2, 23, "firmware", "has firmware 23"),
+    ],
+)
+def test_doctor_names_the_cause(line, capsys, address, value, kind, words):
+    line.tables[1][address : address + 2] = bytes((value, 0))
+    assert run(line, "doctor", "--packets", "10", "--rig", "pan_tilt", "--json") == 1
+    (report,) = json.loads(capsys.readouterr().out)["lines"]
+    (finding,) = [finding for finding in report["findings"] if finding["kind"] == kind]
+    assert words in finding["problem"]
+    assert finding["id"] == 1
+
+
+def test_doctor_names_an_alarm(line, capsys):
+    line.errors[2] = 0x20
+    assert run(line, "doctor", "--packets", "10") == 1
+    assert "! servo 2: reports overload\n" in capsys.readouterr().out
+
+
+def test_doctor_finds_the_latency_timer_of_an_adapter(line, tmp_path):
+    with SerialBus(line.port) as bus:
+        bus.port.adapter = Adapter("/dev/ttyUSB0", "ftdi", 16, tmp_path / "latency_timer")
+        (finding,) = diagnose(bus, packets=10).findings
+    assert finding.fix.startswith(f"echo 1 | sudo tee {tmp_path / 'latency_timer'}")
+
+
+def test_doctor_finds_servos_at_another_baud_rate(tmp_path, capsys):
+    rig = write_comb(tmp_path, count=1, extra="[[bus]]\nbaud = 57_600", world=False)
+    with serving(rig) as port:
+        assert run_arguments(["doctor", "--port", port, "--json"]) == 1
+        (report,) = json.loads(capsys.readouterr().out)["lines"]
+        (finding,) = report["findings"]
+        assert finding["problem"] == "nobody answers at 1000000 baud, but ids 1 at 57143"
+        assert run_arguments([*finding["fix"].split()[1:]]) == 0
+        assert run_arguments(["scan", "--port", port, "--ids", "0-3"]) == 0
+
+
+def test_doctor_prints_the_udev_rule_without_a_port(capsys):
+    assert run_arguments(["doctor", "--udev-rule"]) == 0
+    assert 'ATTR{latency_timer}="1"' in capsys.readouterr().out
+
+
+def test_doctor_never_switches_a_motor_on(line):
+    run(line, "doctor", "--packets", "50")
+    assert not any(table[24] for table in line.tables.values())
+    assert not any(code in {3, 4, 5, 0x83} for _, code, _, _ in line.heard)
+
+
+def test_registers_are_read_and_written_by_name(line, capsys):
+    assert run(line, "servo", "write", "1", "led", "1") == 0
+    assert run(line, "servo", "read", "1", "led", "present_position") == 0
+    assert capsys.readouterr().out.splitlines() == ["led is 1", "led 1", "present_position 501"]
+
+
+def test_an_id_is_not_given_away_twice(line, capsys):
+    assert run(line, "servo", "set-id", "1", "2") == 3
+    assert "taken" in capsys.readouterr().err
+    assert run(line, "servo", "set-id", "1", "7") == 0
+    assert set(line.tables) == {7, 2}
+
+
+@pytest.fixture(scope="module")
+def twins():
+    """A line on which two servos have id 1: they answer at the same time."""
+    with serving("pan_tilt", "--faults", "collision:1") as port:
+        yield port
+
+
+def test_two_servos_with_one_id_are_found_by_the_handshake_before_a_robot_starts(twins):
+    with pytest.raises(BusError, match=r"pan \(id 1\) answers with damaged packets: two servos with one id") as caught:
+        axbridge.open("pan_tilt", backend="real", port=twins)
+    assert "axbridge servo set-id" in caught.value.hint
+
+
+def test_two_servos_with_one_id_are_found_by_the_doctor(twins, capsys):
+    assert run_arguments(["doctor", "--port", twins, "--packets", "50", "--json"]) == 1
+    (report,) = json.loads(capsys.readouterr().out)["lines"]
+    assert [finding["id"] for finding in report["findings"] if finding["kind"] == "collision"] == [1]
+
+
+def test_two_servos_with_one_id_are_not_renamed_together(twins, capsys):
+    assert run_arguments(["servo", "set-id", "1", "9", "--port", twins]) == 3
+    assert "two servos" in capsys.readouterr().err
+    with SerialBus(twins) as bus:
+        assert [servo.id for servo in scan(bus, range(12))] == [1, 2]
+
+
+def test_set_baud_writes_the_register(line):
+    assert run(line, "servo", "set-baud", "1", "500000") == 0
+    assert line.tables[1][4] == 3
+
+
+def test_torque_on_holds_the_present_position(line):
+    line.tables[1][30:32] = b"\0\0"
+    assert run(line, "servo", "torque", "1", "on") == 0
+    assert line.tables[1][24] == 1
+    assert line.tables[1][30:32] == line.tables[1][36:38]
+    assert run(line, "servo", "torque", "1", "off") == 0
+    assert line.tables[1][24] == 0
+
+
+def test_monitor_shows_every_servo(line, capsys):
+    for _ in range(10):  # a busy machine may lose some
+        assert run(line, "monitor", "--seconds", "0.2", "--json") in {0, 3}
+        (document,) = json.loads(capsys.readouterr().out)["lines"]
+        if not document["line"]["servos"]["1"]["loss"]:
+            break
+    assert document["states"]["id 1"]["position"] == 501
+    assert document["cycle"]["count"] > 3
+    assert document["line"]["servos"]["1"]["loss"] == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (("servo", "info", "9"), 3),
+        (("servo", "read", "1", "colour"), 2),
+        (("servo", "write", "1", "led", "9"), 2),
+        (("servo", "write", "1", "id", "9"), 2),
+        (("servo", "set-baud", "1", "123456789"), 2),
+        (("servo", "torque", "1", "maybe"), 2),
+        (("scan", "--ids", "9-1"), 2),
+        (("scan", "--baud", "fast"), 2),
+    ],
+)
+def test_mistakes_are_one_or_two_lines(line, capsys, arguments, code):
+    assert run(line, *arguments) == code
+    message = capsys.readouterr().err
+    assert message.startswith("axbridge: ")
+    assert message.count("\n") <= 2
+
+
+@pytest.mark.parametrize(
+    "port",
+    ["/dev/ttyUSB99", "/dev/null", __file__, "socket://127.0.0.1:1", "socket://", "http://robot:80", "socket://a:b"],
+)
+def test_ports_that_are_none_end_with_code_three(capsys, port):
+    assert run_arguments(["scan", "--port", port]) == 3
+    assert capsys.readouterr().err.count("\n") <= 2
+
+
+def test_what_many_servos_have_in_common_is_told_once_with_one_command_for_all(capsys, monkeypatch):
+    monkeypatch.setattr("axbridge.bus.diagnose.scan", partial(scan, ids=range(8)))
+    with PtyLine(range(1, 7)) as line:
+        for id_ in (1, 2, 3, 4, 6):
+            line.tables[id_][5] = 250
+        assert run(line, "doctor", "--packets", "50") == 1
+        said = capsys.readouterr().out
+    assert "servos: 1-6\n" in said
+    assert "! servos 1-4, 6: waits 790 µs before each answer\n" in said
+    assert f"for id in 1 2 3 4 6; do axbridge servo write $id return_delay_time 0 --port {line.port}; done" in said
+
+
+def test_monitor_counts_what_is_lost_and_names_who_is_missing(line, capsys):
+    line.mishap = lambda packet: "drop" if packet.id == 2 and packet.code == 2 else "ok"
+    assert run(line, "monitor", "--seconds", "0.2") == 3
+    rows = [row.split("\t") for row in capsys.readouterr().out.splitlines()]
+    assert rows[2][-2] == "no answer"
+    assert float(rows[2][-1].rstrip("%")) > 10
+    assert re.search(r"\d+ asked, [1-9]\d* lost, 0 damaged, \d+ late, ", rows[4][0])
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["doctor", "--udev-rule"]])
+def test_a_reader_that_goes_away_is_no_error(arguments):
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-m", "axbridge", *arguments]
+    done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (0, "")

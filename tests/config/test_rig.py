@@ -1,0 +1,189 @@
+"""Rig files: what loads, and how every mistake is named with file, key and the fix."""
+
+from pathlib import Path
+
+import pytest
+
+from axbridge.config.rig import Rig
+from axbridge.config.toml_tables import shipped_names
+from axbridge.errors import ProfileError, RigError
+
+GOOD = """
+name = "arm"
+[world]
+urdf = "arm.urdf"
+[[servo]]
+name = "a"
+joint = "a"
+id = 1
+[[servo]]
+name = "b"
+joint = "b"
+id = 2
+"""
+
+
+@pytest.fixture
+def load(tmp_path):
+    def load_text(text: str) -> Rig:
+        path = tmp_path / "arm.toml"
+        path.write_text(text)
+        return Rig.load(path)
+
+    return load_text
+
+
+@pytest.mark.parametrize("name", shipped_names("hil_rigs"))
+def test_every_shipped_rig_loads_with_its_profiles_and_models(name):
+    rig = Rig.load(name)
+    for servo in rig.servos:
+        if servo.drive == "dynamixel":
+            rig.profile_of(servo)
+            rig.model_of(servo)
+    assert rig.name == name
+
+
+def test_defaults_are_those_of_the_documentation(load):
+    rig = load(GOOD)
+    assert (rig.buses[0].name, rig.buses[0].port, rig.buses[0].baud) == ("main", "auto", 1_000_000)
+    assert rig.world.time_step_ms == pytest.approx(1000 / 240)
+    assert rig.robot.basic_time_step_ms == 20
+    assert rig.servos[0].soft_limits == (-float("inf"), float("inf"))
+
+
+@pytest.mark.parametrize(
+    ("change", "key", "words"),
+    [
+        (("id = 2", "id = 1"), "servo.1.id", "1 appears twice on bus 'main'"),
+        (('name = "b"', 'name = "a"'), "servo.1.name", "'a' appears twice"),
+        (('joint = "b"', 'joint = "a"'), "servo.1.joint", "'a' appears twice"),
+        (("id = 2", ""), "servo.1.id", "servo 'b' needs an id"),
+        (
+            ("[world]", '[[bus]]\nname = "l"\nport = "/dev/x"\n[[bus]]\nname = "r"\nport = "/dev/x"\n[world]'),
+            "bus.1.port",
+            "'/dev/x' appears twice",
+        ),
+        (('name = "b"', 'name = "a::b::c"'), "servo.1.name", "more than one `::`"),
+        (("id = 2", 'id = 2\nbus = "left"'), "servo.1.bus", "is on bus 'left', but the rig has main"),
+        (("id = 2", 'id = "2"'), "servo.1.id", "integer, not '2'"),
+        (("id = 2", "id = true"), "servo.1.id", "integer, not True"),
+        (
+            ("id = 2", "id = 2\nposition = 2.0\nmin_stop = -1\nmax_stop = 1"),
+            "servo.1.position",
+            "outside the stops -1..1",
+        ),
+        (("id = 2", "id = 2\nmin_stop = 1\nmax_stop = 1"), "servo.1.max_stop", "both stops are at 1"),
+        (
+            ("id = 2", "id = 2\nmin_stop = -1\nmax_stop = 1\nmin_position = 2\nmax_position = 3"),
+            "servo.1.min_position",
+            "outside the stops",
+        ),
+        (("id = 2", "id = 2\ncontrol_pid = [0, 0, 0]"), "servo.1.control_pid", "P must be positive"),
+        (("id = 2", "id = 2\ncontrol_pid = [1, 0]"), "servo.1.control_pid", "too few values"),
+        (("[world]", "[robot]\nbattery = [9, 5, 0]\n[world]"), "robot.battery", "now <= most"),
+        (('name = "arm"', 'name = "arm"\npath = "x"'), "path", "unknown key"),
+        (("id = 2", "id = 300"), "servo.1.id", "less than or equal to 253, not 300"),
+        (("id = 2", "id = 2\ndirection = 2"), "servo.1.direction", "1 or -1"),
+        (("id = 2", "id = 2\nmin_position = 1.0\nmax_position = -1.0"), "servo.1.min_position", "is above"),
+        (("id = 2", "id = 2\nacceleration = -3"), "servo.1.acceleration", "-1 for unlimited"),
+        (("id = 2", "id = 2\nspring_constant = nan"), "servo.1.spring_constant", "finite"),
+        (('urdf = "arm.urdf"', ""), "world.urdf", "missing"),
+    ],
+)
+def test_a_mistake_is_named_with_file_and_key(load, tmp_path, change, key, words):
+    with pytest.raises(RigError) as caught:
+        load(GOOD.replace(*change))
+    assert caught.value.path == tmp_path / "arm.toml"
+    assert caught.value.key == key
+    assert words in str(caught.value)
+
+
+def test_a_name_that_leads_nowhere_is_the_rigs_mistake(load, tmp_path):
+    for key in ("profile", "model"):
+        rig = load(GOOD.replace("id = 2", f'id = 2\n{key} = "nowhere"'))
+        with pytest.raises(RigError, match="no such file or name") as caught:
+            rig.model_of(rig.servos[1])
+        assert (caught.value.path, caught.value.key) == (tmp_path / "arm.toml", f"servo.b.{key}")
+
+
+@pytest.mark.parametrize("zero", [-1, 1024, 5120])
+def test_a_zero_that_is_no_position_of_the_servo_is_named(load, zero):
+    rig = load(GOOD.replace("id = 2", f"id = 2\nzero = {zero}"))
+    with pytest.raises(RigError, match=rf"servo\.b\.zero: {zero} is no position of an ax-12a\n.*0\.\.1023"):
+        rig.profile_of(rig.servos[1])
+
+
+def test_a_rate_that_no_servo_of_the_bus_can_make_is_named(load):
+    text = GOOD.replace("[world]", "[[bus]]\nbaud = 3_000_000\n[world]")
+    rig = load(text)
+    with pytest.raises(RigError, match=r"bus\.0\.baud: an ax-12a cannot talk at 3000000 baud\nchoose"):
+        rig.profile_of(rig.servos[0])
+    fast = load(text.replace("id = 1", 'id = 1\nprofile = "mx-28"'))
+    assert fast.profile_of(fast.servos[0]).name == "mx-28"
+
+
+def test_one_table_in_place_of_a_list_is_answered_with_the_brackets(load):
+    text = 'name = "arm"\n[servo]\nname = "a"\njoint = "a"\nid = 1\n'
+    with pytest.raises(RigError, match=r"servo: one table .*\nwrite \[\[servo\]\]"):
+        load(text)
+
+
+def test_a_byte_order_mark_is_no_mistake(load):
+    assert load("\ufeff" + GOOD).name == "arm"
+
+
+def test_an_unknown_key_is_answered_with_the_closest_one(load):
+    with pytest.raises(RigError, match="servo.1.directon: unknown key\ndid you mean 'direction'?"):
+        load(GOOD.replace("id = 2", "id = 2\ndirecton = 1"))
+
+
+def test_an_unknown_rig_is_answered_with_the_closest_name():
+    with pytest.raises(RigError, match="did you mean 'bench_arm'"):
+        Rig.load("bench_amr")
+
+
+def test_broken_toml_is_named_with_its_line(load):
+    with pytest.raises(RigError, match="not valid TOML.*line 3"):
+        load('name = "arm"\n\n[world\n')
+
+
+def test_a_folder_is_no_rig_file(tmp_path):
+    (tmp_path / "x.toml").mkdir()
+    with pytest.raises(RigError, match="no such file or name"):
+        Rig.load(tmp_path / "x.toml")
+
+
+def test_the_urdf_is_looked_for_beside_the_rig(load, tmp_path):
+    rig = load(GOOD)
+    with pytest.raises(RigError, match="no such file"):
+        rig.urdf_path()
+    (tmp_path / "arm.urdf").write_text("<robot/>")
+    assert rig.urdf_path() == tmp_path / "arm.urdf"
+
+
+def test_overrides_are_checked_like_the_file(load):
+    rig = load(GOOD)
+    assert rig.overridden({"world": {"time_step_ms": 1.0}}).world.time_step_ms == 1.0
+    with pytest.raises(RigError, match="world.time_step_ms"):
+        rig.overridden({"world": {"time_step_ms": -1}})
+
+
+def test_a_rig_changes_single_parameters_of_its_model(load):
+    rig = load(GOOD.replace("id = 2", "id = 2\n[servo.params.motor]\narmature = 0.004"))
+    plain, changed = (rig.model_of(servo) for servo in rig.servos)
+    assert (plain.motor.armature, changed.motor.armature) == (0.0, 0.004)
+    assert changed.motor.resistance == plain.motor.resistance == 8.0
+
+
+def test_a_model_with_a_mistake_is_named_with_its_own_file(load, tmp_path):
+    (tmp_path / "mine.toml").write_text('name = "mine"\n[controller]\nlaw = "magic"\n')
+    rig = load(GOOD.replace("id = 2", 'id = 2\nmodel = "mine.toml"'))
+    with pytest.raises(ProfileError) as caught:
+        rig.model_of(rig.servos[1])
+    assert (caught.value.path, caught.value.key) == (tmp_path / "mine.toml", "controller.law")
+
+
+def test_paths_and_names_both_load(tmp_path):
+    by_name = Rig.load("bench_arm")
+    assert Rig.load(by_name.path) == by_name
+    assert isinstance(by_name.path, Path)

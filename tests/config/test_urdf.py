@@ -1,0 +1,91 @@
+"""What is read off a URDF, and what is refused."""
+
+import math
+
+import numpy as np
+import pytest
+
+from axbridge.config.urdf import read_tree
+from axbridge.errors import RigError
+
+LINK = '<link name="{0}"><inertial><mass value="1"/><inertia ixx="1" iyy="2" izz="2"/></inertial></link>'
+JOINT = '<joint name="{0}" type="{1}"><parent link="base"/><child link="arm"/>{2}</joint>'
+
+
+def written(tmp_path, *parts):
+    path = tmp_path / "robot.urdf"
+    path.write_text(f"<robot name='r'>{''.join(parts)}</robot>")
+    return path
+
+
+def test_joints_come_with_their_stops_and_kind(tmp_path):
+    limit = '<limit lower="-1" upper="0.5"/><axis xyz="0 0 2"/>'
+    tree = read_tree(
+        written(tmp_path, LINK.format("base"), LINK.format("arm"), JOINT.format("j", "prismatic", limit)),
+        fixed_base=True,
+    )
+    (joint,) = tree.joints
+    assert (joint.name, joint.linear, joint.low, joint.high) == ("j", True, -1, 0.5)
+    assert tree.axis[1].tolist() == [0, 0, 1]
+
+
+def test_a_continuous_joint_has_no_stops(tmp_path):
+    tree = read_tree(
+        written(tmp_path, LINK.format("base"), LINK.format("arm"), JOINT.format("j", "continuous", "")), fixed_base=True
+    )
+    assert tree.joints[0].low == -math.inf
+
+
+def test_inertia_is_turned_into_the_link_frame(tmp_path):
+    turned = (
+        '<link name="arm"><inertial><origin rpy="0 0 1.5707963267948966" xyz="0.1 0 0"/><mass value="1"/>'
+        '<inertia ixx="1" iyy="2" izz="2.5"/></inertial></link>'
+    )
+    tree = read_tree(
+        written(tmp_path, LINK.format("base"), turned, JOINT.format("j", "continuous", "")), fixed_base=True
+    )
+    assert np.allclose(np.diag(tree.inertia[1]), [2, 1, 2.5])
+    assert tree.centre[1].tolist() == [0.1, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        ([LINK.format("base"), '<link name="arm"/>', JOINT.format("j", "revolute", "")], "no mass or inertia"),
+        (
+            [
+                LINK.format("base"),
+                '<link name="arm"><inertial><mass value="1"/><inertia/></inertial></link>',
+                JOINT.format("j", "revolute", ""),
+            ],
+            "principal inertia 0, 0, 0",
+        ),
+        ([LINK.format("base"), LINK.format("arm"), JOINT.format("j", "floating", "")], "'floating' are not supported"),
+        ([LINK.format("base"), LINK.format("arm")], "2 links have no parent"),
+        ([LINK.format("base"), JOINT.format("j", "revolute", "")], "child link 'arm' is not there"),
+        (
+            [LINK.format("base"), LINK.format("arm"), JOINT.format("j", "continuous", '<axis xyz="0 0 nan"/>')],
+            "'0 0 nan' should be 3 finite numbers",
+        ),
+        (["<link"], "not a readable URDF"),
+        (
+            [LINK.format("base"), LINK.format("arm"), JOINT.format("j", "revolute", "")],
+            "j: a revolute joint without <limit>",
+        ),
+        (
+            [LINK.format("base"), LINK.format("arm"), JOINT.format("j", "prismatic", "")],
+            "a prismatic joint without <limit>",
+        ),
+        (
+            [
+                LINK.format("base"),
+                '<link name="arm"><inertial><mass value="1 kg"/><inertia/></inertial></link>',
+                JOINT.format("j", "continuous", ""),
+            ],
+            "arm: '1 kg' should be 1 finite number",
+        ),
+    ],
+)
+def test_what_would_simulate_nonsense_is_refused_by_name(tmp_path, parts, message):
+    with pytest.raises(RigError, match=message):
+        read_tree(written(tmp_path, *parts), fixed_base=True)

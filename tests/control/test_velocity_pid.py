@@ -1,0 +1,99 @@
+"""The motor controller's arithmetic, argument checks, couplings and the battery: numbers only."""
+
+import math
+
+import pytest
+
+from axbridge.control import checks
+from axbridge.control.battery import Battery
+from axbridge.control.coupled_motors import Limits, couplings, scaled, sibling_limits
+from axbridge.control.sampling import rounded, truncated
+from axbridge.control.velocity_pid import VelocityController
+
+
+def test_the_seeds_table_of_sibling_limits():
+    # Webots Reference Manual, Motor, "Coupled Motors": A (2), B (0.5), C (4), D (-4)
+    wrong = Limits(-9, 9, 9)
+    limits = {"A": Limits(-1, 2, 10), "B": wrong, "C": wrong, "D": wrong}
+    result, said = sibling_limits(limits, {"A": 2, "B": 0.5, "C": 4, "D": -4})
+    assert result["B"] == Limits(-0.25, 0.5, 2.5)
+    assert result["C"] == Limits(-2, 4, 20)
+    assert result["D"] == Limits(-4, 2, 20)
+    assert len(said) == 3
+    assert sibling_limits(result, {"A": 2, "B": 0.5, "C": 4, "D": -4}) == (result, [])
+
+
+def test_an_unlimited_first_motor_makes_all_unlimited():
+    result, _ = sibling_limits({"A": Limits(-math.inf, math.inf, 10), "B": Limits(-1, 1, 10)}, {"A": 1, "B": -1})
+    assert result["B"].unlimited
+
+
+def test_only_names_of_exactly_two_parts_couple():
+    names = ["leg::left", "leg::right", "leg", "a::b::c", "::x", "lone::one"]
+    assert couplings(names) == {"leg": ("leg::left", "leg::right"), "lone": ("lone::one",)}
+
+
+def test_infinity_is_not_multiplied():
+    assert scaled(math.inf, -2) == math.inf
+    assert scaled(1.5, -2) == -3
+
+
+def test_acceleration_is_limited_from_the_speed_commanded_last():
+    control = VelocityController(10, 0, 0)
+    assert [control.step(5, 0, 10, 2, 0.5) for _ in range(3)] == [1, 2, 3]
+    control.stop()
+    assert control.step(5, 0, 10, 2, 0.5) == 1
+    assert control.step(math.inf, 0, -4, -1, 0.5) == -4
+
+
+@pytest.mark.parametrize(
+    ("outcome", "value", "said"),
+    [
+        (checks.position(100, -1, 1.51), 1.51, "too big requested position: 100 > 1.51"),
+        (checks.position(-3, -1.63, 1), -1.63, "too low requested position: -3 < -1.63"),
+        (checks.position(math.nan, -1, 1), None, "NaN"),
+        (checks.position(-math.inf, -1, 1), -math.inf, ""),
+        (checks.velocity(12, 10, endless=False), 10, "12 exceeds max_velocity 10"),
+        (checks.velocity(-12, 10, endless=True), -10, "exceeds"),
+        (checks.velocity(-1, 10, endless=False), None, "negative velocity -1"),
+        (checks.velocity(math.nan, 10, endless=True), None, "NaN"),
+        (checks.acceleration(-1), -1, ""),
+        (checks.acceleration(-2), None, "-2"),
+        (checks.available_torque(11, 10), 10, "11 exceeds max_torque 10"),
+        (checks.available_torque(-1, 10), None, "-1"),
+        (checks.torque(-3, 2), -2, "-3 exceeds the available torque 2"),
+    ],
+)
+def test_out_of_range_is_clipped_and_impossible_is_refused(outcome, value, said):
+    assert outcome.value == value
+    assert said in outcome.warning
+    assert bool(said) == bool(outcome.warning)
+
+
+@pytest.mark.parametrize("bad", [(0, 0, 0), (-1, 0, 0), (1, -1, 0), (1, 0, -1), (math.nan, 0, 0), (math.inf, 0, 0)])
+def test_impossible_gains_are_refused(bad):
+    assert checks.gains(*bad)
+    assert not checks.gains(1, 0, 0)
+
+
+@pytest.mark.parametrize("nothing", [None, "1.0"])
+def test_what_is_no_number_is_a_type_error(nothing):
+    with pytest.raises(TypeError):
+        checks.position(nothing, -1, 1)
+
+
+def test_resolution_is_symmetric_here_and_biased_as_webots_has_it():
+    assert rounded(-0.3, 0.1) == pytest.approx(-0.3)
+    assert truncated(-0.3, 0.1) == pytest.approx(-0.2)
+    assert rounded(0.26, 0.1) == truncated(0.26, 0.1) == pytest.approx(0.3)
+    assert math.isnan(rounded(math.nan, 0.1))
+
+
+def test_a_battery_stays_between_empty_and_full():
+    battery = Battery(1.0, 2.0, 0.5)
+    battery.drain(1.5, 0.5)
+    assert battery.energy == 0.5
+    battery.drain(100, 1)
+    assert battery.empty
+    battery.drain(0, 100)
+    assert battery.energy == 2.0

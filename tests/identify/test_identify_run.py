@@ -1,0 +1,261 @@
+"""Whole fits, in processes of their own."""
+
+import io
+import json
+import math
+import os
+import shutil
+import subprocess
+import sys
+import warnings
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from axbridge.cli import app, compare, convert, import_, info, record  # noqa: F401 - registers them
+from axbridge.cli import identify as identify_verb  # noqa: F401
+from axbridge.config.rig import Rig
+from axbridge.errors import UsageError
+from axbridge.identify import identify, write_params
+from axbridge.identify.fit import base_model
+from axbridge.identify.search import Job, Outcome, executor, run
+from axbridge.identify.unknowns import space_of
+from axbridge.physics.model_columns import Param
+from axbridge.record.recording import open_recording, write_recording
+from axbridge.replay.simulate import packed, runs_of
+from tests.identify.test_identify import ax12_data as data_of
+from tests.identify.test_identify import ax12_truth
+
+RIG = Rig.load("bench_arm")
+SPACE = space_of("ax12", None, packed(base_model(RIG, "ax12"), RIG))
+TRUTH = ax12_truth()
+LOG = Path(__file__).parents[1] / "data" / "xl330_kp400_lift_and_drop.json"
+
+
+COMPARE = ("identify", "--rig", "xl330_pendulum", "--model", "pendulum-servo", "--friction", "compare")
+
+
+def axbridge(*arguments, cwd):
+    """The program in this process: to start one of its own takes longer than most of what it does here."""
+    before, stdout, stderr = Path.cwd(), io.StringIO(), io.StringIO()
+    os.chdir(cwd)
+    try:
+        with redirect_stdout(stdout), redirect_stderr(stderr), warnings.catch_warnings():
+            warnings.simplefilter("default")
+            code = app.run([str(argument) for argument in arguments])
+    finally:
+        os.chdir(before)
+    return SimpleNamespace(returncode=code, stdout=stdout.getvalue(), stderr=stderr.getvalue())
+
+
+def test_a_job_gives_the_same_result_wherever_it_runs(spread):
+    runs = runs_of(data_of(TRUTH)[:2], RIG)
+    job = Job(SPACE, runs, seed=3, generations=3)
+    here = run(job)
+    (there,) = spread(run, [job])
+    assert isinstance(there, Outcome)
+    np.testing.assert_array_equal(here.point, there.point)
+
+
+def test_a_fit_finds_its_truth_and_writes_a_model_that_rigs_can_use(tmp_path, spread):
+    data = data_of(TRUTH)
+    fit = identify(data[1:], RIG, "ax12", held_out=data[:1], starts=2, generations=150, where=spread)
+    held = [score for score in fit.scores if score.held_out]
+    assert [score.name for score in held] == ["step0.3.mcap"]
+    assert held[0].rmse < 0.5
+    assert fit.row[Param.NOISE] == pytest.approx(math.radians(0.1), rel=0.3)
+    path = tmp_path / "mine.toml"
+    write_params(fit, path)
+    model = RIG.model_of(RIG.servos[0], str(path))
+    assert model.name == "mine"
+    np.testing.assert_allclose(packed(model, RIG), fit.row, rtol=1e-9, atol=1e-12)
+
+
+def test_a_real_log_becomes_a_model_that_predicts_it_better(tmp_path):
+    def ran(*arguments):
+        done = axbridge(*arguments, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    ran("import", LOG, "log.mcap")
+    before = json.loads(ran("compare", "log.mcap", "--rig", "xl330_pendulum", "--json"))["mae_deg"]
+    found = json.loads(
+        ran(
+            "identify", "log.mcap", "--rig", "xl330_pendulum", "--model", "pendulum-servo", "--starts", "1", "--budget",
+            "20s", "--out", "mine.toml", "--report", "mine.html", "--json",
+        )
+    )  # fmt: skip
+    after = json.loads(ran("compare", "log.mcap", "--rig", "xl330_pendulum", "--params", "mine.toml", "--json"))[
+        "mae_deg"
+    ]
+    assert after == pytest.approx(found["mae_deg"], abs=1e-6)
+    assert after < 1.0 < before
+    assert (tmp_path / "mine.html").stat().st_size > 1e6
+
+
+def test_recorded_falls_and_steps_give_the_papers_constants(tmp_path):
+    shutil.copytree(Path(Rig.load("bench_arm").path).parent, tmp_path / "rig")
+    with (tmp_path / "rig/bench_arm.toml").open(
+        "a"
+    ) as rig:  # without noise, rounding alone decides what gain it looks like
+        rig.write("[servo.params.sensor]\nquantised = true\nposition_noise = 0.00175\n")  # rad: 0.1 degrees
+    for name, more in (("fall", ()), ("step", ("--angle", "45", "--angle", "90", "--angle=-60", "--duration", "0.8"))):
+        done = axbridge("record", name, "--rig", "rig/bench_arm.toml", "--out", f"{name}.mcap", *more, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+    done = axbridge(
+        "identify", "fall.mcap", "step.mcap", "--rig", "bench_arm", "--model", "lima2009", "--method", "grid", "--out",
+        "p.toml", "--report", "p.html", "--json", cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    found = {name: entry["value"] for name, entry in json.loads(done.stdout)["parameters"].items()}
+    assert found["friction.viscous"] == pytest.approx(0.01278, rel=0.03)
+    assert found["controller.k_theta"] == pytest.approx(30, rel=0.03)
+    assert found["controller.k_omega"] == pytest.approx(-1.2, rel=0.03)
+
+
+def test_a_turning_servo_tells_its_back_emf(tmp_path):
+    rig = Path(__file__).parents[2] / "hil_rigs" / "bench_arm"
+    shutil.copy(rig / "bench_arm.urdf", tmp_path)
+    free = [line for line in (rig / "bench_arm.toml").read_text().splitlines() if "_stop" not in line]
+    (tmp_path / "bench.toml").write_text("\n".join(free))
+    true = "params = { motor = { torque_constant = 0.0075 } }\n"  # 10 % more, so 10 % slower without a load
+    (tmp_path / "true.toml").write_text("\n".join(free).replace('"lima2009"', '"ax12"') + "\n" + true)
+    turned = axbridge(
+        "record", "duty", "--rig", "./true.toml", "--duty", "0.3", "--duty", "1", "--duration", "0.6", "--out",
+        "duty.mcap", cwd=tmp_path,
+    )  # fmt: skip
+    assert turned.returncode == 0, turned.stderr
+    done = axbridge(
+        "identify", "duty.mcap", "--rig", "./bench.toml", "--model", "ax12", "--starts", "1", "--budget", "1s", "--out",
+        "p.toml", "--json", cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)["parameters"]["motor.torque_constant"]
+    assert found["value"] == pytest.approx(0.0075, rel=0.04)
+    assert found["low"] < 0.0075 < found["high"]
+
+
+def test_a_recording_killed_in_the_middle_is_compared(tmp_path):
+    process = subprocess.Popen(
+        [
+            sys.executable,
+            "-m",
+            "axbridge",
+            "record",
+            "sine",
+            "--rig",
+            "bench_arm",
+            "--duration",
+            "600",
+            "--out",
+            "s.mcap",
+        ],
+        cwd=tmp_path,
+        stderr=subprocess.DEVNULL,
+    )
+    path = tmp_path / "s.mcap"
+    for _ in range(300):
+        if path.is_file() and path.stat().st_size > 100_000:
+            break
+        try:
+            process.wait(0.1)
+        except subprocess.TimeoutExpired:
+            continue
+    process.kill()
+    process.wait()
+    assert not open_recording(path).complete
+    done = axbridge("compare", "s.mcap", "--rig", "bench_arm", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "was cut off" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("info", "none.mcap"), "none.mcap: No such file"),
+        (("info", "text.mcap"), "no MCAP recording"),
+        (("convert", "log.mcap", "log.xlsx"), "no such kind of table"),
+        (("convert", "log.mcap", "nowhere/log.csv"), "cannot be written"),
+        (("import", "missing.json", "x.mcap"), "field 'mass' is missing"),
+        (("compare", "log.mcap", "log.mcap", "--rig", "bench_arm"), "both a second recording and --rig"),
+        (("compare", "log.mcap", "--rig", "nothing"), "no such file or name"),
+        (("compare", "log.mcap", "--params", "x.toml"), "needs the rig"),
+        (("compare", "log.mcap", "--fail-if", "rmse"), "is no condition"),
+        (("record", "dance", "--rig", "bench_arm"), "no experiment 'dance'"),
+        (("record", "step", "--rig", "bench_arm", "--angle", "170"), "beyond the limits"),
+        (("record", "step", "--rig", "bench_arm", "--servo", "knee"), "no servo 'knee'"),
+        (("identify", "log.mcap", "--rig", "xl330_pendulum", "--model", "best", "--out", "x.toml"), "no model 'best'"),
+        (("identify", "log.mcap", "--rig", "xl330_pendulum", "--model", "ax12", "--method", "grid", "--out", "x.toml"),
+         "the grid is the paper's"),
+        ((*COMPARE, "none.mcap", "log.mcap", "--out", "x.toml"), "none.mcap: No such file"),
+        ((*COMPARE, "log.mcap", "--holdout", "text.mcap", "--out", "x.toml"), "no MCAP recording"),
+        ((*COMPARE, "empty.mcap", "log.mcap", "--out", "x.toml"), "empty.mcap: holds no samples"),
+        ((*COMPARE, "log.mcap", "knee.mcap", "--out", "x.toml"), "knee.mcap: is of servo knee, the rig's is "),
+        ((*COMPARE, "log.mcap", "--holdout", "knee.mcap", "--out", "x.toml"), "knee.mcap: is of servo knee"),
+        ((*COMPARE, "log.mcap", "--out", "x.toml"), "one recording does not tell friction laws apart"),
+        ((*COMPARE, "log.mcap", "--holdout", "../here/log.mcap", "--out", "x.toml"), "every recording is held out"),
+        ((*COMPARE, "log.mcap", "log.mcap", "--out", "nowhere/x.toml"), "nowhere/x.toml: cannot be written"),
+        ((*COMPARE, "log.mcap", "log.mcap", "--out", "x.toml", "--png", "."), "cannot be written: is a folder"),
+        ((*COMPARE[:-1], "M7", "log.mcap", "--out", "x.toml"), "no friction law 'M7'"),
+        (("identify", "log.mcap", "--rig", "xl330_pendulum", "--model", "ax12", "--budget", "soon", "--out", "x.toml"),
+         "is no time"),
+    ],
+)  # fmt: skip
+def test_bad_input_is_named_in_one_or_two_lines(tmp_path, logged, monkeypatch, capsys, arguments, message):
+    folder = shutil.copytree(logged, tmp_path / "here")
+    monkeypatch.chdir(folder)
+    assert app.run(list(arguments)) == app.MISUSE
+    lines = capsys.readouterr().err.splitlines()
+    assert message in lines[0]
+    assert len(lines) <= 2
+    left = {path.name for path in folder.iterdir()} - {path.name for path in logged.iterdir()}
+    assert left <= {"step.mcap"}  # a recording is open before the servo's limits are known
+
+
+@pytest.fixture(scope="module")
+def logged(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("logged")
+    assert axbridge("import", LOG, "log.mcap", cwd=folder).returncode == 0
+    log = json.loads(LOG.read_text())
+    del log["mass"]
+    (folder / "missing.json").write_text(json.dumps(log))
+    (folder / "text.mcap").write_text("hello")
+    whole = open_recording(folder / "log.mcap")
+    write_recording(replace(whole, tracks={}), folder / "empty.mcap")
+    knee = replace(next(iter(whole.values())), name="knee")
+    write_recording(replace(whole, tracks={"knee": knee}, metadata={"rig": {"name": "leg"}}), folder / "knee.mcap")
+    return folder
+
+
+def test_a_dask_cluster_gives_the_same_result():
+    pytest.importorskip("distributed")
+    script = """
+import sys
+from distributed import LocalCluster
+sys.path += sys.argv[1:]
+from tests.identify.test_identify import ax12_data, ax12_space, ax12_truth, RIG
+from axbridge.identify.search import Job, executor, run
+from axbridge.replay.simulate import runs_of
+
+if __name__ == "__main__":
+    job = Job(ax12_space(), runs_of(ax12_data(ax12_truth())[:2], RIG), seed=3, generations=3)
+    with LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None, protocol="tcp") as cluster:
+        with executor(cluster.scheduler_address.replace("tcp", "dask")) as spread:
+            (there,) = spread(run, [job])
+    assert (there.point == run(job).point).all()
+    print("same")
+"""
+    root = str(Path(__file__).parents[2])
+    done = subprocess.run([sys.executable, "-c", script, root], capture_output=True, text=True, timeout=120)
+    assert done.stdout.strip().endswith("same"), done.stderr[-2000:]
+
+
+def test_a_dask_scheduler_that_is_not_there_is_named(monkeypatch):
+    pytest.importorskip("distributed")
+    monkeypatch.setattr("axbridge.identify.search.PATIENCE", 0.2)
+    with pytest.raises(UsageError, match="no dask scheduler answers"), executor("dask://127.0.0.1:9"):
+        pass

@@ -1,0 +1,102 @@
+"""A Bioloid walks: in the simulation ahead and upright, on the (virtual) bus as commanded."""
+
+import json
+from dataclasses import asdict
+
+import pytest
+
+import axbridge
+from axbridge.cli import app
+from axbridge.cli import walk as walk_verb  # noqa: F401 - registers it
+from axbridge.config.rig import Rig
+from axbridge.motion.gait import Gait
+from axbridge.motion.walking import walk
+from axbridge.record.recording import open_recording
+from axbridge.serve.background import serving
+
+
+def bioloid(model):
+    rig = Rig.load("bioloid")
+    servos = tuple(servo.model_copy(update={"model": model, "params": {}}) for servo in rig.servos)
+    return rig.model_copy(update={"servos": servos}) if model else rig
+
+
+@pytest.mark.parametrize("model", [None, "ax12"], ids=["the rig's", "ax12"])
+def test_a_bioloid_walks_ahead_without_falling(model):
+    with axbridge.open(bioloid(model)) as robot:
+        outcome = walk(robot, Gait(steps=8))
+        assert robot.base.pose()[0][2] > 0.25  # m: on its feet
+    assert not outcome.fell
+    assert outcome.planned == pytest.approx(0.16)
+    assert 0.11 < outcome.distance < 0.24
+    assert abs(outcome.sideways) < 0.05
+    assert outcome.tilt < 0.25
+    assert outcome.speed == pytest.approx(outcome.distance / outcome.seconds)
+    assert 2.0 < outcome.energy < 100.0
+
+
+def test_a_fall_is_noticed_and_ends_the_walk():
+    with axbridge.open("bioloid") as robot:
+        outcome = walk(robot, Gait(steps=8, sway=0.06))  # the centre of mass leaves the standing foot
+    assert outcome.fell
+    assert outcome.seconds < Gait(steps=8).duration
+
+
+def test_the_command_records_every_servo_and_the_way_of_the_base(tmp_path, capsys):
+    path = tmp_path / "walk.mcap"
+    assert app.run(["walk", "--rig", "bioloid", "--steps", "2", "--record", str(path), "--json"]) == app.DONE
+    told = json.loads(capsys.readouterr().out)
+    recording = open_recording(path)
+    assert len(recording) == 18
+    assert [segment.name for segment in recording.segments] == ["get up", "stand", "walk", "end"]
+    track = recording["left_knee"]
+    walking = recording.segments[2]
+    samples = (track.time > walking.start) & (track.time < walking.end)
+    assert abs(track.command - track.position)[samples].max() < 0.25  # rad: the joint follows
+    way = recording.cycles["base_x"]
+    assert way[-1] - way[0] == pytest.approx(told["distance"], abs=0.03)
+    assert recording.metadata["gait"] == asdict(Gait(steps=2))  # the options' defaults are the gait's
+
+
+@pytest.mark.parametrize(("fault", "said"), [("dead:13@2.5s", "missing"), ("overload:13@2.5s", "fault")])
+def test_a_servo_that_fails_under_way_ends_the_walk(fault, said):
+    with axbridge.open("bioloid") as robot:
+        robot._connection.backend.clock.inject(fault)
+        with pytest.raises(axbridge.BusError, match=f"servo 'right_knee': {said}"):
+            walk(robot, Gait())
+        assert robot.time < 4.0
+
+
+def test_lost_packets_do_not_end_a_walk():
+    with axbridge.open("bioloid") as robot:
+        world = robot._connection.backend.clock
+        outcome = walk(robot, Gait(steps=2), told=lambda text: world.inject("drop=0.02") if text == "walk" else None)
+        assert not outcome.fell
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--step-height", "12", "--period", "8"], "take shorter or lower steps"),
+        (["--step-length", "30", "--period", "8"], "is out of reach"),
+        (["--period", "0.4", "--step-height", "3"], "take a longer period"),
+        (["--seconds", "1"], "give at least 2.8 s"),
+        (["--seconds", "nan"], "no step of 0.7 s fits into nan s"),
+        (["--seconds", "5", "--period", "0"], "no step of 0 s"),
+        (["--seconds", "5", "--steps", "3"], "give one of them"),
+    ],
+)
+def test_what_the_legs_cannot_do_is_refused_before_anything_moves(options, said, capsys):
+    assert app.run(["walk", "--rig", "bioloid", *options]) == app.MISUSE
+    assert said in capsys.readouterr().err
+
+
+def test_a_walk_runs_on_the_bus_and_does_not_pretend_to_know_where_it_led(monkeypatch):
+    monkeypatch.setattr("axbridge.motion.walking._WAIT_FOR_HANDS", 0.5)
+    with serving("bioloid") as port, axbridge.open("bioloid", backend="real", port=port) as robot:
+        outcome = walk(robot, Gait(steps=1, period=0.8, step_height=0.005))
+        assert robot["left_knee"].torque_enabled
+        assert robot.base is None
+    assert (outcome.distance, outcome.speed, outcome.fell) == (None, None, None)
+    assert outcome.seconds == pytest.approx(1.6)
+    assert outcome.energy > 0

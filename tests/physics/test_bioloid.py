@@ -1,0 +1,84 @@
+"""The Bioloid: figures, standing, a push, falls."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pybullet
+import pytest
+
+from tests.support.humanoid import NO_LOAD, Humanoid
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def robot():
+    robot = Humanoid()
+    yield robot
+    robot.close()
+
+
+def test_mass_height_and_balance_are_the_real_robots(robot):
+    boxes = [pybullet.getAABB(robot.world.body, link, **robot.on) for link in range(-1, robot.links())]
+    centre, mass = robot.centre_of_mass()
+    assert mass == pytest.approx(2.0, abs=0.02)
+    assert max(box[1][2] for box in boxes) == pytest.approx(0.36, abs=0.02)  # 0.38 with straight legs
+    feet = [
+        boxes[1 + robot.world.links[robot.world.joints.index(f"{side}_ankle_lateral")]] for side in ("left", "right")
+    ]
+    for low, high in feet:
+        assert low[2] == pytest.approx(0.0, abs=1e-3)
+        assert low[0] + 0.02 < centre[0] < high[0] - 0.02
+    assert feet[1][0][1] < centre[1] < feet[0][1][1]
+
+
+def test_the_rigs_are_what_the_generator_writes():
+    before = {
+        path: path.read_bytes()
+        for name in ("bioloid", "bioloid_head", "leg")
+        for path in (ROOT / "hil_rigs" / name).iterdir()
+    }
+    subprocess.run([sys.executable, ROOT / "tools" / "make_bioloid.py"], check=True)
+    assert {path: path.read_bytes() for path in before} == before
+
+
+def test_inertia_with_the_base_free_agrees_with_pybullets_matrix(robot):
+    inertia, _ = robot.world.dynamics()
+    order = np.argsort(robot.world.links)
+    angles = robot.world.state()[0][order].tolist()
+    full = np.array(pybullet.calculateMassMatrix(robot.world.body, angles, **robot.on))
+    free = full[6:, 6:] - full[6:, :6] @ np.linalg.solve(full[:6, :6], full[:6, 6:])
+    assert np.allclose(inertia[np.ix_(order, order)], free, atol=1e-12)
+
+
+def test_it_stands_still_as_low_and_as_tilted_as_its_servos_give_way(robot):
+    robot.pose()
+    robot.watch(2.0)
+    fastest, travel = robot.watch(4.0)
+    assert fastest < 0.5
+    assert travel < 1.0
+    roll, pitch = robot.tilt()
+    # Energy minimum of six springs of Kθ·Ks·N/Ra = 6.49 N·m/rad a leg under the robot's weight, feet flat.
+    assert pitch == pytest.approx(-3.34, abs=0.3)
+    assert roll == pytest.approx(0.0, abs=0.3)
+    assert robot.world.base()[0][2] == pytest.approx(0.2695, abs=5e-4)
+
+
+@pytest.mark.parametrize("impulse", [(0.1, 0, 0), (-0.1, 0, 0), (0, 0.1, 0)])
+def test_it_takes_a_push(robot, impulse):
+    robot.pose()
+    robot.watch(1.0)
+    robot.push(impulse)
+    robot.watch(2.0)
+    assert np.abs(robot.tilt()).max() < 6
+    assert robot.watch(0.5)[0] < 0.5
+
+
+@pytest.mark.parametrize("seed", [0, 3, 7])
+def test_falls_end_at_rest_within_the_stops(robot, seed):
+    fall = robot.drop(seed)
+    assert fall.rest < 5.0
+    assert fall.past_stop < 2.0
+    assert fall.fast_alone == 0.0, f"twice the no-load speed is {2 * NO_LOAD:.1f} rad/s"

@@ -1,0 +1,184 @@
+"""Recorded commands through a model: the pendulum's energy, its rest, and the real log."""
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from axbridge.compare.comparison import compare
+from axbridge.config.rig import Rig
+from axbridge.errors import RecordingError, RigError
+from axbridge.physics.columns import Command
+from axbridge.physics.model_columns import Param
+from axbridge.record.import_logs import import_log
+from axbridge.record.recording import Recording, Track
+from axbridge.replay.arm import arm_of
+from axbridge.replay.rollout import FOLLOWED, FREE, JOINT_MODE, Runs, rollouts
+from axbridge.replay.simulate import packed, simulate
+
+LOG = Path(__file__).parents[1] / "data" / "xl330_kp400_lift_and_drop.json"
+TIME = np.arange(0, 2, 0.01)
+
+
+def test_the_arm_of_a_rig_is_read_off_its_urdf():
+    rig = Rig.load("bench_arm")
+    arm = arm_of(rig, rig.servos[0])
+    assert (arm.inertia, arm.gravity, arm.phase) == pytest.approx((7.2e-4, 0.081, 0.0), rel=1e-3, abs=1e-9)
+
+
+@pytest.mark.parametrize(("rpy", "phase"), [("0 0 0", 0.0), ("0 1.5707963 0", -math.pi / 2), ("0 -0.5 0", 0.5)])
+def test_an_arm_that_does_not_hang_at_zero_has_a_phase(tmp_path, rpy, phase):
+    rig = Rig.load("bench_arm")
+    text = rig.urdf_path().read_text().replace('<origin xyz="0 0 0"/>', f'<origin xyz="0 0 0" rpy="{rpy}"/>')
+    (tmp_path / "bench_arm.urdf").write_text(text)
+    moved = rig.model_copy(update={"path": tmp_path / "bench_arm.toml"})
+    arm = arm_of(moved, moved.servos[0])
+    assert arm.inertia == pytest.approx(7.2e-4, rel=1e-3)
+    assert math.remainder(arm.phase - phase, 2 * math.pi) == pytest.approx(0, abs=1e-6)
+
+
+def test_a_rig_with_another_joint_has_no_single_arm(tmp_path):
+    rig = Rig.load("bench_arm")
+    more = '<link name="hand"/><joint name="wrist" type="revolute"><parent link="arm"/><child link="hand"/></joint></robot>'
+    (tmp_path / "bench_arm.urdf").write_text(rig.urdf_path().read_text().replace("</robot>", more))
+    moved = rig.model_copy(update={"path": tmp_path / "bench_arm.toml"})
+    with pytest.raises(RigError, match="several moving parts"):
+        arm_of(moved, moved.servos[0])
+
+
+def runs(position, *, driven=0.0, goal=0.0, time=TIME):
+    n = len(time)
+    return Runs(
+        np.array([0, n]), time, time, np.full(n, goal), np.full(n, driven), np.zeros(n), np.full(n, JOINT_MODE),
+        np.ones(n), np.full(n, position), np.zeros(n), np.full(1, 9.6), np.full(1, 7.2e-4), np.full(1, 0.081), np.zeros(1),
+        np.full(1, np.nan), FREE[None], np.zeros((1, len(Command))),
+    )  # fmt: skip
+
+
+def params(**values):
+    rig = Rig.load("bench_arm")
+    row = packed(rig.model_of(rig.servos[0]), rig)
+    for name, value in values.items():
+        row[Param[name]] = value
+    return row[None]
+
+
+def test_a_limp_arm_without_friction_swings_at_its_frequency():
+    angle = rollouts(params(VISCOUS=0.0, COULOMB=0.0), runs(0.1), 1e-4)[0]
+    np.testing.assert_allclose(angle, 0.1 * np.cos(math.sqrt(0.081 / 7.2e-4) * TIME), atol=0.004)
+
+
+def test_dry_friction_holds_a_limp_arm_without_creep():
+    angle = rollouts(params(COULOMB=0.05), runs(math.radians(30)))[0]
+    np.testing.assert_array_equal(angle, np.full(len(TIME), math.radians(30)))
+
+
+def test_the_papers_step_ends_where_the_paper_says():
+    angle = np.degrees(rollouts(params(), runs(0.0, driven=1.0, goal=math.pi / 2))[0])
+    assert angle[-1] == pytest.approx(89.29, abs=0.1)
+    assert np.interp(0.9 * angle[-1], angle, TIME) - np.interp(0.1 * angle[-1], angle, TIME) == pytest.approx(
+        0.24, abs=0.02
+    )
+
+
+def test_latency_delays_the_command_and_nothing_else():
+    step = replace(runs(0.0, driven=1.0), goal=np.where(TIME >= 0.5, 1.0, 0.0))
+    prompt, late = rollouts(np.concatenate((params(), params(LATENCY=0.05))), step)
+    np.testing.assert_allclose(late[5:], prompt[:-5], atol=0.02)
+
+
+def test_a_warm_winding_has_more_resistance():
+    cold = replace(runs(0.0, driven=1.0, goal=1.0), temperature=np.full(1, 25.0))
+    warm = replace(cold, temperature=np.full(1, 45.0))
+    law = {"RESISTANCE_PER_KELVIN": 0.02, "AMBIENT": 25.0}
+    np.testing.assert_allclose(rollouts(params(**law), warm), rollouts(params(RESISTANCE=8.0 * 1.4), cold), rtol=1e-9)
+    np.testing.assert_array_equal(rollouts(params(**law), replace(cold, temperature=np.full(1, np.nan))),
+                                  rollouts(params(), cold))  # fmt: skip
+
+
+@pytest.mark.parametrize(("goal", "efficiency"), [(1.0, 1.1), (-1.0, 0.9)])
+def test_an_asymmetric_motor_pushes_harder_one_way(goal, efficiency):
+    step = runs(0.0, driven=1.0, goal=goal)
+    lopsided = rollouts(params(ASYMMETRY=0.1), step)
+    np.testing.assert_allclose(lopsided, rollouts(params(EFFICIENCY=efficiency), step), rtol=1e-9)
+    assert np.abs(lopsided - rollouts(params(), step)).max() > 1e-3
+
+
+def test_parameter_sets_and_recordings_do_not_touch_each_other():
+    one, two = runs(0.5), runs(0.0, driven=1.0, goal=1.0)
+    both = Runs(
+        np.array([0, 200, 400]), *(np.concatenate((getattr(one, k), getattr(two, k))) for k in list(vars(one))[1:])
+    )
+    sets = np.concatenate((params(), params(COULOMB=0.03)))
+    found = rollouts(sets, both)
+    np.testing.assert_array_equal(found[1, :200], rollouts(sets[1:], one)[0])
+    np.testing.assert_array_equal(found[0, 200:], rollouts(sets[:1], two)[0])
+    np.testing.assert_array_equal(rollouts(sets, both.only([1])), found[:, 200:])
+
+
+def test_a_hopeless_parameter_set_does_not_hang():
+    assert np.isfinite(rollouts(params(K_OMEGA=-200.0, VISCOUS=-5.0), runs(0.5, driven=1.0))).all()
+
+
+def test_the_papers_structure_on_a_real_log_is_a_few_degrees_off():
+    log = import_log(LOG)
+    simulated = simulate(log, Rig.load("xl330_pendulum"))
+    assert simulated["servo"].position[0] == log["servo"].position[0]
+    assert "closed form" in simulated.metadata["engine"]
+    assert 1.0 < compare(log, simulated).pairs[0].plain.mae < 8.0
+
+
+def test_a_log_without_commands_cannot_be_simulated():
+    silent = Recording(Path("x"), {"a": Track.of("a", TIME, position=TIME)})
+    with pytest.raises(RecordingError, match="no commands"):
+        simulate(silent, Rig.load("bench_arm"))
+
+
+def turning(duty, position):
+    """A recording in wheel mode that reads `position`."""
+    n = len(TIME)
+    track = Track.of(
+        "shoulder", TIME, duty=np.full(n, duty), position=position, torque_enabled=np.ones(n), voltage=np.full(n, 9.6),
+        velocity=np.gradient(position, TIME),
+    )  # fmt: skip
+    return Recording(Path("duty.mcap"), {"shoulder": track}, (), {}, {})
+
+
+def test_an_arm_in_wheel_mode_goes_on_after_the_dead_zone_from_where_it_is_seen_again():
+    rig = Rig.load("bench_arm")
+    angle = rollouts(params(), replace(runs(0.0, driven=1.0), duty=np.full(len(TIME), 0.8)))[0]
+    assert angle[-1] > math.radians(250)
+    turn, end = 2 * math.pi, math.radians(150)
+    within = (angle + math.pi) % turn - math.pi
+    recording = turning(0.8, np.clip(within, -end, end))
+    seen = np.abs(within) < math.radians(149)
+    simulated = simulate(recording, rig)["shoulder"].position
+    assert np.isnan(simulated[np.abs(within) > end]).all()
+    assert np.isfinite(simulated[seen]).mean() > 0.97
+    error = np.degrees(simulated - within)[seen]
+    assert np.nanmax(np.abs(error)) < 2.0
+    (pair,) = compare(recording, simulate(recording, rig)).pairs
+    assert pair.plain.rmse < 1.0
+    assert pair.plain.samples <= np.isfinite(simulated).sum()
+
+
+def test_an_arm_that_is_never_seen_cannot_be_compared():
+    with pytest.raises(RecordingError, match="cannot see it"):
+        simulate(turning(0.5, np.full(len(TIME), math.radians(150))), Rig.load("bench_arm"))
+
+
+def test_samples_that_are_followed_do_not_count_as_well_predicted():
+    blind = replace(runs(0.5, driven=1.0, goal=1.0), driven=np.where(TIME < 1.5, FOLLOWED, 1.0))
+    error = np.abs(rollouts(params(), blind) - blind.position)
+    assert (error[0, TIME < 1.5] == 0).all()
+    assert blind.means(error)[0, 0] == pytest.approx(error[0, TIME >= 1.5].mean())
+
+
+def test_a_torque_limit_caps_the_duty():
+    free = runs(0.0, driven=1.0, goal=math.pi / 2)
+    weak = replace(free, cap=np.full(len(TIME), 0.1))
+    strong, limited = (np.degrees(rollouts(params(), r)[0]) for r in (free, weak))
+    assert strong[-1] > 85
+    assert limited[-1] < 60

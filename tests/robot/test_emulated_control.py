@@ -1,0 +1,228 @@
+"""What an AX-12 cannot do itself: torque, endless turning, acceleration and Webots' PID, all through its registers."""
+
+import math
+
+import pytest
+
+import axbridge
+from axbridge import ControlWarning, UnsupportedOperation
+from axbridge.physics.columns import State
+from axbridge.serve.background import serving
+
+WHEEL = """<robot name="wheel">
+  <link name="base"><inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial></link>
+  <link name="disc"><inertial><mass value="1"/><inertia ixx="0.05" iyy="0.05" izz="0.05" ixy="0" ixz="0" iyz="0"/></inertial></link>
+  <joint name="axle" type="continuous"><parent link="base"/><child link="disc"/><axis xyz="0 0 1"/></joint>
+</robot>"""
+
+
+@pytest.fixture
+def wheel_rig(tmp_path):
+    """A flywheel of 0.05 kg·m² on an AX-12 at 12 V."""
+
+    def write(**keys):
+        (tmp_path / "wheel.urdf").write_text(WHEEL)
+        path = tmp_path / "wheel.toml"
+        servo = {"name": "axle", "joint": "axle", "id": 1, **keys}
+        lines = [f"{key} = {value!r}".replace("'", '"') for key, value in servo.items()]
+        path.write_text(
+            'name = "wheel"\n[[bus]]\nsupply_voltage = 12.0\n[world]\nurdf = "wheel.urdf"\n[[servo]]\n'
+            + "\n".join(lines)
+        )
+        return path
+
+    return write
+
+
+def true_torque(robot):
+    return float(robot._connection.backend.clock.bank.state[0, State.TORQUE])
+
+
+@pytest.mark.parametrize("model", ["lima2009", "ax12"])
+@pytest.mark.parametrize("torque", [0.2, 0.5, 1.0])
+def test_torque_at_stall_is_what_was_commanded(wheel_rig, model, torque):
+    with axbridge.open(wheel_rig(model=model, min_stop=-0.3, max_stop=0.3)) as robot:
+        servo = robot["axle"]
+        with pytest.warns(ControlWarning, match="no current sensor"):
+            servo.set_torque(torque)
+        for _ in range(75):
+            robot.step(20)
+        assert servo.state.velocity == 0
+        assert true_torque(robot) == pytest.approx(torque, rel=0.1)
+        assert servo.state.torque == pytest.approx(true_torque(robot), rel=0.1)
+
+
+@pytest.mark.filterwarnings("ignore::axbridge.errors.ControlWarning")
+@pytest.mark.parametrize("model", ["lima2009", "ax12"])
+@pytest.mark.parametrize("torque", [0.2, 0.5, 1.0])
+def test_torque_in_motion_is_what_was_commanded_while_the_supply_suffices(wheel_rig, model, torque):
+    with axbridge.open(wheel_rig(model=model, position=-2.0)) as robot:
+        servo = robot["axle"]
+        servo.set_torque(torque)
+        for _ in range(5):
+            robot.step(20)
+        seen = []
+        while abs(servo.state.load) < 0.97 and servo.state.position < 1.5:
+            robot.step(20)
+            seen.append(true_torque(robot))
+        seen = seen[:-1]
+        assert servo.state.velocity > 0.8
+        assert len(seen) >= 2
+        assert seen == pytest.approx([torque] * len(seen), rel=0.1)
+
+
+@pytest.mark.filterwarnings("ignore::axbridge.errors.ControlWarning")
+def test_velocity_control_turns_in_wheel_mode_and_gives_the_angle_limits_back(wheel_rig):
+    with axbridge.open(wheel_rig(model="ax12")) as robot:
+        servo = robot["axle"]
+        servo.set_position(math.inf)
+        servo.set_velocity(3.0)
+        for _ in range(150):
+            robot.step(20)
+        assert servo.state.velocity == pytest.approx(3.0, abs=0.15)
+        assert (servo.read("cw_angle_limit"), servo.read("ccw_angle_limit")) == (0, 0)
+        servo.set_velocity(-2.0)
+        for _ in range(150):
+            robot.step(20)
+        assert servo.state.velocity == pytest.approx(-2.0, abs=0.15)
+        servo.set_position(0.4)
+        for _ in range(150):
+            robot.step(20)
+        assert (servo.read("cw_angle_limit"), servo.read("ccw_angle_limit")) == (0, 1023)
+        assert servo.state.position == pytest.approx(0.4, abs=0.05)
+
+
+@pytest.mark.filterwarnings("ignore::axbridge.errors.ControlWarning")
+def test_wheel_mode_on_the_real_backend_restores_the_eeprom_on_close():
+    with serving("bench_arm") as port:
+        with axbridge.open("bench_arm", backend="real", port=port) as robot:
+            servo = robot["shoulder"]
+            servo.set_position(math.inf)
+            servo.set_velocity(1.0)
+            for _ in range(15):
+                robot.step(20)
+            assert (servo.read("cw_angle_limit"), servo.read("ccw_angle_limit")) == (0, 0)
+            assert servo.state.velocity > 0.4
+            servo.set_torque(0.05)
+            robot.step(20)
+        with axbridge.open("bench_arm", backend="real", port=port) as robot:
+            servo = robot["shoulder"]
+            assert (servo.read("cw_angle_limit"), servo.read("ccw_angle_limit")) == (0, 1023)
+            assert servo.read("torque_enable") == 0
+
+
+@pytest.mark.filterwarnings("ignore::axbridge.errors.ControlWarning")
+def test_a_wheel_switched_off_and_on_stands_still_and_one_left_behind_becomes_a_joint_again(wheel_rig):
+    with axbridge.open(wheel_rig(model="ax12")) as robot:
+        servo = robot["axle"]
+        servo.set_position(math.inf)
+        servo.set_velocity(2.0)
+        for _ in range(10):
+            robot.step(20)
+        servo.torque_off()
+        robot.step(20)
+        servo.torque_on()
+        assert servo.read("moving_speed") == 0
+        for _ in range(200):  # a heavy disc swings out
+            robot.step(20)
+        assert servo.state.velocity == pytest.approx(0.0, abs=0.05)
+    left_behind = wheel_rig(model="ax12")
+    with left_behind.open("a") as file:
+        file.write("\n[servo.registers]\ncw_angle_limit = 0\nccw_angle_limit = 0\n")
+    with axbridge.open(left_behind) as robot:
+        servo = robot["axle"]
+        servo.set_position(0.3)
+        for _ in range(100):
+            robot.step(20)
+        assert servo.state.position == pytest.approx(0.3, abs=0.05)
+
+
+def test_an_acceleration_limit_is_a_ramp_of_the_speed(wheel_rig):
+    with axbridge.open(wheel_rig(model="ax12", position=-1.0)) as robot:
+        servo = robot["axle"]
+        with pytest.warns(ControlWarning, match="the host raises and lowers its speed"):
+            servo.set_acceleration(4.0)
+        servo.set_position(0.8)
+        speeds = []
+        for _ in range(75):
+            robot.step(20)
+            speeds.append(servo.state.velocity)
+        assert max(speeds) == pytest.approx(math.sqrt(4.0 * 1.8), rel=0.15)  # a triangle over 1.8 rad
+        assert (speeds[29] - speeds[9]) / 0.4 == pytest.approx(4.0, rel=0.15)
+        for _ in range(100):  # so heavy a disc is braked late, and comes back
+            robot.step(20)
+        assert servo.state.position == pytest.approx(0.8, abs=0.03)
+
+
+def test_webots_pid_runs_on_the_host_when_the_rig_says_so(wheel_rig):
+    rig = wheel_rig(model="ax12", controller="pid", control_pid=[3.0, 0.0, 0.0])
+    with pytest.warns(ControlWarning, match="Webots' PID runs on the host"):
+        robot = axbridge.open(rig)
+    with robot:
+        servo = robot["axle"]
+        servo.set_position(0.6)
+        for _ in range(25):
+            robot.step(20)
+        assert servo.state.position == pytest.approx(0.6 * (1 - math.exp(-3 * 0.5)), abs=0.12)
+        for _ in range(100):
+            robot.step(20)
+        assert servo.state.position == pytest.approx(0.6, abs=0.02)
+    with axbridge.open("bench_arm") as robot, pytest.raises(UnsupportedOperation, match="has no pid"):
+        robot["shoulder"].set_control_pid(1.0, 0.0, 0.0)
+
+
+@pytest.mark.parametrize("controller", ["firmware", "pid"])
+def test_an_acceleration_in_the_rig_says_that_the_host_sees_to_it(wheel_rig, controller):
+    with pytest.warns(ControlWarning) as said:
+        axbridge.open(wheel_rig(acceleration=4.0, controller=controller)).close()
+    assert "has no acceleration limit" in str(said[0].message)
+    assert len(said) == (2 if controller == "pid" else 1)
+
+
+def test_a_register_that_a_step_writes_keeps_what_was_written_only_until_then(wheel_rig):
+    with axbridge.open(wheel_rig()) as robot:
+        servo = robot["axle"]
+        servo.set_position(0.0)
+        robot.step(20)
+        servo.write("goal_position", 600)
+        assert servo.read("goal_position") == 600
+        robot.step(20)
+        assert servo.read("goal_position") == 512
+
+
+@pytest.mark.filterwarnings("ignore::axbridge.errors.ControlWarning")
+def test_a_robot_changes_from_simulation_to_the_real_bus_and_back_while_it_runs():
+    with serving("bench_arm") as port, axbridge.open("bench_arm") as robot:
+        servo = robot["shoulder"]
+        servo.set_position(0.5)
+        servo.set_velocity(2.0)
+        for _ in range(50):
+            robot.step(20)
+        assert servo.state.position == pytest.approx(0.5, abs=0.05)
+        robot.switch("real", port=port)
+        assert (robot.backend, robot.mode, robot.time) == ("real", 1, 1.0)
+        assert servo.read("goal_position") == servo.read("present_position")  # no jump
+        assert servo.read("torque_enable") == 1
+        assert servo.state.position == pytest.approx(0.0, abs=0.02)  # another arm, which hangs
+        assert (servo.velocity, servo.target_position) == (2.0, 0.5)
+        for _ in range(60):
+            robot.step(20)
+        assert servo.state.position == pytest.approx(0.5, abs=0.05)
+        with pytest.raises(axbridge.PortError):
+            robot.switch("real", port="/dev/no-such-port")
+        assert robot.backend == "real"
+        robot.step(20)
+        robot.switch("sim")
+        for _ in range(60):
+            robot.step(20)
+        assert servo.state.position == pytest.approx(0.5, abs=0.05)
+
+
+def test_a_rig_of_ideal_joints_cannot_be_driven_on_a_real_bus(tmp_path):
+    path = tmp_path / "ideal.toml"
+    (tmp_path / "wheel.urdf").write_text(WHEEL)
+    path.write_text(
+        'name = "i"\n[world]\nurdf = "wheel.urdf"\n[[servo]]\nname = "a"\njoint = "axle"\ndrive = "ideal"\n'
+    )
+    with pytest.raises(UnsupportedOperation, match="ideal joint"):  # not: there is no adapter
+        axbridge.open(path, backend="real")

@@ -1,0 +1,126 @@
+"""Electrical energy, the battery and the sagging supply, against calculations of their own."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.integrate import solve_ivp
+
+import axbridge
+from axbridge.config.rig import Rig
+from axbridge.physics.bank import Command, Mode, State
+from axbridge.record.experiments import Options, conduct
+from axbridge.record.recorder import Recorder
+from axbridge.record.recording import open_recording
+from axbridge.virtual.assembly import build_bank
+from tests.support.robot_files import write_comb
+
+RA, LA, K, BV, FC = 8.0, 5e-3, 0.006810 * 254, 0.01278, 1.71e-5
+INERTIA, WEIGHT = 7.2e-4, 0.081  # of the paper's arm
+SUPPLY = 9.6
+
+
+def paper_energy(goal, duration):
+    """Integral of U·i, J, where positive, of the paper's servo lifting its arm from 0 to `goal`."""
+
+    def rates(_, y):
+        angle, speed, current, _ = y
+        volts = min(max(30 * (goal - angle) + 1.2 * speed, -SUPPLY), SUPPLY)
+        torque = K * current - BV * speed - FC * math.tanh(speed / 1e-4) - WEIGHT * math.sin(angle)
+        return [speed, torque / INERTIA, (volts - K * speed - RA * current) / LA, max(0.0, volts * current)]
+
+    return solve_ivp(rates, (0, duration), [0.0] * 4, "LSODA", rtol=1e-8, atol=1e-10, max_step=2e-4).y[3, -1]
+
+
+@pytest.mark.parametrize("goal", [0.5, math.pi / 2])
+def test_energy_is_the_integral_of_voltage_and_current(goal):
+    bank = build_bank(Rig.load("bench_arm"))
+    row = np.zeros(len(Command))
+    row[[Command.TORQUE, Command.TORQUE_LIMIT]] = 1
+    row[Command.GOAL] = goal
+    bank.set_command(0, row, 0.0)
+    bank.advance(1.0)
+    drawn = bank.state[0, State.ENERGY]
+    bank.close()
+    assert drawn == pytest.approx(paper_energy(goal, 1.0), rel=0.01)
+
+
+def stalled(path, resistance, cap=1.0, count=18):
+    """A bank of servos that push against their stops with all or part of the duty."""
+    extra = f'[[bus]]\nname = "main"\nsupply_voltage = 11.1\nsupply_resistance = {resistance}'
+    bank = build_bank(Rig.load(write_comb(path, count, extra=extra)))
+    row = np.zeros(len(Command))
+    row[[Command.TORQUE, Command.TORQUE_LIMIT]] = 1
+    row[[Command.MODE, Command.DUTY]] = Mode.WHEEL_DUTY, cap
+    for index in range(count):
+        bank.set_command(index, row, 0.0)
+    bank.advance(2.0)
+    assert np.abs(bank.speeds).max() < 1e-3
+    return bank
+
+
+@pytest.mark.parametrize("resistance", [0.0, 0.1, 0.5, 2.0])
+@pytest.mark.parametrize("duty", [1.0, 0.4])
+def test_eighteen_stalled_servos_lower_the_voltage_as_ohm_says(tmp_path, resistance, duty):
+    bank = stalled(tmp_path, resistance, duty)
+    # each takes i = d·V/Ra in its winding, so d·i of the supply: V = V0 - R·18·d²·V/Ra
+    volts = 11.1 / (1 + resistance * 18 * duty**2 / RA)
+    before = bank.state.copy()
+    assert before[:, State.VOLTAGE] == pytest.approx(volts, rel=1e-3)
+    assert before[:, State.CURRENT] == pytest.approx(duty * volts / RA, rel=1e-3)
+    bank.advance(3.0)
+    drawn = bank.state[:, State.ENERGY] - before[:, State.ENERGY]
+    assert drawn == pytest.approx((duty * volts) ** 2 / RA, rel=1e-3)  # J in 1 s
+    bank.close()
+
+
+def test_servos_report_the_sagging_supply(tmp_path):
+    extra = '[[bus]]\nname = "main"\nsupply_voltage = 11.1\nsupply_resistance = 0.1'
+    with axbridge.open(write_comb(tmp_path, 18, extra=extra)) as robot:
+        for servo in robot.values():
+            servo.torque_on()
+            servo.set_position(2.61)
+        robot.step(60)  # on the way, at full duty
+        assert min(servo.state.voltage for servo in robot.values()) <= 11.0
+        for servo in robot.values():
+            servo.torque_off()
+        robot.step(20)
+        assert robot["s1"].state.voltage == pytest.approx(11.1, abs=0.051)
+
+
+@pytest.mark.parametrize("period", [5, 20, 64])
+def test_the_battery_loses_what_the_motors_draw_however_long_the_steps_are(period):
+    battery = {"battery": (100.0, 100.0, 0.0), "cpu_consumption": 2.0, "basic_time_step_ms": 20.0}
+    with axbridge.open("bench_arm", robot=battery) as robot:
+        shoulder = robot["shoulder"]
+        shoulder.torque_on()
+        shoulder.set_position(math.pi / 2)
+        while robot.time < 0.999:
+            robot.step(period)
+        lost = 100.0 - robot.battery_energy - 2.0 * robot.time
+        assert lost == pytest.approx(paper_energy(math.pi / 2, robot.time), rel=0.03)
+
+
+def test_on_an_empty_battery_the_motors_are_limp_and_nothing_is_drawn():
+    battery = {"battery": (0.15, 100.0, 0.0), "cpu_consumption": 0.0}
+    with axbridge.open("bench_arm", robot=battery) as robot:
+        shoulder = robot["shoulder"]
+        shoulder.torque_on()
+        shoulder.set_position(math.pi / 2)
+        for _ in range(100):
+            robot.step(20)
+        assert robot.battery_energy == 0
+        bank = robot._connection.backend.clock.bank
+        assert bank.state[0, State.CURRENT] == 0
+        assert abs(bank.positions[0]) < 0.2
+
+
+def test_a_recording_has_the_power_and_it_adds_up_to_the_energy(tmp_path):
+    with axbridge.open("bench_arm") as robot, Recorder(tmp_path / "step.mcap", {}) as recorder:
+        conduct("step", robot, "shoulder", recorder, Options(angles=(math.pi / 2,)), tick_ms=2)
+        drawn = robot._connection.backend.energy()
+    track = open_recording(tmp_path / "step.mcap")["shoulder"]
+    assert track.power.min() >= 0
+    assert 0.5 * SUPPLY**2 / RA < track.power.max() < SUPPLY**2 / RA  # as the arm starts
+    means = 0.5 * (track.power[:-1] + track.power[1:])
+    assert means @ np.diff(track.time) == pytest.approx(drawn, rel=0.1)

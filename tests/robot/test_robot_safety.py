@@ -1,0 +1,115 @@
+"""What a rig says about safety, through a whole robot on a line with behaviour."""
+
+import time
+
+import pytest
+
+import axbridge
+from axbridge.config.rig import Rig
+from axbridge.errors import BusError, PortError
+from tests.support.pty_line import PtyLine
+
+
+def make_rig(registers=None, **safety):
+    return Rig.model_validate(
+        {
+            "name": "pair",
+            "safety": safety,
+            "servo": [
+                {"name": "hip", "joint": "a", "id": 1, "registers": registers or {}},
+                {"name": "knee", "joint": "b", "id": 2, "registers": registers or {}},
+            ],
+        }
+    )
+
+
+@pytest.fixture
+def line(tmp_path):
+    with PtyLine((1, 2), link=tmp_path / "bus") as made:
+        yield made
+
+
+def open_robot(line, rig):
+    return axbridge.open(rig, backend="real", port=line.port)
+
+
+def powered(line):
+    return [id_ for id_, table in line.tables.items() if table[24]]
+
+
+def test_motors_are_off_afterwards_unless_the_rig_says_otherwise(line):
+    for policy, left in (("limp", []), ("hold", [1])):
+        with open_robot(line, make_rig(on_exit=policy)) as robot:
+            robot["hip"].set_position(0.3)
+            robot.step(20)
+            robot.step(20)
+        assert powered(line) == left
+
+
+def test_park_goes_to_the_pose_of_the_rig(line):
+    with open_robot(line, make_rig(on_exit="park", park={"hip": -0.05})) as robot:
+        robot["hip"].set_position(0.3)
+        robot.step(20)
+        line.tables[1][36:38] = (502).to_bytes(2, "little")
+    assert int.from_bytes(line.tables[1][30:32], "little") == 502
+    assert powered(line) == []
+
+
+def test_a_controller_that_stops_stepping_is_limped(line):
+    with open_robot(line, make_rig(stale_command_ms=60)) as robot:
+        robot["hip"].set_position(0.3)
+        robot.step(20)
+        robot.step(20)
+        assert powered(line) == [1]
+        end = time.monotonic() + 3
+        while powered(line) and time.monotonic() < end:
+            time.sleep(0.01)
+        assert powered(line) == []
+
+
+def test_all_that_is_wrong_is_one_error_before_anything_moves(line):
+    line.tables[1][0] = 29
+    line.deaf.add(2)
+    with pytest.raises(BusError, match=r"knee \(id 2\) does not answer; hip \(id 1\) is model 29"):
+        open_robot(line, make_rig())
+    assert powered(line) == []
+
+
+def test_the_registers_of_the_rig_cost_eeprom_once(line):
+    rig = make_rig({"return_delay_time": 3, "status_return_level": 1})
+    for _ in range(2):
+        with open_robot(line, rig) as robot:
+            robot.step(20)
+        assert line.writes == 4  # two servos, two bytes, the first time
+
+
+def test_a_robot_survives_an_unplugged_adapter(line):
+    with open_robot(line, make_rig()) as robot:
+        robot["hip"].set_position(0.3)
+        robot.step(20)
+        line.unplug()
+        robot.step(20)
+        robot.step(20)
+        assert all(isinstance(error, PortError) for error in robot.last_step.errors.values())
+        assert robot.bus_statistics["main"]["line"]["servos"][1]["asked"] > 0
+        line.power_cycle()
+        line.replug()
+        end = time.monotonic() + 5
+        while robot.last_step.errors and time.monotonic() < end:
+            robot.step(20)
+        assert not robot.last_step.errors
+        assert {event.kind for event in robot.last_step.events} == {"port back", "returned"}
+        robot.step(20)
+        robot.step(20)
+        assert powered(line) == [1]
+    assert powered(line) == []
+
+
+def test_a_hot_servo_is_switched_off(line):
+    with open_robot(line, make_rig(max_temperature=60)) as robot:
+        robot["hip"].set_position(0.3)
+        robot.step(20)
+        line.tables[1][43] = 61
+        for _ in range(3):
+            robot.step(20)
+        assert powered(line) == []

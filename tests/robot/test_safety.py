@@ -1,0 +1,316 @@
+import os
+import signal
+import sys
+
+import pytest
+
+from axbridge.bus.cycle import Cycle, CycleServo, Goal
+from axbridge.bus.serial import SerialBus
+from axbridge.errors import BusError, BusTimeout, PortError, SimulationDiverged, UsageError
+from axbridge.robot.safety import net as safety
+from axbridge.robot.safety import policies
+from tests.support.pty_line import PtyLine
+
+SERVOS = [CycleServo("hip", 1), CycleServo("knee", 2), CycleServo("ankle", 3)]
+
+
+@pytest.fixture
+def line():
+    with PtyLine((1, 2, 3)) as made:
+        yield made
+
+
+@pytest.fixture
+def cycle(line):
+    with SerialBus(line.port) as bus:
+        bus.latency = 0.05  # a busy machine may keep the responder waiting
+        yield Cycle(bus, SERVOS)
+
+
+def powered(line):
+    return {id_ for id_, table in line.tables.items() if table[24]}
+
+
+def settle(cycle):
+    """Packets without an answer have arrived when a later question was answered."""
+    cycle.bus.ping(2)
+
+
+def power(line):
+    for table in line.tables.values():
+        table[24] = 1
+
+
+def test_limp_tries_every_servo_and_names_those_that_did_not_confirm(line, cycle):
+    power(line)
+    line.deaf.add(1)
+    errors = policies.limp(cycle)
+    assert powered(line) == {1}
+    assert list(errors) == ["hip"]
+    assert isinstance(errors["hip"], BusTimeout)
+
+
+def test_limp_repeats_until_the_servos_confirm(line, cycle):
+    power(line)
+    lost = iter(["drop"] * 2)
+    line.mishap = lambda _: next(lost, "ok")
+    assert policies.limp(cycle) == {}
+    assert not powered(line)
+
+
+def test_limp_on_a_lost_port_reports_every_servo(line, cycle):
+    line.unplug()
+    errors = policies.limp(cycle)
+    assert set(errors) == {"hip", "knee", "ankle"}
+    assert all(isinstance(error, PortError) for error in errors.values())
+
+
+def test_hold_keeps_powered_servos_where_they_are_and_wakes_no_other(line, cycle):
+    line.tables[1][24] = 1
+    line.tables[1][30:32] = b"\0\0"
+    assert policies.hold(cycle) == {}
+    settle(cycle)
+    assert line.tables[1][30:32] == line.tables[1][36:38]
+    assert powered(line) == {1}
+
+
+def test_park_goes_to_the_pose_and_then_limps(line, cycle):
+    power(line)
+    assert policies.park(cycle, {"hip": 501, "knee": 500}, seconds=1.0) == {}
+    assert line.tables[2][30:32] == (500).to_bytes(2, "little")
+    assert not powered(line)
+
+
+def test_leaving_twice_does_not_switch_a_parked_robot_on_again(line, cycle):
+    power(line)
+    with pytest.raises(KeyboardInterrupt), safety.Safety([cycle], "park", park_pose={"hip": 501}, guard=False):
+        signal.raise_signal(signal.SIGINT)  # parks, and then the context is left
+    assert not powered(line)
+    goals = [place for place, heard in enumerate(line.heard) if heard[1] == 0x83 and heard[2][0] == 30]
+    offs = [place for place, heard in enumerate(line.heard) if heard[1] == 3 and heard[2] == b"\x18\x00"]
+    assert goals
+    assert goals[-1] < offs[0]
+
+
+def test_park_wakes_no_limp_servo_and_sends_no_wheel_round(line, cycle):
+    line.tables[1][24] = line.tables[3][24] = 1
+    line.tables[3][6:10] = bytes(4)
+    line.tables[3][32:34] = (300).to_bytes(2, "little")
+    policies.park(cycle, {"hip": 501, "knee": 501, "ankle": 501}, seconds=1.0)
+    settle(cycle)
+    moved = [data for _, code, data, _ in line.heard if code == 0x83 and data[0] == 30]
+    assert moved
+    assert all(set(data[2::5]) == {1} for data in moved)
+    assert line.tables[3][32:34] == bytes(2)
+    assert not powered(line)
+
+
+def test_a_lost_answer_sends_no_wheel_round_and_wakes_nobody(line, cycle):
+    line.tables[1][24] = line.tables[3][24] = 1
+    line.tables[3][6:10] = bytes(4)
+    lost = iter([3, 2])  # the wheel's limits, then the limp servo's torque
+
+    def mishap(packet):
+        nonlocal turn
+        if packet.id == turn:
+            turn = next(lost, None)
+            return "drop"
+        return "ok"
+
+    turn = next(lost)
+    line.mishap = mishap
+    policies.park(cycle, {"hip": 501, "knee": 501, "ankle": 501}, seconds=1.0)
+    moved = [data for _, code, data, _ in line.heard if code == 0x83 and data[0] == 30]
+    assert turn is None
+    assert moved
+    assert all(set(data[2::5]) == {1} for data in moved)
+
+
+def test_a_signal_while_the_watchdog_parks_leaves_nothing_powered(line, cycle):
+    power(line)
+    with safety.Safety([cycle], "park", park_pose={"hip": 900}, stale_command_ms=30, guard=False) as watched:
+        while not any(code == 0x83 and data[0] == 30 for _, code, data, _ in list(line.heard)):
+            pass
+        assert watched.stale
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        watched.disarm()
+        settle(cycle)
+        assert not powered(line)
+
+
+class _Broken:
+    """A cycle whose simulation has come to its end."""
+
+    servos_by_name = {"wrist": SERVOS[0]}
+
+    @property
+    def servos(self):
+        raise SimulationDiverged("wrist", 1.0)
+
+
+def test_a_bus_that_fails_in_no_foreseen_way_does_not_spare_the_others(line, cycle):
+    power(line)
+    errors = safety.Safety([_Broken(), cycle], guard=False).release()
+    assert not powered(line)
+    assert list(errors) == ["wrist"]
+
+
+def test_a_guard_that_was_killed_is_replaced(line, cycle):
+    with safety.Safety([cycle]) as watched:
+        first = watched._guard.pid
+        watched._guard.kill()
+        watched._guard.wait()
+        watched.feed()
+        assert watched._guard.pid != first
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_child_that_leaves_the_context_leaves_robot_and_guard_alone(line, cycle):
+    power(line)
+    with safety.Safety([cycle]) as watched:
+        child = os.fork()
+        if child == 0:
+            watched.__exit__(None, None, None)
+            os._exit(0)
+        os.waitpid(child, 0)
+        settle(cycle)
+        assert powered(line) == {1, 2, 3}
+        assert watched._guard.poll() is None
+    assert not powered(line)
+
+
+def test_park_needs_a_pose(cycle):
+    with pytest.raises(UsageError, match="pose"):
+        safety.Safety([cycle], "park")
+
+
+def test_leaving_the_context_by_an_exception_limps(line, cycle):
+    power(line)
+    with pytest.raises(ZeroDivisionError), safety.Safety([cycle], guard=False):
+        _ = 1 / 0
+    assert not powered(line)
+
+
+def test_signals_are_given_back(cycle):
+    before = signal.getsignal(signal.SIGTERM)
+    with safety.Safety([cycle], guard=False):
+        assert signal.getsignal(signal.SIGTERM) is not before
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_a_signal_limps_and_reaches_the_earlier_handler(line, cycle):
+    power(line)
+    with pytest.raises(KeyboardInterrupt), safety.Safety([cycle], guard=False):
+        signal.raise_signal(signal.SIGINT)
+    assert not powered(line)
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_child_leaves_the_robot_alone(line, cycle):
+    with safety.Safety([cycle], guard=False):
+        power(line)
+        child = os.fork()
+        if child == 0:
+            os.kill(os.getpid(), signal.SIGTERM)
+            os._exit(0)
+        _, status = os.waitpid(child, 0)
+        assert os.WTERMSIG(status) == signal.SIGTERM
+        settle(cycle)
+        assert powered(line) == {1, 2, 3}
+    assert not powered(line)
+
+
+def test_a_missing_guard_is_a_warning_not_the_end(line, cycle, monkeypatch):
+    monkeypatch.setattr(sys, "executable", "/nonexistent/python")
+    power(line)
+    with pytest.warns(RuntimeWarning, match="no guard process"), safety.Safety([cycle]) as watched:
+        watched.feed()
+    assert not powered(line)
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_missing_guard_is_an_error_where_warnings_are_and_leaves_no_net_behind(line, cycle, monkeypatch):
+    monkeypatch.setattr(sys, "executable", "/nonexistent/python")
+    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+    power(line)
+    watched = safety.Safety([cycle], stale_command_ms=30)
+    with pytest.raises(BusError, match="no guard process.*\n"), watched:
+        pass
+    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
+    watched._at_exit()
+    assert powered(line) == {1, 2, 3}  # it never was this net's
+
+
+def test_a_net_that_was_taken_down_under_another_one_only_passes_signals_on(line, cycle):
+    first, second = (safety.Safety([cycle], guard=False) for _ in range(2))
+    before = signal.getsignal(signal.SIGINT)
+    first.arm()
+    second.arm()
+    first.disarm()  # a robot that changed its backend
+    power(line)
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGINT)
+    assert not powered(line)
+    second.disarm()
+    signal.signal(signal.SIGINT, before)
+
+
+def test_a_controller_that_falls_silent_is_limped_and_starts_again_from_where_it_is(line, cycle):
+    cycle.exchange({"hip": Goal(900, 0)})
+    with safety.Safety([cycle], stale_command_ms=30, guard=False) as watched:
+        watched.feed()
+        while not watched.stale:
+            pass
+        while powered(line):
+            pass
+        watched.feed()
+        assert not watched.stale
+        cycle.exchange({"hip": Goal(900, 0)})  # not before it was read
+        assert not powered(line)
+        cycle.exchange({"hip": Goal(900, 0)})
+        assert line.tables[1][30:32] == line.tables[1][36:38]
+        cycle.exchange({"hip": Goal(900, 0)})
+        assert line.tables[1][30:32] == (900).to_bytes(2, "little")
+        assert int.from_bytes(line.tables[1][34:36], "little") < 600  # and softly
+
+
+def test_a_servo_beyond_its_temperature_is_switched_off_until_recovered(line):
+    with SerialBus(line.port) as bus:
+        cycle = Cycle(bus, [CycleServo("hip", 1, top_temperature=60)])
+        cycle.exchange({"hip": Goal(900, 0)})
+        line.tables[1][43] = 61
+        assert [event.kind for event in cycle.exchange({"hip": Goal(900, 0)}).events] == ["limit"]
+        cycle.exchange({"hip": Goal(800, 0)})
+        assert not powered(line)
+        line.tables[1][43] = 50
+        cycle.recover("hip")
+        cycle.exchange({"hip": Goal(800, 0)})
+        assert line.tables[1][30:32] == line.tables[1][36:38]
+
+
+def test_a_hot_servo_is_told_until_it_confirms(line):
+    with SerialBus(line.port, retries=0) as bus:
+        cycle = Cycle(bus, [CycleServo("hip", 1, top_temperature=60)])
+        cycle.exchange({"hip": Goal(900, 0)})
+        line.tables[1][43] = 61
+        line.frozen.add(24)  # the packet is lost, and so is its acknowledgement
+        line.mishap = lambda packet: "drop" if packet.code == 3 else "ok"
+        cycle.receive()
+        cycle.bus.ping(1)
+        assert powered(line)
+        line.frozen.clear()
+        line.mishap = lambda _: "ok"
+        cycle.receive()
+        assert not powered(line)
+
+
+def test_an_overload_is_recovered_on_request_by_a_new_torque_limit(line, cycle):
+    cycle.exchange({"hip": Goal(501, 0, 1023)})
+    line.tables[1][34:36] = b"\0\0"
+    for _ in range(3):
+        result = cycle.exchange({"hip": Goal(501, 0, 1023)})
+    assert result.states["hip"].torque_limit == 0  # not revived unasked
+    cycle.recover("hip")
+    cycle.exchange({"hip": Goal(501, 0, 1023)})
+    assert line.tables[1][34:36] != b"\0\0"

@@ -1,0 +1,105 @@
+"""Motors in a process of their own."""
+
+import time
+
+import numpy as np
+import pytest
+
+from axbridge.errors import AxBridgeError
+from axbridge.physics.columns import Command, State
+from axbridge.serve.bank_process import RemoteBank
+from axbridge.virtual.world import World
+from tests.support.fake_bank import FakeBank
+from tests.support.virtual_rig import make_rig
+
+
+class Breaking(FakeBank):
+    def advance(self, until):
+        super().advance(until)
+        if self.time > 0.1:
+            raise ValueError("the arm flew away")
+
+
+def run(bank, seconds):
+    start = time.monotonic()
+    while (now := time.monotonic() - start) < seconds:
+        bank.advance(now)
+        time.sleep(0.005)
+
+
+def test_it_moves_with_the_wall_clock_and_takes_commands():
+    bank = RemoteBank(FakeBank(2))
+    world = World(make_rig(ids=(1, 2)), bank=bank)
+    servo = world.servos["s2"]
+    servo.table["torque_enable"] = 1
+    servo.table["goal_position"] = 700
+    servo._push(0.0)
+    run(bank, 0.6)
+    assert bank.state[1, State.ANGLE] == pytest.approx((700 - 512) * 0.00511826, abs=0.05)
+    assert bank.state[0, State.ANGLE] == 0
+    world.close()
+    world.close()
+
+
+def test_its_supply_is_shared():
+    bank = RemoteBank(FakeBank(1))
+    bank.supply[:] = 5.0
+    run(bank, 0.1)
+    assert bank.state[0, State.VOLTAGE] == 5.0
+    bank.close()
+
+
+def test_a_simulation_that_breaks_down_says_why():
+    bank = RemoteBank(Breaking(1))
+    with pytest.raises(AxBridgeError, match="the arm flew away"):
+        run(bank, 2.0)
+    bank.close()
+
+
+class SlowBank:
+    """Obeys a command when its own clock has reached the command's time; stalls once for a second."""
+
+    def __init__(self):
+        self.state = np.zeros((1, len(State)))
+        self.supply = np.ones(1)
+        self.time = 0.0
+        self.due = []
+        self.stall = False
+
+    def set_command(self, index, row, when):
+        self.due.append((when, row[Command.GOAL]))
+        self.stall = self.stall or row[Command.PUNCH] > 0
+
+    def advance(self, until):
+        if self.stall:
+            self.stall = False
+            time.sleep(1.0)
+        self.time = max(self.time, until)
+        for when, goal in [entry for entry in self.due if entry[0] <= self.time]:
+            self.state[0, State.ANGLE] = goal
+            self.due.remove((when, goal))
+
+    def close(self):
+        pass
+
+
+def row(goal, punch=0.0):
+    values = [0.0] * len(Command)
+    values[Command.GOAL], values[Command.PUNCH] = goal, punch
+    return values
+
+
+def test_commands_act_at_once_again_after_the_simulation_was_held_up():
+    bank = RemoteBank(SlowBank())
+    try:
+        start = time.monotonic()
+        bank.advance(0.0)
+        bank.set_command(0, row(0.1, punch=1.0), time.monotonic() - start)  # stalls it
+        time.sleep(1.6)
+        sent = time.monotonic()
+        bank.set_command(0, row(0.5), sent - start)
+        while bank.state[0, State.ANGLE] != 0.5:
+            time.sleep(0.005)
+            assert time.monotonic() - sent < 0.6, "the command waits for the time that was lost"
+    finally:
+        bank.close()

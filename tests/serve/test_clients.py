@@ -1,0 +1,34 @@
+"""Other people's Dynamixel software, each in a process of its own, on the port that `axbridge serve` prints."""
+
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from axbridge.serve.background import serving
+
+CLIENTS = Path(__file__).parent / "clients"
+NEEDS = {"sdk": "dynamixel_sdk", "raw": "serial", "pypot_client": "pypot", "rustypot_client": "rustypot"}
+
+
+@pytest.fixture(scope="module")
+def port():
+    with serving("bioloid") as port:
+        yield port
+
+
+@pytest.mark.parametrize("client", NEEDS)
+def test_client_scans_reads_moves_and_reconfigures(port, client):
+    if importlib.util.find_spec(NEEDS[client]) is None:
+        pytest.skip(f"{NEEDS[client]} is not installed (extra `clients`)")
+    done = subprocess.run(
+        [sys.executable, CLIENTS / f"{client}.py", port],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={"PATH": "/usr/bin:/bin"},  # no axbridge on the path of this process
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, "ok\n"), done.stderr

@@ -1,0 +1,135 @@
+"""A Bioloid in its world: commanded, pushed, dropped and watched."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import pybullet
+
+from axbridge.config.rig import Rig
+from axbridge.physics.bank import Command
+from axbridge.virtual.assembly import build_bank
+
+WEIGHT = 2.0 * 9.81  # N
+NO_LOAD = 11.1 / (0.006810 * 254)  # rad/s, on the rig's supply
+
+
+@dataclass
+class Fall:
+    """What was seen of a fall.
+
+    Attributes:
+        rest: When it came to rest for good, s; inf = never. Rest: no joint above 0.5 rad/s, base below 5 cm/s and 0.5 rad/s.
+        fastest: Highest joint speed, rad/s.
+        fast_alone: Highest above twice the no-load speed, later than 20 ms after an impact, rad/s. Impact: a link
+            touches down, or presses on the floor with more than twice the robot's weight.
+        past_stop: Furthest past a hard stop, deg.
+    """
+
+    rest: float
+    fastest: float
+    fast_alone: float
+    past_stop: float
+
+
+class Humanoid:
+    """The bioloid rig, driven below the registers."""
+
+    def __init__(self, *, name="bioloid", model=None, time_step=None):
+        rig = Rig.load(name)
+        if time_step is not None:
+            world = rig.world.model_copy(update={"time_step_ms": time_step * 1000})
+            rig = rig.model_copy(update={"world": world})
+        self.servos = rig.servos
+        self.bank = build_bank(rig, model=model)
+        self.world = self.bank.mechanics
+        self.on = {"physicsClientId": self.world.client}
+        self.count = rig.profile_of(rig.servos[0]).units.position
+
+    def pose(self, angles=None, *, torque=True):
+        """Send every servo to an angle (rad, joint side; default: the rig's standing pose)."""
+        row = np.zeros(len(Command))
+        row[Command.TORQUE] = float(torque)
+        row[Command.TORQUE_LIMIT] = 1
+        row[[Command.MARGIN_CW, Command.MARGIN_CCW]] = self.count
+        row[[Command.SLOPE_CW, Command.SLOPE_CCW]] = 32 * self.count
+        row[Command.PUNCH] = 32 / 1023
+        for index, servo in enumerate(self.servos):
+            row[Command.GOAL] = servo.direction * (servo.position if angles is None else angles[index])
+            self.bank.set_command(index, row, self.bank.time)
+
+    def step(self):
+        """One physics step."""
+        self.bank.advance(self.bank.time + 1.0001 * self.world.time_step)
+
+    def watch(self, seconds):
+        """Highest joint speed, rad/s, and largest travel of a joint, deg, of the next seconds."""
+        fastest, end = 0.0, self.bank.time + seconds
+        low = high = self.world.state()[0]
+        while self.bank.time < end:
+            self.step()
+            positions, speeds = self.world.state()
+            fastest = max(fastest, float(np.abs(speeds).max()))
+            low, high = np.minimum(low, positions), np.maximum(high, positions)
+        return fastest, float(np.degrees(high - low).max())
+
+    def push(self, impulse):
+        """Push the torso for one physics step, N·s."""
+        force = (np.array(impulse) / self.world.time_step).tolist()
+        pybullet.applyExternalForce(self.world.body, -1, force, self.world.base()[0], pybullet.WORLD_FRAME, **self.on)
+
+    def tilt(self):
+        """Roll and pitch of the torso, deg."""
+        return np.degrees(pybullet.getEulerFromQuaternion(self.world.base()[1]))[:2]
+
+    def drop(self, seed, height=0.2, seconds=5.0):
+        """Let it fall from a random attitude into a random pose, its lowest point `height` above the floor."""
+        random = np.random.default_rng(seed)
+        attitude = random.normal(size=4)
+        attitude = tuple(attitude / np.linalg.norm(attitude))
+        angles = [random.uniform(*servo.soft_limits) for servo in self.servos]
+        self.world.reset_base((0, 0, 1), attitude)
+        lowest = min(pybullet.getAABB(self.world.body, i, **self.on)[0][2] for i in range(-1, self.links()))
+        self.world.reset_base((0, 0, 1 - lowest + height), attitude)
+        self.pose(angles)
+        low, high = np.array(self.world.limits).T
+        seen, touching, impact = Fall(math.inf, 0.0, 0.0, 0.0), set(), -1.0
+        while self.bank.time < seconds:
+            self.step()
+            positions, speeds = self.world.state()
+            pressed = [(c[3], c[9]) for c in pybullet.getContactPoints(self.world.body, **self.on) if c[9] > 0]
+            now = {link for link, _ in pressed}
+            if now - touching or any(force > 2 * WEIGHT for _, force in pressed):
+                impact = self.bank.time
+            touching = now
+            fastest = float(np.abs(speeds).max())
+            seen.fastest = max(seen.fastest, fastest)
+            if fastest > 2 * NO_LOAD and self.bank.time - impact > 0.020:
+                seen.fast_alone = max(seen.fast_alone, fastest)
+            seen.past_stop = max(seen.past_stop, float(np.degrees(np.maximum(low - positions, positions - high)).max()))
+            linear, angular = (np.linalg.norm(v) for v in pybullet.getBaseVelocity(self.world.body, **self.on))
+            if fastest > 0.5 or linear > 0.05 or angular > 0.5:
+                seen.rest = math.inf
+            elif math.isinf(seen.rest):
+                seen.rest = self.bank.time
+        return seen
+
+    def links(self):
+        """Number of links without the base."""
+        return pybullet.getNumJoints(self.world.body, **self.on)
+
+    def centre_of_mass(self):
+        """Of the whole robot, (3,), m, and its mass, kg."""
+        total, moment = 0.0, np.zeros(3)
+        for link in range(-1, self.links()):
+            mass = pybullet.getDynamicsInfo(self.world.body, link, **self.on)[0]
+            if link < 0:
+                place = self.world.base()[0]
+            else:
+                place = pybullet.getLinkState(self.world.body, link, computeForwardKinematics=1, **self.on)[0]
+            total += mass
+            moment += mass * np.array(place)
+        return moment / total, total
+
+    def close(self):
+        self.bank.close()

@@ -1,0 +1,50 @@
+"""Worlds for tests: servos on a line, driven by fake motors, without PyBullet."""
+
+from axbridge.config.rig import Rig
+from axbridge.virtual.world import World
+from tests.support.fake_bank import FakeBank
+
+
+def make_rig(ids=(1,), profile="ax-12a", **registers):
+    return Rig.model_validate(
+        {
+            "name": "test",
+            "servo": [
+                {"name": f"s{id_}", "joint": f"j{id_}", "id": id_, "profile": profile, "registers": registers}
+                for id_ in ids
+            ],
+        }
+    )
+
+
+def make_world(ids=(1,), profile="ax-12a", timing="wire", seed=0, **registers):
+    return World(make_rig(ids, profile, **registers), seed=seed, timing=timing, bank=FakeBank(len(ids)))
+
+
+class Wire:
+    """A host that sends bytes and hears what comes back within `patience` seconds of simulated time."""
+
+    def __init__(self, world, patience=0.01):
+        self.world = world
+        self.line = world.lines["main"]
+        self.patience = patience
+
+    def __call__(self, data):
+        if isinstance(data, str):
+            data = bytes.fromhex(data)
+        line, world = self.line, self.world
+        line.send(data, world.now())
+        heard = b""
+        until = max(line.host_free, world.now()) + self.patience
+        while (due := line.next_due) is not None and due <= until:
+            world.sleep_until(due)
+            heard += b"".join(delivery.data for delivery in line.run(due))
+        world.sleep_until(until)
+        return heard
+
+    def expect(self, request, reply):
+        heard = self(request)
+        assert heard == bytes.fromhex(reply), f"{request} -> {heard.hex(' ')}, not {reply}"
+
+    def wait(self, seconds):
+        self.world.sleep_until(self.world.now() + seconds)

@@ -1,0 +1,180 @@
+"""Faults: the spec in words, and what it does."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from axbridge.bus.base import Reply
+from axbridge.errors import BusTimeout, CorruptPacket, ErrorFlag, PortError, UsageError
+from axbridge.physics.bank import State
+from axbridge.virtual.bus import VirtualBus
+from axbridge.virtual.faults import EVENTS, RATES, Fault, parse_faults
+from tests.support.virtual_rig import make_world
+
+
+def test_the_spec_of_the_manual():
+    spec = "drop=0.01,corrupt=0.01,late=0.01:40ms,echo,noise=0.001,brownout@2s,unplug@5s,overload:3@4s"
+    assert parse_faults(spec) == (
+        Fault("drop", 0.01),
+        Fault("corrupt", 0.01),
+        Fault("late", 0.01, duration=0.04),
+        Fault("echo", 1.0),
+        Fault("noise", 0.001),
+        Fault("brownout", at=2.0),
+        Fault("unplug", at=5.0),
+        Fault("overload", id=3, at=4.0),
+    )
+
+
+def test_durations_and_times():
+    assert parse_faults("unplug:500ms@1.5, stuck:7:2s") == (
+        Fault("unplug", duration=0.5, at=1.5),
+        Fault("stuck", id=7, duration=2.0),
+    )
+
+
+@pytest.mark.parametrize(
+    ("spec", "word"),
+    [
+        ("dorp=0.1", "drop"),
+        ("drop", "SHARE"),
+        ("drop=2", "0 to 1"),
+        ("drop=0.1:5ms", "SHARE"),
+        ("overload", "ID"),
+        ("overload:900", "253"),
+        ("overload:3:4", "overload"),
+        ("brownout@soon", "soon"),
+        ("unplug@", "unplug"),
+        ("echo=2", "echo"),
+        ("lightning", "choose"),
+    ],
+)
+def test_a_mistake_names_the_item_and_the_way_out(spec, word):
+    with pytest.raises(UsageError) as raised:
+        parse_faults(f"drop=0.1,{spec}")
+    assert repr(spec) in str(raised.value)
+    assert word in str(raised.value)
+
+
+@given(st.text(alphabet="dropechnlatui=:@.,0123456789ms", max_size=20))
+def test_any_text_is_read_or_refused_in_words(text):
+    try:
+        faults = parse_faults(text)
+    except UsageError:
+        return
+    assert all(fault.kind in {*RATES, *EVENTS, "echo", "none"} for fault in faults)
+
+
+def test_an_id_that_is_not_there_is_refused():
+    with pytest.raises(UsageError, match="there are 1, 2"):
+        make_world(ids=(1, 2)).inject("dead:5")
+
+
+def outcomes(spec, count=400):
+    world = make_world(return_delay_time=0)
+    bus = VirtualBus(world)
+    world.inject(spec)
+    answers = [bus.read_many([(1, 36, 2)])[0] for _ in range(count)]  # each asked once
+    return [answer.data if isinstance(answer, Reply) else type(answer) for answer in answers]
+
+
+@pytest.mark.parametrize("kind", ["drop", "corrupt", "truncate", "late"])
+def test_a_share_of_packets_suffers(kind):
+    seen = outcomes(f"{kind}=0.1")
+    hurt = sum(outcome in {BusTimeout, CorruptPacket} for outcome in seen) / len(seen)
+    assert 0.02 < hurt < 0.6
+    assert seen[-1] is not None
+    assert {outcome for outcome in seen if isinstance(outcome, bytes)} <= {b"\x00\x02", b""}
+
+
+@pytest.mark.parametrize("kind", ["duplicate=0.3", "noise=0.3", "echo", "late=0.3:40ms"])
+def test_no_fault_makes_a_wrong_answer(kind):
+    assert {outcome for outcome in outcomes(kind) if isinstance(outcome, bytes)} == {b"\x00\x02"}
+
+
+def test_the_same_seed_gives_the_same_mishaps():
+    assert outcomes("drop=0.2,corrupt=0.2") == outcomes("drop=0.2,corrupt=0.2")
+
+
+def test_none_heals_all():
+    world = make_world()
+    bus = VirtualBus(world)
+    world.inject("drop=1,echo,dead:1")
+    world.sleep_until(0.05)
+    world.inject("none")
+    world.sleep_until(0.3)
+    assert bus.ping(1).error == 0
+
+
+def test_unplug_and_replug():
+    world = make_world()
+    bus = VirtualBus(world)
+    world.inject("unplug:100ms@50ms")
+    bus.ping(1)
+    world.sleep_until(0.06)
+    with pytest.raises(PortError):
+        bus.ping(1)
+    with pytest.raises(PortError):
+        bus.reopen()
+    world.sleep_until(0.2)
+    bus.reopen()
+    assert bus.ping(1).error == 0
+
+
+def test_a_brownout_resets_the_servos():
+    world = make_world()
+    bus = VirtualBus(world)
+    bus.write(1, 26, b"\x09")
+    world.inject("brownout:50ms")
+    world.sleep_until(0.04)
+    with pytest.raises(BusTimeout):
+        bus.ping(1)
+    world.sleep_until(0.5)
+    assert bus.read(1, 26, 1).data == b"\x01"
+
+
+def test_a_dead_servo_is_silent_and_the_others_are_not():
+    world = make_world(ids=(1, 2))
+    bus = VirtualBus(world)
+    world.inject("dead:1")
+    world.sleep_until(0.1)
+    assert bus.ping(2).error == 0
+    with pytest.raises(BusTimeout):
+        bus.ping(1)
+
+
+def test_an_overload_lasts_until_the_torque_limit_is_written():
+    world = make_world()
+    bus = VirtualBus(world)
+    bus.write(1, 30, b"\x00\x02")
+    world.inject("overload:1")
+    world.sleep_until(0.1)
+    reply = bus.read(1, 34, 2)
+    assert (reply.error, reply.data) == (ErrorFlag.OVERLOAD, b"\x00\x00")
+    bus.write(1, 34, b"\xff\x03")
+    world.sleep_until(0.2)
+    assert bus.ping(1).error == 0
+
+
+def test_overheating_passes():
+    world = make_world()
+    bus = VirtualBus(world)
+    world.inject("overheat:1:200ms")
+    world.sleep_until(0.1)
+    assert bus.read(1, 43, 1)[:2] == (ErrorFlag.OVERHEATING, b"\x50")
+    world.sleep_until(0.3)
+    assert bus.ping(1).error == 0
+    assert bus.read(1, 34, 2).data == b"\x00\x00"  # free until the host asks for torque again
+
+
+def test_a_stuck_potentiometer_reads_the_same_whatever_the_shaft_does():
+    world = make_world()
+    bus = VirtualBus(world)
+    world.inject("stuck:1:1s")
+    world.sleep_until(0.05)
+    bus.write(1, 30, b"\xff\x03")
+    world.sleep_until(0.5)
+    assert bus.read(1, 36, 2).data == b"\x00\x02"
+    assert world.bank.state[0, State.ANGLE] > 2.6  # its own loop never sees it arrive, and drives on
+    world.sleep_until(1.5)
+    assert bus.read(1, 36, 2).data != b"\x00\x02"

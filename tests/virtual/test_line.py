@@ -1,0 +1,188 @@
+"""The half-duplex line: time, collisions, junk, other speeds."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from axbridge.packets import BROADCAST, Decoder, encode, whole_packet
+from axbridge.virtual.collision import Transmission, overlay
+from tests.support.virtual_rig import Wire, make_world
+
+PING_1 = encode(1, 1)
+PONG_1 = encode(1, 0)
+
+
+def deliveries(world, data, patience=0.05):
+    line = world.lines["main"]
+    line.send(data, world.now())
+    heard = []
+    until = world.now() + patience
+    while (due := line.next_due) is not None and due <= until:
+        world.sleep_until(due)
+        heard += line.run(due)
+    return heard
+
+
+@pytest.mark.parametrize(("baud", "register"), [(1_000_000, 1), (500_000, 3), (57_600, 34), (9_600, 207)])
+def test_a_byte_takes_ten_bit_times(baud, register):
+    world = make_world(return_delay_time=0, baud_rate=register)
+    world.lines["main"].baud = baud
+    (reply,) = deliveries(world, PING_1)
+    servo_baud = 2e6 / (register + 1)
+    earliest = 60 / baud + 18e-6 + 60 / servo_baud
+    assert earliest - 1e-9 <= reply.due <= earliest + 0.3e-3
+    assert reply.data == PONG_1
+
+
+@pytest.mark.parametrize(("off", "heard"), [(1.02, True), (0.98, True), (1.05, False), (0.5, False)])
+def test_three_percent_off_is_heard_and_more_is_not(off, heard):
+    world = make_world()
+    world.lines["main"].baud = 1_000_000 * off
+    assert bool(deliveries(world, PING_1)) is heard
+
+
+def test_most_replies_come_at_once_and_some_wait_for_the_control_loop():
+    world = make_world(return_delay_time=0)
+    delays = []
+    for _ in range(400):
+        start = world.now()
+        (reply,) = deliveries(world, PING_1, patience=0.00137)
+        delays.append(reply.due - start - 120e-6)
+        world.sleep_until(start + 0.00137)
+    prompt = sum(delay < 20e-6 for delay in delays) / len(delays)
+    assert min(delays) == pytest.approx(18e-6)
+    assert 0.65 < prompt < 0.9  # three quarters, as measured on an AX-12
+    assert max(delays) < 300e-6
+
+
+def test_a_pause_inside_a_packet_discards_it():
+    world = make_world()
+    line = world.lines["main"]
+    line.send(PING_1[:4], 0.0)
+    line.send(PING_1[4:], 0.11)
+    assert not line.run(0.2)
+    line.send(PING_1[:4], 0.3)
+    line.send(PING_1[4:], 0.39)
+    world.sleep_until(0.5)
+    assert [delivery.data for delivery in line.run(0.5)] == [PONG_1]
+
+
+def test_junk_and_a_third_header_byte_are_skipped():
+    wire = Wire(make_world())
+    assert wire(b"\x00\x12\xff" + b"\xff" + PING_1) == PONG_1
+
+
+def test_status_packets_of_others_are_not_for_us():
+    wire = Wire(make_world(ids=(1, 2)))
+    assert wire(encode(9, 0, b"\x20\x01") + PING_1) == PONG_1
+
+
+@pytest.mark.parametrize(("servos", "size", "led"), [(67, 142, 1), (68, 144, 0)])
+def test_a_packet_longer_than_the_servos_buffer_is_ignored(servos, size, led):
+    wire = Wire(make_world(ids=(1,)))
+    packet = encode(BROADCAST, 0x83, b"\x19\x01" + b"".join(bytes((id_, 1)) for id_ in range(1, servos + 1)))
+    assert len(packet) == size
+    assert not wire(packet)
+    assert wire.world.servos["s1"].table["led"] == led
+
+
+def test_a_host_that_talks_over_a_reply_hears_neither():
+    world = make_world(return_delay_time=0)
+    line = world.lines["main"]
+    line.send(PING_1, 0.0)
+    line.run(60e-6)
+    line.send(PING_1, 100e-6)  # the reply began at about 78 µs
+    world.sleep_until(0.01)
+    assert not line.run(0.01)
+    assert line.counters.collisions == 1
+    line.send(PING_1, 0.01)
+    assert [delivery.data for delivery in (line.run(0.02))] == [PONG_1]
+
+
+def test_broadcast_ping_of_equal_delays_is_the_wired_and():
+    world = make_world(ids=(1, 2), return_delay_time=0)
+    for interrupts in world.lines["main"]._interrupts.values():
+        interrupts._length = 0.0
+    heard = b"".join(delivery.data for delivery in deliveries(world, encode(BROADCAST, 1)))
+    assert heard == bytes(a & b for a, b in zip(encode(1, 0), encode(2, 0), strict=True))
+
+
+def test_broadcast_ping_of_different_delays_gets_through():
+    world = make_world(ids=(1, 2))
+    world.servos["s2"].table["return_delay_time"] = 0
+    world.servos["s2"]._configure()
+    heard = b"".join(delivery.data for delivery in deliveries(world, encode(BROADCAST, 1)))
+    assert [packet.id for packet in Decoder().feed(heard)] == [2, 1]
+
+
+def test_two_servos_with_one_id_garble_what_differs():
+    world = make_world(ids=(1, 2), return_delay_time=0)
+    world.inject("collision:1")
+    world.sleep_until(0.05)
+    world.lines["main"].servos[-1].gauges.stuck = 100
+    replies = {b"".join(d.data for d in deliveries(world, encode(1, 2, b"\x24\x02"))) for _ in range(50)}
+    assert any(reply != encode(1, 0, (512).to_bytes(2, "little")) for reply in replies)
+
+
+def test_shifted_frames_still_come_out_as_bytes():
+    one, two = Transmission(0.0, b"\xff\xff\x01", 1e6), Transmission(3.4e-6, b"\xff\xff\x02", 1e6)
+    (heard,) = overlay([one, two], 1e6)
+    assert heard.start == 0.0
+    assert heard.data != one.data
+
+
+@given(st.lists(st.binary(min_size=1, max_size=6), min_size=1, max_size=4))
+def test_frames_apart_arrive_untouched(frames):
+    start, sent = 0.0, []
+    for data in frames:
+        sent.append(Transmission(start, data, 1e6))
+        start = sent[-1].end + 1e-6
+    assert overlay(sent, 1e6) == sent
+
+
+@given(st.binary(max_size=80), st.lists(st.integers(1, 20), max_size=20))
+def test_any_chunking_parses_the_same(data, cuts):
+    stream = data + encode(3, 2, b"\x24\x02") + data[::-1]
+    whole = Decoder().feed(stream)
+    pieces, decoder, start = [], Decoder(), 0
+    for cut in [*cuts, len(stream)]:
+        pieces += decoder.feed(stream[start : start + cut])
+        start += cut
+    assert pieces == whole
+
+
+@given(st.integers(0, 254), st.integers(0, 255), st.binary(max_size=40), st.integers(0, 3))
+def test_a_whole_packet_is_what_the_decoder_makes_of_it(id_, code, params, flip):
+    frame = bytearray(encode(id_, code, params))
+    frame[-1] ^= flip
+    assert [whole_packet(bytes(frame))] == Decoder().feed(frame)
+    assert whole_packet(bytes(frame) + b"\0") is None
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.binary(min_size=1, max_size=120))
+def test_after_any_junk_and_a_pause_the_next_packet_is_answered(junk):
+    wire = Wire(make_world(ids=(200,), timing="none"))
+    wire(junk)
+    wire.wait(0.2)
+    servo = wire.world.servos["s200"]
+    assert wire(encode(servo.id, 1))[-6:] == encode(servo.id, servo.alarms.bits)
+
+
+def test_random_bytes_make_nobody_answer_unasked():
+    import random
+
+    dice = random.Random(4)
+    world = make_world(ids=(1, 2, 200), timing="none")
+    line = world.lines["main"]
+    asked = set()
+    decoder = Decoder()
+    for step in range(1000):
+        data = dice.randbytes(1000)
+        asked |= {packet.id for packet in decoder.feed(data)}
+        line.send(data, step * 1e-3)
+        answers = line.run(step * 1e-3)
+        allowed = asked | ({1, 2, 200} if BROADCAST in asked else set())
+        for answer in answers:
+            assert answer.data[2] in allowed
+            assert sum(answer.data[2:]) & 0xFF == 0xFF

@@ -1,0 +1,113 @@
+"""Reads of which the line can tell in advance how they go: one advance of the world, and nothing else is different."""
+
+import pytest
+
+from axbridge.bus.base import Reply
+from axbridge.packets import sync_write_blocks, sync_write_params
+from axbridge.virtual.bus import VirtualBus
+from axbridge.virtual.world import World
+from tests.support.virtual_rig import make_rig, make_world
+
+IDS = (1, 2, 3, 4, 5, 6, 7)
+
+
+class PacketBus(VirtualBus):
+    """Every read as a packet of its own."""
+
+    def _read_ahead(self, requests):
+        return []
+
+
+def told(answers):
+    return [a if isinstance(a, Reply) else (type(a), a.args) for a in answers]
+
+
+def history(kind, world, rounds=18, disturb=None):
+    """What a host sees in some rounds of goals and reads, and what is left in the servos and on the line."""
+    bus = kind(world)
+    seen = []
+    for turn in range(rounds):
+        if disturb is not None:
+            disturb(world, bus, turn)
+        goals = {id_: ((id_ * 97 + turn * 31) % 1024).to_bytes(2, "little") + b"\x80\0" for id_ in IDS}
+        bus.sync_write(30, goals)
+        world.sleep_until(world.now() + 0.004 * (turn % 3))
+        requests = [(id_, 34, 10) if turn % len(IDS) == id_ - 1 else (id_, 36, 8) for id_ in IDS]
+        seen.append((told(bus.read_many(requests)), world.now()))
+    tables = [bytes(servo.table.data) for servo in world.servos.values()]
+    line = world.lines["main"]
+    return seen, tables, line.host_free, vars(line.counters), world.next_watch
+
+
+def compare(make, disturb=None):
+    ahead, packets = (history(kind, make(), disturb=disturb) for kind in (VirtualBus, PacketBus))
+    assert ahead == packets
+
+
+@pytest.mark.parametrize("timing", ["wire", "none"])
+@pytest.mark.parametrize("profile", ["ax-12a", "mx-28"])
+@pytest.mark.parametrize("delay", [0, 250])
+def test_the_same_bytes_at_the_same_times(profile, timing, delay):
+    compare(lambda: make_world(IDS, profile, timing, seed=3, return_delay_time=delay))
+
+
+@pytest.mark.parametrize("faults", ["drop=0.1,corrupt=0.1", "echo", "overload:3@0.05", "dead:2@0.06", "stuck:4@0.03",
+                                    "brownout:0.05s@0.03", "overheat:5:0.05s@0.02", "collision:6@0.04"])  # fmt: skip
+def test_the_same_with_faults(faults):
+    def make():
+        world = make_world(IDS, seed=5)
+        world.inject(faults)
+        return world
+
+    compare(make)
+
+
+def disturb(world, bus, turn):
+    """A control table is not only written by goals."""
+    writes = {
+        3: (1, 16, b"\0"),  # answers nothing
+        5: (1, 16, b"\1"),  # answers reads
+        7: (2, 4, b"\x22"),  # another baud rate: gone
+        9: (3, 3, b"\x2a"),  # another id: gone
+        11: (4, 6, bytes(4)),  # a wheel
+        13: (5, 24, b"\0"),
+        15: (6, 5, b"\x10"),
+    }
+    if turn in writes:
+        bus.write(*writes[turn], answered=False)
+
+
+def test_the_same_while_registers_change():
+    compare(lambda: make_world(IDS, seed=7), disturb)
+
+
+def test_odd_requests_are_answered_alike():
+    requests = [(1, 0, 50), (2, 49, 4), (9, 36, 8), (3, 36, 8), (3, 36, 0), (4, 40, 10), (5, 36, 8)]
+    worlds = [make_world(IDS, seed=1), make_world(IDS, seed=1)]
+    answers = [
+        told(kind(world).read_many(requests)) for kind, world in zip((VirtualBus, PacketBus), worlds, strict=True)
+    ]
+    assert answers[0] == answers[1]
+    assert worlds[0].now() == worlds[1].now()
+
+
+@pytest.mark.parametrize("model", ["lima2009", "ax12"])
+def test_the_same_with_motors(model):
+    def make():
+        return World(make_rig(IDS, return_delay_time=250), model=model, seed=2)
+
+    compare(make)
+
+
+def test_a_block_of_a_sync_write_is_found_by_id():
+    blocks = {3: b"\1\2", 250: b"\3\4", 7: b"\5\6"}
+    assert sync_write_blocks(sync_write_params(30, blocks)) == blocks
+
+
+def test_of_two_blocks_for_one_id_the_first_counts():
+    assert sync_write_blocks(bytes.fromhex("1e 01 03 aa 03 bb")) == {3: b"\xaa"}
+
+
+@pytest.mark.parametrize("params", ["", "1e", "1e 00", "1e 02 03", "1e 02 03 aa", "1e 01 03 aa 04"])
+def test_blocks_whose_lengths_do_not_fit_are_none(params):
+    assert sync_write_blocks(bytes.fromhex(params)) == {}

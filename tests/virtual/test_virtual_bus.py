@@ -1,0 +1,70 @@
+"""The in-process bus: the same servos, in simulated time."""
+
+import pytest
+
+from axbridge.errors import BusTimeout, PortError
+from axbridge.virtual.bus import VirtualBus
+from tests.support.virtual_rig import make_world
+
+
+def test_a_transaction_takes_the_time_of_its_bytes_and_the_servos_delay():
+    world = make_world(return_delay_time=0)
+    with VirtualBus(world) as bus:
+        reply = bus.read(1, 36, 8)
+    assert reply.time == pytest.approx(80e-6)
+    # 8 bytes there, 14 back, 22 µs of firmware, at most two interrupts of 130 µs
+    assert 242e-6 - 1e-9 <= world.now() <= 242e-6 + 260e-6
+
+
+def test_return_delay_counts():
+    slow, fast = make_world(return_delay_time=250), make_world(return_delay_time=0)
+    for world in (slow, fast):
+        VirtualBus(world).ping(1)
+    assert slow.now() - fast.now() == pytest.approx(250 * 3.16e-6, abs=300e-6)
+
+
+def test_without_timing_nothing_takes_time():
+    world = make_world(timing="none")
+    with VirtualBus(world) as bus:
+        bus.read(1, 36, 8)
+        bus.write(1, 12, b"\x3d\x8b")
+        bus.write(1, 25, b"\x01")
+    assert world.now() == 0
+
+
+def test_a_missing_servo_times_out():
+    world = make_world()
+    with VirtualBus(world) as bus, pytest.raises(BusTimeout):
+        bus.ping(9)
+    assert 0 < world.now() < 0.01
+
+
+def test_a_refused_read_is_an_answer():
+    with VirtualBus(make_world()) as bus:
+        reply = bus.read(1, 49, 4)
+    assert (reply.error, reply.data) == (0x08, b"")
+
+
+def test_a_closed_bus_is_a_lost_port():
+    bus = VirtualBus(make_world())
+    bus.close()
+    bus.close()
+    with pytest.raises(PortError):
+        bus.ping(1)
+
+
+def test_no_such_bus_names_those_there_are():
+    with pytest.raises(PortError, match="main"):
+        VirtualBus(make_world(), "left")
+
+
+def test_the_same_seed_gives_the_same_times():
+    def run(seed):
+        world = make_world(ids=(1, 2, 3), seed=seed)
+        bus = VirtualBus(world)
+        for _ in range(50):
+            for id_ in (1, 2, 3):
+                bus.read(id_, 36, 8)
+        return world.now()
+
+    assert run(1) == run(1) != run(2)

@@ -1,0 +1,308 @@
+"""The virtual servo at its registers, byte for byte."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from axbridge.packets import encode
+from axbridge.physics.bank import Command, State
+from tests.support.virtual_rig import Wire, make_world
+
+PING, READ, WRITE, REG_WRITE, ACTION, RESET, REBOOT, SYNC_WRITE = 1, 2, 3, 4, 5, 6, 8, 0x83
+
+
+@pytest.fixture
+def wire():
+    return Wire(make_world(return_delay_time=0))
+
+
+def write(wire, address, *data, id=1):
+    """Error byte of the acknowledgement; None for silence."""
+    reply = wire(encode(id, WRITE, bytes((address, *data))))
+    return reply[4] if reply else None
+
+
+def read(wire, address, length, id=1):
+    reply = wire(encode(id, READ, bytes((address, length))))
+    return int.from_bytes(reply[5:-1], "little") if reply[4] == 0 else ("error", reply[4])
+
+
+def settle(wire, seconds=1.0):
+    wire.wait(seconds)
+
+
+# -- golden vectors --------------------------------------------------------------------------------------------------
+
+
+def test_ping(wire):
+    wire.expect("FF FF 01 02 01 FB", "FF FF 01 02 00 FC")
+
+
+def test_temperature(wire):
+    wire.world.bank.state[0, State.TEMPERATURE] = 32
+    wire.expect("FF FF 01 04 02 2B 01 CC", "FF FF 01 03 00 20 DB")
+
+
+def test_full_table_is_one_status_of_56_bytes(wire):
+    reply = wire("FF FF 01 04 02 00 32 C6")
+    assert len(reply) == 56
+    assert reply[:5] == bytes.fromhex("FF FF 01 34 00")
+    assert reply[5] == 12
+    assert sum(reply[2:]) & 0xFF == 0xFF
+
+
+def test_id_by_broadcast_is_taken_in_silence():
+    wire = Wire(make_world(ids=(7,)))
+    wire.expect("FF FF FE 04 03 03 01 F6", "")
+    wire.wait(0.1)
+    wire.expect("FF FF 01 02 01 FB", "FF FF 01 02 00 FC")
+
+
+def test_broadcast_ping_is_answered_with_the_own_id():
+    Wire(make_world(ids=(5,))).expect("FF FF FE 02 01 FE", "FF FF 05 02 00 F8")
+
+
+def test_registered_goal_waits_for_action(wire):
+    wire.expect("FF FF 01 05 04 1E F4 01 E2", "FF FF 01 02 00 FC")
+    assert read(wire, 44, 1) == 1
+    assert read(wire, 30, 2) == 512
+    wire.expect("FF FF FE 02 05 FA", "")
+    assert read(wire, 44, 1) == 0
+    assert read(wire, 30, 2) == 500
+
+
+def test_action_without_a_registered_instruction(wire):
+    wire.expect("FF FF 01 02 05 F7", "FF FF 01 02 40 BC")
+
+
+def test_new_id_counts_after_the_answer(wire):
+    wire.expect("FF FF 01 04 03 03 00 F4", "FF FF 01 02 00 FC")
+    wire.wait(0.1)
+    wire.expect("FF FF 01 02 01 FB", "")
+    wire.expect("FF FF 00 02 01 FC", "FF FF 00 02 00 FD")
+
+
+def test_new_baud_counts_after_the_answer():
+    wire = Wire(make_world(ids=(0,)))
+    wire.expect(encode(0, WRITE, b"\x04\x03").hex(" "), "FF FF 00 02 00 FD")
+    wire.wait(0.1)
+    wire.expect("FF FF 00 02 01 FC", "")
+    wire.line.baud = 500_000
+    wire.expect("FF FF 00 02 01 FC", "FF FF 00 02 00 FD")
+
+
+def test_set_baud_1_and_the_other_settings_of_the_manual_are_acknowledged():
+    wire = Wire(make_world(ids=(0,), profile="ax-12a"), patience=0.05)
+    for request in (
+        "FF FF 00 04 03 04 01 F3",
+        "FF FF 00 05 03 08 FF 01 EF",
+        "FF FF 00 04 03 0B 50 9D",
+        "FF FF 00 05 03 0E FF 01 E9",
+        "FF FF 00 05 03 11 04 04 DE",
+    ):
+        wire.expect(request, "FF FF 00 02 00 FD")
+
+
+def test_return_delay_2_is_acknowledged():
+    Wire(make_world(ids=(0,))).expect("FF FF 00 04 03 05 02 F1", "FF FF 00 02 00 FD")
+
+
+def test_several_state_bits_in_one_answer(wire):
+    wire.world.inject("overload:1,overheat:1")
+    wire.wait(0.1)
+    wire.expect("FF FF 01 02 01 FB", "FF FF 01 02 24 D8")
+
+
+def test_status_return_level_0_is_acknowledged_and_then_silent():
+    wire = Wire(make_world(ids=(0,)))
+    wire.expect("FF FF 00 04 03 10 00 E8", "FF FF 00 02 00 FD")
+    wire.wait(0.1)
+    wire.expect("FF FF 00 04 02 2B 01 CD", "")
+    wire.expect("FF FF 00 04 03 19 01 DE", "")
+    wire.expect("FF FF 00 02 01 FC", "FF FF 00 02 00 FD")
+
+
+def test_lock_keeps_the_eeprom():
+    wire = Wire(make_world(ids=(0,)))
+    wire.expect("FF FF 00 04 03 2F 01 C8", "FF FF 00 02 00 FD")
+    assert write(wire, 12, 70, id=0) == 0x08
+    assert write(wire, 25, 1, id=0) == 0
+
+
+def test_factory_reset_answers_with_the_old_id():
+    wire = Wire(make_world(ids=(0,), temperature_limit=50))
+    wire.expect("FF FF 00 02 06 F7", "FF FF 00 02 00 FD")
+    wire.wait(0.5)
+    wire.expect("FF FF 01 02 01 FB", "FF FF 01 02 00 FC")
+    assert read(wire, 11, 1) == 70
+
+
+def test_bad_checksum_for_the_own_id(wire):
+    wire.expect("FF FF 01 02 01 00", "FF FF 01 02 10 EC")
+
+
+def test_bad_checksum_for_all_or_another_is_silence(wire):
+    wire.expect("FF FF FE 02 01 00", "")
+    wire.expect("FF FF 02 02 01 00", "")
+
+
+def test_unknown_instruction(wire):
+    wire.expect("FF FF 01 02 7F 7D", "FF FF 01 02 40 BC")
+    wire.expect(encode(0xFE, 0x7F).hex(" "), "")
+
+
+def test_sync_write_of_goal_and_speed_to_four():
+    wire = Wire(make_world(ids=(0, 1, 2, 3), return_delay_time=0))
+    wire.expect("FF FF FE 18 83 1E 04 00 10 00 50 01 01 20 02 60 03 02 30 00 70 01 03 20 02 80 03 12", "")
+    goals = [(read(wire, 30, 2, id_), read(wire, 32, 2, id_)) for id_ in range(4)]
+    assert goals == [(0x10, 0x150), (0x220, 0x360), (0x30, 0x170), (0x220, 0x380)]
+
+
+# -- register rules --------------------------------------------------------------------------------------------------
+
+
+def test_a_value_out_of_range_changes_nothing(wire):
+    assert write(wire, 30, *(4000).to_bytes(2, "little")) == 0x08
+    assert read(wire, 30, 2) == 512
+    assert read(wire, 24, 1) == 0
+
+
+def test_a_goal_outside_the_angle_limits_is_an_angle_error():
+    wire = Wire(make_world(cw_angle_limit=200, ccw_angle_limit=800))
+    assert write(wire, 30, *(100).to_bytes(2, "little")) == 0x02
+    assert read(wire, 30, 2) == 512
+
+
+def test_one_bad_value_rejects_the_whole_packet(wire):
+    assert write(wire, 24, 1, 5) == 0x08
+    assert read(wire, 24, 1) == 0
+
+
+def test_half_a_word_is_refused(wire):
+    assert write(wire, 30, 0) == 0x08
+    assert write(wire, 31, 1) == 0x08
+
+
+def test_read_only_registers_are_refused(wire):
+    assert write(wire, 36, 0, 1) == 0x08
+    assert write(wire, 0, 13, 0) == 0x08
+
+
+@pytest.mark.parametrize("address", [48, 49, 50, 200, 255])
+def test_a_write_past_the_table_touches_nobody(wire, address):
+    before = bytes(wire.world.servos["s1"].table.data)
+    assert write(wire, address, 1, 2, 3) == 0x08
+    assert wire.world.servos["s1"].table.data == before
+
+
+SIDE_EFFECTS = {24, 30, 31, 34, 35, 44, *range(36, 47)}  # torque, goal, torque limit, present registers
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.integers(0, 255), st.binary(min_size=1, max_size=60), st.sampled_from(["ax-12", "ax-12a", "mx-28"]))
+def test_any_write_changes_its_own_range_or_nothing(address, data, profile):
+    wire = Wire(make_world(profile=profile, timing="none"))
+    table = wire.world.servos["s1"].table
+    before = bytes(table.data)
+    reply = wire(encode(1, WRITE, bytes((address,)) + data))
+    after = bytes(table.data)
+    assert len(after) == len(before)
+    changed = {place for place in range(len(after)) if after[place] != before[place]}
+    assert changed <= SIDE_EFFECTS | set(range(address, address + len(data)))
+    if reply[4] & 0x08:
+        assert changed <= set(range(36, 47))
+
+
+def test_a_read_past_the_table_is_refused_without_data(wire):
+    assert wire(encode(1, READ, bytes((49, 2)))) == encode(1, 0x08)
+
+
+def test_several_registers_in_one_write(wire):
+    assert write(wire, 30, 0xF4, 0x01, 0x64, 0x00) == 0
+    assert (read(wire, 30, 2), read(wire, 32, 2)) == (500, 100)
+
+
+def test_moving_speed_of_the_wheel_is_too_fast_for_a_joint(wire):
+    assert write(wire, 32, *(1500).to_bytes(2, "little")) == 0x08
+    assert write(wire, 32, *(1023).to_bytes(2, "little")) == 0
+
+
+def test_lock_cannot_be_taken_back(wire):
+    assert write(wire, 47, 0) == 0x08
+    assert write(wire, 47, 1) == 0
+    assert write(wire, 47, 0) == 0x08
+    wire.world.power_cycle()
+    wire.wait(0.2)
+    assert read(wire, 47, 1) == 0
+
+
+@pytest.mark.parametrize("instruction", [READ, WRITE, REG_WRITE])
+def test_too_few_parameters(wire, instruction):
+    assert wire(encode(1, instruction, b"\x1e")) == encode(1, 0x40)
+
+
+# -- torque and motion -----------------------------------------------------------------------------------------------
+
+
+def test_a_goal_switches_the_torque_on_and_the_shaft_arrives(wire):
+    assert read(wire, 24, 1) == 0
+    write(wire, 30, *(700).to_bytes(2, "little"))
+    assert read(wire, 24, 1) == 1
+    assert read(wire, 46, 1) == 1
+    settle(wire, 2)
+    assert abs(read(wire, 36, 2) - 700) <= 1
+    assert read(wire, 46, 1) == 0
+
+
+def test_torque_on_holds_where_the_hand_has_put_it(wire):
+    wire.world.bank.state[0, State.ANGLE] = wire.world.bank.state[0, State.READING] = 0.5
+    write(wire, 24, 1)
+    assert read(wire, 30, 2) == read(wire, 36, 2) == 512 + round(0.5 / 0.0051182)
+
+
+def test_speed_and_load_have_a_direction_bit(wire):
+    write(wire, 30, 0, 0)
+    settle(wire, 0.05)
+    assert read(wire, 38, 2) & 0x400
+    assert read(wire, 40, 2) & 0x400
+    write(wire, 30, *(1023).to_bytes(2, "little"))
+    settle(wire, 0.05)
+    assert not read(wire, 38, 2) & 0x400
+
+
+def test_wheel_mode_is_a_duty_and_takes_no_goal():
+    wire = Wire(make_world(cw_angle_limit=0, ccw_angle_limit=0))
+    assert write(wire, 30, 100, 0) == 0x02
+    assert write(wire, 32, *(1024 + 512).to_bytes(2, "little")) == 0
+    assert read(wire, 24, 1) == 0  # it turns although Torque Enable reads 0
+    settle(wire, 0.05)
+    assert wire.world.bank.command[0, Command.DUTY] == pytest.approx(-512 / 1023)
+    assert wire.world.bank.state[0, State.SPEED] < 0
+    write(wire, 24, 0)
+    assert wire.world.bank.command[0, Command.TORQUE] == 0
+
+
+def test_max_torque_is_loaded_at_power_on_only(wire):
+    write(wire, 14, 0, 2)
+    wire.wait(0.1)
+    assert read(wire, 34, 2) == 1023
+    wire.world.power_cycle()
+    wire.wait(0.2)
+    assert read(wire, 34, 2) == 512
+
+
+def test_power_cycle_keeps_eeprom_and_forgets_ram(wire):
+    write(wire, 11, 60)
+    wire.wait(0.1)
+    write(wire, 30, 0, 2)
+    write(wire, 26, 9)
+    wire.world.power_cycle()
+    wire.wait(0.2)
+    assert (read(wire, 11, 1), read(wire, 26, 1), read(wire, 24, 1)) == (60, 1, 0)
+
+
+def test_a_servo_told_to_write_eeprom_is_deaf_afterwards(wire):
+    assert write(wire, 12, 61, 139) == 0
+    assert write(wire, 25, 1) is None
+    wire.wait(0.013)
+    assert write(wire, 25, 1) == 0

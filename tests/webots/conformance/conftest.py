@@ -1,0 +1,14 @@
+"""The fixture of the conformance tests."""
+
+import pytest
+
+from tests.support.ideal_world import Bench
+
+
+@pytest.fixture
+def bench(tmp_path):
+    """A `Bench` whose robots are closed after the test."""
+    made = Bench(tmp_path)
+    yield made
+    for robot in made.opened:
+        robot.close()

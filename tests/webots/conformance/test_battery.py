@@ -1,0 +1,82 @@
+"""Battery drain, cut-off and return: E -= (cpu + Σ|torque|·factor)·h, plus recharge."""
+
+import math
+
+import pytest
+
+import axbridge
+from tests.support.ideal_world import H, positions
+
+HOLD = 9.81 * 0.2  # N·m a motor needs to hold 1 kg at 0.2 m
+
+
+def test_without_a_battery_there_is_no_energy_to_speak_of(bench):
+    assert bench.open({}).battery_energy == -1.0
+
+
+def test_computer_and_motors_drain_it_and_the_recharge_fills_it(bench):
+    robot = bench.open(
+        {"com": 0.2, "consumption_factor": 10.0}, gravity=9.81, robot="battery = [50, 60, 2]\ncpu_consumption = 5"
+    )
+    for _ in range(10):
+        robot.step(32)
+    assert robot.battery_energy == pytest.approx(50 - 10 * H * (5 + HOLD * 10 - 2), abs=0.02)
+
+
+def test_it_is_never_fuller_than_full(bench):
+    robot = bench.open({}, robot="battery = [59.9, 60, 50]")
+    robot.step(320)
+    assert robot.battery_energy == 60
+
+
+def test_when_it_is_empty_motors_go_limp_and_sensors_freeze(bench):
+    # 5 W of computer and 19.62 W of motor empty 1.5 J within two steps of 0.788 J
+    robot = bench.open({"com": 0.2}, gravity=9.81, robot="battery = [1.5, 60, 0]\ncpu_consumption = 5")
+    servo = robot["j0"]
+    servo.enable_position(32)
+    robot.step(32)
+    assert robot.battery_energy == pytest.approx(1.5 - H * (5 + 10 * HOLD), abs=0.02)
+    robot.step(32)
+    assert robot.battery_energy == 0
+    frozen = servo.position
+    for _ in range(10):
+        assert robot.step(32) == 0  # the controller goes on
+    assert servo.position == frozen
+    assert servo.state.position == frozen
+    assert robot.battery_energy == 0
+    world = robot._connection.backend.ideal
+    assert world.joints["j0"].position > 0.2  # it has fallen
+
+
+def test_when_power_returns_the_available_torque_is_the_maximum_again(bench):
+    robot = bench.open({"com": 0.2}, gravity=9.81, robot="battery = [0.5, 60, 4]\ncpu_consumption = 1")
+    servo = robot["j0"]
+    servo.set_available_torque(3.0)
+    robot.step(32)
+    assert robot.battery_energy == 0
+    robot.step(32)  # limp: 4 W in, 1 W out
+    assert robot.battery_energy == pytest.approx(3 * H, abs=1e-9)
+    assert servo.available_torque == servo.max_torque == 10
+
+
+def test_the_sensors_of_a_long_step_are_cut_within_it(bench):
+    robot = bench.open({"com": 0.2}, gravity=9.81, robot="battery = [1.5, 60, 0]\ncpu_consumption = 5")
+    robot.step(320)
+    assert robot.battery_energy == 0
+    assert robot["j0"].state.time == pytest.approx(2 * H, abs=1e-9)
+    assert math.isfinite(positions(robot, "j0", 1)[0])
+
+
+def test_an_empty_battery_switches_a_simulated_ax_12_off():
+    with axbridge.open("bench_arm", robot={"battery": [1, 60, 0], "cpu_consumption": 2}) as robot:
+        arm = robot["shoulder"]
+        arm.set_position(1.0)
+        robot.step(200)
+        assert 0.2 < robot.battery_energy < 0.6  # 0.4 J for the computer, the rest is U·i
+        assert arm.read("torque_enable") == 1
+        robot.step(400)
+        assert robot.battery_energy == 0
+        frozen = arm.state
+        robot.step(200)
+        assert arm.read("torque_enable") == 0
+        assert arm.state == frozen

@@ -1,0 +1,134 @@
+"""Sampling periods, hold, resolution and noise of position sensors; warnings of every setter."""
+
+import math
+import statistics
+
+import pytest
+
+from axbridge import ControlWarning
+from tests.support.ideal_world import positions
+
+
+def test_a_sensor_reads_nan_until_its_period_has_passed_and_then_holds(bench):
+    robot = bench.open({})
+    servo = robot["j0"]
+    servo.set_position(math.inf)
+    servo.set_velocity(1.0)
+    servo.enable_position(96)
+    seen = []
+    for _ in range(7):
+        robot.step(32)
+        seen.append(servo.position)
+    assert math.isnan(seen[0])
+    assert math.isnan(seen[1])
+    assert seen[2:] == pytest.approx([0.096, 0.096, 0.096, 0.192, 0.192], abs=1e-6)
+    servo.disable_position()
+    assert servo.position_sampling_period == 0
+
+
+def test_samples_are_taken_inside_a_long_step(bench):
+    robot = bench.open({})
+    servo = robot["j0"]
+    servo.set_position(math.inf)
+    servo.set_velocity(1.0)
+    servo.enable_position(64)
+    robot.step(160)  # samples at 64 and 128 ms
+    assert servo.position == pytest.approx(0.128, abs=1e-6)
+    assert servo.state.position == pytest.approx(0.160, abs=1e-6)
+
+
+def test_positions_are_unwrapped(bench):
+    robot = bench.open({"inertia": 0.01})
+    servo = robot["j0"]
+    servo.set_position(math.inf)
+    servo.set_velocity(10.0)
+    servo.enable_position(32)
+    positions(robot, "j0", 50)
+    assert servo.position == pytest.approx(50 * 0.032 * 10, abs=0.1)
+
+
+@pytest.mark.parametrize(("start", "reads"), [(0.26, 0.3), (-0.26, -0.3), (-0.31, -0.3), (0.04, 0.0)])
+def test_resolution_rounds_to_the_nearest_multiple(bench, start, reads):
+    robot = bench.open({"position": start, "resolution": 0.1})
+    servo = robot["j0"]
+    servo.enable_position(32)
+    robot.step(32)
+    assert servo.position == pytest.approx(reads, abs=1e-9)
+
+
+def test_noise_is_gaussian_and_the_same_for_the_same_seed(bench):
+    readings = []
+    for _ in range(2):
+        robot = bench.open({"noise": 0.05})
+        servo = robot["j0"]
+        servo.enable_position(32)
+        own = []
+        for _ in range(300):
+            robot.step(32)
+            own.append(servo.position)
+        readings.append(own)
+    assert readings[0] == readings[1]
+    assert statistics.fmean(own) == pytest.approx(0.0, abs=0.012)
+    assert statistics.stdev(own) == pytest.approx(0.05, rel=0.15)
+
+
+def test_soft_limits_clip_targets_with_the_words_of_webots(bench):
+    robot = bench.open({"min_position": -1.63, "max_position": 1.51})
+    servo = robot["j0"]
+    with pytest.warns(ControlWarning, match="too big requested position: 100 > 1.51"):
+        servo.set_position(100)
+    assert positions(robot, "j0", 60)[-1] == pytest.approx(1.51, abs=1e-4)
+    with pytest.warns(ControlWarning, match="too low requested position: -3 < -1.63"):
+        servo.set_position(-3)
+    assert positions(robot, "j0", 60)[-1] == pytest.approx(-1.63, abs=1e-4)
+    servo.set_position(math.inf)  # infinity is never clipped
+    servo.set_velocity(-2.0)
+    assert positions(robot, "j0", 30)[-1] < -2
+
+
+def test_soft_limits_widen_to_the_initial_position(bench):
+    robot = bench.open({"min_position": -0.5, "max_position": 0.5, "position": 0.8})
+    assert robot["j0"].max_position == 0.8
+
+
+@pytest.mark.parametrize(
+    ("command", "values", "reading"),
+    [
+        ("set_position", (math.nan,), "target_position"),
+        ("set_velocity", (math.nan,), "velocity"),
+        ("set_velocity", (-1.0,), "velocity"),
+        ("set_acceleration", (-2.0,), "acceleration"),
+        ("set_acceleration", (math.nan,), "acceleration"),
+        ("set_available_torque", (-1.0,), "available_torque"),
+        ("set_available_torque", (math.nan,), "available_torque"),
+        ("set_control_pid", (0.0, 0.0, 0.0), "acceleration"),
+        ("set_control_pid", (1.0, -1.0, 0.0), "acceleration"),
+        ("set_torque", (math.nan,), "target_position"),
+        ("enable_position", (-32,), "position_sampling_period"),
+        ("set_damping_constant", (math.nan,), "acceleration"),
+    ],
+)
+def test_impossible_arguments_are_refused_and_the_old_value_stays(bench, command, values, reading):
+    robot = bench.open({})
+    servo = robot["j0"]
+    before = getattr(servo, reading)
+    with pytest.warns(ControlWarning):
+        getattr(servo, command)(*values)
+    assert getattr(servo, reading) == before
+    assert positions(robot, "j0", 3) == pytest.approx([0, 0, 0], abs=1e-9)
+
+
+def test_too_much_is_clipped_with_a_warning(bench):
+    servo = bench.open({"max_velocity": 2.0, "max_torque": 3.0})["j0"]
+    with pytest.warns(ControlWarning, match="12 exceeds max_velocity 2"):
+        servo.set_velocity(12)
+    with pytest.warns(ControlWarning, match="5 exceeds max_torque 3"):
+        servo.set_available_torque(5)
+    assert (servo.velocity, servo.available_torque) == (2, 3)
+
+
+def test_time_is_exact_after_many_steps(bench):
+    robot = bench.open({})
+    for _ in range(125):
+        robot.step(32)
+    assert robot.time == 4.0

@@ -1,0 +1,186 @@
+"""`axbridge run`: Webots controllers, unmodified, on ideal joints, simulated servos and a served bus."""
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import axbridge
+from axbridge.config.toml_tables import shipped
+from axbridge.serve.background import serving
+
+CONTROLLER = '''
+"""A plain Webots controller."""
+import sys
+from controller import Robot, Motor, PositionSensor, Camera, Keyboard, Supervisor, DistanceSensor
+from controller.device import Device
+from controller import *
+
+class Arm(Robot):
+    def __init__(self):
+        super().__init__()
+        self.timestep = int(self.getBasicTimeStep())
+        self.motor = self.getDevice("shoulder")
+        self.sensor = self.motor.getPositionSensor()
+        self.sensor.enable(self.timestep)
+        assert isinstance(self.motor, Motor) and isinstance(self.sensor, PositionSensor)
+
+    def run(self):
+        assert self.sensor.getValue() != self.sensor.getValue()  # NaN before the first step
+        self.motor.setPosition(0.6)
+        self.motor.setVelocity(3.0)
+        while self.step(self.timestep) != -1:
+            if self.getTime() == 1.0:
+                print("position", self.sensor.getValue())
+                break
+
+if __name__ == "__main__":
+    assert sys.argv[1:] == ["--speed", "2"], sys.argv
+    Arm().run()
+'''
+
+
+def run(script, *options):
+    command = [sys.executable, "-m", "axbridge", "run", str(script), *options]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
+@pytest.fixture
+def controller(tmp_path):
+    path = tmp_path / "arm.py"
+    path.write_text(CONTROLLER)
+    return path
+
+
+@pytest.fixture
+def ideal_rig(tmp_path):
+    urdf = shipped("hil_rigs") / "bench_arm" / "bench_arm.urdf"
+    (tmp_path / "arm.urdf").write_text(urdf.read_text())
+    path = tmp_path / "ideal_arm.toml"
+    path.write_text(
+        'name = "ideal_arm"\n[world]\nurdf = "arm.urdf"\n'
+        '[[servo]]\nname = "shoulder"\njoint = "shoulder"\ndrive = "ideal"\n'
+    )
+    return path
+
+
+def position(done):
+    assert done.returncode == 0, done.stderr
+    return float(done.stdout.split("position")[1])
+
+
+def test_the_same_controller_runs_on_ideal_joints_simulated_servos_and_the_real_backend(controller, ideal_rig):
+    arguments = ("--speed", "2")
+    assert position(run(controller, "--rig", str(ideal_rig), *arguments)) == pytest.approx(0.6, abs=1e-4)
+    assert position(run(controller, "--rig", "bench_arm", *arguments)) == pytest.approx(0.6, abs=0.03)
+    with serving("bench_arm") as port:
+        real = run(controller, "--rig", "bench_arm", "--backend", "real", "--port", port, *arguments)
+    assert position(real) == pytest.approx(0.6, abs=0.03)
+
+
+def test_a_script_that_raises_shows_its_own_traceback_and_ends_with_1(tmp_path):
+    script = tmp_path / "broken.py"
+    script.write_text(
+        "from controller import Robot\nrobot = Robot()\nrobot.step(20)\nraise RuntimeError('my mistake')\n"
+    )
+    done = run(script, "--rig", "bench_arm")
+    assert done.returncode == 1
+    assert "line 4" in done.stderr
+    assert "RuntimeError: my mistake" in done.stderr
+    assert "cli/run.py" not in done.stderr
+
+
+def test_a_script_that_raises_leaves_a_real_robot_limp(tmp_path):
+    script = tmp_path / "broken.py"
+    script.write_text(
+        "from controller import Robot\nrobot = Robot()\nmotor = robot.getDevice('shoulder')\nmotor.setPosition(0.4)\n"
+        "for _ in range(20): robot.step(20)\nraise RuntimeError('my mistake')\n"
+    )
+    with serving("bench_arm") as port:
+        done = run(script, "--rig", "bench_arm", "--backend", "real", "--port", port)
+        assert (done.returncode, "my mistake" in done.stderr) == (1, True)
+        with axbridge.open("bench_arm", backend="real", port=port) as robot:
+            assert robot["shoulder"].read("torque_enable") == 0
+
+
+def test_ctrl_c_asks_the_controller_to_end(tmp_path):
+    script = tmp_path / "forever.py"
+    script.write_text(
+        "from controller import Robot\nrobot = Robot()\nprint('running', flush=True)\n"
+        "while robot.step(20) != -1: pass\nprint('left cleanly')\n"
+    )
+    command = [sys.executable, "-m", "axbridge", "run", str(script), "--rig", "bench_arm"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+        assert running.stdout
+        assert running.stdout.readline().strip() == "running"
+        running.send_signal(signal.SIGINT)
+        output, errors = running.communicate(timeout=30)
+    assert (running.returncode, output.strip()) == (0, "left cleanly"), errors
+
+
+def test_the_example_controller_waves():
+    done = run(Path(__file__).parents[2] / "examples" / "webots_wave.py", "--rig", "bench_arm")
+    assert done.returncode == 0, done.stderr
+    assert "shoulder ends at" in done.stdout
+
+
+def test_a_simulation_in_real_time_tells_how_late_the_controller_is():
+    with axbridge.open("bench_arm", realtime=True) as robot:
+        assert robot.step(20) < 20
+        time.sleep(0.2)
+        assert 100 < robot.step(20) < 2000
+        assert robot.time == 0.04
+
+
+def test_the_step_after_the_end_ends_the_process(tmp_path):
+    script = tmp_path / "forever.py"
+    script.write_text(
+        "from controller import Robot\nrobot = Robot()\nwhile robot.step(20) != -1: pass\nprint('ended', robot.getTime())\n"
+        "while True: robot.step(20)\n"
+    )
+    done = run(script, "--rig", "bench_arm", "--duration", "0.5")
+    assert (done.returncode, done.stdout.strip()) == (0, "ended 0.5")
+
+
+def test_the_servo_of_old_releases_and_a_motion_file(tmp_path, ideal_rig):
+    (tmp_path / "wave.motion").write_text("#WEBOTS_MOTION,V1.0,shoulder,nobody\n00:00:000,A,0,1\n00:00:400,B,0.4,1\n")
+    script = tmp_path / "old.py"
+    script.write_text(
+        "from controller import *\n"
+        "class Old(Robot):\n"
+        "  def run(self):\n"
+        "    servo = self.getServo('shoulder')\n"
+        "    servo.enablePosition(20)\n"
+        "    servo.setMotorForce(5.0); servo.setControlP(12.0); servo.setPosition(0.2)\n"
+        "    for _ in range(60): self.step(20)\n"
+        "    print('first', round(servo.getPosition(), 3))\n"
+        "    motion = Motion('wave.motion')\n"
+        "    assert motion.isValid() and motion.getDuration() == 400\n"
+        "    motion.play()\n"
+        "    while not motion.isOver(): self.step(20)\n"
+        "    for _ in range(60): self.step(20)\n"
+        "    print('second', round(servo.getPosition(), 3))\n"
+        "Old().run()\n"
+    )
+    done = run(script, "--rig", str(ideal_rig))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["first", "0.2", "second", "0.4"]
+    assert 'motor "nobody" not found' in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["nowhere.py", "--rig", "bench_arm"], "no such script"),
+        ([__file__, "--rig", "no_such_rig"], "no such file or name"),
+    ],
+)
+def test_bad_input_is_two_lines_and_exit_code_2(arguments, said):
+    done = run(*arguments)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert len(done.stderr.strip().splitlines()) <= 2
+    assert Path(__file__).exists()
