@@ -1,68 +1,50 @@
 """The package as a whole: what it exports, what importing it costs, and which way its imports point."""
 
-import ast
 import pickle
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 import axbridge
 from axbridge.cli import app
 from axbridge.cli import run as run_verb  # noqa: F401 - registers it
+from tools.import_graph import circles, graph, rooms
 
-SOURCE = Path(axbridge.__file__).parent
-
-# Lower layers first. A module may import from its own layer and from those before it.
-LAYERS = [
-    ["errors", "clock", "units", "files"],
-    ["wire", "tables", "state", "control"],
-    ["profile", "parameters"],
-    ["model"],
-    ["rig"],
-    ["plant"],
-    ["firmware"],
-    ["bus"],
-    ["guard", "policies", "safety"],
-    ["backends"],
-    ["drives"],
-    ["connection", "sensing"],
-    ["servo"],
-    ["robot"],
-    ["opening", "serving"],
-    ["motion", "webots", "testing"],
-    ["mcap_format", "recorder", "recording", "provenance", "tabular", "importers", "metrics"],
-    ["experiment_run", "experiments", "arm", "replay", "walking"],
-    ["compare"],
-    ["identify"],
-    ["report", "report_html", "report_png", "report_identify", "report_identify_png"],
-    ["cli", "__main__"],
-]
+# In import order: a room imports only rooms before it. Folders are rooms, and so are the files beside them.
+ROOMS = (
+    *("errors", "units", "clock", "files", "arrays", "jit", "packets"),
+    *("control", "config", "bus", "physics", "virtual", "serve", "robot"),
+    *("record", "replay", "report", "compare", "identify", "motion", "webots", "view", "learn"),
+    *("cli", "__main__", "testing"),
+)
 
 
-def imported_modules(path: Path) -> set[str]:
-    """First component below axbridge of everything a file imports, also inside functions."""
-    found = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("axbridge"):
-            parts = node.module.split(".")
-            found.update([parts[1]] if len(parts) > 1 else [alias.name for alias in node.names])
-        elif isinstance(node, ast.Import):
-            found.update(a.name.split(".")[1] for a in node.names if a.name.startswith("axbridge."))
-    return found
+def test_every_room_has_its_place_in_the_order():
+    assert set(rooms(graph())) <= set(ROOMS)
 
 
-def test_imports_point_downward():
-    rank = {module: level for level, modules in enumerate(LAYERS) for module in modules}
-    wrong = []
-    for path in SOURCE.rglob("*.py"):
-        place = path.relative_to(SOURCE).parts[0].removesuffix(".py")
-        if place == "__init__":
-            continue
-        assert place in rank, f"{place} has no layer in this test"
-        wrong += [f"{path.name} -> {name}" for name in imported_modules(path) if rank.get(name, -1) > rank[place]]
+def test_rooms_import_only_rooms_before_them():
+    rank = {room: place for place, room in enumerate(ROOMS)}
+    wrong = [
+        f"{name} -> {target}"
+        for name, targets in graph().items()
+        for target in targets
+        if rank[target.split(".")[0]] > rank[name.split(".")[0]]
+    ]
     assert wrong == []
+
+
+def test_copper_and_physics_meet_in_the_virtual_room_only():
+    assert "bus" not in rooms(graph())["physics"]
+
+
+def test_no_file_imports_itself_by_way_of_others():
+    assert circles(graph()) == []
+
+
+def test_a_circle_of_two_files_is_found():
+    assert circles({"a": {"b"}, "b": {"a", "c"}, "c": set()}) == [["a", "b"]]
 
 
 def test_every_public_name_is_there_and_sorted():
@@ -94,11 +76,6 @@ def test_importing_axbridge_loads_nothing_heavy():
     code = f"import sys, axbridge; print(sorted({heavy} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
-
-
-def test_source_files_stay_readable_in_length():
-    long = {p.name: n for p in SOURCE.rglob("*.py") if (n := len(p.read_text().splitlines())) > 400}
-    assert long == {}
 
 
 def test_the_program_tells_its_version_and_refuses_a_backend_before_it_starts_a_script(tmp_path, capsys):

@@ -191,7 +191,7 @@ class FirmwareProfile(toml_tables.Table):
         timing: Reply timing and receiver limits.
         protection: When an overload is one.
         electrics: Data-sheet figures.
-        motor: Motor constants; the rig's servo model takes what it does not set from here (see `axbridge.config.model`).
+        motor: Motor constants; the rig's servo model takes what it does not set from here (`axbridge.config.model`).
         friction: Friction constants, likewise.
         path: File it came from.
     """

@@ -1,4 +1,4 @@
-"""How a recording lies in an MCAP file: topics, JSON schemas, messages. What is recorded is `axbridge.record.recording`'s.
+"""How a recording lies in an MCAP file: topics, JSON schemas, messages; see `axbridge.record.recording` for the rest.
 
 One topic a servo (``/servo/NAME``), one for events (``/events``), one for the cycle's timing (``/cycle``); all messages
 are JSON with a JSON schema, so that Foxglove and PlotJuggler plot them as they are. A value that is not known is left

@@ -1,7 +1,7 @@
 """Recordings: what every servo was told and did, on one clock, whether it was real or simulated.
 
-`open_recording` reads one, also when it was cut off by a crash; `axbridge.record.recorder.Recorder` makes one while a robot
-runs; `write_recording` makes one of data that is already there (imports, simulations).
+`open_recording` reads one, also when it was cut off by a crash; `axbridge.record.recorder.Recorder` makes one while a
+robot runs; `write_recording` makes one of data that is already there (imports, simulations).
 """
 
 from __future__ import annotations

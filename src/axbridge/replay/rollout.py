@@ -2,9 +2,9 @@
 
 The bank's own loop, motor and friction (`axbridge.physics.substep.drive_train`), for a single joint whose inertia and
 gravity are known in closed form, so that a whole recording takes less than a millisecond: the engine of identification,
-and of comparing a recording with a model. What nearly all fits need runs many at a time (`axbridge.replay.rollout_lanes`),
-the rest one by one, here. Compiled where numba is installed; without it the same code runs as plain Python, hundreds of
-times slower.
+and of comparing a recording with a model. What nearly all fits need runs many at a time, in
+`axbridge.replay.rollout_lanes`, the rest one by one, here. Compiled where numba is installed; without it the same
+code runs as plain Python, hundreds of times slower.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A process that outlives the controller: it switches all torque off when the controller dies or falls silent.
 
-Run as a script by `axbridge.robot.safety.net` with the port's descriptors inherited; imports nothing of axbridge, so that it is
-there within milliseconds and stays small. It cannot hold or park: nobody is left who knows the robot.
+Run as a script by `axbridge.robot.safety.net` with the port's descriptors inherited. It imports nothing of axbridge, so
+it is there within milliseconds and stays small. It cannot hold or park: nobody is left who knows the robot.
 
 Usage: ``guard.py PIPE SILENCE FD…``. `PIPE`: read end of the controller's pipe: ``.`` is a sign of life, ``q`` ends the
 watch, end-of-file without it means death. `SILENCE`: longest pause between signs of life, s; 0 = no limit.

@@ -1,0 +1,131 @@
+"""The import graph of `src/axbridge` as text: rooms, floors, arrows, circles.
+
+A room is a folder below `axbridge`, or a file beside the folders. An arrow is one room that imports another one,
+however often. A floor is a room's height: one more than the highest room it imports. A circle is a set of files that
+import each other. `tests/test_package.py` holds rooms to their order; this script shows where they stand.
+
+Usage: `python tools/import_graph.py [--files]`; with `--files` every file's arrows, too.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+SOURCE = Path(__file__).resolve().parents[1] / "src" / "axbridge"
+
+
+def modules(source: Path = SOURCE) -> dict[str, Path]:
+    """Every module below `source` by its dotted name without ``axbridge.``; packages by their own name."""
+    found = {}
+    for path in sorted(source.rglob("*.py")):
+        parts = path.relative_to(source).with_suffix("").parts
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+def imports(path: Path, known: Iterable[str]) -> set[str]:
+    """The modules of axbridge that a file imports, inside functions too."""
+    known = set(known)
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "axbridge":
+            base = (node.module or "").removeprefix("axbridge").lstrip(".")
+            for alias in node.names:
+                full = f"{base}.{alias.name}".lstrip(".")
+                found.add(full if full in known else base)
+        elif isinstance(node, ast.Import):
+            found |= {
+                alias.name.removeprefix("axbridge.") for alias in node.names if alias.name.startswith("axbridge.")
+            }
+    return found & known
+
+
+def graph(source: Path = SOURCE) -> dict[str, set[str]]:
+    """Module -> modules it imports. `axbridge` itself (the version, the public names) is left out: it is no room."""
+    files = modules(source)
+    return {name: imports(path, files) - {name, ""} for name, path in files.items() if name}
+
+
+def rooms(arrows: Mapping[str, set[str]]) -> dict[str, set[str]]:
+    """The same between rooms: first components."""
+    found: dict[str, set[str]] = {}
+    for name, targets in arrows.items():
+        room = name.split(".")[0]
+        found.setdefault(room, set()).update({target.split(".")[0] for target in targets} - {room})
+    return found
+
+
+def circles(arrows: Mapping[str, set[str]]) -> list[list[str]]:
+    """Sets of nodes that reach each other, each sorted (Tarjan 1972, strongly connected components of two and more)."""
+    order: dict[str, int] = {}
+    low: dict[str, int] = {}
+    stack: list[str] = []
+    found: list[list[str]] = []
+
+    def visit(node: str) -> None:
+        order[node] = low[node] = len(order)
+        stack.append(node)
+        for target in sorted(arrows.get(node, ())):
+            if target not in order:
+                visit(target)
+                low[node] = min(low[node], low[target])
+            elif target in stack:
+                low[node] = min(low[node], order[target])
+        if low[node] == order[node]:
+            place = stack.index(node)
+            group = sorted(stack[place:])
+            del stack[place:]
+            if len(group) > 1:
+                found.append(group)
+
+    for node in sorted(arrows):
+        if node not in order:
+            visit(node)
+    return found
+
+
+def floors(arrows: Mapping[str, set[str]]) -> dict[str, int]:
+    """How high each node stands: 1 imports nothing. Members of a circle see only what is outside of it."""
+    together = {node: frozenset(group) for group in circles(arrows) for node in group}
+    heights: dict[str, int] = {}
+
+    def height(node: str) -> int:
+        if node not in heights:
+            below = arrows.get(node, set()) - together.get(node, frozenset())
+            heights[node] = 1 + max((height(target) for target in below), default=0)
+        return heights[node]
+
+    return {node: height(node) for node in arrows}
+
+
+def report(*, files: bool = False) -> Iterator[str]:
+    """The graph, line by line."""
+    arrows = graph()
+    between = rooms(arrows)
+    heights = floors(between)
+    lines = {
+        room: sum(
+            len(path.read_text(encoding="utf-8").splitlines())
+            for name, path in modules().items()
+            if name.split(".")[0] == room
+        )
+        for room in between
+    }
+    for room in sorted(between, key=lambda room: (-heights[room], room)):
+        yield f"floor {heights[room]:2}  {room:10} {lines[room]:6} lines  -> {', '.join(sorted(between[room]))}"
+    if files:
+        for name, targets in arrows.items():
+            yield f"{name} -> {', '.join(sorted(targets))}"
+    yield (
+        f"{len(between)} rooms, {max(heights.values())} floors, {sum(map(len, between.values()))} arrows, circles: "
+        f"{len(circles(between))} of rooms, {len(circles(arrows))} of files; {sum(lines.values())} lines"
+    )
+    for group in circles(arrows):
+        yield f"circle: {', '.join(group)}"
+
+
+if __name__ == "__main__":
+    print("\n".join(report(files="--files" in sys.argv[1:])))
