@@ -46,7 +46,7 @@ def test_holding_it_out_takes_the_torque_of_its_weight(mass, length):
         for _ in range(100):
             robot.step(20)
         angle = shaft.state.position
-        bank = robot._connection.backend.clock.bank
+        bank = robot.simulation.world.bank
         held = bank.state[0, State.TORQUE]
     assert held == pytest.approx(mass * GRAVITY * length * math.sin(angle), abs=1e-3)
 

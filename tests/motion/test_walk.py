@@ -25,7 +25,7 @@ def bioloid(model):
 def test_a_bioloid_walks_ahead_without_falling(model):
     with axbridge.open(bioloid(model)) as robot:
         outcome = walk(robot, Gait(steps=8))
-        assert robot.base.pose()[0][2] > 0.25  # m: on its feet
+        assert robot.simulation.base[0][2] > 0.25  # m: on its feet
     assert not outcome.fell
     assert outcome.planned == pytest.approx(0.16)
     assert 0.11 < outcome.distance < 0.24
@@ -61,7 +61,7 @@ def test_the_command_records_every_servo_and_the_way_of_the_base(tmp_path, capsy
 @pytest.mark.parametrize(("fault", "said"), [("dead:13@2.5s", "missing"), ("overload:13@2.5s", "fault")])
 def test_a_servo_that_fails_under_way_ends_the_walk(fault, said):
     with axbridge.open("bioloid") as robot:
-        robot._connection.backend.clock.inject(fault)
+        robot.simulation.inject(fault)
         with pytest.raises(axbridge.BusError, match=f"servo 'right_knee': {said}"):
             walk(robot, Gait())
         assert robot.time < 4.0
@@ -69,7 +69,7 @@ def test_a_servo_that_fails_under_way_ends_the_walk(fault, said):
 
 def test_lost_packets_do_not_end_a_walk():
     with axbridge.open("bioloid") as robot:
-        world = robot._connection.backend.clock
+        world = robot.simulation.world
         outcome = walk(robot, Gait(steps=2), told=lambda text: world.inject("drop=0.02") if text == "walk" else None)
         assert not outcome.fell
 
@@ -96,7 +96,7 @@ def test_a_walk_runs_on_the_bus_and_does_not_pretend_to_know_where_it_led(monkey
     with serving("bioloid") as port, axbridge.open("bioloid", backend="real", port=port) as robot:
         outcome = walk(robot, Gait(steps=1, period=0.8, step_height=0.005))
         assert robot["left_knee"].torque_enabled
-        assert robot.base is None
+        assert robot.simulation is None
     assert (outcome.distance, outcome.speed, outcome.fell) == (None, None, None)
     assert outcome.seconds == pytest.approx(1.6)
     assert outcome.energy > 0

@@ -35,7 +35,7 @@ def wheel_rig(tmp_path):
 
 
 def true_torque(robot):
-    return float(robot._connection.backend.clock.bank.state[0, State.TORQUE])
+    return float(robot.simulation.world.bank.state[0, State.TORQUE])
 
 
 @pytest.mark.parametrize("model", ["lima2009", "ax12"])

@@ -110,7 +110,7 @@ def test_on_an_empty_battery_the_motors_are_limp_and_nothing_is_drawn():
         for _ in range(100):
             robot.step(20)
         assert robot.battery_energy == 0
-        bank = robot._connection.backend.clock.bank
+        bank = robot.simulation.world.bank
         assert bank.state[0, State.CURRENT] == 0
         assert abs(bank.positions[0]) < 0.2
 
@@ -118,7 +118,7 @@ def test_on_an_empty_battery_the_motors_are_limp_and_nothing_is_drawn():
 def test_a_recording_has_the_power_and_it_adds_up_to_the_energy(tmp_path):
     with axbridge.open("bench_arm") as robot, Recorder(tmp_path / "step.mcap", {}) as recorder:
         conduct("step", robot, "shoulder", recorder, Options(angles=(math.pi / 2,)), tick_ms=2)
-        drawn = robot._connection.backend.energy()
+        drawn = robot.simulation.energy()
     track = open_recording(tmp_path / "step.mcap")["shoulder"]
     assert track.power.min() >= 0
     assert 0.5 * SUPPLY**2 / RA < track.power.max() < SUPPLY**2 / RA  # as the arm starts

@@ -140,7 +140,7 @@ def test_the_twin_moves_robot_and_shadow(port):
         while robot.time < 0.6:
             robot.step(20)
         assert robot["shoulder"].state.position == pytest.approx(0.8, abs=0.03)
-        assert robot.shadow()["shoulder"].position == pytest.approx(0.8, abs=0.03)
+        assert robot.simulation.shadow()["shoulder"].position == pytest.approx(0.8, abs=0.03)
         robot["shoulder"].torque_off()
 
 

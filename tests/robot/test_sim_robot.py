@@ -5,7 +5,7 @@ import math
 import pytest
 
 import axbridge
-from axbridge import ControlWarning, ErrorFlag, PortError, UsageError
+from axbridge import ControlWarning, ErrorFlag, PortError, UnsupportedOperation, UsageError
 
 NO_LOAD = 9.6 / (0.006810 * 254)  # rad/s at the paper's supply: U / (Ks N)
 
@@ -166,7 +166,7 @@ def test_a_motor_that_shut_itself_down_moves_again_when_it_is_told_to():
         arm = robot["shoulder"]
         arm.set_position(0.0)
         robot.step(100)
-        robot._connection.backend.buses["main"].clock.inject("overload:1")
+        robot.simulation.inject("overload:1")
         arm.set_position(0.6)
         for _ in range(25):
             robot.step(20)
@@ -204,3 +204,37 @@ def test_what_is_no_time_and_no_count_is_refused():
         arm.enable_position(40)
         with pytest.warns(ControlWarning, match="stays 40"):
             arm.enable_position(math.nan)
+
+
+def test_an_observer_sees_the_report_and_all_states_of_each_step_until_it_leaves():
+    seen = []
+    with axbridge.open("bench_arm", backend="sim") as robot:
+        leave = robot.observe(lambda report, states: seen.append((report, states["shoulder"].time)))
+        robot.step(20)
+        robot.exchange()
+        assert [report.requested for report, _ in seen] == [20, 0]
+        assert seen[-1] == (robot.last_step, robot["shoulder"].state.time)
+        leave()
+        leave()
+        robot.step(20)
+    assert len(seen) == 2
+
+
+def test_an_error_of_an_observer_ends_the_step_it_happened_in():
+    def full(report, states):
+        raise OSError("no space left")
+
+    with axbridge.open("bench_arm", backend="sim") as robot:
+        robot.observe(full)
+        with pytest.raises(OSError, match="no space left"):
+            robot.step(20)
+
+
+def test_what_only_a_simulation_can_do_is_in_one_place():
+    with axbridge.open("bench_arm", backend="sim") as robot:
+        simulation = robot.simulation
+        assert simulation.base is None
+        assert simulation.truth("shoulder").position == pytest.approx(robot["shoulder"].state.position, abs=0.01)
+        with pytest.raises(UnsupportedOperation, match="bolted down"):
+            simulation.place_base(((0, 0, 0), (0, 0, 0, 1)))
+        assert simulation.shadow() == {}

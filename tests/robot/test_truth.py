@@ -54,7 +54,7 @@ def test_an_ideal_joint_is_what_it_says(tmp_path):
 def test_a_servo_that_was_last_heard_long_ago_has_no_truth_to_its_sample():
     with axbridge.open("bench_arm") as robot:
         assert math.isfinite(robot["shoulder"].truth.torque)
-        robot._connection.backend.clock.inject("drop=1")
+        robot.simulation.inject("drop=1")
         robot.step(20)
         assert "shoulder" in robot.last_step.errors
         robot.step(20)

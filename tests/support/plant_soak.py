@@ -31,7 +31,7 @@ def session(seconds, seed):
     dice = random.Random(seed)
     contacts = 0
     with axbridge.open("bioloid", seed=seed) as robot, axbridge.open("bench_arm", seed=seed) as other:
-        world = robot._connection.backend.clock.bank.mechanics
+        world = robot.simulation.engine
         arm = other["shoulder"]
         for one in (robot, other):
             for servo in one.values():

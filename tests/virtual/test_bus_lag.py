@@ -40,7 +40,7 @@ def test_goals_act_when_their_packet_ends_and_each_servo_is_read_after_the_one_b
     with opened("wire", delay=delay) as robot:
         for tick in range(1, 20):
             set_all(robot, 0.1 * (tick % 2))
-            began = robot._connection.backend.clock.now()
+            began = robot.simulation.world.now()
             robot.step(20)
             start = robot._start
             assert robot.last_step.commanded == pytest.approx(began - start + GOALS, abs=1e-9)

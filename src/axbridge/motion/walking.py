@@ -15,6 +15,7 @@ from axbridge.errors import BusError, UsageError
 from axbridge.motion.gait import Gait, Walk
 from axbridge.record.recorder import Recorder
 from axbridge.robot.robot import Robot
+from axbridge.robot.simulation import Pose
 
 __all__ = ["Outcome", "walk"]
 
@@ -139,7 +140,8 @@ class _Walker:
 
     def _get_up(self) -> None:
         self._segment("get up")
-        robot, base = self._robot, self._robot.base
+        robot, simulation = self._robot, self._robot.simulation
+        start = None if simulation is None else simulation.base_start
         pose = {config.name: config.position for config in robot.rig.servos if config.name in robot}
         pose |= {self._names[joint]: angle for joint, angle in self._path.angles(0.0).items()}
         ticks = self._ticks(_RISE)
@@ -152,9 +154,9 @@ class _Walker:
                     servo.set_velocity(min(_RISING_SPEED, servo.max_velocity))
                     servo.set_position(angle)
                     self._goals[name] = angle
-            if base is not None:
-                (x, y, z), upright = base.start
-                base.place(((x, y, z + _PUT_DOWN * (1 - share)), upright))
+            if simulation is not None and start is not None:
+                (x, y, z), upright = start
+                simulation.place_base(((x, y, z + _PUT_DOWN * (1 - share)), upright))
             self._step()
         for name in pose:
             robot[name].set_velocity(robot[name].max_velocity)
@@ -200,13 +202,17 @@ class _Walker:
         )
 
     def _place(self) -> tuple[float, float, float] | None:
-        base = self._robot.base
-        return None if base is None else base.pose()[0]
+        base = self._base()
+        return None if base is None else base[0]
 
     def _attitude(self) -> tuple[float, float, float]:
         """Roll, pitch and yaw of the base, rad; 0 where nobody knows."""
-        base = self._robot.base
-        return (0.0, 0.0, 0.0) if base is None else _euler(base.pose()[1])
+        base = self._base()
+        return (0.0, 0.0, 0.0) if base is None else _euler(base[1])
+
+    def _base(self) -> Pose | None:
+        simulation = self._robot.simulation
+        return None if simulation is None else simulation.base
 
     def _segment(self, name: str) -> None:
         self._told(name)

@@ -17,10 +17,12 @@ from axbridge.bus.handshake import Expected, handshake, require
 from axbridge.config.rig import Rig, ServoConfig
 from axbridge.errors import BusError, ControlWarning
 from axbridge.robot.backends.backend import SIMULATION, Backend
+from axbridge.robot.backends.twin import ShadowedBus
 from axbridge.robot.drives.drive import Drive
 from axbridge.robot.drives.dynamixel import DynamixelDrive
 from axbridge.robot.drives.ideal import IdealDrive
 from axbridge.robot.safety.net import Safety
+from axbridge.robot.state import ServoState
 
 __all__ = ["Connection"]
 
@@ -140,6 +142,19 @@ class Connection:
             if here:
                 cycle.soften(here, seconds)
 
+    def shadow(self) -> dict[str, ServoState]:
+        """What the simulated servos of a twin report now, by name; empty on other backends.
+
+        Raises:
+            AxBridgeError: the simulation of the twin has failed.
+        """
+        states: dict[str, ServoState] = {}
+        for cycle in self.cycles.values():
+            if isinstance(cycle.bus, ShadowedBus):
+                raw = Cycle(cycle.bus.follow(), cycle.servos).receive().states
+                states |= {servo: self.drives[servo].state(sample, 0.0) for servo, sample in raw.items()}
+        return states
+
     def close(self) -> None:
         """Switch every motor off, restore what was changed for good, release ports and worlds; may be called twice.
 
@@ -149,16 +164,17 @@ class Connection:
             self._exit.close()
 
     def _drive(self, config: ServoConfig) -> Drive:
+        simulated = self.backend.simulated
         if config.drive == "dynamixel":
             return DynamixelDrive(
                 config,
                 self.rig.profile_of(config),
                 self.rig.model_of(config),
                 self.backend.buses[config.bus],
-                self.backend.truth,
+                None if simulated is None else simulated.truth,
             )
-        assert self.backend.ideal is not None  # no other backend was built
-        return IdealDrive(config, self.backend.ideal.joints[config.name])
+        assert simulated is not None  # no other backend was built
+        return IdealDrive(config, simulated.ideal.joints[config.name])
 
     def _spared(self, servo: CycleServo) -> CycleServo:
         """With the rig's limits of temperature and supply."""

@@ -14,17 +14,18 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any
 
-from axbridge.bus.cycle import Cycle, Event, RawState
+from axbridge.bus.cycle import Event
 from axbridge.config.rig import Rig
 from axbridge.control.battery import Battery
 from axbridge.control.coupled_motors import Limits, couplings, sibling_limits
 from axbridge.errors import BusError, ControlWarning, UnknownServo, UsageError
-from axbridge.robot.backends.backend import SIMULATION, Backend, BackendName, FloatingBase
+from axbridge.robot.backends.backend import SIMULATION, Backend, BackendName
 from axbridge.robot.connection import Connection
 from axbridge.robot.servo import Servo
+from axbridge.robot.simulation import Simulation
 from axbridge.robot.state import ServoState
 
-__all__ = ["Robot", "StepReport"]
+__all__ = ["Observer", "Robot", "StepReport"]
 
 _log = logging.getLogger(__name__)
 _SOFT_START = 0.5  # s in which torque rises after a change of backend
@@ -51,6 +52,9 @@ class StepReport:
     events: tuple[Event, ...] = ()
 
 
+Observer = Callable[[StepReport, Mapping[str, ServoState]], None]
+
+
 class Robot(Mapping[str, Servo]):
     """Servos by name (or index); a context manager that leaves every motor off. Made by `axbridge.open`.
 
@@ -74,8 +78,10 @@ class Robot(Mapping[str, Servo]):
         self._start = backend.clock.now()
         self._battery = None if rig.robot.battery is None else Battery(*rig.robot.battery)
         self._powered = True
-        self._drawn = 0.0  # J, by the backend's meter at the last look
+        self._drawn = 0.0  # J, by the simulation's meter at the last look
+        self._observers: list[Observer] = []
         self._connection = Connection(rig, backend)
+        self._simulation = self._simulation_of(self._connection)
         self._servos = {
             config.name: Servo(config, self._connection.drives[config.name], self._now, seed, self._recover)
             for config in rig.servos
@@ -152,7 +158,7 @@ class Robot(Mapping[str, Servo]):
 
     def _ticks(self, end: float) -> Iterator[float]:
         """Times, ms, at which something happens inside a step: ideal joints and batteries live by the basic step."""
-        if self._battery is None and self._connection.backend.ideal is None:
+        if self._battery is None and not self._ideal:
             return
         basic = self.rig.control_step_ms
         tick = (self._time_ms // basic + 1) * basic
@@ -164,9 +170,9 @@ class Robot(Mapping[str, Servo]):
     def _pass_until(self, tick: float) -> None:
         """Let the world go on to `tick`, ms, at most one basic step ahead; then look at joints and battery."""
         basic = self.rig.control_step_ms
-        ideal = self._connection.backend.ideal
-        if ideal is not None and abs(self._time_ms / basic - round(self._time_ms / basic)) < 1e-9:
-            ideal.control(basic / 1000)
+        world = self._connection.backend.simulated
+        if world is not None and self._ideal and abs(self._time_ms / basic - round(self._time_ms / basic)) < 1e-9:
+            world.ideal.control(basic / 1000)
         passed = tick - self._time_ms
         self._connection.backend.clock.sleep_until(self._start + tick / 1000)
         self._time_ms = tick
@@ -177,12 +183,12 @@ class Robot(Mapping[str, Servo]):
 
     def _drain(self, battery: Battery, seconds: float) -> None:
         power = self.rig.robot.cpu_consumption
-        meter = self._connection.backend.energy
+        metered = self._simulation if self.mode == SIMULATION else None
         for servo in self._servos.values() if self._powered else ():
-            if meter is None or servo.config.drive == "ideal":
+            if metered is None or servo.config.drive == "ideal":
                 power += servo.power
-        if meter is not None:
-            drawn, self._drawn = self._drawn, meter()
+        if metered is not None:
+            drawn, self._drawn = self._drawn, metered.energy()
             power += (self._drawn - drawn) / seconds
         battery.drain(power, seconds)
         if battery.empty == self._powered and self.mode == SIMULATION:
@@ -209,6 +215,26 @@ class Robot(Mapping[str, Servo]):
         self.last_step = StepReport(
             requested, actual * 1000, commanded - self._start, sampled, faults, self._connection.events
         )
+        if self._observers:
+            states = {name: servo.state for name, servo in self._servos.items()}
+            for observer in tuple(self._observers):
+                observer(self.last_step, states)
+
+    def observe(self, observer: Observer) -> Callable[[], None]:
+        """Have `observer` called after each step and exchange, with the step's report and every servo's state.
+
+        An error that it raises ends the step's caller, as an error of the step would.
+
+        Returns:
+            What takes the observer away again; may be called twice.
+        """
+        self._observers.append(observer)
+
+        def leave() -> None:
+            if observer in self._observers:
+                self._observers.remove(observer)
+
+        return leave
 
     # ---- start, change and end
 
@@ -237,10 +263,11 @@ class Robot(Mapping[str, Servo]):
             new.close()
             raise
         old, self._connection = self._connection, new
+        self._simulation = self._simulation_of(new)
         for name, servo in self._servos.items():
             servo._rewire(new.drives[name])
         old.close()
-        self._drawn = new.backend.energy() if new.backend.energy is not None else 0.0
+        self._drawn = self._simulation.energy() if self._simulation is not None else 0.0
         self._start = new.backend.clock.now() - self.time
         faults = self._receive()
         self._report(0.0, 0.0, new.backend.clock.now(), faults)
@@ -284,13 +311,15 @@ class Robot(Mapping[str, Servo]):
         """By bus: cycle rate and times (s), and what was lost, late or damaged, by id; plain data."""
         return self._connection.statistics()
 
-    def shadow(self) -> dict[str, ServoState]:
-        """Twin backend: the simulated servos' states at this moment, on the simulation's clock; else empty."""
-        states: dict[str, ServoState] = {}
-        for name, follow in self._connection.backend.shadows.items():
-            raw: Mapping[str, RawState] = Cycle(follow(), self._connection.cycles[name].servos).receive().states
-            states |= {servo: self._connection.drives[servo].state(sample, 0.0) for servo, sample in raw.items()}
-        return states
+    @property
+    def simulation(self) -> Simulation | None:
+        """What only a simulation can do: faults, truth, the place of the base, a twin's shadow; None on copper."""
+        return self._simulation
+
+    @staticmethod
+    def _simulation_of(connection: Connection) -> Simulation | None:
+        world = connection.backend.world
+        return None if world is None else Simulation(world, connection.shadow)
 
     def _now(self) -> float:
         return self.time
@@ -327,14 +356,6 @@ class Robot(Mapping[str, Servo]):
     def battery_energy(self) -> float:
         """J left; -1.0 without a battery. On a real robot an estimate by the motor models, which cuts nothing off."""
         return -1.0 if self._battery is None else self._battery.energy
-
-    @property
-    def base(self) -> FloatingBase | None:
-        """The simulated body's place in the world, and a hand that puts it somewhere; the shadow's on a twin.
-
-        None on a real robot, and where the base is bolted down.
-        """
-        return self._connection.backend.base
 
     def __getitem__(self, name: str | int) -> Servo:
         if isinstance(name, int):

@@ -44,7 +44,7 @@ def test_when_it_is_empty_motors_go_limp_and_sensors_freeze(bench):
     assert servo.position == frozen
     assert servo.state.position == frozen
     assert robot.battery_energy == 0
-    world = robot._connection.backend.ideal
+    world = robot.simulation.world.ideal
     assert world.joints["j0"].position > 0.2  # it has fallen
 
 

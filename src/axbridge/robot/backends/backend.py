@@ -3,35 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 from axbridge.bus.base import Bus
 from axbridge.clock import Clock
-from axbridge.physics.engines.ideal_joints import IdealBank
+from axbridge.virtual.world import World
 
-__all__ = ["REAL", "REMOTE", "SIMULATION", "Backend", "BackendName", "FloatingBase", "Pose"]
+__all__ = ["REAL", "REMOTE", "SIMULATION", "Backend", "BackendName"]
 
 BackendName = Literal["real", "sim", "twin"]
 SIMULATION, REAL, REMOTE = 0, 1, 2  # Robot.mode, Webots' numbers
-Pose = tuple[tuple[float, float, float], tuple[float, float, float, float]]  # m, and a quaternion x, y, z, w
-
-
-@dataclass(frozen=True)
-class FloatingBase:
-    """The base link of a simulated robot that stands free: where it is, and a hand that puts it somewhere.
-
-    Positions are those of the link's centre of mass.
-
-    Attributes:
-        start: Where the rig put it.
-        pose: Where it is now.
-        place: Puts it somewhere, at rest.
-    """
-
-    start: Pose
-    pose: Callable[[], Pose]
-    place: Callable[[Pose], None]
 
 
 @dataclass(frozen=True)
@@ -44,11 +26,7 @@ class Backend:
         clock: Wall time or simulated time; its `sleep_until` is how a robot waits.
         buses: By the rig's names.
         close: Releases ports and worlds; may be called twice.
-        ideal: Simulation only: the joints without a Dynamixel, when the rig has any.
-        energy: Simulation only: what the motors of the buses have drawn since the start, J: the integral of U·i.
-        truth: Simulation only: angle, rad, and torque, N·m, of a servo's shaft (by its name) at a time of `clock`.
-        shadows: Twin only: by bus, what gives the simulated bus as of now.
-        base: Simulation and twin: the simulated base, when it is not bolted down.
+        world: The simulated world: all there is on ``sim``, the shadow on ``twin``, None on ``real``.
     """
 
     name: BackendName
@@ -56,8 +34,9 @@ class Backend:
     clock: Clock
     buses: Mapping[str, Bus]
     close: Callable[[], None]
-    ideal: IdealBank | None = None
-    energy: Callable[[], float] | None = None
-    truth: Callable[[str, float], tuple[float, float]] | None = None
-    shadows: Mapping[str, Callable[[], Bus]] = field(default_factory=dict)
-    base: FloatingBase | None = None
+    world: World | None = None
+
+    @property
+    def simulated(self) -> World | None:
+        """The world that the robot itself lives in, and no shadow."""
+        return self.world if self.mode == SIMULATION else None

@@ -6,8 +6,7 @@ from contextlib import ExitStack
 
 from axbridge.clock import Clock, WallClock
 from axbridge.config.rig import Rig
-from axbridge.physics.columns import State
-from axbridge.robot.backends.backend import SIMULATION, Backend, FloatingBase
+from axbridge.robot.backends.backend import SIMULATION, Backend
 from axbridge.virtual.bus import VirtualBus
 from axbridge.virtual.world import World
 
@@ -52,30 +51,4 @@ def open_sim(rig: Rig, *, seed: int = 0, realtime: bool = False) -> Backend:
     closing.callback(world.close)
     for bus in buses.values():  # first, so that a servo used after the end says so
         closing.callback(bus.close)
-    return Backend(
-        "sim",
-        SIMULATION,
-        clock,
-        buses,
-        closing.close,
-        ideal=world.ideal if world.ideal.joints else None,
-        base=_floating_base(world),
-        truth=world.truth,
-        energy=lambda: float(world.bank.state[:, State.ENERGY].sum()),
-    )
-
-
-def _floating_base(world: World) -> FloatingBase | None:
-    """The base of the rig's robot in PyBullet, when it stands free."""
-    if world.rig.world is None or world.rig.world.fixed_base:
-        return None
-    from axbridge.physics.engines.bullet import BulletMechanics
-    from axbridge.physics.engines.ideal_joints import IdealMechanics
-
-    mechanics = getattr(world.bank, "mechanics", None)
-    if isinstance(mechanics, IdealMechanics):
-        mechanics = mechanics.world
-    if not isinstance(mechanics, BulletMechanics):
-        return None
-    bullet = mechanics
-    return FloatingBase(bullet.base(), bullet.base, lambda pose: bullet.reset_base(*pose))
+    return Backend("sim", SIMULATION, clock, buses, closing.close, world)

@@ -1,6 +1,6 @@
 """The real robot with a simulated shadow: what is written to the servos is written to their models, too.
 
-The robot is the real one in every respect; `Robot.shadow` says where the simulation is at the same moment.
+The robot is the real one in every respect; `robot.simulation.shadow` says where the simulation is at the same moment.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from axbridge.robot.backends.backend import Backend
 from axbridge.robot.backends.real import open_real
 from axbridge.robot.backends.sim import open_sim
 
-__all__ = ["open_twin"]
+__all__ = ["ShadowedBus", "open_twin"]
 
 _log = logging.getLogger(__name__)
 
 
-class _ShadowedBus(Bus):
+class ShadowedBus(Bus):
     """A real bus that repeats every write on a virtual one, which follows the wall clock."""
 
     def __init__(self, real: Bus, shadow: Bus, lag: float) -> None:
@@ -71,37 +71,46 @@ class _ShadowedBus(Bus):
         return self._real._transfer(frame, id, length)  # noqa: SLF001 - the base class's own seam
 
     def read_many(self, requests: Sequence[tuple[int, int, int]]) -> list[Reply | BusError]:
+        """See `Bus.read_many`."""
         return self._real.read_many(requests)
 
     def read_each(self, requests: Sequence[tuple[int, int, int]]) -> Iterator[Reply | BusError]:
+        """See `Bus.read_each`."""
         return self._real.read_each(requests)
 
     def read(self, id: int, address: int, length: int) -> Reply:
+        """See `Bus.read`."""
         return self._real.read(id, address, length)
 
     def write(self, id: int, address: int, data: bytes, *, answered: bool = True) -> Reply | None:
+        """See `Bus.write`."""
         reply = self._real.write(id, address, data, answered=answered)
         self._repeat(lambda shadow: shadow.write(id, address, data, answered=answered))
         return reply
 
     def reg_write(self, id: int, address: int, data: bytes, *, answered: bool = True) -> Reply | None:
+        """See `Bus.reg_write`."""
         reply = self._real.reg_write(id, address, data, answered=answered)
         self._repeat(lambda shadow: shadow.reg_write(id, address, data, answered=answered))
         return reply
 
     def action(self, id: int = BROADCAST, *, answered: bool = True) -> Reply | None:
+        """See `Bus.action`."""
         reply = self._real.action(id, answered=answered)
         self._repeat(lambda shadow: shadow.action(id, answered=answered))
         return reply
 
     def sync_write(self, address: int, data: Mapping[int, bytes]) -> None:
+        """See `Bus.sync_write`."""
         self._real.sync_write(address, data)
         self._repeat(lambda shadow: shadow.sync_write(address, data))
 
     def reopen(self) -> None:
+        """See `Bus.reopen`."""
         self._real.reopen()
 
     def close(self) -> None:
+        """See `Bus.close`."""
         self._real.close()
 
 
@@ -119,7 +128,7 @@ def open_twin(rig: Rig, port: str | None = None, *, seed: int = 0) -> Backend:
         sim.close()
         raise
     lag = real.clock.now() - sim.clock.now()
-    buses = {name: _ShadowedBus(bus, sim.buses[name], lag) for name, bus in real.buses.items()}
+    buses = {name: ShadowedBus(bus, sim.buses[name], lag) for name, bus in real.buses.items()}
 
     def close() -> None:
         try:
@@ -127,5 +136,4 @@ def open_twin(rig: Rig, port: str | None = None, *, seed: int = 0) -> Backend:
         finally:
             sim.close()
 
-    shadows = {name: bus.follow for name, bus in buses.items()}
-    return Backend("twin", real.mode, real.clock, buses, close, shadows=shadows, base=sim.base)
+    return Backend("twin", real.mode, real.clock, buses, close, sim.world)

@@ -1,0 +1,93 @@
+"""What only a simulated robot can do: faults on demand, the truth behind the readings, a hand on its body."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from axbridge.errors import UnsupportedOperation
+from axbridge.physics.columns import State
+from axbridge.robot.state import ServoState, Truth
+from axbridge.virtual.world import World
+
+__all__ = ["Pose", "Simulation"]
+
+Pose = tuple[tuple[float, float, float], tuple[float, float, float, float]]  # m, and a quaternion x, y, z, w
+
+
+class Simulation:
+    """The simulated side of a robot: `axbridge.robot.robot.Robot.simulation`. On a twin it is the shadow's.
+
+    Positions of the base are those of its link's centre of mass.
+
+    Args:
+        world: The simulated world; closed by the backend.
+        shadow: Reads the simulated servos of a twin as of now, by name.
+
+    Attributes:
+        world: Lines, virtual servos, motors and joints.
+        base_start: Where the rig put the base; None where it is bolted down.
+    """
+
+    def __init__(self, world: World, shadow: Callable[[], dict[str, ServoState]] = dict) -> None:
+        self.world = world
+        self._shadow = shadow
+        self._free = _free_base(world)
+        self.base_start: Pose | None = None if self._free is None else self._free.base()
+
+    def inject(self, faults: str) -> None:
+        """Set faults from now on, by the words of docs/virtual-bus.md: ``drop=0.05``, ``overload:3``, ``none``.
+
+        Raises:
+            UsageError: the spec has a mistake, or names an id that is not on a bus.
+        """
+        self.world.inject(faults)
+
+    def truth(self, servo: str) -> Truth:
+        """Angle and torque of a servo's shaft now, without quantisation, noise or delay."""
+        return Truth(*self.world.truth(servo, self.world.now()))
+
+    def energy(self) -> float:
+        """What the motors on the buses have drawn since the start, J: the integral of U·i."""
+        return float(self.world.bank.state[:, State.ENERGY].sum())
+
+    @property
+    def base(self) -> Pose | None:
+        """Where the base of the robot is; None where it is bolted down."""
+        return None if self._free is None else self._free.base()
+
+    def place_base(self, pose: Pose) -> None:
+        """Put the base somewhere, at rest.
+
+        Raises:
+            UnsupportedOperation: it is bolted down.
+        """
+        if self._free is None:
+            raise UnsupportedOperation("the robot's base is bolted down", "let the rig's world say fixed_base = false")
+        self._free.reset_base(*pose)
+
+    def shadow(self) -> dict[str, ServoState]:
+        """Twin: the simulated servos' states at this moment, on the simulation's clock. Else empty.
+
+        Raises:
+            AxBridgeError: the simulation of the twin has failed.
+        """
+        return self._shadow()
+
+    @property
+    def engine(self) -> Any:
+        """What moves the joints; None where no joint moves."""
+        return getattr(self.world.bank, "mechanics", None)
+
+
+def _free_base(world: World) -> Any:
+    """The engine, when the robot stands free in it."""
+    if world.rig.world is None or world.rig.world.fixed_base:
+        return None
+    from axbridge.physics.engines.bullet import BulletMechanics
+    from axbridge.physics.engines.ideal_joints import IdealMechanics
+
+    mechanics = getattr(world.bank, "mechanics", None)
+    if isinstance(mechanics, IdealMechanics):
+        mechanics = mechanics.world
+    return mechanics if isinstance(mechanics, BulletMechanics) else None
