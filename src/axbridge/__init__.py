@@ -15,6 +15,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from axbridge.bus.base import Bus
+    from axbridge.config.model import ServoModel
     from axbridge.config.profile import FirmwareProfile
     from axbridge.config.rig import Rig
     from axbridge.errors import (
@@ -34,59 +36,90 @@ if TYPE_CHECKING:
         UnsupportedOperation,
         UsageError,
     )
+    from axbridge.motion.gait import Gait
+    from axbridge.motion.walking import walk
+    from axbridge.record.recorder import Recorder
+    from axbridge.record.recording import Recording, open_recording
     from axbridge.robot.open import open_robot as open  # noqa: A004 - `axbridge.open` is the public name
-    from axbridge.robot.robot import Robot
+    from axbridge.robot.robot import Robot, StepReport
     from axbridge.robot.servo import Servo
-    from axbridge.robot.state import ServoState
+    from axbridge.robot.simulation import Simulation
+    from axbridge.robot.state import ServoState, Truth
+    from axbridge.virtual.bus import VirtualBus
+    from axbridge.virtual.world import World
 
 __version__ = "0.1.0"
 
 _HOME = {
     "AxBridgeError": "errors",
+    "Bus": "bus.base",
     "BusError": "errors",
     "BusTimeout": "errors",
     "ControlWarning": "errors",
     "CorruptPacket": "errors",
     "ErrorFlag": "errors",
     "FirmwareProfile": "config.profile",
+    "Gait": "motion.gait",
     "PortError": "errors",
     "ProfileError": "errors",
+    "Recorder": "record.recorder",
+    "Recording": "record.recording",
     "RecordingError": "errors",
     "Rig": "config.rig",
     "RigError": "errors",
     "Robot": "robot.robot",
     "Servo": "robot.servo",
     "ServoFault": "errors",
+    "ServoModel": "config.model",
     "ServoState": "robot.state",
+    "Simulation": "robot.simulation",
     "SimulationDiverged": "errors",
+    "StepReport": "robot.robot",
+    "Truth": "robot.state",
     "UnknownServo": "errors",
     "UnsupportedOperation": "errors",
     "UsageError": "errors",
+    "VirtualBus": "virtual.bus",
+    "World": "virtual.world",
     "open": "robot.open",
+    "open_recording": "record.recording",
+    "walk": "motion.walking",
 }
 
 __all__ = [
     "AxBridgeError",
+    "Bus",
     "BusError",
     "BusTimeout",
     "ControlWarning",
     "CorruptPacket",
     "ErrorFlag",
     "FirmwareProfile",
+    "Gait",
     "PortError",
     "ProfileError",
+    "Recorder",
+    "Recording",
     "RecordingError",
     "Rig",
     "RigError",
     "Robot",
     "Servo",
     "ServoFault",
+    "ServoModel",
     "ServoState",
+    "Simulation",
     "SimulationDiverged",
+    "StepReport",
+    "Truth",
     "UnknownServo",
     "UnsupportedOperation",
     "UsageError",
+    "VirtualBus",
+    "World",
     "open",
+    "open_recording",
+    "walk",
 ]
 
 
