@@ -3,7 +3,7 @@ PYTHON ?= $(shell for p in python3.11 python3.10 python3; do \
 	"$$p" -c 'import sys; sys.exit(sys.version_info[:2] not in ((3, 10), (3, 11)))' 2>/dev/null && echo "$$p" && break; done)
 BIN = .venv/bin
 
-.PHONY: demo test lint kernels bench figures clean
+.PHONY: demo test check lint kernels wheel bench figures clean
 
 demo: .venv/ready
 	$(BIN)/axbridge demo --out out/demo
@@ -11,6 +11,19 @@ demo: .venv/ready
 test: .venv/ready
 	$(MAKE) --jobs=2 lint kernels
 	$(BIN)/pytest
+
+# In a minute: the linters, and every test that takes no more than a moment.
+check: .venv/ready
+	$(MAKE) --jobs=2 lint kernels
+	$(BIN)/pytest -m "not slow"
+
+# What a user of pip gets: the wheel in an environment of its own, its demo run in an empty folder.
+wheel: .venv/ready
+	rm -rf out/wheel && mkdir -p out/wheel/empty
+	$(BIN)/python -m build --wheel --outdir out/wheel > out/wheel/build.log || { cat out/wheel/build.log; exit 1; }
+	$(PYTHON) -m venv out/wheel/env
+	out/wheel/env/bin/python -m pip install --quiet out/wheel/*.whl
+	cd out/wheel/empty && ../env/bin/axbridge demo
 
 kernels: .venv/ready
 	$(BIN)/python tools/compile_kernels.py
