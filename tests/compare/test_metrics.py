@@ -37,6 +37,12 @@ def test_a_step_response_of_a_known_system():
     assert found.settling == pytest.approx(0.4, abs=0.05)
 
 
+def test_a_command_between_two_samples_starts_the_motion_there():
+    time = np.arange(0, 2, 0.02)
+    found = step_response(time, np.interp(time, [0.511, 0.611], [0.0, 1.0]), 1.0, commanded=0.511)
+    assert found.delay == pytest.approx(math.radians(1) * 0.1, abs=5e-4)
+
+
 def test_a_servo_that_does_not_move_has_no_rise_time():
     found = step_response(TIME, np.zeros(len(TIME)), target=1.0, commanded=0.0)
     assert math.isnan(found.rise)
@@ -48,8 +54,8 @@ def test_alignment_finds_the_lag(lag):
     assert best_shift(TIME, np.sin(3 * TIME), np.sin(3 * (TIME - lag))) == pytest.approx(lag, abs=2e-4)
 
 
-def test_alignment_of_motions_that_do_not_move_is_zero():
-    assert best_shift(TIME, np.zeros(len(TIME)), np.zeros(len(TIME))) == 0.0
+def test_motions_that_do_not_move_have_no_lag():
+    assert best_shift(TIME, np.zeros(len(TIME)), np.zeros(len(TIME))) is None
 
 
 def test_resampling_does_not_extrapolate():
@@ -79,7 +85,7 @@ def recording(lag=0.0, offset=0.0, scale=1.0, name="a"):
     command = np.where(TIME >= 0.5, 1.5, 0.0)
     events = (
         Event(offset, "segment", {"name": "rest"}),
-        Event(0.5 + offset, "segment", {"name": "step", "target": 1.5}),
+        Event(0.5 + offset, "segment", {"name": "step", "kind": "step", "target": 1.5}),
     )
     return Recording(Path(f"{name}.mcap"), {name: Track.of(name, time, position=position, command=command)}, events)
 
@@ -91,7 +97,8 @@ def test_a_lag_is_told_apart_from_an_error():
     assert pair.plain.rmse > 2
     assert pair.aligned.rmse < 0.1
     assert [part.name for part in pair.parts] == ["rest", "step"]
-    assert pair.parts[1].steps[1].delay - pair.parts[1].steps[0].delay == pytest.approx(0.03, abs=1e-3)
+    first, second = pair.parts[1].results
+    assert second.delay - first.delay == pytest.approx(0.03, abs=1e-3)
 
 
 def test_a_condition_holds_or_not():

@@ -6,10 +6,12 @@ from pathlib import Path
 import pytest
 
 from axbridge.compare.comparison import compare
-from axbridge.compare.png import FIGURES, _brief
-from axbridge.compare.tables import Table, deviation_table, response_table, table_text, write_html, write_png
+from axbridge.compare.html import write_html
+from axbridge.compare.png import FIGURES, _brief, write_png
+from axbridge.compare.tables import deviation_table, response_table
 from axbridge.errors import RecordingError
 from axbridge.record.recording import Recording
+from axbridge.report.page import Table, table_text
 from tests.compare.test_metrics import recording
 
 

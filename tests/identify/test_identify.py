@@ -11,6 +11,7 @@ from axbridge.config.rig import Rig
 from axbridge.errors import RecordingError, UsageError
 from axbridge.identify import identify
 from axbridge.identify.fit import Score, base_model, doubts, resting_noise
+from axbridge.identify.html import trace_panels, write_page
 from axbridge.identify.lima2009 import ks_line, paper_procedure
 from axbridge.identify.search import executor
 from axbridge.identify.uncertainty import polish, uncertainty
@@ -35,7 +36,9 @@ def motion(row, *, step=math.pi / 2, fall=False, seed=0, period=0.01, speed_limi
         "shoulder", time, command=command, position=np.full(len(time), step if fall else 0.0),
         torque_enabled=driven, voltage=np.full(len(time), 9.6), speed_limit=np.full(len(time), speed_limit),
     )  # fmt: skip
-    events = (Event(0.0 if fall else 0.1, "segment", {"name": name, "servo": "shoulder", "target": step}),)
+    events = (
+        Event(0.0 if fall else 0.1, "segment", {"name": name, "kind": name, "servo": "shoulder", "target": step}),
+    )
     recording = Recording(Path(f"{name}{step:.1f}.mcap"), {"shoulder": clean}, events, {}, describe(backend="sim"))
     truth = rollouts(row[None], runs_of([recording], RIG), 5e-4)[0]
     noisy = truth + np.random.default_rng(seed).normal(0, math.radians(noise), len(time))
@@ -49,7 +52,7 @@ def lima(**values):
     return row
 
 
-def test_the_papers_procedure_finds_the_paper():
+def test_the_papers_procedure_finds_the_paper(tmp_path):
     truth = {"VISCOUS": 0.016, "K_THETA": 24.0, "K_OMEGA": -0.8, "LATENCY": 0.018}
     row = lima(**truth)
     falls = [motion(row, step=math.radians(angle), fall=True, seed=k) for k, angle in enumerate((45, 90, 135))]
@@ -58,6 +61,15 @@ def test_the_papers_procedure_finds_the_paper():
     found = {estimate.unknown.column.name: estimate.value for estimate in fit.estimates}
     for name, value in truth.items():
         assert found[name] == pytest.approx(value, rel=0.035), name
+    assert len(fit.runs) == len(fit.scores) == 6
+    np.testing.assert_array_equal(fit.simulated, rollouts(fit.row[None], fit.runs)[0])
+    (measured, simulated), *_ = (panel.items for panel in trace_panels(fit, RIG))
+    np.testing.assert_allclose(measured.y, np.degrees(falls[0]["shoulder"].position))
+    assert np.mean(np.abs(simulated.y - measured.y)) == pytest.approx(fit.scores[0].mae)
+    write_page(fit, RIG, tmp_path / "fit.html", surfaces=(friction, gains))
+    page = (tmp_path / "fit.html").read_text()
+    assert "Friction over speed" in page
+    assert page.count("Plotly.newPlot(") == 4
     assert gains.least < 0.1
     assert friction.mse.shape == (21, 21)
     assert max(score.rmse for score in fit.scores) < 0.4

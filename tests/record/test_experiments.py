@@ -85,11 +85,11 @@ def test_step_and_fall_is_recorded_with_its_parts(tmp_path):
     assert track.enabled.sum() == 100
     stepped = found.segments[1].start
     assert track.time[track.command > 1].min() == pytest.approx(stepped)  # a goal belongs to the time it is sent
-    step = compare(found, found).pairs[0].parts[1].steps[0]
+    step = compare(found, found).pairs[0].parts[1].results[0]
     assert step.rise == pytest.approx(
         0.1 * math.log(9), rel=0.15
     )  # coarse steps are a little quicker than the lag they approximate
-    assert compare(found, found).pairs[0].parts[2].falls[0] > 0.1
+    assert compare(found, found).pairs[0].parts[2].results[0] > 0.1
 
 
 def test_a_robot_that_asks_to_stop_ends_the_experiment(tmp_path):
@@ -139,7 +139,7 @@ def test_late_steps_do_not_shorten_the_recording(tmp_path):
 
 def test_a_chirp_measures_the_bandwidth(tmp_path):
     _, _, found = conducted(tmp_path / "a.mcap", "chirp", Options(amplitude=0.5, low=0.3, high=4.0, duration=20.0))
-    chirp = compare(found, found).pairs[0].parts[0].chirps[0]
+    chirp = compare(found, found).pairs[0].parts[0].results[0]
     assert chirp.bandwidth == pytest.approx(1 / (2 * math.pi * 0.1), rel=0.2)
 
 

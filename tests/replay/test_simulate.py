@@ -41,11 +41,23 @@ def test_an_arm_that_does_not_hang_at_zero_has_a_phase(tmp_path, rpy, phase):
 
 def test_a_rig_with_another_joint_has_no_single_arm(tmp_path):
     rig = Rig.load("bench_arm")
-    more = '<link name="hand"/><joint name="wrist" type="revolute"><parent link="arm"/><child link="hand"/></joint></robot>'
+    mass = '<inertial><mass value="0.1"/><inertia ixx="1e-5" iyy="1e-5" izz="1e-5"/></inertial>'
+    wrist = '<joint name="wrist" type="continuous"><parent link="arm"/><child link="hand"/></joint>'
+    more = f'<link name="hand">{mass}</link>{wrist}</robot>'
     (tmp_path / "bench_arm.urdf").write_text(rig.urdf_path().read_text().replace("</robot>", more))
     moved = rig.model_copy(update={"path": tmp_path / "bench_arm.toml"})
     with pytest.raises(RigError, match="several moving parts"):
         arm_of(moved, moved.servos[0])
+
+
+def test_an_arm_is_the_same_however_its_frame_is_bolted_down(tmp_path):
+    rig = Rig.load("bench_arm")
+    text = rig.urdf_path().read_text().replace('<parent link="base"/>', '<parent link="frame"/>')
+    bolt = '<joint name="bolt" type="fixed"><origin rpy="0 -0.5 0"/><parent link="base"/><child link="frame"/></joint>'
+    (tmp_path / "bench_arm.urdf").write_text(text.replace("</robot>", f'<link name="frame"/>{bolt}</robot>'))
+    moved = rig.model_copy(update={"path": tmp_path / "bench_arm.toml"})
+    arm = arm_of(moved, moved.servos[0])
+    assert (arm.inertia, arm.gravity, arm.phase) == pytest.approx((7.2e-4, 0.081, 0.5), rel=1e-3, abs=1e-9)
 
 
 def runs(position, *, driven=0.0, goal=0.0, time=TIME):
@@ -109,7 +121,7 @@ def test_an_asymmetric_motor_pushes_harder_one_way(goal, efficiency):
 def test_parameter_sets_and_recordings_do_not_touch_each_other():
     one, two = runs(0.5), runs(0.0, driven=1.0, goal=1.0)
     both = Runs(
-        np.array([0, 200, 400]), *(np.concatenate((getattr(one, k), getattr(two, k))) for k in list(vars(one))[1:])
+        np.array([0, 200, 400]), *(np.concatenate((getattr(one, k), getattr(two, k))) for k in list(vars(one))[1:-1])
     )
     sets = np.concatenate((params(), params(COULOMB=0.03)))
     found = rollouts(sets, both)
@@ -134,6 +146,24 @@ def test_a_log_without_commands_cannot_be_simulated():
     silent = Recording(Path("x"), {"a": Track.of("a", TIME, position=TIME)})
     with pytest.raises(RecordingError, match="no commands"):
         simulate(silent, Rig.load("bench_arm"))
+
+
+@pytest.mark.parametrize("name", ["bench_arm", "leg"])
+def test_a_goal_does_not_act_before_it_was_sent(name):
+    rig = Rig.load(name)
+    joints = [servo.name for servo in rig.servos[:3]]
+    still, steady = np.zeros(len(TIME)), np.full(len(TIME), 0.3)
+    tracks = {
+        joint: Track.of(
+            joint, TIME, position=still, velocity=still, command=steady, torque_enabled=np.ones(len(TIME)),
+            commanded=np.maximum(TIME + 0.005, 0.2),
+        )
+        for joint in joints
+    }  # fmt: skip
+    simulated = simulate(Recording(Path("late.mcap"), tracks), rig)[joints[0]]
+    before = simulated.position[(simulated.time > 0.05) & (simulated.time < 0.19)]
+    assert np.abs(np.degrees(before)).max() < 2.0
+    assert math.degrees(simulated.position[-1]) > 14.0
 
 
 def turning(duty, position):

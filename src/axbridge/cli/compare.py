@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from axbridge.cli.app import DONE, FAILED_CHECK, app, emit_json
 from axbridge.cli.options import JsonOption
 from axbridge.errors import UsageError
+
+if TYPE_CHECKING:
+    from axbridge.record.recording import Recording
 
 
 @app.command()
@@ -29,14 +32,24 @@ def compare(
     png: Annotated[Path | None, typer.Option("--png", metavar="FILE.png", help="Write the picture.")] = None,
     fail_if: Annotated[
         list[str] | None,
-        typer.Option("--fail-if", metavar="METRIC>N", help="End with 1 where this holds, e.g. rmse>2; repeat."),
+        typer.Option(
+            "--fail-if",
+            metavar="METRIC>N",
+            help="End with 1 where this holds, or not all is compared; e.g. rmse>2; repeat.",
+        ),
     ] = None,
+    allow_partial: Annotated[
+        bool, typer.Option("--allow-partial", help="--fail-if: let pass servos and stretches that are not compared.")
+    ] = False,
     json: JsonOption = False,
 ) -> int:
     """Say how far two motions are apart: errors plain and aligned, step response figures, a report."""
     from axbridge.compare import comparison as comparing
     from axbridge.compare import tables as report
+    from axbridge.compare.html import write_html
+    from axbridge.compare.png import write_png
     from axbridge.record.recording import open_recording
+    from axbridge.report.page import table_text
 
     if rig is not None and other is not None:
         raise UsageError("both a second recording and --rig are given", "give one of them")
@@ -47,32 +60,61 @@ def compare(
         found = comparing.compare(reference, open_recording(other), labels=_labels(recording, other))
     elif rig is not None:
         from axbridge.config.rig import Rig
-        from axbridge.replay.simulate import simulate
+        from axbridge.replay.simulate import simulate, visible
 
-        simulated = simulate(reference, Rig.load(rig), params)
-        found = comparing.compare(reference, simulated, labels=("recorded", "simulated"))
+        loaded = Rig.load(rig)
+        simulated = simulate(reference, loaded, params)
+        found = comparing.compare(
+            visible(reference, loaded), simulated, labels=("recorded", "simulated"), same_clock=True
+        )
     else:
         found = comparing.following(reference)
     failed = [line for condition in fail_if or () for line in comparing.check(found, condition)]
+    lacking = comparing.lacks(found)
+    if fail_if and not allow_partial:
+        failed += lacking
     if out is not None:
-        report.write_html(found, out)
+        write_html(found, out)
     if png is not None:
-        report.write_png(found, png)
+        write_png(found, png)
     if json:
         emit_json(comparing.summary(found) | {"failed": failed})
     else:
-        print(report.table_text(report.deviation_table(found)))
+        print(table_text(report.deviation_table(found)))
         if table := report.response_table(found, found.pairs[0]):
-            print("\n" + report.table_text(table))
+            print("\n" + table_text(table))
         for path in (out, png):
             if path is not None:
                 print(f"wrote {path}")
     for label, side in zip(found.labels, (found.reference, found.other), strict=True):
         if not side.complete:
             typer.echo(f"note: {label} was cut off; everything up to the cut was compared", err=True)
+        for line in _unsound(side):
+            typer.echo(f"note: {label}: {line}", err=True)
+    for line in lacking:
+        if line not in failed:
+            typer.echo(f"note: {line}", err=True)
     for line in failed:
         typer.echo(f"failed: {line}", err=True)
+    if lacking and fail_if and not allow_partial:
+        typer.echo("--allow-partial lets pass what is not compared", err=True)
     return FAILED_CHECK if failed else DONE
+
+
+def _unsound(recording: Recording) -> list[str]:
+    """What makes its figures doubtful."""
+    from axbridge.record.mcap_file import SERVO_FIELDS
+    from axbridge.record.soundness import findings
+
+    lines = [
+        f"{event.data.get('servo')}: the clock jumped back to {event.time:g} s; samples were put in order of time"
+        for event in recording.events
+        if event.name == "clock jumped back"
+    ]
+    for name, track in recording.items():
+        found = findings(name, track.time, {key: getattr(track, key) for key in SERVO_FIELDS})
+        lines += [str(finding) for finding in found if finding.severity == "error"]
+    return lines
 
 
 def _labels(first: Path, second: Path) -> tuple[str, str]:

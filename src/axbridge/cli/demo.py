@@ -33,7 +33,8 @@ def demo(
     Without --port the real bus is a virtual AX-12 arm on a pseudo-terminal, driven by the code that drives copper.
     """
     from axbridge.compare.comparison import compare, summary
-    from axbridge.compare.tables import write_html, write_png
+    from axbridge.compare.html import write_html
+    from axbridge.compare.png import write_png
     from axbridge.config.rig import Rig
     from axbridge.record.recording import open_recording
     from axbridge.serve.background import serving
@@ -99,22 +100,24 @@ def _print_table(comparison: Comparison) -> None:
     from rich.console import Console
     from rich.table import Table
 
+    from axbridge.compare.comparison import lacks, shift_text
+    from axbridge.compare.tables import figure_rows
+
     pair = comparison.pairs[0]
     table = Table(title=f"{pair.name}: 0 to 90 degrees, then torque off", title_justify="left")
     table.add_column("")
     for label in comparison.labels:
         table.add_column(label, justify="right")
     for part in pair.parts:
-        if part.steps is not None and part.name == "step":
-            a, b = part.steps
-            table.add_row("rise time 10-90 %", f"{a.rise:.3f} s", f"{b.rise:.3f} s")
-            table.add_row("overshoot", f"{a.overshoot:.2f} deg", f"{b.overshoot:.2f} deg")
-            table.add_row("settling time", f"{a.settling:.3f} s", f"{b.settling:.3f} s")
-            table.add_row("steady-state error", f"{a.steady_state_error:.2f} deg", f"{b.steady_state_error:.2f} deg")
-        if part.falls is not None:
-            table.add_row("fall to below 5 deg", *(f"{seconds:.3f} s" for seconds in part.falls))
+        for name, *cells in figure_rows(part):
+            table.add_row(name, *cells)
     table.add_section()
     table.add_row("RMSE", "", f"{pair.plain.rmse:.2f} deg")
     table.add_row("mean squared error", "", f"{pair.plain.mse:.2f} deg²")
-    table.add_row(f"RMSE aligned by {pair.shift * 1000:+.0f} ms", "", f"{pair.aligned.rmse:.2f} deg")
+    if pair.shift is not None and pair.aligned is not None:
+        table.add_row(f"RMSE aligned by {pair.shift * 1000:+.0f} ms", "", f"{pair.aligned.rmse:.2f} deg")
+    else:
+        table.add_row("later by, ms", "", shift_text(comparison, pair))
     Console().print(table)
+    for line in lacks(comparison):
+        typer.echo(f"note: {line}", err=True)

@@ -42,7 +42,6 @@ def identify(
     json: JsonOption = False,
 ) -> None:
     """Fit a servo model to recordings: parameters with intervals, held-out errors, and what the data cannot tell."""
-    from axbridge.compare.tables import table_text
     from axbridge.config.rig import Rig
     from axbridge.files import check_writable
     from axbridge.identify import fit as fitting
@@ -54,6 +53,7 @@ def identify(
     from axbridge.identify.progress import progress
     from axbridge.identify.unknowns import FRICTION_LAWS
     from axbridge.record.recording import open_recording
+    from axbridge.report.page import table_text
 
     check_writable(out, report, png)
     loaded = Rig.load(rig)
@@ -90,9 +90,9 @@ def identify(
                 report=told,
             )
     if report is not None:
-        write_page(fit, [*fitted, *held], loaded, report, line=line, surfaces=surfaces, laws=compared)
+        write_page(fit, loaded, report, line=line, surfaces=surfaces, laws=compared)
     if png is not None:
-        write_picture(fit, [*fitted, *held], loaded, png, compared)
+        write_picture(fit, loaded, png, compared)
     output.write_params(fit, out)
     if json:
         emit_json(output.summary(fit, compared) | {"out": str(out)})

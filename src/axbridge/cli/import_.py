@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from axbridge.cli.app import app
+
+if TYPE_CHECKING:
+    from axbridge.record.soundness import Finding
 
 
 @app.command("import")
@@ -25,12 +28,15 @@ def import_(
     servo: Annotated[str, typer.Option(help="Name of the servo, where the log names none.")] = "servo",
     walk: Annotated[int | None, typer.Option(help="Poppy: only this walk.")] = None,
 ) -> None:
-    """Turn a log into a recording that every other verb understands."""
+    """Turn a log into a recording that every other verb understands; say what is odd about it."""
     from axbridge.record.import_logs import import_log, parse_columns
     from axbridge.record.recording import write_recording
 
-    found = import_log(log, columns=parse_columns(column or []), servo=servo, walk=walk)
+    odd: list[Finding] = []
+    found = import_log(log, columns=parse_columns(column or []), servo=servo, walk=walk, warned=odd.append)
     write_recording(found, recording)
     samples = sum(len(track) for track in found.values())
     noun = "servo" if len(found) == 1 else "servos"
     print(f"{recording}: {len(found)} {noun}, {samples} samples, {found.end - found.start:.1f} s")
+    for finding in odd:
+        typer.echo(f"note: {finding}: {finding.remedy}", err=True)

@@ -5,27 +5,34 @@ from __future__ import annotations
 import math
 import operator
 import re
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from axbridge.compare.metrics import (
-    Deviation,
-    FrequencyResponse,
-    StepResponse,
-    best_shift,
-    deviation,
-    fall_time,
-    frequency_response,
-    resample,
-    step_response,
-)
+from axbridge.compare.metrics import MEASURES, Deviation, Measure, Motion, best_shift, deviation, moves, resample
 from axbridge.errors import RecordingError, UsageError
 from axbridge.physics.mechanics import FloatArray
 from axbridge.record.recording import Recording, Segment, Track
 
-__all__ = ["Comparison", "Pair", "Part", "check", "compare", "following", "summary"]
+__all__ = [
+    "Clock",
+    "Comparison",
+    "Coverage",
+    "Pair",
+    "Part",
+    "check",
+    "compare",
+    "following",
+    "lacks",
+    "shift_text",
+    "summary",
+]
+
+SHARE = 0.98  # of the samples have to be compared ...
+EDGE = 2  # ... but for so many: one at either end
+HOLE = 0.25  # s: nor may a longer stretch be missing
 
 
 @dataclass(frozen=True)
@@ -34,21 +41,68 @@ class Part:
 
     Attributes:
         name: The segment's name.
+        kind: What kind of motion, a key of `axbridge.compare.metrics.MEASURES`, or anything else.
         start: s, on the comparison's clock.
         end: s.
         deviation: Errors in it.
-        steps: Step response on both sides, where the segment had a target; reference first.
-        falls: Fall time on both sides, where the segment was a fall, s.
-        chirps: Frequency response on both sides, where it was a chirp.
+        results: What its kind's measure tells of both sides, reference first; None when the kind has no measure.
     """
 
     name: str
+    kind: str
     start: float
     end: float
     deviation: Deviation
-    steps: tuple[StepResponse, StepResponse] | None = None
-    falls: tuple[float, float] | None = None
-    chirps: tuple[FrequencyResponse, FrequencyResponse] | None = None
+    results: tuple[Any, Any] | None = None
+
+    @property
+    def measure(self) -> Measure:
+        """What gave `results`."""
+        return MEASURES[self.kind]
+
+
+@dataclass(frozen=True)
+class Clock:
+    """Which time of the other recording belongs to a time of the reference: that of the same command.
+
+    Late control cycles make one recording longer than the other. So the clocks are set anew where each segment's first
+    command was sent.
+
+    Attributes:
+        since: From these times of the reference on, s, (k,), ascending ...
+        ahead: ... the other's clock is so much ahead of it, s, (k,).
+    """
+
+    since: FloatArray
+    ahead: FloatArray
+
+    def other(self, time: FloatArray) -> FloatArray:
+        """Times of the other recording, s, (n,), for times of the reference (n,)."""
+        index = np.maximum(np.searchsorted(self.since, time + 1e-9, side="right") - 1, 0)
+        found: FloatArray = time + self.ahead[index]
+        return found
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """How much of one servo's recording was compared.
+
+    Attributes:
+        share: Of the reference's samples with a position, 0..1.
+        hole: Longest stretch of the reference that the other does not cover, s.
+        beyond: How long the other goes on where there is no reference, s.
+        lacking: Samples of the reference that could not be compared.
+    """
+
+    share: float
+    hole: float
+    beyond: float
+    lacking: int
+
+    @property
+    def whole(self) -> bool:
+        """Whether so little is missing that the figures speak of the whole motion."""
+        return (self.share >= SHARE or self.lacking <= EDGE) and self.hole <= HOLE and self.beyond <= HOLE
 
 
 @dataclass(frozen=True)
@@ -58,25 +112,32 @@ class Pair:
     Attributes:
         name: The servo (in the reference).
         other_name: The servo in the other recording.
-        time: s, (n,), from the start of the overlap of both.
+        time: s, (n,), on the comparison's clock.
+        reference_time: The same on the reference's clock, s, (n,).
+        other_time: The same on the other's clock, s, (n,).
         reference: Position, rad, (n,).
         other: Position, rad, (n,).
         command: Position goal, rad, (n,); NaN where unknown.
-        shift: How much later `other` is than `reference`, s (best fit within the limit).
+        coverage: How much of the motion this is.
+        shift: How much later `other` is than `reference`, s; None when no shift within the limit fits best.
         plain: Errors as they are.
-        aligned: Errors with `shift` taken out.
+        aligned: Errors with `shift` taken out; of a servo that hardly moves the plain ones, as there is nothing to
+            align; None when a motion's shift was not found.
         parts: The experiment's segments.
     """
 
     name: str
     other_name: str
     time: FloatArray
+    reference_time: FloatArray
+    other_time: FloatArray
     reference: FloatArray
     other: FloatArray
     command: FloatArray
-    shift: float
+    coverage: Coverage
+    shift: float | None
     plain: Deviation
-    aligned: Deviation
+    aligned: Deviation | None
     parts: tuple[Part, ...]
 
 
@@ -88,15 +149,17 @@ class Comparison:
         reference: The recording measured against.
         other: The recording measured.
         labels: What to call them.
-        zero: Time of each recording that is 0 here, s.
+        limit: Largest shift tried in the alignment, s.
         pairs: By servo, worst first.
+        missing: Servos that could not be compared, and why.
     """
 
     reference: Recording
     other: Recording
     labels: tuple[str, str]
-    zero: tuple[float, float]
+    limit: float
     pairs: tuple[Pair, ...]
+    missing: dict[str, str]
 
 
 def compare(
@@ -105,16 +168,19 @@ def compare(
     *,
     labels: tuple[str, str] = ("reference", "other"),
     limit: float = 0.2,
+    same_clock: bool = False,
 ) -> Comparison:
     """Compare the servos that two recordings share; two recordings of one servo each are compared whatever its name.
 
-    The clocks are set to 0 at the first segment that both name alike, else at the first sample of each.
+    The clocks are set where both were told the same: at the first command of each segment that both name alike; without
+    such segments, at the first sample of each.
 
     Args:
         reference: Measured against.
         other: Measured.
         labels: What to call them.
         limit: Largest shift tried in the alignment, s.
+        same_clock: The times of both are of one clock already.
 
     Raises:
         RecordingError: no servo in common, or they do not overlap in time.
@@ -129,13 +195,27 @@ def compare(
             f"has none of the servos {', '.join(reference)}",
             f"it has {', '.join(other) or 'none'}; compare recordings of the same rig",
         )
-    zero = _zeros(reference, other)
-    pairs = [_pair(reference, other, a, b, zero, limit) for a, b in names]
-    pairs = [pair for pair in pairs if pair.plain.samples]
+    missing: dict[str, str] = {}
+    for side, label, against in ((reference, labels[1], other), (other, labels[0], reference)):
+        if len(names) < len(side):
+            missing |= {name: f"{label} has no such servo" for name in side if name not in against}
+    pairs = []
+    for mine, theirs in names:
+        for side, name, label in ((reference, mine, labels[0]), (other, theirs, labels[1])):
+            if not np.isfinite(side[name].position).any():
+                missing[mine] = f"{label} knows not one position of it"
+        if mine in missing:
+            continue
+        pair = _pair(reference, other, mine, theirs, limit, same_clock=same_clock)
+        if pair.plain.samples:
+            pairs.append(pair)
+        else:
+            missing[mine] = f"{labels[0]} and {labels[1]} know no position of it at the same time"
     if not pairs:
-        raise RecordingError(other.path, "does not overlap with the other recording", "compare the same experiment")
+        facts = "; ".join(f"{name}: {why}" for name, why in missing.items())
+        raise RecordingError(other.path, f"nothing can be compared: {facts}", "compare the same experiment")
     pairs.sort(key=lambda pair: -pair.plain.rmse)
-    return Comparison(reference, other, labels, zero, tuple(pairs))
+    return Comparison(reference, other, labels, limit, tuple(pairs), missing)
 
 
 def following(recording: Recording, *, limit: float = 0.5) -> Comparison:
@@ -145,14 +225,38 @@ def following(recording: Recording, *, limit: float = 0.5) -> Comparison:
         RecordingError: no servo has commands.
     """
     goals = {
-        name: Track.of(name, track.time, position=np.where(track.enabled, track.command, np.nan))
+        name: Track.of(name, track.time, position=goal, commanded=track.commanded)
         for name, track in recording.items()
-        if not np.isnan(track.command).all()
+        if not np.isnan(goal := np.where(track.enabled, track.command, np.nan)).all()
     }
     if not goals:
         raise RecordingError(recording.path, "holds no commands", "give a second recording to compare with, or --rig")
-    commanded = Recording(recording.path, goals, recording.events, {}, recording.metadata, recording.complete)
-    return compare(commanded, recording, labels=("goal", "position"), limit=limit)
+    commanded = replace(recording, tracks=goals, cycles={})
+    followers = replace(recording, tracks={name: recording[name] for name in goals})
+    return compare(commanded, followers, labels=("goal", "position"), limit=limit, same_clock=True)
+
+
+def lacks(comparison: Comparison) -> list[str]:
+    """What was not compared, in words: servos that are missing, and motions that end early or have holes."""
+    found = [f"{name}: not compared: {why}" for name, why in comparison.missing.items()]
+    first, second = comparison.labels
+    for pair in comparison.pairs:
+        covered = pair.coverage
+        if not covered.whole:
+            facts = [f"{covered.share:.1%} of {first} was compared"]
+            if covered.hole > HOLE:
+                facts.append(f"{second} lacks {covered.hole:.2f} s of it at a stretch")
+            if covered.beyond > HOLE:
+                facts.append(f"{second} is {covered.beyond:.2f} s longer than {first}")
+            found.append(f"{pair.name}: {'; '.join(facts)}")
+    return found
+
+
+def shift_text(comparison: Comparison, pair: Pair) -> str:
+    """How much later, in ms, or why that is not known."""
+    if pair.shift is not None:
+        return f"{pair.shift * 1e3:.1f}"
+    return "hardly moves" if pair.aligned is not None else f"not found within ±{comparison.limit * 1e3:.0f} ms"
 
 
 def summary(comparison: Comparison) -> dict[str, Any]:
@@ -161,6 +265,9 @@ def summary(comparison: Comparison) -> dict[str, Any]:
         "reference": {"path": str(comparison.reference.path), "label": comparison.labels[0]},
         "other": {"path": str(comparison.other.path), "label": comparison.labels[1]},
         "complete": comparison.reference.complete and comparison.other.complete,
+        "whole": not lacks(comparison),
+        "missing": comparison.missing,
+        "shift_limit_s": comparison.limit,
         "mae_deg": float(np.mean([pair.plain.mae for pair in comparison.pairs])),
         "rmse_deg": math.sqrt(float(np.mean([pair.plain.mse for pair in comparison.pairs]))),
         "mse_deg2": float(np.mean([pair.plain.mse for pair in comparison.pairs])),
@@ -169,10 +276,11 @@ def summary(comparison: Comparison) -> dict[str, Any]:
 
 
 _OPERATORS = {">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le}
+_METRICS = {name for metric in ("mae", "rmse", "mse", "worst") for name in (metric, f"aligned_{metric}")} | {"shift"}
 
 
 def check(comparison: Comparison, condition: str) -> list[str]:
-    """Servos on which `condition` holds, each with the value in words.
+    """Servos on which `condition` holds, or of which it cannot be told, each with the value in words.
 
     Args:
         comparison: What to look at.
@@ -182,20 +290,27 @@ def check(comparison: Comparison, condition: str) -> list[str]:
         UsageError: not of that form.
     """
     match = re.fullmatch(r"\s*(\w+)\s*(>=|<=|>|<)\s*([-+.\deE]+)\s*", condition)
-    known = {name for metric in ("mae", "rmse", "mse", "worst") for name in (metric, f"aligned_{metric}")} | {"shift"}
-    if match is None or match[1] not in known or (limit := _number(match[3])) is None:
-        raise UsageError(f"{condition!r} is no condition", f"write METRIC>NUMBER; metrics: {', '.join(sorted(known))}")
+    if match is None or match[1] not in _METRICS or (limit := _number(match[3])) is None:
+        raise UsageError(
+            f"{condition!r} is no condition", f"write METRIC>NUMBER; metrics: {', '.join(sorted(_METRICS))}"
+        )
+    metric = match[1]
     found = []
     for pair in comparison.pairs:
-        value = (
-            pair.shift
-            if match[1] == "shift"
-            else getattr(
-                pair.aligned if match[1].startswith("aligned_") else pair.plain, match[1].removeprefix("aligned_")
-            )
-        )
+        if pair.aligned is None and (metric == "shift" or metric.startswith("aligned_")):
+            found.append(f"{pair.name}: {metric} cannot be told: shift {shift_text(comparison, pair)}")
+            continue
+        if metric == "shift":
+            if pair.shift is None:  # it hardly moves
+                continue
+            value = pair.shift
+        else:
+            errors = pair.aligned if metric.startswith("aligned_") else pair.plain
+            value = getattr(errors, metric.removeprefix("aligned_"))
         if _OPERATORS[match[2]](value, limit):
-            found.append(f"{pair.name}: {match[1]} = {value:.4g}")
+            found.append(f"{pair.name}: {metric} = {value:.4g}")
+        elif math.isnan(value):
+            found.append(f"{pair.name}: {metric} cannot be told: no samples are left")
     return found
 
 
@@ -206,42 +321,94 @@ def _number(text: str) -> float | None:
         return None
 
 
-def _zeros(reference: Recording, other: Recording) -> tuple[float, float]:
-    for mine in reference.segments:
-        for theirs in other.segments:
-            if mine.name == theirs.name:
-                return mine.start, theirs.start
-    return reference.start, other.start
-
-
-def _pair(
-    reference: Recording, other: Recording, mine: str, theirs: str, zero: tuple[float, float], limit: float
-) -> Pair:
-    a, b = reference[mine], other[theirs]
-    time_a, time_b = a.time - zero[0], b.time - zero[1]
-    grid = time_a[(time_a >= time_b[0]) & (time_a <= time_b[-1])] if len(b) else time_a[:0]
-    position_a, position_b = _seen(time_a, a.position, grid), _seen(time_b, b.position, grid)
-    shift = best_shift(grid, position_a, position_b, limit) if len(grid) else 0.0
-    shifted = _seen(time_b, b.position, grid + shift)
-    parts = []
-    theirs_by_name = {segment.name: segment for segment in reversed(other.segments)}
-    for segment in reference.segments:
-        if segment.data.get("servo", mine) != mine:
-            continue
-        match = theirs_by_name.get(segment.name, segment)
-        parts.append(_part(a, b, segment, match, zero, grid, position_a, position_b))
+def _pair(reference: Recording, other: Recording, mine: str, theirs: str, limit: float, *, same_clock: bool) -> Pair:
+    a, b = _finite(reference[mine]), _finite(other[theirs])
+    segments = [segment for segment in reference.segments if segment.data.get("servo", mine) == mine]
+    clock, zero = _clock(reference, other, a, b, same_clock=same_clock)
+    times = clock.other(a.time)
+    overlap = (times >= b.time[0]) & (times <= b.time[-1])
+    found = _seen(b.time, b.position, times)
+    at, at_other = a.time[overlap], times[overlap]
+    time, position_a, position_b = at - zero, a.position[overlap], found[overlap]
+    plain = deviation(position_a, position_b)
+    aligned: Deviation | None = plain
+    shift = None
+    if moves(position_a):
+        shift = best_shift(time, position_a, position_b, limit)
+        aligned = None if shift is None else deviation(position_a, _seen(b.time, b.position, at_other + shift))
     return Pair(
         mine,
         theirs,
-        grid,
+        time,
+        at,
+        at_other,
         position_a,
         position_b,
-        _command(time_a, a, grid),
+        _command(a, at),
+        _coverage(a, b, clock, zero, found),
         shift,
-        deviation(position_a, position_b),
-        deviation(position_a, shifted),
-        tuple(parts),
+        plain,
+        aligned,
+        tuple(_part(a, b, segment, clock, zero, time, position_a, position_b) for segment in segments),
     )
+
+
+def _finite(track: Track) -> Track:
+    """The same with positions that are no finite number taken for unknown."""
+    return replace(track, position=np.where(np.isfinite(track.position), track.position, np.nan))
+
+
+def _clock(
+    reference: Recording, other: Recording, mine: Track, theirs: Track, *, same_clock: bool
+) -> tuple[Clock, float]:
+    """The other's clock, and the reference's time that is 0 in the comparison."""
+    matched = _matched(reference.segments, other.segments)
+    zero = matched[0][0].start if matched else reference.start
+    if same_clock:
+        return Clock(np.array([zero]), np.array([0.0])), zero
+    if not matched:
+        return Clock(np.array([zero]), np.array([other.start - zero])), zero
+    sent = [(_sent(mine, a), _sent(theirs, b)) for a, b in matched]
+    pairs = [(b, d) if None not in (b, d) else (a.start, c.start) for (b, d), (a, c) in zip(sent, matched, strict=True)]
+    since, then = np.array(pairs, dtype=float).T
+    return Clock(since, then - since), zero
+
+
+def _matched(mine: Sequence[Segment], theirs: Sequence[Segment]) -> list[tuple[Segment, Segment]]:
+    """Segments that both name alike: the first of a name with the first, the second with the second."""
+    left = list(theirs)
+    found: list[tuple[Segment, Segment]] = []
+    for segment in mine:
+        match = next((other for other in left if other.name == segment.name), None)
+        if match is not None:
+            left.remove(match)
+            found.append((segment, match))
+    return found
+
+
+def _sent(track: Track, segment: Segment) -> float | None:
+    """When the first command of a segment was sent; None when that was not recorded."""
+    inside = (track.commanded >= segment.start - 1e-9) & (track.commanded < segment.end)
+    return float(track.commanded[inside][0]) if inside.any() else None
+
+
+def _coverage(a: Track, b: Track, clock: Clock, zero: float, found: FloatArray) -> Coverage:
+    """How much of `a` was compared with what was `found` of `b` at its times (n,).
+
+    What came before the first command was sent does not count: how long that took is no part of the motion.
+    """
+    waiting = (a.time >= zero) & (a.time < clock.since[0])
+    known = ~np.isnan(a.position) & ~waiting
+    lacking = known & np.isnan(found)
+    period = float(np.median(np.diff(a.time))) if len(a) > 1 else 0.0
+    edges = np.flatnonzero(np.diff(np.concatenate(([0], lacking.astype(np.int8), [0]))))
+    holes = [
+        float(a.time[end - 1] - a.time[start]) + period for start, end in zip(edges[::2], edges[1::2], strict=True)
+    ]
+    first, last = clock.other(a.time[[0, -1]])
+    beyond = max(0.0, float(first - b.time[0])) + max(0.0, float(b.time[-1] - last))
+    count = int(lacking.sum())
+    return Coverage(1 - count / max(int(known.sum()), 1), max(holes, default=0.0), beyond, count)
 
 
 def _seen(time: FloatArray, position: FloatArray, at: FloatArray) -> FloatArray:
@@ -258,43 +425,34 @@ def _seen(time: FloatArray, position: FloatArray, at: FloatArray) -> FloatArray:
 def _part(
     a: Track,
     b: Track,
-    mine: Segment,
-    theirs: Segment,
-    zero: tuple[float, float],
-    grid: FloatArray,
+    segment: Segment,
+    clock: Clock,
+    zero: float,
+    time: FloatArray,
     position_a: FloatArray,
     position_b: FloatArray,
 ) -> Part:
-    start, end = mine.start - zero[0], mine.end - zero[0]
-    inside = (grid >= start) & (grid < end)
-    first, second = a.between(mine.start - 0.5, mine.end), b.between(theirs.start - 0.5, theirs.end)
-    data = mine.data
-    steps = falls = chirps = None
-    if mine.name.startswith("step") and "target" in data:
-        target = float(data["target"])
-        steps = (
-            step_response(first.time, first.position, target, mine.start),
-            step_response(second.time, second.position, target, theirs.start),
+    start, end = segment.start - zero, segment.end - zero
+    inside = (time >= start) & (time < end)
+    kind = str(segment.data.get("kind", ""))
+    results = None
+    measure = MEASURES.get(kind)
+    if measure is not None and all(fact in segment.data for fact in measure.needs):
+        sent = _sent(a, segment)
+        sent = segment.start if sent is None else sent
+        begin, then, over = clock.other(np.array([segment.start - 0.5, sent, segment.end]))
+        first, second = a.between(segment.start - 0.5, segment.end), b.between(float(begin), float(over))
+        results = (
+            measure.of(Motion(first.time, first.command, first.position, sent, segment.data)),
+            measure.of(Motion(second.time, second.command, second.position, float(then), segment.data)),
         )
-    elif mine.name.startswith("fall"):
-        falls = (
-            fall_time(first.time, first.position, mine.start),
-            fall_time(second.time, second.position, theirs.start),
-        )
-    elif mine.name.startswith("chirp") and {"low", "high"} <= data.keys():
-        chirps = (
-            frequency_response(first.time, first.command, first.position, data["low"], data["high"]),
-            frequency_response(second.time, second.command, second.position, data["low"], data["high"]),
-        )
-    return Part(mine.name, start, end, deviation(position_a[inside], position_b[inside]), steps, falls, chirps)
+    return Part(segment.name, kind, start, end, deviation(position_a[inside], position_b[inside]), results)
 
 
-def _command(time: FloatArray, track: Track, grid: FloatArray) -> FloatArray:
+def _command(track: Track, at: FloatArray) -> FloatArray:
     """The goal in force at each time: goals hold, they are not interpolated; a limp servo has none."""
-    if not len(time) or not len(grid):
-        return np.full(len(grid), np.nan)
     command = np.where(track.enabled, track.command, np.nan)
-    return command[np.clip(np.searchsorted(time, grid, side="right") - 1, 0, len(time) - 1)]
+    return command[np.clip(np.searchsorted(track.time, at, side="right") - 1, 0, len(track) - 1)]
 
 
 def _pair_summary(pair: Pair, labels: tuple[str, str]) -> dict[str, Any]:
@@ -302,28 +460,19 @@ def _pair_summary(pair: Pair, labels: tuple[str, str]) -> dict[str, Any]:
     for part in pair.parts:
         entry: dict[str, Any] = {
             "name": part.name,
+            "kind": part.kind,
             "start_s": part.start,
             "end_s": part.end,
             "deviation": asdict(part.deviation),
         }
-        if part.steps:
-            entry["step"] = {label: asdict(step) for label, step in zip(labels, part.steps, strict=True)}
-        if part.falls:
-            entry["fall_time_s"] = dict(zip(labels, part.falls, strict=True))
-        if part.chirps:
-            entry["chirp"] = {
-                label: {
-                    "bandwidth_hz": chirp.bandwidth,
-                    "frequency_hz": chirp.frequency.tolist(),
-                    "gain": chirp.gain.tolist(),
-                    "phase_deg": chirp.phase.tolist(),
-                }
-                for label, chirp in zip(labels, part.chirps, strict=True)
-            }
+        if part.results is not None:
+            documents = (part.measure.document(result) for result in part.results)
+            entry[part.measure.key] = dict(zip(labels, documents, strict=True))
         parts.append(entry)
     return {
         "shift_s": pair.shift,
+        "coverage": asdict(pair.coverage),
         "deviation": asdict(pair.plain),
-        "aligned": asdict(pair.aligned),
+        "aligned": None if pair.aligned is None else asdict(pair.aligned),
         "segments": parts,
     }

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 
 from axbridge.physics.mechanics import FloatArray
 
 __all__ = [
+    "MEASURES",
     "Deviation",
     "FrequencyResponse",
+    "Measure",
+    "Motion",
+    "Row",
     "StepResponse",
     "best_shift",
     "deviation",
     "fall_time",
     "frequency_response",
+    "moves",
     "resample",
     "step_response",
 ]
@@ -104,10 +111,16 @@ def deviation(reference: FloatArray, other: FloatArray) -> Deviation:
     return Deviation(float(np.mean(np.abs(error))), math.sqrt(mse), mse, float(np.max(np.abs(error))), len(error))
 
 
-def best_shift(time: FloatArray, reference: FloatArray, other: FloatArray, limit: float = 0.2) -> float:
+def moves(position: FloatArray) -> bool:
+    """Whether a motion (n,), rad, is large enough to tell when it happened."""
+    return bool(np.nanmax(position, initial=-np.inf) - np.nanmin(position, initial=np.inf) >= MOVED)
+
+
+def best_shift(time: FloatArray, reference: FloatArray, other: FloatArray, limit: float = 0.2) -> float | None:
     """How much later `other` is than `reference`, s: the shift within ±`limit` with the least squared error.
 
-    A grid of 2 ms first, then a parabola through the best three. 0 when the motions do not overlap or hardly move.
+    A grid of 2 ms first, then a parabola through the best three. None when no shift within the limit is the best: the
+    error is least at an end of the range, or the motions do not overlap, are too short, or hardly move.
 
     Args:
         time: Common sample times (n,).
@@ -115,19 +128,20 @@ def best_shift(time: FloatArray, reference: FloatArray, other: FloatArray, limit
         other: (n,).
         limit: Largest shift tried, s.
     """
-    if len(time) < 3 or np.nanmax(reference, initial=-np.inf) - np.nanmin(reference, initial=np.inf) < MOVED:
-        return 0.0
+    if len(time) < 3 or not moves(reference):
+        return None
     step = 0.002
     shifts = np.arange(-round(limit / step), round(limit / step) + 1) * step
     inner = (time >= time[0] + limit) & (time <= time[-1] - limit)  # the same samples for every shift
     if inner.sum() < 3:
-        return 0.0
-    costs = np.array(
-        [np.nanmean((resample(time, other, time[inner] + shift) - reference[inner]) ** 2) for shift in shifts]
-    )
-    best = int(np.nanargmin(costs))
+        return None
+    errors = [resample(time, other, time[inner] + shift) - reference[inner] for shift in shifts]
+    costs = np.array([deviation(np.zeros(len(error)), error).mse for error in errors])
+    if np.isnan(costs).any():
+        return None
+    best = int(np.argmin(costs))
     if not 0 < best < len(shifts) - 1:
-        return float(shifts[best])
+        return None
     before, here, after = costs[best - 1 : best + 2]
     curvature = before - 2 * here + after
     return float(shifts[best] + (0.5 * step * (before - after) / curvature if curvature > 0 else 0.0))
@@ -153,8 +167,9 @@ def step_response(time: FloatArray, position: FloatArray, target: float, command
     way = rest - start
     if abs(way) < 2 * MOVED:
         return StepResponse(math.nan, math.nan, math.nan, math.nan, math.degrees(target - rest))
-    after = time >= commanded
-    time, done = time[after], (position[after] - start) / way
+    after = time > commanded
+    time = np.concatenate(([commanded], time[after]))  # where it was until then, between two samples
+    done = np.concatenate(([0.0], (position[after] - start) / way))
     band = max(SETTLED / abs(way), 0.02)
     outside = np.flatnonzero(np.abs(done - 1) > band)
     settled = time[min(outside[-1] + 1, len(time) - 1)] - commanded if len(outside) else 0.0
@@ -181,6 +196,9 @@ def frequency_response(
     """
     from scipy.signal import csd, welch
 
+    if len(time) < 16:
+        unknown = np.array([math.nan])
+        return FrequencyResponse(unknown, unknown, unknown, math.nan)
     rate = 1 / float(np.median(np.diff(time)))
     grid = np.arange(time[0], time[-1], 1 / rate)
     given, done = resample(time, command, grid), resample(time, position, grid)
@@ -221,3 +239,117 @@ def fall_time(time: FloatArray, position: FloatArray, released: float, level: fl
     """
     chosen = (time >= released) & ~np.isnan(position)
     return _crossing(time[chosen], -np.abs(position[chosen]), -level) - released
+
+
+@dataclass(frozen=True)
+class Motion:
+    """One servo in one segment of an experiment, from half a second before it.
+
+    Attributes:
+        time: s, (n,).
+        command: Position goal in force, rad, (n,).
+        position: rad, (n,).
+        sent: When the segment's command was sent, s.
+        facts: What the experiment said about the segment.
+    """
+
+    time: FloatArray
+    command: FloatArray
+    position: FloatArray
+    sent: float
+    facts: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One figure of a result, for a table.
+
+    Attributes:
+        text: What it is.
+        unit: What it is given in.
+        value: The figure of a result and of the reference's result, in SI or degrees; NaN = cannot be told.
+        factor: From there to the unit.
+        digits: Behind the point.
+    """
+
+    text: str
+    unit: str
+    value: Callable[[Any, Any], float]
+    factor: float = 1.0
+    digits: int = 2
+
+
+@dataclass(frozen=True)
+class Measure:
+    """What is told of one kind of segment.
+
+    Attributes:
+        key: Its name in JSON.
+        needs: Facts that the segment must have.
+        of: The result.
+        rows: What a table shows of it.
+        document: The result as JSON.
+    """
+
+    key: str
+    needs: tuple[str, ...]
+    of: Callable[[Motion], Any]
+    rows: tuple[Row, ...]
+    document: Callable[[Any], Any]
+
+
+def _step(motion: Motion) -> StepResponse:
+    return step_response(motion.time, motion.position, float(motion.facts["target"]), motion.sent)
+
+
+def _fall(motion: Motion) -> float:
+    return fall_time(motion.time, motion.position, motion.sent)
+
+
+def _chirp(motion: Motion) -> FrequencyResponse:
+    return frequency_response(
+        motion.time, motion.command, motion.position, float(motion.facts["low"]), float(motion.facts["high"])
+    )
+
+
+def _middle_phase(result: FrequencyResponse, reference: FrequencyResponse) -> float:
+    """Phase in the middle of the reference's range, on a logarithmic axis, degrees."""
+    middle = math.sqrt(reference.frequency[0] * reference.frequency[-1])
+    return float(np.interp(middle, result.frequency, result.phase))
+
+
+def _chirp_document(result: FrequencyResponse) -> dict[str, Any]:
+    return {
+        "bandwidth_hz": result.bandwidth,
+        "frequency_hz": result.frequency.tolist(),
+        "gain": result.gain.tolist(),
+        "phase_deg": result.phase.tolist(),
+    }
+
+
+MEASURES: Mapping[str, Measure] = {
+    "step": Measure(
+        "step",
+        ("target",),
+        _step,
+        (
+            Row("delay", "ms", lambda step, _: step.delay, 1e3, 0),
+            Row("rise time 10-90 %", "ms", lambda step, _: step.rise, 1e3, 0),
+            Row("overshoot", "°", lambda step, _: step.overshoot),
+            Row("settling time", "ms", lambda step, _: step.settling, 1e3, 0),
+            Row("steady-state error", "°", lambda step, _: step.steady_state_error),
+        ),
+        asdict,
+    ),
+    "fall": Measure("fall_time_s", (), _fall, (Row("fall to 5°", "ms", lambda fall, _: fall, 1e3, 0),), float),
+    "chirp": Measure(
+        "chirp",
+        ("low", "high"),
+        _chirp,
+        (
+            Row("bandwidth (-3 dB)", "Hz", lambda chirp, _: chirp.bandwidth),
+            Row("phase in the middle of its range", "°", _middle_phase, digits=1),
+        ),
+        _chirp_document,
+    ),
+}  # by the kind that an experiment gives its segments

@@ -1,39 +1,29 @@
-"""What a comparison says, as rows of text, and the page and the picture that show it."""
+"""What a comparison says, as tables, and as panels for its page and its picture."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from axbridge.compare.comparison import Comparison, Pair
-from axbridge.compare.metrics import StepResponse
-from axbridge.files import replacing, unwritable, write_whole
-from axbridge.record.recording import Recording
+from axbridge.compare.comparison import Comparison, Pair, Part, shift_text
+from axbridge.compare.metrics import resample
+from axbridge.physics.mechanics import FloatArray
+from axbridge.record.recording import Recording, Track
+from axbridge.report.page import Table
+from axbridge.report.plots import Line, Panel
 
-__all__ = ["Table", "deviation_table", "provenance_table", "response_table", "table_text", "write_html", "write_png"]
-
-
-@dataclass(frozen=True)
-class Table:
-    """Rows of text under a header; the first column names the row."""
-
-    title: str
-    header: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-
-
-_STEP_ROWS = (
-    ("delay", "delay", "ms", 1e3, 0),
-    ("rise", "rise time 10-90 %", "ms", 1e3, 0),
-    ("overshoot", "overshoot", "°", 1, 2),
-    ("settling", "settling time", "ms", 1e3, 0),
-    ("steady_state_error", "steady-state error", "°", 1, 2),
-)
+__all__ = [
+    "deviation_table",
+    "figure_rows",
+    "panels_of",
+    "parameter_table",
+    "provenance_table",
+    "response_table",
+    "title_of",
+]
 
 
 def deviation_table(comparison: Comparison) -> Table:
@@ -43,41 +33,43 @@ def deviation_table(comparison: Comparison) -> Table:
         (
             pair.name,
             *(_number(value, 2) for value in (pair.plain.mae, pair.plain.rmse, pair.plain.mse, pair.plain.worst)),
-            _number(pair.shift * 1e3, 1),
-            _number(pair.aligned.rmse, 2),
-            _number(pair.aligned.mse, 2),
+            shift_text(comparison, pair),
+            *(("-", "-") if pair.aligned is None else (_number(pair.aligned.rmse, 2), _number(pair.aligned.mse, 2))),
         )
         for pair in comparison.pairs
     ]
     return Table(f"{comparison.labels[1]} against {comparison.labels[0]}", header, tuple(rows))
 
 
+def figure_rows(part: Part) -> list[tuple[str, ...]]:
+    """What the measure of a segment's kind tells of both sides: name and unit, then the figures as text."""
+    if part.results is None:
+        return []
+    reference = part.results[0]
+    return [
+        (
+            f"{row.text}, {row.unit}",
+            *(_number(row.value(result, reference) * row.factor, row.digits) for result in part.results),
+        )
+        for row in part.measure.rows
+    ]
+
+
 def response_table(comparison: Comparison, pair: Pair) -> Table | None:
-    """Figures of steps, falls and chirps of one servo on both sides; None when there are none."""
-    rows: list[tuple[str, ...]] = []
-    several = sum(bool(part.steps or part.falls or part.chirps) for part in pair.parts) > 2
-    for part in pair.parts:
-        prefix = f"{part.name}: " if several else ""
-        if part.steps:
-            rows += [
-                (f"{prefix}{text}, {unit}", *(_number(_value(step, key) * factor, digits) for step in part.steps))
-                for key, text, unit, factor, digits in _STEP_ROWS
-            ]
-        if part.falls and not all(math.isnan(fall) for fall in part.falls):
-            rows.append((f"{prefix}fall to 5°, ms", *(_number(fall * 1e3, 0) for fall in part.falls)))
-        if part.chirps:
-            rows.append((f"{prefix}bandwidth (-3 dB), Hz", *(_number(chirp.bandwidth, 2) for chirp in part.chirps)))
-            middle = math.sqrt(part.chirps[0].frequency[0] * part.chirps[0].frequency[-1])
-            phases = (float(np.interp(middle, chirp.frequency, chirp.phase)) for chirp in part.chirps)
-            rows.append((f"{prefix}phase at {middle:.2g} Hz, °", *(_number(phase, 1) for phase in phases)))
+    """Figures of the segments whose kind has a measure, of one servo on both sides; None when there are none."""
+    measured = [part for part in pair.parts if part.results is not None]
+    if not measured:
+        return None
+    several = len(measured) > 2
+    rows: list[tuple[str, ...]] = [
+        (f"{part.name}: {name}" if several else name, *cells) for part in measured for name, *cells in figure_rows(part)
+    ]
     for part in pair.parts:
         error = part.deviation
         if error.samples:
             label = f"RMSE {'/ MSE ' if not several else ''}in {part.name}, °" + ("" if several else " / deg²")
             text = _number(error.rmse, 2) + ("" if several else f" / {_number(error.mse, 2)}")
             rows.append((label, "", text))
-    if not any(part.steps or part.falls or part.chirps for part in pair.parts):
-        return None
     return Table(f"{pair.name}: response", ("", *comparison.labels), tuple(rows))
 
 
@@ -107,51 +99,52 @@ def parameter_table(comparison: Comparison) -> Table | None:
     return Table(f"{pair.name}: model parameters", ("", *comparison.labels), rows)
 
 
-def table_text(table: Table) -> str:
-    """A table for the terminal: columns lined up."""
-    lines = [table.header, *table.rows]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(table.header))]
-
-    def line(cells: Sequence[str]) -> str:
-        first, *rest = (
-            cell.ljust(width) if column == 0 else cell.rjust(width)
-            for column, (cell, width) in enumerate(zip(cells, widths, strict=True))
-        )
-        return "  ".join((first, *rest)).rstrip()
-
-    return "\n".join((table.title, *(line(cells) for cells in lines)))
+def _torque(track: Track) -> FloatArray:
+    return np.where(np.isnan(track.true_torque), track.torque, track.true_torque)
 
 
-def write_html(comparison: Comparison, path: Path | str, title: str = "") -> None:
-    """Write the report as one self-contained page.
-
-    Raises:
-        RecordingError: it cannot be written; what was at `path` stays.
-    """
-    from axbridge.compare.html import page
-
-    try:
-        write_whole(path, page(comparison, title or _title(comparison)))
-    except OSError as failure:
-        raise unwritable(path, failure) from failure
+_MORE: tuple[tuple[str, Callable[[Track], FloatArray]], ...] = (
+    ("torque, N·m", _torque),
+    ("power at the shaft, W", lambda track: _torque(track) * track.velocity),
+    ("electrical power, W", lambda track: track.power),
+    ("load, %", lambda track: track.load * 100),
+)  # what else is drawn where one side knows it
 
 
-def write_png(comparison: Comparison, path: Path | str, title: str = "") -> None:
-    """Write the picture of the report.
+def panels_of(comparison: Comparison, pair: Pair) -> list[Panel]:
+    """One servo's figure: positions, error, then what else one of the sides knows."""
+    sides = (
+        ("reference", comparison.labels[0], comparison.reference[pair.name], pair.reference_time),
+        ("other", comparison.labels[1], comparison.other[pair.other_name], pair.other_time),
+    )
+    following = comparison.labels[0] == "goal"
+    lines = [
+        Line(pair.time, np.degrees(values), label, side)
+        for (side, label, _, _), values in zip(sides, (pair.reference, pair.other), strict=True)
+    ]
+    if not following and not np.isnan(pair.command).all():
+        goal = Line(pair.time, np.degrees(pair.command), "goal", "command", width=1.2, dashed=True, held=True)
+        lines = [goal, *lines]
+    marks = tuple((part.start, part.name) for part in pair.parts if part.deviation.samples)
+    error = Line(pair.time, np.degrees(pair.other - pair.reference), "error", "error", width=1.2)
+    panels = [
+        Panel(tuple(lines), "time, s", "position, °", share=3.0, marks=marks),
+        Panel((error,), "time, s", "error, °", share=1.2),
+    ]
+    for title, value in _MORE:
+        more = [
+            Line(pair.time, values, label, side, width=1.5)
+            for side, label, track, at in sides
+            if not (following and side == "reference")
+            and not np.isnan(values := resample(track.time, value(track), at)).all()
+        ]
+        if more:
+            panels.append(Panel(tuple(more), "time, s", title, share=1.2))
+    return panels
 
-    Raises:
-        RecordingError: it cannot be written; what was at `path` stays.
-    """
-    from axbridge.compare.png import draw
 
-    try:
-        with replacing(path) as temporary:
-            draw(comparison, temporary, title or _title(comparison))
-    except OSError as failure:
-        raise unwritable(path, failure) from failure
-
-
-def _title(comparison: Comparison) -> str:
+def title_of(comparison: Comparison) -> str:
+    """What is compared, in a line."""
     rig = comparison.reference.metadata.get("rig") or comparison.other.metadata.get("rig") or {}
     experiment = str(comparison.reference.metadata.get("experiment", "")).replace("_", " ")
     what = ", ".join(part for part in (rig.get("name", ""), experiment) if part)
@@ -186,10 +179,6 @@ def _flat(model: dict[str, Any], prefix: str = "") -> dict[str, str]:
         elif key not in {"description", "provenance", "hash"}:
             found[prefix + key] = f"{value:.6g}" if isinstance(value, float) else str(value)
     return found
-
-
-def _value(step: StepResponse, key: str) -> float:
-    return float(getattr(step, key))
 
 
 def _number(value: float, digits: int) -> str:

@@ -74,6 +74,8 @@ class Fit:
         rollouts: How many recordings were simulated.
         seconds: How long it took.
         seed: First seed.
+        runs: The recordings of `scores`, in their order; angles are the servo's own.
+        simulated: What `row` makes of them, rad, (l,).
     """
 
     kind: str
@@ -88,6 +90,8 @@ class Fit:
     rollouts: int
     seconds: float
     seed: int
+    runs: Runs
+    simulated: FloatArray
 
 
 def identify(
@@ -137,7 +141,7 @@ def identify(
         base = base.model_copy(update={"motor": motor})
     turning, warming = bool((runs.duty < JOINT_MODE).any()), len(known) > 0 and bool(np.ptp(known) > WARMING)
     space = space_of(kind, friction, packed(base, rig), turning=turning, warming=warming)
-    unseen = runs_of(held_out, rig) if held_out else None
+    every = runs_of([*recordings, *held_out], rig)
     _check_motion(recordings, runs)
     smooth = kind != "pendulum-servo"  # its truth is a model of ours: squares are best; real logs want robustness
     job = Job(
@@ -156,9 +160,8 @@ def identify(
         point = polished[int(np.argmin(misfits(space, runs, polished)))]
     sure = uncertainty(space, runs, point)
     row = space.sets(point[None])[0]
-    scores = scores_of(recordings, runs, row, held_out=False)
-    if unseen is not None:
-        scores += scores_of(held_out, unseen, row, held_out=True)
+    simulated = rollouts(row[None], every)[0]
+    scores = scores_of(recordings, held_out, every, simulated)
     estimates = tuple(
         Estimate(unknown, float(row[unknown.column]), float(low), float(high))
         for unknown, low, high in zip(space.unknowns, sure.low, sure.high, strict=True)
@@ -176,6 +179,8 @@ def identify(
         sum(outcome.rollouts for outcome in outcomes),
         time.monotonic() - began,
         seed,
+        every,
+        simulated,
     )
 
 
@@ -220,11 +225,16 @@ def resting_noise(runs: Runs) -> float:
     return float(np.interp(np.mean(found), scatter(tried, count), tried))
 
 
-def scores_of(recordings: Sequence[Recording], runs: Runs, row: FloatArray, *, held_out: bool) -> tuple[Score, ...]:
-    """How well a parameter set (len(Param),) predicts recordings."""
-    error = np.degrees(rollouts(row[None], runs)[0] - runs.position)
-    means = zip(recordings, runs.means(np.abs(error)), runs.means(error**2), strict=True)
-    return tuple(Score(recording.path.name, float(mae), float(np.sqrt(mse)), held_out) for recording, mae, mse in means)
+def scores_of(
+    fitted: Sequence[Recording], held_out: Sequence[Recording], runs: Runs, simulated: FloatArray
+) -> tuple[Score, ...]:
+    """How well a simulation (l,) predicts recordings, whose runs are those of `fitted`, then of `held_out`."""
+    error = np.degrees(runs.errors(simulated))
+    means = zip([*fitted, *held_out], runs.means(np.abs(error)), runs.means(error**2), strict=True)
+    return tuple(
+        Score(recording.path.name, float(mae), float(np.sqrt(mse)), held_out=index >= len(fitted))
+        for index, (recording, mae, mse) in enumerate(means)
+    )
 
 
 def doubts(scores: Sequence[Score]) -> tuple[str, ...]:

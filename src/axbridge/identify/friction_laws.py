@@ -24,8 +24,7 @@ from axbridge.identify.unknowns import FRICTION_LAWS
 from axbridge.physics.mechanics import FloatArray
 from axbridge.physics.model_columns import Param
 from axbridge.record.recording import Recording
-from axbridge.replay.rollout import FOLLOWED, Runs, rollouts
-from axbridge.replay.simulate import runs_of
+from axbridge.replay.rollout import Runs
 
 __all__ = ["LawComparison", "LawScore", "chosen_law", "compare_laws"]
 
@@ -130,22 +129,22 @@ def compare_laws(
                 recordings, rig, kind, friction=law, held_out=held_out, starts=starts, generations=generations,
                 budget=budget / len(FRICTION_LAWS), seed=seed, near=_near(law, fits), where=running, report=told,
             )  # fmt: skip
-    fitted = runs_of(recordings, rig)
-    unseen = runs_of(held_out, rig) if held_out else None
-    seen = {law: _stretches(fitted, fit.row) for law, fit in fits.items()}
-    new = {law: _stretches(unseen, fit.row)[0] for law, fit in fits.items()} if unseen is not None else {}
+    count = len(recordings)
+    seen = {law: _stretches(fit.runs, fit.simulated, range(count)) for law, fit in fits.items()}
+    rest = range(count, count + len(held_out))
+    new = {law: _stretches(fit.runs, fit.simulated, rest)[0] for law, fit in fits.items()} if held_out else {}
     best = min(new, key=lambda law: float(new[law].mean())) if new else None
     scores = []
     for law, fit in fits.items():
         _, squares = seen[law]
-        count, unknowns = len(squares), len(fit.estimates)
+        stretches, unknowns = len(squares), len(fit.estimates)
         behind = new[law] - new[best] if best is not None else np.full(1, math.nan)
         scores.append(
             LawScore(
                 law, unknowns, float(np.mean([s.mae for s in fit.scores if not s.held_out])),
                 float(new[law].mean()) if new else math.nan, float(behind.mean()),
                 float(behind.std(ddof=1) / math.sqrt(len(behind))) if len(behind) > 1 else 0.0,
-                count * math.log(max(float(squares.mean()), 1e-12)) + unknowns * math.log(count),
+                stretches * math.log(max(float(squares.mean()), 1e-12)) + unknowns * math.log(stretches),
             )
         )  # fmt: skip
     chosen = chosen_law(scores)
@@ -176,12 +175,13 @@ def _near(law: str, fits: Mapping[str, Fit]) -> FloatArray | None:
     return row
 
 
-def _stretches(runs: Runs, row: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Mean absolute (degrees) and mean squared error (deg²) of each stretch of recordings, (s,) each."""
-    error = np.abs(np.degrees(rollouts(row[None], runs)[0] - runs.position))
+def _stretches(runs: Runs, simulated: FloatArray, chosen: Sequence[int]) -> tuple[FloatArray, FloatArray]:
+    """Mean absolute (degrees) and mean squared error (deg²) of each stretch of the chosen recordings, (s,) each."""
+    error = np.abs(np.degrees(runs.errors(simulated)))
     absolute, squared = [], []
-    for a, b in zip(runs.start[:-1], runs.start[1:], strict=True):
-        known = runs.driven[a:b] != FOLLOWED
+    for recording in chosen:
+        a, b = runs.start[recording], runs.start[recording + 1]
+        known = runs.judged[a:b]
         number = ((runs.time[a:b] - runs.time[a]) / STRETCH).astype(int)[known]
         part = error[a:b][known]
         for stretch in np.unique(number):

@@ -25,7 +25,7 @@ from axbridge.identify.unknowns import Space, Unknown, space_of
 from axbridge.physics.mechanics import FloatArray
 from axbridge.physics.model_columns import Param
 from axbridge.record.recording import Recording
-from axbridge.replay.rollout import HELD, Runs
+from axbridge.replay.rollout import HELD, Runs, rollouts
 from axbridge.replay.simulate import packed, runs_of
 
 __all__ = ["Line", "Surface", "ks_line", "paper_procedure"]
@@ -110,7 +110,7 @@ def paper_procedure(
     """Friction from the falls, then gains from the steps.
 
     Args:
-        recordings: With ``fall`` and ``step`` segments, as `axbridge record` makes them.
+        recordings: With segments of kind ``fall`` and ``step``, as `axbridge record` makes them.
         rig: Its arm and its servo's profile.
         line: Ks; None = the profile's.
         held_out: Only scored.
@@ -136,9 +136,9 @@ def paper_procedure(
     only = replace(friction.without(["sensor.latency_ms"]), base=friction.sets(friction_at[None])[0])
     sure = _joined(uncertainty(only, falls, only.point(row)), uncertainty(gains, steps, gains_at))
     order = only.unknowns + gains.unknowns
-    scores = scores_of(recordings, runs_of(recordings, rig), row, held_out=False)
-    if held_out:
-        scores += scores_of(held_out, runs_of(held_out, rig), row, held_out=True)
+    every = runs_of([*recordings, *held_out], rig)
+    simulated = rollouts(row[None], every)[0]
+    scores = scores_of(recordings, held_out, every, simulated)
     fit = Fit(
         kind="lima2009",
         friction="M1",
@@ -160,6 +160,8 @@ def paper_procedure(
         rollouts=count + more,
         seconds=time.monotonic() - began,
         seed=seed,
+        runs=every,
+        simulated=simulated,
     )
     return fit, (fallen, stepped)
 
@@ -220,7 +222,7 @@ def _parts(recordings: Sequence[Recording], kind: str) -> list[Recording]:
     parts = []
     for recording in recordings:
         for segment in recording.segments:
-            if not segment.name.startswith(kind):
+            if segment.data.get("kind") != kind:
                 continue
             for name, track in recording.items():
                 before = track.between(segment.start - 0.5, segment.start - 1e-6)

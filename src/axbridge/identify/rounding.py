@@ -16,7 +16,7 @@ from axbridge.identify.unknowns import Space
 from axbridge.jit import jit
 from axbridge.physics.mechanics import FloatArray, IntArray
 from axbridge.physics.model_columns import Param
-from axbridge.replay.rollout import FOLLOWED, Runs
+from axbridge.replay.rollout import Runs
 
 __all__ = ["scatter", "shared", "weights"]
 
@@ -46,7 +46,7 @@ def weights(space: Space, runs: Runs) -> FloatArray:
     place = np.empty(len(runs.position), dtype=np.int64)
     _places(runs.position, runs.start, _SAME * count, place)
     new = scatter(float(space.base[Param.NOISE]), count) if common else 1.0
-    shares = np.where(runs.driven == FOLLOWED, 0.0, 1 / (new + np.bincount(place)[place] * common**2))
+    shares = np.where(~runs.judged, 0.0, 1 / (new + np.bincount(place)[place] * common**2))
     sums = np.maximum(np.add.reduceat(shares, runs.start[:-1]), 1e-300)
     found: FloatArray = np.sqrt(shares / np.repeat(sums, np.diff(runs.start)))
     return found

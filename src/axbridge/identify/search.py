@@ -91,7 +91,7 @@ class Outcome:
 
 def losses(space: Space, runs: Runs, points: FloatArray, kind: str = "mae", step: float = FINE) -> FloatArray:
     """Loss of points (k, n): (k, m), one for each recording, degrees (mae) or deg² (mse, huber)."""
-    error = np.degrees(np.abs(rollouts(space.sets(points), runs, step) - runs.position))
+    error = np.degrees(np.abs(runs.errors(rollouts(space.sets(points), runs, step))))
     if kind == "mse":
         error = error**2
     elif kind == "huber":

@@ -117,6 +117,7 @@ def parts(runs: Runs, stage: Stage | None = None, lengths: Sequence[float] = (LO
         runs,
         start=start.astype(np.int64),
         velocity=speed[order],
+        known=None if runs.known is None else runs.known[order],
         **{name: getattr(runs, name)[order] for name in by_sample},
         **{name: getattr(runs, name)[source] for name in by_recording},
     )

@@ -22,7 +22,7 @@ from axbridge.identify.search import FINE, HUBER
 from axbridge.identify.unknowns import Space
 from axbridge.physics.mechanics import FloatArray, IntArray
 from axbridge.physics.model_columns import Param
-from axbridge.replay.rollout import FOLLOWED, Runs, rollouts
+from axbridge.replay.rollout import Runs, rollouts
 
 __all__ = ["Uncertainty", "misfits", "polish", "uncertainty"]
 
@@ -92,7 +92,7 @@ def misfits(space: Space, runs: Runs, points: FloatArray) -> FloatArray:
 def uncertainty(space: Space, runs: Runs, point: FloatArray) -> Uncertainty:
     """Intervals of the unknowns at a point (len(space),)."""
     error = _residuals(space, runs, point[None])[0]
-    bound = CAPPED * 1.4826 * float(np.median(np.abs(error[runs.driven != FOLLOWED]))) + 1e-9
+    bound = CAPPED * 1.4826 * float(np.median(np.abs(error[runs.judged]))) + 1e-9
     error = np.clip(error, -bound, bound)
     slope = _slopes(space, runs, point)
     for _ in range(WIDENED):
@@ -170,14 +170,14 @@ def _jackknife(space: Space, runs: Runs, point: FloatArray) -> FloatArray:
 
 def _residuals(space: Space, runs: Runs, points: FloatArray, step: float = FINE) -> FloatArray:
     """Errors in degrees, (k, l), each recording weighted alike."""
-    error = np.degrees(rollouts(space.sets(points), runs, step) - runs.position)
+    error = np.degrees(runs.errors(rollouts(space.sets(points), runs, step)))
     result: FloatArray = error * weights(space, runs)
     return result
 
 
 def _robust(space: Space, runs: Runs, points: FloatArray, step: float = FINE) -> FloatArray:
     """The same, with errors beyond `HUBER` counted as the search does: the squares grow linearly there."""
-    error = np.degrees(rollouts(space.sets(points), runs, step) - runs.position)
+    error = np.degrees(runs.errors(rollouts(space.sets(points), runs, step)))
     size = np.maximum(np.abs(error), HUBER)
     far = np.copysign(np.sqrt(HUBER * (2 * size - HUBER)), error)
     result: FloatArray = np.where(np.abs(error) > HUBER, far, error) * weights(space, runs)

@@ -119,11 +119,11 @@ def step_and_fall(
     run = Run(robot, servo, recorder, tick_ms)
     try:
         run.goal(start)
-        run.segment("rest", rest)
+        run.segment("rest", rest, kind="rest")
         run.goal(target)
-        run.segment("step", hold, start=start, target=target)
+        run.segment("step", hold, kind="step", start=start, target=target)
         run.let_go()
-        run.segment("fall", fall, start=target)
+        run.segment("fall", fall, kind="fall", start=target)
         run.note()
     except Stopped:
         return False
@@ -139,13 +139,14 @@ def _step(run: Run, options: Options) -> None:
     if options.speed:
         run.limit_speed(options.speed)
     run.goal(0.0)
-    run.segment("rest", 1.0)
+    run.segment("rest", 1.0, kind="rest")
     for angle in options.angles:
         run.cool()
         run.goal(angle)
-        run.segment(f"step to {math.degrees(angle):.0f}°", options.duration, start=0.0, target=angle)
+        run.segment(f"step to {math.degrees(angle):.0f}°", options.duration, kind="step", start=0.0, target=angle)
         run.goal(0.0)
-        run.segment(f"step back from {math.degrees(angle):.0f}°", options.duration, start=angle, target=0.0)
+        back = f"step back from {math.degrees(angle):.0f}°"
+        run.segment(back, options.duration, kind="step", start=angle, target=0.0)
 
 
 def _fall(run: Run, options: Options) -> None:
@@ -155,15 +156,16 @@ def _fall(run: Run, options: Options) -> None:
     for angle in angles:
         run.cool()
         begin = run.servo.state.position
-        run.segment("lift", 1.5, lambda t, a=begin, b=angle: a + (b - a) * min(1.0, t / 1.2))  # type: ignore[misc]
+        run.segment("lift", 1.5, _rise(begin, angle, 1.2), kind="lift")
         run.let_go()
-        run.segment(f"fall from {math.degrees(angle):.0f}°", options.duration, start=angle)
+        run.segment(f"fall from {math.degrees(angle):.0f}°", options.duration, kind="fall", start=angle)
 
 
 def _sine(run: Run, options: Options) -> None:
     run.check(options.amplitude, -options.amplitude)
     duration = max(options.duration, 2 * options.period)
-    run.segment("sine", duration, lambda t: options.amplitude * math.sin(2 * math.pi * t / options.period))
+    turn = 2 * math.pi / options.period
+    run.segment("sine", duration, lambda t: options.amplitude * math.sin(turn * t), kind="sine")
 
 
 def _chirp(run: Run, options: Options) -> None:
@@ -175,12 +177,13 @@ def _chirp(run: Run, options: Options) -> None:
     def motion(t: float) -> float:
         return options.amplitude * math.sin(2 * math.pi * (options.low * t + rate * t * t / 2))
 
-    run.segment("chirp", duration, motion, low=options.low, high=options.high)
+    run.segment("chirp", duration, motion, kind="chirp", low=options.low, high=options.high)
 
 
 def _sin_time_square(run: Run, options: Options) -> None:
     run.check(options.amplitude, -options.amplitude)
-    run.segment("sin t²", max(options.duration, 6.0), lambda t: options.amplitude * math.sin(t * t))
+    duration = max(options.duration, 6.0)
+    run.segment("sin t²", duration, lambda t: options.amplitude * math.sin(t * t), kind="sine")
 
 
 def _lift_and_drop(run: Run, options: Options) -> None:
@@ -189,10 +192,15 @@ def _lift_and_drop(run: Run, options: Options) -> None:
     for angle in options.angles:
         run.cool()
         begin = run.servo.state.position
-        run.segment("lift", 2.0, lambda t, a=begin, b=angle: a + (b - a) * min(1.0, t / 2.0))  # type: ignore[misc]
-        run.segment("hold", 1.0, start=angle, target=angle)
+        run.segment("lift", 2.0, _rise(begin, angle, 2.0), kind="lift")
+        run.segment("hold", 1.0, kind="hold", start=angle, target=angle)
         run.let_go()
-        run.segment("fall", max(options.duration, 2.0), start=angle)
+        run.segment("fall", max(options.duration, 2.0), kind="fall", start=angle)
+
+
+def _rise(start: float, end: float, duration: float) -> Callable[[float], float]:
+    """From one angle to another at even speed, rad over s."""
+    return lambda t: start + (end - start) * min(1.0, t / duration)
 
 
 def _duty(run: Run, options: Options) -> None:
@@ -201,9 +209,9 @@ def _duty(run: Run, options: Options) -> None:
         for sign in (1, -1):
             run.cool()
             run.turn(sign * duty)
-            run.segment(f"duty {sign * duty:+.0%}", options.duration, duty=sign * duty)
+            run.segment(f"duty {sign * duty:+.0%}", options.duration, kind="duty", duty=sign * duty)
             run.turn(0.0)
-            run.segment("coast", 0.5)
+            run.segment("coast", 0.5, kind="coast")
 
 
 def _stall(run: Run, options: Options) -> None:
@@ -216,7 +224,7 @@ def _stall(run: Run, options: Options) -> None:
         run.cool()
         run.limit_torque(duty)
         run.goal(angle)
-        run.segment(f"limit {duty:.0%}", options.duration, limit=duty, target=angle)
+        run.segment(f"limit {duty:.0%}", options.duration, kind="stall", limit=duty, target=angle)
     run.limit_torque(1.0)
 
 
@@ -226,9 +234,9 @@ def _torque_speed(run: Run, options: Options) -> None:
         for duty in options.duties:
             run.cool()
             run.turn(0.0)
-            run.segment("rest", 1.0)
+            run.segment("rest", 1.0, kind="rest")
             run.turn(sign * duty)
-            run.segment(f"spin up {sign * duty:+.0%}", options.duration, duty=sign * duty)
+            run.segment(f"spin up {sign * duty:+.0%}", options.duration, kind="duty", duty=sign * duty)
 
 
 def _replay(run: Run, options: Options) -> None:
@@ -241,7 +249,7 @@ def _replay(run: Run, options: Options) -> None:
         raise UsageError(f"{recording.path} holds no commands", "give a recording that does")
     run.check(float(np.nanmin(track.command)), float(np.nanmax(track.command)))
     run.goal(float(track.command[0]))
-    run.segment("approach", 1.0)
+    run.segment("approach", 1.0, kind="approach")
     started = run.robot.time - float(track.time[0])
     edges = track.time[np.flatnonzero(np.diff(track.enabled.astype(int))) + 1].tolist()
     segments = [segment for segment in recording.segments if segment.data.get("servo", track.name) == track.name]
@@ -260,6 +268,7 @@ def _replay(run: Run, options: Options) -> None:
         if not driven:
             run.let_go()
         name = part.name if part else "replay"
+        facts.setdefault("kind", "replay")
         run.segment(name, end + started - run.robot.time, motion if driven else None, **facts)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,7 +16,9 @@ from axbridge.physics.mechanics import FloatArray
 from axbridge.record.csv_parquet import HEADERS
 from axbridge.record.mcap_file import SERVO_FIELDS
 from axbridge.record.provenance import describe
-from axbridge.record.recording import Event, Recording, Track, increasing
+from axbridge.record.recording import Event, Recording, Track
+from axbridge.record.samples import in_order
+from axbridge.record.soundness import Finding, findings
 from axbridge.units import RPM
 
 __all__ = ["UNIT_FACTORS", "import_log", "parse_columns"]
@@ -52,6 +54,7 @@ _XL330 = {
     "temperature": "temp",
     "torque_enabled": "torque_enable",
 }
+_LINE = "(line)"  # where each row's line number in the file is kept
 _XL330_FULL_DUTY = 885.0  # raw PWM register at which these logs saturate
 
 
@@ -62,8 +65,20 @@ class Column(NamedTuple):
     factor: float
 
 
+class _Samples(NamedTuple):
+    """One servo's samples as they stand in the log: values by name, (n,) each, and what to call each sample."""
+
+    values: dict[str, FloatArray]
+    places: Sequence[str]
+
+
 def import_log(
-    path: Path | str, *, columns: Mapping[str, Column] | None = None, servo: str = "servo", walk: int | None = None
+    path: Path | str,
+    *,
+    columns: Mapping[str, Column] | None = None,
+    servo: str = "servo",
+    walk: int | None = None,
+    warned: Callable[[Finding], None] = lambda _finding: None,
 ) -> Recording:
     """Read a log of a known kind; which kind is read off the file.
 
@@ -72,9 +87,11 @@ def import_log(
         columns: For any other CSV: where each value of a track stands; at least ``time`` and ``position``.
         servo: Name of the servo in a log that names none.
         walk: Poppy: only this walk.
+        warned: Called with everything odd that can be used all the same.
 
     Raises:
-        RecordingError: unreadable, of no known kind, or a field is missing or no number; names it.
+        RecordingError: unreadable, of no known kind, a field is missing or no number, or samples that make no sense
+            (`axbridge.record.soundness`); names it and its line.
     """
     path = Path(path)
     try:
@@ -84,15 +101,15 @@ def import_log(
     except UnicodeDecodeError as failure:
         raise RecordingError(path, "is no text file", "give a JSON or CSV log") from failure
     if columns is None and text.lstrip()[:1] in {"{", "["}:
-        return _pendulum_json(path, text, servo)
+        return _pendulum_json(path, text, servo, warned)
     rows = _csv_rows(path, text)
-    headers = list(rows[0])
+    headers = [header for header in rows[0] if header != _LINE]
     if columns is not None:
-        return _recording(path, {servo: _mapped(path, rows, headers, columns)}, "log")
+        return _recording(path, {servo: _mapped(path, rows, headers, columns)}, "log", warned)
     if {"joint", "position_deg"} <= set(headers):
-        return _poppy(path, rows, headers, walk)
+        return _poppy(path, rows, headers, walk, warned)
     if {"servo", "time_s"} <= set(headers):
-        return _own_csv(path, rows, headers)
+        return _own_csv(path, rows, headers, warned)
     raise RecordingError(
         path,
         f"is of no known kind; its columns are {', '.join(headers)}",
@@ -124,7 +141,7 @@ def parse_columns(items: Sequence[str]) -> dict[str, Column] | None:
     return columns
 
 
-def _pendulum_json(path: Path, text: str, servo: str) -> Recording:
+def _pendulum_json(path: Path, text: str, servo: str, warned: Callable[[Finding], None]) -> Recording:
     try:
         log = json.loads(text)
     except json.JSONDecodeError as failure:
@@ -140,14 +157,13 @@ def _pendulum_json(path: Path, text: str, servo: str) -> Recording:
     values = {name: _json_column(path, entries, key) for name, key in _XL330.items()}
     raw = _json_column(path, entries, "load")
     values["load"] = np.where(raw > 0x7FFF, raw - 0x10000, raw) / _XL330_FULL_DUTY  # a signed word, logged unsigned
-    time = values.pop("time")
-    order = increasing(time)
-    track = Track.of(servo, time[order], **{key: column[order] for key, column in values.items()})
+    samples = _Samples(values, [f"entries[{index}]" for index in range(len(entries))])
     facts = {key: log[key] for key in ("mass", "length", "kp", "vin")}
     return _recording(
         path,
-        {servo: track},
+        {servo: samples},
         str(log.get("trajectory", "log")),
+        warned,
         pendulum=facts,
         registers={servo: {"position_p_gain": log["kp"]}},
         motor=str(log.get("motor", "")),
@@ -172,7 +188,7 @@ def _is_number(value: object) -> bool:
 def _csv_rows(path: Path, text: str) -> list[dict[str, str]]:
     reader = csv.DictReader(text.splitlines(), restkey="(extra)", restval="")
     try:
-        rows: list[dict[str, str]] = list(reader)
+        rows: list[dict[str, str]] = [{**row, _LINE: str(reader.line_num)} for row in reader]
     except csv.Error as failure:
         raise RecordingError(path, f"line {reader.line_num}: {failure}", "give a CSV file with a header") from failure
     if not rows:
@@ -189,39 +205,43 @@ def _numbers(path: Path, rows: Sequence[Mapping[str, str]], column: Column, *, b
         try:
             values[index] = float(text) * column.factor
         except ValueError as failure:
-            line = int(row.get("(line)", index + 2))
             raise RecordingError(
-                path, f"line {line}: {column.header} = {text!r} is no number", "correct or remove that line"
+                path, f"line {row[_LINE]}: {column.header} = {text!r} is no number", "correct or remove that line"
             ) from failure
     return values
 
 
 def _mapped(
     path: Path, rows: Sequence[Mapping[str, str]], headers: Sequence[str], columns: Mapping[str, Column]
-) -> dict[str, FloatArray]:
+) -> _Samples:
     for name, column in columns.items():
         if column.header not in headers:
             raise RecordingError(
                 path, f"has no column {column.header!r} (for {name})", f"its columns are {', '.join(headers)}"
             )
-    return {name: _numbers(path, rows, column, blank=name != "time") for name, column in columns.items()}
+    values = {name: _numbers(path, rows, column, blank=name != "time") for name, column in columns.items()}
+    return _Samples(values, [f"line {row[_LINE]}" for row in rows])
 
 
-def _own_csv(path: Path, rows: list[dict[str, str]], headers: list[str]) -> Recording:
+def _own_csv(
+    path: Path, rows: list[dict[str, str]], headers: list[str], warned: Callable[[Finding], None]
+) -> Recording:
     columns = {name: Column(header, 1.0) for name, header in HEADERS.items() if header in headers}
-    return _recording(path, _by_name(path, rows, headers, "servo", columns), "log")
+    return _recording(path, _by_name(path, rows, headers, "servo", columns), "log", warned)
 
 
 def _by_name(
     path: Path, rows: list[dict[str, str]], headers: list[str], key: str, columns: Mapping[str, Column]
-) -> dict[str, dict[str, FloatArray]]:
+) -> dict[str, _Samples]:
     groups: dict[str, list[dict[str, str]]] = {}
-    for line, row in enumerate(rows, start=2):
-        groups.setdefault(row[key], []).append({**row, "(line)": str(line)})
+    for row in rows:
+        groups.setdefault(row[key], []).append(row)
     return {name: _mapped(path, group, headers, columns) for name, group in groups.items()}
 
 
-def _poppy(path: Path, rows: list[dict[str, str]], headers: list[str], walk: int | None) -> Recording:
+def _poppy(
+    path: Path, rows: list[dict[str, str]], headers: list[str], walk: int | None, warned: Callable[[Finding], None]
+) -> Recording:
     """Walks are made of segments whose clocks start anew; they are put one after the other, and named by events."""
     for needed in ("walk", "segment", "t_s", *(header for header, _ in _POPPY.values())):
         if needed not in headers:
@@ -232,40 +252,42 @@ def _poppy(path: Path, rows: list[dict[str, str]], headers: list[str], walk: int
     events: list[Event] = []
     groups: dict[str, list[dict[str, str]]] = {}
     offset, last, part = 0.0, 0.0, ("", "")
-    for line, row in enumerate(rows, start=2):
+    for row in rows:
         if walk is not None and row["walk"] != str(walk):
             continue
-        time = float(_numbers(path, [{**row, "(line)": str(line)}], Column("t_s", 1.0), blank=False)[0])
+        time = float(_numbers(path, [row], Column("t_s", 1.0), blank=False)[0])
         if (row["walk"], row["segment"]) != part:
             part = (row["walk"], row["segment"])
             offset = last + (0.1 if events else 0.0)
             name = f"walk {part[0]} segment {part[1]}"
             events.append(Event(offset, "segment", {"name": name, "walk": part[0], "segment": part[1]}))
         last = offset + time
-        groups.setdefault(row["joint"], []).append({**row, "t_s": repr(last), "(line)": str(line)})
+        groups.setdefault(row["joint"], []).append({**row, "t_s": repr(last)})
     columns = {name: Column(header, UNIT_FACTORS[unit]) for name, (header, unit) in _POPPY.items()}
     columns["time"] = Column("t_s", 1.0)
     tracks = {joint: _mapped(path, group, headers, columns) for joint, group in groups.items()}
-    return _recording(path, tracks, "walk", events=tuple(events))
+    return _recording(path, tracks, "walk", warned, events=tuple(events))
 
 
 def _recording(
     path: Path,
-    tracks: Mapping[str, Mapping[str, FloatArray] | Track],
+    samples: Mapping[str, _Samples],
     experiment: str,
+    warned: Callable[[Finding], None],
     events: tuple[Event, ...] = (),
     **more: Any,
 ) -> Recording:
-    done: dict[str, Track] = {}
-    for name, values in tracks.items():
-        if isinstance(values, Track):
-            done[name] = values
-            continue
-        order = increasing(_finite(path, "time", values["time"]))
-        known = {key: column[order] for key, column in values.items() if key != "time"}
-        done[name] = Track.of(name, values["time"][order], **known)
+    tracks: dict[str, Track] = {}
+    for name, (values, places) in samples.items():
+        columns = {key: column for key, column in values.items() if key != "time"}
+        for finding in findings(name, values["time"], columns, places.__getitem__):
+            if finding.severity == "error":
+                raise RecordingError(path, str(finding), finding.remedy)
+            warned(finding)
+        time, columns = in_order(values["time"], columns)
+        tracks[name] = Track.of(name, time, **columns)
     return Recording(
-        path, done, events, {}, describe(backend="imported", experiment=experiment, source=path.name, **more)
+        path, tracks, events, {}, describe(backend="imported", experiment=experiment, source=path.name, **more)
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +29,9 @@ from axbridge.record.mcap_file import (
     RecordWriter,
     read_entries,
 )
+from axbridge.record.samples import in_order
 
-__all__ = ["Event", "Recording", "Segment", "Track", "increasing", "open_recording", "write_recording"]
+__all__ = ["Event", "Recording", "Segment", "Track", "open_recording", "write_recording"]
 
 
 @dataclass(frozen=True)
@@ -216,6 +218,7 @@ def open_recording(path: Path | str) -> Recording:
         raise RecordingError(
             path, "holds nothing of axbridge's", "it was cut off at its start, or another program made it"
         )
+    events += [event for name, samples in rows.items() for event in _jumps_back(name, samples)]
     events.sort(key=lambda event: event.time)
     tracks = {name: _track(name, samples) for name, samples in rows.items()}
     return Recording(path, tracks, tuple(events), _columns(cycles), metadata, complete)
@@ -264,19 +267,20 @@ def _entries(recording: Recording) -> Iterator[Entry]:
             yield Entry(SERVO_PREFIX + name, {"time": time} | {k: v for k, v in body.items() if not math.isnan(v)})
 
 
+def _jumps_back(name: str, samples: list[dict[str, Any]]) -> list[Event]:
+    """Where a servo's clock jumps back: after its samples are put in order of time, nothing else tells of it."""
+    times = [sample["time"] for sample in samples]
+    return [
+        Event(after, "clock jumped back", {"servo": name, "from": before})
+        for before, after in pairwise(times)
+        if after < before
+    ]
+
+
 def _track(name: str, samples: list[dict[str, Any]]) -> Track:
     columns = _columns(samples)
-    time = columns["time"]
-    fresh = increasing(time)
-    known = {key: columns[key][fresh] for key in SERVO_FIELDS if key in columns}
-    return Track.of(name, time[fresh], **known)
-
-
-def increasing(time: FloatArray) -> npt.NDArray[np.intp]:
-    """Indices that put `time` (n,) in strictly increasing order; a sample reported twice counts once."""
-    order = np.argsort(time, kind="stable")
-    ordered = time[order]
-    return order[np.concatenate(([True], ordered[1:] > ordered[:-1]))]  # compared, not subtracted: no overflow
+    time, known = in_order(columns["time"], {key: columns[key] for key in SERVO_FIELDS if key in columns})
+    return Track.of(name, time, **known)
 
 
 def _columns(rows: list[dict[str, Any]]) -> dict[str, FloatArray]:

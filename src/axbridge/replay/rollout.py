@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import partial
 
 import numpy as np
@@ -60,6 +60,8 @@ class Runs:
         temperature: Reported by the servo, degC, NaN where not known: then it is the model's ambient one, (m,).
         drive: What acts on the joint beside the servo, (m, len(Drive)): spring, damper, friction, hard stops.
         settings: What the registers make of the loop, (m, len(Command)); what the columns above say is theirs to say.
+        known: Whether `position` was measured, (l,) bool, or None when all were; where it was not, `position` is on the
+            line between its neighbours, and nothing is compared with it.
     """
 
     start: npt.NDArray[np.int64]
@@ -79,18 +81,29 @@ class Runs:
     temperature: FloatArray
     drive: FloatArray
     settings: FloatArray
+    known: npt.NDArray[np.bool_] | None = None
 
     def __len__(self) -> int:
         return len(self.start) - 1
 
     @property
+    def judged(self) -> npt.NDArray[np.bool_]:
+        """Which samples a model has to account for, (l,): those that were measured and are not `FOLLOWED`."""
+        free: npt.NDArray[np.bool_] = self.driven != FOLLOWED
+        return free if self.known is None else free & self.known
+
+    @property
     def compared(self) -> FloatArray:
-        """How many samples of each recording a model has to account for: all that are not `FOLLOWED`, (m,)."""
-        counts: FloatArray = np.add.reduceat((self.driven != FOLLOWED).astype(float), self.start[:-1])
+        """How many samples of each recording a model has to account for, (m,)."""
+        counts: FloatArray = np.add.reduceat(self.judged.astype(float), self.start[:-1])
         return counts
 
+    def errors(self, positions: FloatArray) -> FloatArray:
+        """Simulated positions (…, l) minus measured ones, rad; 0 where there is nothing to account for."""
+        return np.where(self.judged, positions - self.position, 0.0)
+
     def means(self, errors: FloatArray) -> FloatArray:
-        """Means (…, m) by recording of errors (…, l), which are 0 where `FOLLOWED`; 0 where all of a recording is."""
+        """Means (…, m) by recording of what `errors` gave (…, l); 0 where there is nothing to account for."""
         sums: FloatArray = np.add.reduceat(errors, self.start[:-1], axis=-1) / np.maximum(self.compared, 1.0)
         return sums
 
@@ -102,11 +115,14 @@ class Runs:
         index = np.array(chosen, dtype=np.intp)
         names = [field.name for field in fields(self)][1:]
         samples = [getattr(self, name) for name in names[:9]]
-        return Runs(
+        chosen_runs = Runs(
             start,
             *(np.concatenate([values[part] for part in parts]) if parts else values[:0] for values in samples),
-            *(getattr(self, name)[index] for name in names[9:]),
+            *(getattr(self, name)[index] for name in names[9:-1]),
         )
+        if self.known is None:
+            return chosen_runs
+        return replace(chosen_runs, known=np.concatenate([self.known[:0], *(self.known[part] for part in parts)]))
 
 
 def rollouts(params: FloatArray, runs: Runs, step: float = 1e-3) -> FloatArray:

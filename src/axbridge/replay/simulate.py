@@ -22,13 +22,14 @@ from axbridge.physics.columns import Command, Drive
 from axbridge.physics.mechanics import FloatArray
 from axbridge.physics.model_columns import Param, pack
 from axbridge.record.provenance import describe
-from axbridge.record.recording import Recording, Track, increasing
+from axbridge.record.recording import Recording, Track
+from axbridge.record.samples import in_order
 from axbridge.replay.arm import Arm, arm_of
 from axbridge.replay.rollout import FOLLOWED, FREE, HELD, JOINT_MODE, Runs, rollouts
 from axbridge.virtual.control_table import ControlTable
 from axbridge.virtual.registers import loop_command
 
-__all__ = ["packed", "runs_of", "simulate"]
+__all__ = ["packed", "runs_of", "simulate", "visible"]
 
 _GRAVITY = 9.81
 _EDGE = 2.5  # counts from an end of the sensor's range that count as beyond it
@@ -55,6 +56,15 @@ def simulate(recording: Recording, rig: Rig, params: str | None = None, *, seed:
     return _through_robot(recording, rig, params, seed)
 
 
+def visible(recording: Recording, rig: Rig) -> Recording:
+    """The recording without the positions that its sensor could not see, as `simulate` leaves them out as well."""
+    if len(rig.servos) != 1:
+        return recording
+    track = _only(recording, rig)
+    position = np.where(_unseen(track, rig), np.nan, track.position)
+    return replace(recording, tracks={track.name: replace(track, position=position)})
+
+
 def runs_of(recordings: Sequence[Recording], rig: Rig) -> Runs:
     """Commands and measurements of recordings of a one-servo rig, ready for `rollouts`: angles are the servo's own.
 
@@ -75,6 +85,11 @@ def runs_of(recordings: Sequence[Recording], rig: Rig) -> Runs:
     drives, settings = [], []
     for recording in recordings:
         track = _only(recording, rig)
+        known = ~np.isnan(track.position)
+        if not known.all():
+            track = replace(
+                track, position=_bridged(track.position, track.time), velocity=_bridged(track.velocity, track.time)
+            )
         pendulum = recording.metadata.get("pendulum")
         if pendulum:
             mass, length = float(pendulum["mass"]), float(pendulum["length"])
@@ -92,7 +107,7 @@ def runs_of(recordings: Sequence[Recording], rig: Rig) -> Runs:
             track.time, sent,
             count * np.round(side * np.nan_to_num(track.command) / count), driven, np.nan_to_num(track.speed_limit),
             np.nan_to_num(track.duty, nan=JOINT_MODE), _caps(recording, track), side * track.position,
-            side * np.nan_to_num(track.velocity),
+            side * np.nan_to_num(track.velocity), known,
         ])  # fmt: skip
         facts.append((
             _supply(recording, track, rig), arm.inertia, arm.gravity, side * arm.phase, _temperature(track),
@@ -102,8 +117,10 @@ def runs_of(recordings: Sequence[Recording], rig: Rig) -> Runs:
     lengths = [len(part[0]) for part in columns]
     start = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
     joined = [np.concatenate(parts) for parts in zip(*columns, strict=True)]
+    measured = joined.pop().astype(bool)
     alike = [np.array(values, dtype=np.float64) for values in (*zip(*facts, strict=True), drives, settings)]
-    return Runs(start, *joined, *alike)
+    runs = Runs(start, *joined, *alike)
+    return runs if measured.all() else replace(runs, known=measured)
 
 
 def packed(model: ServoModel, rig: Rig) -> FloatArray:
@@ -161,7 +178,12 @@ def _through_robot(recording: Recording, rig: Rig, params: str | None, seed: int
                 f"turns {name} by duty, which only a rig of that servo alone can repeat",
                 "compare it on a rig with one servo",
             )
-    started = {name: float(track.position[0]) for name, track in tracks.items()}
+    started = {
+        name: float(track.position[~np.isnan(track.position)][0])
+        for name, track in tracks.items()
+        if not np.isnan(track.position).all()
+    }
+    sent = {name: np.where(np.isnan(track.commanded), track.time, track.commanded) for name, track in tracks.items()}
     servos = [
         servo.model_copy(
             update={"position": started.get(servo.name, servo.position)}
@@ -177,13 +199,16 @@ def _through_robot(recording: Recording, rig: Rig, params: str | None, seed: int
         for tick in range(math.ceil((recording.end - recording.start) * 1e3 / period) + 1):
             now = recording.start + tick * period * 1e-3
             for name, track in tracks.items():
-                index = int(np.searchsorted(track.time, now, side="right")) - 1
-                wanted = index >= 0 and bool(track.enabled[index]) and not math.isnan(track.command[index])
+                # goals go out at the tick nearest to when they did; until the first did, the joint stays where it is
+                index = int(np.searchsorted(sent[name], now + period * 0.5e-3, side="right")) - 1
+                goal = float(track.command[index]) if index >= 0 else started.get(name, math.nan)
+                begun = now >= track.time[0] - period * 0.5e-3
+                wanted = begun and bool(track.enabled[max(index, 0)]) and not math.isnan(goal)
                 if wanted != driven[name]:
                     (robot[name].torque_on if wanted else robot[name].torque_off)()
                     driven[name] = wanted
                 if wanted:
-                    robot[name].set_position(float(track.command[index]))
+                    robot[name].set_position(goal)
             if robot.step(period) == -1:
                 break
             for name, row in rows.items():
@@ -192,8 +217,8 @@ def _through_robot(recording: Recording, rig: Rig, params: str | None, seed: int
     done = {}
     for name, row in rows.items():
         time, position, velocity = np.array(row).T
-        order = increasing(time)
-        done[name] = Track.of(name, time[order], position=position[order], velocity=velocity[order])
+        time, columns = in_order(time, {"position": position, "velocity": velocity})
+        done[name] = Track.of(name, time, **columns)
     model = placed.model_of(placed.servos[0])
     return replace(
         recording,
@@ -229,11 +254,16 @@ def _only(recording: Recording, rig: Rig) -> Track:
         raise RecordingError(recording.path, "holds fewer than two samples", "record it again")
     if np.isnan(track.command).all() and np.isnan(track.duty).all() and track.enabled.any():
         raise RecordingError(recording.path, "holds no commands", "import it with --column command=…")
-    known = ~np.isnan(track.position)
-    if not known.all():
-        keys = [key for key in vars(track) if key != "name"]
-        return replace(track, **{key: getattr(track, key)[known] for key in keys})
-    return track
+    known = np.flatnonzero(~np.isnan(track.position))
+    if not len(known):
+        raise RecordingError(recording.path, "holds no positions", "look at the servo's cable and id; record it again")
+    return track.between(float(track.time[known[0]]), math.inf)  # where a run starts must be known
+
+
+def _bridged(values: FloatArray, time: FloatArray) -> FloatArray:
+    """Values (n,) with a line over what is not known; all NaN stays all NaN."""
+    known = ~np.isnan(values)
+    return np.interp(time, time[known], values[known]) if known.any() else values
 
 
 def _starts_at_rest(track: Track) -> bool:

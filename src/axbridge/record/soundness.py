@@ -1,0 +1,260 @@
+"""What is odd about recorded columns: clocks that jump, wrong units, values that no servo can have. Arithmetic only."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from axbridge.physics.mechanics import FloatArray
+
+__all__ = ["Extent", "Finding", "extent", "findings"]
+
+PAUSE = 1.0  # s without a sample that are worth a word, when samples come much faster
+ASTRAY = 1000.0  # s: no pause between two samples of one motion is as long
+SLOW = 1.0  # s a sample: motion cannot be followed
+FAST = 2e-5  # s a sample: no bus is as fast
+JUMP = math.radians(20)  # a smaller one may be noise
+TOO_FAST = 40.0  # rad/s: several times what any servo of this kind turns
+
+# column: (largest size that makes sense, what was probably read as what, what to write instead)
+_LIMITS = {
+    "position": (4 * math.pi, "degrees read as radians", "position=HEADER:deg"),
+    "command": (4 * math.pi, "degrees read as radians", "command=HEADER:deg"),
+    "velocity": (100.0, "deg/s or rpm read as rad/s", "velocity=HEADER:deg/s or velocity=HEADER:rpm"),
+    "load": (2.0, "percent read as a share of 1", "load=HEADER:%"),
+    "voltage": (100.0, "millivolts read as volts", "voltage=HEADER:mV"),
+}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something odd.
+
+    Attributes:
+        servo: Whose samples.
+        what: What is odd, and where.
+        cause: What probably led to it.
+        remedy: What to do.
+        severity: ``error`` where the samples cannot be used as they are, else ``warning``.
+    """
+
+    servo: str
+    what: str
+    cause: str
+    remedy: str
+    severity: Literal["error", "warning"]
+
+    def __str__(self) -> str:
+        return f"{self.servo}: {self.what} (probably {self.cause})"
+
+
+@dataclass(frozen=True)
+class Extent:
+    """What a servo's samples span.
+
+    Attributes:
+        samples: How many.
+        start: Time of the first, s; NaN when there are none.
+        end: Of the last, s.
+        rate: Hz, by the median time between two; NaN when there are fewer than two.
+        known: Share of the samples that have a position.
+        low: Smallest position, rad; NaN when none is known.
+        high: Largest.
+        gaps: Pauses without a sample: (when it began, how long), s.
+        jumps: Positions that change faster than a servo can turn: (when, s; by how much, rad).
+    """
+
+    samples: int
+    start: float
+    end: float
+    rate: float
+    known: float
+    low: float
+    high: float
+    gaps: tuple[tuple[float, float], ...]
+    jumps: tuple[tuple[float, float], ...]
+
+
+def extent(time: FloatArray, columns: Mapping[str, FloatArray]) -> Extent:
+    """Range, rate, gaps and jumps of one servo.
+
+    Args:
+        time: s, (n,).
+        columns: Values by name (`position`, `duty`, …), (n,) each; NaN = unknown.
+    """
+    position = columns.get("position", np.full(len(time), np.nan))
+    known = position[np.isfinite(position)]
+    period = _period(time)
+    return Extent(
+        samples=len(time),
+        start=float(time[0]) if len(time) else math.nan,
+        end=float(time[-1]) if len(time) else math.nan,
+        rate=1 / period,
+        known=len(known) / len(time) if len(time) else 0.0,
+        low=float(known.min()) if len(known) else math.nan,
+        high=float(known.max()) if len(known) else math.nan,
+        gaps=tuple((float(time[i]), float(time[i + 1] - time[i])) for i in _gaps(time, period)),
+        jumps=_jumps(time, columns),
+    )
+
+
+def findings(
+    servo: str,
+    time: FloatArray,
+    columns: Mapping[str, FloatArray],
+    row: Callable[[int], str] = lambda index: f"sample {index}",
+) -> list[Finding]:
+    """What is odd about one servo's samples, in the order in which they were taken; errors first.
+
+    Args:
+        servo: Its name.
+        time: s, (n,), as it was read: not yet sorted.
+        columns: Values by name (`position`, `command`, …), (n,) each; NaN = unknown.
+        row: What to call the sample of an index, for the reader to find it.
+    """
+    if not len(time):
+        return []
+    bad = np.flatnonzero(~np.isfinite(time))
+    if len(bad):
+        return [
+            Finding(
+                servo, f"the time of {row(int(bad[0]))} is no finite number", "a broken line",
+                "correct or remove that line", "error",
+            )
+        ]  # fmt: skip
+    found = [*_clock(servo, time, row), *_values(servo, columns, row)]
+    jumps = _jumps(time, columns)
+    if jumps and np.nanmax(np.abs(columns["position"])) <= _LIMITS["position"][0]:  # a wrong unit has been named
+        at, by = max(jumps, key=lambda jump: abs(jump[1]))
+        found.append(
+            Finding(
+                servo,
+                f"{_times(len(jumps), 'the position jumps')}, by {math.degrees(by):+.0f}° at {at:.3f} s",
+                "a corrupt reading, a sensor that lost a turn, or motions joined without a pause",
+                "look at these samples; leave them blank if they are wrong",
+                "warning",
+            )
+        )
+    return sorted(found, key=lambda finding: finding.severity)
+
+
+def _clock(servo: str, time: FloatArray, row: Callable[[int], str]) -> list[Finding]:
+    found: list[Finding] = []
+    steps, period = np.diff(time), _period(time)
+    back, same = np.flatnonzero(steps < 0), int(np.sum(steps == 0))
+    if len(back):
+        i = int(back[0])
+        found.append(
+            Finding(
+                servo,
+                f"{_times(len(back), 'the clock jumps back')}, at {row(i + 1)} from {time[i]:g} s to {time[i + 1]:g} s",
+                "two motions in one log, or lines out of order",
+                "split the log there, or sort its lines by time if they are one motion",
+                "error",
+            )
+        )
+    if same:
+        found.append(
+            Finding(
+                servo,
+                f"{same} of {len(time)} samples have the time of the one before; their last known values are kept",
+                "a time written with too few digits, or samples written twice",
+                "log the time with more digits",
+                "warning",
+            )
+        )
+    if period >= SLOW:
+        unit = "microseconds" if period >= 500 else "milliseconds"
+        found.append(
+            Finding(
+                servo, f"one sample every {period:g} s", f"{unit} read as seconds",
+                f"import it with --column time=HEADER:{'us' if period >= 500 else 'ms'}", "warning",
+            )
+        )  # fmt: skip
+    elif period <= FAST:
+        found.append(
+            Finding(
+                servo, f"one sample every {period * 1e6:g} µs", "seconds read as milliseconds or microseconds",
+                "import it with --column time=HEADER:s", "warning",
+            )
+        )  # fmt: skip
+    gaps = _gaps(time, period)
+    if gaps and period < SLOW:  # with a wrong unit every pause is too long
+        i = max(gaps, key=lambda index: float(steps[index]))
+        astray = steps[i] >= ASTRAY
+        found.append(
+            Finding(
+                servo,
+                f"no sample for {steps[i]:.6g} s before {row(i + 1)} (at {time[i]:g} s)"
+                + (f", and {len(gaps) - 1} more pauses" if len(gaps) > 1 else ""),
+                "a clock that was set while it ran, or logs of different clocks joined"
+                if astray
+                else "a servo that did not answer, or a pause between two motions",
+                "split the log there" if astray else "leave it, or split the log there",
+                "error" if astray else "warning",
+            )
+        )
+    return found
+
+
+def _values(servo: str, columns: Mapping[str, FloatArray], row: Callable[[int], str]) -> list[Finding]:
+    found: list[Finding] = []
+    for name, values in columns.items():
+        infinite = np.flatnonzero(np.isinf(values))
+        if len(infinite):
+            found.append(
+                Finding(
+                    servo, f"{_times(len(infinite), f'{name} is infinite')}, at {row(int(infinite[0]))}",
+                    "a division by zero in the program that wrote it", "correct these values or leave them blank",
+                    "error",
+                )
+            )  # fmt: skip
+        if name == "position" and np.isnan(values).all():
+            found.append(
+                Finding(
+                    servo, "not one position is known", "a servo that never answered, or a column that is not its own",
+                    "check its cable and id, or the column of position", "warning",
+                )
+            )  # fmt: skip
+        finite = np.abs(values[np.isfinite(values)])
+        if name in _LIMITS and len(finite) and finite.max() > _LIMITS[name][0]:
+            _, cause, column = _LIMITS[name]
+            size = f"{finite.max():g}"
+            if name in {"position", "command"}:
+                size = f"{finite.max():.4g} rad, which is {math.degrees(finite.max()):.0f}°"
+            found.append(
+                Finding(servo, f"{name} goes up to {size}", cause, f"import it with --column {column}", "warning")
+            )
+    return found
+
+
+def _period(time: FloatArray) -> float:
+    """Median time from one sample to the next, s; NaN when there are fewer than two."""
+    steps = np.diff(time)
+    forward = steps[steps > 0]
+    return float(np.median(forward)) if len(forward) else math.nan
+
+
+def _gaps(time: FloatArray, period: float) -> list[int]:
+    """Samples after which comes a pause."""
+    return [int(index) for index in np.flatnonzero(np.diff(time) > max(PAUSE, 20 * period))]
+
+
+def _jumps(time: FloatArray, columns: Mapping[str, FloatArray]) -> tuple[tuple[float, float], ...]:
+    """Changes of position that are too fast; in wheel mode a sensor wraps round, and nothing is said."""
+    if "position" not in columns:
+        return ()
+    turning = ~np.isnan(columns["duty"]) if "duty" in columns else np.zeros(len(time), dtype=bool)
+    known = np.isfinite(columns["position"]) & ~turning
+    at, position = time[known], columns["position"][known]
+    by, within = np.diff(position), np.diff(at)
+    fast = (np.abs(by) > JUMP) & (within >= 0) & (np.abs(by) > TOO_FAST * within)
+    return tuple((float(at[i + 1]), float(by[i])) for i in np.flatnonzero(fast))
+
+
+def _times(count: int, what: str) -> str:
+    return what if count == 1 else f"{what} {count} times"

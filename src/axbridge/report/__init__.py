@@ -1,0 +1,1 @@
+"""What every page and picture shares: the page's frame, tables, and plots described once, drawn twice."""
