@@ -34,6 +34,7 @@ if TYPE_CHECKING:
         UnsupportedOperation,
         UsageError,
     )
+    from axbridge.record.recording import open_recording
     from axbridge.robot.open import open_robot as open  # noqa: A004 - `axbridge.open` is the public name
     from axbridge.robot.robot import Robot
     from axbridge.robot.servo import Servo
@@ -63,6 +64,7 @@ _HOME = {
     "UnsupportedOperation": "errors",
     "UsageError": "errors",
     "open": "robot.open",
+    "open_recording": "record.recording",
 }
 
 __all__ = [
@@ -87,6 +89,7 @@ __all__ = [
     "UnsupportedOperation",
     "UsageError",
     "open",
+    "open_recording",
 ]
 
 

@@ -15,7 +15,7 @@ from axbridge.errors import RecordingError, UsageError
 from axbridge.physics.mechanics import FloatArray
 from axbridge.record.csv_parquet import HEADERS
 from axbridge.record.mcap_file import SERVO_FIELDS
-from axbridge.record.provenance import describe
+from axbridge.record.provenance import describe, origin_of
 from axbridge.record.recording import Event, Recording, Track, increasing
 from axbridge.units import RPM
 
@@ -88,7 +88,7 @@ def import_log(
     rows = _csv_rows(path, text)
     headers = list(rows[0])
     if columns is not None:
-        return _recording(path, {servo: _mapped(path, rows, headers, columns)}, "log")
+        return _recording(path, {servo: _mapped(path, rows, headers, columns)}, "log", column_map=_map(columns))
     if {"joint", "position_deg"} <= set(headers):
         return _poppy(path, rows, headers, walk)
     if {"servo", "time_s"} <= set(headers):
@@ -151,6 +151,10 @@ def _pendulum_json(path: Path, text: str, servo: str) -> Recording:
         pendulum=facts,
         registers={servo: {"position_p_gain": log["kp"]}},
         motor=str(log.get("motor", "")),
+        column_map={
+            **_map({name: Column(key, 1.0) for name, key in _XL330.items()}),
+            "load": Column("load", 1 / _XL330_FULL_DUTY)._asdict(),
+        },
     )
 
 
@@ -209,7 +213,7 @@ def _mapped(
 
 def _own_csv(path: Path, rows: list[dict[str, str]], headers: list[str]) -> Recording:
     columns = {name: Column(header, 1.0) for name, header in HEADERS.items() if header in headers}
-    return _recording(path, _by_name(path, rows, headers, "servo", columns), "log")
+    return _recording(path, _by_name(path, rows, headers, "servo", columns), "log", column_map=_map(columns))
 
 
 def _by_name(
@@ -246,7 +250,12 @@ def _poppy(path: Path, rows: list[dict[str, str]], headers: list[str], walk: int
     columns = {name: Column(header, UNIT_FACTORS[unit]) for name, (header, unit) in _POPPY.items()}
     columns["time"] = Column("t_s", 1.0)
     tracks = {joint: _mapped(path, group, headers, columns) for joint, group in groups.items()}
-    return _recording(path, tracks, "walk", events=tuple(events))
+    return _recording(path, tracks, "walk", events=tuple(events), column_map=_map(columns))
+
+
+def _map(columns: Mapping[str, Column]) -> dict[str, dict[str, Any]]:
+    """A column map as metadata: where each field stood, and its factor to SI."""
+    return {name: column._asdict() for name, column in columns.items()}
 
 
 def _recording(
@@ -265,7 +274,7 @@ def _recording(
         known = {key: column[order] for key, column in values.items() if key != "time"}
         done[name] = Track.of(name, values["time"][order], **known)
     return Recording(
-        path, done, events, {}, describe(backend="imported", experiment=experiment, source=path.name, **more)
+        path, done, events, {}, describe(backend="imported", experiment=experiment, **origin_of(path), **more)
     )
 
 
