@@ -17,6 +17,7 @@ SMALLEST = {
     "plant_cost.py": ("--turns", "2"),
     "plant_humanoid.py": ("--falls", "1"),
     "plant_rollouts.py": ("--sets", "20"),
+    "recording_memory.py": ("--minutes", "0.05", "--servos", "2"),
 }
 BRIEFLY = 2.0  # s, for those that take longer at any size
 LOGS = FOLDER.parent / "tests" / "data"

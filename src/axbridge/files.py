@@ -8,19 +8,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from axbridge.errors import RecordingError
+from axbridge.errors import RecordingError, UsageError
 
-__all__ = ["check_writable", "replacing", "unwritable", "write_whole"]
+__all__ = ["check_new", "check_writable", "make_folder", "replacing", "unwritable", "write_whole"]
 
 
 @contextmanager
 def replacing(path: Path | str) -> Iterator[Path]:
     """A temporary path beside `path` that takes its place when the block ends well, and is removed when it does not.
 
-    What is no regular file (``/dev/stdout``, a pipe) cannot be replaced: it is written to directly.
+    Its folder is made. What is no regular file (``/dev/stdout``, a pipe) cannot be replaced: it is written to directly.
 
     Raises:
-        OSError: the folder is not there or not writable, or the file cannot take the place.
+        OSError: the folder cannot be made or is not writable, or the file cannot take the place.
     """
     target = Path(path)
     if target.is_dir():
@@ -28,6 +28,7 @@ def replacing(path: Path | str) -> Iterator[Path]:
     if target.exists() and not target.is_file():
         yield target
         return
+    make_folder(target)
     temporary = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
         yield temporary
@@ -51,6 +52,15 @@ def write_whole(path: Path | str, content: str | bytes) -> None:
         temporary.write_bytes(data)
 
 
+def make_folder(path: Path | str) -> None:
+    """Make the folder of a file, and those it lies in.
+
+    Raises:
+        OSError: it cannot be made.
+    """
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+
+
 def check_writable(*paths: Path | str | None) -> None:
     """Refuse what could not be written in the end, before long work begins; nothing is left behind.
 
@@ -60,19 +70,39 @@ def check_writable(*paths: Path | str | None) -> None:
     for path in paths:
         if path is None:
             continue
+        folder = next(folder for folder in Path(path).absolute().parents if folder.exists())
         try:
-            with tempfile.TemporaryFile(dir=Path(path).parent):
+            with tempfile.TemporaryFile(dir=folder):
                 if Path(path).is_dir():
                     raise IsADirectoryError(21, "is a folder; give the name of a file", str(path))
         except OSError as failure:
             raise unwritable(path, failure) from failure
 
 
+def check_new(*paths: Path | str | None, force: bool, sources: tuple[Path | str | None, ...] = ()) -> None:
+    """Refuse output that cannot be written, would destroy an input, or (unless forced) a file that is there.
+
+    Args:
+        *paths: Files to be written; None stands for none.
+        force: Whether an existing file may be replaced.
+        sources: Files that are read; these are never replaced.
+
+    Raises:
+        UsageError: a file is there, or is a source.
+        RecordingError: a file cannot be written.
+    """
+    for path in paths:
+        if path is None or not Path(path).exists():
+            continue
+        if any(source is not None and Path(source).exists() and Path(path).samefile(source) for source in sources):
+            raise UsageError(f"{path} is both read and to be written", "give the output another name")
+        if Path(path).is_file() and not force:
+            raise UsageError(f"{path} is already there", "give another name, or replace it with --force")
+    check_writable(*paths)
+
+
 def unwritable(path: Path | str, failure: OSError) -> RecordingError:
     """The error to raise for a recording, report or fit that could not be written."""
-    folder = Path(path).parent
-    if isinstance(failure, FileNotFoundError) and not folder.is_dir():
-        return RecordingError(path, f"cannot be written: there is no folder {folder}", "make it, or choose another")
     return RecordingError(
         path, f"cannot be written: {failure.strerror or failure}", "choose a writable folder with free space"
     )

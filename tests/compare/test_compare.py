@@ -215,7 +215,7 @@ def test_fail_if_fails_on_what_was_not_compared_unless_that_is_allowed(files, ca
 def test_a_recording_whose_clock_jumps_back_is_not_put_in_order_without_a_word(files, capsys):
     """Another program may write one: samples of two motions in one file, in the order in which they came."""
     with Path("back.mcap").open("wb") as stream:
-        writer = RecordWriter(stream, {"experiment": "two motions"}, compress=True)
+        writer = RecordWriter(stream, {"experiment": "two motions"})
         for time in (0.0, 0.02, 0.04, 0.01, 0.03):
             writer.write(Entry("/servo/knee", {"time": time, "position": 0.0}))
         writer.finish()
@@ -240,3 +240,18 @@ def test_import_notes_what_is_odd_on_stderr(tmp_path, monkeypatch, capsys):
     assert app.run(["import", "log.csv", "other.mcap", *columns]) == app.MISUSE
     assert "line 4" in capsys.readouterr().err
     assert not Path("other.mcap").exists()
+
+
+def test_an_import_replaces_no_file_without_being_told_to_and_never_its_log(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    log = "t,x\n" + "".join(f"{k / 50},0.1\n" for k in range(50))
+    Path("log.csv").write_text(log)
+    columns = ["--column", "time=t", "--column", "position=x"]
+    assert app.run(["import", "log.csv", "log.mcap", *columns]) == app.DONE
+    before = Path("log.mcap").read_bytes()
+    assert app.run(["import", "log.csv", "log.mcap", *columns]) == app.MISUSE
+    assert "--force" in capsys.readouterr().err
+    assert Path("log.mcap").read_bytes() == before
+    assert app.run(["import", "log.csv", "log.csv", *columns, "--force"]) == app.MISUSE
+    assert Path("log.csv").read_text() == log
+    assert app.run(["import", "log.csv", "log.mcap", *columns, "--force"]) == app.DONE

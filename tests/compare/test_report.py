@@ -59,9 +59,10 @@ def test_many_servos_fit_into_one_picture(tmp_path):
 
 
 def test_a_report_that_cannot_be_written_leaves_what_was_there(comparison, tmp_path):
+    (tmp_path / "file").touch()
     for write in (write_html, write_png):
         with pytest.raises(RecordingError, match="cannot be written"):
-            write(comparison, tmp_path / "nowhere" / "x")
+            write(comparison, tmp_path / "file" / "x")
         with pytest.raises(RecordingError, match="folder"):
             write(comparison, tmp_path)
-    assert list(tmp_path.iterdir()) == []
+    assert list(tmp_path.iterdir()) == [tmp_path / "file"]

@@ -16,7 +16,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from axbridge.cli import app, compare, convert, import_, info, record  # noqa: F401 - registers them
+from axbridge.cli import app, compare, convert, import_, info, record, walk  # noqa: F401 - registers them
 from axbridge.cli import identify as identify_verb  # noqa: F401
 from axbridge.config.rig import Rig
 from axbridge.errors import UsageError
@@ -179,7 +179,20 @@ def test_a_recording_killed_in_the_middle_is_compared(tmp_path):
         (("info", "none.mcap"), "none.mcap: No such file"),
         (("info", "text.mcap"), "no MCAP recording"),
         (("convert", "log.mcap", "log.xlsx"), "no such kind of table"),
-        (("convert", "log.mcap", "nowhere/log.csv"), "cannot be written"),
+        (("convert", "log.mcap", "text.mcap/log.csv"), "cannot be written"),
+        (("convert", "log.mcap", "log.csv"), "log.csv is already there"),
+        (("convert", "log.mcap", "./log.mcap", "--force"), "no such kind of table"),
+        (("record", "replay", "--rig", "xl330_pendulum", "--source", "log.mcap", "--out", "./log.mcap", "--force"),
+         "both read and to be written"),
+        (("record", "replay", "--rig", "xl330_pendulum", "--source", "log.mcap", "--out", "log.mcap"), "both read"),
+        (("record", "sine", "--rig", "bench_arm", "--out", "log.mcap"), "log.mcap is already there"),
+        (("record", "step", "--rig", "bench_arm", "--angle", "170", "--out", "log.mcap", "--force"), "beyond the limits"),
+        (("record", "sine", "--rig", "bench_arm", "--amplitude", "170"), "beyond the limits"),
+        (("record", "step", "--rig", "bench_arm", "--out", "text.mcap/step.mcap"), "cannot be written"),
+        (("record", "sine", "--rig", "bioloid", "--amplitude", "30", "--tick", "10"), "too short: the bus takes 18."),
+        (("record", "replay", "--rig", "bench_arm"), "replay needs a recording"),
+        (("walk", "--rig", "bioloid", "--record", "log.mcap"), "log.mcap is already there"),
+        (("walk", "--rig", "bioloid", "--period", "0.3", "--record", "w.mcap"), "the gait needs"),
         (("import", "missing.json", "x.mcap"), "field 'mass' is missing"),
         (("compare", "log.mcap", "log.mcap", "--rig", "bench_arm"), "both a second recording and --rig"),
         (("compare", "log.mcap", "--rig", "nothing"), "no such file or name"),
@@ -198,7 +211,7 @@ def test_a_recording_killed_in_the_middle_is_compared(tmp_path):
         ((*COMPARE, "log.mcap", "--holdout", "knee.mcap", "--out", "x.toml"), "knee.mcap: is of servo knee"),
         ((*COMPARE, "log.mcap", "--out", "x.toml"), "one recording does not tell friction laws apart"),
         ((*COMPARE, "log.mcap", "--holdout", "../here/log.mcap", "--out", "x.toml"), "every recording is held out"),
-        ((*COMPARE, "log.mcap", "log.mcap", "--out", "nowhere/x.toml"), "nowhere/x.toml: cannot be written"),
+        ((*COMPARE, "log.mcap", "log.mcap", "--out", "text.mcap/x.toml"), "text.mcap/x.toml: cannot be written"),
         ((*COMPARE, "log.mcap", "log.mcap", "--out", "x.toml", "--png", "."), "cannot be written: is a folder"),
         ((*COMPARE[:-1], "M7", "log.mcap", "--out", "x.toml"), "no friction law 'M7'"),
         (("identify", "log.mcap", "--rig", "xl330_pendulum", "--model", "ax12", "--budget", "soon", "--out", "x.toml"),
@@ -212,8 +225,8 @@ def test_bad_input_is_named_in_one_or_two_lines(tmp_path, logged, monkeypatch, c
     lines = capsys.readouterr().err.splitlines()
     assert message in lines[0]
     assert len(lines) <= 2
-    left = {path.name for path in folder.iterdir()} - {path.name for path in logged.iterdir()}
-    assert left <= {"step.mcap"}  # a recording is open before the servo's limits are known
+    kept = {path.name: path.read_bytes() for path in logged.iterdir()}
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == kept
 
 
 @pytest.fixture(scope="module")
@@ -224,6 +237,7 @@ def logged(tmp_path_factory):
     del log["mass"]
     (folder / "missing.json").write_text(json.dumps(log))
     (folder / "text.mcap").write_text("hello")
+    (folder / "log.csv").write_text("mine")
     whole = open_recording(folder / "log.mcap")
     write_recording(replace(whole, tracks={}), folder / "empty.mcap")
     knee = replace(next(iter(whole.values())), name="knee")

@@ -1,16 +1,20 @@
 """Experiments on a servo that follows its goal with a lag: a fake with behaviour."""
 
+import json
 import math
+import time
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
+from mcap.reader import make_reader
 
 from axbridge.compare.comparison import compare
 from axbridge.errors import ErrorFlag, UsageError
-from axbridge.record.experiments import EXPERIMENTS, Options, conduct, step_and_fall
+from axbridge.record.experiments import EXPERIMENTS, Options, check, conduct, step_and_fall
 from axbridge.record.recorder import Recorder
-from axbridge.record.recording import open_recording
+from axbridge.record.recording import Event, Recording, Track, open_recording
 from axbridge.robot.state import UNKNOWN, ServoState
 
 
@@ -53,8 +57,8 @@ class LaggingServo:
 class LaggingRobot(dict):
     last_step = None
 
-    def __init__(self, stop_at=math.inf):
-        super().__init__(shoulder=LaggingServo())
+    def __init__(self, stop_at=math.inf, names=("shoulder",)):
+        super().__init__({name: LaggingServo() for name in names})
         self.time, self.stop_at = 0.0, stop_at
 
     def step(self, ms):
@@ -106,10 +110,10 @@ def conducted(path, name, options=None, robot=None):
     return done, robot["shoulder"], open_recording(path)
 
 
-@pytest.mark.parametrize("name", [name for name in EXPERIMENTS if name != "replay"])
+@pytest.mark.parametrize("name", list(EXPERIMENTS))
 def test_every_experiment_ends_limp_with_named_parts_and_the_servo_as_it_was(tmp_path, name):
     done, servo, found = conducted(tmp_path / "a.mcap", name)
-    assert done
+    assert done.whole
     assert not servo.driven
     assert found.segments
     assert len(found["shoulder"]) > 100
@@ -124,17 +128,20 @@ def test_a_goal_is_recorded_with_the_time_it_was_sent(tmp_path):
     assert track.position[np.searchsorted(track.time, start - 1e-6)] == 0.0
 
 
-def test_late_steps_do_not_shorten_the_recording(tmp_path):
+def test_late_steps_neither_slow_the_motion_down_nor_shorten_the_recording(tmp_path):
     class Late(LaggingRobot):
         def step(self, ms):
             super().step(ms + 5.0)
             self.time -= 0.005  # the robot's clock counts the periods asked for
             return 5.0
 
-    _, _, found = conducted(tmp_path / "a.mcap", "step", Options(angles=(0.5,)), Late())
+    done, _, found = conducted(tmp_path / "a.mcap", "step", Options(angles=(0.5,)), Late())
     track = found["shoulder"]
     assert np.median(np.diff(track.time)) == pytest.approx(0.015, abs=1e-6)
-    assert found.segments[1].start == pytest.approx(1.5, abs=0.01)
+    assert found.segments[1].start == pytest.approx(1.0, abs=0.02)
+    assert found.end == pytest.approx(1.0 + 2 * 1.5, abs=0.05)
+    assert done.late == done.steps
+    assert np.ptp(found.cycles["time"][:-1] - track.time[1:-1]) < 1e-9  # one clock
 
 
 def test_a_chirp_measures_the_bandwidth(tmp_path):
@@ -180,3 +187,84 @@ def test_a_replay_without_a_source_or_commands_is_refused(tmp_path):
 def test_an_unknown_experiment_is_refused(tmp_path):
     with pytest.raises(UsageError, match="no experiment 'dance'"):
         conducted(tmp_path / "a.mcap", "dance")
+
+
+def two_servos(path="two.mcap"):
+    """A knee that follows a sine and goes limp half-way, a hip that steps late and leaves blanks between its goals."""
+    moments = np.arange(0, 4, 0.01)
+    hip = np.where(moments < 2.0, 0.2, 0.8)
+    hip[1::5] = math.nan
+    tracks = {
+        "knee": Track.of("knee", moments, command=0.5 * np.sin(moments), torque_enabled=(moments < 2.5).astype(float)),
+        "hip": Track.of("hip", moments, command=hip, torque_limit=np.where(moments < 1.0, math.nan, 0.5)),
+    }
+    events = (Event(0.0, "segment", {"name": "both"}), Event(2.0, "segment", {"name": "hip up", "servo": "hip"}))
+    return Recording(Path(path), tracks, events)
+
+
+class LateRobot(LaggingRobot):
+    """Every step takes half as long again."""
+
+    def step(self, ms):
+        asked = self.time + ms / 1000
+        self.time = asked
+        for servo in self.values():
+            target = servo.goal if servo.driven else 0.0
+            servo.position += (target - servo.position) * 1.5 * ms / 100
+            servo.sample(self.time)
+        return ms / 2
+
+
+@pytest.mark.parametrize("kind", [LaggingRobot, LateRobot])
+def test_a_replay_plays_every_servo_in_the_sources_time(tmp_path, kind):
+    robot = kind(names=("hip", "knee", "toe"))
+    source = two_servos()
+    with Recorder(tmp_path / "a.mcap", {}) as recorder:
+        done = conduct("replay", robot, None, recorder, Options(source=source))
+    found = open_recording(tmp_path / "a.mcap")
+    assert done.whole
+    assert set(found) == {"hip", "knee"}
+    assert [(s.name, s.data.get("servo")) for s in found.segments] == [
+        ("approach", None), ("both", None), ("hip up", "hip"),
+    ]  # fmt: skip
+    began = found.segments[1].start
+    assert found.end - began == pytest.approx(4.0, abs=0.03)
+    assert found.segments[2].start - began == pytest.approx(2.0, abs=0.02)
+    for name, track in source.items():
+        again = found[name]
+        moments = again.time[again.time > began + 0.03]
+        blank = np.isnan(track.command)
+        wanted = np.interp(moments - began, track.time[~blank], track.command[~blank])
+        known = again.enabled[again.time > began + 0.03] & (np.abs(moments - began - 2.0) > 0.05)
+        np.testing.assert_allclose(again.command[again.time > began + 0.03][known], wanted[known], atol=0.011)
+    limp = found["knee"].time[~found["knee"].enabled]
+    assert limp.min() - began == pytest.approx(2.5, abs=0.02)
+    assert found["hip"].enabled[:-1].all()
+    assert robot["hip"].torque == pytest.approx(0.75)
+
+
+def test_a_replay_is_refused_where_the_robot_lacks_a_servo_or_cannot_reach(tmp_path):
+    source = two_servos()
+    with pytest.raises(UsageError, match="this robot lacks: hip"):
+        check("replay", LaggingRobot(names=("knee",)), None, Options(source=source))
+    assert check("replay", LaggingRobot(names=("knee",)), "knee", Options(source=source)) == ("knee",)
+    with pytest.raises(UsageError, match="has no servo 'toe'"):
+        check("replay", LaggingRobot(names=("knee", "toe")), "toe", Options(source=source))
+    stiff = LaggingRobot(names=("hip", "knee"))
+    stiff["hip"].max_position = 0.5
+    with pytest.raises(UsageError, match="46° is beyond the limits of hip"):
+        check("replay", stiff, None, Options(source=source))
+
+
+def test_a_recording_is_logged_at_the_wall_clock_time_of_its_samples(tmp_path):
+    robot = LaggingRobot()
+    before = time.time_ns()
+    conducted(tmp_path / "a.mcap", "sine", Options(duration=1.0, period=0.5), robot)
+    with (tmp_path / "a.mcap").open("rb") as stream:
+        logged = [
+            message.log_time / 1e9 - json.loads(message.data)["time"]
+            for _, channel, message in make_reader(stream).iter_messages(topics=["/servo/shoulder"])
+        ]
+    # this robot's clock runs ahead of the wall's: each sample was new when it was read
+    assert before / 1e9 - robot.time - 0.1 < min(logged)
+    assert max(logged) < time.time()

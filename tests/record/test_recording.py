@@ -3,11 +3,14 @@
 import contextlib
 import json
 import math
+import os
+import pickle
 import signal
 import subprocess
 import sys
 import textwrap
 import time
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -16,8 +19,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from axbridge.errors import ErrorFlag, RecordingError
+from axbridge.record.mcap_file import CYCLE_FIELDS
 from axbridge.record.recorder import Recorder
 from axbridge.record.recording import Event, Recording, Track, open_recording, write_recording
+from axbridge.record.sample_facts import ServoFacts, Tally
 from axbridge.robot.state import ServoState, Truth
 
 
@@ -167,8 +172,10 @@ def test_damaged_bytes_are_read_or_refused_in_words(tmp_path):
     @given(st.integers(0, len(data) - 1), st.integers(1, 255))
     def check(place, flip):
         damaged.write_bytes(data[:place] + bytes((data[place] ^ flip,)) + data[place + 1 :])
-        with contextlib.suppress(RecordingError):  # in words; anything else would be a crash
-            open_recording(damaged)
+        with contextlib.suppress(RecordingError), warnings.catch_warnings():  # in words; all else would be a crash
+            warnings.simplefilter("ignore")
+            for track in open_recording(damaged).values():
+                assert len(track.position) == len(track)
 
     check()
 
@@ -189,10 +196,11 @@ def test_a_missing_file_and_a_folder_are_refused(tmp_path):
 
 
 def test_an_unwritable_place_is_named_at_once(tmp_path):
-    with pytest.raises(RecordingError, match="no folder .*nowhere"):
-        Recorder(tmp_path / "nowhere" / "run.mcap", {})
-    with pytest.raises(RecordingError, match="no folder .*nowhere"):
-        write_recording(sample(), tmp_path / "nowhere" / "run.mcap")
+    (tmp_path / "file").touch()
+    with pytest.raises(RecordingError, match="cannot be written: .*(exists|directory)"):
+        Recorder(tmp_path / "file" / "run.mcap", {})
+    with pytest.raises(RecordingError, match="cannot be written: .*(exists|directory)"):
+        write_recording(sample(), tmp_path / "file" / "run.mcap")
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
@@ -236,3 +244,229 @@ def test_messages_of_other_programs_in_the_file_are_passed_over(tmp_path):
         writer.finish()
     with pytest.raises(RecordingError, match="holds nothing"):
         open_recording(path)
+
+
+def messages(path):
+    from mcap.reader import make_reader
+
+    with path.open("rb") as stream:
+        found = list(make_reader(stream, validate_crcs=True).iter_messages())
+    return [(channel.topic, message.log_time, json.loads(message.data)) for _, channel, message in found]
+
+
+def test_log_time_is_wall_clock_and_robot_time_a_field(tmp_path):
+    began = time.time_ns()
+    with Recorder(tmp_path / "run.mcap", {"backend": "real"}) as recorder:
+        recorder.record_state("a", state(5.0))
+        recorder.record_state("b", state(5.1), logged=began - 7)
+        recorder.cycle(5.2, late_ms=0.0)
+    found = messages(tmp_path / "run.mcap")
+    assert [body["time"] for _, _, body in found] == [5.1, 5.0, 5.2]
+    assert found[0][1] == began - 7
+    assert all(began <= logged <= time.time_ns() for _, logged, _ in found[1:])
+
+
+def test_a_simulation_is_logged_at_its_own_pace_from_the_wall_clock_on(tmp_path):
+    began = time.time_ns()
+    with Recorder(tmp_path / "run.mcap", {"backend": "sim"}) as recorder:
+        for index in range(100):
+            recorder.record_state("a", state(index * 10.0))
+    logged = [moment for _, moment, _ in messages(tmp_path / "run.mcap")]
+    assert began <= logged[0] <= time.time_ns()
+    np.testing.assert_array_equal(np.diff(logged), 10_000_000_000)
+
+
+def test_what_is_written_later_is_logged_from_when_it_was_recorded(tmp_path):
+    facts = {"recorded": "2026-01-02T03:04:05+00:00"}
+    write_recording(Recording("x", sample().tracks, (), {}, facts), tmp_path / "run.mcap")
+    assert messages(tmp_path / "run.mcap")[0][1] == 1767323045 * 10**9
+
+
+def test_a_cycles_schema_declares_all_its_fields(tmp_path):
+    from mcap.reader import make_reader
+
+    path = tmp_path / "run.mcap"
+    fields = dict.fromkeys(CYCLE_FIELDS, 0.5)
+    with Recorder(path, {}) as recorder:
+        recorder.cycle(0.0, **fields)
+        with pytest.raises(TypeError, match="no field colour"):
+            recorder.cycle(0.1, colour=3.0)
+    with path.open("rb") as stream:
+        schemas = make_reader(stream).get_summary().schemas.values()
+    declared = next(json.loads(schema.data)["properties"] for schema in schemas if schema.name == "axbridge.Cycle")
+    ((_, _, body),) = messages(path)
+    assert declared.keys() == body.keys() == {"time", *fields}
+
+
+def test_memory_does_not_grow_with_the_recording(tmp_path):
+    script = textwrap.dedent(
+        """
+        import math, resource, sys
+        from axbridge.errors import ErrorFlag
+        from axbridge.record.recorder import Recorder
+        from axbridge.record.recording import open_recording
+        from axbridge.robot.state import ServoState
+        def peak():
+            return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        def record(count):
+            with Recorder(sys.argv[1], {}) as recorder:
+                for index in range(count):
+                    state = ServoState(index / 50, index / 7, 0.1, math.nan, 0.0, 11.1, 30.0, ErrorFlag(0))
+                    recorder.record_state(f"servo {index % 18}", state, command=0.5, torque_enabled=True)
+            assert open_recording(sys.argv[1]).end > 0
+        record(25_000)
+        before = peak()
+        record(100_000)
+        print(peak() - before)
+        """
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(tmp_path / "run.mcap")], stdout=subprocess.PIPE, text=True, check=True
+    )
+    assert float(done.stdout) < 10.0  # MB; a hundred thousand samples as objects take 130
+
+
+def damaged_after(path, topic):
+    """Damage every chunk of a topic."""
+    from mcap.reader import make_reader
+
+    with path.open("rb") as stream:
+        summary = make_reader(stream).get_summary()
+    content = bytearray(path.read_bytes())
+    for chunk in summary.chunk_indexes:
+        (channel,) = chunk.message_index_offsets
+        if summary.channels[channel].topic == topic:
+            content[chunk.chunk_start_offset + chunk.chunk_length - 20] ^= 0xFF
+    path.write_bytes(content)
+
+
+def test_one_servo_is_read_without_the_others(tmp_path):
+    path = tmp_path / "run.mcap"
+    write_recording(sample(2), path)
+    damaged_after(path, "/servo/servo 1")
+    found = open_recording(path)
+    assert found.complete
+    assert found.end == 2.0
+    assert [found.facts(name).samples for name in found] == [200, 200]  # known without a sample
+    np.testing.assert_array_equal(found["servo 0"].position, sample()["servo 0"].position)
+    with pytest.warns(UserWarning, match="is damaged: part 1 of 1 of /servo/servo 1 is left out"):
+        assert len(found["servo 1"]) == 0
+
+
+def test_columns_are_those_of_the_track(tmp_path):
+    path = tmp_path / "run.mcap"
+    write_recording(sample(2), path)
+    for found in (open_recording(path), sample(2)):
+        columns = found.columns("servo 1", "time", "position", "load")
+        track = sample(2)["servo 1"]
+        assert list(columns) == ["time", "position", "load"]
+        for name, values in columns.items():
+            np.testing.assert_array_equal(values, getattr(track, name))
+        with pytest.raises(KeyError):
+            found.columns("servo 7", "time")
+
+
+def test_tracks_that_are_not_kept_are_read_again(tmp_path, monkeypatch):
+    path = tmp_path / "run.mcap"
+    write_recording(sample(3), path)
+    monkeypatch.setattr("axbridge.record.recording._KEPT", 1)
+    found = open_recording(path)
+    for _ in range(2):
+        for name, track in found.items():
+            np.testing.assert_array_equal(track.position, sample(3)[name].position)
+    assert found["servo 2"] is found["servo 2"]
+
+
+def test_an_open_recording_survives_what_takes_its_place(tmp_path):
+    path = tmp_path / "run.mcap"
+    write_recording(sample(), path)
+    found = open_recording(path)
+    with Recorder(path, {}) as recorder:
+        recorder.record_state("other", state(0.0))
+        assert len(found["servo 0"]) == 200
+    assert list(open_recording(path)) == ["other"]
+    np.testing.assert_array_equal(found["servo 0"].command, sample()["servo 0"].command)
+
+
+def test_recordings_of_earlier_versions_are_read(tmp_path):
+    from mcap.writer import Writer
+
+    path = tmp_path / "old.mcap"
+    with path.open("wb") as stream:
+        writer = Writer(stream, chunk_size=4096)
+        writer.start()
+        writer.add_metadata("axbridge", {"backend": '"sim"'})
+        schema = writer.register_schema("axbridge.ServoSample", "jsonschema", b"{}")
+        channels = [writer.register_channel(f"/servo/{name}", "json", schema) for name in "ab"]
+        for index in range(500):
+            for channel in channels:
+                body = {"time": index / 50, "position": index + channel}
+                writer.add_message(channel, index * 20_000_000, json.dumps(body).encode(), index * 20_000_000)
+        writer.finish()
+    found = open_recording(path)
+    assert found.complete
+    assert found.metadata == {"backend": "sim"}
+    np.testing.assert_array_equal(found["b"].position, np.arange(500) + 2)
+    assert found.facts("a").rate == pytest.approx(50)
+
+
+def test_where_compression_fails_the_plain_file_stays_whole(tmp_path):
+    path = tmp_path / "run.mcap"
+    recorder = Recorder(path, {})
+    recorder.record_state("a", state(0.5))
+    (tmp_path / f".run.mcap.{os.getpid()}.part").mkdir()  # in the way
+    with pytest.raises(RecordingError, match="is whole, but could not be compressed"):
+        recorder.close()
+    found = open_recording(path)
+    assert found.complete
+    assert list(found["a"].time) == [0.5]
+
+
+def test_folders_are_made(tmp_path):
+    with Recorder(tmp_path / "a" / "b" / "run.mcap", {}) as recorder:
+        recorder.record_state("a", state(0.0))
+    write_recording(sample(), tmp_path / "c" / "d.mcap")
+    assert len(open_recording(tmp_path / "a" / "b" / "run.mcap")["a"]) == 1
+    assert len(open_recording(tmp_path / "c" / "d.mcap")["servo 0"]) == 200
+
+
+def test_gaps_jumps_and_a_clock_that_goes_back_are_counted_as_they_come():
+    tally = Tally()
+    moments = [*np.arange(0, 1, 0.02), *np.arange(1.5, 2, 0.02), 1.0, 1.0, 2.0, 2.02]
+    for moment in moments:
+        position = 3.0 if 1.6 < moment < 1.7 else 0.1 * math.sin(moment)
+        tally.add({"time": float(moment), "position": position, "load": 0.1})
+    facts = tally.facts()
+    assert facts.samples == len(moments) - 1
+    assert (facts.gaps, facts.backwards, facts.jumps) == (2, 1, 2)
+    assert facts.longest_gap == pytest.approx(1.0)
+    assert facts.first_jump_at == pytest.approx(1.62)
+    assert (facts.lowest, facts.highest) == (0.0, 3.0)
+    assert facts.columns == ("position", "load")
+    assert ServoFacts.of(json.loads(json.dumps(facts.document()))) == facts
+
+
+def test_a_wheel_that_turns_round_does_not_jump():
+    tally = Tally()
+    for index in range(200):
+        tally.add({"time": index / 50, "position": (index * 0.1) % 5.2 - 2.6, "duty": 0.5})
+    assert tally.facts().jumps == 0
+
+
+def test_a_recording_travels_to_another_process(tmp_path):
+    path = tmp_path / "run.mcap"
+    with Recorder(path, {"seed": 3}) as recorder:
+        recorder.record_state("a", state(0.5))
+        recorder.cycle(0.5, late_ms=0.25)
+    found = pickle.loads(pickle.dumps(open_recording(path)))
+    path.unlink()
+    assert (found.metadata, list(found["a"].time), list(found.cycles["late_ms"])) == ({"seed": 3}, [0.5], [0.25])
+    assert found.facts("a").samples == 1
+
+
+def test_an_event_that_is_no_json_is_refused_and_what_follows_is_kept(tmp_path):
+    with Recorder(tmp_path / "run.mcap", {}) as recorder:
+        with pytest.raises(TypeError, match="not JSON serializable"):
+            recorder.event(0.0, "odd", value={1, 2})
+        recorder.record_state("a", state(0.5))
+    assert len(open_recording(tmp_path / "run.mcap")["a"]) == 1

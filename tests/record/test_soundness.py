@@ -7,8 +7,9 @@ import pytest
 
 from axbridge.errors import RecordingError
 from axbridge.record.import_logs import import_log, parse_columns
+from axbridge.record.recording import Track
 from axbridge.record.samples import in_order
-from axbridge.record.soundness import extent, findings
+from axbridge.record.soundness import findings, suspicions
 
 TIME = np.arange(0, 5, 0.01)
 MOTION = 0.8 * np.sin(3 * TIME)
@@ -58,21 +59,25 @@ def test_a_wheel_that_turns_past_its_sensor_does_not_jump():
     assert findings("wheel", TIME, {"position": turning})[0].what.startswith("the position jumps 5 times")
 
 
-def test_the_extent_is_range_rate_gaps_and_jumps():
-    position = with_value(with_value(MOTION, 100, math.nan), 300, 3.0)
-    found = extent(np.where(TIME > 4, TIME + 2, TIME), {"position": position})
-    assert (found.samples, found.start, found.end) == (500, 0.0, pytest.approx(6.99))
-    assert found.rate == pytest.approx(100)
-    assert found.known == pytest.approx(499 / 500)
-    assert (found.low, found.high) == (pytest.approx(-0.8, abs=1e-3), 3.0)
-    assert found.gaps == (pytest.approx((4.0, 2.01)),)
-    assert [at for at, _ in found.jumps] == pytest.approx([3.0, 3.01])
+@pytest.mark.parametrize(
+    ("time", "position", "what", "cause"),
+    [
+        (TIME * 1000, MOTION, "one sample every", "milliseconds read as seconds"),
+        (TIME, MOTION * 180, "position goes up to", "degrees read as radians"),
+        (TIME, MOTION * math.nan, "not one position is known", "never answered"),
+        (np.where(TIME > 4, TIME + 2, TIME), MOTION, "no sample for 2.01 s from 4 s on", "did not answer"),
+        (np.where(TIME > 4, TIME + 2e4, TIME), MOTION, "no sample for 20000 s from 4 s on", "clock that was set"),
+    ],
+)
+def test_the_facts_of_a_file_tell_what_is_odd_without_its_samples(time, position, what, cause):
+    (odd,) = suspicions("knee", Track.of("knee", time, position=position).facts())
+    assert odd.what.startswith(what)
+    assert cause in odd.cause
 
 
-def test_the_extent_of_nothing_is_not_known():
-    found = extent(np.empty(0), {})
-    assert (found.samples, found.gaps, found.jumps) == (0, (), ())
-    assert math.isnan(found.rate)
+def test_sound_facts_and_no_facts_raise_no_word():
+    assert suspicions("knee", Track.of("knee", TIME, position=MOTION).facts()) == []
+    assert suspicions("knee", Track.of("knee", np.empty(0)).facts()) == []
 
 
 def test_samples_of_one_time_become_one_and_keep_the_newest_command():

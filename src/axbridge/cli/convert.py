@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from axbridge.cli.app import app
+from axbridge.cli.options import ForceOption
 from axbridge.errors import UsageError
 
 
@@ -15,17 +16,21 @@ from axbridge.errors import UsageError
 def convert(
     recording: Annotated[Path, typer.Argument(metavar="FILE.mcap", help="A recording.")],
     table: Annotated[Path, typer.Argument(metavar="FILE.csv", help="The table to write; .parquet for Parquet.")],
+    *,
+    force: ForceOption = False,
 ) -> None:
     """Write a recording as a table: one row a sample and servo, SI units, unknown values empty."""
+    from axbridge.files import check_new
     from axbridge.record.csv_parquet import write_csv, write_parquet
     from axbridge.record.recording import open_recording
 
+    if table.suffix not in {".parquet", ".csv", ""}:
+        raise UsageError(f"{table}: no such kind of table", "name it .csv or .parquet")
+    check_new(table, force=force, sources=(recording,))
     found = open_recording(recording)
     if table.suffix == ".parquet":
         write_parquet(found, table)
-    elif table.suffix == ".csv" or not table.suffix:
-        write_csv(found, table)
     else:
-        raise UsageError(f"{table}: no such kind of table", "name it .csv or .parquet")
+        write_csv(found, table)
     if not found.complete:
         typer.echo(f"note: {recording} was cut off; everything up to the cut was converted", err=True)

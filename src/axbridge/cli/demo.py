@@ -77,6 +77,7 @@ def _record(rig: Any, backend: str, path: Path, servo: str | None, seed: int, po
     with (
         axbridge.open(rig, backend=backend, port=port, seed=seed) as robot,
         Recorder(path, describe(rig, backend=backend, seed=seed, experiment="step and fall")) as recorder,
+        robot,  # motors are off before the recorder takes its time to compress
     ):
         step_and_fall(robot, servo or next(iter(robot)), recorder)
 

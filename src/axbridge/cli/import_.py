@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from axbridge.cli.app import app
+from axbridge.cli.options import ForceOption
 
 if TYPE_CHECKING:
     from axbridge.record.soundness import Finding
@@ -27,11 +28,14 @@ def import_(
     ] = None,
     servo: Annotated[str, typer.Option(help="Name of the servo, where the log names none.")] = "servo",
     walk: Annotated[int | None, typer.Option(help="Poppy: only this walk.")] = None,
+    force: ForceOption = False,
 ) -> None:
     """Turn a log into a recording that every other verb understands; say what is odd about it."""
+    from axbridge.files import check_new
     from axbridge.record.import_logs import import_log, parse_columns
     from axbridge.record.recording import write_recording
 
+    check_new(recording, force=force, sources=(log,))
     odd: list[Finding] = []
     found = import_log(log, columns=parse_columns(column or []), servo=servo, walk=walk, warned=odd.append)
     write_recording(found, recording)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from axbridge.cli.app import app, emit_json
 from axbridge.cli.options import JsonOption
+
+if TYPE_CHECKING:
+    from axbridge.record.sample_facts import ServoFacts
 
 
 @app.command()
@@ -18,29 +22,18 @@ def info(
     json: JsonOption = False,
 ) -> None:
     """Say what a recording holds: servos, samples, segments, where it comes from, and whether it is whole."""
-    import numpy as np
-
-    from axbridge.record.mcap_file import SERVO_FIELDS
     from axbridge.record.recording import open_recording
+    from axbridge.record.soundness import suspicions
 
     found = open_recording(recording)
-    servos: dict[str, Any] = {}
-    for name, track in found.items():
-        span = float(track.time[-1] - track.time[0]) if len(track) > 1 else 0.0
-        servos[name] = {
-            "samples": len(track),
-            "rate_hz": (len(track) - 1) / span if span else 0.0,
-            "start_s": float(track.time[0]),
-            "end_s": float(track.time[-1]),
-            "columns": [key for key in SERVO_FIELDS if not np.isnan(getattr(track, key)).all()],
-        }
+    servos = {name: found.facts(name) for name in found}
     facts: dict[str, Any] = {
         "path": str(recording),
         "complete": found.complete,
-        "servos": servos,
+        "servos": {name: _document(name, known) for name, known in servos.items()},
         "segments": [{"name": s.name, "start_s": s.start, "end_s": s.end, **s.data} for s in found.segments],
         "events": [{"time_s": e.time, "name": e.name, **e.data} for e in found.events if e.name != "segment"],
-        "cycles": len(found.cycles.get("time", ())),
+        "cycles": found.cycle_count,
         "metadata": found.metadata,
     }
     if json:
@@ -51,14 +44,54 @@ def info(
     print(f"{recording}: {'whole' if found.complete else 'cut off; everything up to the cut was read'}")
     origin = [meta.get("experiment"), meta.get("backend"), rig.get("name") if rig else meta.get("source")]
     print("  " + ", ".join(str(part) for part in (*origin, meta.get("recorded")) if part))
-    for name, servo in servos.items():
-        times = f"{servo['start_s']:.3f} to {servo['end_s']:.3f} s"
-        print(
-            f"  {name}: {servo['samples']} samples at {servo['rate_hz']:.0f} Hz, {times}: {', '.join(servo['columns'])}"
-        )
+    for name, known in servos.items():
+        print(f"  {name}: {_line(known)}")
+        for finding in suspicions(name, known):
+            print(f"    odd: {finding.what} (probably {finding.cause})")
     for segment in found.segments[:20]:
         print(f"  segment {segment.name}: {segment.start:.3f} to {segment.end:.3f} s")
     if len(found.segments) > 20:
         print(f"  and {len(found.segments) - 20} more segments (--json lists them)")
     for event in facts["events"]:
         print(f"  {event['name']} at {event['time_s']:.3f} s")
+
+
+def _document(name: str, known: ServoFacts) -> dict[str, Any]:
+    from axbridge.record.soundness import suspicions
+
+    return {
+        "samples": known.samples,
+        "rate_hz": known.rate,
+        "start_s": known.start,
+        "end_s": known.end,
+        "lowest_rad": known.lowest,
+        "highest_rad": known.highest,
+        "gaps": known.gaps,
+        "longest_gap_s": known.longest_gap,
+        "longest_gap_at_s": known.longest_gap_at,
+        "jumps": known.jumps,
+        "first_jump_at_s": known.first_jump_at,
+        "backwards": known.backwards,
+        "odd": [{"what": odd.what, "cause": odd.cause} for odd in suspicions(name, known)],
+        "columns": list(known.columns),
+    }
+
+
+def _line(known: ServoFacts) -> str:
+    """A servo's samples in one line: how many, from where to where, and what is odd about them."""
+    if not known.samples:
+        return "no samples"
+    parts = [f"{known.samples} samples at {known.rate:.0f} Hz, {known.start:.3f} to {known.end:.3f} s"]
+    if known.lowest == known.lowest:
+        parts.append(f"{math.degrees(known.lowest):.1f} to {math.degrees(known.highest):.1f}°")
+    else:
+        parts.append("no positions")
+    if known.gaps:
+        gaps = "1 gap" if known.gaps == 1 else f"{known.gaps} gaps"
+        parts.append(f"{gaps}, the longest {known.longest_gap:.3f} s at {known.longest_gap_at:.3f} s")
+    if known.jumps:
+        jumps = "1 jump" if known.jumps == 1 else f"{known.jumps} jumps"
+        parts.append(f"{jumps} faster than a servo turns, first at {known.first_jump_at:.3f} s")
+    if known.backwards:
+        parts.append(f"time goes back {known.backwards} times")
+    return f"{', '.join(parts)}: {', '.join(known.columns)}"

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-__all__ = ["BackendOption", "BaudOption", "JsonOption", "PortOption", "RigOption", "SeedOption"]
+__all__ = ["BackendOption", "BaudOption", "ForceOption", "JsonOption", "PortOption", "RigOption", "SeedOption"]
 
 
 def _known_backend(name: str) -> str:
@@ -38,3 +38,4 @@ PortOption = Annotated[
 BaudOption = Annotated[int, typer.Option("--baud", help="Bits per second.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout and nothing else there.")]
 SeedOption = Annotated[int, typer.Option("--seed", help="Seed of everything random.")]
+ForceOption = Annotated[bool, typer.Option("--force", help="Replace a file that is already there.")]

@@ -11,12 +11,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from axbridge.cli.app import app
-from axbridge.cli.options import BackendOption, PortOption, RigOption, SeedOption
+from axbridge.cli.options import BackendOption, ForceOption, PortOption, RigOption, SeedOption
+from axbridge.cli.recording import interruptible
 from axbridge.errors import UsageError
 
 if TYPE_CHECKING:
     from axbridge.config.rig import Rig
     from axbridge.record.experiments import Options
+    from axbridge.robot.robot import Robot
+
+_TOO_LONG = 1.25  # a cycle that takes longer than this many ticks is refused; below, the lateness is told
 
 
 @app.command()
@@ -32,7 +36,9 @@ def record(
     rig: RigOption,
     backend: BackendOption = "sim",
     port: PortOption = None,
-    servo: Annotated[str | None, typer.Option("--servo", help="Which servo of the rig; default: the first.")] = None,
+    servo: Annotated[
+        str | None, typer.Option("--servo", help="Which servo; default: the first, in replay all that the source has.")
+    ] = None,
     out: Annotated[Path | None, typer.Option("--out", metavar="FILE.mcap", help="Default: EXPERIMENT.mcap.")] = None,
     angle: Annotated[list[float] | None, typer.Option("--angle", help="Of steps and falls, degrees; repeat.")] = None,
     amplitude: Annotated[float, typer.Option(help="Of periodic motions, degrees.")] = 60.0,
@@ -44,20 +50,31 @@ def record(
     duration: Annotated[float, typer.Option(help="Of the motion, or of each part, s.")] = 1.5,
     duty: Annotated[list[float] | None, typer.Option("--duty", help="0..1; repeat.")] = None,
     source: Annotated[Path | None, typer.Option("--source", help="Recording that replay repeats.")] = None,
-    tick: Annotated[float, typer.Option("--tick", help="Control period, ms.")] = 10.0,
+    tick: Annotated[
+        float | None, typer.Option("--tick", help="Control period, ms; default: the rig's basic_time_step_ms.")
+    ] = None,
     seed: SeedOption = 0,
+    force: ForceOption = False,
 ) -> None:
     """Run an experiment and record every sample, command and segment."""
     from axbridge.config.rig import Rig
-    from axbridge.record.experiments import EXPERIMENTS, PROTOCOL, Options
+    from axbridge.files import check_new
+    from axbridge.record.experiments import NAMES, PROTOCOL, Options
     from axbridge.record.recording import open_recording
 
-    if experiment not in {*EXPERIMENTS, "protocol"}:
-        raise UsageError(f"there is no experiment {experiment!r}", f"experiments: {', '.join(EXPERIMENTS)}, protocol")
-    if min(tick, duration, period, low, high) <= 0:
+    if experiment not in {*NAMES, "protocol"}:
+        raise UsageError(f"there is no experiment {experiment!r}", f"experiments: {', '.join(NAMES)}, protocol")
+    numbers = [value for value in (tick, duration, period, low, high) if value is not None]
+    if not all(0 < value < math.inf for value in numbers):
         raise UsageError("tick, duration, period and frequencies must be positive", "correct the option")
+    if not all(math.isfinite(value) for value in (amplitude, speed, *(angle or ()))) or speed < 0:
+        raise UsageError("angles, amplitude and speed must be numbers, speed not negative", "correct the option")
     if not all(0 < value <= 1 for value in duty or ()):
         raise UsageError("a duty must be above 0 and at most 1", "write --duty 0.5")
+    loaded = Rig.load(rig)
+    if servo is not None and servo not in {config.name for config in loaded.servos}:
+        known = ", ".join(config.name for config in loaded.servos)
+        raise UsageError(f"rig {loaded.name} has no servo {servo!r}", f"it has: {known}")
     chosen = Options()
     options = Options(
         angles=tuple(math.radians(value) for value in angle) if angle else chosen.angles,
@@ -71,16 +88,15 @@ def record(
         duties=tuple(duty) if duty else chosen.duties,
         source=open_recording(source) if source is not None else None,
     )
-    loaded = Rig.load(rig)
     target = out or Path(f"{experiment}.mcap")
     if experiment == "protocol":
         jobs = [(name, target.with_name(f"{target.stem}-{label}.mcap"), o) for label, name, o in PROTOCOL]
     else:
         jobs = [(experiment, target, options)]
+    check_new(*(path for _, path, _ in jobs), force=force, sources=(source,))
     with _progress() as told:
         for name, path, job in jobs:
-            whole = _record(loaded, backend, port, servo, seed, name, path, job, tick, told)
-            print(f"wrote {path}" + ("" if whole else " (the robot stopped before the end)"))
+            _record(loaded, backend, port, servo, seed, name, path, job, tick, told)
 
 
 def _record(
@@ -92,23 +108,51 @@ def _record(
     name: str,
     path: Path,
     options: Options,
-    tick: float,
+    tick: float | None,
     told: Callable[[str, float], None],
-) -> bool:
-    from axbridge.record.experiments import conduct
+) -> None:
+    """Check, then record one experiment and say what came of it."""
+    from axbridge.record.experiments import check, conduct
     from axbridge.record.provenance import describe
     from axbridge.record.recorder import Recorder
     from axbridge.robot.open import open_robot
 
-    with open_robot(rig, backend, port=port, seed=seed) as robot:
-        which = servo or next(iter(robot))
-        if which not in robot:
-            raise UsageError(f"rig {rig.name} has no servo {which!r}", f"it has: {', '.join(robot)}")
-        facts = describe(rig, backend=robot.backend, seed=seed, experiment=name, tick_ms=tick)
-        with Recorder(path, facts) as recorder:
-            whole = conduct(name, robot, which, recorder, options, tick_ms=tick, told=told)
-            recorder.event(robot.time, "bus statistics", **robot.bus_statistics)
-            return whole
+    period = rig.robot.basic_time_step_ms if tick is None else tick
+    with interruptible(path, rig), open_robot(rig, backend, port=port, seed=seed) as robot:
+        check(name, robot, servo, options)
+        _check_tick(robot, period)
+        facts = describe(rig, backend=robot.backend, seed=seed, experiment=name, tick_ms=period)
+        with Recorder(path, facts) as recorder, robot:  # the robot ends first: no motor waits for the disk
+            done = conduct(name, robot, servo, recorder, options, tick_ms=period, told=told)
+            recorder.event(robot.time + done.slipped, "bus statistics", **robot.bus_statistics)
+    print(f"wrote {path}" + ("" if done.whole else " (the robot stopped before the end)"))
+    if done.late > done.steps / 10:
+        typer.echo(
+            f"note: {done.late} of {done.steps} steps were late, by {done.slipped / done.late * 1e3:.1f} ms on average;"
+            f" the motion kept its time, and the recording says when each sample was taken",
+            err=True,
+        )
+
+
+def _check_tick(robot: Robot, tick: float) -> None:
+    """Refuse a control period that the bus cannot keep: its cycle was timed when the robot was opened.
+
+    Raises:
+        UsageError: says how long a cycle takes.
+    """
+    times = [bus["cycle"]["p50"] * 1e3 for bus in robot.bus_statistics.values()]
+    longest = max((time for time in times if not math.isnan(time)), default=0.0)
+    if longest <= _TOO_LONG * tick:
+        return
+    for _ in range(4):  # the first cycle may have had a hiccup: look again
+        robot.exchange()
+        longest = min(longest, robot.last_step.actual)
+    if longest > _TOO_LONG * tick:
+        servos = "its servo" if len(robot) == 1 else f"its {len(robot)} servos"
+        raise UsageError(
+            f"a tick of {tick:g} ms is too short: the bus takes {longest:.1f} ms to serve {servos}",
+            f"choose --tick {math.ceil(longest / 5) * 5} or more",
+        )
 
 
 @contextmanager

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from axbridge.cli.app import DONE, FAILED_CHECK, app, emit_json
-from axbridge.cli.options import BackendOption, JsonOption, PortOption, RigOption, SeedOption
+from axbridge.cli.options import BackendOption, ForceOption, JsonOption, PortOption, RigOption, SeedOption
 from axbridge.cli.progress import steps as progress
+from axbridge.cli.recording import interruptible
 
 if TYPE_CHECKING:
     from axbridge.motion.walking import Outcome
@@ -30,6 +31,7 @@ def walk(
     sway: Annotated[float, typer.Option("--sway", help="Of the torso to each side, cm.")] = 2.25,
     record: Annotated[Path | None, typer.Option("--record", metavar="FILE.mcap", help="Record every sample.")] = None,
     gui: Annotated[bool, typer.Option("--gui", help="Show the simulated world in a window.")] = False,
+    force: ForceOption = False,
     seed: SeedOption = 0,
     json: JsonOption = False,
 ) -> int:
@@ -39,7 +41,9 @@ def walk(
     """
     from axbridge.config.rig import Rig
     from axbridge.errors import UsageError
+    from axbridge.files import check_new
     from axbridge.motion.gait import Gait
+    from axbridge.motion.walking import check
     from axbridge.motion.walking import walk as walk_with
     from axbridge.record.provenance import describe
     from axbridge.record.recorder import Recorder
@@ -59,12 +63,18 @@ def walk(
     loaded = Rig.load(rig)
     if gui:
         loaded = loaded.overridden({"world": {"gui": True}})
-    with progress() as told, open_robot(loaded, backend, port=port, seed=seed) as robot:
+    check_new(record, force=force)
+    with (
+        interruptible(record, loaded),
+        progress() as told,
+        open_robot(loaded, backend, port=port, seed=seed) as robot,
+    ):
         if record is None:
             outcome = walk_with(robot, gait, told=told)
         else:
+            check(robot, gait)
             facts = describe(loaded, backend=robot.backend, seed=seed, experiment="walk", gait=asdict(gait))
-            with Recorder(record, facts) as recorder:
+            with Recorder(record, facts) as recorder, robot:  # the robot ends first: no motor waits for the disk
                 outcome = walk_with(robot, gait, recorder, told=told)
                 recorder.event(robot.time, "walked", **asdict(outcome))
     if json:

@@ -10,14 +10,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from axbridge.errors import BusError, UsageError
 from axbridge.motion.gait import Gait, Walk
-from axbridge.record.recorder import Recorder
+from axbridge.record.recorder import Recorder, wall_clock_of_zero
 from axbridge.robot.robot import Robot
 from axbridge.robot.simulation import Pose
+from axbridge.robot.state import ServoState
 
-__all__ = ["Outcome", "walk"]
+__all__ = ["Outcome", "check", "walk"]
 
 _RISE = 1.5  # s in which torque rises and the joints reach the first pose
 _RISING_SPEED = 1.5  # rad/s, at most
@@ -86,6 +88,15 @@ def walk(
     return _Walker(robot, Walk.of(robot.rig, gait), recorder, told).run()
 
 
+def check(robot: Robot, gait: Gait) -> None:
+    """Refuse a gait that the robot cannot walk, before anything moves and before a file is touched.
+
+    Raises:
+        UsageError, RigError: as `walk`.
+    """
+    _Walker(robot, Walk.of(robot.rig, gait), None, lambda _text: None)  # looks at every period
+
+
 class _Walker:
     """One walk under way."""
 
@@ -110,6 +121,9 @@ class _Walker:
         outcome = self._judge(self._robot.time - began, start, fell=fell)
         if not fell:
             self._hold("end", _AFTER)
+        if self._recorder is not None:
+            for name, state, columns in self._samples():
+                self._recorder.record_state(name, state, **columns)
         return outcome
 
     def _check(self) -> None:
@@ -222,25 +236,37 @@ class _Walker:
     def _step(self) -> None:
         """One control period; record it; stop at the first sign of trouble."""
         robot = self._robot
+        before = None if self._recorder is None else self._samples()
         late = robot.step()
         if late == -1:
             raise UsageError("the robot was closed while it walked")
-        if self._recorder is not None:
-            for name, servo in robot.items():
-                self._recorder.record_state(
-                    name,
-                    servo.state,
-                    truth=servo.truth,
-                    command=self._goals.get(name),
-                    torque_enabled=servo.torque_enabled,
-                    power=servo.power,
-                )
+        if self._recorder is not None and before is not None:
+            for name, state, columns in before:
+                self._recorder.record_state(name, state, commanded=robot.last_step.commanded, **columns)
             place, attitude = self._place(), self._attitude()
             where = {} if place is None else dict(zip(("base_x", "base_y", "base_z"), place, strict=True))
             if where:
                 where |= dict(zip(("base_roll", "base_pitch", "base_yaw"), attitude, strict=True))
             self._recorder.cycle(robot.time, late_ms=late, **where)
         self._watch()
+
+    def _samples(self) -> list[tuple[str, ServoState, dict[str, Any]]]:
+        """Each servo's latest sample, beside it the goal that acts from now on."""
+        zero = wall_clock_of_zero(self._robot.last_step.sampled.values())
+        return [
+            (
+                name,
+                servo.state,
+                {
+                    "truth": servo.truth,
+                    "command": self._goals.get(name),
+                    "torque_enabled": servo.torque_enabled,
+                    "power": servo.power,
+                    "logged": None if math.isnan(servo.state.time) else zero + round(servo.state.time * 1e9),
+                },
+            )
+            for name, servo in self._robot.items()
+        ]
 
     def _watch(self) -> None:
         """Stop for a fault or a lost line, and for a servo that has not answered for so long that it may hang limp."""

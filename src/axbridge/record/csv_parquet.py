@@ -1,16 +1,18 @@
-"""Recordings as tables: one row a sample, for spreadsheets, pandas and plotting tools."""
+"""Recordings as tables: one row a sample, for spreadsheets, pandas and plotting tools.
+
+One servo is in memory at a time.
+"""
 
 from __future__ import annotations
 
 import csv
-import io
 import math
 from pathlib import Path
 
 import numpy as np
 
 from axbridge.errors import UnsupportedOperation
-from axbridge.files import replacing, unwritable, write_whole
+from axbridge.files import replacing, unwritable
 from axbridge.record.recording import Recording
 
 __all__ = ["HEADERS", "write_csv", "write_parquet"]
@@ -42,16 +44,15 @@ def write_csv(recording: Recording, path: Path | str) -> None:
     Raises:
         RecordingError: it cannot be written; what was at `path` stays.
     """
-    text = io.StringIO(newline="")
-    writer = csv.writer(text, lineterminator="\n")
     known = _known(recording)
-    writer.writerow(["servo", *(HEADERS[key] for key in known)])
-    for name, track in recording.tracks.items():
-        columns = [getattr(track, key).tolist() for key in known]
-        for row in zip(*columns, strict=True):
-            writer.writerow([name, *("" if math.isnan(value) else repr(value) for value in row)])
     try:
-        write_whole(path, text.getvalue())
+        with replacing(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as stream:
+            writer = csv.writer(stream, lineterminator="\n")
+            writer.writerow(["servo", *(HEADERS[key] for key in known)])
+            for name, track in recording.tracks.items():
+                columns = [getattr(track, key).tolist() for key in known]
+                for row in zip(*columns, strict=True):
+                    writer.writerow([name, *("" if math.isnan(value) else repr(value) for value in row)])
     except OSError as failure:
         raise unwritable(path, failure) from failure
 
@@ -72,19 +73,21 @@ def write_parquet(recording: Recording, path: Path | str) -> None:
             "python -m pip install 'axbridge[parquet]', or convert to .csv",
         ) from failure
     known = _known(recording)
-    columns = {"servo": pa.array([name for name, track in recording.tracks.items() for _ in range(len(track))])}
-    for key in known:
-        values = [getattr(track, key) for track in recording.tracks.values()]
-        joined = np.concatenate(values) if values else np.empty(0)
-        columns[HEADERS[key]] = pa.array(joined, mask=np.isnan(joined))
+    kinds = pa.schema([("servo", pa.string()), *((HEADERS[key], pa.float64()) for key in known)])
     try:
-        with replacing(path) as temporary:
-            pq.write_table(pa.table(columns), str(temporary))
+        with replacing(path) as temporary, pq.ParquetWriter(str(temporary), kinds) as writer:
+            for name, track in recording.tracks.items():
+                values = [getattr(track, key) for key in known]
+                columns = [
+                    pa.array([name] * len(track)),
+                    *(pa.array(column, mask=np.isnan(column)) for column in values),
+                ]
+                writer.write_table(pa.Table.from_arrays(columns, schema=kinds))
     except OSError as failure:
         raise unwritable(path, failure) from failure
 
 
 def _known(recording: Recording) -> list[str]:
     """Columns in which at least one servo has a value."""
-    tracks = recording.tracks.values()
-    return [key for key in HEADERS if any(not np.isnan(getattr(track, key)).all() for track in tracks) or key == "time"]
+    found = {key for name in recording for key in recording.facts(name).columns}
+    return [key for key in HEADERS if key in found or key == "time"]

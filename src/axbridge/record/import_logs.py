@@ -15,7 +15,7 @@ from axbridge.errors import RecordingError, UsageError
 from axbridge.physics.mechanics import FloatArray
 from axbridge.record.csv_parquet import HEADERS
 from axbridge.record.mcap_file import SERVO_FIELDS
-from axbridge.record.provenance import describe
+from axbridge.record.provenance import describe, origin_of
 from axbridge.record.recording import Event, Recording, Track
 from axbridge.record.samples import in_order
 from axbridge.record.soundness import Finding, findings
@@ -105,7 +105,8 @@ def import_log(
     rows = _csv_rows(path, text)
     headers = [header for header in rows[0] if header != _LINE]
     if columns is not None:
-        return _recording(path, {servo: _mapped(path, rows, headers, columns)}, "log", warned)
+        mapped = {servo: _mapped(path, rows, headers, columns)}
+        return _recording(path, mapped, "log", warned, column_map=_map(columns))
     if {"joint", "position_deg"} <= set(headers):
         return _poppy(path, rows, headers, walk, warned)
     if {"servo", "time_s"} <= set(headers):
@@ -167,6 +168,10 @@ def _pendulum_json(path: Path, text: str, servo: str, warned: Callable[[Finding]
         pendulum=facts,
         registers={servo: {"position_p_gain": log["kp"]}},
         motor=str(log.get("motor", "")),
+        column_map={
+            **_map({name: Column(key, 1.0) for name, key in _XL330.items()}),
+            "load": Column("load", 1 / _XL330_FULL_DUTY)._asdict(),
+        },
     )
 
 
@@ -227,7 +232,8 @@ def _own_csv(
     path: Path, rows: list[dict[str, str]], headers: list[str], warned: Callable[[Finding], None]
 ) -> Recording:
     columns = {name: Column(header, 1.0) for name, header in HEADERS.items() if header in headers}
-    return _recording(path, _by_name(path, rows, headers, "servo", columns), "log", warned)
+    tracks = _by_name(path, rows, headers, "servo", columns)
+    return _recording(path, tracks, "log", warned, column_map=_map(columns))
 
 
 def _by_name(
@@ -266,7 +272,12 @@ def _poppy(
     columns = {name: Column(header, UNIT_FACTORS[unit]) for name, (header, unit) in _POPPY.items()}
     columns["time"] = Column("t_s", 1.0)
     tracks = {joint: _mapped(path, group, headers, columns) for joint, group in groups.items()}
-    return _recording(path, tracks, "walk", warned, events=tuple(events))
+    return _recording(path, tracks, "walk", warned, events=tuple(events), column_map=_map(columns))
+
+
+def _map(columns: Mapping[str, Column]) -> dict[str, dict[str, Any]]:
+    """A column map as metadata: where each field stood, and its factor to SI."""
+    return {name: column._asdict() for name, column in columns.items()}
 
 
 def _recording(
@@ -287,7 +298,7 @@ def _recording(
         time, columns = in_order(values["time"], columns)
         tracks[name] = Track.of(name, time, **columns)
     return Recording(
-        path, tracks, events, {}, describe(backend="imported", experiment=experiment, source=path.name, **more)
+        path, tracks, events, {}, describe(backend="imported", experiment=experiment, **origin_of(path), **more)
     )
 
 

@@ -2,31 +2,68 @@
 
 One topic a servo (``/servo/NAME``), one for events (``/events``), one for the cycle's timing (``/cycle``); all messages
 are JSON with a JSON schema, so that Foxglove and PlotJuggler plot them as they are. A value that is not known is left
-out of the message. Log time is the robot's clock, in ns. Metadata is one record, ``axbridge``, whose values are JSON.
+out of the message. Log time is UTC in ns, so that a recording lines up with cameras and ROS bags; the robot's clock is
+the field ``time``. Metadata is one record, ``axbridge``, whose values are JSON.
 """
 
 from __future__ import annotations
 
 import json
 import struct
+import zlib
 from collections.abc import Iterator, Mapping
+from io import BytesIO
 from typing import IO, Any, NamedTuple
 
 import zstandard
+from mcap.data_stream import ReadDataStream
 from mcap.exceptions import McapError
-from mcap.records import Channel, Footer, Header, Message, Metadata, Schema
-from mcap.stream_reader import StreamReader
+from mcap.opcode import Opcode
+from mcap.records import Channel, Chunk, Metadata, Schema
 from mcap.writer import CompressionType, Writer
 
 from axbridge import __version__
 
-__all__ = ["CYCLE", "EVENTS", "SERVO_FIELDS", "SERVO_PREFIX", "Entry", "FormatError", "RecordWriter", "read_entries"]
+__all__ = [
+    "CYCLE",
+    "CYCLE_FIELDS",
+    "DAMAGE",
+    "EVENTS",
+    "HEAD",
+    "LARGEST",
+    "LIBRARY",
+    "MAGIC",
+    "MESSAGE",
+    "METADATA",
+    "SERVO_FIELDS",
+    "SERVO_PREFIX",
+    "Entry",
+    "FormatError",
+    "RecordWriter",
+    "in_text",
+    "of_text",
+    "read_entries",
+    "records",
+    "schema_of",
+    "unpack",
+]
 
 SERVO_PREFIX = "/servo/"
 EVENTS = "/events"
 CYCLE = "/cycle"
 METADATA = "axbridge"
-CHUNK = 64 * 1024  # bytes: what a compressed file that was damaged later loses at most
+LIBRARY = f"axbridge {__version__}"
+MAGIC = b"\x89MCAP0\r\n"
+HEAD = struct.Struct("<BQ")  # of a record: kind, length
+MESSAGE = struct.Struct("<HIQQ")  # of a message: channel, sequence, log time, publish time
+LARGEST = 1 << 30  # bytes: a record or chunk that says to be larger is damaged
+DAMAGE = (  # what damaged bytes make of the libraries
+    McapError, struct.error, ValueError, KeyError, TypeError, AttributeError, StopIteration, OverflowError, OSError,
+    MemoryError, zstandard.ZstdError,
+)  # fmt: skip
+_LATEST = 2**64 - 1  # ns, what a log time can hold
+_NUMBERS = {int, float, bool}
+_BLOCK = 1 << 20  # bytes read at once
 
 SERVO_FIELDS = {
     "command": "rad, position goal in force",
@@ -46,6 +83,18 @@ SERVO_FIELDS = {
     "duty": "-1..1, duty asked for in wheel mode",
     "torque_limit": "0..1, largest duty allowed",
 }
+CYCLE_FIELDS = {
+    "requested_ms": "ms, length of the step asked for",
+    "actual_ms": "ms, length it took",
+    "late_ms": "ms, how late the step was; 0 = on time",
+    "errors": "servos that did not answer",
+    "base_x": "m, simulation only: where the robot's base is, forward",
+    "base_y": "m, to the left",
+    "base_z": "m, up",
+    "base_roll": "rad, simulation only: how the base lies",
+    "base_pitch": "rad",
+    "base_yaw": "rad",
+}
 
 
 def _number(description: str) -> dict[str, str]:
@@ -64,7 +113,12 @@ _SCHEMAS: dict[str, dict[str, Any]] = {
         "properties": {"time": _TIME, "name": {"type": "string"}, "data": {"type": "object"}},
         "required": ["time", "name"],
     },
-    "axbridge.Cycle": {"type": "object", "properties": {"time": _TIME}, "required": ["time"]},
+    "axbridge.Cycle": {
+        "type": "object",
+        "properties": {"time": _number("s, the robot's clock: the end of the step")}
+        | {name: _number(text) for name, text in CYCLE_FIELDS.items()},
+        "required": ["time"],
+    },
 }
 
 
@@ -73,45 +127,60 @@ class FormatError(Exception):
 
 
 class Entry(NamedTuple):
-    """One message: its topic and its JSON object."""
+    """One message: its topic, its JSON object, when it was logged (UTC in ns), and the JSON text if it was read."""
 
     topic: str
     body: dict[str, Any]
+    logged: int = 0
+    text: bytes = b""
+
+
+def in_text(metadata: Mapping[str, Any]) -> dict[str, str]:
+    """Values as a metadata record holds them."""
+    return {key: json.dumps(value) for key, value in metadata.items()}
+
+
+def of_text(metadata: Mapping[str, str]) -> dict[str, Any]:
+    """The values of `in_text`.
+
+    Raises:
+        ValueError: they are not JSON.
+    """
+    return {key: json.loads(value) for key, value in metadata.items()}
+
+
+def schema_of(topic: str) -> tuple[str, bytes]:
+    """Name and JSON schema of a topic's messages."""
+    name = {EVENTS: "axbridge.Event", CYCLE: "axbridge.Cycle"}.get(topic, "axbridge.ServoSample")
+    return name, json.dumps({"title": name, **_SCHEMAS[name]}).encode()
 
 
 class RecordWriter:
-    """Writes messages and metadata to a binary stream, unchunked (survives a crash) or compressed."""
+    """Writes messages one by one, not compressed: what has been flushed survives a crash of the program."""
 
-    def __init__(self, stream: IO[bytes], metadata: Mapping[str, Any], *, compress: bool = False) -> None:
-        self._writer = Writer(
-            stream,
-            chunk_size=CHUNK,
-            compression=CompressionType.ZSTD if compress else CompressionType.NONE,
-            use_chunking=compress,
-        )
-        self._writer.start(profile="", library=f"axbridge {__version__}")
-        self._writer.add_metadata(METADATA, {key: json.dumps(value) for key, value in metadata.items()})
+    def __init__(self, stream: IO[bytes], metadata: Mapping[str, Any]) -> None:
+        self._writer = Writer(stream, compression=CompressionType.NONE, use_chunking=False)
+        self._writer.start(profile="", library=LIBRARY)
+        self._writer.add_metadata(METADATA, in_text(metadata))
         self._schemas: dict[str, int] = {}
         self._channels: dict[str, int] = {}
 
     def write(self, entry: Entry) -> None:
         """Append one message; channels are declared when they first appear."""
-        topic, body = entry
-        channel = self._channels.get(topic)
+        channel = self._channels.get(entry.topic)
         if channel is None:
-            channel = self._channels[topic] = self._declare(topic)
-        nanoseconds = max(0, round(body["time"] * 1e9))  # MCAP has no time before 0; `time` itself is exact
-        self._writer.add_message(channel, nanoseconds, json.dumps(body).encode(), nanoseconds)
+            channel = self._channels[entry.topic] = self._declare(entry.topic)
+        logged = min(max(0, entry.logged), _LATEST)
+        self._writer.add_message(channel, logged, json.dumps(entry.body).encode(), logged)
 
     def finish(self) -> None:
         """Write the summary that marks a whole file."""
         self._writer.finish()
 
     def _declare(self, topic: str) -> int:
-        name = {EVENTS: "axbridge.Event", CYCLE: "axbridge.Cycle"}.get(topic, "axbridge.ServoSample")
+        name, text = schema_of(topic)
         if name not in self._schemas:
-            text = json.dumps({"title": name, **_SCHEMAS[name]})
-            self._schemas[name] = int(self._writer.register_schema(name, "jsonschema", text.encode()))
+            self._schemas[name] = int(self._writer.register_schema(name, "jsonschema", text))
         return int(self._writer.register_channel(topic, "json", self._schemas[name]))
 
 
@@ -121,15 +190,42 @@ def _checked(entry: Entry) -> Entry:
     Raises:
         ValueError: it is not.
     """
-    topic, body = entry
+    topic, body = entry[:2]
     if not isinstance(body, dict) or not isinstance(body.get("time"), (int, float)):
         raise ValueError("no time")  # noqa: TRY004 - handled with the others
     if topic == EVENTS:
         if not isinstance(body.get("name"), str) or not isinstance(body.get("data", {}), dict):
             raise ValueError("no event")
-    elif not all(isinstance(value, (int, float)) for value in body.values()):
+    elif not set(map(type, body.values())) <= _NUMBERS:
         raise ValueError("no numbers")
     return entry
+
+
+def records(stream: IO[bytes]) -> Iterator[tuple[int, bytes]]:
+    """Kind and content of every record from here on, up to the end or to one that is not all there.
+
+    A footer is only there with the magic number behind it.
+    """
+    data, at = b"", 0
+    while True:
+        end = at + HEAD.size
+        if end <= len(data):
+            kind, length = HEAD.unpack_from(data, at)
+            after = MAGIC if kind == Opcode.FOOTER else b""
+            content = end
+            end += length + len(after)
+            if length > LARGEST:
+                return
+            if end <= len(data):
+                if data[content + length : end] != after:
+                    return
+                yield kind, data[content : content + length]
+                at = end
+                continue
+        block = stream.read(max(_BLOCK, end - len(data)))
+        if not block:
+            return
+        data, at = data[at:] + block, 0
 
 
 def read_entries(stream: IO[bytes]) -> Iterator[Entry | dict[str, Any]]:
@@ -141,28 +237,57 @@ def read_entries(stream: IO[bytes]) -> Iterator[Entry | dict[str, Any]]:
     """
     topics: dict[int, str] = {}
     schemas: dict[int, str] = {}
-    started = finished = False
+    if stream.read(len(MAGIC)) != MAGIC:
+        raise FormatError("this is no MCAP recording")
+    started = False
     try:
-        for record in StreamReader(stream, record_size_limit=2**30).records:
-            if isinstance(record, Header):
+        for kind, content in _unpacked(records(stream)):
+            if kind == Opcode.MESSAGE:
+                channel_id, _, logged, _ = MESSAGE.unpack_from(content)
+                if channel_id in topics:
+                    text = content[MESSAGE.size :]
+                    yield _checked(Entry(topics[channel_id], json.loads(text.decode()), logged, text))
+            elif kind == Opcode.HEADER:
                 started = True
-            elif isinstance(record, Schema):
-                schemas[record.id] = record.name
-            elif isinstance(record, Channel):
-                if record.message_encoding == "json" and schemas.get(record.schema_id) in _SCHEMAS:
-                    topics[record.id] = record.topic
-            elif isinstance(record, Message):
-                if record.channel_id in topics:
-                    yield _checked(Entry(topics[record.channel_id], json.loads(record.data)))
-            elif isinstance(record, Metadata):
-                if record.name == METADATA:
-                    yield {key: json.loads(value) for key, value in record.metadata.items()}
-            elif isinstance(record, Footer):
-                finished = True
-    # what damaged bytes make of the library: lengths that run out of the file, texts that are none, unknown codecs
-    except (McapError, struct.error, ValueError, KeyError, OverflowError, MemoryError, zstandard.ZstdError) as failure:
-        if not started:
-            raise FormatError("this is no MCAP recording") from failure
-        raise FormatError("cut off") from failure
-    if not finished:
-        raise FormatError("cut off")
+            elif kind == Opcode.SCHEMA:
+                schema = Schema.read(ReadDataStream(BytesIO(content)))
+                schemas[schema.id] = schema.name
+            elif kind == Opcode.CHANNEL:
+                channel = Channel.read(ReadDataStream(BytesIO(content)))
+                if channel.message_encoding == "json" and schemas.get(channel.schema_id) in _SCHEMAS:
+                    topics[channel.id] = channel.topic
+            elif kind == Opcode.METADATA:
+                metadata = Metadata.read(ReadDataStream(BytesIO(content)))
+                if metadata.name == METADATA:
+                    yield of_text(metadata.metadata)
+            elif kind == Opcode.FOOTER:
+                return
+    except DAMAGE as failure:
+        raise FormatError("cut off" if started else "this is no MCAP recording") from failure
+    raise FormatError("cut off" if started else "this is no MCAP recording")
+
+
+def _unpacked(found: Iterator[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
+    """The records, with those of a chunk in its place."""
+    for kind, content in found:
+        if kind == Opcode.CHUNK:
+            yield from records(BytesIO(unpack(content)))
+        else:
+            yield kind, content
+
+
+def unpack(content: bytes) -> bytes:
+    """The records of a chunk.
+
+    Raises:
+        ValueError: it is damaged, or compressed in a way that is not known here.
+    """
+    chunk = Chunk.read(ReadDataStream(BytesIO(content)))
+    if chunk.uncompressed_size > LARGEST:
+        raise ValueError("larger than can be")
+    if chunk.compression not in {"", "zstd"}:
+        raise ValueError(f"compressed by {chunk.compression}")
+    data = zstandard.decompress(chunk.data, chunk.uncompressed_size) if chunk.compression else chunk.data
+    if chunk.uncompressed_crc and zlib.crc32(data) != chunk.uncompressed_crc:
+        raise ValueError("changed since it was written")
+    return data

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import platform
+import subprocess
 from datetime import datetime, timezone
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Any
 
 from axbridge import __version__
 from axbridge.config.rig import Rig
 
-__all__ = ["describe", "versions"]
+__all__ = ["describe", "origin_of", "revision_of", "versions"]
 
-_PACKAGES = ("numpy", "pybullet", "dynamixel-sdk", "numba")
+_PACKAGES = ("numpy", "pybullet", "numba", "scipy", "cma", "dynamixel-sdk", "mcap")
+_PATIENCE = 2.0  # s for git: a folder on a slow disk is recorded without its revision
 
 
 def describe(
@@ -23,7 +27,8 @@ def describe(
     """Metadata of a recording.
 
     Args:
-        rig: Its servos' profiles and models are recorded with a hash of each; the whole rig, too.
+        rig: Its servos' profiles and models are recorded with a hash of each; the whole rig, too, and the git revision
+            of its folder, where it has one.
         backend: ``real``, ``sim``, ``imported``, …
         seed: Of the simulation.
         experiment: What was done.
@@ -39,6 +44,8 @@ def describe(
         facts["seed"] = seed
     if rig is not None:
         facts["rig"] = rig.model_dump(mode="json", by_alias=True, exclude={"path"})
+        if revision := revision_of(rig.path):
+            facts["rig_revision"] = revision
         facts["profiles"] = {}
         facts["models"] = {}
         for servo in rig.servos:
@@ -49,6 +56,51 @@ def describe(
             facts["profiles"][profile["name"]] = _digest(profile)
             facts["models"][servo.name] = {**model, "hash": _digest(model)}
     return facts | more
+
+
+def origin_of(path: Path) -> dict[str, Any]:
+    """Where an imported log comes from: ``source`` (its name) and ``source_sha256``.
+
+    Raises:
+        OSError: the log cannot be read.
+    """
+    digest = hashlib.sha256()
+    with path.open("rb") as stream:
+        while block := stream.read(1 << 20):
+            digest.update(block)
+    return {"source": path.name, "source_sha256": digest.hexdigest()}
+
+
+def revision_of(path: Path) -> dict[str, Any] | None:
+    """Git revision of the folder of a file, and whether anything in that folder differs from it.
+
+    None where git does not keep the file, or is not installed.
+    """
+    if not path.is_file():
+        return None
+    folder = path.resolve().parent
+    kept = _git(folder, "ls-files", "--error-unmatch", "--", path.resolve().name)
+    commit = _git(folder, "rev-parse", "HEAD")
+    changes = _git(folder, "status", "--porcelain", "--", ".")
+    if kept is None or commit is None or changes is None:
+        return None
+    return {"commit": commit.strip(), "dirty": bool(changes.strip())}
+
+
+def _git(folder: Path, *arguments: str) -> str | None:
+    """What git says; None when it fails. It only reads: no lock is taken."""
+    try:
+        done = subprocess.run(
+            ["git", "-C", str(folder), *arguments],
+            capture_output=True,
+            text=True,
+            timeout=_PATIENCE,
+            check=False,
+            env={**os.environ, "GIT_OPTIONAL_LOCKS": "0"},
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout if done.returncode == 0 else None
 
 
 def versions() -> dict[str, str]:

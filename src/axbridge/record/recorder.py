@@ -1,14 +1,17 @@
 """Recording while a robot runs: the control loop hands samples over and never waits for the disk.
 
 A thread of its own writes. While it records, the file is not chunked and is flushed at least every 50 ms, so that what
-was there 50 ms before a crash or a power cut of the process can be read; a clean close compresses it.
+was there 50 ms before a crash or a power cut of the process can be read; a clean close compresses it. Memory does not
+grow with the recording: what waits to be written is bounded, and closing copies the file piece by piece.
 """
 
 from __future__ import annotations
 
+import json
 import math
 import threading
-from collections.abc import Mapping
+import time as clocks
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from queue import SimpleQueue
@@ -16,22 +19,38 @@ from types import TracebackType
 from typing import IO, Any
 
 from axbridge.errors import RecordingError
-from axbridge.files import unwritable
-from axbridge.record.mcap_file import CYCLE, EVENTS, SERVO_FIELDS, SERVO_PREFIX, Entry, RecordWriter
-from axbridge.record.recording import open_recording, write_recording
+from axbridge.files import make_folder, replacing, unwritable
+from axbridge.record.mcap_file import CYCLE, CYCLE_FIELDS, EVENTS, SERVO_FIELDS, SERVO_PREFIX, Entry, RecordWriter
+from axbridge.record.mcap_grouped import regroup
+from axbridge.record.sample_facts import Tally
 from axbridge.robot.state import UNKNOWN, ServoState, Truth
 
-__all__ = ["Recorder"]
+__all__ = ["Recorder", "wall_clock_of_zero"]
 
 FLUSH_PERIOD = 0.025  # s; half of the 50 ms promised, because the thread may be late
+_WAITING = 20_000  # messages: 20 s of 18 servos at 50 Hz; a program that is faster than the disk waits from here on
+_PATIENCE = 10.0  # s it waits before it is told
 _FROM_STATE = ("position", "velocity", "torque", "load", "voltage", "temperature", "errors")
+
+
+def wall_clock_of_zero(sampled: Iterable[float]) -> int:
+    """Wall-clock time of a clock's 0, UTC in ns, when the newest of these samples has come in just now.
+
+    Args:
+        sampled: When samples were taken, s on that clock; NaN for those never read.
+    """
+    newest = max((time for time in sampled if not math.isnan(time)), default=0.0)
+    return clocks.time_ns() - round(newest * 1e9)
 
 
 class Recorder:
     """Writes one recording; a context manager that closes it. Methods may be called from any thread.
 
+    Log times are wall-clock time. Those of a simulation (``backend`` is ``sim``) begin there and go on with its own
+    time, because it runs at a speed of its own.
+
     Args:
-        path: The file; what is there is overwritten.
+        path: The file; what is there is replaced. Its folder is made.
         metadata: JSON values, see `axbridge.record.provenance.describe`.
 
     Raises:
@@ -44,7 +63,13 @@ class Recorder:
         self._closing = threading.Event()
         self._failure: OSError | None = None
         self._last_time = 0.0
+        self._metadata = dict(metadata)
+        self._began = clocks.time_ns() if metadata.get("backend") == "sim" else None
+        self._tallies: dict[str, Tally] = {}
         try:
+            make_folder(self.path)
+            if self.path.is_file():
+                self.path.unlink()  # not emptied: whoever has it open goes on reading what was there
             self._stream: IO[bytes] = self.path.open("wb")
         except OSError as failure:
             raise unwritable(self.path, failure) from failure
@@ -66,6 +91,7 @@ class Recorder:
         truth: Truth = UNKNOWN,
         command: float | None = None,
         torque_enabled: bool | None = None,
+        logged: int | None = None,
         **more: float | None,
     ) -> None:
         """Record one sample of a servo; a state that has never been read (time NaN) is left out.
@@ -76,6 +102,7 @@ class Recorder:
             truth: `Servo.truth`, which a simulation knows: columns ``true_position`` and ``true_torque``.
             command: Position goal in force, rad.
             torque_enabled: Whether the servo is driven.
+            logged: Wall-clock time of the sample, UTC in ns; by default now.
             **more: Other columns of a track: ``power``, ``speed_limit``, ``duty``, ``torque_limit``.
 
         Raises:
@@ -93,23 +120,29 @@ class Recorder:
         if torque_enabled is not None:
             values["torque_enabled"] = float(torque_enabled)
         known = {key: value for key, value in values.items() if math.isfinite(value)}
-        self._put(Entry(SERVO_PREFIX + servo, {"time": float(state.time), **known}))
+        self._put(SERVO_PREFIX + servo, {"time": float(state.time), **known}, logged)
 
     def event(self, time: float, name: str, /, **data: Any) -> None:
         """Record that something happened; `data` must be JSON. ``segment`` events divide an experiment.
 
         Raises:
             RecordingError: an earlier sample could not be written, or the recorder is closed.
+            TypeError: `data` is no JSON.
         """
-        self._put(Entry(EVENTS, {"time": float(time), "name": name, "data": data}))
+        json.dumps(data)  # here, where the caller sees it fail, and not in the thread that writes
+        self._put(EVENTS, {"time": float(time), "name": name, "data": data})
 
     def cycle(self, time: float, **statistics: float) -> None:
-        """Record the timing of one control cycle (``requested_ms``, ``actual_ms``, ``late_ms``, ``errors``, …).
+        """Record the timing of one control cycle: fields of `axbridge.record.mcap_file.CYCLE_FIELDS`; NaN is left out.
 
         Raises:
             RecordingError: an earlier sample could not be written, or the recorder is closed.
+            TypeError: a field that a cycle does not have.
         """
-        self._put(Entry(CYCLE, {"time": float(time), **{k: float(v) for k, v in statistics.items()}}))
+        if unknown := statistics.keys() - CYCLE_FIELDS.keys():
+            raise TypeError(f"a cycle has no field {', '.join(sorted(unknown))}")
+        known = {key: float(value) for key, value in statistics.items() if math.isfinite(value)}
+        self._put(CYCLE, {"time": float(time), **known})
 
     def close(self) -> None:
         """Write what is left and compress the file; may be called twice.
@@ -130,15 +163,55 @@ class Recorder:
         if self._failure is not None:
             raise self._error(self._failure) from self._failure
         if self.path.is_file():
-            write_recording(open_recording(self.path), self.path)  # if this fails, the whole plain file stays
+            self._compress()
 
-    def _put(self, entry: Entry) -> None:
+    def _compress(self) -> None:
+        """Put the compressed file in the place of the plain one.
+
+        Raises:
+            RecordingError: it cannot be written; the whole plain file stays.
+        """
+        facts = {name: tally.facts() for name, tally in self._tallies.items()}
+        try:
+            with self.path.open("rb") as plain, replacing(self.path) as temporary, temporary.open("wb") as stream:
+                regroup(plain, stream, self._metadata, facts)
+        except OSError as failure:
+            raise RecordingError(
+                self.path,
+                f"is whole, but could not be compressed: {failure.strerror or failure}",
+                "make space, then read it as it is",
+            ) from failure
+
+    def _put(self, topic: str, body: dict[str, Any], logged: int | None = None) -> None:
         if self._failure is not None:
             raise self._error(self._failure) from self._failure
         if self._closing.is_set():
             raise RecordingError(self.path, "is closed", "record inside the `with` block")
-        self._last_time = max(self._last_time, entry.body["time"])
-        self._queue.put(entry)
+        time = body["time"]
+        self._last_time = max(self._last_time, time)
+        if self._began is not None:
+            logged = self._began + round(time * 1e9)
+        elif logged is None:
+            logged = clocks.time_ns()
+        if self._queue.qsize() >= _WAITING:
+            self._wait()
+        self._queue.put(Entry(topic, body, logged))
+
+    def _wait(self) -> None:
+        """Wait for the disk.
+
+        Raises:
+            RecordingError: it does not take the samples.
+        """
+        until = clocks.monotonic() + _PATIENCE
+        while self._queue.qsize() >= _WAITING:
+            if self._failure is not None:
+                raise self._error(self._failure) from self._failure
+            if clocks.monotonic() > until:
+                raise RecordingError(
+                    self.path, f"takes no samples: the disk has been busy for {_PATIENCE:.0f} s", "choose another disk"
+                )
+            clocks.sleep(0.001)
 
     def _write(self) -> None:
         """The thread: every `FLUSH_PERIOD` write what has come and flush it, and once more after the last."""
@@ -147,11 +220,21 @@ class Recorder:
             last = self._closing.wait(FLUSH_PERIOD)
             try:
                 while not self._queue.empty():
-                    self._writer.write(self._queue.get())
+                    entry = self._queue.get()
+                    self._writer.write(entry)
+                    if entry.topic.startswith(SERVO_PREFIX):
+                        self._count(entry)
                 self._stream.flush()
             except OSError as failure:
                 self._failure = failure
                 return
+
+    def _count(self, entry: Entry) -> None:
+        name = entry.topic.removeprefix(SERVO_PREFIX)
+        tally = self._tallies.get(name)
+        if tally is None:
+            tally = self._tallies[name] = Tally()
+        tally.add(entry.body)
 
     def _error(self, failure: OSError) -> RecordingError:
         return RecordingError(

@@ -1,15 +1,18 @@
 """Recordings: what every servo was told and did, on one clock, whether it was real or simulated.
 
 `open_recording` reads one, also when it was cut off by a crash; `axbridge.record.recorder.Recorder` makes one while a
-robot runs; `write_recording` makes one of data that is already there (imports, simulations).
+robot runs; `write_recording` makes one of data that is already there (imports, simulations). Of a whole file a servo's
+samples are read when somebody asks for them, so that an hour of eighteen servos fits a small computer.
 """
 
 from __future__ import annotations
 
 import math
+import tempfile
+from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +29,15 @@ from axbridge.record.mcap_file import (
     SERVO_PREFIX,
     Entry,
     FormatError,
-    RecordWriter,
     read_entries,
 )
+from axbridge.record.mcap_grouped import GroupedFile, GroupedWriter
+from axbridge.record.sample_facts import ServoFacts, Tally
 from axbridge.record.samples import in_order
 
 __all__ = ["Event", "Recording", "Segment", "Track", "open_recording", "write_recording"]
+
+_KEPT = 64 * 2**20  # bytes of samples that a file's tracks keep; those used least lately are read again when asked for
 
 
 @dataclass(frozen=True)
@@ -86,6 +92,20 @@ class Track:
 
     def __len__(self) -> int:
         return len(self.time)
+
+    def facts(self) -> ServoFacts:
+        """Range, rate, gaps and jumps of these samples."""
+        tally = Tally()
+        for row in self.rows():
+            tally.add(row)
+        return tally.facts()
+
+    def rows(self) -> Iterator[dict[str, float]]:
+        """Sample by sample: ``time`` and what is known."""
+        known = {key: getattr(self, key) for key in SERVO_FIELDS if not np.isnan(getattr(self, key)).all()}
+        for index, time in enumerate(self.time.tolist()):
+            body = {key: float(column[index]) for key, column in known.items()}
+            yield {"time": time} | {key: value for key, value in body.items() if not math.isnan(value)}
 
     @property
     def enabled(self) -> npt.NDArray[np.bool_]:
@@ -144,9 +164,9 @@ class Recording(Mapping[str, Track]):
     """
 
     path: Path
-    tracks: dict[str, Track]
+    tracks: Mapping[str, Track]
     events: tuple[Event, ...] = ()
-    cycles: dict[str, FloatArray] = field(default_factory=dict)
+    cycles: Mapping[str, FloatArray] = field(default_factory=dict)
     metadata: dict[str, Any] = field(default_factory=dict)
     complete: bool = True
 
@@ -159,15 +179,51 @@ class Recording(Mapping[str, Track]):
     def __len__(self) -> int:
         return len(self.tracks)
 
+    def columns(self, servo: str, *names: str) -> dict[str, FloatArray]:
+        """Some columns of one servo, (n,) each, without reading the others into memory.
+
+        Args:
+            servo: Its name.
+            *names: ``time`` or columns of a track; what was not recorded is NaN.
+
+        Raises:
+            KeyError: no such servo.
+        """
+        if isinstance(self.tracks, _StoredTracks):
+            return self.tracks.columns(servo, names)
+        track = self.tracks[servo]
+        return {name: getattr(track, name) for name in names}
+
+    def facts(self, servo: str) -> ServoFacts:
+        """Range, rate, gaps and jumps of one servo's samples; of a whole file they are known without reading it.
+
+        Raises:
+            KeyError: no such servo.
+        """
+        if isinstance(self.tracks, _StoredTracks):
+            return self.tracks.facts[servo]
+        return self.tracks[servo].facts()
+
+    @property
+    def cycle_count(self) -> int:
+        """Control cycles recorded; of a whole file known without reading them."""
+        return self.cycles.count if isinstance(self.cycles, _StoredCycles) else len(self.cycles.get("time", ()))
+
+    def spans(self) -> list[tuple[float, float]]:
+        """First and last time of every servo that has samples, s."""
+        if isinstance(self.tracks, _StoredTracks):
+            return [(known.start, known.end) for known in self.tracks.facts.values() if known.samples]
+        return [(float(track.time[0]), float(track.time[-1])) for track in self.tracks.values() if len(track)]
+
     @property
     def start(self) -> float:
         """Time of the first sample of any servo, s."""
-        return min((float(track.time[0]) for track in self.tracks.values() if len(track)), default=0.0)
+        return min((start for start, _ in self.spans()), default=0.0)
 
     @property
     def end(self) -> float:
         """Time of the last sample of any servo, s."""
-        return max((float(track.time[-1]) for track in self.tracks.values() if len(track)), default=0.0)
+        return max((end for _, end in self.spans()), default=0.0)
 
     @property
     def segments(self) -> tuple[Segment, ...]:
@@ -180,6 +236,73 @@ class Recording(Mapping[str, Track]):
         )
 
 
+class _StoredTracks(Mapping[str, Track]):
+    """The tracks of a whole file, each read when it is asked for; the latest ones are kept, as far as `_KEPT` goes."""
+
+    def __init__(self, file: GroupedFile) -> None:
+        self.facts = file.facts
+        self._file = file
+        self._kept: OrderedDict[str, Track] = OrderedDict()
+
+    def __getitem__(self, servo: str) -> Track:
+        track = self._kept.pop(servo, None)
+        if track is None:
+            if servo not in self.facts:
+                raise KeyError(servo)
+            track = _track(servo, self._file.columns(SERVO_PREFIX + servo))
+        self._kept[servo] = track
+        while len(self._kept) > 1 and sum(map(_size, self._kept.values())) > _KEPT:
+            self._kept.popitem(last=False)
+        return track
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.facts)
+
+    def __len__(self) -> int:
+        return len(self.facts)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """For another process, as samples: an open file does not travel."""
+        return dict, (dict(self.items()),)
+
+    def columns(self, servo: str, names: tuple[str, ...]) -> dict[str, FloatArray]:
+        """See `Recording.columns`."""
+        if servo in self._kept:
+            return {name: getattr(self._kept[servo], name) for name in names}
+        if servo not in self.facts:
+            raise KeyError(servo)
+        read = self._file.columns(SERVO_PREFIX + servo, tuple({"time": None, **dict.fromkeys(names)}))
+        time, known = in_order(read.pop("time"), read)
+        return {name: time if name == "time" else known[name] for name in names}
+
+
+class _StoredCycles(Mapping[str, FloatArray]):
+    """The timing of a whole file's control cycles, read when somebody looks."""
+
+    def __init__(self, file: GroupedFile) -> None:
+        self.count = file.cycles
+        self._file = file
+        self._read: dict[str, FloatArray] | None = None
+
+    def _columns(self) -> dict[str, FloatArray]:
+        if self._read is None:
+            self._read = self._file.columns(CYCLE)
+        return self._read
+
+    def __getitem__(self, name: str) -> FloatArray:
+        return self._columns()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._columns())
+
+    def __len__(self) -> int:
+        return len(self._columns())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """As that of the tracks."""
+        return dict, (self._columns(),)
+
+
 def open_recording(path: Path | str) -> Recording:
     """Read a recording, whole or cut off (`Recording.complete` says which).
 
@@ -187,12 +310,50 @@ def open_recording(path: Path | str) -> Recording:
         RecordingError: no such file, not readable, no MCAP, or nothing of ours in it.
     """
     path = Path(path)
-    rows: dict[str, list[dict[str, Any]]] = {}
-    cycles: list[dict[str, Any]] = []
-    events: list[Event] = []
+    try:
+        file, metadata, complete = GroupedFile.open(path), None, True
+        if file is None:
+            file, metadata, complete = _scanned(path)
+    except FormatError as failure:
+        raise RecordingError(
+            path, str(failure), "give a .mcap file made by `axbridge record` or `axbridge import`"
+        ) from failure
+    except OSError as failure:
+        raise RecordingError(path, failure.strerror or str(failure), "check the name and its permissions") from failure
+    events = [Event(body["time"], body["name"], body.get("data", {})) for body in file.rows(EVENTS)]
+    events += [
+        Event(facts.backwards_to, "clock jumped back", {"servo": name, "from": facts.backwards_from})
+        for name, facts in file.facts.items()
+        if facts.backwards
+    ]
+    events.sort(key=lambda event: event.time)
+    return Recording(
+        path,
+        _StoredTracks(file),
+        tuple(events),
+        _StoredCycles(file),
+        file.metadata if metadata is None else metadata,
+        complete,
+    )
+
+
+def _scanned(path: Path) -> tuple[GroupedFile, dict[str, Any], bool]:
+    """A recording without our index (cut off, or of an earlier version), read from its first byte on as far as it goes.
+
+    Returns:
+        A grouped copy of it in a temporary file, its metadata, and whether it was whole.
+
+    Raises:
+        FormatError: no MCAP.
+        RecordingError: nothing of ours in it.
+        OSError: it cannot be read, or there is no space for the copy.
+    """
+    tallies: dict[str, Tally] = {}
     metadata: dict[str, Any] = {}
     ours, complete = False, True
+    copy = tempfile.TemporaryFile()  # noqa: SIM115 - `GroupedFile` closes it
     try:
+        writer = GroupedWriter(copy, {})
         with path.open("rb") as stream:
             entries = read_entries(stream)
             while (entry := _next(entries)) is not None:
@@ -202,44 +363,44 @@ def open_recording(path: Path | str) -> Recording:
                 elif entry is CUT_OFF:
                     complete = False
                     break
-                elif entry.topic == EVENTS:
-                    events.append(Event(entry.body["time"], entry.body["name"], entry.body.get("data", {})))
-                elif entry.topic == CYCLE:
-                    cycles.append(entry.body)
                 else:
-                    rows.setdefault(entry.topic.removeprefix(SERVO_PREFIX), []).append(entry.body)
-    except FormatError as failure:
-        raise RecordingError(
-            path, str(failure), "give a .mcap file made by `axbridge record` or `axbridge import`"
-        ) from failure
-    except OSError as failure:
-        raise RecordingError(path, failure.strerror or str(failure), "check the name and its permissions") from failure
+                    writer.write(entry)
+                    if entry.topic.startswith(SERVO_PREFIX):
+                        tallies.setdefault(entry.topic.removeprefix(SERVO_PREFIX), Tally()).add(entry.body)
+        writer.finish({name: tally.facts() for name, tally in tallies.items()})
+        file = GroupedFile(copy)
+    except BaseException:
+        copy.close()
+        raise
     if not ours:
         raise RecordingError(
             path, "holds nothing of axbridge's", "it was cut off at its start, or another program made it"
         )
-    events += [event for name, samples in rows.items() for event in _jumps_back(name, samples)]
-    events.sort(key=lambda event: event.time)
-    tracks = {name: _track(name, samples) for name, samples in rows.items()}
-    return Recording(path, tracks, tuple(events), _columns(cycles), metadata, complete)
+    return file, metadata, complete
 
 
 def write_recording(recording: Recording, path: Path | str) -> Recording:
     """Write a whole, compressed file; what was at `path` stays if that fails. Returns it as it lies there.
 
+    Its folder is made. Log times count from when it was recorded (``recorded`` in its metadata, else now).
+
     Raises:
         RecordingError: the file cannot be written.
     """
     path = Path(path)
+    facts: dict[str, Tally] = {}
     try:
         with replacing(path) as temporary, temporary.open("wb") as stream:
-            writer = RecordWriter(stream, recording.metadata, compress=True)
-            for entry in sorted(_entries(recording), key=lambda entry: entry.body["time"]):
-                writer.write(entry)
-            writer.finish()
+            writer = GroupedWriter(stream, recording.metadata)
+            origin = _recorded(recording) - round(recording.start * 1e9)
+            for topic, body in _entries(recording):
+                writer.write(Entry(topic, body, origin + round(body["time"] * 1e9)))
+                if topic.startswith(SERVO_PREFIX):
+                    facts.setdefault(topic.removeprefix(SERVO_PREFIX), Tally()).add(body)
+            writer.finish({name: tally.facts() for name, tally in facts.items()})
     except OSError as failure:
         raise unwritable(path, failure) from failure
-    return replace(recording, path=path, complete=True)
+    return open_recording(path) if path.is_file() else replace(recording, path=path, complete=True)
 
 
 CUT_OFF = Entry("", {})
@@ -255,34 +416,35 @@ def _next(entries: Iterator[Entry | dict[str, Any]]) -> Entry | dict[str, Any] |
         raise
 
 
-def _entries(recording: Recording) -> Iterator[Entry]:
+def _recorded(recording: Recording) -> int:
+    """When it was recorded, UTC in ns."""
+    try:
+        moment = datetime.fromisoformat(str(recording.metadata.get("recorded")))
+    except ValueError:
+        moment = datetime.now(timezone.utc)
+    return round(moment.timestamp()) * 10**9
+
+
+def _entries(recording: Recording) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Topic and message of everything in it."""
     for event in recording.events:
-        yield Entry(EVENTS, {"time": event.time, "name": event.name, "data": event.data})
+        yield EVENTS, {"time": event.time, "name": event.name, "data": event.data}
     for index in range(len(recording.cycles.get("time", ()))):
-        yield Entry(CYCLE, {key: float(column[index]) for key, column in recording.cycles.items()})
+        row = {key: float(column[index]) for key, column in recording.cycles.items()}
+        yield CYCLE, {key: value for key, value in row.items() if not math.isnan(value)}
     for name, track in recording.tracks.items():
-        known = {key: getattr(track, key) for key in SERVO_FIELDS if not np.isnan(getattr(track, key)).all()}
-        for index, time in enumerate(track.time.tolist()):
-            body = {key: float(column[index]) for key, column in known.items()}
-            yield Entry(SERVO_PREFIX + name, {"time": time} | {k: v for k, v in body.items() if not math.isnan(v)})
+        for row in track.rows():
+            yield SERVO_PREFIX + name, row
 
 
-def _jumps_back(name: str, samples: list[dict[str, Any]]) -> list[Event]:
-    """Where a servo's clock jumps back: after its samples are put in order of time, nothing else tells of it."""
-    times = [sample["time"] for sample in samples]
-    return [
-        Event(after, "clock jumped back", {"servo": name, "from": before})
-        for before, after in pairwise(times)
-        if after < before
-    ]
+def _size(track: Track) -> int:
+    """Bytes of its arrays; columns that are not known share one."""
+    return sum(
+        {id(column): column.nbytes for column in vars(track).values() if isinstance(column, np.ndarray)}.values()
+    )
 
 
-def _track(name: str, samples: list[dict[str, Any]]) -> Track:
-    columns = _columns(samples)
-    time, known = in_order(columns["time"], {key: columns[key] for key in SERVO_FIELDS if key in columns})
+def _track(name: str, columns: dict[str, FloatArray]) -> Track:
+    known = {key: columns[key] for key in SERVO_FIELDS if key in columns}
+    time, known = in_order(columns.get("time", np.empty(0)), known)
     return Track.of(name, time, **known)
-
-
-def _columns(rows: list[dict[str, Any]]) -> dict[str, FloatArray]:
-    keys = {key: None for row in rows for key in row}
-    return {key: np.array([row.get(key, np.nan) for row in rows], dtype=np.float64) for key in keys}

@@ -10,15 +10,14 @@ from typing import Literal
 import numpy as np
 
 from axbridge.physics.mechanics import FloatArray
+from axbridge.record.sample_facts import JUMP, TOO_FAST, ServoFacts
 
-__all__ = ["Extent", "Finding", "extent", "findings"]
+__all__ = ["Finding", "findings", "suspicions"]
 
 PAUSE = 1.0  # s without a sample that are worth a word, when samples come much faster
 ASTRAY = 1000.0  # s: no pause between two samples of one motion is as long
 SLOW = 1.0  # s a sample: motion cannot be followed
 FAST = 2e-5  # s a sample: no bus is as fast
-JUMP = math.radians(20)  # a smaller one may be noise
-TOO_FAST = 40.0  # rad/s: several times what any servo of this kind turns
 
 # column: (largest size that makes sense, what was probably read as what, what to write instead)
 _LIMITS = {
@@ -50,56 +49,6 @@ class Finding:
 
     def __str__(self) -> str:
         return f"{self.servo}: {self.what} (probably {self.cause})"
-
-
-@dataclass(frozen=True)
-class Extent:
-    """What a servo's samples span.
-
-    Attributes:
-        samples: How many.
-        start: Time of the first, s; NaN when there are none.
-        end: Of the last, s.
-        rate: Hz, by the median time between two; NaN when there are fewer than two.
-        known: Share of the samples that have a position.
-        low: Smallest position, rad; NaN when none is known.
-        high: Largest.
-        gaps: Pauses without a sample: (when it began, how long), s.
-        jumps: Positions that change faster than a servo can turn: (when, s; by how much, rad).
-    """
-
-    samples: int
-    start: float
-    end: float
-    rate: float
-    known: float
-    low: float
-    high: float
-    gaps: tuple[tuple[float, float], ...]
-    jumps: tuple[tuple[float, float], ...]
-
-
-def extent(time: FloatArray, columns: Mapping[str, FloatArray]) -> Extent:
-    """Range, rate, gaps and jumps of one servo.
-
-    Args:
-        time: s, (n,).
-        columns: Values by name (`position`, `duty`, …), (n,) each; NaN = unknown.
-    """
-    position = columns.get("position", np.full(len(time), np.nan))
-    known = position[np.isfinite(position)]
-    period = _period(time)
-    return Extent(
-        samples=len(time),
-        start=float(time[0]) if len(time) else math.nan,
-        end=float(time[-1]) if len(time) else math.nan,
-        rate=1 / period,
-        known=len(known) / len(time) if len(time) else 0.0,
-        low=float(known.min()) if len(known) else math.nan,
-        high=float(known.max()) if len(known) else math.nan,
-        gaps=tuple((float(time[i]), float(time[i + 1] - time[i])) for i in _gaps(time, period)),
-        jumps=_jumps(time, columns),
-    )
 
 
 def findings(
@@ -167,21 +116,7 @@ def _clock(servo: str, time: FloatArray, row: Callable[[int], str]) -> list[Find
                 "warning",
             )
         )
-    if period >= SLOW:
-        unit = "microseconds" if period >= 500 else "milliseconds"
-        found.append(
-            Finding(
-                servo, f"one sample every {period:g} s", f"{unit} read as seconds",
-                f"import it with --column time=HEADER:{'us' if period >= 500 else 'ms'}", "warning",
-            )
-        )  # fmt: skip
-    elif period <= FAST:
-        found.append(
-            Finding(
-                servo, f"one sample every {period * 1e6:g} µs", "seconds read as milliseconds or microseconds",
-                "import it with --column time=HEADER:s", "warning",
-            )
-        )  # fmt: skip
+    found += _unit_of_time(servo, period)
     gaps = _gaps(time, period)
     if gaps and period < SLOW:  # with a wrong unit every pause is too long
         i = max(gaps, key=lambda index: float(steps[index]))
@@ -214,22 +149,59 @@ def _values(servo: str, columns: Mapping[str, FloatArray], row: Callable[[int], 
                 )
             )  # fmt: skip
         if name == "position" and np.isnan(values).all():
-            found.append(
-                Finding(
-                    servo, "not one position is known", "a servo that never answered, or a column that is not its own",
-                    "check its cable and id, or the column of position", "warning",
-                )
-            )  # fmt: skip
+            found.append(_no_position(servo))
         finite = np.abs(values[np.isfinite(values)])
         if name in _LIMITS and len(finite) and finite.max() > _LIMITS[name][0]:
-            _, cause, column = _LIMITS[name]
-            size = f"{finite.max():g}"
-            if name in {"position", "command"}:
-                size = f"{finite.max():.4g} rad, which is {math.degrees(finite.max()):.0f}°"
-            found.append(
-                Finding(servo, f"{name} goes up to {size}", cause, f"import it with --column {column}", "warning")
-            )
+            found.append(_too_large(servo, name, float(finite.max())))
     return found
+
+
+def _unit_of_time(servo: str, period: float) -> list[Finding]:
+    """A usual time between two samples, s, that no bus has."""
+    if period >= SLOW:
+        unit, short = ("microseconds", "us") if period >= 500 else ("milliseconds", "ms")
+        remedy = f"import it with --column time=HEADER:{short}"
+        return [Finding(servo, f"one sample every {period:g} s", f"{unit} read as seconds", remedy, "warning")]
+    if period <= FAST:
+        cause, remedy = "seconds read as milliseconds or microseconds", "import it with --column time=HEADER:s"
+        return [Finding(servo, f"one sample every {period * 1e6:g} µs", cause, remedy, "warning")]
+    return []
+
+
+def _too_large(servo: str, name: str, size: float) -> Finding:
+    _, cause, column = _LIMITS[name]
+    said = f"{size:g}"
+    if name in {"position", "command"}:
+        said = f"{size:.4g} rad, which is {math.degrees(size):.0f}°"
+    return Finding(servo, f"{name} goes up to {said}", cause, f"import it with --column {column}", "warning")
+
+
+def suspicions(servo: str, facts: ServoFacts) -> list[Finding]:
+    """What is odd about a recorded servo, as far as the facts that its file carries tell: no sample is read.
+
+    Args:
+        servo: Its name.
+        facts: Of its samples.
+    """
+    if not facts.samples:
+        return []
+    found = _unit_of_time(servo, facts.usual) if facts.samples > 1 else []
+    if math.isnan(facts.highest):
+        found.append(_no_position(servo))
+    elif (size := max(abs(facts.lowest), abs(facts.highest))) > _LIMITS["position"][0]:
+        found.append(_too_large(servo, "position", size))
+    if facts.longest_gap >= max(PAUSE, 20 * facts.usual) and facts.usual < SLOW:
+        cause = "a servo that did not answer, or a pause between two motions"
+        if facts.longest_gap >= ASTRAY:
+            cause = "a clock that was set while it ran, or logs of different clocks joined"
+        what = f"no sample for {facts.longest_gap:.6g} s from {facts.longest_gap_at:g} s on"
+        found.append(Finding(servo, what, cause, "split the recording there", "warning"))
+    return found
+
+
+def _no_position(servo: str) -> Finding:
+    cause = "a servo that never answered, or a column that is not its own"
+    return Finding(servo, "not one position is known", cause, "check its cable and id, or its column", "warning")
 
 
 def _period(time: FloatArray) -> float:

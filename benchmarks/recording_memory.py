@@ -1,0 +1,142 @@
+"""Memory and time of a long recording: made, closed, looked at, compared, read by column, and read when cut off.
+
+    python benchmarks/recording_memory.py [--minutes 60] [--servos 18] [--rate 50]
+
+Samples are made as fast as the recorder takes them. Every part runs in a process of its own, whose peak memory is that
+of a process that imports the same and does nothing, and what the part needed above it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+
+def record(path: Path, minutes: float, servos: int, rate: float, *, close: bool = True) -> dict[str, float]:
+    """Record, then close; both timed."""
+    from axbridge.errors import ErrorFlag
+    from axbridge.record.recorder import Recorder
+    from axbridge.robot.state import ServoState, Truth
+
+    names = [f"servo_{number}" for number in range(1, servos + 1)]
+    start = time.perf_counter()
+    recorder = Recorder(path, {"backend": "real", "experiment": "benchmark"})
+    for tick in range(round(minutes * 60 * rate)):
+        now = tick / rate
+        if tick % round(10 * rate) == 0:
+            recorder.event(now, "segment", name=f"part {tick}")
+        for number, name in enumerate(names):
+            position = math.sin(now + number)
+            state = ServoState(now, position, math.cos(now), 0.1234567, 0.25, 11.1, 38.0, ErrorFlag(0))
+            recorder.record_state(
+                name, state, truth=Truth(position + 0.001, 0.3), command=position, torque_enabled=True, power=1.7
+            )
+        recorder.cycle(now, late_ms=0.0)
+    made = time.perf_counter()
+    if close:
+        recorder.close()
+    else:
+        time.sleep(1.0)  # what was recorded a moment ago reaches the disk; then the process ends, and nothing is closed
+    return {"recording_s": made - start, "closing_s": time.perf_counter() - made, "file_mb": path.stat().st_size / 1e6}
+
+
+def killed(path: Path, minutes: float, servos: int, rate: float) -> dict[str, float]:
+    """Record and end without closing."""
+    return record(path, minutes, servos, rate, close=False)
+
+
+def info(path: Path) -> dict[str, float]:
+    """`axbridge info`, in this process."""
+    from axbridge import cli
+
+    sys.argv = ["axbridge", "info", str(path)]
+    try:
+        cli.main()
+    except SystemExit as end:
+        return {"exit_code": float(end.code or 0)}
+    return {}
+
+
+def compare(path: Path) -> dict[str, float]:
+    """The work of `axbridge compare`: each servo of both sides, read and set side by side."""
+    from axbridge.compare.comparison import compare as comparing
+    from axbridge.record.recording import open_recording
+
+    found = comparing(open_recording(path), open_recording(path))
+    return {"pairs": len(found.pairs)}
+
+
+def column(path: Path) -> dict[str, float]:
+    """Two columns of one servo."""
+    from axbridge.record.recording import open_recording
+
+    recording = open_recording(path)
+    columns = recording.columns(next(iter(recording)), "time", "position")
+    return {"samples": len(columns["position"])}
+
+
+def idle(path: Path) -> dict[str, float]:
+    """What the parts import, and nothing else."""
+    import axbridge.cli
+    import axbridge.compare.comparison
+    import axbridge.record.recorder
+
+    return {"modules": len((axbridge.cli, axbridge.compare.comparison, axbridge.record.recorder, path)) - 1}
+
+
+def _part(name: str, *arguments: str) -> dict[str, float]:
+    """One part in a process of its own: its figures, its time and its peak memory."""
+    command = [sys.executable, __file__, "--part", name, *arguments]
+    start = time.perf_counter()
+    said = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+    elapsed = time.perf_counter() - start
+    return {"elapsed_s": elapsed} | dict(json.loads(said.splitlines()[-1]))
+
+
+def main() -> None:
+    """Run every part and print a table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--minutes", type=float, default=60.0)
+    parser.add_argument("--servos", type=int, default=18)
+    parser.add_argument("--rate", type=float, default=50.0)
+    parser.add_argument("--folder", type=Path, help="Where to put the file; default: a temporary one.")
+    parser.add_argument("--part", help=argparse.SUPPRESS)
+    parser.add_argument("--path", type=Path, help=argparse.SUPPRESS)
+    chosen = parser.parse_args()
+    if chosen.part:
+        size = (chosen.minutes, chosen.servos, chosen.rate) if chosen.part in {"record", "killed"} else ()
+        began = time.process_time()
+        found = globals()[chosen.part](chosen.path, *size)
+        found["cpu_s"] = time.process_time() - began
+        found["peak_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        print(json.dumps(found))
+        return
+    with tempfile.TemporaryDirectory(dir=chosen.folder) as folder:
+        whole, cut = Path(folder) / "whole.mcap", Path(folder) / "cut.mcap"
+        size = [f"--minutes={chosen.minutes}", f"--servos={chosen.servos}", f"--rate={chosen.rate}"]
+        rest = _part("idle", f"--path={whole}")["peak_mb"]
+        print(f"idle: {rest:.0f} MB")
+        parts = [
+            ("record", whole),
+            ("info", whole),
+            ("column", whole),
+            ("compare", whole),
+            ("killed", cut),
+            ("info", cut),
+        ]
+        for name, path in parts:
+            found = _part(name, f"--path={path}", *size)
+            above = found.pop("peak_mb") - rest
+            figures = ", ".join(f"{key} {value:.2f}" for key, value in found.items())
+            print(f"{name} {path.stem}: {above:.0f} MB above idle, {figures}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
