@@ -15,7 +15,7 @@ import time
 from bus_line import line
 
 from axbridge.bus.serial import SerialBus
-from axbridge.errors import BusTimeout, CorruptPacket
+from axbridge.errors import BusTimeout, CorruptPacket, ServoFault
 
 COUNT = int(sys.argv[1]) if len(sys.argv) > 1 else 20_000
 SERVOS = 6
@@ -47,7 +47,7 @@ def main() -> int:
                     heard = bus.read(id_, address, 2).data
                     if heard != truth[key]:
                         wrong.append((turn, key, heard.hex(), truth[key].hex()))
-            except (BusTimeout, CorruptPacket):
+            except (BusTimeout, CorruptPacket, ServoFault):
                 lost += 1
         took = time.perf_counter() - began
         servos = bus.stats.servos.values()

@@ -13,7 +13,7 @@
     └── BusError                       anything between the host and the servos
         ├── BusTimeout(TimeoutError)   no complete reply in time; id
         ├── CorruptPacket              bytes came, but no valid reply; id, data
-        ├── ServoFault                 the servo answered with error bits; id, flags
+        ├── ServoFault                 the servo refused, or answered with error bits; id, flags
         └── PortError(OSError)         the port cannot be opened or was lost; port
 
 The command line maps them to exit codes: 3 for a `BusError`, 2 for the others.
@@ -172,12 +172,13 @@ class CorruptPacket(BusError):
 
 
 class ServoFault(BusError):
-    """The servo answered with error bits set; carries `id` and `flags` (`ErrorFlag`)."""
+    """The servo refused; carries `id` and `flags` (`ErrorFlag`); `message` says what it refused."""
 
-    def __init__(self, id: int, flags: int, hint: str = "") -> None:
+    def __init__(self, id: int, flags: int, hint: str = "", message: str = "") -> None:
         self.id = id
         self.flags = ErrorFlag(flags)
-        super().__init__(f"servo {id} reports {self.flags.describe()} (0x{flags:02x})", hint)
+        reported = f"reports {self.flags.describe()} (0x{flags:02x})"
+        super().__init__(f"servo {id} {message or reported}", f"it {reported}; {hint}" if message and flags else hint)
 
 
 class PortError(BusError, OSError):

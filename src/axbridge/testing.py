@@ -4,17 +4,19 @@
 >>> check_bus(lambda: MyBus("/dev/ttyUSB0"), id=1)
 
 It needs one AX or MX servo at status return level 2. It switches its LED and leaves everything else as it was; it moves
-nothing. No test framework is needed: a broken promise is an `AssertionError` that says which one.
+nothing. Some transactions it loses on purpose, to see what the bus does then. No test framework is needed: a broken
+promise is an `AssertionError` that says which one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from typing import Any
 
 from axbridge.bus.base import Bus, Reply
 from axbridge.errors import BusError, BusTimeout, PortError, UsageError
-from axbridge.packets import BROADCAST
+from axbridge.packets import BROADCAST, Instruction
 
 __all__ = ["check_bus"]
 
@@ -98,6 +100,63 @@ def _a_registered_write_waits_for_its_action(bus: Bus, id: int, absent: int) -> 
     bus.write(id, _LED, before)
 
 
+class _Losses:
+    """Loses the next transactions of a bus, by plan: the question ("question") or the answer ("answer")."""
+
+    def __init__(self, bus: Bus, *plan: str) -> None:
+        self._plan = list(plan)
+        self._inside = False
+        self.asked = self.writes = 0
+        for name in ("_transfer", "_read_once"):  # all that a bus asks goes through one of them
+            setattr(bus, name, self._losing(getattr(bus, name)))
+
+    def _losing(self, ask: Callable[..., Any]) -> Callable[..., Any]:
+        def lossy(*question: Any) -> Any:
+            if self._inside:
+                return ask(*question)
+            id_: int = question[0] if isinstance(question[0], int) else question[1]
+            self.asked += 1
+            self.writes += isinstance(question[0], bytes) and question[0][4] == Instruction.WRITE
+            fate = self._plan.pop(0) if self._plan else "ok"
+            if fate == "question":
+                raise BusTimeout(id_)
+            self._inside = True
+            try:
+                answer = ask(*question)
+            finally:
+                self._inside = False
+            if fate == "answer":
+                raise BusTimeout(id_)
+            return answer
+
+        return lossy
+
+
+def _a_lost_question_or_answer_is_asked_again(bus: Bus, id: int, absent: int) -> None:
+    for plan in (["question"], ["answer"], ["question", "answer"]):
+        _Losses(bus, *plan)
+        bus.ping(id)
+        _Losses(bus, *plan)
+        assert bus.read(id, 3, 1).data == bytes((id,)), f"after the loss of {plan}"
+
+
+def _a_write_is_sent_again_only_when_it_has_not_arrived(bus: Bus, id: int, absent: int) -> None:
+    before = bus.read(id, _LED, 1).data
+    other = b"\x00" if before == b"\x01" else b"\x01"
+    for value, plan, sent in ((other, ["answer", "question"], 1), (before, ["question"], 2)):
+        losses = _Losses(bus, *plan)
+        assert isinstance(bus.write(id, _LED, value), Reply), "a write confirmed by reading back returns a reply"
+        assert losses.writes == sent, f"{losses.writes} packets sent after the loss of {plan}, not {sent}"
+        assert bus.read(id, _LED, 1).data == value, f"wrote {value!r}"
+
+
+def _what_many_ask_is_asked_once(bus: Bus, id: int, absent: int) -> None:
+    losses = _Losses(bus)
+    (answer,) = bus.read_many([(absent, 3, 1)])
+    assert isinstance(answer, BusTimeout), f"got {answer!r}"
+    assert losses.asked == 1, f"asked {losses.asked} times: a control cycle cannot wait"
+
+
 def _a_missing_servo_is_a_timeout_and_harms_nobody(bus: Bus, id: int, absent: int) -> None:
     for _ in range(3):
         try:
@@ -158,6 +217,9 @@ _CHECKS = (
     _nobody_answers_a_broadcast,
     _a_registered_write_waits_for_its_action,
     _a_missing_servo_is_a_timeout_and_harms_nobody,
+    _a_lost_question_or_answer_is_asked_again,
+    _a_write_is_sent_again_only_when_it_has_not_arrived,
+    _what_many_ask_is_asked_once,
     _many_reads_come_in_order_with_errors_in_place,
     _samples_are_taken_between_question_and_answer,
     _wrong_use_is_refused_before_the_line_is_touched,

@@ -65,8 +65,11 @@ def test_two_servos_with_one_id_are_told_from_noise(line, bus):
 
 def test_status_level_zero_is_found_out(line, bus):
     line.tables[1][16] = 0
-    (finding,) = handshake(bus, expected(1))  # this fake answers reads at any level
+    (finding,) = handshake(bus, expected(1))
     assert finding.kind == "status_level"
+    assert finding.fatal
+    assert "answers PING, but no read" in finding.problem
+    assert finding.fix == "axbridge servo write 1 status_return_level 2"
 
 
 def test_writes_to_a_servo_that_acknowledges_none_are_verified_by_reading(line, bus):

@@ -78,7 +78,7 @@ def test_doctor_lists_findings_with_their_commands_and_fails(line, capsys):
     ("address", "value", "kind", "words"),
     [
         (42, 60, "voltage", "has 6.0 V at its terminals"),
-        (16, 0, "status_level", "answers no read"),
+        (16, 0, "status_level", "answers PING, but no read"),
         (34, 0, "shutdown", "shut itself down"),
         (2, 23, "firmware", "has firmware 23"),
     ],
@@ -138,6 +138,98 @@ def test_an_id_is_not_given_away_twice(line, capsys):
     assert "taken" in capsys.readouterr().err
     assert run(line, "servo", "set-id", "1", "7") == 0
     assert set(line.tables) == {7, 2}
+
+
+@pytest.fixture
+def mute(line):
+    """Servo 1 answers PING alone."""
+    line.tables[1][16] = 0
+    line.burn = 0.006
+    return line
+
+
+def test_scan_names_a_servo_that_answers_no_read_and_what_mends_it(mute, capsys):
+    assert run(mute, "scan", "--ids", "1-2") == 0
+    said = capsys.readouterr().out
+    assert "id   1  status return level 0: answers PING, but no read and no write\n" in said
+    assert f"run `axbridge servo write 1 status_return_level 2 --port {mute.port} --baud 1000000`" in said
+    assert "id   2  ax-12a" in said
+
+
+def test_the_doctor_measures_the_others_when_one_servo_answers_no_read(mute, capsys):
+    assert run(mute, "doctor", "--packets", "20", "--json") == 1
+    (report,) = json.loads(capsys.readouterr().out)["lines"]
+    assert {finding["kind"] for finding in report["findings"]} - BUSY == {"status_level"}
+    assert set(report["loss"]) == {"2"}
+
+
+def test_a_servo_that_answers_no_read_is_written_once_and_nothing_is_called_confirmed(mute, capsys):
+    assert run(mute, "servo", "write", "1", "return_delay_time", "7") == 0
+    assert run(mute, "servo", "torque", "1", "on") == 0
+    assert run(mute, "servo", "torque", "1", "off") == 0
+    said = capsys.readouterr().out
+    assert said.count("nothing is confirmed") == 3
+    assert (mute.tables[1][5], mute.tables[1][24], mute.writes) == (7, 0, 1)
+
+
+def test_a_servo_that_answers_no_read_is_found_at_its_new_id_by_ping(mute, capsys):
+    assert run(mute, "servo", "set-id", "1", "2") == 3  # taken
+    assert run(mute, "servo", "set-id", "1", "7") == 0
+    assert "it answers PING there; nothing else is confirmed" in capsys.readouterr().out
+    assert set(mute.tables) == {7, 2}
+
+
+def test_a_servo_that_answers_no_read_says_how_to_make_it(mute, capsys):
+    assert run(mute, "servo", "info", "1") == 3
+    assert f"`axbridge servo write 1 status_return_level 2 --port {mute.port}`" in capsys.readouterr().err
+    assert run(mute, "servo", "write", "1", "status_return_level", "2") == 0
+    assert "status_return_level is 2" in capsys.readouterr().out
+    assert run(mute, "servo", "info", "1") == 0
+
+
+def test_silencing_a_servo_says_how_to_undo_it(line, capsys):
+    assert run(line, "servo", "write", "1", "status_return_level", "0") == 0
+    assert "it answers PING alone now: `axbridge servo write 1 status_return_level 2" in capsys.readouterr().out
+
+
+def test_a_goal_says_that_it_powers_the_motor_and_how_to_end_it(line, capsys):
+    assert run(line, "servo", "write", "1", "goal_position", "500") == 0
+    assert f"`axbridge servo torque 1 off --port {line.port}` takes it away" in capsys.readouterr().out
+    assert run(line, "servo", "write", "1", "led", "1") == 0
+    assert "power" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "arguments", [("set-id", "1", "7"), ("set-baud", "1", "500000"), ("write", "1", "return_delay_time", "7")]
+)
+def test_a_locked_servo_is_told_so_with_the_remedy_and_written_nothing(line, capsys, arguments):
+    assert run(line, "servo", "write", "1", "lock", "1") == 0
+    assert "switch the supply of the servo off and on" in capsys.readouterr().out
+    assert run(line, "servo", *arguments) == 3
+    said = capsys.readouterr().err
+    assert "servo 1 is locked" in said
+    assert "switch the supply of the servo off and on" in said
+    assert line.writes == 0
+
+
+def test_doctor_finds_a_servo_left_as_a_wheel_and_its_command_mends_it(line, capsys):
+    line.tables[1][6:10] = bytes(4)
+    assert run(line, "doctor", "--packets", "10", "--json") == 1
+    (report,) = json.loads(capsys.readouterr().out)["lines"]
+    (finding,) = [finding for finding in report["findings"] if finding["kind"] == "wheel"]
+    assert run_arguments(finding["fix"].split()[1:]) == 0
+    assert line.tables[1][6:10] == bytes((0, 0, 255, 3))
+
+
+def test_a_reset_is_looked_for_where_it_leads(tmp_path, capsys):
+    with serving(write_comb(tmp_path, count=3), "--faults", "deaf") as port:
+        assert run_arguments(["servo", "reset", "2", "--yes", "--port", port]) == 3  # servo 1 is there
+        assert run_arguments(["servo", "set-id", "1", "9", "--port", port]) == 0
+        assert run_arguments(["servo", "write", "2", "status_return_level", "1", "--port", port]) == 0
+        assert run_arguments(["servo", "reset", "2", "--yes", "--port", port]) == 0
+        assert "servo 2 is reset: it has id 1 and talks at 1000000 baud now" in capsys.readouterr().out
+        with SerialBus(port) as bus:
+            assert bus.read(1, 16, 1).data == b"\x02"
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from tests.support.virtual_rig import make_world
 
 @pytest.mark.parametrize("timing", ["wire", "none"])
 def test_the_bus_in_process(timing):
-    assert len(check_bus(lambda: VirtualBus(make_world(timing=timing)))) >= 11
+    assert len(check_bus(lambda: VirtualBus(make_world(timing=timing)))) >= 14
 
 
 def test_the_serial_bus_on_the_served_pseudo_terminal(tmp_path):
@@ -66,6 +66,19 @@ class _Forgetful(VirtualBus):
     def read(self, id, address, length):
         reply = super().read(id, address, length)
         return reply._replace(data=reply.data[::2])
+
+
+class _Stubborn(VirtualBus):
+    """A bus that writes twice, to be sure."""
+
+    def write(self, id, address, data, **options):
+        super().write(id, address, data, **options)
+        return super().write(id, address, data, **options)
+
+
+def test_a_bus_that_writes_what_has_arrived_is_told_so():
+    with pytest.raises(AssertionError, match="a write is sent again only when it has not arrived"):
+        check_bus(lambda: _Stubborn(make_world()))
 
 
 def test_a_bus_that_breaks_the_contract_is_told_which_promise():

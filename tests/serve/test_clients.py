@@ -10,7 +10,13 @@ import pytest
 from axbridge.serve.background import serving
 
 CLIENTS = Path(__file__).parent / "clients"
-NEEDS = {"sdk": "dynamixel_sdk", "raw": "serial", "pypot_client": "pypot", "rustypot_client": "rustypot"}
+NEEDS = {
+    "sdk": "dynamixel_sdk",
+    "toolbox": "dynamixel_sdk",
+    "raw": "serial",
+    "pypot_client": "pypot",
+    "rustypot_client": "rustypot",
+}
 
 
 @pytest.fixture(scope="module")

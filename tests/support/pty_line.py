@@ -60,6 +60,8 @@ class PtyLine:
         self.frozen = set()  # addresses that take no write
         self.heard = []  # (id, instruction, params, when)
         self.writes = 0  # bytes written below address 24
+        self.burn = 0.0  # s that a servo hears nothing after each of them
+        self._busy = {}  # until when, by id
         self._late = deque()
         self._stop = threading.Event()
         self._open()
@@ -127,8 +129,14 @@ class PtyLine:
         for id_ in list(self.tables) if packet.id == BROADCAST else [packet.id]:
             if id_ not in self.tables or id_ in self.deaf or not packet.intact:
                 continue
+            if time.monotonic() < self._busy.get(id_, 0.0):
+                continue
             error = self.errors[id_]
-            reply = self._obey(id_, packet)
+            if packet.code == Instruction.WRITE and packet.params[0] < 24 and self.tables[id_][47]:
+                error |= 0x08  # locked
+                reply = b"" if self.tables[id_][16] == 2 else None
+            else:
+                reply = self._obey(id_, packet)
             if reply is not None and packet.id != BROADCAST:
                 self._answer(encode(id_, error, reply), packet)
 
@@ -137,6 +145,8 @@ class PtyLine:
         if packet.code == Instruction.PING:
             return b""
         if packet.code == Instruction.READ:
+            if table[16] == 0:
+                return None
             return bytes(table[params[0] : params[0] + params[1]])
         if packet.code == Instruction.WRITE:
             self._store(id, params[0], params[1:])
@@ -154,7 +164,10 @@ class PtyLine:
         for at, value in enumerate(data, address):
             if at not in self.frozen:
                 table[at] = value
-        self.writes += len(range(address, min(address + len(data), 24)))
+        burnt = len(range(address, min(address + len(data), 24)))
+        self.writes += burnt
+        if burnt:
+            self._busy[id] = self._busy[table[3]] = time.monotonic() + burnt * self.burn
         if address <= 30 < address + len(data):
             table[24] = 1
         if before[3] != table[3]:

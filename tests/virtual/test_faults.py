@@ -8,7 +8,7 @@ from axbridge.bus.base import Reply
 from axbridge.errors import BusTimeout, CorruptPacket, ErrorFlag, PortError, UsageError
 from axbridge.physics.bank import State
 from axbridge.virtual.bus import VirtualBus
-from axbridge.virtual.faults import EVENTS, RATES, Fault, parse_faults
+from axbridge.virtual.faults import EVENTS, RATES, SWITCHES, Fault, parse_faults
 from tests.support.virtual_rig import make_world
 
 
@@ -62,7 +62,7 @@ def test_any_text_is_read_or_refused_in_words(text):
         faults = parse_faults(text)
     except UsageError:
         return
-    assert all(fault.kind in {*RATES, *EVENTS, "echo", "none"} for fault in faults)
+    assert all(fault.kind in {*RATES, *SWITCHES, *EVENTS, "none"} for fault in faults)
 
 
 def test_an_id_that_is_not_there_is_refused():

@@ -306,3 +306,37 @@ def test_a_servo_told_to_write_eeprom_is_deaf_afterwards(wire):
     assert write(wire, 25, 1) is None
     wire.wait(0.013)
     assert write(wire, 25, 1) == 0
+
+
+def test_an_eeprom_byte_that_keeps_its_value_makes_nobody_deaf(wire):
+    assert write(wire, 8, 255, 3) == 0  # as it was
+    assert write(wire, 8, 254, 3) == 0  # 10 ms later; one byte of two changes
+    assert write(wire, 25, 1) == 0
+
+
+def test_a_strict_servo_burns_bytes_that_keep_their_value_too(wire):
+    wire.world.inject("deaf")
+    assert write(wire, 8, 255, 3) == 0
+    assert write(wire, 25, 1) is None  # 10 ms later
+    wire.world.inject("deaf=0")
+    assert write(wire, 8, 255, 3) == 0
+    assert write(wire, 25, 1) == 0
+
+
+def modes(wire, ccw):
+    """What ROBOTIS' dynamixel_workbench writes to make a joint or a wheel, 10 ms apart: error byte of each write."""
+    return [write(wire, 24, 0), write(wire, 6, 0, 0), write(wire, 8, ccw & 0xFF, ccw >> 8), write(wire, 24, 1)]
+
+
+def test_the_toolbox_of_robotis_makes_wheels_and_joints(wire):
+    assert modes(wire, 1023) == [0, 0, 0, 0]  # a joint already
+    assert modes(wire, 0) == [0, 0, 0, None]  # both bytes of the limit change: deaf for 12 ms
+    wire.wait(0.01)
+    assert read(wire, 6, 4) == 0
+    assert modes(wire, 0) == [0, 0, 0, 0]
+
+
+def test_the_toolbox_of_robotis_makes_no_wheel_of_a_strict_servo(wire):
+    wire.world.inject("deaf")
+    assert modes(wire, 0) == [0, 0, None, 0]  # the second limit comes too early
+    assert read(wire, 6, 4) == 1023 << 16

@@ -1,26 +1,30 @@
 """The narrow waist: register bytes to and from servos by id, whatever the line is made of.
 
 A bus turns calls into Protocol 1.0 frames and replies into bytes or typed errors; what moves the frames is the one
-method a subclass fills in, `_transfer`. A packet may get lost on any line: `ping`, `read` and `write` ask again, a
-write after a look whether it has arrived; what a control cycle asks (`read_many`) is asked once.
+method a subclass fills in, `_transfer`. A packet may get lost on any line: `ping` and `read` ask again. A write is sent
+again only after a look whether it has arrived: EEPROM wears. What a control cycle asks (`read_many`) is asked once.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import NamedTuple, TypeVar
 
 from typing_extensions import Self
 
 from axbridge.clock import Clock
-from axbridge.errors import BusError, BusTimeout, CorruptPacket
+from axbridge.config.profile import EEPROM_END
+from axbridge.errors import BusError, BusTimeout, CorruptPacket, ServoFault
 from axbridge.packets import BROADCAST, Instruction, Packet, encode, sync_write_params
 
-__all__ = ["Bus", "Reply"]
+__all__ = ["EEPROM_BYTE", "Bus", "Reply"]
 
 B = TypeVar("B", bound="Bus")
+EEPROM_BYTE = 0.009  # s a byte is burnt at most: the EEPROM's data sheet; 6 +- 1 ms were measured on an AX-12
+_MORE_PATIENCE = 3  # times the wait at each repetition
+_ID = 3  # address
 
 
 class Reply(NamedTuple):
@@ -44,11 +48,16 @@ class Bus(ABC):
         clock: The time of `Reply.time`.
         baud: Bits per second.
         silent: Ids whose status return level silences the answer to a write; `axbridge.bus.handshake` fills it.
+        retries: How often `ping`, `read` and `write` repeat a question that got no good answer.
+        eeprom_writes: EEPROM bytes sent to servos so far, those of repeated writes included.
     """
 
     clock: Clock
     baud: int
     silent: frozenset[int] = frozenset()
+    retries: int = 2
+    eeprom_writes: int = 0
+    _patience: int = 1  # times a line's own delays: each repetition waits longer
 
     @abstractmethod
     def _transfer(self, frame: bytes, id: int, length: int | None) -> tuple[Packet | None, float]:
@@ -68,22 +77,22 @@ class Bus(ABC):
         """Release the line; further calls raise `PortError`. May be called twice."""
 
     def ping(self, id: int) -> Reply:
-        """Ask whether servo `id` (0..253) is there.
+        """Ask whether servo `id` (0..253) is there; repeated up to `retries` times.
 
         Raises:
             BusTimeout, CorruptPacket, PortError: as `_transfer`.
         """
-        return self._ask(encode(id, Instruction.PING), id, 0)
+        return self._persist(id, lambda: self._ping_once(id))
 
     def read(self, id: int, address: int, length: int) -> Reply:
-        """Read `length` bytes from `address` of servo `id`.
+        """Read `length` bytes from `address` of servo `id`; repeated up to `retries` times.
 
         A reply without data and with an error byte (a refused read) is returned as it is.
 
         Raises:
             BusTimeout, CorruptPacket, PortError: as `_transfer`.
         """
-        return self._ask(encode(id, Instruction.READ, bytes((address, length))), id, length)
+        return self._persist(id, lambda: self._read_once(id, address, length))
 
     def read_many(self, requests: Sequence[tuple[int, int, int]]) -> list[Reply | BusError]:
         """Read once each of `(id, address, length)`, in order; a servo that fails is an error in its place.
@@ -94,7 +103,7 @@ class Bus(ABC):
         answers: list[Reply | BusError] = []
         for id_, address, length in requests:
             try:
-                answers.append(self.read(id_, address, length))
+                answers.append(self._read_once(id_, address, length))
             except (BusTimeout, CorruptPacket) as error:
                 answers.append(error)
         return answers
@@ -114,19 +123,44 @@ class Bus(ABC):
             PortError: it is still away.
         """
 
-    def write(self, id: int, address: int, data: bytes, *, answered: bool = True) -> Reply | None:
+    def write(
+        self, id: int, address: int, data: bytes, *, answered: bool = True, deaf: float | None = None
+    ) -> Reply | None:
         """Write `data` at `address` of servo `id` (254 = all, never answered).
+
+        A write that is not acknowledged, or whose servo acknowledges none, is read back; it is sent again when the
+        value read differs. A new id is read back at that id. An EEPROM write returns when the servo hears again.
 
         Args:
             id: Servo.
             address: First register address.
             data: Bytes, little-endian registers.
-            answered: False when the servo's status return level silences writes.
+            answered: False: send it once, and neither wait for an acknowledgement nor read it back.
+            deaf: How long the servo hears nothing after it, s; None: `EEPROM_BYTE` for each byte in the EEPROM.
 
         Raises:
-            BusTimeout, CorruptPacket, PortError: as `_transfer`.
+            BusTimeout, CorruptPacket: neither acknowledged nor read back; whether it was written is not known.
+            ServoFault: the servo answers, but holds other data.
+            PortError: the line is gone.
         """
-        return self._tell(id, Instruction.WRITE, bytes((address,)) + data, answered)
+        frame = encode(id, Instruction.WRITE, bytes((address,)) + data)
+        worn = _eeprom_bytes(address, len(data))
+        deaf = worn * EEPROM_BYTE if deaf is None else deaf
+        for attempt in range(self.retries + 1):
+            if attempt:
+                self._note_retry(id)
+            self.eeprom_writes += worn
+            awaited = answered and id != BROADCAST
+            reply = self._write_once(frame, id) if awaited else self._send(frame, id)
+            if deaf:
+                self._rest(deaf)
+            if reply is not None or not awaited:
+                return reply
+            found = self._look(id, address, data)
+            if found.data == data:
+                return found._replace(data=b"")
+        held = f"holds {found.data.hex(' ') or 'nothing'} at address {address} after writing {data.hex(' ')}"
+        raise ServoFault(id, found.error, "check register, value and lock", held)
 
     def reg_write(self, id: int, address: int, data: bytes, *, answered: bool = True) -> Reply | None:
         """Write that waits for `action`."""
@@ -147,7 +181,61 @@ class Bus(ABC):
             UsageError: no data, or data of different lengths.
             PortError: the line is gone.
         """
-        self._transfer(encode(BROADCAST, Instruction.SYNC_WRITE, sync_write_params(address, data)), BROADCAST, None)
+        frame = encode(BROADCAST, Instruction.SYNC_WRITE, sync_write_params(address, data))
+        self.eeprom_writes += sum(_eeprom_bytes(address, len(block)) for block in data.values())
+        self._transfer(frame, BROADCAST, None)
+
+    def _persist(self, id: int, ask: Callable[[], Reply]) -> Reply:
+        """Ask again, with more patience each time: a rare question may wait where a control cycle may not."""
+        try:
+            for attempt in range(self.retries + 1):
+                if attempt:
+                    self._note_retry(id)
+                self._patience = _MORE_PATIENCE**attempt
+                try:
+                    return ask()
+                except (BusTimeout, CorruptPacket):
+                    if attempt == self.retries:
+                        raise
+        finally:
+            self._patience = 1
+        raise AssertionError
+
+    def _note_retry(self, id: int) -> None:  # noqa: B027  # not every line counts
+        """A question to servo `id` is about to be repeated."""
+
+    def _rest(self, seconds: float) -> None:
+        """Let a servo burn its EEPROM."""
+        self.clock.sleep_until(self.clock.now() + seconds)
+
+    def _ping_once(self, id: int) -> Reply:
+        return self._ask(encode(id, Instruction.PING), id, 0)
+
+    def _read_once(self, id: int, address: int, length: int) -> Reply:
+        return self._ask(encode(id, Instruction.READ, bytes((address, length))), id, length)
+
+    def _write_once(self, frame: bytes, id: int) -> Reply | None:
+        """Send a write; returns its acknowledgement, None when there was none."""
+        if id in self.silent:
+            return self._send(frame, id)
+        try:
+            return self._ask(frame, id, 0)
+        except (BusTimeout, CorruptPacket):
+            return None
+
+    def _look(self, id: int, address: int, data: bytes) -> Reply:
+        """What servo `id` holds where `data` was written; under its new id if that was part of it."""
+        if address <= _ID < address + len(data) and (new := data[_ID - address]) != id:
+            try:
+                return self.read(new, address, len(data))
+            except BusTimeout:
+                pass  # it still has its old id
+        return self.read(id, address, len(data))
+
+    def _send(self, frame: bytes, id: int) -> Reply | None:
+        """Send what is not answered; None."""
+        self._transfer(frame, id, None)
+        return None
 
     def _ask(self, frame: bytes, id: int, length: int) -> Reply:
         packet, time = self._transfer(frame, id, length)
@@ -156,10 +244,11 @@ class Bus(ABC):
 
     def _tell(self, id: int, code: int, params: bytes, answered: bool) -> Reply | None:
         frame = encode(id, code, params)
+        if code == Instruction.REG_WRITE:
+            self.eeprom_writes += _eeprom_bytes(params[0], len(params) - 1)
         if answered and id != BROADCAST and id not in self.silent:
             return self._ask(frame, id, 0)
-        self._transfer(frame, id, None)
-        return None
+        return self._send(frame, id)
 
     def __enter__(self) -> Self:
         return self
@@ -168,3 +257,8 @@ class Bus(ABC):
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _eeprom_bytes(address: int, length: int) -> int:
+    """How many of `length` bytes from `address` on are in the EEPROM."""
+    return max(min(address + length, EEPROM_END) - address, 0)

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Mapping
 
 from axbridge.bus.base import Bus
 from axbridge.config.profile import Area, FirmwareProfile, Register
 from axbridge.errors import BusError, BusTimeout, CorruptPacket, ServoFault, UsageError
 
-__all__ = ["apply_registers", "read_register", "write_register"]
+__all__ = [
+    "UNLOCK",
+    "answers_ping",
+    "apply_registers",
+    "read_register",
+    "read_start",
+    "refuse_locked",
+    "unmute",
+    "write_blindly",
+    "write_register",
+]
 
-_DEAF_SPARE = 1.5  # 6 ms a byte is a measured mean; 8.5 ms is the EEPROM's data-sheet figure
+_LOOKS = 3  # before a servo that answers PING is taken for one that answers no READ
+UNLOCK = "switch the supply of the servo off and on: nothing else ends the lock"
 
 
 def read_register(bus: Bus, id: int, register: Register) -> int:
@@ -27,45 +37,137 @@ def read_register(bus: Bus, id: int, register: Register) -> int:
     return int.from_bytes(reply.data, "little", signed=register.signed)
 
 
-def write_register(bus: Bus, id: int, profile: FirmwareProfile, name: str, value: int) -> int:
-    """Set one register if it differs, and verify; returns the EEPROM bytes written (0: nothing to do, or RAM).
+def answers_ping(bus: Bus, id: int) -> bool:
+    """Whether servo `id` is there.
 
-    After an EEPROM write the servo is given its deaf time (6 ms a byte).
+    Raises:
+        PortError: the line is gone.
+    """
+    try:
+        bus.ping(id)
+    except (BusTimeout, CorruptPacket):
+        return False
+    return True
+
+
+def read_start(bus: Bus, id: int, length: int) -> bytes | None:
+    """The first `length` bytes of a servo's table; None when it answers PING and no READ: status return level 0.
+
+    On a bad line several reads get lost in a row, so it is looked again before a servo is called silent.
+
+    Raises:
+        BusTimeout, CorruptPacket, PortError: as `Bus.read`.
+    """
+    for _ in range(_LOOKS):
+        try:
+            return bus.read(id, 0, length).data
+        except BusTimeout:
+            if not answers_ping(bus, id):
+                raise
+    return None
+
+
+def unmute(id: int, where: str = "") -> str:
+    """The command that lets a servo at status return level 0 answer; `where` names the port."""
+    return f"axbridge servo write {id} status_return_level 2{where}"
+
+
+def write_register(bus: Bus, id: int, profile: FirmwareProfile, name: str, value: int) -> int:
+    """Set one register if it differs, and verify; returns the EEPROM bytes sent (0: nothing to do, or RAM).
 
     Raises:
         ProfileError: this model has no such register.
         UsageError: the register cannot be written, or not with this value.
-        ServoFault: the servo refused the write, or holds another value afterwards.
+        ServoFault: the servo is locked, refused the write, or holds another value afterwards.
         BusTimeout, CorruptPacket, PortError: as `Bus.write`.
     """
+    register = _writable(profile, name, value)
+    if read_register(bus, id, register) == value:
+        return 0
+    refuse_locked(bus, id, profile, name)
+    before, flags = bus.eeprom_writes, 0
+    falls_silent = name == "status_return_level" and value == 0
+    try:
+        reply = bus.write(id, register.address, _encoded(register, value), deaf=_deaf(profile, register))
+        flags = reply.error if reply else 0
+    except ServoFault:
+        pass  # what it holds now says more than bytes
+    except (BusTimeout, CorruptPacket) as error:
+        if not falls_silent:  # it may have taken it, and answers no read any more
+            raise _unsure(id, name, value) from error
+    holder = value if name == "id" else id
+    if name == "status_return_level":
+        bus.silent = bus.silent - {id} if value == 2 else bus.silent | {id}
+    if name == "id" and id in bus.silent:
+        bus.silent = bus.silent - {id} | {value}
+    if falls_silent:
+        if read_start(bus, id, 1) is not None:
+            raise ServoFault(id, flags, "try again", f"still answers reads after writing {name} {value}")
+        return bus.eeprom_writes - before
+    try:
+        found = read_register(bus, holder, register)
+    except (BusTimeout, CorruptPacket) as error:
+        raise _unsure(holder, name, value) from error
+    if found != value:
+        locked = _is_locked(bus, holder, profile)
+        why = "is locked" if locked else "refused it"
+        hint = UNLOCK if locked else f"`axbridge servo info {id}` shows how it is set up"
+        raise ServoFault(id, flags, hint, f"{why}: {name} is {found} after writing {value}")
+    return bus.eeprom_writes - before
+
+
+def _unsure(id: int, name: str, value: int) -> BusTimeout:
+    return BusTimeout(id, f"{name} = {value} was sent, and may be written: look with `axbridge servo read {id} {name}`")
+
+
+def write_blindly(bus: Bus, id: int, profile: FirmwareProfile, name: str, value: int) -> None:
+    """Send one register to a servo that answers PING alone; of the write nothing is verified.
+
+    Raises:
+        ProfileError, UsageError: as `write_register`.
+        BusTimeout, CorruptPacket: it does not answer PING afterwards, under its new id if that was written.
+        PortError: the line is gone.
+    """
+    register = _writable(profile, name, value)
+    data = _encoded(register, value)
+    bus.write(id, register.address, data, answered=False, deaf=_deaf(profile, register))
+    if name != "baud_rate":
+        bus.ping(value if name == "id" else id)  # it has heard all that was sent before this
+
+
+def refuse_locked(bus: Bus, id: int, profile: FirmwareProfile, name: str) -> None:
+    """Refuse to write a register that the servo's lock protects.
+
+    Raises:
+        ServoFault: it is locked.
+        BusTimeout, CorruptPacket, PortError: as `Bus.read`.
+    """
+    register = profile.register(name)
+    if profile.behaviour.locks(register.address, register.size) and name != "lock" and _is_locked(bus, id, profile):
+        raise ServoFault(id, 0, UNLOCK, f"is locked: {name} cannot be written")
+
+
+def _is_locked(bus: Bus, id: int, profile: FirmwareProfile) -> bool:
+    lock = profile.registers.get("lock")
+    return lock is not None and read_register(bus, id, lock) == 1
+
+
+def _writable(profile: FirmwareProfile, name: str, value: int) -> Register:
     register = profile.register(name)
     if not register.writable:
         raise UsageError(f"{name} can only be read", "`axbridge servo info ID` lists the registers")
     if not register.minimum <= value <= register.maximum:
-        raise UsageError(f"{name} takes {register.minimum}..{register.maximum}, not {value}")
-    if read_register(bus, id, register) == value:
-        return 0
-    reply = bus.write(id, register.address, value.to_bytes(register.size, "little", signed=register.signed))
-    worn = register.size if register.area is Area.EEPROM else 0
-    if worn:
-        deaf = worn * profile.timing.eeprom_deaf_us_per_byte * 1e-6 * _DEAF_SPARE
-        bus.clock.sleep_until(bus.clock.now() + deaf)
-    if name == "status_return_level":
-        bus.silent = bus.silent - {id} if value == 2 else bus.silent | {id}
-    holder = value if name == "id" else id
-    found = _read_patiently(bus, holder, register)
-    if found != value:
-        flags = reply.error if reply else 0
-        raise ServoFault(id, flags, f"{name} is {found} after writing {value}: the servo refused it")
-    return worn
+        hint = UNLOCK if (name, value) == ("lock", 0) else ""
+        raise UsageError(f"{name} of an {profile.name} takes {register.minimum}..{register.maximum}, not {value}", hint)
+    return register
 
 
-def _read_patiently(bus: Bus, id: int, register: Register) -> int:
-    """Read once more when the servo was still deaf."""
-    with contextlib.suppress(BusTimeout, CorruptPacket):
-        return read_register(bus, id, register)
-    bus.clock.sleep_until(bus.clock.now() + 0.03)
-    return read_register(bus, id, register)
+def _encoded(register: Register, value: int) -> bytes:
+    return value.to_bytes(register.size, "little", signed=register.signed)
+
+
+def _deaf(profile: FirmwareProfile, register: Register) -> float:
+    return profile.timing.eeprom_wait(register.size) if register.area is Area.EEPROM else 0.0
 
 
 def apply_registers(
@@ -74,24 +176,19 @@ def apply_registers(
     """Set several registers as `write_register` does, whatever fails on the way.
 
     Returns:
-        EEPROM bytes written, and the registers that failed, by name.
+        EEPROM bytes sent, and the registers that failed, by name.
 
     Raises:
         ProfileError, UsageError: as `write_register`; nothing was written then.
         PortError: the line is gone.
     """
     for name, value in values.items():
-        register = profile.register(name)
-        if not register.writable or not register.minimum <= value <= register.maximum:
-            raise UsageError(
-                f"{name} = {value} cannot be written to a {profile.name}",
-                f"it takes {register.minimum}..{register.maximum}" if register.writable else "it can only be read",
-            )
-    worn = 0
+        _writable(profile, name, value)
+    before = bus.eeprom_writes
     errors: dict[str, BusError] = {}
     for name, value in values.items():
         try:
-            worn += write_register(bus, id, profile, name, value)
+            write_register(bus, id, profile, name, value)
         except (BusTimeout, CorruptPacket, ServoFault) as error:
             errors[name] = error
-    return worn, errors
+    return bus.eeprom_writes - before, errors

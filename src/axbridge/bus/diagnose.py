@@ -64,7 +64,7 @@ def diagnose(
         findings.append(_nobody(bus, progress, where))
         return Diagnosis(facts, findings)
     known = expected or [Expected("", servo.id, _guess(servo)) for servo in found]
-    ids = [servo.id for servo in known if any(servo.id == other.id for other in found)]
+    ids = [servo.id for servo in known if any(servo.id == other.id and not other.mute for other in found)]
     progress("asking each servo")
     for servo in known:
         findings += inspect(bus, servo, where)
@@ -151,6 +151,11 @@ def _condition(bus: SerialBus, servo: Expected) -> list[Finding]:
     if alarms:
         fix = f"remove the cause, then axbridge servo write {servo.id} torque_limit 1023 --port {bus.port_name}"
         findings.append(Finding(label, f"reports {alarms.describe()}", fix, False, "alarm", servo.id))
+    if table[6:10] == bytes(4):
+        full = servo.profile.units.counts
+        fix = f"axbridge servo write {servo.id} ccw_angle_limit {full} --port {bus.port_name}"
+        problem = "is a wheel: both angle limits are 0, so it takes no goal"
+        findings.append(Finding(label, problem, fix, False, "wheel", servo.id))
     if int.from_bytes(table[34:36], "little") == 0:
         fix = f"axbridge servo write {servo.id} torque_limit 1023 --port {bus.port_name}"
         findings.append(Finding(label, "has torque limit 0: it shut itself down", fix, False, "shutdown", servo.id))

@@ -8,14 +8,26 @@ from functools import lru_cache
 from typing import Any
 
 from axbridge.bus.base import Bus, Reply
+from axbridge.bus.commission import read_start, unmute
 from axbridge.bus.serial import SerialBus
 from axbridge.config import toml_tables
 from axbridge.config.profile import FOLDER, FirmwareProfile
 from axbridge.errors import BusError, BusTimeout, CorruptPacket
 from axbridge.packets import byte_seconds
 
-__all__ = ["Expected", "Finding", "handshake", "inspect", "is_shared", "measure_latency", "profile_for", "require"]
+__all__ = [
+    "UNREADABLE",
+    "Expected",
+    "Finding",
+    "handshake",
+    "inspect",
+    "is_shared",
+    "measure_latency",
+    "profile_for",
+    "require",
+]
 
+UNREADABLE = frozenset({"missing", "collision", "status_level"})  # kinds of findings about servos that answer no READ
 _LOOKS, _MORE_LOOKS = 4, 16  # reads that tell two servos with one id apart from noise
 _SHORT, _DELAY, _LEVEL = 19, 5, 16  # bytes 0..18, return delay, status return level
 
@@ -72,8 +84,9 @@ def handshake(bus: Bus, servos: Sequence[Expected], *, port: str = "") -> list[F
     findings: list[Finding] = []
     present = []
     for servo in servos:
-        findings += inspect(bus, servo, where)
-        if not any(f.kind in {"missing", "collision"} and f.subject == _label(servo) for f in findings):
+        found = inspect(bus, servo, where)
+        findings += found
+        if not any(finding.kind in UNREADABLE for finding in found):
             present.append(servo.id)
     if isinstance(bus, SerialBus) and present:
         measure_latency(bus, present)
@@ -84,11 +97,14 @@ def inspect(bus: Bus, servo: Expected, where: str = "") -> list[Finding]:
     """Findings about one servo; see `handshake`."""
     label = _label(servo)
     try:
-        table = bus.read(servo.id, 0, _SHORT).data
+        table = read_start(bus, servo.id, _SHORT)
     except BusTimeout:
         return [Finding(label, "does not answer", f"axbridge scan{where} --baud all", True, "missing", servo.id)]
     except CorruptPacket:
         return [_collision(servo, where)]
+    if table is None:
+        problem = "has status return level 0: it answers PING, but no read and no write"
+        return [Finding(label, problem, unmute(servo.id, where), True, "status_level", servo.id)]
     if len(table) < _SHORT:
         return [Finding(label, "refuses to be read", f"axbridge servo info {servo.id}{where}", True, "model", servo.id)]
     if table[_LEVEL] < 2:
@@ -118,11 +134,6 @@ def _settings(servo: Expected, label: str, table: bytes, where: str) -> list[Fin
         cost = table[_DELAY] * servo.profile.timing.return_delay_us_per_unit
         fix = f"axbridge servo write {servo.id} return_delay_time 0{where}"
         findings.append(Finding(label, f"waits {cost:.0f} µs before each answer", fix, False, "return_delay", servo.id))
-    if table[_LEVEL] == 0:
-        fix = f"axbridge servo write {servo.id} status_return_level 1{where}"
-        findings.append(
-            Finding(label, "has status return level 0: it answers no read", fix, True, "status_level", servo.id)
-        )
     return findings
 
 

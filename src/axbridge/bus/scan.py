@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from axbridge.bus.commission import read_start
 from axbridge.bus.port import REPLY_DELAY
 from axbridge.bus.serial import SerialBus
 from axbridge.errors import BusError, BusTimeout, CorruptPacket, PortError
@@ -25,13 +26,15 @@ class Found:
 
     Attributes:
         id: Bus id.
-        model: Model number; None when its answers were damaged (two servos with one id?).
+        model: Model number; None when its answers were damaged (two servos with one id?), or it answers no READ.
         firmware: Firmware version; None likewise.
+        mute: Whether it answers PING and no READ: status return level 0.
     """
 
     id: int
     model: int | None
     firmware: int | None
+    mute: bool = False
 
 
 def scan(bus: SerialBus, ids: Iterable[int] = range(254)) -> list[Found]:
@@ -107,11 +110,13 @@ def _answered(heard: bytes, ids: Iterable[int], *, echo: bool) -> set[int]:
 
 def _identify(bus: SerialBus, id: int) -> Found:
     try:
-        data = bus.read(id, 0, 3).data
+        data = read_start(bus, id, 3)
     except PortError:
         raise
     except BusError:
         return Found(id, None, None)
+    if data is None:
+        return Found(id, None, None, mute=True)
     return Found(id, int.from_bytes(data[:2], "little"), data[2]) if len(data) == 3 else Found(id, None, None)
 
 

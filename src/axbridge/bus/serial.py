@@ -6,7 +6,7 @@ servo is asked for a *different number of bytes* (some more registers in front, 
 cannot fit. This needs no pause, and holds on lines that reorder replies, where a PING in between would not.
 While the whole line is silent, nothing is forgotten: what it held back may come out after any time, in order. When
 there is no length left to ask for, a PING is asked until it is answered: then all that came before it has passed.
-An acknowledgement has no length to vary; a write that was not acknowledged is confirmed by reading it back.
+An acknowledgement has no length to vary: while an old one may come, a write is confirmed by reading it back.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import contextlib
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from axbridge.bus.adapter import find_port
@@ -35,8 +35,6 @@ __all__ = ["LATE_WINDOW", "SerialBus"]
 LATE_WINDOW = 0.25  # s: how long a reply may still turn up after its question was given up and a later one answered
 _REMOTE_LATE_WINDOW = 2.0
 _QUIET = 0.001  # s: a pause that ends a damaged reply
-EEPROM_END = 24  # first RAM address, AX and MX
-_MORE_PATIENCE = 3  # times the wait at each repetition
 _LONGEST_TAG = 24  # bytes a question may be lengthened by
 _TABLE = 50  # bytes every servo has
 _DAMAGED = int(ErrorFlag.CHECKSUM)  # plain integers: flags are slow
@@ -51,7 +49,7 @@ class SerialBus(Bus):
             USB serial adapter there is.
         baud: Bits per second.
         clock: Clock of the samples; several buses of a robot share one.
-        retries: How often `ping`, `read` and `write` repeat a question that got no good answer.
+        retries: See `Bus`.
 
     Attributes:
         latency: Time allowed for the way through adapter and host, s; `axbridge.bus.handshake` measures it.
@@ -69,7 +67,6 @@ class SerialBus(Bus):
         self.retries = retries
         self.stats = LineStats()
         self.echo = False
-        self._patience = 1  # multiplies `latency`
         self._lock = threading.RLock()
         self._byte = byte_seconds(baud)
         self.port = Port(self.port_name, baud)
@@ -81,6 +78,15 @@ class SerialBus(Bus):
         except BaseException:
             self.port.close()
             raise
+
+    @property
+    def eeprom_writes(self) -> int:
+        """See `Bus`; it is one of the `stats`."""
+        return self.stats.eeprom_writes
+
+    @eeprom_writes.setter
+    def eeprom_writes(self, count: int) -> None:
+        self.stats.eeprom_writes = count
 
     @property
     def remote(self) -> bool:
@@ -143,34 +149,34 @@ class SerialBus(Bus):
     # -- questions ----------------------------------------------------------------------------------------------------
 
     def ping(self, id: int) -> Reply:
-        """See `Bus.ping`; repeated up to `retries` times. A servo that owes an acknowledgement is read instead."""
-        return self._persist(id, lambda: self._ping_once(id))
+        """See `Bus.ping`. A servo that owes an acknowledgement is read instead."""
+        with self._lock:
+            return super().ping(id)
 
     def read(self, id: int, address: int, length: int) -> Reply:
-        """See `Bus.read`; repeated up to `retries` times."""
-        return self._persist(id, lambda: self._read_once((id, address, length)))
-
-    def _persist(self, id: int, ask: Callable[[], Reply]) -> Reply:
-        """Ask again, with more patience each time: a rare question may wait where a control cycle may not."""
+        """See `Bus.read`."""
         with self._lock:
-            try:
-                for attempt in range(self.retries + 1):
-                    self._patience = _MORE_PATIENCE**attempt
-                    try:
-                        return ask()
-                    except (BusTimeout, CorruptPacket):
-                        if attempt == self.retries:
-                            raise
-                    self.stats.of(id).retries += 1
-            finally:
-                self._patience = 1
-        raise AssertionError
+            return super().read(id, address, length)
+
+    def write(
+        self, id: int, address: int, data: bytes, *, answered: bool = True, deaf: float | None = None
+    ) -> Reply | None:
+        """See `Bus.write`."""
+        with self._lock:
+            return super().write(id, address, data, answered=answered, deaf=deaf)
+
+    def _note_retry(self, id: int) -> None:
+        self.stats.of(id).retries += 1
 
     def _ping_once(self, id: int) -> Reply:
         if self._late.owes(id, 0):
-            reply = self._read_once((id, 3, 1))
-            return Reply(reply.error, b"", reply.time)
-        return super().ping(id)
+            try:
+                reply = self._read_once(id, 3, 1)
+            except BusTimeout:
+                self._settle(id)  # at status return level 0 a servo answers PING and no READ
+            else:
+                return Reply(reply.error, b"", reply.time)
+        return super()._ping_once(id)
 
     def read_many(self, requests: Sequence[tuple[int, int, int]]) -> list[Reply | BusError]:
         """See `Bus.read_many`; no retries: a missing servo costs one wait."""
@@ -188,7 +194,7 @@ class SerialBus(Bus):
                         done += 1
                 if done < len(requests):
                     try:
-                        answer = self._read_once(requests[done])
+                        answer = self._read_once(*requests[done])
                     except (BusTimeout, CorruptPacket) as error:
                         answer = error
                     yield answer
@@ -217,8 +223,9 @@ class SerialBus(Bus):
             else:
                 yield Reply(packet.code, packet.params, sampled)
 
-    def _read_once(self, request: tuple[int, int, int]) -> Reply:
+    def _read_once(self, id: int, address: int, length: int) -> Reply:
         """One read; the usual case with as little Python as will do."""
+        request = id, address, length
         port = self.port
         fd = port.fd
         if fd is None or self.echo or self._late:
@@ -244,56 +251,15 @@ class SerialBus(Bus):
         packet, sampled = self._await(heard, started, frame, prefix, request[0], request[2])
         return Reply(packet.code, packet.params, sampled)
 
-    def write(self, id: int, address: int, data: bytes, *, answered: bool = True) -> Reply | None:
-        """See `Bus.write`; a write without acknowledgement is read back, and repeated when it did not arrive."""
-        if address < EEPROM_END:
-            self.stats.eeprom_writes += len(data)
-        if id == BROADCAST or not answered:
-            return super().write(id, address, data, answered=answered)
-        with self._lock:
-            failure: BusError | None = None
-            if id not in self.silent and not self._late.owes(id, 0):
-                try:
-                    return super().write(id, address, data)
-                except (BusTimeout, CorruptPacket) as error:
-                    failure = error
-            return self._write_confirmed(id, address, data, failure)
-
-    def _write_confirmed(self, id: int, address: int, data: bytes, failure: BusError | None) -> Reply:
-        """Write with the read-back as acknowledgement: the servo owes one that could be taken for this write's."""
-        frame = encode(id, Instruction.WRITE, bytes((address,)) + data)
-        try:
-            for attempt in range(self.retries + 1):
-                if attempt or failure is None:
-                    self._send_unheard(frame, id)
-                self._patience = _MORE_PATIENCE**attempt
-                try:
-                    reply = self._read_once((id, address, len(data)))
-                except (BusTimeout, CorruptPacket) as error:
-                    failure = error
-                else:
-                    if reply.data == data:
-                        return Reply(reply.error, b"", reply.time)
-                    failure = None
-                self.stats.of(id).retries += 1
-        finally:
-            self._patience = 1
-        raise failure or BusTimeout(id, "it answers, but does not take the write: check the value and the register")
-
-    def _send_unheard(self, frame: bytes, id: int) -> None:
-        """Send, and let the acknowledgement pass by."""
-        if id in self.silent:
-            self._transfer(frame, id, None)
-            return
-        try:
-            self._transfer(frame, id, 0)
-        except (BusTimeout, CorruptPacket):
-            return
-        self._late.add(id, 0)  # what was heard may have been an older one
+    def _write_once(self, frame: bytes, id: int) -> Reply | None:
+        if id in self.silent or not self._late.owes(id, 0):
+            return super()._write_once(frame, id)
+        if super()._write_once(frame, id) is not None:
+            self._late.add(id, 0)  # what was heard may have been an older one
+        return None
 
     def _tell(self, id: int, code: int, params: bytes, answered: bool) -> Reply | None:
-        if code != Instruction.WRITE:  # what cannot be read back must not be confirmed by an old acknowledgement
-            self._settle(id)
+        self._settle(id)  # what cannot be read back must not be confirmed by an old acknowledgement
         return super()._tell(id, code, params, answered)
 
     # -- one transaction ----------------------------------------------------------------------------------------------

@@ -48,7 +48,7 @@ class LineStats:
     Attributes:
         servos: Per id.
         junk: Bytes that belonged to no packet.
-        eeprom_writes: EEPROM bytes changed through this bus.
+        eeprom_writes: EEPROM bytes sent to servos, those of repeated writes included.
         reopened: Times a lost port came back.
     """
 

@@ -32,16 +32,14 @@ def doctor(
         print((shipped("udev") / "70-axbridge.rules").read_text(encoding="utf-8"), end="")
         return DONE
     from axbridge.bus.diagnose import diagnose
-    from axbridge.bus.handshake import Expected
     from axbridge.bus.serial import SerialBus
     from axbridge.cli.lines import lines_of
     from axbridge.cli.progress import steps
 
     reports = []
     for line in lines_of(port, rig, baud):
-        expected = [Expected(servo.name, servo.id, servo.profile) for servo in line.servos]
         with SerialBus(line.port, line.baud) as bus, steps() as say:
-            reports.append(diagnose(bus, expected, packets, say))
+            reports.append(diagnose(bus, line.servos, packets, say))
     if json:
         emit_json(
             {

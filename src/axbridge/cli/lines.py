@@ -8,18 +8,9 @@ from typing import TYPE_CHECKING
 from axbridge.errors import UsageError
 
 if TYPE_CHECKING:
-    from axbridge.config.profile import FirmwareProfile
+    from axbridge.bus.handshake import Expected
 
-__all__ = ["Line", "LineServo", "lines_of"]
-
-
-@dataclass(frozen=True)
-class LineServo:
-    """A servo of a rig, as the bus knows it."""
-
-    name: str
-    id: int
-    profile: FirmwareProfile
+__all__ = ["Line", "lines_of"]
 
 
 @dataclass(frozen=True)
@@ -28,7 +19,7 @@ class Line:
 
     port: str
     baud: int
-    servos: tuple[LineServo, ...] = ()
+    servos: tuple[Expected, ...] = ()
 
 
 def lines_of(port: str | None, rig: str | None, baud: int) -> list[Line]:
@@ -41,6 +32,7 @@ def lines_of(port: str | None, rig: str | None, baud: int) -> list[Line]:
     """
     if rig is None:
         return [Line(port or "auto", baud)]
+    from axbridge.bus.handshake import Expected
     from axbridge.config.rig import Rig
     from axbridge.robot.backends.real import ports_of
 
@@ -54,7 +46,7 @@ def lines_of(port: str | None, rig: str | None, baud: int) -> list[Line]:
             device,
             bus.baud,
             tuple(
-                LineServo(servo.name, servo.id, loaded.profile_of(servo))
+                Expected(servo.name, servo.id, loaded.profile_of(servo))
                 for servo in loaded.servos
                 if servo.drive == "dynamixel" and servo.bus == bus.name and servo.id is not None
             ),

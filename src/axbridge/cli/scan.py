@@ -21,6 +21,7 @@ def scan(
     json: JsonOption = False,
 ) -> int:
     """List the servos that answer, by baud rate. Exit code 3 when nobody does."""
+    from axbridge.bus.commission import unmute
     from axbridge.bus.handshake import profile_for
     from axbridge.bus.scan import AX_BAUDS, scan_bauds
     from axbridge.bus.serial import SerialBus
@@ -36,9 +37,15 @@ def scan(
     for rate, servos in found.items() if not json else ():
         for servo in servos:
             profile = profile_for(servo.model, servo.firmware) if servo.model is not None else None
-            model = "damaged answers: two servos with this id?" if servo.model is None else f"model {servo.model}"
+            model = profile.name if profile else f"model {servo.model}"
+            if servo.mute:
+                model = "status return level 0: answers PING, but no read and no write"
+            elif servo.model is None:
+                model = "damaged answers: two servos with this id?"
             version = "" if servo.firmware is None else f", firmware {servo.firmware}"
-            print(f"{rate:>8} baud  id {servo.id:>3}  {profile.name if profile else model}{version}")
+            print(f"{rate:>8} baud  id {servo.id:>3}  {model}{version}")
+            if servo.mute:
+                print(f"run `{unmute(servo.id, f' --port {name} --baud {rate}')}`")
     if any(found.values()):
         return DONE
     if not json:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -20,6 +20,8 @@ servo = typer.Typer(no_args_is_help=True, help="Look at and change the registers
 app.add_typer(servo, name="servo")
 
 IdArgument = Annotated[int, typer.Argument(metavar="ID", min=0, max=253, help="Bus id of the servo.")]
+_MOVERS = {"goal_position", "moving_speed", "torque_enable"}  # registers that may give the motor power
+_USUAL_BAUD = 1_000_000
 YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 
 
@@ -29,7 +31,7 @@ def info(id: IdArgument, port: PortOption = None, baud: BaudOption = 1_000_000, 
     from axbridge.bus.commission import read_register
 
     with _open(port, baud) as bus:
-        profile = _profile(bus, id)
+        profile = _readable(bus, id)
         values = {name: read_register(bus, id, register) for name, register in profile.registers.items()}
     if json:
         emit_json({"id": id, "profile": profile.name, "registers": values})
@@ -53,7 +55,7 @@ def read(
     from axbridge.bus.commission import read_register
 
     with _open(port, baud) as bus:
-        profile = _profile(bus, id)
+        profile = _readable(bus, id)
         values = {name: read_register(bus, id, profile.register(name)) for name in registers}
     if json:
         emit_json({"id": id, "registers": values})
@@ -70,8 +72,11 @@ def write(
     port: PortOption = None,
     baud: BaudOption = 1_000_000,
 ) -> None:
-    """Set one register and verify it; an EEPROM cell that already holds the value is not worn."""
-    from axbridge.bus.commission import write_register
+    """Set one register and verify it; an EEPROM cell that already holds the value is not worn.
+
+    A new goal position switches the motor on.
+    """
+    from axbridge.bus.commission import UNLOCK, read_register, unmute, write_blindly, write_register
 
     if register in {"id", "baud_rate"}:
         other = "set-id" if register == "id" else "set-baud"
@@ -79,8 +84,26 @@ def write(
             f"{register} is not changed by write", f"use `axbridge servo {other}`, which looks before it does"
         )
     with _open(port, baud) as bus:
-        worn = write_register(bus, id, _profile(bus, id), register, value)
+        profile, mute = _meet(bus, id)
+        if mute:
+            write_blindly(bus, id, profile, register, value)
+            if register == "status_return_level" and value:
+                profile, mute = _meet(bus, id)
+        if mute:
+            if register in _MOVERS:
+                print("the motor may have power now, and keeps it")
+            print(f"sent {register} = {value}; nothing is confirmed\n{_silence(bus, id, baud)}")
+            return
+        worn = write_register(bus, id, profile, register, value)
+        powered = register in _MOVERS and read_register(bus, id, profile.register("torque_enable"))
+        where = _where(bus, baud)
     print(f"{register} is {value}" + (f" ({worn} EEPROM bytes written)" if worn else ""))
+    if powered:
+        print(f"the motor has power now and keeps it: `axbridge servo torque {id} off{where}` takes it away")
+    if (register, value) == ("status_return_level", 0):
+        print(f"it answers PING alone now: `{unmute(id, where)}` lets it answer again")
+    if register == "lock":
+        print(f"its EEPROM takes no more writes; {UNLOCK}")
 
 
 @servo.command()
@@ -91,20 +114,30 @@ def set_id(
     baud: BaudOption = 1_000_000,
 ) -> None:
     """Give a servo another id; refused when somebody answers to that id, or when two answer to the old one."""
-    from axbridge.bus.commission import write_register
+    from axbridge.bus.commission import write_blindly, write_register
     from axbridge.bus.handshake import is_shared
 
+    told = ""
     with _open(port, baud) as bus:
-        profile = _profile(bus, id)
-        if is_shared(bus, id):
+        profile, mute = _meet(bus, id)
+        if not mute and is_shared(bus, id):
             raise BusError(
                 f"id {id} answers with damaged packets: two servos with one id, or a bad cable",
                 "connect one of them at a time; both would get the new id",
             )
         if id != new:
             _refuse_taken(bus, new)
-            write_register(bus, id, profile, "id", new)
-    print(f"servo {id} is servo {new} now")
+            if mute:
+                try:
+                    write_blindly(bus, id, profile, "id", new)
+                except BusTimeout as error:
+                    raise BusTimeout(
+                        new, f"servo {id} was told to be servo {new}, unheard or locked: switch its supply off and on"
+                    ) from error
+                told = f": it answers PING there; nothing else is confirmed\n{_silence(bus, new, baud)}"
+            else:
+                write_register(bus, id, profile, "id", new)
+    print(f"servo {id} is servo {new} now{told}")
 
 
 def _refuse_taken(bus: SerialBus, new: int) -> None:
@@ -125,11 +158,11 @@ def set_baud(
     baud: BaudOption = 1_000_000,
 ) -> None:
     """Change the baud rate of a servo, and see that it answers at the new one."""
-    from axbridge.bus.commission import read_register
+    from axbridge.bus.commission import read_register, refuse_locked, write_blindly
     from axbridge.units import baud_of, baud_register
 
     with _open(port, baud) as bus:
-        profile = _profile(bus, id)
+        profile, mute = _meet(bus, id)
         register = profile.register("baud_rate")
         code = baud_register(new, profile.units_name)
         if code is None:
@@ -137,13 +170,16 @@ def set_baud(
                 f"an {profile.name} cannot make {new} baud",
                 "choose 2000000/(n+1): 1000000, 500000, 200000, 115200, 57600, …",
             )
-        if read_register(bus, id, register) != code:
-            with contextlib.suppress(BusTimeout, CorruptPacket):  # the new rate shows whether it was written
-                bus.write(id, register.address, bytes((code,)))
-            bus.clock.sleep_until(bus.clock.now() + 0.02)
+        if mute or read_register(bus, id, register) != code:
+            if mute:
+                write_blindly(bus, id, profile, "baud_rate", code)
+            else:
+                refuse_locked(bus, id, profile, "baud_rate")
+                with suppress(BusTimeout, CorruptPacket):  # the new rate shows whether it was written
+                    bus.write(id, register.address, bytes((code,)), deaf=profile.timing.eeprom_wait(1))
             bus.set_baud(new)
             try:
-                read_register(bus, id, register)
+                bus.ping(id)
             except BusTimeout as error:
                 raise BusTimeout(
                     id, f"it does not answer at {new} baud; `axbridge scan --baud all` finds it"
@@ -155,14 +191,29 @@ def set_baud(
 @servo.command()
 def reset(id: IdArgument, port: PortOption = None, baud: BaudOption = 1_000_000, yes: YesOption = False) -> None:
     """Factory reset: every EEPROM register gets its default, the id becomes 1."""
+    from axbridge.bus.commission import answers_ping
+    from axbridge.config.profile import EEPROM_END
+    from axbridge.units import baud_of
+
     if not yes:
         typer.confirm(f"Reset servo {id} to factory settings? Its id becomes 1.", abort=True, err=True)
     with _open(port, baud) as bus:
-        _profile(bus, id)
+        profile, mute = _meet(bus, id)
         if id != 1:
             _refuse_taken(bus, 1)
-        bus.instruct(id, Instruction.FACTORY_RESET)
-    print(f"servo {id} is reset: it has id 1 and its default baud rate now")
+        with suppress(BusTimeout, CorruptPacket):  # its new id shows whether it has done it
+            bus.instruct(id, Instruction.FACTORY_RESET, answered=not mute)
+        timing, code = profile.timing, profile.register("baud_rate").initial
+        bus.clock.sleep_until(bus.clock.now() + timing.eeprom_wait(EEPROM_END) + 1e-3 * timing.boot_ms)
+        default = round(baud_of(int(code), profile.units_name))
+        bus.set_baud(default)
+        if not answers_ping(bus, 1):
+            raise BusTimeout(
+                1,
+                f"servo {id} was told to reset, and should have id 1 at {default} baud now: "
+                "`axbridge scan --baud all` finds it",
+            )
+    print(f"servo {id} is reset: it has id 1 and talks at {default} baud now")
 
 
 @servo.command()
@@ -173,12 +224,16 @@ def torque(
     baud: BaudOption = 1_000_000,
 ) -> None:
     """Switch torque on (holding the present position) or off. It stays on after this program has ended."""
-    from axbridge.bus.commission import read_register, write_register
+    from axbridge.bus.commission import read_register, write_blindly, write_register
 
     if state not in {"on", "off"}:
         raise UsageError(f"torque is on or off, not {state!r}")
     with _open(port, baud) as bus:
-        profile = _profile(bus, id)
+        profile, mute = _meet(bus, id)
+        if mute:
+            write_blindly(bus, id, profile, "torque_enable", int(state == "on"))
+            print(f"sent torque {state} to servo {id}; nothing is confirmed\n{_silence(bus, id, baud)}")
+            return
         if state == "on":
             present = read_register(bus, id, profile.register("present_position"))
             write_register(bus, id, profile, "goal_position", present)
@@ -192,12 +247,46 @@ def _open(port: str | None, baud: int) -> SerialBus:
     return SerialBus(port or "auto", baud)
 
 
-def _profile(bus: SerialBus, id: int) -> FirmwareProfile:
-    """Profile by the servo's model number; the AX-12A's, whose common registers all share, when it is unknown."""
+def _where(bus: SerialBus, baud: int) -> str:
+    """How a command names this line."""
+    return f" --port {bus.port_name}" + (f" --baud {baud}" if baud != _USUAL_BAUD else "")
+
+
+def _silence(bus: SerialBus, id: int, baud: int) -> str:
+    """What is the matter with a servo that answers PING alone, and what mends it."""
+    from axbridge.bus.commission import unmute
+
+    return (
+        f"servo {id} has status return level 0 and was taken for an AX-12A: "
+        f"`{unmute(id, _where(bus, baud))}` lets it answer"
+    )
+
+
+def _meet(bus: SerialBus, id: int) -> tuple[FirmwareProfile, bool]:
+    """Profile by the servo's model number, and whether it answers PING alone (status return level 0).
+
+    The profile is the AX-12A's, whose common registers all share, when the model is unknown.
+    """
+    from axbridge.bus.commission import read_start
     from axbridge.bus.handshake import profile_for
     from axbridge.config.profile import FirmwareProfile
 
-    data = bus.read(id, 0, 17).data
-    if len(data) == 17 and data[16] < 2:
+    data = read_start(bus, id, 17)
+    if data is None:
         bus.silent |= {id}
-    return profile_for(int.from_bytes(data[:2], "little"), data[2]) or FirmwareProfile.load("ax-12a")
+        return FirmwareProfile.load("ax-12a"), True
+    if len(data) == 17:
+        bus.silent = bus.silent | {id} if data[16] < 2 else bus.silent - {id}
+    return profile_for(int.from_bytes(data[:2], "little"), data[2]) or FirmwareProfile.load("ax-12a"), False
+
+
+def _readable(bus: SerialBus, id: int) -> FirmwareProfile:
+    from axbridge.bus.commission import unmute
+
+    profile, mute = _meet(bus, id)
+    if mute:
+        raise BusError(
+            f"servo {id} has status return level 0: it answers PING, but no read",
+            f"`{unmute(id, _where(bus, bus.baud))}` lets it answer",
+        )
+    return profile

@@ -18,9 +18,11 @@ from axbridge.errors import ProfileError
 from axbridge.packets import Instruction
 from axbridge.units import UNITS, Units
 
-__all__ = ["Area", "Behaviour", "Electrics", "FirmwareProfile", "Protection", "Register", "Timing"]
+__all__ = ["EEPROM_END", "Area", "Behaviour", "Electrics", "FirmwareProfile", "Protection", "Register", "Timing"]
 
 FOLDER = "firmware_profiles"
+EEPROM_END = 24  # first RAM address of every Protocol 1.0 servo
+_M06_UNLOCKED = range(24, 36)  # what Lock leaves writable in the manual of 2006
 _FIXED = {  # what the firmware itself uses
     "model_number": 0,
     "firmware_version": 2,
@@ -115,6 +117,12 @@ class Behaviour(toml_tables.Table):
     multi_turn: bool = False
     speed_quirk: Literal["none", "stale", "garbage_high_bits"] = "none"
 
+    def locks(self, address: int, length: int) -> bool:
+        """Whether Lock = 1 keeps a write of `length` bytes at `address` out."""
+        if self.lock_scope == "m06":
+            return address not in _M06_UNLOCKED or address + length - 1 not in _M06_UNLOCKED
+        return address < EEPROM_END
+
 
 class Timing(toml_tables.Table):
     """When replies leave, and how the receiver behaves.
@@ -125,7 +133,7 @@ class Timing(toml_tables.Table):
         return_delay_us_per_unit: One unit of the return delay register, µs (documented 2.0; 3.16 measured).
         isr_period_us: Period of the motor-control interrupt that can hold a reply up, µs.
         isr_length_us: How long it holds up, µs.
-        eeprom_deaf_us_per_byte: The servo hears nothing this long per EEPROM byte written, after its reply, µs.
+        eeprom_deaf_us_per_byte: The servo hears nothing this long per EEPROM byte that changes, after its reply, µs.
         rx_buffer: Longest packet it takes, bytes.
         inter_byte_timeout_ms: A longer pause inside a packet discards it, ms.
         baud_tolerance: Relative baud error still understood.
@@ -142,6 +150,10 @@ class Timing(toml_tables.Table):
     inter_byte_timeout_ms: float = 100.0
     baud_tolerance: float = 0.03
     boot_ms: float = 100.0
+
+    def eeprom_wait(self, count: int) -> float:
+        """How long to leave a servo alone after writing `count` EEPROM bytes, s: half as long again as it is deaf."""
+        return 1.5e-6 * self.eeprom_deaf_us_per_byte * count
 
 
 class Protection(toml_tables.Table):

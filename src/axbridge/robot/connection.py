@@ -26,6 +26,8 @@ from axbridge.robot.state import ServoState
 
 __all__ = ["Connection"]
 
+_STDERR = 2
+
 
 class Connection:
     """Everything of a robot that a change of backend replaces.
@@ -91,6 +93,7 @@ class Connection:
                     park_pose=self._park_pose(),
                     stale_command_ms=safety.stale_command_ms,
                     guard=self.backend.mode != SIMULATION,
+                    restore=self._restore,
                 )
                 self._exit.enter_context(self._safety)  # left first: motors go off while the ports are open
             self._greet()
@@ -225,6 +228,18 @@ class Connection:
         )
 
     def _restore(self) -> None:
+        """Undo what was written for good; say which servos it could not be undone for, and what mends them."""
+        interrupted: BaseException | None = None
         for drive in self.drives.values():
-            with contextlib.suppress(BusError):  # it has lost its port: the safety net has said so
-                drive.restore()
+            for _ in range(2):
+                try:
+                    drive.restore()
+                except BusError as failure:
+                    with contextlib.suppress(OSError):  # print must not be used in a signal handler
+                        os.write(_STDERR, f"axbridge: {failure}\n".encode())
+                except KeyboardInterrupt as again:  # one more Ctrl-C: this comes first
+                    interrupted = again
+                    continue
+                break
+        if interrupted is not None:
+            raise interrupted

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 
 from axbridge.bus.base import Bus, Reply
 from axbridge.errors import BusError, BusTimeout, CorruptPacket, PortError
@@ -13,7 +12,6 @@ from axbridge.virtual.world import World
 
 __all__ = ["VirtualBus"]
 
-_RETRIES = 2  # of a question without a good answer, as on the serial bus
 _GRACE = 0.003  # s beyond the reply's own length: the longest return delay is 0.8 ms, interrupts 0.3 ms
 
 
@@ -51,32 +49,12 @@ class VirtualBus(Bus):
         """See `Bus.read_many`. Where the line can tell in advance how the reads go, the world moves once for all."""
         answers: list[Reply | BusError] = []
         while (done := len(answers)) < len(requests):
-            answers += self._read_ahead(requests[done:]) or [self._read_once(*requests[done])]
+            answers += self._read_ahead(requests[done:]) or super().read_many(requests[done : done + 1])
         return answers
 
-    def _read_once(self, id: int, address: int, length: int) -> Reply | BusError:
-        try:
-            return super().read(id, address, length)
-        except (BusTimeout, CorruptPacket) as error:
-            return error
-
-    def ping(self, id: int) -> Reply:
-        """See `Bus.ping`."""
-        return _persist(lambda: super(VirtualBus, self).ping(id))
-
-    def read(self, id: int, address: int, length: int) -> Reply:
-        """See `Bus.read`."""
-        return _persist(lambda: super(VirtualBus, self).read(id, address, length))
-
-    def write(self, id: int, address: int, data: bytes, *, answered: bool = True) -> Reply | None:
-        """See `Bus.write`; before a write without acknowledgement is repeated, it is read back."""
-        for _ in range(_RETRIES):
-            with suppress(BusTimeout, CorruptPacket):
-                return super().write(id, address, data, answered=answered)
-            found = self._read_once(id, address, len(data))
-            if isinstance(found, Reply) and found.data == data:
-                return found._replace(data=b"")
-        return super().write(id, address, data, answered=answered)
+    def _rest(self, seconds: float) -> None:
+        if self._line is not None and self._line.timing == "wire":
+            super()._rest(seconds)
 
     def _read_ahead(self, requests: Sequence[tuple[int, int, int]]) -> list[Reply]:
         """Answers to the first of these questions: as many as are plain and come before the firmware's next look."""
@@ -131,13 +109,6 @@ class VirtualBus(Bus):
         if received:
             raise CorruptPacket(id, received)
         raise BusTimeout(id)
-
-
-def _persist(ask: Callable[[], Reply]) -> Reply:
-    for _ in range(_RETRIES):
-        with suppress(BusTimeout, CorruptPacket):
-            return ask()
-    return ask()
 
 
 def _fits(packet: Packet, length: int) -> bool:

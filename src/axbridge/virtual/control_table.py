@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from axbridge.config.profile import Area, FirmwareProfile
+from axbridge.config.profile import EEPROM_END, Area, FirmwareProfile
 
 __all__ = ["ControlTable", "Span"]
 
-EEPROM_END = 24  # first RAM address of every Protocol 1.0 servo
-M06_UNLOCKED = range(24, 36)  # what Lock leaves writable in the manual of 2006
 _LOCK = 47
 
 
@@ -169,8 +167,4 @@ class ControlTable:
 
     def _locked(self, address: int, length: int) -> bool:
         """Whether Lock keeps a write to this range out (Lock itself stays writable: 1 is all it takes)."""
-        if (address, length) == (_LOCK, 1):
-            return False
-        if self._profile.behaviour.lock_scope == "m06":
-            return address not in M06_UNLOCKED or address + length - 1 not in M06_UNLOCKED
-        return address < EEPROM_END
+        return (address, length) != (_LOCK, 1) and self._profile.behaviour.locks(address, length)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from axbridge.errors import UsageError
 
-__all__ = ["EVENTS", "RATES", "Fault", "Mishaps", "parse_faults"]
+__all__ = ["EVENTS", "RATES", "SWITCHES", "Fault", "Mishaps", "parse_faults"]
 
 RATES = {
     "drop": "packets lost",
@@ -22,6 +22,10 @@ RATES = {
     "late": "replies that the adapter delivers late (late=0.01:40ms)",
     "duplicate": "replies delivered twice",
     "noise": "packets with junk bytes in front",
+}
+SWITCHES = {
+    "echo": "the adapter returns what the host sends",
+    "deaf": "servos burn EEPROM bytes that keep their value, too, and hear nothing meanwhile",
 }
 EVENTS = {
     "unplug": "the adapter is pulled, for good or a while (unplug:2s@5s)",
@@ -44,8 +48,8 @@ class Fault:
     """One item of a spec.
 
     Attributes:
-        kind: Key of `RATES` or `EVENTS`, or ``echo`` or ``none``.
-        share: Share of packets, 0..1, of a rate; 1 for ``echo``, 0 for ``echo=0``.
+        kind: Key of `RATES`, `SWITCHES` or `EVENTS`, or ``none``.
+        share: Share of packets, 0..1, of a rate; 1 for a switch, 0 for one turned off (``echo=0``).
         id: Servo it strikes; None where it has none.
         duration: How long it lasts, or how late a reply is, s; None = its default.
         at: When it strikes, s after the spec was set.
@@ -74,15 +78,15 @@ def parse_faults(spec: str) -> tuple[Fault, ...]:
 def _parse_item(item: str) -> Fault:
     name = re.split(r"[=:@]", item, maxsplit=1)[0]
     rest = item[len(name) :]
-    if name in {"echo", "none"}:
-        if rest not in ({"", "=0", "=1"} if name == "echo" else {""}):
-            raise _wrong(item, f"write {name}" + (", or echo=0 to end it" if name == "echo" else ""))
+    if name in SWITCHES or name == "none":
+        if rest not in ({"", "=0", "=1"} if name in SWITCHES else {""}):
+            raise _wrong(item, f"write {name}" + (f", or {name}=0 to end it" if name in SWITCHES else ""))
         return Fault(name, 0.0 if rest == "=0" else 1.0)
     if name in RATES:
         return _parse_rate(item, name, rest)
     if name in EVENTS:
         return _parse_event(item, name, rest)
-    known = [*RATES, "echo", *EVENTS, "none"]
+    known = [*RATES, *SWITCHES, *EVENTS, "none"]
     close = difflib.get_close_matches(name, known, n=1)
     raise UsageError(
         f"fault {item!r}: {name!r} is not known",

@@ -8,9 +8,9 @@ from __future__ import annotations
 from functools import cached_property
 from typing import NamedTuple
 
+from axbridge.config.profile import EEPROM_END
 from axbridge.errors import ErrorFlag
 from axbridge.packets import BROADCAST, Instruction, Packet, encode
-from axbridge.virtual.control_table import EEPROM_END
 from axbridge.virtual.registers import PRESENT
 from axbridge.virtual.servo import GOAL_POSITION, ServoBody
 

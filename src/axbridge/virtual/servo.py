@@ -11,13 +11,13 @@ from typing import Protocol
 
 import numpy as np
 
-from axbridge.config.profile import FirmwareProfile
+from axbridge.config.profile import EEPROM_END, FirmwareProfile
 from axbridge.errors import ErrorFlag
 from axbridge.physics.columns import Limit, Mode, State
 from axbridge.physics.mechanics import FloatArray
 from axbridge.units import baud_of
 from axbridge.virtual.alarms import Alarms
-from axbridge.virtual.control_table import EEPROM_END, ControlTable
+from axbridge.virtual.control_table import ControlTable
 from axbridge.virtual.registers import Gauges, drive_mode, loop_command, stuck_loop
 
 __all__ = ["GOAL_POSITION", "Motors", "ServoBody"]
@@ -63,6 +63,7 @@ class ServoBody:
         limits: One row of `Limit`: as long as the state stays within, `monitor` would change nothing. Kept up to date.
         deafness: Seconds that the last packet makes it deaf, from the end of its answer; whoever acts on it sets 0.
         deaf_until: It hears nothing before this time, s.
+        burns_all: Whether it burns EEPROM bytes that keep their value, too.
         dead: Whether it is broken: power does not bring it back.
         changed: Called when its id, its baud rate, how it answers, or its power may have changed.
     """
@@ -84,6 +85,7 @@ class ServoBody:
         self.changed: Callable[[], None] = _tell_nobody
         self.powered = True
         self.deaf_until = 0.0
+        self.burns_all = False
         self.dead = False
         self.plain = False
         self.limits = np.full(len(Limit), np.nan)
@@ -153,10 +155,12 @@ class ServoBody:
     def _write(self, address: int, data: bytes, time: float) -> int | None:
         error, values = self._checked(address, data)
         if values is not None:
+            before = self.table.data[address:EEPROM_END]
             self._apply(values, time)
-            if address < EEPROM_END:
-                bytes_written = min(address + len(data), EEPROM_END) - address
-                self.deafness += bytes_written * self.profile.timing.eeprom_deaf_us_per_byte * 1e-6
+            if before:
+                now = self.table.data[address : min(address + len(data), EEPROM_END)]
+                burnt = len(now) if self.burns_all else sum(map(int.__ne__, before, now))
+                self.deafness += burnt * self.profile.timing.eeprom_deaf_us_per_byte * 1e-6
         return error
 
     def _steer(self, data: bytes, time: float) -> bool:

@@ -191,6 +191,9 @@ class World:
         for fault in items:
             if fault.kind in EVENTS:
                 heapq.heappush(self._events, (self._now + fault.at, next(self._order), fault))
+            elif fault.kind == "deaf":
+                for servo in self._rows:
+                    servo.burns_all = fault.share > 0
             else:
                 for line in self.lines.values():
                     line.mishaps.set(fault)
@@ -278,6 +281,7 @@ class World:
         for servo in self._rows:
             servo.heat(None)
             servo.unstick(self._now)
+            servo.burns_all = False
             servo.dead = False
 
     def _move_to(self, due: float) -> None:

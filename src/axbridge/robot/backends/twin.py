@@ -40,9 +40,32 @@ class ShadowedBus(Bus):
         return getattr(self._real, "port", None)
 
     @property
+    def port_name(self) -> str:
+        """The real bus's name; "" when it has none."""
+        return getattr(self._real, "port_name", "")
+
+    @property
     def stats(self) -> Any:
         """The real bus's counters."""
         return getattr(self._real, "stats", None)
+
+    @property
+    def eeprom_writes(self) -> int:
+        """The real bus's."""
+        return self._real.eeprom_writes
+
+    @eeprom_writes.setter
+    def eeprom_writes(self, count: int) -> None:
+        self._real.eeprom_writes = count
+
+    @property
+    def silent(self) -> frozenset[int]:
+        """The real bus's: whom its own writes do not wait for."""
+        return self._real.silent
+
+    @silent.setter
+    def silent(self, ids: frozenset[int]) -> None:
+        self._real.silent = ids
 
     def follow(self) -> Bus:
         """The virtual bus, advanced to now.
@@ -82,10 +105,16 @@ class ShadowedBus(Bus):
         """See `Bus.read`."""
         return self._real.read(id, address, length)
 
-    def write(self, id: int, address: int, data: bytes, *, answered: bool = True) -> Reply | None:
+    def ping(self, id: int) -> Reply:
+        """See `Bus.ping`."""
+        return self._real.ping(id)
+
+    def write(
+        self, id: int, address: int, data: bytes, *, answered: bool = True, deaf: float | None = None
+    ) -> Reply | None:
         """See `Bus.write`."""
-        reply = self._real.write(id, address, data, answered=answered)
-        self._repeat(lambda shadow: shadow.write(id, address, data, answered=answered))
+        reply = self._real.write(id, address, data, answered=answered, deaf=deaf)
+        self._repeat(lambda shadow: shadow.write(id, address, data, answered=answered, deaf=deaf))
         return reply
 
     def reg_write(self, id: int, address: int, data: bytes, *, answered: bool = True) -> Reply | None:

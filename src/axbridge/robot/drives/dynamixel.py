@@ -13,6 +13,7 @@ from numbers import Integral
 from typing import Literal
 
 from axbridge.bus.base import Bus
+from axbridge.bus.commission import refuse_locked
 from axbridge.bus.cycle import NO_FLAGS, CycleServo, Goal, RawState
 from axbridge.config.model import ServoModel
 from axbridge.config.profile import Area, FirmwareProfile
@@ -20,7 +21,7 @@ from axbridge.config.rig import ServoConfig
 from axbridge.control.coupled_motors import Limits
 from axbridge.control.setpoints import Setpoints
 from axbridge.control.velocity_pid import VelocityController, braking_speed, towards
-from axbridge.errors import ErrorFlag, ServoFault, UsageError
+from axbridge.errors import BusError, ErrorFlag, PortError, ServoFault, UsageError
 from axbridge.robot.drives.drive import Capability, Sensed
 from axbridge.robot.drives.torque_model import SpeedForecast, current, duty_for, estimated_torque
 from axbridge.robot.state import UNKNOWN, ServoState, Truth
@@ -41,6 +42,7 @@ _REFUSED = ErrorFlag.RANGE | ErrorFlag.ANGLE_LIMIT | ErrorFlag.INSTRUCTION
 _LEAD = 0.15  # s: a goal that moves along with the joint is this far ahead, so that the joint stops when the host does
 _SPEED_GAIN = 0.6  # duty per rad of speed error summed up, in wheel mode
 _MOST_CORRECTION = 0.5  # duty
+_RESTORES, _RESTORE_PAUSE = 3, 0.1  # attempts to give angle limits back, and the pause between them, s
 
 
 class DynamixelDrive:
@@ -95,7 +97,8 @@ class DynamixelDrive:
         self._direct_goal: tuple[float, float, float, Goal] | None = None  # after target, velocity, available torque
         self._hold = math.nan  # where speed 0 stopped it
         self._powered = False
-        self._angle_limits: tuple[int, int] | None = None  # the servo's own, while it is in wheel mode
+        self._angle_limits: tuple[int, int] | None = None  # the servo's own, while it is or may be in wheel mode
+        self._is_wheel = False
 
     # ---- registers
 
@@ -128,11 +131,10 @@ class DynamixelDrive:
         if not entry.minimum <= value <= entry.maximum:
             raise UsageError(f"{name} = {value} is outside {entry.minimum}..{entry.maximum}")
         data = int(value).to_bytes(entry.size, "little", signed=entry.signed)
-        reply = self.bus.write(self.id, entry.address, data)
+        deaf = self.profile.timing.eeprom_wait(entry.size) if entry.area is Area.EEPROM else 0.0
+        reply = self.bus.write(self.id, entry.address, data, deaf=deaf)
         if reply is not None and reply.error & _REFUSED:
             raise ServoFault(self.id, reply.error, f"the servo did not take {name} = {value}")
-        if entry.area is Area.EEPROM:
-            self._wait_for_eeprom(entry.size)
 
     # ---- Drive
 
@@ -144,8 +146,9 @@ class DynamixelDrive:
             self.write("torque_enable", 0)
             return math.nan
         present = self.read("present_position")
-        if self._angle_limits is None and self.read("ccw_angle_limit") == self.read("cw_angle_limit") == 0:
+        if self._angle_limits is None and self._read_angle_limits() == (0, 0):
             self._angle_limits = 0, self.profile.units.counts  # left in wheel mode by a program that was killed
+            self._is_wheel = True
         if self._angle_limits is None:
             self.write("goal_position", present)
         else:
@@ -226,11 +229,37 @@ class DynamixelDrive:
         return max(0.0, state.load * state.voltage * drawn)
 
     def restore(self) -> None:
-        """Give the servo its own angle limits back; limp, because in joint mode it would run to an old goal."""
-        if self._angle_limits is not None:
-            self.write("torque_enable", 0)
-            self._write_angle_limits(*self._angle_limits)
-            self._angle_limits = None
+        """Give the servo its own angle limits back; limp, because in joint mode it would run to an old goal.
+
+        Raises:
+            BusError: it could not be done; the message says so, the hint is the command that mends it.
+        """
+        if self._angle_limits is None:
+            return
+        for attempt in range(_RESTORES):
+            try:
+                self.write("torque_enable", 0)
+                if self._read_angle_limits() != self._angle_limits:
+                    self._write_angle_limits(*self._angle_limits)
+            except BusError as failure:
+                if attempt == _RESTORES - 1 or isinstance(failure, PortError):
+                    raise self._still_a_wheel(*self._angle_limits, failure) from failure
+                self.bus.clock.sleep_until(self.bus.clock.now() + _RESTORE_PAUSE)
+            else:
+                self._angle_limits = None
+                self._is_wheel = False
+                return
+
+    def _still_a_wheel(self, cw: int, ccw: int, failure: BusError) -> BusError:
+        port = getattr(self.bus, "port_name", None)
+        where = f" --port {port}" if port else ""
+        limits = {"cw_angle_limit": cw, "ccw_angle_limit": ccw}
+        commands = [f"axbridge servo write {self.id} {name} {value}{where}" for name, value in limits.items() if value]
+        return BusError(
+            f"servo {self.config.name!r} (id {self.id}) may still be a wheel: it did not take its angle limits "
+            f"{cw}..{ccw} back ({failure.message})",
+            "when that is seen to, mend it: " + " && ".join(commands),
+        )
 
     # ---- position
 
@@ -275,7 +304,7 @@ class DynamixelDrive:
         velocity = self._forecast.update(state.time, state.velocity, torque, period)
         duty = duty_for(self.model.motor, self.model.friction, torque, voltage, velocity)
         outward = (duty > 0 and state.position >= self._high) or (duty < 0 and state.position <= self._low)
-        if self._angle_limits is not None:
+        if self._is_wheel:
             return self._wheel_goal(0.0 if outward else duty, self.profile.units.full_scale)
         counts = round(abs(duty) * self.profile.units.full_scale)
         return self._goal(self._high if duty > 0 else self._low, 0, counts)
@@ -313,32 +342,32 @@ class DynamixelDrive:
 
     def _enter_wheel(self, state: ServoState) -> None:
         """Angle limits 0/0, kept to be restored; written once, because EEPROM wears and the servo is deaf meanwhile."""
-        if self._angle_limits is not None:
+        if self._is_wheel:
             return
         self._speed = self._correction = 0.0
-        limits = self.read("cw_angle_limit"), self.read("ccw_angle_limit")
-        self.write("goal_position", self.calibration.goal(min(max(state.position, self._low), self._high)))
+        limits = self._read_angle_limits()
         if limits != (0, 0):
+            self.write("goal_position", self.calibration.goal(min(max(state.position, self._low), self._high)))
+            self._angle_limits = limits  # from here on: a write that seems to fail may have arrived
             self._write_angle_limits(0, 0)
-        self._angle_limits = limits if limits != (0, 0) else (0, self.profile.units.counts)
         self.write("moving_speed", 0)
+        self._is_wheel = True
 
     def _leave_wheel(self) -> None:
         """Back to joint mode."""
         self.restore()
         self.power(on=True)
 
+    def _read_angle_limits(self) -> tuple[int, int]:
+        return self.read("cw_angle_limit"), self.read("ccw_angle_limit")
+
     def _write_angle_limits(self, cw: int, ccw: int) -> None:
         """Both in one packet: between two, the servo would be in the wrong mode, and deaf."""
         low, high = self.profile.register("cw_angle_limit"), self.profile.register("ccw_angle_limit")
         assert high.address == low.end  # so in every profile
+        refuse_locked(self.bus, self.id, self.profile, "cw_angle_limit")
         data = cw.to_bytes(low.size, "little") + ccw.to_bytes(high.size, "little")
-        reply = self.bus.write(self.id, low.address, data)
+        deaf = self.profile.timing.eeprom_wait(low.size + high.size)
+        reply = self.bus.write(self.id, low.address, data, deaf=deaf)
         if reply is not None and reply.error & _REFUSED:
             raise ServoFault(self.id, reply.error, f"the servo did not take the angle limits {cw}, {ccw}")
-        self._wait_for_eeprom(low.size + high.size)
-
-    def _wait_for_eeprom(self, size: int) -> None:
-        """A servo hears nothing while it burns its EEPROM."""
-        deaf = self.profile.timing.eeprom_deaf_us_per_byte * 1e-6 * size
-        self.bus.clock.sleep_until(self.bus.clock.now() + 1.2 * deaf + 0.001)

@@ -44,6 +44,7 @@ class Safety:
             in simulated time waits for nobody.
         guard: Start the guard process (for buses that have a file descriptor).
         report: Called with the servos that failed, by name, when the policy was applied outside of `release`'s caller.
+        restore: Called after the policy where nobody else comes after it: a deadly signal, the interpreter's end.
 
     Raises:
         UsageError: ``park`` without a pose.
@@ -58,6 +59,7 @@ class Safety:
         stale_command_ms: float | None = None,
         guard: bool = True,
         report: Callable[[dict[str, BusError]], None] | None = None,
+        restore: Callable[[], None] = lambda: None,
     ) -> None:
         if policy == "park" and not park_pose:
             raise UsageError("the policy park needs a pose", 'give the rig a park pose, or choose "limp" or "hold"')
@@ -68,6 +70,7 @@ class Safety:
         self._silence = None if stale_command_ms is None else stale_command_ms * 1e-3
         self._with_guard = guard
         self._report = report or _complain
+        self._restore = restore
         self._armed = False
         self._owner = -1
         self._releasing = self._released = False
@@ -204,6 +207,7 @@ class Safety:
     def _at_exit(self) -> None:
         if self._armed_here():
             self._release_and_report()
+            self._restore()
             self.disarm()
 
     def _armed_here(self) -> bool:
@@ -211,10 +215,13 @@ class Safety:
         return self._armed and os.getpid() == self._owner
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
-        if self._armed_here():
+        armed = self._armed_here()
+        if armed:
             self._release_and_report()
         earlier = self._earlier.get(number, signal.SIG_DFL)
         if self._is_deadly(number):
+            if armed:
+                self._restore()
             self.disarm()  # or its guard would limp what holds
         if callable(earlier):
             earlier(number, frame)
