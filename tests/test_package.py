@@ -24,7 +24,7 @@ LAYERS = [
     ["plant"],
     ["firmware"],
     ["bus"],
-    ["guard", "policies", "safety"],
+    ["guard", "signal_watch", "policies", "safety"],
     ["backends"],
     ["drives"],
     ["connection", "sensing"],

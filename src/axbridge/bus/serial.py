@@ -13,9 +13,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from axbridge.bus.adapter import find_port
@@ -70,7 +69,6 @@ class SerialBus(Bus):
         self.stats = LineStats()
         self.echo = False
         self._patience = 1  # multiplies `latency`
-        self._lock = threading.RLock()
         self._byte = byte_seconds(baud)
         self.port = Port(self.port_name, baud)
         self.latency = self.port.latency
@@ -104,7 +102,7 @@ class SerialBus(Bus):
         Raises:
             PortError: it is still away.
         """
-        with self._lock:
+        with self.turn, self.turn.lock:
             self.port.setupPort(self.baud)
             self._late.forgive()
             self.stats.reopened += 1
@@ -116,7 +114,7 @@ class SerialBus(Bus):
         Raises:
             PortError: the driver cannot make it, or the port is closed or lost.
         """
-        with self._lock:
+        with self.turn, self.turn.lock:
             if self.closed:
                 raise PortError(self.port_name, "the port is closed")
             self.port.setBaudRate(baud)
@@ -152,7 +150,7 @@ class SerialBus(Bus):
 
     def _persist(self, id: int, ask: Callable[[], Reply]) -> Reply:
         """Ask again, with more patience each time: a rare question may wait where a control cycle may not."""
-        with self._lock:
+        with self.turn, self.turn.lock:
             try:
                 for attempt in range(self.retries + 1):
                     self._patience = _MORE_PATIENCE**attempt
@@ -176,11 +174,11 @@ class SerialBus(Bus):
         """See `Bus.read_many`; no retries: a missing servo costs one wait."""
         return list(self.read_each(requests))
 
-    def read_each(self, requests: Sequence[tuple[int, int, int]]) -> Iterator[Reply | BusError]:
+    def read_each(self, requests: Sequence[tuple[int, int, int]]) -> Generator[Reply | BusError, None, None]:
         """See `Bus.read_each`; with `prepare`, the last servo speaks while the caller looks at the others' answers."""
         done = 0
         answer: Reply | BusError
-        with self._lock:
+        with self.turn, self.turn.lock:
             while done < len(requests):
                 if self._burst is not None and not self.echo and not self._late and len(requests) - done > 1:
                     for answer in self._read_burst(self._burst, requests[done:]):
@@ -250,7 +248,7 @@ class SerialBus(Bus):
             self.stats.eeprom_writes += len(data)
         if id == BROADCAST or not answered:
             return super().write(id, address, data, answered=answered)
-        with self._lock:
+        with self.turn, self.turn.lock:
             failure: BusError | None = None
             if id not in self.silent and not self._late.owes(id, 0):
                 try:
@@ -316,7 +314,7 @@ class SerialBus(Bus):
         return Reply(packet.code, data, sampled)
 
     def _transfer(self, frame: bytes, id: int, length: int | None) -> tuple[Packet | None, float]:
-        with self._lock:
+        with self.turn, self.turn.lock:
             if length is None:
                 self.port.send(frame)
                 now = self.clock.now() + len(frame) * self._byte
