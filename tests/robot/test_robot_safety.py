@@ -67,6 +67,24 @@ def test_a_controller_that_stops_stepping_is_limped(line):
         assert powered(line) == []
 
 
+def test_motors_that_were_limped_stay_off_until_the_program_asks_for_them_anew(line):
+    with open_robot(line, make_rig(stale_command_ms=100)) as robot:
+        robot["hip"].set_position(0.3)
+        for _ in range(3):
+            robot.step(20)
+        end = time.monotonic() + 3
+        while powered(line) and time.monotonic() < end:
+            time.sleep(0.01)
+        for _ in range(10):
+            robot.step(20)
+        assert powered(line) == []
+        assert not robot["hip"].torque_enabled
+        robot["hip"].set_position(0.2)
+        for _ in range(3):
+            robot.step(20)
+        assert powered(line) == [1]
+
+
 def test_all_that_is_wrong_is_one_error_before_anything_moves(line):
     line.tables[1][0] = 29
     line.deaf.add(2)

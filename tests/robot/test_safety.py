@@ -1,11 +1,14 @@
 import os
 import signal
 import sys
+import threading
+import time
 
 import pytest
 
 from axbridge.bus.cycle import Cycle, CycleServo, Goal
 from axbridge.bus.serial import SerialBus
+from axbridge.clock import ManualClock
 from axbridge.errors import BusError, BusTimeout, PortError, SimulationDiverged, UsageError
 from axbridge.robot.safety import net as safety
 from axbridge.robot.safety import policies
@@ -76,7 +79,7 @@ def test_hold_keeps_powered_servos_where_they_are_and_wakes_no_other(line, cycle
 
 def test_park_goes_to_the_pose_and_then_limps(line, cycle):
     power(line)
-    assert policies.park(cycle, {"hip": 501, "knee": 500}, seconds=1.0) == {}
+    assert safety.Safety([cycle], "park", park_pose={"hip": 501, "knee": 500}, guard=False).release() == {}
     assert line.tables[2][30:32] == (500).to_bytes(2, "little")
     assert not powered(line)
 
@@ -102,6 +105,7 @@ def test_park_wakes_no_limp_servo_and_sends_no_wheel_round(line, cycle):
     assert moved
     assert all(set(data[2::5]) == {1} for data in moved)
     assert line.tables[3][32:34] == bytes(2)
+    policies.limp(cycle)
     assert not powered(line)
 
 
@@ -144,6 +148,9 @@ class _Broken:
 
     servos_by_name = {"wrist": SERVOS[0]}
 
+    def __init__(self, bus):
+        self.bus = bus
+
     @property
     def servos(self):
         raise SimulationDiverged("wrist", 1.0)
@@ -151,9 +158,152 @@ class _Broken:
 
 def test_a_bus_that_fails_in_no_foreseen_way_does_not_spare_the_others(line, cycle):
     power(line)
-    errors = safety.Safety([_Broken(), cycle], guard=False).release()
+    errors = safety.Safety([_Broken(cycle.bus), cycle], guard=False).release()
     assert not powered(line)
     assert list(errors) == ["wrist"]
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+@pytest.mark.parametrize("policy", ["limp", "park", "hold"])
+def test_a_signal_in_the_middle_of_a_transaction_waits_for_its_end(line, cycle, policy, compiled):
+    power(line)
+    if compiled:
+        cycle.bus.prepare()
+    cycle.bus.latency = 0.3
+    interrupted = []
+
+    def mishap(packet):
+        if packet.id == 2 and packet.code == 2 and not interrupted:  # the host waits for this answer
+            interrupted.append(len(line.heard))
+            os.kill(os.getpid(), signal.SIGINT)
+            return 0.1
+        return "ok"
+
+    line.mishap = mishap
+    failed = []
+    watched = safety.Safety([cycle], policy, park_pose={"hip": 501}, guard=False, report=failed.append)
+    with pytest.raises(KeyboardInterrupt), watched:
+        cycle.exchange({"hip": Goal(501, 0)})
+    assert not failed
+    assert line.heard[interrupted[0]][:2] == (3, 2)  # the reads of the cycle go on
+    assert powered(line) == ({1, 2, 3} if policy == "hold" else set())
+
+
+def test_a_signal_finds_the_line_free_after_an_exception_in_the_middle_of_a_cycle(line, cycle):
+    power(line)
+    cycle._take = lambda *_: 1 / 0
+    failure = None
+    with safety.Safety([cycle], guard=False):
+        try:
+            cycle.receive()
+        except ZeroDivisionError as error:
+            failure = error  # kept, and so are its frames
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+    assert failure is not None
+
+
+def test_a_line_that_another_thread_keeps_is_reported(line, cycle, monkeypatch):
+    monkeypatch.setattr(safety, "_PATIENCE", 0.05)
+    taken, done = threading.Event(), threading.Event()
+
+    def keep():
+        with cycle.bus.turn.lock:
+            taken.set()
+            done.wait(5)
+
+    keeper = threading.Thread(target=keep)
+    keeper.start()
+    taken.wait(5)
+    errors = safety.Safety([cycle], guard=False).release()
+    done.set()
+    keeper.join()
+    assert set(errors) == {"hip", "knee", "ankle"}
+    assert "another thread" in errors["hip"].message
+
+
+def test_hold_repeats_a_goal_that_did_not_arrive(line, cycle):
+    power(line)
+    line.tables[1][30:32] = bytes(2)
+    line.frozen |= {30, 31}
+
+    def mishap(packet):
+        if packet.code == 2 and packet.params[0] == 30:
+            line.frozen.clear()
+        return "ok"
+
+    line.mishap = mishap
+    assert safety.Safety([cycle], "hold", guard=False).release() == {}
+    assert line.tables[1][30:32] == line.tables[1][36:38]
+    assert powered(line) == {1, 2, 3}
+
+
+def test_a_servo_that_does_not_hold_is_limped_and_the_others_hold(line, cycle):
+    power(line)
+    line.mishap = lambda packet: "drop" if packet.id == 2 and 25 <= packet.params[0] <= 30 else "ok"
+    assert safety.Safety([cycle], "hold", guard=False).release() == {}
+    assert powered(line) == {1, 3}
+
+
+def test_a_park_that_fails_on_the_way_ends_limp(line, cycle, monkeypatch):
+    power(line)
+    monkeypatch.setattr(cycle, "exchange", lambda goals: 1 / 0)
+    assert safety.Safety([cycle], "park", park_pose={"hip": 900}, guard=False).release() == {}
+    assert not powered(line)
+
+
+def test_what_does_not_confirm_is_left_to_the_guard(line, cycle):
+    power(line)
+    line.frozen.add(24)
+
+    def mishap(packet):
+        if packet.code == 3:  # the guard tells them one by one
+            line.frozen.clear()
+        return "ok"
+
+    line.mishap = mishap
+    failed = []
+    with safety.Safety([cycle], report=failed.append):
+        pass
+    assert not powered(line)
+    assert not failed
+
+
+def test_what_the_guard_cannot_switch_off_either_is_said(line, cycle):
+    power(line)
+    line.deaf.add(2)
+    failed = []
+    with safety.Safety([cycle], report=failed.append):
+        pass
+    assert powered(line) == {2}
+    assert [set(errors) for errors in failed] == [{"knee"}]
+
+
+def test_a_controller_that_was_stopped_trips_before_its_next_goals(line, cycle):
+    power(line)
+    tripped = []
+    with safety.Safety([cycle], stale_command_ms=1000, guard=False, tripped=tripped.append) as watched:
+        watched.feed()
+        watched._fed_at -= 2  # as after SIGSTOP and SIGCONT: the watchdog thread has had no time, either
+        watched.feed()
+        assert not powered(line)
+        assert tripped == [{"hip", "knee", "ankle"}]
+        assert not watched.stale
+
+
+def test_a_watchdog_repeats_what_was_not_confirmed(line, cycle):
+    power(line)
+    line.frozen.add(24)
+    failed = []
+    with safety.Safety([cycle], stale_command_ms=30, guard=False, report=failed.append) as watched:
+        watched.feed()
+        while not failed:
+            time.sleep(0.005)
+        line.frozen.clear()
+        end = time.monotonic() + 3
+        while powered(line) and time.monotonic() < end:
+            time.sleep(0.005)
+        assert not powered(line)
 
 
 def test_a_guard_that_was_killed_is_replaced(line, cycle):
@@ -314,3 +464,25 @@ def test_an_overload_is_recovered_on_request_by_a_new_torque_limit(line, cycle):
     cycle.recover("hip")
     cycle.exchange({"hip": Goal(501, 0, 1023)})
     assert line.tables[1][34:36] != b"\0\0"
+
+
+def test_a_net_in_simulated_time_passes_a_signal_on_to_a_real_one(line, cycle):
+    class Simulated:
+        bus = type("Bus", (), {"clock": ManualClock(), "turn": None})
+        servos, servos_by_name = (), {}
+
+    power(line)
+    simulated = safety.Safety([Simulated()], guard=False)
+    with safety.Safety([cycle], guard=False):
+        simulated.arm()
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        simulated.disarm()
+        assert not powered(line)
+
+
+def test_a_hold_that_fails_in_no_foreseen_way_ends_limp(line, cycle, monkeypatch):
+    power(line)
+    monkeypatch.setattr(safety, "hold", lambda cycle: 1 / 0)
+    assert safety.Safety([cycle], "hold", guard=False).release() == {}
+    assert not powered(line)

@@ -1,5 +1,6 @@
 """A controller in a process of its own ends in every way there is; the servos say when their torque went off."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -8,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from axbridge.bus.serial import SerialBus
+from axbridge.errors import PortError
 from tests.support.pty_line import PtyLine
 
 LIMIT = 2.0  # s on a busy machine; benchmarks/safety_ends.py measures what it takes
@@ -98,6 +101,130 @@ def test_a_hanging_controller_is_limped(line, way):
         torque_off_after(line, time.monotonic())
         assert controller.poll() is None
         controller.kill()
+
+
+STEPPED = """
+import sys, threading, time
+import axbridge
+from axbridge.config.rig import Rig
+
+servos = [{"name": "hip", "joint": "a", "id": 1}, {"name": "knee", "joint": "b", "id": 2}]
+safety = {"stale_command_ms": float(sys.argv[3])} if len(sys.argv) > 3 else {}
+rig = Rig.model_validate({"name": "pair", "servo": servos, "safety": safety})
+robot = axbridge.open(rig, backend="real", port=sys.argv[1])
+robot["hip"].set_position(0.3)
+robot["knee"].set_position(0.3)
+
+def go_on():
+    while True:
+        robot.step(5)
+
+if sys.argv[2] == "another thread steps":
+    threading.Thread(target=go_on, daemon=True).start()
+    print("running", flush=True)
+    threading.Event().wait()
+if sys.argv[2] == "a long call into a library":
+    import hashlib
+    robot.step(5)
+    print("running", flush=True)
+    hashlib.pbkdf2_hmac("sha256", b"", b"", 300_000_000)  # minutes
+if sys.argv[2] == "a loop without a step":
+    robot.step(5)
+    print("running", flush=True)
+    while True:
+        pass
+print("running", flush=True)
+go_on()
+"""  # steps, another thread steps, or nobody does
+
+
+def powered_soon(line):
+    end = time.monotonic() + 5
+    while not all(table[24] for table in line.tables.values()):
+        assert time.monotonic() < end
+        time.sleep(0.002)
+
+
+@pytest.mark.parametrize(
+    "way", ["another thread steps", "a long call into a library", "a loop without a step", "steps"]
+)
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_a_robot_whoever_steps_it(line, way, number):
+    with subprocess.Popen([sys.executable, "-c", STEPPED, line.port, way], stdout=subprocess.PIPE) as controller:
+        assert controller.stdout.readline() == b"running\n"
+        powered_soon(line)
+        since = time.monotonic()
+        controller.send_signal(number)
+        assert controller.wait(5) == -number
+        assert torque_off_after(line, since) < LIMIT
+
+
+def test_a_controller_that_was_stopped_leaves_its_motors_off_when_it_goes_on(line):
+    with subprocess.Popen(
+        [sys.executable, "-c", STEPPED, line.port, "steps", "150"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as controller:
+        assert controller.stdout.readline() == b"running\n"
+        powered_soon(line)
+        time.sleep(0.3)  # the guard is up
+        controller.send_signal(signal.SIGSTOP)
+        torque_off_after(line, time.monotonic())
+        controller.send_signal(signal.SIGCONT)
+        end = time.monotonic() + 0.5
+        while time.monotonic() < end:
+            assert not any(table[24] for table in line.tables.values())
+            time.sleep(0.001)
+        controller.terminate()
+        _, said = controller.communicate(timeout=5)
+        assert b"off until set_position or torque_on" in said
+
+
+def test_the_guard_of_a_killed_controller_asks_and_repeats(line):
+    def mishap(packet):
+        if packet.code == 3 and packet.id != 254:
+            line.frozen.discard(24)
+        return "ok"
+
+    with start(line, "run") as controller:
+        time.sleep(0.2)
+        line.frozen.add(24)  # the broadcasts are lost
+        line.mishap = mishap
+        controller.kill()
+        torque_off_after(line, time.monotonic())
+
+
+def test_the_guard_of_a_killed_controller_names_what_stays_powered(line):
+    with subprocess.Popen(
+        [sys.executable, "-c", CONTROLLER, line.port, "run"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as controller:
+        assert controller.stdout.readline() == b"running\n"
+        time.sleep(0.2)
+        line.deaf.add(2)
+        controller.kill()
+        assert b"may still be powered: 2\ncut the servo supply" in controller.stderr.read()  # until the guard ends, too
+
+
+LEFT_BEHIND = """
+import os, sys, time
+from axbridge.bus.serial import SerialBus
+
+bus = SerialBus(sys.argv[1])
+if os.fork() == 0:
+    os.close(1)
+    time.sleep(60)
+    os._exit(0)
+print(os.getpid(), flush=True)
+"""
+
+
+def test_a_child_that_outlives_its_parent_and_keeps_the_port_is_named(line):
+    done = subprocess.run(
+        [sys.executable, "-c", LEFT_BEHIND, line.port], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True
+    )
+    with pytest.raises(PortError, match=r"in use by process \d+: .*python.*\nend it: `kill \d+`") as refused:
+        SerialBus(line.port)
+    child = int(refused.value.hint.split()[-1].strip("`"))
+    os.kill(child, signal.SIGKILL)
+    assert child != int(done.stdout)
 
 
 SWITCHED = """

@@ -121,6 +121,37 @@ def test_ctrl_c_asks_the_controller_to_end(tmp_path):
     assert (running.returncode, output.strip()) == (0, "left cleanly"), errors
 
 
+NEVER_STEPS = """
+from controller import Robot
+robot = Robot()
+robot.getDevice("shoulder").setPosition(0.4)
+robot.step(20)
+print("running", flush=True)
+while True:
+    pass
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_controller_that_never_steps_is_ended_by_sigterm_and_hears_of_ctrl_c(tmp_path, number):
+    script = tmp_path / "stuck.py"
+    script.write_text(NEVER_STEPS)
+    with serving("bench_arm") as port:
+        command = [sys.executable, "-m", "axbridge", "run", str(script), "--rig", "bench_arm"]
+        command += ["--backend", "real", "--port", port]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+            assert running.stdout
+            assert running.stderr
+            assert running.stdout.readline().strip() == "running"
+            running.send_signal(number)
+            if number == signal.SIGINT:
+                assert running.stderr.readline().startswith("axbridge: heard Ctrl-C")
+                running.send_signal(number)
+            assert running.wait(10) == (-number if number == signal.SIGTERM else 130)
+        with axbridge.open("bench_arm", backend="real", port=port) as robot:
+            assert robot["shoulder"].read("torque_enable") == 0
+
+
 def test_the_example_controller_waves():
     done = run(Path(__file__).parents[2] / "examples" / "webots_wave.py", "--rig", "bench_arm")
     assert done.returncode == 0, done.stderr

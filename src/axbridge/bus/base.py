@@ -8,12 +8,14 @@ again only after a look whether it has arrived: EEPROM wears. What a control cyc
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from functools import cached_property
 from types import TracebackType
 from typing import NamedTuple, TypeVar
 
 from typing_extensions import Self
 
+from axbridge.bus.turn import Turn
 from axbridge.clock import Clock
 from axbridge.config.profile import EEPROM_END
 from axbridge.errors import BusError, BusTimeout, CorruptPacket, ServoFault
@@ -58,6 +60,11 @@ class Bus(ABC):
     retries: int = 2
     eeprom_writes: int = 0
     _patience: int = 1  # times a line's own delays: each repetition waits longer
+
+    @cached_property
+    def turn(self) -> Turn:
+        """Who is in a transaction; taken for several in a row, it keeps other threads off the line meanwhile."""
+        return Turn()
 
     @abstractmethod
     def _transfer(self, frame: bytes, id: int, length: int | None) -> tuple[Packet | None, float]:
@@ -108,13 +115,13 @@ class Bus(ABC):
                 answers.append(error)
         return answers
 
-    def read_each(self, requests: Sequence[tuple[int, int, int]]) -> Iterator[Reply | BusError]:
+    def read_each(self, requests: Sequence[tuple[int, int, int]]) -> Generator[Reply | BusError, None, None]:
         """`read_many`, one after the other: where a line allows it, a servo speaks while the caller looks at others.
 
         Raises:
             PortError: the line is gone.
         """
-        return iter(self.read_many(requests))
+        yield from self.read_many(requests)
 
     def reopen(self) -> None:  # noqa: B027  # most lines have nothing to do
         """Open a lost line again; nothing to do where a line cannot be lost.

@@ -6,6 +6,7 @@ in simulated time.
 
 from __future__ import annotations
 
+import contextlib
 import struct
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -293,15 +294,17 @@ class Cycle:
         requests[self._turn] = due[self._turn].servo.id, TORQUE_LIMIT, 10
         wire = self._wire
         try:
-            for track, answer, (_, address, length) in zip(due, self.bus.read_each(requests), requests, strict=True):
-                wire.bytes += 8
-                if isinstance(answer, Reply) and len(answer.data) == length:
-                    wire.bytes += length + 6
-                    wire.replies += 1
-                    states[track.servo.name] = self._take(track, answer, address)
-                else:
-                    refused = BusTimeout(track.servo.id, "it refused the read: is this an AX or MX servo?")
-                    self._fail(track, answer if isinstance(answer, BusError) else refused)
+            # closed: after an exception, answers that nobody fetches must not keep the line
+            with contextlib.closing(self.bus.read_each(requests)) as answers:
+                for track, answer, (_, address, length) in zip(due, answers, requests, strict=True):
+                    wire.bytes += 8
+                    if isinstance(answer, Reply) and len(answer.data) == length:
+                        wire.bytes += length + 6
+                        wire.replies += 1
+                        states[track.servo.name] = self._take(track, answer, address)
+                    else:
+                        refused = BusTimeout(track.servo.id, "it refused the read: is this an AX or MX servo?")
+                        self._fail(track, answer if isinstance(answer, BusError) else refused)
         except PortError as error:
             self._lose_port(error)
             return

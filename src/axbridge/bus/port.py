@@ -13,6 +13,7 @@ import errno
 import os
 import select
 import socket
+import textwrap
 import time
 from collections.abc import Iterator
 from importlib import metadata
@@ -35,6 +36,7 @@ _WRITE_PATIENCE = 0.5  # s: a port that takes no byte for so long is lost
 _READ_SIZE = 4096
 _FINE = 0.003  # s: waits so short are worth more than a millisecond's accuracy
 _SCHEMES = {"socket", "rfc2217"}
+_MOST_COMMAND = 60  # characters of a command line that name a program well enough
 _FD_SETSIZE = 1024  # descriptors `select` can name
 
 
@@ -306,6 +308,31 @@ def _is_complete(address: SplitResult) -> bool:
         return False
 
 
+def _in_use(port: str) -> PortError:
+    """Name who keeps the port locked. A child of a program inherits its lock, and may outlive it."""
+    holders = _holders(port)
+    if os.getpid() in holders:
+        return PortError(port, "the port is in use by this program itself", "close the robot or bus that has it first")
+    if not holders:
+        return PortError(port, "the port is in use by another program", f"close it: `sudo fuser -v {port}` names it")
+    named = ", ".join(f"process {pid}: {command}" for pid, command in holders.items())
+    return PortError(port, f"the port is in use by {named}", f"end it: `kill {' '.join(map(str, holders))}`")
+
+
+def _holders(port: str) -> dict[int, str]:
+    """Command lines of the processes that keep a lock on the port, by process id; only of those we may look into."""
+    holders = {}
+    for link in Path("/proc").glob("[0-9]*/fd/*"):
+        with contextlib.suppress(OSError):
+            if os.path.realpath(link) != os.path.realpath(port):
+                continue
+            process = link.parents[1]
+            if "FLOCK" in (process / "fdinfo" / link.name).read_text():
+                words = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").split()
+                holders[int(process.name)] = textwrap.shorten(" ".join(words), _MOST_COMMAND, placeholder=" …")
+    return holders
+
+
 def _explain(port: str, baud: int, failure: Exception) -> PortError:
     code = getattr(failure, "errno", None)
     text = str(failure)
@@ -319,7 +346,7 @@ def _explain(port: str, baud: int, failure: Exception) -> PortError:
             "run `sudo usermod -aG dialout $USER` and log in again, or use the rule of `axbridge doctor --udev-rule`",
         )
     if code in {errno.EBUSY, errno.EAGAIN, errno.EWOULDBLOCK} or "exclusively lock" in text:
-        return PortError(port, "the port is in use by another program", f"close it: `fuser -v {port}` names it")
+        return _in_use(port)
     if code in {errno.ENOTTY, errno.EINVAL, errno.EISDIR, errno.ENOTDIR} or "Inappropriate ioctl" in text:
         return PortError(
             port,

@@ -13,9 +13,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from axbridge.bus.adapter import find_port
@@ -67,7 +66,6 @@ class SerialBus(Bus):
         self.retries = retries
         self.stats = LineStats()
         self.echo = False
-        self._lock = threading.RLock()
         self._byte = byte_seconds(baud)
         self.port = Port(self.port_name, baud)
         self.latency = self.port.latency
@@ -110,7 +108,7 @@ class SerialBus(Bus):
         Raises:
             PortError: it is still away.
         """
-        with self._lock:
+        with self.turn, self.turn.lock:
             self.port.setupPort(self.baud)
             self._late.forgive()
             self.stats.reopened += 1
@@ -122,7 +120,7 @@ class SerialBus(Bus):
         Raises:
             PortError: the driver cannot make it, or the port is closed or lost.
         """
-        with self._lock:
+        with self.turn, self.turn.lock:
             if self.closed:
                 raise PortError(self.port_name, "the port is closed")
             self.port.setBaudRate(baud)
@@ -150,19 +148,19 @@ class SerialBus(Bus):
 
     def ping(self, id: int) -> Reply:
         """See `Bus.ping`. A servo that owes an acknowledgement is read instead."""
-        with self._lock:
+        with self.turn, self.turn.lock:
             return super().ping(id)
 
     def read(self, id: int, address: int, length: int) -> Reply:
         """See `Bus.read`."""
-        with self._lock:
+        with self.turn, self.turn.lock:
             return super().read(id, address, length)
 
     def write(
         self, id: int, address: int, data: bytes, *, answered: bool = True, deaf: float | None = None
     ) -> Reply | None:
         """See `Bus.write`."""
-        with self._lock:
+        with self.turn, self.turn.lock:
             return super().write(id, address, data, answered=answered, deaf=deaf)
 
     def _note_retry(self, id: int) -> None:
@@ -182,11 +180,11 @@ class SerialBus(Bus):
         """See `Bus.read_many`; no retries: a missing servo costs one wait."""
         return list(self.read_each(requests))
 
-    def read_each(self, requests: Sequence[tuple[int, int, int]]) -> Iterator[Reply | BusError]:
+    def read_each(self, requests: Sequence[tuple[int, int, int]]) -> Generator[Reply | BusError, None, None]:
         """See `Bus.read_each`; with `prepare`, the last servo speaks while the caller looks at the others' answers."""
         done = 0
         answer: Reply | BusError
-        with self._lock:
+        with self.turn, self.turn.lock:
             while done < len(requests):
                 if self._burst is not None and not self.echo and not self._late and len(requests) - done > 1:
                     for answer in self._read_burst(self._burst, requests[done:]):
@@ -282,7 +280,7 @@ class SerialBus(Bus):
         return Reply(packet.code, data, sampled)
 
     def _transfer(self, frame: bytes, id: int, length: int | None) -> tuple[Packet | None, float]:
-        with self._lock:
+        with self.turn, self.turn.lock:
             if length is None:
                 self.port.send(frame)
                 now = self.clock.now() + len(frame) * self._byte

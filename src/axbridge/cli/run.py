@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import threading
 import traceback
 from pathlib import Path
 from types import FrameType
@@ -17,6 +18,8 @@ from axbridge.cli.options import BackendOption, PortOption, RigOption
 
 if TYPE_CHECKING:
     from axbridge.webots import Session
+
+_STEP_PATIENCE = 0.4  # s in which a controller that steps hears that it is to end
 
 
 @app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
@@ -62,12 +65,36 @@ def run(
 
 
 def _end_on_signals(session: Session) -> None:
-    """Ctrl-C and SIGTERM ask the controller to end, as Webots does; a second one does not ask."""
+    """Ctrl-C and SIGTERM ask the controller to end, as Webots does; a second one does not ask.
+
+    A controller that does not step cannot hear it: then Ctrl-C says how to go on, and SIGTERM comes again by itself.
+    """
+    from axbridge.webots.session import say
+
+    asked: set[int] = set()
 
     def ask(number: int, frame: FrameType | None) -> None:
         if session.ending and number == signal.SIGINT:
             signal.default_int_handler(number, frame)
+        if number in asked:
+            try:
+                session.close()  # every motor off
+            finally:
+                signal.signal(number, signal.SIG_DFL)
+                os.kill(os.getpid(), number)
         session.ending = True
+        asked.add(number)
+        waiting = threading.Timer(_STEP_PATIENCE, insist, (number,))
+        waiting.daemon = True
+        waiting.start()
+
+    def insist(number: int) -> None:
+        if session.told:
+            return
+        if number == signal.SIGTERM:
+            os.kill(os.getpid(), number)
+        else:
+            say("axbridge: heard Ctrl-C: the controller ends at its next step; Ctrl-C again ends it now")
 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, ask)

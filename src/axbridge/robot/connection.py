@@ -62,11 +62,14 @@ class Connection:
             self.close()
             raise
 
-    def open(self, limits: Callable[[str], tuple[float, float]]) -> None:
+    def open(
+        self, limits: Callable[[str], tuple[float, float]], tripped: Callable[[frozenset[str]], None] | None = None
+    ) -> None:
         """Find every servo, write the registers the rig asks for, and arm the safety net.
 
         Args:
             limits: Lowest and highest position of a servo, by name.
+            tripped: As of `Safety`.
 
         Raises:
             BusError: a servo does not answer; everything is closed.
@@ -94,6 +97,7 @@ class Connection:
                     stale_command_ms=safety.stale_command_ms,
                     guard=self.backend.mode != SIMULATION,
                     restore=self._restore,
+                    tripped=tripped,
                 )
                 self._exit.enter_context(self._safety)  # left first: motors go off while the ports are open
             self._greet()
@@ -101,10 +105,13 @@ class Connection:
             self.close()
             raise
 
-    def send(self, goals: Mapping[str, Goal]) -> None:
-        """Write the goals, in one packet a bus."""
+    def feed(self) -> None:
+        """A sign of life, before the goals of a step are worked out; see `Safety.feed`."""
         if self._safety is not None:
             self._safety.feed()
+
+    def send(self, goals: Mapping[str, Goal]) -> None:
+        """Write the goals, in one packet a bus."""
         for cycle in self.cycles.values():
             here = {servo.name: goals[servo.name] for servo in cycle.servos if servo.name in goals}
             if here:

@@ -89,7 +89,7 @@ class Robot(Mapping[str, Servo]):
         self._ideal = [servo for servo in self._servos.values() if servo.config.drive == "ideal"]
         self._couple()
         self.last_step = StepReport(0.0, 0.0, 0.0, {})
-        self._connection.open(self._reach)
+        self._connection.open(self._reach, self._trip)
         try:
             self._start = backend.clock.now()
             self.exchange()
@@ -196,7 +196,17 @@ class Robot(Mapping[str, Servo]):
             for servo in self._servos.values():
                 servo._cut(off=battery.empty)
 
+    def _trip(self, names: frozenset[str]) -> None:
+        """The safety net has switched these motors off: they stay off until the program asks for them anew."""
+        on = [name for name in names if self._servos[name].torque_enabled]
+        for name in on:
+            self._servos[name]._switched_off()
+        if on:
+            silence = self.rig.safety.stale_command_ms
+            _log.warning("no step for %g ms: the motors are off until set_position or torque_on", silence)
+
     def _send(self, period: float) -> None:
+        self._connection.feed()
         goals = {s.name: goal for s in self._servos.values() if (goal := s._command(period / 1000)) is not None}
         self._connection.send(goals)
 
@@ -253,7 +263,7 @@ class Robot(Mapping[str, Servo]):
                 "this robot cannot change its backend", "open it with axbridge.open, and before closing it"
             )
         new = Connection(self.rig, self._opener(backend, port))
-        new.open(self._reach)
+        new.open(self._reach, self._trip)
         try:
             on = [name for name, servo in self._servos.items() if servo.torque_enabled]
             new.soften(on, _SOFT_START)

@@ -369,6 +369,10 @@ class Servo(Sensing):
     def _command(self, period: float) -> Goal | None:
         return self._drive.command(self._wanted, self, period)
 
+    def _switched_off(self) -> None:
+        """Somebody else has switched the motor off: as after `torque_off`."""
+        self._wanted.enabled = False
+
     def _rewire(self, drive: Drive) -> None:
         """Go on with another drive: every setting stays."""
         self._settle()

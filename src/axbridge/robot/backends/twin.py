@@ -6,7 +6,7 @@ The robot is the real one in every respect; `robot.simulation.shadow` says where
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any
 
 from axbridge.bus.base import Bus, Reply
@@ -32,6 +32,7 @@ class ShadowedBus(Bus):
         self._lag = lag  # wall clock minus simulated time
         self.clock: Clock = real.clock
         self.baud = real.baud
+        self.turn = real.turn
         self._ended: AxBridgeError | None = None
 
     @property
@@ -97,7 +98,7 @@ class ShadowedBus(Bus):
         """See `Bus.read_many`."""
         return self._real.read_many(requests)
 
-    def read_each(self, requests: Sequence[tuple[int, int, int]]) -> Iterator[Reply | BusError]:
+    def read_each(self, requests: Sequence[tuple[int, int, int]]) -> Generator[Reply | BusError, None, None]:
         """See `Bus.read_each`."""
         return self._real.read_each(requests)
 
@@ -113,26 +114,30 @@ class ShadowedBus(Bus):
         self, id: int, address: int, data: bytes, *, answered: bool = True, deaf: float | None = None
     ) -> Reply | None:
         """See `Bus.write`."""
-        reply = self._real.write(id, address, data, answered=answered, deaf=deaf)
-        self._repeat(lambda shadow: shadow.write(id, address, data, answered=answered, deaf=deaf))
-        return reply
+        with self.turn, self.turn.lock:
+            reply = self._real.write(id, address, data, answered=answered, deaf=deaf)
+            self._repeat(lambda shadow: shadow.write(id, address, data, answered=answered, deaf=deaf))
+            return reply
 
     def reg_write(self, id: int, address: int, data: bytes, *, answered: bool = True) -> Reply | None:
         """See `Bus.reg_write`."""
-        reply = self._real.reg_write(id, address, data, answered=answered)
-        self._repeat(lambda shadow: shadow.reg_write(id, address, data, answered=answered))
-        return reply
+        with self.turn, self.turn.lock:
+            reply = self._real.reg_write(id, address, data, answered=answered)
+            self._repeat(lambda shadow: shadow.reg_write(id, address, data, answered=answered))
+            return reply
 
     def action(self, id: int = BROADCAST, *, answered: bool = True) -> Reply | None:
         """See `Bus.action`."""
-        reply = self._real.action(id, answered=answered)
-        self._repeat(lambda shadow: shadow.action(id, answered=answered))
-        return reply
+        with self.turn, self.turn.lock:
+            reply = self._real.action(id, answered=answered)
+            self._repeat(lambda shadow: shadow.action(id, answered=answered))
+            return reply
 
     def sync_write(self, address: int, data: Mapping[int, bytes]) -> None:
         """See `Bus.sync_write`."""
-        self._real.sync_write(address, data)
-        self._repeat(lambda shadow: shadow.sync_write(address, data))
+        with self.turn, self.turn.lock:  # the shadow's world must not be moved on by a signal handler meanwhile
+            self._real.sync_write(address, data)
+            self._repeat(lambda shadow: shadow.sync_write(address, data))
 
     def reopen(self) -> None:
         """See `Bus.reopen`."""

@@ -3,8 +3,11 @@
 Run as a script by `axbridge.robot.safety.net` with the port's descriptors inherited. It imports nothing of axbridge, so
 it is there within milliseconds and stays small. It cannot hold or park: nobody is left who knows the robot.
 
-Usage: ``guard.py PIPE SILENCE FD…``. `PIPE`: read end of the controller's pipe: ``.`` is a sign of life, ``q`` ends the
-watch, end-of-file without it means death. `SILENCE`: longest pause between signs of life, s; 0 = no limit.
+Usage: ``guard.py PIPE SILENCE FD:ID,ID…  …``. `PIPE`: read end of the controller's pipe: ``.`` is a sign of life, ``q``
+ends the watch, ``!FD:ID,ID FD:ID;`` asks to switch these servos off and ends the watch, too; end-of-file without either
+means death. `SILENCE`: longest pause between signs of life, s; 0 = no limit.
+
+Exit code: 0, or 1 when servos did not confirm that their torque is off; it names them when the controller is dead.
 """
 
 import contextlib
@@ -14,52 +17,139 @@ import signal
 import sys
 import time
 
-TORQUE_OFF = b"\xff\xff\xfe\x04\x03\x18\x00\xe2"  # broadcast WRITE of 0 to Torque Enable
+_BROADCAST, _READ, _WRITE, _TORQUE = 0xFE, 2, 3, 24
 _REPEATS = 4  # the first may collide with a reply on the line or end a frame that was cut off
 _GAP = 0.004  # s
+_QUIET = 0.02  # s: by then the answers to the controller's last question are in
+_PATIENCE = 0.02  # s to wait for an answer at first; twice as long in each further round
+_LONGEST = 1.5  # s in which servos are told and asked again
 _TICK = 0.04  # s: how often the parent is looked after
 
+Ports = dict[int, list[int]]  # ids by descriptor
 
-def limp(ports: list[int]) -> None:
+
+def frame(id: int, code: int, *params: int) -> bytes:
+    """An instruction packet of Protocol 1.0."""
+    body = bytes((id, len(params) + 2, code, *params))
+    return b"\xff\xff" + body + bytes((~sum(body) & 0xFF,))
+
+
+TORQUE_OFF = frame(_BROADCAST, _WRITE, _TORQUE, 0)
+
+
+def limp(ports: Ports) -> None:
     """Send the broadcast torque-off on every port, several times."""
     for _ in range(_REPEATS):
         for port in ports:
-            with contextlib.suppress(OSError):  # one port that is gone must not spare the others
-                os.write(port, TORQUE_OFF)
+            _send(port, TORQUE_OFF)
         time.sleep(_GAP)
 
 
-def watch(pipe: int, silence: float, ports: list[int]) -> None:
-    """Wait for the controller's death, silence or farewell."""
+def confirm(ports: Ports) -> list[int]:
+    """Ask these servos whether their torque is off, and tell those that do not say so; returns the ids that never did.
+
+    Only when the controller has ended or waits: it must not hear the answers.
+    """
+    until = time.monotonic() + _LONGEST
+    left = [(port, id_) for port, ids in ports.items() for id_ in ids]
+    patience = _PATIENCE
+    for port in ports:
+        _hear(port, b"", _QUIET)
+    while left and time.monotonic() < until:
+        left = [(port, id_) for port, id_ in left if time.monotonic() > until or not _is_off(port, id_, patience)]
+        for port, id_ in left:
+            _send(port, frame(id_, _WRITE, _TORQUE, 0))
+            _hear(port, b"", _GAP)  # its acknowledgement
+        patience *= 2
+    return sorted(id_ for _, id_ in left)
+
+
+def _is_off(port: int, id: int, patience: float) -> bool:
+    """Whether the servo says that its torque is off."""
+    _send(port, frame(id, _READ, _TORQUE, 1))
+    header = b"\xff\xff" + bytes((id, 3))  # the error byte, Torque Enable and the checksum follow
+    heard = _hear(port, header, patience)
+    answer = heard[heard.find(header) :][:7]
+    return header in heard and len(answer) == 7 and answer[5] == 0 and sum(answer[2:]) & 0xFF == 0xFF
+
+
+def _send(port: int, data: bytes) -> None:
+    with contextlib.suppress(OSError):  # one port that is gone must not spare the others
+        os.write(port, data)
+
+
+def _hear(port: int, header: bytes, patience: float) -> bytes:
+    """What comes within `patience` seconds, or until a packet of 7 bytes that begins with `header` is complete."""
+    end = time.monotonic() + patience
+    poll = select.poll()
+    poll.register(port, select.POLLIN)
+    heard = b""
+    while (left := end - time.monotonic()) > 0 and not (header and header in heard[:-3]):
+        piece = b""
+        with contextlib.suppress(OSError):
+            if not poll.poll(left * 1e3):
+                break
+            piece = os.read(port, 4096)
+        if not piece:  # lost
+            time.sleep(left)
+        heard += piece
+    return heard
+
+
+def end(ports: Ports, *, alone: bool) -> int:
+    """Make sure that the torque is off, and say which servos did not confirm it; the exit code."""
+    left = confirm(ports)
+    if left and alone:
+        names = ", ".join(map(str, left))
+        text = (
+            f"axbridge: the controller is dead, and these servos may still be powered: {names}\ncut the servo supply\n"
+        )
+        with contextlib.suppress(OSError):
+            os.write(2, text.encode())
+    return 1 if left else 0
+
+
+def watch(pipe: int, silence: float, ports: Ports) -> int:
+    """Wait for the controller's death, silence or farewell; the exit code."""
     parent = os.getppid()
     poll = select.poll()
     poll.register(pipe, select.POLLIN)
     for port in ports:
         poll.register(port, 0)  # only hang-ups
     alive_at: float | None = None
+    said = b""
     while True:
         for descriptor, _ in poll.poll(_TICK * 1000):
             if descriptor != pipe:  # unplugged: let go, or the device cannot come back under its name
                 poll.unregister(descriptor)
-                ports.remove(descriptor)
+                del ports[descriptor]
                 os.close(descriptor)
                 continue
             signs = os.read(pipe, 4096)
-            if b"q" in signs:
-                return
+            said = (said + signs).lstrip(b".")
+            if said.endswith(b";"):
+                return end(_parse(said.strip(b"!;").decode().split()), alone=False)
+            if b"q" in said:
+                return 0
             if not signs:
                 limp(ports)
-                return
+                return end(ports, alone=True)
             alive_at = time.monotonic()
         if os.getppid() != parent:  # a child of the dead controller may keep the pipe open
             limp(ports)
-            return
+            return end(ports, alone=True)
         if silence and alive_at is not None and time.monotonic() - alive_at > silence:
             limp(ports)
             alive_at = None  # until it moves again
 
 
+def _parse(arguments: list[str]) -> Ports:
+    """Of ``FD:ID,ID``."""
+    parts = [argument.partition(":") for argument in arguments]
+    return {int(port): [int(id_) for id_ in ids.split(",")] for port, _, ids in parts}
+
+
 if __name__ == "__main__":
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)  # the controller decides when the watch ends
-    watch(int(sys.argv[1]), float(sys.argv[2]), [int(argument) for argument in sys.argv[3:]])
+    sys.exit(watch(int(sys.argv[1]), float(sys.argv[2]), _parse(sys.argv[3:])))

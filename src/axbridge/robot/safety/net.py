@@ -4,6 +4,10 @@
 ``park`` (go slowly to a pose, then limp). Ways out: `release`, an exception, SIGINT, SIGTERM, SIGHUP, the interpreter's
 end, and a controller that stops calling `feed`. What no Python code survives (SIGKILL, a crash, a hang that keeps the
 interpreter locked) is the guard process's (`axbridge.robot.safety.guard`): it always limps.
+
+A signal that comes in the middle of a transaction waits for its end: a policy that talked in between would break both.
+The guard is sent home only when every servo has said that its torque is off, or that it holds. A servo that does not
+hold is limped, and one that does not limp is left to the guard, which goes on trying.
 """
 
 from __future__ import annotations
@@ -17,20 +21,31 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Any
 
-from axbridge.bus.cycle import Cycle
+from axbridge.bus.base import Reply
+from axbridge.bus.cycle import TORQUE_ENABLE, Cycle
 from axbridge.clock import WallClock
 from axbridge.errors import BusError, UsageError
 from axbridge.robot.safety.policies import Policy, hold, limp, park
+from axbridge.robot.safety.signal_watch import watch_signals
 
 __all__ = ["Safety"]
 
 _STDERR = 2
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_PATIENCE = 2.0  # s to wait for the end of another thread's transaction
+_GUARD_PATIENCE = 3.0  # s for the guard to end: it asks the servos for half of that
+
+_HANDLER_PATIENCE = 0.3  # s in which Python's own handler should have begun
+
+_nets: list[Safety] = []  # armed in this process
+_watched: list[int] = []  # processes that watch their signals: this one, or those it was forked from
+_begun_at = [0.0]  # when a signal handler here has begun with the policy
 
 
 class Safety:
@@ -45,6 +60,8 @@ class Safety:
         guard: Start the guard process (for buses that have a file descriptor).
         report: Called with the servos that failed, by name, when the policy was applied outside of `release`'s caller.
         restore: Called after the policy where nobody else comes after it: a deadly signal, the interpreter's end.
+        tripped: Called with the names of the servos that were switched off because `feed` was not called in time; from
+            whichever thread notices.
 
     Raises:
         UsageError: ``park`` without a pose.
@@ -58,26 +75,31 @@ class Safety:
         park_pose: Mapping[str, int] | None = None,
         stale_command_ms: float | None = None,
         guard: bool = True,
-        report: Callable[[dict[str, BusError]], None] | None = None,
+        report: Callable[[Mapping[str, BusError]], None] | None = None,
         restore: Callable[[], None] = lambda: None,
+        tripped: Callable[[frozenset[str]], None] | None = None,
     ) -> None:
         if policy == "park" and not park_pose:
             raise UsageError("the policy park needs a pose", 'give the rig a park pose, or choose "limp" or "hold"')
         self.cycles = tuple(cycles)
         self.policy: Policy = policy
         self.stale = False
+        self._real = tuple(cycle for cycle in cycles if isinstance(cycle.bus.clock, WallClock))
         self._pose = dict(park_pose or {})
         self._silence = None if stale_command_ms is None else stale_command_ms * 1e-3
         self._with_guard = guard
         self._report = report or _complain
         self._restore = restore
+        self._tripped = tripped
         self._armed = False
+        self._leaving = False  # for good: no sign of life counts any more
         self._owner = -1
         self._releasing = self._released = False
         self._releases = 0
+        self._left: Mapping[str, BusError] = {}  # what the policy has not confirmed
         self._earlier: dict[int, Any] = {}
         self._fed_at = time.monotonic()
-        self._applying = threading.Lock()
+        self._applying = threading.RLock()
         self._stop = threading.Event()
         self._watchdog: threading.Thread | None = None
         self._guard: subprocess.Popen[bytes] | None = None
@@ -95,8 +117,10 @@ class Safety:
         if self._armed:
             return
         self._armed = True
+        self._leaving = False
         self._owner = os.getpid()
         self._fed_at = time.monotonic()
+        _nets.append(self)
         atexit.register(self._at_exit)
         if threading.current_thread() is threading.main_thread():
             for number in _SIGNALS:
@@ -104,13 +128,15 @@ class Safety:
                 if earlier is not signal.SIG_IGN and earlier is not None:  # None: set by a C library
                     self._earlier[number] = earlier
                     signal.signal(number, self._on_signal)
+            if self._real and os.getpid() not in _watched and watch_signals(_notice):
+                _watched.append(os.getpid())
         if self._with_guard:
             try:
                 self._start_guard()
             except BaseException:
                 self.disarm()
                 raise
-        if self._silence is not None and any(isinstance(cycle.bus.clock, WallClock) for cycle in self.cycles):
+        if self._silence is not None and self._real:
             self._stop.clear()
             self._watchdog = threading.Thread(target=self._watch, name="axbridge watchdog", daemon=True)
             self._watchdog.start()
@@ -118,11 +144,14 @@ class Safety:
     def disarm(self) -> None:
         """Give everything back; the policy is *not* applied (see `release`); may be called twice.
 
-        A forked child changes nothing: the net is its parent's.
+        Servos that did not confirm the last `release` are left to the guard, and reported when it fails, too. A forked
+        child changes nothing: the net is its parent's.
         """
         if not self._armed_here():
             return
+        self._dismiss_guard()
         self._armed = False
+        _nets.remove(self)
         atexit.unregister(self._at_exit)
         self._stop.set()
         for number, earlier in list(self._earlier.items()):
@@ -131,25 +160,29 @@ class Safety:
                 del self._earlier[number]
         if self._watchdog is not None and self._watchdog is not threading.current_thread():
             self._watchdog.join(timeout=1.0)
-        self._end_guard()
 
     def feed(self) -> None:
         """A sign of life: call it once a step. After a silence goals are taken again, from the present position on."""
+        if self._silence is not None and self._real and time.monotonic() - self._fed_at > self._silence:
+            self._trip()  # the watchdog had no chance yet: the process was stopped, and the guard has acted
         self._fed_at = time.monotonic()
+        if self._leaving:  # in another thread
+            return
         self._released = False
+        self._left = {}
         if self.stale:
             with self._applying:  # the watchdog may still be at it
                 self.stale = False
         if self._guard is not None:
             if self._guarded != self._descriptors():  # the port was lost and found: the guard holds the old one
-                self._end_guard()
+                self._end_guard(b"q")
                 self._start_guard()
             try:
                 os.write(self._pipe, b".")
             except BlockingIOError:
                 pass  # it has signs enough
             except OSError:  # it was killed: a new one takes over
-                self._end_guard()
+                self._end_guard(b"q")
                 self._start_guard()
         elif self._armed and self._with_guard and self._descriptors():
             self._start_guard()
@@ -157,31 +190,11 @@ class Safety:
     def release(self) -> dict[str, BusError]:
         """Apply the policy now, to every servo of every bus, whatever fails on the way.
 
-        Returns the servos that failed, by name. A call while an earlier one still parks, or after it has parked, limps:
-        parking again would switch the motors on.
+        Where a servo does not hold it is limped; a park ends limp in any case. Returns the servos that did not confirm,
+        by name. A call while an earlier one still parks, or after it has parked, limps: parking again would switch the
+        motors on.
         """
-        again = self._releasing or self._released
-        policy: Policy = "limp" if again and self.policy == "park" else self.policy
-        self._releasing = self._released = True
-        self._releases += 1
-        turn = self._releases
-        errors: dict[str, BusError] = {}
-        try:
-            for cycle in self.cycles:
-                try:
-                    if policy == "hold":
-                        errors |= hold(cycle)
-                    elif policy == "park":
-                        # a later release, in a signal handler or another thread, limps: going on would undo that
-                        errors |= park(cycle, self._pose, given_up=lambda: self._releases != turn)
-                    else:
-                        errors |= limp(cycle)
-                except Exception as failure:  # noqa: BLE001 - whatever it is, it must not spare the next bus
-                    unknown = BusError(f"{type(failure).__name__}: {failure}")
-                    errors |= dict.fromkeys(cycle.servos_by_name, unknown)
-        finally:
-            self._releasing = False
-        return errors
+        return self._settle(self._park(self.cycles), self.cycles)
 
     def __enter__(self) -> Safety:
         self.arm()
@@ -192,42 +205,72 @@ class Safety:
     ) -> None:
         if not self._armed_here():
             return
+        self._leaving = True
         try:
-            self._release_and_report()
+            self.release()
         finally:  # a second signal has limped, or held, before it raised
             self.disarm()
 
+    # -- the policy ---------------------------------------------------------------------------------------------------
+
+    def _park(self, cycles: Sequence[Cycle]) -> Policy:
+        """Go to the pose, where that is the policy and has not been done; returns what then remains: hold or limp."""
+        again = self._releasing or self._released
+        self._releasing = self._released = True
+        self._releases += 1
+        turn = self._releases
+        try:
+            for cycle in cycles if self.policy == "park" and not again else ():
+                with contextlib.suppress(Exception):  # whatever it is: it will be limped all the same
+                    # a later release, in a signal handler or another thread, limps: going on would undo that
+                    park(cycle, self._pose, given_up=lambda: self._releases != turn)
+        finally:
+            self._releasing = False
+        return "hold" if self.policy == "hold" else "limp"
+
+    def _settle(self, policy: Policy, cycles: Sequence[Cycle]) -> dict[str, BusError]:
+        """Hold or limp, without another thread in between."""
+        self._left = {name: BusError("the policy was interrupted") for cycle in cycles for name in cycle.servos_by_name}
+        errors: dict[str, BusError] = {}
+        for cycle in cycles:
+            try:
+                with _line_of(cycle):
+                    failed = _hold(cycle) if policy == "hold" else None
+                    if failed is None or failed:  # there is something to limp
+                        errors |= limp(cycle, failed)
+            except Exception as failure:  # noqa: BLE001 - whatever it is, it must not spare the next bus
+                unknown = failure if isinstance(failure, BusError) else BusError(f"{type(failure).__name__}: {failure}")
+                errors |= dict.fromkeys(cycle.servos_by_name, unknown)
+        self._left = errors
+        return errors
+
     # -- ways out -----------------------------------------------------------------------------------------------------
 
-    def _release_and_report(self) -> None:
-        errors = self.release()
-        if errors:
-            self._report(errors)
-
     def _at_exit(self) -> None:
-        if self._armed_here():
-            self._release_and_report()
+        armed = self._armed_here()
+        self.__exit__(None, None, None)
+        if armed:
             self._restore()
-            self.disarm()
 
     def _armed_here(self) -> bool:
         """Whether it is this process's net: a forked child inherits handlers and port, but not the robot."""
         return self._armed and os.getpid() == self._owner
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
-        armed = self._armed_here()
-        if armed:
-            self._release_and_report()
-        earlier = self._earlier.get(number, signal.SIG_DFL)
+        for net in _nets:
+            for cycle in net._real if net._armed_here() else ():  # noqa: SLF001 - its own kind
+                if cycle.bus.turn.mine:
+                    cycle.bus.turn.afterwards(lambda: self._on_signal(number, frame))
+                    return
+        _begun_at[0] = time.monotonic()
         if self._is_deadly(number):
-            if armed:
-                self._restore()
-            self.disarm()  # or its guard would limp what holds
-        if callable(earlier):
-            earlier(number, frame)
+            _leave_all()
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)  # so that our parent sees the signal as the cause
             return
-        signal.signal(number, signal.SIG_DFL)
-        os.kill(os.getpid(), number)  # so that our parent sees the signal as the cause
+        if self._armed_here() and self._real and (errors := self._settle(self._park(self._real), self._real)):
+            self._report(errors)
+        self._earlier[number](number, frame)
 
     def _is_deadly(self, number: int) -> bool:
         """Whether nobody's handler comes after the nets', so that the signal ends the process."""
@@ -235,15 +278,46 @@ class Safety:
         net = getattr(earlier, "__self__", None)
         return net._is_deadly(number) if isinstance(net, Safety) else not callable(earlier)  # noqa: SLF001 - its own kind
 
+    # -- silence ------------------------------------------------------------------------------------------------------
+
     def _watch(self) -> None:
         assert self._silence is not None
         while not self._stop.wait(min(self._silence / 4, 0.05)):
             if not self.stale and time.monotonic() - self._fed_at > self._silence:
+                self._trip()
+            elif self.stale and self._left:
                 with self._applying:
-                    self.stale = True
-                    self._release_and_report()
-                    for cycle in self.cycles:
-                        cycle.restart_softly()
+                    self._insist()
+
+    def _trip(self) -> None:
+        """Apply the policy to a controller that was silent for too long; once a silence."""
+        with self._applying:
+            if self.stale:
+                return
+            self.stale = True
+            policy = self._park(self._real)
+            if policy == "limp":
+                self._tell_tripped(frozenset(name for cycle in self._real for name in cycle.servos_by_name))
+            if errors := self._settle(policy, self._real):
+                self._report(errors)
+            if policy == "hold":
+                self._tell_tripped(frozenset(name for cycle in self._real for name in _limp_ones(cycle)))
+            for cycle in self._real:
+                cycle.restart_softly()
+
+    def _insist(self) -> None:
+        """Limp what has not confirmed; the watchdog goes on with it until they say so or the controller moves them."""
+        errors: dict[str, BusError] = {}
+        for cycle in self._real:
+            if names := [name for name in cycle.servos_by_name if name in self._left]:
+                with contextlib.suppress(BusError), _line_of(cycle):
+                    errors |= limp(cycle, names)
+        if self.stale:
+            self._left = errors
+
+    def _tell_tripped(self, names: frozenset[str]) -> None:
+        if self._tripped is not None and names:
+            self._tripped(names)
 
     # -- the guard process --------------------------------------------------------------------------------------------
 
@@ -251,9 +325,19 @@ class Safety:
         ports = (getattr(cycle.bus, "port", None) for cycle in self.cycles)
         return tuple(port.fd for port in ports if port is not None and port.fd is not None)
 
+    def _ids(self, names: Container[str] | None = None) -> list[str]:
+        """``FD:ID,ID`` for each port that has some of these servos (None: of all), for the guard."""
+        ports = []
+        for cycle in self.cycles:
+            fd = getattr(getattr(cycle.bus, "port", None), "fd", None)
+            ids = [str(servo.id) for servo in cycle.servos if names is None or servo.name in names]
+            if fd is not None and ids:
+                ports.append(f"{fd}:{','.join(ids)}")
+        return ports
+
     def _start_guard(self) -> None:
         ports = self._descriptors()
-        if not ports:
+        if not ports or self._leaving:
             return
         pipe, self._pipe = os.pipe()
         os.set_blocking(self._pipe, False)
@@ -262,7 +346,7 @@ class Safety:
         script = str(Path(__file__).with_name("guard.py"))
         try:
             self._guard = subprocess.Popen(
-                [sys.executable, "-I", "-S", script, str(pipe), str(silence), *map(str, ports)],
+                [sys.executable, "-I", "-S", script, str(pipe), str(silence), *self._ids()],
                 pass_fds=(pipe, *ports),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
@@ -281,19 +365,109 @@ class Safety:
         finally:
             os.close(pipe)
 
-    def _end_guard(self) -> None:
-        if self._guard is None:
-            return
+    def _dismiss_guard(self) -> None:
+        """Send the guard home, after it has limped what the policy could not; say what neither could."""
+        self._leaving = True
+        ports = self._ids(self._left) if self._left and self._guarded == self._descriptors() else []
+        with ExitStack() as lines:
+            for cycle in self._real if ports else ():  # the guard must be the only one who asks
+                with contextlib.suppress(BusError):
+                    lines.enter_context(_line_of(cycle))
+            confirmed = self._end_guard(f"!{' '.join(ports)};".encode() if ports else b"q") and ports
+        if self._left and not confirmed:
+            self._report(self._left)
+        self._left = {}
+
+    def _end_guard(self, farewell: bytes) -> bool:
+        """Whether there was a guard, and it has done what the farewell asks."""
+        guard, self._guard, self._guarded = self._guard, None, ()
+        if guard is None:
+            return False
         with contextlib.suppress(OSError):
-            os.write(self._pipe, b"q")
+            os.write(self._pipe, farewell)
         os.close(self._pipe)
         try:
-            self._guard.wait(timeout=2.0)
+            return guard.wait(timeout=_GUARD_PATIENCE) == 0
         except subprocess.TimeoutExpired:
-            self._guard.kill()
-            self._guard.wait()
-        self._guard = None
-        self._guarded = ()
+            guard.kill()
+            guard.wait()
+            return False
+
+
+def _leave_all() -> None:
+    """Apply every net's policy, and keep the lines from then on, so that no thread moves a servo any more."""
+    nets = [net for net in reversed(_nets) if net._armed_here()]  # noqa: SLF001 - its own kind
+    for net in nets:
+        net._leaving = True  # noqa: SLF001
+    policies = [net._park(net._real) for net in nets]  # noqa: SLF001
+    for net in nets:
+        for cycle in net._real:  # noqa: SLF001
+            cycle.bus.turn.lock.acquire(timeout=_PATIENCE)
+    for net, policy in zip(nets, policies, strict=True):
+        net._settle(policy, net._real)  # noqa: SLF001
+        net._dismiss_guard()  # noqa: SLF001
+    for net in nets:  # last, because it may wait for a servo that is gone
+        if net._real:  # noqa: SLF001
+            net._restore()  # noqa: SLF001
+
+
+def _notice(number: int) -> None:
+    """A signal has come: when the main thread does not take it up, because it is in a library's call, do it here."""
+    net = getattr(signal.getsignal(number), "__self__", None)
+    if number not in _SIGNALS or not isinstance(net, Safety):
+        return
+    came = time.monotonic()
+    time.sleep(_HANDLER_PATIENCE)
+    if _begun_at[0] > came - _HANDLER_PATIENCE or not net._armed_here():  # noqa: SLF001
+        return
+    if net._is_deadly(number):  # noqa: SLF001
+        import ctypes
+
+        _leave_all()
+        ctypes.CDLL(None).signal(number, 0)  # the default action; Python itself sets it in the main thread only
+        os.kill(os.getpid(), number)
+    for each in _nets:
+        if errors := each._settle(each._park(each._real), each._real):  # noqa: SLF001
+            each._report(errors)  # noqa: SLF001
+
+
+@contextmanager
+def _line_of(cycle: Cycle) -> Iterator[None]:
+    """Keep other threads off a line.
+
+    Raises:
+        BusError: another one does not leave it.
+    """
+    turn = cycle.bus.turn
+    with turn:
+        if not turn.lock.acquire(timeout=_PATIENCE):
+            raise BusError("another thread does not leave the line", "cut the servo supply")
+        try:
+            yield
+        finally:
+            turn.lock.release()
+
+
+def _hold(cycle: Cycle) -> list[str] | None:
+    """The servos that do not hold; None: of none is anything known."""
+    try:
+        return list(hold(cycle))
+    except Exception:  # noqa: BLE001 - whatever it is: they are limped
+        return None
+
+
+def _limp_ones(cycle: Cycle) -> list[str]:
+    """The servos that do not say that their torque is on."""
+    try:
+        with _line_of(cycle):
+            answers = cycle.bus.read_many([(servo.id, TORQUE_ENABLE, 1) for servo in cycle.servos])
+    except BusError:
+        return list(cycle.servos_by_name)
+    return [
+        servo.name
+        for servo, answer in zip(cycle.servos, answers, strict=True)
+        if not isinstance(answer, Reply) or answer.data != b"\1"
+    ]
 
 
 def _complain(errors: Mapping[str, BusError]) -> None:

@@ -1,15 +1,15 @@
 """How motors are left: ``limp``, torque off; ``hold``, powered where they are; ``park``, off in a pose.
 
-`axbridge.robot.safety.net` says when.
+Nothing counts as done before the servo itself has said so. `axbridge.robot.safety.net` says when a policy is applied.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal
 
 from axbridge.bus.base import Reply
-from axbridge.bus.cycle import GOAL_POSITION, PRESENT, TORQUE_ENABLE, Cycle, CycleServo, Goal
+from axbridge.bus.cycle import GOAL_POSITION, PRESENT, TORQUE_ENABLE, Cycle, Goal
 from axbridge.errors import BusError, BusTimeout, PortError
 from axbridge.packets import BROADCAST
 
@@ -17,31 +17,33 @@ __all__ = ["Policy", "hold", "limp", "park"]
 
 Policy = Literal["limp", "hold", "park"]
 
-_ATTEMPTS = 3
+_ATTEMPTS = 5
 _ANGLE_LIMITS, _MOVING_SPEED = 6, 32  # addresses; both limits 0: the servo turns endlessly
 _PARK_SPEED = 100  # counts: 11 rpm
 _PARK_NEAR = 6  # counts: about 2 degrees
 _PARK_PERIOD = 0.02  # s
 
 
-def limp(cycle: Cycle) -> dict[str, BusError]:
-    """Switch the torque of every servo off and look that it is off; tries them all, whatever fails.
+def limp(cycle: Cycle, names: Iterable[str] | None = None) -> dict[str, BusError]:
+    """Switch the torque of these servos off (None: of every servo on the line) and look that it is off; tries them all.
 
     Returns the servos that did not confirm, by name.
     """
-    left = {servo.id: servo.name for servo in cycle.servos}
+    servos = cycle.servos if names is None else [cycle.servos_by_name[name] for name in names]
+    left = {servo.id: servo.name for servo in servos}
     errors: dict[str, BusError] = {}
     try:
         for attempt in range(_ATTEMPTS):
-            cycle.bus.write(BROADCAST, TORQUE_ENABLE, b"\0")
-            if attempt:  # a broadcast did not reach them: one by one
+            if names is None:
+                cycle.bus.write(BROADCAST, TORQUE_ENABLE, b"\0")
+            if attempt or names is not None:  # a broadcast did not reach them: one by one
                 cycle.bus.sync_write(TORQUE_ENABLE, dict.fromkeys(left, b"\0"))
             asked = list(left)
             for id_, answer in zip(asked, cycle.bus.read_many([(id_, TORQUE_ENABLE, 1) for id_ in asked]), strict=True):
                 if isinstance(answer, Reply) and answer.data == b"\0":
                     errors.pop(left.pop(id_), None)
                 else:
-                    errors[left[id_]] = answer if isinstance(answer, BusError) else _still_on(id_)
+                    errors[left[id_]] = answer if isinstance(answer, BusError) else _unconfirmed(id_, "is off")
             if not left:
                 break
     except PortError as error:
@@ -49,21 +51,43 @@ def limp(cycle: Cycle) -> dict[str, BusError]:
     return errors
 
 
-def _still_on(id: int) -> BusError:
-    return BusTimeout(id, "it did not confirm that its torque is off: cut the servo supply")
+def _unconfirmed(id: int, what: str) -> BusError:
+    return BusTimeout(id, f"it did not confirm that its torque {what}: cut the servo supply")
 
 
 def hold(cycle: Cycle) -> dict[str, BusError]:
-    """Make the present position of every powered servo its goal. Returns the servos that could not be read, by name.
+    """Make the present position of every powered servo its goal, and look that it is. Wheels stop turning.
 
-    Servos without torque stay without: writing a goal would switch it on. Wheels stop turning.
+    Servos without torque stay without: writing a goal would switch it on. Returns the servos that could not be read or
+    did not take the goal, by name.
     """
+    errors: dict[str, BusError] = {}
     try:
-        wheels = _stop_wheels(cycle)
+        wheels = _stop_wheels(cycle, errors)
+        joints = {servo.id: servo.name for servo in cycle.servos if servo.name not in wheels | set(errors)}
+        _goal_to_present(cycle, joints, errors)
     except PortError as error:
-        return dict.fromkeys(cycle.servos_by_name, error)
-    joints = {name: servo for name, servo in cycle.servos_by_name.items() if name not in wheels}
-    return _goal_to_present(cycle, joints)
+        errors |= dict.fromkeys(cycle.servos_by_name, error)
+    return errors
+
+
+def _write_and_look(cycle: Cycle, address: int, blocks: Mapping[int, bytes]) -> dict[int, BusError]:
+    """Write these bytes until each servo says that it has them; the servos that did not, by id."""
+    left = dict(blocks)
+    errors: dict[int, BusError] = {}
+    for _ in range(_ATTEMPTS):
+        if not left:
+            break
+        cycle.bus.sync_write(address, left)
+        asked = list(left)
+        answers = cycle.bus.read_many([(id_, address, len(left[id_])) for id_ in asked])
+        for id_, answer in zip(asked, answers, strict=True):
+            if isinstance(answer, Reply) and answer.data == left[id_]:
+                del left[id_]
+                errors.pop(id_, None)
+            else:
+                errors[id_] = answer if isinstance(answer, BusError) else _unconfirmed(id_, "holds it where it is")
+    return errors
 
 
 def _read(cycle: Cycle, requests: Sequence[tuple[int, int, int]]) -> list[Reply | BusError]:
@@ -78,34 +102,35 @@ def _read(cycle: Cycle, requests: Sequence[tuple[int, int, int]]) -> list[Reply 
     return answers
 
 
-def _stop_wheels(cycle: Cycle) -> set[str]:
-    """Let the servos that turn endlessly stand still; their names."""
+def _stop_wheels(cycle: Cycle, errors: dict[str, BusError]) -> set[str]:
+    """Let the servos that turn endlessly stand still; their names. Those that could not be asked or told: `errors`."""
     limits = _read(cycle, [(servo.id, _ANGLE_LIMITS, 4) for servo in cycle.servos])
-    wheels = {
-        servo.name: servo.id
-        for servo, answer in zip(cycle.servos, limits, strict=True)
-        if isinstance(answer, Reply) and answer.data == bytes(4)
-    }
-    if wheels:
-        cycle.bus.sync_write(_MOVING_SPEED, dict.fromkeys(wheels.values(), bytes(2)))
-    return set(wheels)
+    wheels: dict[int, str] = {}
+    for servo, answer in zip(cycle.servos, limits, strict=True):
+        if isinstance(answer, BusError):
+            errors[servo.name] = answer
+        elif answer.data == bytes(4):
+            wheels[servo.id] = servo.name
+    failed = _write_and_look(cycle, _MOVING_SPEED, dict.fromkeys(wheels, bytes(2)))
+    errors |= {wheels[id_]: error for id_, error in failed.items()}
+    return set(wheels.values())
 
 
 def park(
     cycle: Cycle, pose: Mapping[str, int], seconds: float = 3.0, *, given_up: Callable[[], bool] = lambda: False
-) -> dict[str, BusError]:
-    """Move to `pose` (Goal Position counts by name) at 11 rpm, for at most `seconds` or until `given_up`, then limp.
+) -> None:
+    """Move to `pose` (Goal Position counts by name) at 11 rpm, for at most `seconds` or until `given_up`.
 
-    Only powered joints move: a goal would switch a limp one on, and would send a wheel round and round.
-    Returns the servos that did not confirm that their torque is off, by name.
+    The caller limps afterwards, whatever went wrong on the way. Only powered joints move: a goal would switch a limp
+    one on, and would send a wheel round and round.
+
+    Raises:
+        PortError: the line is gone.
     """
     clock = cycle.bus.clock
     due = clock.now()
     end = due + seconds
-    try:
-        goals = _parkable(cycle, pose)
-    except PortError:
-        goals = {}  # limp names them
+    goals = _parkable(cycle, pose)
     here: dict[str, int] = {}
     while goals and clock.now() < end and not given_up():
         here |= {name: state.position for name, state in cycle.exchange(goals).states.items() if name in goals}
@@ -113,12 +138,13 @@ def park(
             break
         due += _PARK_PERIOD
         clock.sleep_until(due)
-    return limp(cycle)
 
 
 def _parkable(cycle: Cycle, pose: Mapping[str, int]) -> dict[str, Goal]:
-    wheels = _stop_wheels(cycle)
-    joints = {name: cycle.servos_by_name[name] for name in pose if name in cycle.servos_by_name and name not in wheels}
+    unknown: dict[str, BusError] = {}
+    wheels = _stop_wheels(cycle, unknown)
+    stay = wheels | set(unknown)
+    joints = {name: cycle.servos_by_name[name] for name in pose if name in cycle.servos_by_name and name not in stay}
     answers = _read(cycle, [(servo.id, TORQUE_ENABLE, 1) for servo in joints.values()])
     return {
         name: Goal(pose[name], _PARK_SPEED)
@@ -127,18 +153,12 @@ def _parkable(cycle: Cycle, pose: Mapping[str, int]) -> dict[str, Goal]:
     }
 
 
-def _goal_to_present(cycle: Cycle, servos: Mapping[str, CycleServo]) -> dict[str, BusError]:
-    errors: dict[str, BusError] = {}
+def _goal_to_present(cycle: Cycle, joints: Mapping[int, str], errors: dict[str, BusError]) -> None:
     goals: dict[int, bytes] = {}
-    try:
-        answers = _read(cycle, [(servo.id, TORQUE_ENABLE, PRESENT + 2 - TORQUE_ENABLE) for servo in servos.values()])
-        for (name, servo), answer in zip(servos.items(), answers, strict=True):
-            if not isinstance(answer, Reply) or not answer.data:
-                errors[name] = answer if isinstance(answer, BusError) else BusTimeout(servo.id)
-            elif answer.data[0]:
-                goals[servo.id] = answer.data[-2:]
-        if goals:
-            cycle.bus.sync_write(GOAL_POSITION, goals)
-    except PortError as error:
-        errors.update(dict.fromkeys(servos, error))
-    return errors
+    answers = _read(cycle, [(id_, TORQUE_ENABLE, PRESENT + 2 - TORQUE_ENABLE) for id_ in joints])
+    for id_, answer in zip(joints, answers, strict=True):
+        if isinstance(answer, BusError) or not answer.data:
+            errors[joints[id_]] = answer if isinstance(answer, BusError) else BusTimeout(id_)
+        elif answer.data[0]:
+            goals[id_] = answer.data[-2:]
+    errors |= {joints[id_]: error for id_, error in _write_and_look(cycle, GOAL_POSITION, goals).items()}

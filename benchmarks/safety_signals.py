@@ -1,0 +1,211 @@
+"""Controllers of 18 served servos, ended by SIGTERM and SIGHUP at random moments; prints JSON.
+
+Each end opens `bioloid` on a virtual bus with every motor on, and takes its turn of the policies limp, park and hold,
+of steps of 1, 8 and 20 ms, of compiled and plain reads; every fifth one is ended while it still greets its servos. When
+the controller is dead, another client reads every servo: limp and park must have left none with torque, hold each with
+the present position as its goal. What the controller says on stderr counts as an error, too.
+
+The time runs from the signal to the death of the controller, which is when every servo has said that its torque is off,
+or that it holds.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import signal
+import sys
+import tempfile
+import time
+from collections import Counter
+from typing import Any, TextIO
+
+import axbridge
+from axbridge import connection
+from axbridge.bus.base import Bus
+from axbridge.bus.serial import SerialBus
+from axbridge.config.rig import Rig
+from axbridge.errors import PortError
+from axbridge.serve.background import serving
+from axbridge.units import Calibration
+
+SIGNALS = (signal.SIGTERM, signal.SIGHUP)
+POLICIES, STEPS = ("limp", "park", "hold"), (1, 8, 20)
+SWING = 0.03  # rad, and no more on the way to the park pose: it takes its time
+MOMENT = 0.25  # s in which the signal comes, once the controller runs
+GREETING = 0.15  # s in which it comes during the handshake
+PATIENCE = 1.0  # s: a busy machine may stop the virtual servos for a while
+NEAR = 10  # counts between goal and present position of a servo that holds: 3 degrees, under load
+TORQUE, GOAL, PRESENT = 24, 30, 36
+
+
+def control(port: str, way: dict[str, Any], pose: dict[str, float], ready: int) -> None:
+    """The controller, in a forked child: it ends by a signal alone."""
+
+    def greet(*arguments: Any, **options: Any) -> Any:
+        os.write(ready, b"greeting\n")
+        return handshake(*arguments, **options)
+
+    for number in SIGNALS:
+        signal.signal(number, signal.SIG_DFL)  # whatever started this benchmark may ignore them
+    handshake, connection.handshake = connection.handshake, greet
+    if not way["compiled"]:
+        SerialBus.prepare = lambda self: None  # type: ignore[method-assign]  # noqa: ARG005
+    safety = {"on_exit": way["policy"], "park": pose}
+    with axbridge.open("bioloid", backend="real", port=port, safety=safety) as robot:
+        for name, servo in robot.items():
+            servo.set_position(pose[name])
+        robot.step(way["step_ms"])
+        os.write(ready, b"running\n")
+        count = 0
+        while True:
+            count += 1
+            for name, servo in robot.items():
+                servo.set_position(pose[name] + SWING * (-1) ** (count // 20))
+            robot.step(way["step_ms"])
+
+
+def end(port: str, number: int, way: dict[str, Any], pose: dict[str, float]) -> tuple[float, int, str] | str:
+    """Let a controller end; the time it took, s, its exit status and what it said; or why it did not start."""
+    reading, ready = os.pipe()
+    with tempfile.TemporaryFile("w+") as said:
+        child = os.fork()
+        if child == 0:
+            os.dup2(said.fileno(), 2)
+            try:
+                control(port, way, pose, ready)
+            except axbridge.AxBridgeError as failure:
+                print(failure, file=sys.stderr, flush=True)
+            finally:
+                os._exit(9)
+        os.close(ready)
+        with os.fdopen(reading) as news:
+            if not heard(news, "greeting" if way["handshake"] else "running"):
+                os.waitpid(child, 0)
+                said.seek(0)
+                return said.read()
+            time.sleep(random.uniform(0, GREETING if way["handshake"] else MOMENT))
+            since = time.monotonic()
+            os.kill(child, number)
+            _, status = os.waitpid(child, 0)
+            took = time.monotonic() - since
+        said.seek(0)
+        return took, os.waitstatus_to_exitcode(status), said.read()
+
+
+def heard(news: TextIO, word: str) -> bool:
+    """Read lines until that one; whether it came."""
+    return any(line.strip() == word for line in iter(news.readline, ""))
+
+
+def opened(port: str) -> SerialBus:
+    """The line, as soon as the guard of the dead controller has let it go."""
+    until = time.monotonic() + 5
+    while True:
+        try:
+            bus = SerialBus(port)
+        except PortError:
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.002)
+        else:
+            bus.latency = PATIENCE
+            return bus
+
+
+def read(bus: Bus, id: int, address: int, length: int = 2) -> int:
+    """A register."""
+    return int.from_bytes(bus.read(id, address, length).data, "little")
+
+
+def switch_on(bus: Bus, rig: Rig) -> dict[str, float]:
+    """Every motor on where it is; the position of each, rad."""
+    pose = {}
+    for servo in rig.servos:
+        assert servo.id is not None
+        present = read(bus, servo.id, PRESENT)
+        bus.write(servo.id, GOAL, present.to_bytes(2, "little"))
+        bus.write(servo.id, TORQUE, b"\1")
+        low, high = servo.soft_limits
+        angle = Calibration(rig.profile_of(servo).units, servo.zero, servo.direction).angle(present)
+        pose[servo.name] = min(max(angle, low + SWING), high - SWING)
+    return pose
+
+
+def look(bus: Bus, rig: Rig, policy: str) -> tuple[list[str], int]:
+    """The servos that are not as the policy leaves them, and the farthest goal of those that hold, counts."""
+    wrong, farthest = [], 0
+    for servo in rig.servos:
+        assert servo.id is not None
+        on = read(bus, servo.id, TORQUE, 1)
+        away = abs(read(bus, servo.id, GOAL) - read(bus, servo.id, PRESENT)) if policy == "hold" else 0
+        farthest = max(farthest, away)
+        if on != (policy == "hold") or away > NEAR:
+            wrong.append(f"{servo.name}: torque {on}, {away} counts away")
+    return wrong, farthest
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--ends", type=int, default=20, help="by each of the two signals")
+    parser.add_argument("--seed", type=int, default=1)
+    arguments = parser.parse_args()
+    random.seed(arguments.seed)
+    rig = Rig.load("bioloid")
+    times: dict[str, list[float]] = {policy: [] for policy in POLICIES}
+    wrong: list[Any] = []
+    errors: list[str] = []
+    unstarted: list[str] = []
+    farthest = 0
+    counted: Counter[str] = Counter()
+    with serving("bioloid") as port:
+        for turn in range(arguments.ends * len(SIGNALS)):
+            number = SIGNALS[turn % 2]
+            way: dict[str, Any] = {
+                "policy": POLICIES[turn // 2 % 3],
+                "step_ms": STEPS[turn // 6 % 3],
+                "compiled": turn // 18 % 2 == 0,
+                "handshake": turn % 5 == 0,
+            }
+            with opened(port) as bus:
+                bus.prepare()  # once: children find it compiled
+                pose = switch_on(bus, rig)
+            while isinstance(ended := end(port, number, way, pose), str):
+                unstarted.append(ended)  # a busy machine holds the virtual servos up
+                with opened(port) as bus:
+                    pose = switch_on(bus, rig)
+            took, status, said = ended
+            with opened(port) as bus:
+                left, away = look(bus, rig, way["policy"])
+            times[way["policy"]].append(took * 1e3)
+            farthest = max(farthest, away)
+            counted[number.name] += 1
+            counted["in the handshake" if way["handshake"] else "running"] += 1
+            counted["compiled" if way["compiled"] else "plain"] += 1
+            if left:
+                wrong.append({**way, "signal": number.name, "servos": left})
+            if said or status != -number:
+                errors.append(f"{way}: status {status}: {said}")
+            if sys.stderr.isatty() or turn % 50 == 49:
+                print(f"{turn + 1} ends, {len(wrong)} wrong, {len(errors)} errors", file=sys.stderr, flush=True)
+    report = {
+        "ends": sum(map(len, times.values())),
+        "counted": counted,
+        "left powered, or not holding": wrong,
+        "errors": errors,
+        "had to be started again": unstarted,
+        "farthest_goal_when_holding_counts": farthest,
+        "ms": {
+            policy: {"median": sorted(taken)[len(taken) // 2], "longest": max(taken)}
+            for policy, taken in times.items()
+            if taken
+        },
+    }
+    print(json.dumps(report, indent=2))
+
+
+if __name__ == "__main__":
+    main()
