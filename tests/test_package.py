@@ -16,7 +16,7 @@ SOURCE = Path(axbridge.__file__).parent
 
 # Lower layers first. A module may import from its own layer and from those before it.
 LAYERS = [
-    ["errors", "clock", "units", "files"],
+    ["arrays", "errors", "clock", "units", "files"],
     ["wire", "tables", "state", "control"],
     ["profile", "parameters"],
     ["model"],

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from axbridge.arrays import FloatArray
 from axbridge.compare.metrics import (
     Deviation,
     FrequencyResponse,
@@ -22,7 +23,6 @@ from axbridge.compare.metrics import (
     step_response,
 )
 from axbridge.errors import RecordingError, UsageError
-from axbridge.physics.mechanics import FloatArray
 from axbridge.record.recording import Recording, Segment, Track
 
 __all__ = ["Comparison", "Pair", "Part", "check", "compare", "following", "summary"]

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from axbridge.arrays import FloatArray
 from axbridge.compare.comparison import Comparison, Pair
 from axbridge.compare.metrics import resample
 from axbridge.compare.tables import Table, deviation_table, parameter_table, provenance_table, response_table
-from axbridge.physics.mechanics import FloatArray
 from axbridge.record.recording import Track
 
 __all__ = ["COLOURS", "STYLE", "page", "table_html"]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from axbridge.physics.mechanics import FloatArray
+from axbridge.arrays import FloatArray
 
 __all__ = [
     "Deviation",

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from axbridge.arrays import FloatArray
 from axbridge.compare.html import COLOURS, STYLE, table_html
 from axbridge.compare.tables import Table
 from axbridge.config.rig import Rig
@@ -18,7 +19,6 @@ from axbridge.identify.fit import Fit
 from axbridge.identify.friction_laws import LawComparison
 from axbridge.identify.lima2009 import Line, Surface
 from axbridge.identify.params_file import in_file
-from axbridge.physics.mechanics import FloatArray
 from axbridge.physics.model_columns import Param
 from axbridge.record.recording import Recording
 from axbridge.replay.rollout import rollouts

@@ -1,4 +1,7 @@
-"""What the firmware of all servos does at the same time, compiled: present registers, and a first look for alarms."""
+"""What the firmware of all servos does at the same time, compiled: present registers, and a first look for alarms.
+
+Without it a controller's step on 18 servos takes 1.1 times as long (`benchmarks/plant_cost.py`, `without`).
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,9 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
+from axbridge.arrays import FloatArray, IntArray
 from axbridge.jit import jit
 from axbridge.physics.columns import Limit, Scale, State
-from axbridge.physics.mechanics import FloatArray, IntArray
 
 __all__ = ["ByteArray", "present", "recall", "remarkable"]
 
