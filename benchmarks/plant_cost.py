@@ -5,6 +5,8 @@ of the same robot standing on Bullet's position motors, both per physics step: m
 simulated time, in processor time of this thread. `untimed` is the same robot with `bus_timing = "none"`;
 `with_controller` adds 18 new goals and 18 states read in every step. `parts` says where a step's time goes, measured in
 turns of their own because the clocks cost time themselves; `host` is all Python: drives, cycle, bus, line, registers.
+`without` says how many times as long a controller's step takes when one short cut is switched off: reading ahead
+(`Line.foresee`), registers and alarms of all servos in one compiled call (`together`), goals straight to the motors.
 """
 
 import argparse
@@ -12,14 +14,19 @@ import json
 import math
 import statistics
 import time
+from unittest.mock import patch
 
 import pybullet
 
 import axbridge
 import axbridge.physics.bank
 import axbridge.physics.engines.bullet
+import axbridge.virtual.world
 from axbridge.config.rig import Rig
 from axbridge.physics.engines.bullet import BulletMechanics
+from axbridge.virtual.line import Line
+from axbridge.virtual.reply_timing import Forecast
+from axbridge.virtual.servo import ServoBody
 
 STEPS = 12  # control steps of 20 ms a turn
 ENGINE = ("getJointStates", "setJointMotorControlArray", "getContactPoints", "getBasePositionAndOrientation",
@@ -124,6 +131,32 @@ def parts(robot, turns):
     return {name: round(statistics.median(one[name] for one in found) / STEPS * 1e6, 1) for name in found[0]}
 
 
+def every_row(state, _limits, found):
+    """What `remarkable` finds where everything is."""
+    found[:] = range(len(state))
+    return len(state)
+
+
+def without(action, turns):
+    """How many times as long `action` takes without each of the short cuts."""
+    world = axbridge.virtual.world
+    short_cuts = {
+        "reading_ahead": [patch.object(Line, "foresee", lambda *_: Forecast([], [], []))],
+        "together": [patch.object(world, "present", lambda *_: False), patch.object(world, "remarkable", every_row)],
+        "goals_straight_to_the_motors": [patch.object(ServoBody, "_steer", lambda *_: False)],
+    }
+    ratios = {name: [] for name in short_cuts}
+    for _ in range(turns):
+        whole = timed(action, STEPS)
+        for name, patches in short_cuts.items():
+            for one in patches:
+                one.start()
+            ratios[name].append(timed(action, STEPS) / whole)
+            for one in patches:
+                one.stop()
+    return {name: round(statistics.median(found), 2) for name, found in ratios.items()}
+
+
 def compare(bare_step, action, turns, per_step):
     """Medians, s: of a bare physics step and of a control step, in turns."""
     bare, full = [], []
@@ -146,6 +179,7 @@ def main():
         bare, step = compare(bare_step, lambda: robot.step(20), turns, per_step)
         bare_too, controlled_step = compare(bare_step, controlled(robot, rig), turns, per_step)
         found = parts(robot, turns)
+        missing = without(controlled(robot, rig), turns)
     with standing(rig.model_copy(update={"buses": tuple(free)})) as untimed:
         bare_again, untimed_step = compare(bare_step, lambda: untimed.step(20), turns, per_step)
     document = {
@@ -158,6 +192,7 @@ def main():
         "times_real_time": round(0.020 / step, 2),
         "times_real_time_untimed": round(0.020 / untimed_step, 2),
         "parts_us_a_step": found,
+        "without": missing,
     }
     print(json.dumps(document, indent=2))
     world.close()

@@ -9,6 +9,7 @@ from axbridge.config.model import ServoModel
 from axbridge.config.profile import FirmwareProfile
 from axbridge.physics.bank import BankServo, Command, Drive, Mode, ServoBank, State
 from axbridge.physics.engines.pendulums import Pendulums
+from axbridge.physics.model_columns import Param
 
 AX, MX = FirmwareProfile.load("ax-12a"), FirmwareProfile.load("mx-28")
 K, R, BV = 0.006810 * 254, 8.0, 0.01278
@@ -37,6 +38,14 @@ def test_full_duty_turns_at_the_no_load_speed():
     free = K / R * 12 / (K * K / R + BV)
     assert bank.state[0, State.SPEED] == pytest.approx(free, rel=2e-3)
     assert bank.state[0, State.DUTY] == 1.0
+
+
+def test_a_law_that_does_not_exist_is_an_error_and_not_another_law():
+    bank = bank_of()
+    bank._arrays.params[0, Param.LAW] = 7
+    command(bank, GOAL=1.0)
+    with pytest.raises(ValueError, match="position law"):
+        bank.advance(0.1)
 
 
 def test_a_torque_limit_caps_the_duty_in_every_mode():

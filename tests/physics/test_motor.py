@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from axbridge.config.model import ServoModel
 from axbridge.config.profile import FirmwareProfile
 from axbridge.errors import ProfileError
-from axbridge.physics.friction import budget
+from axbridge.physics.friction import Friction, budget
 from axbridge.physics.model_columns import Param, pack
 from axbridge.physics.motor import end_current, fitted_weight, limited_current, mean_torque, relax, temperature_step
 from axbridge.physics.position_laws import approach, compliance, quantise, state_feedback
@@ -19,9 +19,9 @@ COUNT = AX.units.position
 
 
 def friction(speed=0.0, motor=0.0, external=0.0, **terms):
-    names = ("coulomb", "stribeck", "stribeck_speed", "stribeck_exponent", "load", "load_stribeck", "load_external")
     values = {"stribeck_speed": 0.2, "stribeck_exponent": 1.0, "load_external": -1.0, **terms}
-    return budget(speed, motor, external, *(values.get(name, 0.0) for name in names), values.get("quadratic", 0.0))
+    law = Friction(*(values.get(name, 0.0) for name in Friction._fields))
+    return budget(law, speed, motor, external)
 
 
 def test_no_load_speed_and_stall_are_those_of_the_equations():

@@ -103,6 +103,14 @@ def test_a_set_that_lanes_cannot_run_is_told_apart(column, value):
     assert not lanes.fits(params, recordings().settings)
 
 
+@pytest.mark.parametrize("side_by_side", [True, False])
+def test_a_law_that_does_not_exist_is_an_error_and_not_another_law(side_by_side):
+    params = sets("ax12", "M4", 3, LAW=7, MAX_CURRENT=0.0 if side_by_side else 1e6)
+    assert lanes.fits(params, recordings().settings) == side_by_side
+    with pytest.raises(ValueError, match="position law"):
+        rollouts(params, recordings())
+
+
 def test_a_goal_acceleration_is_told_apart_too():
     settings = recordings().settings
     settings[2, Command.ACCELERATION] = 5.0

@@ -1,5 +1,7 @@
 """Faults: the spec in words, and what it does."""
 
+import math
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -165,6 +167,18 @@ def test_overheating_passes():
     world.sleep_until(0.3)
     assert bus.ping(1).error == 0
     assert bus.read(1, 34, 2).data == b"\x00\x00"  # free until the host asks for torque again
+
+
+@pytest.mark.parametrize("beyond", [-16, 16])
+def test_a_stuck_servo_pushes_as_its_law_does_where_it_stands(beyond):
+    world = make_world()
+    bus = VirtualBus(world)
+    world.inject("stuck:1")
+    goal = 512 + beyond + (1 if beyond > 0 else -1)  # 16 counts beyond the margin of 1: half of the slope of 32
+    bus.write(1, 30, goal.to_bytes(2, "little"))
+    world.sleep_until(0.3)
+    half_way = 32 / 1023 + (1 - 32 / 1023) * 16 / 32  # from the punch to all
+    assert world.bank.state[0, State.DUTY] == pytest.approx(math.copysign(half_way, beyond), abs=1e-9)
 
 
 def test_a_stuck_potentiometer_reads_the_same_whatever_the_shaft_does():

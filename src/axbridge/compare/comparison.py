@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from axbridge.arrays import FloatArray
 from axbridge.compare.metrics import MEASURES, Deviation, Measure, Motion, best_shift, deviation, moves, resample
 from axbridge.errors import RecordingError, UsageError
-from axbridge.physics.mechanics import FloatArray
 from axbridge.record.recording import Recording, Segment, Track
 
 __all__ = [

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from axbridge.physics.mechanics import FloatArray
+from axbridge.arrays import FloatArray
 
 __all__ = [
     "MEASURES",

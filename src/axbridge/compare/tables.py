@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from axbridge.arrays import FloatArray
 from axbridge.compare.comparison import Comparison, Pair, Part, shift_text
 from axbridge.compare.metrics import resample
-from axbridge.physics.mechanics import FloatArray
 from axbridge.record.recording import Recording, Track
 from axbridge.report.page import Table
 from axbridge.report.plots import Line, Panel

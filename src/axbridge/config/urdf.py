@@ -15,8 +15,8 @@ from xml.etree import ElementTree as ET
 
 import numpy as np
 
+from axbridge.arrays import FloatArray, IntArray
 from axbridge.errors import RigError
-from axbridge.physics.mechanics import FloatArray, IntArray
 
 __all__ = ["DUMMY_INERTIA", "DUMMY_MASS", "JointFacts", "Tree", "read_tree"]
 

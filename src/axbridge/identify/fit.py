@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from axbridge.arrays import FloatArray
 from axbridge.config.model import ServoModel
 from axbridge.config.rig import Rig
 from axbridge.errors import RecordingError
@@ -18,7 +19,6 @@ from axbridge.identify.search import Job, Mapper, Outcome, search
 from axbridge.identify.stages import LENGTHS, parts
 from axbridge.identify.uncertainty import Uncertainty, misfits, polish, uncertainty
 from axbridge.identify.unknowns import MODELS, Space, Unknown, space_of
-from axbridge.physics.mechanics import FloatArray
 from axbridge.record.recording import Recording
 from axbridge.replay.rollout import JOINT_MODE, Runs, rollouts
 from axbridge.replay.simulate import packed, runs_of

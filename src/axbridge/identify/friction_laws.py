@@ -16,12 +16,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from axbridge.arrays import FloatArray
 from axbridge.config.rig import Rig
 from axbridge.errors import AxBridgeError
 from axbridge.identify.fit import Fit, identify
 from axbridge.identify.search import Outcome, executor
 from axbridge.identify.unknowns import FRICTION_LAWS
-from axbridge.physics.mechanics import FloatArray
 from axbridge.physics.model_columns import Param
 from axbridge.record.recording import Recording
 from axbridge.replay.rollout import Runs

@@ -16,13 +16,13 @@ from pathlib import Path
 
 import numpy as np
 
+from axbridge.arrays import FloatArray
 from axbridge.config.rig import Rig
 from axbridge.errors import RecordingError
 from axbridge.identify.fit import Estimate, Fit, base_model, doubts, scores_of, with_noise
 from axbridge.identify.search import COARSE, losses
 from axbridge.identify.uncertainty import Uncertainty, polish, uncertainty
 from axbridge.identify.unknowns import Space, Unknown, space_of
-from axbridge.physics.mechanics import FloatArray
 from axbridge.physics.model_columns import Param
 from axbridge.record.recording import Recording
 from axbridge.replay.rollout import HELD, Runs, rollouts

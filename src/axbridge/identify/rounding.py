@@ -12,9 +12,9 @@ import math
 
 import numpy as np
 
+from axbridge.arrays import FloatArray, IntArray
 from axbridge.identify.unknowns import Space
 from axbridge.jit import jit
-from axbridge.physics.mechanics import FloatArray, IntArray
 from axbridge.physics.model_columns import Param
 from axbridge.replay.rollout import Runs
 

@@ -19,10 +19,10 @@ from multiprocessing import get_context
 
 import numpy as np
 
+from axbridge.arrays import FloatArray
 from axbridge.errors import AxBridgeError, UnsupportedOperation, UsageError
 from axbridge.identify.stages import STAGES, parts
 from axbridge.identify.unknowns import Space
-from axbridge.physics.mechanics import FloatArray
 from axbridge.replay.rollout import Runs, rollouts
 
 __all__ = ["COARSE", "FINE", "HUBER", "SHARPENED", "Job", "Mapper", "Outcome", "executor", "losses", "run", "search"]

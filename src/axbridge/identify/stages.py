@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from axbridge.physics.mechanics import FloatArray
+from axbridge.arrays import FloatArray, IntArray
 from axbridge.physics.model_columns import Param
 from axbridge.replay.rollout import JOINT_MODE, Runs
 
@@ -101,7 +101,7 @@ def parts(runs: Runs, stage: Stage | None = None, lengths: Sequence[float] = (LO
     chosen = runs.driven < 1.5
     if stage is not None:
         chosen &= stage.chosen(runs, speed)
-    index: list[npt.NDArray[np.int64]] = []
+    index: list[IntArray] = []
     source: list[int] = []
     for longest in lengths:
         for recording, (a, b) in enumerate(zip(runs.start[:-1], runs.start[1:], strict=True)):

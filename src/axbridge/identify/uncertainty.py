@@ -17,10 +17,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from axbridge.arrays import FloatArray, IntArray
 from axbridge.identify.rounding import shared, weights
 from axbridge.identify.search import FINE, HUBER
 from axbridge.identify.unknowns import Space
-from axbridge.physics.mechanics import FloatArray, IntArray
 from axbridge.physics.model_columns import Param
 from axbridge.replay.rollout import Runs, rollouts
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from axbridge.arrays import FloatArray
 from axbridge.errors import UsageError
-from axbridge.physics.mechanics import FloatArray
 from axbridge.physics.model_columns import Param
 
 __all__ = ["FRICTION_LAWS", "MODELS", "Space", "Unknown", "space_of"]

@@ -9,34 +9,8 @@ energy. All angles and speeds are seen at the output.
 from __future__ import annotations
 
 from axbridge.jit import jit
-from axbridge.physics.motor import fitted_weight
 
-__all__ = ["meeting", "spin"]
-
-
-@jit
-def spin(
-    speed: float, armature: float, torque: float, damping: float, friction: float, step: float
-) -> tuple[float, float]:
-    """A step of the rotor alone.
-
-    Args:
-        speed: At the start, rad/s.
-        armature: kg·m².
-        torque: Of the motor at zero speed, N·m.
-        damping: Of motor and gear, N·m·s/rad.
-        friction: Largest impulse of dry friction, N·m·s.
-        step: s.
-
-    Returns:
-        Mean speed and speed at the end, rad/s.
-    """
-    weight = fitted_weight(step * damping / armature)
-    pivot = armature + step * weight * damping
-    end = ((armature - step * (1.0 - weight) * damping) * speed + step * torque) / pivot
-    cut = friction / pivot
-    end = end - cut if end > cut else min(end + cut, 0.0)
-    return weight * end + (1.0 - weight) * speed, end
+__all__ = ["meeting"]
 
 
 @jit

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from axbridge.arrays import FloatArray, IntArray
 from axbridge.jit import jit
 from axbridge.physics.backlash import meeting
 from axbridge.physics.columns import Joint
-from axbridge.physics.mechanics import FloatArray, IntArray
 from axbridge.physics.model_columns import Param
 
 __all__ = ["catch", "meet", "rest"]

@@ -16,14 +16,15 @@ from typing import NamedTuple
 
 import numpy as np
 
+from axbridge.arrays import FloatArray, IntArray
 from axbridge.config.model import ServoModel
 from axbridge.errors import SimulationDiverged, UsageError
+from axbridge.jit import as_tuple
 from axbridge.physics.columns import Command, Drive, Joint, Mode, State
 from axbridge.physics.handover import ask, begin, take_over
-from axbridge.physics.mechanics import FloatArray, IntArray, Mechanics
+from axbridge.physics.mechanics import Mechanics
 from axbridge.physics.model_columns import Param, pack
-from axbridge.physics.substep import NOISE, run, workspace
-from axbridge.virtual.fast_reads import recall
+from axbridge.physics.substep import NOISE, Arrays, recall, run, workspace
 
 __all__ = ["BankServo", "Command", "Drive", "Mode", "ServoBank", "State"]
 
@@ -107,13 +108,12 @@ class ServoBank:
         self._supply[1] = supply_resistance if supply_resistance is not None else 0.0
         self.supply = self._supply[0]
         self.time = 0.0
-        self._params = np.array([pack(s.model, s.count) for s in servos]).reshape(len(servos), len(Param))
+        params = np.array([pack(s.model, s.count) for s in servos]).reshape(len(servos), len(Param))
         self._latency = [s.model.sensor.latency_ms / 1000 for s in servos]
-        self._bus_of = np.array([s.supply for s in servos], dtype=np.int64)
-        self._servo, self._side = self._place(servos)
-        self._armature = np.array([self._params[k, Param.ARMATURE] if k >= 0 else 0.0 for k in self._servo])
-        self._playing = np.flatnonzero(np.append(self._params[:, Param.BACKLASH], 0.0)[self._servo])
-        self._noise = np.random.default_rng(seed).standard_normal(NOISE)
+        bus_of = np.array([s.supply for s in servos], dtype=np.int64)
+        servo, side = self._place(servos)
+        self._armature = np.array([params[k, Param.ARMATURE] if k >= 0 else 0.0 for k in servo])
+        self._playing = np.flatnonzero(np.append(params[:, Param.BACKLASH], 0.0)[servo])
         self._pending: list[tuple[float, int, _Order]] = []
         self._order = itertools.count()
         self._goals: _Order | None = None  # the latest pending order, while goals may be added to it
@@ -121,7 +121,6 @@ class ServoBank:
         self._substeps = max(1, math.ceil(mechanics.time_step / _SUBSTEP - 1e-9))
         self._h = mechanics.time_step / self._substeps
         self._tick = 0  # substeps since the start
-        self._work = workspace(len(self.joints))
         self._load = np.zeros((2, len(self.joints)))
         self._surprise = math.inf  # rad/s: how far the last step missed what was asked
         self._asked, self._low, self._high = np.zeros((3, len(self.joints)))
@@ -132,12 +131,18 @@ class ServoBank:
         self._joint[self._playing, Joint.LOOSE] = 1.0  # in the middle of its play
         self._joint[:, Joint.ROTOR] = positions
         self.drive[:, [Drive.LOW, Drive.HIGH]] = np.array(mechanics.limits).reshape(-1, 2)
-        self.state[:, State.TEMPERATURE] = self._params[:, Param.AMBIENT]
-        self.state[:, State.VOLTAGE] = self.supply[self._bus_of]
-        driven = self._servo >= 0
-        self.state[self._servo[driven], State.ANGLE] = (self._side * positions)[driven]
-        self.state[:, State.READING] = self.state[:, State.ANGLE] + self._params[:, Param.OFFSET]
+        self.state[:, State.TEMPERATURE] = params[:, Param.AMBIENT]
+        self.state[:, State.VOLTAGE] = self.supply[bus_of]
+        driven = servo >= 0
+        self.state[servo[driven], State.ANGLE] = (side * positions)[driven]
+        self.state[:, State.READING] = self.state[:, State.ANGLE] + params[:, Param.OFFSET]
         self._past = np.tile(self.state, (math.ceil(_KEPT / self._h) + 1, 1, 1))
+        noise = np.random.default_rng(seed).standard_normal(NOISE)
+        self._work = workspace(len(self.joints))
+        self._arrays = Arrays(
+            servo, side, params, self.command, self.state, self._joint, self.drive, self._load, self._supply, bus_of,
+            noise, self._work, self._past,
+        )  # fmt: skip
         self._begin()
 
     @property
@@ -178,11 +183,7 @@ class ServoBank:
             if self._pending:
                 due = math.ceil(self._pending[0][0] / self._h - 1e-6)
                 count = min(count, max(1, due - self._tick))
-            failed = run(
-                count, self._tick, self._h, self._servo, self._side, self._params, self.command, self.state,
-                self._joint, self.drive, self._inertia, self._load, self._supply, self._bus_of, self._noise, self._work,
-                self._past,
-            )  # fmt: skip
+            failed = run(count, self._tick, self._h, as_tuple(self._arrays), self._inertia)
             self._tick += count
             self.time = self._tick * self._h
             if failed >= 0:
@@ -248,10 +249,10 @@ class ServoBank:
             self._joint, self.drive, self._armature, before, dt, resting, _MARGIN, self._asked, self._low, self._high
         )  # fmt: skip
         applied = self.mechanics.step(self._asked, self._low, self._high)
-        angles, self._actual = self.mechanics.state()
+        after = self.mechanics.state()
+        self._actual = after[1]
         self._surprise = take_over(
-            self._joint, self._armature, self._inertia, before, self._actual, angles, applied, self._load[1], dt,
-            resting, self._asked,
-        )  # fmt: skip
+            joint, self._armature, self._inertia, before, after, applied, self._load[1], dt, resting, self._asked
+        )
         if len(playing):
             joint[loose, Joint.DEBT] += self._armature[loose] * (joint[loose, Joint.SPEED] - ended)

@@ -88,6 +88,9 @@ class Joint(IntEnum):
     ROTOR_SPEED = 20  # rad/s
     LAG = 21  # rad that a wheel is behind its speed
     START_SPEED = 22  # rad/s: speed when it began
+    RESISTANCE = 23  # ohm; this and the next two are of the substep's `Push`
+    LEFT = 24
+    HELD = 25
 
 
 class Scale(IntEnum):

@@ -7,32 +7,18 @@ zeros in the terms its law does not have, so one formula serves all.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from axbridge.jit import jit
 from axbridge.physics.branch_free import decayed
 
-__all__ = ["budget"]
+__all__ = ["Friction", "budget"]
 
 
-@jit
-def budget(
-    speed: float,
-    motor_torque: float,
-    external_torque: float,
-    coulomb: float,
-    stribeck: float,
-    stribeck_speed: float,
-    stribeck_exponent: float,
-    load: float,
-    load_stribeck: float,
-    load_external: float,
-    quadratic: float,
-) -> float:
-    """Largest dry friction torque, N·m; viscous friction comes on top.
+class Friction(NamedTuple):
+    """Dry friction of one gear.
 
-    Args:
-        speed: ω, rad/s.
-        motor_torque: Through the gear, N·m.
-        external_torque: Of the load on the joint, N·m.
+    Attributes:
         coulomb: Fc, N·m (M1).
         stribeck: Added at rest, N·m (M2).
         stribeck_speed: rad/s.
@@ -43,16 +29,37 @@ def budget(
             motor's (M3, M4), else motor and load count on their own (M5).
         quadratic: N·m·s²/rad² (M6).
     """
+
+    coulomb: float
+    stribeck: float
+    stribeck_speed: float
+    stribeck_exponent: float
+    load: float
+    load_stribeck: float
+    load_external: float
+    quadratic: float
+
+
+@jit
+def budget(friction: Friction, speed: float, motor_torque: float, external_torque: float) -> float:
+    """Largest dry friction torque, N·m; viscous friction comes on top.
+
+    Args:
+        friction: Of the gear.
+        speed: ω, rad/s.
+        motor_torque: Through the gear, N·m.
+        external_torque: Of the load on the joint, N·m.
+    """
     size = abs(speed)
     at_rest = 0.0
-    if stribeck > 0.0 or load_stribeck > 0.0:
-        ratio = size / stribeck_speed
-        at_rest = 1.0 - decayed(ratio if stribeck_exponent == 1.0 else ratio**stribeck_exponent)
-    total = coulomb + stribeck * at_rest + quadratic * speed * speed
-    share = load + load_stribeck * at_rest
-    if share > 0.0 or load_external > 0.0:
-        if load_external < 0.0:
+    if friction.stribeck > 0.0 or friction.load_stribeck > 0.0:
+        ratio = size / friction.stribeck_speed
+        at_rest = 1.0 - decayed(ratio if friction.stribeck_exponent == 1.0 else ratio**friction.stribeck_exponent)
+    total = friction.coulomb + friction.stribeck * at_rest + friction.quadratic * speed * speed
+    share = friction.load + friction.load_stribeck * at_rest
+    if share > 0.0 or friction.load_external > 0.0:
+        if friction.load_external < 0.0:
             total += share * abs(motor_torque - external_torque)
         else:
-            total += abs(share * motor_torque - load_external * external_torque)
+            total += abs(share * motor_torque - friction.load_external * external_torque)
     return total

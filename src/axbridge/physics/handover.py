@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from axbridge.arrays import FloatArray
 from axbridge.jit import jit
 from axbridge.physics.columns import Drive, Joint
-from axbridge.physics.mechanics import FIRM, FloatArray
+from axbridge.physics.mechanics import FIRM
 from axbridge.physics.substep import DIAGONAL
 
 __all__ = ["ask", "begin", "take_over"]
@@ -70,8 +71,9 @@ def ask(
 
 @jit
 def take_over(
-    joint: FloatArray, armature: FloatArray, inertia: FloatArray, before: FloatArray, actual: FloatArray,
-    angles: FloatArray, applied: FloatArray, growth: FloatArray, step: float, resting: bool, asked: FloatArray,
+    joint: FloatArray, armature: FloatArray, inertia: FloatArray, before: FloatArray,
+    after: tuple[FloatArray, FloatArray], applied: FloatArray, growth: FloatArray, step: float, resting: bool,
+    asked: FloatArray,
 ) -> float:  # fmt: skip
     """After a physics step: the joints' true state, and what is left over of the servos' momentum.
 
@@ -80,8 +82,7 @@ def take_over(
         armature: (n,), kg·m².
         inertia: (n, n), kg·m².
         before: Speeds of the mechanics before the step, (n,).
-        actual: After it.
-        angles: After it.
+        after: Their angles and speeds after it.
         applied: Torques the mechanics applied, (n,), N·m.
         growth: Of the load in this step, as in `run`; the mechanics do not see it, N·m/s.
         step: The physics step, s.
@@ -92,6 +93,7 @@ def take_over(
         By how much the joint that went least as asked missed its speed, rad/s.
     """
     n = joint.shape[0]
+    angles, actual = after
     worst = 0.0
     for j in range(n):
         missed = actual[j] - asked[j]

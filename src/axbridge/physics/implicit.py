@@ -11,8 +11,8 @@ friction and hard stops. Written explicitly, back-EMF alone makes light links ex
 
 from __future__ import annotations
 
+from axbridge.arrays import FloatArray
 from axbridge.jit import jit
-from axbridge.physics.mechanics import FloatArray
 
 __all__ = ["invert", "restrain"]
 

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from typing import Protocol
 
-import numpy as np
-import numpy.typing as npt
+from axbridge.arrays import FloatArray
 
-__all__ = ["FIRM", "FloatArray", "IntArray", "Mechanics"]
+__all__ = ["FIRM", "Mechanics"]
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 FIRM = 1.0  # N·m·s: what a hard stop may take within a step
 
 

@@ -6,10 +6,13 @@ from enum import IntEnum
 
 import numpy as np
 
+from axbridge.arrays import FloatArray
 from axbridge.config.model import ServoModel
-from axbridge.physics.mechanics import FloatArray
+from axbridge.jit import jit
+from axbridge.physics.friction import Friction
+from axbridge.physics.motor import Motor
 
-__all__ = ["Law", "Param", "pack"]
+__all__ = ["Law", "Param", "friction_of", "motor_of", "pack"]
 
 
 class Law(IntEnum):
@@ -123,3 +126,42 @@ def pack(model: ServoModel, count: float) -> FloatArray:
     row[Param.SLOPE] = controller.slope
     row[Param.PUNCH] = controller.punch
     return row
+
+
+@jit
+def motor_of(params: FloatArray, first: int, stride: int, resistance: float, limited: bool) -> Motor:
+    """The motor in a packed model whose columns stand `stride` apart in a flat array, from `first` on.
+
+    Args:
+        params: Holds it.
+        first: Where it begins.
+        stride: 1 for a row of its own; lanes keep one model beside the other.
+        resistance: Of the winding as warm as it is, ohm.
+        limited: Whether limits of the current are looked at.
+    """
+    return Motor(
+        resistance,
+        params[first + Param.RESISTANCE_PER_DUTY * stride],
+        params[first + Param.INDUCTANCE * stride],
+        params[first + Param.CONSTANT * stride],
+        params[first + Param.EFFICIENCY * stride],
+        params[first + Param.ASYMMETRY * stride],
+        params[first + Param.MAX_CURRENT * stride] if limited else 0.0,
+        params[first + Param.CURRENT_STEP * stride] if limited else 0.0,
+        params[first + Param.SUPPLY_SIDE * stride],
+    )
+
+
+@jit
+def friction_of(params: FloatArray, first: int, stride: int, exponent: float) -> Friction:
+    """The friction in it, with its STRIBECK_EXPONENT given apart: a power of 1 is none, if that is known beforehand."""
+    return Friction(
+        params[first + Param.COULOMB * stride],
+        params[first + Param.STRIBECK * stride],
+        params[first + Param.STRIBECK_SPEED * stride],
+        exponent,
+        params[first + Param.LOAD * stride],
+        params[first + Param.LOAD_STRIBECK * stride],
+        params[first + Param.LOAD_EXTERNAL * stride],
+        params[first + Param.QUADRATIC * stride],
+    )

@@ -7,13 +7,59 @@ output; N·m/A before gear loss): Ks itself belongs to the motor side. All funct
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 from axbridge.jit import jit
 from axbridge.physics.branch_free import decayed
 
 __all__ = [
-    "directed", "end_current", "fitted_weight", "limited_current", "mean_torque", "relax", "temperature_step", "warmed",
+    "Motor", "Push", "directed", "end_current", "fitted_weight", "limited_current", "mean_torque", "push", "relax",
+    "temperature_step", "warmed",
 ]  # fmt: skip
+
+
+class Motor(NamedTuple):
+    """One motor, its gear and its drive electronics.
+
+    Attributes:
+        resistance: R of the winding as warm as it is, ohm.
+        resistance_per_duty: What full duty adds to it, ohm.
+        inductance: L, H; 0 makes the current algebraic.
+        constant: Ks·N, V·s/rad.
+        efficiency: Share of the torque that passes the gear.
+        asymmetry: See `directed`.
+        max_current: A; 0 = none.
+        current_step: A/ms; 0 = none.
+        supply_side: Not 0: `max_current` is of the supply's current.
+    """
+
+    resistance: float
+    resistance_per_duty: float
+    inductance: float
+    constant: float
+    efficiency: float
+    asymmetry: float
+    max_current: float
+    current_step: float
+    supply_side: float
+
+
+class Push(NamedTuple):
+    """What a motor does in a step: `torque - damping * ω`, and what its current at the end follows from.
+
+    Attributes:
+        torque: At zero speed, N·m.
+        damping: N·m·s/rad.
+        resistance: ohm.
+        left: Share of the current at the start that is left at the end.
+        held: The current where the electronics limit it, A; NaN where they do not.
+    """
+
+    torque: float
+    damping: float
+    resistance: float
+    left: float
+    held: float
 
 
 @jit
@@ -104,6 +150,36 @@ def limited_current(
         ceiling = limit / max(duty, 1e-3) if supply_side else limit
         wanted = min(max(wanted, -ceiling), ceiling)
     return wanted
+
+
+@jit
+def push(motor: Motor, volts: float, feedback: float, speed: float, current: float, supply: float, step: float) -> Push:
+    """A driven motor over a step of `step` s: the one place where the equations of this file are put together.
+
+    Args:
+        motor: Its constants.
+        volts: Part of the voltage that does not depend on speed, V.
+        feedback: V·s/rad: the voltage is `volts - feedback * speed`.
+        speed: At the start, rad/s.
+        current: At the start, A.
+        supply: V.
+        step: s.
+    """
+    applied = volts - feedback * speed
+    duty = abs(applied) / supply if supply > 0.0 else 0.0
+    resistance = motor.resistance + motor.resistance_per_duty * duty
+    left, mean = relax(resistance, motor.inductance, step)
+    efficiency = directed(motor.efficiency, motor.asymmetry, volts)
+    torque, damping = mean_torque(current, volts, feedback, mean, resistance, motor.constant, efficiency)
+    held = math.nan
+    if motor.max_current > 0.0 or motor.current_step > 0.0:
+        free = end_current(current, applied, left, resistance, motor.constant, speed)
+        limited = limited_current(
+            free, current, motor.current_step, motor.max_current, duty, motor.supply_side != 0.0, step
+        )
+        if limited != free:
+            torque, damping, held = efficiency * motor.constant * limited, 0.0, limited
+    return Push(torque, damping, resistance, left, held)
 
 
 @jit

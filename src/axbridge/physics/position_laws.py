@@ -7,16 +7,55 @@ slope, separately for each direction. Duty is the share of the supply, -1..1.
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 from axbridge.jit import jit
 from axbridge.physics.branch_free import erf
+from axbridge.physics.model_columns import Law
 
 __all__ = [
-    "approach", "compliance", "follow", "mean_compliance", "pid", "quantise", "saturated", "state_feedback",
+    "Loop", "approach", "compliance", "follow", "mean_compliance", "pid", "position_law", "quantise", "saturated",
+    "state_feedback",
 ]  # fmt: skip
 
 _NEAR = 4.0  # counts beyond the margin where noise makes no difference to the mean any more
 _FAR = 4.0  # beyond it erf is as good as ±1
+
+
+class Loop(NamedTuple):
+    """The constants of one servo's position loop; each law takes what it needs.
+
+    Attributes:
+        law: `Law`.
+        k_theta: V/rad.
+        k_omega: V·s/rad.
+        p: Duty a count.
+        i: Duty a count·s.
+        d: Duty a count/s.
+        margin_cw: rad.
+        margin_ccw: rad.
+        slope_cw: rad.
+        slope_ccw: rad.
+        punch: Duty, 0..1.
+        one_count: What one position count is worth, rad.
+        quantum: The same where the loop sees whole counts; 0 where it sees the reading itself.
+        noise: Of the reading, which the compliance law answers on average; standard deviation, rad.
+    """
+
+    law: int
+    k_theta: float
+    k_omega: float
+    p: float
+    i: float
+    d: float
+    margin_cw: float
+    margin_ccw: float
+    slope_cw: float
+    slope_ccw: float
+    punch: float
+    one_count: float
+    quantum: float
+    noise: float
 
 
 @jit
@@ -100,6 +139,10 @@ def compliance(
 ) -> float:
     """The AX-12's law: no duty within the margin, then from `punch` to 1 over the slope.
 
+    The manual draws it: torque steps up to the punch where the margin ends, and is full where the slope ends. Its text
+    says no more than that punch is the least current that drives the motor. So the slope is the way from punch to full
+    duty, `punch + (1 - punch) * x / slope`; `punch + x / slope` would be full before the slope ends.
+
     Args:
         error: Goal minus present position, rad; counter-clockwise positive.
         margin_cw: For clockwise motion, rad.
@@ -157,3 +200,45 @@ def mean_compliance(
         total += (above - below) * compliance(error, margin_cw, margin_ccw, slope_cw, slope_ccw, punch)
         below = above
     return total
+
+
+@jit
+def position_law(
+    loop: Loop, reference: float, reference_speed: float, angle: float, reading: float, integral: float, last: float,
+    interval: float, cap: float, supply: float,
+) -> tuple[float, float, float, float]:  # fmt: skip
+    """One run of the loop, by whichever law it has: the only place that tells laws apart.
+
+    Args:
+        loop: Its constants.
+        reference: Where the shaft is to be now, rad.
+        reference_speed: How fast that moves, rad/s.
+        angle: Where it is, for laws that see it without a sensor, rad.
+        reading: What the sensor says, not yet in whole counts, rad.
+        integral: Of the error, counts·s.
+        last: Error of the run before, counts.
+        interval: Between two runs, s.
+        cap: Largest duty.
+        supply: V.
+
+    Returns:
+        Volts and feedback: the voltage is `volts - feedback * ω` before its limit, V and V·s/rad; the integral and
+        the error for the next run.
+
+    Raises:
+        ValueError: there is no such law.
+    """
+    if loop.law == Law.STATE_FEEDBACK:
+        volts, feedback = state_feedback(reference, reference_speed, angle, loop.k_theta, loop.k_omega)
+        return volts, feedback, integral, last
+    if loop.law == Law.COMPLIANCE:
+        duty = mean_compliance(
+            reference, reading, loop.quantum, loop.noise, loop.margin_cw, loop.margin_ccw, loop.slope_cw,
+            loop.slope_ccw, loop.punch,
+        )  # fmt: skip
+        return duty * supply, 0.0, integral, last
+    if loop.law == Law.PID:
+        counts = (reference - quantise(reading, loop.quantum)) / loop.one_count
+        duty, fresh = pid(counts, last, integral, interval, loop.p, loop.i, loop.d, cap)
+        return duty * supply, 0.0, fresh, counts
+    raise ValueError("unknown position law: see axbridge.physics.model_columns.Law")

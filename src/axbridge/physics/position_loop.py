@@ -4,15 +4,50 @@ from __future__ import annotations
 
 import math
 
+from axbridge.arrays import FloatArray
 from axbridge.jit import jit
 from axbridge.physics.columns import Command, Joint, Mode
-from axbridge.physics.mechanics import FloatArray
-from axbridge.physics.model_columns import Law, Param
-from axbridge.physics.position_laws import approach, follow, mean_compliance, pid, quantise, saturated, state_feedback
+from axbridge.physics.model_columns import Param
+from axbridge.physics.position_laws import Loop, approach, follow, position_law, saturated
 
-__all__ = ["control"]
+__all__ = ["control", "loop_of"]
 
 _WHEEL_GAIN = 4.0  # speed loop of the MX wheel mode: V·s/rad in units of the motor constant
+
+
+@jit
+def loop_of(
+    law: int, params: FloatArray, first: int, command: FloatArray, start: int, stride: int, noise: float
+) -> Loop:
+    """The loop in a packed model and the registers in force, whose columns stand `stride` apart in flat arrays.
+
+    Args:
+        law: `Law`; given apart, because a law that is known beforehand leaves no branches.
+        params: Holds the columns of `Param`.
+        first: Where they begin.
+        command: Holds those of `Command`.
+        start: Where they begin.
+        stride: 1 for rows of their own; lanes keep one servo beside the other.
+        noise: That `Loop` answers on average, rad.
+    """
+    slope, punch = params[first + Param.SLOPE * stride], params[first + Param.PUNCH * stride]
+    count = params[first + Param.COUNT * stride]
+    return Loop(
+        law,
+        params[first + Param.K_THETA * stride],
+        params[first + Param.K_OMEGA * stride],
+        params[first + Param.P_DUTY * stride] * command[start + Command.P_GAIN * stride],
+        params[first + Param.I_DUTY * stride] * command[start + Command.I_GAIN * stride],
+        params[first + Param.D_DUTY * stride] * command[start + Command.D_GAIN * stride],
+        command[start + Command.MARGIN_CW * stride],
+        command[start + Command.MARGIN_CCW * stride],
+        slope if slope > 0.0 else command[start + Command.SLOPE_CW * stride],
+        slope if slope > 0.0 else command[start + Command.SLOPE_CCW * stride],
+        punch if punch >= 0.0 else command[start + Command.PUNCH * stride],
+        count,
+        count if params[first + Param.QUANTISED * stride] != 0.0 else 0.0,
+        noise,
+    )
 
 
 @jit
@@ -71,43 +106,16 @@ def control(
         joint[Joint.TIMER] += params[Param.PERIOD]
         if joint[Joint.TIMER] <= 0.0:
             joint[Joint.TIMER] = params[Param.PERIOD]
-    law = int(params[Param.LAW])
-    if law == Law.STATE_FEEDBACK:
-        sampled = params[Param.PERIOD] > 0.0 or weight < 1.0  # else the law acts continuously, within the substep, too
-        volts, feedback = state_feedback(
-            joint[Joint.REFERENCE],
-            joint[Joint.REFERENCE_SPEED],
-            angle if sampled else angle + 0.5 * step * speed,
-            params[Param.K_THETA],
-            params[Param.K_OMEGA],
-        )
-        if sampled:
-            volts -= feedback * joint[Joint.FILTERED]
-            feedback = 0.0
-        joint[Joint.VOLTS], joint[Joint.FEEDBACK] = saturated(volts, feedback, speed, cap * supply)
-        return
-    count = params[Param.COUNT]
-    quantum = count if params[Param.QUANTISED] != 0.0 else 0.0
-    if law == Law.COMPLIANCE:
-        margin_cw, margin_ccw = command[Command.MARGIN_CW], command[Command.MARGIN_CCW]
-        slope, punch = params[Param.SLOPE], params[Param.PUNCH]
-        slope_cw = slope if slope > 0.0 else command[Command.SLOPE_CW]
-        slope_ccw = slope if slope > 0.0 else command[Command.SLOPE_CCW]
-        punch = punch if punch >= 0.0 else command[Command.PUNCH]
-        duty = mean_compliance(
-            joint[Joint.REFERENCE], reading, quantum, blur, margin_cw, margin_ccw, slope_cw, slope_ccw, punch
-        )
-    else:
-        interval = max(params[Param.PERIOD], step)
-        counts = (joint[Joint.REFERENCE] - quantise(reading, quantum)) / count
-        duty, joint[Joint.INTEGRAL] = pid(
-            counts, joint[Joint.LAST_ERROR], joint[Joint.INTEGRAL], interval,
-            params[Param.P_DUTY] * command[Command.P_GAIN], params[Param.I_DUTY] * command[Command.I_GAIN],
-            params[Param.D_DUTY] * command[Command.D_GAIN], cap,
-        )  # fmt: skip
-        joint[Joint.LAST_ERROR] = counts
-    joint[Joint.VOLTS] = min(max(duty, -cap), cap) * supply
-    joint[Joint.FEEDBACK] = 0.0
+    loop = loop_of(int(params[Param.LAW]), params, 0, command, 0, 1, blur)
+    sampled = params[Param.PERIOD] > 0.0 or weight < 1.0  # else state feedback acts within the substep, too
+    volts, feedback, joint[Joint.INTEGRAL], joint[Joint.LAST_ERROR] = position_law(
+        loop, joint[Joint.REFERENCE], joint[Joint.REFERENCE_SPEED], angle if sampled else angle + 0.5 * step * speed,
+        reading, joint[Joint.INTEGRAL], joint[Joint.LAST_ERROR], max(params[Param.PERIOD], step), cap, supply,
+    )  # fmt: skip
+    if sampled:
+        volts -= feedback * joint[Joint.FILTERED]
+        feedback = 0.0
+    joint[Joint.VOLTS], joint[Joint.FEEDBACK] = saturated(volts, feedback, speed, cap * supply)
 
 
 @jit

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from axbridge.arrays import FloatArray
 from axbridge.errors import RecordingError, UsageError
-from axbridge.physics.mechanics import FloatArray
 from axbridge.record.csv_parquet import HEADERS
 from axbridge.record.mcap_file import SERVO_FIELDS
 from axbridge.record.provenance import describe, origin_of

@@ -38,7 +38,7 @@ from mcap.records import (
     SummaryOffset,
 )
 
-from axbridge.physics.mechanics import FloatArray
+from axbridge.arrays import FloatArray
 from axbridge.record.mcap_file import (
     CYCLE,
     DAMAGE,

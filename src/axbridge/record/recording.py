@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from axbridge.arrays import FloatArray
 from axbridge.errors import RecordingError
 from axbridge.files import replacing, unwritable
-from axbridge.physics.mechanics import FloatArray
 from axbridge.record.mcap_file import (
     CYCLE,
     EVENTS,

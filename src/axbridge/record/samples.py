@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from axbridge.physics.mechanics import FloatArray, IntArray
+from axbridge.arrays import FloatArray, IntArray
 
 __all__ = ["COMMANDS", "in_order"]
 

@@ -9,7 +9,7 @@ from typing import Literal
 
 import numpy as np
 
-from axbridge.physics.mechanics import FloatArray
+from axbridge.arrays import FloatArray
 from axbridge.record.sample_facts import JUMP, TOO_FAST, ServoFacts
 
 __all__ = ["Finding", "findings", "suspicions"]

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from axbridge.arrays import FloatArray
 from axbridge.config.rig import Rig, ServoConfig
 from axbridge.config.urdf import JointFacts, Tree, read_tree
 from axbridge.errors import RigError
-from axbridge.physics.mechanics import FloatArray
 
 __all__ = ["Arm", "arm_of"]
 

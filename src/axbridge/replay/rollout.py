@@ -17,12 +17,13 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
+from axbridge.arrays import FloatArray, IntArray
 from axbridge.jit import COMPILED, jit
-from axbridge.physics.backlash import meeting, spin
+from axbridge.physics.backlash import meeting
 from axbridge.physics.columns import Command, Drive, Joint, Mode, State
-from axbridge.physics.mechanics import FloatArray
 from axbridge.physics.model_columns import Param
 from axbridge.physics.motor import fitted_weight
+from axbridge.physics.one_body import spin, stopped
 from axbridge.physics.substep import drive_train, settle
 from axbridge.replay import rollout_lanes as lanes
 
@@ -31,7 +32,6 @@ __all__ = ["FOLLOWED", "FREE", "HELD", "JOINT_MODE", "Runs", "rollouts"]
 FREE = np.zeros(len(Drive))  # a row of `Runs.drive`: nothing acts beside the servo
 FREE[[Drive.LOW, Drive.HIGH]] = -np.inf, np.inf
 HELD, FOLLOWED = 2.0, 3.0  # in `Runs.driven`
-_JOINT, _STATE = len(Joint), len(State)
 _WIDTH = max(len(Joint), len(State), len(Command))
 _MODES = float(Mode.JOINT), float(Mode.WHEEL_DUTY)
 JOINT_MODE = 2.0  # in `Runs.duty`: no duty, the position loop runs
@@ -64,7 +64,7 @@ class Runs:
             line between its neighbours, and nothing is compared with it.
     """
 
-    start: npt.NDArray[np.int64]
+    start: IntArray
     time: FloatArray
     sent: FloatArray
     goal: FloatArray
@@ -137,62 +137,47 @@ def rollouts(params: FloatArray, runs: Runs, step: float = 1e-3) -> FloatArray:
         (k, l), rad. A motion that left the finite range is held at ±1e3.
     """
     out = np.empty((len(params), len(runs.time)))
-    given = (
-        np.ascontiguousarray(params, dtype=np.float64), runs.start, runs.time, runs.sent, runs.goal, runs.driven,
-        runs.speed_limit, runs.duty, runs.cap, runs.position, runs.velocity, runs.supply, runs.inertia, runs.gravity,
-        runs.phase, runs.temperature, runs.drive, runs.settings, float(step),
-    )  # fmt: skip
-    if COMPILED and out.size and lanes.fits(given[0], runs.settings):  # plain Python has no vector registers
-        lanes.run(*given, *lanes.workspace(), out)
+    sets = np.ascontiguousarray(params, dtype=np.float64)
+    arrays = lanes.Arrays(*(getattr(runs, name) for name in lanes.Arrays._fields))
+    if COMPILED and out.size and lanes.fits(sets, runs.settings):  # plain Python has no vector registers
+        lanes.run(sets, arrays, float(step), lanes.workspace(), out)
     else:
-        _all(*given, np.zeros((7, _WIDTH)), out)
+        _all(sets, arrays, float(step), np.zeros((3, _WIDTH)), out)
     return out
 
 
 @jit
-def _one(
-    params: FloatArray, time: FloatArray, sent: FloatArray, goal: FloatArray, driven: FloatArray,
-    speed_limit: FloatArray, duty: FloatArray, cap: FloatArray, position: FloatArray, velocity: FloatArray,
-    supply: float, inertia: float, gravity: float, phase: float, temperature: float, drive: FloatArray,
-    settings: FloatArray, h: float, work: FloatArray, out: FloatArray,
-) -> None:  # fmt: skip
-    """One parameter set over one recording; `out` (l,) as `rollouts` returns it."""
+def _one(params: FloatArray, runs: lanes.Arrays, m: int, h: float, work: FloatArray, out: FloatArray) -> None:
+    """One parameter set over recording `m`; `out` (l,) as `rollouts` returns it, of all recordings."""
+    a, n, inertia, drive = runs.start[m], runs.start[m + 1], runs.inertia[m], runs.drive[m]
+    time, sent, position, velocity, driven = runs.time, runs.sent, runs.position, runs.velocity, runs.driven
     latency, offset, noise = params[Param.LATENCY] + lanes.LOOP, params[Param.OFFSET], params[Param.NOISE]
     total = inertia + params[Param.ARMATURE]
-    command, joint, state, torque, damping, limit, wanted = (
-        work[0],
-        work[1],
-        work[2],
-        work[3, :1],
-        work[4, :1],
-        work[5, :1],
-        work[6, :5].reshape((5, 1)),
-    )
-    for column in range(len(settings)):
-        command[column] = settings[column]
+    command, joint, state = work[0], work[1], work[2]
+    for column in range(runs.settings.shape[1]):
+        command[column] = runs.settings[m, column]
     joint[:] = 0.0
     state[:] = 0.0
-    state[State.VOLTAGE] = supply
-    state[State.TEMPERATURE] = params[Param.AMBIENT] if math.isnan(temperature) else temperature
-    n = time.shape[0]
-    now, reading = time[0], position[0]
-    joint[Joint.ANGLE], joint[Joint.SPEED] = reading - offset, velocity[0]
-    joint[Joint.REFERENCE], joint[Joint.FILTERED] = reading, velocity[0]
+    warm = runs.temperature[m]
+    state[State.VOLTAGE] = runs.supply[m]
+    state[State.TEMPERATURE] = params[Param.AMBIENT] if math.isnan(warm) else warm
+    now, reading = time[a], position[a]
+    joint[Joint.ANGLE], joint[Joint.SPEED] = reading - offset, velocity[a]
+    joint[Joint.REFERENCE], joint[Joint.FILTERED] = reading, velocity[a]
     play = params[Param.BACKLASH]
     if play > 0.0:  # the rotor starts in the middle of it
-        joint[Joint.LOOSE], joint[Joint.ROTOR], joint[Joint.ROTOR_SPEED] = 1.0, reading - offset, velocity[0]
-    out[0] = reading
-    j, k, obeyed = 0, 1, -1
-    taken, drag, weight, mobility, kept = 0.0, 0.0, 0.0, 0.0, 0.0  # of the last step, and what follows from it
+        joint[Joint.LOOSE], joint[Joint.ROTOR], joint[Joint.ROTOR_SPEED] = 1.0, reading - offset, velocity[a]
+    out[a] = reading
+    j, k, obeyed = a, a + 1, -1
     while k < n:
         while j + 1 < n and sent[j + 1] + latency <= now + 1e-9:
             j += 1
         if j != obeyed:
             obeyed = j
             command[Command.TORQUE] = 1.0 if driven[j] > 0.5 else 0.0
-            command[Command.MODE] = _MODES[1] if duty[j] <= 1.0 else _MODES[0]
-            command[Command.GOAL], command[Command.SPEED] = goal[j], speed_limit[j]
-            command[Command.DUTY], command[Command.TORQUE_LIMIT] = duty[j], cap[j]
+            command[Command.MODE] = _MODES[1] if runs.duty[j] <= 1.0 else _MODES[0]
+            command[Command.GOAL], command[Command.SPEED] = runs.goal[j], runs.speed_limit[j]
+            command[Command.DUTY], command[Command.TORQUE_LIMIT] = runs.duty[j], runs.cap[j]
         step = h
         if j + 1 < n and sent[j + 1] + latency - now < lanes.STRETCH * h:
             step = sent[j + 1] + latency - now  # the next command acts when it is due, not at the next whole step
@@ -202,7 +187,7 @@ def _one(
             joint[Joint.REFERENCE], joint[Joint.FILTERED] = position[k], velocity[k]
             joint[Joint.CURRENT], joint[Joint.TIMER] = 0.0, 0.0
             joint[Joint.ROTOR], joint[Joint.ROTOR_SPEED] = position[k] - offset, velocity[k]
-            joint[Joint.LOOSE], drag = 1.0 if play > 0.0 else 0.0, -1e300
+            joint[Joint.LOOSE] = 1.0 if play > 0.0 else 0.0
             k += 1
             continue
         if 1.5 < driven[j] < 2.5:  # HELD
@@ -211,55 +196,39 @@ def _one(
                 k += 1
             now += step
             continue
-        if abs(step - taken) > 1e-9:
-            taken, drag, wanted[0, 0] = step, -1e300, 0.0
         angle, omega = joint[Joint.ANGLE], joint[Joint.SPEED]
-        pull = gravity * math.sin(angle + phase + 0.5 * step * omega)
-        spring = -drive[Drive.SPRING] * (angle + 0.5 * step * omega)
-        torque[0], damping[0], limit[0] = spring, drive[Drive.DAMPING], step * drive[Drive.FRICTION]
+        midway = angle + 0.5 * step * omega
+        pull = runs.gravity[m] * math.sin(midway + runs.phase[m])
         loose = joint[Joint.LOOSE] != 0.0
-        if loose:
-            torque[0] = damping[0] = limit[0] = 0.0
-        drive_train(0, 1.0, params, command, state, joint, step, pull, 0.0, noise, torque, damping, limit, wanted)
-        turned, moved = 0.0, total
+        torque, damping, limit = drive_train(1.0, params, command, state, joint, step, pull, 0.0, noise)
+        spring, turned, moved = -drive[Drive.SPRING] * midway, 0.0, total
         if loose:
             turned, joint[Joint.ROTOR_SPEED] = spin(
-                joint[Joint.ROTOR_SPEED], params[Param.ARMATURE], torque[0], damping[0], limit[0], step
+                joint[Joint.ROTOR_SPEED], params[Param.ARMATURE], torque, damping, limit, step
             )
             joint[Joint.ROTOR] += step * turned
-            torque[0], damping[0], limit[0] = spring, drive[Drive.DAMPING], step * drive[Drive.FRICTION]
-            moved = inertia
-        if damping[0] != drag:  # seldom
-            drag = damping[0]
-            weight = fitted_weight(step * drag / moved)
-            mobility = 1.0 / (moved + step * weight * drag)
-            kept = (moved - step * (1.0 - weight) * drag) * mobility
-        speed = kept * omega + step * (torque[0] - pull) * mobility
-        cut = limit[0] * mobility  # dry friction takes at most the momentum there is: a joint that would stop sticks
-        speed = speed - cut if speed > cut else min(speed + cut, 0.0)
-        mean = weight * speed + (1.0 - weight) * omega
-        following = angle + step * mean
-        if following < drive[Drive.LOW] or following > drive[Drive.HIGH]:
-            following = min(max(following, drive[Drive.LOW]), drive[Drive.HIGH])
-            speed = 0.0
-            mean = (following - angle) / step
+            torque, damping, limit, moved = 0.0, 0.0, 0.0, inertia
+        damping += drive[Drive.DAMPING]
+        mean, speed = spin(omega, moved, torque + spring - pull, damping, limit + step * drive[Drive.FRICTION], step)
+        following, mean, speed = stopped(angle, mean, speed, drive[Drive.LOW], drive[Drive.HIGH], step)
         if loose:
+            mobility = 1.0 / (moved + step * fitted_weight(step * damping / moved) * damping)
             flank, hit = meeting(
                 joint[Joint.ROTOR] - following, joint[Joint.ROTOR_SPEED], speed, play, params[Param.ARMATURE], mobility
             )
             if flank != 0:
-                joint[Joint.LOOSE], joint[Joint.FLANK], drag = 0.0, float(flank), -1e300
+                joint[Joint.LOOSE], joint[Joint.FLANK] = 0.0, float(flank)
                 speed += hit * mobility
-            settle(joint, params, wanted[:, 0], turned)
+            settle(joint, params, turned)
         else:
-            settle(joint, params, wanted[:, 0], mean)
+            settle(joint, params, mean)
             if play > 0.0:  # does the rotor push its joint, or would it have to pull?
                 passed = inertia * (speed - omega) + step * (pull - spring + drive[Drive.DAMPING] * mean)
                 if passed * joint[Joint.FLANK] < 0.0:
-                    joint[Joint.LOOSE], joint[Joint.ROTOR_SPEED], drag = 1.0, speed, -1e300
+                    joint[Joint.LOOSE], joint[Joint.ROTOR_SPEED] = 1.0, speed
                     joint[Joint.ROTOR] = following + 0.5 * joint[Joint.FLANK] * play
         if not abs(following) < 1e3:
-            out[k:] = 1e3
+            out[k:n] = 1e3
             return
         while k < n and time[k] <= now + step:
             out[k] = angle + mean * (time[k] - now) + offset
@@ -269,17 +238,7 @@ def _one(
 
 
 @partial(jit, nogil=True)
-def _all(
-    params: FloatArray, start: npt.NDArray[np.int64], time: FloatArray, sent: FloatArray, goal: FloatArray,
-    driven: FloatArray, speed_limit: FloatArray, duty: FloatArray, cap: FloatArray, position: FloatArray,
-    velocity: FloatArray, supply: FloatArray, inertia: FloatArray, gravity: FloatArray, phase: FloatArray,
-    temperature: FloatArray, drive: FloatArray, settings: FloatArray, step: float, work: FloatArray, out: FloatArray,
-) -> None:  # fmt: skip
+def _all(params: FloatArray, runs: lanes.Arrays, step: float, work: FloatArray, out: FloatArray) -> None:
     for k in range(params.shape[0]):
-        for m in range(start.shape[0] - 1):
-            a, b = start[m], start[m + 1]
-            _one(
-                params[k], time[a:b], sent[a:b], goal[a:b], driven[a:b], speed_limit[a:b], duty[a:b], cap[a:b],
-                position[a:b], velocity[a:b], supply[m], inertia[m], gravity[m], phase[m], temperature[m], drive[m],
-                settings[m], step, work, out[k, a:b],
-            )  # fmt: skip
+        for m in range(runs.start.shape[0] - 1):
+            _one(params[k], runs, m, step, work, out[k])

@@ -5,8 +5,12 @@ even the time. All their numbers are in one array, a row for each quantity and a
 compiler see that the loops over lanes, `_control` and `_move`, can do several at once. What differs from lane to lane
 in its course - commands that come due, samples to be read - is done lane by lane in between, where there is any.
 
+What that is worth: twice the rollouts a second of one after the other (`benchmarks/identify_throughput.py`,
+`ratio_lanes_to_one_by_one`). Fits come out the same without it, to the last digit printed, but later.
+
 For what nearly all fits need: no play, no limits of the current, a loop that runs in every step and sees the speed
-unfiltered (`axbridge.replay.rollout` has the rest). The formulas are those of `axbridge.plant`, here and in the bank.
+unfiltered (`axbridge.replay.rollout` has the rest). Law, motor, friction and stops are the functions that the bank
+and the other rollouts call; here is only how they are fed.
 """
 
 from __future__ import annotations
@@ -14,21 +18,22 @@ from __future__ import annotations
 import math
 from enum import IntEnum
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from axbridge.arrays import FloatArray, IntArray
 from axbridge.jit import jit
-from axbridge.physics.backlash import spin
 from axbridge.physics.branch_free import sine
 from axbridge.physics.columns import Command, Drive
 from axbridge.physics.friction import budget
-from axbridge.physics.mechanics import FloatArray, IntArray
-from axbridge.physics.model_columns import Law, Param
-from axbridge.physics.motor import directed, end_current, mean_torque, relax, warmed
-from axbridge.physics.position_laws import follow, mean_compliance, pid, quantise, saturated, state_feedback
+from axbridge.physics.model_columns import Law, Param, friction_of, motor_of
+from axbridge.physics.motor import end_current, push, warmed
+from axbridge.physics.one_body import spin, stopped
+from axbridge.physics.position_laws import follow, position_law, saturated
+from axbridge.physics.position_loop import loop_of
 
-__all__ = ["LOOP", "STRETCH", "WIDTH", "fits", "run", "workspace"]
+__all__ = ["LOOP", "STRETCH", "WIDTH", "Arrays", "fits", "run", "workspace"]
 
 WIDTH = 16
 _VECTOR = 8  # numbers in the longest registers there are: fewer lanes than that are not done side by side
@@ -85,6 +90,36 @@ class _Clock(IntEnum):
     READING = 3  # rad: what is read while it is held
 
 
+class Lanes(NamedTuple):
+    """All that changes: numbers (rows of `_Lane` and so on, flat), places (rows of `_Place`), times (`_Clock`)."""
+
+    w: FloatArray
+    place: IntArray
+    clock: FloatArray
+
+
+class Arrays(NamedTuple):
+    """The arrays of `axbridge.replay.rollout.Runs`, in its words."""
+
+    start: IntArray
+    time: FloatArray
+    sent: FloatArray
+    goal: FloatArray
+    driven: FloatArray
+    speed_limit: FloatArray
+    duty: FloatArray
+    cap: FloatArray
+    position: FloatArray
+    velocity: FloatArray
+    supply: FloatArray
+    inertia: FloatArray
+    gravity: FloatArray
+    phase: FloatArray
+    temperature: FloatArray
+    drive: FloatArray
+    settings: FloatArray
+
+
 def fits(params: FloatArray, settings: FloatArray) -> bool:
     """Whether parameter sets (k, len(Param)) and settings (m, len(Command)) are of the kind that lanes can run."""
     fades = (params[:, Param.STRIBECK] > 0) | (params[:, Param.LOAD_STRIBECK] > 0)
@@ -97,10 +132,10 @@ def fits(params: FloatArray, settings: FloatArray) -> bool:
     return not odd.any() and not (settings[:, Command.ACCELERATION] > 0).any()
 
 
-def workspace() -> tuple[FloatArray, IntArray, FloatArray]:
+def workspace() -> Lanes:
     """What `run` works in."""
     places = np.zeros((len(_Place), WIDTH), dtype=np.int64)
-    return np.zeros(_ROWS * WIDTH), places, np.zeros((len(_Clock), WIDTH))
+    return Lanes(np.zeros(_ROWS * WIDTH), places, np.zeros((len(_Clock), WIDTH)))
 
 
 @jit
@@ -111,35 +146,15 @@ def _control(w: FloatArray, lanes: int, law: int) -> None:
         before = w[_Lane.REFERENCE * WIDTH + i]
         integral, last = w[_Lane.INTEGRAL * WIDTH + i], w[_Lane.LAST_ERROR * WIDTH + i]
         cap, supply = w[(_COMMAND + Command.TORQUE_LIMIT) * WIDTH + i], w[_Lane.SUPPLY * WIDTH + i]
-        quantum = w[(_PARAM + Param.COUNT) * WIDTH + i] if w[(_PARAM + Param.QUANTISED) * WIDTH + i] != 0.0 else 0.0
-        reading = angle + w[(_PARAM + Param.OFFSET) * WIDTH + i]
+        noise, offset = w[(_PARAM + Param.NOISE) * WIDTH + i], w[(_PARAM + Param.OFFSET) * WIDTH + i]
         reference, reference_speed = follow(
             before, w[(_COMMAND + Command.GOAL) * WIDTH + i], w[(_COMMAND + Command.SPEED) * WIDTH + i], step
         )
-        feedback, fresh, counts = 0.0, integral, last
-        if law == Law.STATE_FEEDBACK:
-            volts, feedback = state_feedback(
-                reference, reference_speed, angle + 0.5 * step * speed,
-                w[(_PARAM + Param.K_THETA) * WIDTH + i], w[(_PARAM + Param.K_OMEGA) * WIDTH + i],
-            )  # fmt: skip
-            volts, feedback = saturated(volts, feedback, speed, cap * supply)
-        elif law == Law.COMPLIANCE:
-            duty = mean_compliance(
-                reference, reading, quantum, w[(_PARAM + Param.NOISE) * WIDTH + i],
-                w[(_COMMAND + Command.MARGIN_CW) * WIDTH + i], w[(_COMMAND + Command.MARGIN_CCW) * WIDTH + i],
-                w[(_COMMAND + Command.SLOPE_CW) * WIDTH + i], w[(_COMMAND + Command.SLOPE_CCW) * WIDTH + i],
-                w[(_COMMAND + Command.PUNCH) * WIDTH + i],
-            )  # fmt: skip
-            volts = min(max(duty, -cap), cap) * supply
-        else:
-            counts = (reference - quantise(reading, quantum)) / w[(_PARAM + Param.COUNT) * WIDTH + i]
-            duty, fresh = pid(
-                counts, last, integral, step,
-                w[(_PARAM + Param.P_DUTY) * WIDTH + i] * w[(_COMMAND + Command.P_GAIN) * WIDTH + i],
-                w[(_PARAM + Param.I_DUTY) * WIDTH + i] * w[(_COMMAND + Command.I_GAIN) * WIDTH + i],
-                w[(_PARAM + Param.D_DUTY) * WIDTH + i] * w[(_COMMAND + Command.D_GAIN) * WIDTH + i], cap,
-            )  # fmt: skip
-            volts = min(max(duty, -cap), cap) * supply
+        volts, feedback, fresh, counts = position_law(
+            loop_of(law, w, _PARAM * WIDTH + i, w, _COMMAND * WIDTH + i, WIDTH, noise), reference, reference_speed,
+            angle + 0.5 * step * speed, angle + offset, integral, last, step, cap, supply,
+        )  # fmt: skip
+        volts, feedback = saturated(volts, feedback, speed, cap * supply)
         duty = w[_Lane.DUTY * WIDTH + i]
         if duty <= 1.0:  # wheel mode
             volts, feedback, reference, fresh, counts = min(max(duty, -cap), cap) * supply, 0.0, before, integral, last
@@ -158,85 +173,60 @@ def _move(w: FloatArray, lanes: int) -> None:
     for i in range(lanes):
         angle, omega, step = w[_Lane.ANGLE * WIDTH + i], w[_Lane.SPEED * WIDTH + i], w[_Lane.STEP * WIDTH + i]
         volts, feedback = w[_Lane.VOLTS * WIDTH + i], w[_Lane.FEEDBACK * WIDTH + i]
-        current, on = w[_Lane.CURRENT * WIDTH + i], w[_Lane.ON * WIDTH + i]
-        constant = w[(_PARAM + Param.CONSTANT) * WIDTH + i]
+        on, constant = w[_Lane.ON * WIDTH + i], w[(_PARAM + Param.CONSTANT) * WIDTH + i]
         gravity, phase = w[_Lane.GRAVITY * WIDTH + i], w[_Lane.PHASE * WIDTH + i]
         pull = gravity * sine(angle + phase + 0.5 * step * omega)
-        supply = w[_Lane.SUPPLY * WIDTH + i]
-        duty = abs(volts - feedback * omega) / supply if supply > 0.0 else 0.0
-        resistance = (
-            w[(_PARAM + Param.RESISTANCE) * WIDTH + i] + w[(_PARAM + Param.RESISTANCE_PER_DUTY) * WIDTH + i] * duty
-        )
-        left, mean = relax(resistance, w[(_PARAM + Param.INDUCTANCE) * WIDTH + i], step)
-        efficiency = directed(
-            w[(_PARAM + Param.EFFICIENCY) * WIDTH + i], w[(_PARAM + Param.ASYMMETRY) * WIDTH + i], volts
-        )
-        push, drag = mean_torque(current, volts, feedback, mean, resistance, constant, efficiency)
-        push, drag = on * push, on * drag
-        dry = w[(_DRIVE + Drive.FRICTION) * WIDTH + i] + budget(
-            omega, push - drag * omega, -pull,
-            w[(_PARAM + Param.COULOMB) * WIDTH + i], w[(_PARAM + Param.STRIBECK) * WIDTH + i],
-            w[(_PARAM + Param.STRIBECK_SPEED) * WIDTH + i], 1.0,
-            w[(_PARAM + Param.LOAD) * WIDTH + i], w[(_PARAM + Param.LOAD_STRIBECK) * WIDTH + i],
-            w[(_PARAM + Param.LOAD_EXTERNAL) * WIDTH + i], w[(_PARAM + Param.QUADRATIC) * WIDTH + i],
-        )  # fmt: skip
+        motor = motor_of(w, _PARAM * WIDTH + i, WIDTH, w[(_PARAM + Param.RESISTANCE) * WIDTH + i], False)
+        current = w[_Lane.CURRENT * WIDTH + i]
+        pushed = push(motor, volts, feedback, omega, current, w[_Lane.SUPPLY * WIDTH + i], step)
+        torque, drag = on * pushed.torque, on * pushed.damping
+        friction = friction_of(w, _PARAM * WIDTH + i, WIDTH, 1.0)
+        dry = w[(_DRIVE + Drive.FRICTION) * WIDTH + i] + budget(friction, omega, torque - drag * omega, -pull)
         spring = w[(_DRIVE + Drive.SPRING) * WIDTH + i] * (angle + 0.5 * step * omega)
         damping = drag + w[(_PARAM + Param.VISCOUS) * WIDTH + i] + w[(_DRIVE + Drive.DAMPING) * WIDTH + i]
-        speed_mean, speed = spin(omega, w[_Lane.INERTIA * WIDTH + i], push - pull - spring, damping, step * dry, step)
-        following = angle + step * speed_mean
+        mean, speed = spin(omega, w[_Lane.INERTIA * WIDTH + i], torque - pull - spring, damping, step * dry, step)
         low, high = w[(_DRIVE + Drive.LOW) * WIDTH + i], w[(_DRIVE + Drive.HIGH) * WIDTH + i]
-        if following < low or following > high:
-            following, speed = min(max(following, low), high), 0.0
-            speed_mean = (following - angle) / step
-        current = on * end_current(current, volts - feedback * speed_mean, left, resistance, constant, speed_mean)
+        following, mean, speed = stopped(angle, mean, speed, low, high, step)
+        current = on * end_current(current, volts - feedback * mean, pushed.left, pushed.resistance, constant, mean)
         lost = w[_Lane.LOST * WIDTH + i]
         if not abs(following) < 1e3:
             following, speed, current, lost = 0.0, 0.0, 0.0, 1.0
         w[_Lane.LOST * WIDTH + i] = lost
         w[_Lane.CURRENT * WIDTH + i] = current
         w[_Lane.BEFORE * WIDTH + i] = angle
-        w[_Lane.MEAN * WIDTH + i] = speed_mean
+        w[_Lane.MEAN * WIDTH + i] = mean
         w[_Lane.ANGLE * WIDTH + i] = following
         w[_Lane.SPEED * WIDTH + i] = speed
 
 
 @jit
-def _board(
-    i: int, number: int, w: FloatArray, place: IntArray, clock: FloatArray, params: FloatArray, start: IntArray,
-    time: FloatArray, position: FloatArray, velocity: FloatArray, supply: FloatArray, inertia: FloatArray,
-    gravity: FloatArray, phase: FloatArray, temperature: FloatArray, drive: FloatArray, settings: FloatArray,
-    h: float, out: FloatArray,
-) -> None:  # fmt: skip
+def _board(i: int, number: int, lanes: Lanes, params: FloatArray, runs: Arrays, h: float, out: FloatArray) -> None:
     """Give lane `i` the pair with this number: all sets on the first recording, then all on the next."""
+    w, place, clock = lanes
     k, m = number % params.shape[0], number // params.shape[0]
-    a = start[m]
+    a = runs.start[m]
     for column in range(params.shape[1]):
         w[(_PARAM + column) * WIDTH + i] = params[k, column]
-    for column in range(settings.shape[1]):
-        w[(_COMMAND + column) * WIDTH + i] = settings[m, column]
-    for column in range(drive.shape[1]):
-        w[(_DRIVE + column) * WIDTH + i] = drive[m, column]
-    if not math.isnan(temperature[m]):
+    for column in range(runs.settings.shape[1]):
+        w[(_COMMAND + column) * WIDTH + i] = runs.settings[m, column]
+    for column in range(runs.drive.shape[1]):
+        w[(_DRIVE + column) * WIDTH + i] = runs.drive[m, column]
+    if not math.isnan(runs.temperature[m]):
         w[(_PARAM + Param.RESISTANCE) * WIDTH + i] = warmed(
             params[k, Param.RESISTANCE],
             params[k, Param.RESISTANCE_PER_KELVIN],
-            temperature[m] - params[k, Param.AMBIENT],
+            runs.temperature[m] - params[k, Param.AMBIENT],
         )
-    if params[k, Param.SLOPE] > 0.0:
-        w[(_COMMAND + Command.SLOPE_CW) * WIDTH + i] = params[k, Param.SLOPE]
-        w[(_COMMAND + Command.SLOPE_CCW) * WIDTH + i] = params[k, Param.SLOPE]
-    if params[k, Param.PUNCH] >= 0.0:
-        w[(_COMMAND + Command.PUNCH) * WIDTH + i] = params[k, Param.PUNCH]
-    w[_Lane.SUPPLY * WIDTH + i], w[_Lane.STEP * WIDTH + i] = supply[m], h
-    w[_Lane.INERTIA * WIDTH + i] = inertia[m] + params[k, Param.ARMATURE]
-    w[_Lane.GRAVITY * WIDTH + i], w[_Lane.PHASE * WIDTH + i] = gravity[m], phase[m]
-    _put(i, w, position[a], velocity[a])
+    w[_Lane.SUPPLY * WIDTH + i], w[_Lane.STEP * WIDTH + i] = runs.supply[m], h
+    w[_Lane.INERTIA * WIDTH + i] = runs.inertia[m] + params[k, Param.ARMATURE]
+    w[_Lane.GRAVITY * WIDTH + i], w[_Lane.PHASE * WIDTH + i] = runs.gravity[m], runs.phase[m]
+    _put(i, w, runs.position[a], runs.velocity[a])
     w[_Lane.INTEGRAL * WIDTH + i] = w[_Lane.LAST_ERROR * WIDTH + i] = w[_Lane.LOST * WIDTH + i] = 0.0
     place[_Place.SET, i], place[_Place.FIRST, i] = k, a
-    place[_Place.COMMAND, i], place[_Place.SAMPLE, i], place[_Place.END, i] = a - 1, a + 1, start[m + 1]
-    clock[_Clock.NOW, i], clock[_Clock.EVENT, i] = time[a], -math.inf
-    clock[_Clock.LATENCY, i], clock[_Clock.READING, i] = params[k, Param.LATENCY] + LOOP, position[a]
-    out[k, a] = position[a]
+    place[_Place.COMMAND, i], place[_Place.SAMPLE, i], place[_Place.END, i] = a - 1, a + 1, runs.start[m + 1]
+    clock[_Clock.NOW, i], clock[_Clock.EVENT, i] = runs.time[a], -math.inf
+    clock[_Clock.LATENCY, i], clock[_Clock.READING, i] = params[k, Param.LATENCY] + LOOP, runs.position[a]
+    out[k, a] = runs.position[a]
 
 
 @jit
@@ -255,44 +245,40 @@ def _due(j: int, n: int, sent: FloatArray, latency: float) -> float:
 
 
 @jit
-def _obey(
-    i: int, j: int, w: FloatArray, driven: FloatArray, goal: FloatArray, speed_limit: FloatArray, duty: FloatArray,
-    cap: FloatArray,
-) -> None:  # fmt: skip
+def _obey(i: int, j: int, w: FloatArray, runs: Arrays) -> None:
     """Lane `i` gets the command of sample `j`."""
-    most = min(cap[j], 1.0)
-    w[_Lane.ON * WIDTH + i] = 1.0 if driven[j] > 0.5 and most > 0.0 and w[_Lane.SUPPLY * WIDTH + i] > 0.0 else 0.0
-    w[_Lane.DUTY * WIDTH + i] = duty[j]
-    w[(_COMMAND + Command.GOAL) * WIDTH + i], w[(_COMMAND + Command.SPEED) * WIDTH + i] = goal[j], speed_limit[j]
+    most = min(runs.cap[j], 1.0)
+    powered = runs.driven[j] > 0.5 and most > 0.0 and w[_Lane.SUPPLY * WIDTH + i] > 0.0
+    w[_Lane.ON * WIDTH + i] = 1.0 if powered else 0.0
+    w[_Lane.DUTY * WIDTH + i] = runs.duty[j]
+    w[(_COMMAND + Command.GOAL) * WIDTH + i] = runs.goal[j]
+    w[(_COMMAND + Command.SPEED) * WIDTH + i] = runs.speed_limit[j]
     w[(_COMMAND + Command.TORQUE_LIMIT) * WIDTH + i] = most
 
 
 @jit
-def _prepare(
-    i: int, w: FloatArray, place: IntArray, clock: FloatArray, time: FloatArray, sent: FloatArray, goal: FloatArray,
-    driven: FloatArray, speed_limit: FloatArray, duty: FloatArray, cap: FloatArray, position: FloatArray,
-    velocity: FloatArray, h: float, out: FloatArray,
-) -> bool:  # fmt: skip
+def _prepare(i: int, lanes: Lanes, runs: Arrays, h: float, out: FloatArray) -> bool:
     """What lane `i` has to do before its next step; false at the end of its recording."""
+    w, place, clock = lanes
     j, k, n, row = place[_Place.COMMAND, i], place[_Place.SAMPLE, i], place[_Place.END, i], place[_Place.SET, i]
     now, latency, reading = clock[_Clock.NOW, i], clock[_Clock.LATENCY, i], clock[_Clock.READING, i]
     step = 0.0
     while k < n and step == 0.0:
         obeyed = j
         j = max(j, place[_Place.FIRST, i])
-        while _due(j, n, sent, latency) <= now + 1e-9:
+        while _due(j, n, runs.sent, latency) <= now + 1e-9:
             j += 1
         if j != obeyed:
-            _obey(i, j, w, driven, goal, speed_limit, duty, cap)
-        ahead = _due(j, n, sent, latency) - now
+            _obey(i, j, w, runs)
+        ahead = _due(j, n, runs.sent, latency) - now
         step = ahead if ahead < STRETCH * h else h  # a command acts when it is due, not at the next whole step
-        if driven[k] > 2.5:  # FOLLOWED
-            now, out[row, k] = time[k], position[k]
-            _put(i, w, position[k], velocity[k])
+        if runs.driven[k] > 2.5:  # FOLLOWED
+            now, out[row, k] = runs.time[k], runs.position[k]
+            _put(i, w, runs.position[k], runs.velocity[k])
             k += 1
             step = 0.0
-        elif 1.5 < driven[j] < 2.5:  # HELD
-            while k < n and time[k] <= now + step:
+        elif 1.5 < runs.driven[j] < 2.5:  # HELD
+            while k < n and runs.time[k] <= now + step:
                 out[row, k] = reading
                 k += 1
             now += step
@@ -304,78 +290,63 @@ def _prepare(
 
 
 @jit
-def _read(
-    i: int, w: FloatArray, place: IntArray, clock: FloatArray, time: FloatArray, sent: FloatArray, driven: FloatArray,
-    h: float, out: FloatArray,
-) -> None:  # fmt: skip
+def _read(i: int, lanes: Lanes, runs: Arrays, h: float, out: FloatArray) -> None:
     """Read the samples of lane `i` that its step has passed, and look how far the next steps are all alike."""
+    w, place, clock = lanes
     k, n, row = place[_Place.SAMPLE, i], place[_Place.END, i], place[_Place.SET, i]
     now, step, mean = clock[_Clock.NOW, i], w[_Lane.STEP * WIDTH + i], w[_Lane.MEAN * WIDTH + i]
     began = w[_Lane.BEFORE * WIDTH + i] + w[(_PARAM + Param.OFFSET) * WIDTH + i]
     if w[_Lane.LOST * WIDTH + i] != 0.0:
         out[row, k:n] = 1e3
         k = n
-    while k < n and time[k] <= now + step:
-        out[row, k] = began + mean * (time[k] - now)
+    while k < n and runs.time[k] <= now + step:
+        out[row, k] = began + mean * (runs.time[k] - now)
         k += 1
     now += step
     event = -math.inf
-    if k < n and driven[k] < 2.5:
-        command = _due(place[_Place.COMMAND, i], n, sent, clock[_Clock.LATENCY, i])
-        event = min(time[k] - h, command - STRETCH * h) - 1e-9
+    if k < n and runs.driven[k] < 2.5:
+        command = _due(place[_Place.COMMAND, i], n, runs.sent, clock[_Clock.LATENCY, i])
+        event = min(runs.time[k] - h, command - STRETCH * h) - 1e-9
     w[_Lane.STEP * WIDTH + i] = h
     place[_Place.SAMPLE, i], clock[_Clock.NOW, i], clock[_Clock.EVENT, i] = k, now, event
 
 
 @partial(jit, nogil=True)
-def run(
-    params: FloatArray, start: npt.NDArray[np.int64], time: FloatArray, sent: FloatArray, goal: FloatArray,
-    driven: FloatArray, speed_limit: FloatArray, duty: FloatArray, cap: FloatArray, position: FloatArray,
-    velocity: FloatArray, supply: FloatArray, inertia: FloatArray, gravity: FloatArray, phase: FloatArray,
-    temperature: FloatArray, drive: FloatArray, settings: FloatArray, h: float, w: FloatArray, place: IntArray,
-    clock: FloatArray, out: FloatArray,
-) -> None:  # fmt: skip
+def run(params: FloatArray, runs: Arrays, h: float, lanes: Lanes, out: FloatArray) -> None:
     """All sets on all recordings: the arguments are those of `axbridge.replay.rollout.rollouts`, and `workspace`."""
-    pairs = params.shape[0] * (start.shape[0] - 1)
+    w, place, clock = lanes
+    pairs = params.shape[0] * (runs.start.shape[0] - 1)
     law = int(params[0, Param.LAW])
-    lanes = 1 if pairs == 1 else min((pairs + _VECTOR - 1) // _VECTOR * _VECTOR, WIDTH)
-    for i in range(lanes):  # some have nothing to do, but compute like the others
-        _board(
-            i, min(i, pairs - 1), w, place, clock, params, start, time, position, velocity, supply, inertia, gravity,
-            phase, temperature, drive, settings, h, out,
-        )  # fmt: skip
+    count = 1 if pairs == 1 else min((pairs + _VECTOR - 1) // _VECTOR * _VECTOR, WIDTH)
+    for i in range(count):  # some have nothing to do, but compute like the others
+        _board(i, min(i, pairs - 1), lanes, params, runs, h, out)
         if i >= pairs:
             place[_Place.END, i] = 0
-    given, busy = lanes, True
+    given, busy = count, True
     while busy:
         busy = False
-        for i in range(lanes):
+        for i in range(count):
             ready = clock[_Clock.NOW, i] < clock[_Clock.EVENT, i]
             if ready:
                 clock[_Clock.NOW, i] += h
                 place[_Place.READS, i] = 0
             else:
-                ready = _prepare(
-                    i, w, place, clock, time, sent, goal, driven, speed_limit, duty, cap, position, velocity, h, out
-                )
+                ready = _prepare(i, lanes, runs, h, out)
                 while not ready and given < pairs:
-                    _board(
-                        i, given, w, place, clock, params, start, time, position, velocity, supply, inertia, gravity,
-                        phase, temperature, drive, settings, h, out,
-                    )  # fmt: skip
+                    _board(i, given, lanes, params, runs, h, out)
                     given += 1
-                    ready = _prepare(
-                        i, w, place, clock, time, sent, goal, driven, speed_limit, duty, cap, position, velocity, h, out
-                    )
+                    ready = _prepare(i, lanes, runs, h, out)
                 place[_Place.READS, i] = 1 if ready else 0
             busy = busy or ready
         if law == Law.STATE_FEEDBACK:
-            _control(w, lanes, 0)
+            _control(w, count, 0)
         elif law == Law.COMPLIANCE:
-            _control(w, lanes, 1)
-        else:
-            _control(w, lanes, 2)
-        _move(w, lanes)
-        for i in range(lanes):
+            _control(w, count, 1)
+        elif law == Law.PID:
+            _control(w, count, 2)
+        else:  # one that is new: as right, and a sixth slower
+            _control(w, count, law)
+        _move(w, count)
+        for i in range(count):
             if place[_Place.READS, i] != 0:
-                _read(i, w, place, clock, time, sent, driven, h, out)
+                _read(i, lanes, runs, h, out)

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from axbridge.arrays import FloatArray
 from axbridge.config.model import ServoModel
 from axbridge.config.rig import Rig, ServoConfig
 from axbridge.errors import RecordingError
 from axbridge.physics.columns import Command, Drive
-from axbridge.physics.mechanics import FloatArray
 from axbridge.physics.model_columns import Param, pack
 from axbridge.record.provenance import describe
 from axbridge.record.recording import Recording, Track

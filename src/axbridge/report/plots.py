@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from axbridge.physics.mechanics import FloatArray
+from axbridge.arrays import FloatArray
 
 __all__ = ["COLOURS", "Bars", "Line", "Map", "Panel"]
 

@@ -14,9 +14,9 @@ from typing import Protocol
 
 import numpy as np
 
+from axbridge.arrays import FloatArray, IntArray
 from axbridge.errors import AxBridgeError
 from axbridge.physics.bank import Command, State
-from axbridge.physics.mechanics import FloatArray, IntArray
 
 __all__ = ["RemoteBank"]
 

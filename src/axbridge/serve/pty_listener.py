@@ -91,7 +91,7 @@ class Listener:
             signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         if self._hear is not None:
             self._hear(
-                self._end, self._tell, _TCGETS2, _SPEED, self._bytes, self._sizes, self._times, self._bauds,
+                self._end, self._tell, (_TCGETS2, _SPEED), self._bytes, self._sizes, self._times, self._bauds,
                 self._marks, np.zeros(2, np.int64), np.zeros(16, np.uint32),
             )  # fmt: skip
         else:

@@ -29,8 +29,7 @@ _clock_gettime = types.ExternalFunction("clock_gettime", _integer(_integer, _wor
 def _hear(
     end: int,
     tell: int,
-    request: int,
-    speed: int,
+    settings: tuple[int, int],
     heard: np.ndarray,
     sizes: np.ndarray,
     times: np.ndarray,
@@ -44,8 +43,7 @@ def _hear(
     Args:
         end: Descriptor to read from.
         tell: Descriptor to write a byte to after each arrival.
-        request: The ioctl that tells the client's terminal settings.
-        speed: Where in them the speed is.
+        settings: The ioctl that tells the client's terminal settings, and where in them the speed is.
         heard: (slots, chunk) bytes.
         sizes: (slots,) bytes in each.
         times: (slots,) s.
@@ -55,6 +53,7 @@ def _hear(
         terms: Room for the terminal settings, 32-bit words.
     """
     slots, chunk = heard.shape
+    request, speed = settings
     while True:
         slot = marks[0] % slots
         while marks[0] - marks[1] >= slots and marks[2] == 0:

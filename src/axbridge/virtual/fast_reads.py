@@ -1,4 +1,7 @@
-"""What the firmware of all servos does at the same time, compiled: present registers, and a first look for alarms."""
+"""What the firmware of all servos does at the same time, compiled: present registers, and a first look for alarms.
+
+Without it a controller's step on 18 servos takes 1.1 times as long (`benchmarks/plant_cost.py`, `without`).
+"""
 
 from __future__ import annotations
 
@@ -7,32 +10,15 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
+from axbridge.arrays import FloatArray, IntArray
 from axbridge.jit import jit
 from axbridge.physics.columns import Limit, Scale, State
-from axbridge.physics.mechanics import FloatArray, IntArray
 
-__all__ = ["ByteArray", "present", "recall", "remarkable"]
+__all__ = ["ByteArray", "present", "remarkable"]
 
 ByteArray = npt.NDArray[np.uint8]
 
 _exactly = partial(jit, exact=True)  # a register must not depend on who worked it out
-
-
-@_exactly
-def recall(past: FloatArray, rows: IntArray, times: FloatArray, step: float, states: FloatArray) -> None:
-    """States of servos in the past.
-
-    Args:
-        past: As in `run`, (kept, servos, len(State)).
-        rows: Which servos, (k,).
-        times: When, (k,), s.
-        step: A substep, s.
-        states: Result, (k, len(State)).
-    """
-    for i in range(len(rows)):
-        tick = int(times[i] / step + 1e-6) % past.shape[0]
-        for column in range(past.shape[2]):
-            states[i, column] = past[tick, rows[i], column]
 
 
 @_exactly

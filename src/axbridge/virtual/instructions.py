@@ -133,7 +133,7 @@ class VirtualServo(ServoBody):
     def show(self, address: int, length: int, present: bytes) -> bytes | None:
         """What `peek` would return, from registers 36..43 as `present` works them out; None where it takes more."""
         end = address + length
-        if not (self.plain and _PRESENT_START < end <= _PLAIN_STOP):
+        if self.special or not _PRESENT_START < end <= _PLAIN_STOP:
             return None
         data = self.table.data
         data[_PRESENT_START:_PLAIN_STOP] = present

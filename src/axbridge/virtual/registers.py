@@ -6,7 +6,9 @@ import math
 import struct
 
 from axbridge.config.profile import FirmwareProfile
-from axbridge.physics.bank import Command, Mode, State
+from axbridge.jit import plain
+from axbridge.physics.columns import Command, Mode, State
+from axbridge.physics.position_laws import compliance
 from axbridge.units import FULL_SCALE, bits_to_signed, signed_to_bits
 from axbridge.virtual.control_table import ControlTable
 
@@ -17,6 +19,7 @@ _PRESENT_BYTES = struct.Struct("<HHHBB")  # position, speed, load, voltage, temp
 _ACCELERATION_UNIT = math.radians(8.583)  # rad/s² per count of the MX goal acceleration
 _TORQUE, _MODE = Command.TORQUE, Command.MODE
 _GOAL = int(Command.GOAL)
+_COMPLIANCE = Command.MARGIN_CW, Command.MARGIN_CCW, Command.SLOPE_CW, Command.SLOPE_CCW, Command.PUNCH
 _SPEED, _DUTY = int(State.SPEED), int(State.DUTY)
 _VOLTAGE, _TEMPERATURE, _READING = int(State.VOLTAGE), int(State.TEMPERATURE), int(State.READING)
 
@@ -75,15 +78,10 @@ def stuck_loop(row: list[float], reading: float) -> list[float]:
     """
     if row[_MODE] != Mode.JOINT:
         return row
-    error = row[_GOAL] - reading
-    ccw = error > 0
-    beyond = abs(error) - row[Command.MARGIN_CCW if ccw else Command.MARGIN_CW]
-    size = 0.0
-    if beyond > 0:
-        size = min(1.0, row[Command.PUNCH] + beyond / row[Command.SLOPE_CCW if ccw else Command.SLOPE_CW])
+    law = (row[column] for column in _COMPLIANCE)
     row = row.copy()
     row[_MODE] = float(Mode.WHEEL_DUTY)
-    row[Command.DUTY] = size if ccw else -size
+    row[Command.DUTY] = plain(compliance)(row[_GOAL] - reading, *law)
     return row
 
 
@@ -95,6 +93,7 @@ class Gauges:
         multi_turn: Whether positions go beyond one turn.
         scale: One row of `Scale`.
         stuck: Position count that the potentiometer reports whatever the shaft does; None = it works.
+        quirk: What the firmware gets wrong about the speed: see `FirmwareProfile`.
         hot: Temperature reported instead of the simulated one, degC; None = none.
     """
 
@@ -104,7 +103,7 @@ class Gauges:
         self._zero = zero
         self._counts_per_rad = 1 / profile.units.position
         self._speed_per_count = profile.units.speed
-        self._quirk = profile.behaviour.speed_quirk
+        self.quirk = profile.behaviour.speed_quirk
         self._counts = profile.units.counts
         self.scale = [float(zero), self._counts_per_rad, float(self._counts), self._speed_per_count]
         self._has_tick = "realtime_tick" in table
@@ -112,11 +111,6 @@ class Gauges:
         self.mode, self.multi_turn = drive_mode(table, profile)
         self.stuck: int | None = None
         self.hot: float | None = None
-
-    @property
-    def plain(self) -> bool:
-        """Whether the present registers of a driven servo follow from `scale` alone."""
-        return self.stuck is None and self.hot is None and self._quirk == "none"
 
     def position(self, state: list[float]) -> int:
         """Present Position as the sensor gives it; may exceed 16 bits' sign in multi-turn mode."""
@@ -174,11 +168,11 @@ class Gauges:
 
     def _speed_bits(self, position: int, speed: int) -> int:
         """Present Speed for a speed in counts, with what this firmware gets wrong about it."""
-        if self._quirk == "none":
+        if self.quirk == "none":
             return speed if 0 <= speed <= FULL_SCALE else signed_to_bits(speed)
-        if self._quirk == "stale" and position == self._last_position:
+        if self.quirk == "stale" and position == self._last_position:
             return self._table["present_speed"]
-        if self._quirk == "garbage_high_bits" and speed and self.mode is not Mode.JOINT:
+        if self.quirk == "garbage_high_bits" and speed and self.mode is not Mode.JOINT:
             return signed_to_bits(speed) | 0x0800
         return signed_to_bits(speed)
 

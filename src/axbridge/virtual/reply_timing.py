@@ -1,4 +1,7 @@
-"""How long servos take to answer: interrupts that hold answers up, and reads of which it is known in advance."""
+"""How long servos take to answer: interrupts that hold answers up, and reads of which it is known in advance.
+
+Without that knowledge a controller's step on 18 servos takes 1.3 times as long (`benchmarks/plant_cost.py`, `without`).
+"""
 
 from __future__ import annotations
 

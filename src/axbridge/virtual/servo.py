@@ -11,10 +11,10 @@ from typing import Protocol
 
 import numpy as np
 
+from axbridge.arrays import FloatArray
 from axbridge.config.profile import EEPROM_END, FirmwareProfile
 from axbridge.errors import ErrorFlag
 from axbridge.physics.columns import Limit, Mode, State
-from axbridge.physics.mechanics import FloatArray
 from axbridge.units import baud_of
 from axbridge.virtual.alarms import Alarms
 from axbridge.virtual.control_table import ControlTable
@@ -59,7 +59,6 @@ class ServoBody:
         baud: Bits per second it hears and speaks.
         powered: Whether it has power.
         alarms: The state bits of its error byte.
-        plain: Whether its motor is driven and its present registers follow from `Gauges.scale` alone.
         limits: One row of `Limit`: as long as the state stays within, `monitor` would change nothing. Kept up to date.
         deafness: Seconds that the last packet makes it deaf, from the end of its answer; whoever acts on it sets 0.
         deaf_until: It hears nothing before this time, s.
@@ -87,7 +86,6 @@ class ServoBody:
         self.deaf_until = 0.0
         self.burns_all = False
         self.dead = False
-        self.plain = False
         self.limits = np.full(len(Limit), np.nan)
         self._reset_voltage = profile.protection.reset_voltage
         self._motors = motors
@@ -172,8 +170,9 @@ class ServoBody:
             return False
         goal, speed = data[0] | data[1] << 8, data[2] | data[3] << 8
         registers, units = self.table.data, self._units
-        plain = self._plain_joint and registers[24] and self.gauges.stuck is None
-        if not plain or not self._goal_low <= goal <= self._goal_high or speed > units.full_scale:
+        if self.special or not self._plain_joint:
+            return False
+        if not self._goal_low <= goal <= self._goal_high or speed > units.full_scale:
             return False
         self._busy_until = time + _BUSY
         if registers[30:34] == data:
@@ -247,6 +246,16 @@ class ServoBody:
         """Whether the motor is driven."""
         return self.powered and (self._wheel_drive or self.table.data[24] != 0)
 
+    @property
+    def special(self) -> bool:
+        """Whether the short cuts of a control cycle must go round it: no torque, or something about its sensors.
+
+        Worked out whenever it is asked for, so that no fault has to take care of it.
+        """
+        gauges = self.gauges
+        sound = gauges.stuck is None and gauges.hot is None and gauges.quirk == "none"
+        return not (sound and self.powered and (self.table.data[24] != 0 or self._wheel_drive))
+
     def _push(self, time: float) -> None:
         command = loop_command(self.table, self.profile, self._zero, self.driven)
         if self.gauges.stuck is not None:
@@ -260,8 +269,7 @@ class ServoBody:
         self._note()
 
     def _note(self) -> None:
-        """Renew `plain` and `limits`."""
-        self.plain = self.driven and self.gauges.plain
+        """Renew `limits`."""
         sound = self.powered and self.gauges.hot is None
         self.limits[:] = self.alarms.limits() if sound else np.nan
         self.limits[Limit.LOWEST_VOLTAGE] = max(self.limits[Limit.LOWEST_VOLTAGE], self._reset_voltage)

@@ -10,12 +10,12 @@ from typing import Literal, Protocol
 
 import numpy as np
 
+from axbridge.arrays import FloatArray, IntArray
 from axbridge.config.profile import FirmwareProfile
 from axbridge.config.rig import BusConfig, Rig, ServoConfig
 from axbridge.errors import RigError, UsageError
 from axbridge.physics.columns import Limit, Scale, State
 from axbridge.physics.engines.ideal_joints import IdealBank, IdealJoint
-from axbridge.physics.mechanics import FloatArray, IntArray
 from axbridge.units import baud_register
 from axbridge.virtual.fast_reads import present, remarkable
 from axbridge.virtual.faults import EVENTS, Fault, parse_faults

@@ -13,12 +13,13 @@ from typing import Any
 
 import numpy as np
 
+from axbridge.arrays import FloatArray
 from axbridge.config.urdf import DUMMY_INERTIA, DUMMY_MASS, read_tree
 from axbridge.errors import RigError, SimulationDiverged, UsageError
-from axbridge.jit import jit
+from axbridge.jit import as_tuple, jit
 from axbridge.physics.engines.native_output import quiet
-from axbridge.physics.engines.tree_dynamics import BASE, joint_dynamics
-from axbridge.physics.mechanics import FIRM, FloatArray
+from axbridge.physics.engines.tree_dynamics import BASE, Base, Contacts, Links, joint_dynamics
+from axbridge.physics.mechanics import FIRM
 
 with quiet(2):  # importing it prints its build time
     import pybullet as bullet
@@ -103,13 +104,14 @@ class BulletMechanics:
                 raise RigError(urdf, joint, why, f"movable joints: {', '.join(names) or 'none'}")
         self.joints = (*first, *(name for name in names if name not in {*first, *last}), *last)
         facts = [self._tree.joints[names.index(name)] for name in self.joints]
-        self._dof = np.array([self.joints.index(names[d]) if d >= 0 else -1 for d in self._tree.dof], dtype=np.int64)
+        dof = np.array([self.joints.index(names[d]) if d >= 0 else -1 for d in self._tree.dof], dtype=np.int64)
+        shapes = (getattr(self._tree, name) for name in Links._fields[3:])
+        self._chain = Links(self._tree.parent, self._tree.kind, dof, *shapes)
         self.kinds = tuple("prismatic" if fact.linear else "revolute" for fact in facts)
         self.weightless = frozenset(self._tree.weightless)
         self.limits = tuple((stops or {}).get(fact.name, (fact.low, fact.high)) for fact in facts)
         self.time_step = time_step
         self._fixed_base = fixed_base
-        self._gravity = np.array(gravity)
         if gui and sys.platform == "linux" and not os.environ.get("DISPLAY"):  # PyBullet would end the process
             raise UsageError("there is no display to show the world on", "set DISPLAY, or leave gui out")
         with quiet(1) if gui else nullcontext():
@@ -150,9 +152,9 @@ class BulletMechanics:
         self._link_of = {index_of.get(name, -1): index for index, name in enumerate(self._tree.links)}
         self._unmoved: dict[int, bool] = {}
         place, orientation = bullet.getDynamicsInfo(self.body, -1, **self._on)[3:5]
-        self._base_frame = np.array(place), np.array(bullet.getMatrixFromQuaternion(orientation)).reshape(3, 3)
-        self._base = np.zeros(BASE)
-        self._base[:7] = sum(self.base(), ())
+        frame = np.array(place), np.array(bullet.getMatrixFromQuaternion(orientation)).reshape(3, 3)
+        self._base = Base(np.zeros(BASE), *frame, np.array(gravity), fixed_base)
+        self._base.motion[:7] = sum(self.base(), ())
         self._stops = np.array(self.limits).reshape(-1, 2)
         self._row = struct.Struct(f"{3 * len(self.joints)}d")
         self._strained, self._touching = False, False
@@ -193,16 +195,16 @@ class BulletMechanics:
 
     def dynamics(self) -> tuple[FloatArray, FloatArray]:
         """Inertia and load torque (gravity, Coriolis) at the present state, from the URDF's own figures."""
-        tree, n = self._tree, len(self.joints)
+        n = len(self.joints)
         inertia, load = np.empty((n, n)), np.empty(n)
         if not self._fixed_base:
             place, orientation = bullet.getBasePositionAndOrientation(self.body, **self._on)
             linear, angular = bullet.getBaseVelocity(self.body, **self._on)
-            _BASE_ROW.pack_into(self._base.data, 0, *place, *orientation, *linear, *angular)
+            _BASE_ROW.pack_into(self._base.motion.data, 0, *place, *orientation, *linear, *angular)
+        contacts = Contacts(self._contacts(), _ANCHOR, _SLOW, self.time_step)
         anchored = joint_dynamics(
-            tree.parent, tree.kind, self._dof, tree.place, tree.turn, tree.axis, tree.mass, tree.centre, tree.inertia,
-            self._positions, self._speeds, self._base, *self._base_frame, self._gravity, self._fixed_base,
-            self._contacts(), _ANCHOR, _SLOW, self.time_step, inertia, load,
+            as_tuple(self._chain), as_tuple(self._base), as_tuple(contacts), self._positions, self._speeds, inertia,
+            load,
         )  # fmt: skip
         self.resting = anchored > 0
         return inertia, load

@@ -14,10 +14,11 @@ from typing import Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from axbridge.arrays import FloatArray
 from axbridge.config.rig import ServoConfig
 from axbridge.control.setpoints import Setpoints
 from axbridge.control.velocity_pid import VelocityController
-from axbridge.physics.mechanics import FloatArray, Mechanics
+from axbridge.physics.mechanics import Mechanics
 
 __all__ = ["IdealBank", "IdealJoint", "IdealMechanics", "Rows", "solve_rows"]
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from axbridge.physics.mechanics import FloatArray
+from axbridge.arrays import FloatArray
 
 __all__ = ["Pendulums"]
 

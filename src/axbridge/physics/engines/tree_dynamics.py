@@ -9,26 +9,74 @@ from __future__ import annotations
 
 import math
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
+from axbridge.arrays import FloatArray, IntArray
 from axbridge.jit import jit
 from axbridge.physics.implicit import invert
-from axbridge.physics.mechanics import FloatArray, IntArray
 
-__all__ = ["BASE", "joint_dynamics"]
+__all__ = ["BASE", "Base", "Contacts", "Links", "joint_dynamics"]
 
 BASE = 13  # figures of the base's motion
 
 _making_arrays = partial(jit, allocates=True)
 
 
+class Links(NamedTuple):
+    """The arrays of `axbridge.config.urdf.Tree` in its words; `dof` may leave joints out."""
+
+    parent: IntArray
+    kind: IntArray
+    dof: IntArray
+    place: FloatArray
+    turn: FloatArray
+    axis: FloatArray
+    mass: FloatArray
+    centre: FloatArray
+    inertia: FloatArray
+
+
+class Base(NamedTuple):
+    """How the base link moves.
+
+    Attributes:
+        motion: Of the base's centre of mass, as an engine gives it, (BASE,): position, m; orientation of the principal
+            axes (x, y, z, w); velocity, m/s; angular velocity, rad/s.
+        place: Centre of mass in the base link's frame, (3,), m.
+        turn: Principal axes in the base link's frame, (3, 3).
+        gravity: (3,), m/s².
+        fixed: Whether the base is bolted down.
+    """
+
+    motion: FloatArray
+    place: FloatArray
+    turn: FloatArray
+    gravity: FloatArray
+    fixed: bool
+
+
+class Contacts(NamedTuple):
+    """What the links touch that does not move.
+
+    Attributes:
+        points: Links, and where in the world they touch it, m, (contacts, 4).
+        anchor: A contact at rest counts as a weightless point of this mass, kg.
+        slow: Contacts slower than this count as at rest, m/s.
+        step: Time in which they stop, s.
+    """
+
+    points: FloatArray
+    anchor: float
+    slow: float
+    step: float
+
+
 @_making_arrays
 def joint_dynamics(
-    parent: IntArray, kind: IntArray, dof: IntArray, place: FloatArray, turn: FloatArray, axis: FloatArray,
-    mass: FloatArray, centre: FloatArray, local_inertia: FloatArray, position: FloatArray, speed: FloatArray,
-    base: FloatArray, frame_place: FloatArray, frame_turn: FloatArray, gravity: FloatArray, fixed_base: bool,
-    contacts: FloatArray, anchor: float, slow: float, step: float, inertia: FloatArray, load: FloatArray,
+    chain: Links, root: Base, touched: Contacts, position: FloatArray, speed: FloatArray, inertia: FloatArray,
+    load: FloatArray,
 ) -> int:  # fmt: skip
     """Fill `inertia` and `load` so that `inertia @ acceleration = torque - load`.
 
@@ -36,63 +84,48 @@ def joint_dynamics(
     A contact at rest counts as a heavy point that stays there: a leg on the ground carries and feels the whole robot.
 
     Args:
-        parent: This and the next eight are those of `urdf.Tree`.
-        kind: Of joint.
-        dof: Index of the joint.
-        place: Joint frame, position.
-        turn: Joint frame, rotation.
-        axis: Of the joint.
-        mass: Of the link.
-        centre: Of mass.
-        local_inertia: About it.
+        chain: The robot's links; this and the next two by `as_tuple`.
+        root: How its base link moves.
+        touched: What the links touch.
         position: (n,), rad or m.
         speed: (n,), rad/s or m/s.
-        base: Of the base's centre of mass, as an engine gives it, (BASE,): position, m; orientation of the principal
-            axes (x, y, z, w); velocity, m/s; angular velocity, rad/s.
-        frame_place: Centre of mass in the base link's frame, (3,), m.
-        frame_turn: Principal axes in the base link's frame, (3, 3).
-        gravity: (3,), m/s².
-        fixed_base: Whether the base is bolted down.
-        contacts: Links that touch something that does not move, and where in the world, m, (contacts, 4).
-        anchor: A contact at rest counts as a weightless point of this mass, kg.
-        slow: Contacts slower than this count as at rest, m/s.
-        step: Time in which they stop, s.
         inertia: Result, (n, n).
         load: Result, (n,).
 
     Returns:
         How many contacts are at rest.
     """
-    links = parent.shape[0]
+    links, base, contacts = Links(*chain), Base(*root), Contacts(*touched)
+    count, dof = links.parent.shape[0], links.dof
     n = position.shape[0]
-    rotation = np.empty((links, 3, 3))
-    origin = np.zeros((links, 3))
-    way = np.zeros((links, 6))  # S: direction of motion of each joint
-    velocity = np.zeros((links, 6))
-    acceleration = np.zeros((links, 6))
-    force = np.zeros((links, 6))
-    body = np.zeros((links, 10))  # mass, mass·centre, inertia about the origin (xx, yy, zz, xy, xz, yz)
+    rotation = np.empty((count, 3, 3))
+    origin = np.zeros((count, 3))
+    way = np.zeros((count, 6))  # S: direction of motion of each joint
+    velocity = np.zeros((count, 6))
+    acceleration = np.zeros((count, 6))
+    force = np.zeros((count, 6))
+    body = np.zeros((count, 10))  # mass, mass·centre, inertia about the origin (xx, yy, zz, xy, xz, yz)
     scratch = np.empty((3, 3))
     reference = np.empty(3)  # origin of the base link in the world
-    _base_motion(base, frame_place, frame_turn, rotation[0], velocity[0], reference)
-    for link in range(links):
-        up = parent[link]
+    _base_motion(base.motion, base.place, base.turn, rotation[0], velocity[0], reference)
+    for link in range(count):
+        up = links.parent[link]
         if up < 0:
             for i in range(3):
-                acceleration[link, 3 + i] = -gravity[i]
+                acceleration[link, 3 + i] = -base.gravity[i]
         else:
-            _place_link(link, up, kind[link], dof[link], place, turn, axis, position, rotation, origin, way, scratch)
+            _place_link(link, links, position, rotation, origin, way, scratch)
             rate = speed[dof[link]] if dof[link] >= 0 else 0.0
             for i in range(6):
                 velocity[link, i] = velocity[up, i] + way[link, i] * rate
                 acceleration[link, i] = acceleration[up, i]
             if dof[link] >= 0:
                 _add_cross(velocity[link], way[link], rate, acceleration[link])
-        _place_body(link, mass, centre, local_inertia, rotation, origin, body, scratch)
+        _place_body(link, links, rotation, origin, body, scratch)
         _force(body[link], velocity[link], acceleration[link], force[link])
-    anchored = _anchor(contacts, reference, anchor, slow, step, velocity, body, force)
-    for link in range(links - 1, 0, -1):
-        up = parent[link]
+    anchored = _anchor(contacts, reference, velocity, body, force)
+    for link in range(count - 1, 0, -1):
+        up = links.parent[link]
         for i in range(6):
             force[up, i] += force[link, i]
         for i in range(10):
@@ -100,7 +133,7 @@ def joint_dynamics(
     base_column = np.empty((n, 6))
     push = np.empty(6)
     inertia[:] = 0.0  # joints on other branches do not couple
-    for link in range(1, links):
+    for link in range(1, count):
         j = dof[link]
         if j < 0:
             continue
@@ -118,8 +151,8 @@ def joint_dynamics(
                     total += way[above, i] * push[i]
                 inertia[j, k] = total
                 inertia[k, j] = total
-            above = parent[above]
-    if not fixed_base:
+            above = links.parent[above]
+    if not base.fixed:
         _free_base(body[0], force[0], base_column, inertia, load)
     return anchored
 
@@ -152,19 +185,19 @@ def _base_motion(
 
 @_making_arrays
 def _anchor(
-    contacts: FloatArray, reference: FloatArray, anchor: float, slow: float, step: float, velocity: FloatArray,
-    body: FloatArray, force: FloatArray,
-) -> int:  # fmt: skip
+    contacts: Contacts, reference: FloatArray, velocity: FloatArray, body: FloatArray, force: FloatArray
+) -> int:
     """Hold each link where it has contacts at rest."""
     mass = np.empty(10)
     momentum = np.empty(6)
     anchored = 0
-    for contact in range(contacts.shape[0]):
-        link = int(contacts[contact, 0])
+    points, anchor, slow, step = contacts
+    for contact in range(points.shape[0]):
+        link = int(points[contact, 0])
         x, y, z = (
-            contacts[contact, 1] - reference[0],
-            contacts[contact, 2] - reference[1],
-            contacts[contact, 3] - reference[2],
+            points[contact, 1] - reference[0],
+            points[contact, 2] - reference[1],
+            points[contact, 3] - reference[2],
         )
         v = velocity[link]
         v0, v1, v2 = v[3] + v[1] * z - v[2] * y, v[4] + v[2] * x - v[0] * z, v[5] + v[0] * y - v[1] * x
@@ -218,10 +251,11 @@ def _free_base(
 
 @jit
 def _place_link(
-    link: int, up: int, kind: int, dof: int, place: FloatArray, turn: FloatArray, axis: FloatArray,
-    position: FloatArray, rotation: FloatArray, origin: FloatArray, way: FloatArray, scratch: FloatArray,
+    link: int, links: Links, position: FloatArray, rotation: FloatArray, origin: FloatArray, way: FloatArray,
+    scratch: FloatArray,
 ) -> None:  # fmt: skip
     """Frame of a link and direction of its joint's motion, from the parent's frame."""
+    up, kind, place, turn, axis = links.parent[link], links.kind[link], links.place, links.turn, links.axis
     for i in range(3):
         total = origin[up, i]
         for k in range(3):
@@ -240,7 +274,7 @@ def _place_link(
     a0 = scratch[0, 0] * x + scratch[0, 1] * y + scratch[0, 2] * z
     a1 = scratch[1, 0] * x + scratch[1, 1] * y + scratch[1, 2] * z
     a2 = scratch[2, 0] * x + scratch[2, 1] * y + scratch[2, 2] * z
-    q = position[dof]
+    q = position[links.dof[link]]
     if kind == 2:
         origin[link, 0] += a0 * q
         origin[link, 1] += a1 * q
@@ -263,11 +297,10 @@ def _place_link(
 
 @jit
 def _place_body(
-    link: int, mass: FloatArray, centre: FloatArray, local_inertia: FloatArray, rotation: FloatArray,
-    origin: FloatArray, body: FloatArray, scratch: FloatArray,
+    link: int, links: Links, rotation: FloatArray, origin: FloatArray, body: FloatArray, scratch: FloatArray
 ) -> None:  # fmt: skip
     """Spatial inertia of a link about the reference point."""
-    m = mass[link]
+    m, centre = links.mass[link], links.centre
     c0, c1, c2 = origin[link, 0], origin[link, 1], origin[link, 2]
     for k in range(3):
         c0 += rotation[link, 0, k] * centre[link, k]
@@ -277,7 +310,7 @@ def _place_body(
         for k in range(3):
             scratch[i, k] = 0.0
             for j in range(3):
-                scratch[i, k] += rotation[link, i, j] * local_inertia[link, j, k]
+                scratch[i, k] += rotation[link, i, j] * links.inertia[link, j, k]
     body[link, 0] = m
     body[link, 1], body[link, 2], body[link, 3] = m * c0, m * c1, m * c2
     body[link, 4] = _dot(scratch, rotation, link, 0, 0) + m * (c1 * c1 + c2 * c2)
