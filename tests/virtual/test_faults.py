@@ -1,6 +1,7 @@
 """Faults: the spec in words, and what it does."""
 
 import math
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -10,7 +11,7 @@ from axbridge.bus.base import Reply
 from axbridge.errors import BusTimeout, CorruptPacket, ErrorFlag, PortError, UsageError
 from axbridge.physics.bank import State
 from axbridge.virtual.bus import VirtualBus
-from axbridge.virtual.faults import EVENTS, RATES, SWITCHES, Fault, parse_faults
+from axbridge.virtual.faults import FAULTS, Fault, parse_faults, table
 from tests.support.virtual_rig import make_world
 
 
@@ -64,7 +65,7 @@ def test_any_text_is_read_or_refused_in_words(text):
         faults = parse_faults(text)
     except UsageError:
         return
-    assert all(fault.kind in {*RATES, *SWITCHES, *EVENTS, "none"} for fault in faults)
+    assert all(fault.kind in {*FAULTS, "none"} for fault in faults)
 
 
 def test_an_id_that_is_not_there_is_refused():
@@ -192,3 +193,22 @@ def test_a_stuck_potentiometer_reads_the_same_whatever_the_shaft_does():
     assert world.bank.state[0, State.ANGLE] > 2.6  # its own loop never sees it arrive, and drives on
     world.sleep_until(1.5)
     assert bus.read(1, 36, 2).data != b"\x00\x02"
+
+
+def test_every_fault_is_read_in_the_form_the_docs_show_and_heals():
+    for name, kind in FAULTS.items():
+        (fault,) = parse_faults(kind.example.replace(":3", ":1"))
+        assert fault.kind == name
+        world = make_world()
+        world.inject([Fault(name, 1.0 if kind.form != "event" else 0.0, id=1 if kind.of_servo else None)])
+        world.sleep_until(0.05)
+        world.inject("none")
+        world.sleep_until(0.3)  # a servo that was without power starts anew
+        world.inject("none")
+        alarms = ErrorFlag.OVERLOAD if name == "overload" else 0  # that one lasts until the host writes a torque limit
+        assert VirtualBus(world).ping(1).error == alarms, name
+
+
+def test_the_table_of_the_docs_is_made_of_the_faults():
+    page = (Path(__file__).parents[2] / "docs" / "virtual-bus.md").read_text(encoding="utf-8")
+    assert table() in page

@@ -1,7 +1,8 @@
-"""Faults of lines, adapters, supplies and servos: a spec in words, and what it does to the bytes on a line.
+"""Faults of lines, adapters, supplies and servos, one entry each in one table: its words, what it does, how it heals.
 
 ``drop=0.01,late=0.01:40ms,echo,brownout@2s,overload:3@4s``: shares of packets, switches, and events with their time
-after the spec was set. The same seed gives the same mishaps.
+after the spec was set. The same seed gives the same mishaps. A new fault is an entry of `FAULTS`; the table in
+docs/virtual-bus.md is made of it (`table`).
 """
 
 from __future__ import annotations
@@ -9,37 +10,19 @@ from __future__ import annotations
 import difflib
 import random
 import re
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Literal, Protocol
 
 from axbridge.errors import UsageError
+from axbridge.arrays import FloatArray
+from axbridge.virtual.instructions import VirtualServo
 
-__all__ = ["EVENTS", "RATES", "SWITCHES", "Fault", "Mishaps", "parse_faults"]
+__all__ = ["FAULTS", "Fault", "FaultKind", "Mishaps", "Scene", "parse_faults", "table"]
 
-RATES = {
-    "drop": "packets lost",
-    "corrupt": "packets with one bit turned over",
-    "truncate": "packets cut short",
-    "late": "replies that the adapter delivers late (late=0.01:40ms)",
-    "duplicate": "replies delivered twice",
-    "noise": "packets with junk bytes in front",
-}
-SWITCHES = {
-    "echo": "the adapter returns what the host sends",
-    "deaf": "servos burn EEPROM bytes that keep their value, too, and hear nothing meanwhile",
-}
-EVENTS = {
-    "unplug": "the adapter is pulled, for good or a while (unplug:2s@5s)",
-    "replug": "the adapter is back",
-    "brownout": "the supply drops to 4 V for 0.2 s or a while (brownout:1s@2s)",
-    "dead": "a servo dies (dead:3@4s)",
-    "overload": "a servo shuts down by overload (overload:3@4s)",
-    "overheat": "a servo reads 10 degC above its limit, for good or a while (overheat:3:10s)",
-    "stuck": "a servo's position reading stands still, for good or a while (stuck:3:1s)",
-    "collision": "a second servo with this id is on the bus (collision:3)",
-}
-_NEED_ID = {"dead", "overload", "overheat", "stuck", "collision"}
-_TAKE_DURATION = {"unplug", "brownout", "overheat", "stuck"}
 _LATE = 0.04  # s
+_BROWNOUT = 4.0  # V
+_HOTTER = 10.0  # degC above the limit
 _TIME = re.compile(r"(\d+(?:\.\d+)?)(ms|s)?")
 
 
@@ -48,7 +31,7 @@ class Fault:
     """One item of a spec.
 
     Attributes:
-        kind: Key of `RATES`, `SWITCHES` or `EVENTS`, or ``none``.
+        kind: Key of `FAULTS`, or ``none``.
         share: Share of packets, 0..1, of a rate; 1 for a switch, 0 for one turned off (``echo=0``).
         id: Servo it strikes; None where it has none.
         duration: How long it lasts, or how late a reply is, s; None = its default.
@@ -60,6 +43,255 @@ class Fault:
     id: int | None = None
     duration: float | None = None
     at: float = 0.0
+
+
+class StruckLine(Protocol):
+    """What faults do to a line; `axbridge.virtual.line.Line` has it."""
+
+    mishaps: Mishaps
+    servos: list[VirtualServo]
+
+    def plug(self) -> None:
+        """Put the adapter back."""
+
+    def unplug(self) -> None:
+        """Pull the adapter."""
+
+    def add(self, servo: VirtualServo) -> None:
+        """Put one more servo on the line."""
+
+    def remove(self, servo: VirtualServo) -> None:
+        """Take a servo off the line."""
+
+
+class Scene(Protocol):
+    """What faults strike; `axbridge.virtual.world.World` is one."""
+
+    @property
+    def supply(self) -> FloatArray:
+        """V, (servos,): what feeds each motor, to be written."""
+
+    @property
+    def rated_supply(self) -> FloatArray:
+        """V, (servos,): what feeds each motor as long as nothing is wrong."""
+
+    @property
+    def struck_lines(self) -> Collection[StruckLine]:
+        """The lines."""
+
+    @property
+    def struck_servos(self) -> Collection[VirtualServo]:
+        """The servos of the rig."""
+
+    def twin_of(self, servo: VirtualServo) -> VirtualServo:
+        """A second servo with this one's registers, and no motor."""
+
+    def now(self) -> float:
+        """Simulated time, s."""
+
+
+Act = Callable[[Scene, Fault], None]
+Form = Literal["rate", "switch", "event"]
+
+
+@dataclass(frozen=True)
+class FaultKind:
+    """What one word of a spec means.
+
+    Attributes:
+        form: ``rate``: a share of packets; ``switch``: on or off; ``event``: at a time, perhaps for a while.
+        example: The word in a spec.
+        says: What happens, for the docs.
+        start: Begins it; also a rate or switch that is turned off (its share is 0).
+        end: Heals it. A fault without an id means every servo.
+        of_servo: An event that needs an id.
+        lasts: An event that may be told how long it lasts.
+        usually: How long it lasts when not told, s; None = for good.
+        damage: What a rate does to the bytes of one packet; b"" when they are lost.
+        timed: Whether a rate may be told a time.
+    """
+
+    form: Form
+    example: str
+    says: str
+    start: Act
+    end: Act
+    of_servo: bool = False
+    lasts: bool = False
+    usually: float | None = None
+    damage: Callable[[bytes, random.Random], bytes] | None = None
+    timed: bool = False
+
+
+# ---- what they do
+
+
+def _nothing(scene: Scene, fault: Fault) -> None:
+    """It passes without help."""
+
+
+def _set_share(scene: Scene, fault: Fault) -> None:
+    for line in scene.struck_lines:
+        line.mishaps.set(fault)
+
+
+def _end_share(scene: Scene, fault: Fault) -> None:
+    _set_share(scene, Fault(fault.kind))
+
+
+def _invert_bit(data: bytes, dice: random.Random) -> bytes:
+    place = dice.randrange(len(data))
+    return data[:place] + bytes((data[place] ^ 1 << dice.randrange(8),)) + data[place + 1 :]
+
+
+def _cut(data: bytes, dice: random.Random) -> bytes:
+    return data[: dice.randrange(len(data))]
+
+
+def _add_junk(data: bytes, dice: random.Random) -> bytes:
+    return dice.randbytes(dice.randint(1, 3)) + data
+
+
+def _rate(
+    example: str, says: str, damage: Callable[[bytes, random.Random], bytes] | None = None, *, timed: bool = False
+) -> FaultKind:
+    return FaultKind("rate", example, says, _set_share, _end_share, damage=damage, timed=timed)
+
+
+def _set_deaf(scene: Scene, fault: Fault) -> None:
+    for servo in scene.struck_servos:
+        servo.burns_all = fault.share > 0
+
+
+def _end_deaf(scene: Scene, fault: Fault) -> None:
+    _set_deaf(scene, Fault(fault.kind))
+
+
+def _unplug(scene: Scene, fault: Fault) -> None:
+    for line in scene.struck_lines:
+        line.unplug()
+
+
+def _plug(scene: Scene, fault: Fault) -> None:
+    for line in scene.struck_lines:
+        line.plug()
+
+
+def _brown_out(scene: Scene, fault: Fault) -> None:
+    scene.supply[:] = _BROWNOUT
+
+
+def _restore_supply(scene: Scene, fault: Fault) -> None:
+    scene.supply[:] = scene.rated_supply
+
+
+def _struck(scene: Scene, fault: Fault) -> Iterator[VirtualServo]:
+    return (servo for servo in scene.struck_servos if fault.id is None or servo.id == fault.id)
+
+
+def _kill(scene: Scene, fault: Fault) -> None:
+    for servo in _struck(scene, fault):
+        servo.dead = True
+        servo.power_off(scene.now())
+
+
+def _revive(scene: Scene, fault: Fault) -> None:
+    for servo in _struck(scene, fault):
+        servo.dead = False
+
+
+def _overload(scene: Scene, fault: Fault) -> None:
+    for servo in _struck(scene, fault):
+        servo.overload(scene.now())
+
+
+def _heat(scene: Scene, fault: Fault) -> None:
+    for servo in _struck(scene, fault):
+        servo.heat(servo.table["temperature_limit"] + _HOTTER)
+
+
+def _cool(scene: Scene, fault: Fault) -> None:
+    for servo in _struck(scene, fault):
+        servo.heat(None)
+
+
+def _stick(scene: Scene, fault: Fault) -> None:
+    for servo in _struck(scene, fault):
+        servo.stick(scene.now())
+
+
+def _loosen(scene: Scene, fault: Fault) -> None:
+    for servo in _struck(scene, fault):
+        servo.unstick(scene.now())
+
+
+def _add_twin(scene: Scene, fault: Fault) -> None:
+    for servo in _struck(scene, fault):
+        next(line for line in scene.struck_lines if servo in line.servos).add(scene.twin_of(servo))
+
+
+def _remove_twins(scene: Scene, fault: Fault) -> None:
+    for line in scene.struck_lines:
+        for twin in [servo for servo in line.servos if servo not in scene.struck_servos]:
+            line.remove(twin)
+
+
+FAULTS: Mapping[str, FaultKind] = {  # rates strike a packet in this order
+    "drop": _rate("drop=0.01", "packets are lost", lambda _data, _dice: b""),
+    "corrupt": _rate("corrupt=0.01", "one bit is turned over", _invert_bit),
+    "truncate": _rate("truncate=0.01", "the end is missing", _cut),
+    "noise": _rate("noise=0.01", "one to three junk bytes come first", _add_junk),
+    "late": _rate("late=0.01:40ms", "the adapter delivers a reply late", timed=True),
+    "duplicate": _rate("duplicate=0.01", "the adapter delivers a reply twice"),
+    "echo": FaultKind("switch", "echo", "the adapter returns what the host sends", _set_share, _end_share),
+    "deaf": FaultKind(
+        "switch",
+        "deaf",
+        "servos burn EEPROM bytes that keep their value, too, and hear nothing meanwhile",
+        _set_deaf,
+        _end_deaf,
+    ),
+    "unplug": FaultKind(
+        "event", "unplug:2s@5s", "the adapter is pulled, for good without a time", _unplug, _plug, lasts=True
+    ),
+    "replug": FaultKind("event", "replug@7s", "the adapter comes back under the same link", _plug, _nothing),
+    "brownout": FaultKind(
+        "event",
+        "brownout:1s@2s",
+        "the supply drops to 4 V, for 0.2 s without a time: servos reset",
+        _brown_out,
+        _restore_supply,
+        lasts=True,
+        usually=0.2,
+    ),
+    "dead": FaultKind("event", "dead:3@4s", "servo 3 dies", _kill, _revive, of_servo=True),
+    "overload": FaultKind(
+        "event",
+        "overload:3@4s",
+        "servo 3 shuts down by overload, until its torque limit is written again",
+        _overload,
+        _nothing,
+        of_servo=True,
+    ),
+    "overheat": FaultKind(
+        "event", "overheat:3:10s", "servo 3 reads 10 °C above its limit", _heat, _cool, of_servo=True, lasts=True
+    ),
+    "stuck": FaultKind(
+        "event", "stuck:3:1s", "servo 3's position reading stands still", _stick, _loosen, of_servo=True, lasts=True
+    ),
+    "collision": FaultKind(
+        "event", "collision:3", "a second servo with id 3 is on the bus", _add_twin, _remove_twins, of_servo=True
+    ),
+}
+
+
+def table() -> str:
+    """The faults as the Markdown table of docs/virtual-bus.md."""
+    rows = [f"| `{kind.example}` | {kind.says} |" for kind in FAULTS.values()]
+    return "\n".join(["| item | what happens |", "| --- | --- |", *rows, "| `none` | all of that ends |"])
+
+
+# ---- the spec
 
 
 def parse_faults(spec: str) -> tuple[Fault, ...]:
@@ -78,45 +310,48 @@ def parse_faults(spec: str) -> tuple[Fault, ...]:
 def _parse_item(item: str) -> Fault:
     name = re.split(r"[=:@]", item, maxsplit=1)[0]
     rest = item[len(name) :]
-    if name in SWITCHES or name == "none":
-        if rest not in ({"", "=0", "=1"} if name in SWITCHES else {""}):
-            raise _wrong(item, f"write {name}" + (f", or {name}=0 to end it" if name in SWITCHES else ""))
+    kind = FAULTS.get(name)
+    if kind is None and name != "none":
+        known = [*FAULTS, "none"]
+        close = difflib.get_close_matches(name, known, n=1)
+        raise UsageError(
+            f"fault {item!r}: {name!r} is not known",
+            f"did you mean {close[0]!r}?" if close else f"choose from {', '.join(known)}",
+        )
+    if kind is None:
+        if rest:
+            raise _wrong(item, "write none")
+        return Fault(name, 1.0)
+    if kind.form == "switch":
+        if rest not in {"", "=0", "=1"}:
+            raise _wrong(item, f"write {name}, or {name}=0 to end it")
         return Fault(name, 0.0 if rest == "=0" else 1.0)
-    if name in RATES:
-        return _parse_rate(item, name, rest)
-    if name in EVENTS:
-        return _parse_event(item, name, rest)
-    known = [*RATES, *SWITCHES, *EVENTS, "none"]
-    close = difflib.get_close_matches(name, known, n=1)
-    raise UsageError(
-        f"fault {item!r}: {name!r} is not known",
-        f"did you mean {close[0]!r}?" if close else f"choose from {', '.join(known)}",
-    )
+    return _parse_rate(item, name, rest, kind) if kind.form == "rate" else _parse_event(item, name, rest, kind)
 
 
-def _parse_rate(item: str, name: str, rest: str) -> Fault:
+def _parse_rate(item: str, name: str, rest: str, kind: FaultKind) -> Fault:
     share, _, time = rest.removeprefix("=").partition(":")
     try:
         value = float(share)
     except ValueError:
         value = -1.0
-    if not rest.startswith("=") or not 0 <= value <= 1 or (time and name != "late"):
+    if not rest.startswith("=") or not 0 <= value <= 1 or (time and not kind.timed):
         raise _wrong(item, f"write {name}=SHARE, a share of packets from 0 to 1 (late=0.01:40ms says how late)")
     return Fault(name, value, duration=_seconds(item, time) if time else None)
 
 
-def _parse_event(item: str, name: str, rest: str) -> Fault:
+def _parse_event(item: str, name: str, rest: str, kind: FaultKind) -> Fault:
     before, at, when = rest.partition("@")
     parts = before.split(":")[1:] if before.startswith(":") else []
-    usage = f"write {name}" + (":ID" if name in _NEED_ID else "") + ("[:DURATION]" if name in _TAKE_DURATION else "")
+    usage = f"write {name}" + (":ID" if kind.of_servo else "") + ("[:DURATION]" if kind.lasts else "")
     if (before and not before.startswith(":")) or (at and not when):
         raise _wrong(item, f"{usage}[@TIME]")
     id_ = None
-    if name in _NEED_ID:
+    if kind.of_servo:
         if not parts or not parts[0].isdigit() or int(parts[0]) > 253:
             raise _wrong(item, f"{usage}[@TIME], the id from 0 to 253")
         id_ = int(parts.pop(0))
-    duration = _seconds(item, parts.pop(0)) if parts and name in _TAKE_DURATION else None
+    duration = _seconds(item, parts.pop(0)) if parts and kind.lasts else None
     if parts:
         raise _wrong(item, f"{usage}[@TIME]")
     return Fault(name, id=id_, duration=duration, at=_seconds(item, when) if when else 0.0)
@@ -131,6 +366,9 @@ def _seconds(item: str, text: str) -> float:
 
 def _wrong(item: str, hint: str) -> UsageError:
     return UsageError(f"fault {item!r} is not complete or has too much", hint)
+
+
+_DAMAGE = [(name, kind.damage) for name, kind in FAULTS.items() if kind.damage is not None]
 
 
 class Mishaps:
@@ -152,17 +390,15 @@ class Mishaps:
         self.echo = False
 
     def set(self, fault: Fault) -> None:
-        """Take over a rate, a switch, or ``none``."""
-        if fault.kind == "none":
-            self.shares.clear()
-            self.echo = False
-        elif fault.kind == "echo":
+        """Take over a rate, or the adapter's echo."""
+        if fault.kind == "echo":
             self.echo = fault.share > 0
-        else:
+            return
+        self.shares.pop(fault.kind, None)
+        if fault.share > 0:
             self.shares[fault.kind] = fault.share
-            if fault.kind == "late":
-                self.late = _LATE if fault.duration is None else fault.duration
-        self.shares = {kind: share for kind, share in self.shares.items() if share > 0}
+        if fault.kind == "late":
+            self.late = _LATE if fault.duration is None else fault.duration
 
     def damage(self, data: bytes) -> bytes:
         """Bytes as they arrive at the other end, in either direction; b"" when they are lost."""
@@ -170,15 +406,11 @@ class Mishaps:
         if not shares or not data:
             return data
         dice = self._random
-        if dice.random() < shares.get("drop", 0.0):
-            return b""
-        if dice.random() < shares.get("corrupt", 0.0):
-            place = dice.randrange(len(data))
-            data = data[:place] + bytes((data[place] ^ 1 << dice.randrange(8),)) + data[place + 1 :]
-        if dice.random() < shares.get("truncate", 0.0):
-            data = data[: dice.randrange(len(data))]
-        if dice.random() < shares.get("noise", 0.0):
-            data = dice.randbytes(dice.randint(1, 3)) + data
+        for name, damage in _DAMAGE:
+            if dice.random() < shares.get(name, 0.0):
+                data = damage(data, dice)
+                if name == "drop":
+                    break
         return data
 
     def deliver(self, due: float, data: bytes) -> list[tuple[float, bytes]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Literal, Protocol
 
 import numpy as np
@@ -18,7 +18,7 @@ from axbridge.physics.columns import Limit, Scale, State
 from axbridge.physics.engines.ideal_joints import IdealBank, IdealJoint
 from axbridge.units import baud_register
 from axbridge.virtual.fast_reads import present, remarkable
-from axbridge.virtual.faults import EVENTS, Fault, parse_faults
+from axbridge.virtual.faults import FAULTS, Fault, parse_faults
 from axbridge.virtual.instructions import VirtualServo
 from axbridge.virtual.line import Line
 from axbridge.virtual.reply_timing import Forecast
@@ -27,8 +27,6 @@ from axbridge.virtual.servo import Motors
 __all__ = ["Bank", "World", "build_bank", "initial_registers"]
 
 _WATCH = 0.02  # s between two looks of the firmware at temperature, supply and load
-_BROWNOUT, _BROWNOUT_TIME = 4.0, 0.2  # V, s
-_HOTTER = 10.0  # degC above the limit
 
 
 class Bank(Motors, Protocol):
@@ -131,8 +129,8 @@ class World:
             for place, bus in enumerate(rig.buses)
         }
 
-        self._supply = self.bank.supply.copy()
-        self._events: list[tuple[float, int, Fault]] = []
+        self.rated_supply = self.bank.supply.copy()
+        self._events: list[tuple[float, int, Fault, bool]] = []  # when, which first, what, whether it ends
         self._order = itertools.count()  # of events at the same time
         if faults:
             self.inject(faults)
@@ -189,16 +187,14 @@ class World:
                 ids = ", ".join(str(servo.id) for servo in self._rows)
                 raise UsageError(f"fault {fault.kind}:{fault.id}: no servo has that id", f"there are {ids}")
         for fault in items:
-            if fault.kind in EVENTS:
-                heapq.heappush(self._events, (self._now + fault.at, next(self._order), fault))
-            elif fault.kind == "deaf":
-                for servo in self._rows:
-                    servo.burns_all = fault.share > 0
-            else:
-                for line in self.lines.values():
-                    line.mishaps.set(fault)
             if fault.kind == "none":
-                self._heal()
+                self._events.clear()
+                for name, kind in FAULTS.items():
+                    kind.end(self, Fault(name))
+            elif FAULTS[fault.kind].form == "event":
+                self._later(fault.at, fault)
+            else:
+                FAULTS[fault.kind].start(self, fault)
         if self._events:
             self.next_watch = min(self.next_watch, max(self._events[0][0], self._now))
 
@@ -214,7 +210,7 @@ class World:
     def _watch(self) -> None:
         """Let faults strike, and every servo's firmware look at its alarms."""
         while self._events and self._events[0][0] <= self._now:
-            self._strike(heapq.heappop(self._events)[2])
+            self._strike(*heapq.heappop(self._events)[2:])
         state, found = self.bank.state, self._found
         for row in found[: remarkable(state, self._limits, found)].tolist():
             self._rows[row].monitor(state[row].tolist(), self._now)
@@ -225,64 +221,44 @@ class World:
     def _with_id(self, id: int) -> list[VirtualServo]:
         return [servo for servo in self._rows if servo.id == id]
 
-    def _strike(self, fault: Fault) -> None:
-        """One event of a fault spec; those that pass put their end on the list."""
-        if fault.kind == "unplug":
-            for line in self.lines.values():
-                line.unplug()
-            self._later("replug", fault.duration)
-        elif fault.kind == "replug":
-            for line in self.lines.values():
-                line.plug()
-        elif fault.kind == "brownout":
-            self.bank.supply[:] = _BROWNOUT
-            self._later("recovered", fault.duration or _BROWNOUT_TIME)
-        elif fault.kind == "recovered":
-            self.bank.supply[:] = self._supply
-        else:
-            for servo in self._with_id(fault.id if fault.id is not None else -1):
-                self._strike_servo(servo, fault)
+    def _strike(self, fault: Fault, ends: bool) -> None:
+        """An event begins, or one that passes ends."""
+        kind = FAULTS[fault.kind]
+        if ends:
+            kind.end(self, fault)
+            return
+        kind.start(self, fault)
+        lasts = kind.usually if fault.duration is None else fault.duration
+        if lasts is not None:
+            self._later(lasts, fault, ends=True)
 
-    def _strike_servo(self, servo: VirtualServo, fault: Fault) -> None:
-        if fault.kind == "dead":
-            servo.dead = True
-            servo.power_off(self._now)
-        elif fault.kind == "overload":
-            servo.overload(self._now)
-        elif fault.kind == "overheat":
-            servo.heat(servo.table["temperature_limit"] + _HOTTER)
-            self._later("cooled", fault.duration, fault.id)
-        elif fault.kind == "cooled":
-            servo.heat(None)
-        elif fault.kind == "stuck":
-            servo.stick(self._now)
-            self._later("loose", fault.duration, fault.id)
-        elif fault.kind == "loose":
-            servo.unstick(self._now)
-        elif fault.kind == "collision":
-            twin = VirtualServo(servo.profile, _Limp(self.bank.state), servo.row, time=self._now)
-            twin.table.data[:] = servo.table.data
-            twin.power_on(self._now, {"id": servo.id, "present_position": servo.table["present_position"]})
-            twin.deaf_until = self._now
-            next(line for line in self.lines.values() if servo in line.servos).add(twin)
+    def _later(self, delay: float, fault: Fault, *, ends: bool = False) -> None:
+        heapq.heappush(self._events, (self._now + delay, next(self._order), fault, ends))
 
-    def _later(self, kind: str, duration: float | None, id: int | None = None) -> None:
-        if duration is not None:
-            heapq.heappush(self._events, (self._now + duration, next(self._order), Fault(kind, id=id)))
+    # -- what faults strike: `axbridge.virtual.faults.Scene`
 
-    def _heal(self) -> None:
-        """Undo what lasts: events to come, sensors, unplugged adapters, a low supply, second servos."""
-        self._events.clear()
-        self.bank.supply[:] = self._supply
-        for line in self.lines.values():
-            line.plug()
-            for servo in [servo for servo in line.servos if servo not in self._rows]:
-                line.remove(servo)
-        for servo in self._rows:
-            servo.heat(None)
-            servo.unstick(self._now)
-            servo.burns_all = False
-            servo.dead = False
+    @property
+    def supply(self) -> FloatArray:
+        """V, (servos,): what feeds each motor; may be written."""
+        return self.bank.supply
+
+    @property
+    def struck_lines(self) -> Collection[Line]:
+        """The lines."""
+        return self.lines.values()
+
+    @property
+    def struck_servos(self) -> Collection[VirtualServo]:
+        """The servos of the rig."""
+        return self._rows
+
+    def twin_of(self, servo: VirtualServo) -> VirtualServo:
+        """A second servo with this one's registers, and no motor."""
+        twin = VirtualServo(servo.profile, _Limp(self.bank.state), servo.row, time=self._now)
+        twin.table.data[:] = servo.table.data
+        twin.power_on(self._now, {"id": servo.id, "present_position": servo.table["present_position"]})
+        twin.deaf_until = self._now
+        return twin
 
     def _move_to(self, due: float) -> None:
         if due > self._now:
