@@ -14,8 +14,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from axbridge.errors import UsageError
 from axbridge.arrays import FloatArray
+from axbridge.errors import UsageError
 from axbridge.virtual.instructions import VirtualServo
 
 __all__ = ["FAULTS", "Fault", "FaultKind", "Mishaps", "Scene", "parse_faults", "table"]
