@@ -1,7 +1,9 @@
 """The contract that every `Bus` fulfils, as a function: run it on your own.
 
->>> from axbridge.testing import check_bus
->>> check_bus(lambda: MyBus("/dev/ttyUSB0"), id=1)
+>>> from axbridge import Rig, VirtualBus, World
+>>> kept = check_bus(lambda: VirtualBus(World(Rig.load("bench_arm"))), id=1)  # or your own bus
+>>> kept[0]
+'a servo that is there answers a ping'
 
 It needs one AX or MX servo at status return level 2. It switches its LED and leaves everything else as it was; it moves
 nothing. Some transactions it loses on purpose, to see what the bus does then. No test framework is needed: a broken
