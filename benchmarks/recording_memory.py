@@ -101,7 +101,7 @@ def _part(name: str, *arguments: str) -> dict[str, float]:
 
 
 def main() -> None:
-    """Run every part and print a table."""
+    """Run every part; print JSON, and each part on stderr as it is done."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=60.0)
     parser.add_argument("--servos", type=int, default=18)
@@ -122,7 +122,7 @@ def main() -> None:
         whole, cut = Path(folder) / "whole.mcap", Path(folder) / "cut.mcap"
         size = [f"--minutes={chosen.minutes}", f"--servos={chosen.servos}", f"--rate={chosen.rate}"]
         rest = _part("idle", f"--path={whole}")["peak_mb"]
-        print(f"idle: {rest:.0f} MB")
+        report = {"idle_mb": rest}
         parts = [
             ("record", whole),
             ("info", whole),
@@ -134,8 +134,9 @@ def main() -> None:
         for name, path in parts:
             found = _part(name, f"--path={path}", *size)
             above = found.pop("peak_mb") - rest
-            figures = ", ".join(f"{key} {value:.2f}" for key, value in found.items())
-            print(f"{name} {path.stem}: {above:.0f} MB above idle, {figures}", flush=True)
+            report[f"{name} {path.stem}"] = {"mb_above_idle": above, **found}
+            print(f"{name} {path.stem}: {above:.0f} MB above idle", file=sys.stderr, flush=True)
+    print(json.dumps(report, indent=2))
 
 
 if __name__ == "__main__":

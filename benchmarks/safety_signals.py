@@ -23,11 +23,11 @@ from collections import Counter
 from typing import Any, TextIO
 
 import axbridge
-from axbridge import connection
 from axbridge.bus.base import Bus
 from axbridge.bus.serial import SerialBus
 from axbridge.config.rig import Rig
 from axbridge.errors import PortError
+from axbridge.robot import connection
 from axbridge.serve.background import serving
 from axbridge.units import Calibration
 
