@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         ControlWarning,
         CorruptPacket,
         ErrorFlag,
+        MoveError,
         PortError,
         ProfileError,
         RecordingError,
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
         UnsupportedOperation,
         UsageError,
     )
+    from axbridge.motion.moves import Move
+    from axbridge.motion.player import play
+    from axbridge.motion.teaching import teach
     from axbridge.robot.open import open_robot as open  # noqa: A004 - `axbridge.open` is the public name
     from axbridge.robot.robot import Robot
     from axbridge.robot.servo import Servo
@@ -49,6 +53,8 @@ _HOME = {
     "CorruptPacket": "errors",
     "ErrorFlag": "errors",
     "FirmwareProfile": "config.profile",
+    "Move": "motion.moves",
+    "MoveError": "errors",
     "PortError": "errors",
     "ProfileError": "errors",
     "RecordingError": "errors",
@@ -63,6 +69,8 @@ _HOME = {
     "UnsupportedOperation": "errors",
     "UsageError": "errors",
     "open": "robot.open",
+    "play": "motion.player",
+    "teach": "motion.teaching",
 }
 
 __all__ = [
@@ -73,6 +81,8 @@ __all__ = [
     "CorruptPacket",
     "ErrorFlag",
     "FirmwareProfile",
+    "Move",
+    "MoveError",
     "PortError",
     "ProfileError",
     "RecordingError",
@@ -87,6 +97,8 @@ __all__ = [
     "UnsupportedOperation",
     "UsageError",
     "open",
+    "play",
+    "teach",
 ]
 
 
