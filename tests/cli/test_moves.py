@@ -157,6 +157,25 @@ def test_a_hand_teaches_between_two_keys_and_the_arm_repeats_it(hand, tmp_path, 
     assert float(out.split("start")[1].split("°")[0]) < 2.0
 
 
+def test_a_ctrl_c_while_it_is_taught_keeps_what_the_hand_did(hand, tmp_path, capsys):
+    port, tell = hand
+    path = tmp_path / "cut.json"
+    with start("teach", "--rig", "pan_tilt", "--port", port, "--joints", "pan", "--out", path) as teacher:
+        for _ in range(2):
+            teacher.stderr.readline()
+        teacher.stdin.write(" ")
+        teacher.stdin.flush()
+        teacher.stderr.readline()
+        tell()
+        time.sleep(1.5)
+        teacher.send_signal(signal.SIGINT)
+        out, _ = teacher.communicate(timeout=10)
+    assert teacher.returncode == 130
+    assert f"wrote {path}: " in out
+    assert 0.8 < Move.load(path).duration < 1.8
+    assert torque(port, capsys) == 0
+
+
 def test_on_a_terminal_single_keys_take_poses_and_the_arm_holds_until_one_more(hand, tmp_path):
     port, _ = hand
     path = tmp_path / "poses.json"

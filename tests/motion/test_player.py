@@ -173,6 +173,11 @@ def test_a_loop_starts_again_until_it_is_stopped(robot):
     assert played.stopped
 
 
+def test_pages_that_lead_round_without_a_pose_end_the_move(robot):
+    pages = {"1": NOD.pages["1"].model_copy(update={"next": "2"}), "2": Page(next="3"), "3": Page(next="2")}
+    assert not play(robot, Move(pages=pages)).stopped
+
+
 def test_a_servo_that_is_lost_ends_the_move(robot):
     robot.simulation.inject("dead:1@1s")
     with pytest.raises(BusError, match="servo 'pan': missing"):

@@ -8,7 +8,7 @@ import pytest
 import axbridge
 from axbridge import UnknownServo, UsageError
 from axbridge.motion.player import play
-from axbridge.motion.teaching import soft, take_down, take_pose, teach, worked_up
+from axbridge.motion.teaching import Taking, soft, take_pose, teach, worked_up
 from tests.support.hand import BACK, HIGH, LEFT, UP, lead, led
 
 
@@ -32,8 +32,10 @@ def test_what_the_hand_did_is_the_move_and_it_starts_where_it_began(hand, robot)
         assert names == ("pan",)
         robot.step()
         tell()
-        taught = take_down(robot, names, lambda passed: passed > 2.8)
+        taking = Taking(robot, names)
+        taking.run(lambda passed: passed > 2.8)
         assert robot["tilt"].state.position == pytest.approx(0.3, abs=0.02)
+    taught = taking.taught()
     page = taught.move.pages["1"]
     assert page.joints == ("pan",)
     assert page.duration == pytest.approx(UP + BACK, abs=0.35)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,10 +14,10 @@ import typer
 from axbridge.cli.app import app
 from axbridge.cli.keys import END, pressed
 from axbridge.cli.options import BackendOption, PortOption, RigOption, SeedOption
-from axbridge.errors import UsageError
+from axbridge.errors import BusError, UsageError
 
 if TYPE_CHECKING:
-    from axbridge.motion.moves import Move
+    from axbridge.motion.moves import Key, Move
     from axbridge.motion.teaching import Taught
     from axbridge.robot.robot import Robot
 
@@ -57,52 +58,70 @@ def teach(
     check_writable(out)
     loaded = Rig.load(rig)
     only = [name.strip() for name in joints.split(",") if name.strip()] or None
+
+    def save(move: Move) -> None:
+        for note in save_move(move, out, joints_of(loaded)):
+            print(f"note: {note}", file=sys.stderr)
+        print(f"wrote {out}: {len(move.pages['1'].keys)} poses, {move.duration:.1f} s, {', '.join(move.joints)}")
+
     with open_robot(loaded, backend, port=port, seed=seed) as robot, pressed() as key:
         names = chosen(robot, only)
         with soft(robot, names, stiffness):
             if keyframes:
-                move = _poses(robot, names, key, way)
+                _poses(robot, names, key, way, save)
             else:
-                taught = _hand(robot, names, key, seconds, smooth / 1000)
-                move = taught.move
-        notes = save_move(move, out, joints_of(loaded))
-        for note in notes:
-            print(f"note: {note}", file=sys.stderr)
-        print(f"wrote {out}: {move.duration:.1f} s, {len(move.joints)} joints" if not keyframes else
-              f"wrote {out}: {len(move.pages['1'].keys)} poses, {len(move.joints)} joints")  # fmt: skip
-        if not keyframes:
-            _tell(taught)
+                _hand(robot, names, key, seconds, smooth / 1000, save)
         if sys.stdin.isatty():
             print("it holds; support it and press a key to let go", file=sys.stderr)
             while not key() and robot.step() != -1:
                 pass
 
 
-def _hand(robot: Robot, names: tuple[str, ...], key: Callable[[], str], seconds: float, width: float) -> Taught:
-    """What the hand does for `seconds`, or between two keys."""
-    from axbridge.motion.teaching import take_down
+def _hand(
+    robot: Robot,
+    names: tuple[str, ...],
+    key: Callable[[], str],
+    seconds: float,
+    width: float,
+    save: Callable[[Move], None],
+) -> None:
+    """Take down what the hand does for `seconds`, or between two keys; a failure loses nothing of it."""
+    from axbridge.motion.teaching import Taking
 
-    if seconds:
-        return take_down(robot, names, lambda passed: passed >= seconds, width)
-    print(f"soft: {', '.join(names)}\nlead it to the start, then press a key", file=sys.stderr)
-    _wait(robot, key)
-    print("recording; a key ends it", file=sys.stderr)
-    return take_down(robot, names, lambda _passed: bool(key()), width)
+    taking = Taking(robot, names)
+    if not seconds:
+        print(f"soft: {', '.join(names)}\nlead it to the start, then press a key", file=sys.stderr)
+        _wait(robot, key)
+        print("recording; a key ends it", file=sys.stderr)
+    try:
+        taking.run(lambda passed: passed >= seconds if seconds else bool(key()))
+    except (BusError, KeyboardInterrupt):
+        with suppress(UsageError):  # nothing had moved yet
+            save(taking.taught(width).move)
+        raise
+    taught = taking.taught(width)
+    save(taught.move)
+    _tell(taught)
 
 
-def _poses(robot: Robot, names: tuple[str, ...], key: Callable[[], str], way: float) -> Move:
-    """A pose for every key, until q."""
+def _poses(
+    robot: Robot, names: tuple[str, ...], key: Callable[[], str], way: float, save: Callable[[Move], None]
+) -> None:
+    """Take a pose for every key, until q; a failure loses none of them."""
     from axbridge.motion.moves import Move, Page
     from axbridge.motion.teaching import take_pose
 
     print(f"soft: {', '.join(names)}\na key takes a pose, q ends", file=sys.stderr)
-    keys = []
-    while _wait(robot, key) not in {"q", "Q", END}:
-        keys.append(take_pose(robot, names, way))
-        print(f"pose {len(keys)}", file=sys.stderr)
+    keys: list[Key] = []
+    try:
+        while _wait(robot, key) not in {"q", "Q", END}:
+            keys.append(take_pose(robot, names, way))
+            print(f"pose {len(keys)}", file=sys.stderr)
+    finally:
+        if keys:
+            save(Move(pages={"1": Page(keys=tuple(keys))}))
     if not keys:
         raise UsageError("no pose was taken", "press a key for each pose, then q")
-    return Move(pages={"1": Page(keys=tuple(keys))})
 
 
 def _wait(robot: Robot, key: Callable[[], str]) -> str:

@@ -155,7 +155,7 @@ class _Player:
         left = self._follow(path, path.eased)
         while left is None:
             again = path.loop if path.loop is not None else self._start if loop else None
-            if again is None:
+            if again is None or not any(self._move.pages[name].keys for name in self._move.chain(again)[0]):
                 return None
             path = self._plan(again, self._goals)
             left = self._follow(path, 0.0)

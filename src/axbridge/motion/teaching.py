@@ -20,7 +20,7 @@ from axbridge.physics.mechanics import FloatArray
 from axbridge.robot.robot import Robot, StepReport
 from axbridge.robot.state import ServoState
 
-__all__ = ["Taught", "chosen", "soft", "take_down", "take_pose", "teach"]
+__all__ = ["Taking", "Taught", "chosen", "soft", "take_pose", "teach", "worked_up"]
 
 _REST = 0.0105  # rad, two counts of an AX-12: within this a joint rests
 _DRAG = 0.1  # rad that a stiff joint's goal may be away from it
@@ -119,38 +119,55 @@ def take_pose(robot: Robot, joints: Sequence[str], time: float = 1.0, name: str 
     return Key(positions=positions, time=time, name=name)
 
 
-def take_down(robot: Robot, joints: Sequence[str], until: Callable[[float], bool], width: float = _WIDTH) -> Taught:
-    """Step the robot and take down where a hand leads its joints.
+class Taking:
+    """Takes down where a hand leads some joints; what was taken until a failure can still be made a move.
 
     Args:
         robot: With these joints soft, see `soft`.
         joints: What to take down.
-        until: Given the seconds since the start, whether to end; asked once a step.
-        width: Of the smoothing (a Gaussian's standard deviation), s; 0 = none.
-
-    Raises:
-        UsageError: nothing moved, or the robot was closed.
-        BusError: a servo failed or got lost.
     """
-    watch = Watch(robot)
-    begun = robot.time
-    taken: dict[str, list[tuple[float, float]]] = {joint: [] for joint in joints}
 
-    def take(_report: StepReport, states: Mapping[str, ServoState]) -> None:
-        for joint, samples in taken.items():
+    def __init__(self, robot: Robot, joints: Sequence[str]) -> None:
+        self._robot = robot
+        self._taken: dict[str, list[tuple[float, float]]] = {joint: [] for joint in joints}
+
+    def run(self, until: Callable[[float], bool]) -> None:
+        """Step the robot and take down.
+
+        Args:
+            until: Given the seconds since the start, whether to end; asked once a step.
+
+        Raises:
+            UsageError: the robot was closed.
+            BusError: a servo failed or got lost.
+        """
+        robot, watch = self._robot, Watch(self._robot)
+        begun = robot.time
+        leave = robot.observe(self._take)
+        try:
+            while not until(robot.time - begun):
+                if robot.step() == -1:
+                    raise UsageError("the robot was closed while it was taught")
+                watch.look()
+        finally:
+            leave()
+
+    def taught(self, width: float = _WIDTH) -> Taught:
+        """The move: on one clock, without rest, smooth, within the joints' limits.
+
+        Args:
+            width: Of the smoothing (a Gaussian's standard deviation), s; 0 = none.
+
+        Raises:
+            UsageError: nothing moved.
+        """
+        return worked_up(self._robot, self._taken, width)
+
+    def _take(self, _report: StepReport, states: Mapping[str, ServoState]) -> None:
+        for joint, samples in self._taken.items():
             state = states[joint]
-            if not samples or state.time > samples[-1][0]:
+            if not samples or state.time > samples[-1][0]:  # else it did not answer
                 samples.append((state.time, state.position))
-
-    leave = robot.observe(take)
-    try:
-        while not until(robot.time - begun):
-            if robot.step() == -1:
-                raise UsageError("the robot was closed while it was taught")
-            watch.look()
-    finally:
-        leave()
-    return worked_up(robot, taken, width)
 
 
 def worked_up(robot: Robot, taken: Mapping[str, Sequence[tuple[float, float]]], width: float) -> Taught:
@@ -198,7 +215,7 @@ def teach(
         seconds: How long.
         joints: Which ones; None = all.
         stiffness: See `soft`.
-        width: See `take_down`.
+        width: See `Taking.taught`.
 
     Raises:
         UsageError: nothing moved, or an argument out of range.
@@ -206,7 +223,9 @@ def teach(
         BusError: a servo failed or got lost.
     """
     with soft(robot, joints, stiffness) as names:
-        return take_down(robot, names, lambda passed: passed >= seconds - 1e-9, width)
+        taking = Taking(robot, names)
+        taking.run(lambda passed: passed >= seconds - 1e-9)
+    return taking.taught(width)
 
 
 def _within(robot: Robot, joint: str, angle: float) -> float:
