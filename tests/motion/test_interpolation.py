@@ -12,7 +12,7 @@ from axbridge.motion.interpolation import Track
 from axbridge.motion.moves import Key, Move, Page
 from axbridge.motion.planning import Bounds, check, plan, reachable
 
-LAWS = ["linear", "cubic", "minimum-jerk"]
+LAWS = ["linear", "trapezoid", "minimum-jerk", "cubic", "quintic"]
 ways = st.lists(st.tuples(st.floats(0.05, 2.0), st.floats(-2.0, 2.0)), min_size=2, max_size=7)
 
 
@@ -45,11 +45,38 @@ def test_the_peak_speed_is_the_fastest_there_is(law, found):
         assert measured >= 0.98 * peak - 1e-6
 
 
-def test_a_cubic_runs_through_a_knot_in_its_direction_and_rests_where_it_turns():
-    way = Track("cubic", [0.0, 1.0, 2.0, 3.0], [0.0, 1.0, 2.0, 1.0])
+@pytest.mark.parametrize("law", ["cubic", "quintic"])
+def test_a_way_runs_through_a_knot_in_its_direction_and_rests_where_it_turns(law):
+    way = Track(law, [0.0, 1.0, 2.0, 3.0], [0.0, 1.0, 2.0, 1.0])
     speed = [(way.at(t + 1e-5) - way.at(t - 1e-5)) / 2e-5 for t in (1.0, 2.0)]
     assert speed[0] > 0.9
     assert speed[1] == pytest.approx(0.0, abs=1e-3)
+
+
+@pytest.mark.parametrize("law", ["trapezoid", "minimum-jerk"])
+def test_a_way_from_rest_to_rest_rests_at_every_knot(law):
+    way = Track(law, [0.0, 1.0, 2.0], [0.0, 1.0, 2.0])
+    assert (way.at(1.0 + 1e-5) - way.at(1.0 - 1e-5)) / 2e-5 == pytest.approx(0.0, abs=1e-3)
+
+
+def test_a_trapezoid_cruises_for_half_of_its_time():
+    way = Track("trapezoid", [0.0, 2.0], [0.0, 3.0])
+    fine = np.diff([way.at(time) for time in np.linspace(0.0, 2.0, 2001)]) / 0.001
+    assert fine[500:1500] == pytest.approx(np.full(1000, 2.0), abs=1e-6)
+    slope = np.diff(fine) / 0.001
+    assert slope[10:490] == pytest.approx(np.full(480, 4.0), abs=1e-3)
+    assert slope[1510:] == pytest.approx(np.full(489, -4.0), abs=1e-3)
+
+
+@pytest.mark.parametrize(("law", "jump"), [("cubic", 4.0), ("quintic", 0.0)])
+def test_a_quintics_acceleration_does_not_jump_and_a_cubics_does(law, jump):
+    way = Track(law, [0.0, 1.0, 2.0, 3.0], [0.0, 1.0, 2.0, 1.0])
+
+    def acceleration(time):
+        h = 1e-4
+        return (way.at(time + h) - 2 * way.at(time) + way.at(time - h)) / h**2
+
+    assert acceleration(1.0 + 2e-4) - acceleration(1.0 - 2e-4) == pytest.approx(jump, abs=0.05)
 
 
 def move(*keys, **page):
