@@ -134,6 +134,18 @@ def test_backwards_the_ways_between_the_poses_take_as_long():
     ]
 
 
+def test_a_page_is_found_by_its_key_or_by_its_name():
+    page = wave().pages["1"]
+    named = Move(
+        pages={"1": page, "2": page.model_copy(update={"name": "Bow"}), "3": page.model_copy(update={"name": "1"})}
+    )
+    assert [named.find(which) for which in ("1", "Bow", "3")] == ["1", "2", "3"]
+    with pytest.raises(UsageError, match="no page 'Kick'"):
+        named.find("Kick")
+    with pytest.raises(UsageError, match="2 pages are called 'Bow'"):
+        Move(pages={"1": page, **dict.fromkeys(("2", "3"), named.pages["2"])}).find("Bow")
+
+
 def test_scaled_takes_longer():
     assert wave().scaled(2.0).duration == pytest.approx(7.5)
     with pytest.raises(UsageError, match="a factor of 0"):

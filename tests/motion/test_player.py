@@ -243,6 +243,16 @@ def test_a_bow_from_a_page_set_leaves_the_simulated_bioloid_standing(tmp_path):
     assert math.hypot(x, y) < 0.05
 
 
+def test_a_limp_simulated_bioloid_stands_while_only_its_arm_moves():
+    raise_arm = Page(keys=(Key(positions={"left_shoulder_swing": 1.0}, time=0.5),))
+    with axbridge.open("bioloid") as robot:
+        play(robot, Move(pages={"1": raise_arm}))
+        while robot.time < 5.0:
+            robot.step()
+        assert robot.simulation.base[0][2] > 0.26
+        assert robot["left_shoulder_swing"].state.position == pytest.approx(1.0, abs=0.1)
+
+
 # ---- on a served bus
 
 PLAYER = """

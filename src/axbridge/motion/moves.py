@@ -204,6 +204,21 @@ class Move(Table):
         names, loop = self.chain(self.start)
         return math.inf if loop else sum(self.pages[name].duration * self.pages[name].repeat for name in names)
 
+    def find(self, page: str) -> str:
+        """The page that is meant by its key in `pages`, or by the name it has for people.
+
+        Raises:
+            UsageError: none, or several.
+        """
+        if page in self.pages:
+            return page
+        called = [key for key, one in self.pages.items() if one.name == page]
+        if len(called) == 1:
+            return called[0]
+        if called:
+            raise UsageError(f"{len(called)} pages are called {page!r}", f"choose one of {', '.join(called)}")
+        raise UsageError(f"the move has no page {page!r}", f"pages: {', '.join(list(self.pages)[:20])}")
+
     def chain(self, start: str) -> tuple[tuple[str, ...], str | None]:
         """The pages from `start` on by `next`, each once; and the page the last one leads back to (None: the end)."""
         names: list[str] = []

@@ -71,7 +71,7 @@ def play(
         move: What to play.
         speed: Times are divided by it.
         joints: Only these.
-        page: Start with this page instead of the move's own.
+        page: Start with this page instead of the move's own: its key, or its name.
         loop: Start again at the end, until `stop`.
         stop: Asked once a step.
         note: Told what takes longer than it should; by default a `ControlWarning`.
@@ -82,9 +82,7 @@ def play(
     """
     if not 0 < speed < math.inf:
         raise UsageError(f"a speed of {speed:g} is not positive and finite", "1 is as the move says")
-    if page is not None and page not in move.pages:
-        raise UsageError(f"the move has no page {page!r}", f"pages: {', '.join(list(move.pages)[:20])}")
-    start = page or move.start
+    start = move.start if page is None else move.find(page)
     if joints is not None:
         move = move.only(joints)
     return _Player(robot, move, start, speed, stop, note).run(loop=loop)
@@ -129,8 +127,11 @@ class _Player:
         for servo in robot.values():
             if not servo.torque_enabled:
                 servo.torque_on()
-        for name in self._names:
-            robot[name].set_velocity(robot[name].max_velocity)
+        for name, servo in robot.items():
+            if name in self._names:
+                servo.set_velocity(servo.max_velocity)
+            elif free:  # it has sunk a little since it was opened
+                servo.set_position(servo.config.position)
         self._apply(self._move.pages[path.rounds[0].page])
         stopped, left, begun, error = False, None, robot.time, math.nan
         try:
