@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from axbridge import UsageError
@@ -22,6 +22,7 @@ def track(law, found):
 
 
 @pytest.mark.parametrize("law", LAWS)
+@settings(max_examples=60, deadline=None)
 @given(found=ways)
 def test_every_knot_is_met_and_the_way_stays_between_its_ends(law, found):
     way = track(law, found)
@@ -35,6 +36,7 @@ def test_every_knot_is_met_and_the_way_stays_between_its_ends(law, found):
 
 
 @pytest.mark.parametrize("law", LAWS)
+@settings(max_examples=60, deadline=None)
 @given(found=ways)
 def test_the_peak_speed_is_the_fastest_there_is(law, found):
     way = track(law, found)
@@ -91,6 +93,7 @@ FAST = {"a": Bounds(-2.0, 2.0, 100.0)}
 
 
 @pytest.mark.parametrize("law", LAWS)
+@settings(max_examples=60, deadline=None)
 @given(found=ways, top=st.floats(0.5, 8.0))
 def test_no_plan_is_faster_than_its_joints_and_none_is_shortened(law, found, top):
     bounds = {"a": Bounds(-2.0, 2.0, top)}

@@ -4,7 +4,7 @@ import json
 import math
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from axbridge import Move, MoveError, UsageError
@@ -42,6 +42,7 @@ def linked(**links):
     return Move(pages=pages)
 
 
+@settings(max_examples=60, deadline=None)
 @given(moves)
 def test_a_file_gives_back_the_move(move):
     assert Move.parse(move.text()) == move
@@ -115,6 +116,7 @@ def test_pages_that_follow_are_one_page_when_they_agree():
         _ = differ.model_copy(update={"pages": {**differ.pages, "2": other}}).single
 
 
+@settings(max_examples=60, deadline=None)
 @given(moves)
 def test_backwards_twice_is_the_same_way(move):
     back = move.reversed()
@@ -173,6 +175,7 @@ def test_one_after_the_other():
         linked(**{"1": "1"}).then(wave())
 
 
+@settings(max_examples=60, deadline=None)
 @given(moves, st.floats(0, 1))
 def test_a_blend_with_itself_is_itself(move, share):
     found = move.blended(move, share).pages["1"]

@@ -1,11 +1,12 @@
 """RoboPlus page sets: byte by byte as they were, read with a warning where they are odd, refused where they are wrong."""
 
 import contextlib
+import math
 import random
 from decimal import Decimal
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from axbridge import Move, MoveError, UsageError
@@ -71,6 +72,7 @@ pages = st.builds(
 )
 
 
+@settings(max_examples=60, deadline=None)
 @given(st.lists(pages, max_size=3))
 def test_any_set_survives_being_written_and_read(found):
     file = MtnFile(pages=(*found, *(MtnPage(),) * (255 - len(found))))
@@ -210,7 +212,7 @@ def test_many_samples_become_few_steps_on_linked_pages_within_a_count():
     angles = [0.8 * n / 200 if n < 200 else 0.8 * (400 - n) / 200 for n in range(401)]
     file, notes = mtn_of(samples(*angles), ARM)
     assert "401 samples became 4 steps" in notes[0]
-    wavy = samples(*(0.5 * (n % 40 - 20) / 20 * (n / 400) for n in range(401)))
+    wavy = samples(*(0.5 * math.sin(math.tau * n / 80) * (n / 400) for n in range(401)))
     file, notes = mtn_of(wavy, ARM)
     used = [page for page in file.pages if page.steps]
     assert [page.next for page in used] == [*range(2, len(used) + 1), 0]

@@ -88,6 +88,17 @@ def test_it_eases_from_where_the_robot_is_without_a_jump(robot):
     assert abs(goals.rows[0][0] + 1.5) < 0.05
 
 
+def test_a_loaded_joint_does_not_sink_when_a_move_begins():
+    with axbridge.open("bench_arm", world={"gravity": [0, 0, -40.0]}) as robot:
+        robot.goto({"shoulder": 1.2}, 1.0)
+        hanging = robot["shoulder"].state.position
+        assert hanging < 1.2 - 0.01  # rad: it gives way to the load
+        seen = []
+        robot.observe(lambda *_: seen.append(robot["shoulder"].state.position))
+        play(robot, Move(pages={"1": Page(keys=(Key(positions={"shoulder": 1.2}, time=1.0),))}))
+        assert min(seen) > hanging - 0.006
+
+
 def test_a_higher_speed_takes_less_time(robot):
     assert play(robot, NOD, speed=1.25).seconds == pytest.approx(1.04, abs=0.05)
 

@@ -127,7 +127,7 @@ def _slopes(law: Law, times: FloatArray, positions: FloatArray) -> FloatArray:
     before, after = mean[:-1], mean[1:]
     weight_before = durations[:-1] + 2 * durations[1:]
     weight_after = 2 * durations[:-1] + durations[1:]
-    on = before * after > 0
+    on = before * after > 1e-18  # not 0 alone: the mean below divides by both
     through = np.zeros(len(before))
     through[on] = (weight_before[on] + weight_after[on]) / (
         weight_before[on] / before[on] + weight_after[on] / after[on]

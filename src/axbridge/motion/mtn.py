@@ -83,8 +83,8 @@ class MtnFile:
     pages: tuple[MtnPage, ...] = (MtnPage(),) * PAGES
     warnings: tuple[str, ...] = field(default=(), compare=False)
 
-    def data(self) -> bytes:
-        """The file, byte by byte.
+    def data(self, path: str | Path = "motion") -> bytes:
+        """The file, byte by byte; an error names `path`.
 
         Raises:
             MoveError: a page breaks the format's rules: more than seven steps, a position beyond 1023, …
@@ -93,7 +93,7 @@ class MtnFile:
         if self.motor_type is not None:
             lines.append(f"motor_type={_spaced(self.motor_type)}")
         for number, page in enumerate(self.pages, 1):
-            _check(number, page)
+            _check(path, number, page)
             lines += [
                 "page_begin",
                 f"name={page.name}",
@@ -103,7 +103,7 @@ class MtnFile:
             lines += [f"step={_spaced(step.positions)} {step.pause} {step.play}" for step in page.steps]
             lines.append("page_end")
         if len(self.pages) != PAGES:
-            raise MoveError("motion", "", f"{len(self.pages)} pages, not {PAGES}", "fill up with empty pages")
+            raise MoveError(path, "", f"{len(self.pages)} pages, not {PAGES}", "fill up with empty pages")
         body = _BOM + "".join(f"{line}\n" for line in lines).encode("utf-8", "surrogateescape")
         return body + checksum(body)
 
@@ -161,7 +161,7 @@ def save_mtn(file: MtnFile, path: str | Path) -> None:
         MoveError: as `MtnFile.data`.
         RecordingError: it cannot be written.
     """
-    data = file.data()
+    data = file.data(path)
     try:
         write_whole(path, data)
     except OSError as failure:
@@ -283,7 +283,7 @@ class _Reader:
         return MoveError(self._path, f"line {self._line}", message, hint)
 
 
-def _check(number: int, page: MtnPage) -> None:
+def _check(path: str | Path, number: int, page: MtnPage) -> None:
     wrong = None
     if len(page.steps) > STEPS:
         wrong = f"{len(page.steps)} steps, and {STEPS} are the most"
@@ -299,7 +299,7 @@ def _check(number: int, page: MtnPage) -> None:
         elif step.pause < 0 or step.play < 0:
             wrong = "a step has a negative time"
     if wrong:
-        raise MoveError("motion", f"page {number}", wrong, "correct that page")
+        raise MoveError(path, f"page {number}", wrong, "correct that page")
 
 
 def _spaced(values: tuple[int, ...]) -> str:

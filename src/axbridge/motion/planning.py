@@ -47,12 +47,10 @@ class PageEnd:
     Attributes:
         time: s.
         page: Its name.
-        begin: When the round began, s.
     """
 
     time: float
     page: str
-    begin: float
 
 
 @dataclass(frozen=True)
@@ -184,7 +182,7 @@ def plan(
         groups = [[first], *([groups[0][1:]] if groups[0][1:] else []), *groups[1:]]
     parts: list[tuple[float, dict[str, Track]]] = []
     rounds: list[PageEnd] = []
-    time = begin = 0.0
+    time = 0.0
     pose = dict(here)
     slowest: tuple[str, float, float] | None = None
     eased = 0.0
@@ -199,8 +197,7 @@ def plan(
             time += step.pause
             pose.update(step.key.positions)
             if step.last:
-                rounds.append(PageEnd(time, step.page, begin))
-                begin = time
+                rounds.append(PageEnd(time, step.page))
     return Plan(tuple(parts), tuple(rounds), eased, time, dict(steps[0].key.positions), loop, asked, slowest)
 
 

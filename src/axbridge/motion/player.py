@@ -20,6 +20,7 @@ _RISE = 1.5  # s in which a simulated robot that stands free is put on its feet
 _STAND = 0.5  # s that it stands before the move goes on
 _NEAR = math.radians(1)  # a pose is reached
 _PATIENCE = 0.5  # s that the joints may come after it
+_FOLLOWS = 0.2  # rad: a joint this near its target has got there
 _SLOPES = ("cw_compliance_slope", "ccw_compliance_slope")
 
 
@@ -61,7 +62,8 @@ def play(
 ) -> Played:
     """Play a move; the motors are on when it ends, at the last pose.
 
-    The robot first goes slowly from where it is to the first pose. A simulated robot that stands free and is limp is
+    Speed limits of the move's joints become their servos' own. The robot first goes slowly from where it is to the
+    first pose. A simulated robot that stands free and is limp is
     held up meanwhile, as by a hand. Joints that are not in the move hold where they are. Ways for which a joint is too
     slow take longer. When `stop` says so, the page under way is played to its end and then its exit page; where it has
     none, the robot stops at once.
@@ -122,7 +124,7 @@ class _Player:
         robot = self._robot
         limp = not any(servo.torque_enabled for servo in robot.values())
         free = limp and robot.simulation is not None and robot.simulation.base_start is not None
-        here = {name: robot[name].state.position for name in self._names}
+        here = {name: self._start_of(name) for name in self._names}
         path = self._plan(self._start, here, ease=_RISE if free else 0.0)
         for servo in robot.values():
             if not servo.torque_enabled:
@@ -150,6 +152,14 @@ class _Player:
         if not self._gone:
             self._give_back()
         return Played(robot.time - begun, path.asked - path.eased, error, self._worst, stopped, left)
+
+    def _start_of(self, name: str) -> float:
+        """Where a joint starts from: its target, when it is about there, else where it is; within its limits."""
+        servo, limit = self._robot[name], self._bounds[name]
+        here = servo.state.position
+        if servo.torque_enabled and abs(servo.target_position - here) < _FOLLOWS:
+            here = servo.target_position  # a loaded joint hangs a little below: it must not sink further
+        return min(max(here, limit.low), limit.high)
 
     def _pages_from(self, path: Plan, *, loop: bool) -> str | None:
         """Play on from the first pose; the exit page to end with, when somebody asked for the end."""
