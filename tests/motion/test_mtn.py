@@ -281,6 +281,19 @@ def test_an_id_or_a_name_belongs_once_into_a_table():
             parse_joints(twice)
 
 
+def test_joints_of_two_buses_may_share_an_id_but_not_in_a_page_set(tmp_path):
+    servos = [{"name": name, "joint": name, "id": 1, "bus": name} for name in ("left", "right")]
+    rig = Rig.model_validate(
+        {"name": "pair", "bus": [{"name": "left"}, {"name": "right", "port": "b"}], "servo": servos}
+    )
+    table = joints_of(rig)
+    move = Move(pages={"1": Page(keys=(Key(positions={"left": 0.1, "right": 0.2}, time=1.0),))})
+    assert save_move(move, tmp_path / "a.json", table) == []
+    assert load_move(tmp_path / "a.json", table) == (move, [])
+    with pytest.raises(UsageError, match="left and right of rig pair have the same id 1"):
+        save_move(move, tmp_path / "a.mtn", table)
+
+
 # ---- Webots
 
 
@@ -291,6 +304,13 @@ def test_a_webots_motion_becomes_a_move_and_the_same_motion_again(tmp_path):
     assert [key.time for key in move.pages["1"].keys] == pytest.approx([0.1, 0.9, 60.02])
     save_move(move, tmp_path / "b.motion")
     assert (tmp_path / "b.motion").read_text() == text
+
+
+def test_a_motion_may_call_joints_as_the_rigs_webots_aliases_do(tmp_path):
+    rig = Rig.load("pan_tilt").overridden({"webots": {"aliases": {"NeckMotor": "pan", "NeckSensor": "pan_sensor"}}})
+    (tmp_path / "a.motion").write_text("#WEBOTS_MOTION,V1.0,NeckMotor,tilt\n00:00:100,Up,0.5,0.1\n")
+    move, _ = load_move(tmp_path / "a.motion", joints_of(rig))
+    assert move.joints == ("pan", "tilt")
 
 
 def test_a_curved_way_becomes_rows_and_a_pause_two():

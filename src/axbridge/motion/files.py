@@ -22,7 +22,7 @@ def load_move(path: str | Path, joints: JointTable | None = None) -> tuple[Move,
 
     Args:
         path: The file.
-        joints: Whose ids a `.mtn` file has.
+        joints: Whose ids a `.mtn` file has, and whose aliases a `.motion` file may use.
 
     Returns:
         The move, and notes on what was odd or could not be kept.
@@ -37,7 +37,8 @@ def load_move(path: str | Path, joints: JointTable | None = None) -> tuple[Move,
         move, notes = move_of(file, _needed(joints, path))
         return move, [*file.warnings, *notes]
     if kind == ".motion":
-        return move_of_motion(Motion.load(path)), []
+        move = move_of_motion(Motion.load(path))
+        return (move if joints is None else move.renamed(joints.aliases)), []
     if kind == ".json":
         return Move.load(path), []
     raise UsageError(f"{path}: no such kind of move", f"name it {_KINDS}")
@@ -67,6 +68,8 @@ def save_move(move: Move, path: str | Path, joints: JointTable | None = None) ->
 def _needed(joints: JointTable | None, path: str | Path) -> JointTable:
     if joints is None:
         raise UsageError(f"{path}: a .mtn file knows ids, not joints", "give --rig, or a table with --joint ID=NAME")
+    if joints.twice:
+        raise UsageError(joints.twice, "RoboPlus knows one bus: give a table with --joint ID=NAME")
     return joints
 
 

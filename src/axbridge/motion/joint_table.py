@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from axbridge.config.rig import Rig
 from axbridge.errors import UsageError
@@ -21,10 +21,14 @@ class JointTable:
     Attributes:
         names: Joint by id.
         calibrations: By joint.
+        aliases: Joint by the name that Webots' motions have for it.
+        twice: Which joints share an id, as they may on several buses; empty = none.
     """
 
     names: Mapping[int, str]
     calibrations: Mapping[str, Calibration]
+    aliases: Mapping[str, str] = field(default_factory=dict)
+    twice: str = ""
 
     @property
     def ids(self) -> dict[str, int]:
@@ -37,22 +41,21 @@ def joints_of(rig: Rig) -> JointTable:
 
     Raises:
         RigError, ProfileError: a servo's profile is wrong.
-        UsageError: two buses have the same id.
     """
     servos = [servo for servo in rig.servos if servo.id is not None]
     names: dict[int, str] = {}
+    twice = ""
     for servo in servos:
         assert servo.id is not None
         if servo.id in names:
-            raise UsageError(
-                f"{names[servo.id]} and {servo.name} of rig {rig.name} have the same id {servo.id}",
-                "RoboPlus knows one bus: give the table with --joint",
-            )
-        names[servo.id] = servo.name
+            twice = f"{names[servo.id]} and {servo.name} of rig {rig.name} have the same id {servo.id}"
+        names.setdefault(servo.id, servo.name)
     calibrations = {
         servo.name: Calibration(rig.profile_of(servo).units, servo.zero, servo.direction) for servo in servos
     }
-    return JointTable(names, calibrations)
+    every = {servo.name for servo in rig.servos}
+    aliases = {alias: name for alias, name in rig.webots.aliases.items() if name in every}
+    return JointTable(names, calibrations, aliases, twice)
 
 
 def parse_joints(entries: Iterable[str]) -> JointTable:

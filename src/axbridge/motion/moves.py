@@ -284,6 +284,10 @@ class Move(Table):
             )
         return self._with_pages(lambda page: _restricted(page, joints))
 
+    def renamed(self, names: Mapping[str, str]) -> Move:
+        """With other names for joints; those that `names` does not have keep theirs."""
+        return self.mirrored({old: (new, 1.0) for old, new in names.items()})
+
     def mirrored(self, signs: Signs) -> Move:
         """What the left side did the right side does, and the other way round.
 
