@@ -42,6 +42,7 @@ def start(*arguments, **options):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509 - a shell's `&` ignores it
         **options,
     )
 
@@ -94,12 +95,13 @@ def test_play_refuses_a_move_of_another_robot_and_a_file_that_is_none(file, tmp_
 @pytest.mark.parametrize(("exit_page", "ends"), [(None, "stopped: "), ("2", "stopped, by page 2: ")])
 def test_ctrl_c_ends_as_the_page_says_and_leaves_the_motors_off(tmp_path, exit_page, ends, capsys):
     path = tmp_path / "nod.json"
-    pages = {"1": nod().pages["1"].model_copy(update={"next": "1", "exit": exit_page})}
+    pages = {"1": nod(speed={"pan": 2.0}).pages["1"].model_copy(update={"next": "1", "exit": exit_page})}
     pages["2"] = Page(keys=(Key(positions={"pan": -0.4, "tilt": 0.0}, time=0.4),))
     Move(pages=pages).save(path)
     with serving("pan_tilt") as port:
         with start("play", path, "--rig", "pan_tilt", "--backend", "real", "--port", port) as player:
-            time.sleep(4.0)
+            assert player.stderr.readline().startswith("note: takes")  # it is about to move
+            time.sleep(1.5)
             player.send_signal(signal.SIGINT)
             out, err = player.communicate(timeout=10)
         assert player.returncode == app.DONE, err
@@ -109,11 +111,12 @@ def test_ctrl_c_ends_as_the_page_says_and_leaves_the_motors_off(tmp_path, exit_p
 
 def test_a_second_ctrl_c_does_not_wait(tmp_path):
     path = tmp_path / "slow.json"
-    slow = Page(keys=tuple(Key(positions={"pan": 0.2 * n}, time=20.0 * n) for n in (0, 1)), exit="1")
-    Move(pages={"1": slow}).save(path)
+    keys = tuple(Key(positions={"pan": 0.2 * n}, time=0.0) for n in (0, 1))
+    Move(pages={"1": Page(keys=keys, speed={"pan": 0.02}, exit="1")}).save(path)
     on_bus = ("--rig", "pan_tilt", "--backend", "real", "--port")
     with serving("pan_tilt") as port, start("play", path, *on_bus, port) as player:
-        time.sleep(3.0)
+        assert player.stderr.readline().startswith("note: takes")
+        time.sleep(1.5)
         player.send_signal(signal.SIGINT)
         time.sleep(0.5)
         assert player.poll() is None
