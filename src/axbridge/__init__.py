@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         ControlWarning,
         CorruptPacket,
         ErrorFlag,
+        MoveError,
         PortError,
         ProfileError,
         RecordingError,
@@ -37,6 +38,9 @@ if TYPE_CHECKING:
         UsageError,
     )
     from axbridge.motion.gait import Gait
+    from axbridge.motion.moves import Move
+    from axbridge.motion.player import play
+    from axbridge.motion.teaching import teach
     from axbridge.motion.walking import walk
     from axbridge.record.recorder import Recorder
     from axbridge.record.recording import Recording, open_recording
@@ -60,6 +64,8 @@ _HOME = {
     "ErrorFlag": "errors",
     "FirmwareProfile": "config.profile",
     "Gait": "motion.gait",
+    "Move": "motion.moves",
+    "MoveError": "errors",
     "PortError": "errors",
     "ProfileError": "errors",
     "Recorder": "record.recorder",
@@ -83,6 +89,8 @@ _HOME = {
     "World": "virtual.world",
     "open": "robot.open",
     "open_recording": "record.recording",
+    "play": "motion.player",
+    "teach": "motion.teaching",
     "walk": "motion.walking",
 }
 
@@ -96,6 +104,8 @@ __all__ = [
     "ErrorFlag",
     "FirmwareProfile",
     "Gait",
+    "Move",
+    "MoveError",
     "PortError",
     "ProfileError",
     "Recorder",
@@ -119,6 +129,8 @@ __all__ = [
     "World",
     "open",
     "open_recording",
+    "play",
+    "teach",
     "walk",
 ]
 

@@ -8,6 +8,7 @@
     ├── ProfileError                   a firmware profile or model file; path, key
     ├── RigError                       a rig file or its URDF; path, key
     ├── RecordingError                 a recording or log; path
+    ├── MoveError                      a file of poses and moves; path, key
     ├── UnsupportedOperation           this servo or backend cannot do it
     ├── SimulationDiverged             the simulated motion is no longer finite; joint, time
     └── BusError                       anything between the host and the servos
@@ -31,6 +32,7 @@ __all__ = [
     "ControlWarning",
     "CorruptPacket",
     "ErrorFlag",
+    "MoveError",
     "PortError",
     "ProfileError",
     "RecordingError",
@@ -118,6 +120,10 @@ class ProfileError(_FileError):
 
 class RigError(_FileError):
     """A rig file, or the URDF it names, that cannot be used; carries `path` and `key`."""
+
+
+class MoveError(_FileError):
+    """A move file (JSON, ``.mtn``) that cannot be used or written; carries `path` and `key`."""
 
 
 class RecordingError(AxBridgeError):

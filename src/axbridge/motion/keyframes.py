@@ -11,7 +11,8 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from pathlib import Path
 
-from axbridge.errors import RecordingError
+from axbridge.errors import RecordingError, UsageError
+from axbridge.files import unwritable, write_whole
 
 __all__ = ["Motion", "Player", "Pose"]
 
@@ -80,6 +81,35 @@ class Motion:
         if not poses:
             raise RecordingError(path, "has no poses", "add a line `00:00:000,Pose1,…` with a position a motor")
         return cls(motors, tuple(poses))
+
+    def text(self) -> str:
+        """The file: whole milliseconds, angles with six digits.
+
+        Raises:
+            UsageError: a name with a comma or more than one line.
+        """
+        for name in (*self.motors, *(pose.name for pose in self.poses)):
+            if set(name) & set(",\r\n"):
+                raise UsageError(f"name {name!r} does not fit into a .motion file", "take one without commas")
+        rows = [",".join((_HEADER, "V1.0", *self.motors))]
+        for pose in self.poses:
+            seconds, milliseconds = divmod(round(pose.time), 1000)
+            fields = [f"{pose.positions[motor]:.6g}" if motor in pose.positions else "*" for motor in self.motors]
+            rows.append(",".join((f"{seconds // 60:02}:{seconds % 60:02}:{milliseconds:03}", pose.name, *fields)))
+        return "\n".join(rows) + "\n"
+
+    def save(self, path: str | Path) -> None:
+        """Write the file, whole or not at all.
+
+        Raises:
+            UsageError: as `text`.
+            RecordingError: it cannot be written.
+        """
+        text = self.text()
+        try:
+            write_whole(path, text)
+        except OSError as failure:
+            raise unwritable(path, failure) from failure
 
     @property
     def duration(self) -> float:

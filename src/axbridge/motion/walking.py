@@ -12,8 +12,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from axbridge.errors import BusError, UsageError
+from axbridge.errors import UsageError
 from axbridge.motion.gait import Gait, Walk
+from axbridge.motion.watch import Watch, hold_up
 from axbridge.record.recorder import Recorder, wall_clock_of_zero
 from axbridge.robot.robot import Robot
 from axbridge.robot.simulation import Pose
@@ -24,13 +25,10 @@ __all__ = ["Outcome", "check", "walk"]
 _RISE = 1.5  # s in which torque rises and the joints reach the first pose
 _RISING_SPEED = 1.5  # rad/s, at most
 _WEAK = 0.1  # share of the torque to begin with
-_PUT_DOWN = 0.02  # m above the floor at first
 _WAIT = {"sim": 0.5}  # s between the first pose and the first step
 _WAIT_FOR_HANDS = 3.0  # where somebody has to put the robot on its feet
 _AFTER = 0.6  # s on both feet before the motors go off
 _TIPPED = math.radians(45)
-_TROUBLE = ("fault", "limit", "port lost")
-_SILENCE = 0.5  # s without an answer of a servo: a lost packet must not make a walking robot fall
 
 
 @dataclass(frozen=True)
@@ -106,7 +104,7 @@ class _Walker:
         servo_of = {config.joint: config.name for config in robot.rig.servos}
         self._names = {joint: servo_of[joint] for joint in path.angles(0.0) if joint in servo_of}
         self._goals: dict[str, float] = {}
-        self._silent: dict[str, float] = {}  # since when, by servo
+        self._watch = Watch(robot)
         self._energy = 0.0
         self._tilt = 0.0
         self._check()
@@ -154,8 +152,7 @@ class _Walker:
 
     def _get_up(self) -> None:
         self._segment("get up")
-        robot, simulation = self._robot, self._robot.simulation
-        start = None if simulation is None else simulation.base_start
+        robot = self._robot
         pose = {config.name: config.position for config in robot.rig.servos if config.name in robot}
         pose |= {self._names[joint]: angle for joint, angle in self._path.angles(0.0).items()}
         ticks = self._ticks(_RISE)
@@ -168,9 +165,7 @@ class _Walker:
                     servo.set_velocity(min(_RISING_SPEED, servo.max_velocity))
                     servo.set_position(angle)
                     self._goals[name] = angle
-            if simulation is not None and start is not None:
-                (x, y, z), upright = start
-                simulation.place_base(((x, y, z + _PUT_DOWN * (1 - share)), upright))
+            hold_up(robot, share)
             self._step()
         for name in pose:
             robot[name].set_velocity(robot[name].max_velocity)
@@ -248,7 +243,7 @@ class _Walker:
             if where:
                 where |= dict(zip(("base_roll", "base_pitch", "base_yaw"), attitude, strict=True))
             self._recorder.cycle(robot.time, late_ms=late, **where)
-        self._watch()
+        self._watch.look()
 
     def _samples(self) -> list[tuple[str, ServoState, dict[str, Any]]]:
         """Each servo's latest sample, beside it the goal that acts from now on."""
@@ -267,24 +262,6 @@ class _Walker:
             )
             for name, servo in self._robot.items()
         ]
-
-    def _watch(self) -> None:
-        """Stop for a fault or a lost line, and for a servo that has not answered for so long that it may hang limp."""
-        robot = self._robot
-        for event in robot.last_step.events:
-            if event.kind == "missing":
-                self._silent.setdefault(event.name, robot.time)
-            elif event.kind == "returned":
-                self._silent.pop(event.name, None)
-            elif event.kind in _TROUBLE:
-                raise self._stopped(event.name, event.kind)
-        for name, since in self._silent.items():
-            if robot.time - since > _SILENCE:
-                raise self._stopped(name, "missing")
-
-    def _stopped(self, name: str, why: str) -> BusError:
-        who = f"servo {name!r}" if name else "the line"
-        return BusError(f"stopped {self._robot.time:.1f} s after the start: {who}: {why}", "run `axbridge doctor`")
 
 
 def _euler(orientation: tuple[float, float, float, float]) -> tuple[float, float, float]:

@@ -14,8 +14,13 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any
 
+import numpy as np
+from numpy.typing import ArrayLike
+
+from axbridge.arrays import FloatArray
 from axbridge.bus.cycle import Event
 from axbridge.config.rig import Rig
+from axbridge.control import minimum_jerk
 from axbridge.control.battery import Battery
 from axbridge.control.coupled_motors import Limits, couplings, sibling_limits
 from axbridge.errors import BusError, ControlWarning, UnknownServo, UsageError
@@ -29,6 +34,9 @@ __all__ = ["Observer", "Robot", "StepReport"]
 
 _log = logging.getLogger(__name__)
 _SOFT_START = 0.5  # s in which torque rises after a change of backend
+_THERE = {"rotational": math.radians(2), "linear": 0.002}  # rad, m: this near a goal a joint has arrived
+_PATIENCE = 0.5  # s that a joint may come after its goal
+_FOLLOWS = 0.2  # rad or m: a joint this near its target goes on from the target, else from where it is
 
 
 @dataclass(frozen=True)
@@ -83,7 +91,7 @@ class Robot(Mapping[str, Servo]):
         self._connection = Connection(rig, backend)
         self._simulation = self._simulation_of(self._connection)
         self._servos = {
-            config.name: Servo(config, self._connection.drives[config.name], self._now, seed, self._recover)
+            config.name: Servo(config, self._connection.drives[config.name], self._now, seed, self._recover, self.goto)
             for config in rig.servos
         }
         self._ideal = [servo for servo in self._servos.values() if servo.config.drive == "ideal"]
@@ -246,6 +254,101 @@ class Robot(Mapping[str, Servo]):
 
         return leave
 
+    # ---- whole poses
+
+    def goto(self, pose: Mapping[str, float], duration: float) -> bool:
+        """Lead these servos to a pose along minimum-jerk paths, and step until they are there.
+
+        Limp ones are switched on where they are. Where a servo would have to turn faster than its `max_velocity`, the
+        way takes longer, with a `ControlWarning`; a goal beyond its limits is clipped, with another.
+
+        Args:
+            pose: rad (m for linear joints) by servo name.
+            duration: Of the way, s.
+
+        Returns:
+            Whether all of them are within 2° (2 mm) of their goals, half a second after the way's end at the latest.
+            False, too, when the controller should end.
+
+        Raises:
+            UsageError: a time that is not positive and finite, or a position that is not finite.
+            UnknownServo: the robot has no such servo.
+            BusError: as `step`.
+        """
+        if not 0 < duration < math.inf:
+            raise UsageError(f"a way of {duration:g} s is not positive and finite", "give seconds")
+        ways = {name: self._way(name, float(goal)) for name, goal in pose.items()}
+        needed = max(
+            (minimum_jerk.shortest(end - start, self[name].max_velocity) for name, (start, end) in ways.items()),
+            default=0.0,
+        )
+        if needed > duration:
+            slow = f"{duration:g} s are too short for the servos' speed: it takes {needed:.2f} s"
+            warnings.warn(slow, ControlWarning, stacklevel=2)
+            duration = needed
+        ticks = max(1, math.ceil(duration * 1000 / self.basic_time_step - 1e-9))
+        for tick in range(1, ticks + 1):
+            for name, (start, end) in ways.items():
+                self[name].set_position(start + (end - start) * minimum_jerk.way(tick / ticks))
+            if self.step() == -1:
+                return False
+        ends = {name: end for name, (_, end) in ways.items()}
+        patience = self.time + _PATIENCE
+        while not self._is_at(ends) and self.time < patience:
+            if self.step() == -1:
+                return False
+        return self._is_at(ends)
+
+    def _way(self, name: str, goal: float) -> tuple[float, float]:
+        """Where a servo starts and ends; it is on afterwards."""
+        servo = self[name]
+        if not math.isfinite(goal):
+            raise UsageError(f"{goal} is no position for {name!r} to go to", "give rad")
+        end = min(max(goal, servo.min_position), servo.max_position)
+        if end != goal:
+            clipped = f"goal {goal:g} of {name!r} is clipped to {end:g}"
+            warnings.warn(clipped, ControlWarning, stacklevel=3)
+        if not servo.torque_enabled:
+            servo.torque_on()
+        here, target = servo.state.position, servo.target_position
+        return (target if abs(target - here) < _FOLLOWS else here), end
+
+    def _is_at(self, pose: Mapping[str, float]) -> bool:
+        return all(abs(self[name].state.position - goal) <= _THERE[self[name].type] for name, goal in pose.items())
+
+    @property
+    def positions(self) -> FloatArray:
+        """Latest positions of all servos in the rig's order, (n,), rad (m for linear joints)."""
+        return np.array([servo.state.position for servo in self._servos.values()])
+
+    @property
+    def velocities(self) -> FloatArray:
+        """Latest measured speeds, (n,), rad/s."""
+        return np.array([servo.state.velocity for servo in self._servos.values()])
+
+    @property
+    def loads(self) -> FloatArray:
+        """Latest loads, (n,), -1..1: the duty that each servo's firmware reports."""
+        return np.array([servo.state.load for servo in self._servos.values()])
+
+    def set_positions(self, positions: ArrayLike) -> None:
+        """`Servo.set_position` for every servo, in the rig's order.
+
+        Args:
+            positions: (n,), rad (m for linear joints).
+
+        Raises:
+            UsageError: not as many positions as servos.
+            BusError: a servo does not answer.
+        """
+        goals = np.asarray(positions, dtype=float)
+        if goals.shape != (len(self),):
+            raise UsageError(
+                f"positions of shape {goals.shape} for {len(self)} servos", f"give one a servo: {', '.join(self)}"
+            )
+        for servo, goal in zip(self._servos.values(), goals.tolist(), strict=True):
+            servo.set_position(goal)
+
     # ---- start, change and end
 
     def switch(self, backend: BackendName, *, port: str | None = None) -> None:
@@ -366,6 +469,10 @@ class Robot(Mapping[str, Servo]):
     def battery_energy(self) -> float:
         """J left; -1.0 without a battery. On a real robot an estimate by the motor models, which cuts nothing off."""
         return -1.0 if self._battery is None else self._battery.energy
+
+    def __repr__(self) -> str:
+        state = "closed" if self._closed else f"{self.time:.2f} s after the start"
+        return f"<Robot {self.name!r} on {self.backend}: {len(self)} servos, {state}>"
 
     def __getitem__(self, name: str | int) -> Servo:
         if isinstance(name, int):

@@ -38,6 +38,7 @@ class Servo(Sensing):
         now: The robot's time, s.
         seed: Of the position sensor's noise.
         recover: Lets a motor that was shut down move again, by name.
+        lead: `Robot.goto`.
     """
 
     def __init__(
@@ -47,9 +48,11 @@ class Servo(Sensing):
         now: Callable[[], float],
         seed: int,
         recover: Callable[[str], None],
+        lead: Callable[[Mapping[str, float], float], bool],
     ) -> None:
         super().__init__(config, drive, now, seed)
         self._recover = recover
+        self._lead = lead
         self.name = config.name
         self._multiplier = config.multiplier or 1.0
         self._siblings: tuple[Servo, ...] = ()
@@ -203,6 +206,13 @@ class Servo(Sensing):
         self._wanted.damping = float(damping)
         return None
 
+    def goto(self, position: float, duration: float) -> bool:
+        """Go to `position` (rad) within `duration` s along a minimum-jerk path, stepping the robot until it is there.
+
+        The other servos keep their set-points. Returns and raises as `axbridge.robot.robot.Robot.goto`.
+        """
+        return self._lead({self.name: position}, duration)
+
     def torque_on(self) -> None:
         """Switch the motor on where the joint is: goal := present position first, so that nothing snaps.
 
@@ -355,6 +365,11 @@ class Servo(Sensing):
 
     def _estimating(self) -> None:
         self._needs("torque_feedback")
+
+    def __repr__(self) -> str:
+        unit = "rad" if self.type == "rotational" else "m"
+        power = "torque on" if self.torque_enabled else "limp"
+        return f"<Servo {self.name!r} at {self.state.position:.3f} {unit}, {power}>"
 
     # ---- what Robot needs
 

@@ -1,0 +1,49 @@
+"""Single keys from standard input, without waiting: a terminal's, or the characters of a pipe."""
+
+from __future__ import annotations
+
+import os
+import select
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+__all__ = ["END", "pressed"]
+
+END = "\x04"  # standard input has ended
+
+
+@contextmanager
+def pressed() -> Iterator[Callable[[], str]]:
+    """Yield a function that returns the next key pressed, or ""; line ends of a pipe do not count.
+
+    A terminal passes on single keys inside the block, and shows none of them. After its end it is as before.
+    """
+    try:
+        number = sys.stdin.fileno()
+    except (OSError, ValueError, AttributeError):  # no standard input at all
+        yield lambda: END
+        return
+    terminal = os.isatty(number)
+
+    def key() -> str:
+        while select.select([number], [], [], 0)[0]:
+            data = os.read(number, 1)
+            if not data:
+                return END
+            if terminal or data not in b"\r\n":
+                return data.decode("latin-1")
+        return ""
+
+    if not terminal:
+        yield key
+        return
+    import termios
+    import tty
+
+    before = termios.tcgetattr(number)
+    tty.setcbreak(number)
+    try:
+        yield key
+    finally:
+        termios.tcsetattr(number, termios.TCSADRAIN, before)

@@ -1,0 +1,108 @@
+"""`axbridge move`: moves from one kind of file into another, and the schema of our own."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from axbridge.cli.app import app, emit_json
+from axbridge.cli.options import JsonOption
+
+if TYPE_CHECKING:
+    from axbridge.motion.joint_table import JointTable
+
+move = typer.Typer(no_args_is_help=True, help="Look into moves, and convert .json, .mtn (RoboPlus), .motion (Webots).")
+app.add_typer(move, name="move")
+
+MoveArgument = Annotated[Path, typer.Argument(metavar="MOVE", help="A .json, .mtn or .motion file.")]
+MoveRigOption = Annotated[str | None, typer.Option("--rig", help="Robot whose ids a .mtn file has.")]
+JointOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--joint", metavar="ID=NAME", help="Instead of a rig; ID=NAME:-1 where the servo turns against it. Repeat."
+    ),
+]
+
+
+@move.command()
+def convert(
+    source: MoveArgument,
+    target: Annotated[Path, typer.Argument(metavar="OUT", help="The file to write; its ending says the kind.")],
+    *,
+    rig: MoveRigOption = None,
+    joint: JointOption = None,
+) -> None:
+    """Write a move as another kind of file. From .mtn to .mtn every page stays as it is; the checksum is made right."""
+    from axbridge.motion.files import load_move, save_move
+    from axbridge.motion.mtn import load_mtn, save_mtn
+
+    if source.suffix.lower() == target.suffix.lower() == ".mtn":
+        file = load_mtn(source)
+        notes = list(file.warnings)
+        save_mtn(file, target)
+    else:
+        table = _table(rig, joint)
+        found, notes = load_move(source, table)
+        notes += save_move(found, target, table)
+    for note in notes:
+        print(f"note: {note}", file=sys.stderr)
+    print(f"wrote {target}")
+
+
+@move.command()
+def info(
+    source: MoveArgument, *, rig: MoveRigOption = None, joint: JointOption = None, json: JsonOption = False
+) -> None:
+    """Say which pages a move has, how long they take and where they lead."""
+    from axbridge.motion.files import load_move
+
+    numbered = [f"{id_}=id_{id_}" for id_ in range(1, 26)] if source.suffix.lower() == ".mtn" and not rig else None
+    found, notes = load_move(source, _table(rig, joint or numbered))
+    for note in notes:
+        print(f"note: {note}", file=sys.stderr)
+    pages = {
+        name: {
+            "name": page.name,
+            "poses": len(page.keys),
+            "seconds": round(page.duration, 3),
+            "repeat": page.repeat,
+            "next": page.next,
+            "exit": page.exit,
+            "interpolation": page.interpolation,
+        }
+        for name, page in found.pages.items()
+    }
+    if json:
+        emit_json({"start": found.start, "joints": found.joints, "pages": pages})
+        return
+    print(f"joints: {', '.join(found.joints)}\nstart:  page {found.start}")
+    for name, facts in pages.items():
+        links = "".join(f", {link} {facts[link]}" for link in ("next", "exit") if facts[link] is not None)
+        times = f" x {facts['repeat']}" if facts["repeat"] != 1 else ""
+        called = f" {facts['name']!r}" if facts["name"] else ""
+        print(f"page {name}{called}: {facts['poses']} poses, {facts['seconds']} s{times}{links}")
+
+
+@move.command()
+def schema() -> None:
+    """Print the JSON schema of a move's .json file."""
+    from axbridge.motion.moves import schema as schema_of_moves
+
+    print(json.dumps(schema_of_moves(), indent=2))
+
+
+def _table(rig: str | None, joint: list[str] | None) -> JointTable | None:
+    """The joints of the rig, or as typed; None where neither is said."""
+    from axbridge.config.rig import Rig
+    from axbridge.errors import UsageError
+    from axbridge.motion.joint_table import joints_of, parse_joints
+
+    if rig is not None and joint:
+        raise UsageError("--rig and --joint are two ways to say the same", "give one of them")
+    if joint:
+        return parse_joints(joint)
+    return None if rig is None else joints_of(Rig.load(rig))

@@ -1,0 +1,107 @@
+"""`axbridge play`: a move on a robot, real or simulated."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from axbridge.cli.app import app
+from axbridge.cli.options import BackendOption, PortOption, RigOption, SeedOption
+
+if TYPE_CHECKING:
+    from axbridge.motion.player import Played
+
+
+@app.command()
+def play(
+    move: Annotated[Path, typer.Argument(metavar="MOVE", help="A .json, .mtn or .motion file.")],
+    *,
+    rig: RigOption,
+    backend: BackendOption = "sim",
+    port: PortOption = None,
+    speed: Annotated[float, typer.Option("--speed", help="2 is twice as fast.")] = 1.0,
+    joints: Annotated[str, typer.Option("--joints", help="Only these, separated by commas.")] = "",
+    page: Annotated[str | None, typer.Option("--page", help="Start with this page: its name or number.")] = None,
+    loop: Annotated[bool, typer.Option("--loop", help="Start again at the end, until Ctrl-C.")] = False,
+    record: Annotated[Path | None, typer.Option("--record", metavar="FILE.mcap", help="Record every sample.")] = None,
+    gui: Annotated[bool, typer.Option("--gui", help="Show the simulated world in a window.")] = False,
+    seed: SeedOption = 0,
+) -> None:
+    """Play a move: ease into its first pose, keep every limit, end as it says.
+
+    Ctrl-C plays the page under way to its end and then its exit page, or stops at once where it has none; a second
+    Ctrl-C leaves the robot at once. The motors are left as the rig's on_exit says.
+    """
+    from contextlib import ExitStack
+
+    from axbridge.config.rig import Rig
+    from axbridge.motion.files import load_move
+    from axbridge.motion.joint_table import joints_of
+    from axbridge.motion.player import play as play_move
+    from axbridge.record.provenance import describe
+    from axbridge.record.recorder import Recorder
+    from axbridge.record.steps import record_steps
+    from axbridge.robot.open import open_robot
+
+    loaded = Rig.load(rig)
+    if gui:
+        loaded = loaded.overridden({"world": {"gui": True}})
+    found, notes = load_move(move, joints_of(loaded))
+    for note in notes:
+        _note(f"{move}: {note}")
+    only = [name.strip() for name in joints.split(",") if name.strip()] or None
+    with open_robot(loaded, backend, port=port, seed=seed) as robot, ExitStack() as stack:
+        if record is not None:
+            facts = describe(loaded, backend=robot.backend, seed=seed, experiment="play", move=str(move), speed=speed)
+            recorder = stack.enter_context(Recorder(record, facts))
+            stack.callback(record_steps(robot, recorder))
+            recorder.event(robot.time, "segment", name=f"play {move.name}")
+        stop = stack.enter_context(_asked_to_stop())
+        played = play_move(robot, found, speed=speed, joints=only, page=page, loop=loop, stop=stop, note=_note)
+    _print(played)
+    if record is not None:
+        print(f"recording {record}")
+
+
+def _note(text: str) -> None:
+    print(f"note: {text}", file=sys.stderr)
+
+
+def _print(played: Played) -> None:
+    import math
+
+    how = "played"
+    if played.stopped:
+        how = "stopped" if played.exit is None else f"stopped, by page {played.exit}"
+    print(f"{how}: {played.seconds:.2f} s")
+    if math.isfinite(played.start_error):
+        print(f"start     {math.degrees(played.start_error):.1f}° off the first pose")
+        print(f"way       {math.degrees(played.worst_error):.1f}° behind its goal, the worst joint at the worst moment")
+
+
+@contextmanager
+def _asked_to_stop() -> Iterator[Callable[[], bool]]:
+    """Yield what says whether Ctrl-C was pressed; a second one does what the first would have done."""
+    asked = False
+    earlier = signal.getsignal(signal.SIGINT)
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        nonlocal asked
+        if asked:
+            signal.signal(signal.SIGINT, earlier)
+            if callable(earlier):
+                earlier(number, frame)
+        asked = True
+
+    signal.signal(signal.SIGINT, ask)
+    try:
+        yield lambda: asked
+    finally:
+        signal.signal(signal.SIGINT, earlier)

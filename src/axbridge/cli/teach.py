@@ -1,0 +1,139 @@
+"""`axbridge teach`: record a move by hand."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from axbridge.cli.app import app
+from axbridge.cli.keys import END, pressed
+from axbridge.cli.options import BackendOption, PortOption, RigOption, SeedOption
+from axbridge.errors import BusError, UsageError
+
+if TYPE_CHECKING:
+    from axbridge.motion.moves import Key, Move
+    from axbridge.motion.teaching import Taught
+    from axbridge.robot.robot import Robot
+
+
+@app.command()
+def teach(
+    *,
+    rig: RigOption,
+    out: Annotated[Path, typer.Option("--out", metavar="MOVE", help="A .json, .mtn or .motion file to write.")],
+    backend: BackendOption = "real",
+    port: PortOption = None,
+    joints: Annotated[str, typer.Option("--joints", help="Soft ones, separated by commas; default: all.")] = "",
+    stiffness: Annotated[
+        float, typer.Option("--stiffness", help="0 = limp; else the share of torque that carries a soft joint.")
+    ] = 0.0,
+    keyframes: Annotated[bool, typer.Option("--keyframes", help="One key, one pose; q ends.")] = False,
+    way: Annotated[float, typer.Option("--way", help="Time from pose to pose with --keyframes, s.")] = 1.0,
+    seconds: Annotated[float, typer.Option("--seconds", help="Record so long, without asking for keys.")] = 0.0,
+    smooth: Annotated[float, typer.Option("--smooth", help="Width of the smoothing, ms; 0 = none.")] = 60.0,
+    seed: SeedOption = 0,
+) -> None:
+    """Make chosen joints soft, let a hand lead them, and write what it did as a move.
+
+    All other joints hold where they are, so that nothing drops; hold the soft ones. A key begins, another one ends. The
+    robot then holds the last pose until you press a key: support it, because then its motors go off.
+    """
+    from axbridge.config.rig import Rig
+    from axbridge.files import check_writable
+    from axbridge.motion.files import save_move
+    from axbridge.motion.joint_table import joints_of
+    from axbridge.motion.teaching import chosen, soft
+    from axbridge.robot.open import open_robot
+
+    if not (0 < way < math.inf and 0 <= seconds < math.inf and 0 <= smooth < math.inf):
+        raise UsageError("--way must be positive, --seconds and --smooth 0 or more", "correct the option")
+    if out.suffix.lower() not in {".json", ".mtn", ".motion"}:
+        raise UsageError(f"{out}: no such kind of move", "name it .json, .mtn or .motion")
+    check_writable(out)
+    loaded = Rig.load(rig)
+    only = [name.strip() for name in joints.split(",") if name.strip()] or None
+
+    def save(move: Move) -> None:
+        for note in save_move(move, out, joints_of(loaded)):
+            print(f"note: {note}", file=sys.stderr)
+        print(f"wrote {out}: {len(move.pages['1'].keys)} poses, {move.duration:.1f} s, {', '.join(move.joints)}")
+
+    with open_robot(loaded, backend, port=port, seed=seed) as robot, pressed() as key:
+        names = chosen(robot, only)
+        with soft(robot, names, stiffness):
+            if keyframes:
+                _poses(robot, names, key, way, save)
+            else:
+                _hand(robot, names, key, seconds, smooth / 1000, save)
+        if sys.stdin.isatty():
+            print("it holds; support it and press a key to let go", file=sys.stderr)
+            while not key() and robot.step() != -1:
+                pass
+
+
+def _hand(
+    robot: Robot,
+    names: tuple[str, ...],
+    key: Callable[[], str],
+    seconds: float,
+    width: float,
+    save: Callable[[Move], None],
+) -> None:
+    """Take down what the hand does for `seconds`, or between two keys; a failure loses nothing of it."""
+    from axbridge.motion.teaching import Taking
+
+    taking = Taking(robot, names)
+    if not seconds:
+        print(f"soft: {', '.join(names)}\nlead it to the start, then press a key", file=sys.stderr)
+        _wait(robot, key)
+        print("recording; a key ends it", file=sys.stderr)
+    try:
+        taking.run(lambda passed: passed >= seconds if seconds else bool(key()))
+    except (BusError, KeyboardInterrupt):
+        with suppress(UsageError):  # nothing had moved yet
+            save(taking.taught(width).move)
+        raise
+    taught = taking.taught(width)
+    save(taught.move)
+    _tell(taught)
+
+
+def _poses(
+    robot: Robot, names: tuple[str, ...], key: Callable[[], str], way: float, save: Callable[[Move], None]
+) -> None:
+    """Take a pose for every key, until q; a failure loses none of them."""
+    from axbridge.motion.moves import Move, Page
+    from axbridge.motion.teaching import take_pose
+
+    print(f"soft: {', '.join(names)}\na key takes a pose, q ends", file=sys.stderr)
+    keys: list[Key] = []
+    try:
+        while _wait(robot, key) not in {"q", "Q", END}:
+            keys.append(take_pose(robot, names, way))
+            print(f"pose {len(keys)}", file=sys.stderr)
+    finally:
+        if keys:
+            save(Move(pages={"1": Page(keys=tuple(keys))}))
+    if not keys:
+        raise UsageError("no pose was taken", "press a key for each pose, then q")
+
+
+def _wait(robot: Robot, key: Callable[[], str]) -> str:
+    """The next key; the robot goes on meanwhile."""
+    while not (struck := key()):
+        if robot.step() == -1:
+            return END
+    return struck
+
+
+def _tell(taught: Taught) -> None:
+    print(f"cut       {taught.trimmed:.1f} s of rest")
+    print(f"smoothed  by {math.degrees(taught.smoothed):.1f}° at most, {math.degrees(taught.smoothed_rms):.2f}° RMS")
+    for joint, far in taught.clipped.items():
+        print(f"note: {joint} went {math.degrees(far):.1f}° beyond its limit: cut off there", file=sys.stderr)

@@ -1,0 +1,53 @@
+"""What a robot under way is watched for, and held up by."""
+
+from __future__ import annotations
+
+from axbridge.errors import BusError
+from axbridge.robot.robot import Robot
+
+__all__ = ["Watch", "hold_up"]
+
+_TROUBLE = ("fault", "limit", "port lost")
+_SILENCE = 0.5  # s without an answer of a servo: a lost packet must not make a walking robot fall
+_PUT_DOWN = 0.02  # m above the floor at first
+
+
+class Watch:
+    """Looks after each step whether the robot can go on."""
+
+    def __init__(self, robot: Robot) -> None:
+        self._robot = robot
+        self._silent: dict[str, float] = {}  # since when, by servo
+
+    def look(self) -> None:
+        """Stop for a fault or a lost line, and for a servo that has not answered for so long that it may hang limp.
+
+        Raises:
+            BusError: one of these.
+        """
+        robot = self._robot
+        for event in robot.last_step.events:
+            if event.kind == "missing":
+                self._silent.setdefault(event.name, robot.time)
+            elif event.kind == "returned":
+                self._silent.pop(event.name, None)
+            elif event.kind in _TROUBLE:
+                raise self._stopped(event.name, event.kind)
+        for name, since in self._silent.items():
+            if robot.time - since > _SILENCE:
+                raise self._stopped(name, "missing")
+
+    def _stopped(self, name: str, why: str) -> BusError:
+        who = f"servo {name!r}" if name else "the line"
+        return BusError(f"stopped {self._robot.time:.1f} s after the start: {who}: {why}", "run `axbridge doctor`")
+
+
+def hold_up(robot: Robot, share: float) -> None:
+    """Hold a simulated robot upright as by a hand, and put it on its feet: on the floor at share 1.
+
+    Nothing happens on copper, where a hand is needed, and to a robot that is bolted down.
+    """
+    simulation = robot.simulation
+    if simulation is not None and simulation.base_start is not None:
+        (x, y, z), upright = simulation.base_start
+        simulation.place_base(((x, y, z + _PUT_DOWN * (1 - share)), upright))

@@ -1,0 +1,280 @@
+"""The verbs of moves: play, teach, move; on the simulator, and on a served bus with a hand or a Ctrl-C."""
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from axbridge import Move
+from axbridge.cli import app
+from axbridge.cli import move as move_verb  # noqa: F401 - registers it
+from axbridge.cli import play as play_verb  # noqa: F401
+from axbridge.cli import servo as servo_verb  # noqa: F401
+from axbridge.cli import teach as teach_verb  # noqa: F401
+from axbridge.motion.moves import Key, Page
+from axbridge.record.recording import open_recording
+from axbridge.serve.background import serving
+from tests.support.hand import led
+from tests.support.page_set import EVERYTHING, page_set
+
+
+def nod(**page):
+    keys = (Key(positions={"pan": 0.5, "tilt": 0.2}, time=0.4), Key(positions={"pan": 0.0, "tilt": 0.0}, time=0.4))
+    return Move(pages={"1": Page(**{"keys": keys, **page})})
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "nod.json"
+    nod().save(path)
+    return path
+
+
+def start(*arguments, **options):
+    return subprocess.Popen(
+        [sys.executable, "-m", "axbridge", *map(str, arguments)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509 - a shell's `&` ignores it
+        **options,
+    )
+
+
+def test_play_records_what_was_asked_and_what_came(file, tmp_path, capsys):
+    out = tmp_path / "nod.mcap"
+    assert app.run(["play", str(file), "--rig", "pan_tilt", "--speed", "0.5", "--record", str(out)]) == app.DONE
+    said = capsys.readouterr()
+    assert said.out.startswith("played: 0.8")
+    recording = open_recording(out)
+    assert recording.complete
+    assert [segment.name for segment in recording.segments] == ["play nod.json"]
+    track = recording["pan"]
+    assert track.command.max() == pytest.approx(0.5)
+    assert track.position.max() == pytest.approx(0.5, abs=0.02)
+    assert recording.metadata["speed"] == 0.5
+
+
+def test_play_says_on_stderr_what_takes_longer(file, capsys):
+    nod(speed={"pan": 0.5}).save(file)
+    assert app.run(["play", str(file), "--rig", "pan_tilt", "--joints", "pan"]) == app.DONE
+    assert (
+        "note: takes 1.9 s instead of 0.4 s: pan would have to turn at 2.3 rad/s, and may at 0.5"
+        in capsys.readouterr().err
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--joints", "tail"], "the move has no joint tail"),
+        (["--page", "7"], "the move has no page '7'"),
+        (["--speed", "0"], "a speed of 0"),
+    ],
+)
+def test_play_refuses_what_it_cannot_do(file, options, said, capsys):
+    assert app.run(["play", str(file), "--rig", "pan_tilt", *options]) == app.MISUSE
+    assert said in capsys.readouterr().err
+
+
+def test_play_refuses_a_move_of_another_robot_and_a_file_that_is_none(file, tmp_path, capsys):
+    assert app.run(["play", str(file), "--rig", "bench_arm"]) == app.MISUSE
+    assert "robot 'bench_arm' has no servo pan, tilt" in capsys.readouterr().err
+    (tmp_path / "bad.json").write_text("{}")
+    for name in ("bad.json", "none.json", "none.mtn", "none.motion", "move.txt"):
+        assert app.run(["play", str(tmp_path / name), "--rig", "pan_tilt"]) == app.MISUSE
+        assert capsys.readouterr().err.count("\n") == 2
+
+
+@pytest.mark.parametrize(("exit_page", "ends"), [(None, "stopped: "), ("2", "stopped, by page 2: ")])
+def test_ctrl_c_ends_as_the_page_says_and_leaves_the_motors_off(tmp_path, exit_page, ends, capsys):
+    path = tmp_path / "nod.json"
+    pages = {"1": nod(speed={"pan": 2.0}).pages["1"].model_copy(update={"next": "1", "exit": exit_page})}
+    pages["2"] = Page(keys=(Key(positions={"pan": -0.4, "tilt": 0.0}, time=0.4),))
+    Move(pages=pages).save(path)
+    with serving("pan_tilt") as port:
+        with start("play", path, "--rig", "pan_tilt", "--backend", "real", "--port", port) as player:
+            assert player.stderr.readline().startswith("note: takes")  # it is about to move
+            time.sleep(1.5)
+            player.send_signal(signal.SIGINT)
+            out, err = player.communicate(timeout=10)
+        assert player.returncode == app.DONE, err
+        assert out.startswith(ends)
+        assert torque(port, capsys) == 0
+
+
+def test_a_second_ctrl_c_does_not_wait(tmp_path):
+    path = tmp_path / "slow.json"
+    keys = tuple(Key(positions={"pan": 0.2 * n}, time=0.0) for n in (0, 1))
+    Move(pages={"1": Page(keys=keys, speed={"pan": 0.02}, exit="1")}).save(path)
+    on_bus = ("--rig", "pan_tilt", "--backend", "real", "--port")
+    with serving("pan_tilt") as port, start("play", path, *on_bus, port) as player:
+        assert player.stderr.readline().startswith("note: takes")
+        time.sleep(1.5)
+        player.send_signal(signal.SIGINT)
+        time.sleep(0.5)
+        assert player.poll() is None
+        player.send_signal(signal.SIGINT)
+        assert player.wait(5) == 130
+
+
+def torque(port, capsys):
+    capsys.readouterr()
+    assert app.run(["servo", "read", "1", "torque_enable", "--port", port, "--json"]) == app.DONE
+    return json.loads(capsys.readouterr().out)["registers"]["torque_enable"]
+
+
+@pytest.fixture(scope="module")
+def hand():
+    with led("pan_tilt") as (port, tell):
+        yield port, tell
+
+
+@pytest.mark.parametrize("kind", ["json", "mtn", "motion"])
+def test_a_hand_teaches_between_two_keys_and_the_arm_repeats_it(hand, tmp_path, kind, capsys):
+    port, tell = hand
+    path = tmp_path / f"taught.{kind}"
+    on_bus = ("--rig", "pan_tilt", "--port", port)
+    with start("teach", *on_bus, "--joints", "pan", "--out", path) as teacher:
+        assert teacher.stderr.readline() == "soft: pan\n"
+        teacher.stderr.readline()
+        teacher.stdin.write(" ")
+        teacher.stdin.flush()
+        assert "recording" in teacher.stderr.readline()
+        tell()
+        time.sleep(2.5)
+        out, err = teacher.communicate(" ", timeout=10)
+    assert teacher.returncode == 0, err
+    assert f"wrote {path}: " in out
+    assert "smoothed  by " in out
+    assert torque(port, capsys) == 0
+    with start("play", path, *on_bus, "--backend", "real") as player:
+        out, err = player.communicate(timeout=20)
+    assert player.returncode == 0, err
+    assert float(out.split("start")[1].split("°")[0]) < 2.0
+
+
+def test_a_ctrl_c_while_it_is_taught_keeps_what_the_hand_did(hand, tmp_path, capsys):
+    port, tell = hand
+    path = tmp_path / "cut.json"
+    with start("teach", "--rig", "pan_tilt", "--port", port, "--joints", "pan", "--out", path) as teacher:
+        for _ in range(2):
+            teacher.stderr.readline()
+        teacher.stdin.write(" ")
+        teacher.stdin.flush()
+        teacher.stderr.readline()
+        tell()
+        time.sleep(1.5)
+        teacher.send_signal(signal.SIGINT)
+        out, _ = teacher.communicate(timeout=10)
+    assert teacher.returncode == 130
+    assert f"wrote {path}: " in out
+    assert 0.8 < Move.load(path).duration < 1.8
+    assert torque(port, capsys) == 0
+
+
+def test_on_a_terminal_single_keys_take_poses_and_the_arm_holds_until_one_more(hand, tmp_path):
+    port, _ = hand
+    path = tmp_path / "poses.json"
+    controller, terminal = pty.openpty()
+    command = ["teach", "--rig", "pan_tilt", "--port", port, "--keyframes", "--way", "0.5", "--out", str(path)]
+    with subprocess.Popen(
+        [sys.executable, "-m", "axbridge", *command],
+        stdin=terminal,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as teacher:
+        for _ in range(2):
+            teacher.stderr.readline()
+        for struck in (b"\n", b"p", b"q"):
+            os.write(controller, struck)
+            time.sleep(0.3)
+        assert "pose 1" in teacher.stderr.readline()
+        while "press a key" not in teacher.stderr.readline():
+            pass
+        assert teacher.poll() is None
+        os.write(controller, b" ")
+        assert teacher.wait(10) == 0
+    os.close(controller)
+    os.close(terminal)
+    keys = Move.load(path).pages["1"].keys
+    assert [key.time for key in keys] == [0.5, 0.5]
+    assert set(keys[0].positions) == {"pan", "tilt"}
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--out", "a.txt"], "no such kind of move"),
+        (["--out", "nowhere/a.json"], "there is no folder"),
+        (["--out", "a.json", "--way", "0"], "--way must be positive"),
+        (["--out", "a.json", "--joints", "tail"], "has no servo 'tail'"),
+        (["--out", "a.json", "--stiffness", "3"], "a stiffness of 3"),
+    ],
+)
+def test_teach_refuses_before_anything_goes_soft(options, said, capsys):
+    assert app.run(["teach", "--rig", "pan_tilt", "--backend", "sim", "--seconds", "0.1", *options]) == app.MISUSE
+    assert said in capsys.readouterr().err
+
+
+# ---- move
+
+
+def test_convert_keeps_a_page_set_and_makes_its_checksum_right(tmp_path, capsys):
+    good = page_set(*EVERYTHING)
+    (tmp_path / "a.mtn").write_bytes(good[:-2])
+    assert app.run(["move", "convert", str(tmp_path / "a.mtn"), str(tmp_path / "b.mtn")]) == app.DONE
+    assert (tmp_path / "b.mtn").read_bytes() == good
+    assert "note: no checksum" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "table", [["--rig", "bioloid"], [f"--joint={n}=j{n}" for n in range(1, 19)]], ids=["rig", "typed"]
+)
+def test_convert_goes_round_by_json(tmp_path, table):
+    (tmp_path / "a.mtn").write_bytes(page_set(*EVERYTHING))
+    for source, target in (("a.mtn", "a.json"), ("a.json", "b.mtn")):
+        assert app.run(["move", "convert", str(tmp_path / source), str(tmp_path / target), *table]) == app.DONE
+    assert (tmp_path / "b.mtn").read_bytes() == (tmp_path / "a.mtn").read_bytes()
+
+
+def test_convert_writes_webots_motions_and_reads_them(file, tmp_path):
+    for source, target in ((file, "a.motion"), (tmp_path / "a.motion", "b.json")):
+        assert app.run(["move", "convert", str(source), str(tmp_path / target)]) == app.DONE
+    assert (tmp_path / "a.motion").read_text().startswith("#WEBOTS_MOTION,V1.0,pan,tilt\n00:00:400,Pose1,0.5,0.2\n")
+    assert Move.load(tmp_path / "b.json").duration == pytest.approx(0.8)
+
+
+def test_convert_asks_for_what_it_needs(file, tmp_path, capsys):
+    for options, said in (
+        ([str(file), str(tmp_path / "a.mtn")], "give --rig, or a table with --joint"),
+        ([str(file), str(tmp_path / "a.mtn"), "--rig", "pan_tilt", "--joint", "1=pan"], "two ways"),
+        ([str(file), str(tmp_path / "a.mtn"), "--joint", "1=pan"], "joint 'tilt' has no id"),
+        ([str(file), str(tmp_path / "a.txt")], "name it .json, .mtn or .motion"),
+        ([str(file), str(tmp_path / "nowhere" / "a.json")], "there is no folder"),
+    ):
+        assert app.run(["move", "convert", *options]) == app.MISUSE
+        assert said in capsys.readouterr().err
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["nod.json"]
+
+
+def test_info_lists_the_pages_also_of_a_set_without_a_rig(tmp_path, capsys):
+    (tmp_path / "a.mtn").write_bytes(page_set(*EVERYTHING))
+    assert app.run(["move", "info", str(tmp_path / "a.mtn")]) == app.DONE
+    said = capsys.readouterr().out
+    assert "joints: id_1, id_2" in said
+    assert "page 2 'Wave: Größe': 2 poses, 0.556 s x 2, next 3, exit 4\n" in said
+    assert app.run(["move", "info", str(tmp_path / "a.mtn"), "--rig", "bioloid", "--json"]) == app.DONE
+    assert json.loads(capsys.readouterr().out)["pages"]["2"]["exit"] == "4"
+
+
+def test_the_schema_is_json(capsys):
+    assert app.run(["move", "schema"]) == app.DONE
+    assert json.loads(capsys.readouterr().out)["title"] == "Move"

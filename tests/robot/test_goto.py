@@ -1,0 +1,99 @@
+"""Whole poses: `goto` leads joints smoothly and says whether they are there; arrays in the rig's order."""
+
+import math
+
+import numpy as np
+import pytest
+
+import axbridge
+from axbridge import ControlWarning, UnknownServo, UsageError
+from axbridge.control import minimum_jerk
+from axbridge.serve.background import serving
+
+
+@pytest.fixture
+def robot():
+    with axbridge.open("pan_tilt") as robot:
+        yield robot
+
+
+def test_the_way_is_the_one_of_least_jerk():
+    assert [minimum_jerk.way(share) for share in (-1, 0, 0.5, 1, 2)] == [0, 0, 0.5, 1, 1]
+    fine = np.array([minimum_jerk.way(share) for share in np.linspace(0, 1, 2001)])
+    assert np.diff(fine).max() * 2000 == pytest.approx(minimum_jerk.PEAK, rel=1e-4)
+    assert minimum_jerk.shortest(-1.0, 2.0) == pytest.approx(minimum_jerk.PEAK / 2)
+    with pytest.raises(UsageError, match="gets nowhere"):
+        minimum_jerk.shortest(1.0, 0.0)
+
+
+def test_a_pose_is_reached_together_and_smoothly(robot):
+    seen = []
+    robot.observe(lambda report, states: seen.append((robot["pan"].target_position, robot["tilt"].target_position)))
+    assert robot.goto({"pan": 1.0, "tilt": -0.5}, 0.8)
+    assert robot.time == pytest.approx(0.8, abs=0.1)
+    assert robot.positions == pytest.approx([1.0, -0.5], abs=0.02)
+    pan, tilt = np.array(seen)[:40].T
+    assert tilt == pytest.approx(-0.5 * pan, abs=1e-9)  # both on the same way
+    assert np.abs(np.diff(pan, n=2)).max() / 0.02**2 < 5.78 * 1.0 / 0.8**2  # rad/s²: 10/sqrt(3) of way over time²
+
+
+def test_one_servo_goes_and_the_others_stay_limp(robot):
+    assert robot["pan"].goto(0.4, 0.3)
+    assert robot["pan"].state.position == pytest.approx(0.4, abs=0.02)
+    assert not robot["tilt"].torque_enabled
+
+
+def test_a_way_too_fast_for_the_servo_takes_longer_and_says_so(robot):
+    with pytest.warns(ControlWarning, match=r"0.1 s are too short for the servos' speed: it takes 0.61 s"):
+        assert robot.goto({"pan": 2.0}, 0.1)
+    assert robot.time >= 0.6
+
+
+def test_a_goal_beyond_the_limits_is_clipped_once(robot):
+    with pytest.warns(ControlWarning) as said:
+        assert robot.goto({"tilt": 1.5}, 1.0)
+    assert [str(one.message) for one in said] == ["goal 1.5 of 'tilt' is clipped to 1.2"]
+
+
+def test_a_joint_that_is_held_back_is_reported_as_not_there(robot):
+    robot["pan"].set_available_torque(0)
+    assert not robot.goto({"pan": 1.0}, 0.4)
+    assert robot.time == pytest.approx(0.9)  # half a second of patience
+
+
+@pytest.mark.parametrize("pose", [{"pan": math.nan}, {"pan": math.inf}])
+def test_what_is_no_position_is_refused(robot, pose):
+    with pytest.raises(UsageError, match="no position"):
+        robot.goto(pose, 1.0)
+
+
+def test_wrong_names_and_times_are_refused_before_anything_moves(robot):
+    with pytest.raises(UnknownServo, match="elbow"):
+        robot.goto({"elbow": 0.0}, 1.0)
+    for duration in (0.0, -1.0, math.nan, math.inf):
+        with pytest.raises(UsageError, match="not positive and finite"):
+            robot.goto({"pan": 0.0}, duration)
+    assert not robot["pan"].torque_enabled
+
+
+def test_arrays_follow_the_rigs_order(robot):
+    robot.set_positions([0.3, -0.2])
+    for _ in range(30):
+        robot.step()
+    assert robot.positions == pytest.approx([0.3, -0.2], abs=0.02)
+    assert robot.velocities.shape == robot.loads.shape == (2,)
+    with pytest.raises(UsageError, match="give one a servo: pan, tilt"):
+        robot.set_positions([0.0])
+
+
+def test_a_repr_says_what_a_thing_is(robot):
+    assert repr(robot) == "<Robot 'pan_tilt' on sim: 2 servos, 0.00 s after the start>"
+    assert repr(robot["pan"]) == "<Servo 'pan' at 0.000 rad, limp>"
+    robot.close()
+    assert repr(robot).endswith("closed>")
+
+
+def test_it_goes_there_on_the_bus_too():
+    with serving("pan_tilt") as port, axbridge.open("pan_tilt", backend="real", port=port) as robot:
+        assert robot.goto({"pan": 0.5, "tilt": 0.3}, 0.6)
+        assert robot.positions == pytest.approx([0.5, 0.3], abs=0.03)

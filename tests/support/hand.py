@@ -1,0 +1,85 @@
+"""A served bus of AX-12 with a hand that leads every limp shaft, when it is told to.
+
+`python -m tests.support.hand RIG` serves on a pseudo-terminal, as `axbridge serve` does; each line on standard input
+makes the hand lead the shafts whose motors are limp then: 0.8 rad up within 1.2 s, half the way back within 0.8 s.
+"""
+
+import subprocess
+import sys
+import threading
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+
+from axbridge.config.rig import Rig
+from axbridge.control import minimum_jerk
+from axbridge.physics.columns import Command, State
+from axbridge.serve.pty import PtyChannel
+from axbridge.serve.server import serve
+from axbridge.virtual.world import World
+from tests.support.fake_bank import FakeBank
+
+UP, BACK = 1.2, 0.8  # s
+HIGH, LEFT = 0.8, 0.4  # rad above where it took hold
+
+
+def lead(passed):
+    """How far the hand has led a shaft, rad, `passed` s after it took hold."""
+    up, back = minimum_jerk.way(passed / UP), minimum_jerk.way((passed - UP) / BACK)
+    return HIGH * up - (HIGH - LEFT) * back
+
+
+class LedBank(FakeBank):
+    """Shafts that a hand leads."""
+
+    def __init__(self, n):
+        super().__init__(n)
+        self.told = False
+        self.since = None
+        self.held = {}  # angle by row, when the hand took hold
+
+    def _step(self, h):
+        super()._step(h)
+        if self.told:
+            self.told, self.since = False, self.time
+            limp = np.flatnonzero(self.command[:, Command.TORQUE] == 0)
+            self.held = {row: self.state[row, State.ANGLE] for row in limp}
+        for row, angle in self.held.items():
+            if self.command[row, Command.TORQUE] == 0:
+                self.state[row, [State.ANGLE, State.READING]] = angle + lead(self.time - self.since)
+
+
+def main(name):
+    rig = Rig.load(name)
+    bank = LedBank(len(rig.servos))
+    channel = PtyChannel(1_000_000, None)
+
+    def listen():
+        for _ in sys.stdin:
+            bank.told = True
+
+    threading.Thread(target=listen, daemon=True).start()
+    world = World(rig, bank=bank)
+    serve(world, {"main": channel}, lambda: False, lambda: print(f"ready: {channel.address}", flush=True))
+
+
+@contextmanager
+def led(rig):
+    """Serve in a process of its own; yields the port and a function that tells the hand."""
+    command = [sys.executable, "-m", "tests.support.hand", rig]
+    root = Path(__file__).parents[2]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=root) as server:
+
+        def tell():
+            server.stdin.write("lead\n")
+            server.stdin.flush()
+
+        try:
+            yield server.stdout.readline().split()[1], tell
+        finally:
+            server.kill()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
