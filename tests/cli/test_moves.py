@@ -213,7 +213,7 @@ def test_on_a_terminal_single_keys_take_poses_and_the_arm_holds_until_one_more(h
     ("options", "said"),
     [
         (["--out", "a.txt"], "no such kind of move"),
-        (["--out", "nowhere/a.json"], "there is no folder"),
+        (["--out", "/dev/full/a.json"], "cannot be written"),
         (["--out", "a.json", "--way", "0"], "--way must be positive"),
         (["--out", "a.json", "--joints", "tail"], "has no servo 'tail'"),
         (["--out", "a.json", "--stiffness", "3"], "a stiffness of 3"),
@@ -253,16 +253,18 @@ def test_convert_writes_webots_motions_and_reads_them(file, tmp_path):
 
 
 def test_convert_asks_for_what_it_needs(file, tmp_path, capsys):
+    (tmp_path / "there.json").write_text("somebody's\n")
     for options, said in (
         ([str(file), str(tmp_path / "a.mtn")], "give --rig, or a table with --joint"),
         ([str(file), str(tmp_path / "a.mtn"), "--rig", "pan_tilt", "--joint", "1=pan"], "two ways"),
         ([str(file), str(tmp_path / "a.mtn"), "--joint", "1=pan"], "joint 'tilt' has no id"),
         ([str(file), str(tmp_path / "a.txt")], "name it .json, .mtn or .motion"),
-        ([str(file), str(tmp_path / "nowhere" / "a.json")], "there is no folder"),
+        ([str(file), str(file)], "both read and to be written"),
+        ([str(file), str(file.parent / "there.json")], "already there"),
     ):
         assert app.run(["move", "convert", *options]) == app.MISUSE
         assert said in capsys.readouterr().err
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["nod.json"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["nod.json", "there.json"]
 
 
 def test_info_lists_the_pages_also_of_a_set_without_a_rig(tmp_path, capsys):

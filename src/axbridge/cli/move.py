@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from axbridge.cli.app import app, emit_json
-from axbridge.cli.options import JsonOption
+from axbridge.cli.options import ForceOption, JsonOption
 
 if TYPE_CHECKING:
     from axbridge.motion.joint_table import JointTable
@@ -35,11 +35,14 @@ def convert(
     *,
     rig: MoveRigOption = None,
     joint: JointOption = None,
+    force: ForceOption = False,
 ) -> None:
     """Write a move as another kind of file. From .mtn to .mtn every page stays as it is; the checksum is made right."""
+    from axbridge.files import check_new
     from axbridge.motion.files import load_move, save_move
     from axbridge.motion.mtn import load_mtn, save_mtn
 
+    check_new(target, force=force, sources=(source,))
     if source.suffix.lower() == target.suffix.lower() == ".mtn":
         file = load_mtn(source)
         notes = list(file.warnings)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from axbridge.cli.app import app
-from axbridge.cli.options import BackendOption, PortOption, RigOption, SeedOption
+from axbridge.cli.options import BackendOption, ForceOption, PortOption, RigOption, SeedOption
 
 if TYPE_CHECKING:
     from axbridge.motion.player import Played
@@ -31,6 +31,7 @@ def play(
     page: Annotated[str | None, typer.Option("--page", help="Start with this page: its name or number.")] = None,
     loop: Annotated[bool, typer.Option("--loop", help="Start again at the end, until Ctrl-C.")] = False,
     record: Annotated[Path | None, typer.Option("--record", metavar="FILE.mcap", help="Record every sample.")] = None,
+    force: ForceOption = False,
     gui: Annotated[bool, typer.Option("--gui", help="Show the simulated world in a window.")] = False,
     seed: SeedOption = 0,
 ) -> None:
@@ -42,6 +43,7 @@ def play(
     from contextlib import ExitStack
 
     from axbridge.config.rig import Rig
+    from axbridge.files import check_new
     from axbridge.motion.files import load_move
     from axbridge.motion.joint_table import joints_of
     from axbridge.motion.player import play as play_move
@@ -50,6 +52,7 @@ def play(
     from axbridge.record.steps import record_steps
     from axbridge.robot.open import open_robot
 
+    check_new(record, force=force, sources=(move,))
     loaded = Rig.load(rig)
     if gui:
         loaded = loaded.overridden({"world": {"gui": True}})
@@ -61,6 +64,7 @@ def play(
         if record is not None:
             facts = describe(loaded, backend=robot.backend, seed=seed, experiment="play", move=str(move), speed=speed)
             recorder = stack.enter_context(Recorder(record, facts))
+            stack.callback(robot.close)  # motors are off before the recorder takes its time to compress
             stack.callback(record_steps(robot, recorder))
             recorder.event(robot.time, "segment", name=f"play {move.name}")
         stop = stack.enter_context(_asked_to_stop())

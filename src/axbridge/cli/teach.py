@@ -13,7 +13,7 @@ import typer
 
 from axbridge.cli.app import app
 from axbridge.cli.keys import END, pressed
-from axbridge.cli.options import BackendOption, PortOption, RigOption, SeedOption
+from axbridge.cli.options import BackendOption, ForceOption, PortOption, RigOption, SeedOption
 from axbridge.errors import BusError, UsageError
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ def teach(
     seconds: Annotated[float, typer.Option("--seconds", help="Record so long, without asking for keys.")] = 0.0,
     smooth: Annotated[float, typer.Option("--smooth", help="Width of the smoothing, ms; 0 = none.")] = 60.0,
     seed: SeedOption = 0,
+    force: ForceOption = False,
 ) -> None:
     """Make chosen joints soft, let a hand lead them, and write what it did as a move.
 
@@ -45,7 +46,7 @@ def teach(
     robot then holds the last pose until you press a key: support it, because then its motors go off.
     """
     from axbridge.config.rig import Rig
-    from axbridge.files import check_writable
+    from axbridge.files import check_new
     from axbridge.motion.files import save_move
     from axbridge.motion.joint_table import joints_of
     from axbridge.motion.teaching import chosen, soft
@@ -55,7 +56,7 @@ def teach(
         raise UsageError("--way must be positive, --seconds and --smooth 0 or more", "correct the option")
     if out.suffix.lower() not in {".json", ".mtn", ".motion"}:
         raise UsageError(f"{out}: no such kind of move", "name it .json, .mtn or .motion")
-    check_writable(out)
+    check_new(out, force=force)
     loaded = Rig.load(rig)
     only = [name.strip() for name in joints.split(",") if name.strip()] or None
 
