@@ -10,7 +10,7 @@ demo: .venv/ready
 
 test: .venv/ready
 	$(MAKE) --jobs=2 lint kernels
-	$(BIN)/pytest
+	$(BIN)/pytest --durations=25
 
 # In a minute: the linters, and every test that takes no more than a moment.
 check: .venv/ready
