@@ -31,7 +31,7 @@ def session(seconds, seed):
     dice = random.Random(seed)
     contacts = 0
     with axbridge.open("bioloid", seed=seed) as robot, axbridge.open("bench_arm", seed=seed) as other:
-        world = robot._connection.backend.clock.bank.mechanics
+        world = robot._connection.backend.clock.engine
         arm = other["shoulder"]
         for one in (robot, other):
             for servo in one.values():
@@ -42,7 +42,7 @@ def session(seconds, seed):
                     servo.set_position(servo.config.position + dice.uniform(-0.3, 0.3))
                 arm.set_position(dice.uniform(-1, 1))
             if tick % 100 == 60:
-                world.reset_base((0, 0, 0.5), tuple(dice.gauss(0, 1) for _ in range(4)))
+                world.place_base(((0, 0, 0.5), tuple(dice.gauss(0, 1) for _ in range(4))))
             if tick % 100 == 90:
                 for servo in robot.values():
                     servo.torque_off()

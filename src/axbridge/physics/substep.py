@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from axbridge.jit import jit
@@ -11,13 +9,12 @@ from axbridge.physics.backlash import spin
 from axbridge.physics.backlash_substeps import catch, meet, rest
 from axbridge.physics.columns import Drive, Joint, State
 from axbridge.physics.friction import budget
-from axbridge.physics.implicit import invert, restrain
+from axbridge.physics.implicit import BEFORE, IMPULSE, MEAN, SPEED, USED, WEIGHT, Book, move, solve
 from axbridge.physics.mechanics import FloatArray, IntArray
 from axbridge.physics.model_columns import Param
 from axbridge.physics.motor import (
     directed,
     end_current,
-    fitted_weight,
     limited_current,
     mean_torque,
     relax,
@@ -26,20 +23,22 @@ from axbridge.physics.motor import (
 )
 from axbridge.physics.position_loop import control
 
-__all__ = ["DIAGONAL", "NOISE", "drive_train", "run", "settle", "workspace"]
+__all__ = ["ARMATURE", "DAMPING", "LIMIT", "LOOSE", "NOISE", "PULL", "TORQUE", "account", "drive_train", "gather",
+           "run", "settle", "workspace"]  # fmt: skip
 
 NOISE = 4096  # entries of the noise table
-DIAGONAL = -9  # row of the workspace: what the inverse was made for
-_RETURN = 1.0  # rad/s: how fast a joint that was pushed past a stop is brought back
+# Rows of the workspace. What acts on each joint: torque at rest, damping, armature, largest impulse of dry friction;
+# the load it carries; 1 where the rotor is in its play, and its mean speed then; what each motor remembers (5 rows).
+TORQUE, DAMPING, ARMATURE, LIMIT, PULL, LOOSE, ROTOR, WANTED = range(8)
 
 
 @jit
 def run(
     count: int, first: int, step: float, servo: IntArray, side: FloatArray, params: FloatArray, command: FloatArray,
-    state: FloatArray, joint: FloatArray, drive: FloatArray, inertia: FloatArray, load: FloatArray,
-    supply: FloatArray, bus_of: IntArray, noise: FloatArray, work: FloatArray, past: FloatArray,
+    state: FloatArray, joint: FloatArray, drive: FloatArray, inertia: FloatArray, load: FloatArray, book: FloatArray,
+    supply: FloatArray, bus_of: IntArray, noise: FloatArray, motor: FloatArray, work: FloatArray, past: FloatArray,
 ) -> int:  # fmt: skip
-    """Advance all joints by `count` substeps.
+    """Advance servos, and joints that an engine has given as a linear system, by `count` substeps.
 
     Args:
         count: Substeps.
@@ -52,135 +51,164 @@ def run(
         state: (servos, len(State)), changed in place.
         joint: (n, len(Joint)), changed in place.
         drive: (n, len(Drive)).
-        inertia: Joint-space inertia, (n, n), kg·m².
-        load: Load torque, (2, n): at the start of the physics step, N·m, and its growth, N·m/s.
+        inertia: See `axbridge.physics.engine.Ahead`.
+        load: Likewise.
+        book: Likewise.
         supply: (4, buses): open-circuit voltage, V; internal resistance, ohm; changed in place: current, A, and what it
             changes by with the voltage, A/V.
         bus_of: Bus of each servo, (servos,).
         noise: Normal numbers, (NOISE,).
-        work: From `workspace`; keeps the inverse from call to call.
+        motor: From `workspace`.
+        work: Of the engine, as above.
         past: The latest states, (kept, servos, len(State)): that after substep k is in row k modulo `kept`.
 
     Returns:
         -1, or the joint whose inertia is not positive or whose motion is not finite.
     """
     n = joint.shape[0]
-    inverse, matrix, rows = work[:n], work[n : 2 * n], work[2 * n :]
-    right, speed, servo_torque, damping, weight, limit = rows[0], rows[1], rows[2], rows[3], rows[4], rows[5]
-    low, high, impulse, stop, diagonal, before = rows[6], rows[7], rows[8], rows[9], rows[10], rows[11]
-    wanted = rows[12:17]  # of each joint's motor: see `drive_train`
-    loose, rotor = rows[17], rows[18]  # of joints in their play: 1, and the rotor's mean speed
+    torque, damping, armature, limit = motor[TORQUE], motor[DAMPING], motor[ARMATURE], motor[LIMIT]
+    pull, loose = motor[PULL], motor[LOOSE]
+    for j in range(n):
+        joint[j, Joint.ANGLE], joint[j, Joint.SPEED] = book[j, Book.ANGLE], book[j, Book.SPEED]
     for index in range(count):
-        restrained = playing = stale = False
+        playing = False
         for j in range(n):
-            row = servo[j]
-            angle, omega = joint[j, Joint.ANGLE], joint[j, Joint.SPEED]
-            armature = 0.0
-            damping[j] = drive[j, Drive.DAMPING]
-            servo_torque[j] = -drive[j, Drive.SPRING] * (angle + 0.5 * step * omega)
-            limit[j] = step * drive[j, Drive.FRICTION]
-            pull = load[0, j] + load[1, j] * (joint[j, Joint.CLOCK] + 0.5 * step)
-            beside = servo_torque[j], damping[j], limit[j]
+            pull[j] = load[0, j] + load[1, j] * (book[j, Book.CLOCK] + 0.5 * step)
             if (
                 joint[j, Joint.LOOSE] != 0.0
-                and abs(joint[j, Joint.DEBT]) * step > inertia[j, j] * params[row, Param.BACKLASH]
+                and abs(book[j, Book.DEBT]) * step > inertia[j, j] * params[servo[j], Param.BACKLASH]
             ):
-                catch(params[row], joint[j])
-            loose[j] = joint[j, Joint.LOOSE]
-            if loose[j] != 0.0:
-                servo_torque[j] = damping[j] = limit[j] = 0.0
-            if row >= 0:
-                armature = params[row, Param.ARMATURE]
-                drive_train(
-                    j, side[j], params[row], command[row], state[row], joint[j], step, pull,
-                    noise[((first + index) * 31 + row * 977) % NOISE], 0.0, servo_torque, damping, limit, wanted,
-                )  # fmt: skip
-            if loose[j] != 0.0:
-                rotor[j], joint[j, Joint.ROTOR_SPEED] = spin(
-                    joint[j, Joint.ROTOR_SPEED], armature, servo_torque[j], damping[j], limit[j], step
-                )
-                joint[j, Joint.ROTOR] += step * rotor[j]
-                servo_torque[j], damping[j], limit[j] = beside
-                armature = 0.0
+                catch(params[servo[j]], joint[j], book[j])
+            if joint[j, Joint.LOOSE] != 0.0:
                 playing = True
-            weight[j] = fitted_weight(step * damping[j] / (inertia[j, j] + armature))
-            pivot = inertia[j, j] + armature + step * weight[j] * damping[j]
-            if pivot != diagonal[j]:
-                diagonal[j] = pivot
-                stale = True
-            right[j] = (armature - step * (1.0 - weight[j]) * damping[j]) * omega + step * (servo_torque[j] - pull)
-            right[j] += joint[j, Joint.DEBT]
-            joint[j, Joint.DEBT] = 0.0
-            before[j] = omega
-            low[j] = (drive[j, Drive.LOW] - angle) / step if drive[j, Drive.LOW] > -1e9 else -1e300
-            high[j] = (drive[j, Drive.HIGH] - angle) / step if drive[j, Drive.HIGH] < 1e9 else 1e300
-            low[j] = min(low[j], _RETURN)
-            high[j] = max(high[j], -_RETURN)
-            if limit[j] > 0.0:
-                restrained = True
-        if stale:
-            for j in range(n):
-                for k in range(n):
-                    matrix[j, k] = inertia[j, k]
-                matrix[j, j] = diagonal[j]
-            if not invert(matrix, inverse):
-                return _culprit(diagonal)
-        for j in range(n):  # both matrices are symmetric: along their rows this vectorises
-            for k in range(n):
-                right[k] += inertia[j, k] * before[j]
-            speed[j] = 0.0
-        for j in range(n):
-            for k in range(n):
-                speed[k] += inverse[j, k] * right[j]
-        for j in range(n):
-            if speed[j] > high[j] or speed[j] < low[j]:
-                restrained = True
-        if restrained:
-            restrain(inverse, speed, limit, impulse, low, high, stop)
-        else:
-            for j in range(n):
-                impulse[j] = 0.0
+        gather(first + index, step, servo, side, params, command, state, joint, drive, noise, motor)
+        failed = solve(
+            step, inertia, pull, torque, damping, armature, limit, drive[:, Drive.LOW], drive[:, Drive.HIGH], book, work
+        )  # fmt: skip
+        if failed >= 0:
+            return failed
         if playing:
-            meet(inverse, servo, params, joint, speed, weight, loose, step)
-        supply[2:] = 0.0
+            meet(work[:n], servo, params, joint, book, work[SPEED], work[WEIGHT], loose, step)
+        failed = move(step, torque, damping, book, work)
+        if failed >= 0:
+            return failed
         for j in range(n):
-            mean = weight[j] * speed[j] + (1.0 - weight[j]) * before[j]
-            if not abs(mean) < 1e9:
-                return j
-            torque = servo_torque[j] - damping[j] * mean + impulse[j] / step
-            joint[j, Joint.PUSH] += step * torque
-            joint[j, Joint.DAMP] += step * damping[j]
-            joint[j, Joint.ANGLE] += step * mean
-            joint[j, Joint.SPEED] = speed[j]
-            joint[j, Joint.CLOCK] += step
-            row = servo[j]
-            if row >= 0:
-                turned = mean
-                if loose[j] != 0.0:
-                    turned = rotor[j]
-                elif params[row, Param.BACKLASH] > 0.0:
-                    beside_it = drive[j, Drive.FRICTION] * step / limit[j] if limit[j] > 0.0 else 0.0
-                    pushed = step * (torque + drive[j, Drive.SPRING] * (joint[j, Joint.ANGLE] - 0.5 * step * mean))
-                    pushed += step * drive[j, Drive.DAMPING] * mean - beside_it * impulse[j]
-                    rest(params[row], joint[j], pushed, speed[j] - before[j])
-                _book(side[j], turned, torque, params[row], state[row], joint[j], wanted[:, j], step)
-                supply[2, bus_of[row]] += abs(state[row, State.DUTY] * state[row, State.CURRENT])
-                supply[3, bus_of[row]] += state[row, State.DUTY] ** 2 / params[row, Param.RESISTANCE]
-        for row in range(state.shape[0]):
-            # The current is that of the voltage before; that it follows the voltage (`follows`) is why a weak supply
-            # does not swing for ever.
-            bus = bus_of[row]
-            follows = supply[1, bus] * supply[3, bus]
-            sagging = supply[0, bus] - supply[1, bus] * supply[2, bus]
-            state[row, State.VOLTAGE] = max(0.0, (sagging + follows * state[row, State.VOLTAGE]) / (1.0 + follows))
-            for column in range(state.shape[1]):
-                past[(first + index + 1) % past.shape[0], row, column] = state[row, column]
+            joint[j, Joint.ANGLE], joint[j, Joint.SPEED] = book[j, Book.ANGLE], book[j, Book.SPEED]
+        account(
+            first + index, step, servo, side, params, state, joint, drive, book, work[BEFORE], work[MEAN], work[USED],
+            work[IMPULSE], supply, bus_of, motor, past,
+        )  # fmt: skip
     return -1
 
 
+@jit
+def gather(
+    index: int, step: float, servo: IntArray, side: FloatArray, params: FloatArray, command: FloatArray,
+    state: FloatArray, joint: FloatArray, drive: FloatArray, noise: FloatArray, motor: FloatArray,
+) -> None:  # fmt: skip
+    """What acts on every joint in a substep.
+
+    Args:
+        index: Number of the substep since the start (picks the noise).
+        step: This and the next nine are those of `run`.
+        servo: Row of each joint's servo.
+        side: Servo angle over joint angle.
+        params: Constants.
+        command: What the loops obey.
+        state: Of the servos; the readings are set.
+        joint: Of the joints, at the substep's start; what loops and loose rotors remember is changed.
+        drive: What acts beside the servos.
+        noise: Normal numbers.
+        motor: Row PULL is read; TORQUE, DAMPING, ARMATURE and LIMIT are the result.
+    """
+    torque, damping, armature, limit = motor[TORQUE], motor[DAMPING], motor[ARMATURE], motor[LIMIT]
+    pull, loose, rotor, wanted = motor[PULL], motor[LOOSE], motor[ROTOR], motor[WANTED : WANTED + 5]
+    for j in range(joint.shape[0]):
+        row = servo[j]
+        angle, omega = joint[j, Joint.ANGLE], joint[j, Joint.SPEED]
+        armature[j] = 0.0
+        damping[j] = drive[j, Drive.DAMPING]
+        torque[j] = -drive[j, Drive.SPRING] * (angle + 0.5 * step * omega)
+        limit[j] = step * drive[j, Drive.FRICTION]
+        beside = torque[j], damping[j], limit[j]
+        loose[j] = joint[j, Joint.LOOSE]
+        if loose[j] != 0.0:
+            torque[j] = damping[j] = limit[j] = 0.0
+        if row >= 0:
+            armature[j] = params[row, Param.ARMATURE]
+            drive_train(
+                j, side[j], params[row], command[row], state[row], joint[j], step, pull[j],
+                noise[(index * 31 + row * 977) % NOISE], 0.0, torque, damping, limit, wanted,
+            )  # fmt: skip
+        if loose[j] != 0.0:
+            rotor[j], joint[j, Joint.ROTOR_SPEED] = spin(
+                joint[j, Joint.ROTOR_SPEED], armature[j], torque[j], damping[j], limit[j], step
+            )
+            joint[j, Joint.ROTOR] += step * rotor[j]
+            torque[j], damping[j], limit[j] = beside
+            armature[j] = 0.0
+
+
+@jit
+def account(
+    index: int, step: float, servo: IntArray, side: FloatArray, params: FloatArray, state: FloatArray,
+    joint: FloatArray, drive: FloatArray, book: FloatArray, before: FloatArray, mean: FloatArray, used: FloatArray,
+    impulse: FloatArray, supply: FloatArray, bus_of: IntArray, motor: FloatArray, past: FloatArray,
+) -> None:  # fmt: skip
+    """Currents, energy, heat and public states at the end of a substep.
+
+    Args:
+        index: Number of the substep since the start.
+        step: This and the next seven are those of `run`.
+        servo: Row of each joint's servo.
+        side: Servo angle over joint angle.
+        params: Constants.
+        state: Of the servos, changed in place.
+        joint: ANGLE and SPEED are those of the substep's end.
+        drive: What acts beside the servos.
+        book: PUSH and PLAY of joints with backlash are changed.
+        before: Speeds of the joints at the substep's start, (n,), rad/s.
+        mean: Mean speeds in it, (n,).
+        used: Torques of drive and dry friction together, (n,), N·m.
+        impulse: Of the dry friction, (n,), N·m·s.
+        supply: This and the next are those of `run`.
+        bus_of: Bus of each servo.
+        motor: As `gather` left it.
+        past: As for `run`.
+    """
+    limit, loose, rotor, wanted = motor[LIMIT], motor[LOOSE], motor[ROTOR], motor[WANTED : WANTED + 5]
+    supply[2:] = 0.0
+    for j in range(joint.shape[0]):
+        row = servo[j]
+        if row < 0:
+            continue
+        turned = mean[j]
+        if loose[j] != 0.0:
+            turned = rotor[j]
+        elif params[row, Param.BACKLASH] > 0.0:
+            beside_it = drive[j, Drive.FRICTION] * step / limit[j] if limit[j] > 0.0 else 0.0
+            pushed = step * (used[j] + drive[j, Drive.SPRING] * (joint[j, Joint.ANGLE] - 0.5 * step * mean[j]))
+            pushed += step * drive[j, Drive.DAMPING] * mean[j] - beside_it * impulse[j]
+            rest(params[row], joint[j], book[j], pushed, joint[j, Joint.SPEED] - before[j])
+        if params[row, Param.BACKLASH] > 0.0:
+            book[j, Book.PLAY] = 1.0 + joint[j, Joint.LOOSE]
+        _book(side[j], turned, used[j], params[row], state[row], joint[j], wanted[:, j], step)
+        supply[2, bus_of[row]] += abs(state[row, State.DUTY] * state[row, State.CURRENT])
+        supply[3, bus_of[row]] += state[row, State.DUTY] ** 2 / params[row, Param.RESISTANCE]
+    for row in range(state.shape[0]):
+        # The current is that of the voltage before; that it follows the voltage (`follows`) is why a weak supply
+        # does not swing for ever.
+        bus = bus_of[row]
+        follows = supply[1, bus] * supply[3, bus]
+        sagging = supply[0, bus] - supply[1, bus] * supply[2, bus]
+        state[row, State.VOLTAGE] = max(0.0, (sagging + follows * state[row, State.VOLTAGE]) / (1.0 + follows))
+        for column in range(state.shape[1]):
+            past[(index + 1) % past.shape[0], row, column] = state[row, column]
+
+
 def workspace(joints: int) -> FloatArray:
-    """What `run` needs to remember and to work in."""
-    return np.zeros((2 * joints + 19, joints))
+    """What servos need to remember and to work in: rows of what they do to the joints."""
+    return np.zeros((WANTED + 5, joints))
 
 
 @jit
@@ -302,12 +330,3 @@ def _book(
         state[State.TEMPERATURE], params[Param.AMBIENT], params[Param.RESISTANCE] * current * current,
         params[Param.THERMAL_RESISTANCE], params[Param.THERMAL_TIME], step,
     )  # fmt: skip
-
-
-@jit
-def _culprit(diagonal: FloatArray) -> int:
-    """The first joint whose diagonal is not positive, or the first of all."""
-    for j in range(diagonal.shape[0]):
-        if not (diagonal[j] > 0.0 and math.isfinite(diagonal[j])):
-            return j
-    return 0

@@ -8,13 +8,13 @@ from typing import Literal
 
 from axbridge.bus.base import Bus
 from axbridge.clock import Clock
+from axbridge.physics.engine import Pose
 from axbridge.physics.engines.ideal_joints import IdealBank
 
 __all__ = ["REAL", "REMOTE", "SIMULATION", "Backend", "BackendName", "FloatingBase", "Pose"]
 
 BackendName = Literal["real", "sim", "twin"]
 SIMULATION, REAL, REMOTE = 0, 1, 2  # Robot.mode, Webots' numbers
-Pose = tuple[tuple[float, float, float], tuple[float, float, float, float]]  # m, and a quaternion x, y, z, w
 
 
 @dataclass(frozen=True)

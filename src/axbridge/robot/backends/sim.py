@@ -1,4 +1,4 @@
-"""The simulated robot: virtual servos in a PyBullet world, on in-process buses, in simulated time."""
+"""The simulated robot: virtual servos in its engine's world, on in-process buses, in simulated time."""
 
 from __future__ import annotations
 
@@ -66,16 +66,9 @@ def open_sim(rig: Rig, *, seed: int = 0, realtime: bool = False) -> Backend:
 
 
 def _floating_base(world: World) -> FloatingBase | None:
-    """The base of the rig's robot in PyBullet, when it stands free."""
-    if world.rig.world is None or world.rig.world.fixed_base:
+    """The base of the rig's robot, when it stands free."""
+    engine = world.engine
+    start = engine.base() if engine is not None else None
+    if engine is None or start is None:
         return None
-    from axbridge.physics.engines.bullet import BulletMechanics
-    from axbridge.physics.engines.ideal_joints import IdealMechanics
-
-    mechanics = getattr(world.bank, "mechanics", None)
-    if isinstance(mechanics, IdealMechanics):
-        mechanics = mechanics.world
-    if not isinstance(mechanics, BulletMechanics):
-        return None
-    bullet = mechanics
-    return FloatingBase(bullet.base(), bullet.base, lambda pose: bullet.reset_base(*pose))
+    return FloatingBase(start, lambda: engine.base() or start, engine.place_base)
