@@ -10,7 +10,16 @@ from __future__ import annotations
 
 from axbridge.jit import jit
 
-__all__ = ["meeting"]
+__all__ = ["meeting", "reached"]
+
+
+@jit
+def reached(gap: float, rotor: float, joint: float, play: float) -> int:
+    """The end of the play that the rotor reaches: 1 or -1, 0 for none; arguments as for `meeting`."""
+    if abs(gap) < 0.5 * play:
+        return 0
+    flank = 1 if gap > 0.0 else -1
+    return flank if (rotor - joint) * flank > 0.0 else 0  # else it is on its way back into the play
 
 
 @jit
@@ -28,10 +37,7 @@ def meeting(gap: float, rotor: float, joint: float, play: float, armature: float
     Returns:
         The flank reached, 1 or -1, 0 for none; the impulse that the joint gets from it, N·m·s.
     """
-    if abs(gap) < 0.5 * play:
+    flank = reached(gap, rotor, joint, play)
+    if flank == 0:
         return 0, 0.0
-    flank = 1 if gap > 0.0 else -1
-    closing = rotor - joint
-    if closing * flank <= 0.0:  # on its way back into the play
-        return 0, 0.0
-    return flank, closing / (1.0 / armature + mobility)
+    return flank, (rotor - joint) / (1.0 / armature + mobility)

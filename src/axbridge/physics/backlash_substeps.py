@@ -6,6 +6,7 @@ from axbridge.arrays import FloatArray, IntArray
 from axbridge.jit import jit
 from axbridge.physics.backlash import meeting
 from axbridge.physics.columns import Joint
+from axbridge.physics.implicit import Book
 from axbridge.physics.model_columns import Param
 
 __all__ = ["catch", "meet", "rest"]
@@ -13,8 +14,8 @@ __all__ = ["catch", "meet", "rest"]
 
 @jit
 def meet(
-    inverse: FloatArray, servo: IntArray, params: FloatArray, joint: FloatArray, speed: FloatArray, weight: FloatArray,
-    loose: FloatArray, step: float,
+    inverse: FloatArray, servo: IntArray, params: FloatArray, joint: FloatArray, book: FloatArray, speed: FloatArray,
+    weight: FloatArray, loose: FloatArray, step: float,
 ) -> None:  # fmt: skip
     """Rotors in their play that reach a flank in this substep hit their joints.
 
@@ -23,6 +24,7 @@ def meet(
         servo: Row of the servo that drives each joint, (n,).
         params: (servos, len(Param)).
         joint: (n, len(Joint)), changed in place; ROTOR as at the substep's end, ANGLE and SPEED as at its start.
+        book: (n, len(Book)), changed in place.
         speed: At its end, rad/s, changed in place, (n,).
         weight: Of that in the mean speed, (n,).
         loose: 1 for joints in their play, (n,).
@@ -40,38 +42,40 @@ def meet(
         )  # fmt: skip
         if flank != 0:
             joint[j, Joint.LOOSE], joint[j, Joint.FLANK] = 0.0, float(flank)
-            joint[j, Joint.PUSH] += hit
+            book[j, Book.PUSH] += hit
             for i in range(n):
                 speed[i] += inverse[i, j] * hit
 
 
 @jit
-def catch(params: FloatArray, joint: FloatArray) -> None:
+def catch(params: FloatArray, joint: FloatArray, book: FloatArray) -> None:
     """A joint that was hit so hard that it crosses its play at once takes its rotor along.
 
     Args:
         params: The servo's row.
         joint: The joint's row, changed in place.
+        book: Likewise.
     """
     taken = params[Param.ARMATURE] * (joint[Joint.ROTOR_SPEED] - joint[Joint.SPEED])
     joint[Joint.LOOSE] = 0.0
-    joint[Joint.FLANK] = -1.0 if joint[Joint.DEBT] > 0.0 else 1.0
-    joint[Joint.DEBT] += taken
-    joint[Joint.PUSH] += taken
+    joint[Joint.FLANK] = -1.0 if book[Book.DEBT] > 0.0 else 1.0
+    book[Book.DEBT] += taken
+    book[Book.PUSH] += taken
 
 
 @jit
-def rest(params: FloatArray, joint: FloatArray, pushed: float, gained: float) -> None:
+def rest(params: FloatArray, joint: FloatArray, book: FloatArray, pushed: float, gained: float) -> None:
     """After a substep of a rotor on its flank: what passed on to the joint, and whether it still pushes.
 
     Args:
         params: The servo's row.
         joint: The joint's row, changed in place.
+        book: Likewise.
         pushed: Impulse of motor and gear, N·m·s.
         gained: Speed that joint and rotor gained, rad/s.
     """
     kept = params[Param.ARMATURE] * gained
-    joint[Joint.PUSH] -= kept
+    book[Book.PUSH] -= kept
     if (pushed - kept) * joint[Joint.FLANK] < 0.0:
         joint[Joint.LOOSE] = 1.0
         joint[Joint.ROTOR] = joint[Joint.ANGLE] + 0.5 * joint[Joint.FLANK] * params[Param.BACKLASH]

@@ -77,20 +77,14 @@ class Joint(IntEnum):
     VOLTS = 9  # voltage at zero speed, V
     FEEDBACK = 10  # V·s/rad
     OPEN = 11  # 1 = open circuit
-    PUSH = 12  # N·m·s: impulse of motor, spring and friction since the physics step began
-    DAMP = 13  # N·m·s/rad·s: their damping, summed likewise
-    CLOCK = 14  # s since the physics step began
-    DEBT = 15  # N·m·s: momentum that the rotor has beyond its joint's speed
-    START = 16  # rad: angle when the physics step began
-    LOOSE = 17  # 1 = the rotor is within the backlash and turns on its own; the next three are for joints that have one
-    FLANK = 18  # where it rests else: 1 = it pushes the joint towards larger angles, -1
-    ROTOR = 19  # rad
-    ROTOR_SPEED = 20  # rad/s
-    LAG = 21  # rad that a wheel is behind its speed
-    START_SPEED = 22  # rad/s: speed when it began
-    RESISTANCE = 23  # ohm; this and the next two are of the substep's `Push`
-    LEFT = 24
-    HELD = 25
+    LOOSE = 12  # 1 = the rotor is within the backlash and turns on its own; the next three are for joints that have one
+    FLANK = 13  # where it rests else: 1 = it pushes the joint towards larger angles, -1
+    ROTOR = 14  # rad
+    ROTOR_SPEED = 15  # rad/s
+    LAG = 16  # rad that a wheel is behind its speed
+    RESISTANCE = 17  # ohm; this and the next two are of the substep's `Push`
+    LEFT = 18
+    HELD = 19
 
 
 class Scale(IntEnum):
