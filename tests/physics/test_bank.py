@@ -8,8 +8,8 @@ import pytest
 from axbridge.config.model import ServoModel
 from axbridge.config.profile import FirmwareProfile
 from axbridge.physics.bank import BankServo, Command, Drive, Mode, ServoBank, State
+from axbridge.physics.columns import Param
 from axbridge.physics.engines.pendulums import Pendulums
-from axbridge.physics.model_columns import Param
 
 AX, MX = FirmwareProfile.load("ax-12a"), FirmwareProfile.load("mx-28")
 K, R, BV = 0.006810 * 254, 8.0, 0.01278

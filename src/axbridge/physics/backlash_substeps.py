@@ -5,9 +5,8 @@ from __future__ import annotations
 from axbridge.arrays import FloatArray, IntArray
 from axbridge.jit import jit
 from axbridge.physics.backlash import meeting
-from axbridge.physics.columns import Joint
+from axbridge.physics.columns import Joint, Param
 from axbridge.physics.implicit import Book
-from axbridge.physics.model_columns import Param
 
 __all__ = ["catch", "meet", "rest"]
 

@@ -21,10 +21,9 @@ from axbridge.config.model import ServoModel
 from axbridge.errors import SimulationDiverged, UsageError
 from axbridge.jit import as_tuple
 from axbridge.physics.backlash import reached
-from axbridge.physics.columns import Command, Drive, Joint, Mode, State
+from axbridge.physics.columns import Command, Drive, Joint, Mode, Param, State, pack
 from axbridge.physics.engine import Drives, Engine
 from axbridge.physics.implicit import Book
-from axbridge.physics.model_columns import Param, pack
 from axbridge.physics.substep import (
     ARMATURE,
     DAMPING,

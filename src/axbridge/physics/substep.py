@@ -11,10 +11,9 @@ import numpy as np
 from axbridge.arrays import FloatArray, IntArray
 from axbridge.jit import jit
 from axbridge.physics.backlash_substeps import catch, meet, rest
-from axbridge.physics.columns import Drive, Joint, State
+from axbridge.physics.columns import Drive, Joint, Param, State, friction_of, motor_of
 from axbridge.physics.friction import budget
 from axbridge.physics.implicit import BEFORE, IMPULSE, MEAN, SPEED, USED, WEIGHT, Acting, Book, move, solve
-from axbridge.physics.model_columns import Param, friction_of, motor_of
 from axbridge.physics.motor import end_current, push, temperature_step, warmed
 from axbridge.physics.one_body import spin
 from axbridge.physics.position_loop import control
