@@ -10,7 +10,7 @@ import numpy as np
 
 from axbridge.arrays import FloatArray, IntArray
 from axbridge.jit import jit
-from axbridge.physics.backlash_substeps import catch, meet, rest
+from axbridge.physics.backlash import catch, meet, rest
 from axbridge.physics.columns import Drive, Joint, Param, State, friction_of, motor_of
 from axbridge.physics.friction import budget
 from axbridge.physics.implicit import BEFORE, IMPULSE, MEAN, SPEED, USED, WEIGHT, Acting, Book, move, solve
