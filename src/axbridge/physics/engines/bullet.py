@@ -27,11 +27,36 @@ from axbridge.jit import as_tuple
 from axbridge.physics.engine import UNLIMITED, Drives, Pose, Scene, arrange, solved_ahead, substeps
 from axbridge.physics.engines.bullet_speeds import FIRM, ask, begin, share, survey, take_over
 from axbridge.physics.engines.ideal_rows import solve_rows
-from axbridge.physics.engines.native_output import quiet
 from axbridge.physics.engines.tree_dynamics import BASE, Base, Contacts, Links, joint_dynamics
 from axbridge.physics.implicit import Book, workspace
 
-with quiet(2):  # importing it prints its build time
+
+@contextmanager
+def _quiet(descriptor: int) -> Iterator[None]:
+    """Silence C code, which prints past Python's own streams, for the length of a block.
+
+    Args:
+        descriptor: 1 (standard output) or 2 (standard error); a process without it (a daemon) has nothing to silence.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            stream.flush()
+    try:
+        kept = os.dup(descriptor)
+    except OSError:
+        yield
+        return
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, descriptor)
+    try:
+        yield
+    finally:
+        os.dup2(kept, descriptor)
+        os.close(kept)
+        os.close(nowhere)
+
+
+with _quiet(2):  # importing it prints its build time
     import pybullet as bullet
 
 __all__ = ["BulletEngine"]
@@ -285,7 +310,7 @@ class BulletEngine:
         urdf = scene.urdf
         if scene.gui and sys.platform == "linux" and not os.environ.get("DISPLAY"):  # PyBullet would end the process
             raise UsageError("there is no display to show the world on", "set DISPLAY, or leave gui out")
-        with quiet(1) if scene.gui else nullcontext():
+        with _quiet(1) if scene.gui else nullcontext():
             self.client = bullet.connect(bullet.GUI if scene.gui else bullet.DIRECT)
         self._open = True
         self._on: dict[str, Any] = {"physicsClientId": self.client}
@@ -305,7 +330,7 @@ class BulletEngine:
         if scene.self_collision:
             flags |= bullet.URDF_USE_SELF_COLLISION | bullet.URDF_USE_SELF_COLLISION_EXCLUDE_ALL_PARENTS
         try:
-            with _on_disk(urdf, without_missing_pictures(urdf, scene.text) or scene.text) as file, quiet(1):
+            with _on_disk(urdf, without_missing_pictures(urdf, scene.text) or scene.text) as file, _quiet(1):
                 if file != urdf:
                     bullet.setAdditionalSearchPath(str(urdf.parent), **self._on)
                 self.body = bullet.loadURDF(
