@@ -24,7 +24,7 @@ from axbridge.config.rig import Rig
 from axbridge.identify.fit import base_model
 from axbridge.identify.unknowns import space_of
 from axbridge.jit import COMPILED
-from axbridge.physics.model_columns import Param
+from axbridge.physics.columns import Param
 from axbridge.record.import_logs import import_log
 from axbridge.replay.rollout import rollouts
 from axbridge.replay.simulate import packed, runs_of

@@ -23,7 +23,8 @@ import axbridge.physics.bank
 import axbridge.physics.engines.bullet
 import axbridge.virtual.world
 from axbridge.config.rig import Rig
-from axbridge.physics.engines.bullet import BulletMechanics
+from axbridge.physics.engine import Scene
+from axbridge.physics.engines.bullet import BulletEngine
 from axbridge.virtual.line import Line
 from axbridge.virtual.reply_timing import Forecast
 from axbridge.virtual.servo import ServoBody
@@ -31,20 +32,24 @@ from axbridge.virtual.servo import ServoBody
 STEPS = 12  # control steps of 20 ms a turn
 ENGINE = ("getJointStates", "setJointMotorControlArray", "getContactPoints", "getBasePositionAndOrientation",
           "getBaseVelocity")  # fmt: skip
-KERNELS = {axbridge.physics.bank: ("run", "ask", "begin", "take_over"),
-           axbridge.physics.engines.bullet: ("joint_dynamics", "share", "survey")}  # fmt: skip
+KERNELS = {
+    axbridge.physics.bank: ("run",),
+    axbridge.physics.engines.bullet: ("joint_dynamics", "begin", "ask", "share", "survey", "take_over"),
+}
 EFFORT = {"numSolverIterations": 50, "solverResidualThreshold": 1e-3}  # what a robot asks for that stands
 
 
 def bare_world(rig):
     """The rig's robot in its standing pose on Bullet's own position motors, solved as the robot's world is."""
-    world = BulletMechanics(
-        rig.urdf_path(),
-        time_step=rig.world.time_step_ms / 1000,
-        fixed_base=False,
-        ground=True,
-        base_height=rig.world.base_height,
-        start={servo.joint: servo.position for servo in rig.servos},
+    world = BulletEngine(
+        Scene(
+            rig.urdf_path(),
+            time_step=rig.world.time_step_ms / 1000,
+            fixed_base=False,
+            ground=True,
+            base_height=rig.world.base_height,
+            start={servo.joint: servo.position for servo in rig.servos},
+        )
     )
     on = {"physicsClientId": world.client}
     pybullet.setPhysicsEngineParameter(**EFFORT, **on)

@@ -19,8 +19,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from axbridge.config.model import ServoModel
 from axbridge.config.profile import FirmwareProfile
 from axbridge.physics.bank import BankServo, Command, ServoBank
-from axbridge.physics.columns import Joint
-from axbridge.physics.engines.bullet import BulletMechanics
+from axbridge.physics.engine import Scene
+from axbridge.physics.engines.bullet import BulletEngine
+from axbridge.physics.implicit import Book
 from tests.support.humanoid import Humanoid
 from tests.support.one_joint import BV, FC, K_OMEGA, K_THETA, K, L, R, paper_servo, write_pendulum
 
@@ -141,7 +142,7 @@ def ours(folder, inertia, armature, weight, step, goal, start):
     """Times and angles of the coupling that is used."""
     model = ServoModel.load("lima2009", PROFILE, {"motor": {"armature": armature}})
     urdf = write_pendulum(Path(folder) / "p.urdf", inertia, weight)
-    world = BulletMechanics(urdf, time_step=step, start={"shaft": start})
+    world = BulletEngine(Scene(urdf, time_step=step, start={"shaft": start}))
     bank = ServoBank(world, [BankServo("shaft", model, 1, PROFILE.units.position, 0)], [SUPPLY])
     row = np.zeros(len(Command))
     row[Command.TORQUE_LIMIT] = 1
@@ -203,15 +204,15 @@ def one_joint():
     return found
 
 
-def without_memory(bank):
+def without_memory(world):
     """Let no momentum be owed from step to step."""
-    begin = bank._begin  # noqa: SLF001 - what is inside is what is measured here
+    begin = world._begin  # noqa: SLF001 - what is inside is what is measured here
 
     def forgetful():
-        bank._joint[:, Joint.DEBT] = 0.0  # noqa: SLF001
+        world.book[:, Book.DEBT] = 0.0
         begin()
 
-    bank._begin = forgetful  # noqa: SLF001
+    world._begin = forgetful  # noqa: SLF001
 
 
 def without_floor(world):
@@ -222,15 +223,15 @@ def without_floor(world):
 
 def with_torque_alone(world):
     """Apply the torque predicted instead of asking for a speed."""
-    step = world.step
-    world.step = lambda speed, low, high: step(speed, 0.5 * (low + high), 0.5 * (low + high))
+    step = world._step  # noqa: SLF001
+    world._step = lambda speed, low, high: step(speed, 0.5 * (low + high), 0.5 * (low + high))  # noqa: SLF001
 
 
 def standing(*changes, time_step=None, seconds=10.0):
     """Lean, deg; fastest joint, rad/s, and travel of a joint, deg, after 3 s; turn about the vertical, deg."""
     robot = Humanoid(time_step=time_step)
     for change in changes:
-        change(robot.bank if change is without_memory else robot.world)
+        change(robot.world)
     robot.pose()
     robot.watch(3.0)
     fastest, travel = robot.watch(seconds - 3.0)

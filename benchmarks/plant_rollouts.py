@@ -8,8 +8,7 @@ import numpy as np
 
 from axbridge.config.rig import Rig
 from axbridge.jit import COMPILED
-from axbridge.physics.columns import Command
-from axbridge.physics.model_columns import Param
+from axbridge.physics.columns import Command, Param
 from axbridge.replay.rollout import FREE, JOINT_MODE, Runs, rollouts
 from axbridge.replay.simulate import packed
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 RIGS = Path(__file__).resolve().parents[1] / "hil_rigs"
 CROUCH = 0.25  # rad: hip swing of the standing pose
-FRICTION = 0.8  # sole and shell on the floor
+FRICTION = 0.4  # sole and shell on the floor
 
 
 @dataclass(frozen=True)

@@ -26,8 +26,8 @@ from axbridge.config.model import ServoModel
 from axbridge.config.profile import FirmwareProfile
 from axbridge.config.rig import Rig
 from axbridge.physics.bank import BankServo, Command, Drive, Mode, ServoBank, State
+from axbridge.physics.columns import Param
 from axbridge.physics.engines.pendulums import Pendulums
-from axbridge.physics.model_columns import Param
 from axbridge.replay.rollout import FREE, JOINT_MODE, Runs, rollouts
 from axbridge.replay.simulate import packed
 from axbridge.serve.background import serving

@@ -37,6 +37,7 @@ __all__ = [
     "ProfileError",
     "RecordingError",
     "RigError",
+    "RigWarning",
     "ServoFault",
     "SimulationDiverged",
     "UnknownServo",
@@ -65,6 +66,10 @@ class ErrorFlag(IntFlag):
 
 class ControlWarning(UserWarning):
     """A set-point was clipped or refused, or something is emulated; the message says what happens instead."""
+
+
+class RigWarning(UserWarning):
+    """Something in a rig or its URDF can be simulated, but looks odd; the message says what, and what happens."""
 
 
 class AxBridgeError(Exception):

@@ -73,7 +73,7 @@ def _cache_folder() -> Path:
     content = hashlib.sha1(usedforsecurity=False)
     for source in sorted(package.rglob("*.py")):
         text = source.read_bytes()
-        if b"jit" in text or source.name == "columns.py":  # kernels, and the numbers of columns compiled into them
+        if b"jit" in text:  # kernels, and the numbers beside them that are compiled into them
             content.update(text)
     name = f"kernels-{content.hexdigest()[:16]}"
     given = os.environ.get("NUMBA_CACHE_DIR")

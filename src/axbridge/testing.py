@@ -1,26 +1,34 @@
-"""The contract that every `Bus` fulfils, as a function: run it on your own.
+"""The contracts that every `Bus` and every physics `Engine` fulfil, as functions: run them on your own.
 
 >>> from axbridge import Rig, VirtualBus, World
 >>> kept = check_bus(lambda: VirtualBus(World(Rig.load("bench_arm"))), id=1)  # or your own bus
 >>> kept[0]
 'a servo that is there answers a ping'
 
-It needs one AX or MX servo at status return level 2. It switches its LED and leaves everything else as it was; it moves
-nothing. Some transactions it loses on purpose, to see what the bus does then. No test framework is needed: a broken
-promise is an `AssertionError` that says which one.
+`check_bus` needs one AX or MX servo at status return level 2. It switches its LED and leaves everything else as it was;
+it moves nothing. Some transactions it loses on purpose, to see what the bus does then. `check_engine` builds small
+robots and compares their motion with textbook figures. No test framework is needed: a broken promise is an
+`AssertionError` that says which one.
 """
 
 from __future__ import annotations
 
+import math
+import tempfile
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
+from pathlib import Path
 from typing import Any
 
-from axbridge.bus.base import Bus, Reply
-from axbridge.errors import BusError, BusTimeout, PortError, UsageError
-from axbridge.packets import BROADCAST, Instruction
+import numpy as np
 
-__all__ = ["check_bus"]
+from axbridge.bus.base import Bus, Reply
+from axbridge.config.urdf import JointFacts
+from axbridge.errors import AxBridgeError, BusError, BusTimeout, PortError, SimulationDiverged, UsageError
+from axbridge.packets import BROADCAST, Instruction
+from axbridge.physics.engine import Drives, Engine, Pose, Scene
+
+__all__ = ["check_bus", "check_engine"]
 
 _LED = 25
 _PRESENT, _PRESENT_SIZE = 36, 8
@@ -226,4 +234,344 @@ _CHECKS = (
     _samples_are_taken_between_question_and_answer,
     _wrong_use_is_refused_before_the_line_is_touched,
     _a_closed_bus_stays_closed,
+)
+
+
+_G = 9.81
+_STEP = 1 / 240  # s, the physics step of all scenes
+_NOTHING = (0.0, 0.0, 0.0)
+
+
+def check_engine(make_engine: Callable[[Scene], Engine]) -> list[str]:
+    """Check every promise of the engine contract, each in worlds of its own.
+
+    Args:
+        make_engine: Builds the engine for a scene.
+
+    Returns:
+        The names of the promises kept.
+
+    Raises:
+        AssertionError: one was broken; the message is its name and what was seen.
+    """
+    kept = []
+    with tempfile.TemporaryDirectory(prefix="axbridge-") as folder:
+        for check in _ENGINE_CHECKS:
+            name = check.__name__.removeprefix("_").replace("_", " ")
+            try:
+                check(_Workshop(make_engine, Path(folder)))
+            except AssertionError as broken:
+                raise AssertionError(f"{name}: {broken}") from broken
+            except AxBridgeError as failure:
+                raise AssertionError(f"{name}: unexpected {type(failure).__name__}: {failure.message}") from failure
+            kept.append(name)
+    return kept
+
+
+class _Workshop:
+    """Builds engines around URDFs that are written for a check."""
+
+    def __init__(self, make: Callable[[Scene], Engine], folder: Path) -> None:
+        self._make, self._folder = make, folder
+
+    def build(self, *parts: str, **scene: Any) -> closing[Engine]:
+        """An engine of a robot of these links and joints; `scene` are fields of `Scene`."""
+        urdf = self._folder / "robot.urdf"
+        urdf.write_text(f'<robot name="check">{"".join(parts)}</robot>')
+        return closing(self._make(Scene(urdf, time_step=_STEP, **scene)))
+
+
+class _Motor:
+    """An ideal joint that is told what to do by a check."""
+
+    def __init__(self, joint: str, speed: float, limit: float, stiffness: float = 0.0, damping: float = 0.0) -> None:
+        self.joint, self.row, self.stiffness, self.damping = joint, (speed, limit), stiffness, damping
+        self.user_torque = 0.0
+        self.stops, self.kinematic = (-math.inf, math.inf), False
+        self.position = self.speed = self.torque = self.time = 0.0
+
+    def attach(self, facts: JointFacts, *, weightless: bool) -> None:
+        self.stops, self.kinematic = (facts.low, facts.high), weightless
+
+    def sense(self, position: float, speed: float, torque: float, time: float) -> None:
+        self.position, self.speed, self.torque, self.time = position, speed, torque, time
+
+
+def _link(name: str, mass: float, inertia: float, drop: float = 0.0, box: float = 0.0) -> str:
+    """A ball of mass `drop` m below the link's frame; with a box of that edge around its frame to touch things with."""
+    moments = f'ixx="{inertia}" iyy="{inertia}" izz="{inertia}" ixy="0" ixz="0" iyz="0"'
+    shape = f'<collision><geometry><box size="{box} {box} {box}"/></geometry></collision>' if box else ""
+    body = f'<origin xyz="0 0 {-drop}"/><mass value="{mass}"/><inertia {moments}/>'
+    return f'<link name="{name}"><inertial>{body}</inertial>{shape}</link>'
+
+
+def _joint(name: str, parent: str, child: str, drop: float = 0.0, kind: str = "continuous", limit: str = "") -> str:
+    """A joint `drop` m below its parent's frame. It turns about -y, so that a positive angle swings towards x."""
+    return (
+        f'<joint name="{name}" type="{kind}"><parent link="{parent}"/><child link="{child}"/>'
+        f'<origin xyz="0 0 {-drop}"/><axis xyz="0 -1 0"/>{limit}</joint>'
+    )
+
+
+_BASE = _link("base", 1.0, 1.0)
+_INERTIA, _MASS, _DROP = 1e-3, 0.1, 0.06  # of the arm: about its centre, kg·m²; kg; m
+_ARM = _BASE, _link("arm", _MASS, _INERTIA, _DROP), _joint("shaft", "base", "arm")
+_ABOUT_SHAFT = _INERTIA + _MASS * _DROP**2
+_WEIGHT = _MASS * _G * _DROP  # N·m
+
+
+def _ahead(
+    engine: Engine,
+    seconds: float,
+    torque: float = 0.0,
+    damping: float = 0.0,
+    armature: float = 0.0,
+    friction: float = 0.0,
+) -> float:
+    """Let the same act on every joint for so long; the friction of the first joint in the last step."""
+    n = len(engine.joints)
+    low, high = np.array(engine.limits).reshape(n, 2).T.copy()
+    full = [np.full(n, value) for value in (torque, damping, armature, friction)]
+    drives = Drives(full[0], full[1], full[2], full[3], low, high)
+    used = np.zeros(n)
+    for _ in range(round(seconds / engine.time_step)):
+        used = engine.advance(drives)
+    return float(used[0]) if n else 0.0
+
+
+def _near(found: float, expected: float, within: float, what: str) -> None:
+    assert abs(found - expected) <= within, f"{what} is {found:.6g}, not {expected:.6g} (within {within:g})"
+
+
+def _joints_come_in_the_order_asked_for_and_start_where_they_should(shop: _Workshop) -> None:
+    limit = '<limit lower="-1" upper="2" effort="9" velocity="9"/>'
+    parts = (
+        _BASE, _link("a", 0.1, 1e-3), _link("b", 0.1, 1e-3), _link("c", 0.1, 1e-3),
+        _joint("first", "base", "a"), _joint("second", "a", "b", kind="revolute", limit=limit),
+        _joint("third", "b", "c", kind="prismatic", limit=limit),
+    )  # fmt: skip
+    with shop.build(*parts, joints=["third"], start={"first": 0.5, "third": 0.1}, stops={"third": (0.0, 0.3)}) as made:
+        assert made.joints == ("third", "first", "second"), f"joints are {made.joints}"
+        assert made.kinds == ("prismatic", "revolute", "revolute"), f"kinds are {made.kinds}"
+        assert made.limits == ((0.0, 0.3), (-math.inf, math.inf), (-1.0, 2.0)), f"limits are {made.limits}"
+        positions, speeds = made.state()
+        assert np.allclose(positions, (0.1, 0.5, 0.0)), f"positions are {positions}"
+        assert not speeds.any(), f"speeds are {speeds}"
+        assert 0 < made.time_step <= _STEP * (1 + 1e-9), f"a step of {made.time_step} s"
+
+
+def _a_free_pendulum_swings_by_the_textbook_and_keeps_its_energy(shop: _Workshop) -> None:
+    with shop.build(*_ARM, start={"shaft": 0.05}) as engine:
+        period = 2 * math.pi * math.sqrt(_ABOUT_SHAFT / _WEIGHT)
+        _ahead(engine, period)
+        _near(float(engine.state()[0][0]), 0.05, 1e-3, "the angle after a period")
+    with shop.build(*_ARM, start={"shaft": 2.0}) as engine:
+        for _ in range(5):
+            _ahead(engine, 0.5)
+            (angle,), (speed,) = engine.state()
+            energy = 0.5 * _ABOUT_SHAFT * speed**2 - _WEIGHT * math.cos(angle)
+            _near(energy, -_WEIGHT * math.cos(2.0), 0.01 * _WEIGHT, "the energy")
+
+
+def _a_torque_accelerates_link_and_armature(shop: _Workshop) -> None:
+    with shop.build(*_ARM, gravity=_NOTHING) as engine:
+        _ahead(engine, 0.25, torque=0.02, armature=0.004)
+        speed = 0.25 * 0.02 / (_ABOUT_SHAFT + 0.004)
+        _near(float(engine.state()[1][0]), speed, 0.01 * speed, "the speed")
+        _near(float(engine.state()[0][0]), speed * 0.125, 0.02 * speed * 0.125, "the angle")
+
+
+def _damping_that_is_stiff_for_a_light_link_is_no_danger(shop: _Workshop) -> None:
+    parts = _BASE, _link("foot", 0.02, 1e-5), _joint("shaft", "base", "foot")
+    with shop.build(*parts, gravity=_NOTHING) as engine:
+        _ahead(engine, 0.25, torque=1.0, damping=0.4)
+        _near(float(engine.state()[1][0]), 2.5, 0.005, "the speed")
+
+
+def _dry_friction_holds_up_to_its_limit(shop: _Workshop) -> None:
+    with shop.build(*_ARM, gravity=_NOTHING) as engine:
+        used = _ahead(engine, 1.0, torque=0.02, friction=0.03)
+        _near(float(engine.state()[0][0]), 0.0, 1e-3, "the angle of a joint that is held")
+        _near(used, -0.02, 1e-3, "its friction")
+        used = _ahead(engine, 0.1, torque=0.05, friction=0.03)
+        speed = 0.1 * 0.02 / _ABOUT_SHAFT
+        _near(float(engine.state()[1][0]), speed, 0.02 * speed, "the speed of one that slips")
+        _near(used, -0.03, 1e-4, "its friction")
+
+
+def _a_stop_is_not_passed(shop: _Workshop) -> None:
+    with shop.build(*_ARM, gravity=_NOTHING, stops={"shaft": (-0.5, 0.4)}) as engine:
+        for torque, stop in ((0.2, 0.4), (-0.2, -0.5)):
+            _ahead(engine, 0.7, torque=torque, damping=0.02, armature=0.004)
+            _near(float(engine.state()[0][0]), stop, 0.02, "the angle at a stop")
+            _near(float(engine.state()[1][0]), 0.0, 0.05, "the speed there")
+
+
+def _a_joint_tells_the_load_it_carries(shop: _Workshop) -> None:
+    with shop.build(*_ARM, start={"shaft": 1.0}) as engine:
+        _ahead(engine, 0.05, friction=1.0)
+        _near(float(engine.load()[0]), _WEIGHT * math.sin(1.0), 0.02 * _WEIGHT, "the load")
+
+
+def _joints_of_a_chain_move_each_other(shop: _Workshop) -> None:
+    parts = (
+        _BASE, _link("upper", 0.1, 1e-4, 0.05), _link("lower", 0.1, 1e-4, 0.05), _joint("a", "base", "upper"),
+        _joint("b", "upper", "lower", drop=0.1),
+    )  # fmt: skip
+    with shop.build(*parts, gravity=_NOTHING) as engine:
+        low, high = np.full(2, -math.inf), np.full(2, math.inf)
+        drives = Drives(np.array((0.0, 0.01)), np.zeros(2), np.zeros(2), np.zeros(2), low, high)
+        for _ in range(round(0.02 / engine.time_step)):
+            engine.advance(drives)
+        inner = 1e-4 + 0.1 * 0.05**2
+        couple = inner + 0.1 * 0.1 * 0.05
+        matrix = np.array(((inner + 1e-4 + 0.1 * 0.15**2, couple), (couple, inner)))
+        wanted = np.linalg.solve(matrix, (0.0, 0.01)) * 0.02
+        speeds = engine.state()[1]
+        assert np.allclose(speeds, wanted, rtol=0.05), f"speeds are {speeds}, not {wanted}"
+
+
+def _a_rotor_that_meets_a_joint_hands_over_its_momentum(shop: _Workshop) -> None:
+    with shop.build(*_ARM, gravity=_NOTHING) as engine:
+        hit = engine.strike(0, 0.004, 5.0)
+        together = 0.004 * 5.0 / (0.004 + _ABOUT_SHAFT)
+        _near(float(engine.state()[1][0]), together, 0.01 * together, "the speed of both")
+        _near(hit, together * _ABOUT_SHAFT, 0.01 * together * _ABOUT_SHAFT, "the impulse")
+        _ahead(engine, 0.1, armature=0.004)
+        _near(float(engine.state()[1][0]), together, 0.01 * together, "their speed later on")
+
+
+def _a_base_that_stands_free_falls_turns_and_can_be_placed(shop: _Workshop) -> None:
+    with shop.build(*_ARM, fixed_base=False, base_height=2.0) as engine:
+        _ahead(engine, 0.25)
+        pose = engine.base()
+        assert pose is not None, "a base that stands free has a pose"
+        _near(pose[0][2], 2.0 - 0.5 * _G * 0.25**2, 0.02, "its height after a fall of 0.25 s")
+        there: Pose = (0.1, 0.2, 3.0), (0.0, math.sin(0.3), 0.0, math.cos(0.3))
+        engine.place_base(there)
+        found = engine.base()
+        assert found is not None, "the base is still there"
+        for part, wanted in zip(found, there, strict=True):
+            assert np.allclose(part, wanted, atol=1e-6), f"placed at {there}, found at {found}"
+    ball = _link("base", 0.1, _ABOUT_SHAFT), _link("arm", 0.1, _ABOUT_SHAFT), _joint("shaft", "base", "arm")
+    with shop.build(*ball, fixed_base=False, base_height=2.0, gravity=_NOTHING) as engine:
+        _ahead(engine, 0.25, torque=0.01)
+        pose = engine.base()
+        assert pose is not None, "a base that stands free has a pose"
+        angle = float(engine.state()[0][0])
+        _near(2 * math.asin(pose[1][1]), angle / 2, 0.02 * angle, "how far the base turned against its joint")
+
+
+def _a_base_that_is_bolted_down_stays(shop: _Workshop) -> None:
+    with shop.build(*_ARM) as engine:
+        assert engine.base() is None, "a base that is bolted down has no pose of its own"
+        try:
+            engine.place_base(((0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 1.0)))
+        except UsageError:
+            return
+        raise AssertionError("placing it must raise UsageError")
+
+
+def _the_floor_carries_what_stands_on_it(shop: _Workshop) -> None:
+    box = _link("base", 1.0, 2e-3, box=0.1), _link("arm", 0.1, 1e-4, 0.0), _joint("shaft", "base", "arm")
+    with shop.build(*box, fixed_base=False, ground=True, base_height=0.06) as engine:
+        _ahead(engine, 1.0, friction=0.01)
+        pose = engine.base()
+        assert pose is not None, "a base that stands free has a pose"
+        _near(pose[0][2], 0.05, 1.5e-3, "the height of the box")
+        _ahead(engine, 0.5, friction=0.01)
+        again = engine.base()
+        assert again is not None, "the base is still there"
+        assert np.allclose(again[0], pose[0], atol=1e-4), f"it went from {pose[0]} to {again[0]}"
+
+
+def _links_are_where_their_joints_have_them(shop: _Workshop) -> None:
+    parts = (
+        _BASE, _link("upper", 0.1, 1e-4, 0.05), _link("lower", 0.1, 1e-4, 0.05), _joint("a", "base", "upper", drop=0.1),
+        _joint("b", "upper", "lower", drop=0.2),
+    )  # fmt: skip
+    with shop.build(*parts, start={"a": 0.5, "b": 0.4}, base_height=1.0, fixed_base=True) as engine:
+        poses = engine.poses()
+        assert set(poses) == {"base", "upper", "lower"}, f"poses of {sorted(poses)}"
+        wanted = {
+            "base": ((0.0, 0.0, 1.0), 0.0),
+            "upper": ((0.0, 0.0, 0.9), 0.5),
+            "lower": ((0.2 * math.sin(0.5), 0.0, 0.9 - 0.2 * math.cos(0.5)), 0.9),
+        }
+        for name, (place, angle) in wanted.items():
+            assert np.allclose(poses[name][0], place, atol=1e-5), f"{name} is at {poses[name][0]}, not at {place}"
+            turned = -math.sin(angle / 2), math.cos(angle / 2)
+            found = poses[name][1][1], poses[name][1][3]
+            same = np.allclose(found, turned, atol=1e-5) or np.allclose(found, (-turned[0], -turned[1]), atol=1e-5)
+            assert same, f"{name} is turned {poses[name][1]}"
+
+
+def _ideal_motors_hold_speeds_and_springs_pull(shop: _Workshop) -> None:
+    fast = _Motor("shaft", 2.0, 1.0)
+    with shop.build(*_ARM, ideal=[fast]) as engine:
+        assert engine.joints == (), "an ideal joint is in no array"
+        _ahead(engine, 0.25)
+        _near(fast.speed, 2.0, 1e-3, "the speed of the motor")
+        _near(fast.position, 0.5, 0.02, "its angle")
+        _near(fast.torque, _WEIGHT * math.sin(fast.position), 0.05 * _WEIGHT, "its torque")
+    weak = _Motor("shaft", 2.0, 0.01)
+    with shop.build(*_ARM, ideal=[weak], gravity=_NOTHING) as engine:
+        _ahead(engine, 0.1)
+        _near(weak.speed, 0.1 * 0.01 / _ABOUT_SHAFT, 0.02, "the speed of a motor at its limit")
+    spring = _Motor("shaft", 0.0, 0.0, stiffness=0.5, damping=0.05)
+    with shop.build(*_ARM, ideal=[spring], start={"shaft": 1.0}, gravity=_NOTHING) as engine:
+        _ahead(engine, 3.0)
+        _near(spring.position, 0.0, 1e-3, "the angle that a damped spring comes to")
+
+
+def _the_same_calls_give_the_same_bits(shop: _Workshop) -> None:
+    box = _link("base", 1.0, 2e-3, box=0.1), _link("arm", 0.1, 1e-4, 0.1, box=0.02), _joint("shaft", "base", "arm")
+    ends = []
+    for _ in range(2):
+        with shop.build(*box, fixed_base=False, ground=True, base_height=0.2, start={"shaft": 0.3}) as engine:
+            _ahead(engine, 0.5, torque=0.05, damping=0.05, armature=0.001)
+            ends.append((engine.state()[0].tobytes(), engine.state()[1].tobytes(), engine.base()))
+    assert ends[0] == ends[1], "two runs of the same world differ"
+
+
+def _worlds_do_not_know_of_each_other(shop: _Workshop) -> None:
+    with shop.build(*_ARM, start={"shaft": 1.0}) as one, shop.build(*_ARM) as other:
+        held = one.state()[0]
+        _ahead(other, 0.05, torque=0.1)
+        assert np.array_equal(one.state()[0], held), "one world moved with another"
+        _ahead(one, 0.05)
+        assert held[0] == 1.0, "figures that were handed out change later"
+        one.close()
+        one.close()
+        _ahead(other, 0.05)
+
+
+def _what_blows_up_is_an_error_that_names_a_joint(shop: _Workshop) -> None:
+    with shop.build(*_ARM) as engine:
+        try:
+            _ahead(engine, 0.1, torque=math.nan)
+        except SimulationDiverged as failure:
+            assert failure.joint == "shaft", f"it names {failure.joint}"
+            return
+        raise AssertionError("a torque that is no number must raise SimulationDiverged")
+
+
+_ENGINE_CHECKS = (
+    _joints_come_in_the_order_asked_for_and_start_where_they_should,
+    _a_free_pendulum_swings_by_the_textbook_and_keeps_its_energy,
+    _a_torque_accelerates_link_and_armature,
+    _damping_that_is_stiff_for_a_light_link_is_no_danger,
+    _dry_friction_holds_up_to_its_limit,
+    _a_stop_is_not_passed,
+    _a_joint_tells_the_load_it_carries,
+    _joints_of_a_chain_move_each_other,
+    _a_rotor_that_meets_a_joint_hands_over_its_momentum,
+    _a_base_that_stands_free_falls_turns_and_can_be_placed,
+    _a_base_that_is_bolted_down_stays,
+    _the_floor_carries_what_stands_on_it,
+    _links_are_where_their_joints_have_them,
+    _ideal_motors_hold_speeds_and_springs_pull,
+    _the_same_calls_give_the_same_bits,
+    _worlds_do_not_know_of_each_other,
+    _what_blows_up_is_an_error_that_names_a_joint,
 )

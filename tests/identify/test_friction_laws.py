@@ -13,7 +13,7 @@ import pytest
 from axbridge.identify import identify
 from axbridge.identify.friction_laws import LawComparison, LawScore, chosen_law, compare_laws
 from axbridge.identify.unknowns import FRICTION_LAWS
-from axbridge.physics.model_columns import Param
+from axbridge.physics.columns import Param
 from axbridge.record.recording import write_recording
 from axbridge.replay.rollout import rollouts
 from axbridge.replay.simulate import runs_of

@@ -16,7 +16,7 @@ from axbridge.identify.lima2009 import ks_line, paper_procedure
 from axbridge.identify.search import executor
 from axbridge.identify.uncertainty import polish, uncertainty
 from axbridge.identify.unknowns import space_of
-from axbridge.physics.model_columns import Param
+from axbridge.physics.columns import Param
 from axbridge.record.provenance import describe
 from axbridge.record.recording import Event, Recording, Track
 from axbridge.replay.rollout import rollouts

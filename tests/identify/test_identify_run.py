@@ -24,7 +24,7 @@ from axbridge.identify import identify, write_params
 from axbridge.identify.fit import base_model
 from axbridge.identify.search import Job, Outcome, executor, run
 from axbridge.identify.unknowns import space_of
-from axbridge.physics.model_columns import Param
+from axbridge.physics.columns import Param
 from axbridge.record.recording import open_recording, write_recording
 from axbridge.replay.simulate import packed, runs_of
 from tests.identify.test_identify import ax12_data as data_of

@@ -13,7 +13,8 @@ from axbridge.config.profile import FirmwareProfile
 from axbridge.config.rig import Rig
 from axbridge.errors import ProfileError
 from axbridge.physics.bank import BankServo, Command, Joint, ServoBank
-from axbridge.physics.engines.bullet import BulletMechanics
+from axbridge.physics.engine import Scene
+from axbridge.physics.engines.bullet import BulletEngine
 from axbridge.record.experiments import Options, conduct
 from axbridge.record.provenance import describe
 from axbridge.record.recorder import Recorder
@@ -35,7 +36,7 @@ def bank_on(world, joints=("shaft",), **friction):
 
 def pendulum(tmp_path, inertia, weight, time_step, start=0.0, gravity=(0.0, 0.0, -9.81), **friction):
     urdf = write_pendulum(tmp_path / "p.urdf", inertia, weight)
-    return bank_on(BulletMechanics(urdf, time_step=time_step, start={"shaft": start}, gravity=gravity), **friction)
+    return bank_on(BulletEngine(Scene(urdf, time_step=time_step, start={"shaft": start}, gravity=gravity)), **friction)
 
 
 def order(bank, goal, index=0):
@@ -89,7 +90,7 @@ def test_steps_and_falls_follow_two_bodies_with_a_gap(tmp_path, inertia, weight,
 @pytest.mark.parametrize(("inertia", "push"), [(1e-4, 2e-4), (1e-3, 2e-3)])
 def test_a_joint_whose_gear_is_held_moves_by_the_play_and_no_further(tmp_path, inertia, push):
     bank = pendulum(tmp_path, inertia, 1e-9, 1e-3, gravity=(0.0, 0.0, 0.0), coulomb=0.1)
-    world, ends = bank.mechanics, []
+    world, ends = bank.engine, []
     for torque in (push, -push, push):  # the gear's friction holds far more
         for _ in range(400):
             pybullet.applyExternalTorque(
@@ -130,7 +131,7 @@ def test_play_adds_no_energy(tmp_path):
 def test_a_chain_of_links_as_light_as_a_foot_stays_calm(tmp_path, time_step):
     joints = ("j0", "j1", "j2")
     urdf = write_chain(tmp_path / "chain.urdf", (0.06, 0.05, 0.02), (5e-5, 3e-5, 1e-5))
-    bank = bank_on(BulletMechanics(urdf, time_step=time_step), joints)
+    bank = bank_on(BulletEngine(Scene(urdf, time_step=time_step)), joints)
     goals, fastest = (0.8, -0.6, 0.5), 0.0
     for index, goal in enumerate(goals):
         order(bank, goal, index)

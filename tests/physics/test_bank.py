@@ -8,18 +8,18 @@ import pytest
 from axbridge.config.model import ServoModel
 from axbridge.config.profile import FirmwareProfile
 from axbridge.physics.bank import BankServo, Command, Drive, Mode, ServoBank, State
+from axbridge.physics.columns import Param
 from axbridge.physics.engines.pendulums import Pendulums
-from axbridge.physics.model_columns import Param
 
 AX, MX = FirmwareProfile.load("ax-12a"), FirmwareProfile.load("mx-28")
 K, R, BV = 0.006810 * 254, 8.0, 0.01278
 
 
 def bank_of(model="lima2009", count=1, supply=12.0, resistance=0.0, mass=1e-3, overrides=None, profile=AX, direction=1):
-    mechanics = Pendulums([f"j{k}" for k in range(count)], time_step=1e-3, mass=mass, length=0.1)
+    engine = Pendulums([f"j{k}" for k in range(count)], time_step=1e-3, mass=mass, length=0.1)
     servo_model = ServoModel.load(model, profile, overrides)
     servos = [BankServo(f"j{k}", servo_model, direction, profile.units.position, 0) for k in range(count)]
-    return ServoBank(mechanics, servos, [supply], supply_resistance=[resistance])
+    return ServoBank(engine, servos, [supply], supply_resistance=[resistance])
 
 
 def command(bank, **columns):
@@ -67,7 +67,7 @@ def test_a_controlled_speed_is_held_and_approached_with_the_acceleration():
 
 def loaded_wheel(load):
     bank = bank_of(model="mx28", profile=MX, mass=0.01)
-    bank.mechanics._weight = 0.0
+    bank.engine._weight = 0.0
     bank.drive[0, Drive.FRICTION] = load
     return bank
 

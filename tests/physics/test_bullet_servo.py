@@ -10,7 +10,8 @@ from axbridge.config.model import ServoModel
 from axbridge.config.profile import FirmwareProfile
 from axbridge.config.rig import Rig
 from axbridge.physics.bank import BankServo, Command, ServoBank, State
-from axbridge.physics.engines.bullet import BulletMechanics
+from axbridge.physics.engine import Scene
+from axbridge.physics.engines.bullet import BulletEngine
 from axbridge.virtual.assembly import build_bank
 from tests.support.one_joint import paper_servo, write_pendulum
 
@@ -36,7 +37,7 @@ def order(bank, goal=None, **columns):
 def pendulum(tmp_path, inertia, weight_moment, time_step, *, start=0.0, model="lima2009", **motor):
     servo_model = ServoModel.load(model, PROFILE, {"motor": motor})
     urdf = write_pendulum(tmp_path / "pendulum.urdf", inertia, weight_moment)
-    world = BulletMechanics(urdf, time_step=time_step, start={"shaft": start})
+    world = BulletEngine(Scene(urdf, time_step=time_step, start={"shaft": start}))
     return ServoBank(world, [BankServo("shaft", servo_model, 1, PROFILE.units.position, 0)], [9.6])
 
 
@@ -141,7 +142,7 @@ def test_a_brown_out_weakens_the_servo_at_once(tmp_path):
 
 
 def test_mass_matrix_and_load_agree_with_pybullets_own(tmp_path):
-    world = BulletMechanics(Rig.load("bench_arm").urdf_path(), time_step=1 / 240, start={"shoulder": 0.7})
+    world = BulletEngine(Scene(Rig.load("bench_arm").urdf_path(), time_step=1 / 240, start={"shoulder": 0.7}))
     inertia, load = world.dynamics()
     theirs = pybullet.calculateMassMatrix(world.body, [0.7], physicsClientId=world.client)
     bias = pybullet.calculateInverseDynamics(world.body, [0.7], [0.0], [0.0], physicsClientId=world.client)

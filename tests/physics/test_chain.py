@@ -10,7 +10,8 @@ from axbridge.config.model import ServoModel
 from axbridge.config.profile import FirmwareProfile
 from axbridge.errors import SimulationDiverged, UsageError
 from axbridge.physics.bank import BankServo, Command, ServoBank
-from axbridge.physics.engines.bullet import BulletMechanics
+from axbridge.physics.engine import Scene
+from axbridge.physics.engines.bullet import BulletEngine
 
 PROFILE = FirmwareProfile.load("ax-12a")
 R, K, BV, SUPPLY = 8.0, 0.006810 * 254, 0.01278, 9.6
@@ -68,7 +69,7 @@ def truth(masses, inertias, armature, goal, times):
 
 def build(tmp_path, masses, inertias, armature, time_step, **motor):
     model = ServoModel.load("lima2009", PROFILE, {"motor": {"armature": armature, **motor}})
-    world = BulletMechanics(write_chain(tmp_path / "chain.urdf", masses, inertias), time_step=time_step)
+    world = BulletEngine(Scene(write_chain(tmp_path / "chain.urdf", masses, inertias), time_step=time_step))
     servos = [BankServo(f"j{index}", model, 1, PROFILE.units.position, 0) for index in range(3)]
     return ServoBank(world, servos, [SUPPLY])
 
@@ -102,7 +103,7 @@ def test_a_model_that_blows_up_is_stopped_with_joint_and_time(tmp_path):
     bank = build(tmp_path, (0.06, 0.05, 0.02), (5e-5, 3e-5, 1e-5), 0.0, 1 / 240)
     command(bank, [0.5, 0.5, 0.5])
     bank.advance(0.01)
-    bank.mechanics._speeds[1] = math.nan
+    bank.engine._speeds[1] = math.nan
     with pytest.raises(SimulationDiverged, match="'j[0-2]' diverged at t = 0.01") as caught:
         bank.advance(0.1)
     assert caught.value.joint in bank.joints
@@ -111,7 +112,9 @@ def test_a_model_that_blows_up_is_stopped_with_joint_and_time(tmp_path):
 
 def test_an_unstable_controller_is_stopped_not_clamped(tmp_path):
     model = ServoModel.load("lima2009", PROFILE, {"controller": {"k_omega": -50.0}, "friction": {"viscous": 0.0}})
-    world = BulletMechanics(write_chain(tmp_path / "c.urdf", (0.06, 0.05, 0.02), (5e-5, 3e-5, 1e-5)), time_step=1 / 240)
+    world = BulletEngine(
+        Scene(write_chain(tmp_path / "c.urdf", (0.06, 0.05, 0.02), (5e-5, 3e-5, 1e-5)), time_step=1 / 240)
+    )
     bank = ServoBank(world, [BankServo(f"j{k}", model, 1, PROFILE.units.position, 0) for k in range(3)], [SUPPLY])
     command(bank, [0.5, 0.5, 0.5])
     bank.advance(1.0)  # the supply bounds what it can do
@@ -125,5 +128,5 @@ def test_two_servos_on_a_joint_or_none_there_are_refused(tmp_path):
     for joints in (["j0", "j0"], ["elbow"]):
         servos = [BankServo(joint, model, 1, PROFILE.units.position, 0) for joint in joints]
         with pytest.raises(UsageError, match="not there, or has two servos"):
-            ServoBank(bank.mechanics, servos, [SUPPLY])
+            ServoBank(bank.engine, servos, [SUPPLY])
     bank.close()

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from axbridge.config.model import ServoModel
 from axbridge.config.profile import FirmwareProfile
 from axbridge.errors import ProfileError
+from axbridge.physics.columns import Param, pack
 from axbridge.physics.friction import Friction, budget
-from axbridge.physics.model_columns import Param, pack
 from axbridge.physics.motor import end_current, fitted_weight, limited_current, mean_torque, relax, temperature_step
 from axbridge.physics.position_laws import approach, compliance, quantise, state_feedback
 

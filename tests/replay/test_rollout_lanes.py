@@ -9,8 +9,7 @@ import pytest
 from axbridge.config.rig import Rig
 from axbridge.identify.unknowns import FRICTION_LAWS, space_of
 from axbridge.physics.branch_free import decayed, erf, sine
-from axbridge.physics.columns import Command, Drive
-from axbridge.physics.model_columns import Param
+from axbridge.physics.columns import Command, Drive, Param
 from axbridge.replay import rollout_lanes as lanes
 from axbridge.replay.rollout import FOLLOWED, FREE, HELD, JOINT_MODE, Runs, rollouts
 from axbridge.replay.simulate import packed

@@ -10,8 +10,7 @@ import pytest
 from axbridge.compare.comparison import compare
 from axbridge.config.rig import Rig
 from axbridge.errors import RecordingError, RigError
-from axbridge.physics.columns import Command
-from axbridge.physics.model_columns import Param
+from axbridge.physics.columns import Command, Param
 from axbridge.record.import_logs import import_log
 from axbridge.record.recording import Recording, Track
 from axbridge.replay.arm import arm_of

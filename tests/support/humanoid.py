@@ -42,7 +42,7 @@ class Humanoid:
             rig = rig.model_copy(update={"world": world})
         self.servos = rig.servos
         self.bank = build_bank(rig, model=model)
-        self.world = self.bank.mechanics
+        self.world = self.bank.engine
         self.on = {"physicsClientId": self.world.client}
         self.count = rig.profile_of(rig.servos[0]).units.position
 
@@ -60,7 +60,7 @@ class Humanoid:
 
     def step(self):
         """One physics step."""
-        self.bank.advance(self.bank.time + 1.0001 * self.world.time_step)
+        self.bank.advance(self.bank.time + 1.0001 * self.world.physics_step)
 
     def watch(self, seconds):
         """Highest joint speed, rad/s, and largest travel of a joint, deg, of the next seconds."""
@@ -75,7 +75,7 @@ class Humanoid:
 
     def push(self, impulse):
         """Push the torso for one physics step, N·s."""
-        force = (np.array(impulse) / self.world.time_step).tolist()
+        force = (np.array(impulse) / self.world.physics_step).tolist()
         pybullet.applyExternalForce(self.world.body, -1, force, self.world.base()[0], pybullet.WORLD_FRAME, **self.on)
 
     def tilt(self):
@@ -88,9 +88,9 @@ class Humanoid:
         attitude = random.normal(size=4)
         attitude = tuple(attitude / np.linalg.norm(attitude))
         angles = [random.uniform(*servo.soft_limits) for servo in self.servos]
-        self.world.reset_base((0, 0, 1), attitude)
+        self.world.place_base(((0, 0, 1), attitude))
         lowest = min(pybullet.getAABB(self.world.body, i, **self.on)[0][2] for i in range(-1, self.links()))
-        self.world.reset_base((0, 0, 1 - lowest + height), attitude)
+        self.world.place_base(((0, 0, 1 - lowest + height), attitude))
         self.pose(angles)
         low, high = np.array(self.world.limits).T
         seen, touching, impact = Fall(math.inf, 0.0, 0.0, 0.0), set(), -1.0

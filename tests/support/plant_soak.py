@@ -42,7 +42,7 @@ def session(seconds, seed):
                     servo.set_position(servo.config.position + dice.uniform(-0.3, 0.3))
                 arm.set_position(dice.uniform(-1, 1))
             if tick % 100 == 60:
-                world.reset_base((0, 0, 0.5), tuple(dice.gauss(0, 1) for _ in range(4)))
+                world.place_base(((0, 0, 0.5), tuple(dice.gauss(0, 1) for _ in range(4))))
             if tick % 100 == 90:
                 for servo in robot.values():
                     servo.torque_off()

@@ -74,6 +74,7 @@ def order(bank, goal):
     bank.set_command(0, row, bank.time)
 
 
+@pytest.mark.filterwarnings("ignore:.*it will sink:axbridge.errors.RigWarning")
 def test_a_world_that_blows_up_stops_with_the_joint_and_the_time(rig):
     bank = build_bank(Rig.load(rig(world="gravity = [1e12, 0, 0]")))
     with pytest.raises(SimulationDiverged, match=r"joint 'j' diverged at t = 0\.\d+ s\ncheck the link's inertia"):
@@ -81,6 +82,7 @@ def test_a_world_that_blows_up_stops_with_the_joint_and_the_time(rig):
     bank.close()
 
 
+@pytest.mark.filterwarnings("ignore:.*it will sink:axbridge.errors.RigWarning")
 def test_the_command_line_says_so_in_two_lines(rig, capsys):
     path = rig(world="gravity = [1e12, 0, 0]")
     assert app.run(["record", "step", "--rig", str(path), "--out", str(path.parent / "x.mcap")]) == app.MISUSE

@@ -142,6 +142,9 @@ class WebotsConfig(toml_tables.Table):
     project_path: str = ""
 
 
+_SEVEN_TURNS = 7 * math.tau  # rad, the most that a servo counts in multi-turn mode
+
+
 class ServoConfig(toml_tables.Table):
     """One joint and what drives it; see the rig page of the reference for every key."""
 
@@ -213,6 +216,14 @@ class ServoConfig(toml_tables.Table):
             if bottom > self.max_stop or top < self.min_stop:
                 why = f"the limits {bottom:g}..{top:g} lie outside the stops {self.min_stop:g}..{self.max_stop:g}"
                 raise toml_tables.Misfit("min_position", why, "let them overlap")
+        if self.drive == "dynamixel":
+            for key in ("min_position", "max_position", "min_stop", "max_stop", "position"):
+                angle = getattr(self, key)
+                if abs(angle) > _SEVEN_TURNS:
+                    why = f"{angle:g} rad is {abs(angle) / math.tau:.0f} turns, more than a Dynamixel counts"
+                    raise toml_tables.Misfit(
+                        key, why, f"angles are in radians: {angle:g} degrees are {math.radians(angle):.4g}"
+                    )
         if self.drive == "dynamixel" and self.max_torque == 0:
             raise toml_tables.Misfit("max_torque", "0 is for ideal joints", "leave it out")
         if self.drive == "dynamixel" and self.id is None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import math
+import warnings
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,13 +17,14 @@ from xml.etree import ElementTree as ET
 import numpy as np
 
 from axbridge.arrays import FloatArray, IntArray
-from axbridge.errors import RigError
+from axbridge.errors import RigError, RigWarning
 
-__all__ = ["DUMMY_INERTIA", "DUMMY_MASS", "JointFacts", "Tree", "read_tree"]
+__all__ = ["DUMMY_INERTIA", "DUMMY_MASS", "JointFacts", "Tree", "read_tree", "without_missing_pictures"]
 
 # What a link without mass gets where two axes cross, or a frame is attached: Webots' dummy, a 1 mm sphere of water.
 DUMMY_MASS = 4.2e-6  # kg
 DUMMY_INERTIA = 1.7e-12  # kg·m²
+_ROUNDED = 0.01  # by so much figures of inertia may be off for being rounded
 _KINDS = {"fixed": 0, "revolute": 1, "continuous": 1, "prismatic": 2}
 
 
@@ -35,12 +37,16 @@ class JointFacts:
         linear: Whether it slides (m) instead of turning (rad).
         low: Lower stop of the URDF, rad or m; -inf for none.
         high: Upper stop.
+        damping: Of the URDF's `<dynamics>`, N·m·s/rad or N·s/m.
+        friction: Likewise, dry friction, N·m or N.
     """
 
     name: str
     linear: bool
     low: float
     high: float
+    damping: float = 0.0
+    friction: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -116,6 +122,7 @@ def read_tree(path: Path, *, fixed_base: bool, kinematic: Collection[str] = (), 
     if len(order) != len(links):
         lost = ", ".join(name for name in links if name not in order)
         raise RigError(path, lost, "not connected to the base", "join them into one tree")
+    _check_meshes(path, links)
     n = len(order)
     kind, dof = np.zeros(n, dtype=np.int64), np.full(n, -1, dtype=np.int64)
     place, turn, axis = np.zeros((n, 3)), np.tile(np.eye(3), (n, 1, 1)), np.tile([1.0, 0.0, 0.0], (n, 1))
@@ -151,6 +158,43 @@ def read_tree(path: Path, *, fixed_base: bool, kinematic: Collection[str] = (), 
         weightless,
         tuple(joint.get("name", "?") for joint in moving.values() if joint.get("type") == "fixed"),
     )
+
+
+def without_missing_pictures(path: Path, text: str | None) -> str | None:
+    """What a URDF says, without the `<visual>` elements whose mesh is not there; None where none is missing.
+
+    Args:
+        path: The file.
+        text: What it says, instead of the file's own text.
+    """
+    root = ET.fromstring(text if text is not None else path.read_text(encoding="utf-8-sig"))  # noqa: S314 - see above
+    missing = False
+    for link in root.findall("link"):
+        for visual in link.findall("visual"):
+            if any(not _found(path, mesh) for mesh in visual.iter("mesh")):
+                link.remove(visual)
+                missing = True
+    return ET.tostring(root, encoding="unicode") if missing else None
+
+
+def _check_meshes(path: Path, links: Mapping[str, ET.Element]) -> None:
+    """Refuse shapes to touch things with that are not there."""
+    for name, link in links.items():
+        for collision in link.findall("collision"):
+            for mesh in collision.iter("mesh"):
+                if not _found(path, mesh):
+                    why = f"the mesh {mesh.get('filename')!r} of its <collision> is not there"
+                    raise RigError(path, name, why, "put the file there, or use a box, cylinder or sphere")
+
+
+def _found(path: Path, mesh: ET.Element) -> bool:
+    """Whether a mesh is there: beside the URDF, or in its package in one of the folders above."""
+    name = mesh.get("filename", "").removeprefix("file://")
+    if not name.startswith("package://"):
+        return (path.parent / name).is_file()
+    inside = name.removeprefix("package://")
+    names = [inside, inside.partition("/")[2]]
+    return any((folder / one).is_file() for folder in path.resolve().parents for one in names)
 
 
 def _dummies(
@@ -209,7 +253,18 @@ def _joint(path: Path, element: ET.Element) -> tuple[int, JointFacts | None]:
         low, high = (float(_numbers(path, name, limit.get(key, "0"), 1)[0]) for key in ("lower", "upper"))
         if low > high or low == high == 0:  # PyBullet, too, takes lower > upper as no limit
             low, high = -math.inf, math.inf
-    return _KINDS[kind], JointFacts(name, kind == "prismatic", low, high)
+    leader = element.find("mimic")
+    if leader is not None:
+        why = f"{path}: joint {name!r} mimics {leader.get('joint')!r}, which is not simulated: it moves on its own"
+        warnings.warn(f"{why}; give it a servo, or an ideal drive coupled with the other", RigWarning, stacklevel=2)
+    dynamics = element.find("dynamics")
+    damping, friction = (
+        float(_numbers(path, name, dynamics.get(key, "0"), 1)[0]) if dynamics is not None else 0.0
+        for key in ("damping", "friction")
+    )
+    if min(damping, friction) < 0:
+        raise RigError(path, name, "its <dynamics> has a negative figure", "no joint gains energy: make it positive")
+    return _KINDS[kind], JointFacts(name, kind == "prismatic", low, high, damping, friction)
 
 
 def _axis(path: Path, element: ET.Element) -> FloatArray:
@@ -237,6 +292,9 @@ def _inertial(path: Path, name: str, link: ET.Element) -> tuple[float, FloatArra
     if not (mass > 0 and moments[0] > 0):
         message = f"mass {mass:g} kg and principal inertia {', '.join(f'{m:g}' for m in moments)} kg·m²"
         raise RigError(path, name, message, "both must be positive")
+    if moments[2] > (moments[0] + moments[1]) * (1 + _ROUNDED):
+        message = f"no body has the principal inertia {', '.join(f'{m:g}' for m in moments)} kg·m²"
+        raise RigError(path, name, message, "each must be at most the sum of the other two: correct the URDF")
     centre, turn = _frame(path, name, inertial.find("origin"))
     return mass, centre, turn @ matrix @ turn.T
 

@@ -65,7 +65,7 @@ class Fit:
         kind: ``pendulum-servo``, ``ax12``, ``lima2009``.
         friction: ``M1`` to ``M6``.
         estimates: The unknowns.
-        row: The whole parameter set (len(axbridge.physics.model_columns.Param),).
+        row: The whole parameter set (len(axbridge.physics.columns.Param),).
         base: The model it started from: what was not searched is its.
         scores: By recording, fitted ones first.
         uncertainty: Intervals, correlations, flat directions.

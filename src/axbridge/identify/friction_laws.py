@@ -22,7 +22,7 @@ from axbridge.errors import AxBridgeError
 from axbridge.identify.fit import Fit, identify
 from axbridge.identify.search import Outcome, executor
 from axbridge.identify.unknowns import FRICTION_LAWS
-from axbridge.physics.model_columns import Param
+from axbridge.physics.columns import Param
 from axbridge.record.recording import Recording
 from axbridge.replay.rollout import Runs
 

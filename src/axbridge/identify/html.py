@@ -15,7 +15,7 @@ from axbridge.identify.friction_laws import LawComparison
 from axbridge.identify.lima2009 import Line as KsLine
 from axbridge.identify.lima2009 import Surface
 from axbridge.identify.params_file import in_file
-from axbridge.physics.model_columns import Param
+from axbridge.physics.columns import Param
 from axbridge.report.page import Table, table_html
 from axbridge.report.page import write_page as write_parts
 from axbridge.report.plots import Bars, Line, Map, Panel

@@ -23,7 +23,7 @@ from axbridge.identify.fit import Estimate, Fit, base_model, doubts, scores_of, 
 from axbridge.identify.search import COARSE, losses
 from axbridge.identify.uncertainty import Uncertainty, polish, uncertainty
 from axbridge.identify.unknowns import Space, Unknown, space_of
-from axbridge.physics.model_columns import Param
+from axbridge.physics.columns import Param
 from axbridge.record.recording import Recording
 from axbridge.replay.rollout import HELD, Runs, rollouts
 from axbridge.replay.simulate import packed, runs_of

@@ -15,7 +15,7 @@ import numpy as np
 from axbridge.arrays import FloatArray, IntArray
 from axbridge.identify.unknowns import Space
 from axbridge.jit import jit
-from axbridge.physics.model_columns import Param
+from axbridge.physics.columns import Param
 from axbridge.replay.rollout import Runs
 
 __all__ = ["scatter", "shared", "weights"]

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from axbridge.arrays import FloatArray, IntArray
-from axbridge.physics.model_columns import Param
+from axbridge.physics.columns import Param
 from axbridge.replay.rollout import JOINT_MODE, Runs
 
 __all__ = ["LENGTHS", "STAGES", "Stage", "parts", "speeds"]

@@ -21,7 +21,7 @@ from axbridge.arrays import FloatArray, IntArray
 from axbridge.identify.rounding import shared, weights
 from axbridge.identify.search import FINE, HUBER
 from axbridge.identify.unknowns import Space
-from axbridge.physics.model_columns import Param
+from axbridge.physics.columns import Param
 from axbridge.replay.rollout import Runs, rollouts
 
 __all__ = ["Uncertainty", "misfits", "polish", "uncertainty"]

@@ -10,7 +10,7 @@ import numpy as np
 
 from axbridge.arrays import FloatArray
 from axbridge.errors import UsageError
-from axbridge.physics.model_columns import Param
+from axbridge.physics.columns import Param
 
 __all__ = ["FRICTION_LAWS", "MODELS", "Space", "Unknown", "space_of"]
 

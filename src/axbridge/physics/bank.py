@@ -20,17 +20,29 @@ from axbridge.arrays import FloatArray, IntArray
 from axbridge.config.model import ServoModel
 from axbridge.errors import SimulationDiverged, UsageError
 from axbridge.jit import as_tuple
-from axbridge.physics.columns import Command, Drive, Joint, Mode, State
-from axbridge.physics.handover import ask, begin, take_over
-from axbridge.physics.mechanics import Mechanics
-from axbridge.physics.model_columns import Param, pack
-from axbridge.physics.substep import NOISE, Arrays, recall, run, workspace
+from axbridge.physics.backlash import reached
+from axbridge.physics.columns import Command, Drive, Joint, Mode, Param, State, pack
+from axbridge.physics.engine import Drives, Engine
+from axbridge.physics.implicit import Book
+from axbridge.physics.substep import (
+    ARMATURE,
+    DAMPING,
+    LIMIT,
+    LOOSE,
+    NOISE,
+    PULL,
+    TORQUE,
+    Arrays,
+    System,
+    account,
+    gather,
+    recall,
+    run,
+    workspace,
+)
 
 __all__ = ["BankServo", "Command", "Drive", "Mode", "ServoBank", "State"]
 
-_SUBSTEP = 1e-3  # s, at most
-_MARGIN = 10.0  # rad/s: how far off the prediction a joint is still held by its motor
-_CALM = 0.01  # rad/s
 _GOAL = slice(Command.GOAL, Command.SPEED + 1)
 _KEPT = 0.025  # s of past states
 
@@ -63,23 +75,24 @@ class _Order(NamedTuple):
 
 
 class ServoBank:
-    """Steps loops, motors and mechanics together.
+    """Steps loops, motors and an engine together.
 
-    Inside each physics step the motors are integrated implicitly in substeps of at most 1 ms, against the joints'
-    inertia and load at its start (see `axbridge.physics.implicit`). At its end the mechanics are asked for the mean
-    speed that came out, within the torque the servos can give; what the contacts do beyond that comes back as momentum.
+    In each step of the engine (at most 1 ms) loops and motors say what acts on the joints, the engine moves them, and
+    what came out goes into the motors' books. Where the engine gives its joints as a linear system for several steps,
+    these are done in one compiled call.
 
     Attributes:
         command: What each servo's loop obeys now, (servos, len(Command)).
-        state: (servos, len(State)); inside a physics step as predicted.
+        state: (servos, len(State)).
         drive: What acts on each joint beside a servo, (joints, len(Drive)); in the order of `joints`. Writable.
         joints: Joint names.
-        positions, speeds: Of all joints, (joints,), rad or m and per second; as in `state`.
+        positions, speeds: Of all joints, (joints,), rad or m and per second.
+        engine: What moves them.
         supply: Open-circuit volts of each bus, (buses,); writable.
         time: s.
 
     Args:
-        mechanics: What the servos move.
+        engine: What the servos move.
         servos: In the order of the arrays' rows.
         supply: Volts of each bus.
         supply_resistance: Internal resistance of each supply, ohm.
@@ -91,15 +104,15 @@ class ServoBank:
 
     def __init__(
         self,
-        mechanics: Mechanics,
+        engine: Engine,
         servos: Sequence[BankServo],
         supply: Sequence[float],
         *,
         supply_resistance: Sequence[float] | None = None,
         seed: int = 0,
     ) -> None:
-        self.mechanics = mechanics
-        self.joints = mechanics.joints
+        self.engine = engine
+        self.joints = engine.joints
         self.command = np.zeros((len(servos), len(Command)))
         self.state = np.zeros((len(servos), len(State)))
         self.drive = np.zeros((len(self.joints), len(Drive)))
@@ -112,48 +125,43 @@ class ServoBank:
         self._latency = [s.model.sensor.latency_ms / 1000 for s in servos]
         bus_of = np.array([s.supply for s in servos], dtype=np.int64)
         servo, side = self._place(servos)
-        self._armature = np.array([params[k, Param.ARMATURE] if k >= 0 else 0.0 for k in servo])
         self._playing = np.flatnonzero(np.append(params[:, Param.BACKLASH], 0.0)[servo])
         self._pending: list[tuple[float, int, _Order]] = []
         self._order = itertools.count()
         self._goals: _Order | None = None  # the latest pending order, while goals may be added to it
         self._goals_due = 0.0
-        self._substeps = max(1, math.ceil(mechanics.time_step / _SUBSTEP - 1e-9))
-        self._h = mechanics.time_step / self._substeps
-        self._tick = 0  # substeps since the start
-        self._load = np.zeros((2, len(self.joints)))
-        self._surprise = math.inf  # rad/s: how far the last step missed what was asked
-        self._asked, self._low, self._high = np.zeros((3, len(self.joints)))
+        self._h = engine.time_step
+        self._tick = 0  # steps of the engine since the start
         self._joint = np.zeros((len(self.joints), len(Joint)))
-        positions, self._actual = mechanics.state()
-        self._joint[:, Joint.ANGLE] = positions
-        self._joint[:, Joint.SPEED] = self._actual
+        positions, speeds = engine.state()
+        self._joint[:, Joint.ANGLE], self._joint[:, Joint.SPEED] = positions, speeds
         self._joint[self._playing, Joint.LOOSE] = 1.0  # in the middle of its play
         self._joint[:, Joint.ROTOR] = positions
-        self.drive[:, [Drive.LOW, Drive.HIGH]] = np.array(mechanics.limits).reshape(-1, 2)
+        self._book = np.zeros((len(self.joints), len(Book))) if engine.ahead is None else engine.ahead.book
+        self._book[:, Book.ARMATURE] = [params[k, Param.ARMATURE] if k >= 0 else 0.0 for k in servo]
+        self.drive[:, Drive.DAMPING], self.drive[:, Drive.FRICTION] = engine.damping, engine.friction
+        self.drive[:, [Drive.LOW, Drive.HIGH]] = np.array(engine.limits).reshape(-1, 2)
         self.state[:, State.TEMPERATURE] = params[:, Param.AMBIENT]
         self.state[:, State.VOLTAGE] = self.supply[bus_of]
         driven = servo >= 0
         self.state[servo[driven], State.ANGLE] = (side * positions)[driven]
         self.state[:, State.READING] = self.state[:, State.ANGLE] + params[:, Param.OFFSET]
-        self._past = np.tile(self.state, (math.ceil(_KEPT / self._h) + 1, 1, 1))
+        past = np.tile(self.state, (math.ceil(_KEPT / self._h) + 1, 1, 1))
         noise = np.random.default_rng(seed).standard_normal(NOISE)
-        self._work = workspace(len(self.joints))
         self._arrays = Arrays(
-            servo, side, params, self.command, self.state, self._joint, self.drive, self._load, self._supply, bus_of,
-            noise, self._work, self._past,
+            servo, side, params, self.command, self.state, self._joint, self.drive, self._supply, bus_of, noise,
+            workspace(len(self.joints)), past,
         )  # fmt: skip
-        self._begin()
 
     @property
     def positions(self) -> FloatArray:
-        """Joint positions now, predicted inside a physics step."""
-        return self._joint[:, Joint.ANGLE]
+        """Joint positions now."""
+        return self.engine.state()[0]
 
     @property
     def speeds(self) -> FloatArray:
         """Joint speeds now."""
-        return self._joint[:, Joint.SPEED]
+        return self.engine.state()[1]
 
     def set_command(self, index: int, row: Sequence[float], time: float) -> None:
         """Hand over a row of `Command` written at `time` (s); it acts after the model's latency."""
@@ -170,37 +178,39 @@ class ServoBank:
         self._goals.values.append((goal, speed))
 
     def advance(self, until: float) -> None:
-        """Run loops, motors and mechanics up to `until` (s), in whole substeps.
+        """Run loops, motors and the engine up to `until` (s), in whole steps of the engine.
 
         Raises:
             SimulationDiverged: a joint's motion left the finite range; names joint and time.
         """
+        ahead = self.engine.ahead
         last = int(until / self._h + 1e-6)
         while self._tick < last:
             self._obey()
-            into = self._tick % self._substeps
-            count = min(last - self._tick, self._substeps - into)
+            if ahead is None:
+                self._step()
+                continue
+            count = min(last - self._tick, ahead.left)
             if self._pending:
                 due = math.ceil(self._pending[0][0] / self._h - 1e-6)
                 count = min(count, max(1, due - self._tick))
-            failed = run(count, self._tick, self._h, as_tuple(self._arrays), self._inertia)
+            system = System(ahead.inertia, ahead.loads, ahead.book, ahead.work)
+            failed = run(count, self._tick, self._h, as_tuple(self._arrays), as_tuple(system))
             self._tick += count
             self.time = self._tick * self._h
             if failed >= 0:
                 raise SimulationDiverged(self.joints[failed], self.time)
-            if into + count == self._substeps:
-                self._finish()
-                self._begin()
+            ahead.passed(count)
 
     def sampled(self, rows: IntArray, times: Sequence[float]) -> FloatArray:
         """Rows of `State` of these servos, each as it was at its own time (s), at most 25 ms ago."""
         states = np.empty((len(rows), len(State)))
-        recall(self._past, rows, np.array(times), self._h, states)
+        recall(self._arrays.past, rows, np.array(times), self._h, states)
         return states
 
     def close(self) -> None:
         """Release the engine; may be called twice."""
-        self.mechanics.close()
+        self.engine.close()
 
     def _place(self, servos: Sequence[BankServo]) -> tuple[IntArray, FloatArray]:
         servo, side = np.full(len(self.joints), -1, dtype=np.int64), np.ones(len(self.joints))
@@ -221,38 +231,26 @@ class ServoBank:
             self.command[order.rows, order.columns] = order.values
             self._goals = None
 
-    def _begin(self) -> None:
-        """Start a physics step: take over inertia and load."""
-        rested = self.mechanics.resting
-        self._inertia, load = self.mechanics.dynamics()
-        # A load that gravity and speed make goes on growing; one that contacts make jumps.
-        smooth = self._surprise < _CALM and not rested and not self.mechanics.resting
-        begin(self._joint, self._load, load, smooth, self.mechanics.time_step, self._work)
-
-    def _finish(self) -> None:
-        """Let the mechanics do the step that was predicted, and take over what really happened.
-
-        Without contact the mechanics get the mean speed of the step, so that their one-step rule for positions makes no
-        error, and the servos keep their own speed at its end. A contact leaves the joints at the speed it lets them
-        have, so there they get that of the end.
-        """
-        dt, resting, before = self.mechanics.time_step, self.mechanics.resting, self._actual
-        joint, playing = self._joint, self._playing
-        if len(playing):
-            loose = playing[joint[playing, Joint.LOOSE] != 0.0]
-            ended = joint[loose, Joint.SPEED]
-            # What passed on to a joint with backlash is known; below, what its rotor kept is taken off again.
-            gained = joint[playing, Joint.SPEED] - joint[playing, Joint.START_SPEED]
-            joint[playing, Joint.PUSH] += self._armature[playing] * gained
-            joint[loose, Joint.DAMP] = 0.0
-        ask(
-            self._joint, self.drive, self._armature, before, dt, resting, _MARGIN, self._asked, self._low, self._high
-        )  # fmt: skip
-        applied = self.mechanics.step(self._asked, self._low, self._high)
-        after = self.mechanics.state()
-        self._actual = after[1]
-        self._surprise = take_over(
-            joint, self._armature, self._inertia, before, after, applied, self._load[1], dt, resting, self._asked
-        )
-        if len(playing):
-            joint[loose, Joint.DEBT] += self._armature[loose] * (joint[loose, Joint.SPEED] - ended)
+    def _step(self) -> None:
+        """One step of an engine that solves joints, drives and contacts itself."""
+        h, joint, motor, drive, arrays = self._h, self._joint, self._arrays.motor, self.drive, as_tuple(self._arrays)
+        before, start = joint[:, Joint.SPEED].copy(), joint[:, Joint.ANGLE].copy()
+        motor[PULL] = self.engine.load()
+        gather(self._tick, h, arrays)
+        low, high = drive[:, Drive.LOW], drive[:, Drive.HIGH]
+        drives = Drives(motor[TORQUE], motor[DAMPING], motor[ARMATURE], motor[LIMIT] / h, low, high)
+        friction = self.engine.advance(drives)
+        joint[:, Joint.ANGLE], joint[:, Joint.SPEED] = self.engine.state()
+        for j in self._playing[motor[LOOSE, self._playing] != 0.0]:
+            play, armature = self._arrays.params[self._arrays.servo[j], [Param.BACKLASH, Param.ARMATURE]]
+            gap = joint[j, Joint.ROTOR] - joint[j, Joint.ANGLE]
+            flank = reached(gap, joint[j, Joint.ROTOR_SPEED], joint[j, Joint.SPEED], play)
+            if flank != 0:
+                self.engine.strike(int(j), armature, joint[j, Joint.ROTOR_SPEED])
+                joint[j, Joint.LOOSE], joint[j, Joint.FLANK] = 0.0, flank
+                joint[:, Joint.SPEED] = self.engine.state()[1]
+        mean = (joint[:, Joint.ANGLE] - start) / h
+        used = motor[TORQUE] - motor[DAMPING] * mean + friction
+        account(self._tick, h, arrays, self._book, before, mean, used, friction * h)
+        self._tick += 1
+        self.time = self._tick * h

@@ -1,10 +1,19 @@
-"""Columns of the bank's arrays."""
+"""Columns of the bank's arrays, and a servo model as one row of numbers: the form in which the kernels take them."""
 
 from __future__ import annotations
 
 from enum import IntEnum
 
-__all__ = ["Command", "Drive", "Joint", "Limit", "Mode", "Scale", "State"]
+import numpy as np
+
+from axbridge.arrays import FloatArray
+from axbridge.config.model import ServoModel
+from axbridge.jit import jit
+from axbridge.physics.friction import Friction
+from axbridge.physics.motor import Motor
+
+__all__ = ["Command", "Drive", "Joint", "Law", "Limit", "Mode", "Param", "Scale", "State", "friction_of", "motor_of",
+           "pack"]  # fmt: skip
 
 
 class Mode(IntEnum):
@@ -77,20 +86,14 @@ class Joint(IntEnum):
     VOLTS = 9  # voltage at zero speed, V
     FEEDBACK = 10  # V·s/rad
     OPEN = 11  # 1 = open circuit
-    PUSH = 12  # N·m·s: impulse of motor, spring and friction since the physics step began
-    DAMP = 13  # N·m·s/rad·s: their damping, summed likewise
-    CLOCK = 14  # s since the physics step began
-    DEBT = 15  # N·m·s: momentum that the rotor has beyond its joint's speed
-    START = 16  # rad: angle when the physics step began
-    LOOSE = 17  # 1 = the rotor is within the backlash and turns on its own; the next three are for joints that have one
-    FLANK = 18  # where it rests else: 1 = it pushes the joint towards larger angles, -1
-    ROTOR = 19  # rad
-    ROTOR_SPEED = 20  # rad/s
-    LAG = 21  # rad that a wheel is behind its speed
-    START_SPEED = 22  # rad/s: speed when it began
-    RESISTANCE = 23  # ohm; this and the next two are of the substep's `Push`
-    LEFT = 24
-    HELD = 25
+    LOOSE = 12  # 1 = the rotor is within the backlash and turns on its own; the next three are for joints that have one
+    FLANK = 13  # where it rests else: 1 = it pushes the joint towards larger angles, -1
+    ROTOR = 14  # rad
+    ROTOR_SPEED = 15  # rad/s
+    LAG = 16  # rad that a wheel is behind its speed
+    RESISTANCE = 17  # ohm; this and the next two are of the substep's `Push`
+    LEFT = 18
+    HELD = 19
 
 
 class Scale(IntEnum):
@@ -113,3 +116,155 @@ class Limit(IntEnum):
     TEMPERATURE = 2  # degC, highest
     DUTY = 3  # 0..1, a servo that pushes less is not stalled
     SPEED = 4  # rad/s, nor is one that turns faster
+
+
+class Law(IntEnum):
+    """Value of `Param.LAW`."""
+
+    STATE_FEEDBACK = 0
+    COMPLIANCE = 1
+    PID = 2
+
+
+class Param(IntEnum):
+    """Columns of a packed model; units and sides as in `axbridge.config.model`."""
+
+    RESISTANCE = 0
+    INDUCTANCE = 1
+    CONSTANT = 2  # Ks·N, V·s/rad at the output
+    EFFICIENCY = 3
+    ARMATURE = 4
+    RESISTANCE_PER_DUTY = 5
+    MAX_CURRENT = 6
+    CURRENT_STEP = 7  # A/ms
+    SUPPLY_SIDE = 8  # 1: MAX_CURRENT limits the supply's current
+    COULOMB = 9
+    VISCOUS = 10
+    STRIBECK = 11
+    STRIBECK_SPEED = 12
+    STRIBECK_EXPONENT = 13
+    LOAD = 14
+    LOAD_STRIBECK = 15
+    LOAD_EXTERNAL = 16  # negative: same weight as LOAD
+    QUADRATIC = 17
+    LAW = 18
+    K_THETA = 19
+    K_OMEGA = 20
+    PERIOD = 21  # s
+    SPEED_FILTER = 22
+    P_DUTY = 23
+    I_DUTY = 24
+    D_DUTY = 25
+    COUNT = 26  # rad per position count
+    QUANTISED = 27
+    NOISE = 28
+    OFFSET = 29
+    THERMAL_RESISTANCE = 30
+    THERMAL_TIME = 31
+    AMBIENT = 32
+    RESISTANCE_PER_KELVIN = 33  # share of RESISTANCE above AMBIENT
+    LATENCY = 34  # s, from a command's packet to its effect
+    SLOPE = 35  # rad, both ways; 0 = the registers'
+    PUNCH = 36  # duty; negative = the register's
+    BACKLASH = 37  # rad
+    ASYMMETRY = 38  # share of the torque, more one way and less the other
+
+
+_LAWS = {"state_feedback": Law.STATE_FEEDBACK, "compliance": Law.COMPLIANCE, "pid": Law.PID}
+_TERMS = {  # what each friction law has beside Coulomb and viscous friction
+    "M1": (),
+    "M2": ("stribeck",),
+    "M3": ("load",),
+    "M4": ("stribeck", "load", "load_stribeck"),
+    "M5": ("stribeck", "load", "load_stribeck", "load_external"),
+    "M6": ("stribeck", "load", "load_stribeck", "load_external", "quadratic"),
+}
+
+
+def pack(model: ServoModel, count: float) -> FloatArray:
+    """One row (len(Param),) for a model whose position count is worth `count` rad.
+
+    Friction terms that the model's law does not have become 0.
+    """
+    motor, friction, controller, sensor = model.motor, model.friction, model.controller, model.sensor
+    has = _TERMS[friction.law]
+    row = np.zeros(len(Param))
+    row[Param.RESISTANCE] = motor.resistance
+    row[Param.INDUCTANCE] = motor.inductance
+    row[Param.CONSTANT] = motor.output_constant
+    row[Param.EFFICIENCY] = motor.efficiency
+    row[Param.ASYMMETRY] = motor.asymmetry
+    row[Param.ARMATURE] = motor.armature
+    row[Param.BACKLASH] = motor.backlash
+    row[Param.RESISTANCE_PER_DUTY] = motor.resistance_per_duty
+    row[Param.MAX_CURRENT] = motor.max_current
+    row[Param.CURRENT_STEP] = motor.current_step
+    row[Param.SUPPLY_SIDE] = float(motor.current_limit == "supply")
+    row[Param.COULOMB] = friction.coulomb
+    row[Param.VISCOUS] = friction.viscous
+    row[Param.STRIBECK] = friction.stribeck if "stribeck" in has else 0.0
+    row[Param.STRIBECK_SPEED] = friction.stribeck_speed
+    row[Param.STRIBECK_EXPONENT] = friction.stribeck_exponent
+    row[Param.LOAD] = friction.load if "load" in has else 0.0
+    row[Param.LOAD_STRIBECK] = friction.load_stribeck if "load_stribeck" in has else 0.0
+    row[Param.LOAD_EXTERNAL] = friction.load_external if "load_external" in has else -1.0
+    row[Param.QUADRATIC] = friction.quadratic if "quadratic" in has else 0.0
+    row[Param.LAW] = float(_LAWS[controller.law])
+    row[Param.K_THETA] = controller.k_theta
+    row[Param.K_OMEGA] = controller.k_omega
+    row[Param.PERIOD] = controller.period_ms / 1000
+    row[Param.SPEED_FILTER] = controller.speed_filter
+    row[Param.P_DUTY] = controller.p_duty
+    row[Param.I_DUTY] = controller.i_duty
+    row[Param.D_DUTY] = controller.d_duty
+    row[Param.COUNT] = count
+    row[Param.QUANTISED] = float(sensor.quantised)
+    row[Param.NOISE] = sensor.position_noise
+    row[Param.OFFSET] = sensor.angle_offset
+    row[Param.THERMAL_RESISTANCE] = motor.thermal_resistance
+    row[Param.THERMAL_TIME] = motor.thermal_time
+    row[Param.AMBIENT] = motor.ambient_temperature
+    row[Param.RESISTANCE_PER_KELVIN] = motor.resistance_per_kelvin
+    row[Param.LATENCY] = sensor.latency_ms / 1000
+    row[Param.SLOPE] = controller.slope
+    row[Param.PUNCH] = controller.punch
+    return row
+
+
+@jit
+def motor_of(params: FloatArray, first: int, stride: int, resistance: float, limited: bool) -> Motor:
+    """The motor in a packed model whose columns stand `stride` apart in a flat array, from `first` on.
+
+    Args:
+        params: Holds it.
+        first: Where it begins.
+        stride: 1 for a row of its own; lanes keep one model beside the other.
+        resistance: Of the winding as warm as it is, ohm.
+        limited: Whether limits of the current are looked at.
+    """
+    return Motor(
+        resistance,
+        params[first + Param.RESISTANCE_PER_DUTY * stride],
+        params[first + Param.INDUCTANCE * stride],
+        params[first + Param.CONSTANT * stride],
+        params[first + Param.EFFICIENCY * stride],
+        params[first + Param.ASYMMETRY * stride],
+        params[first + Param.MAX_CURRENT * stride] if limited else 0.0,
+        params[first + Param.CURRENT_STEP * stride] if limited else 0.0,
+        params[first + Param.SUPPLY_SIDE * stride],
+    )
+
+
+@jit
+def friction_of(params: FloatArray, first: int, stride: int, exponent: float) -> Friction:
+    """The friction in it, with its STRIBECK_EXPONENT given apart: a power of 1 is none, if that is known beforehand."""
+    return Friction(
+        params[first + Param.COULOMB * stride],
+        params[first + Param.STRIBECK * stride],
+        params[first + Param.STRIBECK_SPEED * stride],
+        exponent,
+        params[first + Param.LOAD * stride],
+        params[first + Param.LOAD_STRIBECK * stride],
+        params[first + Param.LOAD_EXTERNAL * stride],
+        params[first + Param.QUADRATIC * stride],
+    )

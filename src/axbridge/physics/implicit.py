@@ -11,13 +11,64 @@ friction and hard stops. Written explicitly, back-EMF alone makes light links ex
 
 from __future__ import annotations
 
+import math
+from enum import IntEnum
+from typing import NamedTuple
+
+import numpy as np
+
 from axbridge.arrays import FloatArray
 from axbridge.jit import jit
+from axbridge.physics.motor import fitted_weight
 
-__all__ = ["invert", "restrain"]
+__all__ = ["BEFORE", "IMPULSE", "MEAN", "SPEED", "USED", "WEIGHT", "Acting", "Book", "forget", "invert", "move",
+           "restrain", "solve", "workspace"]  # fmt: skip
 
 _SWEEPS = 40
 _SETTLED = 1e-7  # rad/s
+_RETURN = 1.0  # rad/s: how fast a joint that was pushed past a stop is brought back
+
+# Rows of the workspace, behind the inverse and the matrix. Of the latest substep: the speed at its end, its weight in
+# the mean speed, the impulse of dry friction, the speed at the start, the mean speed, the torque of drive and friction.
+SPEED, WEIGHT, IMPULSE, BEFORE, MEAN, USED = range(-6, 0)
+_STOP, _LOW, _HIGH, _RIGHT, _DIAGONAL = range(-11, -6)
+_ROWS = 11
+
+
+class Book(IntEnum):
+    """Columns of the book (n, len(Book)): a joint within a physics step, as worked out so far; joint side."""
+
+    ANGLE = 0
+    SPEED = 1
+    PUSH = 2  # N·m·s: impulse of motor, spring and friction since the physics step began
+    DAMP = 3  # N·m·s/rad·s: their damping, summed likewise
+    CLOCK = 4  # s since the physics step began
+    DEBT = 5  # N·m·s: momentum that the rotor has beyond its joint's speed
+    START = 6  # rad: angle when the physics step began
+    START_SPEED = 7  # rad/s: speed when it began
+    ARMATURE = 8  # kg·m²: of the rotor
+    PLAY = 9  # 1 = the gear has play; 2 = and the rotor is within it, and turns on its own
+    FORETOLD = 10  # rad/s: speed worked out for the end of the physics step
+
+
+class Acting(NamedTuple):
+    """What acts on each joint in a substep, each (n,); joint side.
+
+    Attributes:
+        torque: τ0, at zero speed, of all but the load, N·m.
+        damping: D, N·m·s/rad.
+        armature: A, kg·m².
+        limit: Largest impulse of dry friction, N·m·s.
+        lower: Lower hard stop, rad.
+        upper: Upper one.
+    """
+
+    torque: FloatArray
+    damping: FloatArray
+    armature: FloatArray
+    limit: FloatArray
+    lower: FloatArray
+    upper: FloatArray
 
 
 @jit
@@ -99,3 +150,120 @@ def restrain(
                     speed[i] += inverse[j, i] * change
         if moved < _SETTLED:
             break
+
+
+def workspace(joints: int) -> FloatArray:
+    """What `solve` needs to remember and to work in: the inverse, the matrix, and rows of figures."""
+    work = np.zeros((2 * joints + _ROWS, joints))
+    forget(work)
+    return work
+
+
+@jit
+def forget(work: FloatArray) -> None:
+    """The inertia has changed: the inverse that is remembered is out of date."""
+    for j in range(work.shape[1]):
+        work[_DIAGONAL, j] = -1.0
+
+
+@jit
+def solve(
+    step: float, inertia: FloatArray, pull: FloatArray, acting: Acting, book: FloatArray, work: FloatArray
+) -> int:
+    """Speeds at the end of a substep, as rows of `work`.
+
+    Args:
+        step: s.
+        inertia: M, (n, n).
+        pull: c, (n,).
+        acting: What acts on the joints; from Python by `as_tuple`.
+        book: (n, len(Book)); DEBT is taken out.
+        work: From `workspace`.
+
+    Returns:
+        -1, or the joint whose inertia is not positive.
+    """
+    n = inertia.shape[0]
+    torque, damping, armature, limit, lower, upper = acting
+    inverse, matrix = work[:n], work[n : 2 * n]
+    speed, weight, impulse, before = work[SPEED], work[WEIGHT], work[IMPULSE], work[BEFORE]
+    stop, low, high, right, diagonal = work[_STOP], work[_LOW], work[_HIGH], work[_RIGHT], work[_DIAGONAL]
+    restrained = stale = False
+    for j in range(n):
+        angle, omega = book[j, Book.ANGLE], book[j, Book.SPEED]
+        weight[j] = fitted_weight(step * damping[j] / (inertia[j, j] + armature[j]))
+        pivot = inertia[j, j] + armature[j] + step * weight[j] * damping[j]
+        if pivot != diagonal[j]:
+            diagonal[j] = pivot
+            stale = True
+        right[j] = (armature[j] - step * (1.0 - weight[j]) * damping[j]) * omega + step * (torque[j] - pull[j])
+        right[j] += book[j, Book.DEBT]
+        book[j, Book.DEBT] = 0.0
+        before[j] = omega
+        low[j] = (lower[j] - angle) / step if lower[j] > -1e9 else -1e300
+        high[j] = (upper[j] - angle) / step if upper[j] < 1e9 else 1e300
+        low[j] = min(low[j], _RETURN)
+        high[j] = max(high[j], -_RETURN)
+        if limit[j] > 0.0:
+            restrained = True
+    if stale:
+        for j in range(n):
+            for k in range(n):
+                matrix[j, k] = inertia[j, k]
+            matrix[j, j] = diagonal[j]
+        if not invert(matrix, inverse):
+            return _culprit(diagonal)
+    for j in range(n):  # both matrices are symmetric: along their rows this vectorises
+        for k in range(n):
+            right[k] += inertia[j, k] * before[j]
+        speed[j] = 0.0
+    for j in range(n):
+        for k in range(n):
+            speed[k] += inverse[j, k] * right[j]
+    for j in range(n):
+        if speed[j] > high[j] or speed[j] < low[j]:
+            restrained = True
+    if restrained:
+        restrain(inverse, speed, limit, impulse, low, high, stop)
+    else:
+        for j in range(n):
+            impulse[j] = 0.0
+    return -1
+
+
+@jit
+def move(step: float, torque: FloatArray, damping: FloatArray, book: FloatArray, work: FloatArray) -> int:
+    """Let the joints turn at the speeds of `solve`.
+
+    Args:
+        step: s.
+        torque: As for `solve`.
+        damping: Likewise.
+        book: (n, len(Book)), changed in place.
+        work: As `solve` left it.
+
+    Returns:
+        -1, or the joint whose motion is not finite.
+    """
+    speed, weight, impulse, before = work[SPEED], work[WEIGHT], work[IMPULSE], work[BEFORE]
+    mean, used = work[MEAN], work[USED]
+    for j in range(book.shape[0]):
+        mean[j] = weight[j] * speed[j] + (1.0 - weight[j]) * before[j]
+        if not abs(mean[j]) < 1e9:
+            return j
+        used[j] = torque[j] - damping[j] * mean[j] + impulse[j] / step
+        book[j, Book.PUSH] += step * used[j]
+        book[j, Book.DAMP] += step * damping[j]
+        book[j, Book.ANGLE] += step * mean[j]
+        book[j, Book.SPEED] = speed[j]
+        book[j, Book.CLOCK] += step
+    return -1
+
+
+@jit
+def _culprit(diagonal: FloatArray) -> int:
+    """The first joint whose diagonal is not positive, or the first of all."""
+    for j in range(diagonal.shape[0]):
+        if not (diagonal[j] > 0.0 and math.isfinite(diagonal[j])):
+            return j
+    return 0

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from axbridge.jit import jit
 from axbridge.physics.branch_free import erf
-from axbridge.physics.model_columns import Law
+from axbridge.physics.columns import Law
 
 __all__ = [
     "Loop", "approach", "compliance", "follow", "mean_compliance", "pid", "position_law", "quantise", "saturated",
@@ -241,4 +241,4 @@ def position_law(
         counts = (reference - quantise(reading, loop.quantum)) / loop.one_count
         duty, fresh = pid(counts, last, integral, interval, loop.p, loop.i, loop.d, cap)
         return duty * supply, 0.0, fresh, counts
-    raise ValueError("unknown position law: see axbridge.physics.model_columns.Law")
+    raise ValueError("unknown position law: see axbridge.physics.columns.Law")

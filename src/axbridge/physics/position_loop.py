@@ -6,8 +6,7 @@ import math
 
 from axbridge.arrays import FloatArray
 from axbridge.jit import jit
-from axbridge.physics.columns import Command, Joint, Mode
-from axbridge.physics.model_columns import Param
+from axbridge.physics.columns import Command, Joint, Mode, Param
 from axbridge.physics.position_laws import Loop, approach, follow, position_law, saturated
 
 __all__ = ["control", "loop_of"]

@@ -10,20 +10,21 @@ import numpy as np
 
 from axbridge.arrays import FloatArray, IntArray
 from axbridge.jit import jit
-from axbridge.physics.backlash_substeps import catch, meet, rest
-from axbridge.physics.columns import Drive, Joint, State
+from axbridge.physics.backlash import catch, meet, rest
+from axbridge.physics.columns import Drive, Joint, Param, State, friction_of, motor_of
 from axbridge.physics.friction import budget
-from axbridge.physics.implicit import invert, restrain
-from axbridge.physics.model_columns import Param, friction_of, motor_of
-from axbridge.physics.motor import end_current, fitted_weight, push, temperature_step, warmed
+from axbridge.physics.implicit import BEFORE, IMPULSE, MEAN, SPEED, USED, WEIGHT, Acting, Book, move, solve
+from axbridge.physics.motor import end_current, push, temperature_step, warmed
 from axbridge.physics.one_body import spin
 from axbridge.physics.position_loop import control
 
-__all__ = ["DIAGONAL", "NOISE", "Arrays", "drive_train", "recall", "run", "settle", "workspace"]
+__all__ = ["ARMATURE", "DAMPING", "LIMIT", "LOOSE", "NOISE", "PULL", "TORQUE", "Arrays", "System", "account",
+           "drive_train", "gather", "recall", "run", "settle", "workspace"]  # fmt: skip
 
 NOISE = 4096  # entries of the noise table
-DIAGONAL = -4  # row of the workspace: what the inverse was made for
-_RETURN = 1.0  # rad/s: how fast a joint that was pushed past a stop is brought back
+# Rows of the workspace. What acts on each joint: torque at rest, damping, armature, largest impulse of dry friction;
+# the load it carries; 1 where the rotor is in its play, and its mean speed then.
+TORQUE, DAMPING, ARMATURE, LIMIT, PULL, LOOSE, _ROTOR = range(7)
 
 
 class Arrays(NamedTuple):
@@ -37,12 +38,11 @@ class Arrays(NamedTuple):
         state: (servos, len(State)), changed in place.
         joint: (n, len(Joint)), changed in place.
         drive: (n, len(Drive)).
-        load: Load torque, (2, n): at the start of the physics step, N·m, and its growth, N·m/s.
         supply: (4, buses): open-circuit voltage, V; internal resistance, ohm; changed in place: current, A, and what it
             changes by with the voltage, A/V.
         bus_of: Bus of each servo, (servos,).
         noise: Normal numbers, (NOISE,).
-        work: From `workspace`; keeps the inverse from call to call.
+        motor: From `workspace`.
         past: The latest states, (kept, servos, len(State)): that after substep k is in row k modulo `kept`.
     """
 
@@ -53,144 +53,156 @@ class Arrays(NamedTuple):
     state: FloatArray
     joint: FloatArray
     drive: FloatArray
-    load: FloatArray
     supply: FloatArray
     bus_of: IntArray
     noise: FloatArray
-    work: FloatArray
+    motor: FloatArray
     past: FloatArray
 
 
+class System(NamedTuple):
+    """Joints that an engine has given as a linear system: the arrays of `axbridge.physics.engine.Ahead`."""
+
+    inertia: FloatArray
+    loads: FloatArray
+    book: FloatArray
+    work: FloatArray
+
+
 @jit
-def run(count: int, first: int, step: float, arrays: Arrays, inertia: FloatArray) -> int:
-    """Advance all joints by `count` substeps.
+def run(count: int, first: int, step: float, arrays: Arrays, system: System) -> int:
+    """Advance servos, and joints that an engine has given as a linear system, by `count` substeps.
 
     Args:
         count: Substeps.
         first: Number of the first one since the start (picks the noise).
         step: Length of a substep, s.
-        arrays: Of the bank, by `as_tuple`.
-        inertia: Joint-space inertia, (n, n), kg·m².
+        arrays: Of the bank; this and the next by `as_tuple`.
+        system: Of the engine.
 
     Returns:
         -1, or the joint whose inertia is not positive or whose motion is not finite.
     """
-    servo, side, params, command, state, joint, drive, load, supply, bus_of, noise, work, past = arrays
+    servo, _, params, _, _, joint, drive, _, _, _, motor, _ = arrays
+    inertia, loads, book, work = system
     n = joint.shape[0]
-    inverse, matrix, rows = work[:n], work[n : 2 * n], work[2 * n :]
-    right, speed, servo_torque, damping, weight, limit = rows[0], rows[1], rows[2], rows[3], rows[4], rows[5]
-    low, high, impulse, stop, diagonal, before = rows[6], rows[7], rows[8], rows[9], rows[10], rows[11]
-    loose, rotor = rows[12], rows[13]  # of joints in their play: 1, and the rotor's mean speed
-    for index in range(count):
-        restrained = playing = stale = False
+    pull, loose, torque, damping = motor[PULL], motor[LOOSE], motor[TORQUE], motor[DAMPING]
+    acting = Acting(torque, damping, motor[ARMATURE], motor[LIMIT], drive[:, Drive.LOW], drive[:, Drive.HIGH])
+    for j in range(n):
+        joint[j, Joint.ANGLE], joint[j, Joint.SPEED] = book[j, Book.ANGLE], book[j, Book.SPEED]
+    for index in range(first, first + count):
+        playing = False
         for j in range(n):
-            row = servo[j]
-            angle, omega = joint[j, Joint.ANGLE], joint[j, Joint.SPEED]
-            armature = 0.0
-            damping[j] = drive[j, Drive.DAMPING]
-            servo_torque[j] = -drive[j, Drive.SPRING] * (angle + 0.5 * step * omega)
-            limit[j] = step * drive[j, Drive.FRICTION]
-            pull = load[0, j] + load[1, j] * (joint[j, Joint.CLOCK] + 0.5 * step)
-            if (
-                joint[j, Joint.LOOSE] != 0.0
-                and abs(joint[j, Joint.DEBT]) * step > inertia[j, j] * params[row, Param.BACKLASH]
-            ):
-                catch(params[row], joint[j])
-            loose[j] = joint[j, Joint.LOOSE]
-            if row >= 0:
-                torque, drag, dry = drive_train(
-                    side[j], params[row], command[row], state[row], joint[j], step, pull,
-                    noise[((first + index) * 31 + row * 977) % NOISE], 0.0,
-                )  # fmt: skip
-                if loose[j] != 0.0:
-                    rotor[j], joint[j, Joint.ROTOR_SPEED] = spin(
-                        joint[j, Joint.ROTOR_SPEED], params[row, Param.ARMATURE], torque, drag, dry, step
-                    )
-                    joint[j, Joint.ROTOR] += step * rotor[j]
-                    playing = True
+            pull[j] = loads[0, j] + loads[1, j] * (book[j, Book.CLOCK] + 0.5 * step)
+            if joint[j, Joint.LOOSE] != 0.0:
+                if abs(book[j, Book.DEBT]) * step > inertia[j, j] * params[servo[j], Param.BACKLASH]:
+                    catch(params[servo[j]], joint[j], book[j])
                 else:
-                    armature = params[row, Param.ARMATURE]
-                    servo_torque[j] += torque
-                    damping[j] += drag
-                    limit[j] += dry
-            weight[j] = fitted_weight(step * damping[j] / (inertia[j, j] + armature))
-            pivot = inertia[j, j] + armature + step * weight[j] * damping[j]
-            if pivot != diagonal[j]:
-                diagonal[j] = pivot
-                stale = True
-            right[j] = (armature - step * (1.0 - weight[j]) * damping[j]) * omega + step * (servo_torque[j] - pull)
-            right[j] += joint[j, Joint.DEBT]
-            joint[j, Joint.DEBT] = 0.0
-            before[j] = omega
-            low[j] = (drive[j, Drive.LOW] - angle) / step if drive[j, Drive.LOW] > -1e9 else -1e300
-            high[j] = (drive[j, Drive.HIGH] - angle) / step if drive[j, Drive.HIGH] < 1e9 else 1e300
-            low[j] = min(low[j], _RETURN)
-            high[j] = max(high[j], -_RETURN)
-            if limit[j] > 0.0:
-                restrained = True
-        if stale:
-            for j in range(n):
-                for k in range(n):
-                    matrix[j, k] = inertia[j, k]
-                matrix[j, j] = diagonal[j]
-            if not invert(matrix, inverse):
-                return _culprit(diagonal)
-        for j in range(n):  # both matrices are symmetric: along their rows this vectorises
-            for k in range(n):
-                right[k] += inertia[j, k] * before[j]
-            speed[j] = 0.0
-        for j in range(n):
-            for k in range(n):
-                speed[k] += inverse[j, k] * right[j]
-        for j in range(n):
-            if speed[j] > high[j] or speed[j] < low[j]:
-                restrained = True
-        if restrained:
-            restrain(inverse, speed, limit, impulse, low, high, stop)
-        else:
-            for j in range(n):
-                impulse[j] = 0.0
+                    playing = True
+        gather(index, step, arrays)
+        failed = solve(step, inertia, pull, acting, book, work)
+        if failed >= 0:
+            return failed
         if playing:
-            meet(inverse, servo, params, joint, speed, weight, loose, step)
-        supply[2:] = 0.0
+            meet(work[:n], servo, params, joint, book, work[SPEED], work[WEIGHT], loose, step)
+        failed = move(step, torque, damping, book, work)
+        if failed >= 0:
+            return failed
         for j in range(n):
-            mean = weight[j] * speed[j] + (1.0 - weight[j]) * before[j]
-            if not abs(mean) < 1e9:
-                return j
-            torque = servo_torque[j] - damping[j] * mean + impulse[j] / step
-            joint[j, Joint.PUSH] += step * torque
-            joint[j, Joint.DAMP] += step * damping[j]
-            joint[j, Joint.ANGLE] += step * mean
-            joint[j, Joint.SPEED] = speed[j]
-            joint[j, Joint.CLOCK] += step
-            row = servo[j]
-            if row >= 0:
-                turned = mean
-                if loose[j] != 0.0:
-                    turned = rotor[j]
-                elif params[row, Param.BACKLASH] > 0.0:
-                    beside_it = drive[j, Drive.FRICTION] * step / limit[j] if limit[j] > 0.0 else 0.0
-                    pushed = step * (torque + drive[j, Drive.SPRING] * (joint[j, Joint.ANGLE] - 0.5 * step * mean))
-                    pushed += step * drive[j, Drive.DAMPING] * mean - beside_it * impulse[j]
-                    rest(params[row], joint[j], pushed, speed[j] - before[j])
-                _book(side[j], turned, torque, params[row], state[row], joint[j], step)
-                supply[2, bus_of[row]] += abs(state[row, State.DUTY] * state[row, State.CURRENT])
-                supply[3, bus_of[row]] += state[row, State.DUTY] ** 2 / params[row, Param.RESISTANCE]
-        for row in range(state.shape[0]):
-            # The current is that of the voltage before; that it follows the voltage (`follows`) is why a weak supply
-            # does not swing for ever.
-            bus = bus_of[row]
-            follows = supply[1, bus] * supply[3, bus]
-            sagging = supply[0, bus] - supply[1, bus] * supply[2, bus]
-            state[row, State.VOLTAGE] = max(0.0, (sagging + follows * state[row, State.VOLTAGE]) / (1.0 + follows))
-            for column in range(state.shape[1]):
-                past[(first + index + 1) % past.shape[0], row, column] = state[row, column]
+            joint[j, Joint.ANGLE], joint[j, Joint.SPEED] = book[j, Book.ANGLE], book[j, Book.SPEED]
+        account(index, step, arrays, book, work[BEFORE], work[MEAN], work[USED], work[IMPULSE])
     return -1
 
 
+@jit
+def gather(index: int, step: float, arrays: Arrays) -> None:
+    """What acts on every joint in a substep: rows TORQUE, DAMPING, ARMATURE and LIMIT of the workspace.
+
+    Args:
+        index: Number of the substep since the start (picks the noise).
+        step: s.
+        arrays: By `as_tuple`. `joint` is as at the substep's start, and row PULL of the workspace is read; what loops
+            and loose rotors remember is changed, and the readings are set.
+    """
+    servo, side, params, command, state, joint, drive, _, _, noise, motor, _ = arrays
+    torque, damping, armature, limit = motor[TORQUE], motor[DAMPING], motor[ARMATURE], motor[LIMIT]
+    pull, loose, rotor = motor[PULL], motor[LOOSE], motor[_ROTOR]
+    for j in range(joint.shape[0]):
+        row = servo[j]
+        angle, omega = joint[j, Joint.ANGLE], joint[j, Joint.SPEED]
+        armature[j] = 0.0
+        damping[j] = drive[j, Drive.DAMPING]
+        torque[j] = -drive[j, Drive.SPRING] * (angle + 0.5 * step * omega)
+        limit[j] = step * drive[j, Drive.FRICTION]
+        loose[j] = joint[j, Joint.LOOSE]
+        if row >= 0:
+            moving, drag, dry = drive_train(
+                side[j], params[row], command[row], state[row], joint[j], step, pull[j],
+                noise[(index * 31 + row * 977) % NOISE], 0.0,
+            )  # fmt: skip
+            if loose[j] != 0.0:
+                rotor[j], joint[j, Joint.ROTOR_SPEED] = spin(
+                    joint[j, Joint.ROTOR_SPEED], params[row, Param.ARMATURE], moving, drag, dry, step
+                )
+                joint[j, Joint.ROTOR] += step * rotor[j]
+            else:
+                armature[j] = params[row, Param.ARMATURE]
+                torque[j] += moving
+                damping[j] += drag
+                limit[j] += dry
+
+
+@jit
+def account(
+    index: int, step: float, arrays: Arrays, book: FloatArray, before: FloatArray, mean: FloatArray, used: FloatArray,
+    impulse: FloatArray,
+) -> None:  # fmt: skip
+    """Currents, energy, heat and public states at the end of a substep.
+
+    Args:
+        index: Number of the substep since the start.
+        step: s.
+        arrays: By `as_tuple`; `joint` has ANGLE and SPEED of the substep's end, the workspace is as `gather` left it.
+        book: (n, len(Book)); PUSH and PLAY of joints with backlash are changed.
+        before: Speeds of the joints at the substep's start, (n,), rad/s.
+        mean: Mean speeds in it, (n,).
+        used: Torques of drive and dry friction together, (n,), N·m.
+        impulse: Of the dry friction, (n,), N·m·s.
+    """
+    servo, side, params, _, state, joint, drive, supply, bus_of, _, motor, past = arrays
+    limit, loose, rotor = motor[LIMIT], motor[LOOSE], motor[_ROTOR]
+    supply[2:] = 0.0
+    for j in range(joint.shape[0]):
+        row = servo[j]
+        if row < 0:
+            continue
+        turned = mean[j]
+        if loose[j] != 0.0:
+            turned = rotor[j]
+        elif params[row, Param.BACKLASH] > 0.0:
+            beside_it = drive[j, Drive.FRICTION] * step / limit[j] if limit[j] > 0.0 else 0.0
+            pushed = step * (used[j] + drive[j, Drive.SPRING] * (joint[j, Joint.ANGLE] - 0.5 * step * mean[j]))
+            pushed += step * drive[j, Drive.DAMPING] * mean[j] - beside_it * impulse[j]
+            rest(params[row], joint[j], book[j], pushed, joint[j, Joint.SPEED] - before[j])
+        if params[row, Param.BACKLASH] > 0.0:
+            book[j, Book.PLAY] = 1.0 + joint[j, Joint.LOOSE]
+        _book(side[j], turned, used[j], params[row], state[row], joint[j], step)
+        supply[2, bus_of[row]] += abs(state[row, State.DUTY] * state[row, State.CURRENT])
+        supply[3, bus_of[row]] += state[row, State.DUTY] ** 2 / params[row, Param.RESISTANCE]
+    for row in range(state.shape[0]):
+        # The current is that of the voltage before; that it follows the voltage (`follows`) is why a weak supply
+        # does not swing for ever.
+        bus = bus_of[row]
+        follows = supply[1, bus] * supply[3, bus]
+        sagging = supply[0, bus] - supply[1, bus] * supply[2, bus]
+        state[row, State.VOLTAGE] = max(0.0, (sagging + follows * state[row, State.VOLTAGE]) / (1.0 + follows))
+        for column in range(state.shape[1]):
+            past[(index + 1) % past.shape[0], row, column] = state[row, column]
+
+
 def workspace(joints: int) -> FloatArray:
-    """What `run` needs to remember and to work in."""
-    return np.zeros((2 * joints + 14, joints))
+    """What servos need to remember and to work in: rows of what they do to the joints."""
+    return np.zeros((_ROTOR + 1, joints))
 
 
 @jit
@@ -286,15 +298,6 @@ def _book(
         state[State.TEMPERATURE], params[Param.AMBIENT], params[Param.RESISTANCE] * current * current,
         params[Param.THERMAL_RESISTANCE], params[Param.THERMAL_TIME], step,
     )  # fmt: skip
-
-
-@jit
-def _culprit(diagonal: FloatArray) -> int:
-    """The first joint whose diagonal is not positive, or the first of all."""
-    for j in range(diagonal.shape[0]):
-        if not (diagonal[j] > 0.0 and math.isfinite(diagonal[j])):
-            return j
-    return 0
 
 
 @partial(jit, exact=True)  # a register must not depend on who worked it out

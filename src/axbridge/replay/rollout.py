@@ -20,8 +20,7 @@ import numpy.typing as npt
 from axbridge.arrays import FloatArray, IntArray
 from axbridge.jit import COMPILED, jit
 from axbridge.physics.backlash import meeting
-from axbridge.physics.columns import Command, Drive, Joint, Mode, State
-from axbridge.physics.model_columns import Param
+from axbridge.physics.columns import Command, Drive, Joint, Mode, Param, State
 from axbridge.physics.motor import fitted_weight
 from axbridge.physics.one_body import spin, stopped
 from axbridge.physics.substep import drive_train, settle

@@ -25,9 +25,8 @@ import numpy as np
 from axbridge.arrays import FloatArray, IntArray
 from axbridge.jit import jit
 from axbridge.physics.branch_free import sine
-from axbridge.physics.columns import Command, Drive
+from axbridge.physics.columns import Command, Drive, Law, Param, friction_of, motor_of
 from axbridge.physics.friction import budget
-from axbridge.physics.model_columns import Law, Param, friction_of, motor_of
 from axbridge.physics.motor import end_current, push, warmed
 from axbridge.physics.one_body import spin, stopped
 from axbridge.physics.position_laws import follow, position_law, saturated

@@ -19,8 +19,7 @@ from axbridge.arrays import FloatArray
 from axbridge.config.model import ServoModel
 from axbridge.config.rig import Rig, ServoConfig
 from axbridge.errors import RecordingError
-from axbridge.physics.columns import Command, Drive
-from axbridge.physics.model_columns import Param, pack
+from axbridge.physics.columns import Command, Drive, Param, pack
 from axbridge.record.provenance import describe
 from axbridge.record.recording import Recording, Track
 from axbridge.record.samples import in_order

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from axbridge.errors import UnsupportedOperation
 from axbridge.physics.columns import State
+from axbridge.physics.engine import Engine, Pose
 from axbridge.robot.state import ServoState, Truth
 from axbridge.virtual.world import World
 
 __all__ = ["Pose", "Simulation"]
-
-Pose = tuple[tuple[float, float, float], tuple[float, float, float, float]]  # m, and a quaternion x, y, z, w
 
 
 class Simulation:
@@ -32,8 +30,7 @@ class Simulation:
     def __init__(self, world: World, shadow: Callable[[], dict[str, ServoState]] = dict) -> None:
         self.world = world
         self._shadow = shadow
-        self._free = _free_base(world)
-        self.base_start: Pose | None = None if self._free is None else self._free.base()
+        self.base_start = self.base
 
     def inject(self, faults: str) -> None:
         """Set faults from now on, by the words of docs/virtual-bus.md: ``drop=0.05``, ``overload:3``, ``none``.
@@ -54,7 +51,7 @@ class Simulation:
     @property
     def base(self) -> Pose | None:
         """Where the base of the robot is; None where it is bolted down."""
-        return None if self._free is None else self._free.base()
+        return None if self.engine is None else self.engine.base()
 
     def place_base(self, pose: Pose) -> None:
         """Put the base somewhere, at rest.
@@ -62,9 +59,9 @@ class Simulation:
         Raises:
             UnsupportedOperation: it is bolted down.
         """
-        if self._free is None:
+        if self.engine is None or self.base_start is None:
             raise UnsupportedOperation("the robot's base is bolted down", "let the rig's world say fixed_base = false")
-        self._free.reset_base(*pose)
+        self.engine.place_base(pose)
 
     def shadow(self) -> dict[str, ServoState]:
         """Twin: the simulated servos' states at this moment, on the simulation's clock. Else empty.
@@ -75,19 +72,6 @@ class Simulation:
         return self._shadow()
 
     @property
-    def engine(self) -> Any:
+    def engine(self) -> Engine | None:
         """What moves the joints; None where no joint moves."""
-        return getattr(self.world.bank, "mechanics", None)
-
-
-def _free_base(world: World) -> Any:
-    """The engine, when the robot stands free in it."""
-    if world.rig.world is None or world.rig.world.fixed_base:
-        return None
-    from axbridge.physics.engines.bullet import BulletMechanics
-    from axbridge.physics.engines.ideal_joints import IdealMechanics
-
-    mechanics = getattr(world.bank, "mechanics", None)
-    if isinstance(mechanics, IdealMechanics):
-        mechanics = mechanics.world
-    return mechanics if isinstance(mechanics, BulletMechanics) else None
+        return self.world.engine

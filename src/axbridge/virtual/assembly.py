@@ -1,13 +1,15 @@
-"""From a rig to its mechanics and motors."""
+"""From a rig to its engine and motors."""
 
 from __future__ import annotations
 
+import warnings
+
 from axbridge.config.model import ServoModel
 from axbridge.config.rig import Rig, ServoConfig
-from axbridge.errors import RigError
+from axbridge.errors import RigError, RigWarning
 from axbridge.physics.bank import BankServo, Drive, ServoBank
-from axbridge.physics.engines.ideal_joints import IdealBank, IdealJoint, IdealMechanics
-from axbridge.physics.mechanics import Mechanics
+from axbridge.physics.engine import Engine, Scene
+from axbridge.physics.engines.ideal_joints import IdealBank, IdealJoint
 
 __all__ = ["build_bank"]
 
@@ -15,7 +17,7 @@ _PENDULUM_STEP = 1 / 240  # s
 
 
 def build_bank(rig: Rig, *, model: str | None = None, seed: int = 0, ideal: IdealBank | None = None) -> ServoBank:
-    """The bank of a rig's Dynamixels in its PyBullet world; `ideal` are the joints that have none.
+    """The bank of a rig's Dynamixels in its world; `ideal` are the joints that have none.
 
     Without a world every Dynamixel swings a pendulum of its own.
 
@@ -34,20 +36,16 @@ def build_bank(rig: Rig, *, model: str | None = None, seed: int = 0, ideal: Idea
         )
         for config in configs
     ]
-    free = [config.joint for config in rig.servos if config.drive == "ideal"]
-    mechanics = _world(rig, configs, free)
+    joints = ideal or IdealBank([IdealJoint(config) for config in rig.servos if config.drive == "ideal"])
+    engine = _engine(rig, configs, joints)
     for config in configs:
-        if mechanics.kinds[mechanics.joints.index(config.joint)] == "prismatic":
-            mechanics.close()
+        if engine.kinds[engine.joints.index(config.joint)] == "prismatic":
+            engine.close()
             why = f"joint {config.joint!r} is prismatic, and a Dynamixel turns"
             hint = 'name a revolute or continuous joint, or write drive = "ideal"'
             raise RigError(rig.path, f"servo.{config.name}.joint", why, hint)
-    if free:
-        mechanics = IdealMechanics(
-            mechanics, ideal or IdealBank([IdealJoint(c) for c in rig.servos if c.joint in free])
-        )
     bank = ServoBank(
-        mechanics,
+        engine,
         servos,
         [bus.supply_voltage for bus in rig.buses],
         supply_resistance=[bus.supply_resistance for bus in rig.buses],
@@ -56,9 +54,27 @@ def build_bank(rig: Rig, *, model: str | None = None, seed: int = 0, ideal: Idea
     for config in configs:
         row = bank.drive[bank.joints.index(config.joint)]
         row[Drive.SPRING] = config.spring_constant
-        row[Drive.DAMPING] = config.damping_constant
-        row[Drive.FRICTION] = config.static_friction
+        row[Drive.DAMPING] += config.damping_constant
+        row[Drive.FRICTION] += config.static_friction
+    _say_what_is_odd(bank, rig, configs, servos)
     return bank
+
+
+def _say_what_is_odd(bank: ServoBank, rig: Rig, configs: list[ServoConfig], servos: list[BankServo]) -> None:
+    """Warn of servos that cannot move or cannot hold what they carry at the start."""
+    loads = bank.engine.load()
+    for config, servo in zip(configs, servos, strict=True):
+        joint = bank.joints.index(config.joint)
+        motor = servo.model.motor
+        stall = motor.efficiency * motor.output_constant * bank.supply[servo.supply] / motor.resistance
+        friction = servo.model.friction.coulomb + bank.drive[joint, Drive.FRICTION]
+        where = f"{rig.path}: servo {config.name!r}"
+        if friction > stall:
+            text = f"{where}: dry friction of {friction:.3g} N·m is above its stall torque of {stall:.3g} N·m"
+            warnings.warn(f"{text}: it will not move", RigWarning, stacklevel=4)
+        elif abs(loads[joint]) > stall + friction:
+            text = f"{where} carries {abs(loads[joint]):.3g} N·m at the start, and holds {stall + friction:.3g} N·m"
+            warnings.warn(f"{text} at most: it will sink", RigWarning, stacklevel=4)
 
 
 def _model(rig: Rig, config: ServoConfig, name: str | None) -> ServoModel:
@@ -68,8 +84,8 @@ def _model(rig: Rig, config: ServoConfig, name: str | None) -> ServoModel:
     return chosen if fits else rig.model_of(config)
 
 
-def _world(rig: Rig, configs: list[ServoConfig], free: list[str]) -> Mechanics:
-    if rig.world is None and not free:
+def _engine(rig: Rig, configs: list[ServoConfig], ideal: IdealBank) -> Engine:
+    if rig.world is None and not ideal.joints:
         from axbridge.physics.engines.pendulums import Pendulums
 
         return Pendulums(
@@ -79,23 +95,24 @@ def _world(rig: Rig, configs: list[ServoConfig], free: list[str]) -> Mechanics:
         )
     if rig.world is None:
         raise RigError(rig.path, "world", "this rig has no simulated world", 'add [world] urdf = "…"')
-    from axbridge.physics.engines.bullet import BulletMechanics
+    from axbridge.physics.engines.bullet import BulletEngine
 
-    return BulletMechanics(
-        rig.urdf_path(),
-        time_step=rig.physics_step_ms / 1000,
-        fixed_base=rig.world.fixed_base,
-        gravity=rig.world.gravity,
-        ground=rig.world.ground,
-        self_collision=rig.world.self_collision,
-        base_height=rig.world.base_height,
-        gui=rig.world.gui,
-        first=[config.joint for config in configs],
-        last=free,
-        start={config.joint: config.position for config in rig.servos},
-        stops={config.joint: (config.min_stop, config.max_stop) for config in configs if _has_stops(config)},
-        unbounded=free,
-        text=rig.urdf_text(),
+    return BulletEngine(
+        Scene(
+            rig.urdf_path(),
+            text=rig.urdf_text(),
+            time_step=rig.physics_step_ms / 1000,
+            fixed_base=rig.world.fixed_base,
+            gravity=rig.world.gravity,
+            ground=rig.world.ground,
+            self_collision=rig.world.self_collision,
+            base_height=rig.world.base_height,
+            joints=[config.joint for config in configs],
+            ideal=list(ideal.joints.values()),
+            start={config.joint: config.position for config in rig.servos},
+            stops={config.joint: (config.min_stop, config.max_stop) for config in configs if _has_stops(config)},
+            gui=rig.world.gui,
+        )
     )
 
 

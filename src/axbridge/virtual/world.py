@@ -1,4 +1,4 @@
-"""A whole rig, simulated: mechanics, motors, virtual servos and lines; at the same time the clock they live by."""
+"""A whole rig, simulated: engine, motors, virtual servos and lines; at the same time the clock they live by."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import heapq
 import itertools
 import math
 from collections.abc import Collection, Iterable, Sequence
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from axbridge.config.profile import FirmwareProfile
 from axbridge.config.rig import BusConfig, Rig, ServoConfig
 from axbridge.errors import RigError, UsageError
 from axbridge.physics.columns import Limit, Scale, State
+from axbridge.physics.engine import Engine
 from axbridge.physics.engines.ideal_joints import IdealBank, IdealJoint
 from axbridge.units import baud_register
 from axbridge.virtual.fast_reads import present, remarkable
@@ -23,6 +24,9 @@ from axbridge.virtual.instructions import VirtualServo
 from axbridge.virtual.line import Line
 from axbridge.virtual.reply_timing import Forecast
 from axbridge.virtual.servo import Motors
+
+if TYPE_CHECKING:
+    from axbridge.physics.bank import ServoBank
 
 __all__ = ["Bank", "World", "build_bank", "initial_registers"]
 
@@ -41,7 +45,7 @@ class Bank(Motors, Protocol):
     time: float
 
     def advance(self, until: float) -> None:
-        """Run loops, motors and mechanics until `time >= until` (s)."""
+        """Run loops, motors and the engine until `time >= until` (s)."""
 
     def sampled(self, rows: IntArray, times: Sequence[float]) -> FloatArray:
         """Rows of `State` of these servos, each as it was at its own time, s, since the last watch."""
@@ -79,6 +83,7 @@ class World:
         lines: Line by bus name.
         servos: Virtual servo by name.
         ideal: Joints without a Dynamixel.
+        engine: What moves the robot; None where the motors were given.
         next_watch: When the firmware looks at its alarms next, s.
 
     Raises:
@@ -98,7 +103,11 @@ class World:
     ) -> None:
         self.rig = rig
         self.ideal = IdealBank([IdealJoint(servo) for servo in rig.servos if servo.drive == "ideal"])
-        self.bank = build_bank(rig, model, seed, self.ideal) if bank is None else bank
+        self.engine: Engine | None = None
+        if bank is None:
+            bank = own = build_bank(rig, model, seed, self.ideal)
+            self.engine = own.engine
+        self.bank = bank
         self._now = 0.0
         self.next_watch = _WATCH
         configs = [servo for servo in rig.servos if servo.drive == "dynamixel"]
@@ -291,8 +300,8 @@ def initial_registers(rig: Rig, config: ServoConfig, profile: FirmwareProfile, b
     return {"id": config.id, "baud_rate": baud, **config.registers}
 
 
-def build_bank(rig: Rig, model: str | None, seed: int, ideal: IdealBank | None = None) -> Bank:
-    """Mechanics and motors of a rig."""
+def build_bank(rig: Rig, model: str | None, seed: int, ideal: IdealBank | None = None) -> ServoBank:
+    """Engine and motors of a rig."""
     from axbridge.virtual.assembly import build_bank
 
     return build_bank(rig, model=model, seed=seed, ideal=ideal)

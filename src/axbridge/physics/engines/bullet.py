@@ -1,12 +1,19 @@
-"""PyBullet as mechanics: any URDF, on a fixed or a floating base, with ground and contacts."""
+"""PyBullet as engine: any URDF, on a fixed or a floating base, with ground and contacts.
+
+Bullet's joints have no armature, and its motors know nothing of volts: back-EMF given as torque makes light links
+explode. So a physics step has four parts: *predict* joints and drives in substeps, against the tree's inertia and load;
+*ask* Bullet's velocity motors for the speed that came out, within the torque there is; *keep the momentum* that the
+servo still has; and, while predicting, *know the floor*. `docs/physics.md` says what each is worth.
+"""
 
 from __future__ import annotations
 
+import math
 import os
 import struct
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -14,194 +21,200 @@ from typing import Any
 import numpy as np
 
 from axbridge.arrays import FloatArray
-from axbridge.config.urdf import DUMMY_INERTIA, DUMMY_MASS, read_tree
+from axbridge.config.urdf import DUMMY_INERTIA, DUMMY_MASS, without_missing_pictures
 from axbridge.errors import RigError, SimulationDiverged, UsageError
-from axbridge.jit import as_tuple, jit
-from axbridge.physics.engines.native_output import quiet
+from axbridge.jit import as_tuple
+from axbridge.physics.engine import UNLIMITED, Drives, Pose, Scene, arrange, solved_ahead, substeps
+from axbridge.physics.engines.bullet_speeds import FIRM, ask, begin, share, survey, take_over
+from axbridge.physics.engines.ideal_rows import solve_rows
 from axbridge.physics.engines.tree_dynamics import BASE, Base, Contacts, Links, joint_dynamics
-from axbridge.physics.mechanics import FIRM
+from axbridge.physics.implicit import Book, workspace
 
-with quiet(2):  # importing it prints its build time
+
+@contextmanager
+def _quiet(descriptor: int) -> Iterator[None]:
+    """Silence C code, which prints past Python's own streams, for the length of a block.
+
+    Args:
+        descriptor: 1 (standard output) or 2 (standard error); a process without it (a daemon) has nothing to silence.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            stream.flush()
+    try:
+        kept = os.dup(descriptor)
+    except OSError:
+        yield
+        return
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, descriptor)
+    try:
+        yield
+    finally:
+        os.dup2(kept, descriptor)
+        os.close(kept)
+        os.close(nowhere)
+
+
+with _quiet(2):  # importing it prints its build time
     import pybullet as bullet
 
-__all__ = ["BulletMechanics"]
+__all__ = ["BulletEngine"]
 
 _BASE_ROW = struct.Struct(f"{BASE}d")
 _FASTEST = 1e5  # rad/s: Bullet clamps joint speeds silently, at 100 by default; we want to see what diverges
-_DIVERGED = 1e4  # rad/s
 # Sweeps of Bullet's solver, at most: for a robot that stands, and for all else (to press a 30 g foot on the floor in a
 # fall takes more). The sweep that changes no speed by more is the last, (rad/s)²: where anything touches the robot and
 # small corrections go on for long, and in the air.
 _SWEEPS, _MORE_SWEEPS = 50, 200
 _SETTLED, _SOLVED = 1e-3, 1e-7
-_STILL = 0.5  # rad/s: where it stands every joint is slower
-_PAST = 0.005  # rad past a stop that ask for more
-_STRAIN = 1.0  # rad/s off the speed asked for, likewise
 _ANCHOR = 20.0  # kg: what the prediction takes a contact at rest for
 _SLOW = 0.1  # m/s: a contact point slower than this is at rest
 _SUDDEN = 30.0  # rad/s: what a landing makes a light link's speed within a step
+_CALM = 0.01  # rad/s
 
 
-class BulletMechanics:
-    """A world of its own with one robot in it; see `Mechanics` for what its methods promise.
-
-    Args:
-        urdf: The robot.
-        time_step: Physics step, s.
-        fixed_base: Whether the base link is bolted down.
-        gravity: m/s².
-        ground: Whether there is a floor at z = 0.
-        self_collision: Whether links collide with each other, neighbours excepted.
-        base_height: z of the base link at the start, m.
-        first: Joints that come first in every array, in this order; the others follow in the URDF's.
-        last: Joints that come last.
-        start: Initial positions by joint, rad or m.
-        stops: Hard stops by joint, instead of the URDF's.
-        unbounded: Joints whose stops somebody else keeps; they may move links without mass.
-        gui: Show the world in a window.
-        text: What the URDF says, instead of the file's own text; meshes are looked for beside the file.
+class BulletEngine:
+    """A world of its own with one robot in it; see `axbridge.physics.engine.Engine` for what its methods promise.
 
     Attributes:
-        joints: All movable joints of the URDF, in the order of every array.
-        time_step: s.
+        joints: Movable joints of the URDF, ideal ones excepted, in the order of every array.
         kinds: ``revolute`` or ``prismatic``, of each joint.
         limits: Stops of each joint.
-        weightless: Joints that move nothing with a mass.
+        time_step: One substep, s.
+        physics_step: One step of Bullet, s.
+        inertia, loads, book, work, left: See `axbridge.physics.engine.Ahead`.
         client: PyBullet's client id, for callers that add things to the world.
         body: The robot's body id.
-        links: PyBullet's index of each joint and of the link it moves.
+        links: PyBullet's index of each joint and of the link it moves, ideal ones last.
         resting: Whether the robot touches something at rest with a point at rest, as of the last `dynamics`.
 
     Raises:
         UsageError: `gui` without a display.
-        RigError: the URDF is wrong (see `urdf.read_tree`), or lacks a joint named.
+        RigError: the URDF is wrong, or does not fit the scene (see `arrange`).
     """
 
-    def __init__(
-        self,
-        urdf: Path,
-        *,
-        time_step: float,
-        fixed_base: bool = True,
-        gravity: tuple[float, float, float] = (0.0, 0.0, -9.81),
-        ground: bool = False,
-        self_collision: bool = False,
-        base_height: float = 0.0,
-        first: Sequence[str] = (),
-        last: Sequence[str] = (),
-        start: Mapping[str, float] | None = None,
-        stops: Mapping[str, tuple[float, float]] | None = None,
-        unbounded: Sequence[str] = (),
-        gui: bool = False,
-        text: str | None = None,
-    ) -> None:
-        self._tree = read_tree(urdf, fixed_base=fixed_base, kinematic=unbounded, text=text)
+    def __init__(self, scene: Scene) -> None:
+        self._ideal = tuple(scene.ideal)
+        self._tree, facts, limits, start = arrange(scene)
+        self._others = n = len(facts) - len(self._ideal)
+        self._names = tuple(fact.name for fact in facts)
+        self.joints, self.limits = self._names[:n], limits[:n]
+        self.kinds = tuple("prismatic" if fact.linear else "revolute" for fact in facts[:n])
+        self.damping = np.array([fact.damping for fact in facts[:n]])
+        self.friction = np.array([fact.friction for fact in facts[:n]])
         names = [joint.name for joint in self._tree.joints]
-        for joint in [*first, *last, *(start or {}), *(stops or {})]:
-            if joint not in names:
-                there = joint in self._tree.fixed
-                why = "this joint is fixed" if there else "the URDF has no such joint"
-                raise RigError(urdf, joint, why, f"movable joints: {', '.join(names) or 'none'}")
-        self.joints = (*first, *(name for name in names if name not in {*first, *last}), *last)
-        facts = [self._tree.joints[names.index(name)] for name in self.joints]
-        dof = np.array([self.joints.index(names[d]) if d >= 0 else -1 for d in self._tree.dof], dtype=np.int64)
+        dof = np.array([self._names.index(names[d]) if d >= 0 else -1 for d in self._tree.dof], dtype=np.int64)
         shapes = (getattr(self._tree, name) for name in Links._fields[3:])
         self._chain = Links(self._tree.parent, self._tree.kind, dof, *shapes)
-        self.kinds = tuple("prismatic" if fact.linear else "revolute" for fact in facts)
-        self.weightless = frozenset(self._tree.weightless)
-        self.limits = tuple((stops or {}).get(fact.name, (fact.low, fact.high)) for fact in facts)
-        self.time_step = time_step
-        self._fixed_base = fixed_base
-        if gui and sys.platform == "linux" and not os.environ.get("DISPLAY"):  # PyBullet would end the process
-            raise UsageError("there is no display to show the world on", "set DISPLAY, or leave gui out")
-        with quiet(1) if gui else nullcontext():
-            self.client = bullet.connect(bullet.GUI if gui else bullet.DIRECT)
-        self._open = True
+        self.physics_step = scene.time_step
+        self._substeps, self.time_step = substeps(scene.time_step)
+        self._fixed_base = scene.fixed_base
+        for motor, fact in zip(self._ideal, facts[n:], strict=True):
+            motor.attach(fact, weightless=fact.name in self._tree.weightless)
+        self._open = False
         self._time = 0.0
-        self._on: dict[str, Any] = {"physicsClientId": self.client}
-        bullet.setGravity(*gravity, **self._on)
-        bullet.setPhysicsEngineParameter(
-            fixedTimeStep=time_step,
-            numSubSteps=0,
-            deterministicOverlappingPairs=1,
-            enableConeFriction=0,  # the cone's rows converge slowly: a standing robot creeps three times as far
-            **self._on,
-        )
-        if ground:
-            plane = bullet.createCollisionShape(bullet.GEOM_PLANE, **self._on)
-            bullet.createMultiBody(0, plane, **self._on)
-        flags = bullet.URDF_USE_INERTIA_FROM_FILE
-        if self_collision:
-            flags |= bullet.URDF_USE_SELF_COLLISION | bullet.URDF_USE_SELF_COLLISION_EXCLUDE_ALL_PARENTS
-        try:
-            with _on_disk(urdf, text) as file, quiet(1):
-                if file != urdf:
-                    bullet.setAdditionalSearchPath(str(urdf.parent), **self._on)
-                self.body = bullet.loadURDF(
-                    str(file), basePosition=[0, 0, base_height], useFixedBase=fixed_base, flags=flags, **self._on
-                )
-        except bullet.error as failure:
-            self.close()
-            raise RigError(urdf, "", f"PyBullet cannot read it: {failure}", "check that it is valid URDF") from failure
-        self.links = self._prepare(start or {}, unbounded)
-        self.resting = False
-        infos = [
-            bullet.getJointInfo(self.body, i, **self._on) for i in range(bullet.getNumJoints(self.body, **self._on))
-        ]
-        index_of = {info[12].decode(): info[0] for info in infos}
-        self._link_of = {index_of.get(name, -1): index for index, name in enumerate(self._tree.links)}
-        self._unmoved: dict[int, bool] = {}
-        place, orientation = bullet.getDynamicsInfo(self.body, -1, **self._on)[3:5]
-        frame = np.array(place), np.array(bullet.getMatrixFromQuaternion(orientation)).reshape(3, 3)
-        self._base = Base(np.zeros(BASE), *frame, np.array(gravity), fixed_base)
-        self._base.motion[:7] = sum(self.base(), ())
-        self._stops = np.array(self.limits).reshape(-1, 2)
-        self._row = struct.Struct(f"{3 * len(self.joints)}d")
-        self._strained, self._touching = False, False
+        self._build(scene, limits, start)
+        self._stops = np.array(limits).reshape(-1, 2)
+        self._row = struct.Struct(f"{3 * len(self._names)}d")
+        self._strained, self._touching, self.resting = False, False, False
         self._effort: tuple[int, float] | None = None
-        self._orders = np.zeros((3, len(self.joints)))
+        self._orders = np.zeros((3, len(self._names)))
         self._read(*self._orders[:2])
+        self._sense(self._orders[2, n:])
+        self._asked, self._low, self._high = np.zeros((3, n))
+        self._surprise = math.inf  # rad/s: how far the last step missed what was asked
+        self.loads, self.book, self.work = np.zeros((2, n)), np.zeros((n, len(Book))), workspace(n)
+        self.book[:, Book.ANGLE], self.book[:, Book.SPEED] = self._positions[:n], self._speeds[:n]
+        self._begin()
 
-    def _prepare(self, start: Mapping[str, float], unbounded: Sequence[str]) -> list[int]:
-        """Take Bullet's own motors, damping and clamps away, set stops and start; the index of each joint."""
-        known = {}
-        bullet.changeDynamics(self.body, -1, linearDamping=0, angularDamping=0, **self._on)
-        for index in range(bullet.getNumJoints(self.body, **self._on)):
-            info = bullet.getJointInfo(self.body, index, **self._on)
-            known[info[1].decode()] = index
-            if info[12].decode() in self._tree.dummies:  # Bullet has made it 1 kg
-                moments = [DUMMY_INERTIA] * 3
-                bullet.changeDynamics(self.body, index, mass=DUMMY_MASS, localInertiaDiagonal=moments, **self._on)
-            bullet.changeDynamics(
-                self.body,
-                index,
-                linearDamping=0,
-                angularDamping=0,
-                jointDamping=0,
-                maxJointVelocity=_FASTEST,
-                **self._on,
-            )
-            if info[2] != bullet.JOINT_FIXED:
-                bullet.setJointMotorControl2(self.body, index, bullet.VELOCITY_CONTROL, force=0, **self._on)
-        for name, limits in zip(self.joints, self.limits, strict=True):
-            low, high = limits if np.isfinite(limits).all() and name not in unbounded else (1.0, -1.0)  # no limit
-            bullet.changeDynamics(self.body, known[name], jointLowerLimit=low, jointUpperLimit=high, **self._on)
-            bullet.resetJointState(self.body, known[name], start.get(name, 0.0), **self._on)
-        return [known[name] for name in self.joints]
+    @property
+    def ahead(self) -> BulletEngine:
+        """The joints as a linear system for what is left of the physics step."""
+        return self
 
     def state(self) -> tuple[FloatArray, FloatArray]:
-        """Joint positions and speeds, as of the last step."""
-        return self._positions, self._speeds
+        """Joint positions and speeds; inside a physics step as predicted."""
+        return self.book[:, Book.ANGLE].copy(), self.book[:, Book.SPEED].copy()
+
+    def load(self) -> FloatArray:
+        """Load torques now."""
+        load: FloatArray = self.loads[0] + self.loads[1] * self.book[:, Book.CLOCK]
+        return load
+
+    def advance(self, drives: Drives) -> FloatArray:
+        """One substep; Bullet goes ahead when a physics step is complete."""
+        failed, friction = solved_ahead(self, drives, self.time_step)
+        if failed >= 0:
+            raise SimulationDiverged(self.joints[failed], self._time)
+        self.passed(1)
+        return friction
+
+    def passed(self, count: int) -> None:
+        """See `Ahead.passed`.
+
+        Raises:
+            SimulationDiverged: a joint's motion left the finite range.
+        """
+        self.left -= count
+        if self.left == 0:
+            self._finish()
+            self._begin()
+
+    def strike(self, joint: int, armature: float, speed: float) -> float:
+        """A rotor meets its joint; see `Engine.strike`."""
+        others = self.book[:, Book.ARMATURE].copy()
+        others[joint] = 0.0
+        mobility = np.linalg.inv(self.inertia + np.diag(others))[joint]
+        hit: float = (speed - self.book[joint, Book.SPEED]) / (1.0 / armature + mobility[joint])
+        self.book[:, Book.SPEED] += mobility * hit
+        # From now on the rotor gains what its joint gains; until now it has gained nothing.
+        self.book[joint, Book.PUSH] += hit + armature * mobility[joint] * hit
+        return hit
+
+    def base(self) -> Pose | None:
+        """Position, m, and orientation (x, y, z, w) of the centre of mass of a base that stands free."""
+        return None if self._fixed_base else self._pose()
+
+    def place_base(self, pose: Pose) -> None:
+        """Put a base that stands free there, at rest."""
+        if self._fixed_base:
+            raise UsageError("the base of this robot is bolted down", "write fixed_base = false under [world]")
+        bullet.resetBasePositionAndOrientation(self.body, *pose, **self._on)
+        bullet.resetBaseVelocity(self.body, [0, 0, 0], [0, 0, 0], **self._on)
+
+    def poses(self) -> dict[str, Pose]:
+        """Where the frame of each link is."""
+        found: dict[str, Pose] = {}
+        for index, link in self._link_of.items():
+            if index < 0:
+                local = bullet.getDynamicsInfo(self.body, -1, **self._on)[3:5]
+                found[self._tree.links[link]] = bullet.multiplyTransforms(
+                    *self._pose(), *bullet.invertTransform(*local)
+                )
+            else:
+                state = bullet.getLinkState(self.body, index, computeForwardKinematics=1, **self._on)
+                found[self._tree.links[link]] = state[4], state[5]
+        return found
+
+    def close(self) -> None:
+        """Disconnect; may be called twice."""
+        if self._open:
+            self._open = False
+            bullet.disconnect(**self._on)
 
     def dynamics(self) -> tuple[FloatArray, FloatArray]:
-        """Inertia and load torque (gravity, Coriolis) at the present state, from the URDF's own figures."""
-        n = len(self.joints)
+        """Inertia and load torque (gravity, Coriolis) of all joints at the present state, from the URDF's own figures.
+
+        What a free base and contacts at rest do is included.
+        """
+        n = len(self._names)
         inertia, load = np.empty((n, n)), np.empty(n)
         if not self._fixed_base:
             place, orientation = bullet.getBasePositionAndOrientation(self.body, **self._on)
             linear, angular = bullet.getBaseVelocity(self.body, **self._on)
             _BASE_ROW.pack_into(self._base.motion.data, 0, *place, *orientation, *linear, *angular)
-        contacts = Contacts(self._contacts(), _ANCHOR, _SLOW, self.time_step)
+        contacts = Contacts(self._contacts(), _ANCHOR, _SLOW, self.physics_step)
         anchored = joint_dynamics(
             as_tuple(self._chain), as_tuple(self._base), as_tuple(contacts), self._positions, self._speeds, inertia,
             load,
@@ -209,15 +222,40 @@ class BulletMechanics:
         self.resting = anchored > 0
         return inertia, load
 
-    def step(self, speed: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
-        """Advance one step; see `Mechanics.step`.
+    def _begin(self) -> None:
+        """Start a physics step: take over inertia and load."""
+        rested, n = self.resting, self._others
+        self._dynamics = inertia, load = self.dynamics()
+        self.inertia = inertia if n == len(inertia) else np.ascontiguousarray(inertia[:n, :n])
+        # A load that gravity and speed make goes on growing; one that contacts make jumps.
+        smooth = self._surprise < _CALM and not rested and not self.resting
+        begin(self.book, self.loads, load[:n], smooth, self.physics_step, self.work)
+        self.left = self._substeps
 
-        Raises:
-            SimulationDiverged: a joint's motion left the finite range.
+    def _finish(self) -> None:
+        """Let Bullet do the step that was predicted, and take over what really happened."""
+        dt, resting, n, before = self.physics_step, self.resting, self._others, self._speeds[: self._others]
+        ask(self.book, self._stops, before, dt, resting, self._asked, self._low, self._high)
+        applied = self._step_with_ideal() if self._ideal else self._step(self._asked, self._low, self._high)
+        self._surprise = take_over(
+            self.book, self.inertia, before, self._speeds[:n], self._positions[:n], applied[:n], self.loads[1], dt,
+            resting, self._asked,
+        )  # fmt: skip
+
+    def _step(self, speed: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
+        """Advance one physics step at joint speeds `speed` as far as torques between `low` and `high` can hold them.
+
+        Args:
+            speed: Mean speed of the step, of all joints, (m,).
+            low: Lowest torque that may be applied, N·m or N, (m,).
+            high: Highest.
+
+        Returns:
+            Torques applied, (m,).
         """
         applied = np.empty(len(speed))
-        near = 0.0 if self._touching else self.time_step * _SUDDEN
-        share(speed, low, high, self._positions, self._stops, near, FIRM / self.time_step, self._orders, applied)
+        near = 0.0 if self._touching else self.physics_step * _SUDDEN
+        share(speed, low, high, self._positions, self._stops, near, FIRM / self.physics_step, self._orders, applied)
         speeds, middle, reach = self._orders.tolist()
         if any(middle):
             bullet.setJointMotorControlArray(self.body, self.links, bullet.TORQUE_CONTROL, forces=middle, **self._on)
@@ -230,29 +268,130 @@ class BulletMechanics:
             self._effort, (sweeps, residual) = effort, effort
             bullet.setPhysicsEngineParameter(numSolverIterations=sweeps, solverResidualThreshold=residual, **self._on)
         bullet.stepSimulation(**self._on)
-        self._time += self.time_step
+        self._time += self.physics_step
         self._read(speed, applied)
         return applied
 
-    def reset_base(self, position: tuple[float, float, float], orientation: tuple[float, float, float, float]) -> None:
-        """Put a floating base somewhere, at rest: position, m, and quaternion (x, y, z, w) of its centre of mass."""
-        bullet.resetBasePositionAndOrientation(self.body, position, orientation, **self._on)
-        bullet.resetBaseVelocity(self.body, [0, 0, 0], [0, 0, 0], **self._on)
+    def _step_with_ideal(self) -> FloatArray:
+        """The same, the ideal joints by their motors, springs and stops beside the others."""
+        n = self._others
+        speed, low, high = self._asked, self._low, self._high
+        inertia, load = self._dynamics
+        rows = solve_rows(
+            self._ideal, self.physics_step, self._positions, self._speeds, inertia, load, (speed, low, high)
+        )
+        if self.resting:  # contacts decide, too: Bullet finds out what the motors need, within their limits
+            target, beside, limit = rows.target, rows.beside, rows.limit
+        else:  # what they need is known; it is given, so that Bullet has nothing to iterate about in long chains
+            target, beside = rows.speed, rows.beside + rows.motor
+            limit = np.maximum(rows.limit - np.abs(rows.motor), 0.0)
+        limit = np.where(rows.stopped, UNLIMITED, limit)
+        applied = self._step(
+            np.concatenate((speed, np.where(rows.stopped, rows.speed, target))),
+            np.concatenate((low, beside - limit)),
+            np.concatenate((high, beside + limit)),
+        )
+        self._sense(np.where(rows.stopped, rows.motor, applied[n:] - rows.beside))
+        return applied
 
-    def base(self) -> tuple[tuple[float, float, float], tuple[float, float, float, float]]:
-        """Position, m, and orientation (x, y, z, w) of the base's centre of mass."""
+    def _sense(self, torque: FloatArray) -> None:
+        """Tell the ideal joints what they did, and what their motors used for it."""
+        n = self._others
+        for motor, x, v, used in zip(self._ideal, self._positions[n:], self._speeds[n:], torque, strict=True):
+            motor.sense(float(x), float(v), float(used), self._time)
+
+    def _pose(self) -> Pose:
+        """Of the base's centre of mass."""
         position, orientation = bullet.getBasePositionAndOrientation(self.body, **self._on)
         return position, orientation
 
-    def close(self) -> None:
-        """Disconnect; may be called twice."""
-        if self._open:
-            self._open = False
-            bullet.disconnect(**self._on)
+    def _build(self, scene: Scene, limits: tuple[tuple[float, float], ...], start: tuple[float, ...]) -> None:
+        """Make Bullet's world."""
+        urdf = scene.urdf
+        if scene.gui and sys.platform == "linux" and not os.environ.get("DISPLAY"):  # PyBullet would end the process
+            raise UsageError("there is no display to show the world on", "set DISPLAY, or leave gui out")
+        with _quiet(1) if scene.gui else nullcontext():
+            self.client = bullet.connect(bullet.GUI if scene.gui else bullet.DIRECT)
+        self._open = True
+        self._on: dict[str, Any] = {"physicsClientId": self.client}
+        bullet.setGravity(*scene.gravity, **self._on)
+        bullet.setPhysicsEngineParameter(
+            fixedTimeStep=scene.time_step,
+            numSubSteps=0,
+            deterministicOverlappingPairs=1,
+            enableConeFriction=0,  # the cone's rows converge slowly: a standing robot creeps three times as far
+            **self._on,
+        )
+        if scene.ground:
+            plane = bullet.createCollisionShape(bullet.GEOM_PLANE, **self._on)
+            floor = bullet.createMultiBody(0, plane, **self._on)
+            bullet.changeDynamics(floor, -1, lateralFriction=1.0, **self._on)  # a pair's is the product of both
+        flags = bullet.URDF_USE_INERTIA_FROM_FILE
+        if scene.self_collision:
+            flags |= bullet.URDF_USE_SELF_COLLISION | bullet.URDF_USE_SELF_COLLISION_EXCLUDE_ALL_PARENTS
+        try:
+            with _on_disk(urdf, without_missing_pictures(urdf, scene.text) or scene.text) as file, _quiet(1):
+                if file != urdf:
+                    bullet.setAdditionalSearchPath(str(urdf.parent), **self._on)
+                self.body = bullet.loadURDF(
+                    str(file),
+                    basePosition=[0, 0, scene.base_height],
+                    useFixedBase=scene.fixed_base,
+                    flags=flags,
+                    **self._on,
+                )
+        except bullet.error as failure:
+            self.close()
+            raise RigError(urdf, "", f"PyBullet cannot read it: {failure}", "check that it is valid URDF") from failure
+        self.links = self._prepare(start, limits)
+        infos = [
+            bullet.getJointInfo(self.body, i, **self._on) for i in range(bullet.getNumJoints(self.body, **self._on))
+        ]
+        index_of = {info[12].decode(): info[0] for info in infos}
+        self._link_of = {index_of.get(name, -1): index for index, name in enumerate(self._tree.links)}
+        self._unmoved: dict[int, bool] = {}
+        place, orientation = bullet.getDynamicsInfo(self.body, -1, **self._on)[3:5]
+        frame = np.array(place), np.array(bullet.getMatrixFromQuaternion(orientation)).reshape(3, 3)
+        self._base = Base(np.zeros(BASE), *frame, np.array(scene.gravity), scene.fixed_base)
+        self._base.motion[:7] = sum(self._pose(), ())
+
+    def _prepare(self, start: tuple[float, ...], limits: tuple[tuple[float, float], ...]) -> list[int]:
+        """Take Bullet's own motors, damping and clamps away, set stops and start; the index of each joint."""
+        known = {}
+        bullet.changeDynamics(self.body, -1, linearDamping=0, angularDamping=0, **self._on)
+        for index in range(bullet.getNumJoints(self.body, **self._on)):
+            info = bullet.getJointInfo(self.body, index, **self._on)
+            known[info[1].decode()] = index
+            if info[12].decode() in self._tree.dummies:  # Bullet has made it 1 kg
+                moments = [DUMMY_INERTIA] * 3
+                bullet.changeDynamics(self.body, index, mass=DUMMY_MASS, localInertiaDiagonal=moments, **self._on)
+            # In one call with maxJointVelocity the damping would get lost.
+            bullet.changeDynamics(self.body, index, linearDamping=0, angularDamping=0, jointDamping=0, **self._on)
+            bullet.changeDynamics(self.body, index, maxJointVelocity=_FASTEST, **self._on)
+            if info[2] != bullet.JOINT_FIXED:
+                bullet.setJointMotorControl2(self.body, index, bullet.VELOCITY_CONTROL, force=0, **self._on)
+        for name, stops, position in zip(self._names, limits, start, strict=True):
+            bounded = np.isfinite(stops).all() and name in self.joints  # the stops of ideal joints are ours
+            low, high = stops if bounded else (1.0, -1.0)
+            bullet.changeDynamics(self.body, known[name], jointLowerLimit=low, jointUpperLimit=high, **self._on)
+            bullet.resetJointState(self.body, known[name], position, **self._on)
+        for index in range(-1 if not self._fixed_base else 0, len(known)):
+            self._give_inertia(index)
+        return [known[name] for name in self._names]
+
+    def _give_inertia(self, index: int) -> None:
+        """Set what Bullet has zeroed: it takes no moment that is above the sum of the others, were it by rounding."""
+        name = bullet.getJointInfo(self.body, index, **self._on)[12].decode() if index >= 0 else self._tree.links[0]
+        mass, _, moments, _, turned = bullet.getDynamicsInfo(self.body, index, **self._on)[:5]
+        if mass > 0 and not any(moments):
+            axes = np.array(bullet.getMatrixFromQuaternion(turned)).reshape(3, 3)
+            tensor = self._tree.inertia[self._tree.links.index(name)]
+            moments = np.diag(axes.T @ tensor @ axes).tolist()
+            bullet.changeDynamics(self.body, index, localInertiaDiagonal=moments, **self._on)
 
     def _read(self, asked: FloatArray, applied: FloatArray) -> None:
         """Take over what the joints did when they were asked for these speeds; add what their motors gave."""
-        figures = np.empty((3, len(self.joints)))
+        figures = np.empty((3, len(self._names)))
         self._positions, self._speeds = figures[:2]
         if self.links:
             states = bullet.getJointStates(self.body, self.links, **self._on)
@@ -261,7 +400,7 @@ class BulletMechanics:
             self._row.pack_into(figures.data, 0, *positions, *speeds, *used)
         worst, self._strained = survey(figures, asked, self._stops, applied)
         if worst >= 0:
-            raise SimulationDiverged(self.joints[worst], self._time)
+            raise SimulationDiverged(self._names[worst], self._time)
 
     def _contacts(self) -> FloatArray:
         """Links that touch something that cannot move, and where in the world, (contacts, 4)."""
@@ -293,57 +432,3 @@ def _on_disk(urdf: Path, text: str | None) -> Iterator[Path]:
         file = Path(folder, urdf.name)
         file.write_text(text, encoding="utf-8")
         yield file
-
-
-@jit
-def share(
-    speed: FloatArray, low: FloatArray, high: FloatArray, positions: FloatArray, stops: FloatArray, near: float,
-    firm: float, orders: FloatArray, applied: FloatArray,
-) -> None:  # fmt: skip
-    """What a step asks of each joint: a torque that is given, and a motor that adds what the speed needs.
-
-    A landing may take a joint to its stop and past it before the engine knows of either, so there the motor may do what
-    the stop would.
-
-    Args:
-        speed: As of `BulletMechanics.step`, (n,).
-        low: Likewise.
-        high: Likewise.
-        positions: Of the joints, (n,).
-        stops: (n, 2).
-        near: How far from a stop a joint may be to reach it in this step; 0 where nothing can land.
-        firm: What a stop can take, N·m or N.
-        orders: Result, (3, n): speeds, torques given, most that a motor adds.
-        applied: Result, (n,): the torques given.
-    """
-    for j in range(len(speed)):
-        orders[0, j] = speed[j]
-        orders[1, j] = applied[j] = 0.5 * (high[j] + low[j])
-        orders[2, j] = 0.5 * (high[j] - low[j])
-        if near > 0.0 and not stops[j, 0] + near <= positions[j] <= stops[j, 1] - near:
-            orders[2, j] += firm
-
-
-@jit
-def survey(figures: FloatArray, asked: FloatArray, stops: FloatArray, applied: FloatArray) -> tuple[int, bool]:
-    """Look at the joints' motion after a step.
-
-    Args:
-        figures: Positions, rad or m, speeds and torques of the motors, (3, n).
-        asked: Speeds asked for, (n,).
-        stops: (n, 2).
-        applied: Changed in place: the motors' torques are added, (n,).
-
-    Returns:
-        The joint whose motion left the finite range, -1 where there is none; and whether one moves, is past its stop or
-        went far from what was asked: a hard case to solve.
-    """
-    strained = False
-    for j in range(len(asked)):
-        position, speed = figures[0, j], figures[1, j]
-        if not abs(speed) < _DIVERGED:
-            return j, True
-        past = max(stops[j, 0] - position, position - stops[j, 1])
-        strained = strained or past > _PAST or abs(speed) > _STILL or abs(speed - asked[j]) > _STRAIN
-        applied[j] += figures[2, j]
-    return -1, strained

@@ -1,4 +1,4 @@
-"""Mechanics without an engine: joints on their own, each with a small hanging arm; for rigs without a world."""
+"""An engine without a world: joints on their own, each with a small hanging arm; for rigs that have no URDF."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from axbridge.arrays import FloatArray
+from axbridge.errors import SimulationDiverged, UsageError
+from axbridge.physics.engine import Drives, Pose, solved_ahead, substeps
+from axbridge.physics.implicit import Book, workspace
 
 __all__ = ["Pendulums"]
 
@@ -15,13 +18,14 @@ _STANDARD_GRAVITY = 9.80665
 
 
 class Pendulums:
-    """Independent revolute joints; see `Mechanics` for what the methods promise.
+    """Independent revolute joints; see `axbridge.physics.engine.Engine` for what the methods promise.
 
-    Each carries a point mass at the end of a massless arm that hangs down at 0 rad: inertia m·l², load m·g·l·sin θ.
+    Each carries a point mass at the end of a massless arm that hangs down at 0 rad: inertia m·l², load m·g·l·sin θ. So
+    what is worked out ahead is all there is to do; in every physics step the load starts from its true value and slope.
 
     Args:
         joints: Names.
-        time_step: s.
+        time_step: Physics step, s.
         mass: kg.
         length: m.
         start: Initial positions, rad.
@@ -36,33 +40,72 @@ class Pendulums:
         length: float = 0.1,
         start: Sequence[float] | None = None,
     ) -> None:
+        n = len(joints)
         self.joints = tuple(joints)
-        self.time_step = time_step
-        self.kinds = ("revolute",) * len(self.joints)
-        self.weightless: frozenset[str] = frozenset()
-        self.limits = ((-math.inf, math.inf),) * len(self.joints)
-        self.resting = False  # nothing to touch
-        self._inertia = mass * length * length
+        self.kinds = ("revolute",) * n
+        self.limits = ((-math.inf, math.inf),) * n
+        self.damping = self.friction = np.zeros(n)
+        self._substeps, self.time_step = substeps(time_step)
         self._weight = mass * _STANDARD_GRAVITY * length
-        self._position = np.array(start if start is not None else np.zeros(len(self.joints)), dtype=np.float64)
-        self._speed = np.zeros(len(self.joints))
+        self._time = 0.0
+        self.inertia = np.eye(n) * (mass * length * length)
+        self.loads, self.book, self.work = np.zeros((2, n)), np.zeros((n, len(Book))), workspace(n)
+        self.book[:, Book.ANGLE] = start if start is not None else 0.0
+        self._begin()
+
+    @property
+    def ahead(self) -> Pendulums:
+        """The joints as a linear system."""
+        return self
 
     def state(self) -> tuple[FloatArray, FloatArray]:
         """Positions and speeds."""
-        return self._position.copy(), self._speed.copy()
+        return self.book[:, Book.ANGLE].copy(), self.book[:, Book.SPEED].copy()
 
-    def dynamics(self) -> tuple[FloatArray, FloatArray]:
-        """Inertia, diagonal, and gravity's torque."""
-        return np.eye(len(self.joints)) * self._inertia, self._weight * np.sin(self._position)
+    def load(self) -> FloatArray:
+        """Gravity's torque."""
+        load: FloatArray = self._weight * np.sin(self.book[:, Book.ANGLE])
+        return load
 
-    def step(self, speed: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
-        """Advance one step at `speed`, as far as torques between `low` and `high` can hold it."""
-        load = self._weight * np.sin(self._position)
-        wanted = self._inertia * (speed - self._speed) / self.time_step + load
-        torque = np.clip(wanted, low, high)
-        self._speed = self._speed + (torque - load) / self._inertia * self.time_step
-        self._position = self._position + self._speed * self.time_step
-        return torque
+    def advance(self, drives: Drives) -> FloatArray:
+        """Go one substep ahead."""
+        failed, friction = solved_ahead(self, drives, self.time_step)
+        if failed >= 0:
+            raise SimulationDiverged(self.joints[failed], self._time)
+        self.passed(1)
+        return friction
+
+    def passed(self, count: int) -> None:
+        """See `Ahead.passed`."""
+        self._time += count * self.time_step
+        self.left -= count
+        if self.left == 0:
+            self._begin()
+
+    def strike(self, joint: int, armature: float, speed: float) -> float:
+        """A rotor meets its joint; see `Engine.strike`."""
+        hit: float = (speed - self.book[joint, Book.SPEED]) / (1.0 / armature + 1.0 / self.inertia[joint, joint])
+        self.book[joint, Book.SPEED] += hit / self.inertia[joint, joint]
+        return hit
+
+    def base(self) -> Pose | None:
+        """Nothing stands free."""
+        return None
+
+    def place_base(self, pose: Pose) -> None:  # noqa: ARG002 - of the contract
+        """There is no base."""
+        raise UsageError("joints without a world have no base", 'add [world] urdf = "…" to the rig')
+
+    def poses(self) -> dict[str, Pose]:
+        """There are no links."""
+        return {}
 
     def close(self) -> None:
         """Nothing to release."""
+
+    def _begin(self) -> None:
+        angle, speed = self.state()
+        self.loads[0] = self._weight * np.sin(angle)
+        self.loads[1] = self._weight * np.cos(angle) * speed
+        self.book[:, Book.CLOCK] = 0.0
+        self.left = self._substeps
