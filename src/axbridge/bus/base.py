@@ -17,7 +17,7 @@ from typing_extensions import Self
 
 from axbridge.bus.turn import Turn
 from axbridge.clock import Clock
-from axbridge.config.profile import EEPROM_END
+from axbridge.config.registers import EEPROM_END, Address
 from axbridge.errors import BusError, BusTimeout, CorruptPacket, ServoFault
 from axbridge.packets import BROADCAST, Instruction, Packet, encode, sync_write_params
 
@@ -26,7 +26,6 @@ __all__ = ["EEPROM_BYTE", "Bus", "Reply"]
 B = TypeVar("B", bound="Bus")
 EEPROM_BYTE = 0.009  # s a byte is burnt at most: the EEPROM's data sheet; 6 +- 1 ms were measured on an AX-12
 _MORE_PATIENCE = 3  # times the wait at each repetition
-_ID = 3  # address
 
 
 class Reply(NamedTuple):
@@ -232,7 +231,7 @@ class Bus(ABC):
 
     def _look(self, id: int, address: int, data: bytes) -> Reply:
         """What servo `id` holds where `data` was written; under its new id if that was part of it."""
-        if address <= _ID < address + len(data) and (new := data[_ID - address]) != id:
+        if address <= Address.ID < address + len(data) and (new := data[Address.ID - address]) != id:
             try:
                 return self.read(new, address, len(data))
             except BusTimeout:

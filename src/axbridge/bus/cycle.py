@@ -14,14 +14,15 @@ from typing import Literal, NamedTuple
 
 from axbridge.bus.base import Bus, Reply
 from axbridge.bus.stats import TURNAROUND, CycleTimes
+from axbridge.config.registers import PRESENT, Address
 from axbridge.errors import BusError, BusTimeout, ErrorFlag, PortError
 from axbridge.packets import MAX_PACKET, byte_seconds
 
 __all__ = ["Cycle", "CycleResult", "CycleServo", "Event", "Goal", "RawState"]
 
-TORQUE_ENABLE, GOAL_POSITION, TORQUE_LIMIT, PRESENT = 24, 30, 34, 36  # addresses, the same for AX and MX
-_PRESENT = struct.Struct("<HHHBB")  # position, speed, load, voltage, temperature
-_GOAL = struct.Struct("<HH")
+_GOAL = struct.Struct("<HH")  # Goal Position, Moving Speed
+_USUAL = int(Address.PRESENT_POSITION), PRESENT.size  # what is read of a servo: from where on, bytes
+_LONGER = int(Address.TORQUE_LIMIT), PRESENT.size + 2  # with the torque limit in front
 NO_FLAGS = ErrorFlag(0)
 _FORGIVEN = 2  # consecutive losses before a servo counts as missing
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 2.0  # s between attempts at a missing servo or port
@@ -164,7 +165,7 @@ class Cycle:
         self.servos = tuple(servos)
         self.servos_by_name = {servo.name: servo for servo in servos}
         self.times = CycleTimes()
-        self._tracks = {servo.name: _Track(servo, (servo.id, PRESENT, 8)) for servo in servos}
+        self._tracks = {servo.name: _Track(servo, (servo.id, *_USUAL)) for servo in servos}
         self._turn = 0
         self._port_retry = self._port_pause = 0.0
         self._port_error: PortError | None = None
@@ -190,7 +191,7 @@ class Cycle:
             assert track.written_torque is not None  # within a ramp
             blocks[track.servo.id] = track.written_torque.to_bytes(2, "little")
         if blocks:
-            self.bus.sync_write(TORQUE_LIMIT, blocks)
+            self.bus.sync_write(Address.TORQUE_LIMIT, blocks)
 
     def send(self, goals: Mapping[str, Goal]) -> None:
         """Write goal position and moving speed of the servos named, in one packet (several beyond 27 servos).
@@ -231,8 +232,8 @@ class Cycle:
                 track.written_torque = torque
         if self._port_error is None:
             try:
-                self._sync_write(TORQUE_LIMIT, torques)  # first: a soft start must not begin with one hard push
-                self._sync_write(GOAL_POSITION, blocks)
+                self._sync_write(Address.TORQUE_LIMIT, torques)  # first: a soft start must not begin with one hard push
+                self._sync_write(Address.GOAL_POSITION, blocks)
             except PortError as error:
                 self._lose_port(error)
         self._wire.spent += self.bus.clock.now() - started
@@ -291,7 +292,7 @@ class Cycle:
             return
         self._turn = (self._turn + 1) % len(due)
         requests = [track.request for track in due]
-        requests[self._turn] = due[self._turn].servo.id, TORQUE_LIMIT, 10
+        requests[self._turn] = due[self._turn].servo.id, *_LONGER
         wire = self._wire
         try:
             # closed: after an exception, answers that nobody fetches must not keep the line
@@ -314,7 +315,7 @@ class Cycle:
 
     def _limp(self, track: _Track) -> None:
         try:
-            self.bus.write(track.servo.id, TORQUE_ENABLE, b"\0")
+            self.bus.write(track.servo.id, Address.TORQUE_ENABLE, b"\0")
         except PortError as error:
             self._lose_port(error)
         except BusError:
@@ -324,9 +325,9 @@ class Cycle:
 
     def _take(self, track: _Track, reply: Reply, address: int) -> RawState:
         data = reply.data
-        if address == TORQUE_LIMIT:
+        if address == Address.TORQUE_LIMIT:
             track.torque_limit, data = int.from_bytes(data[:2], "little"), data[2:]
-        position, speed, load, voltage, temperature = _PRESENT.unpack(data)
+        position, speed, load, voltage, temperature = PRESENT.unpack(data)
         name, (lowest, highest) = track.servo.name, track.servo.voltage_range
         if track.failures:
             if track.missing:

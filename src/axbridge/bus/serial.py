@@ -23,6 +23,7 @@ from axbridge.bus.port import REPLY_DELAY, Port
 from axbridge.bus.replies import SUM_OK, LateReplies, expected, find_answer
 from axbridge.bus.stats import LineStats
 from axbridge.clock import WallClock
+from axbridge.config.registers import TABLE_SIZE, Address
 from axbridge.errors import BusError, BusTimeout, CorruptPacket, ErrorFlag, PortError
 from axbridge.packets import BROADCAST, HEADER, Instruction, Packet, byte_seconds, encode
 
@@ -35,7 +36,6 @@ LATE_WINDOW = 0.25  # s: how long a reply may still turn up after its question w
 _REMOTE_LATE_WINDOW = 2.0
 _QUIET = 0.001  # s: a pause that ends a damaged reply
 _LONGEST_TAG = 24  # bytes a question may be lengthened by
-_TABLE = 50  # bytes every servo has
 _DAMAGED = int(ErrorFlag.CHECKSUM)  # plain integers: flags are slow
 _ECHO_PROBE = encode(BROADCAST, Instruction.READ, b"\x03\x01")  # no servo answers a broadcast READ
 
@@ -169,7 +169,7 @@ class SerialBus(Bus):
     def _ping_once(self, id: int) -> Reply:
         if self._late.owes(id, 0):
             try:
-                reply = self._read_once(id, 3, 1)
+                reply = self._read_once(id, Address.ID, 1)
             except BusTimeout:
                 self._settle(id)  # at status return level 0 a servo answers PING and no READ
             else:
@@ -267,7 +267,7 @@ class SerialBus(Bus):
         if self._late:
             while self._late.owes(id, count):
                 count += 1
-            if count - length > min(_LONGEST_TAG, max(address, _TABLE - address - length)):
+            if count - length > min(_LONGEST_TAG, max(address, TABLE_SIZE - address - length)):
                 self._settle(id)
                 count = length
             first = address - (count - length) if address >= count - length else address

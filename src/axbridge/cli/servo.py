@@ -192,7 +192,7 @@ def set_baud(
 def reset(id: IdArgument, port: PortOption = None, baud: BaudOption = 1_000_000, yes: YesOption = False) -> None:
     """Factory reset: every EEPROM register gets its default, the id becomes 1."""
     from axbridge.bus.commission import answers_ping
-    from axbridge.config.profile import EEPROM_END
+    from axbridge.config.registers import EEPROM_END
     from axbridge.units import baud_of
 
     if not yes:
@@ -270,14 +270,17 @@ def _meet(bus: SerialBus, id: int) -> tuple[FirmwareProfile, bool]:
     from axbridge.bus.commission import read_start
     from axbridge.bus.handshake import profile_for
     from axbridge.config.profile import FirmwareProfile
+    from axbridge.config.registers import IDENTITY, Address
 
-    data = read_start(bus, id, 17)
+    length = Address.STATUS_RETURN_LEVEL + 1
+    data = read_start(bus, id, length)
     if data is None:
         bus.silent |= {id}
         return FirmwareProfile.load("ax-12a"), True
-    if len(data) == 17:
-        bus.silent = bus.silent | {id} if data[16] < 2 else bus.silent - {id}
-    return profile_for(int.from_bytes(data[:2], "little"), data[2]) or FirmwareProfile.load("ax-12a"), False
+    if len(data) < length:  # it refused
+        return FirmwareProfile.load("ax-12a"), False
+    bus.silent = bus.silent | {id} if data[Address.STATUS_RETURN_LEVEL] < 2 else bus.silent - {id}
+    return profile_for(*IDENTITY.unpack_from(data)) or FirmwareProfile.load("ax-12a"), False
 
 
 def _readable(bus: SerialBus, id: int) -> FirmwareProfile:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from axbridge.config.profile import FirmwareProfile
+from axbridge.config.registers import Address
 from axbridge.errors import ErrorFlag
 from axbridge.physics.columns import Limit, State
 from axbridge.units import RPM
@@ -13,6 +14,7 @@ from axbridge.virtual.registers import Gauges
 
 __all__ = ["Alarms"]
 
+_TORQUE_LIMIT = int(Address.TORQUE_LIMIT)
 _OVERLOAD, _OVERHEATING = int(ErrorFlag.OVERLOAD), int(ErrorFlag.OVERHEATING)
 _VOLTAGE = int(ErrorFlag.INPUT_VOLTAGE)
 _ROUNDING = 0.49  # counts of voltage that rounding takes back
@@ -117,7 +119,7 @@ class Alarms:
     def _stalled(self, state: list[float], time: float, driven: bool) -> bool:
         """Whether the shaft has stood against all the torque it may give for too long."""
         registers = self._table.data
-        limit = registers[34] | registers[35] << 8
+        limit = registers[_TORQUE_LIMIT] | registers[_TORQUE_LIMIT + 1] << 8
         pushing = driven and limit and abs(state[_DUTY]) >= self._share * limit
         if not pushing or abs(state[_SPEED]) > self._standing:
             self._stalled_since = None

@@ -24,8 +24,8 @@ from axbridge.packets import (
 )
 from axbridge.virtual.collision import Transmission, overlay
 from axbridge.virtual.faults import Mishaps
-from axbridge.virtual.instructions import Status, VirtualServo
 from axbridge.virtual.reply_timing import Forecast, Interrupts, PlainRead
+from axbridge.virtual.servo import Status, VirtualServo
 
 __all__ = ["Delivery", "Line", "LineCounters"]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 from typing import NamedTuple
 
-from axbridge.virtual.instructions import VirtualServo
+from axbridge.virtual.servo import VirtualServo
 
 __all__ = ["Forecast", "Interrupts", "PlainRead"]
 

@@ -19,10 +19,9 @@ from axbridge.physics.engines.ideal_joints import IdealBank, IdealJoint
 from axbridge.units import baud_register
 from axbridge.virtual.fast_reads import present, remarkable
 from axbridge.virtual.faults import FAULTS, Fault, parse_faults
-from axbridge.virtual.instructions import VirtualServo
 from axbridge.virtual.line import Line
 from axbridge.virtual.reply_timing import Forecast
-from axbridge.virtual.servo import Motors
+from axbridge.virtual.servo import Motors, VirtualServo
 
 __all__ = ["Bank", "World", "build_bank", "initial_registers"]
 

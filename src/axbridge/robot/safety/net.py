@@ -28,8 +28,9 @@ from types import FrameType, TracebackType
 from typing import Any
 
 from axbridge.bus.base import Reply
-from axbridge.bus.cycle import TORQUE_ENABLE, Cycle
+from axbridge.bus.cycle import Cycle
 from axbridge.clock import WallClock
+from axbridge.config.registers import Address
 from axbridge.errors import BusError, UsageError
 from axbridge.robot.safety.policies import Policy, hold, limp, park
 from axbridge.robot.safety.signal_watch import watch_signals
@@ -460,7 +461,7 @@ def _limp_ones(cycle: Cycle) -> list[str]:
     """The servos that do not say that their torque is on."""
     try:
         with _line_of(cycle):
-            answers = cycle.bus.read_many([(servo.id, TORQUE_ENABLE, 1) for servo in cycle.servos])
+            answers = cycle.bus.read_many([(servo.id, Address.TORQUE_ENABLE, 1) for servo in cycle.servos])
     except BusError:
         return list(cycle.servos_by_name)
     return [
