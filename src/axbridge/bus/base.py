@@ -88,7 +88,7 @@ class Bus(ABC):
         Raises:
             BusTimeout, CorruptPacket, PortError: as `_transfer`.
         """
-        return self._persist(id, lambda: self._ping_once(id))
+        return self._with_retries(id, lambda: self._ping_once(id))
 
     def read(self, id: int, address: int, length: int) -> Reply:
         """Read `length` bytes from `address` of servo `id`; repeated up to `retries` times.
@@ -98,7 +98,7 @@ class Bus(ABC):
         Raises:
             BusTimeout, CorruptPacket, PortError: as `_transfer`.
         """
-        return self._persist(id, lambda: self._read_once(id, address, length))
+        return self._with_retries(id, lambda: self._read_once(id, address, length))
 
     def read_many(self, requests: Sequence[tuple[int, int, int]]) -> list[Reply | BusError]:
         """Read once each of `(id, address, length)`, in order; a servo that fails is an error in its place.
@@ -162,7 +162,7 @@ class Bus(ABC):
                 self._rest(deaf)
             if reply is not None or not awaited:
                 return reply
-            found = self._look(id, address, data)
+            found = self._read_back(id, address, data)
             if found.data == data:
                 return found._replace(data=b"")
         held = f"holds {found.data.hex(' ') or 'nothing'} at address {address} after writing {data.hex(' ')}"
@@ -191,7 +191,7 @@ class Bus(ABC):
         self.eeprom_writes += sum(_eeprom_bytes(address, len(block)) for block in data.values())
         self._transfer(frame, BROADCAST, None)
 
-    def _persist(self, id: int, ask: Callable[[], Reply]) -> Reply:
+    def _with_retries(self, id: int, ask: Callable[[], Reply]) -> Reply:
         """Ask again, with more patience each time: a rare question may wait where a control cycle may not."""
         try:
             for attempt in range(self.retries + 1):
@@ -229,7 +229,7 @@ class Bus(ABC):
         except (BusTimeout, CorruptPacket):
             return None
 
-    def _look(self, id: int, address: int, data: bytes) -> Reply:
+    def _read_back(self, id: int, address: int, data: bytes) -> Reply:
         """What servo `id` holds where `data` was written; under its new id if that was part of it."""
         if address <= Address.ID < address + len(data) and (new := data[Address.ID - address]) != id:
             try:

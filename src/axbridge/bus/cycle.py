@@ -18,7 +18,7 @@ from axbridge.config.registers import PRESENT, Address
 from axbridge.errors import BusError, BusTimeout, ErrorFlag, PortError
 from axbridge.packets import MAX_PACKET, byte_seconds
 
-__all__ = ["Cycle", "CycleResult", "CycleServo", "Event", "Goal", "RawState"]
+__all__ = ["BusEvent", "Cycle", "CycleResult", "CycleServo", "Goal", "RawState"]
 
 _GOAL = struct.Struct("<HH")  # Goal Position, Moving Speed
 _USUAL = int(Address.PRESENT_POSITION), PRESENT.size  # what is read of a servo: from where on, bytes
@@ -81,7 +81,7 @@ class RawState(NamedTuple):
     torque_limit: int | None = None
 
 
-class Event(NamedTuple):
+class BusEvent(NamedTuple):
     """What changed: a servo went missing, came back, reports a fault, left its limits; the port likewise (name "")."""
 
     kind: Literal["missing", "returned", "fault", "limit", "port lost", "port back"]
@@ -105,7 +105,7 @@ class CycleResult:
 
     states: Mapping[str, RawState]
     faults: Mapping[str, BusError]
-    events: tuple[Event, ...]
+    events: tuple[BusEvent, ...]
     time: float
     spent: float
     wire_share: float
@@ -143,7 +143,7 @@ class _Wire:
     replies: int = 0
     spent: float = 0.0
     start: float | None = None
-    events: list[Event] = field(default_factory=list)
+    events: list[BusEvent] = field(default_factory=list)
 
 
 class Cycle:
@@ -333,23 +333,23 @@ class Cycle:
             if track.missing:
                 track.written_torque = None  # it may have been without power: whatever was written is gone
                 track.restart = True
-                self._wire.events.append(Event("returned", name))
+                self._wire.events.append(BusEvent("returned", name))
             track.failures, track.error = 0, None
         if reply.error != track.flags:
             if reply.error & ~track.flags:
-                self._wire.events.append(Event("fault", name, flags=ErrorFlag(reply.error)))
+                self._wire.events.append(BusEvent("fault", name, flags=ErrorFlag(reply.error)))
             track.flags = reply.error
         track.position = position
         if (temperature > track.servo.top_temperature or not lowest <= voltage <= highest) and not track.limited:
             track.limited = track.must_limp = True
-            self._wire.events.append(Event("limit", name))
+            self._wire.events.append(BusEvent("limit", name))
         return RawState(reply.time, position, speed, load, voltage, temperature, reply.error, track.torque_limit)
 
     def _fail(self, track: _Track, error: BusError) -> None:
         track.failures += 1
         track.error = error
         if track.failures == _FORGIVEN:
-            self._wire.events.append(Event("missing", track.servo.name, error))
+            self._wire.events.append(BusEvent("missing", track.servo.name, error))
         if track.missing:
             pause = _FIRST_PAUSE * 2.0 ** min(track.failures - _FORGIVEN, 10)
             track.retry_at = self.bus.clock.now() + min(pause, _LONGEST_PAUSE)
@@ -378,7 +378,7 @@ class Cycle:
         self._port_error = error
         self._port_pause = _FIRST_PAUSE
         self._port_retry = self.bus.clock.now() + self._port_pause
-        self._wire.events.append(Event("port lost", "", error))
+        self._wire.events.append(BusEvent("port lost", "", error))
         for track in self._tracks.values():
             track.failures = max(track.failures, _FORGIVEN)  # all of them must be welcomed back
             track.retry_at = 0.0
@@ -394,5 +394,5 @@ class Cycle:
             self._port_retry = self.bus.clock.now() + self._port_pause
             return False
         self._port_error = None
-        self._wire.events.append(Event("port back", ""))
+        self._wire.events.append(BusEvent("port back", ""))
         return True

@@ -63,7 +63,7 @@ def diagnose(
     found = scan(bus)
     facts["servos"] = [vars(servo) for servo in found]
     if not found:
-        findings.append(_nobody(bus, progress, where))
+        findings.append(_no_answer(bus, progress, where))
         return Diagnosis(facts, findings)
     known = expected or [Expected("", servo.id, _guess(servo)) for servo in found]
     ids = [servo.id for servo in known if any(servo.id == other.id and not other.mute for other in found)]
@@ -109,7 +109,7 @@ def _adapter(bus: SerialBus, facts: dict[str, Any]) -> list[Finding]:
     return findings
 
 
-def _nobody(bus: SerialBus, progress: Callable[[str], None], where: str) -> Finding:
+def _no_answer(bus: SerialBus, progress: Callable[[str], None], where: str) -> Finding:
     progress("nobody answers: trying other baud rates")
     for baud in AX_BAUDS:  # a factory-new or a Bioloid servo has one of these ids
         found = scan_bauds(bus, [baud], range(31)).get(baud) if baud != bus.baud else None

@@ -171,7 +171,7 @@ class SerialBus(Bus):
             try:
                 reply = self._read_once(id, Address.ID, 1)
             except BusTimeout:
-                self._settle(id)  # at status return level 0 a servo answers PING and no READ
+                self._wait_out(id)  # at status return level 0 a servo answers PING and no READ
             else:
                 return Reply(reply.error, b"", reply.time)
         return super()._ping_once(id)
@@ -257,7 +257,7 @@ class SerialBus(Bus):
         return None
 
     def _tell(self, id: int, code: int, params: bytes, answered: bool) -> Reply | None:
-        self._settle(id)  # what cannot be read back must not be confirmed by an old acknowledgement
+        self._wait_out(id)  # what cannot be read back must not be confirmed by an old acknowledgement
         return super()._tell(id, code, params, answered)
 
     # -- one transaction ----------------------------------------------------------------------------------------------
@@ -268,7 +268,7 @@ class SerialBus(Bus):
             while self._late.owes(id, count):
                 count += 1
             if count - length > min(_LONGEST_TAG, max(address, TABLE_SIZE - address - length)):
-                self._settle(id)
+                self._wait_out(id)
                 count = length
             first = address - (count - length) if address >= count - length else address
         request = (id, first, count)
@@ -348,7 +348,7 @@ class SerialBus(Bus):
         """Count what was heard besides the answer to `frame`; returns the bytes that are no packet."""
         return self.stats.overhear(rest.replace(frame, b"") if self.echo else rest) if rest else 0
 
-    def _settle(self, id: int) -> None:
+    def _wait_out(self, id: int) -> None:
         """Wait until no late reply of servo `id` can come any more.
 
         Raises:

@@ -152,7 +152,7 @@ def executor(where: str | Mapper | None = None) -> Iterator[Mapper]:
         yield where
         return
     if where is None:
-        with ProcessPoolExecutor(os.cpu_count(), get_context("spawn"), _lightly) as pool:
+        with ProcessPoolExecutor(os.cpu_count(), get_context("spawn"), _import_cma_without_plots) as pool:
             yield pool.map
         return
     if not where.startswith("dask://"):
@@ -176,7 +176,7 @@ def executor(where: str | Mapper | None = None) -> Iterator[Mapper]:
         yield spread
 
 
-def _lightly() -> None:
+def _import_cma_without_plots() -> None:
     """Begin a process of the pool: what cma would draw with is not used there, and takes longest to import."""
     for name in ("matplotlib", "scipy.stats"):
         sys.modules.setdefault(name, None)  # type: ignore[arg-type]  # Python's sign for a module that is not there

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any
 
-from axbridge.bus.cycle import Event
+from axbridge.bus.cycle import BusEvent
 from axbridge.config.rig import Rig
 from axbridge.control.battery import Battery
 from axbridge.control.coupled_motors import Limits, couplings, sibling_limits
@@ -49,7 +49,7 @@ class StepReport:
     commanded: float
     sampled: Mapping[str, float]
     errors: Mapping[str, BusError] = field(default_factory=dict)
-    events: tuple[Event, ...] = ()
+    events: tuple[BusEvent, ...] = ()
 
 
 Observer = Callable[[StepReport, Mapping[str, ServoState]], None]

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from axbridge.serve.channel import Arrival
-from axbridge.serve.realtime import be_prompt
+from axbridge.serve.realtime import wake_on_time
 
 if sys.platform != "win32":
     import fcntl
@@ -86,7 +86,7 @@ class Listener:
         os.close(self._tell)
 
     def _listen(self) -> None:
-        be_prompt()
+        wake_on_time()
         if sys.platform != "win32":  # a read that a signal cuts short would be the end
             signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         if self._hear is not None:

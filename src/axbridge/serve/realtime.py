@@ -8,13 +8,13 @@ import os
 import struct
 import sys
 
-__all__ = ["Awake", "be_prompt"]
+__all__ = ["Awake", "wake_on_time"]
 
 _PR_SET_TIMERSLACK = 29
 _LATENCY = "/dev/cpu_dma_latency"  # open with a 0 in it: no core sleeps deeper than it can wake from in 0 µs
 
 
-def be_prompt() -> None:
+def wake_on_time() -> None:
     """Make this thread wake up on time: on Linux without 50 µs of slack, and before others where that is allowed."""
     if sys.platform != "linux":
         return

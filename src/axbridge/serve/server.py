@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping
 
 from axbridge.serve.channel import Channel
-from axbridge.serve.realtime import Awake, be_prompt
+from axbridge.serve.realtime import Awake, wake_on_time
 from axbridge.virtual.line import Line
 from axbridge.virtual.world import World
 
@@ -112,7 +112,7 @@ def serve(
     Raises:
         AxBridgeError: the simulation has stopped.
     """
-    be_prompt()
+    wake_on_time()
     gc.collect()
     gc.freeze()  # what is there now stays: looking through all of it takes tens of milliseconds
     lateness = Lateness()
@@ -150,7 +150,7 @@ def serve(
 
 def _deliver(line: Line, channel: Channel, now: float, offset: float, lateness: Lateness) -> float:
     """Write what is due; return when the line wants attention next."""
-    for delivery in line.run(now + channel.transit):
+    for delivery in line.collect(now + channel.transit):
         lateness.add(time.monotonic() - offset + channel.transit - delivery.due)
         channel.write(delivery.data)
     due = line.next_due

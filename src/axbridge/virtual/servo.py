@@ -427,14 +427,14 @@ class VirtualServo:
         if self.gauges.stuck is not None:
             command = stuck_loop(command, (self.gauges.stuck - self._zero) * self.profile.units.position)
         self._motors.set_command(self.row, command, time)
-        self._note()
+        self._renew_limits()
 
     def heat(self, temperature: float | None) -> None:
         """Let the temperature sensor report this, degC, whatever the motor's is; None: it works again."""
         self.gauges.hot = temperature
-        self._note()
+        self._renew_limits()
 
-    def _note(self) -> None:
+    def _renew_limits(self) -> None:
         """Renew `limits`."""
         sound = self.powered and self.gauges.hot is None
         self.limits[:] = self.alarms.limits() if sound else np.nan
@@ -473,13 +473,13 @@ class VirtualServo:
             self.power_on(time)
         if fatal := self.alarms.look(state, time, self.driven):
             self._shut_down(fatal, time)
-        self._note()
+        self._renew_limits()
 
     def overload(self, time: float) -> None:
         """Take the load for an overload from now on, until the host recovers the servo."""
         if fatal := self.alarms.overload():
             self._shut_down(fatal, time)
-        self._note()
+        self._renew_limits()
 
     def _shut_down(self, flags: int, time: float) -> None:
         self.alarms.shut_down(flags)

@@ -23,7 +23,7 @@ from axbridge.virtual.line import Line
 from axbridge.virtual.reply_timing import Forecast
 from axbridge.virtual.servo import Motors, VirtualServo
 
-__all__ = ["Bank", "World", "build_bank", "initial_registers"]
+__all__ = ["Bank", "World", "initial_registers"]
 
 _WATCH = 0.02  # s between two looks of the firmware at temperature, supply and load
 
@@ -97,7 +97,11 @@ class World:
     ) -> None:
         self.rig = rig
         self.ideal = IdealBank([IdealJoint(servo) for servo in rig.servos if servo.drive == "ideal"])
-        self.bank = build_bank(rig, model, seed, self.ideal) if bank is None else bank
+        if bank is None:
+            from axbridge.virtual.assembly import build_bank
+
+            bank = build_bank(rig, model=model, seed=seed, ideal=self.ideal)
+        self.bank = bank
         self._now = 0.0
         self.next_watch = _WATCH
         configs = [servo for servo in rig.servos if servo.drive == "dynamixel"]
@@ -288,10 +292,3 @@ def initial_registers(rig: Rig, config: ServoConfig, profile: FirmwareProfile, b
     baud = baud_register(bus.baud, profile.units_name)
     assert baud is not None  # `Rig.profile_of` has seen to it
     return {"id": config.id, "baud_rate": baud, **config.registers}
-
-
-def build_bank(rig: Rig, model: str | None, seed: int, ideal: IdealBank | None = None) -> Bank:
-    """Mechanics and motors of a rig."""
-    from axbridge.virtual.assembly import build_bank
-
-    return build_bank(rig, model=model, seed=seed, ideal=ideal)

@@ -195,7 +195,7 @@ class Safety:
         by name. A call while an earlier one still parks, or after it has parked, limps: parking again would switch the
         motors on.
         """
-        return self._settle(self._park(self.cycles), self.cycles)
+        return self._hold_or_limp(self._park(self.cycles), self.cycles)
 
     def __enter__(self) -> Safety:
         self.arm()
@@ -229,7 +229,7 @@ class Safety:
             self._releasing = False
         return "hold" if self.policy == "hold" else "limp"
 
-    def _settle(self, policy: Policy, cycles: Sequence[Cycle]) -> dict[str, BusError]:
+    def _hold_or_limp(self, policy: Policy, cycles: Sequence[Cycle]) -> dict[str, BusError]:
         """Hold or limp, without another thread in between."""
         self._left = {name: BusError("the policy was interrupted") for cycle in cycles for name in cycle.servos_by_name}
         errors: dict[str, BusError] = {}
@@ -269,7 +269,7 @@ class Safety:
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)  # so that our parent sees the signal as the cause
             return
-        if self._armed_here() and self._real and (errors := self._settle(self._park(self._real), self._real)):
+        if self._armed_here() and self._real and (errors := self._hold_or_limp(self._park(self._real), self._real)):
             self._report(errors)
         self._earlier[number](number, frame)
 
@@ -299,7 +299,7 @@ class Safety:
             policy = self._park(self._real)
             if policy == "limp":
                 self._tell_tripped(frozenset(name for cycle in self._real for name in cycle.servos_by_name))
-            if errors := self._settle(policy, self._real):
+            if errors := self._hold_or_limp(policy, self._real):
                 self._report(errors)
             if policy == "hold":
                 self._tell_tripped(frozenset(name for cycle in self._real for name in _limp_ones(cycle)))
@@ -405,7 +405,7 @@ def _leave_all() -> None:
         for cycle in net._real:  # noqa: SLF001
             cycle.bus.turn.lock.acquire(timeout=_PATIENCE)
     for net, policy in zip(nets, policies, strict=True):
-        net._settle(policy, net._real)  # noqa: SLF001
+        net._hold_or_limp(policy, net._real)  # noqa: SLF001
         net._dismiss_guard()  # noqa: SLF001
     for net in nets:  # last, because it may wait for a servo that is gone
         if net._real:  # noqa: SLF001
@@ -428,7 +428,7 @@ def _notice(number: int) -> None:
         ctypes.CDLL(None).signal(number, 0)  # the default action; Python itself sets it in the main thread only
         os.kill(os.getpid(), number)
     for each in _nets:
-        if errors := each._settle(each._park(each._real), each._real):  # noqa: SLF001
+        if errors := each._hold_or_limp(each._park(each._real), each._real):  # noqa: SLF001
             each._report(errors)  # noqa: SLF001
 
 
