@@ -1,7 +1,7 @@
-"""One control cycle: all goals in one packet out, one contiguous read a servo in, whatever is missing.
+"""One control cycle: all goals out in one packet, then one read a servo. It goes on whatever is missing.
 
-Raw register integers here; radians are the Robot's business. Time is the bus's clock, so a cycle on a virtual bus runs
-in simulated time.
+Values are register counts; the Robot knows radians. Time is the bus's clock, so a cycle on a virtual bus runs in
+simulated time.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class CycleServo:
         name: Its name in goals and results.
         id: Bus id.
         goal_range: Lowest and highest Goal Position.
-        top_speed: Highest Moving Speed; a joint-mode 0, which means "as fast as it can", becomes this, too.
+        top_speed: Highest Moving Speed. In joint mode 0 means "as fast as it can", and becomes this, too.
         top_torque: Highest Torque Limit.
         top_temperature: Above it, °C, torque is switched off and goals are withheld until `Cycle.recover`.
         voltage_range: Outside of it, in 0.1 V, likewise.
@@ -96,7 +96,7 @@ class CycleResult:
 
     Attributes:
         states: By name, for the servos that answered.
-        faults: By name, for the others (a servo that is being left alone for a while keeps its latest error).
+        faults: By name, for the others. A servo that is left alone for a while keeps its latest error.
         events: What changed since the cycle before.
         time: When the cycle began, s on the bus's clock.
         spent: Time spent in `send` and `receive`, s.
@@ -125,10 +125,10 @@ class _Track:
     torque_limit: int | None = None
     ramp: tuple[float, float, int] | None = None  # start, end (bus clock), final torque limit
     position: int | None = None  # as read last
-    restart: bool = False  # the next goal must start from the present position
-    limited: bool = False  # too hot, the supply is wrong, or it was found shut down: no goals
+    restart: bool = False  # its next goal is its present position
+    limited: bool = False  # no goals: it is too hot, its supply is wrong, or it was found shut down
     sent: tuple[Goal, bytes] | None = None  # the latest goal, and what went out
-    must_limp: bool = False  # beyond its limits, and has not confirmed yet that its torque is off
+    must_limp: bool = False  # beyond its limits; has not yet confirmed that its torque is off
 
     @property
     def missing(self) -> bool:
@@ -197,9 +197,8 @@ class Cycle:
         """Write goal position and moving speed of the servos named, in one packet (several beyond 27 servos).
 
         Goals are clipped to the servo's limits. A servo that came back first gets its present position as goal, and a
-        torque limit that rises. Torque limits follow in a packet of their own when one changed. Servos
-        that are missing get nothing: a servo that just got its power back must not jump to an old goal. A lost port is
-        not raised here but reported by `receive`.
+        torque limit that rises. Changed torque limits go out first, in a packet of their own. A missing servo gets
+        nothing: when its power comes back it must not jump to an old goal. `receive` reports a lost port.
         """
         started = self.bus.clock.now()
         self._wire = _Wire(start=started)
@@ -241,8 +240,8 @@ class Cycle:
     def receive(self) -> CycleResult:
         """Read 36..43 of every servo; one of them, in turn, with its torque limit in front.
 
-        Never raises for a servo or a lost port: they are faults of the result. A servo that failed twice running is
-        left alone for a while, longer each time (0.05 to 2 s), then asked again, at the cost of one bounded wait.
+        Never raises for a servo or a lost port: they are faults of the result. A servo that failed twice in a row is
+        left alone for a while (0.05 s at first, at most 2 s), and then asked again. Each such question costs one wait.
         """
         started = self.bus.clock.now()
         if self._wire.start is None:
@@ -274,9 +273,9 @@ class Cycle:
         self._tracks[name].limited = True
 
     def recover(self, name: str, torque_limit: int = 1023) -> None:
-        """Let a servo that shut itself down or was switched off at a limit move again, from where it is.
+        """Let a servo move again that shut itself down or was switched off at a limit; it starts from where it is.
 
-        Its Torque Limit is written anew (an AX-12 sets it to 0 at an overload) with its next goal, and rises softly.
+        Its next goal brings a new Torque Limit (an AX-12 sets it to 0 at an overload), which rises softly.
         """
         track = self._tracks[name]
         track.limited = track.must_limp = False
@@ -295,7 +294,7 @@ class Cycle:
         requests[self._turn] = due[self._turn].servo.id, *_LONGER
         wire = self._wire
         try:
-            # closed: after an exception, answers that nobody fetches must not keep the line
+            # after an exception nobody fetches the other answers: close the generator, which holds the line
             with contextlib.closing(self.bus.read_each(requests)) as answers:
                 for track, answer, (_, address, length) in zip(due, answers, requests, strict=True):
                     wire.bytes += 8
@@ -331,7 +330,7 @@ class Cycle:
         name, (lowest, highest) = track.servo.name, track.servo.voltage_range
         if track.failures:
             if track.missing:
-                track.written_torque = None  # it may have been without power: whatever was written is gone
+                track.written_torque = None  # it may have been without power, and has then forgotten what was written
                 track.restart = True
                 self._wire.events.append(BusEvent("returned", name))
             track.failures, track.error = 0, None
@@ -380,7 +379,7 @@ class Cycle:
         self._port_retry = self.bus.clock.now() + self._port_pause
         self._wire.events.append(BusEvent("port lost", "", error))
         for track in self._tracks.values():
-            track.failures = max(track.failures, _FORGIVEN)  # all of them must be welcomed back
+            track.failures = max(track.failures, _FORGIVEN)  # each of them must come back
             track.retry_at = 0.0
 
     def _port_is_back(self, now: float) -> bool:

@@ -28,8 +28,8 @@ __all__ = [
     "require",
 ]
 
-UNREADABLE = frozenset({"missing", "collision", "status_level"})  # kinds of findings about servos that answer no READ
-_LOOKS, _MORE_LOOKS = 4, 16  # reads that tell two servos with one id apart from noise
+UNREADABLE = frozenset({"missing", "collision", "status_level"})  # kinds of findings: the servo answers no READ
+_LOOKS, _MORE_LOOKS = 4, 16  # reads: they show whether damage comes from noise or from two servos with one id
 _SETTINGS = Address.SHUTDOWN + 1  # bytes that tell who a servo is and how it is set up
 _UNLIKE = CALIBRATION, Address.PRESENT_TEMPERATURE + 1 - CALIBRATION  # in these bytes two servos differ
 
@@ -140,7 +140,7 @@ def _settings(servo: Expected, label: str, table: bytes, where: str) -> list[Fin
 
 
 def is_shared(bus: Bus, id: int) -> bool:
-    """Whether two servos have this id: they answer on top of each other; their calibration and positions differ.
+    """Whether two servos have this id. They answer at the same time, and their calibration and positions differ.
 
     Raises:
         PortError: the line is gone.
@@ -150,7 +150,7 @@ def is_shared(bus: Bus, id: int) -> bool:
             break  # a time-out may be the host's fault
     else:
         return False
-    # noise, or twins that are alike enough to be understood now and then? This part can be asked for again at once
+    # noise, or two servos so alike that an answer is intact now and then? Read only what differs, more often
     again = bus.read_many([(id, *_UNLIKE)] * _MORE_LOOKS)
     return sum(isinstance(answer, CorruptPacket) for answer in again) >= _MORE_LOOKS // 4
 
@@ -164,8 +164,8 @@ def _collision(servo: Expected, where: str) -> Finding:
 def measure_latency(bus: SerialBus, ids: Sequence[int], rounds: int = 20) -> float:
     """Set the bus's time-out from what the adapter and the host really need; returns it, s.
 
-    Three times the slowest of the middle 90 %, at least 3 ms, at most what the adapter's kind suggested or the slowest
-    reply took. The slowest return delay is allowed for separately.
+    It is three times the 95th percentile, and at least 3 ms. It is at most what the kind of adapter suggests, or twice
+    the slowest reply where that is more. The bus adds the slowest return delay.
     """
     overhead = []
     for turn in range(rounds):

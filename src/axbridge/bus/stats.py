@@ -59,10 +59,10 @@ class LineStats:
 
     def of(self, id: int) -> ServoStats:
         """Counters of servo `id`, created at first use."""
-        line = self.servos.get(id)
-        if line is None:
-            line = self.servos[id] = ServoStats()
-        return line
+        counts = self.servos.get(id)
+        if counts is None:
+            counts = self.servos[id] = ServoStats()
+        return counts
 
     def overhear(self, data: bytes) -> int:
         """Count what came without being asked for: late replies and junk; returns the bytes that are no packet."""
@@ -80,8 +80,8 @@ class LineStats:
     def as_dict(self) -> dict[str, Any]:
         """Plain numbers, with the loss of each servo: for `--json` and recordings."""
         table = asdict(self)
-        for id_, line in self.servos.items():
-            table["servos"][id_]["loss"] = line.loss
+        for id_, counts in self.servos.items():
+            table["servos"][id_]["loss"] = counts.loss
         return table
 
 

@@ -177,7 +177,7 @@ def executor(where: str | Mapper | None = None) -> Iterator[Mapper]:
 
 
 def _import_cma_without_plots() -> None:
-    """Begin a process of the pool: what cma would draw with is not used there, and takes longest to import."""
+    """Begin a process of the pool: import cma without its plotting, which is not used and slow to import."""
     for name in ("matplotlib", "scipy.stats"):
         sys.modules.setdefault(name, None)  # type: ignore[arg-type]  # Python's sign for a module that is not there
     with warnings.catch_warnings():

@@ -205,7 +205,7 @@ class Connection:
         }
 
     def _set_up_servos(self) -> None:
-        """See that every servo is there and the right one; write the registers the rig asks for where they differ."""
+        """Check that every servo is there and the right one; write the registers that differ from the rig's."""
         failures: list[BusError] = []
         for name, bus in self.backend.buses.items():
             here = [

@@ -485,7 +485,7 @@ class Servo:
             self._torque_sampler.offer(self.state.torque, now)
 
     def _convert_sample(self) -> None:
-        """Work out the last sample in SI units, before the drive changes at the latest: its power is part of it."""
+        """Work out the last sample in SI units, before the drive changes: whether it was on is part of the sample."""
         if self._raw is not None:
             (raw, start), self._raw = self._raw, None
             self._state, self._taken = self._drive.state(raw, start), raw.time

@@ -1,4 +1,4 @@
-"""What a servo's firmware watches: supply, temperature and load; when it gives up, and how it is brought back."""
+"""What a servo's firmware watches: supply, temperature and load. When it shuts down, and how the host recovers it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Alarms"]
 _TORQUE_LIMIT = int(Address.TORQUE_LIMIT)
 _OVERLOAD, _OVERHEATING = int(ErrorFlag.OVERLOAD), int(ErrorFlag.OVERHEATING)
 _VOLTAGE = int(ErrorFlag.INPUT_VOLTAGE)
-_ROUNDING = 0.49  # counts of voltage that rounding takes back
+_ROUNDING = 0.49  # counts of voltage: so far beyond a limit the reading still rounds to it
 _DUTY, _SPEED, _VOLTS, _TEMPERATURE = map(int, (State.DUTY, State.SPEED, State.VOLTAGE, State.TEMPERATURE))
 
 
@@ -69,7 +69,7 @@ class Alarms:
         return bits and bits & self._table["shutdown"] & ~self.tripped
 
     def limits(self) -> list[float]:
-        """One row of `Limit`: within them `look` would change nothing; NaN, which nothing is within, where it may."""
+        """One row of `Limit`: within it `look` would change nothing. NaN, which holds nothing, while there is an alarm."""
         if self.bits or self.tripped or self.overloaded or self._stalled_since is not None:
             return [math.nan] * len(Limit)
         lowest, highest = self._voltages

@@ -1,7 +1,7 @@
 """The half-duplex line between a host and virtual servos: bytes and times in, bytes and times out.
 
-The same object serves in process and behind a pseudo-terminal. It has no clock: whoever owns one hands bytes in with
-`send`, looks at `next_due`, moves the world there and calls `collect`.
+The same object serves in process and behind a pseudo-terminal. It has no clock. Its owner has one: it hands bytes in
+with `send`, moves the world to `next_due` and calls `collect`.
 """
 
 from __future__ import annotations
@@ -52,11 +52,10 @@ class LineCounters:
         packets: Instruction packets that ended on the line.
         replies: Status packets sent.
         collisions: Times that two spoke at once.
-        unheard: Packets for a servo that was deaf, dead or at another baud rate.
     """
 
     def __init__(self) -> None:
-        self.packets = self.replies = self.collisions = self.unheard = 0
+        self.packets = self.replies = self.collisions = 0
 
 
 class Line:
@@ -255,7 +254,7 @@ class Line:
         self.plugged = True
 
     def _renew_index(self) -> None:
-        """Some servo may have another id, baud rate or way to answer, or no power."""
+        """A servo has another id, baud rate, way to answer or power: note the ids anew, and forget the plans."""
         self._plans.clear()
         self._by_id = {}
         for servo in self.servos:
@@ -271,9 +270,8 @@ class Line:
         replies: list[tuple[VirtualServo, Status, float]] = []
         for servo in servos:
             if not self._hears(servo, start, size):
-                self.counters.unheard += 1
                 continue
-            baud = servo.baud  # that of its answer, whatever the packet makes it
+            baud = servo.baud  # its answer still has this rate, whatever the packet changes
             status = servo.handle(packet, end)
             if status is not None:
                 replies.append((servo, status, baud))
@@ -287,9 +285,7 @@ class Line:
         """Each servo takes its block of a SYNC_WRITE."""
         size, blocks, hears = len(params) + OVERHEAD, sync_write_blocks(params), self._hears
         for servo in self.servos:
-            if not hears(servo, start, size):
-                self.counters.unheard += 1
-            elif servo.id in blocks:
+            if hears(servo, start, size) and servo.id in blocks:
                 servo.take_block(params[0], blocks[servo.id], end)
                 if servo.deafness:
                     self._deafen(servo, end, end)
@@ -323,7 +319,7 @@ class Line:
         finished: dict[int, float] = {}  # id -> end of its packet, for those who wait for their turn
         for servo, status, baud in sorted(replies, key=lambda reply: len(reply[1].turn)):
             if not all(id_ in finished for id_ in status.turn):
-                continue  # it waits for one who never speaks
+                continue  # it waits for a servo that never answers
             byte = BITS_PER_BYTE / baud
             free = max((finished[id_] for id_ in status.turn), default=end)
             begin, duration = self._interrupts[id(servo)].hold_up(free + status.delay, len(status.frame) * byte, byte)

@@ -81,8 +81,8 @@ class VirtualServo:
         baud: Bits per second it hears and speaks.
         powered: Whether it has power.
         alarms: The state bits of its error byte.
-        limits: One row of `Limit`: as long as the state stays within, `monitor` would change nothing. Kept up to date.
-        deafness: Seconds that the last packet makes it deaf, from the end of its answer; whoever acts on it sets 0.
+        limits: One row of `Limit`, kept up to date. While the state is within it, `monitor` would change nothing.
+        deafness: How long the last packet makes it deaf, s, after its answer. The line takes it over and sets 0.
         deaf_until: It hears nothing before this time, s.
         burns_all: Whether it burns EEPROM bytes that keep their value, too.
         dead: Whether it is broken: power does not bring it back.
@@ -264,7 +264,7 @@ class VirtualServo:
         if code == Instruction.ACTION:
             return self._action(time)
         if broadcast:
-            return None  # neither reset nor reboot is for everyone at once
+            return None  # nobody resets or reboots on a broadcast
         if code == Instruction.REBOOT:
             self.power_cycle(time)
             self.deafness, self.deaf_until = self.profile.timing.boot_ms * 1e-3, time
@@ -328,9 +328,10 @@ class VirtualServo:
         return error
 
     def _steer(self, data: bytes, time: float) -> bool:
-        """Take goal and speed as `_apply` would, where that is all there is to it: a control cycle's way through.
+        """Take goal and speed as `_apply` would, but quickly: a control cycle writes nothing else.
 
-        False where it is not: other registers, no torque yet, a wheel, many turns, a value that must be refused.
+        False, and nothing is done, for other registers, without torque, for wheels and several turns, and for a value
+        that must be refused.
         """
         if len(data) != 4:
             return False
@@ -342,7 +343,7 @@ class VirtualServo:
             return False
         self._busy_until = time + _BUSY
         if registers[_GOAL:_GOAL_END] == data:
-            return True  # the motor has it, or will have it before it could have this one
+            return True  # the motor has this goal already, or will have it first
         registers[_GOAL:_GOAL_END] = data
         self._motors.set_goal(self.row, (goal - self._zero) * units.position, speed * units.speed, time)
         return True
@@ -414,9 +415,9 @@ class VirtualServo:
 
     @property
     def special(self) -> bool:
-        """Whether the short cuts of a control cycle must go round it: no torque, or something about its sensors.
+        """Whether a control cycle may take no short cut with it: it has no torque, or a fault changes its sensors.
 
-        Worked out whenever it is asked for, so that no fault has to take care of it.
+        It is worked out at each call, so that no fault has to keep it up to date.
         """
         gauges = self.gauges
         sound = gauges.stuck is None and gauges.hot is None and gauges.quirk == "none"
@@ -441,7 +442,7 @@ class VirtualServo:
         self.limits[Limit.LOWEST_VOLTAGE] = max(self.limits[Limit.LOWEST_VOLTAGE], self._reset_voltage)
 
     def stick(self, time: float) -> None:
-        """Let the position reading stand still from now on, for the host and for the servo's own loop."""
+        """Freeze the position reading from now on, for the host and for the servo's own loop."""
         self.gauges.stuck = self.gauges.position(self._motors.state[self.row].tolist())
         self._push(time)
 
@@ -487,12 +488,6 @@ class VirtualServo:
             self._wheel_drive = False
         self._push(time)
 
-    def led(self, time: float) -> bool:
-        """Whether the LED is lit at `time` (s): as told, or blinking at 1 Hz for an alarm of the Alarm LED mask."""
-        if self.alarms.bits & self.table["alarm_led"]:
-            return self.powered and time % 1.0 < 0.5
-        return self.powered and self.table["led"] != 0
-
 
 def _tell_nobody() -> None:
-    """A servo on no line."""
+    """`VirtualServo.changed` of a servo that is on no line."""

@@ -80,7 +80,7 @@ class ShadowedBus(Bus):
         return self._shadow
 
     def _repeat(self, command: Callable[[Bus], object]) -> None:
-        """Tell the shadow; whatever becomes of it must not keep the real servos from being commanded, or limped."""
+        """Give the shadow the same command. If it fails, the real servos must still be commanded and limped."""
         if self._ended is not None:
             return
         try:
