@@ -69,7 +69,7 @@ class Alarms:
         return bits and bits & self._table["shutdown"] & ~self.tripped
 
     def limits(self) -> list[float]:
-        """One row of `Limit`: within it `look` would change nothing. NaN, which holds nothing, while there is an alarm."""
+        """One row of `Limit`: within it `look` would change nothing. NaN, so that nothing is within, in an alarm."""
         if self.bits or self.tripped or self.overloaded or self._stalled_since is not None:
             return [math.nan] * len(Limit)
         lowest, highest = self._voltages
