@@ -307,7 +307,7 @@ class Safety:
                 cycle.restart_softly()
 
     def _insist(self) -> None:
-        """Limp the servos that have not confirmed; the watchdog repeats it until they do or the controller moves them."""
+        """Limp the servos that have not confirmed; the watchdog repeats it until they do or a controller moves them."""
         errors: dict[str, BusError] = {}
         for cycle in self._real:
             if names := [name for name in cycle.servos_by_name if name in self._left]:
