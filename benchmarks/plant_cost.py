@@ -27,7 +27,7 @@ from axbridge.physics.engine import Scene
 from axbridge.physics.engines.bullet import BulletEngine
 from axbridge.virtual.line import Line
 from axbridge.virtual.reply_timing import Forecast
-from axbridge.virtual.servo import ServoBody
+from axbridge.virtual.servo import VirtualServo
 
 STEPS = 12  # control steps of 20 ms a turn
 ENGINE = ("getJointStates", "setJointMotorControlArray", "getContactPoints", "getBasePositionAndOrientation",
@@ -148,7 +148,7 @@ def without(action, turns):
     short_cuts = {
         "reading_ahead": [patch.object(Line, "foresee", lambda *_: Forecast([], [], []))],
         "together": [patch.object(world, "present", lambda *_: False), patch.object(world, "remarkable", every_row)],
-        "goals_straight_to_the_motors": [patch.object(ServoBody, "_steer", lambda *_: False)],
+        "goals_straight_to_the_motors": [patch.object(VirtualServo, "_steer", lambda *_: False)],
     }
     ratios = {name: [] for name in short_cuts}
     for _ in range(turns):

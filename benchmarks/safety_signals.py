@@ -25,6 +25,7 @@ from typing import Any, TextIO
 import axbridge
 from axbridge.bus.base import Bus
 from axbridge.bus.serial import SerialBus
+from axbridge.config.registers import Address
 from axbridge.config.rig import Rig
 from axbridge.errors import PortError
 from axbridge.robot import connection
@@ -38,7 +39,6 @@ MOMENT = 0.25  # s in which the signal comes, once the controller runs
 GREETING = 0.15  # s in which it comes during the handshake
 PATIENCE = 1.0  # s: a busy machine may stop the virtual servos for a while
 NEAR = 10  # counts between goal and present position of a servo that holds: 3 degrees, under load
-TORQUE, GOAL, PRESENT = 24, 30, 36
 
 
 def control(port: str, way: dict[str, Any], pose: dict[str, float], ready: int) -> None:
@@ -125,9 +125,9 @@ def switch_on(bus: Bus, rig: Rig) -> dict[str, float]:
     pose = {}
     for servo in rig.servos:
         assert servo.id is not None
-        present = read(bus, servo.id, PRESENT)
-        bus.write(servo.id, GOAL, present.to_bytes(2, "little"))
-        bus.write(servo.id, TORQUE, b"\1")
+        present = read(bus, servo.id, Address.PRESENT_POSITION)
+        bus.write(servo.id, Address.GOAL_POSITION, present.to_bytes(2, "little"))
+        bus.write(servo.id, Address.TORQUE_ENABLE, b"\1")
         low, high = servo.soft_limits
         angle = Calibration(rig.profile_of(servo).units, servo.zero, servo.direction).angle(present)
         pose[servo.name] = min(max(angle, low + SWING), high - SWING)
@@ -139,8 +139,12 @@ def look(bus: Bus, rig: Rig, policy: str) -> tuple[list[str], int]:
     wrong, farthest = [], 0
     for servo in rig.servos:
         assert servo.id is not None
-        on = read(bus, servo.id, TORQUE, 1)
-        away = abs(read(bus, servo.id, GOAL) - read(bus, servo.id, PRESENT)) if policy == "hold" else 0
+        on = read(bus, servo.id, Address.TORQUE_ENABLE, 1)
+        away = (
+            abs(read(bus, servo.id, Address.GOAL_POSITION) - read(bus, servo.id, Address.PRESENT_POSITION))
+            if policy == "hold"
+            else 0
+        )
         farthest = max(farthest, away)
         if on != (policy == "hold") or away > NEAR:
             wrong.append(f"{servo.name}: torque {on}, {away} counts away")

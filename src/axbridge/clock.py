@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Protocol
 
-__all__ = ["Clock", "ManualClock", "WallClock"]
+__all__ = ["Clock", "WallClock"]
 
 
 class Clock(Protocol):
@@ -29,18 +29,3 @@ class WallClock:
         """Sleep; the operating system's wake-up is the accuracy (about 0.1 ms on Linux)."""
         while (left := due - self.now()) > 0:
             time.sleep(left)
-
-
-class ManualClock:
-    """A clock that moves only when told to: for tests and for time that a simulation owns."""
-
-    def __init__(self, start: float = 0.0) -> None:
-        self._now = start
-
-    def now(self) -> float:
-        """The time set last."""
-        return self._now
-
-    def sleep_until(self, due: float) -> None:
-        """Jump to `due` when it lies ahead."""
-        self._now = max(self._now, due)

@@ -16,6 +16,7 @@ from axbridge.bus.diagnose import diagnose
 from axbridge.bus.scan import scan
 from axbridge.bus.serial import SerialBus
 from axbridge.cli.app import run as run_arguments
+from axbridge.errors import ErrorFlag
 from axbridge.serve.background import serving
 from tests.support.pty_line import PtyLine
 from tests.support.robot_files import write_comb
@@ -53,6 +54,13 @@ def test_scan_of_an_empty_line_says_so(line, capsys):
     line.deaf |= {1, 2}
     assert run(line, "scan", "--ids", "0-9") == 3
     assert "axbridge doctor" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("arguments", [("info", "1"), ("read", "1", "led"), ("set-id", "1", "5")])
+def test_a_servo_that_refuses_every_read_is_named_with_its_error(line, capsys, arguments):
+    line.mishap = lambda _: ErrorFlag.RANGE
+    assert run(line, "servo", *arguments) == 3
+    assert "servo 1 reports range" in capsys.readouterr().err
 
 
 def test_doctor_is_content_with_a_healthy_line(line, capsys):

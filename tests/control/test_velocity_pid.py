@@ -25,7 +25,7 @@ def test_the_seeds_table_of_sibling_limits():
 
 def test_an_unlimited_first_motor_makes_all_unlimited():
     result, _ = sibling_limits({"A": Limits(-math.inf, math.inf, 10), "B": Limits(-1, 1, 10)}, {"A": 1, "B": -1})
-    assert result["B"].unlimited
+    assert (result["B"].low, result["B"].high) == (-math.inf, math.inf)
 
 
 def test_only_names_of_exactly_two_parts_couple():

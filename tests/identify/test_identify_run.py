@@ -22,7 +22,7 @@ from axbridge.config.rig import Rig
 from axbridge.errors import UsageError
 from axbridge.identify import identify, write_params
 from axbridge.identify.fit import base_model
-from axbridge.identify.search import Job, Outcome, executor, run
+from axbridge.identify.search import Job, Outcome, executor, minimise
 from axbridge.identify.unknowns import space_of
 from axbridge.physics.columns import Param
 from axbridge.record.recording import open_recording, write_recording
@@ -55,8 +55,8 @@ def axbridge(*arguments, cwd):
 def test_a_job_gives_the_same_result_wherever_it_runs(spread):
     runs = runs_of(data_of(TRUTH)[:2], RIG)
     job = Job(SPACE, runs, seed=3, generations=3)
-    here = run(job)
-    (there,) = spread(run, [job])
+    here = minimise(job)
+    (there,) = spread(minimise, [job])
     assert isinstance(there, Outcome)
     np.testing.assert_array_equal(here.point, there.point)
 
@@ -252,14 +252,14 @@ import sys
 from distributed import LocalCluster
 sys.path += sys.argv[1:]
 from tests.identify.test_identify import ax12_data, ax12_space, ax12_truth, RIG
-from axbridge.identify.search import Job, executor, run
+from axbridge.identify.search import Job, executor, minimise
 from axbridge.replay.simulate import runs_of
 
 if __name__ == "__main__":
     job = Job(ax12_space(), runs_of(ax12_data(ax12_truth())[:2], RIG), seed=3, generations=3)
     with LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None, protocol="tcp") as cluster:
         with executor(cluster.scheduler_address.replace("tcp", "dask")) as spread:
-            (there,) = spread(run, [job])
+            (there,) = spread(minimise, [job])
     assert (there.point == run(job).point).all()
     print("same")
 """

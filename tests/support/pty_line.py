@@ -10,7 +10,7 @@ from collections import deque
 from random import Random
 
 from axbridge.packets import BROADCAST, Decoder, Instruction, encode
-from axbridge.serve.realtime import be_prompt
+from axbridge.serve.realtime import wake_on_time
 
 
 def registers(**changes):
@@ -105,7 +105,7 @@ class PtyLine:
         return int.from_bytes(self.tables[id][36:38], "little")
 
     def _run(self):
-        be_prompt()
+        wake_on_time()
         decoder = Decoder()
         while not self._stop.is_set():
             wait = 0.02

@@ -38,7 +38,7 @@ class Wire:
         until = max(line.host_free, world.now()) + self.patience
         while (due := line.next_due) is not None and due <= until:
             world.sleep_until(due)
-            heard += b"".join(delivery.data for delivery in line.run(due))
+            heard += b"".join(delivery.data for delivery in line.collect(due))
         world.sleep_until(until)
         return heard
 

@@ -19,7 +19,7 @@ def deliveries(world, data, patience=0.05):
     until = world.now() + patience
     while (due := line.next_due) is not None and due <= until:
         world.sleep_until(due)
-        heard += line.run(due)
+        heard += line.collect(due)
     return heard
 
 
@@ -60,11 +60,11 @@ def test_a_pause_inside_a_packet_discards_it():
     line = world.lines["main"]
     line.send(PING_1[:4], 0.0)
     line.send(PING_1[4:], 0.11)
-    assert not line.run(0.2)
+    assert not line.collect(0.2)
     line.send(PING_1[:4], 0.3)
     line.send(PING_1[4:], 0.39)
     world.sleep_until(0.5)
-    assert [delivery.data for delivery in line.run(0.5)] == [PONG_1]
+    assert [delivery.data for delivery in line.collect(0.5)] == [PONG_1]
 
 
 def test_junk_and_a_third_header_byte_are_skipped():
@@ -90,13 +90,13 @@ def test_a_host_that_talks_over_a_reply_hears_neither():
     world = make_world(return_delay_time=0)
     line = world.lines["main"]
     line.send(PING_1, 0.0)
-    line.run(60e-6)
+    line.collect(60e-6)
     line.send(PING_1, 100e-6)  # the reply began at about 78 µs
     world.sleep_until(0.01)
-    assert not line.run(0.01)
+    assert not line.collect(0.01)
     assert line.counters.collisions == 1
     line.send(PING_1, 0.01)
-    assert [delivery.data for delivery in (line.run(0.02))] == [PONG_1]
+    assert [delivery.data for delivery in (line.collect(0.02))] == [PONG_1]
 
 
 def test_broadcast_ping_of_equal_delays_is_the_wired_and():
@@ -181,7 +181,7 @@ def test_random_bytes_make_nobody_answer_unasked():
         data = dice.randbytes(1000)
         asked |= {packet.id for packet in decoder.feed(data)}
         line.send(data, step * 1e-3)
-        answers = line.run(step * 1e-3)
+        answers = line.collect(step * 1e-3)
         allowed = asked | ({1, 2, 200} if BROADCAST in asked else set())
         for answer in answers:
             assert answer.data[2] in allowed

@@ -1,8 +1,8 @@
 """The narrow waist: register bytes to and from servos by id, whatever the line is made of.
 
-A bus turns calls into Protocol 1.0 frames and replies into bytes or typed errors; what moves the frames is the one
-method a subclass fills in, `_transfer`. A packet may get lost on any line: `ping` and `read` ask again. A write is sent
-again only after a look whether it has arrived: EEPROM wears. What a control cycle asks (`read_many`) is asked once.
+A bus turns calls into Protocol 1.0 frames, and replies into bytes or typed errors. A subclass fills in one method,
+`_transfer`, which moves the frames. Any line may lose a packet, so `ping` and `read` ask again. EEPROM wears, so a
+write is read back before it is sent again. A control cycle cannot wait, so `read_many` asks once.
 """
 
 from __future__ import annotations
@@ -17,16 +17,15 @@ from typing_extensions import Self
 
 from axbridge.bus.turn import Turn
 from axbridge.clock import Clock
-from axbridge.config.profile import EEPROM_END
+from axbridge.config.registers import EEPROM_END, Address
 from axbridge.errors import BusError, BusTimeout, CorruptPacket, ServoFault
 from axbridge.packets import BROADCAST, Instruction, Packet, encode, sync_write_params
 
 __all__ = ["EEPROM_BYTE", "Bus", "Reply"]
 
 B = TypeVar("B", bound="Bus")
-EEPROM_BYTE = 0.009  # s a byte is burnt at most: the EEPROM's data sheet; 6 +- 1 ms were measured on an AX-12
-_MORE_PATIENCE = 3  # times the wait at each repetition
-_ID = 3  # address
+EEPROM_BYTE = 0.009  # s: the longest time to burn one byte (data sheet); 6 +- 1 ms were measured on an AX-12
+_MORE_PATIENCE = 3  # each repetition waits this many times longer
 
 
 class Reply(NamedTuple):
@@ -50,7 +49,7 @@ class Bus(ABC):
         clock: The time of `Reply.time`.
         baud: Bits per second.
         silent: Ids whose status return level silences the answer to a write; `axbridge.bus.handshake` fills it.
-        retries: How often `ping`, `read` and `write` repeat a question that got no good answer.
+        retries: How often `ping`, `read` and `write` repeat a question without a good answer.
         eeprom_writes: EEPROM bytes sent to servos so far, those of repeated writes included.
     """
 
@@ -63,7 +62,7 @@ class Bus(ABC):
 
     @cached_property
     def turn(self) -> Turn:
-        """Who is in a transaction; taken for several in a row, it keeps other threads off the line meanwhile."""
+        """The lock of a transaction. Whoever takes it for several in a row keeps other threads off the line."""
         return Turn()
 
     @abstractmethod
@@ -89,7 +88,7 @@ class Bus(ABC):
         Raises:
             BusTimeout, CorruptPacket, PortError: as `_transfer`.
         """
-        return self._persist(id, lambda: self._ping_once(id))
+        return self._with_retries(id, lambda: self._ping_once(id))
 
     def read(self, id: int, address: int, length: int) -> Reply:
         """Read `length` bytes from `address` of servo `id`; repeated up to `retries` times.
@@ -99,7 +98,7 @@ class Bus(ABC):
         Raises:
             BusTimeout, CorruptPacket, PortError: as `_transfer`.
         """
-        return self._persist(id, lambda: self._read_once(id, address, length))
+        return self._with_retries(id, lambda: self._read_once(id, address, length))
 
     def read_many(self, requests: Sequence[tuple[int, int, int]]) -> list[Reply | BusError]:
         """Read once each of `(id, address, length)`, in order; a servo that fails is an error in its place.
@@ -116,7 +115,7 @@ class Bus(ABC):
         return answers
 
     def read_each(self, requests: Sequence[tuple[int, int, int]]) -> Generator[Reply | BusError, None, None]:
-        """`read_many`, one after the other: where a line allows it, a servo speaks while the caller looks at others.
+        """`read_many`, one answer at a time. On some lines a servo speaks while the caller looks at another's answer.
 
         Raises:
             PortError: the line is gone.
@@ -135,8 +134,8 @@ class Bus(ABC):
     ) -> Reply | None:
         """Write `data` at `address` of servo `id` (254 = all, never answered).
 
-        A write that is not acknowledged, or whose servo acknowledges none, is read back; it is sent again when the
-        value read differs. A new id is read back at that id. An EEPROM write returns when the servo hears again.
+        A write without an acknowledgement is read back, and sent again when the servo holds another value. A new id is
+        read back at that id. An EEPROM write returns when the servo hears again.
 
         Args:
             id: Servo.
@@ -163,7 +162,7 @@ class Bus(ABC):
                 self._rest(deaf)
             if reply is not None or not awaited:
                 return reply
-            found = self._look(id, address, data)
+            found = self._read_back(id, address, data)
             if found.data == data:
                 return found._replace(data=b"")
         held = f"holds {found.data.hex(' ') or 'nothing'} at address {address} after writing {data.hex(' ')}"
@@ -192,8 +191,8 @@ class Bus(ABC):
         self.eeprom_writes += sum(_eeprom_bytes(address, len(block)) for block in data.values())
         self._transfer(frame, BROADCAST, None)
 
-    def _persist(self, id: int, ask: Callable[[], Reply]) -> Reply:
-        """Ask again, with more patience each time: a rare question may wait where a control cycle may not."""
+    def _with_retries(self, id: int, ask: Callable[[], Reply]) -> Reply:
+        """Ask again, and wait longer each time: these questions are rare, unlike those of a control cycle."""
         try:
             for attempt in range(self.retries + 1):
                 if attempt:
@@ -212,7 +211,7 @@ class Bus(ABC):
         """A question to servo `id` is about to be repeated."""
 
     def _rest(self, seconds: float) -> None:
-        """Let a servo burn its EEPROM."""
+        """Wait while a servo burns its EEPROM."""
         self.clock.sleep_until(self.clock.now() + seconds)
 
     def _ping_once(self, id: int) -> Reply:
@@ -230,9 +229,9 @@ class Bus(ABC):
         except (BusTimeout, CorruptPacket):
             return None
 
-    def _look(self, id: int, address: int, data: bytes) -> Reply:
+    def _read_back(self, id: int, address: int, data: bytes) -> Reply:
         """What servo `id` holds where `data` was written; under its new id if that was part of it."""
-        if address <= _ID < address + len(data) and (new := data[_ID - address]) != id:
+        if address <= Address.ID < address + len(data) and (new := data[Address.ID - address]) != id:
             try:
                 return self.read(new, address, len(data))
             except BusTimeout:

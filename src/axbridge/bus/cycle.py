@@ -1,7 +1,7 @@
-"""One control cycle: all goals in one packet out, one contiguous read a servo in, whatever is missing.
+"""One control cycle: all goals out in one packet, then one read a servo. It goes on whatever is missing.
 
-Raw register integers here; radians are the Robot's business. Time is the bus's clock, so a cycle on a virtual bus runs
-in simulated time.
+Values are register counts; the Robot knows radians. Time is the bus's clock, so a cycle on a virtual bus runs in
+simulated time.
 """
 
 from __future__ import annotations
@@ -14,14 +14,15 @@ from typing import Literal, NamedTuple
 
 from axbridge.bus.base import Bus, Reply
 from axbridge.bus.stats import TURNAROUND, CycleTimes
+from axbridge.config.registers import PRESENT, Address
 from axbridge.errors import BusError, BusTimeout, ErrorFlag, PortError
 from axbridge.packets import MAX_PACKET, byte_seconds
 
-__all__ = ["Cycle", "CycleResult", "CycleServo", "Event", "Goal", "RawState"]
+__all__ = ["BusEvent", "Cycle", "CycleResult", "CycleServo", "Goal", "RawState"]
 
-TORQUE_ENABLE, GOAL_POSITION, TORQUE_LIMIT, PRESENT = 24, 30, 34, 36  # addresses, the same for AX and MX
-_PRESENT = struct.Struct("<HHHBB")  # position, speed, load, voltage, temperature
-_GOAL = struct.Struct("<HH")
+_GOAL = struct.Struct("<HH")  # Goal Position, Moving Speed
+_USUAL = int(Address.PRESENT_POSITION), PRESENT.size  # what is read of a servo: from where on, bytes
+_LONGER = int(Address.TORQUE_LIMIT), PRESENT.size + 2  # with the torque limit in front
 NO_FLAGS = ErrorFlag(0)
 _FORGIVEN = 2  # consecutive losses before a servo counts as missing
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 2.0  # s between attempts at a missing servo or port
@@ -35,7 +36,7 @@ class CycleServo:
         name: Its name in goals and results.
         id: Bus id.
         goal_range: Lowest and highest Goal Position.
-        top_speed: Highest Moving Speed; a joint-mode 0, which means "as fast as it can", becomes this, too.
+        top_speed: Highest Moving Speed. In joint mode 0 means "as fast as it can", and becomes this, too.
         top_torque: Highest Torque Limit.
         top_temperature: Above it, °C, torque is switched off and goals are withheld until `Cycle.recover`.
         voltage_range: Outside of it, in 0.1 V, likewise.
@@ -80,7 +81,7 @@ class RawState(NamedTuple):
     torque_limit: int | None = None
 
 
-class Event(NamedTuple):
+class BusEvent(NamedTuple):
     """What changed: a servo went missing, came back, reports a fault, left its limits; the port likewise (name "")."""
 
     kind: Literal["missing", "returned", "fault", "limit", "port lost", "port back"]
@@ -95,7 +96,7 @@ class CycleResult:
 
     Attributes:
         states: By name, for the servos that answered.
-        faults: By name, for the others (a servo that is being left alone for a while keeps its latest error).
+        faults: By name, for the others. A servo that is left alone for a while keeps its latest error.
         events: What changed since the cycle before.
         time: When the cycle began, s on the bus's clock.
         spent: Time spent in `send` and `receive`, s.
@@ -104,7 +105,7 @@ class CycleResult:
 
     states: Mapping[str, RawState]
     faults: Mapping[str, BusError]
-    events: tuple[Event, ...]
+    events: tuple[BusEvent, ...]
     time: float
     spent: float
     wire_share: float
@@ -124,10 +125,10 @@ class _Track:
     torque_limit: int | None = None
     ramp: tuple[float, float, int] | None = None  # start, end (bus clock), final torque limit
     position: int | None = None  # as read last
-    restart: bool = False  # the next goal must start from the present position
-    limited: bool = False  # too hot, the supply is wrong, or it was found shut down: no goals
+    restart: bool = False  # its next goal is its present position
+    limited: bool = False  # no goals: it is too hot, its supply is wrong, or it was found shut down
     sent: tuple[Goal, bytes] | None = None  # the latest goal, and what went out
-    must_limp: bool = False  # beyond its limits, and has not confirmed yet that its torque is off
+    must_limp: bool = False  # beyond its limits; has not yet confirmed that its torque is off
 
     @property
     def missing(self) -> bool:
@@ -142,7 +143,7 @@ class _Wire:
     replies: int = 0
     spent: float = 0.0
     start: float | None = None
-    events: list[Event] = field(default_factory=list)
+    events: list[BusEvent] = field(default_factory=list)
 
 
 class Cycle:
@@ -164,7 +165,7 @@ class Cycle:
         self.servos = tuple(servos)
         self.servos_by_name = {servo.name: servo for servo in servos}
         self.times = CycleTimes()
-        self._tracks = {servo.name: _Track(servo, (servo.id, PRESENT, 8)) for servo in servos}
+        self._tracks = {servo.name: _Track(servo, (servo.id, *_USUAL)) for servo in servos}
         self._turn = 0
         self._port_retry = self._port_pause = 0.0
         self._port_error: PortError | None = None
@@ -190,15 +191,14 @@ class Cycle:
             assert track.written_torque is not None  # within a ramp
             blocks[track.servo.id] = track.written_torque.to_bytes(2, "little")
         if blocks:
-            self.bus.sync_write(TORQUE_LIMIT, blocks)
+            self.bus.sync_write(Address.TORQUE_LIMIT, blocks)
 
     def send(self, goals: Mapping[str, Goal]) -> None:
         """Write goal position and moving speed of the servos named, in one packet (several beyond 27 servos).
 
         Goals are clipped to the servo's limits. A servo that came back first gets its present position as goal, and a
-        torque limit that rises. Torque limits follow in a packet of their own when one changed. Servos
-        that are missing get nothing: a servo that just got its power back must not jump to an old goal. A lost port is
-        not raised here but reported by `receive`.
+        torque limit that rises. Changed torque limits go out first, in a packet of their own. A missing servo gets
+        nothing: when its power comes back it must not jump to an old goal. `receive` reports a lost port.
         """
         started = self.bus.clock.now()
         self._wire = _Wire(start=started)
@@ -231,8 +231,8 @@ class Cycle:
                 track.written_torque = torque
         if self._port_error is None:
             try:
-                self._sync_write(TORQUE_LIMIT, torques)  # first: a soft start must not begin with one hard push
-                self._sync_write(GOAL_POSITION, blocks)
+                self._sync_write(Address.TORQUE_LIMIT, torques)  # first: a soft start must not begin with one hard push
+                self._sync_write(Address.GOAL_POSITION, blocks)
             except PortError as error:
                 self._lose_port(error)
         self._wire.spent += self.bus.clock.now() - started
@@ -240,8 +240,8 @@ class Cycle:
     def receive(self) -> CycleResult:
         """Read 36..43 of every servo; one of them, in turn, with its torque limit in front.
 
-        Never raises for a servo or a lost port: they are faults of the result. A servo that failed twice running is
-        left alone for a while, longer each time (0.05 to 2 s), then asked again, at the cost of one bounded wait.
+        Never raises for a servo or a lost port: they are faults of the result. A servo that failed twice in a row is
+        left alone for a while (0.05 s at first, at most 2 s), and then asked again. Each such question costs one wait.
         """
         started = self.bus.clock.now()
         if self._wire.start is None:
@@ -273,9 +273,9 @@ class Cycle:
         self._tracks[name].limited = True
 
     def recover(self, name: str, torque_limit: int = 1023) -> None:
-        """Let a servo that shut itself down or was switched off at a limit move again, from where it is.
+        """Let a servo move again that shut itself down or was switched off at a limit; it starts from where it is.
 
-        Its Torque Limit is written anew (an AX-12 sets it to 0 at an overload) with its next goal, and rises softly.
+        Its next goal brings a new Torque Limit (an AX-12 sets it to 0 at an overload), which rises softly.
         """
         track = self._tracks[name]
         track.limited = track.must_limp = False
@@ -291,10 +291,10 @@ class Cycle:
             return
         self._turn = (self._turn + 1) % len(due)
         requests = [track.request for track in due]
-        requests[self._turn] = due[self._turn].servo.id, TORQUE_LIMIT, 10
+        requests[self._turn] = due[self._turn].servo.id, *_LONGER
         wire = self._wire
         try:
-            # closed: after an exception, answers that nobody fetches must not keep the line
+            # after an exception nobody fetches the other answers: close the generator, which holds the line
             with contextlib.closing(self.bus.read_each(requests)) as answers:
                 for track, answer, (_, address, length) in zip(due, answers, requests, strict=True):
                     wire.bytes += 8
@@ -314,7 +314,7 @@ class Cycle:
 
     def _limp(self, track: _Track) -> None:
         try:
-            self.bus.write(track.servo.id, TORQUE_ENABLE, b"\0")
+            self.bus.write(track.servo.id, Address.TORQUE_ENABLE, b"\0")
         except PortError as error:
             self._lose_port(error)
         except BusError:
@@ -324,31 +324,31 @@ class Cycle:
 
     def _take(self, track: _Track, reply: Reply, address: int) -> RawState:
         data = reply.data
-        if address == TORQUE_LIMIT:
+        if address == Address.TORQUE_LIMIT:
             track.torque_limit, data = int.from_bytes(data[:2], "little"), data[2:]
-        position, speed, load, voltage, temperature = _PRESENT.unpack(data)
+        position, speed, load, voltage, temperature = PRESENT.unpack(data)
         name, (lowest, highest) = track.servo.name, track.servo.voltage_range
         if track.failures:
             if track.missing:
-                track.written_torque = None  # it may have been without power: whatever was written is gone
+                track.written_torque = None  # it may have been without power, and has then forgotten what was written
                 track.restart = True
-                self._wire.events.append(Event("returned", name))
+                self._wire.events.append(BusEvent("returned", name))
             track.failures, track.error = 0, None
         if reply.error != track.flags:
             if reply.error & ~track.flags:
-                self._wire.events.append(Event("fault", name, flags=ErrorFlag(reply.error)))
+                self._wire.events.append(BusEvent("fault", name, flags=ErrorFlag(reply.error)))
             track.flags = reply.error
         track.position = position
         if (temperature > track.servo.top_temperature or not lowest <= voltage <= highest) and not track.limited:
             track.limited = track.must_limp = True
-            self._wire.events.append(Event("limit", name))
+            self._wire.events.append(BusEvent("limit", name))
         return RawState(reply.time, position, speed, load, voltage, temperature, reply.error, track.torque_limit)
 
     def _fail(self, track: _Track, error: BusError) -> None:
         track.failures += 1
         track.error = error
         if track.failures == _FORGIVEN:
-            self._wire.events.append(Event("missing", track.servo.name, error))
+            self._wire.events.append(BusEvent("missing", track.servo.name, error))
         if track.missing:
             pause = _FIRST_PAUSE * 2.0 ** min(track.failures - _FORGIVEN, 10)
             track.retry_at = self.bus.clock.now() + min(pause, _LONGEST_PAUSE)
@@ -377,9 +377,9 @@ class Cycle:
         self._port_error = error
         self._port_pause = _FIRST_PAUSE
         self._port_retry = self.bus.clock.now() + self._port_pause
-        self._wire.events.append(Event("port lost", "", error))
+        self._wire.events.append(BusEvent("port lost", "", error))
         for track in self._tracks.values():
-            track.failures = max(track.failures, _FORGIVEN)  # all of them must be welcomed back
+            track.failures = max(track.failures, _FORGIVEN)  # each of them must come back
             track.retry_at = 0.0
 
     def _port_is_back(self, now: float) -> bool:
@@ -393,5 +393,5 @@ class Cycle:
             self._port_retry = self.bus.clock.now() + self._port_pause
             return False
         self._port_error = None
-        self._wire.events.append(Event("port back", ""))
+        self._wire.events.append(BusEvent("port back", ""))
         return True

@@ -13,6 +13,7 @@ from axbridge.bus.scan import AX_BAUDS, Found, scan, scan_bauds
 from axbridge.bus.serial import SerialBus
 from axbridge.bus.stats import percentile, wire_time
 from axbridge.config.profile import FirmwareProfile
+from axbridge.config.registers import PRESENT, TABLE_SIZE, Address
 from axbridge.errors import ErrorFlag
 from axbridge.packets import byte_seconds
 
@@ -21,6 +22,7 @@ __all__ = ["Diagnosis", "diagnose"]
 _CYCLES = 60
 _ACCEPTABLE_LOSS = 1e-3
 _PATIENCE = 0.02  # s: an answer that a busy host keeps waiting is not lost
+_VOLTAGES = Address.PRESENT_VOLTAGE, Address.MIN_VOLTAGE_LIMIT, Address.MAX_VOLTAGE_LIMIT
 _HOT = 10  # degrees below the servo's own limit
 
 
@@ -61,7 +63,7 @@ def diagnose(
     found = scan(bus)
     facts["servos"] = [vars(servo) for servo in found]
     if not found:
-        findings.append(_nobody(bus, progress, where))
+        findings.append(_no_answer(bus, progress, where))
         return Diagnosis(facts, findings)
     known = expected or [Expected("", servo.id, _guess(servo)) for servo in found]
     ids = [servo.id for servo in known if any(servo.id == other.id and not other.mute for other in found)]
@@ -107,7 +109,7 @@ def _adapter(bus: SerialBus, facts: dict[str, Any]) -> list[Finding]:
     return findings
 
 
-def _nobody(bus: SerialBus, progress: Callable[[str], None], where: str) -> Finding:
+def _no_answer(bus: SerialBus, progress: Callable[[str], None], where: str) -> Finding:
     progress("nobody answers: trying other baud rates")
     for baud in AX_BAUDS:  # a factory-new or a Bioloid servo has one of these ids
         found = scan_bauds(bus, [baud], range(31)).get(baud) if baud != bus.baud else None
@@ -130,20 +132,21 @@ def _guess(servo: Found) -> FirmwareProfile:
 
 def _condition(bus: SerialBus, servo: Expected) -> list[Finding]:
     """Supply, temperature and alarms."""
-    (answer,) = bus.read_many([(servo.id, 0, 50)])
-    if not isinstance(answer, Reply) or len(answer.data) < 50:
+    (answer,) = bus.read_many([(servo.id, 0, TABLE_SIZE)])
+    if not isinstance(answer, Reply) or len(answer.data) < TABLE_SIZE:
         return []
     table, label = answer.data, f"servo {servo.id}"
     findings = []
-    voltage, low, high = table[42] / 10, table[12] / 10, table[13] / 10
+    voltage, low, high = (table[at] / 10 for at in _VOLTAGES)
     nominal = servo.profile.electrics.nominal_voltage
     if not low <= voltage <= high or voltage < 0.75 * nominal:
         problem = f"has {voltage:.1f} V at its terminals ({nominal:.1f} V nominal)"
         findings.append(
             Finding(label, problem, "charge the battery, or feed the chain from both ends", False, "voltage", servo.id)
         )
-    if table[43] > table[11] - _HOT:
-        problem = f"is {table[43]} °C, close to its limit of {table[11]} °C"
+    temperature, hottest = table[Address.PRESENT_TEMPERATURE], table[Address.TEMPERATURE_LIMIT]
+    if temperature > hottest - _HOT:
+        problem = f"is {temperature} °C, close to its limit of {hottest} °C"
         findings.append(
             Finding(label, problem, "let it rest, and look what it pushes against", False, "temperature", servo.id)
         )
@@ -151,12 +154,12 @@ def _condition(bus: SerialBus, servo: Expected) -> list[Finding]:
     if alarms:
         fix = f"remove the cause, then axbridge servo write {servo.id} torque_limit 1023 --port {bus.port_name}"
         findings.append(Finding(label, f"reports {alarms.describe()}", fix, False, "alarm", servo.id))
-    if table[6:10] == bytes(4):
+    if table[Address.CW_ANGLE_LIMIT :][:4] == bytes(4):
         full = servo.profile.units.counts
         fix = f"axbridge servo write {servo.id} ccw_angle_limit {full} --port {bus.port_name}"
         problem = "is a wheel: both angle limits are 0, so it takes no goal"
         findings.append(Finding(label, problem, fix, False, "wheel", servo.id))
-    if int.from_bytes(table[34:36], "little") == 0:
+    if int.from_bytes(table[Address.TORQUE_LIMIT :][:2], "little") == 0:
         fix = f"axbridge servo write {servo.id} torque_limit 1023 --port {bus.port_name}"
         findings.append(Finding(label, "has torque limit 0: it shut itself down", fix, False, "shutdown", servo.id))
     return findings
@@ -169,7 +172,7 @@ def _loss(bus: SerialBus, ids: Sequence[int], packets: int, facts: dict[str, Any
     for turn in range(packets):
         id_ = ids[turn % len(ids)]
         asked[id_] += 1
-        if not isinstance(bus.read_many([(id_, 36, 8)])[0], Reply):
+        if not isinstance(bus.read_many([(id_, Address.PRESENT_POSITION, PRESENT.size)])[0], Reply):
             lost[id_] = lost.get(id_, 0) + 1
     bus.latency = usual
     facts["loss"] = {id_: lost.get(id_, 0) / count for id_, count in asked.items() if count}

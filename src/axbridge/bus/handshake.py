@@ -12,6 +12,7 @@ from axbridge.bus.commission import read_start, unmute
 from axbridge.bus.serial import SerialBus
 from axbridge.config import toml_tables
 from axbridge.config.profile import FOLDER, FirmwareProfile
+from axbridge.config.registers import CALIBRATION, IDENTITY, TABLE_SIZE, Address
 from axbridge.errors import BusError, BusTimeout, CorruptPacket
 from axbridge.packets import byte_seconds
 
@@ -27,9 +28,10 @@ __all__ = [
     "require",
 ]
 
-UNREADABLE = frozenset({"missing", "collision", "status_level"})  # kinds of findings about servos that answer no READ
-_LOOKS, _MORE_LOOKS = 4, 16  # reads that tell two servos with one id apart from noise
-_SHORT, _DELAY, _LEVEL = 19, 5, 16  # bytes 0..18, return delay, status return level
+UNREADABLE = frozenset({"missing", "collision", "status_level"})  # kinds of findings: the servo answers no READ
+_LOOKS, _MORE_LOOKS = 4, 16  # reads: they show whether damage comes from noise or from two servos with one id
+_SETTINGS = Address.SHUTDOWN + 1  # bytes that tell who a servo is and how it is set up
+_UNLIKE = CALIBRATION, Address.PRESENT_TEMPERATURE + 1 - CALIBRATION  # in these bytes two servos differ
 
 
 @dataclass(frozen=True)
@@ -97,7 +99,7 @@ def inspect(bus: Bus, servo: Expected, where: str = "") -> list[Finding]:
     """Findings about one servo; see `handshake`."""
     label = _label(servo)
     try:
-        table = read_start(bus, servo.id, _SHORT)
+        table = read_start(bus, servo.id, _SETTINGS)
     except BusTimeout:
         return [Finding(label, "does not answer", f"axbridge scan{where} --baud all", True, "missing", servo.id)]
     except CorruptPacket:
@@ -105,16 +107,16 @@ def inspect(bus: Bus, servo: Expected, where: str = "") -> list[Finding]:
     if table is None:
         problem = "has status return level 0: it answers PING, but no read and no write"
         return [Finding(label, problem, unmute(servo.id, where), True, "status_level", servo.id)]
-    if len(table) < _SHORT:
+    if len(table) < _SETTINGS:
         return [Finding(label, "refuses to be read", f"axbridge servo info {servo.id}{where}", True, "model", servo.id)]
-    if table[_LEVEL] < 2:
+    if table[Address.STATUS_RETURN_LEVEL] < 2:
         bus.silent |= {servo.id}
     findings = [*_identity(servo, label, table, where), *_settings(servo, label, table, where)]
     return [*findings, _collision(servo, where)] if is_shared(bus, servo.id) else findings
 
 
 def _identity(servo: Expected, label: str, table: bytes, where: str) -> list[Finding]:
-    model, firmware = int.from_bytes(table[:2], "little"), table[2]
+    model, firmware = IDENTITY.unpack_from(table)
     if model != servo.profile.model_number:
         found = profile_for(model, firmware)
         name = found.name if found else "unknown"
@@ -130,26 +132,26 @@ def _identity(servo: Expected, label: str, table: bytes, where: str) -> list[Fin
 
 def _settings(servo: Expected, label: str, table: bytes, where: str) -> list[Finding]:
     findings = []
-    if table[_DELAY]:
-        cost = table[_DELAY] * servo.profile.timing.return_delay_us_per_unit
+    if table[Address.RETURN_DELAY_TIME]:
+        cost = table[Address.RETURN_DELAY_TIME] * servo.profile.timing.return_delay_us_per_unit
         fix = f"axbridge servo write {servo.id} return_delay_time 0{where}"
         findings.append(Finding(label, f"waits {cost:.0f} µs before each answer", fix, False, "return_delay", servo.id))
     return findings
 
 
 def is_shared(bus: Bus, id: int) -> bool:
-    """Whether two servos have this id: they answer on top of each other; their calibration and positions differ.
+    """Whether two servos have this id. They answer at the same time, and their calibration and positions differ.
 
     Raises:
         PortError: the line is gone.
     """
     for _ in range(_LOOKS):
-        if isinstance(bus.read_many([(id, 0, 50)])[0], CorruptPacket):
+        if isinstance(bus.read_many([(id, 0, TABLE_SIZE)])[0], CorruptPacket):
             break  # a time-out may be the host's fault
     else:
         return False
-    # noise, or twins that are alike enough to be understood now and then? This part can be asked for again at once
-    again = bus.read_many([(id, 20, 24)] * _MORE_LOOKS)
+    # noise, or two servos so alike that an answer is intact now and then? Read only what differs, more often
+    again = bus.read_many([(id, *_UNLIKE)] * _MORE_LOOKS)
     return sum(isinstance(answer, CorruptPacket) for answer in again) >= _MORE_LOOKS // 4
 
 
@@ -162,13 +164,13 @@ def _collision(servo: Expected, where: str) -> Finding:
 def measure_latency(bus: SerialBus, ids: Sequence[int], rounds: int = 20) -> float:
     """Set the bus's time-out from what the adapter and the host really need; returns it, s.
 
-    Three times the slowest of the middle 90 %, at least 3 ms, at most what the adapter's kind suggested or the slowest
-    reply took. The slowest return delay is allowed for separately.
+    It is three times the 95th percentile, and at least 3 ms. It is at most what the kind of adapter suggests, or twice
+    the slowest reply where that is more. The bus adds the slowest return delay.
     """
     overhead = []
     for turn in range(rounds):
         started = bus.clock.now()
-        reply = bus.read_many([(ids[turn % len(ids)], 3, 1)])[0]
+        reply = bus.read_many([(ids[turn % len(ids)], Address.ID, 1)])[0]
         if isinstance(reply, Reply):
             overhead.append(bus.clock.now() - started - (8 + 7) * byte_seconds(bus.baud))
     if overhead:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from axbridge.bus.commission import read_start
 from axbridge.bus.port import REPLY_DELAY
 from axbridge.bus.serial import SerialBus
+from axbridge.config.registers import IDENTITY
 from axbridge.errors import BusError, BusTimeout, CorruptPacket, PortError
 from axbridge.packets import Decoder, Instruction, byte_seconds, encode
 
@@ -110,14 +111,14 @@ def _answered(heard: bytes, ids: Iterable[int], *, echo: bool) -> set[int]:
 
 def _identify(bus: SerialBus, id: int) -> Found:
     try:
-        data = read_start(bus, id, 3)
+        data = read_start(bus, id, IDENTITY.size)
     except PortError:
         raise
     except BusError:
         return Found(id, None, None)
     if data is None:
         return Found(id, None, None, mute=True)
-    return Found(id, int.from_bytes(data[:2], "little"), data[2]) if len(data) == 3 else Found(id, None, None)
+    return Found(id, *IDENTITY.unpack(data)) if len(data) == IDENTITY.size else Found(id, None, None)
 
 
 def scan_bauds(

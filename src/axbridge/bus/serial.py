@@ -1,12 +1,12 @@
 """The bus on copper, on a pseudo-terminal or behind a socket: one question at a time, never a wrong answer.
 
-Protocol 1.0 replies carry no sequence number: a reply that comes after its time looks like the answer to the next
-question of the same length. So a question that was not answered is remembered for `LATE_WINDOW`, and meanwhile that
-servo is asked for a *different number of bytes* (some more registers in front, cut off again): the late reply then
-cannot fit. This needs no pause, and holds on lines that reorder replies, where a PING in between would not.
-While the whole line is silent, nothing is forgotten: what it held back may come out after any time, in order. When
-there is no length left to ask for, a PING is asked until it is answered: then all that came before it has passed.
-An acknowledgement has no length to vary: while an old one may come, a write is confirmed by reading it back.
+Protocol 1.0 replies carry no sequence number. A late reply looks like the answer to the next question of the same
+length. So the bus remembers an unanswered question for `LATE_WINDOW`. Meanwhile it asks that servo for a *different
+number of bytes*: some more registers in front, which it cuts off again. The late reply then cannot fit. This needs no
+pause. It also works on lines that reorder replies, where a PING in between would not.
+While the whole line is silent, the bus forgets nothing: the line may release what it held back at any time, in order.
+When no length is left, the bus sends PINGs until one is answered. Then every earlier reply has passed.
+An acknowledgement has a fixed length. While an old one may come, a write is confirmed by reading it back.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from axbridge.bus.port import REPLY_DELAY, Port
 from axbridge.bus.replies import SUM_OK, LateReplies, expected, find_answer
 from axbridge.bus.stats import LineStats
 from axbridge.clock import WallClock
+from axbridge.config.registers import TABLE_SIZE, Address
 from axbridge.errors import BusError, BusTimeout, CorruptPacket, ErrorFlag, PortError
 from axbridge.packets import BROADCAST, HEADER, Instruction, Packet, byte_seconds, encode
 
@@ -31,13 +32,12 @@ if TYPE_CHECKING:
 
 __all__ = ["LATE_WINDOW", "SerialBus"]
 
-LATE_WINDOW = 0.25  # s: how long a reply may still turn up after its question was given up and a later one answered
+LATE_WINDOW = 0.25  # s: so long may a reply come after its question was given up and a later one answered
 _REMOTE_LATE_WINDOW = 2.0
 _QUIET = 0.001  # s: a pause that ends a damaged reply
 _LONGEST_TAG = 24  # bytes a question may be lengthened by
-_TABLE = 50  # bytes every servo has
 _DAMAGED = int(ErrorFlag.CHECKSUM)  # plain integers: flags are slow
-_ECHO_PROBE = encode(BROADCAST, Instruction.READ, b"\x03\x01")  # no servo answers a broadcast READ
+_ECHO_PROBE = encode(BROADCAST, Instruction.READ, bytes((Address.ID, 1)))  # no servo answers a broadcast READ
 
 
 class SerialBus(Bus):
@@ -134,7 +134,7 @@ class SerialBus(Bus):
         self.echo = any(self.port.returns(_ECHO_PROBE) for _ in range(2))
 
     def prepare(self) -> None:
-        """Get ready for a control loop: reads in a row are compiled then, where numba is installed.
+        """Get ready for a control loop: compile reads in a row, where numba is installed.
 
         Takes 0.4 s once a process, for numba's import (and 0.5 s once a machine, to compile).
         """
@@ -169,9 +169,9 @@ class SerialBus(Bus):
     def _ping_once(self, id: int) -> Reply:
         if self._late.owes(id, 0):
             try:
-                reply = self._read_once(id, 3, 1)
+                reply = self._read_once(id, Address.ID, 1)
             except BusTimeout:
-                self._settle(id)  # at status return level 0 a servo answers PING and no READ
+                self._wait_out(id)  # at status return level 0 a servo answers PING and no READ
             else:
                 return Reply(reply.error, b"", reply.time)
         return super()._ping_once(id)
@@ -181,7 +181,7 @@ class SerialBus(Bus):
         return list(self.read_each(requests))
 
     def read_each(self, requests: Sequence[tuple[int, int, int]]) -> Generator[Reply | BusError, None, None]:
-        """See `Bus.read_each`; with `prepare`, the last servo speaks while the caller looks at the others' answers."""
+        """See `Bus.read_each`; after `prepare`, the last servo speaks while the caller looks at the others' answers."""
         done = 0
         answer: Reply | BusError
         with self.turn, self.turn.lock:
@@ -207,9 +207,9 @@ class SerialBus(Bus):
         good, heard, started = burst(fd, asked, REPLY_DELAY + self.latency, self._byte)
         sending = len(asked[0]) * self._byte
         for frame, (answer, sent) in zip(asked, good, strict=False):
-            line = self.stats.of(frame[2])
-            line.asked += 1
-            line.last_seen = sampled = sent + sending
+            counts = self.stats.of(frame[2])
+            counts.asked += 1
+            counts.last_seen = sampled = sent + sending
             yield Reply(answer[4], answer[5:-1], sampled)
         if started is not None:
             request = requests[len(good)]
@@ -222,7 +222,7 @@ class SerialBus(Bus):
                 yield Reply(packet.code, packet.params, sampled)
 
     def _read_once(self, id: int, address: int, length: int) -> Reply:
-        """One read; the usual case with as little Python as will do."""
+        """One read; the usual case runs as little Python as possible."""
         request = id, address, length
         port = self.port
         fd = port.fd
@@ -236,15 +236,15 @@ class SerialBus(Bus):
                 self._clear()
             os.write(fd, frame)
             started = time.monotonic()
-            line = self.stats.of(request[0])  # what can be done while the servo answers costs nothing
+            counts = self.stats.of(request[0])  # work done while the servo answers costs no time
             sampled = started + len(frame) * self._byte
             if port.poller.poll(wire + (REPLY_DELAY + self.latency * self._patience) * 1e3):
                 heard = os.read(fd, 4096)
-        except OSError:  # lost, or its buffer is full: the careful way says which
+        except OSError:  # the port is lost, or its buffer is full: `_read_carefully` finds out which
             return self._read_carefully(*request)
         if len(heard) == need and heard.startswith(prefix) and sum(heard) & 0xFF == SUM_OK and heard != frame:
-            line.asked += 1
-            line.last_seen = sampled
+            counts.asked += 1
+            counts.last_seen = sampled
             return Reply(heard[4], heard[5:-1], sampled)
         packet, sampled = self._await(heard, started, frame, prefix, request[0], request[2])
         return Reply(packet.code, packet.params, sampled)
@@ -253,11 +253,11 @@ class SerialBus(Bus):
         if id in self.silent or not self._late.owes(id, 0):
             return super()._write_once(frame, id)
         if super()._write_once(frame, id) is not None:
-            self._late.add(id, 0)  # what was heard may have been an older one
+            self._late.add(id, 0)  # this may have been an older acknowledgement
         return None
 
     def _tell(self, id: int, code: int, params: bytes, answered: bool) -> Reply | None:
-        self._settle(id)  # what cannot be read back must not be confirmed by an old acknowledgement
+        self._wait_out(id)  # an old acknowledgement must not confirm this: it cannot be read back
         return super()._tell(id, code, params, answered)
 
     # -- one transaction ----------------------------------------------------------------------------------------------
@@ -267,8 +267,8 @@ class SerialBus(Bus):
         if self._late:
             while self._late.owes(id, count):
                 count += 1
-            if count - length > min(_LONGEST_TAG, max(address, _TABLE - address - length)):
-                self._settle(id)
+            if count - length > min(_LONGEST_TAG, max(address, TABLE_SIZE - address - length)):
+                self._wait_out(id)
                 count = length
             first = address - (count - length) if address >= count - length else address
         request = (id, first, count)
@@ -290,7 +290,7 @@ class SerialBus(Bus):
             return self._converse(frame, HEADER + bytes((id, length + 2)), id, length)
 
     def _converse(self, frame: bytes, prefix: bytes, id: int, length: int) -> tuple[Packet, float]:
-        if not self.echo:  # with an echo, an answer is what comes behind that
+        if not self.echo:  # with an echo, the answer comes behind the echo
             self._clear()
         self.port.send(frame)
         return self._await(b"", time.monotonic(), frame, prefix, id, length)
@@ -299,12 +299,12 @@ class SerialBus(Bus):
         self, heard: bytes, started: float, frame: bytes, prefix: bytes, id: int, length: int
     ) -> tuple[Packet, float]:
         """The answer to `frame`, sent at `started`, of which `heard` has come already."""
-        port, line = self.port, self.stats.of(id)
+        port, counts = self.port, self.stats.of(id)
         if self.echo:
             prefix = frame + prefix
         need = len(prefix) + length + 2
         skipped = len(prefix) - 4
-        line.asked += 1
+        counts.asked += 1
         sampled = started + len(frame) * self._byte
         deadline = started + (len(frame) + need) * self._byte + REPLY_DELAY + self.latency * self._patience
         damaged = False
@@ -312,16 +312,16 @@ class SerialBus(Bus):
             intact = len(heard) == need and heard.startswith(prefix) and sum(heard[skipped:]) & 0xFF == SUM_OK
             if intact and (heard != frame or frame[4] != Instruction.READ) and not heard[skipped + 4] & _DAMAGED:
                 self._late.heard()
-                line.last_seen = sampled
+                counts.last_seen = sampled
                 return Packet(id, heard[skipped + 4], heard[skipped + 5 : -1]), sampled
             found = find_answer(heard, frame, id, length, echo=self.echo, refusable=not self._late.owes(id, 0))
             self.echo = found.echo
             if found.packet is not None:
                 self._account(found.rest, frame)
                 self._late.heard()
-                line.last_seen = sampled
+                counts.last_seen = sampled
                 if found.packet.code & _DAMAGED:  # not an answer: the question was damaged on its way
-                    line.corrupt += 1
+                    counts.corrupt += 1
                     raise CorruptPacket(id, heard)
                 return found.packet, sampled
             if found.damaged and not damaged:
@@ -334,9 +334,9 @@ class SerialBus(Bus):
         self._late.add(id, length)
         self._late.add(id, 0)  # it may refuse, late
         if self._account(heard, frame) or damaged:
-            line.corrupt += 1
+            counts.corrupt += 1
             raise CorruptPacket(id, heard)
-        line.timeouts += 1
+        counts.timeouts += 1
         raise BusTimeout(id)
 
     def _clear(self) -> None:
@@ -348,7 +348,7 @@ class SerialBus(Bus):
         """Count what was heard besides the answer to `frame`; returns the bytes that are no packet."""
         return self.stats.overhear(rest.replace(frame, b"") if self.echo else rest) if rest else 0
 
-    def _settle(self, id: int) -> None:
+    def _wait_out(self, id: int) -> None:
         """Wait until no late reply of servo `id` can come any more.
 
         Raises:

@@ -9,14 +9,14 @@ from typing import Any
 
 from axbridge.packets import BROADCAST, OVERHEAD, Decoder, byte_seconds
 
-__all__ = ["TURNAROUND", "CycleTimes", "LineStats", "ServoLine", "percentile", "wire_time"]
+__all__ = ["TURNAROUND", "CycleTimes", "LineStats", "ServoStats", "percentile", "wire_time"]
 
 TURNAROUND = 22e-6  # s: a servo's READ reply delay at return delay 0
 _KEPT_CYCLES = 2000
 
 
 @dataclass
-class ServoLine:
+class ServoStats:
     """Counters of one id since the bus was opened.
 
     Attributes:
@@ -52,17 +52,17 @@ class LineStats:
         reopened: Times a lost port came back.
     """
 
-    servos: dict[int, ServoLine] = field(default_factory=dict)
+    servos: dict[int, ServoStats] = field(default_factory=dict)
     junk: int = 0
     eeprom_writes: int = 0
     reopened: int = 0
 
-    def of(self, id: int) -> ServoLine:
+    def of(self, id: int) -> ServoStats:
         """Counters of servo `id`, created at first use."""
-        line = self.servos.get(id)
-        if line is None:
-            line = self.servos[id] = ServoLine()
-        return line
+        counts = self.servos.get(id)
+        if counts is None:
+            counts = self.servos[id] = ServoStats()
+        return counts
 
     def overhear(self, data: bytes) -> int:
         """Count what came without being asked for: late replies and junk; returns the bytes that are no packet."""
@@ -80,8 +80,8 @@ class LineStats:
     def as_dict(self) -> dict[str, Any]:
         """Plain numbers, with the loss of each servo: for `--json` and recordings."""
         table = asdict(self)
-        for id_, line in self.servos.items():
-            table["servos"][id_]["loss"] = line.loss
+        for id_, counts in self.servos.items():
+            table["servos"][id_]["loss"] = counts.loss
         return table
 
 

@@ -33,13 +33,13 @@ def doctor(
         return DONE
     from axbridge.bus.diagnose import diagnose
     from axbridge.bus.serial import SerialBus
-    from axbridge.cli.lines import lines_of
+    from axbridge.cli.buses import buses_of
     from axbridge.cli.progress import steps
 
     reports = []
-    for line in lines_of(port, rig, baud):
-        with SerialBus(line.port, line.baud) as bus, steps() as say:
-            reports.append(diagnose(bus, line.servos, packets, say))
+    for expected in buses_of(port, rig, baud):
+        with SerialBus(expected.port, expected.baud) as bus, steps() as say:
+            reports.append(diagnose(bus, expected.servos, packets, say))
     if json:
         emit_json(
             {

@@ -40,13 +40,13 @@ def monitor(
     from axbridge.bus.cycle import Cycle, CycleServo
     from axbridge.bus.scan import scan
     from axbridge.bus.serial import SerialBus
-    from axbridge.cli.lines import lines_of
+    from axbridge.cli.buses import buses_of
 
     with ExitStack() as stack:
         cycles = []
-        for line in lines_of(port, rig, baud):
-            bus = stack.enter_context(SerialBus(line.port, line.baud))
-            servos = [CycleServo(servo.name, servo.id) for servo in line.servos]
+        for expected in buses_of(port, rig, baud):
+            bus = stack.enter_context(SerialBus(expected.port, expected.baud))
+            servos = [CycleServo(servo.name, servo.id) for servo in expected.servos]
             servos = servos or [CycleServo(f"id {found.id}", found.id) for found in scan(bus)]
             if not servos:
                 raise BusError(f"{bus.port_name}: no servo answers", f"run `axbridge doctor --port {bus.port_name}`")

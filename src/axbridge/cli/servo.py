@@ -84,11 +84,11 @@ def write(
             f"{register} is not changed by write", f"use `axbridge servo {other}`, which looks before it does"
         )
     with _open(port, baud) as bus:
-        profile, mute = _meet(bus, id)
+        profile, mute = _identify(bus, id)
         if mute:
             write_blindly(bus, id, profile, register, value)
             if register == "status_return_level" and value:
-                profile, mute = _meet(bus, id)
+                profile, mute = _identify(bus, id)
         if mute:
             if register in _MOVERS:
                 print("the motor may have power now, and keeps it")
@@ -119,7 +119,7 @@ def set_id(
 
     told = ""
     with _open(port, baud) as bus:
-        profile, mute = _meet(bus, id)
+        profile, mute = _identify(bus, id)
         if not mute and is_shared(bus, id):
             raise BusError(
                 f"id {id} answers with damaged packets: two servos with one id, or a bad cable",
@@ -162,7 +162,7 @@ def set_baud(
     from axbridge.units import baud_of, baud_register
 
     with _open(port, baud) as bus:
-        profile, mute = _meet(bus, id)
+        profile, mute = _identify(bus, id)
         register = profile.register("baud_rate")
         code = baud_register(new, profile.units_name)
         if code is None:
@@ -192,13 +192,13 @@ def set_baud(
 def reset(id: IdArgument, port: PortOption = None, baud: BaudOption = 1_000_000, yes: YesOption = False) -> None:
     """Factory reset: every EEPROM register gets its default, the id becomes 1."""
     from axbridge.bus.commission import answers_ping
-    from axbridge.config.profile import EEPROM_END
+    from axbridge.config.registers import EEPROM_END
     from axbridge.units import baud_of
 
     if not yes:
         typer.confirm(f"Reset servo {id} to factory settings? Its id becomes 1.", abort=True, err=True)
     with _open(port, baud) as bus:
-        profile, mute = _meet(bus, id)
+        profile, mute = _identify(bus, id)
         if id != 1:
             _refuse_taken(bus, 1)
         with suppress(BusTimeout, CorruptPacket):  # its new id shows whether it has done it
@@ -229,7 +229,7 @@ def torque(
     if state not in {"on", "off"}:
         raise UsageError(f"torque is on or off, not {state!r}")
     with _open(port, baud) as bus:
-        profile, mute = _meet(bus, id)
+        profile, mute = _identify(bus, id)
         if mute:
             write_blindly(bus, id, profile, "torque_enable", int(state == "on"))
             print(f"sent torque {state} to servo {id}; nothing is confirmed\n{_silence(bus, id, baud)}")
@@ -262,7 +262,7 @@ def _silence(bus: SerialBus, id: int, baud: int) -> str:
     )
 
 
-def _meet(bus: SerialBus, id: int) -> tuple[FirmwareProfile, bool]:
+def _identify(bus: SerialBus, id: int) -> tuple[FirmwareProfile, bool]:
     """Profile by the servo's model number, and whether it answers PING alone (status return level 0).
 
     The profile is the AX-12A's, whose common registers all share, when the model is unknown.
@@ -270,20 +270,23 @@ def _meet(bus: SerialBus, id: int) -> tuple[FirmwareProfile, bool]:
     from axbridge.bus.commission import read_start
     from axbridge.bus.handshake import profile_for
     from axbridge.config.profile import FirmwareProfile
+    from axbridge.config.registers import IDENTITY, Address
 
-    data = read_start(bus, id, 17)
+    length = Address.STATUS_RETURN_LEVEL + 1
+    data = read_start(bus, id, length)
     if data is None:
         bus.silent |= {id}
         return FirmwareProfile.load("ax-12a"), True
-    if len(data) == 17:
-        bus.silent = bus.silent | {id} if data[16] < 2 else bus.silent - {id}
-    return profile_for(int.from_bytes(data[:2], "little"), data[2]) or FirmwareProfile.load("ax-12a"), False
+    if len(data) < length:  # it refused
+        return FirmwareProfile.load("ax-12a"), False
+    bus.silent = bus.silent | {id} if data[Address.STATUS_RETURN_LEVEL] < 2 else bus.silent - {id}
+    return profile_for(*IDENTITY.unpack_from(data)) or FirmwareProfile.load("ax-12a"), False
 
 
 def _readable(bus: SerialBus, id: int) -> FirmwareProfile:
     from axbridge.bus.commission import unmute
 
-    profile, mute = _meet(bus, id)
+    profile, mute = _identify(bus, id)
     if mute:
         raise BusError(
             f"servo {id} has status return level 0: it answers PING, but no read",

@@ -13,7 +13,7 @@ from axbridge.compare.comparison import Comparison, Pair, Part, shift_text
 from axbridge.compare.metrics import resample
 from axbridge.record.recording import Recording, Track
 from axbridge.report.page import Table
-from axbridge.report.plots import Line, Panel
+from axbridge.report.plots import Curve, Panel
 
 __all__ = [
     "deviation_table",
@@ -119,21 +119,21 @@ def panels_of(comparison: Comparison, pair: Pair) -> list[Panel]:
     )
     following = comparison.labels[0] == "goal"
     lines = [
-        Line(pair.time, np.degrees(values), label, side)
+        Curve(pair.time, np.degrees(values), label, side)
         for (side, label, _, _), values in zip(sides, (pair.reference, pair.other), strict=True)
     ]
     if not following and not np.isnan(pair.command).all():
-        goal = Line(pair.time, np.degrees(pair.command), "goal", "command", width=1.2, dashed=True, held=True)
+        goal = Curve(pair.time, np.degrees(pair.command), "goal", "command", width=1.2, dashed=True, held=True)
         lines = [goal, *lines]
     marks = tuple((part.start, part.name) for part in pair.parts if part.deviation.samples)
-    error = Line(pair.time, np.degrees(pair.other - pair.reference), "error", "error", width=1.2)
+    error = Curve(pair.time, np.degrees(pair.other - pair.reference), "error", "error", width=1.2)
     panels = [
         Panel(tuple(lines), "time, s", "position, °", share=3.0, marks=marks),
         Panel((error,), "time, s", "error, °", share=1.2),
     ]
     for title, value in _MORE:
         more = [
-            Line(pair.time, values, label, side, width=1.5)
+            Curve(pair.time, values, label, side, width=1.5)
             for side, label, track, at in sides
             if not (following and side == "reference")
             and not np.isnan(values := resample(track.time, value(track), at)).all()

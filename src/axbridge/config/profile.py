@@ -14,43 +14,15 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 
 from axbridge.config import toml_tables
+from axbridge.config.registers import EEPROM_END, Address
 from axbridge.errors import ProfileError
 from axbridge.packets import Instruction
 from axbridge.units import UNITS, Units
 
-__all__ = ["EEPROM_END", "Area", "Behaviour", "Electrics", "FirmwareProfile", "Protection", "Register", "Timing"]
+__all__ = ["Area", "Behaviour", "Electrics", "FirmwareProfile", "Protection", "Register", "Timing"]
 
 FOLDER = "firmware_profiles"
-EEPROM_END = 24  # first RAM address of every Protocol 1.0 servo
-_M06_UNLOCKED = range(24, 36)  # what Lock leaves writable in the manual of 2006
-_FIXED = {  # what the firmware itself uses
-    "model_number": 0,
-    "firmware_version": 2,
-    "id": 3,
-    "baud_rate": 4,
-    "return_delay_time": 5,
-    "cw_angle_limit": 6,
-    "ccw_angle_limit": 8,
-    "temperature_limit": 11,
-    "min_voltage_limit": 12,
-    "max_voltage_limit": 13,
-    "max_torque": 14,
-    "status_return_level": 16,
-    "alarm_led": 17,
-    "shutdown": 18,
-    "torque_enable": 24,
-    "led": 25,
-    "goal_position": 30,
-    "moving_speed": 32,
-    "torque_limit": 34,
-    "present_position": 36,
-    "present_speed": 38,
-    "present_load": 40,
-    "present_voltage": 42,
-    "present_temperature": 43,
-    "registered_instruction": 44,
-    "moving": 46,
-}
+_M06_UNLOCKED = range(Address.TORQUE_ENABLE, Address.PRESENT_POSITION)  # writable under Lock, manual of 2006
 
 
 class Area(str, Enum):
@@ -268,10 +240,11 @@ class FirmwareProfile(toml_tables.Table):
                 raise ValueError(f"registers.{name}.initial = {register.initial!r} names no register")
             if register.minimum > register.maximum:
                 raise ValueError(f"registers.{name} has min {register.minimum} above max {register.maximum}")
-        for name, address in _FIXED.items():
-            if name not in self.registers or self.registers[name].address != address:
+        for place in Address:
+            name = place.name.lower()
+            if name not in self.registers or self.registers[name].address != place:
                 raise ValueError(
-                    f"registers.{name} is missing at address {address}, where every Protocol 1.0 servo has it"
+                    f"registers.{name} is missing at address {place:d}, where every Protocol 1.0 servo has it"
                 )
         known = [instruction.name for instruction in Instruction]
         for name in self.instructions:

@@ -28,11 +28,6 @@ class Limits:
     high: float
     velocity: float
 
-    @property
-    def unlimited(self) -> bool:
-        """Whether positions are unlimited."""
-        return math.isinf(self.low) and math.isinf(self.high)
-
 
 def base_name(name: str) -> str | None:
     """The part before ``::`` of a name of exactly two parts; None for other names, which do not couple."""

@@ -12,13 +12,12 @@ import numpy as np
 from axbridge.config.rig import Rig
 from axbridge.identify.fit import Fit
 from axbridge.identify.friction_laws import LawComparison
-from axbridge.identify.lima2009 import Line as KsLine
-from axbridge.identify.lima2009 import Surface
+from axbridge.identify.lima2009 import KsLine, Surface
 from axbridge.identify.params_file import in_file
 from axbridge.physics.columns import Param
 from axbridge.report.page import Table, table_html
 from axbridge.report.page import write_page as write_parts
-from axbridge.report.plots import Bars, Line, Map, Panel
+from axbridge.report.plots import Bars, Curve, Map, Panel
 from axbridge.report.plots_html import figure_html
 
 __all__ = ["estimate_table", "law_panel", "law_table", "score_table", "trace_panels", "write_page"]
@@ -66,7 +65,7 @@ def trace_panels(fit: Fit, rig: Rig) -> list[Panel]:
     for score, a, b in zip(fit.scores, runs.start[:-1], runs.start[1:], strict=True):
         lines = tuple(
             # what was measured is wide, to be seen below a simulation that agrees
-            Line(runs.time[a:b], direction * np.degrees(values[a:b]), label, colour, width=width)
+            Curve(runs.time[a:b], direction * np.degrees(values[a:b]), label, colour, width=width)
             for values, label, colour, width in (
                 (measured, "measured", "reference", 3.0),
                 (fit.simulated, "simulated", "other", 1.0),
@@ -156,8 +155,8 @@ def _figures(
 def _ks_panel(line: KsLine) -> Panel:
     reach = np.array([0.0, float(line.speed.max())])
     lines = (
-        Line(line.speed, line.volts, "measured", "reference", points=True),
-        Line(reach, line.ks * reach, "through the origin", "other"),
+        Curve(line.speed, line.volts, "measured", "reference", points=True),
+        Curve(reach, line.ks * reach, "through the origin", "other"),
     )
     return Panel(lines, "motor speed, rad/s", "open-circuit voltage, V")
 
@@ -165,7 +164,7 @@ def _ks_panel(line: KsLine) -> Panel:
 def _surface_panel(surface: Surface) -> Panel:
     x_scale, y_scale = surface.x.scale, surface.y.scale
     errors = Map(surface.xs * x_scale, surface.ys * y_scale, np.log10(surface.mse.T), "log₁₀ deg²")
-    best = Line(
+    best = Curve(
         np.array([surface.best[0] * x_scale]), np.array([surface.best[1] * y_scale]), "", "other", points=True,
         note=f"{surface.least:.3g} deg²",
     )  # fmt: skip
@@ -176,7 +175,7 @@ def _surface_panel(surface: Surface) -> Panel:
 def _friction_panel(fit: Fit) -> Panel:
     speed = np.linspace(-6, 6, 241)
     torque = fit.row[Param.COULOMB] * np.sign(speed) + fit.row[Param.VISCOUS] * speed
-    return Panel((Line(speed, torque, "", "reference"),), "speed, rad/s", "friction torque, N·m")
+    return Panel((Curve(speed, torque, "", "reference"),), "speed, rad/s", "friction torque, N·m")
 
 
 def _correlation_panel(fit: Fit) -> Panel:

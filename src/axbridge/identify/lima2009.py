@@ -28,7 +28,7 @@ from axbridge.record.recording import Recording
 from axbridge.replay.rollout import HELD, Runs, rollouts
 from axbridge.replay.simulate import packed, runs_of
 
-__all__ = ["Line", "Surface", "ks_line", "paper_procedure"]
+__all__ = ["KsLine", "Surface", "ks_line", "paper_procedure"]
 
 _GRID = 21  # points a side
 _LATENCIES = 12  # over their range
@@ -38,7 +38,7 @@ _BEFORE = 5  # samples at rest that are averaged for the angle a part starts fro
 
 
 @dataclass(frozen=True)
-class Line:
+class KsLine:
     """Ks, the paper's figure 5.
 
     Attributes:
@@ -77,7 +77,7 @@ class Surface:
     least: float
 
 
-def ks_line(path: Path | str) -> Line:
+def ks_line(path: Path | str) -> KsLine:
     """Fit Ks to a CSV of ``speed`` (motor side, rad/s) and ``volts`` (open circuit, V).
 
     Raises:
@@ -96,14 +96,14 @@ def ks_line(path: Path | str) -> Line:
     speed, volts = points.T
     ks = float(speed @ volts / (speed @ speed))
     spread = float(np.sum((volts - ks * speed) ** 2)) / (len(points) - 1)
-    return Line(speed, volts, ks, float(np.sqrt(spread / (speed @ speed))))
+    return KsLine(speed, volts, ks, float(np.sqrt(spread / (speed @ speed))))
 
 
 def paper_procedure(
     recordings: Sequence[Recording],
     rig: Rig,
     *,
-    line: Line | None = None,
+    line: KsLine | None = None,
     held_out: Sequence[Recording] = (),
     seed: int = 0,
 ) -> tuple[Fit, tuple[Surface, Surface]]:

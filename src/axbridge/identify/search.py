@@ -25,7 +25,19 @@ from axbridge.identify.stages import STAGES, parts
 from axbridge.identify.unknowns import Space
 from axbridge.replay.rollout import Runs, rollouts
 
-__all__ = ["COARSE", "FINE", "HUBER", "SHARPENED", "Job", "Mapper", "Outcome", "executor", "losses", "run", "search"]
+__all__ = [
+    "COARSE",
+    "FINE",
+    "HUBER",
+    "SHARPENED",
+    "Job",
+    "Mapper",
+    "Outcome",
+    "executor",
+    "losses",
+    "minimise",
+    "search",
+]
 
 SCREENED = 200  # random points a start looks at before it begins
 POPULATION = 16
@@ -99,8 +111,8 @@ def losses(space: Space, runs: Runs, points: FloatArray, kind: str = "mae", step
     return runs.means(error)
 
 
-def run(job: Job) -> Outcome:
-    """Do one job."""
+def minimise(job: Job) -> Outcome:
+    """The point of least loss that one job finds."""
     import cma
 
     rng = np.random.default_rng(job.seed)
@@ -152,7 +164,7 @@ def executor(where: str | Mapper | None = None) -> Iterator[Mapper]:
         yield where
         return
     if where is None:
-        with ProcessPoolExecutor(os.cpu_count(), get_context("spawn"), _lightly) as pool:
+        with ProcessPoolExecutor(os.cpu_count(), get_context("spawn"), _import_cma_without_plots) as pool:
             yield pool.map
         return
     if not where.startswith("dask://"):
@@ -176,8 +188,8 @@ def executor(where: str | Mapper | None = None) -> Iterator[Mapper]:
         yield spread
 
 
-def _lightly() -> None:
-    """Begin a process of the pool: what cma would draw with is not used there, and takes longest to import."""
+def _import_cma_without_plots() -> None:
+    """Begin a process of the pool: import cma without its plotting, which is not used and slow to import."""
     for name in ("matplotlib", "scipy.stats"):
         sys.modules.setdefault(name, None)  # type: ignore[arg-type]  # Python's sign for a module that is not there
     with warnings.catch_warnings():
@@ -230,7 +242,7 @@ def search(
                 replace(begin, seed=seed, point=point, spread=SPREADS[0 if point is not None else 1])
                 for seed, point in zip(seeds[first : first + width], points[first : first + width], strict=True)
             ]
-            for outcome in spread(run, jobs):
+            for outcome in spread(minimise, jobs):
                 found.append(outcome)
                 report("start", outcome)
         found.sort(key=lambda outcome: outcome.loss)
@@ -239,7 +251,7 @@ def search(
                 replace(job, point=outcome.point, spread=0.04, seed=job.seed + 77 + k)
                 for k, outcome in enumerate(found[:SHARPENED])
             ]
-            for outcome in spread(run, finer):
+            for outcome in spread(minimise, finer):
                 found.append(outcome)
                 report("sharpened", outcome)
             found.sort(key=lambda outcome: outcome.loss)
@@ -259,7 +271,7 @@ def _staged(job: Job, spread: Mapper, report: Callable[[str, Outcome], None]) ->
             continue
         first = replace(job, space=space, runs=told, parts=None, step=COARSE, generations=STAGE_GENERATIONS)
         jobs = [replace(first, seed=job.seed + 7 + 1000 * k) for k in range(STAGED)]
-        found = list(spread(run, jobs))
+        found = list(spread(minimise, jobs))
         for outcome in found:
             report(stage.name, outcome)
         row = space.sets(min(found, key=lambda outcome: outcome.loss).point[None])[0]

@@ -8,7 +8,7 @@ import numpy as np
 
 from axbridge.arrays import FloatArray
 
-__all__ = ["COLOURS", "Bars", "Line", "Map", "Panel"]
+__all__ = ["COLOURS", "Bars", "Curve", "Map", "Panel"]
 
 COLOURS = {
     "command": "#9a9a9a",
@@ -25,7 +25,7 @@ COLOURS = {
 
 
 @dataclass(frozen=True)
-class Line:
+class Curve:
     """Values over a horizontal axis.
 
     Attributes:
@@ -103,7 +103,7 @@ class Panel:
         logarithmic: Which axes are: of ``x``, ``y``.
     """
 
-    items: tuple[Line | Bars | Map, ...]
+    items: tuple[Curve | Bars | Map, ...]
     x: str
     y: str
     title: str = ""
@@ -114,4 +114,4 @@ class Panel:
     @property
     def start(self) -> float:
         """Smallest x of its lines; NaN when there are none."""
-        return min((float(np.min(item.x)) for item in self.items if isinstance(item, Line)), default=np.nan)
+        return min((float(np.min(item.x)) for item in self.items if isinstance(item, Curve)), default=np.nan)

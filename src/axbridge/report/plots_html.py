@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from axbridge.report.plots import COLOURS, Bars, Line, Map, Panel
+from axbridge.report.plots import COLOURS, Bars, Curve, Map, Panel
 
 __all__ = ["figure_html"]
 
@@ -36,7 +36,7 @@ def figure_html(panels: Sequence[Panel], *, first: bool, columns: int = 1, heigh
     for index, panel in enumerate(panels):
         place = {"row": index // columns + 1, "col": index % columns + 1}
         for item in panel.items:
-            if isinstance(item, Line):
+            if isinstance(item, Curve):
                 _line(figure, item, place, legend=item.label not in named)
             elif isinstance(item, Bars):
                 _bars(figure, item, place)
@@ -67,7 +67,7 @@ def figure_html(panels: Sequence[Panel], *, first: bool, columns: int = 1, heigh
     return str(figure.to_html(full_html=False, include_plotlyjs=first, config=config))
 
 
-def _line(figure: Any, line: Line, place: dict[str, int], *, legend: bool) -> None:
+def _line(figure: Any, line: Curve, place: dict[str, int], *, legend: bool) -> None:
     colour = COLOURS[line.colour]
     style = {"color": colour, "width": line.width}
     if line.dashed:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from axbridge.files import replacing, unwritable
-from axbridge.report.plots import COLOURS, Bars, Line, Panel
+from axbridge.report.plots import COLOURS, Bars, Curve, Panel
 
 __all__ = ["draw", "legend", "picture", "save"]
 
@@ -43,11 +43,11 @@ def draw(axes: Any, panel: Panel, *, small: bool = False) -> None:
     """Draw lines and bars of a panel; `small` is for one of many."""
     bars = [item for item in panel.items if isinstance(item, Bars)]
     for item in panel.items:
-        if isinstance(item, Line):
+        if isinstance(item, Curve):
             _line(axes, item)
     for index, one in enumerate(bars):
         _bars(axes, one, index, len(bars))
-    if any(isinstance(item, Line) for item in panel.items):
+    if any(isinstance(item, Curve) for item in panel.items):
         axes.margins(x=0.01)
     for index, (at, name) in enumerate(panel.marks):
         if index:
@@ -77,7 +77,7 @@ def legend(figure: Any, axes: Any, place: tuple[float, float]) -> None:
     )
 
 
-def _line(axes: Any, line: Line) -> None:
+def _line(axes: Any, line: Curve) -> None:
     axes.plot(
         line.x, line.y, color=COLOURS[line.colour], linewidth=line.width, label=line.label,
         linestyle="none" if line.points else "--" if line.dashed else "-", marker="o" if line.points else None,

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from axbridge.bus.commission import apply_registers
-from axbridge.bus.cycle import Cycle, CycleServo, Event, Goal, RawState
+from axbridge.bus.cycle import BusEvent, Cycle, CycleServo, Goal, RawState
 from axbridge.bus.handshake import Expected, handshake, require
 from axbridge.config.rig import Rig, ServoConfig
 from axbridge.errors import BusError, ControlWarning
@@ -50,7 +50,7 @@ class Connection:
         self.rig = rig
         self.backend = backend
         self.cycles: dict[str, Cycle] = {}
-        self.events: tuple[Event, ...] = ()
+        self.events: tuple[BusEvent, ...] = ()
         self._threads: ThreadPoolExecutor | None = None
         self._safety: Safety | None = None
         self._owner = os.getpid()
@@ -80,7 +80,7 @@ class Connection:
             for config in self.rig.servos:
                 servo = found[config.name]
                 if servo is not None and config.bus == name:
-                    here.append(self._spared(servo))
+                    here.append(self._with_rig_limits(servo))
             if here:
                 self.cycles[name] = Cycle(bus, here, self.rig.safety.soft_start_ms / 1000)
         try:
@@ -100,7 +100,7 @@ class Connection:
                     tripped=tripped,
                 )
                 self._exit.enter_context(self._safety)  # left first: motors go off while the ports are open
-            self._greet()
+            self._set_up_servos()
         except BaseException:
             self.close()
             raise
@@ -186,7 +186,7 @@ class Connection:
         assert simulated is not None  # no other backend was built
         return IdealDrive(config, simulated.ideal.joints[config.name])
 
-    def _spared(self, servo: CycleServo) -> CycleServo:
+    def _with_rig_limits(self, servo: CycleServo) -> CycleServo:
         """With the rig's limits of temperature and supply."""
         safety = self.rig.safety
         if safety.max_temperature is not None:
@@ -204,8 +204,8 @@ class Connection:
             if isinstance(drive, DynamixelDrive) and name in pose
         }
 
-    def _greet(self) -> None:
-        """See that every servo is there and the right one; write the registers the rig asks for where they differ."""
+    def _set_up_servos(self) -> None:
+        """Check that every servo is there and the right one; write the registers that differ from the rig's."""
         failures: list[BusError] = []
         for name, bus in self.backend.buses.items():
             here = [

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from axbridge.arrays import FloatArray
-from axbridge.bus.cycle import Event
+from axbridge.bus.cycle import BusEvent
 from axbridge.config.rig import Rig
 from axbridge.control import minimum_jerk
 from axbridge.control.battery import Battery
@@ -57,7 +57,7 @@ class StepReport:
     commanded: float
     sampled: Mapping[str, float]
     errors: Mapping[str, BusError] = field(default_factory=dict)
-    events: tuple[Event, ...] = ()
+    events: tuple[BusEvent, ...] = ()
 
 
 Observer = Callable[[StepReport, Mapping[str, ServoState]], None]

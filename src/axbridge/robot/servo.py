@@ -8,28 +8,32 @@ speed) are refused with one, and the old value stays. Units: rad and N·m, for a
 from __future__ import annotations
 
 import math
+import random
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
-from axbridge.bus.cycle import Goal
+from axbridge.bus.cycle import Goal, RawState
 from axbridge.config.rig import ServoConfig
 from axbridge.control import checks
 from axbridge.control.coupled_motors import Limits, scaled
+from axbridge.control.sampling import Sampler, rounded, truncated
 from axbridge.control.setpoints import Setpoints
-from axbridge.errors import ControlWarning, UnsupportedOperation
+from axbridge.errors import ControlWarning, ErrorFlag, UnsupportedOperation
 from axbridge.robot.drives.drive import EMULATION, Capability, Drive
 from axbridge.robot.drives.dynamixel import DynamixelDrive
-from axbridge.robot.sensing import Sensing
+from axbridge.robot.state import ServoState, Truth
 
 __all__ = ["Servo"]
+
+_UNREAD = ServoState(math.nan, math.nan, math.nan, math.nan, math.nan, math.nan, math.nan, ErrorFlag(0))
 
 
 def _warn(message: str) -> None:
     warnings.warn(message, ControlWarning, stacklevel=3)
 
 
-class Servo(Sensing):
+class Servo:
     """One joint of a robot and what drives it. Made by `Robot`.
 
     Args:
@@ -39,6 +43,9 @@ class Servo(Sensing):
         seed: Of the position sensor's noise.
         recover: Lets a motor that was shut down move again, by name.
         lead: `Robot.goto`.
+
+    Attributes:
+        sampled_at: Time of the last sample, s on the robot's clock; NaN before the first.
     """
 
     def __init__(
@@ -50,10 +57,21 @@ class Servo(Sensing):
         recover: Callable[[str], None],
         lead: Callable[[Mapping[str, float], float], bool],
     ) -> None:
-        super().__init__(config, drive, now, seed)
+        self.name = config.name
+        self.config = config
+        self._drive = drive
+        self._now = now
+        self._state = _UNREAD
+        self._raw: tuple[RawState, float] | None = None  # of the last sample, as long as it is not in SI units
+        self._taken = math.nan  # when `_state` was, on the backend's clock
+        self.sampled_at = math.nan
+        self._position_sampler = Sampler()
+        self._torque_sampler = Sampler()
+        self._deviation = config.noise  # rad
+        self._noise = random.Random(f"{seed} {config.name}")
+        self._dead = False  # its battery is empty
         self._recover = recover
         self._lead = lead
-        self.name = config.name
         self._multiplier = config.multiplier or 1.0
         self._siblings: tuple[Servo, ...] = ()
         self._limits = _widened(config)
@@ -219,7 +237,7 @@ class Servo(Sensing):
         Raises:
             BusError: the servo does not answer; torque stays off.
         """
-        self._settle()
+        self._convert_sample()
         if not self._dead:
             self._wanted.target = self._asked_position = self._drive.power(on=True)
         self._wanted.torque = None
@@ -231,7 +249,7 @@ class Servo(Sensing):
         Raises:
             BusError: the servo does not answer, so it may still be powered.
         """
-        self._settle()
+        self._convert_sample()
         self._wanted.enabled = False
         self._drive.power(on=False)
 
@@ -284,7 +302,7 @@ class Servo(Sensing):
             raise UnsupportedOperation(f"servo {self.name!r} has no {capability}", "see Servo.capabilities")
         if kind == "emulated" and capability not in self._warned:
             self._warned.add(capability)
-            warnings.warn(f"servo {self.name!r} {EMULATION[capability]}", ControlWarning, stacklevel=4)
+            warnings.warn(f"servo {self.name!r} {EMULATION[capability]}", ControlWarning, stacklevel=3)
 
     # ---- set-points and limits
 
@@ -363,8 +381,71 @@ class Servo(Sensing):
         """Electrical power drawn at the last sample, W: U·i by the motor model, for ideal joints as Webots reckons."""
         return self._drive.electrical_power(self.state, self.config.consumption_factor)
 
-    def _estimating(self) -> None:
-        self._needs("torque_feedback")
+    # ---- readings: the last sample, and what Webots' sampled sensors make of it
+
+    @property
+    def state(self) -> ServoState:
+        """The last sample."""
+        self._convert_sample()
+        return self._state
+
+    @property
+    def truth(self) -> Truth:
+        """Simulation only: joint and torque as they were at the last sample; NaN on a real robot.
+
+        Ask before the next step: a simulation keeps the last 20 ms. What is older is NaN, too.
+        """
+        self._convert_sample()
+        return self._drive.truth(self._taken)
+
+    @property
+    def position(self) -> float:
+        """Sampled position, by Webots' rule: NaN until the period passed to `enable_position` is over."""
+        return rounded(self._position_sampler.value, self.config.resolution)
+
+    @property
+    def webots_position(self) -> float:
+        """`position`, rounded to the sensor's resolution as Webots rounds (towards +inf by half a step)."""
+        return truncated(self._position_sampler.value, self.config.resolution)
+
+    @property
+    def position_sampling_period(self) -> int:
+        """ms; 0 = disabled."""
+        return self._position_sampler.period
+
+    def enable_position(self, period: int) -> None:
+        """Sample `position` every `period` ms; 0 disables; a negative period is refused."""
+        self._enable(self._position_sampler, period)
+
+    def disable_position(self) -> None:
+        """Stop sampling `position`."""
+        self.enable_position(0)
+
+    @property
+    def torque_feedback(self) -> float:
+        """Sampled torque of the motor; NaN as `position`. A Dynamixel's is estimated from load, speed and supply."""
+        return self._torque_sampler.value
+
+    @property
+    def torque_feedback_sampling_period(self) -> int:
+        """ms; 0 = disabled."""
+        return self._torque_sampler.period
+
+    def enable_torque_feedback(self, period: int) -> None:
+        """Sample `torque_feedback` every `period` ms; 0 disables; a negative period is refused."""
+        if period > 0:
+            self._needs("torque_feedback")
+        self._enable(self._torque_sampler, period)
+
+    def disable_torque_feedback(self) -> None:
+        """Stop sampling `torque_feedback`."""
+        self.enable_torque_feedback(0)
+
+    def _enable(self, sampler: Sampler, period: int) -> None:
+        if not 0 <= period < math.inf:
+            warnings.warn(f"sampling period {period} ms must be positive; it stays {sampler.period}", ControlWarning, 3)
+        else:
+            sampler.enable(period, self._now())
 
     def __repr__(self) -> str:
         unit = "rad" if self.type == "rotational" else "m"
@@ -390,18 +471,39 @@ class Servo(Sensing):
 
     def _rewire(self, drive: Drive) -> None:
         """Go on with another drive: every setting stays."""
-        self._settle()
+        self._convert_sample()
         self._drive = drive
         self._wanted.gains_set += self._wanted.gains_set > 0  # so that the new drive takes them
 
     def _cut(self, *, off: bool) -> None:
         """The battery is empty (motor limp, sensors frozen), or is not any more (full torque again)."""
-        self._settle()
+        self._convert_sample()
         self._dead = off
         if not off:
             self._wanted.available_torque = self.max_torque
         if self._wanted.enabled:
             self._drive.power(on=not off)
+
+    def _take(self, raw: RawState | None, start: float, now: float) -> None:
+        """Take in a sample; `start` is the robot's time 0 on the backend's clock, `now` the robot's time, s."""
+        if self._dead:
+            return
+        if raw is None:
+            self._raw, self._state = None, self._drive.state(None, start)
+            self.sampled_at = self._state.time
+        else:
+            self._raw, self.sampled_at = (raw, start), raw.time - start
+        noise = self._noise.gauss(0.0, self._deviation) if self._deviation else 0.0
+        if self._position_sampler.period and self._position_sampler.is_due(now):
+            self._position_sampler.offer(self.state.position + noise, now)
+        if self._torque_sampler.period and self._torque_sampler.is_due(now):
+            self._torque_sampler.offer(self.state.torque, now)
+
+    def _convert_sample(self) -> None:
+        """Work out the last sample in SI units, before the drive changes: whether it was on is part of the sample."""
+        if self._raw is not None:
+            (raw, start), self._raw = self._raw, None
+            self._state, self._taken = self._drive.state(raw, start), raw.time
 
 
 def _widened(config: ServoConfig) -> tuple[float, float]:

@@ -10,13 +10,13 @@ import signal
 import struct
 import time
 from collections.abc import Sequence
-from typing import Protocol
 
 import numpy as np
 
 from axbridge.arrays import FloatArray, IntArray
 from axbridge.errors import AxBridgeError
-from axbridge.physics.bank import Command, State
+from axbridge.physics.columns import Command, State
+from axbridge.virtual.world import Bank
 
 __all__ = ["RemoteBank"]
 
@@ -26,15 +26,6 @@ _STILL = 1e-3  # rad/s
 _BEHIND = 0.25  # s of lag after which the simulation gives up catching up
 _NOTE = 512  # bytes for the last words of the process
 _CHECK = 0.1  # s between two looks whether it lives
-
-
-class _Bank(Protocol):
-    state: FloatArray
-    supply: FloatArray
-
-    def set_command(self, index: int, row: list[float], time: float) -> None: ...
-    def advance(self, until: float) -> None: ...
-    def close(self) -> None: ...
 
 
 class RemoteBank:
@@ -48,7 +39,7 @@ class RemoteBank:
         supply: Volts of each bus; writable.
     """
 
-    def __init__(self, bank: _Bank) -> None:
+    def __init__(self, bank: Bank) -> None:
         bank.advance(1e-3)  # one substep: kernels are compiled, and all readings are there, before the process starts
         rows, buses = len(bank.state), len(bank.supply)
         count = rows * len(State) + buses + 2
@@ -119,7 +110,7 @@ class RemoteBank:
             os.waitpid(self._child, 0)
             self._child = 0
 
-    def _live(self, bank: _Bank, commands: int) -> None:
+    def _live(self, bank: Bank, commands: int) -> None:
         """The child: advance with the wall clock until the parent closes its end of the pipe."""
         code = 1
         try:
@@ -141,7 +132,7 @@ class RemoteBank:
         finally:
             os._exit(code)
 
-    def _obey(self, bank: _Bank, commands: int) -> bool:
+    def _obey(self, bank: Bank, commands: int) -> bool:
         """Hand over what has come; False once the parent has gone."""
         while True:
             try:
@@ -164,7 +155,7 @@ class RemoteBank:
         self.time = now
         return now
 
-    def _follow(self, bank: _Bank, now: float) -> None:
+    def _follow(self, bank: Bank, now: float) -> None:
         bank.supply[:] = self.supply
         bank.advance(now - self._lost)
         self.state[:] = bank.state

@@ -1,7 +1,7 @@
 """Listens to a pseudo-terminal and notes when bytes came, whatever the rest of the server is doing.
 
-Compiled, and without Python's lock, where numba is installed (the `fast` extra): a thread that has to wait for the lock
-notes a packet some 20 µs late, and its answer leaves that much later.
+Where numba is installed (the `fast` extra), it is compiled and runs without Python's lock. A thread that waits for the
+lock notes a packet some 20 µs late, and its answer leaves that much later.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from axbridge.serve.channel import Arrival
-from axbridge.serve.realtime import be_prompt
+from axbridge.serve.realtime import wake_on_time
 
 if sys.platform != "win32":
     import fcntl
@@ -37,7 +37,7 @@ _COUNT, _TAKEN, _OVER = range(3)
 class Listener:
     """A thread in a blocking read of one end of the terminal.
 
-    It cannot save what a client takes back: a TCOFLUSH right after a write (pypot flushes before every packet) discards
+    It never sees what a client takes back: a TCOFLUSH right after a write (pypot flushes before every packet) discards
     bytes that the kernel has not moved to this end yet.
 
     Args:
@@ -86,8 +86,8 @@ class Listener:
         os.close(self._tell)
 
     def _listen(self) -> None:
-        be_prompt()
-        if sys.platform != "win32":  # a read that a signal cuts short would be the end
+        wake_on_time()
+        if sys.platform != "win32":  # a signal would cut the read short, and end the thread
             signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         if self._hear is not None:
             self._hear(

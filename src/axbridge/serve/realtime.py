@@ -1,4 +1,4 @@
-"""Waking up on time: what a server that answers within microseconds asks of Linux, where it may."""
+"""Waking up on time: what Linux must do for a server that answers within microseconds."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import os
 import struct
 import sys
 
-__all__ = ["Awake", "be_prompt"]
+__all__ = ["Awake", "wake_on_time"]
 
 _PR_SET_TIMERSLACK = 29
 _LATENCY = "/dev/cpu_dma_latency"  # open with a 0 in it: no core sleeps deeper than it can wake from in 0 µs
 
 
-def be_prompt() -> None:
-    """Make this thread wake up on time: on Linux without 50 µs of slack, and before others where that is allowed."""
+def wake_on_time() -> None:
+    """Make this thread wake up on time. Linux only: no timer slack (50 µs), and a priority where that is allowed."""
     if sys.platform != "linux":
         return
     with contextlib.suppress(OSError, AttributeError):
@@ -25,7 +25,7 @@ def be_prompt() -> None:
 
 
 class Awake:
-    """Keeps the machine's idle cores from sleeping, between `hold` and `release`; does nothing where it may not.
+    """Keeps the machine's idle cores from sleeping, between `hold` and `release`; does nothing without the right to.
 
     A core that sleeps takes some 40 µs to wake, in a virtual machine and on a laptop alike; a packet on a
     pseudo-terminal wakes three of them, which makes a 240 µs transaction half as long again. (Linux: PM quality of

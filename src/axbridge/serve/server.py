@@ -11,14 +11,14 @@ import time
 from collections.abc import Callable, Mapping
 
 from axbridge.serve.channel import Channel
-from axbridge.serve.realtime import Awake, be_prompt
+from axbridge.serve.realtime import Awake, wake_on_time
 from axbridge.virtual.line import Line
 from axbridge.virtual.world import World
 
 __all__ = ["Console", "Lateness", "serve"]
 
-_SPIN = 60e-6  # s before a reply is due in which the loop no longer sleeps
-_SUSPENDED = 1.0  # s: longer pauses of the whole process did not happen, for the servos
+_SPIN = 60e-6  # s before a reply is due: from then on the loop does not sleep
+_SUSPENDED = 1.0  # s: the servos' time leaves out longer pauses of the whole process
 _LATE = 100e-6  # s after which a reply counts as late
 _QUIET = 0.2  # s without a packet after which the machine may sleep between two of them
 
@@ -112,9 +112,9 @@ def serve(
     Raises:
         AxBridgeError: the simulation has stopped.
     """
-    be_prompt()
+    wake_on_time()
     gc.collect()
-    gc.freeze()  # what is there now stays: looking through all of it takes tens of milliseconds
+    gc.freeze()  # what exists now stays: a collection of all of it takes tens of milliseconds
     lateness = Lateness()
     pairs = [(world.lines[name], channel) for name, channel in channels.items()]
     offset = time.monotonic() - world.now()
@@ -150,7 +150,7 @@ def serve(
 
 def _deliver(line: Line, channel: Channel, now: float, offset: float, lateness: Lateness) -> float:
     """Write what is due; return when the line wants attention next."""
-    for delivery in line.run(now + channel.transit):
+    for delivery in line.collect(now + channel.transit):
         lateness.add(time.monotonic() - offset + channel.transit - delivery.due)
         channel.write(delivery.data)
     due = line.next_due

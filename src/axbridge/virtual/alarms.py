@@ -1,10 +1,11 @@
-"""What a servo's firmware watches: supply, temperature and load; when it gives up, and how it is brought back."""
+"""What a servo's firmware watches: supply, temperature and load. When it shuts down, and how the host recovers it."""
 
 from __future__ import annotations
 
 import math
 
 from axbridge.config.profile import FirmwareProfile
+from axbridge.config.registers import Address
 from axbridge.errors import ErrorFlag
 from axbridge.physics.columns import Limit, State
 from axbridge.units import RPM
@@ -13,9 +14,10 @@ from axbridge.virtual.registers import Gauges
 
 __all__ = ["Alarms"]
 
+_TORQUE_LIMIT = int(Address.TORQUE_LIMIT)
 _OVERLOAD, _OVERHEATING = int(ErrorFlag.OVERLOAD), int(ErrorFlag.OVERHEATING)
 _VOLTAGE = int(ErrorFlag.INPUT_VOLTAGE)
-_ROUNDING = 0.49  # counts of voltage that rounding takes back
+_ROUNDING = 0.49  # counts of voltage: so far beyond a limit the reading still rounds to it
 _DUTY, _SPEED, _VOLTS, _TEMPERATURE = map(int, (State.DUTY, State.SPEED, State.VOLTAGE, State.TEMPERATURE))
 
 
@@ -67,7 +69,7 @@ class Alarms:
         return bits and bits & self._table["shutdown"] & ~self.tripped
 
     def limits(self) -> list[float]:
-        """One row of `Limit`: within them `look` would change nothing; NaN, which nothing is within, where it may."""
+        """One row of `Limit`: within it `look` would change nothing. NaN, so that nothing is within, in an alarm."""
         if self.bits or self.tripped or self.overloaded or self._stalled_since is not None:
             return [math.nan] * len(Limit)
         lowest, highest = self._voltages
@@ -117,7 +119,7 @@ class Alarms:
     def _stalled(self, state: list[float], time: float, driven: bool) -> bool:
         """Whether the shaft has stood against all the torque it may give for too long."""
         registers = self._table.data
-        limit = registers[34] | registers[35] << 8
+        limit = registers[_TORQUE_LIMIT] | registers[_TORQUE_LIMIT + 1] << 8
         pushing = driven and limit and abs(state[_DUTY]) >= self._share * limit
         if not pushing or abs(state[_SPEED]) > self._standing:
             self._stalled_since = None

@@ -68,7 +68,7 @@ class VirtualBus(Bus):
         world.sleep_until(due[-1] if due[-1] < world.next_watch else sent[-1])  # the firmware may see to alarms there
         data = world.peek(forecast)
         answers = list(map(Reply, [read.servo.alarms.bits for read in reads], data, sent))
-        line.settle(forecast)
+        line.record_reads(forecast)
         world.sleep_until(due[-1])
         return answers
 
@@ -84,7 +84,7 @@ class VirtualBus(Bus):
         sent = line.host_free
         world.sleep_until(sent)
         if length is None:
-            line.run(sent)
+            line.collect(sent)
             return None, sent
         deadline = sent + line.seconds(length + OVERHEAD) + (_GRACE if line.timing == "wire" else 0.0)
         decoder: Decoder | None = None
@@ -92,7 +92,7 @@ class VirtualBus(Bus):
         echo = frame if line.mishaps.echo else b""
         while (due := line.next_due) is not None and due <= deadline:
             world.sleep_until(due)
-            for delivery in line.run(due):
+            for delivery in line.collect(due):
                 if delivery.data == echo:
                     echo = b""
                     continue

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from axbridge.config.profile import EEPROM_END, Area, FirmwareProfile
+from axbridge.config.profile import Area, FirmwareProfile
+from axbridge.config.registers import EEPROM_END
 
 __all__ = ["ControlTable", "Span"]
-
-_LOCK = 47
 
 
 class Span(NamedTuple):
@@ -167,4 +166,4 @@ class ControlTable:
 
     def _locked(self, address: int, length: int) -> bool:
         """Whether Lock keeps a write to this range out (Lock itself stays writable: 1 is all it takes)."""
-        return (address, length) != (_LOCK, 1) and self._profile.behaviour.locks(address, length)
+        return (address, length) != self._place["lock"][:2] and self._profile.behaviour.locks(address, length)

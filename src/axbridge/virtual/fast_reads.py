@@ -62,7 +62,7 @@ def _put(value: int, data: ByteArray, row: int, place: int) -> None:
 
 @_exactly
 def remarkable(states: FloatArray, limits: FloatArray, found: IntArray) -> int:
-    """Servos of which the firmware may have something to do: see `ServoBody.limits`.
+    """Servos whose firmware may have to act: those beyond their `VirtualServo.limits`.
 
     Args:
         states: (servos, len(State)).

@@ -16,7 +16,7 @@ from typing import Literal, Protocol
 
 from axbridge.arrays import FloatArray
 from axbridge.errors import UsageError
-from axbridge.virtual.instructions import VirtualServo
+from axbridge.virtual.servo import VirtualServo
 
 __all__ = ["FAULTS", "Fault", "FaultKind", "Mishaps", "Scene", "parse_faults", "table"]
 

@@ -1,7 +1,7 @@
 """The half-duplex line between a host and virtual servos: bytes and times in, bytes and times out.
 
-The same object serves in process and behind a pseudo-terminal. It has no clock: whoever owns one hands bytes in with
-`send`, looks at `next_due`, moves the world there and calls `run`.
+The same object serves in process and behind a pseudo-terminal. It has no clock. Its owner has one: it hands bytes in
+with `send`, moves the world to `next_due` and calls `collect`.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from axbridge.packets import (
 )
 from axbridge.virtual.collision import Transmission, overlay
 from axbridge.virtual.faults import Mishaps
-from axbridge.virtual.instructions import Status, VirtualServo
 from axbridge.virtual.reply_timing import Forecast, Interrupts, PlainRead
+from axbridge.virtual.servo import Status, VirtualServo
 
 __all__ = ["Delivery", "Line", "LineCounters"]
 
@@ -52,11 +52,10 @@ class LineCounters:
         packets: Instruction packets that ended on the line.
         replies: Status packets sent.
         collisions: Times that two spoke at once.
-        unheard: Packets for a servo that was deaf, dead or at another baud rate.
     """
 
     def __init__(self) -> None:
-        self.packets = self.replies = self.collisions = self.unheard = 0
+        self.packets = self.replies = self.collisions = 0
 
 
 class Line:
@@ -102,20 +101,20 @@ class Line:
         self._plans: dict[tuple[int, int, int], PlainRead | None] = {}
         self._planned_at = self.baud
         for servo in self.servos:
-            servo.changed = self._look_again
-        self._look_again()
+            servo.changed = self._renew_index
+        self._renew_index()
 
     def add(self, servo: VirtualServo) -> None:
         """Put one more servo on the line."""
         self.servos.append(servo)
         self._interrupts[id(servo)] = Interrupts(servo, self._rng)
-        servo.changed = self._look_again
-        self._look_again()
+        servo.changed = self._renew_index
+        self._renew_index()
 
     def remove(self, servo: VirtualServo) -> None:
         """Take a servo off the line."""
         self.servos.remove(servo)
-        self._look_again()
+        self._renew_index()
 
     def seconds(self, count: int) -> float:
         """Time that `count` bytes of the host take on the line, s."""
@@ -154,7 +153,7 @@ class Line:
             done = end if fed == before + len(data) else start + self.seconds(fed - before)
             self._inbox.append((done - self.seconds(len(packet.params) + OVERHEAD), done, packet))
 
-    def run(self, time: float) -> list[Delivery]:
+    def collect(self, time: float) -> list[Delivery]:
         """Execute the packets that have ended by `time` (s); return the bytes that have reached the host by then."""
         self.execute(time)
         outbox = self._outbox
@@ -178,10 +177,10 @@ class Line:
     def foresee(self, requests: Iterable[tuple[int, int, int]], time: float, until: float, patience: float) -> Forecast:
         """When READs of `(id, address, length)` will be heard and answered, each asked when the one before is over.
 
-        It ends before the first that is not plain: nobody or several with that id; a servo that would not hear it,
-        would refuse, or would take longer than `patience` (s) to begin; or a question that would be heard at `until`
-        (s) or later. On a line with faults or with bytes under way nothing is plain. What `send` and `run` would make
-        of the packets is the same; `settle` tells the line that it was done.
+        The forecast ends before the first READ that is not plain. It is not plain when nobody or several have that id,
+        when the servo would not hear it, would refuse it, or would take longer than `patience` (s) to begin, or when it
+        would be heard at `until` (s) or later. Nothing is plain on a line with faults or with bytes under way. `send`
+        and `collect` would make the same of the packets. `record_reads` tells the line that the reads were done.
         """
         forecast = Forecast([], [], [])
         start = max(time, self.host_free)
@@ -223,7 +222,7 @@ class Line:
         self._plans[id_, address, length] = plan
         return plan
 
-    def settle(self, forecast: Forecast) -> None:
+    def record_reads(self, forecast: Forecast) -> None:
         """These reads have been carried out."""
         self._outbox.clear()
         self._speaking.clear()
@@ -254,8 +253,8 @@ class Line:
         """Put the adapter back."""
         self.plugged = True
 
-    def _look_again(self) -> None:
-        """Some servo may have another id, baud rate or way to answer, or no power."""
+    def _renew_index(self) -> None:
+        """A servo has another id, baud rate, way to answer or power: note the ids anew, and forget the plans."""
         self._plans.clear()
         self._by_id = {}
         for servo in self.servos:
@@ -264,16 +263,15 @@ class Line:
     def _execute(self, start: float, end: float, packet: Packet) -> None:
         self.counters.packets += 1
         if packet.code == Instruction.SYNC_WRITE and packet.id == BROADCAST and packet.intact:
-            self._spread(start, end, packet.params)
+            self._sync_write(start, end, packet.params)
             return
         servos = self.servos if packet.id == BROADCAST else self._by_id.get(packet.id, ())
         size = len(packet.params) + OVERHEAD
         replies: list[tuple[VirtualServo, Status, float]] = []
         for servo in servos:
             if not self._hears(servo, start, size):
-                self.counters.unheard += 1
                 continue
-            baud = servo.baud  # that of its answer, whatever the packet makes it
+            baud = servo.baud  # its answer still has this rate, whatever the packet changes
             status = servo.handle(packet, end)
             if status is not None:
                 replies.append((servo, status, baud))
@@ -283,13 +281,11 @@ class Line:
         if replies:
             self._answer(replies, end)
 
-    def _spread(self, start: float, end: float, params: bytes) -> None:
+    def _sync_write(self, start: float, end: float, params: bytes) -> None:
         """Each servo takes its block of a SYNC_WRITE."""
         size, blocks, hears = len(params) + OVERHEAD, sync_write_blocks(params), self._hears
         for servo in self.servos:
-            if not hears(servo, start, size):
-                self.counters.unheard += 1
-            elif servo.id in blocks:
+            if hears(servo, start, size) and servo.id in blocks:
                 servo.take_block(params[0], blocks[servo.id], end)
                 if servo.deafness:
                     self._deafen(servo, end, end)
@@ -323,7 +319,7 @@ class Line:
         finished: dict[int, float] = {}  # id -> end of its packet, for those who wait for their turn
         for servo, status, baud in sorted(replies, key=lambda reply: len(reply[1].turn)):
             if not all(id_ in finished for id_ in status.turn):
-                continue  # it waits for one who never speaks
+                continue  # it waits for a servo that never answers
             byte = BITS_PER_BYTE / baud
             free = max((finished[id_] for id_ in status.turn), default=end)
             begin, duration = self._interrupts[id(servo)].hold_up(free + status.delay, len(status.frame) * byte, byte)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-import struct
 
 from axbridge.config.profile import FirmwareProfile
+from axbridge.config.registers import PRESENT, Address
 from axbridge.jit import plain
 from axbridge.physics.columns import Command, Mode, State
 from axbridge.physics.position_laws import compliance
@@ -14,8 +14,7 @@ from axbridge.virtual.control_table import ControlTable
 
 __all__ = ["Gauges", "compliance_slope", "drive_mode", "loop_command", "stuck_loop"]
 
-PRESENT = range(36, 52)  # addresses that the loop refreshes: position, speed, load, voltage, temperature, moving, tick
-_PRESENT_BYTES = struct.Struct("<HHHBB")  # position, speed, load, voltage, temperature
+_POSITION, _MOVING = int(Address.PRESENT_POSITION), int(Address.MOVING)
 _ACCELERATION_UNIT = math.radians(8.583)  # rad/s² per count of the MX goal acceleration
 _TORQUE, _MODE = Command.TORQUE, Command.MODE
 _GOAL = int(Command.GOAL)
@@ -152,7 +151,7 @@ class Gauges:
             position = self.position(state)
         speed = round(state[_SPEED] / self._speed_per_count)
         load = round(state[_DUTY] * 1023) if driven else 0
-        data[36:44] = _PRESENT_BYTES.pack(
+        data[_POSITION : _POSITION + PRESENT.size] = PRESENT.pack(
             position & 0xFFFF,
             self._speed_bits(position, speed),
             load if 0 <= load <= FULL_SCALE else signed_to_bits(load),
@@ -162,7 +161,7 @@ class Gauges:
         self._last_position = position
         if not all_:
             return
-        data[46] = 1 if driven and self._moving(position, speed, busy) else 0
+        data[_MOVING] = 1 if driven and self._moving(position, speed, busy) else 0
         if self._has_tick:
             self._table["realtime_tick"] = int(time * 1000) & 0x7FFF
 

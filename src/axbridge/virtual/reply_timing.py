@@ -1,6 +1,6 @@
-"""How long servos take to answer: interrupts that hold answers up, and reads of which it is known in advance.
+"""How long servos take to answer: interrupts that delay answers, and reads whose times are known in advance.
 
-Without that knowledge a controller's step on 18 servos takes 1.3 times as long (`benchmarks/plant_cost.py`, `without`).
+Without these plans a controller's step on 18 servos takes 1.3 times as long (`benchmarks/plant_cost.py`, `without`).
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 from typing import NamedTuple
 
-from axbridge.virtual.instructions import VirtualServo
+from axbridge.virtual.servo import VirtualServo
 
 __all__ = ["Forecast", "Interrupts", "PlainRead"]
 
@@ -36,7 +36,7 @@ class Interrupts:
 
 
 class PlainRead(NamedTuple):
-    """A READ of which nothing can come in the way but its servo's deafness; it holds until a servo changes.
+    """A READ that only its servo's deafness can stop; the plan holds until a servo changes.
 
     Attributes:
         servo: Who is asked.

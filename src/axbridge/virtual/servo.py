@@ -1,29 +1,37 @@
-"""The body of a virtual servo: power, the side effects of registers, motor and alarms.
+"""The virtual servo: power, packets, registers with their side effects, motor and alarms.
 
-It owns a control table and one row of a bank of motors. Behaviour that differs between firmwares is a flag of the
-profile.
+It knows nothing of lines, and of time only how long its own firmware takes to answer. It owns a control table and one
+row of a bank of motors. Behaviour that differs between firmwares is a flag of the profile.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from axbridge.arrays import FloatArray
-from axbridge.config.profile import EEPROM_END, FirmwareProfile
+from axbridge.config.profile import FirmwareProfile
+from axbridge.config.registers import EEPROM_END, PRESENT, REALTIME_TICK, Address
 from axbridge.errors import ErrorFlag
+from axbridge.packets import BROADCAST, Instruction, Packet, encode
 from axbridge.physics.columns import Limit, Mode, State
 from axbridge.units import baud_of
 from axbridge.virtual.alarms import Alarms
 from axbridge.virtual.control_table import ControlTable
 from axbridge.virtual.registers import Gauges, drive_mode, loop_command, stuck_loop
 
-__all__ = ["GOAL_POSITION", "Motors", "ServoBody"]
+__all__ = ["Motors", "Status", "VirtualServo"]
 
 _RANGE, _ANGLE = int(ErrorFlag.RANGE), int(ErrorFlag.ANGLE_LIMIT)
-GOAL_POSITION = 30  # address
+_CHECKSUM, _INSTRUCTION = int(ErrorFlag.CHECKSUM), int(ErrorFlag.INSTRUCTION)
+_LEVEL, _TORQUE, _GOAL = map(int, (Address.STATUS_RETURN_LEVEL, Address.TORQUE_ENABLE, Address.GOAL_POSITION))
+_GOAL_END = _GOAL + 4  # goal and speed
+_PRESENT = int(Address.PRESENT_POSITION)
+_PRESENT_END = _PRESENT + PRESENT.size
+_REFRESHED_END = REALTIME_TICK + 2  # of the registers that follow the motor
+_MOVING = int(Address.MOVING)
 _VOLTS = int(State.VOLTAGE)
 _BUSY = 0.1  # s after a goal in which a servo at rest still counts as moving: latency and stiction
 
@@ -40,8 +48,22 @@ class Motors(Protocol):
         """Hand over a new goal (rad) and speed limit (rad/s) for joint mode; all else stays as commanded."""
 
 
-class ServoBody:
-    """What a servo is, but for the packets it understands: see `VirtualServo`.
+class Status(NamedTuple):
+    """An answer.
+
+    Attributes:
+        frame: The status packet.
+        delay: From the end of the instruction packet to the first start bit, without interruptions, s.
+        turn: The other servos that answer first (BULK_READ).
+    """
+
+    frame: bytes
+    delay: float
+    turn: tuple[int, ...] = ()
+
+
+class VirtualServo:
+    """One servo.
 
     Args:
         profile: Its model.
@@ -59,8 +81,8 @@ class ServoBody:
         baud: Bits per second it hears and speaks.
         powered: Whether it has power.
         alarms: The state bits of its error byte.
-        limits: One row of `Limit`: as long as the state stays within, `monitor` would change nothing. Kept up to date.
-        deafness: Seconds that the last packet makes it deaf, from the end of its answer; whoever acts on it sets 0.
+        limits: One row of `Limit`, kept up to date. While the state is within it, `monitor` would change nothing.
+        deafness: How long the last packet makes it deaf, s, after its answer. The line takes it over and sets 0.
         deaf_until: It hears nothing before this time, s.
         burns_all: Whether it burns EEPROM bytes that keep their value, too.
         dead: Whether it is broken: power does not bring it back.
@@ -96,6 +118,9 @@ class ServoBody:
         self._busy_until = 0.0
         self.deafness = 0.0
         self._units = profile.units
+        self._known = frozenset(int(Instruction[name]) for name in profile.instructions)
+        given = profile.timing.reply_us  # at return delay 0
+        self._delays = {code: given.get(code.name, given["WRITE"]) * 1e-6 for code in Instruction}
         for name, value in (registers or {}).items():
             self.table[name] = value
         self.power_on(time, registers or {})
@@ -134,6 +159,147 @@ class ServoBody:
         self.power_off(time)
         self.power_on(time)
 
+    # -- packets -------------------------------------------------------------------------------------------------
+
+    def handle(self, packet: Packet, time: float) -> Status | None:
+        """Execute one packet whose last byte arrived at `time` (s); return the answer, None for silence.
+
+        Effects of the packet count after its status: the answer carries the old id, level and delay.
+        """
+        broadcast = packet.id == BROADCAST
+        if not self.powered or not (broadcast or packet.id == self.id):
+            return None
+        level = self.table.data[_LEVEL]
+        if not packet.intact:
+            if broadcast or level < 2 or self.profile.behaviour.bad_checksum == "silent":
+                return None
+            return self._status(self.id, _CHECKSUM, b"", Instruction.PING)
+        code = packet.code
+        if code == Instruction.READ:
+            return None if broadcast or level < 1 else self._read(packet.params, time)
+        if code == Instruction.PING:
+            if broadcast and self.profile.behaviour.broadcast_ping == "ignore":
+                return None
+            return self._status(self.id, 0, b"", Instruction.PING)
+        if code == Instruction.BULK_READ and broadcast and code in self._known:
+            return self._bulk_read(packet.params, time) if level >= 1 else None
+        answer = (self.id, self.alarms.bits, self._return_delay)
+        error = self._execute(code, packet.params, time, broadcast)
+        if error is None or broadcast or level < 2:
+            return None
+        id_, alarms, return_delay = answer
+        written = max(len(packet.params) - 1, 0) if code in {Instruction.WRITE, Instruction.REG_WRITE} else 0
+        delay = self._delays.get(code, self._delays[Instruction.WRITE])  # type: ignore[call-overload]
+        delay += written * self.profile.timing.reply_us_per_byte * 1e-6 + return_delay
+        return Status(encode(id_, error | alarms), delay)
+
+    def read_delay(self, address: int, length: int) -> float | None:
+        """Delay of the answer to a READ of these registers, as in `Status`; None where they cannot be read just so."""
+        if self.table.data[_LEVEL] < 1 or address < 0 or length < 0 or address + length > self.table.size:
+            return None
+        return self._delays[Instruction.READ] + self._return_delay
+
+    def take_block(self, address: int, data: bytes, time: float) -> None:
+        """Carry out its part of a SYNC_WRITE that ended at `time` (s); never answered."""
+        if not (address == _GOAL and self._steer(data, time)):
+            self._write(address, data, time)
+
+    def _status(self, id: int, error: int, params: bytes, code: Instruction) -> Status:
+        return Status(encode(id, error | self.alarms.bits, params), self._delays[code] + self._return_delay)
+
+    def _read(self, params: bytes, time: float) -> Status | None:
+        if len(params) != 2:
+            return self._status(self.id, self._short, b"", Instruction.READ)
+        address, length = params
+        data = self.peek(address, length, time)
+        if len(data) < length:
+            choice = self.profile.behaviour.out_of_table
+            if choice == "silent":
+                return None
+            if choice == "reply_0x08_no_params":
+                return self._status(self.id, _RANGE, b"", Instruction.READ)
+            data = data.ljust(length, b"\0")
+        return self._status(self.id, 0, data, Instruction.READ)
+
+    def peek(self, address: int, length: int, time: float, state: list[float] | None = None) -> bytes:
+        """Register bytes as they are at `time` (s); fewer past the end of the table.
+
+        Args:
+            address: The first one's.
+            length: How many.
+            time: s.
+            state: Row of the state array at that time; the present one when not given.
+        """
+        end = address + length
+        if address < _REFRESHED_END and end > _PRESENT:
+            self._refresh(time, state, all_=end > _MOVING)
+        return bytes(self.table.data[address:end])
+
+    def show(self, address: int, length: int, present: bytes) -> bytes | None:
+        """What `peek` would return, with `present` as the present registers; None where it takes more."""
+        end = address + length
+        if self.special or not _PRESENT < end <= _PRESENT_END:
+            return None
+        data = self.table.data
+        data[_PRESENT:_PRESENT_END] = present
+        return present if address == _PRESENT and end == _PRESENT_END else bytes(data[address:end])
+
+    def _bulk_read(self, params: bytes, time: float) -> Status | None:
+        """``00, (length, id, address) …``: each answers after the one listed before it."""
+        listed = [params[i : i + 3] for i in range(1, len(params) - 2, 3)]
+        for place, (length, id_, address) in enumerate(listed):
+            if id_ == self.id:
+                status = self._read(bytes((address, length)), time)
+                return status and status._replace(turn=tuple(block[1] for block in listed[:place]))
+        return None
+
+    def _execute(self, code: int, params: bytes, time: float, broadcast: bool) -> int | None:
+        """Carry out an instruction that is answered without data; return its error bits, None for silence."""
+        if code not in self._known or code in {Instruction.SYNC_WRITE, Instruction.BULK_READ}:
+            return _INSTRUCTION
+        if code == Instruction.WRITE:
+            return self._write(params[0], params[1:], time) if len(params) > 1 else self._short
+        if code == Instruction.REG_WRITE:
+            return self._register(params)
+        if code == Instruction.ACTION:
+            return self._action(time)
+        if broadcast:
+            return None  # nobody resets or reboots on a broadcast
+        if code == Instruction.REBOOT:
+            self.power_cycle(time)
+            self.deafness, self.deaf_until = self.profile.timing.boot_ms * 1e-3, time
+            return 0
+        return self._factory_reset(time)
+
+    @property
+    def _short(self) -> int:
+        return _INSTRUCTION if self.profile.behaviour.short_instruction == "reply_0x40" else _RANGE
+
+    def _register(self, params: bytes) -> int | None:
+        if len(params) < 2:
+            return self._short
+        error, values = self._checked(params[0], params[1:])
+        if values is not None:
+            self._registered = (params[0], params[1:])
+            self.table["registered_instruction"] = 1
+        return error
+
+    def _action(self, time: float) -> int:
+        if self._registered is None:
+            return _INSTRUCTION
+        (address, data), self._registered = self._registered, None
+        self.table["registered_instruction"] = 0
+        self._write(address, data, time)
+        return 0
+
+    def _factory_reset(self, time: float) -> int | None:
+        if self.profile.behaviour.reset_0x06 == "ignore":
+            return None
+        self.table.factory_reset()
+        self.power_cycle(time)
+        self.deafness, self.deaf_until = EEPROM_END * self.profile.timing.eeprom_deaf_us_per_byte * 1e-6, time
+        return 0
+
     # -- registers --------------------------------------------------------------------------------------------------
 
     def _checked(self, address: int, data: bytes) -> tuple[int | None, dict[str, int] | None]:
@@ -162,9 +328,10 @@ class ServoBody:
         return error
 
     def _steer(self, data: bytes, time: float) -> bool:
-        """Take goal and speed as `_apply` would, where that is all there is to it: a control cycle's way through.
+        """Take goal and speed as `_apply` would, but quickly: a control cycle writes nothing else.
 
-        False where it is not: other registers, no torque yet, a wheel, many turns, a value that must be refused.
+        False, and nothing is done, for other registers, without torque, for wheels and several turns, and for a value
+        that must be refused.
         """
         if len(data) != 4:
             return False
@@ -175,9 +342,9 @@ class ServoBody:
         if not self._goal_low <= goal <= self._goal_high or speed > units.full_scale:
             return False
         self._busy_until = time + _BUSY
-        if registers[30:34] == data:
-            return True  # the motor has it, or will have it before it could have this one
-        registers[30:34] = data
+        if registers[_GOAL:_GOAL_END] == data:
+            return True  # the motor has this goal already, or will have it first
+        registers[_GOAL:_GOAL_END] = data
         self._motors.set_goal(self.row, (goal - self._zero) * units.position, speed * units.speed, time)
         return True
 
@@ -244,38 +411,38 @@ class ServoBody:
     @property
     def driven(self) -> bool:
         """Whether the motor is driven."""
-        return self.powered and (self._wheel_drive or self.table.data[24] != 0)
+        return self.powered and (self._wheel_drive or self.table.data[_TORQUE] != 0)
 
     @property
     def special(self) -> bool:
-        """Whether the short cuts of a control cycle must go round it: no torque, or something about its sensors.
+        """Whether a control cycle may take no short cut with it: it has no torque, or a fault changes its sensors.
 
-        Worked out whenever it is asked for, so that no fault has to take care of it.
+        It is worked out at each call, so that no fault has to keep it up to date.
         """
         gauges = self.gauges
         sound = gauges.stuck is None and gauges.hot is None and gauges.quirk == "none"
-        return not (sound and self.powered and (self.table.data[24] != 0 or self._wheel_drive))
+        return not (sound and self.powered and (self.table.data[_TORQUE] != 0 or self._wheel_drive))
 
     def _push(self, time: float) -> None:
         command = loop_command(self.table, self.profile, self._zero, self.driven)
         if self.gauges.stuck is not None:
             command = stuck_loop(command, (self.gauges.stuck - self._zero) * self.profile.units.position)
         self._motors.set_command(self.row, command, time)
-        self._note()
+        self._renew_limits()
 
     def heat(self, temperature: float | None) -> None:
         """Let the temperature sensor report this, degC, whatever the motor's is; None: it works again."""
         self.gauges.hot = temperature
-        self._note()
+        self._renew_limits()
 
-    def _note(self) -> None:
+    def _renew_limits(self) -> None:
         """Renew `limits`."""
         sound = self.powered and self.gauges.hot is None
         self.limits[:] = self.alarms.limits() if sound else np.nan
         self.limits[Limit.LOWEST_VOLTAGE] = max(self.limits[Limit.LOWEST_VOLTAGE], self._reset_voltage)
 
     def stick(self, time: float) -> None:
-        """Let the position reading stand still from now on, for the host and for the servo's own loop."""
+        """Freeze the position reading from now on, for the host and for the servo's own loop."""
         self.gauges.stuck = self.gauges.position(self._motors.state[self.row].tolist())
         self._push(time)
 
@@ -307,13 +474,13 @@ class ServoBody:
             self.power_on(time)
         if fatal := self.alarms.look(state, time, self.driven):
             self._shut_down(fatal, time)
-        self._note()
+        self._renew_limits()
 
     def overload(self, time: float) -> None:
         """Take the load for an overload from now on, until the host recovers the servo."""
         if fatal := self.alarms.overload():
             self._shut_down(fatal, time)
-        self._note()
+        self._renew_limits()
 
     def _shut_down(self, flags: int, time: float) -> None:
         self.alarms.shut_down(flags)
@@ -321,12 +488,6 @@ class ServoBody:
             self._wheel_drive = False
         self._push(time)
 
-    def led(self, time: float) -> bool:
-        """Whether the LED is lit at `time` (s): as told, or blinking at 1 Hz for an alarm of the Alarm LED mask."""
-        if self.alarms.bits & self.table["alarm_led"]:
-            return self.powered and time % 1.0 < 0.5
-        return self.powered and self.table["led"] != 0
-
 
 def _tell_nobody() -> None:
-    """A servo on no line."""
+    """`VirtualServo.changed` of a servo that is on no line."""

@@ -6,7 +6,7 @@ import heapq
 import itertools
 import math
 from collections.abc import Collection, Iterable, Sequence
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import Literal, Protocol
 
 import numpy as np
 
@@ -20,15 +20,11 @@ from axbridge.physics.engines.ideal_joints import IdealBank, IdealJoint
 from axbridge.units import baud_register
 from axbridge.virtual.fast_reads import present, remarkable
 from axbridge.virtual.faults import FAULTS, Fault, parse_faults
-from axbridge.virtual.instructions import VirtualServo
 from axbridge.virtual.line import Line
 from axbridge.virtual.reply_timing import Forecast
-from axbridge.virtual.servo import Motors
+from axbridge.virtual.servo import Motors, VirtualServo
 
-if TYPE_CHECKING:
-    from axbridge.physics.bank import ServoBank
-
-__all__ = ["Bank", "World", "build_bank", "initial_registers"]
+__all__ = ["Bank", "World", "initial_registers"]
 
 _WATCH = 0.02  # s between two looks of the firmware at temperature, supply and load
 
@@ -105,7 +101,9 @@ class World:
         self.ideal = IdealBank([IdealJoint(servo) for servo in rig.servos if servo.drive == "ideal"])
         self.engine: Engine | None = None
         if bank is None:
-            bank = own = build_bank(rig, model, seed, self.ideal)
+            from axbridge.virtual.assembly import build_bank
+
+            bank = own = build_bank(rig, model=model, seed=seed, ideal=self.ideal)
             self.engine = own.engine
         self.bank = bank
         self._now = 0.0
@@ -298,10 +296,3 @@ def initial_registers(rig: Rig, config: ServoConfig, profile: FirmwareProfile, b
     baud = baud_register(bus.baud, profile.units_name)
     assert baud is not None  # `Rig.profile_of` has seen to it
     return {"id": config.id, "baud_rate": baud, **config.registers}
-
-
-def build_bank(rig: Rig, model: str | None, seed: int, ideal: IdealBank | None = None) -> ServoBank:
-    """Engine and motors of a rig."""
-    from axbridge.virtual.assembly import build_bank
-
-    return build_bank(rig, model=model, seed=seed, ideal=ideal)

@@ -79,12 +79,12 @@ class ShadowedBus(Bus):
         self._shadow.clock.sleep_until(self.clock.now() - self._lag)
         return self._shadow
 
-    def _repeat(self, told: Callable[[Bus], object]) -> None:
-        """Tell the shadow; whatever becomes of it must not keep the real servos from being commanded, or limped."""
+    def _repeat(self, command: Callable[[Bus], object]) -> None:
+        """Give the shadow the same command. If it fails, the real servos must still be commanded and limped."""
         if self._ended is not None:
             return
         try:
-            told(self.follow())
+            command(self.follow())
         except BusError:
             pass  # lost on the virtual line
         except AxBridgeError as failure:

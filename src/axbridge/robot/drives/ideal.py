@@ -12,20 +12,12 @@ from axbridge.control.coupled_motors import Limits
 from axbridge.control.setpoints import Setpoints
 from axbridge.errors import ErrorFlag
 from axbridge.physics.engines.ideal_joints import IdealJoint
-from axbridge.robot.drives.drive import Capability, Sensed
+from axbridge.robot.drives.drive import CAPABILITIES, Capability, Sensed
 from axbridge.robot.state import ServoState, Truth
 
 __all__ = ["IDEAL_CAPABILITIES", "IdealDrive"]
 
-IDEAL_CAPABILITIES: Mapping[str, Capability] = {
-    "position": "native",
-    "velocity": "native",
-    "wheel": "native",
-    "torque": "native",
-    "pid": "native",
-    "acceleration": "native",
-    "torque_feedback": "native",
-}
+IDEAL_CAPABILITIES: Mapping[str, Capability] = dict.fromkeys(CAPABILITIES, "native")
 _MAX_VELOCITY = _MAX_TORQUE = 10.0  # Webots' defaults of maxVelocity, maxTorque and maxForce
 
 

@@ -2,12 +2,12 @@
 
 `Safety` applies a policy on every way out: ``limp`` (torque off), ``hold`` (keep the present position, powered) or
 ``park`` (go slowly to a pose, then limp). Ways out: `release`, an exception, SIGINT, SIGTERM, SIGHUP, the interpreter's
-end, and a controller that stops calling `feed`. What no Python code survives (SIGKILL, a crash, a hang that keeps the
-interpreter locked) is the guard process's (`axbridge.robot.safety.guard`): it always limps.
+end, and a controller that stops calling `feed`. No Python code survives SIGKILL, a crash, or a hang that keeps the
+interpreter locked. Then the guard process acts (`axbridge.robot.safety.guard`): it always limps.
 
-A signal that comes in the middle of a transaction waits for its end: a policy that talked in between would break both.
-The guard is sent home only when every servo has said that its torque is off, or that it holds. A servo that does not
-hold is limped, and one that does not limp is left to the guard, which goes on trying.
+A signal in the middle of a transaction waits for its end, because packets of the policy would break the transaction.
+The guard may end only when every servo has said that its torque is off, or that it holds. A servo that does not hold is
+limped. A servo that does not limp is left to the guard, which goes on trying.
 """
 
 from __future__ import annotations
@@ -28,8 +28,9 @@ from types import FrameType, TracebackType
 from typing import Any
 
 from axbridge.bus.base import Reply
-from axbridge.bus.cycle import TORQUE_ENABLE, Cycle
+from axbridge.bus.cycle import Cycle
 from axbridge.clock import WallClock
+from axbridge.config.registers import Address
 from axbridge.errors import BusError, UsageError
 from axbridge.robot.safety.policies import Policy, hold, limp, park
 from axbridge.robot.safety.signal_watch import watch_signals
@@ -59,7 +60,7 @@ class Safety:
             in simulated time waits for nobody.
         guard: Start the guard process (for buses that have a file descriptor).
         report: Called with the servos that failed, by name, when the policy was applied outside of `release`'s caller.
-        restore: Called after the policy where nobody else comes after it: a deadly signal, the interpreter's end.
+        restore: Called after the policy at a deadly signal and at the interpreter's end: no other code runs after them.
         tripped: Called with the names of the servos that were switched off because `feed` was not called in time; from
             whichever thread notices.
 
@@ -180,7 +181,7 @@ class Safety:
             try:
                 os.write(self._pipe, b".")
             except BlockingIOError:
-                pass  # it has signs enough
+                pass  # the pipe is full of signs of life
             except OSError:  # it was killed: a new one takes over
                 self._end_guard(b"q")
                 self._start_guard()
@@ -194,7 +195,7 @@ class Safety:
         by name. A call while an earlier one still parks, or after it has parked, limps: parking again would switch the
         motors on.
         """
-        return self._settle(self._park(self.cycles), self.cycles)
+        return self._hold_or_limp(self._park(self.cycles), self.cycles)
 
     def __enter__(self) -> Safety:
         self.arm()
@@ -228,7 +229,7 @@ class Safety:
             self._releasing = False
         return "hold" if self.policy == "hold" else "limp"
 
-    def _settle(self, policy: Policy, cycles: Sequence[Cycle]) -> dict[str, BusError]:
+    def _hold_or_limp(self, policy: Policy, cycles: Sequence[Cycle]) -> dict[str, BusError]:
         """Hold or limp, without another thread in between."""
         self._left = {name: BusError("the policy was interrupted") for cycle in cycles for name in cycle.servos_by_name}
         errors: dict[str, BusError] = {}
@@ -268,7 +269,7 @@ class Safety:
             signal.signal(number, signal.SIG_DFL)
             os.kill(os.getpid(), number)  # so that our parent sees the signal as the cause
             return
-        if self._armed_here() and self._real and (errors := self._settle(self._park(self._real), self._real)):
+        if self._armed_here() and self._real and (errors := self._hold_or_limp(self._park(self._real), self._real)):
             self._report(errors)
         self._earlier[number](number, frame)
 
@@ -298,7 +299,7 @@ class Safety:
             policy = self._park(self._real)
             if policy == "limp":
                 self._tell_tripped(frozenset(name for cycle in self._real for name in cycle.servos_by_name))
-            if errors := self._settle(policy, self._real):
+            if errors := self._hold_or_limp(policy, self._real):
                 self._report(errors)
             if policy == "hold":
                 self._tell_tripped(frozenset(name for cycle in self._real for name in _limp_ones(cycle)))
@@ -306,7 +307,7 @@ class Safety:
                 cycle.restart_softly()
 
     def _insist(self) -> None:
-        """Limp what has not confirmed; the watchdog goes on with it until they say so or the controller moves them."""
+        """Limp the servos that have not confirmed; the watchdog repeats it until they do or a controller moves them."""
         errors: dict[str, BusError] = {}
         for cycle in self._real:
             if names := [name for name in cycle.servos_by_name if name in self._left]:
@@ -341,7 +342,7 @@ class Safety:
             return
         pipe, self._pipe = os.pipe()
         os.set_blocking(self._pipe, False)
-        # later than the watchdog here, which knows the policy: the guard is for a host that cannot act any more
+        # the watchdog here comes first, because it knows the policy; the guard is for a host that cannot act any more
         silence = 0.0 if self._silence is None else 2 * self._silence + 0.1
         script = str(Path(__file__).with_name("guard.py"))
         try:
@@ -366,7 +367,7 @@ class Safety:
             os.close(pipe)
 
     def _dismiss_guard(self) -> None:
-        """Send the guard home, after it has limped what the policy could not; say what neither could."""
+        """End the guard, after it has limped what the policy could not; report what neither could."""
         self._leaving = True
         ports = self._ids(self._left) if self._left and self._guarded == self._descriptors() else []
         with ExitStack() as lines:
@@ -404,7 +405,7 @@ def _leave_all() -> None:
         for cycle in net._real:  # noqa: SLF001
             cycle.bus.turn.lock.acquire(timeout=_PATIENCE)
     for net, policy in zip(nets, policies, strict=True):
-        net._settle(policy, net._real)  # noqa: SLF001
+        net._hold_or_limp(policy, net._real)  # noqa: SLF001
         net._dismiss_guard()  # noqa: SLF001
     for net in nets:  # last, because it may wait for a servo that is gone
         if net._real:  # noqa: SLF001
@@ -412,7 +413,7 @@ def _leave_all() -> None:
 
 
 def _notice(number: int) -> None:
-    """A signal has come: when the main thread does not take it up, because it is in a library's call, do it here."""
+    """A signal has come. Handle it here if the main thread does not, because it is in a library's call."""
     net = getattr(signal.getsignal(number), "__self__", None)
     if number not in _SIGNALS or not isinstance(net, Safety):
         return
@@ -427,7 +428,7 @@ def _notice(number: int) -> None:
         ctypes.CDLL(None).signal(number, 0)  # the default action; Python itself sets it in the main thread only
         os.kill(os.getpid(), number)
     for each in _nets:
-        if errors := each._settle(each._park(each._real), each._real):  # noqa: SLF001
+        if errors := each._hold_or_limp(each._park(each._real), each._real):  # noqa: SLF001
             each._report(errors)  # noqa: SLF001
 
 
@@ -449,7 +450,7 @@ def _line_of(cycle: Cycle) -> Iterator[None]:
 
 
 def _hold(cycle: Cycle) -> list[str] | None:
-    """The servos that do not hold; None: of none is anything known."""
+    """The servos that do not hold; None when nothing is known of any."""
     try:
         return list(hold(cycle))
     except Exception:  # noqa: BLE001 - whatever it is: they are limped
@@ -460,7 +461,7 @@ def _limp_ones(cycle: Cycle) -> list[str]:
     """The servos that do not say that their torque is on."""
     try:
         with _line_of(cycle):
-            answers = cycle.bus.read_many([(servo.id, TORQUE_ENABLE, 1) for servo in cycle.servos])
+            answers = cycle.bus.read_many([(servo.id, Address.TORQUE_ENABLE, 1) for servo in cycle.servos])
     except BusError:
         return list(cycle.servos_by_name)
     return [

@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal
 
 from axbridge.bus.base import Reply
-from axbridge.bus.cycle import GOAL_POSITION, PRESENT, TORQUE_ENABLE, Cycle, Goal
+from axbridge.bus.cycle import Cycle, Goal
+from axbridge.config.registers import Address
 from axbridge.errors import BusError, BusTimeout, PortError
 from axbridge.packets import BROADCAST
 
@@ -18,7 +19,8 @@ __all__ = ["Policy", "hold", "limp", "park"]
 Policy = Literal["limp", "hold", "park"]
 
 _ATTEMPTS = 5
-_ANGLE_LIMITS, _MOVING_SPEED = 6, 32  # addresses; both limits 0: the servo turns endlessly
+_TORQUE = int(Address.TORQUE_ENABLE)
+_TORQUE_TO_POSITION = _TORQUE, Address.PRESENT_POSITION + 2 - _TORQUE  # one read: from where on, bytes
 _PARK_SPEED = 100  # counts: 11 rpm
 _PARK_NEAR = 6  # counts: about 2 degrees
 _PARK_PERIOD = 0.02  # s
@@ -35,11 +37,11 @@ def limp(cycle: Cycle, names: Iterable[str] | None = None) -> dict[str, BusError
     try:
         for attempt in range(_ATTEMPTS):
             if names is None:
-                cycle.bus.write(BROADCAST, TORQUE_ENABLE, b"\0")
+                cycle.bus.write(BROADCAST, _TORQUE, b"\0")
             if attempt or names is not None:  # a broadcast did not reach them: one by one
-                cycle.bus.sync_write(TORQUE_ENABLE, dict.fromkeys(left, b"\0"))
+                cycle.bus.sync_write(_TORQUE, dict.fromkeys(left, b"\0"))
             asked = list(left)
-            for id_, answer in zip(asked, cycle.bus.read_many([(id_, TORQUE_ENABLE, 1) for id_ in asked]), strict=True):
+            for id_, answer in zip(asked, cycle.bus.read_many([(id_, _TORQUE, 1) for id_ in asked]), strict=True):
                 if isinstance(answer, Reply) and answer.data == b"\0":
                     errors.pop(left.pop(id_), None)
                 else:
@@ -104,14 +106,14 @@ def _read(cycle: Cycle, requests: Sequence[tuple[int, int, int]]) -> list[Reply 
 
 def _stop_wheels(cycle: Cycle, errors: dict[str, BusError]) -> set[str]:
     """Let the servos that turn endlessly stand still; their names. Those that could not be asked or told: `errors`."""
-    limits = _read(cycle, [(servo.id, _ANGLE_LIMITS, 4) for servo in cycle.servos])
+    limits = _read(cycle, [(servo.id, Address.CW_ANGLE_LIMIT, 4) for servo in cycle.servos])
     wheels: dict[int, str] = {}
     for servo, answer in zip(cycle.servos, limits, strict=True):
         if isinstance(answer, BusError):
             errors[servo.name] = answer
-        elif answer.data == bytes(4):
+        elif answer.data == bytes(4):  # both angle limits 0: it turns endlessly
             wheels[servo.id] = servo.name
-    failed = _write_and_look(cycle, _MOVING_SPEED, dict.fromkeys(wheels, bytes(2)))
+    failed = _write_and_look(cycle, Address.MOVING_SPEED, dict.fromkeys(wheels, bytes(2)))
     errors |= {wheels[id_]: error for id_, error in failed.items()}
     return set(wheels.values())
 
@@ -145,7 +147,7 @@ def _parkable(cycle: Cycle, pose: Mapping[str, int]) -> dict[str, Goal]:
     wheels = _stop_wheels(cycle, unknown)
     stay = wheels | set(unknown)
     joints = {name: cycle.servos_by_name[name] for name in pose if name in cycle.servos_by_name and name not in stay}
-    answers = _read(cycle, [(servo.id, TORQUE_ENABLE, 1) for servo in joints.values()])
+    answers = _read(cycle, [(servo.id, _TORQUE, 1) for servo in joints.values()])
     return {
         name: Goal(pose[name], _PARK_SPEED)
         for name, answer in zip(joints, answers, strict=True)
@@ -155,10 +157,10 @@ def _parkable(cycle: Cycle, pose: Mapping[str, int]) -> dict[str, Goal]:
 
 def _goal_to_present(cycle: Cycle, joints: Mapping[int, str], errors: dict[str, BusError]) -> None:
     goals: dict[int, bytes] = {}
-    answers = _read(cycle, [(id_, TORQUE_ENABLE, PRESENT + 2 - TORQUE_ENABLE) for id_ in joints])
+    answers = _read(cycle, [(id_, *_TORQUE_TO_POSITION) for id_ in joints])
     for id_, answer in zip(joints, answers, strict=True):
         if isinstance(answer, BusError) or not answer.data:
             errors[joints[id_]] = answer if isinstance(answer, BusError) else BusTimeout(id_)
         elif answer.data[0]:
             goals[id_] = answer.data[-2:]
-    errors |= {joints[id_]: error for id_, error in _write_and_look(cycle, GOAL_POSITION, goals).items()}
+    errors |= {joints[id_]: error for id_, error in _write_and_look(cycle, Address.GOAL_POSITION, goals).items()}

@@ -1,4 +1,4 @@
-"""Which ports a verb means: one named by --port, or those of a rig."""
+"""Which buses a verb means: one on the port named by --port, or those of a rig."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from axbridge.errors import UsageError
 if TYPE_CHECKING:
     from axbridge.bus.handshake import Expected
 
-__all__ = ["Line", "lines_of"]
+__all__ = ["ExpectedBus", "buses_of"]
 
 
 @dataclass(frozen=True)
-class Line:
+class ExpectedBus:
     """A port and who should be on it; `servos` is empty without a rig."""
 
     port: str
@@ -22,8 +22,8 @@ class Line:
     servos: tuple[Expected, ...] = ()
 
 
-def lines_of(port: str | None, rig: str | None, baud: int) -> list[Line]:
-    """The lines meant by the options of a verb.
+def buses_of(port: str | None, rig: str | None, baud: int) -> list[ExpectedBus]:
+    """The buses meant by the options of a verb.
 
     Raises:
         RigError, ProfileError: the rig cannot be loaded.
@@ -31,7 +31,7 @@ def lines_of(port: str | None, rig: str | None, baud: int) -> list[Line]:
         UsageError: one port for a rig with several buses; a rig without Dynamixels.
     """
     if rig is None:
-        return [Line(port or "auto", baud)]
+        return [ExpectedBus(port or "auto", baud)]
     from axbridge.bus.handshake import Expected
     from axbridge.config.rig import Rig
     from axbridge.robot.backends.real import ports_of
@@ -42,7 +42,7 @@ def lines_of(port: str | None, rig: str | None, baud: int) -> list[Line]:
     if port and len(loaded.buses) > 1:
         raise UsageError(f"rig {loaded.name} has {len(loaded.buses)} buses, but --port names one", "leave --port out")
     return [
-        Line(
+        ExpectedBus(
             device,
             bus.baud,
             tuple(
