@@ -8,7 +8,7 @@ unit the key says.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, Literal
@@ -233,7 +233,8 @@ class Rig(toml_tables.Table):
     Attributes:
         parameters: Numbers that the URDF names.
         servos: In the order of the file.
-        path: File it came from; the URDF and model files are looked for beside it.
+        path: File it came from; its URDF, profile and model files are looked for beside it, then beside its bases.
+        bases: Files it was laid over by ``base``, nearest first; empty for most.
     """
 
     name: str = Field(min_length=1)
@@ -246,6 +247,7 @@ class Rig(toml_tables.Table):
     webots: WebotsConfig = WebotsConfig()
     servos: tuple[ServoConfig, ...] = Field(alias="servo", min_length=1)
     path: Path = Path()
+    bases: tuple[Path, ...] = Field(default=(), exclude=True)  # where things are on this machine is no fact of a robot
 
     @classmethod
     def load(cls, path_or_name: str | Path) -> Rig:
@@ -256,8 +258,14 @@ class Rig(toml_tables.Table):
         """
         name, options = split_options(path_or_name)
         path = toml_tables.find_toml(name, FOLDER, RigError)
-        table = toml_tables.load_table(path, FOLDER, RigError)
-        rig = toml_tables.validate(cls, {**table, "path": path}, path, RigError)
+        chain = toml_tables.load_chain(path, FOLDER, RigError)
+        table: dict[str, Any] = {}
+        for place in reversed(range(len(chain))):  # each base by itself, so that a mistake is named with its own file
+            file, over = chain[place]
+            table = _laid_over(table, over)
+            bases = tuple(base for base, _ in chain[place + 1 :])
+            named = file if place else path
+            rig = toml_tables.validate(cls, {**table, "path": named, "bases": bases}, named, RigError)
         return rig.overridden({"parameters": options}) if options else rig
 
     def overridden(self, tables_over: Mapping[str, Any]) -> Rig:
@@ -275,6 +283,7 @@ class Rig(toml_tables.Table):
             values[name] = value if isinstance(value, Mapping) else {"value": value}
         changes = {**tables_over, "parameters": values} if values else tables_over
         table = toml_tables.merged(self.model_dump(by_alias=True, exclude_unset=True), changes)
+        table["bases"] = self.bases
         return toml_tables.validate(Rig, table, self.path, RigError)
 
     @model_validator(mode="after")
@@ -330,10 +339,17 @@ class Rig(toml_tables.Table):
         Raises:
             RigError: the rig has no world, or the file is not there.
         """
-        path = self.path.parent / self._simulated().urdf
-        if not path.is_file():
-            raise RigError(self.path, "world.urdf", f"no such file: {path}", "put the URDF beside the rig file")
+        name = self._simulated().urdf
+        path = self._beside(name)
+        if path is None:
+            why = f"no such file: {(self.bases or (self.path,))[-1].parent / name}"
+            raise RigError(self.path, "world.urdf", why, "put the URDF beside the rig file")
         return path
+
+    def _beside(self, name: str) -> Path | None:
+        """A file that the rig names: beside the rig, else beside the nearest base that has it."""
+        places = (file.parent / name for file in (self.path, *self.bases))
+        return next((place for place in places if place.is_file()), None)
 
     def urdf_text(self) -> str:
         """The URDF of the world with the rig's parameters in it.
@@ -350,9 +366,9 @@ class Rig(toml_tables.Table):
             RigError: no such profile; the servo's zero or its bus's baud rate is none of that model.
             ProfileError: a mistake in the profile.
         """
-        beside = self.path.parent / servo.profile
+        beside = self._beside(servo.profile) if servo.profile.endswith(".toml") else None
         with self._naming(servo, "profile"):
-            profile = FirmwareProfile.load(beside if beside.suffix == ".toml" and beside.is_file() else servo.profile)
+            profile = FirmwareProfile.load(beside or servo.profile)
         self._check_fit(servo, profile)
         return profile
 
@@ -362,18 +378,19 @@ class Rig(toml_tables.Table):
             why = f"{servo.zero} is no position of an {profile.name}"
             hint = f"give the register count at 0 rad, 0..{top}; {(top + 1) // 2} is the middle"
             raise RigError(self.path, f"servo.{servo.name}.zero", why, hint)
-        for index, bus in enumerate(self.buses):
+        for bus in self.buses:
             if bus.name == servo.bus and baud_register(bus.baud, profile.units_name) is None:
                 why = f"an {profile.name} cannot talk at {bus.baud} baud"
                 hint = "choose 2000000/(n+1): 1000000, 500000, 250000, 200000, 115200, 57600, …"
-                raise RigError(self.path, f"bus.{index}.baud", why, hint)
+                raise RigError(self.path, f"bus.{bus.name}.baud", why, hint)
 
     def model_of(self, servo: ServoConfig, name: str | None = None) -> ServoModel:
         """The servo model of a servo: the rig's, or `name` instead (then without the rig's overrides)."""
         overrides = servo.params if name is None else {}
         profile = self.profile_of(servo)
         with self._naming(servo, "model") if name is None else nullcontext():
-            return ServoModel.load(name or servo.model, profile, overrides, beside=self.path.parent)
+            chosen = name or servo.model
+            return ServoModel.load(self._beside(chosen) or chosen, profile, overrides)
 
     @contextmanager
     def _naming(self, servo: ServoConfig, key: str) -> Iterator[None]:
@@ -389,6 +406,40 @@ class Rig(toml_tables.Table):
             elif str(failure.path) != getattr(servo, key):
                 raise
             raise RigError(self.path, f"servo.{servo.name}.{key}", why, failure.hint) from None
+
+
+def _laid_over(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """A rig's tables on those of its base: buses and servos are merged by name, new ones come last."""
+    lists = {}
+    for key, default in (("bus", BusConfig().name), ("servo", None)):
+        below, above = (_named_tables(tables.get(key), default) for tables in (base, over))
+        if below is not None and above is not None:
+            lists[key] = _merged_by_name(below, above)
+    return toml_tables.merged(base, {**over, **lists})
+
+
+def _named_tables(tables: Any, default: str | None) -> list[tuple[Any, Mapping[str, Any]]] | None:
+    """Tables of a list with the name of each; None for what is no list of tables: its check says so."""
+    if not isinstance(tables, list) or not all(isinstance(table, Mapping) for table in tables):
+        return None
+    return [(table.get("name", default), table) for table in tables]
+
+
+def _merged_by_name(
+    base: Sequence[tuple[Any, Mapping[str, Any]]], over: Sequence[tuple[Any, Mapping[str, Any]]]
+) -> list[Mapping[str, Any]]:
+    result = [table for _, table in base]
+    places = {name: index for index, (name, _) in enumerate(base) if name is not None}
+    for name, table in over:
+        place = places.pop(name, None)  # a second table of one name is a mistake that its check finds
+        if place is None:
+            result.append(table)
+            continue
+        below = dict(result[place])
+        if table.get("model", below.get("model")) != below.get("model"):
+            below.pop("params", None)  # constants of the other model
+        result[place] = toml_tables.merged(below, table)
+    return result
 
 
 def _unique(table: str, key: str, values: Iterable[tuple[object, int]], where: str = "") -> None:
