@@ -15,7 +15,7 @@ from tools.import_graph import circles, graph, rooms
 ROOMS = (
     *("errors", "units", "clock", "files", "arrays", "jit", "packets"),
     *("control", "config", "bus", "physics", "virtual", "serve", "robot"),
-    *("record", "replay", "report", "compare", "identify", "motion", "webots", "view", "learn"),
+    *("record", "samples", "replay", "report", "compare", "identify", "motion", "webots", "view", "learn"),
     *("cli", "__main__", "testing"),
 )
 

@@ -12,7 +12,7 @@ from axbridge.record.csv_parquet import write_csv, write_parquet
 from axbridge.record.import_logs import import_log, parse_columns
 from axbridge.record.recording import open_recording, write_recording
 
-LOG = Path(__file__).parents[1] / "data" / "xl330_kp400_lift_and_drop.json"
+LOG = Path(__file__).parents[2] / "samples" / "xl330_kp400_lift_and_drop.json"
 
 
 def test_a_pendulum_log_has_everything_to_simulate_it():

@@ -70,7 +70,7 @@ def write_parquet(recording: Recording, path: Path | str) -> None:
     except ImportError as failure:
         raise UnsupportedOperation(
             "writing Parquet needs pyarrow, which is not installed",
-            "python -m pip install 'axbridge[parquet]', or convert to .csv",
+            "python -m pip install pyarrow, or convert to .csv",
         ) from failure
     known = _known(recording)
     kinds = pa.schema([("servo", pa.string()), *((HEADERS[key], pa.float64()) for key in known)])
