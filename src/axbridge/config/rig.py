@@ -143,7 +143,38 @@ class WebotsConfig(toml_tables.Table):
 
 
 class ServoConfig(toml_tables.Table):
-    """One joint and what drives it; see the rig page of the reference for every key."""
+    """One joint and what drives it. A sliding joint has m, m/s and N in place of rad, rad/s and N·m.
+
+    Attributes:
+        name: What programs call it; `group::member` couples servos, as in Webots.
+        joint: Joint of the URDF.
+        drive: `dynamixel`, or `ideal`: a velocity-driven joint motor with a force limit, in simulation only.
+        bus: Name of the line it is on.
+        id: Its number on that line.
+        profile: Firmware profile by name, or a .toml beside the rig.
+        zero: Present Position at 0 rad, counts.
+        direction: 1, or -1 when the joint turns against the servo.
+        model: Servo model of the simulation by name, or a .toml beside the rig.
+        params: Single constants of the model: `{ motor = { armature = 0.004 } }`.
+        registers: Register values that the servo should have; written when they differ.
+        min_position: Lower soft limit, rad; both limits 0 = off.
+        max_position: Upper soft limit, rad.
+        min_stop: Lower hard stop of the joint, rad; both stops 0 = the URDF's.
+        max_stop: Upper hard stop of the joint, rad.
+        max_velocity: rad/s; left out: the data sheet's no-load speed, for an ideal drive 10.
+        max_torque: N·m; left out: the data sheet's stall torque, for an ideal drive 10; 0 = a passive ideal joint.
+        acceleration: rad/s²; -1 = unlimited.
+        control_pid: Gains of the controller "pid".
+        controller: `firmware`: the servo's own loop; `pid`: Webots' velocity loop on the host.
+        multiplier: Webots' coupling factor.
+        consumption_factor: W per N·m, of ideal drives.
+        spring_constant: Of the joint, N·m/rad.
+        damping_constant: Of the joint, N·m·s/rad.
+        static_friction: Of the joint, N·m.
+        position: At the start of a simulation, rad.
+        resolution: Of the position sensor, rad; 0 = none.
+        noise: Of the position sensor, rad.
+    """
 
     name: str = Field(min_length=1)
     joint: str = Field(min_length=1)
@@ -231,7 +262,14 @@ class Rig(toml_tables.Table):
     """A robot, its buses and its world.
 
     Attributes:
+        name: Of the rig.
+        description: What it is, in a sentence.
+        buses: Lines that the servos hang on.
+        world: The simulated world; a rig without one drives real servos only.
         parameters: Numbers that the URDF names.
+        robot: Control period and battery.
+        safety: What happens to the motors when the program ends.
+        webots: What Webots controllers see.
         servos: In the order of the file.
         path: File it came from; its URDF, profile and model files are looked for beside it, then beside its bases.
         bases: Files it was laid over by ``base``, nearest first; empty for most.

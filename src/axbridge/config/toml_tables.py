@@ -77,7 +77,7 @@ T = TypeVar("T", bound=Table)
 
 
 def shipped(folder: str) -> Path:
-    """The folder of shipped data: ``firmware_profiles`` or ``hil_rigs``."""
+    """The folder of shipped data: ``firmware_profiles``, ``hil_rigs`` or ``samples``."""
     package = Path(__file__).resolve().parents[1]
     in_wheel = package / "_data" / folder
     return in_wheel if in_wheel.is_dir() else package.parents[1] / folder
