@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from axbridge.cli.app import app
+from axbridge.cli.help import Verbs
 
 if TYPE_CHECKING:
     from axbridge.config.rig import Rig, ServoConfig
 
-rig = typer.Typer(no_args_is_help=True, help="Rigs: which servo is which joint. List, show, copy and check them.")
+rig = typer.Typer(
+    cls=Verbs, no_args_is_help=True, help="Rigs: which servo is which joint. List, show, copy and check them."
+)
 app.add_typer(rig, name="rig")
 
 RigArgument = Annotated[str, typer.Argument(metavar="RIG", help="Name, folder, or path of a rig file.")]
@@ -70,10 +73,7 @@ def _print_table(rows: list[tuple[str, ...]]) -> None:
 
 @rig.command()
 def copy(rig: RigArgument, folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new folder.")]) -> None:
-    """Copy a rig and its files into a new folder, to change them; the copy has the folder's name.
-
-    Example: axbridge rig copy pan_tilt my_head
-    """
+    """Copy a rig and its files into a new folder, to change them; the copy has the folder's name."""
     from axbridge.config.rig import Rig
     from axbridge.config.rig_copy import copy_rig
 
@@ -84,10 +84,7 @@ def copy(rig: RigArgument, folder: Annotated[Path, typer.Argument(metavar="DIR",
 
 @rig.command()
 def check(rig: Annotated[str, typer.Argument(metavar="FILE", help="Rig file, folder or name.")]) -> None:
-    """Check a rig with all it names, draw its joints, and list what it leaves open.
-
-    Example: axbridge rig check my_head
-    """
+    """Check a rig with all it names, draw its joints, and list what it leaves open."""
     from axbridge.config.rig import Rig
     from axbridge.config.rig_check import check_rig
     from axbridge.virtual.world import initial_registers
@@ -114,10 +111,7 @@ def _count(rig: Rig) -> str:
 
 @rig.command()
 def schema() -> None:
-    """Print the JSON schema of rig files, for editors that complete and check while you type.
-
-    Example: axbridge rig schema > rig.schema.json
-    """
+    """Print the JSON schema of rig files, for editors that complete and check while you type."""
     from axbridge.config.rig_schema import rig_schema
 
     print(json.dumps(rig_schema(), indent=2, ensure_ascii=False))

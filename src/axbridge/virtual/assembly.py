@@ -9,7 +9,7 @@ from axbridge.physics.bank import BankServo, Drive, ServoBank
 from axbridge.physics.engines.ideal_joints import IdealBank, IdealJoint, IdealMechanics
 from axbridge.physics.mechanics import Mechanics
 
-__all__ = ["build_bank"]
+__all__ = ["build_bank", "model_of"]
 
 _PENDULUM_STEP = 1 / 240  # s
 
@@ -27,7 +27,7 @@ def build_bank(rig: Rig, *, model: str | None = None, seed: int = 0, ideal: Idea
     servos = [
         BankServo(
             config.joint,
-            _model(rig, config, model),
+            model_of(rig, config, model),
             config.direction,
             rig.profile_of(config).units.position,
             names.index(config.bus),
@@ -61,7 +61,7 @@ def build_bank(rig: Rig, *, model: str | None = None, seed: int = 0, ideal: Idea
     return bank
 
 
-def _model(rig: Rig, config: ServoConfig, name: str | None) -> ServoModel:
+def model_of(rig: Rig, config: ServoConfig, name: str | None) -> ServoModel:
     """The model called `name`; the rig's where there is none, or the firmware has no registers for its law."""
     chosen = rig.model_of(config, name)
     fits = chosen.controller.law != "compliance" or "cw_compliance_slope" in rig.profile_of(config).registers
