@@ -61,7 +61,3 @@ class Verbs(typer.core.TyperGroup):
         order = [*panels, *(name for name in self.commands if name not in panels)] if not inside else []
         if order:
             self.commands = {name: self.commands[name] for name in order if name in self.commands}
-
-    def list_commands(self, ctx: Any) -> list[str]:
-        """Names in the order of the groups, not of the alphabet."""
-        return list(self.commands)

@@ -45,8 +45,8 @@ def serve(
 ) -> int:
     """Put a rig's servos on a pseudo-terminal, as if it were the bus.
 
-    Prints a line `ready: PORT` once clients may connect. Lines on standard input set faults while it runs: a spec as for
-    --faults, `none`, or `power-cycle`. On a terminal it also says what it serves, and what to type next.
+    Prints a line `ready: PORT` once clients may connect; on a terminal also what it serves, and what to type next.
+    Lines on standard input set faults while it runs: a spec as for --faults, `none`, or `power-cycle`.
     """
     from axbridge.config.rig import Rig
     from axbridge.errors import UsageError
