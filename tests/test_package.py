@@ -85,4 +85,7 @@ def test_the_program_tells_its_version_and_refuses_a_backend_before_it_starts_a_
     script.write_text("print('started')\n")
     assert app.run(["run", str(script), "--rig", "bench_arm", "--backend", "simm"]) == app.MISUSE
     said = capsys.readouterr()
-    assert (said.out, said.err) == ("", "axbridge: no backend 'simm'\nknown backends: real, sim, twin\n")
+    assert (said.out, said.err) == (
+        "",
+        "axbridge: no backend 'simm'\ndid you mean 'sim'? known backends: real, sim, twin\n",
+    )

@@ -34,6 +34,7 @@ from axbridge.record.mcap_file import (
 from axbridge.record.mcap_grouped import GroupedFile, GroupedWriter
 from axbridge.record.sample_facts import ServoFacts, Tally
 from axbridge.record.samples import in_order
+from axbridge.record.tables import HEADERS, wide_table, with_pandas
 
 __all__ = ["Event", "Recording", "Segment", "Track", "open_recording", "write_recording"]
 
@@ -178,6 +179,36 @@ class Recording(Mapping[str, Track]):
 
     def __len__(self) -> int:
         return len(self.tracks)
+
+    def wide(self, rate: float | None = None) -> tuple[FloatArray, dict[tuple[str, str], FloatArray]]:
+        """Every servo on common times: see `axbridge.record.tables.wide_table`.
+
+        Args:
+            rate: Rows a second; None: a row at each sample.
+
+        Returns:
+            time (m,), s, and what is known of each servo: columns (m,) by servo and name.
+
+        Raises:
+            UsageError: a rate that is not positive.
+        """
+        known = {name: [key for key in HEADERS if key in self.facts(name).columns and key != "time"] for name in self}
+        return wide_table({name: self.columns(name, "time", *keys) for name, keys in known.items()}, rate)
+
+    def to_pandas(self, rate: float | None = None) -> Any:
+        """A pandas DataFrame: the time as its index, a column a servo and quantity (``shoulder.position_rad``).
+
+        Args:
+            rate: Rows a second, resampled as `wide` says; None: a row at each sample.
+
+        Raises:
+            UnsupportedOperation: pandas is not installed.
+            UsageError: a rate that is not positive.
+        """
+        pandas = with_pandas()
+        time, columns = self.wide(rate)
+        named = {f"{servo}.{HEADERS[key]}": values for (servo, key), values in columns.items()}
+        return pandas.DataFrame(named, index=pandas.Index(time, name=HEADERS["time"]))
 
     def columns(self, servo: str, *names: str) -> dict[str, FloatArray]:
         """Some columns of one servo, (n,) each, without reading the others into memory.
