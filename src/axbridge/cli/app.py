@@ -22,11 +22,10 @@ __all__ = ["DONE", "FAILED_CHECK", "HARDWARE", "MISUSE", "Stopped", "app", "emit
 DONE, FAILED_CHECK, MISUSE, HARDWARE = 0, 1, 2, 3  # exit codes
 INTERRUPTED = 130
 
-_LEFT = {  # what Ctrl-C leaves, where it is not the same as for most verbs
-    "run": "the controller was ended, and the motors were left as the rig's [safety] says",
-    "servo": "a write under way may have reached the servo; `axbridge servo info ID` tells what it holds",
-}
+_HARMLESS = {"compare", "convert", "doctor", "identify", "import", "info", "monitor", "rig", "scan"}  # move no motor
 _UNTOUCHED = "no motor was moved, and files are whole or not there"
+_WRITES = "a write under way may have reached the servo; `axbridge servo info ID` tells what it holds"
+_AS_THE_RIG_SAYS = "motors were left as the rig's [safety] says (by default off); what was recorded can be read"
 
 
 class Stopped(Exception):
@@ -121,7 +120,8 @@ def run(arguments: list[str]) -> int:
 
 def _stopped(arguments: list[str]) -> int:
     """After Ctrl-C: say what became of motors and files."""
-    left = _LEFT.get(arguments[0] if arguments else "", _UNTOUCHED)
+    verb = arguments[0] if arguments else ""
+    left = _UNTOUCHED if verb in _HARMLESS else _WRITES if verb == "servo" else _AS_THE_RIG_SAYS
     print(("\n" if sys.stderr.isatty() else "") + f"stopped: {left}", file=sys.stderr)
     return INTERRUPTED
 

@@ -36,7 +36,7 @@ from axbridge.record.sample_facts import ServoFacts, Tally
 from axbridge.record.samples import in_order
 from axbridge.record.tables import HEADERS, wide_table, with_pandas
 
-__all__ = ["Event", "Recording", "Segment", "Track", "open_recording", "write_recording"]
+__all__ = ["Event", "Recording", "Segment", "Track", "log_origin", "open_recording", "write_recording"]
 
 _KEPT = 64 * 2**20  # bytes of samples that a file's tracks keep; those used least lately are read again when asked for
 
@@ -423,7 +423,7 @@ def write_recording(recording: Recording, path: Path | str) -> Recording:
     try:
         with replacing(path) as temporary, temporary.open("wb") as stream:
             writer = GroupedWriter(stream, recording.metadata)
-            origin = _recorded(recording) - round(recording.start * 1e9)
+            origin = log_origin(recording)
             for topic, body in _entries(recording):
                 writer.write(Entry(topic, body, origin + round(body["time"] * 1e9)))
                 if topic.startswith(SERVO_PREFIX):
@@ -447,13 +447,13 @@ def _next(entries: Iterator[Entry | dict[str, Any]]) -> Entry | dict[str, Any] |
         raise
 
 
-def _recorded(recording: Recording) -> int:
-    """When it was recorded, UTC in ns."""
+def log_origin(recording: Recording) -> int:
+    """Log time of the robot's time 0, UTC in ns; the first sample is from when it was recorded, as its metadata say."""
     try:
         moment = datetime.fromisoformat(str(recording.metadata.get("recorded")))
     except ValueError:
         moment = datetime.now(timezone.utc)
-    return round(moment.timestamp()) * 10**9
+    return round(moment.timestamp()) * 10**9 - round(recording.start * 1e9)
 
 
 def _entries(recording: Recording) -> Iterator[tuple[str, dict[str, Any]]]:
