@@ -216,3 +216,19 @@ def test_a_dry_run_draws_the_goals_and_opens_no_port(tmp_path, monkeypatch, caps
     assert [path.name for path in tmp_path.rglob("*.mcap")] == []
     assert run(typed.split()) == 2  # the picture is there
     assert run([*typed.split(), "--force", "--angle", "500"]) == 2
+
+
+def test_a_fall_from_one_angle_goes_no_higher(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert run(["record", "fall", "--rig", "bench_arm", "--angle", "60", "--dry-run"]) == 0
+    said = capsys.readouterr().out
+    assert "shoulder 0 to 60°" in said
+    assert "fall from 60°        limp" in said
+    assert "135" not in said
+
+
+def test_a_dry_run_of_a_wheel_draws_its_duty(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert run(["record", "duty", "--rig", "bench_arm", "--duty", "0.3", "--dry-run"]) == 0
+    assert "shoulder -30 % duty" in capsys.readouterr().out
+    assert (tmp_path / "duty.png").is_file()

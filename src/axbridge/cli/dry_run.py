@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
+    from axbridge.arrays import FloatArray
     from axbridge.config.rig import Rig
     from axbridge.record.experiments import Options
-    from axbridge.record.recording import Recording
+    from axbridge.record.recording import Recording, Track
 
 __all__ = ["dry_run"]
 
@@ -51,12 +52,23 @@ def _parts(recording: Recording) -> list[str]:
         spans = []
         for servo in recording:
             part = recording[servo].between(segment.start, segment.end)
-            goals = np.degrees(part.command[np.isfinite(part.command) & part.enabled])
-            if len(goals):
-                low, high = f"{goals.min():.0f}", f"{goals.max():.0f}"
-                spans.append(f"{servo} {low}°" if low == high else f"{servo} {low} to {high}°")
-        lines.append(f"{segment.start:6.2f} s  {segment.name:<20} {', '.join(spans) or 'no goal'}")
+            goals, duty = _goals(part)
+            spans += [f"{servo} {_span(goals)}°"] if np.isfinite(goals).any() else []
+            spans += [f"{servo} {_span(duty)} % duty"] if np.isfinite(duty).any() else []
+        lines.append(f"{segment.start:6.2f} s  {segment.name:<20} {', '.join(spans) or 'limp'}")
     return lines
+
+
+def _goals(track: Track) -> tuple[FloatArray, FloatArray]:
+    """Goals, degrees, and duties of a wheel, per cent, (n,) each; NaN where there is none: a limp servo has no goal."""
+    turns = np.isfinite(track.duty)
+    goals = np.where(track.enabled & ~turns, np.degrees(track.command), np.nan)
+    return goals, np.where(track.enabled & turns, 100 * track.duty, np.nan)
+
+
+def _span(values: FloatArray) -> str:
+    low, high = f"{np.nanmin(values):.0f}", f"{np.nanmax(values):.0f}"
+    return low if low == high else f"{low} to {high}"
 
 
 def _draw(recording: Recording, name: str, picture: Path) -> None:
@@ -66,14 +78,21 @@ def _draw(recording: Recording, name: str, picture: Path) -> None:
 
     figure = Figure(figsize=(8, 4), layout="constrained")
     axes = figure.subplots()
+    units = set()
     for servo in recording:
-        track = recording[servo]
-        goals = np.where(track.enabled, np.degrees(track.command), np.nan)  # a limp servo has no goal
-        axes.step(track.time, goals, where="post", label=servo)
+        for values, unit in zip(_goals(recording[servo]), ("°", "% duty"), strict=True):
+            if np.isfinite(values).any():
+                axes.step(recording[servo].time, values, where="post", label=f"{servo}, {unit}")
+                units.add(unit)
     for segment in recording.segments:
         axes.axvline(segment.start, color="0.85", zorder=0)
-    axes.set(xlabel="time, s", ylabel="goal, °", title=f"{name}: goals, tried on the simulator")
-    axes.legend()
+    axes.set(
+        xlabel="time, s",
+        ylabel=f"goal, {' or '.join(sorted(units)) or '°'}",
+        title=f"{name}: goals, tried on the simulator",
+    )
+    if units:
+        axes.legend()
     try:
         with replacing(picture) as temporary:
             figure.savefig(temporary, format="png", dpi=120)
