@@ -47,6 +47,12 @@ def test_a_copy_replaces_nothing(desk, capsys):
     assert [path.name for path in (desk / "mine").iterdir()] == ["pan_tilt.urdf"]
 
 
+def test_a_copy_does_not_drop_numbers_that_were_given(desk, capsys):
+    assert run(["rig", "copy", "pendulum:mass=0.2", "mine"]) == 2
+    assert "change [parameters] in the copy" in capsys.readouterr().err
+    assert not (desk / "mine").exists()
+
+
 def test_check_draws_the_joints_and_says_what_it_assumed(capsys):
     assert run(["rig", "check", "pan_tilt"]) == 0
     said = capsys.readouterr().out

@@ -76,7 +76,14 @@ def copy(rig: RigArgument, folder: Annotated[Path, typer.Argument(metavar="DIR",
     """Copy a rig and its files into a new folder, to change them; the copy has the folder's name."""
     from axbridge.config.rig import Rig
     from axbridge.config.rig_copy import copy_rig
+    from axbridge.config.urdf_parameters import split_options
+    from axbridge.errors import UsageError
 
+    name, numbers = split_options(rig)
+    if numbers:
+        raise UsageError(
+            f"a copy of {name} takes no numbers: its URDF names them still", "change [parameters] in the copy"
+        )
     for path in copy_rig(Rig.load(rig), folder):
         print(f"wrote {path}")
     print(f"next: change it, then `axbridge rig check {folder}`")
