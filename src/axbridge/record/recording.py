@@ -192,8 +192,9 @@ class Recording(Mapping[str, Track]):
         Raises:
             UsageError: a rate that is not positive.
         """
-        known = {name: [key for key in HEADERS if key in self.facts(name).columns and key != "time"] for name in self}
-        return wide_table({name: self.columns(name, "time", *keys) for name, keys in known.items()}, rate)
+        known = {name: self.facts(name).columns for name in self}
+        kept = {name: [key for key in SERVO_FIELDS if key in columns] for name, columns in known.items()}
+        return wide_table({name: self.columns(name, "time", *keys) for name, keys in kept.items()}, rate)
 
     def to_pandas(self, rate: float | None = None) -> Any:
         """A pandas DataFrame: the time as its index, a column a servo and quantity (``shoulder.position_rad``).
