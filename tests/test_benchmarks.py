@@ -20,7 +20,7 @@ SMALLEST = {
     "recording_memory.py": ("--minutes", "0.05", "--servos", "2"),
 }
 BRIEFLY = 2.0  # s, for those that take longer at any size
-LOGS = FOLDER.parent / "tests" / "data"
+LOGS = FOLDER.parent / "docs" / "real" / "xl330_pendulum"
 LONG = {
     "bus_line.py": ("2", "none"),
     "identify_gains.py": (str(LOGS), "--leave-out", "none"),

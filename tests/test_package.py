@@ -15,7 +15,7 @@ from tools.import_graph import circles, graph, rooms
 ROOMS = (
     *("errors", "units", "clock", "files", "arrays", "jit", "packets"),
     *("control", "config", "bus", "physics", "virtual", "serve", "robot"),
-    *("record", "replay", "report", "compare", "identify", "motion", "webots", "view", "learn"),
+    *("record", "samples", "replay", "report", "compare", "identify", "motion", "webots", "view", "learn"),
     *("cli", "__main__", "testing"),
 )
 
@@ -85,4 +85,7 @@ def test_the_program_tells_its_version_and_refuses_a_backend_before_it_starts_a_
     script.write_text("print('started')\n")
     assert app.run(["run", str(script), "--rig", "bench_arm", "--backend", "simm"]) == app.MISUSE
     said = capsys.readouterr()
-    assert (said.out, said.err) == ("", "axbridge: no backend 'simm'\nknown backends: real, sim, twin\n")
+    assert (said.out, said.err) == (
+        "",
+        "axbridge: no backend 'simm'\ndid you mean 'sim'? known backends: real, sim, twin\n",
+    )

@@ -11,7 +11,7 @@ from axbridge.jit import COMPILED
 from axbridge.record.import_logs import import_log
 from axbridge.replay.simulate import simulate
 
-LOG = Path(__file__).parents[1] / "tests" / "data" / "xl330_kp400_lift_and_drop.json"
+LOG = Path(__file__).parents[1] / "docs" / "real" / "xl330_pendulum" / "xl330_kp400_lift_and_drop.json"
 PLAY = {"motor": {"armature": 0.004, "backlash": 0.01}}
 
 

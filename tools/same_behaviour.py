@@ -36,7 +36,7 @@ Columns = Mapping[str, npt.NDArray[np.float64]]
 
 MODELS = "lima2009", "ax12"
 FIELDS = "time", "position", "velocity", "load", "voltage", "temperature", "true_position", "true_torque"
-LOG = Path(__file__).parents[1] / "tests" / "data" / "xl330_kp400_lift_and_drop.json"
+LOG = Path(__file__).parents[1] / "docs" / "real" / "xl330_pendulum" / "xl330_kp400_lift_and_drop.json"
 PLAY = {"motor": {"armature": 0.004, "backlash": 0.01}}  # what the many-at-once kernel of rollouts leaves to the other
 
 

@@ -54,48 +54,53 @@ def test_defaults_are_those_of_the_documentation(load):
 @pytest.mark.parametrize(
     ("change", "key", "words"),
     [
-        (("id = 2", "id = 1"), "servo.1.id", "1 appears twice on bus 'main'"),
-        (('name = "b"', 'name = "a"'), "servo.1.name", "'a' appears twice"),
-        (('joint = "b"', 'joint = "a"'), "servo.1.joint", "'a' appears twice"),
-        (("id = 2", ""), "servo.1.id", "servo 'b' needs an id"),
+        (("id = 2", "id = 1"), "servo.b.id", "1 appears twice on bus 'main'"),
+        (('name = "b"', 'name = "a"'), "servo.a.name", "'a' appears twice"),
+        (('joint = "b"', 'joint = "a"'), "servo.b.joint", "'a' appears twice"),
+        (("id = 2", ""), "servo.b.id", "servo 'b' needs an id"),
         (
             ("[world]", '[[bus]]\nname = "l"\nport = "/dev/x"\n[[bus]]\nname = "r"\nport = "/dev/x"\n[world]'),
-            "bus.1.port",
+            "bus.r.port",
             "'/dev/x' appears twice",
         ),
-        (('name = "b"', 'name = "a::b::c"'), "servo.1.name", "more than one `::`"),
-        (("id = 2", 'id = 2\nbus = "left"'), "servo.1.bus", "is on bus 'left', but the rig has main"),
-        (("id = 2", 'id = "2"'), "servo.1.id", "integer, not '2'"),
-        (("id = 2", "id = true"), "servo.1.id", "integer, not True"),
+        (('name = "b"', 'name = "a::b::c"'), "servo.a::b::c.name", "more than one `::`"),
+        (("id = 2", 'id = 2\nbus = "left"'), "servo.b.bus", "is on bus 'left', but the rig has main"),
+        (("id = 2", 'id = "2"'), "servo.b.id", "integer, not '2'"),
+        (("id = 2", "id = true"), "servo.b.id", "integer, not True"),
         (
             ("id = 2", "id = 2\nposition = 2.0\nmin_stop = -1\nmax_stop = 1"),
-            "servo.1.position",
+            "servo.b.position",
             "outside the stops -1..1",
         ),
-        (("id = 2", "id = 2\nmin_stop = 1\nmax_stop = 1"), "servo.1.max_stop", "both stops are at 1"),
+        (("id = 2", "id = 2\nmin_stop = 1\nmax_stop = 1"), "servo.b.max_stop", "both stops are at 1"),
         (
             ("id = 2", "id = 2\nmin_stop = -1\nmax_stop = 1\nmin_position = 2\nmax_position = 3"),
-            "servo.1.min_position",
+            "servo.b.min_position",
             "outside the stops",
         ),
-        (("id = 2", "id = 2\ncontrol_pid = [0, 0, 0]"), "servo.1.control_pid", "P must be positive"),
-        (("id = 2", "id = 2\ncontrol_pid = [1, 0]"), "servo.1.control_pid", "too few values"),
+        (("id = 2", "id = 2\ncontrol_pid = [0, 0, 0]"), "servo.b.control_pid", "P must be positive"),
+        (("id = 2", "id = 2\ncontrol_pid = [1, 0]"), "servo.b.control_pid", "too few values"),
         (("[world]", "[robot]\nbattery = [9, 5, 0]\n[world]"), "robot.battery", "now <= most"),
         (('name = "arm"', 'name = "arm"\npath = "x"'), "path", "unknown key"),
-        (("id = 2", "id = 300"), "servo.1.id", "less than or equal to 253, not 300"),
-        (("id = 2", "id = 2\ndirection = 2"), "servo.1.direction", "1 or -1"),
-        (("id = 2", "id = 2\nmin_position = 1.0\nmax_position = -1.0"), "servo.1.min_position", "is above"),
-        (("id = 2", "id = 2\nacceleration = -3"), "servo.1.acceleration", "-1 for unlimited"),
-        (("id = 2", "id = 2\nspring_constant = nan"), "servo.1.spring_constant", "finite"),
+        (("id = 2", "id = 300"), "servo.b.id", "less than or equal to 253, not 300"),
+        (("id = 2", "id = 2\ndirection = 2"), "servo.b.direction", "1 or -1"),
+        (("id = 2", "id = 2\nmin_position = 1.0\nmax_position = -1.0"), "servo.b.min_position", "is above"),
+        (("id = 2", "id = 2\nacceleration = -3"), "servo.b.acceleration", "-1 for unlimited"),
+        (("id = 2", "id = 2\nspring_constant = nan"), "servo.b.spring_constant", "finite"),
         (('urdf = "arm.urdf"', ""), "world.urdf", "missing"),
     ],
 )
-def test_a_mistake_is_named_with_file_and_key(load, tmp_path, change, key, words):
+def test_a_mistake_is_named_with_file_servo_and_key(load, tmp_path, change, key, words):
     with pytest.raises(RigError) as caught:
         load(GOOD.replace(*change))
     assert caught.value.path == tmp_path / "arm.toml"
     assert caught.value.key == key
     assert words in str(caught.value)
+
+
+def test_a_servo_without_a_name_is_counted_from_one(load):
+    with pytest.raises(RigError, match=r"servo\.#2\.name: missing"):
+        load(GOOD.replace('name = "b"', ""))
 
 
 def test_a_name_that_leads_nowhere_is_the_rigs_mistake(load, tmp_path):
@@ -116,7 +121,7 @@ def test_a_zero_that_is_no_position_of_the_servo_is_named(load, zero):
 def test_a_rate_that_no_servo_of_the_bus_can_make_is_named(load):
     text = GOOD.replace("[world]", "[[bus]]\nbaud = 3_000_000\n[world]")
     rig = load(text)
-    with pytest.raises(RigError, match=r"bus\.0\.baud: an ax-12a cannot talk at 3000000 baud\nchoose"):
+    with pytest.raises(RigError, match=r"bus\.main\.baud: an ax-12a cannot talk at 3000000 baud\nchoose"):
         rig.profile_of(rig.servos[0])
     fast = load(text.replace("id = 1", 'id = 1\nprofile = "mx-28"'))
     assert fast.profile_of(fast.servos[0]).name == "mx-28"
@@ -133,7 +138,7 @@ def test_a_byte_order_mark_is_no_mistake(load):
 
 
 def test_an_unknown_key_is_answered_with_the_closest_one(load):
-    with pytest.raises(RigError, match="servo.1.directon: unknown key\ndid you mean 'direction'?"):
+    with pytest.raises(RigError, match="servo.b.directon: unknown key\ndid you mean 'direction'?"):
         load(GOOD.replace("id = 2", "id = 2\ndirecton = 1"))
 
 

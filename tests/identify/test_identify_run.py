@@ -33,7 +33,7 @@ from tests.identify.test_identify import ax12_truth
 RIG = Rig.load("bench_arm")
 SPACE = space_of("ax12", None, packed(base_model(RIG, "ax12"), RIG))
 TRUTH = ax12_truth()
-LOG = Path(__file__).parents[1] / "data" / "xl330_kp400_lift_and_drop.json"
+LOG = Path(__file__).parents[2] / "docs" / "real" / "xl330_pendulum" / "xl330_kp400_lift_and_drop.json"
 
 
 COMPARE = ("identify", "--rig", "xl330_pendulum", "--model", "pendulum-servo", "--friction", "compare")

@@ -17,7 +17,7 @@ from axbridge.replay.arm import arm_of
 from axbridge.replay.rollout import FOLLOWED, FREE, JOINT_MODE, Runs, rollouts
 from axbridge.replay.simulate import packed, simulate
 
-LOG = Path(__file__).parents[1] / "data" / "xl330_kp400_lift_and_drop.json"
+LOG = Path(__file__).parents[2] / "docs" / "real" / "xl330_pendulum" / "xl330_kp400_lift_and_drop.json"
 TIME = np.arange(0, 2, 0.01)
 
 

@@ -11,8 +11,11 @@ __all__ = ["main"]
 
 def main() -> None:
     """Entry point of the `axbridge` program."""
-    for module in iter_modules(__path__):
-        import_module(f"axbridge.cli.{module.name}")
-    from axbridge.cli.app import run
-
+    try:
+        for module in iter_modules(__path__):
+            import_module(f"axbridge.cli.{module.name}")
+        from axbridge.cli.app import run
+    except KeyboardInterrupt:  # a quick hand
+        print("stopped: no motor was moved, and files are whole or not there", file=sys.stderr)
+        sys.exit(130)
     sys.exit(run(sys.argv[1:]))

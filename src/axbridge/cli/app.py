@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import os
+import re
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,17 +14,29 @@ from typing import Annotated, Any
 import typer
 
 from axbridge import __version__
+from axbridge.cli.help import Verbs
 from axbridge.errors import AxBridgeError, BusError
 
-__all__ = ["DONE", "FAILED_CHECK", "HARDWARE", "MISUSE", "app", "emit_json", "run"]
+__all__ = ["DONE", "FAILED_CHECK", "HARDWARE", "MISUSE", "Stopped", "app", "emit_json", "run"]
 
 DONE, FAILED_CHECK, MISUSE, HARDWARE = 0, 1, 2, 3  # exit codes
 INTERRUPTED = 130
 
+_HARMLESS = {"compare", "convert", "doctor", "identify", "import", "info", "monitor", "rig", "scan"}  # move no motor
+_UNTOUCHED = "no motor was moved, and files are whole or not there"
+_WRITES = "a write under way may have reached the servo; `axbridge servo info ID` tells what it holds"
+_AS_THE_RIG_SAYS = "motors were left as the rig's [safety] says (by default off); what was recorded can be read"
+
+
+class Stopped(Exception):
+    """A verb that Ctrl-C ended, and that has said what became of motors and files."""
+
+
 app = typer.Typer(
     name="axbridge",
+    cls=Verbs,
     no_args_is_help=True,
-    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     pretty_exceptions_enable=False,
     help="One Servo API for Dynamixel AX-12 servos: on the bus, or simulated down to their registers.",
 )
@@ -75,9 +89,13 @@ def run(arguments: list[str]) -> int:
         if not arguments:  # the help has been shown
             return MISUSE
         verb = f"{arguments[0]} " if arguments[0] in _verbs() else ""
-        return _complain(f"{misuse.format_message()}\nsee `axbridge {verb}--help`", MISUSE)
-    except (KeyboardInterrupt, typer.Abort):
+        return _complain(f"{_in_our_words(misuse)}\nsee `axbridge {verb}--help`", MISUSE)
+    except Stopped:
         return INTERRUPTED
+    except KeyboardInterrupt:
+        return _stopped(arguments)
+    except typer.Abort:  # "no" to a question
+        return _complain("nothing was changed", INTERRUPTED)
     except BrokenPipeError:
         return _unread()
     except SystemExit as leave:
@@ -95,7 +113,29 @@ def run(arguments: list[str]) -> int:
         return _complain(
             f"{where}{error.strerror or error}\ncheck the path, its permissions and the free space", MISUSE
         )
+    if code == INTERRUPTED:  # typer's way to take a Ctrl-C
+        return _stopped(arguments)
     return code if isinstance(code, int) else DONE
+
+
+def _stopped(arguments: list[str]) -> int:
+    """After Ctrl-C: say what became of motors and files."""
+    verb = arguments[0] if arguments else ""
+    left = _UNTOUCHED if verb in _HARMLESS else _WRITES if verb == "servo" else _AS_THE_RIG_SAYS
+    print(("\n" if sys.stderr.isatty() else "") + f"stopped: {left}", file=sys.stderr)
+    return INTERRUPTED
+
+
+def _in_our_words(misuse: typer.TyperException) -> str:
+    """What typer complains about; what was meant is asked as everywhere else."""
+    text = misuse.format_message()
+    close = getattr(misuse, "possibilities", None)
+    if close:
+        wrong = str(getattr(misuse, "option_name", ""))
+        nearest = difflib.get_close_matches(wrong, close, n=1, cutoff=0)[0]
+        return f"no such option: {wrong}; did you mean {nearest}?"
+    found = re.fullmatch(r"No such command ('.*')\. Did you mean (.*)\?", text)
+    return f"no such verb: {found[1]}; did you mean {' or '.join(found[2].split(', '))}?" if found else text
 
 
 def _unread() -> int:

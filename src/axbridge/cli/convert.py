@@ -1,9 +1,9 @@
-"""`axbridge convert`: a recording as CSV or Parquet."""
+"""`axbridge convert`: a recording as CSV or Parquet, or for Foxglove's 3D panel."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,26 +11,63 @@ from axbridge.cli.app import app
 from axbridge.cli.options import ForceOption
 from axbridge.errors import UsageError
 
+if TYPE_CHECKING:
+    from axbridge.record.recording import Recording
+
 
 @app.command()
 def convert(
     recording: Annotated[Path, typer.Argument(metavar="FILE.mcap", help="A recording.")],
-    table: Annotated[Path, typer.Argument(metavar="FILE.csv", help="The table to write; .parquet for Parquet.")],
+    table: Annotated[
+        Path, typer.Argument(metavar="FILE.csv", help="What to write: .csv or .parquet; .mcap for Foxglove in 3D.")
+    ],
     *,
+    wide: Annotated[
+        bool, typer.Option("--wide", help="One row a moment, one column a servo and quantity: shoulder.position_rad.")
+    ] = False,
+    rate: Annotated[
+        float | None, typer.Option("--rate", help="Of a wide table: rows a second; default: a row at each sample.")
+    ] = None,
+    rig: Annotated[
+        str | None, typer.Option("--rig", help="For Foxglove: the robot, where the recording does not say.")
+    ] = None,
     force: ForceOption = False,
 ) -> None:
-    """Write a recording as a table: one row a sample and servo, SI units, unknown values empty."""
+    """Write a recording as a table: one row a sample and servo, SI units, unknown values empty.
+
+    At a --rate measurements are interpolated, though not over gaps; goals hold until the next. With a name that ends in
+    .mcap it writes the robot and its joint states, which Foxglove shows in its 3D panel.
+    """
+    from axbridge.config.rig import Rig
     from axbridge.files import check_new
-    from axbridge.record.csv_parquet import write_csv, write_parquet
+    from axbridge.record.foxglove import write_foxglove
     from axbridge.record.recording import open_recording
 
-    if table.suffix not in {".parquet", ".csv", ""}:
-        raise UsageError(f"{table}: no such kind of table", "name it .csv or .parquet")
+    if table.suffix not in {".parquet", ".csv", ".mcap", ""}:
+        raise UsageError(f"{table}: no such kind of table", "name it .csv, .parquet or .mcap")
+    if table.suffix == ".mcap" and wide:
+        raise UsageError("--wide is for tables, and .mcap is none", "leave it out, or name a .csv")
+    if rig is not None and table.suffix != ".mcap":
+        raise UsageError("--rig is for Foxglove, and a table shows no robot", "leave it out, or name a .mcap")
+    if rate is not None and not wide:
+        raise UsageError("--rate is for a wide table: servos are sampled each at its own times", "add --wide")
     check_new(table, force=force, sources=(recording,))
     found = open_recording(recording)
-    if table.suffix == ".parquet":
-        write_parquet(found, table)
+    if table.suffix == ".mcap":
+        states = write_foxglove(found, table, Rig.load(rig) if rig is not None else None)
+        typer.echo(f"wrote {table}: {states} joint states and the robot; open it in Foxglove and add a 3D panel")
     else:
-        write_csv(found, table)
+        _tabulate(found, table, wide=wide, rate=rate)
     if not found.complete:
         typer.echo(f"note: {recording} was cut off; everything up to the cut was converted", err=True)
+
+
+def _tabulate(found: Recording, table: Path, *, wide: bool, rate: float | None) -> None:
+    from axbridge.record.csv_parquet import write_csv, write_parquet
+
+    write = write_parquet if table.suffix == ".parquet" else write_csv
+    written = write(found, table, wide=wide, rate=rate)
+    servos, rows = f"{len(found)} servo{'s' * (len(found) != 1)}", f"{written.rows} rows of {written.columns} columns"
+    at = f" at {rate:g} Hz" if rate is not None else ""
+    # A pipe has the table on it: there the line goes beside it.
+    typer.echo(f"wrote {table}: {servos}, {rows}{at}, {found.end - found.start:.1f} s", err=not table.is_file())

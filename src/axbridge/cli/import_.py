@@ -16,7 +16,12 @@ if TYPE_CHECKING:
 
 @app.command("import")
 def import_(
-    log: Annotated[Path, typer.Argument(metavar="LOG", help="BAM pendulum .json, Poppy walking .csv, or any .csv.")],
+    log: Annotated[
+        str,
+        typer.Argument(
+            metavar="LOG", help="BAM pendulum .json, Poppy walking .csv, any .csv; or sample:xl330, which comes along."
+        ),
+    ],
     recording: Annotated[Path, typer.Argument(metavar="FILE.mcap", help="The recording to write.")],
     *,
     column: Annotated[
@@ -26,7 +31,9 @@ def import_(
             help="Any other CSV: where a value stands, e.g. time=t:ms position=angle:deg command=goal:deg; repeat.",
         ),
     ] = None,
-    servo: Annotated[str, typer.Option(help="Name of the servo, where the log names none.")] = "servo",
+    servo: Annotated[
+        str | None, typer.Option(help="Name of the servo, where the log names none; default: servo.")
+    ] = None,
     walk: Annotated[int | None, typer.Option(help="Poppy: only this walk.")] = None,
     force: ForceOption = False,
 ) -> None:
@@ -35,12 +42,23 @@ def import_(
     from axbridge.record.import_logs import import_log, parse_columns
     from axbridge.record.recording import write_recording
 
-    check_new(recording, force=force, sources=(log,))
+    path, name = _source(log, servo)
+    check_new(recording, force=force, sources=(path,))
     odd: list[Finding] = []
-    found = import_log(log, columns=parse_columns(column or []), servo=servo, walk=walk, warned=odd.append)
+    found = import_log(path, columns=parse_columns(column or []), servo=name, walk=walk, warned=odd.append)
     write_recording(found, recording)
     samples = sum(len(track) for track in found.values())
     noun = "servo" if len(found) == 1 else "servos"
     print(f"{recording}: {len(found)} {noun}, {samples} samples, {found.end - found.start:.1f} s")
     for finding in odd:
         typer.echo(f"note: {finding}: {finding.remedy}", err=True)
+
+
+def _source(log: str, servo: str | None) -> tuple[Path, str]:
+    """The file that is meant, and what to call its servo."""
+    from axbridge import samples
+
+    kind, _, name = log.partition(":")
+    if kind != "sample" or Path(log).is_file():
+        return Path(log), servo or "servo"
+    return samples.path(name), servo or samples.find(name).servo

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from typing import Annotated
 
 import typer
@@ -13,12 +14,25 @@ def _known_backend(name: str) -> str:
     from axbridge.errors import UsageError
 
     if name not in ("real", "sim", "twin"):
-        raise UsageError(f"no backend {name!r}", "known backends: real, sim, twin")
+        close = difflib.get_close_matches(name, ("real", "sim", "twin"), n=1)
+        hint = f"did you mean {close[0]!r}? " if close else ""
+        raise UsageError(f"no backend {name!r}", f"{hint}known backends: real, sim, twin")
     return name
 
 
+def _rigs(begun: str) -> list[str]:
+    """Names for the shell to complete."""
+    from axbridge.config.rig import FOLDER
+    from axbridge.config.toml_tables import shipped_names
+
+    return [name for name in shipped_names(FOLDER) if name.startswith(begun)]
+
+
 RigOption = Annotated[
-    str, typer.Option("--rig", help="Rig name or path of a rig file; parameters as in pendulum:mass=0.2.")
+    str,
+    typer.Option(
+        "--rig", autocompletion=_rigs, help="Rig name or path of a rig file; parameters as in pendulum:mass=0.2."
+    ),
 ]
 BackendOption = Annotated[
     str,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from axbridge.cli.app import app
+from axbridge.cli.dry_run import dry_run
 from axbridge.cli.options import BackendOption, ForceOption, PortOption, RigOption, SeedOption
 from axbridge.cli.recording import interruptible
 from axbridge.errors import UsageError
@@ -53,6 +55,9 @@ def record(
     tick: Annotated[
         float | None, typer.Option("--tick", help="Control period, ms; default: the rig's basic_time_step_ms.")
     ] = None,
+    dry: Annotated[
+        bool, typer.Option("--dry-run", help="Move nothing: draw the goals it would give, as FILE.png.")
+    ] = False,
     seed: SeedOption = 0,
     force: ForceOption = False,
 ) -> None:
@@ -63,7 +68,9 @@ def record(
     from axbridge.record.recording import open_recording
 
     if experiment not in {*NAMES, "protocol"}:
-        raise UsageError(f"there is no experiment {experiment!r}", f"experiments: {', '.join(NAMES)}, protocol")
+        close = difflib.get_close_matches(experiment, [*NAMES, "protocol"], n=1)
+        hint = f"did you mean {close[0]!r}? " if close else ""
+        raise UsageError(f"there is no experiment {experiment!r}", f"{hint}experiments: {', '.join(NAMES)}, protocol")
     numbers = [value for value in (tick, duration, period, low, high) if value is not None]
     if not all(0 < value < math.inf for value in numbers):
         raise UsageError("tick, duration, period and frequencies must be positive", "correct the option")
@@ -93,7 +100,13 @@ def record(
         jobs = [(name, target.with_name(f"{target.stem}-{label}.mcap"), o) for label, name, o in PROTOCOL]
     else:
         jobs = [(experiment, target, options)]
+    if dry:
+        jobs = [(name, path.with_suffix(".png"), job) for name, path, job in jobs]
     check_new(*(path for _, path, _ in jobs), force=force, sources=(source,))
+    if dry:
+        for name, picture, job in jobs:
+            dry_run(loaded, servo, seed, name, job, tick, picture)
+        return
     with _progress() as told:
         for name, path, job in jobs:
             _record(loaded, backend, port, servo, seed, name, path, job, tick, told)

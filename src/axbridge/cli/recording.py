@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from axbridge.cli.app import Stopped
+
 if TYPE_CHECKING:
     from axbridge.config.rig import Rig
 
@@ -19,18 +21,21 @@ _LEFT = {"limp": "motors are off", "hold": "motors hold, as the rig says", "park
 
 @contextmanager
 def interruptible(path: Path | None, rig: Rig) -> Iterator[None]:
-    """After Ctrl-C in the block, which leaves robot and recorder closed, say what is left of both; then pass it on.
+    """After Ctrl-C in the block, which leaves robot and recorder closed, say what is left of both.
 
     Args:
         path: The recording, if one is made.
         rig: Says what the motors do at the end.
+
+    Raises:
+        Stopped: in place of KeyboardInterrupt.
     """
     before = _stamp(path)
     try:
         yield
     except KeyboardInterrupt:
         typer.echo(f"stopped: {_LEFT[rig.safety.on_exit]}; {_kept(path, before)}", err=True)
-        raise
+        raise Stopped from None
 
 
 def _stamp(path: Path | None) -> tuple[int, int] | None:

@@ -45,6 +45,7 @@ def serve(
 ) -> int:
     """Put a rig's servos on a pseudo-terminal, as if it were the bus.
 
+    Prints a line `ready: PORT` once clients may connect; on a terminal also what it serves, and what to type next.
     Lines on standard input set faults while it runs: a spec as for --faults, `none`, or `power-cycle`.
     """
     from axbridge.config.rig import Rig
@@ -62,7 +63,14 @@ def serve(
         signal.signal(number, lambda received, _frame: stop.append(received))
     if hasattr(signal, "SIGTTIN"):
         signal.signal(signal.SIGTTIN, signal.SIG_IGN)  # in the background, the terminal's input is not ours
-    world = _build(Rig.load(rig), model, seed, "none" if timing == "none" else "wire")
+    loaded = Rig.load(rig)
+    world = _build(loaded, model, seed, "none" if timing == "none" else "wire")
+
+    def ready() -> None:
+        _announce(channels)
+        if sys.stdout.isatty():
+            _explain(loaded, channels, model, timing, faults, link)
+
     channels: dict[str, Channel] = {}
     try:
         world.inject(faults)
@@ -70,11 +78,13 @@ def serve(
             several = len(world.lines) > 1
             channels[name] = _open(tcp, place, line.baud, link, name if several else "")
         console = Console(_STDIN, lambda text: _obey(world, text)) if sys.stdin is not None else None
-        lateness = serve_world(world, channels, lambda: bool(stop), lambda: _announce(channels), console)
+        lateness = serve_world(world, channels, lambda: bool(stop), ready, console)
     finally:
         for channel in channels.values():
             channel.close()
         world.close()
+    if sys.stdout.isatty():
+        print("stopped: the port is closed, and nothing was written")
     print(lateness.summary(sum(line.counters.packets for line in world.lines.values())), file=sys.stderr)
     standstill = getattr(world.bank, "standstill", 0.0)
     if standstill > _STANDSTILL:
@@ -85,6 +95,24 @@ def serve(
 def _announce(channels: dict[str, Channel]) -> None:
     for name, channel in channels.items():
         print(f"ready: {channel.address}" + (f" {name}" if len(channels) > 1 else ""), flush=True)
+
+
+def _explain(rig: Rig, channels: dict[str, Channel], model: str, timing: str, faults: str, link: Path | None) -> None:
+    """What a person sees beside the line for programs."""
+    from axbridge.virtual.assembly import model_of
+
+    print(f"serving {rig.name}: {rig.description}" if rig.description else f"serving {rig.name}")
+    served = [servo for servo in rig.servos if servo.drive == "dynamixel"]
+    width = max((len(servo.name) for servo in served), default=0)
+    for servo in served:
+        on = f"  bus {servo.bus}" if len(channels) > 1 else ""
+        name = model_of(rig, servo, model).name
+        print(f"  {servo.name:<{width}}  id {servo.id}  {rig.profile_of(servo).name}, model {name}{on}")
+    linked = f"link {link}" + ("-BUS" if len(channels) > 1 else "") if link else "no link"
+    print(f"{linked}; timing {timing}; faults: {faults or 'none'}")
+    port = str(link) if link and len(channels) == 1 else next(iter(channels.values())).address
+    print(f"next, in another terminal: axbridge scan --port {port}")
+    print("type faults here (drop=0.01, none, power-cycle); Ctrl-C ends it", flush=True)
 
 
 def _check_reach(tcp: str, allow_remote: bool) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from axbridge.cli.app import app, emit_json
+from axbridge.cli.help import Verbs
 from axbridge.cli.options import BaudOption, JsonOption, PortOption
 from axbridge.errors import BusError, BusTimeout, CorruptPacket, UsageError
 from axbridge.packets import Instruction
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from axbridge.bus.serial import SerialBus
     from axbridge.config.profile import FirmwareProfile
 
-servo = typer.Typer(no_args_is_help=True, help="Look at and change the registers of one servo.")
+servo = typer.Typer(cls=Verbs, no_args_is_help=True, help="Look at and change the registers of one servo.")
 app.add_typer(servo, name="servo")
 
 IdArgument = Annotated[int, typer.Argument(metavar="ID", min=0, max=253, help="Bus id of the servo.")]
@@ -27,8 +28,9 @@ YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 
 @servo.command()
 def info(id: IdArgument, port: PortOption = None, baud: BaudOption = 1_000_000, json: JsonOption = False) -> None:
-    """Print every register of a servo."""
+    """Print every register of a servo: address, area, access, name, counts, and what they are worth."""
     from axbridge.bus.commission import read_register
+    from axbridge.config.register_units import in_units
 
     with _open(port, baud) as bus:
         profile = _readable(bus, id)
@@ -39,8 +41,8 @@ def info(id: IdArgument, port: PortOption = None, baud: BaudOption = 1_000_000, 
     print(f"servo {id}: {profile.name}, firmware {values['firmware_version']}")
     for name, value in values.items():
         register = profile.registers[name]
-        unit = f"  [{register.unit}]" if register.unit else ""
-        print(f"{register.address:>4}  {register.area.value:<6} {register.access:<2}  {name:<24} {value:>6}{unit}")
+        row = f"{register.address:>4}  {register.area.value:<6} {register.access:<2}  {name:<24} {value:>6}"
+        print(f"{row}  {in_units(profile, name, values)}".rstrip())
 
 
 @servo.command()

@@ -15,6 +15,7 @@ from axbridge.arrays import FloatArray
 from axbridge.compare.metrics import MEASURES, Deviation, Measure, Motion, best_shift, deviation, moves, resample
 from axbridge.errors import RecordingError, UsageError
 from axbridge.record.recording import Recording, Segment, Track
+from axbridge.record.tables import wide_table, with_pandas
 
 __all__ = [
     "Clock",
@@ -160,6 +161,24 @@ class Comparison:
     limit: float
     pairs: tuple[Pair, ...]
     missing: dict[str, str]
+
+    def to_pandas(self) -> Any:
+        """A pandas DataFrame: its index is the time on the comparison's clock, s.
+
+        It has the goal and both positions of each servo, rad: ``shoulder.command_rad``, ``shoulder.reference_rad`` and
+        ``shoulder.other_rad``; NaN where a servo was not compared.
+
+        Raises:
+            UnsupportedOperation: pandas is not installed.
+        """
+        pandas = with_pandas()
+        sides = {
+            pair.name: {"time": pair.time, "command": pair.command, "reference": pair.reference, "other": pair.other}
+            for pair in self.pairs
+        }
+        time, columns = wide_table(sides)
+        named = {f"{name}.{key}_rad": values for (name, key), values in columns.items()}
+        return pandas.DataFrame(named, index=pandas.Index(time, name="time_s"))
 
 
 def compare(

@@ -171,7 +171,6 @@ class ServoModel(toml_tables.Table):
         path_or_name: str | Path,
         profile: FirmwareProfile,
         overrides: dict[str, Any] | None = None,
-        beside: Path | None = None,
     ) -> ServoModel:
         """Load a model for a servo of `profile`.
 
@@ -179,17 +178,11 @@ class ServoModel(toml_tables.Table):
             path_or_name: ``lima2009``, ``ax12``, … or the path of a TOML file.
             profile: Supplies the motor and friction constants that the model does not set.
             overrides: Tables laid over the file's, as a rig gives them: ``{"motor": {"armature": 0.004}}``.
-            beside: Folder in which a relative path is looked for first (the rig's).
 
         Raises:
             ProfileError: no such model, or a mistake in it; names file, key and the fix.
         """
-        local = beside / path_or_name if beside is not None else None
-        path = (
-            local
-            if local is not None and local.is_file()
-            else toml_tables.find_toml(path_or_name, FOLDER, ProfileError)
-        )
+        path = toml_tables.find_toml(path_or_name, FOLDER, ProfileError)
         table = toml_tables.load_table(path, FOLDER, ProfileError)
         table = toml_tables.merged({"motor": profile.motor, "friction": profile.friction}, table)
         return toml_tables.validate(

@@ -6,6 +6,7 @@ with ``base = "ax-12a"`` and then names only what differs.
 
 from __future__ import annotations
 
+import difflib
 from enum import Enum
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -223,9 +224,13 @@ class FirmwareProfile(toml_tables.Table):
         try:
             return self.registers[name]
         except KeyError:
-            known = ", ".join(sorted(self.registers))
+            close = difflib.get_close_matches(name, self.registers, n=1)
+            hint = f"did you mean {close[0]!r}? " if close else ""
             raise ProfileError(
-                self.path, f"registers.{name}", f"{self.name} has no such register", f"it has: {known}"
+                self.path,
+                f"registers.{name}",
+                f"{self.name} has no such register",
+                f"{hint}it has: {', '.join(sorted(self.registers))}",
             ) from None
 
     @model_validator(mode="after")

@@ -8,7 +8,7 @@ unit the key says.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, Literal
@@ -146,7 +146,38 @@ _SEVEN_TURNS = 7 * math.tau  # rad, the most that a servo counts in multi-turn m
 
 
 class ServoConfig(toml_tables.Table):
-    """One joint and what drives it; see the rig page of the reference for every key."""
+    """One joint and what drives it. A sliding joint has m, m/s and N in place of rad, rad/s and N·m.
+
+    Attributes:
+        name: What programs call it; `group::member` couples servos, as in Webots.
+        joint: Joint of the URDF.
+        drive: `dynamixel`, or `ideal`: a velocity-driven joint motor with a force limit, in simulation only.
+        bus: Name of the line it is on.
+        id: Its number on that line.
+        profile: Firmware profile by name, or a .toml beside the rig.
+        zero: Present Position at 0 rad, counts.
+        direction: 1, or -1 when the joint turns against the servo.
+        model: Servo model of the simulation by name, or a .toml beside the rig.
+        params: Single constants of the model: `{ motor = { armature = 0.004 } }`.
+        registers: Register values that the servo should have; written when they differ.
+        min_position: Lower soft limit, rad; both limits 0 = off.
+        max_position: Upper soft limit, rad.
+        min_stop: Lower hard stop of the joint, rad; both stops 0 = the URDF's.
+        max_stop: Upper hard stop of the joint, rad.
+        max_velocity: rad/s; left out: the data sheet's no-load speed, for an ideal drive 10.
+        max_torque: N·m; left out: the data sheet's stall torque, for an ideal drive 10; 0 = a passive ideal joint.
+        acceleration: rad/s²; -1 = unlimited.
+        control_pid: Gains of the controller "pid".
+        controller: `firmware`: the servo's own loop; `pid`: Webots' velocity loop on the host.
+        multiplier: Webots' coupling factor.
+        consumption_factor: W per N·m, of ideal drives.
+        spring_constant: Of the joint, N·m/rad.
+        damping_constant: Of the joint, N·m·s/rad.
+        static_friction: Of the joint, N·m.
+        position: At the start of a simulation, rad.
+        resolution: Of the position sensor, rad; 0 = none.
+        noise: Of the position sensor, rad.
+    """
 
     name: str = Field(min_length=1)
     joint: str = Field(min_length=1)
@@ -242,9 +273,17 @@ class Rig(toml_tables.Table):
     """A robot, its buses and its world.
 
     Attributes:
+        name: Of the rig.
+        description: What it is, in a sentence.
+        buses: Lines that the servos hang on.
+        world: The simulated world; a rig without one drives real servos only.
         parameters: Numbers that the URDF names.
+        robot: Control period and battery.
+        safety: What happens to the motors when the program ends.
+        webots: What Webots controllers see.
         servos: In the order of the file.
-        path: File it came from; the URDF and model files are looked for beside it.
+        path: File it came from; its URDF, profile and model files are looked for beside it, then beside its bases.
+        bases: Files it was laid over by ``base``, nearest first; empty for most.
     """
 
     name: str = Field(min_length=1)
@@ -257,6 +296,7 @@ class Rig(toml_tables.Table):
     webots: WebotsConfig = WebotsConfig()
     servos: tuple[ServoConfig, ...] = Field(alias="servo", min_length=1)
     path: Path = Path()
+    bases: tuple[Path, ...] = Field(default=(), exclude=True)  # where things are on this machine is no fact of a robot
 
     @classmethod
     def load(cls, path_or_name: str | Path) -> Rig:
@@ -267,8 +307,14 @@ class Rig(toml_tables.Table):
         """
         name, options = split_options(path_or_name)
         path = toml_tables.find_toml(name, FOLDER, RigError)
-        table = toml_tables.load_table(path, FOLDER, RigError)
-        rig = toml_tables.validate(cls, {**table, "path": path}, path, RigError)
+        chain = toml_tables.load_chain(path, FOLDER, RigError)
+        table: dict[str, Any] = {}
+        for place in reversed(range(len(chain))):  # each base by itself, so that a mistake is named with its own file
+            file, over = chain[place]
+            table = _laid_over(table, over)
+            bases = tuple(base for base, _ in chain[place + 1 :])
+            named = file if place else path
+            rig = toml_tables.validate(cls, {**table, "path": named, "bases": bases}, named, RigError)
         return rig.overridden({"parameters": options}) if options else rig
 
     def overridden(self, tables_over: Mapping[str, Any]) -> Rig:
@@ -286,6 +332,7 @@ class Rig(toml_tables.Table):
             values[name] = value if isinstance(value, Mapping) else {"value": value}
         changes = {**tables_over, "parameters": values} if values else tables_over
         table = toml_tables.merged(self.model_dump(by_alias=True, exclude_unset=True), changes)
+        table["bases"] = self.bases
         return toml_tables.validate(Rig, table, self.path, RigError)
 
     @model_validator(mode="after")
@@ -341,10 +388,17 @@ class Rig(toml_tables.Table):
         Raises:
             RigError: the rig has no world, or the file is not there.
         """
-        path = self.path.parent / self._simulated().urdf
-        if not path.is_file():
-            raise RigError(self.path, "world.urdf", f"no such file: {path}", "put the URDF beside the rig file")
+        name = self._simulated().urdf
+        path = self._beside(name)
+        if path is None:
+            why = f"no such file: {(self.bases or (self.path,))[-1].parent / name}"
+            raise RigError(self.path, "world.urdf", why, "put the URDF beside the rig file")
         return path
+
+    def _beside(self, name: str) -> Path | None:
+        """A file that the rig names: beside the rig, else beside the nearest base that has it."""
+        places = (file.parent / name for file in (self.path, *self.bases))
+        return next((place for place in places if place.is_file()), None)
 
     def urdf_text(self) -> str:
         """The URDF of the world with the rig's parameters in it.
@@ -361,9 +415,9 @@ class Rig(toml_tables.Table):
             RigError: no such profile; the servo's zero or its bus's baud rate is none of that model.
             ProfileError: a mistake in the profile.
         """
-        beside = self.path.parent / servo.profile
+        beside = self._beside(servo.profile) if servo.profile.endswith(".toml") else None
         with self._naming(servo, "profile"):
-            profile = FirmwareProfile.load(beside if beside.suffix == ".toml" and beside.is_file() else servo.profile)
+            profile = FirmwareProfile.load(beside or servo.profile)
         self._check_fit(servo, profile)
         return profile
 
@@ -373,18 +427,19 @@ class Rig(toml_tables.Table):
             why = f"{servo.zero} is no position of an {profile.name}"
             hint = f"give the register count at 0 rad, 0..{top}; {(top + 1) // 2} is the middle"
             raise RigError(self.path, f"servo.{servo.name}.zero", why, hint)
-        for index, bus in enumerate(self.buses):
+        for bus in self.buses:
             if bus.name == servo.bus and baud_register(bus.baud, profile.units_name) is None:
                 why = f"an {profile.name} cannot talk at {bus.baud} baud"
                 hint = "choose 2000000/(n+1): 1000000, 500000, 250000, 200000, 115200, 57600, …"
-                raise RigError(self.path, f"bus.{index}.baud", why, hint)
+                raise RigError(self.path, f"bus.{bus.name}.baud", why, hint)
 
     def model_of(self, servo: ServoConfig, name: str | None = None) -> ServoModel:
         """The servo model of a servo: the rig's, or `name` instead (then without the rig's overrides)."""
         overrides = servo.params if name is None else {}
         profile = self.profile_of(servo)
         with self._naming(servo, "model") if name is None else nullcontext():
-            return ServoModel.load(name or servo.model, profile, overrides, beside=self.path.parent)
+            chosen = name or servo.model
+            return ServoModel.load(self._beside(chosen) or chosen, profile, overrides)
 
     @contextmanager
     def _naming(self, servo: ServoConfig, key: str) -> Iterator[None]:
@@ -400,6 +455,40 @@ class Rig(toml_tables.Table):
             elif str(failure.path) != getattr(servo, key):
                 raise
             raise RigError(self.path, f"servo.{servo.name}.{key}", why, failure.hint) from None
+
+
+def _laid_over(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """A rig's tables on those of its base: buses and servos are merged by name, new ones come last."""
+    lists = {}
+    for key, default in (("bus", BusConfig().name), ("servo", None)):
+        below, above = (_named_tables(tables.get(key), default) for tables in (base, over))
+        if below is not None and above is not None:
+            lists[key] = _merged_by_name(below, above)
+    return toml_tables.merged(base, {**over, **lists})
+
+
+def _named_tables(tables: Any, default: str | None) -> list[tuple[Any, Mapping[str, Any]]] | None:
+    """Tables of a list with the name of each; None for what is no list of tables: its check says so."""
+    if not isinstance(tables, list) or not all(isinstance(table, Mapping) for table in tables):
+        return None
+    return [(table.get("name", default), table) for table in tables]
+
+
+def _merged_by_name(
+    base: Sequence[tuple[Any, Mapping[str, Any]]], over: Sequence[tuple[Any, Mapping[str, Any]]]
+) -> list[Mapping[str, Any]]:
+    result = [table for _, table in base]
+    places = {name: index for index, (name, _) in enumerate(base) if name is not None}
+    for name, table in over:
+        place = places.pop(name, None)  # a second table of one name is a mistake that its check finds
+        if place is None:
+            result.append(table)
+            continue
+        below = dict(result[place])
+        if table.get("model", below.get("model")) != below.get("model"):
+            below.pop("params", None)  # constants of the other model
+        result[place] = toml_tables.merged(below, table)
+    return result
 
 
 def _unique(table: str, key: str, values: Iterable[tuple[object, int]], where: str = "") -> None:

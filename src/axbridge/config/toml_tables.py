@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -22,9 +22,22 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-__all__ = ["Misfit", "Table", "find_toml", "load_table", "merged", "read_toml", "shipped", "shipped_names", "validate"]
+__all__ = [
+    "Misfit",
+    "Table",
+    "find_toml",
+    "load_chain",
+    "load_table",
+    "merged",
+    "read_toml",
+    "shipped",
+    "shipped_names",
+    "validate",
+]
 
 FileError = type[ProfileError] | type[RigError]
+
+_OWN = ("path", "bases")
 
 
 def _frozen(value: Any) -> Any:
@@ -64,7 +77,7 @@ T = TypeVar("T", bound=Table)
 
 
 def shipped(folder: str) -> Path:
-    """The folder of shipped data: ``firmware_profiles`` or ``hil_rigs``."""
+    """The folder of shipped data: ``firmware_profiles``, ``hil_rigs`` or ``docs/real``."""
     package = Path(__file__).resolve().parents[1]
     in_wheel = package / "_data" / folder
     return in_wheel if in_wheel.is_dir() else package.parents[1] / folder
@@ -125,26 +138,69 @@ def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     return result
 
 
-def load_table(path: Path, folder: str, error: FileError, seen: tuple[Path, ...] = ()) -> dict[str, Any]:
-    """Read a TOML file and lay it over the chain named by its ``base`` key (a name in `folder` or a path beside it).
+def load_chain(path: Path, folder: str, error: FileError) -> list[tuple[Path, dict[str, Any]]]:
+    """Read a TOML file, the one its ``base`` key names, that one's base, and so on.
+
+    A base is a file or a folder beside the file that names it, else a name in `folder`: never a matter of where the
+    program was started.
+
+    Returns:
+        Path and tables of each, without ``base``; the file itself first.
 
     Raises:
         ProfileError, RigError: (`error`) unreadable file, missing base, or a base that leads back to itself.
     """
-    path = path.resolve()
-    if path in seen:
-        raise error(path, "base", "the chain of bases leads back to this file", "remove one `base` of the circle")
-    table = read_toml(path, error)
-    if "path" in table:  # a field of the objects, not of the files
-        raise error(path, "path", "unknown key", "leave it out: the file knows where it is")
-    base = table.pop("base", None)
-    if base is None:
-        return table
-    if not isinstance(base, str):
-        raise error(path, "base", f"must be a name, not {base!r}", 'write base = "ax-12a"')
-    beside = path.parent / (base if base.endswith(".toml") else f"{base}.toml")
-    below = beside if beside.is_file() else find_toml(base, folder, error)
-    return merged(load_table(below, folder, error, (*seen, path)), table)
+    chain: list[tuple[Path, dict[str, Any]]] = []
+    current: Path | None = path.resolve()
+    while current is not None:
+        if any(current == before for before, _ in chain):
+            raise error(path, "base", "the chain of bases leads back to this file", "remove one `base` of the circle")
+        table = read_toml(current, error)
+        for key in _OWN:  # fields of the objects, not of the files
+            if key in table:
+                raise error(current, key, "unknown key", "leave it out: the file knows where it is")
+        base = table.pop("base", None)
+        if base is not None and not isinstance(base, str):
+            raise error(current, "base", f"must be a name, not {base!r}", 'write base = "NAME", or the path of a .toml')
+        chain.append((current, table))
+        current = None if base is None else _find_base(base, current, folder, error)
+    return chain
+
+
+def _find_base(base: str, path: Path, folder: str, error: FileError) -> Path:
+    """The file that `path` calls its base."""
+    given = path.parent / Path(base).expanduser()
+    if given.suffix == ".toml":
+        candidates = [given]
+    else:
+        beside = [given.with_name(f"{given.name}.toml"), given / f"{given.name}.toml"]
+        root = shipped(folder)
+        candidates = [file for file in beside if file.resolve() != path]  # a copy may have the name of its base
+        candidates += [root / f"{base}.toml", root / base / f"{base}.toml"]
+    for candidate in candidates:
+        if candidate.is_file():
+            return candidate.resolve()
+    known = shipped_names(folder)
+    close = difflib.get_close_matches(base, known, n=1)
+    hint = f"did you mean {close[0]!r}? " if close else ""
+    raise error(
+        path,
+        "base",
+        f"no {base!r} beside this file, and none of that name",
+        f"{hint}known names: {', '.join(known)}; or give the path of a .toml file",
+    )
+
+
+def load_table(path: Path, folder: str, error: FileError) -> dict[str, Any]:
+    """Read a TOML file and lay it over the chain of its bases, table by table.
+
+    Raises:
+        ProfileError, RigError: (`error`) as `load_chain`.
+    """
+    result: dict[str, Any] = {}
+    for _, table in reversed(load_chain(path, folder, error)):
+        result = merged(result, table)
+    return result
 
 
 def validate(schema: type[T], table: Mapping[str, Any], path: Path, error: FileError, prefix: str = "") -> T:
@@ -157,13 +213,29 @@ def validate(schema: type[T], table: Mapping[str, Any], path: Path, error: FileE
         return schema.model_validate(dict(table))
     except ValidationError as failure:
         first = failure.errors()[0]
-        where = [str(part) for part in first["loc"]]
+        where = list(first["loc"])
         cause = first.get("ctx", {}).get("error")
         if isinstance(cause, Misfit):
-            raise error(path, prefix + ".".join([*where, cause.key]), str(cause), cause.hint) from None
+            key = _by_name(table, [*where, *cause.key.split(".")])
+            raise error(path, prefix + key, str(cause), cause.hint) from None
         if first["type"] == "missing" and isinstance(first["loc"][-1], int):
             where.pop()
-        raise error(path, prefix + ".".join(where), *_explain(schema, first)) from None
+        raise error(path, prefix + _by_name(table, where), *_explain(schema, first)) from None
+
+
+def _by_name(table: Any, where: Sequence[str | int]) -> str:
+    """The place of a mistake as people call it: ``servo.left_knee.id``; ``servo.#2.id`` where it has no name."""
+    parts = []
+    below = table
+    for part in where:
+        if isinstance(below, list | tuple) and str(part).isdigit() and int(part) < len(below):
+            below = below[int(part)]
+            name = below.get("name") if isinstance(below, Mapping) else None
+            parts.append(name if isinstance(name, str) and name else f"#{int(part) + 1}")
+        else:
+            below = below.get(part) if isinstance(below, Mapping) else None
+            parts.append(str(part))
+    return ".".join(parts)
 
 
 def _explain(schema: type[Table], first: Any) -> tuple[str, str]:
@@ -198,7 +270,7 @@ def _fields_at(schema: type[Table], path: tuple[str | int, ...]) -> list[str]:
         if not nested:
             return []
         current = nested[0]
-    return sorted(field.alias or name for name, field in current.model_fields.items() if name != "path")
+    return sorted(field.alias or name for name, field in current.model_fields.items() if name not in _OWN)
 
 
 def _types_in(annotation: Any) -> list[type]:

@@ -173,7 +173,7 @@ def executor(where: str | Mapper | None = None) -> Iterator[Mapper]:
         from distributed import Client
     except ImportError as failure:
         raise UnsupportedOperation(
-            "running on a dask cluster needs dask.distributed", "python -m pip install 'axbridge[dask]'"
+            "running on a dask cluster needs dask.distributed", "python -m pip install distributed"
         ) from failure
     address = where.removeprefix("dask://")
     try:

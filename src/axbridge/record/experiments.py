@@ -23,7 +23,7 @@ class Options:
     """What may be chosen about an experiment; each takes what it needs. Angles in rad, times in s.
 
     Attributes:
-        angles: Of steps and falls.
+        angles: Of steps, falls, lifts and stalls; none = the experiment's own: 90°, of falls 45, 90 and 135°.
         amplitude: Of periodic motions, around 0 rad.
         speed: Limit of the approach in steps, rad/s; 0 = none.
         period: Of a sine.
@@ -35,7 +35,7 @@ class Options:
         source: Recording whose commands `replay` repeats.
     """
 
-    angles: tuple[float, ...] = (math.pi / 2,)
+    angles: tuple[float, ...] = ()
     amplitude: float = math.radians(60)
     speed: float = 0.0
     period: float = 4.0
@@ -175,7 +175,7 @@ def _step(run: Run, arm: Driven, options: Options) -> None:
         arm.limit_speed(options.speed)
     arm.goal(0.0)
     run.segment("rest", 1.0, kind="rest")
-    for angle in options.angles:
+    for angle in _angles(options):
         arm.cool()
         arm.goal(angle)
         run.segment(f"step to {math.degrees(angle):.0f}°", options.duration, kind="step", start=0.0, target=angle)
@@ -223,7 +223,7 @@ def _sin_time_square(run: Run, arm: Driven, options: Options) -> None:
 
 def _lift_and_drop(run: Run, arm: Driven, options: Options) -> None:
     """Lift slowly to each angle, hold, drop."""
-    for angle in options.angles:
+    for angle in _angles(options):
         arm.cool()
         run.segment("lift", 2.0, _ramp(arm, angle, 2.0), kind="lift")
         run.segment("hold", 1.0, kind="hold", start=angle, target=angle)
@@ -244,7 +244,7 @@ def _duty(run: Run, arm: Driven, options: Options) -> None:
 
 def _stall(run: Run, arm: Driven, options: Options) -> None:
     """Push against a stop, or the arm's own weight, with torque limits in steps."""
-    angle = options.angles[0]
+    angle = _angles(options)[0]
     arm.limit_torque(options.duties[0])
     arm.goal(angle)
     for duty in options.duties:
@@ -274,7 +274,12 @@ def _ramp(arm: Driven, target: float, seconds: float) -> Callable[[float], None]
 
 def _heights(options: Options) -> tuple[float, ...]:
     """Angles to fall from, rad."""
-    return options.angles if len(options.angles) > 1 else tuple(math.radians(angle) for angle in (45, 90, 135))
+    return options.angles or tuple(math.radians(angle) for angle in (45, 90, 135))
+
+
+def _angles(options: Options) -> tuple[float, ...]:
+    """Angles of the other experiments, rad."""
+    return options.angles or (math.pi / 2,)
 
 
 def _slopes(options: Options) -> tuple[str, ...]:
@@ -417,14 +422,14 @@ def _wheel(_options: Options) -> tuple[str, ...]:
 
 
 EXPERIMENTS: dict[str, Experiment] = {
-    "step": Experiment(_step, lambda options: (0.0, *options.angles), _slopes),
+    "step": Experiment(_step, lambda options: (0.0, *_angles(options)), _slopes),
     "fall": Experiment(_fall, _heights),
     "sine": Experiment(_sine, _both_ways),
     "chirp": Experiment(_chirp, _both_ways),
     "sin-time-square": Experiment(_sin_time_square, _both_ways),
-    "lift-and-drop": Experiment(_lift_and_drop, lambda options: options.angles),
+    "lift-and-drop": Experiment(_lift_and_drop, _angles),
     "duty": Experiment(_duty, _no_angles, _wheel),
-    "stall": Experiment(_stall, lambda options: options.angles[:1]),
+    "stall": Experiment(_stall, lambda options: _angles(options)[:1]),
     "torque-speed": Experiment(_torque_speed, _no_angles, _wheel),
 }
 NAMES = (*EXPERIMENTS, "replay")  # a replay may drive several servos

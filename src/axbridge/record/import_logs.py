@@ -13,12 +13,12 @@ import numpy as np
 
 from axbridge.arrays import FloatArray
 from axbridge.errors import RecordingError, UsageError
-from axbridge.record.csv_parquet import HEADERS
 from axbridge.record.mcap_file import SERVO_FIELDS
 from axbridge.record.provenance import describe, origin_of
 from axbridge.record.recording import Event, Recording, Track
 from axbridge.record.samples import in_order
 from axbridge.record.soundness import Finding, findings
+from axbridge.record.tables import HEADERS
 from axbridge.units import RPM
 
 __all__ = ["UNIT_FACTORS", "import_log", "parse_columns"]

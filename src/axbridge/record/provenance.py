@@ -46,6 +46,8 @@ def describe(
         facts["rig"] = rig.model_dump(mode="json", by_alias=True, exclude={"path"})
         if revision := revision_of(rig.path):
             facts["rig_revision"] = revision
+        if rig.world is not None:
+            facts["urdf"] = rig.urdf_text()
         facts["profiles"] = {}
         facts["models"] = {}
         for servo in rig.servos:

@@ -34,8 +34,9 @@ from axbridge.record.mcap_file import (
 from axbridge.record.mcap_grouped import GroupedFile, GroupedWriter
 from axbridge.record.sample_facts import ServoFacts, Tally
 from axbridge.record.samples import in_order
+from axbridge.record.tables import HEADERS, wide_table, with_pandas
 
-__all__ = ["Event", "Recording", "Segment", "Track", "open_recording", "write_recording"]
+__all__ = ["Event", "Recording", "Segment", "Track", "log_origin", "open_recording", "write_recording"]
 
 _KEPT = 64 * 2**20  # bytes of samples that a file's tracks keep; those used least lately are read again when asked for
 
@@ -178,6 +179,37 @@ class Recording(Mapping[str, Track]):
 
     def __len__(self) -> int:
         return len(self.tracks)
+
+    def wide(self, rate: float | None = None) -> tuple[FloatArray, dict[tuple[str, str], FloatArray]]:
+        """Every servo on common times: see `axbridge.record.tables.wide_table`.
+
+        Args:
+            rate: Rows a second; None: a row at each sample.
+
+        Returns:
+            time (m,), s, and what is known of each servo: columns (m,) by servo and name.
+
+        Raises:
+            UsageError: a rate that is not positive.
+        """
+        known = {name: self.facts(name).columns for name in self}
+        kept = {name: [key for key in SERVO_FIELDS if key in columns] for name, columns in known.items()}
+        return wide_table({name: self.columns(name, "time", *keys) for name, keys in kept.items()}, rate)
+
+    def to_pandas(self, rate: float | None = None) -> Any:
+        """A pandas DataFrame: the time as its index, a column a servo and quantity (``shoulder.position_rad``).
+
+        Args:
+            rate: Rows a second, resampled as `wide` says; None: a row at each sample.
+
+        Raises:
+            UnsupportedOperation: pandas is not installed.
+            UsageError: a rate that is not positive.
+        """
+        pandas = with_pandas()
+        time, columns = self.wide(rate)
+        named = {f"{servo}.{HEADERS[key]}": values for (servo, key), values in columns.items()}
+        return pandas.DataFrame(named, index=pandas.Index(time, name=HEADERS["time"]))
 
     def columns(self, servo: str, *names: str) -> dict[str, FloatArray]:
         """Some columns of one servo, (n,) each, without reading the others into memory.
@@ -392,7 +424,7 @@ def write_recording(recording: Recording, path: Path | str) -> Recording:
     try:
         with replacing(path) as temporary, temporary.open("wb") as stream:
             writer = GroupedWriter(stream, recording.metadata)
-            origin = _recorded(recording) - round(recording.start * 1e9)
+            origin = log_origin(recording)
             for topic, body in _entries(recording):
                 writer.write(Entry(topic, body, origin + round(body["time"] * 1e9)))
                 if topic.startswith(SERVO_PREFIX):
@@ -416,13 +448,13 @@ def _next(entries: Iterator[Entry | dict[str, Any]]) -> Entry | dict[str, Any] |
         raise
 
 
-def _recorded(recording: Recording) -> int:
-    """When it was recorded, UTC in ns."""
+def log_origin(recording: Recording) -> int:
+    """Log time of the robot's time 0, UTC in ns; the first sample is from when it was recorded, as its metadata say."""
     try:
         moment = datetime.fromisoformat(str(recording.metadata.get("recorded")))
     except ValueError:
         moment = datetime.now(timezone.utc)
-    return round(moment.timestamp()) * 10**9
+    return round(moment.timestamp()) * 10**9 - round(recording.start * 1e9)
 
 
 def _entries(recording: Recording) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -11,7 +11,7 @@ from axbridge.physics.bank import BankServo, Drive, ServoBank
 from axbridge.physics.engine import Engine, Scene
 from axbridge.physics.engines.ideal_joints import IdealBank, IdealJoint
 
-__all__ = ["build_bank"]
+__all__ = ["build_bank", "model_of"]
 
 _PENDULUM_STEP = 1 / 240  # s
 
@@ -29,7 +29,7 @@ def build_bank(rig: Rig, *, model: str | None = None, seed: int = 0, ideal: Idea
     servos = [
         BankServo(
             config.joint,
-            _model(rig, config, model),
+            model_of(rig, config, model),
             config.direction,
             rig.profile_of(config).units.position,
             names.index(config.bus),
@@ -77,7 +77,7 @@ def _say_what_is_odd(bank: ServoBank, rig: Rig, configs: list[ServoConfig], serv
             warnings.warn(f"{text} at most: it will sink", RigWarning, stacklevel=4)
 
 
-def _model(rig: Rig, config: ServoConfig, name: str | None) -> ServoModel:
+def model_of(rig: Rig, config: ServoConfig, name: str | None) -> ServoModel:
     """The model called `name`; the rig's where there is none, or the firmware has no registers for its law."""
     chosen = rig.model_of(config, name)
     fits = chosen.controller.law != "compliance" or "cw_compliance_slope" in rig.profile_of(config).registers

@@ -59,7 +59,7 @@ def ports_of(rig: Rig, port: str | None = None) -> list[str]:
         for other, taken in zip(rig.buses, ports, strict=False):
             if os.path.realpath(device) == os.path.realpath(taken):
                 why = f"buses {other.name!r} and {bus.name!r} are both on {device}"
-                raise RigError(rig.path, f"bus.{index}.port", why, "give each the port of its own adapter")
+                raise RigError(rig.path, f"bus.{bus.name}.port", why, "give each the port of its own adapter")
         ports.append(device)
     return ports
 

@@ -1,0 +1,63 @@
+"""What `--help` shows beside the options: the verbs in groups, in the order one meets them, and an example of each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import typer.core
+
+__all__ = ["EXAMPLES", "Verbs"]
+
+_GROUPS = {
+    "Begin here": ("demo", "serve", "rig"),
+    "Look at a bus": ("scan", "doctor", "servo", "monitor"),
+    "Drive a robot": ("run", "walk", "record"),
+    "Use recordings": ("info", "compare", "identify", "convert", "import"),
+}
+_OTHERS = "More"
+
+EXAMPLES = {
+    "compare": "axbridge compare real.mcap --rig bench_arm --out report.html",
+    "convert": "axbridge convert step.mcap step.csv --wide --rate 50",
+    "demo": "axbridge demo --out my-demo",
+    "doctor": "axbridge doctor --port /dev/ttyUSB0",
+    "identify": "axbridge identify falls.mcap sine.mcap --rig bench_arm --model ax12 --out my_servo.toml",
+    "import": "axbridge import sample:xl330 pendulum.mcap",
+    "info": "axbridge info step.mcap",
+    "monitor": "axbridge monitor --port /dev/ttyUSB0",
+    "record": "axbridge record step --rig bench_arm --angle 45 --out step.mcap",
+    "rig check": "axbridge rig check my_head",
+    "rig copy": "axbridge rig copy pan_tilt my_head",
+    "rig list": "axbridge rig list",
+    "rig schema": "axbridge rig schema > rig.schema.json",
+    "rig show": "axbridge rig show pan_tilt",
+    "run": "axbridge run my_controller.py --rig bioloid",
+    "scan": "axbridge scan --port /dev/ttyUSB0 --baud all",
+    "serve": "axbridge serve bench_arm --link /tmp/arm --faults drop=0.01",
+    "servo info": "axbridge servo info 1 --port /dev/ttyUSB0",
+    "servo read": "axbridge servo read 1 present_position present_voltage --port /dev/ttyUSB0",
+    "servo reset": "axbridge servo reset 1 --port /dev/ttyUSB0",
+    "servo set-baud": "axbridge servo set-baud 1 500000 --port /dev/ttyUSB0",
+    "servo set-id": "axbridge servo set-id 1 7 --port /dev/ttyUSB0",
+    "servo torque": "axbridge servo torque 1 off --port /dev/ttyUSB0",
+    "servo write": "axbridge servo write 1 led 1 --port /dev/ttyUSB0",
+    "walk": "axbridge walk --rig bioloid --steps 6",
+}
+
+
+class Verbs(typer.core.TyperGroup):
+    """Verbs with their group and their example."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        inside = "" if self.name == "axbridge" else f"{self.name} "
+        panels = {verb: panel for panel, verbs in _GROUPS.items() for verb in verbs}
+        for name, command in self.commands.items():
+            example = EXAMPLES.get(inside + name)
+            if example is not None:
+                command.epilog = f"Example: {example}"
+            if not inside:
+                command.rich_help_panel = panels.get(name, _OTHERS)  # type: ignore[attr-defined]
+        order = [*panels, *(name for name in self.commands if name not in panels)] if not inside else []
+        if order:
+            self.commands = {name: self.commands[name] for name in order if name in self.commands}

@@ -1,0 +1,124 @@
+"""`axbridge rig`: the rigs there are, and your own."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from axbridge.cli.app import app
+from axbridge.cli.help import Verbs
+
+if TYPE_CHECKING:
+    from axbridge.config.rig import Rig, ServoConfig
+
+rig = typer.Typer(
+    cls=Verbs, no_args_is_help=True, help="Rigs: which servo is which joint. List, show, copy and check them."
+)
+app.add_typer(rig, name="rig")
+
+RigArgument = Annotated[str, typer.Argument(metavar="RIG", help="Name, folder, or path of a rig file.")]
+
+
+@rig.command("list")
+def list_() -> None:
+    """List the rigs that come with axbridge."""
+    from axbridge.config.rig import FOLDER, Rig
+    from axbridge.config.toml_tables import shipped_names
+
+    names = shipped_names(FOLDER)
+    width = max(map(len, names))
+    for name in names:
+        print(f"{name:<{width}}  {Rig.load(name).description}")
+
+
+@rig.command()
+def show(rig: RigArgument) -> None:
+    """Print what a rig is: its files, buses, world and servos."""
+    from axbridge.config.rig import Rig
+
+    loaded = Rig.load(rig)
+    print(f"{loaded.name}: {loaded.description}" if loaded.description else loaded.name)
+    print(f"file    {loaded.path}")
+    for base in loaded.bases:
+        print(f"base    {base}")
+    if loaded.world is not None:
+        print(f"URDF    {loaded.urdf_path()}")
+    for bus in loaded.buses:
+        print(f"bus     {bus.name}: port {bus.port}, {bus.baud} baud, {bus.supply_voltage:g} V")
+    for name, one in loaded.parameters.items():
+        span = "" if one.min is None or one.max is None else f" ({one.min:g}..{one.max:g})"
+        print(f"number  {name} = {one.value:g} {one.unit}{span}")
+    header = ("servo", "id", "bus", "joint", "profile", "model", "limits")
+    _print_table([header, *(_row(servo) for servo in loaded.servos)])
+
+
+def _row(servo: ServoConfig) -> tuple[str, ...]:
+    import math
+
+    low, high = servo.soft_limits
+    limits = "-" if math.isinf(low) else f"{math.degrees(low):.0f} to {math.degrees(high):.0f}°"
+    if servo.drive == "ideal":
+        return servo.name, "-", "-", servo.joint, "ideal", "-", limits
+    return servo.name, str(servo.id), servo.bus, servo.joint, servo.profile, servo.model, limits
+
+
+def _print_table(rows: list[tuple[str, ...]]) -> None:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+@rig.command()
+def copy(rig: RigArgument, folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new folder.")]) -> None:
+    """Copy a rig and its files into a new folder, to change them; the copy has the folder's name."""
+    from axbridge.config.rig import Rig
+    from axbridge.config.rig_copy import copy_rig
+    from axbridge.config.urdf_parameters import split_options
+    from axbridge.errors import UsageError
+
+    name, numbers = split_options(rig)
+    if numbers:
+        raise UsageError(
+            f"a copy of {name} takes no numbers: its URDF names them still", "change [parameters] in the copy"
+        )
+    for path in copy_rig(Rig.load(rig), folder):
+        print(f"wrote {path}")
+    print(f"next: change it, then `axbridge rig check {folder}`")
+
+
+@rig.command()
+def check(rig: Annotated[str, typer.Argument(metavar="FILE", help="Rig file, folder or name.")]) -> None:
+    """Check a rig with all it names, draw its joints, and list what it leaves open."""
+    from axbridge.config.rig import Rig
+    from axbridge.config.rig_check import check_rig
+    from axbridge.virtual.world import initial_registers
+
+    loaded = Rig.load(rig)
+    checked = check_rig(loaded)
+    buses = {bus.name: bus for bus in loaded.buses}
+    for servo in loaded.servos:
+        if servo.drive == "dynamixel":
+            initial_registers(loaded, servo, loaded.profile_of(servo), buses[servo.bus])
+    for line in checked.tree:
+        print(line)
+    if checked.assumed:
+        print("assumed, as the file does not say:")
+        for line in checked.assumed:
+            print(f"  {line}")
+    print(f"{loaded.path} is sound: {_count(loaded)}")
+
+
+def _count(rig: Rig) -> str:
+    servos, buses = len(rig.servos), len(rig.buses)
+    return f"{servos} servo{'s' * (servos > 1)} on {buses} bus{'es' * (buses > 1)}"
+
+
+@rig.command()
+def schema() -> None:
+    """Print the JSON schema of rig files, for editors that complete and check while you type."""
+    from axbridge.config.rig_schema import rig_schema
+
+    print(json.dumps(rig_schema(), indent=2, ensure_ascii=False))

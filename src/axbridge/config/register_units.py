@@ -1,0 +1,47 @@
+"""What the counts in a control table are worth, in words for people."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+
+from axbridge.config.profile import FirmwareProfile
+from axbridge.errors import ErrorFlag
+from axbridge.units import RPM, baud_of, bits_to_signed
+
+__all__ = ["in_units"]
+
+_SCALED = re.compile(r"([\d.]+) (us|V|deg/s\^2)")
+_NAMES = {"us": "µs", "V": "V", "deg/s^2": "°/s²"}
+
+
+def in_units(profile: FirmwareProfile, name: str, values: Mapping[str, int]) -> str:
+    """A register's value with its unit; "" for a plain number. Angles count from position 0, as in ROBOTIS' manual.
+
+    Args:
+        profile: The servo's.
+        name: Which register.
+        values: Counts by register; where both angle limits are 0 the servo turns as a wheel.
+    """
+    value, unit, units = values[name], profile.registers[name].unit, profile.units
+    wheel = values.get("cw_angle_limit") == values.get("ccw_angle_limit") == 0
+    if name == "moving_speed" and wheel and profile.units_name == "ax":
+        return f"{bits_to_signed(value) / units.full_scale:.1%} duty"
+    if name == "moving_speed" and value == 0:
+        return "stands" if wheel else "full speed"
+    if "bit 10 = CW" in unit and (wheel or name != "moving_speed"):
+        value = bits_to_signed(value)
+    if "bps" in unit:
+        return f"{baud_of(value, profile.units_name):.0f} baud"
+    if unit == "error bits":
+        return ErrorFlag(value).describe()
+    if unit in {"degC", "ms"}:
+        return f"{value} {'°C' if unit == 'degC' else unit}"
+    if scaled := _SCALED.match(unit):
+        return f"{value * float(scaled[1]):g} {_NAMES[scaled[2]]}"
+    if " rpm" in unit:
+        return f"{value * units.speed / RPM:.1f} rpm"
+    if " deg" in unit:
+        return f"{math.degrees(value * units.position):.1f}°"
+    return f"{value / units.full_scale:.1%}" if unit.startswith("0.1 %") else ""

@@ -1,0 +1,180 @@
+"""A rig looked at as a whole: its URDF and its servos put together, and what was assumed where the file is silent."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from axbridge.config.rig import Rig, ServoConfig
+from axbridge.config.urdf import JointFacts, Tree, read_tree
+from axbridge.errors import RigError
+
+__all__ = ["Checked", "check_rig"]
+
+_TELLING = (
+    "profile",
+    "model",
+    "zero",
+    "direction",
+)  # what a simulation and a real robot go by, and a file may leave out
+_FIXED, _SLIDES = 0, 2  # kinds of joints in a `Tree`
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What a sound rig looks like.
+
+    Attributes:
+        tree: The links and joints, drawn; one line each. Empty without a world.
+        assumed: What was taken for granted, a sentence each.
+    """
+
+    tree: tuple[str, ...]
+    assumed: tuple[str, ...]
+
+
+def check_rig(rig: Rig) -> Checked:
+    """Put everything together that a rig names: profiles, models, URDF, joints.
+
+    Raises:
+        RigError, ProfileError: something is missing or does not fit; names file, key and the fix.
+    """
+    for servo in rig.servos:
+        if servo.drive == "dynamixel":
+            rig.model_of(servo)
+    if rig.world is None:
+        if ideal := next((servo for servo in rig.servos if servo.drive == "ideal"), None):
+            why = f"{ideal.name!r} is ideal, and there is no world to move it in"
+            raise RigError(rig.path, f"servo.{ideal.name}.drive", why, 'add [world] urdf = "…"')
+        return Checked((), tuple(_assumed(rig, None)))
+    kinematic = {servo.joint for servo in rig.servos if servo.drive == "ideal"}
+    tree = read_tree(rig.urdf_path(), fixed_base=rig.world.fixed_base, kinematic=kinematic, text=rig.urdf_text())
+    joints = {joint.name: joint for joint in tree.joints}
+    for servo in rig.servos:
+        _check_joint(rig, servo, tree, joints)
+    return Checked(tuple(_drawn(rig, tree)), tuple(_assumed(rig, tree)))
+
+
+def _check_joint(rig: Rig, servo: ServoConfig, tree: Tree, joints: Mapping[str, JointFacts]) -> None:
+    key = f"servo.{servo.name}.joint"
+    joint = joints.get(servo.joint)
+    if joint is None:
+        why = "is fixed" if servo.joint in tree.fixed else f"is not in {rig.urdf_path().name}"
+        known = ", ".join(joints) or "none"
+        raise RigError(rig.path, key, f"joint {servo.joint!r} {why}", f"joints that move: {known}")
+    if joint.linear and servo.drive == "dynamixel":
+        hint = 'name a revolute or continuous joint, or write drive = "ideal"'
+        raise RigError(rig.path, key, f"joint {servo.joint!r} is prismatic, and a Dynamixel turns", hint)
+
+
+def _drawn(rig: Rig, tree: Tree) -> Iterable[str]:
+    """The tree of links, children below their parent."""
+    assert rig.world is not None  # `check_rig` has seen to it
+    yield f"{tree.links[0]}, {'bolted down' if rig.world.fixed_base else 'free'}"
+    yield from _below(rig, tree, 0, "")
+
+
+def _below(rig: Rig, tree: Tree, link: int, indent: str) -> Iterable[str]:
+    children = [index for index, parent in enumerate(tree.parent) if parent == link]
+    for child in children:
+        last = child == children[-1]
+        yield f"{indent}{'└─ ' if last else '├─ '}{_branch(rig, tree, child)}"
+        yield from _below(rig, tree, child, indent + ("   " if last else "│  "))
+
+
+def _branch(rig: Rig, tree: Tree, link: int) -> str:
+    if tree.kind[link] == _FIXED:
+        return f"{tree.links[link]}, fixed"
+    joint = tree.joints[tree.dof[link]]
+    servo = next((servo for servo in rig.servos if servo.joint == joint.name), None)
+    way = "slides along" if tree.kind[link] == _SLIDES else "turns about"
+    text = f"{joint.name}: {way} {_axis(tree, link)}, {_range(*_reach(servo, joint), linear=joint.linear)}"
+    if servo is None:
+        return f"{text}; no servo"
+    by = f"servo {servo.name}" if servo.name != joint.name else "servo"
+    if servo.drive == "ideal":
+        return f"{text}; {by} ideal"
+    return f"{text}; {by} {servo.id} on {servo.bus}, {servo.profile}, model {servo.model}"
+
+
+def _axis(tree: Tree, link: int) -> str:
+    x, y, z = (float(value) for value in tree.axis[link])
+    names: dict[tuple[float, float, float], str]
+    names = {(1, 0, 0): "x", (0, 1, 0): "y", (0, 0, 1): "z", (-1, 0, 0): "-x", (0, -1, 0): "-y", (0, 0, -1): "-z"}
+    return names.get((x, y, z), f"({x:.3g}, {y:.3g}, {z:.3g})")
+
+
+def _reach(servo: ServoConfig | None, joint: JointFacts) -> tuple[float, float]:
+    """Where a joint may go: within the soft limits, and the stops of the rig, else of the URDF."""
+    low, high = joint.low, joint.high
+    if servo is None:
+        return low, high
+    if servo.min_stop < servo.max_stop:
+        low, high = servo.min_stop, servo.max_stop
+    return max(low, servo.soft_limits[0]), min(high, servo.soft_limits[1])
+
+
+def _range(low: float, high: float, *, linear: bool) -> str:
+    if math.isinf(low) and math.isinf(high):
+        return "without end"
+    scale, unit = (1000, " mm") if linear else (180 / math.pi, "°")
+    return f"{low * scale:.0f} to {high * scale:.0f}{unit}"
+
+
+def _assumed(rig: Rig, tree: Tree | None) -> Iterable[str]:
+    """What the file does not say, and what is taken instead."""
+    for bus in rig.buses:
+        if "port" not in bus.model_fields_set:
+            yield f'bus {bus.name}: port = "auto", the only adapter plugged in'
+    yield from _servo_defaults(rig)
+    for servo in rig.servos:
+        if servo.drive == "dynamixel" and "zero" not in servo.model_fields_set:
+            middle = (rig.profile_of(servo).units.counts + 1) // 2
+            if servo.zero != middle:
+                yield f"{servo.name}: zero = {servo.zero}, though the middle of profile {servo.profile} is {middle}"
+    if tree is None:
+        yield "no [world]: the simulator gives each servo a pendulum of its own"
+        return
+    joints = {joint.name: joint for joint in tree.joints}
+    if names := [servo.name for servo in rig.servos if _may_hit_its_stops(servo, joints[servo.joint])]:
+        yield f"{_listed(names)}: no min_position and max_position: it may be sent as far as its stops"
+    if "time_step_ms" not in _given(rig.world):
+        yield f"the physics step is {rig.physics_step_ms:.4g} ms"
+    driven = {servo.joint for servo in rig.servos}
+    if names := [joint.name for joint in tree.joints if joint.name not in driven]:
+        yield f"{_listed(names)}: no servo, so it hangs loose"
+    if tree.dummies:
+        yield f"{_listed(tree.dummies)}: no <inertial>, taken for a frame without mass"
+
+
+def _servo_defaults(rig: Rig) -> Iterable[str]:
+    """Servos that leave the same out are told together."""
+    silent: dict[tuple[str, ...], list[str]] = {}
+    for servo in rig.servos:
+        if servo.drive == "dynamixel":
+            left_out = tuple(key for key in _TELLING if key not in servo.model_fields_set)
+            silent.setdefault(left_out, []).append(servo.name)
+    for keys, names in silent.items():
+        if keys:
+            values = (ServoConfig.model_fields[key].default for key in keys)
+            told = ", ".join(
+                f'{key} = "{value}"' if isinstance(value, str) else f"{key} = {value}"
+                for key, value in zip(keys, values, strict=True)
+            )
+            yield f"{_listed(names)}: {told}"
+
+
+def _may_hit_its_stops(servo: ServoConfig, joint: JointFacts) -> bool:
+    low, high = _reach(servo, joint)
+    return "min_position" not in servo.model_fields_set and math.isfinite(low) and math.isfinite(high)
+
+
+def _given(table: object) -> set[str]:
+    return getattr(table, "model_fields_set", set())
+
+
+def _listed(names: Iterable[str]) -> str:
+    """Names in a row; of many the first and how many there are."""
+    every = list(names)
+    return ", ".join(every) if len(every) <= 4 else f"{', '.join(every[:3])} and {len(every) - 3} more"

@@ -1,0 +1,65 @@
+"""The files a rig is made of, and a copy of them for somebody to change."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+from axbridge.config.rig import FOLDER, Rig
+from axbridge.config.toml_tables import shipped
+from axbridge.errors import UsageError
+from axbridge.files import make_folder, write_whole
+
+__all__ = ["copy_rig", "files_of"]
+
+_NAME = re.compile(r'^name[ \t]*=[ \t]*"[^"\n]*"', re.MULTILINE)
+
+
+def files_of(rig: Rig) -> list[Path]:
+    """The rig file, and those that it names in its own folder and below: URDF, meshes, profiles, models.
+
+    Raises:
+        RigError, ProfileError: one of them is not there, or wrong.
+    """
+    folder = rig.path.resolve().parent
+    found = [rig.path.resolve()]
+    if rig.world is not None:
+        urdf = rig.urdf_path().resolve()
+        found.append(urdf)
+        meshes = re.findall(r'<mesh[^>]*filename="([^"]+)"', rig.urdf_text())
+        found += [(urdf.parent / mesh.removeprefix("file://")).resolve() for mesh in meshes]
+    for servo in rig.servos:
+        if servo.drive == "dynamixel":
+            found += [rig.profile_of(servo).path.resolve(), rig.model_of(servo).path.resolve()]
+    return [path for path in dict.fromkeys(found) if path.is_file() and folder in path.parents]
+
+
+def copy_rig(rig: Rig, folder: Path) -> list[Path]:
+    """Copy a rig into `folder`; the rig is called after it. Nothing that is there is replaced.
+
+    Returns:
+        The files written, the rig file first.
+
+    Raises:
+        UsageError: a file is there already, or the rig stands on one that does not come with axbridge.
+        OSError: it cannot be written.
+    """
+    home = shipped(FOLDER).resolve()
+    for base in rig.bases:
+        if home not in base.parents:
+            raise UsageError(
+                f"{rig.path} stands on {base}, which a copy would not find", f"copy {base.name}, or its whole folder"
+            )
+    first, *others = files_of(rig)
+    target = folder / f"{folder.resolve().name}.toml"
+    pairs = [(path, folder / path.relative_to(first.parent)) for path in others]
+    for path in (target, *(place for _, place in pairs)):
+        if path.exists():
+            raise UsageError(f"{path} is already there", "give the name of a new folder")
+    text = _NAME.sub(f'name = "{target.stem}"', first.read_text(encoding="utf-8-sig"), count=1)
+    write_whole(target, text)
+    for path, place in pairs:
+        make_folder(place)
+        shutil.copyfile(path, place)
+    return [target, *(place for _, place in pairs)]

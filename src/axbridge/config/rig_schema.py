@@ -1,0 +1,55 @@
+"""The JSON schema of rig files: editors take it to complete keys, explain them, and mark mistakes while one types."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from typing import Any
+
+from axbridge.config.rig import Rig
+from axbridge.config.toml_tables import Table
+
+__all__ = ["rig_schema"]
+
+_ENTRY = re.compile(r"^    (\w+): (.*(?:\n {8}.*)*)", re.MULTILINE)
+
+
+def rig_schema() -> dict[str, Any]:
+    """JSON Schema (draft 2020-12) of a rig file, a description beside each key.
+
+    Written by hand are only the keys of the file that are no fields of a `Rig`: ``base``, and what it makes optional.
+    """
+    schema = Rig.model_json_schema(by_alias=True)
+    places = {"Rig": schema, **schema["$defs"]}
+    for table in (table for table in Table.__subclasses__() if table.__name__ in places):
+        place = places[table.__name__]
+        place["description"] = (inspect.getdoc(table) or "").splitlines()[0]
+        for name, text in _described(table).items():
+            alias = table.model_fields[name].alias or name
+            place["properties"][alias]["description"] = text
+    for own in ("path", "bases"):
+        schema["properties"].pop(own, None)
+    schema["properties"]["base"] = {
+        "type": "string",
+        "description": "Rig that this one is laid over: a name, or the path of a .toml beside this file.",
+    }
+    numbers = schema["properties"]["parameters"]
+    numbers["additionalProperties"] = {"anyOf": [{"type": "number"}, numbers["additionalProperties"]]}
+    required, of_servo = schema.pop("required"), schema["$defs"]["ServoConfig"].pop("required")
+    schema["$defs"]["ServoConfig"]["required"] = ["name"]
+    schema["if"] = {"required": ["base"]}
+    schema["else"] = {
+        "required": required,
+        "properties": {"servo": {"items": {"required": of_servo}}},
+    }
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "axbridge rig"}
+
+
+def _described(table: type[Table]) -> dict[str, str]:
+    """What the docstring says about each attribute, on one line."""
+    _, _, attributes = (table.__doc__ or "").partition("Attributes:\n")
+    text = inspect.cleandoc(f"x\n{attributes}").removeprefix("x\n")
+    entries = _ENTRY.finditer("\n".join(f"    {line}" for line in text.splitlines()))
+    return {
+        found[1]: " ".join(found[2].replace("``", "`").split()) for found in entries if found[1] in table.model_fields
+    }

@@ -1,0 +1,154 @@
+"""Samples as one wide table: a row a moment, a column a servo and quantity. Arithmetic on arrays alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from types import ModuleType
+
+import numpy as np
+
+from axbridge.arrays import FloatArray
+from axbridge.errors import UnsupportedOperation, UsageError
+
+__all__ = ["HEADERS", "rounded", "wide_table", "with_pandas"]
+
+HEADERS = {
+    "time": "time_s",
+    "command": "command_rad",
+    "commanded": "commanded_s",
+    "position": "position_rad",
+    "velocity": "velocity_rad_s",
+    "load": "load",
+    "voltage": "voltage_V",
+    "temperature": "temperature_C",
+    "errors": "errors",
+    "torque": "torque_Nm",
+    "torque_enabled": "torque_enabled",
+    "power": "power_W",
+    "true_position": "true_position_rad",
+    "true_torque": "true_torque_Nm",
+    "speed_limit": "speed_limit_rad_s",
+    "duty": "duty",
+    "torque_limit": "torque_limit",
+}
+
+# Digits behind the point that carry something: a microsecond, and a hundredth or less of what a servo can tell (5 mrad,
+# 0.01 rad/s, 0.1 % of duty, 0.1 V, 1 °C).
+_DECIMALS = {
+    "time": 6,
+    "commanded": 6,
+    "command": 6,
+    "position": 6,
+    "true_position": 6,
+    "velocity": 5,
+    "speed_limit": 5,
+    "voltage": 3,
+    "temperature": 2,
+    "errors": 0,
+    "torque_enabled": 0,
+}
+_OTHERS = 5
+
+_HELD = {"command", "commanded", "torque_enabled", "speed_limit", "duty", "torque_limit", "errors"}
+_GAP = 2.5  # times the usual spacing: what is longer is not bridged
+_SAME = 1e-9  # s: times that differ by less are one
+
+
+def rounded(key: str, value: float) -> str:
+    """A value of column `key` with the digits that carry something; "" where it is unknown."""
+    if math.isnan(value):
+        return ""
+    text = f"{value:.{_DECIMALS.get(key, _OTHERS)}f}"
+    text = text.rstrip("0").rstrip(".") if "." in text else text
+    return "0" if text == "-0" else text
+
+
+def wide_table(
+    servos: Mapping[str, Mapping[str, FloatArray]], rate: float | None = None
+) -> tuple[FloatArray, dict[tuple[str, str], FloatArray]]:
+    """Samples of several servos on common times.
+
+    Measurements are interpolated between neighbours, but not over a gap (more than 2.5 times the usual spacing) nor
+    past the ends. Goals and settings are held until the next. Error bits count from one row to the next:
+    none is lost.
+
+    Args:
+        servos: Of each its ``time``, s, (n,), strictly increasing, and columns (n,) named as those of a track.
+        rate: Rows a second; None: a row at each time of any servo, nothing interpolated.
+
+    Returns:
+        time (m,), s, and columns (m,) by servo and name, NaN where nothing is known.
+
+    Raises:
+        UsageError: a rate that is not positive.
+    """
+    times = [columns["time"] for columns in servos.values() if len(columns["time"])]
+    if rate is not None and not 0 < rate < math.inf:
+        raise UsageError(f"a rate of {rate:g} rows a second makes no table", "give a positive rate, as 50")
+    if not times:
+        return np.empty(0), {(name, key): np.empty(0) for name in servos for key in servos[name] if key != "time"}
+    if rate is None:
+        at = np.unique(np.concatenate(times))
+    else:
+        start, end = min(time[0] for time in times), max(time[-1] for time in times)
+        at = start + np.arange(math.floor((end - start) * rate + 1e-6) + 1) / rate
+    result = {}
+    for name, columns in servos.items():
+        for key, values in columns.items():
+            if key != "time":
+                result[name, key] = _placed(key, columns["time"], values, at, resampled=rate is not None)
+    return at, result
+
+
+def _placed(key: str, time: FloatArray, values: FloatArray, at: FloatArray, *, resampled: bool) -> FloatArray:
+    if not resampled:
+        placed = np.full(len(at), np.nan)
+        placed[np.searchsorted(at, time)] = values
+        return placed
+    known = np.isfinite(values)
+    time, end, values = time[known], time[-1] if len(time) else -math.inf, values[known]
+    if not len(time):
+        return np.full(len(at), np.nan)
+    if key not in _HELD:
+        return _interpolated(time, values, at)
+    index = np.searchsorted(time, at + _SAME, side="right") - 1
+    held = np.where((index >= 0) & (at <= end + _SAME), values[index], np.nan)
+    return _with_every_bit(time, values, at, held) if key == "errors" else held
+
+
+def _interpolated(time: FloatArray, values: FloatArray, at: FloatArray) -> FloatArray:
+    result: FloatArray = np.interp(at, time, values)
+    result[(at < time[0] - _SAME) | (at > time[-1] + _SAME)] = np.nan
+    if len(time) < 2:
+        return result
+    spacing = np.diff(time)
+    before = np.clip(np.searchsorted(time, at, side="right") - 1, 0, len(spacing) - 1)
+    inside = (at > time[before] + _SAME) & (at < time[before + 1] - _SAME)
+    result[inside & (spacing[before] > _GAP * np.median(spacing))] = np.nan
+    return result
+
+
+def _with_every_bit(time: FloatArray, values: FloatArray, at: FloatArray, held: FloatArray) -> FloatArray:
+    """Bits seen since the row before are set, too."""
+    row = np.searchsorted(at, time - _SAME)
+    seen = (row < len(at)) & (values != 0)
+    bits = np.nan_to_num(held).astype(np.int64)
+    np.bitwise_or.at(bits, row[seen], values[seen].astype(np.int64))
+    return np.where(np.isnan(held), np.nan, bits)
+
+
+def with_pandas() -> ModuleType:
+    """pandas, which axbridge does not install.
+
+    Raises:
+        UnsupportedOperation: it is not there.
+    """
+    try:
+        import pandas as pd
+    except ImportError as failure:
+        raise UnsupportedOperation(
+            "a DataFrame needs pandas, which is not installed", "python -m pip install pandas"
+        ) from failure
+    found: ModuleType = pd
+    return found

@@ -1,0 +1,85 @@
+"""Real recordings that come with axbridge, to try everything on without a robot.
+
+>>> from axbridge import samples
+>>> samples.names()
+['xl330']
+>>> recording = samples.load("xl330")
+
+On the command line: ``axbridge import sample:xl330 pendulum.mcap``.
+"""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+from pathlib import Path
+
+from axbridge.config.toml_tables import shipped
+from axbridge.errors import UsageError
+from axbridge.record.import_logs import import_log
+from axbridge.record.recording import Recording
+
+__all__ = ["SAMPLES", "Sample", "find", "load", "names", "path"]
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One log.
+
+    Attributes:
+        file: Its name in the folder of samples.
+        servo: What to call its servo: the name in the rig below.
+        rig: The rig that it was recorded on.
+        about: What it shows, who recorded it, and its licence.
+    """
+
+    file: str
+    servo: str
+    rig: str
+    about: str
+
+
+SAMPLES = {
+    "xl330": Sample(
+        "xl330_pendulum/xl330_kp400_lift_and_drop.json",
+        "pendulum",
+        "xl330_pendulum",
+        "a Dynamixel XL330 lifts a 0.49 kg pendulum and lets it drop; by Rhoban (github.com/Rhoban/bam), Apache-2.0",
+    ),
+}
+
+
+def names() -> list[str]:
+    """Names of the samples."""
+    return sorted(SAMPLES)
+
+
+def find(name: str) -> Sample:
+    """The sample called `name`.
+
+    Raises:
+        UsageError: there is none; lists those there are.
+    """
+    if name not in SAMPLES:
+        close = difflib.get_close_matches(name, SAMPLES, n=1)
+        hint = f"did you mean {close[0]!r}? " if close else ""
+        raise UsageError(f"there is no sample {name!r}", f"{hint}samples: {', '.join(names())}")
+    return SAMPLES[name]
+
+
+def path(name: str) -> Path:
+    """The log of a sample, as it was published.
+
+    Raises:
+        UsageError: no such sample.
+    """
+    return shipped("docs/real") / find(name).file
+
+
+def load(name: str) -> Recording:
+    """A sample as a recording.
+
+    Raises:
+        UsageError: no such sample.
+    """
+    return import_log(path(name), servo=find(name).servo)

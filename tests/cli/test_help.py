@@ -1,0 +1,234 @@
+"""What a newcomer types first: help in groups with examples that parse, completion, slips of the finger, Ctrl-C."""
+
+import os
+import pty
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from importlib import import_module
+from pkgutil import iter_modules
+
+import pytest
+import typer.main
+
+from axbridge import cli
+from axbridge.cli.app import app, run
+from axbridge.cli.help import EXAMPLES
+from axbridge.config.profile import FirmwareProfile
+from axbridge.config.register_units import in_units
+from axbridge.serve.background import serving
+
+for verb in iter_modules(cli.__path__):
+    import_module(f"axbridge.cli.{verb.name}")
+
+
+def verbs():
+    """Every verb that can be typed, with its command: `scan`, `servo info`, …"""
+    for name, command in typer.main.get_command(app).commands.items():
+        below = getattr(command, "commands", None)
+        yield from ((f"{name} {sub}", one) for sub, one in below.items()) if below else [(name, command)]
+
+
+def axbridge(*arguments, **settings):
+    return subprocess.run(
+        [sys.executable, "-m", "axbridge", *arguments], capture_output=True, text=True, timeout=60, **settings
+    )
+
+
+def test_every_verb_has_an_example_and_no_example_is_left_over():
+    assert sorted(name for name, _ in verbs()) == sorted(EXAMPLES)
+
+
+@pytest.mark.parametrize(("name", "command"), [pytest.param(*one, id=one[0]) for one in verbs()])
+def test_the_example_of_a_verb_is_in_its_help_and_can_be_typed(name, command, capsys):
+    assert run([*name.split(), "-h"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert EXAMPLES[name] in said
+    words = shlex.split(EXAMPLES[name].partition(" >")[0])
+    assert words[: 1 + len(name.split())] == ["axbridge", *name.split()]
+    command.make_context(name, words[1 + len(name.split()) :])  # raises where an option does not exist
+
+
+def test_verbs_come_in_groups_in_the_order_one_meets_them(capsys):
+    assert run(["-h"]) == 0
+    said = capsys.readouterr().out
+    places = [said.index(text) for text in ("Begin here", "demo", "Look at a bus", "scan", "Use recordings", "convert")]
+    assert places == sorted(places)
+    assert " More " not in said
+
+
+@pytest.mark.parametrize(
+    ("typed", "words"),
+    [
+        (["serv"], "did you mean 'servo' or 'serve'?"),
+        (["servo", "inof", "1"], "did you mean 'info'?"),
+        (["scan", "--prt", "x"], "did you mean --port?"),
+        (["record", "stepp", "--rig", "bench_arm"], "did you mean 'step'?"),
+        (["record", "step", "--rig", "bench_amr"], "did you mean 'bench_arm'?"),
+        (["record", "step", "--rig", "bench_arm", "--backend", "rael"], "did you mean 'real'?"),
+    ],
+)
+def test_a_slip_of_the_finger_is_asked_back_in_two_lines(typed, words, capsys):
+    assert run(typed) == 2
+    said = capsys.readouterr().err
+    assert words in said
+    assert said.count("\n") <= 2
+
+
+def test_a_mistyped_register_is_asked_back(capsys):
+    with serving("bench_arm") as port:
+        assert run(["servo", "read", "1", "presnt_position", "--port", port]) == 2
+        assert "did you mean 'present_position'?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("shell", "words"), [("bash", "complete -o"), ("zsh", "#compdef axbridge"), ("fish", "complete")]
+)
+def test_a_completion_script_is_made_for_the_shell(shell, words):
+    program = [sys.executable, "-c", "from axbridge.cli import main; main()"]
+    env = {**os.environ, "_AXBRIDGE_COMPLETE": f"source_{shell}"}
+    done = subprocess.run(program, env=env, capture_output=True, text=True, timeout=60)
+    assert words in done.stdout
+
+
+def test_the_shell_completes_verbs_and_rigs():
+    program = [sys.executable, "-c", "from axbridge.cli import main; main()"]
+    for typed, at, expected in (
+        ("axbridge ser", 1, ["serve", "servo"]),
+        ("axbridge record step --rig ben", 4, ["bench_arm"]),
+    ):
+        env = {**os.environ, "_AXBRIDGE_COMPLETE": "complete_bash", "COMP_WORDS": typed, "COMP_CWORD": str(at)}
+        done = subprocess.run(program, env=env, capture_output=True, text=True, timeout=60)
+        assert done.stdout.split() == expected
+
+
+def test_completion_is_installed_for_the_shell(tmp_path):
+    env = {**os.environ, "HOME": str(tmp_path), "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "True"}
+    program = [sys.executable, "-c", "from axbridge.cli import main; main()", "--install-completion", "bash"]
+    done = subprocess.run(program, env=env, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert "_AXBRIDGE_COMPLETE" in (tmp_path / ".bash_completions" / "axbridge.sh").read_text()
+
+
+def interrupted(*arguments, seconds=3.0, cwd=None):
+    """Exit code and stderr of a program that gets a Ctrl-C."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "axbridge", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=cwd,
+    )
+    time.sleep(seconds)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=30)
+    return process.returncode, said
+
+
+def test_ctrl_c_says_in_a_line_what_became_of_motors_and_files():
+    with serving("bench_arm") as port:
+        code, said = interrupted("scan", "--port", port, "--baud", "all")
+    assert code == 130
+    assert said.splitlines() == ["stopped: no motor was moved, and files are whole or not there"]
+
+
+def test_ctrl_c_in_a_recording_is_told_once(tmp_path):
+    with serving("bench_arm") as port:
+        options = ("--rig", "bench_arm", "--backend", "real", "--port", port, "--duration", "30")
+        code, said = interrupted("record", "sine", *options, seconds=6.0, cwd=tmp_path)
+    assert code == 130
+    assert (
+        [line for line in said.splitlines() if "stopped" in line]
+        == [line for line in said.splitlines() if line.startswith("stopped: motors are off; ")]
+        != []
+    )
+
+
+def test_serve_tells_a_person_what_it_serves_and_a_program_only_that_it_is_ready(tmp_path):
+    link = tmp_path / "head"
+    command = [sys.executable, "-m", "axbridge", "serve", "pan_tilt", "--link", link, "--faults", "late=0.01:5ms"]
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(command, stdout=theirs, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
+    os.close(theirs)
+    said = ""
+    while "Ctrl-C" not in said:
+        said += os.read(ours, 4096).decode()
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=20) == 0
+    os.close(ours)
+    assert said.startswith("ready: /dev/")
+    for words in ("pan   id 1  ax-12a, model ax12", "faults: late=0.01:5ms", f"axbridge scan --port {link}"):
+        assert words in said
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, text=True
+    )
+    first = process.stdout.readline()
+    process.send_signal(signal.SIGINT)
+    assert first.startswith("ready: ")
+    assert process.communicate(timeout=20)[0] == ""
+
+
+AX, MX = FirmwareProfile.load("ax-12a"), FirmwareProfile.load("mx-28")
+JOINT, WHEEL = {"cw_angle_limit": 0, "ccw_angle_limit": 1023}, {"cw_angle_limit": 0, "ccw_angle_limit": 0}
+
+
+@pytest.mark.parametrize(
+    ("profile", "name", "value", "mode", "words"),
+    [
+        (AX, "present_position", 512, JOINT, "150.1°"),
+        (MX, "present_position", 2048, JOINT, "180.0°"),
+        (AX, "present_speed", 1024 + 100, JOINT, "-11.1 rpm"),
+        (AX, "moving_speed", 0, JOINT, "full speed"),
+        (AX, "moving_speed", 1023, WHEEL, "100.0% duty"),
+        (AX, "present_load", 1024 + 512, JOINT, "-50.0%"),
+        (AX, "present_voltage", 111, JOINT, "11.1 V"),
+        (AX, "present_temperature", 31, JOINT, "31 °C"),
+        (AX, "return_delay_time", 250, JOINT, "500 µs"),
+        (AX, "baud_rate", 1, JOINT, "1000000 baud"),
+        (AX, "shutdown", 36, JOINT, "overheating, overload"),
+        (AX, "torque_limit", 1023, JOINT, "100.0%"),
+        (AX, "id", 3, JOINT, ""),
+        (AX, "cw_compliance_slope", 32, JOINT, ""),
+    ],
+)
+def test_counts_are_told_in_units(profile, name, value, mode, words):
+    assert in_units(profile, name, {**mode, name: value}) == words
+
+
+def test_servo_info_has_units_beside_the_counts(capsys):
+    with serving("bench_arm") as port:
+        assert run(["servo", "info", "1", "--port", port]) == 0
+    rows = {row.split()[3]: row.split()[4:] for row in capsys.readouterr().out.splitlines()[1:]}
+    assert rows["baud_rate"] == ["1", "1000000", "baud"]
+    assert rows["max_voltage_limit"][1:] == ["14", "V"]
+
+
+def test_a_dry_run_draws_the_goals_and_opens_no_port(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    typed = "record step --rig bench_arm --backend real --port /dev/none --angle 45 --dry-run --out out/my.mcap"
+    assert run(typed.split()) == 0
+    said = capsys.readouterr().out
+    assert "step to 45°          shoulder 45°" in said
+    assert "no servo moved" in said
+    assert (tmp_path / "out" / "my.png").read_bytes().startswith(b"\x89PNG")
+    assert [path.name for path in tmp_path.rglob("*.mcap")] == []
+    assert run(typed.split()) == 2  # the picture is there
+    assert run([*typed.split(), "--force", "--angle", "500"]) == 2
+
+
+def test_a_fall_from_one_angle_goes_no_higher(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert run(["record", "fall", "--rig", "bench_arm", "--angle", "60", "--dry-run"]) == 0
+    said = capsys.readouterr().out
+    assert "shoulder 0 to 60°" in said
+    assert "fall from 60°        limp" in said
+    assert "135" not in said
+
+
+def test_a_dry_run_of_a_wheel_draws_its_duty(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert run(["record", "duty", "--rig", "bench_arm", "--duty", "0.3", "--dry-run"]) == 0
+    assert "shoulder -30 % duty" in capsys.readouterr().out
+    assert (tmp_path / "duty.png").is_file()

@@ -1,0 +1,96 @@
+"""`axbridge rig`: as a person with a new robot would use it, from an empty folder."""
+
+import json
+from importlib import import_module
+
+import pytest
+
+import axbridge
+from axbridge.cli.app import run
+
+import_module("axbridge.cli.rig")
+
+
+@pytest.fixture
+def desk(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_rigs_are_listed_with_what_they_are(capsys):
+    assert run(["rig", "list"]) == 0
+    assert "pan_tilt        two AX-12A turning and nodding a 60 g camera" in capsys.readouterr().out
+
+
+def test_a_rig_is_shown_with_its_files_and_servos(capsys):
+    assert run(["rig", "show", "pendulum:mass=0.2"]) == 0
+    said = capsys.readouterr().out
+    assert "number  mass = 0.2 kg (0.001..5)" in said
+    assert "pendulum.urdf" in said
+    assert said.splitlines()[-1].split() == ["shaft", "1", "main", "shaft", "ax-12a", "ax12", "-"]
+
+
+@pytest.mark.parametrize("name", ["pan_tilt", "xl330_pendulum", "bioloid"])
+def test_a_copy_is_sound_moves_and_has_the_name_of_its_folder(desk, capsys, name):
+    assert run(["rig", "copy", name, "mine"]) == 0
+    assert run(["rig", "check", "mine"]) == 0
+    assert "mine.toml is sound" in capsys.readouterr().out
+    assert axbridge.Rig.load("mine").name == "mine"
+    assert axbridge.Rig.load("mine").urdf_path().parent.resolve() == desk / "mine"
+
+
+def test_a_copy_replaces_nothing(desk, capsys):
+    (desk / "mine").mkdir()
+    (desk / "mine" / "pan_tilt.urdf").write_text("mine")
+    assert run(["rig", "copy", "pan_tilt", "mine"]) == 2
+    assert "is already there" in capsys.readouterr().err
+    assert [path.name for path in (desk / "mine").iterdir()] == ["pan_tilt.urdf"]
+
+
+def test_a_copy_does_not_drop_numbers_that_were_given(desk, capsys):
+    assert run(["rig", "copy", "pendulum:mass=0.2", "mine"]) == 2
+    assert "change [parameters] in the copy" in capsys.readouterr().err
+    assert not (desk / "mine").exists()
+
+
+def test_check_draws_the_joints_and_says_what_it_assumed(capsys):
+    assert run(["rig", "check", "pan_tilt"]) == 0
+    said = capsys.readouterr().out
+    assert "└─ pan: turns about z, -115 to 115°; servo 1 on main" in said
+    assert "   └─ tilt: turns about y, -69 to 69°; servo 2 on main" in said
+    assert 'pan, tilt: profile = "ax-12a", zero = 512, direction = 1' in said
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('[[servo]]\nname = "tilt"\njoint = "nod"\n', "servo.tilt.joint: joint 'nod' is not in pan_tilt.urdf"),
+        ('[[servo]]\nname = "tilt"\nid = 1\n', "servo.tilt.id: 1 appears twice"),
+        ('[[servo]]\nname = "tilt"\nregisters = { colour = 1 }\n', "servo.tilt.registers.colour: ax-12a has no such"),
+        ('[[servo]]\nname = "roll"\njoint = "roll"\nid = 3\n', "servo.roll.joint: joint 'roll' is not in"),
+        ('[world]\nurdf = "other.urdf"\n', "world.urdf: no such file"),
+    ],
+)
+def test_check_names_the_servo_and_what_is_wrong(desk, capsys, text, words):
+    (desk / "mine.toml").write_text(f'base = "pan_tilt"\n{text}')
+    assert run(["rig", "check", "mine.toml"]) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_check_sees_a_zero_that_is_not_the_middle_of_its_servo(desk, capsys):
+    (desk / "mine.toml").write_text('base = "pan_tilt"\n[[servo]]\nname = "tilt"\nprofile = "mx-28"\n')
+    assert run(["rig", "check", "mine.toml"]) == 0
+    assert "tilt: zero = 512, though the middle of profile mx-28 is 2048" in capsys.readouterr().out
+
+
+def test_the_schema_is_one_json_document(capsys):
+    assert run(["rig", "schema"]) == 0
+    assert "servo" in json.loads(capsys.readouterr().out)["properties"]
+
+
+def test_a_sample_is_imported_from_an_empty_folder(desk, capsys):
+    import_module("axbridge.cli.import_")
+    assert run(["import", "sample:xl330", "pendulum.mcap"]) == 0
+    assert list(axbridge.open_recording("pendulum.mcap")) == ["pendulum"]
+    assert run(["import", "sample:xl33", "other.mcap"]) == 2
+    assert "did you mean 'xl330'" in capsys.readouterr().err
