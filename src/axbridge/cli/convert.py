@@ -9,6 +9,7 @@ import typer
 
 from axbridge.cli.app import app
 from axbridge.cli.options import ForceOption
+from axbridge.cli.progress import progress
 from axbridge.errors import UsageError
 
 
@@ -27,10 +28,12 @@ def convert(
     if table.suffix not in {".parquet", ".csv", ""}:
         raise UsageError(f"{table}: no such kind of table", "name it .csv or .parquet")
     check_new(table, force=force, sources=(recording,))
-    found = open_recording(recording)
-    if table.suffix == ".parquet":
-        write_parquet(found, table)
-    else:
-        write_csv(found, table)
+    with progress("reading") as show:
+        found = open_recording(recording)
+        show("writing the table")
+        if table.suffix == ".parquet":
+            write_parquet(found, table)
+        else:
+            write_csv(found, table)
     if not found.complete:
         typer.echo(f"note: {recording} was cut off; everything up to the cut was converted", err=True)

@@ -34,12 +34,12 @@ def doctor(
     from axbridge.bus.diagnose import diagnose
     from axbridge.bus.serial import SerialBus
     from axbridge.cli.lines import lines_of
-    from axbridge.cli.progress import steps
+    from axbridge.cli.progress import progress
 
     reports = []
     for line in lines_of(port, rig, baud):
-        with SerialBus(line.port, line.baud) as bus, steps() as say:
-            reports.append(diagnose(bus, line.servos, packets, say))
+        with SerialBus(line.port, line.baud) as bus, progress("opening the port", quiet=json) as show:
+            reports.append(diagnose(bus, line.servos, packets, show))
     if json:
         emit_json(
             {
