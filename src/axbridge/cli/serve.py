@@ -12,6 +12,7 @@ import typer
 
 from axbridge.cli.app import DONE, app
 from axbridge.cli.options import SeedOption
+from axbridge.cli.progress import progress
 
 if TYPE_CHECKING:
     from axbridge.config.rig import Rig
@@ -62,7 +63,9 @@ def serve(
         signal.signal(number, lambda received, _frame: stop.append(received))
     if hasattr(signal, "SIGTTIN"):
         signal.signal(signal.SIGTTIN, signal.SIG_IGN)  # in the background, the terminal's input is not ours
-    world = _build(Rig.load(rig), model, seed, "none" if timing == "none" else "wire")
+    loaded = Rig.load(rig)
+    with progress(f"building {loaded.name}"):
+        world = _build(loaded, model, seed, "none" if timing == "none" else "wire")
     channels: dict[str, Channel] = {}
     try:
         world.inject(faults)
