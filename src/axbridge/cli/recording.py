@@ -46,11 +46,16 @@ class ScriptRecording:
 
     Args:
         path: The file; what is there is replaced.
+        rig: Probably the robot's: it is described beforehand, so that the robot need not wait for that.
         **facts: Metadata, beside rig, backend and seed.
     """
 
-    def __init__(self, path: Path, **facts: Any) -> None:
-        self._path, self._facts = path, facts
+    def __init__(self, path: Path, rig: Rig, **facts: Any) -> None:
+        from axbridge.record import recorder, robot_recorder  # noqa: F401 - loaded before a robot waits for it
+        from axbridge.record.provenance import describe
+
+        self._path, self._rig, self._facts = path, rig, facts
+        self._described = describe(rig, **facts)
         self._held = ExitStack()
         self._log: RobotRecorder | None = None
 
@@ -89,7 +94,8 @@ class ScriptRecording:
         if self._log is not None:
             typer.echo(f"note: {self._path} holds the first robot that the script opened, not this one", err=True)
             return
-        facts = describe(robot.rig, backend=robot.backend, seed=seed, **self._facts)
+        facts = self._described if robot.rig == self._rig else describe(robot.rig, **self._facts)
+        facts |= {"backend": robot.backend, "seed": seed}
         recorder = self._held.enter_context(Recorder(self._path, facts))
         self._held.enter_context(robot)
         self._log = self._held.enter_context(RobotRecorder(robot, recorder))

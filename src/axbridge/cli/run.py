@@ -74,7 +74,7 @@ def run(
         if record is not None:
             held.enter_context(interruptible(record, loaded, lambda: signal.SIGINT in asked))
             facts = {"script": str(script), "arguments": sys.argv[1:]}
-            recording = held.enter_context(ScriptRecording(record, experiment=script.stem, **facts))
+            recording = held.enter_context(ScriptRecording(record, loaded, experiment=script.stem, **facts))
         held.callback(session.close)
         _end_on_signals(session, asked, held.close)
         status = _execute(script)
