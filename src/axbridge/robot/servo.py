@@ -334,7 +334,7 @@ class Servo(Sensing):
         return Goals(
             wanted.target if positioned else math.nan,
             abs(wanted.velocity) if positioned else math.nan,
-            wanted.available_torque / self.max_torque if self.max_torque else 1.0,
+            round(wanted.available_torque / self.max_torque, 12) if self.max_torque else 1.0,  # 0.4 stays 0.4
             math.nan if wanted.duty is None else wanted.duty,
             wanted.enabled,
         )
