@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from axbridge.motion.walking import walk
     from axbridge.record.recorder import Recorder
     from axbridge.record.recording import Recording, open_recording
+    from axbridge.record.robot_recorder import RobotRecorder
     from axbridge.robot.open import open_robot as open  # noqa: A004 - `axbridge.open` is the public name
     from axbridge.robot.robot import Robot, StepReport
     from axbridge.robot.servo import Servo
@@ -74,6 +75,7 @@ _HOME = {
     "Rig": "config.rig",
     "RigError": "errors",
     "Robot": "robot.robot",
+    "RobotRecorder": "record.robot_recorder",
     "Servo": "robot.servo",
     "ServoFault": "errors",
     "ServoModel": "config.model",
@@ -114,6 +116,7 @@ __all__ = [
     "Rig",
     "RigError",
     "Robot",
+    "RobotRecorder",
     "Servo",
     "ServoFault",
     "ServoModel",

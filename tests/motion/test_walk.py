@@ -35,6 +35,19 @@ def test_a_bioloid_walks_ahead_without_falling(model):
     assert 2.0 < outcome.energy < 100.0
 
 
+def test_the_energy_of_a_walk_is_what_the_simulated_motors_drew():
+    """Not a sum of samples, which said a tenth less: between two of them a motor draws more than at either."""
+    with axbridge.open("bioloid") as robot:
+        metered = []
+
+        def progress(part, share):
+            if (part, share) in {("walk", 0.0), ("end", 0.0)}:
+                metered.append(robot.simulation.energy())
+
+        outcome = walk(robot, Gait(steps=2), progress=progress)
+    assert outcome.energy == pytest.approx(metered[1] - metered[0], abs=1e-9)
+
+
 def test_a_fall_is_noticed_and_ends_the_walk():
     with axbridge.open("bioloid") as robot:
         outcome = walk(robot, Gait(steps=8, sway=0.06))  # the centre of mass leaves the standing foot
@@ -69,8 +82,12 @@ def test_a_servo_that_fails_under_way_ends_the_walk(fault, said):
 
 def test_lost_packets_do_not_end_a_walk():
     with axbridge.open("bioloid") as robot:
-        world = robot.simulation.world
-        outcome = walk(robot, Gait(steps=2), told=lambda text: world.inject("drop=0.02") if text == "walk" else None)
+
+        def losing(part, share):
+            if (part, share) == ("walk", 0.0):
+                robot.simulation.inject("drop=0.02")
+
+        outcome = walk(robot, Gait(steps=2), progress=losing)
         assert not outcome.fell
 
 

@@ -15,17 +15,19 @@ from axbridge.errors import ErrorFlag, UsageError
 from axbridge.record.experiments import EXPERIMENTS, Options, check, conduct, step_and_fall
 from axbridge.record.recorder import Recorder
 from axbridge.record.recording import Event, Recording, Track, open_recording
-from axbridge.robot.state import UNKNOWN, ServoState
+from axbridge.robot.robot import StepReport
+from axbridge.robot.state import UNKNOWN, Goals, ServoState
 
 
 class LaggingServo:
     """First-order lag of 0.1 s towards the goal; swings back to 0 when limp."""
 
-    min_position, max_position, max_torque, power = -2.6, 2.6, 1.5, 0.5
+    min_position, max_position, max_velocity, max_torque, power = -2.6, 2.6, 6.0, 1.5, 0.5
     truth = UNKNOWN
 
     def __init__(self):
-        self.position, self.goal, self.driven, self.temperature = 0.0, 0.0, False, 30.0
+        self.position, self.goal, self.driven, self.temperature = 0.0, math.nan, False, 30.0
+        self.speed, self.torque, self.duty = self.max_velocity, self.max_torque, math.nan
         self.registers = {"cw_angle_limit": 0, "ccw_angle_limit": 1023, "moving_speed": 0}
         self.sample(0.0)
 
@@ -38,8 +40,20 @@ class LaggingServo:
     def write(self, register, value):
         self.registers[register] = value
 
+    @property
+    def goals(self):
+        return Goals(self.goal, self.speed, self.torque / self.max_torque, self.duty, self.driven)
+
     def set_position(self, position):
-        self.goal = position
+        self.goal, self.duty = position, math.nan
+
+    def set_duty(self, duty):
+        self.registers["ccw_angle_limit"] = 0
+        self.goal, self.duty, self.driven = math.nan, duty, True
+
+    def restore(self):
+        self.registers["ccw_angle_limit"] = 1023
+        self.driven = False
 
     def set_velocity(self, speed):
         self.speed = speed
@@ -55,22 +69,33 @@ class LaggingServo:
 
 
 class LaggingRobot(dict):
-    last_step = None
-
     def __init__(self, stop_at=math.inf, names=("shoulder",)):
         super().__init__({name: LaggingServo() for name in names})
-        self.time, self.stop_at = 0.0, stop_at
+        self.time, self.stop_at, self.observers = 0.0, stop_at, []
+
+    def observe(self, observer):
+        self.observers.append(observer)
+        return lambda: self.observers.remove(observer)
 
     def step(self, ms):
-        self.time += ms / 1000
-        if self.time > self.stop_at:
+        if self.time + ms / 1000 > self.stop_at:
             return -1
+        return self.move(ms, ms, 0.0)
+
+    def move(self, ms, took, late):
+        """A step of `ms` that lasts `took` ms, counted from where the robot's clock stands with its tick `late` ms."""
+        self.time += ms / 1000
         for servo in self.values():
-            target = servo.goal if servo.driven else 0.0
-            servo.position += (target - servo.position) * ms / 100
+            target = servo.goal if servo.driven and not math.isnan(servo.goal) else 0.0
+            servo.position += (target - servo.position) * took / 100
             servo.temperature -= 0.0 if servo.driven else 0.1
             servo.sample(self.time)
-        return 0.0
+        states = {name: servo.state for name, servo in self.items()}
+        sampled = {name: state.time for name, state in states.items()}
+        report = StepReport(ms, took, self.time - ms / 1000 - late / 1000, sampled, late=late)
+        for observer in tuple(self.observers):
+            observer(report, states)
+        return late
 
 
 def record(path, robot):
@@ -131,9 +156,7 @@ def test_a_goal_is_recorded_with_the_time_it_was_sent(tmp_path):
 def test_late_steps_neither_slow_the_motion_down_nor_shorten_the_recording(tmp_path):
     class Late(LaggingRobot):
         def step(self, ms):
-            super().step(ms + 5.0)
-            self.time -= 0.005  # the robot's clock counts the periods asked for
-            return 5.0
+            return self.move(ms, ms + 5.0, 5.0)
 
     done, _, found = conducted(tmp_path / "a.mcap", "step", Options(angles=(0.5,)), Late())
     track = found["shoulder"]
@@ -206,13 +229,7 @@ class LateRobot(LaggingRobot):
     """Every step takes half as long again."""
 
     def step(self, ms):
-        asked = self.time + ms / 1000
-        self.time = asked
-        for servo in self.values():
-            target = servo.goal if servo.driven else 0.0
-            servo.position += (target - servo.position) * 1.5 * ms / 100
-            servo.sample(self.time)
-        return ms / 2
+        return self.move(ms, 1.5 * ms, ms / 2)
 
 
 @pytest.mark.parametrize("kind", [LaggingRobot, LateRobot])

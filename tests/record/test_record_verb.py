@@ -137,3 +137,22 @@ def test_info_shows_range_rate_gaps_and_jumps(tmp_path, capsys):
     assert "100 samples at 42 Hz, 0.000 to 2.380 s, 0.0 to 170.0°" in line
     assert "1 gap, the longest 0.420 s at 1.000 s" in line
     assert "2 jumps faster than a servo turns, first at 0.400 s" in line
+
+
+def test_an_experiment_that_is_ended_while_it_turns_leaves_no_wheel_behind(tmp_path):
+    path = tmp_path / "duty.mcap"
+    with serving("bench_arm") as port:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "axbridge", "record", "duty", "--rig", "bench_arm", "--backend", "real",
+             "--port", port, "--duration", "60", "--duty", "0.1", "--out", str(path)],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        until = time.monotonic() + 60
+        while time.monotonic() < until and not (path.is_file() and path.stat().st_size > 20_000):
+            time.sleep(0.05)
+        process.send_signal(signal.SIGTERM)
+        _, said = process.communicate(timeout=30)
+        with axbridge.open("bench_arm", backend="real", port=port) as robot:
+            servo = robot["shoulder"]
+            limits = servo.read("cw_angle_limit"), servo.read("ccw_angle_limit")
+            assert (limits, servo.read("torque_enable")) == ((0, 1023), 0), said

@@ -9,6 +9,7 @@ import typer
 
 from axbridge.cli.app import DONE, FAILED_CHECK, app, emit_json
 from axbridge.cli.options import JsonOption
+from axbridge.cli.progress import progress
 from axbridge.errors import UsageError
 
 if TYPE_CHECKING:
@@ -55,28 +56,35 @@ def compare(
         raise UsageError("both a second recording and --rig are given", "give one of them")
     if params is not None and rig is None:
         raise UsageError("--params needs the rig they belong to", "add --rig")
-    reference = open_recording(recording)
-    if other is not None:
-        found = comparing.compare(reference, open_recording(other), labels=_labels(recording, other))
-    elif rig is not None:
-        from axbridge.config.rig import Rig
-        from axbridge.replay.simulate import simulate, visible
+    with progress("reading", quiet=json) as show:
+        reference = open_recording(recording)
+        if other is not None:
+            candidate = open_recording(other)
+            show("comparing")
+            found = comparing.compare(reference, candidate, labels=_labels(recording, other))
+        elif rig is not None:
+            from axbridge.config.rig import Rig
+            from axbridge.replay.simulate import simulate, visible
 
-        loaded = Rig.load(rig)
-        simulated = simulate(reference, loaded, params)
-        found = comparing.compare(
-            visible(reference, loaded), simulated, labels=("recorded", "simulated"), same_clock=True
-        )
-    else:
-        found = comparing.following(reference)
-    failed = [line for condition in fail_if or () for line in comparing.check(found, condition)]
-    lacking = comparing.lacks(found)
-    if fail_if and not allow_partial:
-        failed += lacking
-    if out is not None:
-        write_html(found, out)
-    if png is not None:
-        write_png(found, png)
+            loaded = Rig.load(rig)
+            show("simulating")
+            simulated = simulate(reference, loaded, params)
+            show("comparing")
+            found = comparing.compare(
+                visible(reference, loaded), simulated, labels=("recorded", "simulated"), same_clock=True
+            )
+        else:
+            show("comparing")
+            found = comparing.following(reference)
+        failed = [line for condition in fail_if or () for line in comparing.check(found, condition)]
+        lacking = comparing.lacks(found)
+        if fail_if and not allow_partial:
+            failed += lacking
+        show("writing the report")
+        if out is not None:
+            write_html(found, out)
+        if png is not None:
+            write_png(found, png)
     if json:
         emit_json(comparing.summary(found) | {"failed": failed})
     else:

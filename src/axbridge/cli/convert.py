@@ -9,6 +9,7 @@ import typer
 
 from axbridge.cli.app import app
 from axbridge.cli.options import ForceOption
+from axbridge.cli.progress import progress
 from axbridge.errors import UsageError
 
 if TYPE_CHECKING:
@@ -52,22 +53,25 @@ def convert(
     if rate is not None and not wide:
         raise UsageError("--rate is for a wide table: servos are sampled each at its own times", "add --wide")
     check_new(table, force=force, sources=(recording,))
-    found = open_recording(recording)
-    if table.suffix == ".mcap":
-        states = write_foxglove(found, table, Rig.load(rig) if rig is not None else None)
-        typer.echo(f"wrote {table}: {states} joint states and the robot; open it in Foxglove and add a 3D panel")
-    else:
-        _tabulate(found, table, wide=wide, rate=rate)
+    with progress("reading") as show:
+        found = open_recording(recording)
+        show("writing")
+        if table.suffix == ".mcap":
+            states = write_foxglove(found, table, Rig.load(rig) if rig is not None else None)
+            said = f"wrote {table}: {states} joint states and the robot; open it in Foxglove and add a 3D panel"
+        else:
+            said = _tabulate(found, table, wide=wide, rate=rate)
+    # A pipe has the table on it: there the line goes beside it.
+    typer.echo(said, err=not table.is_file())
     if not found.complete:
         typer.echo(f"note: {recording} was cut off; everything up to the cut was converted", err=True)
 
 
-def _tabulate(found: Recording, table: Path, *, wide: bool, rate: float | None) -> None:
+def _tabulate(found: Recording, table: Path, *, wide: bool, rate: float | None) -> str:
     from axbridge.record.csv_parquet import write_csv, write_parquet
 
     write = write_parquet if table.suffix == ".parquet" else write_csv
     written = write(found, table, wide=wide, rate=rate)
     servos, rows = f"{len(found)} servo{'s' * (len(found) != 1)}", f"{written.rows} rows of {written.columns} columns"
     at = f" at {rate:g} Hz" if rate is not None else ""
-    # A pipe has the table on it: there the line goes beside it.
-    typer.echo(f"wrote {table}: {servos}, {rows}{at}, {found.end - found.start:.1f} s", err=not table.is_file())
+    return f"wrote {table}: {servos}, {rows}{at}, {found.end - found.start:.1f} s"

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,6 +10,7 @@ import typer
 
 from axbridge.cli.app import app, emit_json
 from axbridge.cli.options import JsonOption, PortOption, RigOption, SeedOption
+from axbridge.cli.progress import Show, progress
 
 if TYPE_CHECKING:
     from axbridge.compare.comparison import Comparison
@@ -43,11 +43,11 @@ def demo(
     out.mkdir(parents=True, exist_ok=True)
     recordings = {"real": out / "real.mcap", "sim": out / "sim.mcap"}
     hardware = serving(rig, "--seed", str(seed)) if port is None else nullcontext(port)
-    with hardware as device, _progress(f"real bus ({device})", quiet=json):
-        _record(loaded, "real", recordings["real"], servo, seed, device)
-    with _progress("simulator", quiet=json):
-        _record(loaded, "sim", recordings["sim"], servo, seed, None)
-    with _progress("report", quiet=json):
+    with progress("starting the real bus", quiet=json) as show, hardware as device:
+        _record(loaded, "real", recordings["real"], servo, seed, device, show)
+    with progress("starting the simulator", quiet=json) as show:
+        _record(loaded, "sim", recordings["sim"], servo, seed, None, show)
+    with progress("writing the report", quiet=json):
         real, sim = (open_recording(path) for path in recordings.values())
         comparison = compare(real, sim, labels=("real bus", "simulator"))
         report, picture = out / "report.html", out / "report.png"
@@ -67,7 +67,7 @@ def demo(
         print(f"{label:<10} {path}")
 
 
-def _record(rig: Any, backend: str, path: Path, servo: str | None, seed: int, port: str | None) -> None:
+def _record(rig: Any, backend: str, path: Path, servo: str | None, seed: int, port: str | None, show: Show) -> None:
     """Run the paper's experiment once and record it."""
     import axbridge
     from axbridge.record.experiments import step_and_fall
@@ -79,21 +79,10 @@ def _record(rig: Any, backend: str, path: Path, servo: str | None, seed: int, po
         Recorder(path, describe(rig, backend=backend, seed=seed, experiment="step and fall")) as recorder,
         robot,  # motors are off before the recorder takes its time to compress
     ):
-        step_and_fall(robot, servo or next(iter(robot)), recorder)
-
-
-@contextmanager
-def _progress(what: str, *, quiet: bool) -> Iterator[None]:
-    """A spinner while a part runs, on a terminal only."""
-    from rich.console import Console
-
-    console = Console(stderr=True)
-    if quiet or not console.is_terminal:
-        yield
-        return
-    with console.status(what):
-        yield
-    console.print(f"[green]done[/green] {what}")
+        side = "real bus" if backend == "real" else "simulator"
+        step_and_fall(
+            robot, servo or next(iter(robot)), recorder, progress=lambda part, share: show(f"{side}: {part}", share)
+        )
 
 
 def _print_table(comparison: Comparison) -> None:

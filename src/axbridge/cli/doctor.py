@@ -34,12 +34,12 @@ def doctor(
     from axbridge.bus.diagnose import diagnose
     from axbridge.bus.serial import SerialBus
     from axbridge.cli.buses import buses_of
-    from axbridge.cli.progress import steps
+    from axbridge.cli.progress import progress
 
     reports = []
     for expected in buses_of(port, rig, baud):
-        with SerialBus(expected.port, expected.baud) as bus, steps() as say:
-            reports.append(diagnose(bus, expected.servos, packets, say))
+        with SerialBus(expected.port, expected.baud) as bus, progress("opening the port", quiet=json) as show:
+            reports.append(diagnose(bus, expected.servos, packets, show))
     if json:
         emit_json(
             {

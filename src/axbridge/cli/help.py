@@ -11,7 +11,7 @@ __all__ = ["EXAMPLES", "Verbs"]
 _GROUPS = {
     "Begin here": ("demo", "serve", "rig"),
     "Look at a bus": ("scan", "doctor", "servo", "monitor"),
-    "Drive a robot": ("run", "walk", "record"),
+    "Drive a robot": ("run", "walk", "record", "teach", "play", "move"),
     "Use recordings": ("info", "compare", "identify", "convert", "import"),
 }
 _OTHERS = "More"
@@ -26,6 +26,10 @@ EXAMPLES = {
     "info": "axbridge info step.mcap",
     "monitor": "axbridge monitor --port /dev/ttyUSB0",
     "record": "axbridge record step --rig bench_arm --angle 45 --out step.mcap",
+    "move convert": "axbridge move convert bow.mtn bow.json --rig bioloid",
+    "move info": "axbridge move info bow.json",
+    "move schema": "axbridge move schema > move.schema.json",
+    "play": "axbridge play bow.json --rig bioloid",
     "rig check": "axbridge rig check my_head",
     "rig copy": "axbridge rig copy pan_tilt my_head",
     "rig list": "axbridge rig list",
@@ -41,6 +45,7 @@ EXAMPLES = {
     "servo set-id": "axbridge servo set-id 1 7 --port /dev/ttyUSB0",
     "servo torque": "axbridge servo torque 1 off --port /dev/ttyUSB0",
     "servo write": "axbridge servo write 1 led 1 --port /dev/ttyUSB0",
+    "teach": "axbridge teach --rig bench_arm --port /dev/ttyUSB0 --out wave.json",
     "walk": "axbridge walk --rig bioloid --steps 6",
 }
 

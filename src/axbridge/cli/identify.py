@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from axbridge.cli.app import app, emit_json
 from axbridge.cli.options import JsonOption, RigOption, SeedOption
+from axbridge.cli.progress import Show, progress
 from axbridge.errors import UsageError
+
+if TYPE_CHECKING:
+    from axbridge.identify.search import Outcome
 
 
 @app.command()
@@ -50,7 +55,6 @@ def identify(
     from axbridge.identify import params_file as output
     from axbridge.identify.html import estimate_table, law_table, score_table, write_page
     from axbridge.identify.png import write_picture
-    from axbridge.identify.progress import progress
     from axbridge.identify.unknowns import FRICTION_LAWS
     from axbridge.record.recording import open_recording
     from axbridge.report.page import table_text
@@ -68,15 +72,16 @@ def identify(
     surfaces: tuple[paper.Surface, ...] = ()
     compared: laws.LawComparison | None = None
     if _by_grid(model, method, friction):
-        fit, surfaces = paper.paper_procedure(fitted, loaded, line=line, held_out=held, seed=seed)
+        with progress("scanning the paper's grid", quiet=json):
+            fit, surfaces = paper.paper_procedure(fitted, loaded, line=line, held_out=held, seed=seed)
     elif friction == "compare":
-        with progress(starts, laws=len(FRICTION_LAWS), quiet=json) as told:
+        with progress("searching", quiet=json) as show:
             fit, compared = laws.compare_laws(
                 fitted, loaded, model, held_out=held, starts=starts, budget=_seconds(budget), seed=seed, where=executor,
-                report=told,
+                report=_searching(show, starts, len(FRICTION_LAWS)),
             )  # fmt: skip
     else:
-        with progress(starts, quiet=json) as told:
+        with progress("searching", quiet=json) as show:
             fit = fitting.identify(
                 fitted,
                 loaded,
@@ -87,12 +92,13 @@ def identify(
                 budget=_seconds(budget),
                 seed=seed,
                 where=executor,
-                report=told,
+                report=_searching(show, starts),
             )
-    if report is not None:
-        write_page(fit, loaded, report, line=line, surfaces=surfaces, laws=compared)
-    if png is not None:
-        write_picture(fit, loaded, png, compared)
+    with progress("writing the report", quiet=json):
+        if report is not None:
+            write_page(fit, loaded, report, line=line, surfaces=surfaces, laws=compared)
+        if png is not None:
+            write_picture(fit, loaded, png, compared)
     output.write_params(fit, out)
     if json:
         emit_json(output.summary(fit, compared) | {"out": str(out)})
@@ -111,6 +117,23 @@ def identify(
     for path in (out, report, png):
         if path is not None:
             print(f"wrote {path}")
+
+
+def _searching(show: Show, starts: int, laws: int = 1) -> Callable[[str, Outcome], None]:
+    """What shows a search: the best error of what it is at, and the share of its starts that are done."""
+    from axbridge.identify.search import SHARPENED
+
+    total = laws * (starts + SHARPENED) + laws - 1  # all laws but the first begin near a simpler one, too
+    best: dict[str, float] = {}  # stages, starts and sharpening minimise different errors
+    done = 0
+
+    def report(stage: str, outcome: Outcome) -> None:
+        nonlocal done
+        best[stage] = min(best.get(stage, float("inf")), outcome.loss)
+        done += stage.endswith(("start", "sharpened"))
+        show(f"{stage}: best {best[stage]:.2f}°,", min(1.0, done / total))
+
+    return report
 
 
 def _by_grid(model: str, method: str | None, friction: str | None) -> bool:

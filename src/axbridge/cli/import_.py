@@ -9,6 +9,7 @@ import typer
 
 from axbridge.cli.app import app
 from axbridge.cli.options import ForceOption
+from axbridge.cli.progress import progress
 
 if TYPE_CHECKING:
     from axbridge.record.soundness import Finding
@@ -45,8 +46,10 @@ def import_(
     path, name = _source(log, servo)
     check_new(recording, force=force, sources=(path,))
     odd: list[Finding] = []
-    found = import_log(path, columns=parse_columns(column or []), servo=name, walk=walk, warned=odd.append)
-    write_recording(found, recording)
+    with progress("reading") as show:
+        found = import_log(path, columns=parse_columns(column or []), servo=name, walk=walk, warned=odd.append)
+        show("writing the recording")
+        write_recording(found, recording)
     samples = sum(len(track) for track in found.values())
     noun = "servo" if len(found) == 1 else "servos"
     print(f"{recording}: {len(found)} {noun}, {samples} samples, {found.end - found.start:.1f} s")

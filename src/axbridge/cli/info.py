@@ -10,6 +10,7 @@ import typer
 
 from axbridge.cli.app import app, emit_json
 from axbridge.cli.options import JsonOption
+from axbridge.cli.progress import progress
 
 if TYPE_CHECKING:
     from axbridge.record.sample_facts import ServoFacts
@@ -25,7 +26,8 @@ def info(
     from axbridge.record.recording import open_recording
     from axbridge.record.soundness import suspicions
 
-    found = open_recording(recording)
+    with progress("reading", quiet=json):  # one that was cut off is read from its first byte on
+        found = open_recording(recording)
     servos = {name: found.facts(name) for name in found}
     facts: dict[str, Any] = {
         "path": str(recording),

@@ -12,6 +12,7 @@ import typer
 
 from axbridge.cli.app import DONE, HARDWARE, app, emit_json
 from axbridge.cli.options import BaudOption, JsonOption, PortOption
+from axbridge.cli.progress import progress
 from axbridge.errors import BusError, BusTimeout, CorruptPacket, PortError
 
 if TYPE_CHECKING:
@@ -47,7 +48,9 @@ def monitor(
         for expected in buses_of(port, rig, baud):
             bus = stack.enter_context(SerialBus(expected.port, expected.baud))
             servos = [CycleServo(servo.name, servo.id) for servo in expected.servos]
-            servos = servos or [CycleServo(f"id {found.id}", found.id) for found in scan(bus)]
+            if not servos:
+                with progress("looking for servos", quiet=json):
+                    servos = [CycleServo(f"id {found.id}", found.id) for found in scan(bus)]
             if not servos:
                 raise BusError(f"{bus.port_name}: no servo answers", f"run `axbridge doctor --port {bus.port_name}`")
             cycles.append(Cycle(bus, servos))

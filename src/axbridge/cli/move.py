@@ -10,12 +10,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from axbridge.cli.app import app, emit_json
+from axbridge.cli.help import Verbs
 from axbridge.cli.options import ForceOption, JsonOption
 
 if TYPE_CHECKING:
     from axbridge.motion.joint_table import JointTable
 
-move = typer.Typer(no_args_is_help=True, help="Look into moves, and convert .json, .mtn (RoboPlus), .motion (Webots).")
+move = typer.Typer(
+    cls=Verbs, no_args_is_help=True, help="Look into moves, and convert .json, .mtn (RoboPlus), .motion (Webots)."
+)
 app.add_typer(move, name="move")
 
 MoveArgument = Annotated[Path, typer.Argument(metavar="MOVE", help="A .json, .mtn or .motion file.")]

@@ -49,7 +49,7 @@ def play(
     from axbridge.motion.player import play as play_move
     from axbridge.record.provenance import describe
     from axbridge.record.recorder import Recorder
-    from axbridge.record.steps import record_steps
+    from axbridge.record.robot_recorder import RobotRecorder
     from axbridge.robot.open import open_robot
 
     check_new(record, force=force, sources=(move,))
@@ -65,8 +65,7 @@ def play(
             facts = describe(loaded, backend=robot.backend, seed=seed, experiment="play", move=str(move), speed=speed)
             recorder = stack.enter_context(Recorder(record, facts))
             stack.callback(robot.close)  # motors are off before the recorder takes its time to compress
-            stack.callback(record_steps(robot, recorder))
-            recorder.event(robot.time, "segment", name=f"play {move.name}")
+            stack.enter_context(RobotRecorder(robot, recorder)).mark(f"play {move.name}", kind="play")
         stop = stack.enter_context(_asked_to_stop())
         played = play_move(robot, found, speed=speed, joints=only, page=page, loop=loop, stop=stop, note=_note)
     _print(played)

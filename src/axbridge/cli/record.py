@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,6 +12,7 @@ import typer
 from axbridge.cli.app import app
 from axbridge.cli.dry_run import dry_run
 from axbridge.cli.options import BackendOption, ForceOption, PortOption, RigOption, SeedOption
+from axbridge.cli.progress import progress
 from axbridge.cli.recording import interruptible
 from axbridge.errors import UsageError
 
@@ -107,9 +106,8 @@ def record(
         for name, picture, job in jobs:
             dry_run(loaded, servo, seed, name, job, tick, picture)
         return
-    with _progress() as told:
-        for name, path, job in jobs:
-            _record(loaded, backend, port, servo, seed, name, path, job, tick, told)
+    for name, path, job in jobs:
+        _record(loaded, backend, port, servo, seed, name, path, job, tick)
 
 
 def _record(
@@ -122,7 +120,6 @@ def _record(
     path: Path,
     options: Options,
     tick: float | None,
-    told: Callable[[str, float], None],
 ) -> None:
     """Check, then record one experiment and say what came of it."""
     from axbridge.record.experiments import check, conduct
@@ -131,12 +128,16 @@ def _record(
     from axbridge.robot.open import open_robot
 
     period = rig.robot.basic_time_step_ms if tick is None else tick
-    with interruptible(path, rig), open_robot(rig, backend, port=port, seed=seed) as robot:
+    with (
+        interruptible(path, rig),
+        progress("opening the robot") as show,
+        open_robot(rig, backend, port=port, seed=seed) as robot,
+    ):
         check(name, robot, servo, options)
         _check_tick(robot, period)
         facts = describe(rig, backend=robot.backend, seed=seed, experiment=name, tick_ms=period)
         with Recorder(path, facts) as recorder, robot:  # the robot ends first: no motor waits for the disk
-            done = conduct(name, robot, servo, recorder, options, tick_ms=period, told=told)
+            done = conduct(name, robot, servo, recorder, options, tick_ms=period, progress=show)
             recorder.event(robot.time + done.slipped, "bus statistics", **robot.bus_statistics)
     print(f"wrote {path}" + ("" if done.whole else " (the robot stopped before the end)"))
     if done.late > done.steps / 10:
@@ -166,16 +167,3 @@ def _check_tick(robot: Robot, tick: float) -> None:
             f"a tick of {tick:g} ms is too short: the bus takes {longest:.1f} ms to serve {servos}",
             f"choose --tick {math.ceil(longest / 5) * 5} or more",
         )
-
-
-@contextmanager
-def _progress() -> Iterator[Callable[[str, float], None]]:
-    """What is under way, on a terminal only."""
-    from rich.console import Console
-
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield lambda _name, _share: None
-        return
-    with console.status("starting") as status:
-        yield lambda name, share: status.update(f"{name} {share:.0%}")

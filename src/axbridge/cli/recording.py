@@ -1,11 +1,12 @@
-"""What Ctrl-C leaves of a recording, in words."""
+"""A script's recording, and what Ctrl-C leaves of any recording, in words."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -13,19 +14,22 @@ from axbridge.cli.app import Stopped
 
 if TYPE_CHECKING:
     from axbridge.config.rig import Rig
+    from axbridge.record.robot_recorder import RobotRecorder
+    from axbridge.robot.robot import Robot
 
-__all__ = ["interruptible"]
+__all__ = ["ScriptRecording", "interruptible"]
 
 _LEFT = {"limp": "motors are off", "hold": "motors hold, as the rig says", "park": "motors are parked and off"}
 
 
 @contextmanager
-def interruptible(path: Path | None, rig: Rig) -> Iterator[None]:
+def interruptible(path: Path | None, rig: Rig, asked: Callable[[], bool] = lambda: False) -> Iterator[None]:
     """After Ctrl-C in the block, which leaves robot and recorder closed, say what is left of both.
 
     Args:
         path: The recording, if one is made.
         rig: Says what the motors do at the end.
+        asked: Whether there was a Ctrl-C that only asked the block to end, and it did.
 
     Raises:
         Stopped: in place of KeyboardInterrupt.
@@ -34,8 +38,76 @@ def interruptible(path: Path | None, rig: Rig) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        typer.echo(f"stopped: {_LEFT[rig.safety.on_exit]}; {_kept(path, before)}", err=True)
+        _say_what_is_left(path, before, rig)
         raise Stopped from None
+    if asked():
+        _say_what_is_left(path, before, rig)
+
+
+class ScriptRecording:
+    """Records the first robot that this process opens, whoever opens it; a context manager.
+
+    The file is made when the robot is opened. At the end the robot is closed first: no motor waits for the disk.
+
+    Args:
+        path: The file; what is there is replaced.
+        rig: Probably the robot's: it is described beforehand, so that the robot need not wait for that.
+        **facts: Metadata, beside rig, backend and seed.
+    """
+
+    def __init__(self, path: Path, rig: Rig, **facts: Any) -> None:
+        from axbridge.record import recorder, robot_recorder  # noqa: F401 - loaded before a robot waits for it
+        from axbridge.record.provenance import describe
+
+        self._path, self._rig, self._facts = path, rig, facts
+        self._described = describe(rig, **facts)
+        self._held = ExitStack()
+        self._log: RobotRecorder | None = None
+
+    def __enter__(self) -> ScriptRecording:
+        from axbridge.robot.open import OPENED
+
+        OPENED.append(self._opened)
+        self._held.callback(OPENED.remove, self._opened)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        from axbridge.cli.progress import progress
+
+        with progress("closing the recording"):
+            self._held.__exit__(kind, value, trace)
+        if kind is None and self._log is None:
+            typer.echo("note: nothing was recorded: the script opened no robot", err=True)
+
+    def failed(self, status: int) -> None:
+        """Record that the script has ended with this exit status, which is not 0."""
+        if self._log is not None:
+            self._log.event("aborted", error=f"the script ended with status {status}")
+
+    def _opened(self, robot: Robot, seed: int) -> None:
+        """Record this robot, if it is the first.
+
+        Raises:
+            RecordingError: the file cannot be written.
+        """
+        from axbridge.record.provenance import describe
+        from axbridge.record.recorder import Recorder
+        from axbridge.record.robot_recorder import RobotRecorder
+
+        if self._log is not None:
+            typer.echo(f"note: {self._path} holds the first robot that the script opened, not this one", err=True)
+            return
+        facts = self._described if robot.rig == self._rig else describe(robot.rig, **self._facts)
+        facts |= {"backend": robot.backend, "seed": seed}
+        recorder = self._held.enter_context(Recorder(self._path, facts))
+        self._held.enter_context(robot)
+        self._log = self._held.enter_context(RobotRecorder(robot, recorder))
+
+
+def _say_what_is_left(path: Path | None, before: tuple[int, int] | None, rig: Rig) -> None:
+    typer.echo(f"stopped: {_LEFT[rig.safety.on_exit]}; {_kept(path, before)}", err=True)
 
 
 def _stamp(path: Path | None) -> tuple[int, int] | None:

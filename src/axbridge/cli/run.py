@@ -7,6 +7,8 @@ import signal
 import sys
 import threading
 import traceback
+from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated
@@ -14,7 +16,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from axbridge.cli.app import DONE, FAILED_CHECK, app
-from axbridge.cli.options import BackendOption, PortOption, RigOption
+from axbridge.cli.options import BackendOption, ForceOption, PortOption, RigOption
+from axbridge.cli.recording import ScriptRecording, interruptible
 
 if TYPE_CHECKING:
     from axbridge.webots import Session
@@ -33,6 +36,11 @@ def run(
     duration: Annotated[
         float | None, typer.Option("--duration", help="Ask the controller to end after so many seconds of robot time.")
     ] = None,
+    record: Annotated[
+        Path | None,
+        typer.Option("--record", metavar="FILE.mcap", help="Record the first robot that the script opens."),
+    ] = None,
+    force: ForceOption = False,
 ) -> int:
     """Run a controller script unmodified: Webots' `controller` module drives the rig.
 
@@ -40,11 +48,13 @@ def run(
     """
     from axbridge.config.rig import Rig
     from axbridge.errors import UsageError
+    from axbridge.files import check_new
     from axbridge.webots import install
 
     if not script.is_file():
         raise UsageError(f"no such script: {script}", "give the path of a Python controller")
     script = script.resolve()
+    check_new(record, force=force, sources=(script,))
     loaded = Rig.load(rig)
     loaded = loaded.model_copy(update={"path": loaded.path.resolve()})
     if gui:
@@ -56,29 +66,43 @@ def run(
     session = install(loaded, backend, port=port, duration=duration, project=script.parent)
     sys.argv = [str(script), *(context.args or loaded.webots.controller_args)]
     sys.path.insert(0, str(script.parent))
+    record = None if record is None else record.resolve()
     os.chdir(script.parent)  # where Webots runs its controllers
-    _end_on_signals(session)
-    try:
-        return _execute(script)
-    finally:
-        session.close()
+    asked: set[int] = set()
+    with ExitStack() as held:
+        recording = None
+        if record is not None:
+            held.enter_context(interruptible(record, loaded, lambda: signal.SIGINT in asked))
+            facts = {"script": str(script), "arguments": sys.argv[1:]}
+            recording = held.enter_context(ScriptRecording(record, loaded, experiment=script.stem, **facts))
+        held.callback(session.close)
+        _end_on_signals(session, asked, held.close)
+        status = _execute(script)
+        if recording is not None and status != DONE:
+            recording.failed(status)
+        return status
 
 
-def _end_on_signals(session: Session) -> None:
+def _end_on_signals(session: Session, asked: set[int], close: Callable[[], None]) -> None:
     """Ctrl-C and SIGTERM ask the controller to end, as Webots does; a second one does not ask.
 
     A controller that does not step cannot hear it: then Ctrl-C says how to go on, and SIGTERM comes again by itself.
+    A script without a controller's robot has nothing to hear it with: Ctrl-C interrupts it, as it does in Python.
+
+    Args:
+        session: Of the controller.
+        asked: Takes the number of each signal that came.
+        close: Switches every motor off, and closes the recording.
     """
     from axbridge.webots.session import say
 
-    asked: set[int] = set()
-
     def ask(number: int, frame: FrameType | None) -> None:
-        if session.ending and number == signal.SIGINT:
+        if number == signal.SIGINT and (session.ending or not session.opened):
+            asked.add(number)
             signal.default_int_handler(number, frame)
         if number in asked:
             try:
-                session.close()  # every motor off
+                close()
             finally:
                 signal.signal(number, signal.SIG_DFL)
                 os.kill(os.getpid(), number)

@@ -25,12 +25,12 @@ def scan(
     from axbridge.bus.handshake import profile_for
     from axbridge.bus.scan import AX_BAUDS, scan_bauds
     from axbridge.bus.serial import SerialBus
-    from axbridge.cli.progress import steps
+    from axbridge.cli.progress import progress
 
     bauds = AX_BAUDS if baud == "all" else (_number("--baud", baud),)
     wanted = _range(ids)
-    with SerialBus(port or "auto", bauds[0]) as bus, steps() as say:
-        found = scan_bauds(bus, bauds, wanted, lambda rate: say(f"asking at {rate} baud"))
+    with SerialBus(port or "auto", bauds[0]) as bus, progress("opening the port", quiet=json) as show:
+        found = scan_bauds(bus, bauds, wanted, lambda rate: show(f"asking at {rate} baud"))
         name = bus.port_name
     if json:
         emit_json({"port": name, "bauds": {rate: [vars(servo) for servo in servos] for rate, servos in found.items()}})

@@ -12,6 +12,7 @@ import typer
 
 from axbridge.cli.app import DONE, app
 from axbridge.cli.options import SeedOption
+from axbridge.cli.progress import progress
 
 if TYPE_CHECKING:
     from axbridge.config.rig import Rig
@@ -64,7 +65,8 @@ def serve(
     if hasattr(signal, "SIGTTIN"):
         signal.signal(signal.SIGTTIN, signal.SIG_IGN)  # in the background, the terminal's input is not ours
     loaded = Rig.load(rig)
-    world = _build(loaded, model, seed, "none" if timing == "none" else "wire")
+    with progress(f"building {loaded.name}"):
+        world = _build(loaded, model, seed, "none" if timing == "none" else "wire")
 
     def ready() -> None:
         _announce(channels)

@@ -10,7 +10,7 @@ import typer
 
 from axbridge.cli.app import DONE, FAILED_CHECK, app, emit_json
 from axbridge.cli.options import BackendOption, ForceOption, JsonOption, PortOption, RigOption, SeedOption
-from axbridge.cli.progress import steps as progress
+from axbridge.cli.progress import progress
 from axbridge.cli.recording import interruptible
 
 if TYPE_CHECKING:
@@ -66,17 +66,16 @@ def walk(
     check_new(record, force=force)
     with (
         interruptible(record, loaded),
-        progress() as told,
+        progress("opening the robot", quiet=json) as show,
         open_robot(loaded, backend, port=port, seed=seed) as robot,
     ):
         if record is None:
-            outcome = walk_with(robot, gait, told=told)
+            outcome = walk_with(robot, gait, progress=show)
         else:
             check(robot, gait)
             facts = describe(loaded, backend=robot.backend, seed=seed, experiment="walk", gait=asdict(gait))
             with Recorder(record, facts) as recorder, robot:  # the robot ends first: no motor waits for the disk
-                outcome = walk_with(robot, gait, recorder, told=told)
-                recorder.event(robot.time, "walked", **asdict(outcome))
+                outcome = walk_with(robot, gait, recorder, progress=show)
     if json:
         emit_json({**asdict(outcome), "speed": outcome.speed, "recording": None if record is None else str(record)})
     else:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-__all__ = ["Checked", "acceleration", "available_torque", "gains", "position", "torque", "velocity"]
+__all__ = ["Checked", "acceleration", "available_torque", "duty", "gains", "position", "torque", "velocity"]
 
 
 class Checked(NamedTuple):
@@ -89,3 +89,11 @@ def gains(p: float, i: float, d: float) -> str:
     if not (0 <= i < math.inf and 0 <= d < math.inf):
         return f"the I and D gains must not be negative: {i:g}, {d:g}; the old gains stay"
     return ""
+
+
+def duty(request: float) -> Checked:
+    """A duty, clipped to -1..1."""
+    if math.isnan(request):
+        return Checked(None, "duty must not be NaN; the old one stays")
+    value = float(min(max(request, -1.0), 1.0))
+    return Checked(value, "" if value == request else f"duty {request:g} is beyond -1..1")

@@ -18,6 +18,7 @@ class Setpoints:
         acceleration: -1 = unlimited.
         available_torque: Cap of what the motor gives.
         torque: Torque to apply instead of position or velocity control; None = not in torque control.
+        duty: Duty to turn with, -1..1, instead of all other control; None = not turning by duty.
         gains: P, I, D of the velocity loop.
         gains_set: How often gains were set; a change resets the loop's integral.
         damping: Added by the brake, N·m·s/rad.
@@ -30,6 +31,7 @@ class Setpoints:
     available_torque: float
     gains: tuple[float, float, float]
     torque: float | None = None
+    duty: float | None = None
     gains_set: int = 0
     damping: float = 0.0
     enabled: bool = False

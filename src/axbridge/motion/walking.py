@@ -8,15 +8,17 @@ looking at anything but faults. The simulation knows where the robot is; on a re
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
 
 from axbridge.errors import UsageError
 from axbridge.motion.gait import Gait, Walk
 from axbridge.motion.watch import Watch, hold_up
-from axbridge.record.recorder import Recorder, wall_clock_of_zero
-from axbridge.robot.robot import Robot
+from axbridge.record.recorder import Recorder
+from axbridge.record.robot_recorder import RobotRecorder
+from axbridge.robot.backends.backend import SIMULATION
+from axbridge.robot.robot import Robot, StepReport
 from axbridge.robot.simulation import Pose
 from axbridge.robot.state import ServoState
 
@@ -38,7 +40,8 @@ class Outcome:
     Attributes:
         planned: How far the gait leads, m.
         seconds: From the first step to the last, or to the fall, s.
-        energy: Electrical energy of all servos meanwhile by the motor models, J.
+        energy: Electrical energy of all servos meanwhile, J: in a simulation what their motors drew, else by the motor
+            models, once a step.
         distance: Forward from the first step on, m.
         sideways: To the left, m.
         turned: To the left, rad.
@@ -66,24 +69,25 @@ def walk(
     gait: Gait,
     recorder: Recorder | None = None,
     *,
-    told: Callable[[str], None] = lambda _text: None,
+    progress: Callable[[str, float], None] = lambda _part, _share: None,
 ) -> Outcome:
     """Let a Bioloid get up and walk straight ahead; its motors are on when it ends.
 
     Args:
         robot: With the legs of the rig `bioloid`.
         gait: How.
-        recorder: Takes every servo's samples, segments ``get up``, ``stand``, ``walk`` and ``end``, and in a simulation
-            the way of the base in the cycles (``base_x``, ``base_y``, ``base_z``, m; ``base_roll``, ``base_pitch``,
-            ``base_yaw``, rad).
-        told: Called with what is being done now.
+        recorder: Takes every servo's samples, segments ``get up``, ``stand``, ``walk`` and ``end``, the outcome as the
+            event ``walked``, and in a simulation the way of the base in the cycles (``base_x``, ``base_y``, ``base_z``,
+            m; ``base_roll``, ``base_pitch``, ``base_yaw``, rad).
+        progress: Called at the start of each of these parts and after each of its steps, with its name and the share of
+            it that is done, 0..1.
 
     Raises:
         UsageError: the gait needs angles or speeds that a servo of the robot does not reach.
         RigError: the rig has no such legs.
         BusError: a servo failed or got lost under way.
     """
-    return _Walker(robot, Walk.of(robot.rig, gait), recorder, told).run()
+    return _Walker(robot, Walk.of(robot.rig, gait), progress).run(recorder)
 
 
 def check(robot: Robot, gait: Gait) -> None:
@@ -92,36 +96,39 @@ def check(robot: Robot, gait: Gait) -> None:
     Raises:
         UsageError, RigError: as `walk`.
     """
-    _Walker(robot, Walk.of(robot.rig, gait), None, lambda _text: None)  # looks at every period
+    _Walker(robot, Walk.of(robot.rig, gait), lambda _part, _share: None)  # looks at every period
 
 
 class _Walker:
     """One walk under way."""
 
-    def __init__(self, robot: Robot, path: Walk, recorder: Recorder | None, told: Callable[[str], None]) -> None:
-        self._robot, self._path, self._recorder, self._told = robot, path, recorder, told
+    def __init__(self, robot: Robot, path: Walk, progress: Callable[[str, float], None]) -> None:
+        self._robot, self._path, self._progress = robot, path, progress
+        self._log: RobotRecorder | None = None
         self._period = robot.basic_time_step / 1000
         servo_of = {config.joint: config.name for config in robot.rig.servos}
         self._names = {joint: servo_of[joint] for joint in path.angles(0.0) if joint in servo_of}
-        self._goals: dict[str, float] = {}
         self._watch = Watch(robot)
-        self._energy = 0.0
         self._tilt = 0.0
         self._check()
 
-    def run(self) -> Outcome:
+    def run(self, recorder: Recorder | None) -> Outcome:
         """Get up, stand, walk, end."""
-        self._get_up()
-        self._hold("stand", _WAIT.get(self._robot.backend, _WAIT_FOR_HANDS))
-        self._energy = self._tilt = 0.0
-        began, start = self._robot.time, self._place()
-        fell = self._walk()
-        outcome = self._judge(self._robot.time - began, start, fell=fell)
-        if not fell:
-            self._hold("end", _AFTER)
-        if self._recorder is not None:
-            for name, state, columns in self._samples():
-                self._recorder.record_state(name, state, **columns)
+        with ExitStack() as observers:
+            if recorder is not None:
+                self._log = observers.enter_context(RobotRecorder(self._robot, recorder, cycle=self._where))
+            observers.callback(self._robot.observe(lambda _report, _states: self._watch.look()))
+            self._get_up()
+            self._hold("stand", _WAIT.get(self._robot.backend, _WAIT_FOR_HANDS))
+            energy = _Energy(self._robot)
+            observers.callback(self._robot.observe(energy))
+            began, start = self._robot.time, self._place()
+            fell = self._walk()
+            outcome = self._judge(self._robot.time - began, start, energy.drawn, fell=fell)
+            if not fell:
+                self._hold("end", _AFTER)
+            if self._log is not None:
+                self._log.event("walked", **asdict(outcome))
         return outcome
 
     def _check(self) -> None:
@@ -164,45 +171,40 @@ class _Walker:
                 if tick == 0:
                     servo.set_velocity(min(_RISING_SPEED, servo.max_velocity))
                     servo.set_position(angle)
-                    self._goals[name] = angle
             hold_up(robot, share)
-            self._step()
+            self._step("get up", (tick + 1) / ticks)
         for name in pose:
             robot[name].set_velocity(robot[name].max_velocity)
 
     def _hold(self, name: str, seconds: float) -> None:
         self._segment(name)
-        for _ in range(self._ticks(seconds)):
-            self._step()
+        ticks = self._ticks(seconds)
+        for tick in range(ticks):
+            self._step(name, (tick + 1) / ticks)
 
     def _walk(self) -> bool:
         """Walk; whether it fell."""
         self._segment("walk")
-        gait = self._path.gait
-        for tick in range(1, self._ticks(gait.duration) + 1):
-            time = tick * self._period
-            for joint, angle in self._path.angles(time).items():
-                name = self._names[joint]
-                self._robot[name].set_position(angle)
-                self._goals[name] = angle
-            self._step()
-            self._energy += sum(servo.power for servo in self._robot.values()) * self._period
-            self._told(f"walking, {time:.1f} of {gait.duration:.1f} s")
+        ticks = self._ticks(self._path.gait.duration)
+        for tick in range(1, ticks + 1):
+            for joint, angle in self._path.angles(tick * self._period).items():
+                self._robot[self._names[joint]].set_position(angle)
+            self._step("walk", tick / ticks)
             roll, pitch, _ = self._attitude()
             self._tilt = max(self._tilt, abs(roll), abs(pitch))
             if self._tilt > _TIPPED and self._robot.backend == "sim":
                 return True
         return False
 
-    def _judge(self, seconds: float, start: tuple[float, float, float] | None, *, fell: bool) -> Outcome:
+    def _judge(self, seconds: float, start: tuple[float, float, float] | None, energy: float, *, fell: bool) -> Outcome:
         planned = self._path.gait.distance
         end = self._place()
         if start is None or end is None:
-            return Outcome(planned, seconds, self._energy)
+            return Outcome(planned, seconds, energy)
         return Outcome(
             planned,
             seconds,
-            self._energy,
+            energy,
             end[0] - start[0],
             end[1] - start[1],
             self._attitude()[2],
@@ -224,44 +226,47 @@ class _Walker:
         return None if simulation is None else simulation.base
 
     def _segment(self, name: str) -> None:
-        self._told(name)
-        if self._recorder is not None:
-            self._recorder.event(self._robot.time, "segment", name=name)
+        self._progress(name, 0.0)
+        if self._log is not None:
+            self._log.mark(name)
 
-    def _step(self) -> None:
-        """One control period; record it; stop at the first sign of trouble."""
-        robot = self._robot
-        before = None if self._recorder is None else self._samples()
-        late = robot.step()
-        if late == -1:
+    def _step(self, part: str, share: float) -> None:
+        """One control period."""
+        if self._robot.step() == -1:
             raise UsageError("the robot was closed while it walked")
-        if self._recorder is not None and before is not None:
-            for name, state, columns in before:
-                self._recorder.record_state(name, state, commanded=robot.last_step.commanded, **columns)
-            place, attitude = self._place(), self._attitude()
-            where = {} if place is None else dict(zip(("base_x", "base_y", "base_z"), place, strict=True))
-            if where:
-                where |= dict(zip(("base_roll", "base_pitch", "base_yaw"), attitude, strict=True))
-            self._recorder.cycle(robot.time, late_ms=late, **where)
-        self._watch.look()
+        self._progress(part, share)
 
-    def _samples(self) -> list[tuple[str, ServoState, dict[str, Any]]]:
-        """Each servo's latest sample, beside it the goal that acts from now on."""
-        zero = wall_clock_of_zero(self._robot.last_step.sampled.values())
-        return [
-            (
-                name,
-                servo.state,
-                {
-                    "truth": servo.truth,
-                    "command": self._goals.get(name),
-                    "torque_enabled": servo.torque_enabled,
-                    "power": servo.power,
-                    "logged": None if math.isnan(servo.state.time) else zero + round(servo.state.time * 1e9),
-                },
-            )
-            for name, servo in self._robot.items()
-        ]
+    def _where(self) -> dict[str, float]:
+        """The way of the base, as fields of a cycle."""
+        base = self._base()
+        if base is None:
+            return {}
+        names = ("base_x", "base_y", "base_z", "base_roll", "base_pitch", "base_yaw")
+        return dict(zip(names, (*base[0], *_euler(base[1])), strict=True))
+
+
+class _Energy:
+    """An observer that adds up what a robot's servos draw from now on.
+
+    The simulation meters the motors on its buses. What it does not meter is the power of each step's samples.
+
+    Attributes:
+        drawn: J.
+    """
+
+    def __init__(self, robot: Robot) -> None:
+        self._robot = robot
+        self._meter = robot.simulation if robot.mode == SIMULATION else None
+        self._summed = [servo for servo in robot.values() if self._meter is None or servo.config.drive == "ideal"]
+        self._metered = 0.0 if self._meter is None else self._meter.energy()
+        self.drawn = 0.0
+
+    def __call__(self, report: StepReport, _states: Mapping[str, ServoState]) -> None:
+        """Take a step into account."""
+        self.drawn += sum(servo.power for servo in self._summed) * report.requested / 1000
+        if self._meter is not None:
+            before, self._metered = self._metered, self._meter.energy()
+            self.drawn += self._metered - before
 
 
 def _euler(orientation: tuple[float, float, float, float]) -> tuple[float, float, float]:

@@ -11,11 +11,16 @@ from typing import NamedTuple
 import numpy as np
 
 from axbridge.errors import UsageError
-from axbridge.record.experiment_run import Conducted, Drivable, Driven, Run, Stopped, check_reach
+from axbridge.record.experiment_run import Conducted, Drivable, Driven, Progress, Run, Stopped, check_reach
 from axbridge.record.recorder import Recorder
 from axbridge.record.recording import Recording, Segment, Track
+from axbridge.record.robot_recorder import RobotRecorder
 
 __all__ = ["EXPERIMENTS", "NAMES", "PROTOCOL", "Options", "check", "conduct", "step_and_fall"]
+
+
+def _unseen(_what: str, _share: float) -> None:
+    """Nobody wants to know how far it is."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +92,7 @@ def conduct(
     options: Options | None = None,
     *,
     tick_ms: float = 10.0,
-    told: Callable[[str, float], None] = lambda _name, _share: None,
+    progress: Progress = _unseen,
 ) -> Conducted:
     """Run one experiment of `NAMES`.
 
@@ -98,7 +103,8 @@ def conduct(
         recorder: Takes every sample, and a ``segment`` event at the start of each part.
         options: What may be chosen.
         tick_ms: Control period.
-        told: Called with each segment's name and the share of it that is done.
+        progress: Called after each step with the segment's name and the share of it that is done (0..1); while a
+            servo cools, with its temperature and 0.
 
     Returns:
         How it went: whether it came to its end, and how late its steps were.
@@ -107,13 +113,15 @@ def conduct(
         UsageError, BusError, ProfileError: see `check`.
     """
     options = options or Options()
-    run = Run(robot, check(name, robot, servo, options), recorder, tick_ms, told)
+    names = check(name, robot, servo, options)
+    log = RobotRecorder(robot, recorder, names)
+    run = Run(robot, log, names, tick_ms, progress)
     try:
-        if name == "replay":
-            _replay(run, _sources(robot, servo, options), options)
-        else:
-            EXPERIMENTS[name].motion(run, next(iter(run.servos.values())), options)
-        run.note()
+        with log:
+            if name == "replay":
+                _replay(run, _sources(robot, servo, options), options)
+            else:
+                EXPERIMENTS[name].motion(run, next(iter(run.servos.values())), options)
     except Stopped:
         return run.outcome(whole=False)
     finally:
@@ -135,6 +143,7 @@ def step_and_fall(
     hold: float = 1.5,
     fall: float = 1.5,
     tick_ms: float = 20.0,
+    progress: Progress = _unseen,
 ) -> bool:
     """The experiment of Lima et al. 2009: rest at `start`, step to `target`, hold, torque off, fall.
 
@@ -148,20 +157,21 @@ def step_and_fall(
         hold: Time of the step, s.
         fall: Time after torque off, s.
         tick_ms: Control period.
+        progress: As for `conduct`.
 
     Returns:
         False when the robot asked to stop before the end.
     """
-    run = Run(robot, [servo], recorder, tick_ms)
-    arm = run.servos[servo]
     try:
-        arm.goal(start)
-        run.segment("rest", rest, kind="rest")
-        arm.goal(target)
-        run.segment("step", hold, kind="step", start=start, target=target)
-        arm.let_go()
-        run.segment("fall", fall, kind="fall", start=target)
-        run.note()
+        with RobotRecorder(robot, recorder, [servo]) as log:
+            run = Run(robot, log, [servo], tick_ms, progress)
+            arm = run.servos[servo]
+            arm.goal(start)
+            run.segment("rest", rest, kind="rest")
+            arm.goal(target)
+            run.segment("step", hold, kind="step", start=start, target=target)
+            arm.let_go()
+            run.segment("fall", fall, kind="fall", start=target)
     except Stopped:
         return False
     return True
@@ -344,7 +354,7 @@ def _replay(run: Run, tracks: Mapping[str, Track], options: Options) -> None:
         for plan in plans:
             plan.command(now + half)
         run.advance()
-        run.told("replay", (now - start) / (end - start))
+        run.progress("replay", (now - start) / (end - start))
 
 
 def _parts(source: Recording, names: Mapping[str, str]) -> list[Segment]:

@@ -105,7 +105,7 @@ def runs_of(recordings: Sequence[Recording], rig: Rig) -> Runs:
         columns.append([
             track.time, sent,
             count * np.round(side * np.nan_to_num(track.command) / count), driven, np.nan_to_num(track.speed_limit),
-            np.nan_to_num(track.duty, nan=JOINT_MODE), _caps(recording, track), side * track.position,
+            np.nan_to_num(side * track.duty, nan=JOINT_MODE), _caps(recording, track), side * track.position,
             side * np.nan_to_num(track.velocity), known,
         ])  # fmt: skip
         facts.append((

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,9 @@ from axbridge.errors import UsageError
 from axbridge.robot.backends.backend import Backend
 from axbridge.robot.robot import Robot
 
-__all__ = ["open_robot"]
+__all__ = ["OPENED", "open_robot"]
+
+OPENED: list[Callable[[Robot, int], None]] = []  # called with every robot that is opened here, and its seed
 
 
 def open_robot(
@@ -48,7 +51,14 @@ def open_robot(
         return _backend(loaded, name, port, seed, realtime if name == "sim" else None)
 
     first = _backend(loaded, backend or os.environ.get("AXBRIDGE_BACKEND", "sim"), port, seed, realtime)
-    return Robot(loaded, first, opener, seed)
+    robot = Robot(loaded, first, opener, seed)
+    try:
+        for called in OPENED:
+            called(robot, seed)
+    except BaseException:
+        robot.close()
+        raise
+    return robot
 
 
 def _backend(rig: Rig, name: str, port: str | None, seed: int, realtime: bool | None) -> Backend:

@@ -50,6 +50,7 @@ class StepReport:
         sampled: When each servo took its sample.
         errors: Why a servo did not answer, by its name: BusTimeout, CorruptPacket, PortError.
         events: What changed on the buses: a servo missing, returned, with a fault or beyond a limit; a port lost, back.
+        late: How late it was, ms; 0 = on time.
     """
 
     requested: float
@@ -58,6 +59,7 @@ class StepReport:
     sampled: Mapping[str, float]
     errors: Mapping[str, BusError] = field(default_factory=dict)
     events: tuple[BusEvent, ...] = ()
+    late: float = 0.0
 
 
 Observer = Callable[[StepReport, Mapping[str, ServoState]], None]
@@ -141,8 +143,8 @@ class Robot(Mapping[str, Servo]):
         self._time_ms = end
         self._start += late  # a late step delays the next tick instead of being caught up with
         faults = self._receive()
-        self._report(requested, clock.now() - began, commanded, faults)
-        return late * 1000
+        self._report(requested, clock.now() - began, commanded, faults, late * 1000)
+        return self.last_step.late
 
     def exchange(self) -> dict[str, ServoState]:
         """One bus cycle right now: pending goals out, all states in.
@@ -228,10 +230,12 @@ class Robot(Mapping[str, Servo]):
                 servo._take(None, start, now)
         return faults
 
-    def _report(self, requested: float, actual: float, commanded: float, faults: dict[str, BusError]) -> None:
+    def _report(
+        self, requested: float, actual: float, commanded: float, faults: dict[str, BusError], late: float = 0.0
+    ) -> None:
         sampled = {name: servo.sampled_at for name, servo in self._servos.items()}
         self.last_step = StepReport(
-            requested, actual * 1000, commanded - self._start, sampled, faults, self._connection.events
+            requested, actual * 1000, commanded - self._start, sampled, faults, self._connection.events, late
         )
         if self._observers:
             states = {name: servo.state for name, servo in self._servos.items()}

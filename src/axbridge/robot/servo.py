@@ -22,7 +22,7 @@ from axbridge.control.setpoints import Setpoints
 from axbridge.errors import ControlWarning, ErrorFlag, UnsupportedOperation
 from axbridge.robot.drives.drive import EMULATION, Capability, Drive
 from axbridge.robot.drives.dynamixel import DynamixelDrive
-from axbridge.robot.state import ServoState, Truth
+from axbridge.robot.state import Goals, ServoState, Truth
 
 __all__ = ["Servo"]
 
@@ -114,7 +114,7 @@ class Servo:
             if not motor._wanted.enabled:
                 motor.torque_on()
             motor._wanted.target = checked.value
-            motor._wanted.torque = None
+            motor._wanted.torque = motor._wanted.duty = None
             motor._follow(self, position=position)
             if checked.warning and motor is self:
                 _warn(checked.warning)
@@ -207,7 +207,32 @@ class Servo:
             if not motor._wanted.enabled:
                 motor.torque_on()
             motor._wanted.torque = checked.value
+            motor._wanted.duty = None
             if checked.warning and motor is self and not self._siblings:
+                _warn(checked.warning)
+        return None
+
+    def set_duty(self, duty: float) -> None:
+        """Turn endlessly at a duty of -1..1 from the next step on, open loop, until another command replaces it.
+
+        This is the servo's own wheel mode: the motor gets that share of the supply. Its angle limits, EEPROM, are
+        written once and given back by `restore`, by the next `set_position`, and when the robot is closed. Clipped to
+        -1..1; NaN is refused. Coupled motors follow by their multipliers.
+
+        Raises:
+            UnsupportedOperation: no Dynamixel.
+            BusError: the servo does not answer.
+        """
+        for motor in (self, *self._siblings):
+            checked = checks.duty(duty * motor._multiplier)
+            if checked.value is None:
+                return _warn(checked.warning)
+            full = motor._needs_registers("turns by velocity, not by duty").profile.units.full_scale
+            if not motor._wanted.enabled:
+                motor.torque_on()
+            motor._wanted.duty = round(checked.value * full) / full  # as the register takes it
+            motor._wanted.torque = None
+            if checked.warning and motor is self:
                 _warn(checked.warning)
         return None
 
@@ -240,7 +265,7 @@ class Servo:
         self._convert_sample()
         if not self._dead:
             self._wanted.target = self._asked_position = self._drive.power(on=True)
-        self._wanted.torque = None
+        self._wanted.torque = self._wanted.duty = None
         self._wanted.enabled = True
 
     def torque_off(self) -> None:
@@ -252,6 +277,15 @@ class Servo:
         self._convert_sample()
         self._wanted.enabled = False
         self._drive.power(on=False)
+
+    def restore(self) -> None:
+        """Leave the joint limp, and undo what wheel mode changed in the servo for good: its angle limits.
+
+        Raises:
+            BusError: the servo does not answer; the hint is the command that mends it.
+        """
+        self.torque_off()
+        self._drive.restore()
 
     def recover(self) -> None:
         """Let a motor move again that shut itself down (overload) or was switched off at a limit of the rig.
@@ -291,8 +325,11 @@ class Servo:
 
     @property
     def _dynamixel(self) -> DynamixelDrive:
+        return self._needs_registers("has no registers")
+
+    def _needs_registers(self, lack: str) -> DynamixelDrive:
         if not isinstance(self._drive, DynamixelDrive):
-            raise UnsupportedOperation(f"servo {self.name!r} is an ideal joint and has no registers")
+            raise UnsupportedOperation(f"servo {self.name!r} is an ideal joint and {lack}")
         return self._drive
 
     def _needs(self, capability: str) -> None:
@@ -315,6 +352,19 @@ class Servo:
     def velocity(self) -> float:
         """The speed set-point, clipped (the measured speed is `state.velocity`); in a coupling as `target_position`."""
         return self._wanted.velocity / self._velocity_factor
+
+    @property
+    def goals(self) -> Goals:
+        """What the joint was told last, as a recording has it; `target_position` and others are what *you* told it."""
+        wanted = self._wanted
+        positioned = wanted.torque is None and wanted.duty is None and not wanted.endless
+        return Goals(
+            wanted.target if positioned else math.nan,
+            abs(wanted.velocity) if positioned else math.nan,
+            round(wanted.available_torque / self.max_torque, 12) if self.max_torque else 1.0,  # 0.4 stays 0.4
+            math.nan if wanted.duty is None else wanted.duty,
+            wanted.enabled,
+        )
 
     @property
     def requested(self) -> tuple[float, float]:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from axbridge.errors import ErrorFlag
 
-__all__ = ["UNKNOWN", "ServoState", "Truth"]
+__all__ = ["UNKNOWN", "Goals", "ServoState", "Truth"]
 
 
 class Truth(NamedTuple):
@@ -22,6 +22,24 @@ class Truth(NamedTuple):
 
     position: float
     torque: float
+
+
+class Goals(NamedTuple):
+    """What a servo was told last, on the joint's side, after checks, clipping and multiplier. NaN = does not apply.
+
+    Attributes:
+        position: Goal, rad; NaN before the first, and in any other control than of position.
+        speed: Limit of the approach, rad/s; 0 holds still.
+        torque: Largest torque allowed, as a share of the servo's largest, 0..1.
+        duty: Duty of open-loop turning, -1..1.
+        enabled: Whether the motor is switched on.
+    """
+
+    position: float
+    speed: float
+    torque: float
+    duty: float
+    enabled: bool
 
 
 UNKNOWN = Truth(math.nan, math.nan)

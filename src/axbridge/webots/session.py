@@ -49,6 +49,11 @@ class Session:
         return self.rig.webots.time_step_ms or self.rig.robot.basic_time_step_ms
 
     @property
+    def opened(self) -> bool:
+        """Whether the controller has made its robot."""
+        return self._robot is not None
+
+    @property
     def robot(self) -> Robot:
         """The robot, opened on first use.
 

@@ -178,7 +178,7 @@ class DynamixelDrive:
         if not (self._powered and setpoints.enabled):
             return None  # a goal would switch it on
         known, self._direct_goal = self._direct_goal, None
-        if known is not None and setpoints.torque is None and setpoints.acceleration == -1:
+        if known is not None and setpoints.torque is None and setpoints.duty is None and setpoints.acceleration == -1:
             target, velocity, torque, goal = known
             if target == setpoints.target and velocity == setpoints.velocity and torque == setpoints.available_torque:
                 self._direct_goal = known
@@ -187,6 +187,9 @@ class DynamixelDrive:
             self._gains_set = setpoints.gains_set
             self._pid.set_gains(*setpoints.gains)
         limit = self._torque_counts(setpoints.available_torque)
+        if setpoints.duty is not None:
+            self._enter_wheel(sensed.state)
+            return self._wheel_goal(setpoints.duty, limit)
         if setpoints.torque is not None:
             return self._apply_torque(setpoints.torque, sensed.state, period)
         if setpoints.endless:

@@ -1,0 +1,45 @@
+"""What a person sees while a verb works: a line on a terminal, nothing in a pipe."""
+
+import json
+import subprocess
+import sys
+
+from tests.support.terminal import on_terminal
+
+STEP = ["record", "step", "--rig", "bench_arm", "--duration", "0.5", "--angle", "20", "--force"]
+
+
+def test_a_terminal_shows_what_is_under_way_its_share_and_the_time(tmp_path):
+    out = str(tmp_path / "a.mcap")
+    shown, printed = on_terminal(*STEP, "--out", out)
+    assert "opening the robot" in shown
+    assert "step to 20° 100%" in shown or "step back from 20° 100%" in shown
+    assert "0:00:0" in shown
+    assert printed == f"wrote {out}\n"  # stdout is a pipe here: what belongs there is there
+
+
+def test_a_pipe_shows_nothing(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "axbridge", *STEP, "--out", str(tmp_path / "a.mcap")],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stderr == ""
+
+
+def test_json_shows_nothing_even_on_a_terminal(tmp_path):
+    out = str(tmp_path / "a.mcap")
+    on_terminal(*STEP, "--out", out)
+    shown, printed = on_terminal("compare", out, "--rig", "bench_arm")
+    assert "simulating" in shown
+    assert "shoulder" in printed
+    shown, printed = on_terminal("compare", out, "--rig", "bench_arm", "--json")
+    assert shown == ""
+    assert json.loads(printed)
+
+
+def test_the_fit_knows_nothing_of_terminals():
+    code = "import sys, axbridge.identify.fit, axbridge.identify.friction_laws; print('rich' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"

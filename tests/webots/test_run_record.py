@@ -1,0 +1,149 @@
+"""`axbridge run --record`: what a script did, in a recording, whoever opened the robot."""
+
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+import axbridge
+from axbridge.record.recording import open_recording
+from axbridge.serve.background import serving
+
+WEBOTS = """
+from controller import Robot
+robot = Robot()
+motor = robot.getDevice("shoulder")
+motor.setVelocity(2.0)
+motor.setPosition(0.6)
+for _ in range(30): robot.step(20)
+motor.setVelocity(motor.getMaxVelocity())
+motor.setPosition(-0.3)
+for _ in range(30): robot.step(20)
+motor.setTorque(0.1)
+for _ in range(5): robot.step(20)
+"""
+OWN = """
+import axbridge
+with axbridge.open("bench_arm") as robot:
+    robot["shoulder"].set_position(0.6)
+    for _ in range(50): robot.step(20)
+"""
+FOREVER = {
+    "webots": "from controller import Robot\nrobot = Robot()\nmotor = robot.getDevice('shoulder')\n"
+    "motor.setPosition(0.4)\nwhile robot.step(20) != -1: pass\n",
+    "own": "import axbridge\nwith axbridge.open('bench_arm') as robot:\n    robot['shoulder'].set_position(0.4)\n"
+    "    while True: robot.step(20)\n",
+}
+
+
+def command(script, *options):
+    return [sys.executable, "-W", "ignore", "-m", "axbridge", "run", str(script), "--rig", "bench_arm", *options]
+
+
+def run(folder, text, *options):
+    script = folder / "script.py"
+    script.write_text(text)
+    done = subprocess.run(
+        command(script, *options), cwd=folder, capture_output=True, text=True, timeout=60, check=False
+    )
+    return done, folder / "run.mcap"
+
+
+def check_goals(found):
+    """Goals stand beside the sample from which on they act, and were sent after it."""
+    track = found["shoulder"]
+    assert (track.commanded[:-1] > track.time[:-1]).all()
+    second = np.flatnonzero(np.isclose(track.command, -0.3))[0]
+    assert track.command[0] == pytest.approx(0.6)
+    assert track.position[second] == pytest.approx(0.6, abs=0.05)  # it has not begun to move
+    assert track.speed_limit[0] == pytest.approx(2.0)
+    assert track.speed_limit[second] == pytest.approx(axbridge.Rig.load("bench_arm").servos[0].max_velocity or 6.2, 0.1)
+    assert np.isnan(track.command[-1])  # torque control has no goal
+    assert track.enabled.all()
+    assert track.power.max() > 0.1
+
+
+def test_a_webots_controller_is_recorded_in_the_simulator(tmp_path):
+    done, path = run(tmp_path, WEBOTS, "--record", "run.mcap", "--slow")
+    assert done.returncode == 0, done.stderr
+    found = open_recording(path)
+    assert found.complete
+    check_goals(found)
+    track = found["shoulder"]
+    assert len(track) == 66
+    assert np.nanmax(np.abs(track.true_position - track.position)) < 0.02
+    assert len(found.cycles["late_ms"]) == 65
+    facts = found.metadata
+    assert (facts["backend"], facts["experiment"], facts["arguments"]) == ("sim", "script", ["--slow"])
+    assert facts["rig"]["name"] == "bench_arm"
+
+
+def test_a_webots_controller_is_recorded_on_a_served_arm(tmp_path):
+    with serving("bench_arm") as port:
+        options = "--backend", "real", "--port", port
+        done, path = run(tmp_path, WEBOTS, "--record", str(tmp_path / "run.mcap"), *options)
+    assert done.returncode == 0, done.stderr
+    found = open_recording(path)
+    check_goals(found)
+    assert found.metadata["backend"] == "real"
+    assert np.isnan(found["shoulder"].true_position).all()
+
+
+def test_a_script_of_ones_own_is_recorded_and_its_second_robot_is_not(tmp_path):
+    done, path = run(tmp_path, OWN + OWN.replace("0.6", "-0.5"), "--record", "run.mcap")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == f"note: {path} holds the first robot that the script opened, not this one\n"
+    track = open_recording(path)["shoulder"]
+    assert track.position[-1] == pytest.approx(0.6, abs=0.05)
+    assert len(track) == 51
+
+
+def test_a_script_without_a_robot_leaves_no_file_and_says_so(tmp_path):
+    done, path = run(tmp_path, "print('hello')", "--record", "run.mcap")
+    assert (done.returncode, done.stdout, path.exists()) == (0, "hello\n", False)
+    assert "nothing was recorded: the script opened no robot" in done.stderr
+
+
+def test_a_file_that_is_there_is_refused_before_the_script_begins(tmp_path):
+    (tmp_path / "run.mcap").write_text("precious")
+    done, path = run(tmp_path, "print('begun')", "--record", "run.mcap")
+    assert (done.returncode, done.stdout, path.read_text()) == (2, "", "precious")
+    assert "is already there" in done.stderr
+    done, path = run(tmp_path, OWN, "--record", "run.mcap", "--force")
+    assert done.returncode == 0, done.stderr
+    assert open_recording(path).complete
+    done, _ = run(tmp_path, "print('begun')", "--record", "script.py", "--force")
+    assert (done.returncode, done.stdout) == (2, "")  # not over the script itself
+
+
+def test_a_script_that_raises_leaves_a_whole_recording_that_says_so(tmp_path):
+    done, path = run(tmp_path, WEBOTS + "raise RuntimeError('my mistake')\n", "--record", "run.mcap")
+    assert done.returncode == 1
+    assert "my mistake" in done.stderr
+    found = open_recording(path)
+    assert found.complete
+    assert found.events[-1].name == "aborted"
+    assert len(found["shoulder"]) == 66
+
+
+@pytest.mark.parametrize("kind", FOREVER)
+def test_ctrl_c_leaves_the_motor_off_and_says_what_is_kept(tmp_path, kind):
+    script, path = tmp_path / "forever.py", tmp_path / "run.mcap"
+    script.write_text(FOREVER[kind])
+    with serving("bench_arm") as port:
+        options = "--backend", "real", "--port", port, "--record", str(path)
+        process = subprocess.Popen(command(script, *options), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        until = time.monotonic() + 60
+        while time.monotonic() < until and not (path.is_file() and path.stat().st_size > 20_000):
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=30)
+        with axbridge.open("bench_arm", backend="real", port=port) as robot:
+            assert robot["shoulder"].read("torque_enable") == 0
+    assert process.returncode == (0 if kind == "webots" else 130), said
+    assert said.startswith(f"stopped: motors are off; {path} is whole and holds ")
+    assert len(said.splitlines()) == 1
+    assert open_recording(path).complete
