@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from axbridge.compare.comparison import Comparison, Pair
-from axbridge.compare.tables import deviation_table, panels_of, response_table, title_of
+from axbridge.compare.findings import headline
+from axbridge.compare.tables import deviation_table, figure_rows, panels_of, title_of
 from axbridge.report.page import Table
 from axbridge.report.plots import COLOURS
 from axbridge.report.plots_png import draw, legend, picture, save
@@ -32,12 +33,13 @@ def write_png(comparison: Comparison, path: Path | str, title: str = "") -> None
         _one(figure, comparison, comparison.pairs[0])
     else:
         _many(figure, comparison)
+    figure.text(0.02, 0.93, headline(comparison), fontsize=10.5, color=COLOURS["faint"], va="top")
     save(figure, path)
 
 
 def _one(figure: Any, comparison: Comparison, pair: Pair) -> None:
     grid = figure.add_gridspec(
-        2, 2, width_ratios=[2.6, 1], height_ratios=[3, 1], left=0.065, right=0.985, top=0.87, bottom=0.09,
+        2, 2, width_ratios=[2.6, 1], height_ratios=[3, 1], left=0.065, right=0.985, top=0.82, bottom=0.09,
         hspace=0.12, wspace=0.06,
     )  # fmt: skip
     position, error, *_ = panels_of(comparison, pair)
@@ -47,7 +49,7 @@ def _one(figure: Any, comparison: Comparison, pair: Pair) -> None:
     draw(below, replace(error, marks=tuple((at, "") for at, _ in position.marks)))
     above.tick_params(labelbottom=False)
     below.axhline(0, color=COLOURS["zero"], linewidth=0.8, zorder=0)
-    legend(figure, above, (0.715, 0.945))
+    legend(figure, above, (0.99, 0.9))
     words = figure.add_subplot(grid[:, 1])
     words.axis("off")
     _write(words, comparison, pair)
@@ -57,22 +59,28 @@ def _write(axes: Any, comparison: Comparison, pair: Pair) -> None:
     """The figures, as a column of text at the right."""
     deviation = deviation_table(comparison)
     y = 1.0
-    if response := response_table(comparison, pair):
-        y = _rows(axes, _brief(response), y)
+    if response := _brief(comparison, pair):
+        y = _rows(axes, response, y)
         y -= 0.035
     rows = tuple((name, value) for name, value in zip(deviation.header[1:], deviation.rows[0][1:], strict=True))
     _rows(axes, Table(deviation.title, ("", ""), rows), y)
 
 
-def _brief(table: Table) -> Table:
+def _brief(comparison: Comparison, pair: Pair) -> Table | None:
     """What there is room for: figures of a motion or two; of more, the error of each; the page has them all."""
-    rows = tuple(row for row in table.rows if row[1])
-    if len(rows) <= FIGURES:
-        return Table("", table.header, rows)
-    errors = tuple((name, error) for name, measured, error in table.rows if not measured)
+    measured = [part for part in pair.parts if part.results is not None]
+    alike = len({part.kind for part in measured}) < len(measured)
+    figures = tuple(
+        (f"{part.name}: {name}" if alike else name, *cells) for part in measured for name, *cells in figure_rows(part)
+    )
+    if figures and len(figures) <= FIGURES:
+        return Table("", ("", *comparison.labels), figures)
+    errors = tuple((part.name, f"{part.deviation.rmse:.2f}") for part in measured if part.deviation.samples)
+    if not measured or not errors:
+        return None
     left = len(errors) - FIGURES
     more = ((f"and {left} more", ""),) if left > 0 else ()
-    return Table("", ("", ""), errors[:FIGURES] + more)
+    return Table("", ("", "RMSE °"), errors[:FIGURES] + more)
 
 
 def _rows(axes: Any, table: Table, y: float) -> float:
@@ -96,7 +104,7 @@ def _many(figure: Any, comparison: Comparison) -> None:
     shown = comparison.pairs[:SMALL]
     columns = 3 if len(shown) > 4 else 2
     rows = -(-len(shown) // columns)
-    grid = figure.add_gridspec(rows, columns, left=0.055, right=0.985, top=0.86, bottom=0.075, hspace=0.5, wspace=0.2)
+    grid = figure.add_gridspec(rows, columns, left=0.055, right=0.985, top=0.84, bottom=0.075, hspace=0.5, wspace=0.2)
     for index, pair in enumerate(shown):
         axes = figure.add_subplot(grid[index // columns, index % columns])
         panel = replace(
@@ -108,7 +116,7 @@ def _many(figure: Any, comparison: Comparison) -> None:
         )
         draw(axes, panel, small=True)
         if index == 0:
-            legend(figure, axes, (0.99, 0.95))
+            legend(figure, axes, (0.99, 0.91))
     more = len(comparison.pairs) - len(shown)
     text = "worst first" + (f"; {more} better ones are not drawn" if more else "")
-    figure.text(0.02, 0.915, text, fontsize=10, color=COLOURS["faint"])
+    figure.text(0.02, 0.89, text, fontsize=10, color=COLOURS["faint"])

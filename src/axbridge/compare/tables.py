@@ -21,14 +21,14 @@ __all__ = [
     "panels_of",
     "parameter_table",
     "provenance_table",
-    "response_table",
+    "response_tables",
     "title_of",
 ]
 
 
 def deviation_table(comparison: Comparison) -> Table:
     """Errors by servo, worst first, as they are and with the lateness taken out."""
-    header = ("servo", "MAE °", "RMSE °", "MSE deg²", "worst °", "later by ms", "RMSE ° aligned", "MSE deg² aligned")
+    header = ("servo", "MAE °", "RMSE °", "MSE deg²", "worst °", "shift", "RMSE ° aligned", "MSE deg² aligned")
     rows = [
         (
             pair.name,
@@ -55,22 +55,31 @@ def figure_rows(part: Part) -> list[tuple[str, ...]]:
     ]
 
 
-def response_table(comparison: Comparison, pair: Pair) -> Table | None:
-    """Figures of the segments whose kind has a measure, of one servo on both sides; None when there are none."""
-    measured = [part for part in pair.parts if part.results is not None]
-    if not measured:
-        return None
-    several = len(measured) > 2
-    rows: list[tuple[str, ...]] = [
-        (f"{part.name}: {name}" if several else name, *cells) for part in measured for name, *cells in figure_rows(part)
-    ]
-    for part in pair.parts:
-        error = part.deviation
-        if error.samples:
-            label = f"RMSE {'/ MSE ' if not several else ''}in {part.name}, °" + ("" if several else " / deg²")
-            text = _number(error.rmse, 2) + ("" if several else f" / {_number(error.mse, 2)}")
-            rows.append((label, "", text))
-    return Table(f"{pair.name}: response", ("", *comparison.labels), tuple(rows))
+def response_tables(comparison: Comparison, pair: Pair) -> list[Table]:
+    """One servo's segments by their kind, one row each: the figures of both sides, and the errors."""
+    kinds = dict.fromkeys(part.kind if part.results is not None else "" for part in pair.parts)
+    tables = []
+    for kind in sorted(kinds, key=lambda kind: kind == ""):  # what has no measure comes last
+        parts = [
+            part
+            for part in pair.parts
+            if part.deviation.samples and (part.kind if part.results is not None else "") == kind
+        ]
+        if not parts:
+            continue
+        names = [name for name, *_ in figure_rows(parts[0])]
+        rows = tuple(
+            (
+                part.name,
+                *(" / ".join(cells) for _, *cells in figure_rows(part)),
+                _number(part.deviation.rmse, 2),
+                _number(part.deviation.mse, 2),
+            )
+            for part in parts
+        )
+        what = f"{kind}, {' / '.join(comparison.labels)}" if names else "other parts"
+        tables.append(Table(f"{pair.name}: {what}", (kind or "part", *names, "RMSE °", "MSE deg²"), rows))
+    return tables
 
 
 def provenance_table(comparison: Comparison) -> Table:
@@ -121,10 +130,11 @@ def panels_of(comparison: Comparison, pair: Pair) -> list[Panel]:
     lines = [
         Line(pair.time, np.degrees(values), label, side)
         for (side, label, _, _), values in zip(sides, (pair.reference, pair.other), strict=True)
+        if not (following and side == "reference")
     ]
-    if not following and not np.isnan(pair.command).all():
-        goal = Line(pair.time, np.degrees(pair.command), "goal", "command", width=1.2, dashed=True, held=True)
-        lines = [goal, *lines]
+    goal = pair.reference if following else pair.command
+    if not np.isnan(goal).all():  # wide and pale, to be seen below motions that follow it
+        lines = [Line(pair.time, np.degrees(goal), "goal", "command", width=4.0, held=True), *lines]
     marks = tuple((part.start, part.name) for part in pair.parts if part.deviation.samples)
     error = Line(pair.time, np.degrees(pair.other - pair.reference), "error", "error", width=1.2)
     panels = [
@@ -163,8 +173,14 @@ def _facts(recording: Recording) -> dict[str, str]:
         "seed": meta.get("seed", ""),
         "source": meta.get("source", ""),
         "profiles": ", ".join(f"{name} {digest}" for name, digest in meta.get("profiles", {}).items()),
-        "models": ", ".join(
-            sorted({f"{model.get('name', '')} {model.get('hash', '')}" for model in meta.get("models", {}).values()})
+        "served model": meta.get("served", ""),
+        "models of the rig": ", ".join(
+            sorted(
+                {
+                    f"{model.get('name', '')} {model.get('hash', '')}".strip()
+                    for model in meta.get("models", {}).values()
+                }
+            )
         ),
         "versions": ", ".join(f"{name} {number}" for name, number in meta.get("versions", {}).items()),
     }
@@ -182,4 +198,4 @@ def _flat(model: dict[str, Any], prefix: str = "") -> dict[str, str]:
 
 
 def _number(value: float, digits: int) -> str:
-    return "-" if math.isnan(value) else f"{value:.{digits}f}"
+    return "-" if math.isnan(value) else f"{round(value, digits) + 0.0:.{digits}f}"  # + 0.0: no "-0.00"
