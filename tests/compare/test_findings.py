@@ -67,7 +67,7 @@ def test_an_arm_that_does_not_come_down_has_too_much_friction():
 
 def test_a_servo_of_copper_is_not_blamed_for_its_friction():
     text = headline(compare(bench(), bench(seconds=0.4, backend="real"), labels=("monday", "friday")))
-    assert text == "Friday falls 189 ms earlier than monday; steps agree to 0.0°."
+    assert text == "friday falls 189 ms earlier than monday; steps agree to 0.0°."
 
 
 def test_motions_that_agree_are_said_to():

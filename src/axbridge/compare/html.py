@@ -8,6 +8,7 @@ from pathlib import Path
 from axbridge.compare.comparison import Comparison, lacks, shift_text
 from axbridge.compare.findings import headline
 from axbridge.compare.tables import (
+    acts_table,
     deviation_table,
     panels_of,
     parameter_table,
@@ -25,37 +26,49 @@ FEWEST = 300  # of one line
 DETAILED = 6  # servos, the worst, of which all quantities are drawn; of the others position and error
 
 
-def write_html(comparison: Comparison, path: Path | str, title: str = "") -> None:
+def write_html(comparison: Comparison, path: Path | str, title: str = "", *, beside: Comparison | None = None) -> None:
     """Write the report as one page.
+
+    Args:
+        comparison: What is reported.
+        path: The page.
+        title: Instead of what is compared.
+        beside: Of the same one servo with another candidate, which is drawn and measured beside it.
 
     Raises:
         RecordingError: it cannot be written; what was at `path` stays.
     """
     worst = comparison.pairs[0]
-    parts = [f'<p class="headline">{escape(headline(comparison))}</p>']
-    parts += [f'<p class="lead">{escape(_lead(comparison))}</p>']
+    parts = [f'<p class="headline">{escape(headline(comparison, beside))}</p>']
+    if beside is None:
+        parts.append(f'<p class="lead">{escape(_lead(comparison))}</p>')
     parts += [f'<p class="note">{escape(line)}</p>' for line in lacks(comparison)]
     for recording, label in zip((comparison.reference, comparison.other), comparison.labels, strict=True):
         if not recording.complete:
             parts.append(f'<p class="note">{escape(label)} was cut off: everything up to the cut is shown.</p>')
     figures = [
-        panels_of(comparison, pair)[: None if index < DETAILED else 2] for index, pair in enumerate(comparison.pairs)
+        panels_of(comparison, pair, beside=beside)[: None if index < DETAILED else 2]
+        for index, pair in enumerate(comparison.pairs)
     ]
     points = min(POINTS, max(FEWEST, ALL_POINTS // sum(len(panel.items) for panels in figures for panel in panels)))
     for index, (pair, panels) in enumerate(zip(comparison.pairs, figures, strict=True)):
         if len(comparison.pairs) > 1:
             parts.append(f"<h2>{escape(pair.name)}</h2>")
         parts.append(figure_html(panels, name=f"servo-{index}", program=index == 0, points=points))
+        if beside is not None:
+            parts.append(table_html(acts_table((comparison, beside))))
+            continue
         if index == 0:
             parts.append(table_html(deviation_table(comparison)))
             parts.append(f'<p class="lead">{escape(_alignment(comparison))}</p>')
             if len(figures) > DETAILED:
                 parts.append(f'<p class="lead">Torque, power and load are drawn for the {DETAILED} worst servos.</p>')
         parts += [table_html(table) for table in response_tables(comparison, pair)]
-    if parameters := parameter_table(comparison):
+    more = () if beside is None else (beside,)
+    if parameters := parameter_table(comparison, *more):
         body = table_html(parameters, words=True)
         parts.append(f"<details><summary>Model parameters of {escape(worst.name)}</summary>{body}</details>")
-    parts.append(table_html(provenance_table(comparison), words=True))
+    parts.append(table_html(provenance_table(comparison, *more), words=True))
     write_page(path, title or title_of(comparison), parts)
 
 

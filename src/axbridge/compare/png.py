@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 import numpy as np
 
 from axbridge.compare.comparison import Comparison, Pair
 from axbridge.compare.findings import headline
-from axbridge.compare.tables import deviation_table, figure_rows, panels_of, title_of
+from axbridge.compare.tables import acts_table, deviation_table, figure_rows, panels_of, title_of
 from axbridge.report.page import Table
 from axbridge.report.plots import COLOURS
 from axbridge.report.plots_png import draw, legend, picture, save
@@ -19,10 +20,17 @@ __all__ = ["write_png"]
 
 SMALL = 12  # at most so many servos in one picture
 FIGURES = 11  # at most so many rows of figures beside one
+LETTERS = 150  # of a line across the picture
 
 
-def write_png(comparison: Comparison, path: Path | str, title: str = "") -> None:
+def write_png(comparison: Comparison, path: Path | str, title: str = "", *, beside: Comparison | None = None) -> None:
     """Write the picture of the report.
+
+    Args:
+        comparison: What is drawn.
+        path: The picture.
+        title: Instead of what is compared.
+        beside: Of the same one servo with another candidate, which is drawn and measured beside it.
 
     Raises:
         RecordingError: it cannot be written; what was at `path` stays.
@@ -30,29 +38,34 @@ def write_png(comparison: Comparison, path: Path | str, title: str = "") -> None
     alone = len(comparison.pairs) == 1
     figure = picture(title or title_of(comparison), (11, 6) if alone else (12, 8))
     if alone:
-        _one(figure, comparison, comparison.pairs[0])
+        _one(figure, comparison, beside)
     else:
         _many(figure, comparison)
-    figure.text(0.02, 0.93, headline(comparison), fontsize=10.5, color=COLOURS["faint"], va="top")
+    found = fill(headline(comparison, beside), LETTERS)
+    figure.text(0.02, 0.94, found, fontsize=10, color=COLOURS["faint"], va="top")
     save(figure, path)
 
 
-def _one(figure: Any, comparison: Comparison, pair: Pair) -> None:
+def _one(figure: Any, comparison: Comparison, beside: Comparison | None) -> None:
+    pair = comparison.pairs[0]
     grid = figure.add_gridspec(
-        2, 2, width_ratios=[2.6, 1], height_ratios=[3, 1], left=0.065, right=0.985, top=0.82, bottom=0.09,
-        hspace=0.12, wspace=0.06,
+        2, 2, width_ratios=[2.6 if beside is None else 1.6, 1], height_ratios=[3, 1], left=0.065, right=0.985,
+        top=0.82, bottom=0.09, hspace=0.12, wspace=0.06,
     )  # fmt: skip
-    position, error, *_ = panels_of(comparison, pair)
+    position, error, *_ = panels_of(comparison, pair, beside=beside)
     above = figure.add_subplot(grid[0, 0])
     below = figure.add_subplot(grid[1, 0], sharex=above)
     draw(above, replace(position, x=""))
     draw(below, replace(error, marks=tuple((at, "") for at, _ in position.marks)))
     above.tick_params(labelbottom=False)
     below.axhline(0, color=COLOURS["zero"], linewidth=0.8, zorder=0)
-    legend(figure, above, (0.99, 0.9))
+    legend(figure, above, (0.99, 0.89))
     words = figure.add_subplot(grid[:, 1])
     words.axis("off")
-    _write(words, comparison, pair)
+    if beside is None:
+        _write(words, comparison, pair)
+    else:
+        _rows(words, acts_table((comparison, beside)), 1.0)
 
 
 def _write(axes: Any, comparison: Comparison, pair: Pair) -> None:
@@ -84,7 +97,8 @@ def _brief(comparison: Comparison, pair: Pair) -> Table | None:
 
 
 def _rows(axes: Any, table: Table, y: float) -> float:
-    places = [0.0, *np.linspace(1.0, 0.73, len(table.header) - 1)[::-1]]
+    columns = len(table.header) - 1
+    places = [0.0, *np.linspace(1.0, 1.0 - 0.26 * (columns - 1), columns)[::-1]]
     if table.title:
         axes.text(0, y, table.title, fontsize=10.5, fontweight="bold", color=COLOURS["ink"], va="top")
         y -= 0.055
@@ -119,4 +133,4 @@ def _many(figure: Any, comparison: Comparison) -> None:
             legend(figure, axes, (0.99, 0.91))
     more = len(comparison.pairs) - len(shown)
     text = "worst first" + (f"; {more} better ones are not drawn" if more else "")
-    figure.text(0.02, 0.89, text, fontsize=10, color=COLOURS["faint"])
+    figure.text(0.02, 0.885, text, fontsize=10, color=COLOURS["faint"])

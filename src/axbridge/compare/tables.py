@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from axbridge.report.page import Table
 from axbridge.report.plots import Line, Panel
 
 __all__ = [
+    "acts_table",
     "deviation_table",
     "figure_rows",
     "panels_of",
@@ -82,30 +83,53 @@ def response_tables(comparison: Comparison, pair: Pair) -> list[Table]:
     return tables
 
 
-def provenance_table(comparison: Comparison) -> Table:
-    """Where both recordings come from."""
-    sides = (comparison.reference, comparison.other)
+def acts_table(comparisons: Sequence[Comparison]) -> Table:
+    """Several candidates beside the one reference they are measured against: the figures of its worst servo's motions.
+
+    Args:
+        comparisons: All of one reference and one servo.
+    """
+    first, *rest = comparisons
+    pairs = [comparison.pairs[0] for comparison in comparisons]
+    rows: list[tuple[str, ...]] = []
+    for index, part in enumerate(pairs[0].parts):
+        others = [figure_rows(pair.parts[index]) for pair in pairs[1:]]
+        for place, cells in enumerate(figure_rows(part)):
+            rows.append((*cells, *(other[place][-1] for other in others)))
+    rows.append(("RMSE, °", "", *(_number(pair.plain.rmse, 2) for pair in pairs)))
+    rows.append(("MSE, deg²", "", *(_number(pair.plain.mse, 2) for pair in pairs)))
+    rows.append(("shift", "", *(shift_text(one, pair) for one, pair in zip(comparisons, pairs, strict=True))))
+    rows.append((
+        "RMSE shifted, °", "", *("-" if p.aligned is None else _number(p.aligned.rmse, 2) for p in pairs)
+    ))  # fmt: skip
+    header = ("", *first.labels, *(comparison.labels[1] for comparison in rest))
+    return Table(f"{pairs[0].name}: figures of each", header, tuple(rows))
+
+
+def provenance_table(comparison: Comparison, *beside: Comparison) -> Table:
+    """Where the recordings come from."""
+    sides = (comparison.reference, comparison.other, *(one.other for one in beside))
     facts = [_facts(side) for side in sides]
     keys = list(dict.fromkeys(key for fact in facts for key in fact))
     return Table(
         "Where it comes from",
-        ("", *comparison.labels),
+        ("", *comparison.labels, *(one.labels[1] for one in beside)),
         tuple((key, *(fact.get(key, "") for fact in facts)) for key in keys),
     )
 
 
-def parameter_table(comparison: Comparison) -> Table | None:
-    """Model parameters of both sides that are recorded, servo by servo (the worst's); None when there are none."""
+def parameter_table(comparison: Comparison, *beside: Comparison) -> Table | None:
+    """Model parameters of all sides that are recorded, servo by servo (the worst's); None when there are none."""
     pair = comparison.pairs[0]
-    columns = [
-        _flat(recording.metadata.get("models", {}).get(name, {}))
-        for recording, name in ((comparison.reference, pair.name), (comparison.other, pair.other_name))
-    ]
+    sides = [(comparison.reference, pair.name), (comparison.other, pair.other_name)]
+    sides += [(one.other, one.pairs[0].other_name) for one in beside]
+    columns = [_flat(recording.metadata.get("models", {}).get(name, {})) for recording, name in sides]
     keys = list(dict.fromkeys(key for column in columns for key in column))
     if not keys:
         return None
     rows = tuple((key, *(column.get(key, "") for column in columns)) for key in keys)
-    return Table(f"{pair.name}: model parameters", ("", *comparison.labels), rows)
+    labels = (*comparison.labels, *(one.labels[1] for one in beside))
+    return Table(f"{pair.name}: model parameters", ("", *labels), rows)
 
 
 def _torque(track: Track) -> FloatArray:
@@ -120,26 +144,43 @@ _MORE: tuple[tuple[str, Callable[[Track], FloatArray]], ...] = (
 )  # what else is drawn where one side knows it
 
 
-def panels_of(comparison: Comparison, pair: Pair) -> list[Panel]:
-    """One servo's figure: positions, error, then what else one of the sides knows."""
-    sides = (
+def panels_of(comparison: Comparison, pair: Pair, *, beside: Comparison | None = None) -> list[Panel]:
+    """One servo's figure: positions, error, then what else one of the sides knows.
+
+    Args:
+        comparison: What is drawn.
+        pair: Its servo.
+        beside: Of the same reference with another candidate, which is drawn as well.
+    """
+    sides = [
         ("reference", comparison.labels[0], comparison.reference[pair.name], pair.reference_time),
         ("other", comparison.labels[1], comparison.other[pair.other_name], pair.other_time),
-    )
+    ]
+    moved = [pair.reference, pair.other]
+    errors = [Line(pair.time, np.degrees(pair.other - pair.reference), "error", "error", width=1.2)]
+    if beside is not None:
+        second = next(found for found in beside.pairs if found.name == pair.name)
+        label = beside.labels[1]
+        sides.append(("third", label, beside.other[second.other_name], second.other_time))
+        moved.append(second.other)
+        errors = [
+            Line(pair.time, errors[0].y, comparison.labels[1], "other", width=1.2),
+            Line(second.time, np.degrees(second.other - second.reference), label, "third", width=1.2),
+        ]
     following = comparison.labels[0] == "goal"
     lines = [
-        Line(pair.time, np.degrees(values), label, side)
-        for (side, label, _, _), values in zip(sides, (pair.reference, pair.other), strict=True)
+        # of two candidates, one may hide what was measured, which is wide then
+        Line(pair.time, np.degrees(values), label, side, width=3.6 if beside and side == "reference" else 1.6)
+        for (side, label, _, _), values in zip(sides, moved, strict=True)
         if not (following and side == "reference")
     ]
     goal = pair.reference if following else pair.command
     if not np.isnan(goal).all():  # wide and pale, to be seen below motions that follow it
         lines = [Line(pair.time, np.degrees(goal), "goal", "command", width=4.0, held=True), *lines]
     marks = tuple((part.start, part.name) for part in pair.parts if part.deviation.samples)
-    error = Line(pair.time, np.degrees(pair.other - pair.reference), "error", "error", width=1.2)
     panels = [
         Panel(tuple(lines), "time, s", "position, °", share=3.0, marks=marks),
-        Panel((error,), "time, s", "error, °", share=1.2),
+        Panel(tuple(errors), "time, s", "error, °", share=1.2),
     ]
     for title, value in _MORE:
         more = [
@@ -173,8 +214,7 @@ def _facts(recording: Recording) -> dict[str, str]:
         "seed": meta.get("seed", ""),
         "source": meta.get("source", ""),
         "profiles": ", ".join(f"{name} {digest}" for name, digest in meta.get("profiles", {}).items()),
-        "served model": meta.get("served", ""),
-        "models of the rig": ", ".join(
+        "models": ", ".join(
             sorted(
                 {
                     f"{model.get('name', '')} {model.get('hash', '')}".strip()
