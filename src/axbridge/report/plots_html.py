@@ -20,7 +20,7 @@ from axbridge.report.plots import COLOURS, Bars, Line, Map, Panel, mark_rows, th
 __all__ = ["POINTS", "figure_html", "grid_html"]
 
 POINTS = 4000  # of one line: two for each of the pixels a screen has across
-_LEFT, _BOTTOM, _GAP, _ROW = 52, 46, 34, 16  # pixels: beside and below the panels, between two, a row of text
+_LEFT, _BOTTOM, _GAP, _ROW = 52, 46, 38, 16  # pixels: beside and below the panels, between two, a row of text
 _NARROW = 44  # letters that fit side by side above a panel on a telephone
 
 # The colours of axes and words follow the page (`report.page`), light, dark or printed; those of data stay.
@@ -32,7 +32,7 @@ addEventListener("DOMContentLoaded", () => drawn.forEach(([id, , data, layout]) 
     ["zoom2d", "pan2d", "zoomIn2d", "zoomOut2d", "resetScale2d", "toImage"]]})));
 addEventListener("beforeprint", () => drawn.forEach(([id, height]) => {
   const alone = !document.getElementById(id).closest(".grid");
-  Plotly.relayout(id, {autosize: false, width: alone ? 680 : 325, height: Math.min(height, 780)});
+  Plotly.relayout(id, {autosize: false, width: alone ? 680 : 325, height: Math.min(height, 830)});
 }));
 addEventListener("afterprint", () => drawn.forEach(([id, height]) =>
   Plotly.relayout(id, {autosize: true, width: null, height: height})));
@@ -52,7 +52,7 @@ def figure_html(
         points: Most points of a line; of a longer one, the lowest and the highest of each stretch are drawn.
     """
     rows = mark_rows(panels[0], _NARROW)
-    head = 10 + _ROW * bool(panels[0].y) + _ROW * (1 + max(rows.values(), default=-1))
+    head = 15 + _ROW * bool(panels[0].y) + _ROW * (1 + max(rows.values(), default=-1))
     inner = sum(panel.share for panel in panels) * unit + _GAP * (len(panels) - 1)
     layout: dict[str, Any] = {
         "height": round(head + inner + _BOTTOM),
@@ -76,7 +76,7 @@ def figure_html(
     for index, panel in enumerate(panels):
         bottom = max(0.0, top - panel.share * unit / inner)
         axis = _axis("", "y" in panel.logarithmic) | {"domain": [bottom, top], "anchor": "x", "hoverformat": ".4~g"}
-        above = _ROW * (1 + max(rows.values(), default=-1)) if index == 0 else 0
+        above = _ROW * (1 + max(rows.values(), default=-1)) if index == 0 and rows else 5  # clear of the ticks
         layout["annotations"].append(_words(panel.y, x=0, xref="paper", y=top, xshift=-_LEFT + 4, yshift=above))
         for item in panel.items:
             drawn = (
