@@ -29,8 +29,9 @@ def lab(rgb):
 
 
 @pytest.mark.parametrize("sight", SIGHT)
-def test_lines_of_one_panel_differ_for_every_eye(sight):
-    drawn = [lab(SIGHT[sight] @ linear(COLOURS[name])) for name in ("command", "reference", "other", "third")]
+@pytest.mark.parametrize("panel", [("command", "reference", "other"), ("command", "fitted", "other", "third")])
+def test_lines_of_one_panel_differ_for_every_eye(sight, panel):
+    drawn = [lab(SIGHT[sight] @ linear(COLOURS[name])) for name in panel]
     assert min(np.linalg.norm(a - b) for a, b in itertools.combinations(drawn, 2)) > 15
 
 

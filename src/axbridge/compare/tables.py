@@ -152,8 +152,9 @@ def panels_of(comparison: Comparison, pair: Pair, *, beside: Comparison | None =
         pair: Its servo.
         beside: Of the same reference with another candidate, which is drawn as well.
     """
+    measured = "reference" if beside is None else "fitted"  # of two candidates, one may hide it: it is pale and wide
     sides = [
-        ("reference", comparison.labels[0], comparison.reference[pair.name], pair.reference_time),
+        (measured, comparison.labels[0], comparison.reference[pair.name], pair.reference_time),
         ("other", comparison.labels[1], comparison.other[pair.other_name], pair.other_time),
     ]
     moved = [pair.reference, pair.other]
@@ -169,8 +170,7 @@ def panels_of(comparison: Comparison, pair: Pair, *, beside: Comparison | None =
         ]
     following = comparison.labels[0] == "goal"
     lines = [
-        # of two candidates, one may hide what was measured, which is wide then
-        Line(pair.time, np.degrees(values), label, side, width=3.6 if beside and side == "reference" else 1.6)
+        Line(pair.time, np.degrees(values), label, side, width=5.0 if side == "fitted" else 1.7)
         for (side, label, _, _), values in zip(sides, moved, strict=True)
         if not (following and side == "reference")
     ]

@@ -69,8 +69,8 @@ def trace_panels(fit: Fit, rig: Rig) -> list[Panel]:
             # what was measured is wide, to be seen below a simulation that agrees
             Line(runs.time[a:b], direction * np.degrees(values[a:b]), label, colour, width=width)
             for values, label, colour, width in (
-                (measured, "measured", "fitted", 4.0),
-                (fit.simulated, "simulated", "other", 1.4),
+                (measured, "measured", "fitted", 5.0),
+                (fit.simulated, "simulated", "other", 1.6),
             )
         )
         title = f"{score.name.removesuffix('.mcap')}: {score.mae:.2f}°{' (held out)' if score.held_out else ''}"

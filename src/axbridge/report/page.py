@@ -52,7 +52,7 @@ figure { margin: 0; min-width: 0; } figcaption { font-size: 14px; font-weight: 6
   @page { margin: 14mm; } body { margin: 0; padding: 0; max-width: none; font-size: 12px; } table { font-size: 11px; }
   .scroll { overflow: visible; } th, td { padding: 2px 6px; white-space: normal; }
   .grid { grid-template-columns: 1fr 1fr; } .modebar { display: none; }
-  .figure, figure, tr, .note { break-inside: avoid; } h2, figcaption { break-after: avoid; } }
+  .figure, figure, tr, .note { break-inside: avoid; } h2, figcaption, tr:first-child { break-after: avoid; } }
 """
 
 

@@ -18,7 +18,7 @@ COLOURS = {
     "other": "#d55e00",
     "third": "#009e73",
     "error": "#7a7a7a",
-    "fitted": "#56b4e9",
+    "fitted": "#56b4e9",  # wide, below a line that follows it
     "ink": "#1c2733",
     "faint": "#667788",
     "axis": "#b8c0ca",
