@@ -39,7 +39,7 @@ details { margin-top: 24px; } summary { cursor: pointer; font-weight: 600; }
   vertical-align: middle; }
 .grid { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 420px), 1fr)); gap: 16px 24px; }
 figure { margin: 0; min-width: 0; } figcaption { font-size: 14px; font-weight: 600; }
-.js-plotly-plot :is([class*="tick"], .g-xtitle, .annotation-text-g, .cbaxis, .hoverlayer .legend) text
+.js-plotly-plot :is([class*="tick"], .g-xtitle, .annotation-text-g, .colorbar, .hoverlayer .legend) text
   { fill: var(--ink) !important; }
 .js-plotly-plot .gridlayer path { stroke: var(--rule) !important; }
 .js-plotly-plot .zerolinelayer path { stroke: var(--zero) !important; }

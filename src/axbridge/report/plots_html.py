@@ -83,11 +83,10 @@ def figure_html(
                 _line(item, points) if isinstance(item, Line) else _bars(item) if isinstance(item, Bars) else _map(item)
             )
             data.append(drawn | {"xaxis": "x", "yaxis": _axis_name("y", index)})
+        if not all(isinstance(item, Line) for item in panel.items):  # names, or many digits, beside the axes
+            axis["automargin"] = layout["xaxis"]["automargin"] = True
         if any(isinstance(item, Map) and item.written for item in panel.items):
-            axis |= {"autorange": "reversed", "automargin": True}
-            layout["xaxis"]["automargin"] = True
-        elif any(isinstance(item, Bars) for item in panel.items):
-            layout["xaxis"]["automargin"] = True
+            axis["autorange"] = "reversed"
         layout[_axis_name("yaxis", index)] = axis
         top = bottom - _GAP / inner
     layout["annotations"] += [
