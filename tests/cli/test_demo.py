@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from axbridge.cli import app, compare, info  # noqa: F401 - registers them
+from axbridge.cli import demo as demo_verb  # noqa: F401
 from axbridge.record.recording import open_recording
 from axbridge.serve.background import serving
 
@@ -25,16 +27,18 @@ def demo(tmp_path_factory):
     return json.loads(done.stdout)
 
 
-def test_the_demo_leaves_two_whole_recordings_a_report_and_a_picture(demo):
+def test_the_demo_leaves_whole_recordings_a_model_a_report_and_a_picture(demo):
     files = {name: Path(path) for name, path in demo["files"].items()}
-    for backend in ("real", "sim"):
-        recording = open_recording(files[backend])
+    for name, backend, model in (("real", "real", "ax12"), ("sim", "sim", "lima2009"), ("identified", "sim", "")):
+        recording = open_recording(files[name])
         assert recording.complete
         assert recording.metadata["backend"] == backend
+        assert recording.metadata["models"]["shoulder"]["name"] == (model or files["model"].stem)
         assert [segment.name for segment in recording.segments] == ["rest", "step", "fall"]
     assert files["picture"].read_bytes().startswith(b"\x89PNG")
     page = files["report"].read_text()
-    assert "<html" in page
+    for words in ("virtual AX-12", "lima2009", "identified", "falls", "too early"):
+        assert words in page
     assert "https://" not in page.split("<script")[0], "the page must not need the network"
 
 
@@ -42,11 +46,33 @@ def test_the_demo_shows_a_real_gap_between_two_different_servos(demo):
     shoulder = demo["servos"]["shoulder"]
     step = next(part for part in shoulder["segments"] if part["name"] == "step")["step"]
     fall = next(part for part in shoulder["segments"] if part["name"] == "fall")["fall_time_s"]
-    assert 0.2 < step["simulator"]["rise"] < 0.28  # the paper's servo takes 0.24 s at 9.6 V
-    assert step["real bus"]["delay"] > step["simulator"]["delay"] + 0.015  # the AX-12 model starts 20 ms late
-    assert 0.38 < fall["simulator"] < 0.46  # the paper's arm: 0.40 s
-    assert fall["real bus"] > fall["simulator"]  # rotor inertia
+    assert 0.2 < step["lima2009"]["rise"] < 0.28  # the paper's servo takes 0.24 s at 9.6 V
+    assert step["virtual AX-12"]["delay"] > step["lima2009"]["delay"] + 0.015  # the AX-12 model starts 20 ms late
+    assert 0.38 < fall["lima2009"] < 0.46  # the paper's arm: 0.40 s
+    assert fall["virtual AX-12"] > fall["lima2009"]  # rotor inertia
     assert demo["rmse_deg"] > 1.0
+
+
+def test_the_identified_model_predicts_the_step_it_has_not_seen(demo):
+    assert demo["identified"]["rmse_deg"] < 0.5 < demo["rmse_deg"]
+
+
+def test_a_rig_of_several_servos_has_its_model_compared_and_none_identified(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    opened = []
+    monkeypatch.setattr("typer.launch", opened.append)
+    assert app.run(["demo", "--rig", "pan_tilt", "--out", "here", "--open"]) == 0
+    said = capsys.readouterr().out
+    assert not (tmp_path / "here" / "identified.toml").exists()
+    assert opened == [str(tmp_path / "here" / "report.html")]
+    following = [line.split() for line in said.split("next:\n")[1].splitlines()]
+    assert [command[:2] for command in following] == [
+        ["axbridge", "info"],
+        ["axbridge", "compare"],
+        ["axbridge", "serve"],
+    ]
+    for command in following[:2]:
+        assert app.run(command[1:]) == 0
 
 
 def test_the_same_script_runs_on_the_simulator_and_on_the_bus():

@@ -47,6 +47,7 @@ def compare(
     """Say how far two motions are apart: errors plain and aligned, step response figures, a report."""
     from axbridge.compare import comparison as comparing
     from axbridge.compare import tables as report
+    from axbridge.compare.findings import headline
     from axbridge.compare.html import write_html
     from axbridge.compare.png import write_png
     from axbridge.record.recording import open_recording
@@ -88,8 +89,9 @@ def compare(
     if json:
         emit_json(comparing.summary(found) | {"failed": failed})
     else:
+        print(headline(found) + "\n")
         print(table_text(report.deviation_table(found)))
-        if table := report.response_table(found, found.pairs[0]):
+        for table in report.response_tables(found, found.pairs[0]):
             print("\n" + table_text(table))
         for path in (out, png):
             if path is not None:

@@ -1,8 +1,9 @@
-"""`axbridge demo`: the whole loop. The paper's experiment on the real bus and on the simulator, compared."""
+"""`axbridge demo`: the whole story. A servo, the published model of it, and the model that its own recordings give."""
 
 from __future__ import annotations
 
 from contextlib import nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,100 +15,167 @@ from axbridge.cli.progress import Show, progress
 
 if TYPE_CHECKING:
     from axbridge.compare.comparison import Comparison
+    from axbridge.config.rig import Rig
+
+SERVED = "ax12"  # the model behind the virtual servos
+TAUGHT = (35.0, 65.0)  # degrees: the steps and falls that the model is identified from; the one to 90 it never sees
+STARTS, BUDGET = 2, 8.0  # searches, and s
 
 
 @app.command()
 def demo(
     *,
-    out: Annotated[Path, typer.Option("--out", help="Folder for recordings, report and picture.")] = Path(
+    out: Annotated[Path, typer.Option("--out", help="Folder for recordings, model, report and picture.")] = Path(
         "axbridge-demo"
     ),
     rig: RigOption = "bench_arm",
     port: PortOption = None,
     servo: Annotated[str | None, typer.Option("--servo", help="Which servo of the rig; default: the first.")] = None,
     seed: SeedOption = 0,
+    open_: Annotated[bool, typer.Option("--open", help="Open the report in the browser.")] = False,
     json: JsonOption = False,
 ) -> None:
-    """Record a 0 to 90 degree step and a fall on the real bus and on the simulator, compare them, write a report.
+    """Step and drop a servo, simulate that with the published model and with one identified from the servo, compare.
 
-    Without --port the real bus is a virtual AX-12 arm on a pseudo-terminal, driven by the code that drives copper.
+    It steps to 90 degrees and lets the arm fall; a rig of one servo does so from 35 and 65 degrees, too.
+
+    Without --port the servo is a virtual AX-12 on a pseudo-terminal, driven by the code that drives copper.
+    Of a rig of one servo a model is identified, from the two smaller steps; of others the rig's own is compared alone.
     """
     from axbridge.compare.comparison import compare, summary
     from axbridge.compare.html import write_html
     from axbridge.compare.png import write_png
     from axbridge.config.rig import Rig
+    from axbridge.identify import write_params
     from axbridge.record.recording import open_recording
     from axbridge.serve.background import serving
 
     loaded = Rig.load(rig)
+    run = _Run(loaded, servo or loaded.servos[0].name, seed)
     out.mkdir(parents=True, exist_ok=True)
-    recordings = {"real": out / "real.mcap", "sim": out / "sim.mcap"}
-    hardware = serving(rig, "--seed", str(seed)) if port is None else nullcontext(port)
-    with progress("starting the real bus", quiet=json) as show, hardware as device:
-        _record(loaded, "real", recordings["real"], servo, seed, device, show)
-    with progress("starting the simulator", quiet=json) as show:
-        _record(loaded, "sim", recordings["sim"], servo, seed, None, show)
+    teaches = len(loaded.servos) == 1
+    files = {"real": out / "real.mcap", "sim": out / "sim.mcap"}
+    taught = [out / f"real-{angle:.0f}.mcap" for angle in TAUGHT] if teaches else []
+    measured = "virtual AX-12" if port is None else "servo"
+    published = loaded.model_of(next(one for one in loaded.servos if one.name == run.servo)).name
+    # what moves behind the pseudo-terminal, which a recording of it names; a rig cannot tell that of copper
+    behind = _with_model(loaded, SERVED) if port is None else loaded
+    hardware = serving(rig, "--seed", str(seed), "--model", SERVED) if port is None else nullcontext(port)
+    with progress(f"starting the {measured}", quiet=json) as show, hardware as device:
+        run.record(loaded, "real", files["real"], 90.0, device, behind, show=show)
+        for path, angle in zip(taught, TAUGHT, strict=False):
+            run.record(loaded, "real", path, angle, device, behind, show=show)
+    with progress(f"starting the simulator, {published}", quiet=json) as show:
+        run.record(loaded, "sim", files["sim"], 90.0, show=show)
+    real = open_recording(files["real"])
+    before = compare(real, open_recording(files["sim"]), labels=(measured, published))
+    after = None
+    if teaches:
+        files |= {"model": out / "identified.toml", "identified": out / "identified.mcap"}
+        with progress("identifying a model", quiet=json):
+            write_params(_identified(loaded, taught, seed), files["model"])
+        with progress("starting the simulator, identified model", quiet=json) as show:
+            run.record(_with_model(loaded, str(files["model"].resolve())), "sim", files["identified"], 90.0, show=show)
+        after = compare(real, open_recording(files["identified"]), labels=(measured, "identified"))
+    files |= {"report": out / "report.html", "picture": out / "report.png"}
     with progress("writing the report", quiet=json):
-        real, sim = (open_recording(path) for path in recordings.values())
-        comparison = compare(real, sim, labels=("real bus", "simulator"))
-        report, picture = out / "report.html", out / "report.png"
-        write_html(comparison, report)
-        write_png(comparison, picture)
+        title = f"{loaded.name}: {measured}, and {'two models' if after else 'a model'} of it"
+        write_html(before, files["report"], title, beside=after)
+        write_png(before, files["picture"], title, beside=after)
     if json:
-        files = {**recordings, "report": report, "picture": picture}
-        emit_json({**summary(comparison), "files": {name: str(path) for name, path in files.items()}})
-        return
-    _print_table(comparison)
-    for label, path in (
-        ("real bus", recordings["real"]),
-        ("simulator", recordings["sim"]),
-        ("report", report),
-        ("picture", picture),
-    ):
-        print(f"{label:<10} {path}")
-
-
-def _record(rig: Any, backend: str, path: Path, servo: str | None, seed: int, port: str | None, show: Show) -> None:
-    """Run the paper's experiment once and record it."""
-    import axbridge
-    from axbridge.record.experiments import step_and_fall
-    from axbridge.record.provenance import describe
-    from axbridge.record.recorder import Recorder
-
-    with (
-        axbridge.open(rig, backend=backend, port=port, seed=seed) as robot,
-        Recorder(path, describe(rig, backend=backend, seed=seed, experiment="step and fall")) as recorder,
-        robot,  # motors are off before the recorder takes its time to compress
-    ):
-        side = "real bus" if backend == "real" else "simulator"
-        step_and_fall(
-            robot, servo or next(iter(robot)), recorder, progress=lambda part, share: show(f"{side}: {part}", share)
-        )
-
-
-def _print_table(comparison: Comparison) -> None:
-    """Step and fall of both sides, and how far apart they are."""
-    from rich.console import Console
-    from rich.table import Table
-
-    from axbridge.compare.comparison import lacks, shift_text
-    from axbridge.compare.tables import figure_rows
-
-    pair = comparison.pairs[0]
-    table = Table(title=f"{pair.name}: 0 to 90 degrees, then torque off", title_justify="left")
-    table.add_column("")
-    for label in comparison.labels:
-        table.add_column(label, justify="right")
-    for part in pair.parts:
-        for name, *cells in figure_rows(part):
-            table.add_row(name, *cells)
-    table.add_section()
-    table.add_row("RMSE", "", f"{pair.plain.rmse:.2f} deg")
-    table.add_row("mean squared error", "", f"{pair.plain.mse:.2f} deg²")
-    if pair.shift is not None and pair.aligned is not None:
-        table.add_row(f"RMSE aligned by {pair.shift * 1000:+.0f} ms", "", f"{pair.aligned.rmse:.2f} deg")
+        more = {"identified": summary(after)} if after is not None else {}
+        emit_json({**summary(before), **more, "files": {name: str(path) for name, path in files.items()}})
     else:
-        table.add_row("later by, ms", "", shift_text(comparison, pair))
-    Console().print(table)
-    for line in lacks(comparison):
+        _tell(before, after)
+        for name, path in files.items():
+            print(f"{name:<10} {path}")
+        _next(rig, files, taught)
+    if open_:
+        typer.launch(str(files["report"].resolve()))
+
+
+@dataclass(frozen=True)
+class _Run:
+    """The paper's experiment, to be recorded again and again."""
+
+    rig: Rig
+    servo: str
+    seed: int
+
+    def record(
+        self,
+        rig: Rig,
+        backend: str,
+        path: Path,
+        angle: float,
+        port: str | None = None,
+        behind: Rig | None = None,
+        *,
+        show: Show,
+    ) -> None:
+        """Step to `angle` degrees and fall; the recording names the models of `behind`."""
+        import math
+
+        import axbridge
+        from axbridge.record.experiments import step_and_fall
+        from axbridge.record.provenance import describe
+        from axbridge.record.recorder import Recorder
+
+        facts = describe(behind or rig, backend=backend, seed=self.seed, experiment="step and fall")
+        with (
+            axbridge.open(rig, backend=backend, port=port, seed=self.seed) as robot,
+            Recorder(path, facts) as recorder,
+            robot,  # motors are off before the recorder takes its time to compress
+        ):
+            side = "real" if backend == "real" else "simulated"
+            step_and_fall(
+                robot, self.servo, recorder, target=math.radians(angle),
+                progress=lambda part, share: show(f"{side} {part} to {angle:.0f}°", share),
+            )  # fmt: skip
+
+
+def _with_model(rig: Rig, model: str) -> Rig:
+    """The rig with another model of its servos, where their firmware has its law."""
+    from axbridge.errors import ProfileError
+
+    servos = []
+    for servo in rig.servos:
+        changed = servo.model_copy(update={"model": model, "params": {}})
+        try:
+            rig.model_of(changed)
+        except ProfileError:
+            changed = servo
+        servos.append(changed)
+    return rig.model_copy(update={"servos": tuple(servos)})
+
+
+def _identified(rig: Rig, taught: list[Path], seed: int) -> Any:
+    from axbridge.identify import identify
+    from axbridge.record.recording import open_recording
+
+    return identify([open_recording(path) for path in taught], rig, SERVED, starts=STARTS, budget=BUDGET, seed=seed)
+
+
+def _tell(before: Comparison, after: Comparison | None) -> None:
+    """What was found, and the figures of all acts side by side."""
+    from axbridge.compare.comparison import lacks
+    from axbridge.compare.findings import headline
+    from axbridge.compare.tables import acts_table
+    from axbridge.report.page import table_text
+
+    acts = (before,) if after is None else (before, after)
+    print(headline(before, after) + "\n")
+    print(table_text(acts_table(acts)) + "\n")
+    for line in (line for act in acts for line in lacks(act)):
         typer.echo(f"note: {line}", err=True)
+
+
+def _next(rig: str, files: dict[str, Path], taught: list[Path]) -> None:
+    """Three commands to go on with."""
+    print("\nnext:")
+    print(f"  axbridge info {files['real']}")
+    if taught:
+        print(f"  axbridge compare {taught[0]} --rig {rig} --params {files['model']}")
+    else:
+        print(f"  axbridge compare {files['real']} {files['sim']}")
+    print(f"  axbridge serve {rig} --link /tmp/arm")

@@ -272,9 +272,9 @@ def lacks(comparison: Comparison) -> list[str]:
 
 
 def shift_text(comparison: Comparison, pair: Pair) -> str:
-    """How much later, in ms, or why that is not known."""
+    """How much earlier or later the other is, or why that is not known."""
     if pair.shift is not None:
-        return f"{pair.shift * 1e3:.1f}"
+        return f"{abs(pair.shift) * 1e3:.1f} ms {'earlier' if pair.shift < 0 else 'later'}"
     return "hardly moves" if pair.aligned is not None else f"not found within ±{comparison.limit * 1e3:.0f} ms"
 
 

@@ -6,46 +6,69 @@ from html import escape
 from pathlib import Path
 
 from axbridge.compare.comparison import Comparison, lacks, shift_text
+from axbridge.compare.findings import headline
 from axbridge.compare.tables import (
+    acts_table,
     deviation_table,
     panels_of,
     parameter_table,
     provenance_table,
-    response_table,
+    response_tables,
     title_of,
 )
 from axbridge.report.page import table_html, write_page
-from axbridge.report.plots_html import figure_html
+from axbridge.report.plots_html import POINTS, figure_html
 
 __all__ = ["write_html"]
 
+ALL_POINTS = 80_000  # of all lines of a page: it stays small enough to be sent
+FEWEST = 300  # of one line
+DETAILED = 6  # servos, the worst, of which all quantities are drawn; of the others position and error
 
-def write_html(comparison: Comparison, path: Path | str, title: str = "") -> None:
+
+def write_html(comparison: Comparison, path: Path | str, title: str = "", *, beside: Comparison | None = None) -> None:
     """Write the report as one page.
+
+    Args:
+        comparison: What is reported.
+        path: The page.
+        title: Instead of what is compared.
+        beside: Of the same one servo with another candidate, which is drawn and measured beside it.
 
     Raises:
         RecordingError: it cannot be written; what was at `path` stays.
     """
     worst = comparison.pairs[0]
-    parts = [f'<p class="lead">{escape(_lead(comparison))}</p>']
+    parts = [f'<p class="headline">{escape(headline(comparison, beside))}</p>']
+    if beside is None:
+        parts.append(f'<p class="lead">{escape(_lead(comparison))}</p>')
     parts += [f'<p class="note">{escape(line)}</p>' for line in lacks(comparison)]
     for recording, label in zip((comparison.reference, comparison.other), comparison.labels, strict=True):
         if not recording.complete:
             parts.append(f'<p class="note">{escape(label)} was cut off: everything up to the cut is shown.</p>')
-    for index, pair in enumerate(comparison.pairs):
+    figures = [
+        panels_of(comparison, pair, beside=beside)[: None if index < DETAILED else 2]
+        for index, pair in enumerate(comparison.pairs)
+    ]
+    points = min(POINTS, max(FEWEST, ALL_POINTS // sum(len(panel.items) for panels in figures for panel in panels)))
+    for index, (pair, panels) in enumerate(zip(comparison.pairs, figures, strict=True)):
         if len(comparison.pairs) > 1:
             parts.append(f"<h2>{escape(pair.name)}</h2>")
-        panels = panels_of(comparison, pair)
-        parts.append(figure_html(panels, first=index == 0, height=300 + 130 * (len(panels) - 1)))
+        parts.append(figure_html(panels, name=f"servo-{index}", program=index == 0, points=points))
+        if beside is not None:
+            parts.append(table_html(acts_table((comparison, beside))))
+            continue
         if index == 0:
             parts.append(table_html(deviation_table(comparison)))
             parts.append(f'<p class="lead">{escape(_alignment(comparison))}</p>')
-        if table := response_table(comparison, pair):
-            parts.append(table_html(table))
-    if parameters := parameter_table(comparison):
+            if len(figures) > DETAILED:
+                parts.append(f'<p class="lead">Torque, power and load are drawn for the {DETAILED} worst servos.</p>')
+        parts += [table_html(table) for table in response_tables(comparison, pair)]
+    more = () if beside is None else (beside,)
+    if parameters := parameter_table(comparison, *more):
         body = table_html(parameters, words=True)
         parts.append(f"<details><summary>Model parameters of {escape(worst.name)}</summary>{body}</details>")
-    parts.append(table_html(provenance_table(comparison), words=True))
+    parts.append(table_html(provenance_table(comparison, *more), words=True))
     write_page(path, title or title_of(comparison), parts)
 
 
@@ -62,8 +85,7 @@ def _alignment(comparison: Comparison) -> str:
     pair = comparison.pairs[0]
     if pair.shift is None:
         return f"Shift of {pair.name}: {shift_text(comparison, pair)}."
-    word = "later" if pair.shift >= 0 else "earlier"
     return (
-        f"Aligned: {pair.name} of {comparison.labels[1]} is {abs(pair.shift) * 1e3:.1f} ms {word} than "
-        f"{comparison.labels[0]} by the least squared error; the aligned columns have that taken out, the others not."
+        f"Aligned: {pair.name}, {comparison.labels[1]}, is {shift_text(comparison, pair)} than {comparison.labels[0]} "
+        f"by the least squared error; the aligned columns have that taken out, the others not."
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,19 +16,20 @@ from axbridge.report.page import Table
 from axbridge.report.plots import Curve, Panel
 
 __all__ = [
+    "acts_table",
     "deviation_table",
     "figure_rows",
     "panels_of",
     "parameter_table",
     "provenance_table",
-    "response_table",
+    "response_tables",
     "title_of",
 ]
 
 
 def deviation_table(comparison: Comparison) -> Table:
     """Errors by servo, worst first, as they are and with the lateness taken out."""
-    header = ("servo", "MAE °", "RMSE °", "MSE deg²", "worst °", "later by ms", "RMSE ° aligned", "MSE deg² aligned")
+    header = ("servo", "MAE °", "RMSE °", "MSE deg²", "worst °", "shift", "RMSE ° aligned", "MSE deg² aligned")
     rows = [
         (
             pair.name,
@@ -55,48 +56,80 @@ def figure_rows(part: Part) -> list[tuple[str, ...]]:
     ]
 
 
-def response_table(comparison: Comparison, pair: Pair) -> Table | None:
-    """Figures of the segments whose kind has a measure, of one servo on both sides; None when there are none."""
-    measured = [part for part in pair.parts if part.results is not None]
-    if not measured:
-        return None
-    several = len(measured) > 2
-    rows: list[tuple[str, ...]] = [
-        (f"{part.name}: {name}" if several else name, *cells) for part in measured for name, *cells in figure_rows(part)
-    ]
-    for part in pair.parts:
-        error = part.deviation
-        if error.samples:
-            label = f"RMSE {'/ MSE ' if not several else ''}in {part.name}, °" + ("" if several else " / deg²")
-            text = _number(error.rmse, 2) + ("" if several else f" / {_number(error.mse, 2)}")
-            rows.append((label, "", text))
-    return Table(f"{pair.name}: response", ("", *comparison.labels), tuple(rows))
+def response_tables(comparison: Comparison, pair: Pair) -> list[Table]:
+    """One servo's segments by their kind, one row each: the figures of both sides, and the errors."""
+    kinds = dict.fromkeys(part.kind if part.results is not None else "" for part in pair.parts)
+    tables = []
+    for kind in sorted(kinds, key=lambda kind: kind == ""):  # what has no measure comes last
+        parts = [
+            part
+            for part in pair.parts
+            if part.deviation.samples and (part.kind if part.results is not None else "") == kind
+        ]
+        if not parts:
+            continue
+        names = [name for name, *_ in figure_rows(parts[0])]
+        rows = tuple(
+            (
+                part.name,
+                *(" / ".join(cells) for _, *cells in figure_rows(part)),
+                _number(part.deviation.rmse, 2),
+                _number(part.deviation.mse, 2),
+            )
+            for part in parts
+        )
+        what = f"{kind}, {' / '.join(comparison.labels)}" if names else "other parts"
+        tables.append(Table(f"{pair.name}: {what}", (kind or "part", *names, "RMSE °", "MSE deg²"), rows))
+    return tables
 
 
-def provenance_table(comparison: Comparison) -> Table:
-    """Where both recordings come from."""
-    sides = (comparison.reference, comparison.other)
+def acts_table(comparisons: Sequence[Comparison]) -> Table:
+    """Several candidates beside the one reference they are measured against: the figures of its worst servo's motions.
+
+    Args:
+        comparisons: All of one reference and one servo.
+    """
+    first, *rest = comparisons
+    pairs = [comparison.pairs[0] for comparison in comparisons]
+    rows: list[tuple[str, ...]] = []
+    for index, part in enumerate(pairs[0].parts):
+        others = [figure_rows(pair.parts[index]) for pair in pairs[1:]]
+        for place, cells in enumerate(figure_rows(part)):
+            rows.append((*cells, *(other[place][-1] for other in others)))
+    rows.append(("RMSE, °", "", *(_number(pair.plain.rmse, 2) for pair in pairs)))
+    rows.append(("MSE, deg²", "", *(_number(pair.plain.mse, 2) for pair in pairs)))
+    rows.append(("shift", "", *(shift_text(one, pair) for one, pair in zip(comparisons, pairs, strict=True))))
+    rows.append((
+        "RMSE shifted, °", "", *("-" if p.aligned is None else _number(p.aligned.rmse, 2) for p in pairs)
+    ))  # fmt: skip
+    header = ("", *first.labels, *(comparison.labels[1] for comparison in rest))
+    return Table(f"{pairs[0].name}: figures of each", header, tuple(rows))
+
+
+def provenance_table(comparison: Comparison, *beside: Comparison) -> Table:
+    """Where the recordings come from."""
+    sides = (comparison.reference, comparison.other, *(one.other for one in beside))
     facts = [_facts(side) for side in sides]
     keys = list(dict.fromkeys(key for fact in facts for key in fact))
     return Table(
         "Where it comes from",
-        ("", *comparison.labels),
+        ("", *comparison.labels, *(one.labels[1] for one in beside)),
         tuple((key, *(fact.get(key, "") for fact in facts)) for key in keys),
     )
 
 
-def parameter_table(comparison: Comparison) -> Table | None:
-    """Model parameters of both sides that are recorded, servo by servo (the worst's); None when there are none."""
+def parameter_table(comparison: Comparison, *beside: Comparison) -> Table | None:
+    """Model parameters of all sides that are recorded, servo by servo (the worst's); None when there are none."""
     pair = comparison.pairs[0]
-    columns = [
-        _flat(recording.metadata.get("models", {}).get(name, {}))
-        for recording, name in ((comparison.reference, pair.name), (comparison.other, pair.other_name))
-    ]
+    sides = [(comparison.reference, pair.name), (comparison.other, pair.other_name)]
+    sides += [(one.other, one.pairs[0].other_name) for one in beside]
+    columns = [_flat(recording.metadata.get("models", {}).get(name, {})) for recording, name in sides]
     keys = list(dict.fromkeys(key for column in columns for key in column))
     if not keys:
         return None
     rows = tuple((key, *(column.get(key, "") for column in columns)) for key in keys)
-    return Table(f"{pair.name}: model parameters", ("", *comparison.labels), rows)
+    labels = (*comparison.labels, *(one.labels[1] for one in beside))
+    return Table(f"{pair.name}: model parameters", ("", *labels), rows)
 
 
 def _torque(track: Track) -> FloatArray:
@@ -111,25 +144,43 @@ _MORE: tuple[tuple[str, Callable[[Track], FloatArray]], ...] = (
 )  # what else is drawn where one side knows it
 
 
-def panels_of(comparison: Comparison, pair: Pair) -> list[Panel]:
-    """One servo's figure: positions, error, then what else one of the sides knows."""
-    sides = (
-        ("reference", comparison.labels[0], comparison.reference[pair.name], pair.reference_time),
+def panels_of(comparison: Comparison, pair: Pair, *, beside: Comparison | None = None) -> list[Panel]:
+    """One servo's figure: positions, error, then what else one of the sides knows.
+
+    Args:
+        comparison: What is drawn.
+        pair: Its servo.
+        beside: Of the same reference with another candidate, which is drawn as well.
+    """
+    measured = "reference" if beside is None else "fitted"  # of two candidates, one may hide it: it is pale and wide
+    sides = [
+        (measured, comparison.labels[0], comparison.reference[pair.name], pair.reference_time),
         ("other", comparison.labels[1], comparison.other[pair.other_name], pair.other_time),
-    )
+    ]
+    moved = [pair.reference, pair.other]
+    errors = [Curve(pair.time, np.degrees(pair.other - pair.reference), "error", "error", width=1.2)]
+    if beside is not None:
+        second = next(found for found in beside.pairs if found.name == pair.name)
+        label = beside.labels[1]
+        sides.append(("third", label, beside.other[second.other_name], second.other_time))
+        moved.append(second.other)
+        errors = [
+            Curve(pair.time, errors[0].y, comparison.labels[1], "other", width=1.2),
+            Curve(second.time, np.degrees(second.other - second.reference), label, "third", width=1.2),
+        ]
     following = comparison.labels[0] == "goal"
     lines = [
-        Curve(pair.time, np.degrees(values), label, side)
-        for (side, label, _, _), values in zip(sides, (pair.reference, pair.other), strict=True)
+        Curve(pair.time, np.degrees(values), label, side, width=5.0 if side == "fitted" else 1.7)
+        for (side, label, _, _), values in zip(sides, moved, strict=True)
+        if not (following and side == "reference")
     ]
-    if not following and not np.isnan(pair.command).all():
-        goal = Curve(pair.time, np.degrees(pair.command), "goal", "command", width=1.2, dashed=True, held=True)
-        lines = [goal, *lines]
+    goal = pair.reference if following else pair.command
+    if not np.isnan(goal).all():  # wide and pale, to be seen below motions that follow it
+        lines = [Curve(pair.time, np.degrees(goal), "goal", "command", width=4.0, held=True), *lines]
     marks = tuple((part.start, part.name) for part in pair.parts if part.deviation.samples)
-    error = Curve(pair.time, np.degrees(pair.other - pair.reference), "error", "error", width=1.2)
     panels = [
         Panel(tuple(lines), "time, s", "position, °", share=3.0, marks=marks),
-        Panel((error,), "time, s", "error, °", share=1.2),
+        Panel(tuple(errors), "time, s", "error, °", share=1.2),
     ]
     for title, value in _MORE:
         more = [
@@ -164,7 +215,12 @@ def _facts(recording: Recording) -> dict[str, str]:
         "source": meta.get("source", ""),
         "profiles": ", ".join(f"{name} {digest}" for name, digest in meta.get("profiles", {}).items()),
         "models": ", ".join(
-            sorted({f"{model.get('name', '')} {model.get('hash', '')}" for model in meta.get("models", {}).values()})
+            sorted(
+                {
+                    f"{model.get('name', '')} {model.get('hash', '')}".strip()
+                    for model in meta.get("models", {}).values()
+                }
+            )
         ),
         "versions": ", ".join(f"{name} {number}" for name, number in meta.get("versions", {}).items()),
     }
@@ -182,4 +238,4 @@ def _flat(model: dict[str, Any], prefix: str = "") -> dict[str, str]:
 
 
 def _number(value: float, digits: int) -> str:
-    return "-" if math.isnan(value) else f"{value:.{digits}f}"
+    return "-" if math.isnan(value) else f"{round(value, digits) + 0.0:.{digits}f}"  # + 0.0: no "-0.00"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from html import escape
 from pathlib import Path
 
@@ -18,9 +19,9 @@ from axbridge.physics.columns import Param
 from axbridge.report.page import Table, table_html
 from axbridge.report.page import write_page as write_parts
 from axbridge.report.plots import Bars, Curve, Map, Panel
-from axbridge.report.plots_html import figure_html
+from axbridge.report.plots_html import figure_html, grid_html
 
-__all__ = ["estimate_table", "law_panel", "law_table", "score_table", "trace_panels", "write_page"]
+__all__ = ["estimate_table", "law_panel", "law_table", "residual_panels", "score_table", "trace_panels", "write_page"]
 
 
 def estimate_table(fit: Fit) -> Table:
@@ -67,12 +68,22 @@ def trace_panels(fit: Fit, rig: Rig) -> list[Panel]:
             # what was measured is wide, to be seen below a simulation that agrees
             Curve(runs.time[a:b], direction * np.degrees(values[a:b]), label, colour, width=width)
             for values, label, colour, width in (
-                (measured, "measured", "reference", 3.0),
-                (fit.simulated, "simulated", "other", 1.0),
+                (measured, "measured", "fitted", 5.0),
+                (fit.simulated, "simulated", "other", 1.6),
             )
         )
         title = f"{score.name.removesuffix('.mcap')}: {score.mae:.2f}°{' (held out)' if score.held_out else ''}"
-        panels.append(Panel(lines, "time, s", "°", title))
+        panels.append(Panel(lines, "time, s", "position, °", title))
+    return panels
+
+
+def residual_panels(fit: Fit, rig: Rig) -> list[Panel]:
+    """Simulated minus measured, recording by recording: noise where the model is right, a shape where it is not."""
+    panels = []
+    for trace in trace_panels(fit, rig):
+        measured, simulated = (item for item in trace.items if isinstance(item, Curve))
+        left = Curve(measured.x, simulated.y - measured.y, "residual", "error", width=1.0)
+        panels.append(Panel((left,), "time, s", "residual, °"))
     return panels
 
 
@@ -116,18 +127,22 @@ def write_page(
     fitted = [score.mae for score in fit.scores if not score.held_out]
     lead = f"{len(fitted)} recordings fitted: mean absolute error {np.mean(fitted):.2f}°"
     lead += f"; {len(held)} held out: {np.mean(held):.2f}°." if held else "."
-    parts = [f'<p class="lead">{escape(lead)}</p>']
+    parts = [f'<p class="headline">{escape(lead)}</p>']
     notes = (*([laws.note] if laws is not None and laws.note else ()), *fit.warnings)
     parts += [f'<p class="note">{escape(note)}</p>' for note in notes]
     parts += [table_html(table) for table in (estimate_table(fit), score_table(fit))]
     if laws is not None:
         parts.append(table_html(law_table(laws)))
-    traces = trace_panels(fit, rig)
-    parts.append("<h2>Measured and simulated</h2>")
-    parts.append(figure_html(traces, first=True, columns=2, height=90 + 190 * -(-len(traces) // 2)))
-    for heading, panel, height in _figures(fit, line, surfaces, laws):
+    parts.append("<h2>Measured and simulated, and what is left between them</h2>")
+    traces = zip(trace_panels(fit, rig), residual_panels(fit, rig), strict=True)
+    figures = []
+    for index, (trace, residual) in enumerate(traces):
+        panels = [replace(trace, x="", share=2.0), residual]
+        figures.append((trace.title, figure_html(panels, name=f"trace-{index}", program=index == 0, unit=70)))
+    parts.append(grid_html(figures))
+    for index, (heading, panel, height) in enumerate(_figures(fit, line, surfaces, laws)):
         parts.append(f"<h2>{escape(heading)}</h2>")
-        parts.append(figure_html([panel], first=False, height=height))
+        parts.append(figure_html([panel], name=f"figure-{index}", unit=height - 70))
     write_parts(path, f"{rig.name}: {fit.kind} identified", parts)
 
 

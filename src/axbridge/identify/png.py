@@ -13,7 +13,6 @@ from axbridge.report.plots_png import draw, legend, picture, save
 
 __all__ = ["write_picture"]
 
-SHOWN = 12  # recordings in one picture
 _COLUMNS = 3
 
 
@@ -29,7 +28,7 @@ def write_picture(fit: Fit, rig: Rig, path: Path | str, laws: LawComparison | No
     Raises:
         RecordingError: it cannot be written; what was at `path` stays.
     """
-    panels = trace_panels(fit, rig)[:SHOWN]
+    panels = trace_panels(fit, rig)
     rows = -(-len(panels) // _COLUMNS)
     below = 1 if laws is not None else 0
     size = (11, 0.9 + 2.1 * rows + 3.0 * below)

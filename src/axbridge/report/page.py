@@ -11,18 +11,48 @@ from axbridge.files import unwritable, write_whole
 
 __all__ = ["Table", "table_html", "table_text", "write_page"]
 
+# What the browser lets a page load: nothing but what is in it, so that it works, and says nothing, without a network.
+ALONE = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
+
 STYLE = """
-:root { color-scheme: light; }
-body { font: 15px/1.5 system-ui, sans-serif; color: #1c2733; max-width: 1080px; margin: 32px auto; padding: 0 24px; }
-h1 { font-size: 24px; margin: 0 0 4px; } h2 { font-size: 17px; margin: 32px 0 8px; }
-p.lead { color: #566; margin: 0 0 16px; }
+:root { color-scheme: light dark; --paper: #fff; --ink: #1c2733; --faint: #556270; --rule: #dde3ea; --zero: #aeb7c0;
+  --note: #fff6e5; }
+@media (prefers-color-scheme: dark) { :root { --paper: #14181d; --ink: #e3e8ee; --faint: #a3afbb; --rule: #333c46;
+  --zero: #66727e; --note: #3a2f16; } }
+body { font: 15px/1.5 system-ui, sans-serif; color: var(--ink); background: var(--paper); max-width: 1080px;
+  margin: 32px auto; padding: 0 24px; }
+h1 { font-size: 24px; line-height: 1.25; margin: 0 0 8px; } h2 { font-size: 17px; margin: 32px 0 8px; }
+p.headline { font-size: 18px; margin: 0 0 8px; }
+p.lead { color: var(--faint); margin: 0 0 16px; }
 table { border-collapse: collapse; font-size: 14px; font-variant-numeric: tabular-nums; }
-th, td { padding: 4px 12px; border-bottom: 1px solid #dde3ea; text-align: right; vertical-align: top; }
-th { color: #566; font-weight: 600; } th:first-child, td:first-child { text-align: left; padding-left: 0; }
-table.words td, table.words th { text-align: left; overflow-wrap: anywhere; }
+th, td { padding: 4px 12px; border-bottom: 1px solid var(--rule); text-align: right; vertical-align: top;
+  white-space: nowrap; }
+th { color: var(--faint); font-weight: 600; } th:first-child, td:first-child { text-align: left; padding-left: 0; }
+table.words td, table.words th { text-align: left; }
+table.words td:not(:first-child) { white-space: normal; min-width: 18ch; overflow-wrap: break-word; }
 .scroll { overflow-x: auto; }
 details { margin-top: 24px; } summary { cursor: pointer; font-weight: 600; }
-.note { background: #fff6e5; border-left: 4px solid #e0a01a; padding: 8px 12px; margin: 12px 0; }
+.note { background: var(--note); border-left: 4px solid #e0a01a; padding: 8px 12px; margin: 12px 0; }
+.figure { margin: 8px 0; }
+.legend { margin: 0; display: flex; flex-wrap: wrap; gap: 2px 18px; font-size: 13px; color: var(--ink); }
+.legend i { display: inline-block; width: 22px; height: 4px; border-radius: 2px; margin-right: 6px;
+  vertical-align: middle; }
+.grid { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 420px), 1fr)); gap: 16px 24px; }
+figure { margin: 0; min-width: 0; } figcaption { font-size: 14px; font-weight: 600; }
+.js-plotly-plot :is([class*="tick"], .g-xtitle, .annotation-text-g, .colorbar, .hoverlayer .legend) text
+  { fill: var(--ink) !important; }
+.js-plotly-plot .gridlayer path { stroke: var(--rule) !important; }
+.js-plotly-plot .zerolinelayer path { stroke: var(--zero) !important; }
+.js-plotly-plot .shapelayer path { stroke: var(--zero) !important; }
+.js-plotly-plot .hoverlayer .legend .bg { fill: var(--paper) !important; }
+@media (max-width: 600px) { body { margin: 16px auto; padding: 0 14px; } h1 { font-size: 20px; }
+  p.headline { font-size: 16px; } }
+@media print { :root { color-scheme: light; --paper: #fff; --ink: #000; --faint: #444; --rule: #ccc; --zero: #999;
+  --note: #fff; }
+  @page { margin: 14mm; } body { margin: 0; padding: 0; max-width: none; font-size: 12px; } table { font-size: 11px; }
+  .scroll { overflow: visible; } th, td { padding: 2px 6px; white-space: normal; }
+  .grid { grid-template-columns: 1fr 1fr; } .modebar { display: none; }
+  .figure, figure, tr, .note { break-inside: avoid; } h2, figcaption, tr:first-child { break-after: avoid; } }
 """
 
 
@@ -64,7 +94,9 @@ def write_page(path: Path | str, title: str, parts: Sequence[str]) -> None:
     Raises:
         RecordingError: it cannot be written; what was at `path` stays.
     """
-    head = f'<meta charset="utf-8"><title>{escape(title)}</title><style>{STYLE}</style>'
+    view = '<meta name="viewport" content="width=device-width, initial-scale=1">'
+    alone = f'<meta http-equiv="Content-Security-Policy" content="{ALONE}">'
+    head = f'<meta charset="utf-8">{view}{alone}<title>{escape(title)}</title><style>{STYLE}</style>'
     body = "\n".join((f"<h1>{escape(title)}</h1>", *parts))
     try:
         write_whole(path, f'<!doctype html>\n<html lang="en"><head>{head}</head><body>\n{body}\n</body></html>\n')

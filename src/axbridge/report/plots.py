@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 
 from axbridge.arrays import FloatArray
 
-__all__ = ["COLOURS", "Bars", "Curve", "Map", "Panel"]
+__all__ = ["COLOURS", "Bars", "Curve", "Map", "Panel", "mark_rows", "thinned"]
 
+# Okabe and Ito's, which people who do not tell red from green tell apart, and which show on white and on black.
 COLOURS = {
-    "command": "#9a9a9a",
-    "reference": "#1b4f8f",
-    "other": "#e0701a",
-    "error": "#6b6b6b",
-    "fitted": "#b8c8da",
+    "command": "#a8a8a8",
+    "reference": "#0072b2",
+    "other": "#d55e00",
+    "third": "#009e73",
+    "error": "#7a7a7a",
+    "fitted": "#56b4e9",  # wide, below a line that follows it
     "ink": "#1c2733",
     "faint": "#667788",
     "axis": "#b8c0ca",
@@ -34,7 +37,6 @@ class Curve:
         label: What it is; lines of one label share an entry in the legend.
         colour: A key of `COLOURS`.
         width: Points.
-        dashed: Whether it is.
         held: Whether each value holds until the next, like a goal.
         points: Whether the samples are marked, and not joined.
         note: Text beside the first point.
@@ -45,7 +47,6 @@ class Curve:
     label: str
     colour: str
     width: float = 1.7
-    dashed: bool = False
     held: bool = False
     points: bool = False
     note: str = ""
@@ -115,3 +116,50 @@ class Panel:
     def start(self) -> float:
         """Smallest x of its lines; NaN when there are none."""
         return min((float(np.min(item.x)) for item in self.items if isinstance(item, Curve)), default=np.nan)
+
+    @property
+    def span(self) -> float:
+        """Width of its lines; NaN when there are none."""
+        return (
+            max((float(np.max(item.x)) for item in self.items if isinstance(item, Curve)), default=np.nan) - self.start
+        )
+
+
+def mark_rows(panel: Panel, letters: int, rows: int = 2) -> dict[int, int]:
+    """In which row above a panel each mark's name stands, so that no two touch and none reaches beyond the panel.
+
+    Args:
+        panel: Its marks, ascending.
+        letters: How many letters have room side by side.
+        rows: Most rows; 0 is the lowest.
+
+    Returns:
+        Rows by index of the mark; a mark whose name has no room, or is empty, is not in it.
+    """
+    start, end = panel.start, panel.start + panel.span
+    taken = [start] * rows
+    found = {}
+    for index, (mark, name) in enumerate(panel.marks):
+        at = max(mark, start)
+        until = at + (len(name) + 1) / letters * panel.span
+        free = next((row for row, reach in enumerate(taken) if reach <= at), None)
+        if name and free is not None and until <= end:
+            found[index] = free
+            taken[free] = until
+    return found
+
+
+def thinned(x: FloatArray, y: FloatArray, points: int) -> tuple[FloatArray, FloatArray]:
+    """A line (n,) with about `points` points that looks the same: lowest and highest of each stretch, and gaps."""
+    if len(x) <= points:
+        return x, y
+    kept = {0, len(x) - 1}
+    edges = np.linspace(0, len(x), max(points // 2, 1) + 1).astype(int)
+    unknown = np.isnan(y)
+    low, high = np.where(unknown, np.inf, y), np.where(unknown, -np.inf, y)
+    for start, end in pairwise(edges.tolist()):
+        kept |= {start + int(np.argmin(low[start:end])), start + int(np.argmax(high[start:end]))}
+        if unknown[start:end].any():
+            kept.add(start + int(np.argmax(unknown[start:end])))
+    chosen = np.array(sorted(kept))
+    return x[chosen], y[chosen]

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from axbridge.files import replacing, unwritable
-from axbridge.report.plots import COLOURS, Bars, Curve, Panel
+from axbridge.report.plots import COLOURS, Bars, Curve, Panel, mark_rows
 
 __all__ = ["draw", "legend", "picture", "save"]
 
-NAMED = 8  # marks that have room for their names
+_LETTERS = 11.0  # that have room in an inch
 
 
 def picture(title: str, size: tuple[float, float], *, constrained: bool = False) -> Any:
@@ -49,14 +49,15 @@ def draw(axes: Any, panel: Panel, *, small: bool = False) -> None:
         _bars(axes, one, index, len(bars))
     if any(isinstance(item, Curve) for item in panel.items):
         axes.margins(x=0.01)
-    for index, (at, name) in enumerate(panel.marks):
-        if index:
-            axes.axvline(at, color=COLOURS["axis"], linewidth=0.9, linestyle=":")
-        if len(panel.marks) <= NAMED and name:
-            axes.annotate(
-                name, (max(at, panel.start), 1.0), xycoords=("data", "axes fraction"), xytext=(3, 3),
-                textcoords="offset points", fontsize=9, color=COLOURS["faint"],
-            )  # fmt: skip
+    inches = axes.get_position().width * axes.figure.get_figwidth()
+    for at, _ in panel.marks[1:]:
+        axes.axvline(at, color=COLOURS["axis"], linewidth=0.9, linestyle=":")
+    for index, row in mark_rows(panel, round(inches * _LETTERS)).items():
+        at, name = panel.marks[index]
+        axes.annotate(
+            name, (max(at, panel.start), 1.0), xycoords=("data", "axes fraction"), xytext=(3, 3 + 11 * row),
+            textcoords="offset points", fontsize=9, color=COLOURS["faint"],
+        )  # fmt: skip
     size = 9 if small else 10
     axes.set_xlabel(panel.x, fontsize=size)
     axes.set_ylabel(panel.y, fontsize=size)
@@ -80,7 +81,7 @@ def legend(figure: Any, axes: Any, place: tuple[float, float]) -> None:
 def _line(axes: Any, line: Curve) -> None:
     axes.plot(
         line.x, line.y, color=COLOURS[line.colour], linewidth=line.width, label=line.label,
-        linestyle="none" if line.points else "--" if line.dashed else "-", marker="o" if line.points else None,
+        linestyle="none" if line.points else "-", marker="o" if line.points else None,
         drawstyle="steps-post" if line.held else "default",
     )  # fmt: skip
 

@@ -1,0 +1,58 @@
+"""The page and the picture of a fit show every recording, and what the fit leaves of it."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+from axbridge.config.rig import Rig
+from axbridge.identify import identify
+from axbridge.identify.html import residual_panels, trace_panels, write_page
+from axbridge.identify.png import write_picture
+from tests.identify.test_identify import ax12_data, ax12_truth
+
+RIG = Rig.load("bench_arm")
+
+
+@pytest.fixture(scope="module")
+def fit():
+    step, *others = ax12_data(ax12_truth())
+    fitted = [replace(others[k % 3], path=step.path.with_name(f"fitted-{k}.mcap")) for k in range(13)]
+
+    def here(job, jobs):
+        return [job(one) for one in jobs]
+
+    held = [replace(step, path=step.path.with_name("unseen.mcap"))]
+    return identify(fitted, RIG, "ax12", held_out=held, starts=1, generations=2, budget=1.0, where=here)
+
+
+def test_residuals_are_what_the_simulation_has_more_than_the_measurement(fit):
+    traces, residuals = trace_panels(fit, RIG), residual_panels(fit, RIG)
+    assert len(residuals) == 14
+    for trace, residual, score in zip(traces, residuals, fit.scores, strict=True):
+        measured, simulated = trace.items
+        (left,) = residual.items
+        np.testing.assert_allclose(measured.y + left.y, simulated.y)
+        assert np.mean(np.abs(left.y)) == pytest.approx(score.mae, rel=0.05)
+
+
+def test_the_page_has_every_recording_and_its_residual(fit, tmp_path):
+    write_page(fit, RIG, tmp_path / "fit.html")
+    page = (tmp_path / "fit.html").read_text()
+    assert page.count("residual, °") == 14
+    assert "<figcaption>unseen: " in page
+
+
+def test_the_picture_has_the_recordings_that_were_held_out(fit, tmp_path, monkeypatch):
+    titles = []
+    save = Figure.savefig
+    monkeypatch.setattr(
+        Figure,
+        "savefig",
+        lambda self, *a, **k: (titles.extend(x.get_title("left") for x in self.axes), save(self, *a, **k)),
+    )
+    write_picture(fit, RIG, tmp_path / "fit.png")
+    assert len(titles) == 14
+    assert titles[-1].startswith("unseen: ")
+    assert titles[-1].endswith("(held out)")
