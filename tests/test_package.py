@@ -32,7 +32,7 @@ LAYERS = [
     ["robot"],
     ["opening", "serving"],
     ["motion", "webots", "testing"],
-    ["mcap_format", "recorder", "recording", "provenance", "tabular", "importers", "metrics"],
+    ["mcap_format", "recorder", "recording", "provenance", "tabular", "importers", "metrics", "stamps", "wizard"],
     ["experiment_run", "experiments", "arm", "replay", "walking"],
     ["compare"],
     ["identify"],

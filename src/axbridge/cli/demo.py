@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -94,6 +95,10 @@ def _progress(what: str, *, quiet: bool) -> Iterator[None]:
     console.print(f"[green]done[/green] {what}")
 
 
+def _fell(seconds: float) -> str:
+    return f"{seconds:.3f} s" if math.isfinite(seconds) else "its friction holds it up"
+
+
 def _print_table(comparison: Comparison) -> None:
     """Step and fall of both sides, and how far apart they are."""
     from rich.console import Console
@@ -112,7 +117,7 @@ def _print_table(comparison: Comparison) -> None:
             table.add_row("settling time", f"{a.settling:.3f} s", f"{b.settling:.3f} s")
             table.add_row("steady-state error", f"{a.steady_state_error:.2f} deg", f"{b.steady_state_error:.2f} deg")
         if part.falls is not None:
-            table.add_row("fall to below 5 deg", *(f"{seconds:.3f} s" for seconds in part.falls))
+            table.add_row("fall to below 5 deg", *(_fell(seconds) for seconds in part.falls))
     table.add_section()
     table.add_row("RMSE", "", f"{pair.plain.rmse:.2f} deg")
     table.add_row("mean squared error", "", f"{pair.plain.mse:.2f} deg²")

@@ -18,13 +18,14 @@ import numpy as np
 
 from axbridge.config.rig import Rig
 from axbridge.errors import AxBridgeError
+from axbridge.identify.clocks import predicted
 from axbridge.identify.fit import Fit, identify
 from axbridge.identify.search import Outcome, executor
 from axbridge.identify.unknowns import FRICTION_LAWS
 from axbridge.physics.mechanics import FloatArray
 from axbridge.physics.model_columns import Param
 from axbridge.record.recording import Recording
-from axbridge.replay.rollout import FOLLOWED, Runs, rollouts
+from axbridge.replay.rollout import FOLLOWED, Runs
 from axbridge.replay.simulate import runs_of
 
 __all__ = ["LawComparison", "LawScore", "chosen_law", "compare_laws"]
@@ -178,7 +179,7 @@ def _near(law: str, fits: Mapping[str, Fit]) -> FloatArray | None:
 
 def _stretches(runs: Runs, row: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Mean absolute (degrees) and mean squared error (deg²) of each stretch of recordings, (s,) each."""
-    error = np.abs(np.degrees(rollouts(row[None], runs)[0] - runs.position))
+    error = np.abs(np.degrees(predicted(row[None], runs)[0] - runs.position))
     absolute, squared = [], []
     for a, b in zip(runs.start[:-1], runs.start[1:], strict=True):
         known = runs.driven[a:b] != FOLLOWED

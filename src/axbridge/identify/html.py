@@ -14,6 +14,7 @@ from axbridge.compare.html import COLOURS, STYLE, table_html
 from axbridge.compare.tables import Table
 from axbridge.config.rig import Rig
 from axbridge.files import unwritable, write_whole
+from axbridge.identify.clocks import predicted
 from axbridge.identify.fit import Fit
 from axbridge.identify.friction_laws import LawComparison
 from axbridge.identify.lima2009 import Line, Surface
@@ -21,7 +22,6 @@ from axbridge.identify.params_file import in_file
 from axbridge.physics.mechanics import FloatArray
 from axbridge.physics.model_columns import Param
 from axbridge.record.recording import Recording
-from axbridge.replay.rollout import rollouts
 from axbridge.replay.simulate import runs_of
 
 __all__ = ["estimate_table", "law_table", "score_table", "write_page"]
@@ -128,7 +128,7 @@ def _traces(fit: Fit, recordings: Sequence[Recording], rig: Rig) -> Any:
     from plotly.subplots import make_subplots
 
     runs, direction = runs_of(recordings, rig), rig.servos[0].direction
-    simulated = rollouts(fit.row[None], runs)[0]
+    simulated = predicted(fit.row[None], runs)[0]
     titles = [
         f"{score.name.removesuffix('.mcap')}: {score.mae:.2f}°{' (held out)' if score.held_out else ''}"
         for score in fit.scores

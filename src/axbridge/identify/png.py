@@ -12,10 +12,10 @@ import numpy as np
 from axbridge.compare.html import COLOURS
 from axbridge.config.rig import Rig
 from axbridge.files import replacing, unwritable
+from axbridge.identify.clocks import predicted
 from axbridge.identify.fit import Fit
 from axbridge.identify.friction_laws import LawComparison
 from axbridge.record.recording import Recording
-from axbridge.replay.rollout import rollouts
 from axbridge.replay.simulate import runs_of
 
 __all__ = ["write_picture"]
@@ -69,7 +69,7 @@ def write_picture(
 
 def _traces(figure: Any, grid: Any, fit: Fit, recordings: Sequence[Recording], rig: Rig) -> None:
     runs, direction = runs_of(recordings, rig), rig.servos[0].direction
-    simulated = rollouts(fit.row[None], runs)[0]
+    simulated = predicted(fit.row[None], runs)[0]
     for index, (a, b) in enumerate(zip(runs.start[:-1], runs.start[1:], strict=True)):
         score = fit.scores[index]
         axes = figure.add_subplot(grid[index // _COLUMNS, index % _COLUMNS])

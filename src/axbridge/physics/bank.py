@@ -137,6 +137,7 @@ class ServoBank:
         driven = self._servo >= 0
         self.state[self._servo[driven], State.ANGLE] = (self._side * positions)[driven]
         self.state[:, State.READING] = self.state[:, State.ANGLE] + self._params[:, Param.OFFSET]
+        self._joint[driven, Joint.SEEN] = self.state[self._servo[driven], State.READING]
         self._past = np.tile(self.state, (math.ceil(_KEPT / self._h) + 1, 1, 1))
         self._begin()
 

@@ -88,6 +88,7 @@ class Joint(IntEnum):
     ROTOR_SPEED = 20  # rad/s
     LAG = 21  # rad that a wheel is behind its speed
     START_SPEED = 22  # rad/s: speed when it began
+    SEEN = 23  # rad, servo side: the position as the loop sees it, behind the reading by the sensor's lag
 
 
 class Scale(IntEnum):

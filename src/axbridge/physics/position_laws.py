@@ -9,10 +9,10 @@ from __future__ import annotations
 import math
 
 from axbridge.jit import jit
-from axbridge.physics.branch_free import erf
+from axbridge.physics.branch_free import decayed, erf
 
 __all__ = [
-    "approach", "compliance", "follow", "mean_compliance", "pid", "quantise", "saturated", "state_feedback",
+    "approach", "compliance", "follow", "lagging", "mean_compliance", "pid", "quantise", "saturated", "state_feedback",
 ]  # fmt: skip
 
 _NEAR = 4.0  # counts beyond the margin where noise makes no difference to the mean any more
@@ -23,6 +23,26 @@ _FAR = 4.0  # beyond it erf is as good as ±1
 def quantise(value: float, count: float) -> float:
     """`value` in whole counts; unchanged when `count` is 0."""
     return math.floor(value / count + 0.5) * count if count > 0.0 else value
+
+
+@jit
+def lagging(seen: float, reading: float, lag: float, blur: float, step: float) -> tuple[float, float]:
+    """What a loop sees that gets the position through a first-order lag.
+
+    Args:
+        seen: The step before, rad.
+        reading: The position now, rad.
+        lag: Time constant, s; 0 = none.
+        blur: Standard deviation of noise in `reading`, new in every step, rad.
+        step: s.
+
+    Returns:
+        What it sees now, rad, and the standard deviation of the noise in that.
+    """
+    if lag <= 0.0:
+        return reading, blur
+    share = decayed(step / lag)
+    return seen + share * (reading - seen), blur * math.sqrt(share / (2.0 - share))
 
 
 @jit

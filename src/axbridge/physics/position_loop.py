@@ -8,7 +8,16 @@ from axbridge.jit import jit
 from axbridge.physics.columns import Command, Joint, Mode
 from axbridge.physics.mechanics import FloatArray
 from axbridge.physics.model_columns import Law, Param
-from axbridge.physics.position_laws import approach, follow, mean_compliance, pid, quantise, saturated, state_feedback
+from axbridge.physics.position_laws import (
+    approach,
+    follow,
+    lagging,
+    mean_compliance,
+    pid,
+    quantise,
+    saturated,
+    state_feedback,
+)
 
 __all__ = ["control"]
 
@@ -45,8 +54,10 @@ def control(
         joint[Joint.LAST_ERROR] = 0.0
         joint[Joint.FILTERED] = speed
         joint[Joint.TIMER] = 0.0
+        joint[Joint.SEEN] = reading
         return
     joint[Joint.OPEN] = 0.0
+    joint[Joint.SEEN], blur = lagging(joint[Joint.SEEN], reading, params[Param.LAG], blur, step)
     weight = params[Param.SPEED_FILTER]
     if weight < 1.0:  # the weight is that of a 1 ms loop
         weight = 1.0 - (1.0 - weight) ** (step * 1e3)
@@ -95,11 +106,11 @@ def control(
         slope_ccw = slope if slope > 0.0 else command[Command.SLOPE_CCW]
         punch = punch if punch >= 0.0 else command[Command.PUNCH]
         duty = mean_compliance(
-            joint[Joint.REFERENCE], reading, quantum, blur, margin_cw, margin_ccw, slope_cw, slope_ccw, punch
+            joint[Joint.REFERENCE], joint[Joint.SEEN], quantum, blur, margin_cw, margin_ccw, slope_cw, slope_ccw, punch
         )
     else:
         interval = max(params[Param.PERIOD], step)
-        counts = (joint[Joint.REFERENCE] - quantise(reading, quantum)) / count
+        counts = (joint[Joint.REFERENCE] - quantise(joint[Joint.SEEN], quantum)) / count
         duty, joint[Joint.INTEGRAL] = pid(
             counts, joint[Joint.LAST_ERROR], joint[Joint.INTEGRAL], interval,
             params[Param.P_DUTY] * command[Command.P_GAIN], params[Param.I_DUTY] * command[Command.I_GAIN],

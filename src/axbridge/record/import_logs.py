@@ -1,4 +1,4 @@
-"""Logs of other programs into recordings: BAM's pendulum JSON, Poppy's walking CSV, any CSV with a column map."""
+"""Logs of other programs into recordings: BAM's JSON, Poppy's CSV, Dynamixel Wizard's graphs, any CSV with a map."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import numpy as np
 from axbridge.errors import RecordingError, UsageError
 from axbridge.physics.mechanics import FloatArray
 from axbridge.record.csv_parquet import HEADERS
+from axbridge.record.import_wizard import Goal, is_wizard, wizard_recording
 from axbridge.record.mcap_file import SERVO_FIELDS
 from axbridge.record.provenance import describe
 from axbridge.record.recording import Event, Recording, Track, increasing
@@ -63,7 +64,12 @@ class Column(NamedTuple):
 
 
 def import_log(
-    path: Path | str, *, columns: Mapping[str, Column] | None = None, servo: str = "servo", walk: int | None = None
+    path: Path | str,
+    *,
+    columns: Mapping[str, Column] | None = None,
+    servo: str = "servo",
+    walk: int | None = None,
+    goal: Goal | None = None,
 ) -> Recording:
     """Read a log of a known kind; which kind is read off the file.
 
@@ -72,6 +78,7 @@ def import_log(
         columns: For any other CSV: where each value of a track stands; at least ``time`` and ``position``.
         servo: Name of the servo in a log that names none.
         walk: Poppy: only this walk.
+        goal: Dynamixel Wizard: what the servo was told, which its graph exports seldom have.
 
     Raises:
         RecordingError: unreadable, of no known kind, or a field is missing or no number; names it.
@@ -83,6 +90,10 @@ def import_log(
         raise RecordingError(path, failure.strerror or str(failure), "check the name and its permissions") from failure
     except UnicodeDecodeError as failure:
         raise RecordingError(path, "is no text file", "give a JSON or CSV log") from failure
+    if columns is None and is_wizard(text):
+        return wizard_recording(path, text, servo, goal)
+    if goal is not None:
+        raise UsageError(f"{path} is no graph export of Dynamixel Wizard", "leave --goal out")
     if columns is None and text.lstrip()[:1] in {"{", "["}:
         return _pendulum_json(path, text, servo)
     rows = _csv_rows(path, text)

@@ -26,7 +26,7 @@ from axbridge.physics.friction import budget
 from axbridge.physics.mechanics import FloatArray, IntArray
 from axbridge.physics.model_columns import Law, Param
 from axbridge.physics.motor import directed, end_current, mean_torque, relax, warmed
-from axbridge.physics.position_laws import follow, mean_compliance, pid, quantise, saturated, state_feedback
+from axbridge.physics.position_laws import follow, lagging, mean_compliance, pid, quantise, saturated, state_feedback
 
 __all__ = ["LOOP", "STRETCH", "WIDTH", "fits", "run", "workspace"]
 
@@ -57,6 +57,7 @@ class _Lane(IntEnum):
     GRAVITY = 15  # N·m
     PHASE = 16  # rad
     LOST = 17  # 1: the motion has left the finite range
+    SEEN = 18  # rad: the position as the loop sees it
 
 
 _PARAM = len(_Lane)
@@ -113,6 +114,10 @@ def _control(w: FloatArray, lanes: int, law: int) -> None:
         cap, supply = w[(_COMMAND + Command.TORQUE_LIMIT) * WIDTH + i], w[_Lane.SUPPLY * WIDTH + i]
         quantum = w[(_PARAM + Param.COUNT) * WIDTH + i] if w[(_PARAM + Param.QUANTISED) * WIDTH + i] != 0.0 else 0.0
         reading = angle + w[(_PARAM + Param.OFFSET) * WIDTH + i]
+        seen, blur = lagging(
+            w[_Lane.SEEN * WIDTH + i], reading, w[(_PARAM + Param.LAG) * WIDTH + i],
+            w[(_PARAM + Param.NOISE) * WIDTH + i], step,
+        )  # fmt: skip
         reference, reference_speed = follow(
             before, w[(_COMMAND + Command.GOAL) * WIDTH + i], w[(_COMMAND + Command.SPEED) * WIDTH + i], step
         )
@@ -125,14 +130,14 @@ def _control(w: FloatArray, lanes: int, law: int) -> None:
             volts, feedback = saturated(volts, feedback, speed, cap * supply)
         elif law == Law.COMPLIANCE:
             duty = mean_compliance(
-                reference, reading, quantum, w[(_PARAM + Param.NOISE) * WIDTH + i],
+                reference, seen, quantum, blur,
                 w[(_COMMAND + Command.MARGIN_CW) * WIDTH + i], w[(_COMMAND + Command.MARGIN_CCW) * WIDTH + i],
                 w[(_COMMAND + Command.SLOPE_CW) * WIDTH + i], w[(_COMMAND + Command.SLOPE_CCW) * WIDTH + i],
                 w[(_COMMAND + Command.PUNCH) * WIDTH + i],
             )  # fmt: skip
             volts = min(max(duty, -cap), cap) * supply
         else:
-            counts = (reference - quantise(reading, quantum)) / w[(_PARAM + Param.COUNT) * WIDTH + i]
+            counts = (reference - quantise(seen, quantum)) / w[(_PARAM + Param.COUNT) * WIDTH + i]
             duty, fresh = pid(
                 counts, last, integral, step,
                 w[(_PARAM + Param.P_DUTY) * WIDTH + i] * w[(_COMMAND + Command.P_GAIN) * WIDTH + i],
@@ -144,12 +149,13 @@ def _control(w: FloatArray, lanes: int, law: int) -> None:
         if duty <= 1.0:  # wheel mode
             volts, feedback, reference, fresh, counts = min(max(duty, -cap), cap) * supply, 0.0, before, integral, last
         if w[_Lane.ON * WIDTH + i] == 0.0:
-            volts, feedback, reference, fresh, counts = 0.0, 0.0, angle, 0.0, 0.0
+            volts, feedback, reference, fresh, counts, seen = 0.0, 0.0, angle, 0.0, 0.0, reading
         w[_Lane.VOLTS * WIDTH + i] = volts
         w[_Lane.FEEDBACK * WIDTH + i] = feedback
         w[_Lane.REFERENCE * WIDTH + i] = reference
         w[_Lane.INTEGRAL * WIDTH + i] = fresh
         w[_Lane.LAST_ERROR * WIDTH + i] = counts
+        w[_Lane.SEEN * WIDTH + i] = seen
 
 
 @jit
@@ -245,7 +251,7 @@ def _put(i: int, w: FloatArray, reading: float, speed: float) -> None:
     w[_Lane.ANGLE * WIDTH + i] = reading - w[(_PARAM + Param.OFFSET) * WIDTH + i]
     w[_Lane.SPEED * WIDTH + i] = speed
     w[_Lane.CURRENT * WIDTH + i] = 0.0
-    w[_Lane.REFERENCE * WIDTH + i] = reading
+    w[_Lane.REFERENCE * WIDTH + i] = w[_Lane.SEEN * WIDTH + i] = reading
 
 
 @jit

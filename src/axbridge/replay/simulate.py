@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from axbridge import stamps
 from axbridge.config.model import ServoModel
 from axbridge.config.rig import Rig, ServoConfig
 from axbridge.errors import RecordingError
@@ -58,7 +59,8 @@ def simulate(recording: Recording, rig: Rig, params: str | None = None, *, seed:
 def runs_of(recordings: Sequence[Recording], rig: Rig) -> Runs:
     """Commands and measurements of recordings of a one-servo rig, ready for `rollouts`: angles are the servo's own.
 
-    The arm is the rig's, or the pendulum's that a recording's metadata names; likewise supply voltage and registers.
+    The arm is the rig's, or the pendulum's or balanced load's that a recording's metadata names; likewise supply
+    voltage and registers. Times of samples whose stamps are known to be coarse are restored (`axbridge.record.stamps`).
     While an arm that turns endlessly is where its sensor cannot see it, the run is `FOLLOWED`: there is nothing to
     compare.
 
@@ -73,12 +75,16 @@ def runs_of(recordings: Sequence[Recording], rig: Rig) -> Runs:
     columns: list[list[FloatArray]] = []
     facts: list[tuple[float, ...]] = []
     drives, settings = [], []
+    adrift: list[float] = []
+    spreads: list[float] = []
     for recording in recordings:
         track = _only(recording, rig)
         pendulum = recording.metadata.get("pendulum")
         if pendulum:
             mass, length = float(pendulum["mass"]), float(pendulum["length"])
             arm = Arm(mass * length**2, mass * _GRAVITY * length)
+        elif recording.metadata.get("load"):
+            arm = Arm(float(recording.metadata["load"]["inertia"]), 0.0)
         else:
             rig_arm = rig_arm or arm_of(rig, servo)
             arm = rig_arm
@@ -88,8 +94,11 @@ def runs_of(recordings: Sequence[Recording], rig: Rig) -> Runs:
         if _starts_at_rest(track):  # its first command has yet to arrive
             driven[0], sent[1] = HELD, sent[0]
         driven[_unseen(track, rig)] = FOLLOWED
+        time, spread = _sampled(recording, track)
+        adrift.append(float(bool(recording.metadata.get("goal", {}).get("time_estimated"))))
+        spreads.append(spread)
         columns.append([
-            track.time, sent,
+            time, sent,
             count * np.round(side * np.nan_to_num(track.command) / count), driven, np.nan_to_num(track.speed_limit),
             np.nan_to_num(track.duty, nan=JOINT_MODE), _caps(recording, track), side * track.position,
             side * np.nan_to_num(track.velocity),
@@ -102,7 +111,8 @@ def runs_of(recordings: Sequence[Recording], rig: Rig) -> Runs:
     lengths = [len(part[0]) for part in columns]
     start = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
     joined = [np.concatenate(parts) for parts in zip(*columns, strict=True)]
-    alike = [np.array(values, dtype=np.float64) for values in (*zip(*facts, strict=True), drives, settings)]
+    facts_alike = (*zip(*facts, strict=True), drives, settings, adrift, spreads)
+    alike = [np.array(values, dtype=np.float64) for values in facts_alike]
     return Runs(start, *joined, *alike)
 
 
@@ -234,6 +244,14 @@ def _only(recording: Recording, rig: Rig) -> Track:
         keys = [key for key in vars(track) if key != "name"]
         return replace(track, **{key: getattr(track, key)[known] for key in keys})
     return track
+
+
+def _sampled(recording: Recording, track: Track) -> tuple[FloatArray, float]:
+    """When the samples were taken (n,), s, and the standard deviation of what is left of their error."""
+    if not recording.metadata.get("stamps"):
+        return track.time, 0.0
+    found = stamps.restored(track.time)
+    return found.time, found.spread
 
 
 def _starts_at_rest(track: Track) -> bool:
