@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @app.command("import")
 def import_(
-    log: Annotated[Path, typer.Argument(metavar="LOG", help="BAM pendulum .json, Poppy walking .csv, or any .csv.")],
+    log: Annotated[Path, typer.Argument(metavar="LOG", help="BAM .json, Poppy or Dynamixel Wizard .csv, or any.")],
     recording: Annotated[Path, typer.Argument(metavar="FILE.mcap", help="The recording to write.")],
     *,
     column: Annotated[
@@ -28,19 +28,33 @@ def import_(
     ] = None,
     servo: Annotated[str, typer.Option(help="Name of the servo, where the log names none.")] = "servo",
     walk: Annotated[int | None, typer.Option(help="Poppy: only this walk.")] = None,
+    goal: Annotated[
+        str | None,
+        typer.Option(metavar="COUNTS@SECONDS", help="Dynamixel Wizard: what the servo was told, or auto: estimate it."),
+    ] = None,
     force: ForceOption = False,
 ) -> None:
     """Turn a log into a recording that every other verb understands; say what is odd about it."""
     from axbridge.files import check_new
     from axbridge.record.import_logs import import_log, parse_columns
+    from axbridge.record.import_wizard import parse_goal
     from axbridge.record.recording import write_recording
 
     check_new(recording, force=force, sources=(log,))
     odd: list[Finding] = []
-    found = import_log(log, columns=parse_columns(column or []), servo=servo, walk=walk, warned=odd.append)
+    found = import_log(
+        log,
+        columns=parse_columns(column or []),
+        servo=servo,
+        walk=walk,
+        goal=parse_goal(goal) if goal is not None else None,
+        warned=odd.append,
+    )
     write_recording(found, recording)
     samples = sum(len(track) for track in found.values())
     noun = "servo" if len(found) == 1 else "servos"
     print(f"{recording}: {len(found)} {noun}, {samples} samples, {found.end - found.start:.1f} s")
     for finding in odd:
         typer.echo(f"note: {finding}: {finding.remedy}", err=True)
+    for note in found.metadata.get("notes", ()):
+        typer.echo(f"note: {note}", err=True)

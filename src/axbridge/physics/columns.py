@@ -91,6 +91,7 @@ class Joint(IntEnum):
     RESISTANCE = 23  # ohm; this and the next two are of the substep's `Push`
     LEFT = 24
     HELD = 25
+    SEEN = 26  # rad, servo side: the position as the loop sees it, behind the reading by the sensor's lag
 
 
 class Scale(IntEnum):
