@@ -149,7 +149,7 @@ joint = "{name}"
 id = {id}
 direction = {direction}
 model = "lima2009"
-params = {{ motor = {{ armature = 0.004 }} }}
+params = {{ motor = {{ armature = 0.0092 }} }}
 min_position = {low:g}
 max_position = {high:g}
 min_stop = {low:g}

@@ -43,6 +43,13 @@ def identify(
     ] = None,
     report: Annotated[Path | None, typer.Option("--report", metavar="REPORT.html", help="Write a report.")] = None,
     png: Annotated[Path | None, typer.Option("--png", metavar="FILE.png", help="Write the picture.")] = None,
+    load: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="REC.mcap=bar:KG,M,M",
+            help="A balanced bar (mass, length, width) that a recording's servo turned, or inertia:KGM2; repeat.",
+        ),
+    ] = None,
     seed: SeedOption = 0,
     json: JsonOption = False,
 ) -> None:
@@ -54,6 +61,7 @@ def identify(
     from axbridge.identify import lima2009 as paper
     from axbridge.identify import params_file as output
     from axbridge.identify.html import estimate_table, law_table, score_table, write_page
+    from axbridge.identify.loads import loaded_with
     from axbridge.identify.png import write_picture
     from axbridge.identify.unknowns import FRICTION_LAWS
     from axbridge.record.recording import open_recording
@@ -64,6 +72,7 @@ def identify(
     kept = {path.resolve() for path in holdout or ()}
     held = [open_recording(path) for path in holdout or ()]
     fitted = [open_recording(path) for path in recordings if path.resolve() not in kept]
+    fitted, held = loaded_with(load or [], fitted, held)
     if not fitted:
         raise UsageError("every recording is held out", "leave some to fit")
     if friction == "compare" and len(fitted) + len(held) < 2:

@@ -20,7 +20,8 @@ def import_(
     log: Annotated[
         str,
         typer.Argument(
-            metavar="LOG", help="BAM pendulum .json, Poppy walking .csv, any .csv; or sample:xl330, which comes along."
+            metavar="LOG",
+            help="BAM .json, Poppy or Dynamixel Wizard .csv, any .csv; or sample:xl330.",
         ),
     ],
     recording: Annotated[Path, typer.Argument(metavar="FILE.mcap", help="The recording to write.")],
@@ -36,18 +37,30 @@ def import_(
         str | None, typer.Option(help="Name of the servo, where the log names none; default: servo.")
     ] = None,
     walk: Annotated[int | None, typer.Option(help="Poppy: only this walk.")] = None,
+    goal: Annotated[
+        str | None,
+        typer.Option(metavar="COUNTS@SECONDS", help="Dynamixel Wizard: what the servo was told, or auto: estimate it."),
+    ] = None,
     force: ForceOption = False,
 ) -> None:
     """Turn a log into a recording that every other verb understands; say what is odd about it."""
     from axbridge.files import check_new
     from axbridge.record.import_logs import import_log, parse_columns
+    from axbridge.record.import_wizard import parse_goal
     from axbridge.record.recording import write_recording
 
     path, name = _source(log, servo)
     check_new(recording, force=force, sources=(path,))
     odd: list[Finding] = []
     with progress("reading") as show:
-        found = import_log(path, columns=parse_columns(column or []), servo=name, walk=walk, warned=odd.append)
+        found = import_log(
+            path,
+            columns=parse_columns(column or []),
+            servo=name,
+            walk=walk,
+            goal=parse_goal(goal) if goal is not None else None,
+            warned=odd.append,
+        )
         show("writing the recording")
         write_recording(found, recording)
     samples = sum(len(track) for track in found.values())
@@ -55,6 +68,8 @@ def import_(
     print(f"{recording}: {len(found)} {noun}, {samples} samples, {found.end - found.start:.1f} s")
     for finding in odd:
         typer.echo(f"note: {finding}: {finding.remedy}", err=True)
+    for note in found.metadata.get("notes", ()):
+        typer.echo(f"note: {note}", err=True)
 
 
 def _source(log: str, servo: str | None) -> tuple[Path, str]:

@@ -139,12 +139,15 @@ class SensorParams(toml_tables.Table):
         latency_ms: A command acts this long after its packet ended, ms.
         position_noise: Standard deviation of the position reading, rad.
         angle_offset: Reading minus true angle, rad.
+        lag_ms: Time constant by which the position that the firmware's own loop sees follows the reading, ms: all that
+            makes the loop late - filter, period, computing - in one.
         quantised: Whether the firmware's own loop sees the position in whole counts.
     """
 
     latency_ms: float = Field(default=0.0, ge=0)
     position_noise: float = Field(default=0.0, ge=0)
     angle_offset: float = 0.0
+    lag_ms: float = Field(default=0.0, ge=0)
     quantised: bool = False
 
 

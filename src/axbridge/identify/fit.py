@@ -14,19 +14,21 @@ from axbridge.arrays import FloatArray
 from axbridge.config.model import ServoModel
 from axbridge.config.rig import Rig
 from axbridge.errors import RecordingError
+from axbridge.identify.clocks import predicted
 from axbridge.identify.rounding import scatter
 from axbridge.identify.search import Job, Mapper, Outcome, search
 from axbridge.identify.stages import LENGTHS, parts
 from axbridge.identify.uncertainty import Uncertainty, misfits, polish, uncertainty
 from axbridge.identify.unknowns import MODELS, Space, Unknown, space_of
 from axbridge.record.recording import Recording
-from axbridge.replay.rollout import JOINT_MODE, Runs, rollouts
+from axbridge.replay.rollout import JOINT_MODE, Runs
 from axbridge.replay.simulate import packed, runs_of
 
 __all__ = ["Estimate", "Fit", "Score", "base_model", "doubts", "identify", "scores_of", "with_noise"]
 
 ASTRAY = 5.0  # degrees: what a model is worth that predicts no better, its intervals do not tell
 WARMING = 3.0  # K between recordings from which they can tell what warmth does
+_ADRIFT = ("nobody wrote down when some commands went out: each moment is fitted, and nothing tells sensor.latency_ms",)
 P_DUTY_XL330 = 1 / (256 * 885)  # raw PWM a count and unit of P gain, over full PWM: read off the `load` of the logs
 
 
@@ -140,7 +142,8 @@ def identify(
         motor = base.motor.model_copy(update={"ambient_temperature": float(known.mean())})
         base = base.model_copy(update={"motor": motor})
     turning, warming = bool((runs.duty < JOINT_MODE).any()), len(known) > 0 and bool(np.ptp(known) > WARMING)
-    space = space_of(kind, friction, packed(base, rig), turning=turning, warming=warming)
+    adrift = bool(runs.adrift.any())
+    space = space_of(kind, friction, packed(base, rig), turning=turning, warming=warming, adrift=adrift)
     every = runs_of([*recordings, *held_out], rig)
     _check_motion(recordings, runs)
     smooth = kind != "pendulum-servo"  # its truth is a model of ours: squares are best; real logs want robustness
@@ -160,7 +163,7 @@ def identify(
         point = polished[int(np.argmin(misfits(space, runs, polished)))]
     sure = uncertainty(space, runs, point)
     row = space.sets(point[None])[0]
-    simulated = rollouts(row[None], every)[0]
+    simulated = predicted(row[None], every)[0]
     scores = scores_of(recordings, held_out, every, simulated)
     estimates = tuple(
         Estimate(unknown, float(row[unknown.column]), float(low), float(high))
@@ -175,7 +178,7 @@ def identify(
         scores,
         sure,
         tuple(outcome.loss for outcome in outcomes),
-        _warnings(space, sure, outcomes) + doubts(scores),
+        (_ADRIFT if adrift else ()) + _warnings(space, sure, outcomes) + doubts(scores),
         sum(outcome.rollouts for outcome in outcomes),
         time.monotonic() - began,
         seed,

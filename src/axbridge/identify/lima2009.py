@@ -19,13 +19,14 @@ import numpy as np
 from axbridge.arrays import FloatArray
 from axbridge.config.rig import Rig
 from axbridge.errors import RecordingError
+from axbridge.identify.clocks import predicted
 from axbridge.identify.fit import Estimate, Fit, base_model, doubts, scores_of, with_noise
 from axbridge.identify.search import COARSE, losses
 from axbridge.identify.uncertainty import Uncertainty, polish, uncertainty
 from axbridge.identify.unknowns import Space, Unknown, space_of
 from axbridge.physics.columns import Param
 from axbridge.record.recording import Recording
-from axbridge.replay.rollout import HELD, Runs, rollouts
+from axbridge.replay.rollout import HELD, Runs
 from axbridge.replay.simulate import packed, runs_of
 
 __all__ = ["KsLine", "Surface", "ks_line", "paper_procedure"]
@@ -137,7 +138,7 @@ def paper_procedure(
     sure = _joined(uncertainty(only, falls, only.point(row)), uncertainty(gains, steps, gains_at))
     order = only.unknowns + gains.unknowns
     every = runs_of([*recordings, *held_out], rig)
-    simulated = rollouts(row[None], every)[0]
+    simulated = predicted(row[None], every)[0]
     scores = scores_of(recordings, held_out, every, simulated)
     fit = Fit(
         kind="lima2009",

@@ -13,6 +13,7 @@ import math
 import numpy as np
 
 from axbridge.arrays import FloatArray, IntArray
+from axbridge.identify.stages import speeds
 from axbridge.identify.unknowns import Space
 from axbridge.jit import jit
 from axbridge.physics.columns import Param
@@ -46,6 +47,8 @@ def weights(space: Space, runs: Runs) -> FloatArray:
     place = np.empty(len(runs.position), dtype=np.int64)
     _places(runs.position, runs.start, _SAME * count, place)
     new = scatter(float(space.base[Param.NOISE]), count) if common else 1.0
+    if common and runs.spread.any():  # an error of the time is one of the position, where the joint turns
+        new = new + (speeds(runs) * np.repeat(runs.spread, np.diff(runs.start))) ** 2
     shares = np.where(~runs.judged, 0.0, 1 / (new + np.bincount(place)[place] * common**2))
     sums = np.maximum(np.add.reduceat(shares, runs.start[:-1]), 1e-300)
     found: FloatArray = np.sqrt(shares / np.repeat(sums, np.diff(runs.start)))

@@ -7,6 +7,7 @@ and what fits those predicts other motions worse.
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import time
@@ -21,9 +22,10 @@ import numpy as np
 
 from axbridge.arrays import FloatArray
 from axbridge.errors import AxBridgeError, UnsupportedOperation, UsageError
+from axbridge.identify.clocks import predicted
 from axbridge.identify.stages import STAGES, parts
 from axbridge.identify.unknowns import Space
-from axbridge.replay.rollout import Runs, rollouts
+from axbridge.replay.rollout import Runs
 
 __all__ = [
     "COARSE",
@@ -103,7 +105,7 @@ class Outcome:
 
 def losses(space: Space, runs: Runs, points: FloatArray, kind: str = "mae", step: float = FINE) -> FloatArray:
     """Loss of points (k, n): (k, m), one for each recording, degrees (mae) or deg² (mse, huber)."""
-    error = np.degrees(np.abs(runs.errors(rollouts(space.sets(points), runs, step))))
+    error = np.degrees(np.abs(runs.errors(predicted(space.sets(points), runs, step))))
     if kind == "mse":
         error = error**2
     elif kind == "huber":
@@ -128,6 +130,7 @@ def minimise(job: Job) -> Outcome:
         "popsize": POPULATION,
         "maxiter": job.generations,
         "tolfun": 1e-4,
+        "maxstd_boundrange": math.inf,  # cma breaks where it has to hold back a single unknown
         "verbose": -9,
     }
     strategy = cma.CMAEvolutionStrategy(np.clip(point, 0.02, 0.98), job.spread, options)
@@ -227,7 +230,8 @@ def search(
     found: list[Outcome] = []
     width = max(2, os.cpu_count() or 2)
     with executor(where) as spread:
-        staged = _staged(job, spread, report)
+        # parts of recordings whose commands nobody timed would need moments of their own
+        staged = None if job.runs.adrift.any() else _staged(job, spread, report)
         if job.parts is not None:  # they make the error smooth: half as many do
             job = replace(job, generations=job.generations // 2)
         begin = replace(job, step=COARSE)

@@ -112,14 +112,14 @@ def parts(runs: Runs, stage: Stage | None = None, lengths: Sequence[float] = (LO
         return None
     order, start = np.concatenate(index), np.cumsum([0, *(len(i) for i in index)])
     by_sample = ("time", "sent", "goal", "driven", "speed_limit", "duty", "cap", "position")
-    by_recording = ("supply", "inertia", "gravity", "phase", "temperature", "drive", "settings")
+    by_recording = ("supply", "inertia", "gravity", "phase", "temperature", "drive", "settings", "adrift", "spread")
     return replace(
         runs,
         start=start.astype(np.int64),
         velocity=speed[order],
         known=None if runs.known is None else runs.known[order],
         **{name: getattr(runs, name)[order] for name in by_sample},
-        **{name: getattr(runs, name)[source] for name in by_recording},
+        **{name: getattr(runs, name)[source] for name in by_recording if len(getattr(runs, name))},
     )
 
 

@@ -18,11 +18,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from axbridge.arrays import FloatArray, IntArray
+from axbridge.identify.clocks import predicted
 from axbridge.identify.rounding import shared, weights
 from axbridge.identify.search import FINE, HUBER
 from axbridge.identify.unknowns import Space
 from axbridge.physics.columns import Param
-from axbridge.replay.rollout import Runs, rollouts
+from axbridge.replay.rollout import Runs
 
 __all__ = ["Uncertainty", "misfits", "polish", "uncertainty"]
 
@@ -170,14 +171,14 @@ def _jackknife(space: Space, runs: Runs, point: FloatArray) -> FloatArray:
 
 def _residuals(space: Space, runs: Runs, points: FloatArray, step: float = FINE) -> FloatArray:
     """Errors in degrees, (k, l), each recording weighted alike."""
-    error = np.degrees(runs.errors(rollouts(space.sets(points), runs, step)))
+    error = np.degrees(runs.errors(predicted(space.sets(points), runs, step)))
     result: FloatArray = error * weights(space, runs)
     return result
 
 
 def _robust(space: Space, runs: Runs, points: FloatArray, step: float = FINE) -> FloatArray:
     """The same, with errors beyond `HUBER` counted as the search does: the squares grow linearly there."""
-    error = np.degrees(runs.errors(rollouts(space.sets(points), runs, step)))
+    error = np.degrees(runs.errors(predicted(space.sets(points), runs, step)))
     size = np.maximum(np.abs(error), HUBER)
     far = np.copysign(np.sqrt(HUBER * (2 * size - HUBER)), error)
     result: FloatArray = np.where(np.abs(error) > HUBER, far, error) * weights(space, runs)
@@ -188,7 +189,7 @@ def _delayed(space: Space, runs: Runs, point: FloatArray) -> FloatArray:
     """What a second of latency adds to the residuals, (l,)."""
     rows = np.repeat(space.sets(point[None]), 2, axis=0)
     rows[:, Param.LATENCY] += -2 * LOOP, 2 * LOOP
-    early, late = rollouts(rows, runs)
+    early, late = predicted(rows, runs)
     found: FloatArray = np.degrees(late - early) / (4 * LOOP) * weights(space, runs)
     return found
 

@@ -52,10 +52,10 @@ _RESISTANCE_DUTY = Unknown("motor.resistance_per_duty", Param.RESISTANCE_PER_DUT
 _RESISTANCE_KELVIN = Unknown("motor.resistance_per_kelvin", Param.RESISTANCE_PER_KELVIN, 0.0, 0.06, False, _WARM)
 _EFFICIENCY = Unknown("motor.efficiency", Param.EFFICIENCY, 0.3, 1.0, False, _HOLD)
 _ASYMMETRY = Unknown("motor.asymmetry", Param.ASYMMETRY, -0.15, 0.15, False, _BOTH)
-_ARMATURE = Unknown("motor.armature", Param.ARMATURE, 3e-4, 0.015, True, _FALLS)
-_COULOMB = Unknown("friction.coulomb", Param.COULOMB, 1e-5, 0.3, True, _FALLS)
+_ARMATURE = Unknown("motor.armature", Param.ARMATURE, 3e-4, 0.03, True, _FALLS)
+_COULOMB = Unknown("friction.coulomb", Param.COULOMB, 1e-5, 0.4, True, _FALLS)
 _VISCOUS = Unknown("friction.viscous", Param.VISCOUS, 1e-4, 0.1, True, _FALLS)
-_STRIBECK = Unknown("friction.stribeck", Param.STRIBECK, 1e-4, 0.1, True, _SLOW)
+_STRIBECK = Unknown("friction.stribeck", Param.STRIBECK, 1e-4, 0.4, True, _SLOW)
 _STRIBECK_SPEED = Unknown("friction.stribeck_speed", Param.STRIBECK_SPEED, 0.05, 3.0, True, _SLOW)
 _LOAD = Unknown("friction.load", Param.LOAD, 0.0, 0.4, False, _HOLD)
 _LOAD_STRIBECK = Unknown("friction.load_stribeck", Param.LOAD_STRIBECK, 0.0, 0.4, False, _HOLD)
@@ -68,6 +68,7 @@ _K_OMEGA = Unknown("controller.k_omega", Param.K_OMEGA, -1.7, 3.0, False, _STEPS
 # below 0: time stamps are not exact; what is negative is written as 0
 _LATENCY = Unknown("sensor.latency_ms", Param.LATENCY, -0.004, 0.06, False, _STEPS, 1e3)
 _SHORT_LATENCY = Unknown("sensor.latency_ms", Param.LATENCY, 0.0, 0.015, False, _STEPS, 1e3)
+_LAG = Unknown("sensor.lag_ms", Param.LAG, 0.0, 0.025, False, _STEPS, 1e3)
 _OFFSET = Unknown("sensor.angle_offset", Param.OFFSET, -0.05, 0.05, False, _HOLD)
 
 FRICTION_LAWS: dict[str, tuple[Unknown, ...]] = {
@@ -96,7 +97,8 @@ _REST: dict[str, tuple[Unknown, ...]] = {
     "ax12": (_EFFICIENCY, _ARMATURE, _SLOPE, _PUNCH, _LATENCY),
     "lima2009": (_K_THETA, _K_OMEGA, _LATENCY),
 }
-MODELS = {"pendulum-servo": "M4", "ax12": "M1", "lima2009": "M1"}  # and the friction law each takes by default
+_ADRIFT = (_CONSTANT, _EFFICIENCY, _ARMATURE, _LAG)
+MODELS = {"pendulum-servo": "M4", "ax12": "M2", "lima2009": "M1"}  # and the friction law each takes by default
 
 
 @dataclass(frozen=True)
@@ -142,7 +144,13 @@ class Space:
 
 
 def space_of(
-    model: str, friction: str | None, base: FloatArray, *, turning: bool = False, warming: bool = False
+    model: str,
+    friction: str | None,
+    base: FloatArray,
+    *,
+    turning: bool = False,
+    warming: bool = False,
+    adrift: bool = False,
 ) -> Space:
     """The unknowns of a model.
 
@@ -152,6 +160,8 @@ def space_of(
         base: Parameter set that supplies what is not searched.
         turning: Whether there are recordings in wheel mode: they tell the torque constant, which is searched then.
         warming: Whether the recordings differ in temperature: then they tell what that does to the resistance.
+        adrift: Whether nobody wrote down when the commands went out, as in Dynamixel Wizard's exports: then nothing
+            tells the latency; full-speed steps tell motor and loop, slope and punch are taken from the registers.
 
     Raises:
         UsageError: no such model or friction law.
@@ -172,7 +182,9 @@ def space_of(
         row[Param.LOAD_EXTERNAL] = -1.0
     if law != "M6":
         row[Param.QUADRATIC] = 0.0
-    rest = _REST[model]
+    rest = _ADRIFT if adrift and model == "ax12" else _REST[model]
+    if adrift:
+        rest = tuple(unknown for unknown in rest if unknown.column is not Param.LATENCY)
     if turning and _CONSTANT not in rest:
         rest = (_CONSTANT, *rest)
     if warming and _RESISTANCE in rest:

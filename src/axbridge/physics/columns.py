@@ -94,6 +94,7 @@ class Joint(IntEnum):
     RESISTANCE = 17  # ohm; this and the next two are of the substep's `Push`
     LEFT = 18
     HELD = 19
+    SEEN = 20  # rad, servo side: the position as the loop sees it, behind the reading by the sensor's lag
 
 
 class Scale(IntEnum):
@@ -168,6 +169,7 @@ class Param(IntEnum):
     PUNCH = 36  # duty; negative = the register's
     BACKLASH = 37  # rad
     ASYMMETRY = 38  # share of the torque, more one way and less the other
+    LAG = 39  # s, of the position that the loop sees
 
 
 _LAWS = {"state_feedback": Law.STATE_FEEDBACK, "compliance": Law.COMPLIANCE, "pid": Law.PID}
@@ -226,6 +228,7 @@ def pack(model: ServoModel, count: float) -> FloatArray:
     row[Param.AMBIENT] = motor.ambient_temperature
     row[Param.RESISTANCE_PER_KELVIN] = motor.resistance_per_kelvin
     row[Param.LATENCY] = sensor.latency_ms / 1000
+    row[Param.LAG] = sensor.lag_ms / 1000
     row[Param.SLOPE] = controller.slope
     row[Param.PUNCH] = controller.punch
     return row

@@ -10,12 +10,12 @@ import math
 from typing import NamedTuple
 
 from axbridge.jit import jit
-from axbridge.physics.branch_free import erf
+from axbridge.physics.branch_free import decayed, erf
 from axbridge.physics.columns import Law
 
 __all__ = [
-    "Loop", "approach", "compliance", "follow", "mean_compliance", "pid", "position_law", "quantise", "saturated",
-    "state_feedback",
+    "Loop", "approach", "compliance", "follow", "lagging", "mean_compliance", "pid", "position_law", "quantise",
+    "saturated", "state_feedback",
 ]  # fmt: skip
 
 _NEAR = 4.0  # counts beyond the margin where noise makes no difference to the mean any more
@@ -62,6 +62,26 @@ class Loop(NamedTuple):
 def quantise(value: float, count: float) -> float:
     """`value` in whole counts; unchanged when `count` is 0."""
     return math.floor(value / count + 0.5) * count if count > 0.0 else value
+
+
+@jit
+def lagging(seen: float, reading: float, lag: float, blur: float, step: float) -> tuple[float, float]:
+    """What a loop sees that gets the position through a first-order lag.
+
+    Args:
+        seen: The step before, rad.
+        reading: The position now, rad.
+        lag: Time constant, s; 0 = none.
+        blur: Standard deviation of noise in `reading`, new in every step, rad.
+        step: s.
+
+    Returns:
+        What it sees now, rad, and the standard deviation of the noise in that.
+    """
+    if lag <= 0.0:
+        return reading, blur
+    share = decayed(step / lag)
+    return seen + share * (reading - seen), blur * math.sqrt(share / (2.0 - share))
 
 
 @jit
@@ -214,7 +234,7 @@ def position_law(
         reference: Where the shaft is to be now, rad.
         reference_speed: How fast that moves, rad/s.
         angle: Where it is, for laws that see it without a sensor, rad.
-        reading: What the sensor says, not yet in whole counts, rad.
+        reading: What the loop sees of the sensor (`lagging`), not yet in whole counts, rad.
         integral: Of the error, counts·s.
         last: Error of the run before, counts.
         interval: Between two runs, s.

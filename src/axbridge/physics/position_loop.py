@@ -7,7 +7,7 @@ import math
 from axbridge.arrays import FloatArray
 from axbridge.jit import jit
 from axbridge.physics.columns import Command, Joint, Mode, Param
-from axbridge.physics.position_laws import Loop, approach, follow, position_law, saturated
+from axbridge.physics.position_laws import Loop, approach, follow, lagging, position_law, saturated
 
 __all__ = ["control", "loop_of"]
 
@@ -79,8 +79,10 @@ def control(
         joint[Joint.LAST_ERROR] = 0.0
         joint[Joint.FILTERED] = speed
         joint[Joint.TIMER] = 0.0
+        joint[Joint.SEEN] = reading
         return
     joint[Joint.OPEN] = 0.0
+    joint[Joint.SEEN], blur = lagging(joint[Joint.SEEN], reading, params[Param.LAG], blur, step)
     weight = params[Param.SPEED_FILTER]
     if weight < 1.0:  # the weight is that of a 1 ms loop
         weight = 1.0 - (1.0 - weight) ** (step * 1e3)
@@ -109,7 +111,7 @@ def control(
     sampled = params[Param.PERIOD] > 0.0 or weight < 1.0  # else state feedback acts within the substep, too
     volts, feedback, joint[Joint.INTEGRAL], joint[Joint.LAST_ERROR] = position_law(
         loop, joint[Joint.REFERENCE], joint[Joint.REFERENCE_SPEED], angle if sampled else angle + 0.5 * step * speed,
-        reading, joint[Joint.INTEGRAL], joint[Joint.LAST_ERROR], max(params[Param.PERIOD], step), cap, supply,
+        joint[Joint.SEEN], joint[Joint.INTEGRAL], joint[Joint.LAST_ERROR], max(params[Param.PERIOD], step), cap, supply,
     )  # fmt: skip
     if sampled:
         volts -= feedback * joint[Joint.FILTERED]

@@ -1,4 +1,4 @@
-"""Logs of other programs into recordings: BAM's pendulum JSON, Poppy's walking CSV, any CSV with a column map."""
+"""Logs of other programs into recordings: BAM's JSON, Poppy's CSV, Dynamixel Wizard's graphs, any CSV with a map."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import numpy as np
 
 from axbridge.arrays import FloatArray
 from axbridge.errors import RecordingError, UsageError
+from axbridge.record.import_wizard import Goal, is_wizard, wizard_recording
 from axbridge.record.mcap_file import SERVO_FIELDS
 from axbridge.record.provenance import describe, origin_of
 from axbridge.record.recording import Event, Recording, Track
@@ -78,6 +79,7 @@ def import_log(
     columns: Mapping[str, Column] | None = None,
     servo: str = "servo",
     walk: int | None = None,
+    goal: Goal | None = None,
     warned: Callable[[Finding], None] = lambda _finding: None,
 ) -> Recording:
     """Read a log of a known kind; which kind is read off the file.
@@ -87,6 +89,7 @@ def import_log(
         columns: For any other CSV: where each value of a track stands; at least ``time`` and ``position``.
         servo: Name of the servo in a log that names none.
         walk: Poppy: only this walk.
+        goal: Dynamixel Wizard: what the servo was told, which its graph exports seldom have.
         warned: Called with everything odd that can be used all the same.
 
     Raises:
@@ -100,6 +103,14 @@ def import_log(
         raise RecordingError(path, failure.strerror or str(failure), "check the name and its permissions") from failure
     except UnicodeDecodeError as failure:
         raise RecordingError(path, "is no text file", "give a JSON or CSV log") from failure
+    if columns is None and is_wizard(text):
+        exported = wizard_recording(path, text, servo, goal)
+        for name, track in exported.items():
+            values = {key: column for key, column in vars(track).items() if key not in {"name", "time"}}
+            _check(path, name, track.time, values, lambda index: f"sample {index}", warned)
+        return exported
+    if goal is not None:
+        raise UsageError(f"{path} is no graph export of Dynamixel Wizard", "leave --goal out")
     if columns is None and text.lstrip()[:1] in {"{", "["}:
         return _pendulum_json(path, text, servo, warned)
     rows = _csv_rows(path, text)
@@ -291,15 +302,26 @@ def _recording(
     tracks: dict[str, Track] = {}
     for name, (values, places) in samples.items():
         columns = {key: column for key, column in values.items() if key != "time"}
-        for finding in findings(name, values["time"], columns, places.__getitem__):
-            if finding.severity == "error":
-                raise RecordingError(path, str(finding), finding.remedy)
-            warned(finding)
+        _check(path, name, values["time"], columns, places.__getitem__, warned)
         time, columns = in_order(values["time"], columns)
         tracks[name] = Track.of(name, time, **columns)
     return Recording(
         path, tracks, events, {}, describe(backend="imported", experiment=experiment, **origin_of(path), **more)
     )
+
+
+def _check(
+    path: Path,
+    servo: str,
+    time: FloatArray,
+    columns: Mapping[str, FloatArray],
+    row: Callable[[int], str],
+    warned: Callable[[Finding], None],
+) -> None:
+    for finding in findings(servo, time, columns, row):
+        if finding.severity == "error":
+            raise RecordingError(path, str(finding), finding.remedy)
+        warned(finding)
 
 
 def _finite(path: Path, name: str, values: FloatArray) -> FloatArray:

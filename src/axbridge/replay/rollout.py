@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 
 import numpy as np
@@ -59,6 +59,8 @@ class Runs:
         temperature: Reported by the servo, degC, NaN where not known: then it is the model's ambient one, (m,).
         drive: What acts on the joint beside the servo, (m, len(Drive)): spring, damper, friction, hard stops.
         settings: What the registers make of the loop, (m, len(Command)); what the columns above say is theirs to say.
+        adrift: 1 where nobody wrote down when commands went out, so `sent` is a guess, (m,); empty = known everywhere.
+        spread: Standard deviation of errors of `time` that differ from sample to sample, s, (m,); empty = none.
         known: Whether `position` was measured, (l,) bool, or None when all were; where it was not, `position` is on the
             line between its neighbours, and nothing is compared with it.
     """
@@ -80,6 +82,8 @@ class Runs:
     temperature: FloatArray
     drive: FloatArray
     settings: FloatArray
+    adrift: FloatArray = field(default_factory=lambda: np.zeros(0))
+    spread: FloatArray = field(default_factory=lambda: np.zeros(0))
     known: npt.NDArray[np.bool_] | None = None
 
     def __len__(self) -> int:
@@ -112,12 +116,12 @@ class Runs:
         lengths = [part.stop - part.start for part in parts]
         start = np.concatenate(([0], np.cumsum(lengths, dtype=np.int64))).astype(np.int64)
         index = np.array(chosen, dtype=np.intp)
-        names = [field.name for field in fields(self)][1:]
+        names = [one.name for one in fields(self)][1:]
         samples = [getattr(self, name) for name in names[:9]]
         chosen_runs = Runs(
             start,
             *(np.concatenate([values[part] for part in parts]) if parts else values[:0] for values in samples),
-            *(getattr(self, name)[index] for name in names[9:-1]),
+            *(values[index] if len(values) else values for values in (getattr(self, name) for name in names[9:-1])),
         )
         if self.known is None:
             return chosen_runs
@@ -162,7 +166,7 @@ def _one(params: FloatArray, runs: lanes.Arrays, m: int, h: float, work: FloatAr
     state[State.TEMPERATURE] = params[Param.AMBIENT] if math.isnan(warm) else warm
     now, reading = time[a], position[a]
     joint[Joint.ANGLE], joint[Joint.SPEED] = reading - offset, velocity[a]
-    joint[Joint.REFERENCE], joint[Joint.FILTERED] = reading, velocity[a]
+    joint[Joint.REFERENCE], joint[Joint.FILTERED], joint[Joint.SEEN] = reading, velocity[a], reading
     play = params[Param.BACKLASH]
     if play > 0.0:  # the rotor starts in the middle of it
         joint[Joint.LOOSE], joint[Joint.ROTOR], joint[Joint.ROTOR_SPEED] = 1.0, reading - offset, velocity[a]
@@ -183,7 +187,7 @@ def _one(params: FloatArray, runs: lanes.Arrays, m: int, h: float, work: FloatAr
         if driven[k] > 2.5:  # FOLLOWED
             now, out[k] = time[k], position[k]
             joint[Joint.ANGLE], joint[Joint.SPEED] = position[k] - offset, velocity[k]
-            joint[Joint.REFERENCE], joint[Joint.FILTERED] = position[k], velocity[k]
+            joint[Joint.REFERENCE], joint[Joint.FILTERED], joint[Joint.SEEN] = position[k], velocity[k], position[k]
             joint[Joint.CURRENT], joint[Joint.TIMER] = 0.0, 0.0
             joint[Joint.ROTOR], joint[Joint.ROTOR_SPEED] = position[k] - offset, velocity[k]
             joint[Joint.LOOSE] = 1.0 if play > 0.0 else 0.0

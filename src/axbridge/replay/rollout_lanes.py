@@ -29,7 +29,7 @@ from axbridge.physics.columns import Command, Drive, Law, Param, friction_of, mo
 from axbridge.physics.friction import budget
 from axbridge.physics.motor import end_current, push, warmed
 from axbridge.physics.one_body import spin, stopped
-from axbridge.physics.position_laws import follow, position_law, saturated
+from axbridge.physics.position_laws import follow, lagging, position_law, saturated
 from axbridge.physics.position_loop import loop_of
 
 __all__ = ["LOOP", "STRETCH", "WIDTH", "Arrays", "fits", "run", "workspace"]
@@ -61,6 +61,7 @@ class _Lane(IntEnum):
     GRAVITY = 15  # N·m
     PHASE = 16  # rad
     LOST = 17  # 1: the motion has left the finite range
+    SEEN = 18  # rad: the position as the loop sees it
 
 
 _PARAM = len(_Lane)
@@ -145,25 +146,30 @@ def _control(w: FloatArray, lanes: int, law: int) -> None:
         before = w[_Lane.REFERENCE * WIDTH + i]
         integral, last = w[_Lane.INTEGRAL * WIDTH + i], w[_Lane.LAST_ERROR * WIDTH + i]
         cap, supply = w[(_COMMAND + Command.TORQUE_LIMIT) * WIDTH + i], w[_Lane.SUPPLY * WIDTH + i]
-        noise, offset = w[(_PARAM + Param.NOISE) * WIDTH + i], w[(_PARAM + Param.OFFSET) * WIDTH + i]
+        reading = angle + w[(_PARAM + Param.OFFSET) * WIDTH + i]
+        seen, blur = lagging(
+            w[_Lane.SEEN * WIDTH + i], reading, w[(_PARAM + Param.LAG) * WIDTH + i],
+            w[(_PARAM + Param.NOISE) * WIDTH + i], step,
+        )  # fmt: skip
         reference, reference_speed = follow(
             before, w[(_COMMAND + Command.GOAL) * WIDTH + i], w[(_COMMAND + Command.SPEED) * WIDTH + i], step
         )
         volts, feedback, fresh, counts = position_law(
-            loop_of(law, w, _PARAM * WIDTH + i, w, _COMMAND * WIDTH + i, WIDTH, noise), reference, reference_speed,
-            angle + 0.5 * step * speed, angle + offset, integral, last, step, cap, supply,
+            loop_of(law, w, _PARAM * WIDTH + i, w, _COMMAND * WIDTH + i, WIDTH, blur), reference, reference_speed,
+            angle + 0.5 * step * speed, seen, integral, last, step, cap, supply,
         )  # fmt: skip
         volts, feedback = saturated(volts, feedback, speed, cap * supply)
         duty = w[_Lane.DUTY * WIDTH + i]
         if duty <= 1.0:  # wheel mode
             volts, feedback, reference, fresh, counts = min(max(duty, -cap), cap) * supply, 0.0, before, integral, last
         if w[_Lane.ON * WIDTH + i] == 0.0:
-            volts, feedback, reference, fresh, counts = 0.0, 0.0, angle, 0.0, 0.0
+            volts, feedback, reference, fresh, counts, seen = 0.0, 0.0, angle, 0.0, 0.0, reading
         w[_Lane.VOLTS * WIDTH + i] = volts
         w[_Lane.FEEDBACK * WIDTH + i] = feedback
         w[_Lane.REFERENCE * WIDTH + i] = reference
         w[_Lane.INTEGRAL * WIDTH + i] = fresh
         w[_Lane.LAST_ERROR * WIDTH + i] = counts
+        w[_Lane.SEEN * WIDTH + i] = seen
 
 
 @jit
@@ -234,7 +240,7 @@ def _put(i: int, w: FloatArray, reading: float, speed: float) -> None:
     w[_Lane.ANGLE * WIDTH + i] = reading - w[(_PARAM + Param.OFFSET) * WIDTH + i]
     w[_Lane.SPEED * WIDTH + i] = speed
     w[_Lane.CURRENT * WIDTH + i] = 0.0
-    w[_Lane.REFERENCE * WIDTH + i] = reading
+    w[_Lane.REFERENCE * WIDTH + i] = w[_Lane.SEEN * WIDTH + i] = reading
 
 
 @jit

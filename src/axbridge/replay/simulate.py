@@ -20,6 +20,7 @@ from axbridge.config.model import ServoModel
 from axbridge.config.rig import Rig, ServoConfig
 from axbridge.errors import RecordingError
 from axbridge.physics.columns import Command, Drive, Param, pack
+from axbridge.record import stamps
 from axbridge.record.provenance import describe
 from axbridge.record.recording import Recording, Track
 from axbridge.record.samples import in_order
@@ -67,7 +68,8 @@ def visible(recording: Recording, rig: Rig) -> Recording:
 def runs_of(recordings: Sequence[Recording], rig: Rig) -> Runs:
     """Commands and measurements of recordings of a one-servo rig, ready for `rollouts`: angles are the servo's own.
 
-    The arm is the rig's, or the pendulum's that a recording's metadata names; likewise supply voltage and registers.
+    The arm is the rig's, or the pendulum's or balanced load's that a recording's metadata names; likewise supply
+    voltage and registers. Times of samples whose stamps are known to be coarse are restored (`axbridge.record.stamps`).
     While an arm that turns endlessly is where its sensor cannot see it, the run is `FOLLOWED`: there is nothing to
     compare.
 
@@ -82,6 +84,8 @@ def runs_of(recordings: Sequence[Recording], rig: Rig) -> Runs:
     columns: list[list[FloatArray]] = []
     facts: list[tuple[float, ...]] = []
     drives, settings = [], []
+    adrift: list[float] = []
+    spreads: list[float] = []
     for recording in recordings:
         track = _only(recording, rig)
         known = ~np.isnan(track.position)
@@ -93,6 +97,8 @@ def runs_of(recordings: Sequence[Recording], rig: Rig) -> Runs:
         if pendulum:
             mass, length = float(pendulum["mass"]), float(pendulum["length"])
             arm = Arm(mass * length**2, mass * _GRAVITY * length)
+        elif recording.metadata.get("load"):
+            arm = Arm(float(recording.metadata["load"]["inertia"]), 0.0)
         else:
             rig_arm = rig_arm or arm_of(rig, servo)
             arm = rig_arm
@@ -102,8 +108,11 @@ def runs_of(recordings: Sequence[Recording], rig: Rig) -> Runs:
         if _starts_at_rest(track):  # its first command has yet to arrive
             driven[0], sent[1] = HELD, sent[0]
         driven[_unseen(track, rig)] = FOLLOWED
+        time, spread = _sampled(recording, track)
+        adrift.append(float(bool(recording.metadata.get("goal", {}).get("time_estimated"))))
+        spreads.append(spread)
         columns.append([
-            track.time, sent,
+            time, sent,
             count * np.round(side * np.nan_to_num(track.command) / count), driven, np.nan_to_num(track.speed_limit),
             np.nan_to_num(side * track.duty, nan=JOINT_MODE), _caps(recording, track), side * track.position,
             side * np.nan_to_num(track.velocity), known,
@@ -117,7 +126,8 @@ def runs_of(recordings: Sequence[Recording], rig: Rig) -> Runs:
     start = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
     joined = [np.concatenate(parts) for parts in zip(*columns, strict=True)]
     measured = joined.pop().astype(bool)
-    alike = [np.array(values, dtype=np.float64) for values in (*zip(*facts, strict=True), drives, settings)]
+    by_recording = (*zip(*facts, strict=True), drives, settings, adrift, spreads)
+    alike = [np.array(values, dtype=np.float64) for values in by_recording]
     runs = Runs(start, *joined, *alike)
     return runs if measured.all() else replace(runs, known=measured)
 
@@ -263,6 +273,14 @@ def _bridged(values: FloatArray, time: FloatArray) -> FloatArray:
     """Values (n,) with a line over what is not known; all NaN stays all NaN."""
     known = ~np.isnan(values)
     return np.interp(time, time[known], values[known]) if known.any() else values
+
+
+def _sampled(recording: Recording, track: Track) -> tuple[FloatArray, float]:
+    """When the samples were taken (n,), s, and the standard deviation of what is left of their error."""
+    if not recording.metadata.get("stamps"):
+        return track.time, 0.0
+    found = stamps.restored(track.time)
+    return found.time, found.spread
 
 
 def _starts_at_rest(track: Track) -> bool:
