@@ -29,7 +29,7 @@ from axbridge.record.import_logs import import_log
 from axbridge.replay.rollout import rollouts
 from axbridge.replay.simulate import packed, runs_of
 
-LOG = Path(__file__).parents[1] / "tests" / "data" / "xl330_kp400_lift_and_drop.json"
+LOG = Path(__file__).parents[1] / "docs" / "real" / "xl330_pendulum" / "xl330_kp400_lift_and_drop.json"
 
 
 def seconds(action, clock=time.thread_time):
