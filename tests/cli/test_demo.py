@@ -45,7 +45,7 @@ def test_the_demo_shows_a_real_gap_between_two_different_servos(demo):
     assert 0.2 < step["simulator"]["rise"] < 0.28  # the paper's servo takes 0.24 s at 9.6 V
     assert step["real bus"]["delay"] > step["simulator"]["delay"] + 0.015  # the AX-12 model starts 20 ms late
     assert 0.38 < fall["simulator"] < 0.46  # the paper's arm: 0.40 s
-    assert fall["real bus"] is None  # friction at rest, 0.25 N·m, holds the paper's arm of 0.081 N·m up
+    assert fall["real bus"] > fall["simulator"]  # rotor inertia
     assert demo["rmse_deg"] > 1.0
 
 
