@@ -82,8 +82,7 @@ class SpeedForecast:
     """
 
     def __init__(self, motor: MotorParams, latency: float) -> None:
-        most = motor.resistance + motor.resistance_per_duty
-        self._softness = most / (motor.efficiency * motor.output_constant**2)  # rad/s a N·m, at most
+        self._softness = motor.resistance / (motor.efficiency * motor.output_constant**2)  # rad/s a N·m, at most
         self._latency = latency
         self._time = -math.inf
         self._measured = self._speed = self._acceleration = self._jump = 0.0
