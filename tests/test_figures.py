@@ -19,6 +19,9 @@ def tool():
     sys.path.remove(str(ROOT / "tools"))
 
 
+REAL = 64.0  # rpm at 12 V, where the sheet says 59: six steps of a real AX-12A
+
+
 def rows(table=TABLE):
     lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in table.splitlines()[2:]]
     return {float(line[0]): [float(cell) if cell else None for cell in line[1:]] for line in lines}
@@ -33,13 +36,13 @@ def test_the_table_is_what_the_simulated_servo_does(tool):
 
 
 def test_the_simulated_servo_is_near_its_data_sheet():
-    for paper, ours, sheet, ampere, known_ampere, *_ in rows().values():
+    for supply, (paper, ours, sheet, ampere, known_ampere, *_) in rows().items():
         if sheet:
             assert paper == pytest.approx(sheet, rel=0.09)
-            assert ours == pytest.approx(sheet, rel=0.095)  # a real one's steps run at 64 rpm, where the sheet says 59
+            assert ours == pytest.approx(sheet if supply < 12 else REAL, rel=0.05)
         if known_ampere:
             assert ampere == pytest.approx(known_ampere, rel=0.01)
-    assert rows()[12.0][6] == pytest.approx(1.5, rel=0.035)
+    assert rows()[12.0][6] == pytest.approx(1.5, rel=0.02)
 
 
 def test_every_figure_is_drawn(tool, tmp_path, monkeypatch):

@@ -24,7 +24,8 @@ def test_the_simulator_follows_the_real_servo_to_the_floor_of_its_stamps(tool, n
     for step in steps:
         _, error = tool.shift(step.stamps, step.counts, *path)
         _, restored = tool.shift(step.times, step.counts, *path)
-        assert error < tool.floor(step, *path) + 0.15
+        assert error < tool.floor(step, *path) + 0.12
+        assert error < 1.35
         assert restored < 0.55
         for found, real in zip(tool.swing(path[1], path[1][-1]), tool.swing(step.counts, step.rest), strict=True):
             assert found == pytest.approx(real, abs=1.0)

@@ -152,7 +152,7 @@ def figure_12() -> None:
 
 
 def at_full_duty(name: str, supply: float, mass: float, stop: float) -> np.ndarray:
-    """State of a simulated servo after a second of full duty, with a 0.1 m arm and a hard stop at `stop`, rad."""
+    """State of a simulated servo after 0.9 s of full duty, with a 0.1 m arm and a hard stop at `stop`, rad."""
     profile = FirmwareProfile.load("ax-12a")
     servo = BankServo("shaft", ServoModel.load(name, profile), 1, profile.units.position, 0)
     bank = ServoBank(Pendulums(["shaft"], time_step=1e-3, mass=mass), [servo], [supply])
@@ -160,7 +160,7 @@ def at_full_duty(name: str, supply: float, mass: float, stop: float) -> np.ndarr
     row = np.zeros(len(Command))
     row[[Command.TORQUE, Command.TORQUE_LIMIT, Command.MODE, Command.DUTY]] = 1, 1, Mode.WHEEL_DUTY, 1
     bank.set_command(0, row, 0.0)
-    bank.advance(1.0)
+    bank.advance(0.9)
     return bank.state[0]
 
 

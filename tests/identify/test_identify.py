@@ -99,13 +99,12 @@ def test_ks_is_the_slope_through_the_origin(tmp_path):
 
 
 def ax12_space():
-    return space_of("ax12", "M1", ax12_truth())
+    return space_of("ax12", None, ax12_truth())
 
 
 def ax12_truth():
     row = packed(base_model(RIG, "ax12"), RIG)
     row[Param.NOISE] = math.radians(0.1)  # the loop sees the noise that the recordings show
-    row[[Param.STRIBECK, Param.VISCOUS]] = 0.0, 0.008  # M1
     row[[Param.SLOPE, Param.PUNCH, Param.ARMATURE, Param.COULOMB, Param.LATENCY]] = [0.2, 0.05, 0.003, 0.03, 0.03]
     return row
 
@@ -187,7 +186,7 @@ def test_wheel_mode_tells_the_torque_constant():
     data = [*ax12_data(row), turn(row, 0.2), turn(row, -0.3)]
     runs = runs_of(data, RIG)
     assert "motor.torque_constant" not in [unknown.name for unknown in ax12_space().unknowns]
-    space = space_of("ax12", "M1", ax12_truth(), turning=True)
+    space = space_of("ax12", None, ax12_truth(), turning=True)
     before = space.sets(space.point(ax12_truth())[None])[0]
     assert before[Param.CONSTANT] == pytest.approx(base)
     found = space.sets(polish(space, runs, space.point(before), rounds=10)[None])[0]
@@ -197,13 +196,13 @@ def test_wheel_mode_tells_the_torque_constant():
 def test_whatever_predicts_as_well_is_within_the_intervals():
     """Wheel mode alone: less back-EMF and more viscous friction turn just as fast."""
     row = ax12_truth()
-    row[[Param.RESISTANCE_PER_DUTY, Param.RESISTANCE, Param.CONSTANT, Param.EFFICIENCY]] = 0.0, 8.0, 1.73, 0.58
+    row[[Param.RESISTANCE_PER_DUTY, Param.RESISTANCE, Param.DEAD_DUTY, Param.VISCOUS]] = 0.0, 8.0, 0.0, 0.008
     runs = runs_of([turn(row, duty, whole=True) for duty in (0.2, -0.3, 1.0)], RIG)
-    space = space_of("ax12", "M1", row, turning=True)
+    space = space_of("ax12", None, row, turning=True)
     sure = uncertainty(space, runs, polish(space, runs, space.point(row)))
     other = row.copy()
     other[[Param.VISCOUS, Param.CONSTANT]] = 0.05, 0.73 * row[Param.CONSTANT]
-    narrow = space_of("ax12", "M1", other, turning=True).without(["friction.viscous"])
+    narrow = space_of("ax12", None, other, turning=True).without(["friction.viscous"])
     other = narrow.sets(polish(narrow, runs, narrow.point(other), rounds=12)[None])[0]
     true, found = (np.sum((rollouts(one[None], runs) - runs.position) ** 2) for one in (row, other))
     assert found < 1.02 * true

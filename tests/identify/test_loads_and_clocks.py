@@ -11,7 +11,7 @@ from axbridge.errors import UsageError
 from axbridge.identify.clocks import predicted, shifts
 from axbridge.identify.fit import base_model
 from axbridge.identify.loads import inertia_of, loaded_with
-from axbridge.identify.uncertainty import polish
+from axbridge.identify.uncertainty import misfits, polish
 from axbridge.identify.unknowns import space_of
 from axbridge.physics.columns import Param
 from axbridge.record import stamps
@@ -23,7 +23,7 @@ STEPS = Path(__file__).parents[2] / "docs" / "real" / "ax12a_steps"
 RIG = Rig.load("bare_horn")
 BAR = "bar:0.088,0.37227,0.01915"
 FREE = [f"AX12A_NOLOAD_{k}.csv" for k in (1, 2, 3)]
-HELD = ("motor.efficiency", "friction.stribeck_speed", "friction.viscous")
+HELD = ("motor.efficiency", "friction.coulomb", "friction.viscous")
 LOADED = [f"AX12A_LOAD2_{k}.csv" for k in (1, 2, 3)]
 
 
@@ -81,17 +81,20 @@ def test_what_one_load_tells_predicts_the_other(fitted, left_out):
     runs, unseen = runs_of(groups[fitted[0]], RIG), runs_of(groups[left_out[0]], RIG)
     base = packed(base_model(RIG, "ax12"), RIG)
     # efficiency says what a torque is in N·m: the data sheet knows, a single load does not
-    space = space_of("ax12", "M2", base, adrift=True).without(HELD)
-    start = base.copy()
-    start[[Param.ARMATURE, Param.LAG, Param.COULOMB]] *= 0.8  # a point that does not know the answer
-    row = space.sets(polish(space, runs, space.point(start), rounds=10)[None])[0]
+    space = space_of("ax12", "M1", base, adrift=True).without(HELD)
+    points = []
+    for share in (0.6, 1.25):  # points that do not know the answer
+        start = base.copy()
+        start[[Param.ARMATURE, Param.LAG, Param.DEAD_DUTY]] *= share
+        points.append(polish(space, runs, space.point(start), rounds=15))
+    row = space.sets(points[int(np.argmin(misfits(space, runs, np.array(points))))][None])[0]
     error = np.degrees(predicted(row[None], unseen)[0] - unseen.position)
-    assert np.sqrt(unseen.means(error**2)).max() < 0.45
+    assert np.sqrt(unseen.means(error**2)).max() < 0.56
     for a, b in zip(unseen.start[:-1], unseen.start[1:], strict=True):
         top, real = (
             np.degrees(path[a:b].max() - path[a:b][-1]) for path in (predicted(row[None], unseen)[0], unseen.position)
         )
-        assert top == pytest.approx(real, abs=1.2)  # of 7°; the prior model was 5° off
+        assert top == pytest.approx(real, abs=1.0)  # of 7°; the prior model was 5° off
 
 
 def test_errors_of_the_time_count_where_the_joint_turns():

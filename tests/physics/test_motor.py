@@ -12,7 +12,7 @@ from axbridge.errors import ProfileError
 from axbridge.physics.columns import Param, pack
 from axbridge.physics.friction import Friction, budget
 from axbridge.physics.motor import end_current, fitted_weight, limited_current, mean_torque, relax, temperature_step
-from axbridge.physics.position_laws import approach, compliance, quantise, state_feedback
+from axbridge.physics.position_laws import approach, asked, compliance, felt, lagging, quantise, state_feedback
 
 AX = FirmwareProfile.load("ax-12a")
 COUNT = AX.units.position
@@ -116,3 +116,29 @@ def test_readings_come_in_whole_counts(angle):
 def test_parameters_that_mean_nothing_are_refused_by_name(value):
     with pytest.raises(ProfileError, match=r"motor\.armature"):
         ServoModel.load("ax12", AX, {"motor": {"armature": value}})
+
+
+@given(st.floats(-1, 1), st.floats(0, 0.5))
+def test_a_bridge_swallows_small_duties_and_lets_full_duty_pass(duty, dead):
+    assert felt(math.copysign(1.0, duty), dead) == math.copysign(1.0, duty)
+    assert (felt(duty, dead) == 0) == (abs(duty) <= dead)
+    assert felt(asked(duty, dead), dead) == pytest.approx(duty, abs=1e-12)
+
+
+def test_a_loop_two_counts_from_its_goal_does_not_reach_the_motor_through_such_a_bridge():
+    punch = 32 / 1023
+    felt_punch = (punch - 0.07) / (1 - 0.07)
+    through = [compliance(k * COUNT, COUNT, COUNT, 32 * COUNT, 32 * COUNT, punch) for k in range(40)]
+    found = [compliance(k * COUNT, COUNT, COUNT, 32 * COUNT, 32 * COUNT, felt_punch) for k in range(40)]
+    assert through[2] > 0.06
+    assert found[2] == 0
+    assert found == pytest.approx([felt(duty, 0.07) for duty in through])
+
+
+def test_a_lagging_loop_is_behind_a_steady_turn_by_its_lag():
+    seen, step, lag = 0.0, 1e-3, 0.01
+    for k in range(200):
+        seen, blur = lagging(seen, 5.0 * step * (k + 1), lag, 1.0, step)
+    assert 5.0 * step * 200 - seen == pytest.approx(5.0 * lag, rel=0.06)
+    assert blur == pytest.approx(math.sqrt(step / lag / 2), rel=0.1)
+    assert lagging(0.3, 0.7, 0.0, 1.0, step) == (0.7, 1.0)

@@ -68,7 +68,7 @@ def test_torque_in_motion_is_what_was_commanded_while_the_supply_suffices(wheel_
         seen = seen[:-1]
         assert servo.state.velocity > 0.8
         assert len(seen) >= 2
-        assert seen == pytest.approx([torque] * len(seen), rel=0.1)
+        assert seen == pytest.approx([torque] * len(seen), rel=0.12)  # the first sample: back-EMF is being learned
 
 
 @pytest.mark.filterwarnings("ignore::axbridge.errors.ControlWarning")
@@ -147,9 +147,7 @@ def test_an_acceleration_limit_is_a_ramp_of_the_speed(wheel_rig):
         for _ in range(75):
             robot.step(20)
             speeds.append(servo.state.velocity)
-        assert max(speeds) == pytest.approx(
-            math.sqrt(4.0 * 1.8), rel=0.2
-        )  # a triangle over 1.8 rad, and a loop that lags
+        assert max(speeds) == pytest.approx(math.sqrt(4.0 * 1.8), rel=0.15)  # a triangle over 1.8 rad
         assert (speeds[29] - speeds[9]) / 0.4 == pytest.approx(4.0, rel=0.15)
         for _ in range(100):  # so heavy a disc is braked late, and comes back
             robot.step(20)
@@ -168,7 +166,7 @@ def test_webots_pid_runs_on_the_host_when_the_rig_says_so(wheel_rig):
         assert servo.state.position == pytest.approx(0.6 * (1 - math.exp(-3 * 0.5)), abs=0.12)
         for _ in range(100):
             robot.step(20)
-        assert servo.state.position == pytest.approx(0.6, abs=0.035)  # dry friction holds it short of there
+        assert servo.state.position == pytest.approx(0.6, abs=0.025)  # the bridge swallows small duties
     with axbridge.open("bench_arm") as robot, pytest.raises(UnsupportedOperation, match="has no pid"):
         robot["shoulder"].set_control_pid(1.0, 0.0, 0.0)
 

@@ -37,6 +37,7 @@ class MotorParams(toml_tables.Table):
         resistance_per_duty: Added to Ra in proportion to |duty|, ohm.
         resistance_per_kelvin: Share of Ra added for each kelvin that the servo reports above `ambient_temperature`.
             More than copper's 0.0039, because the winding warms more than the sensor beside it.
+        dead_duty: Share of full duty that the bridge swallows: less does not reach the motor; full duty stays full.
         max_current: Drive limit, A; 0 = none.
         current_step: Largest change of current in one millisecond, A; 0 = none.
         current_limit: What `max_current` limits: the ``motor``'s current, or the ``supply``'s, which flows during the
@@ -56,6 +57,7 @@ class MotorParams(toml_tables.Table):
     backlash: float = Field(default=0.0, ge=0, le=0.2)
     resistance_per_duty: float = Field(default=0.0, ge=0)
     resistance_per_kelvin: float = Field(default=0.0, ge=0)
+    dead_duty: float = Field(default=0.0, ge=0, le=0.5)
     max_current: float = Field(default=0.0, ge=0)
     current_step: float = Field(default=0.0, ge=0)
     current_limit: Literal["motor", "supply"] = "motor"

@@ -52,6 +52,7 @@ _RESISTANCE_DUTY = Unknown("motor.resistance_per_duty", Param.RESISTANCE_PER_DUT
 _RESISTANCE_KELVIN = Unknown("motor.resistance_per_kelvin", Param.RESISTANCE_PER_KELVIN, 0.0, 0.06, False, _WARM)
 _EFFICIENCY = Unknown("motor.efficiency", Param.EFFICIENCY, 0.3, 1.0, False, _HOLD)
 _ASYMMETRY = Unknown("motor.asymmetry", Param.ASYMMETRY, -0.15, 0.15, False, _BOTH)
+_DEAD_DUTY = Unknown("motor.dead_duty", Param.DEAD_DUTY, 0.0, 0.2, False, _HOLD)
 _ARMATURE = Unknown("motor.armature", Param.ARMATURE, 3e-4, 0.03, True, _FALLS)
 _COULOMB = Unknown("friction.coulomb", Param.COULOMB, 1e-5, 0.4, True, _FALLS)
 _VISCOUS = Unknown("friction.viscous", Param.VISCOUS, 1e-4, 0.1, True, _FALLS)
@@ -97,8 +98,8 @@ _REST: dict[str, tuple[Unknown, ...]] = {
     "ax12": (_EFFICIENCY, _ARMATURE, _SLOPE, _PUNCH, _LATENCY),
     "lima2009": (_K_THETA, _K_OMEGA, _LATENCY),
 }
-_ADRIFT = (_CONSTANT, _EFFICIENCY, _ARMATURE, _LAG)
-MODELS = {"pendulum-servo": "M4", "ax12": "M2", "lima2009": "M1"}  # and the friction law each takes by default
+_ADRIFT = (_CONSTANT, _EFFICIENCY, _DEAD_DUTY, _ARMATURE, _LAG)
+MODELS = {"pendulum-servo": "M4", "ax12": "M1", "lima2009": "M1"}  # and the friction law each takes by default
 
 
 @dataclass(frozen=True)

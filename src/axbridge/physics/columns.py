@@ -170,6 +170,7 @@ class Param(IntEnum):
     BACKLASH = 37  # rad
     ASYMMETRY = 38  # share of the torque, more one way and less the other
     LAG = 39  # s, of the position that the loop sees
+    DEAD_DUTY = 40  # share of full duty
 
 
 _LAWS = {"state_feedback": Law.STATE_FEEDBACK, "compliance": Law.COMPLIANCE, "pid": Law.PID}
@@ -199,6 +200,7 @@ def pack(model: ServoModel, count: float) -> FloatArray:
     row[Param.ARMATURE] = motor.armature
     row[Param.BACKLASH] = motor.backlash
     row[Param.RESISTANCE_PER_DUTY] = motor.resistance_per_duty
+    row[Param.DEAD_DUTY] = motor.dead_duty
     row[Param.MAX_CURRENT] = motor.max_current
     row[Param.CURRENT_STEP] = motor.current_step
     row[Param.SUPPLY_SIDE] = float(motor.current_limit == "supply")

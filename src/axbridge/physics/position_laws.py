@@ -14,8 +14,8 @@ from axbridge.physics.branch_free import decayed, erf
 from axbridge.physics.columns import Law
 
 __all__ = [
-    "Loop", "approach", "compliance", "follow", "lagging", "mean_compliance", "pid", "position_law", "quantise",
-    "saturated", "state_feedback",
+    "Loop", "approach", "asked", "compliance", "felt", "follow", "lagging", "mean_compliance", "pid", "position_law",
+    "quantise", "saturated", "state_feedback",
 ]  # fmt: skip
 
 _NEAR = 4.0  # counts beyond the margin where noise makes no difference to the mean any more
@@ -36,7 +36,8 @@ class Loop(NamedTuple):
         margin_ccw: rad.
         slope_cw: rad.
         slope_ccw: rad.
-        punch: Duty, 0..1.
+        punch: Duty that the motor feels, up to 1; below 0, the bridge swallows more than the punch.
+        dead: Share of the duty that the bridge swallows.
         one_count: What one position count is worth, rad.
         quantum: The same where the loop sees whole counts; 0 where it sees the reading itself.
         noise: Of the reading, which the compliance law answers on average; standard deviation, rad.
@@ -53,6 +54,7 @@ class Loop(NamedTuple):
     slope_cw: float
     slope_ccw: float
     punch: float
+    dead: float
     one_count: float
     quantum: float
     noise: float
@@ -108,6 +110,18 @@ def saturated(volts: float, feedback: float, speed: float, limit: float) -> tupl
     if abs(applied) > limit:
         return min(max(applied, -limit), limit), 0.0
     return volts, feedback
+
+
+@jit
+def felt(duty: float, dead: float) -> float:
+    """What reaches a motor of a duty if the bridge swallows the share `dead` of full duty; full duty stays full."""
+    return math.copysign(max(abs(duty) - dead, 0.0) / (1.0 - dead), duty)
+
+
+@jit
+def asked(duty: float, dead: float) -> float:
+    """The duty of which a motor feels `duty`: the inverse of `felt`, 0 for 0."""
+    return math.copysign(dead + (1.0 - dead) * abs(duty), duty) if duty != 0.0 else 0.0
 
 
 @jit
@@ -169,7 +183,7 @@ def compliance(
         margin_ccw: For counter-clockwise motion, rad.
         slope_cw: rad.
         slope_ccw: rad.
-        punch: Duty just outside the margin, 0..1.
+        punch: Duty just outside the margin, up to 1; below 0 there is none until the slope has made up for it.
 
     Returns:
         Duty, -1..1, before the torque limit.
@@ -179,7 +193,7 @@ def compliance(
     if beyond <= 1e-9:
         return 0.0
     slope = slope_ccw if ccw else slope_cw
-    size = min(1.0, punch + (1.0 - punch) * beyond / slope) if slope > 0.0 else 1.0
+    size = min(max(punch + (1.0 - punch) * beyond / slope, 0.0), 1.0) if slope > 0.0 else 1.0
     return size if ccw else -size
 
 
@@ -260,5 +274,5 @@ def position_law(
     if loop.law == Law.PID:
         counts = (reference - quantise(reading, loop.quantum)) / loop.one_count
         duty, fresh = pid(counts, last, integral, interval, loop.p, loop.i, loop.d, cap)
-        return duty * supply, 0.0, fresh, counts
+        return felt(duty, loop.dead) * supply, 0.0, fresh, counts
     raise ValueError("unknown position law: see axbridge.physics.columns.Law")

@@ -7,7 +7,7 @@ import math
 from axbridge.arrays import FloatArray
 from axbridge.jit import jit
 from axbridge.physics.columns import Command, Joint, Mode, Param
-from axbridge.physics.position_laws import Loop, approach, follow, lagging, position_law, saturated
+from axbridge.physics.position_laws import Loop, approach, felt, follow, lagging, position_law, saturated
 
 __all__ = ["control", "loop_of"]
 
@@ -30,7 +30,8 @@ def loop_of(
         noise: That `Loop` answers on average, rad.
     """
     slope, punch = params[first + Param.SLOPE * stride], params[first + Param.PUNCH * stride]
-    count = params[first + Param.COUNT * stride]
+    punch = punch if punch >= 0.0 else command[start + Command.PUNCH * stride]
+    count, dead = params[first + Param.COUNT * stride], params[first + Param.DEAD_DUTY * stride]
     return Loop(
         law,
         params[first + Param.K_THETA * stride],
@@ -42,7 +43,8 @@ def loop_of(
         command[start + Command.MARGIN_CCW * stride],
         slope if slope > 0.0 else command[start + Command.SLOPE_CW * stride],
         slope if slope > 0.0 else command[start + Command.SLOPE_CCW * stride],
-        punch if punch >= 0.0 else command[start + Command.PUNCH * stride],
+        (punch - dead) / (1.0 - dead),  # the law is a line from here to full duty, and so is what is felt of it
+        dead,
         count,
         count if params[first + Param.QUANTISED * stride] != 0.0 else 0.0,
         noise,
@@ -91,7 +93,7 @@ def control(
         joint[Joint.FILTERED] = speed
     mode = int(command[Command.MODE])
     if mode == Mode.WHEEL_DUTY:
-        joint[Joint.VOLTS] = min(max(command[Command.DUTY], -cap), cap) * supply
+        joint[Joint.VOLTS] = felt(min(max(command[Command.DUTY], -cap), cap), params[Param.DEAD_DUTY]) * supply
         joint[Joint.FEEDBACK] = 0.0
         return
     if mode == Mode.WHEEL_SPEED:
@@ -116,7 +118,9 @@ def control(
     if sampled:
         volts -= feedback * joint[Joint.FILTERED]
         feedback = 0.0
-    joint[Joint.VOLTS], joint[Joint.FEEDBACK] = saturated(volts, feedback, speed, cap * supply)
+    joint[Joint.VOLTS], joint[Joint.FEEDBACK] = saturated(
+        volts, feedback, speed, felt(cap, params[Param.DEAD_DUTY]) * supply
+    )
 
 
 @jit

@@ -16,6 +16,7 @@ from axbridge.physics.friction import budget
 from axbridge.physics.implicit import BEFORE, IMPULSE, MEAN, SPEED, USED, WEIGHT, Acting, Book, move, solve
 from axbridge.physics.motor import end_current, push, temperature_step, warmed
 from axbridge.physics.one_body import spin
+from axbridge.physics.position_laws import asked
 from axbridge.physics.position_loop import control
 
 __all__ = ["ARMATURE", "DAMPING", "LIMIT", "LOOSE", "NOISE", "PULL", "TORQUE", "Arrays", "System", "account",
@@ -291,7 +292,8 @@ def _book(
     state[State.ANGLE] = side * joint[Joint.ANGLE]
     state[State.SPEED] = side * joint[Joint.SPEED]
     state[State.CURRENT] = current
-    state[State.DUTY] = min(max(applied / supply, -1.0), 1.0) if supply > 0.0 else 0.0
+    duty = min(max(applied / supply, -1.0), 1.0) if supply > 0.0 else 0.0
+    state[State.DUTY] = asked(duty, params[Param.DEAD_DUTY])  # what the firmware reports
     state[State.TORQUE] = side * torque
     state[State.ENERGY] += max(0.0, applied * current) * step
     state[State.TEMPERATURE] = temperature_step(

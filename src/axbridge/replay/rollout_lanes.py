@@ -29,7 +29,7 @@ from axbridge.physics.columns import Command, Drive, Law, Param, friction_of, mo
 from axbridge.physics.friction import budget
 from axbridge.physics.motor import end_current, push, warmed
 from axbridge.physics.one_body import spin, stopped
-from axbridge.physics.position_laws import follow, lagging, position_law, saturated
+from axbridge.physics.position_laws import felt, follow, lagging, position_law, saturated
 from axbridge.physics.position_loop import loop_of
 
 __all__ = ["LOOP", "STRETCH", "WIDTH", "Arrays", "fits", "run", "workspace"]
@@ -158,10 +158,12 @@ def _control(w: FloatArray, lanes: int, law: int) -> None:
             loop_of(law, w, _PARAM * WIDTH + i, w, _COMMAND * WIDTH + i, WIDTH, blur), reference, reference_speed,
             angle + 0.5 * step * speed, seen, integral, last, step, cap, supply,
         )  # fmt: skip
-        volts, feedback = saturated(volts, feedback, speed, cap * supply)
+        dead = w[(_PARAM + Param.DEAD_DUTY) * WIDTH + i]
+        volts, feedback = saturated(volts, feedback, speed, felt(cap, dead) * supply)
         duty = w[_Lane.DUTY * WIDTH + i]
         if duty <= 1.0:  # wheel mode
-            volts, feedback, reference, fresh, counts = min(max(duty, -cap), cap) * supply, 0.0, before, integral, last
+            volts = felt(min(max(duty, -cap), cap), dead) * supply
+            feedback, reference, fresh, counts = 0.0, before, integral, last
         if w[_Lane.ON * WIDTH + i] == 0.0:
             volts, feedback, reference, fresh, counts, seen = 0.0, 0.0, angle, 0.0, 0.0, reading
         w[_Lane.VOLTS * WIDTH + i] = volts

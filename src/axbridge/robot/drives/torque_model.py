@@ -1,7 +1,7 @@
 """A Dynamixel's torque by its motor model, without a current sensor: duty to torque and back.
 
 `i = (d·V - K·ω)/R(d)`, `τ = η·K·i - τ_F(ω)`, all at the output shaft: Lima et al. 2009, equations (1)-(5), with gear
-efficiency η and the resistance that rises with duty.
+efficiency η and the resistance that rises with duty; d is what the bridge lets through of the duty asked for.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import math
 
 from axbridge.config.model import FrictionParams, MotorParams
 from axbridge.physics.motor import directed
+from axbridge.physics.position_laws import asked, felt
 
 __all__ = ["SpeedForecast", "current", "duty_for", "estimated_torque", "friction"]
 
@@ -37,6 +38,7 @@ def friction(law: FrictionParams, velocity: float, drive: float) -> float:
 
 def current(motor: MotorParams, duty: float, voltage: float, velocity: float) -> float:
     """Motor current at a steady duty, A, towards positive torque."""
+    duty = felt(duty, motor.dead_duty)
     resistance = motor.resistance + motor.resistance_per_duty * abs(duty)
     return (duty * voltage - motor.output_constant * velocity) / resistance
 
@@ -65,7 +67,7 @@ def duty_for(motor: MotorParams, law: FrictionParams, torque: float, voltage: fl
     if motor.resistance_per_duty:
         # (R + r·|d|)·i = V·d - K·ω, with |d| = ±d
         duty = (pushed * motor.resistance + back) / (voltage - math.copysign(motor.resistance_per_duty, duty) * pushed)
-    return max(-1.0, min(1.0, duty))
+    return max(-1.0, min(1.0, asked(duty, motor.dead_duty)))
 
 
 class SpeedForecast:
