@@ -43,12 +43,14 @@ def test_holding_it_out_takes_the_torque_of_its_weight(mass, length):
         shaft = robot["shaft"]
         shaft.torque_on()
         shaft.set_position(math.pi / 2)
-        for _ in range(100):
-            robot.step(20)
-        angle = shaft.state.position
         bank = robot.simulation.world.bank
-        held = bank.state[0, State.TORQUE]
-    assert held == pytest.approx(mass * GRAVITY * length * math.sin(angle), abs=1e-3)
+        held, carried = [], []
+        for tick in range(150):
+            robot.step(20)
+            if tick >= 100:  # from one count to the next the duty jumps: the arm trembles by hundredths of a degree
+                held.append(bank.state[0, State.TORQUE])
+                carried.append(mass * GRAVITY * length * math.sin(bank.state[0, State.ANGLE]))
+    assert np.mean(held) == pytest.approx(np.mean(carried), abs=4e-3)
 
 
 def test_closed_form_and_world_have_the_same_arm():
