@@ -20,6 +20,8 @@ from axbridge import cli
 from axbridge.cli.app import run
 from axbridge.serve.background import serving
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(

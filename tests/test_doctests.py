@@ -7,6 +7,8 @@ import pytest
 
 from tools.import_graph import modules
 
+pytestmark = pytest.mark.slow
+
 WITH_EXAMPLES = sorted(
     f"axbridge.{name}".rstrip(".") for name, path in modules().items() if ">>>" in path.read_text(encoding="utf-8")
 )

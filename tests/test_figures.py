@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "motor-model.md").read_text()
 TABLE = PAGE.partition("<!-- table -->\n")[2].partition("\n<!-- end -->")[0]

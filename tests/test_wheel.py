@@ -13,6 +13,8 @@ import pytest
 from axbridge.serve.background import serving
 from tests.test_docs import commands, on
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[1]
 
 

@@ -7,6 +7,8 @@ from axbridge.config.profile import FirmwareProfile
 from axbridge.errors import BusError, ServoFault, UsageError
 from tests.support.pty_line import PtyLine
 
+pytestmark = pytest.mark.slow
+
 AX = FirmwareProfile.load("ax-12a")
 SETUP = {"return_delay_time": 3, "status_return_level": 1, "ccw_angle_limit": 900, "punch": 40}
 

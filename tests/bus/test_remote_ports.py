@@ -16,7 +16,7 @@ from axbridge.robot.safety.net import Safety
 from tests.support.pty_line import PtyLine
 
 # pyserial's client and server call Thread.setDaemon
-pytestmark = pytest.mark.filterwarnings("ignore:set.* is deprecated:DeprecationWarning")
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore:set.* is deprecated:DeprecationWarning")]
 
 
 class ThreeWire(serial.Serial):

@@ -21,6 +21,8 @@ from axbridge.serve.background import serving
 from tests.support.pty_line import PtyLine
 from tests.support.robot_files import write_comb
 
+pytestmark = pytest.mark.slow
+
 BUSY = {"loss", "rate"}  # what a busy machine adds
 
 

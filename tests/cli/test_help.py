@@ -20,6 +20,8 @@ from axbridge.config.profile import FirmwareProfile
 from axbridge.config.register_units import in_units
 from axbridge.serve.background import serving
 
+pytestmark = pytest.mark.slow
+
 for verb in iter_modules(cli.__path__):
     import_module(f"axbridge.cli.{verb.name}")
 

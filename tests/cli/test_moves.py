@@ -22,6 +22,8 @@ from axbridge.serve.background import serving
 from tests.support.hand import led
 from tests.support.page_set import EVERYTHING, page_set
 
+pytestmark = pytest.mark.slow
+
 
 def nod(**page):
     keys = (Key(positions={"pan": 0.5, "tilt": 0.2}, time=0.4), Key(positions={"pan": 0.0, "tilt": 0.0}, time=0.4))

@@ -4,7 +4,11 @@ import json
 import subprocess
 import sys
 
+import pytest
+
 from tests.support.terminal import on_terminal
+
+pytestmark = pytest.mark.slow
 
 STEP = ["record", "step", "--rig", "bench_arm", "--duration", "0.5", "--angle", "20", "--force"]
 

@@ -8,6 +8,8 @@ import pytest
 import axbridge
 from axbridge.cli.app import run
 
+pytestmark = pytest.mark.slow
+
 import_module("axbridge.cli.rig")
 
 

@@ -10,6 +10,8 @@ from axbridge.virtual.bus import VirtualBus
 from tests.support.robot_files import write_comb
 from tests.support.virtual_rig import make_world
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("timing", ["wire", "none"])
 def test_the_bus_in_process(timing):

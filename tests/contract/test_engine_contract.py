@@ -14,6 +14,8 @@ from axbridge.physics.engines.pendulums import Pendulums
 from axbridge.testing import check_engine
 from tests.support.one_joint import write_pendulum
 
+pytestmark = pytest.mark.slow
+
 PROFILE = FirmwareProfile.load("ax-12a")
 
 

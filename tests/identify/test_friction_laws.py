@@ -19,6 +19,8 @@ from axbridge.replay.rollout import rollouts
 from axbridge.replay.simulate import runs_of
 from tests.identify.test_identify import RIG, ax12_truth, motion
 
+pytestmark = pytest.mark.slow
+
 
 def recordings(**friction):
     """Steps and falls of an AX-12 with that friction, and two of them to hold out."""

@@ -30,6 +30,8 @@ from axbridge.replay.simulate import packed, runs_of
 from tests.identify.test_identify import ax12_data as data_of
 from tests.identify.test_identify import ax12_truth
 
+pytestmark = pytest.mark.slow
+
 RIG = Rig.load("bench_arm")
 SPACE = space_of("ax12", None, packed(base_model(RIG, "ax12"), RIG))
 TRUTH = ax12_truth()

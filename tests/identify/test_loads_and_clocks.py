@@ -19,6 +19,8 @@ from axbridge.record.import_logs import import_log
 from axbridge.record.import_wizard import Goal
 from axbridge.replay.simulate import packed, runs_of
 
+pytestmark = pytest.mark.slow
+
 STEPS = Path(__file__).parents[2] / "docs" / "real" / "ax12a_steps"
 RIG = Rig.load("bare_horn")
 BAR = "bar:0.088,0.37227,0.01915"

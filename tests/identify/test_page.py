@@ -12,6 +12,8 @@ from axbridge.identify.html import residual_panels, trace_panels, write_page
 from axbridge.identify.png import write_picture
 from tests.identify.test_identify import ax12_data, ax12_truth
 
+pytestmark = pytest.mark.slow
+
 RIG = Rig.load("bench_arm")
 
 

@@ -18,6 +18,8 @@ from axbridge.motion.player import play
 from axbridge.serve.background import serving
 from tests.support.page_set import page, page_set, step
 
+pytestmark = pytest.mark.slow
+
 
 def key(pan, time, pause=0.0, **more):
     return Key(positions={"pan": pan, **more}, time=time, pause=pause)

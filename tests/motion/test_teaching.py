@@ -11,6 +11,8 @@ from axbridge.motion.player import play
 from axbridge.motion.teaching import Taking, soft, take_pose, teach, worked_up
 from tests.support.hand import BACK, HIGH, LEFT, UP, lead, led
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def hand():

@@ -14,6 +14,8 @@ from axbridge.motion.walking import walk
 from axbridge.record.recording import open_recording
 from axbridge.serve.background import serving
 
+pytestmark = pytest.mark.slow
+
 
 def bioloid(model):
     rig = Rig.load("bioloid")

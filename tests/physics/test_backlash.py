@@ -23,6 +23,8 @@ from axbridge.replay.simulate import simulate
 from tests.physics.test_chain import write_chain
 from tests.support.one_joint import BV, K_OMEGA, K_THETA, K, L, R, write_pendulum
 
+pytestmark = pytest.mark.slow
+
 PROFILE = FirmwareProfile.load("ax-12a")
 PLAY, ARMATURE, SUPPLY = math.radians(1.0), 0.004, 9.6
 

@@ -10,6 +10,8 @@ import pytest
 
 from tests.support.humanoid import NO_LOAD, Humanoid
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parents[2]
 
 

@@ -15,6 +15,8 @@ from axbridge.physics.engines.bullet import BulletEngine
 from axbridge.virtual.assembly import build_bank
 from tests.support.one_joint import paper_servo, write_pendulum
 
+pytestmark = pytest.mark.slow
+
 PROFILE = FirmwareProfile.load("ax-12a")
 
 

@@ -13,6 +13,8 @@ from axbridge.physics.bank import BankServo, Command, ServoBank
 from axbridge.physics.engine import Scene
 from axbridge.physics.engines.bullet import BulletEngine
 
+pytestmark = pytest.mark.slow
+
 PROFILE = FirmwareProfile.load("ax-12a")
 R, K, BV, SUPPLY = 8.0, 0.006810 * 254, 0.01278, 9.6
 LENGTHS, LEVERS = (0.06, 0.06), 0.03

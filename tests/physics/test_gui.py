@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 SHOW = """
 import time, axbridge
 with axbridge.open("bench_arm", world={"gui": True}) as robot:

@@ -12,6 +12,8 @@ from axbridge.physics.engine import Drives, Scene
 from axbridge.physics.engines.bullet import BulletEngine
 from axbridge.virtual.assembly import build_bank
 
+pytestmark = pytest.mark.slow
+
 BASE = '<link name="base"><inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1"/></inertial></link>'
 ARM = """<link name="arm">{shape}<inertial><origin xyz="0 0 {centre}"/><mass value="0.05"/>
 <inertia ixx="{moments[0]}" iyy="{moments[1]}" izz="{moments[2]}"/></inertial></link>"""

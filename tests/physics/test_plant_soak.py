@@ -2,7 +2,11 @@
 
 import gc
 
+import pytest
+
 from tests.support.plant_soak import held, resident, session
+
+pytestmark = pytest.mark.slow
 
 
 def test_robots_that_are_used_and_closed_leave_nothing_behind():

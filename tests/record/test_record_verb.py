@@ -17,6 +17,8 @@ from axbridge.record.provenance import revision_of
 from axbridge.record.recording import open_recording
 from axbridge.serve.background import serving
 
+pytestmark = pytest.mark.slow
+
 
 def test_the_rigs_step_is_the_default_tick_and_the_motion_takes_the_time_asked_for(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -37,7 +37,7 @@ addEventListener("load", () => setTimeout(() => {
   });
 }, 1000))</script>"""
 
-pytestmark = pytest.mark.skipif(BROWSER is None, reason="needs chromium")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(BROWSER is None, reason="needs chromium")]
 
 
 @pytest.fixture(scope="module")

@@ -8,6 +8,8 @@ import axbridge
 from axbridge.errors import ControlWarning, UnsupportedOperation
 from tests.support.ideal_world import Bench
 
+pytestmark = pytest.mark.slow
+
 
 def test_a_duty_acts_until_another_command_and_the_servo_is_a_joint_again():
     with axbridge.open("pendulum") as robot:

@@ -9,6 +9,8 @@ from axbridge import ControlWarning, UnsupportedOperation
 from axbridge.physics.columns import State
 from axbridge.serve.background import serving
 
+pytestmark = pytest.mark.slow
+
 WHEEL = """<robot name="wheel">
   <link name="base"><inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial></link>
   <link name="disc"><inertial><mass value="1"/><inertia ixx="0.05" iyy="0.05" izz="0.05" ixy="0" ixz="0" iyz="0"/></inertial></link>

@@ -15,6 +15,8 @@ from axbridge.record.recording import open_recording
 from axbridge.virtual.assembly import build_bank
 from tests.support.robot_files import write_comb
 
+pytestmark = pytest.mark.slow
+
 RA, LA, K, BV, FC = 8.0, 5e-3, 0.006810 * 254, 0.01278, 1.71e-5
 INERTIA, WEIGHT = 7.2e-4, 0.081  # of the paper's arm
 SUPPLY = 9.6

@@ -10,6 +10,8 @@ from axbridge import ControlWarning, UnknownServo, UsageError
 from axbridge.control import minimum_jerk
 from axbridge.serve.background import serving
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture
 def robot():

@@ -14,6 +14,8 @@ from axbridge import BusTimeout, PortError, RigError
 from axbridge.packets import Instruction, encode, whole_packet
 from axbridge.serve.background import serving
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def port():

@@ -9,6 +9,8 @@ from axbridge.config.rig import Rig
 from axbridge.errors import BusError, PortError
 from tests.support.pty_line import PtyLine
 
+pytestmark = pytest.mark.slow
+
 
 def make_rig(registers=None, **safety):
     return Rig.model_validate(

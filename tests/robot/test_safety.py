@@ -13,6 +13,8 @@ from axbridge.robot.safety import net as safety
 from axbridge.robot.safety import policies
 from tests.support.pty_line import PtyLine
 
+pytestmark = pytest.mark.slow
+
 SERVOS = [CycleServo("hip", 1), CycleServo("knee", 2), CycleServo("ankle", 3)]
 
 

@@ -13,6 +13,8 @@ from axbridge.bus.serial import SerialBus
 from axbridge.errors import PortError
 from tests.support.pty_line import PtyLine
 
+pytestmark = pytest.mark.slow
+
 LIMIT = 2.0  # s on a busy machine; benchmarks/safety_ends.py measures what it takes
 
 CONTROLLER = """

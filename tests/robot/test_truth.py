@@ -12,6 +12,8 @@ from axbridge.record.recorder import Recorder
 from axbridge.record.recording import open_recording
 from axbridge.serve.background import serving
 
+pytestmark = pytest.mark.slow
+
 COUNT = math.radians(300) / 1023
 LOAD = 0.1263 * 9.81 * 0.0654  # N·m: the arm of bench_arm, held level
 

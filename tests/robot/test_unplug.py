@@ -11,6 +11,8 @@ from axbridge.packets import Instruction
 from axbridge.robot.safety.net import Safety
 from tests.support.pty_line import PtyLine
 
+pytestmark = pytest.mark.slow
+
 GOALS = {"hip": Goal(900, 0, 1023), "knee": Goal(100, 0, 1023)}
 
 

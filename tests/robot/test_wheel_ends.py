@@ -16,6 +16,8 @@ from axbridge.config.rig import Rig
 from axbridge.errors import BusTimeout
 from axbridge.serve.background import serving
 
+pytestmark = pytest.mark.slow
+
 SRC = Path(axbridge.__file__).parents[1]
 WHEEL = """
     import math, os, signal, sys, axbridge

@@ -12,6 +12,8 @@ from axbridge.virtual.world import World
 from tests.support.fake_bank import FakeBank
 from tests.support.virtual_rig import make_rig
 
+pytestmark = pytest.mark.slow
+
 
 class Breaking(FakeBank):
     def advance(self, until):

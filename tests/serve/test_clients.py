@@ -9,6 +9,8 @@ import pytest
 
 from axbridge.serve.background import serving
 
+pytestmark = pytest.mark.slow
+
 CLIENTS = Path(__file__).parent / "clients"
 NEEDS = {
     "sdk": "dynamixel_sdk",

@@ -20,6 +20,8 @@ from axbridge.errors import BusTimeout, CorruptPacket
 from axbridge.serve.background import serving
 from tests.support.robot_files import write_comb
 
+pytestmark = pytest.mark.slow
+
 PING, PONG = bytes.fromhex("ffff010201fb"), bytes.fromhex("ffff010200fc")
 CLIENTS = Path(__file__).parent / "clients"
 

@@ -12,6 +12,8 @@ from axbridge.errors import RigError, SimulationDiverged
 from axbridge.physics.bank import Command
 from axbridge.virtual.assembly import build_bank
 
+pytestmark = pytest.mark.slow
+
 URDF = """<robot name="r">
 <link name="base"><inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1"/></inertial></link>
 <link name="arm"><inertial><origin xyz="0 0 -0.1"/><mass value="0.1"/><inertia ixx="I" iyy="I" izz="I"/></inertial></link>

@@ -12,6 +12,8 @@ import axbridge
 from axbridge.record.recording import open_recording
 from axbridge.serve.background import serving
 
+pytestmark = pytest.mark.slow
+
 WEBOTS = """
 from controller import Robot
 robot = Robot()

@@ -11,6 +11,8 @@ from axbridge.webots import install
 from axbridge.webots.keyboard import decode
 from axbridge.webots.module import uninstall
 
+pytestmark = pytest.mark.slow
+
 LINK = '<link name="{0}"><inertial><mass value="1"/><inertia ixx="0.1" iyy="0.1" izz="0.1" ixy="0" ixz="0" iyz="0"/></inertial></link>'
 RIG = """name = "toy"
 [world]

@@ -12,6 +12,8 @@ import axbridge
 from axbridge.config.toml_tables import shipped
 from axbridge.serve.background import serving
 
+pytestmark = pytest.mark.slow
+
 CONTROLLER = '''
 """A plain Webots controller."""
 import sys

@@ -7,6 +7,8 @@ import pytest
 import axbridge
 from tests.support.ideal_world import H, positions
 
+pytestmark = pytest.mark.slow
+
 HOLD = 9.81 * 0.2  # N·m a motor needs to hold 1 kg at 0.2 m
 
 

@@ -5,6 +5,8 @@ import pytest
 import axbridge
 from tests.support.ideal_world import H
 
+pytestmark = pytest.mark.slow
+
 LINK = """<link name="l{0}"><inertial><origin xyz="0 0 -0.05"/><mass value="0.1"/>
   <inertia ixx="1e-4" iyy="1e-4" izz="1e-4" ixy="0" ixz="0" iyz="0"/></inertial></link>"""
 JOINT = '<joint name="j{0}" type="{1}"><parent link="{2}"/><child link="l{0}"/><origin xyz="0 0 {3}"/><axis xyz="{4}"/></joint>'

@@ -7,6 +7,8 @@ import pytest
 from axbridge import ControlWarning
 from tests.support.ideal_world import INERTIA, H, positions
 
+pytestmark = pytest.mark.slow
+
 
 def test_positions_are_multiplied_for_every_motor_the_commanded_one_too(bench):
     robot = bench.open(

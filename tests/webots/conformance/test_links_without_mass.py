@@ -7,6 +7,8 @@ import pytest
 import axbridge
 from axbridge import RigError
 
+pytestmark = pytest.mark.slow
+
 HEAVY = '<link name="{}"><inertial><origin xyz="0.05 0 0.02"/><mass value="0.3"/><inertia ixx="1e-3" iyy="1e-3" izz="1e-3" ixy="0" ixz="0" iyz="0"/></inertial></link>'
 JOINT = '<joint name="{0}" type="{1}"><parent link="{2}"/><child link="{3}"/><axis xyz="{4}"/></joint>'
 

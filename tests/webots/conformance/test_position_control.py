@@ -6,6 +6,8 @@ import pytest
 
 from tests.support.ideal_world import H, positions
 
+pytestmark = pytest.mark.slow
+
 
 def test_p_control_closes_a_share_of_the_error_each_step(bench):
     # v = 10·(1 - x) up to 2 rad/s: full speed 0.064 rad a step until the error is below 0.2 rad, then x += 0.32·e

@@ -8,6 +8,8 @@ import pytest
 from axbridge import ControlWarning
 from tests.support.ideal_world import positions
 
+pytestmark = pytest.mark.slow
+
 
 def test_a_sensor_reads_nan_until_its_period_has_passed_and_then_holds(bench):
     robot = bench.open({})

@@ -6,6 +6,8 @@ import pytest
 
 from tests.support.ideal_world import INERTIA, H, positions
 
+pytestmark = pytest.mark.slow
+
 
 def spring_damper(x, v, stiffness, damping, steps, torque=0.0, inertia=INERTIA):
     trace = []

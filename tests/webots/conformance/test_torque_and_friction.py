@@ -6,6 +6,8 @@ import pytest
 
 from tests.support.ideal_world import INERTIA, H, positions
 
+pytestmark = pytest.mark.slow
+
 GRAVITY = 9.81
 
 
