@@ -40,20 +40,23 @@ def demo(
     It steps to 90 degrees and lets the arm fall; a rig of one servo does so from 35 and 65 degrees, too.
 
     Without --port the servo is a virtual AX-12 on a pseudo-terminal, driven by the code that drives copper.
-    Of a rig of one servo a model is identified, from the two smaller steps; of others the rig's own is compared alone.
+    Of a rig of one servo a model is identified from the two smaller steps, where numba is installed; of others
+    the rig's own is compared alone.
     """
     from axbridge.compare.comparison import compare, summary
     from axbridge.compare.html import write_html
     from axbridge.compare.png import write_png
     from axbridge.config.rig import Rig
     from axbridge.identify import write_params
+    from axbridge.jit import COMPILED
     from axbridge.record.recording import open_recording
     from axbridge.serve.background import serving
 
     loaded = Rig.load(rig)
     run = _Run(loaded, servo or loaded.servos[0].name, seed)
     out.mkdir(parents=True, exist_ok=True)
-    teaches = len(loaded.servos) == 1
+    alone = len(loaded.servos) == 1
+    teaches = alone and COMPILED  # as plain Python a fit takes hours
     files = {"real": out / "real.mcap", "sim": out / "sim.mcap"}
     taught = [out / f"real-{angle:.0f}.mcap" for angle in TAUGHT] if teaches else []
     measured = "virtual AX-12" if port is None else "servo"
@@ -89,6 +92,8 @@ def demo(
         _tell(before, after)
         for name, path in files.items():
             print(f"{name:<10} {path}")
+        if alone and not COMPILED:
+            print("\nThe third act, a model identified from recordings, needs numba: pip install numba")
         _next(rig, files, taught)
     if open_:
         typer.launch(str(files["report"].resolve()))
