@@ -58,6 +58,10 @@ def test_a_slow_fall_is_blamed_on_friction_alone_only_when_the_arm_rests_higher(
     assert "too late: its friction or its rotor inertia is too high;" in said(bench(), bench(seconds=0.9))
 
 
+def test_an_arm_that_swings_past_the_bottom_is_not_said_to_rest_there_by_friction():
+    assert "too early: its friction or its rotor inertia is too low;" in said(bench(rest=-20.0), bench(seconds=0.3))
+
+
 def test_an_arm_that_does_not_come_down_has_too_much_friction():
     text = said(bench(), bench(rest=30.0))
     assert text.startswith("The simulation does not fall all the way, the recording does: its friction is too high;")

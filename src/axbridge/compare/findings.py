@@ -39,7 +39,8 @@ class Findings:
         aligned: RMSE with the shift taken out, degrees.
         falls: How much later the other has fallen, s: the median.
         falling: How long the reference falls, s: the median.
-        hangs: How much further from hanging down the other comes to rest after a fall, degrees: the median.
+        hangs: How much further from hanging down the other comes to rest after a fall, degrees: the median; None
+            where an arm swings past the bottom.
         never: Which side does not fall all the way where the other one does: ``reference``, ``other``, or neither.
         step_shift: How much later the other is in the steps alone, s.
         steps: RMSE in the steps, degrees.
@@ -193,8 +194,15 @@ def _within(
 
 
 def _hangs(pair: Pair, part: Part) -> float:
-    """How much further from hanging down the other ends a fall, degrees."""
+    """How much further from hanging down the other ends a fall, degrees.
+
+    NaN where an arm swings past the bottom: its momentum has brought it there, and friction is not told.
+    """
     inside = np.flatnonzero((pair.time >= part.start) & (pair.time < part.end))
+    for side in (pair.reference[inside], pair.other[inside]):
+        above = side * np.sign(side[:1])
+        if (above < -math.radians(RESTS)).any():
+            return math.nan
     last = inside[-max(3, len(inside) // 10) :]
     a, b = (np.abs(side[last]) for side in (pair.reference, pair.other))
     known = ~np.isnan(a) & ~np.isnan(b)
