@@ -9,7 +9,8 @@ import numpy as np
 from axbridge.config.rig import Rig
 from axbridge.jit import COMPILED
 from axbridge.physics.columns import Command, Param
-from axbridge.replay.rollout import FREE, JOINT_MODE, Runs, rollouts
+from axbridge.replay.rollout import rollouts
+from axbridge.replay.runs import FREE, JOINT_MODE, Runs
 from axbridge.replay.simulate import packed
 
 

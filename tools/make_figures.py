@@ -25,10 +25,11 @@ from matplotlib import pyplot as plt
 from axbridge.config.model import ServoModel
 from axbridge.config.profile import FirmwareProfile
 from axbridge.config.rig import Rig
-from axbridge.physics.bank import BankServo, Command, Drive, Mode, ServoBank, State
+from axbridge.physics.bank import BankServo, Command, Mode, Passive, ServoBank, State
 from axbridge.physics.columns import Param
 from axbridge.physics.engines.pendulums import Pendulums
-from axbridge.replay.rollout import FREE, JOINT_MODE, Runs, rollouts
+from axbridge.replay.rollout import rollouts
+from axbridge.replay.runs import FREE, JOINT_MODE, Runs
 from axbridge.replay.simulate import packed
 from axbridge.serve.background import serving
 from axbridge.virtual.assembly import build_bank
@@ -156,7 +157,7 @@ def at_full_duty(name: str, supply: float, mass: float, stop: float) -> np.ndarr
     profile = FirmwareProfile.load("ax-12a")
     servo = BankServo("shaft", ServoModel.load(name, profile), 1, profile.units.position, 0)
     bank = ServoBank(Pendulums(["shaft"], time_step=1e-3, mass=mass), [servo], [supply])
-    bank.drive[0, Drive.HIGH] = stop
+    bank.passive[0, Passive.HIGH] = stop
     row = np.zeros(len(Command))
     row[[Command.TORQUE, Command.TORQUE_LIMIT, Command.MODE, Command.DUTY]] = 1, 1, Mode.WHEEL_DUTY, 1
     bank.set_command(0, row, 0.0)

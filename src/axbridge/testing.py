@@ -27,7 +27,7 @@ from axbridge.config.registers import PRESENT, Address
 from axbridge.config.urdf import JointFacts
 from axbridge.errors import AxBridgeError, BusError, BusTimeout, PortError, SimulationDiverged, UsageError
 from axbridge.packets import BROADCAST, Instruction
-from axbridge.physics.engine import Drives, Engine, Pose, Scene
+from axbridge.physics.engine import Actuation, Engine, LinkPose, Scene
 
 __all__ = ["check_bus", "check_engine"]
 
@@ -330,10 +330,10 @@ def _ahead(
     n = len(engine.joints)
     low, high = np.array(engine.limits).reshape(n, 2).T.copy()
     full = [np.full(n, value) for value in (torque, damping, armature, friction)]
-    drives = Drives(full[0], full[1], full[2], full[3], low, high)
+    actuation = Actuation(full[0], full[1], full[2], full[3], low, high)
     used = np.zeros(n)
     for _ in range(round(seconds / engine.time_step)):
-        used = engine.advance(drives)
+        used = engine.advance(actuation)
     return float(used[0]) if n else 0.0
 
 
@@ -418,9 +418,9 @@ def _joints_of_a_chain_move_each_other(shop: _Workshop) -> None:
     )  # fmt: skip
     with shop.build(*parts, gravity=_NOTHING) as engine:
         low, high = np.full(2, -math.inf), np.full(2, math.inf)
-        drives = Drives(np.array((0.0, 0.01)), np.zeros(2), np.zeros(2), np.zeros(2), low, high)
+        actuation = Actuation(np.array((0.0, 0.01)), np.zeros(2), np.zeros(2), np.zeros(2), low, high)
         for _ in range(round(0.02 / engine.time_step)):
-            engine.advance(drives)
+            engine.advance(actuation)
         inner = 1e-4 + 0.1 * 0.05**2
         couple = inner + 0.1 * 0.1 * 0.05
         matrix = np.array(((inner + 1e-4 + 0.1 * 0.15**2, couple), (couple, inner)))
@@ -445,7 +445,7 @@ def _a_base_that_stands_free_falls_turns_and_can_be_placed(shop: _Workshop) -> N
         pose = engine.base()
         assert pose is not None, "a base that stands free has a pose"
         _near(pose[0][2], 2.0 - 0.5 * _G * 0.25**2, 0.02, "its height after a fall of 0.25 s")
-        there: Pose = (0.1, 0.2, 3.0), (0.0, math.sin(0.3), 0.0, math.cos(0.3))
+        there: LinkPose = (0.1, 0.2, 3.0), (0.0, math.sin(0.3), 0.0, math.cos(0.3))
         engine.place_base(there)
         found = engine.base()
         assert found is not None, "the base is still there"

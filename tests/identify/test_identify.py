@@ -61,7 +61,7 @@ def test_the_papers_procedure_finds_the_paper(tmp_path):
     found = {estimate.unknown.column.name: estimate.value for estimate in fit.estimates}
     for name, value in truth.items():
         assert found[name] == pytest.approx(value, rel=0.035), name
-    assert len(fit.runs) == len(fit.scores) == 6
+    assert fit.runs.recordings == len(fit.scores) == 6
     np.testing.assert_array_equal(fit.simulated, rollouts(fit.row[None], fit.runs)[0])
     (measured, simulated), *_ = (panel.items for panel in trace_panels(fit, RIG))
     np.testing.assert_allclose(measured.y, np.degrees(falls[0]["shoulder"].position))

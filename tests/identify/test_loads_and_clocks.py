@@ -62,8 +62,8 @@ def test_the_moment_of_a_command_is_found_where_it_was():
     runs = runs_of(recordings(FREE[:2]), RIG)
     assert runs.adrift.tolist() == [1, 1]
     truth = predicted(row[None], runs)[0]
-    moved = replace(runs, position=truth, sent=runs.sent + 0.017)
-    assert shifts(row, moved) - shifts(row, replace(runs, position=truth)) == pytest.approx([-0.017] * 2, abs=0.0015)
+    moved = runs._replace(position=truth, sent=runs.sent + 0.017)
+    assert shifts(row, moved) - shifts(row, runs._replace(position=truth)) == pytest.approx([-0.017] * 2, abs=0.0015)
     np.testing.assert_allclose(predicted(row[None], moved)[0], truth, atol=0.01)
 
 

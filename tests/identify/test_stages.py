@@ -8,7 +8,8 @@ import pytest
 
 from axbridge.identify.search import Job, losses, search
 from axbridge.identify.stages import STAGES, parts, speeds
-from axbridge.replay.rollout import HELD, rollouts
+from axbridge.replay.rollout import rollouts
+from axbridge.replay.runs import HELD
 from axbridge.replay.simulate import runs_of
 from tests.identify.test_identify import RIG, ax12_data, ax12_space, ax12_truth, motion
 
@@ -22,14 +23,14 @@ def runs():
 
 def test_parts_together_are_the_recordings(runs):
     cut = parts(runs)
-    assert len(cut) == 2 * len(runs)
+    assert cut.recordings == 2 * runs.recordings
     np.testing.assert_array_equal(cut.position, runs.position)
     assert np.ptp(cut.time[cut.start[0] : cut.start[1]]) == pytest.approx(0.75, abs=0.02)
 
 
 def test_each_length_has_all_the_parts(runs):
     short, long, both = parts(runs, lengths=(0.4,)), parts(runs, lengths=(1.0,)), parts(runs, lengths=(0.4, 1.0))
-    assert len(both) == len(short) + len(long)
+    assert both.recordings == short.recordings + long.recordings
     np.testing.assert_array_equal(both.position, np.concatenate((short.position, long.position)))
     np.testing.assert_array_equal(both.supply, np.concatenate((short.supply, long.supply)))
     assert np.diff([both.time[a] for a in both.start[:4]]).max() < 0.4
@@ -43,7 +44,7 @@ def test_the_truth_predicts_parts_from_what_was_measured_at_their_start(runs):
 
 def test_speeds_are_the_slopes_of_the_positions(runs):
     time = runs.time
-    swing = replace(runs, position=np.sin(3 * time))
+    swing = runs._replace(position=np.sin(3 * time))
     found = speeds(swing)
     wanted = 3 * np.cos(3 * time)
     for a, b in zip(runs.start[:-1], runs.start[1:], strict=True):
@@ -60,9 +61,9 @@ def test_each_stage_takes_the_motions_that_tell_it(runs):
 
 
 def test_an_arm_that_is_held_is_in_no_part(runs):
-    held = replace(runs, driven=np.where(runs.time < 0.3, HELD, runs.driven))
+    held = runs._replace(driven=np.where(runs.time < 0.3, HELD, runs.driven))
     assert parts(held).time.min() >= 0.3
-    assert parts(replace(runs, driven=np.full(len(runs.time), HELD))) is None
+    assert parts(runs._replace(driven=np.full(len(runs.time), HELD))) is None
 
 
 def test_a_search_goes_through_the_stages_that_the_recordings_have_and_says_so():

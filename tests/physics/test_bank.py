@@ -7,7 +7,7 @@ import pytest
 
 from axbridge.config.model import ServoModel
 from axbridge.config.profile import FirmwareProfile
-from axbridge.physics.bank import BankServo, Command, Drive, Mode, ServoBank, State
+from axbridge.physics.bank import BankServo, Command, Mode, Passive, ServoBank, State
 from axbridge.physics.columns import Param
 from axbridge.physics.engines.pendulums import Pendulums
 
@@ -68,7 +68,7 @@ def test_a_controlled_speed_is_held_and_approached_with_the_acceleration():
 def loaded_wheel(load):
     bank = bank_of(model="mx28", profile=MX, mass=0.01)
     bank.engine._weight = 0.0
-    bank.drive[0, Drive.FRICTION] = load
+    bank.passive[0, Passive.FRICTION] = load
     return bank
 
 
@@ -87,7 +87,7 @@ def test_a_wheel_that_was_held_does_not_make_up_for_it():
     bank.advance(5.0)
     assert bank.state[0, State.SPEED] == pytest.approx(0, abs=1e-9)
     assert bank.state[0, State.DUTY] == pytest.approx(1.0)
-    bank.drive[0, Drive.FRICTION] = 0.0
+    bank.passive[0, Passive.FRICTION] = 0.0
     start = bank.positions[0]
     bank.advance(7.0)
     assert bank.positions[0] - start == pytest.approx(4.0, abs=0.4)  # not the 10 rad it was held for
@@ -175,7 +175,7 @@ def test_dry_friction_sticks_instead_of_creeping():
 
 def test_a_stop_is_not_passed():
     bank = bank_of()
-    bank.drive[0, [Drive.LOW, Drive.HIGH]] = -0.5, 0.5
+    bank.passive[0, [Passive.LOW, Passive.HIGH]] = -0.5, 0.5
     command(bank, GOAL=1.5)
     highest = 0.0
     for step in range(1, 400):
@@ -186,7 +186,7 @@ def test_a_stop_is_not_passed():
 
 def test_a_spring_and_a_damper_act_on_the_joint():
     bank = bank_of()
-    bank.drive[0, [Drive.SPRING, Drive.DAMPING]] = 2.0, 0.1
+    bank.passive[0, [Passive.SPRING, Passive.DAMPING]] = 2.0, 0.1
     command(bank, GOAL=1.0)
     bank.advance(1.5)
     stiffness = 30 * K / R

@@ -8,7 +8,7 @@ import pytest
 from axbridge.config.rig import Rig
 from axbridge.errors import RigError, RigWarning
 from axbridge.physics.bank import Command
-from axbridge.physics.engine import Drives, Scene
+from axbridge.physics.engine import Actuation, Scene
 from axbridge.physics.engines.bullet import BulletEngine
 from axbridge.virtual.assembly import build_bank
 
@@ -90,7 +90,7 @@ def test_inertia_that_was_rounded_is_taken_as_it_stands(tmp_path, rig):
         engine = BulletEngine(Scene(tmp_path / "arm.urdf", gravity=(0.0, 0.0, 0.0)))
         none = np.zeros(1)
         for _ in range(60):
-            engine.advance(Drives(none + 1e-3, none, none, none, none - 9, none + 9))
+            engine.advance(Actuation(none + 1e-3, none, none, none, none - 9, none + 9))
         speeds.append(engine.state()[1][0])
         engine.close()
     assert speeds[0] == pytest.approx(speeds[1], rel=1e-4)
@@ -139,6 +139,6 @@ def test_a_box_slides_on_the_floor_by_the_friction_that_the_urdf_says(tmp_path):
         engine = BulletEngine(Scene(urdf, fixed_base=False, ground=True, base_height=0.05, gravity=down))
         none = np.zeros(0)
         while engine._time < 1.0:
-            engine.advance(Drives(none, none, none, none, none, none))
+            engine.advance(Actuation(none, none, none, none, none, none))
         assert engine.base()[0][0] == pytest.approx(0.5 * acceleration, abs=0.02)
         engine.close()

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from axbridge.physics.engine import Drives
+from axbridge.physics.engine import Actuation
 from axbridge.physics.engines.pendulums import Pendulums
 from axbridge.virtual.bus import VirtualBus
 from axbridge.virtual.world import World
@@ -17,7 +17,7 @@ def test_a_free_pendulum_swings_with_the_period_of_the_textbook():
     crossings, before, time = [], 0.05, 0.0
     none = np.zeros(1)
     while len(crossings) < 3:
-        swing.advance(Drives(none, none, none, none, none - math.inf, none + math.inf))
+        swing.advance(Actuation(none, none, none, none, none - math.inf, none + math.inf))
         time += swing.time_step
         now = swing.state()[0][0]
         if before > 0 >= now or before < 0 <= now:

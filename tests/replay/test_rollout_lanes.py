@@ -1,7 +1,6 @@
 """Rollouts side by side give what each gives alone, whatever its law, friction and course."""
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,9 +8,10 @@ import pytest
 from axbridge.config.rig import Rig
 from axbridge.identify.unknowns import FRICTION_LAWS, space_of
 from axbridge.physics.branch_free import decayed, erf, sine
-from axbridge.physics.columns import Command, Drive, Param
+from axbridge.physics.columns import Command, Param, Passive
 from axbridge.replay import rollout_lanes as lanes
-from axbridge.replay.rollout import FOLLOWED, FREE, HELD, JOINT_MODE, Runs, rollouts
+from axbridge.replay.rollout import rollouts
+from axbridge.replay.runs import FOLLOWED, FREE, HELD, JOINT_MODE, Runs
 from axbridge.replay.simulate import packed
 
 
@@ -145,7 +145,7 @@ def test_no_sets_and_no_samples_are_no_trouble():
 
 def test_the_stops_end_a_swing():
     runs = recordings()
-    runs = replace(runs, drive=np.where(np.arange(len(Drive)) == Drive.HIGH, 0.3, FREE) * np.ones((6, 1)))
+    runs = runs._replace(passive=np.where(np.arange(len(Passive)) == Passive.HIGH, 0.3, FREE) * np.ones((6, 1)))
     assert rollouts(sets("ax12", "M1", 2), runs).max() == pytest.approx(0.31)  # the sensor's offset is 0.01
 
 

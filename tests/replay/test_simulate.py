@@ -1,7 +1,6 @@
 """Recorded commands through a model: the pendulum's energy, its rest, and the real log."""
 
 import math
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +13,8 @@ from axbridge.physics.columns import Command, Param
 from axbridge.record.import_logs import import_log
 from axbridge.record.recording import Recording, Track
 from axbridge.replay.arm import arm_of
-from axbridge.replay.rollout import FOLLOWED, FREE, JOINT_MODE, Runs, rollouts
+from axbridge.replay.rollout import rollouts
+from axbridge.replay.runs import FOLLOWED, FREE, JOINT_MODE, Runs
 from axbridge.replay.simulate import packed, simulate
 
 LOG = Path(__file__).parents[2] / "docs" / "real" / "xl330_pendulum" / "xl330_kp400_lift_and_drop.json"
@@ -95,17 +95,17 @@ def test_the_papers_step_ends_where_the_paper_says():
 
 
 def test_latency_delays_the_command_and_nothing_else():
-    step = replace(runs(0.0, driven=1.0), goal=np.where(TIME >= 0.5, 1.0, 0.0))
+    step = runs(0.0, driven=1.0)._replace(goal=np.where(TIME >= 0.5, 1.0, 0.0))
     prompt, late = rollouts(np.concatenate((params(), params(LATENCY=0.05))), step)
     np.testing.assert_allclose(late[5:], prompt[:-5], atol=0.02)
 
 
 def test_a_warm_winding_has_more_resistance():
-    cold = replace(runs(0.0, driven=1.0, goal=1.0), temperature=np.full(1, 25.0))
-    warm = replace(cold, temperature=np.full(1, 45.0))
+    cold = runs(0.0, driven=1.0, goal=1.0)._replace(temperature=np.full(1, 25.0))
+    warm = cold._replace(temperature=np.full(1, 45.0))
     law = {"RESISTANCE_PER_KELVIN": 0.02, "AMBIENT": 25.0}
     np.testing.assert_allclose(rollouts(params(**law), warm), rollouts(params(RESISTANCE=8.0 * 1.4), cold), rtol=1e-9)
-    np.testing.assert_array_equal(rollouts(params(**law), replace(cold, temperature=np.full(1, np.nan))),
+    np.testing.assert_array_equal(rollouts(params(**law), cold._replace(temperature=np.full(1, np.nan))),
                                   rollouts(params(), cold))  # fmt: skip
 
 
@@ -120,7 +120,7 @@ def test_an_asymmetric_motor_pushes_harder_one_way(goal, efficiency):
 def test_parameter_sets_and_recordings_do_not_touch_each_other():
     one, two = runs(0.5), runs(0.0, driven=1.0, goal=1.0)
     both = Runs(
-        np.array([0, 200, 400]), *(np.concatenate((getattr(one, k), getattr(two, k))) for k in list(vars(one))[1:-1])
+        np.array([0, 200, 400]), *(np.concatenate((getattr(one, k), getattr(two, k))) for k in Runs._fields[1:])
     )
     sets = np.concatenate((params(), params(COULOMB=0.03)))
     found = rollouts(sets, both)
@@ -177,7 +177,7 @@ def turning(duty, position):
 
 def test_an_arm_in_wheel_mode_goes_on_after_the_dead_zone_from_where_it_is_seen_again():
     rig = Rig.load("bench_arm")
-    angle = rollouts(params(), replace(runs(0.0, driven=1.0), duty=np.full(len(TIME), 0.8)))[0]
+    angle = rollouts(params(), runs(0.0, driven=1.0)._replace(duty=np.full(len(TIME), 0.8)))[0]
     assert angle[-1] > math.radians(250)
     turn, end = 2 * math.pi, math.radians(150)
     within = (angle + math.pi) % turn - math.pi
@@ -199,7 +199,7 @@ def test_an_arm_that_is_never_seen_cannot_be_compared():
 
 
 def test_samples_that_are_followed_do_not_count_as_well_predicted():
-    blind = replace(runs(0.5, driven=1.0, goal=1.0), driven=np.where(TIME < 1.5, FOLLOWED, 1.0))
+    blind = runs(0.5, driven=1.0, goal=1.0)._replace(driven=np.where(TIME < 1.5, FOLLOWED, 1.0))
     error = np.abs(rollouts(params(), blind) - blind.position)
     assert (error[0, TIME < 1.5] == 0).all()
     assert blind.means(error)[0, 0] == pytest.approx(error[0, TIME >= 1.5].mean())
@@ -207,7 +207,7 @@ def test_samples_that_are_followed_do_not_count_as_well_predicted():
 
 def test_a_torque_limit_caps_the_duty():
     free = runs(0.0, driven=1.0, goal=math.pi / 2)
-    weak = replace(free, cap=np.full(len(TIME), 0.1))
+    weak = free._replace(cap=np.full(len(TIME), 0.1))
     strong, limited = (np.degrees(rollouts(params(), r)[0]) for r in (free, weak))
     assert strong[-1] > 85
     assert limited[-1] < 60

@@ -7,12 +7,11 @@ such recording, the moment that suits it best (variable projection). One simulat
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from axbridge.arrays import FloatArray
-from axbridge.replay.rollout import Runs, rollouts
+from axbridge.replay.rollout import rollouts
+from axbridge.replay.runs import Runs
 
 __all__ = ["REACH", "predicted", "shifts"]
 
@@ -31,11 +30,11 @@ def predicted(rows: FloatArray, runs: Runs, step: float = 1e-3) -> FloatArray:
 
 def shifts(row: FloatArray, runs: Runs) -> FloatArray:
     """By how much (m,) the commands of each recording went out later than it says, s, if a parameter set is right."""
-    return _aligned(row[None], runs, 1e-3)[1][0] if runs.adrift.any() else np.zeros(len(runs))
+    return _aligned(row[None], runs, 1e-3)[1][0] if runs.adrift.any() else np.zeros(runs.recordings)
 
 
 def _aligned(rows: FloatArray, runs: Runs, step: float) -> tuple[FloatArray, FloatArray]:
-    found, late = np.empty((len(rows), len(runs.time))), np.zeros((len(rows), len(runs)))
+    found, late = np.empty((len(rows), len(runs.time))), np.zeros((len(rows), runs.recordings))
     known, adrift = np.flatnonzero(runs.adrift == 0), np.flatnonzero(runs.adrift)
     if len(known):
         found[:, np.repeat(runs.adrift == 0, np.diff(runs.start))] = rollouts(rows, runs.only(known.tolist()), step)
@@ -85,12 +84,11 @@ def _dense(runs: Runs) -> Runs:
     order, time = np.concatenate(index), np.concatenate(times)
     names = ("goal", "driven", "speed_limit", "duty", "cap", "position")
     sent = np.minimum(runs.sent[order], time)
-    return replace(
-        runs,
+    return runs._replace(
         start=np.array(start, dtype=np.int64),
         time=time,
         sent=sent,
         velocity=np.zeros(len(time)),
-        known=None,
+        known=runs.known[:0],
         **{name: getattr(runs, name)[order] for name in names},
     )

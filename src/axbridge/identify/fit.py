@@ -21,7 +21,7 @@ from axbridge.identify.stages import LENGTHS, parts
 from axbridge.identify.uncertainty import Uncertainty, misfits, polish, uncertainty
 from axbridge.identify.unknowns import MODELS, Space, Unknown, space_of
 from axbridge.record.recording import Recording
-from axbridge.replay.rollout import JOINT_MODE, Runs
+from axbridge.replay.runs import JOINT_MODE, Runs
 from axbridge.replay.simulate import packed, runs_of
 
 __all__ = ["Estimate", "Fit", "Score", "base_model", "doubts", "identify", "scores_of", "with_noise"]

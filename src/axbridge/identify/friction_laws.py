@@ -24,7 +24,7 @@ from axbridge.identify.search import Outcome, executor
 from axbridge.identify.unknowns import FRICTION_LAWS
 from axbridge.physics.columns import Param
 from axbridge.record.recording import Recording
-from axbridge.replay.rollout import Runs
+from axbridge.replay.runs import Runs
 
 __all__ = ["LawComparison", "LawScore", "chosen_law", "compare_laws"]
 

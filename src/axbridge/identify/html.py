@@ -61,7 +61,7 @@ def law_table(laws: LawComparison) -> Table:
 def trace_panels(fit: Fit, rig: Rig) -> list[Panel]:
     """Every recording as it was measured and as the fit simulates it, in the order of `fit.scores`."""
     runs, direction = fit.runs, rig.servos[0].direction
-    measured = runs.position if runs.known is None else np.where(runs.known, runs.position, np.nan)
+    measured = np.where(runs.known, runs.position, np.nan) if len(runs.known) else runs.position
     panels = []
     for score, a, b in zip(fit.scores, runs.start[:-1], runs.start[1:], strict=True):
         lines = tuple(

@@ -26,7 +26,7 @@ from axbridge.identify.uncertainty import Uncertainty, polish, uncertainty
 from axbridge.identify.unknowns import Space, Unknown, space_of
 from axbridge.physics.columns import Param
 from axbridge.record.recording import Recording
-from axbridge.replay.rollout import HELD, Runs
+from axbridge.replay.runs import HELD, Runs
 from axbridge.replay.simulate import packed, runs_of
 
 __all__ = ["KsLine", "Surface", "ks_line", "paper_procedure"]
@@ -186,7 +186,7 @@ def _scan(space: Space, runs: Runs) -> tuple[Surface, FloatArray, int]:
         if latency is not None:
             points[:, latency] = mesh[:, 2]
         mse = losses(space, runs, points, "mse", COARSE).mean(axis=1)
-        count += len(points) * len(runs)
+        count += len(points) * runs.recordings
         if mse.min() < least:
             least, best = float(mse.min()), points[int(np.argmin(mse))]
         if first is None:

@@ -17,7 +17,7 @@ from axbridge.identify.stages import speeds
 from axbridge.identify.unknowns import Space
 from axbridge.jit import jit
 from axbridge.physics.columns import Param
-from axbridge.replay.rollout import Runs
+from axbridge.replay.runs import Runs
 
 __all__ = ["scatter", "shared", "weights"]
 

@@ -25,7 +25,7 @@ from axbridge.errors import AxBridgeError, UnsupportedOperation, UsageError
 from axbridge.identify.clocks import predicted
 from axbridge.identify.stages import STAGES, parts
 from axbridge.identify.unknowns import Space
-from axbridge.replay.rollout import Runs
+from axbridge.replay.runs import Runs
 
 __all__ = [
     "COARSE",
@@ -122,7 +122,7 @@ def minimise(job: Job) -> Outcome:
     point = job.point
     if point is None:
         points = rng.uniform(0.0, 1.0, (SCREENED, len(job.space)))
-        done += SCREENED * len(job.runs)
+        done += SCREENED * job.runs.recordings
         point = points[int(np.argmin(job.cost(points, job.step)))]
     options = {
         "bounds": [0.0, 1.0],
@@ -137,7 +137,7 @@ def minimise(job: Job) -> Outcome:
     while not strategy.stop():
         asked = np.array(strategy.ask())
         found = job.cost(asked, job.step)
-        done += len(asked) * len(job.runs)
+        done += len(asked) * job.runs.recordings
         strategy.tell(list(asked), [float(value) for value in found])
     if job.loss != "mae":
         return Outcome(float(strategy.result.fbest), np.array(strategy.result.xbest), done, job.seed)
@@ -147,7 +147,7 @@ def minimise(job: Job) -> Outcome:
     nearby[0] = 0.0
     around = (points[:, None] + nearby[None]).reshape(-1, len(job.space))
     found = job.cost(around, FINE).reshape(2, NEIGHBOURS).mean(axis=1)
-    done += len(around) * len(job.runs)
+    done += len(around) * job.runs.recordings
     chosen = int(np.argmin(found))
     return Outcome(float(found[chosen]), points[chosen], done, job.seed)
 

@@ -11,14 +11,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from axbridge.arrays import FloatArray, IntArray
 from axbridge.physics.columns import Param
-from axbridge.replay.rollout import JOINT_MODE, Runs
+from axbridge.replay.runs import JOINT_MODE, Runs
 
 __all__ = ["LENGTHS", "STAGES", "Stage", "parts", "speeds"]
 
@@ -111,16 +111,7 @@ def parts(runs: Runs, stage: Stage | None = None, lengths: Sequence[float] = (LO
     if not index or sum(float(np.ptp(runs.position[i])) for i in index) < (stage.moved if stage is not None else 0.0):
         return None
     order, start = np.concatenate(index), np.cumsum([0, *(len(i) for i in index)])
-    by_sample = ("time", "sent", "goal", "driven", "speed_limit", "duty", "cap", "position")
-    by_recording = ("supply", "inertia", "gravity", "phase", "temperature", "drive", "settings", "adrift", "spread")
-    return replace(
-        runs,
-        start=start.astype(np.int64),
-        velocity=speed[order],
-        known=None if runs.known is None else runs.known[order],
-        **{name: getattr(runs, name)[order] for name in by_sample},
-        **{name: getattr(runs, name)[source] for name in by_recording if len(getattr(runs, name))},
-    )
+    return runs._replace(velocity=speed).taken(start, order, source)
 
 
 def _stretches(chosen: Mask, time: FloatArray, longest: float) -> Iterator[tuple[int, int]]:

@@ -23,7 +23,7 @@ from axbridge.identify.rounding import shared, weights
 from axbridge.identify.search import FINE, HUBER
 from axbridge.identify.unknowns import Space
 from axbridge.physics.columns import Param
-from axbridge.replay.rollout import Runs
+from axbridge.replay.runs import Runs
 
 __all__ = ["Uncertainty", "misfits", "polish", "uncertainty"]
 
@@ -159,7 +159,7 @@ def _jackknife(space: Space, runs: Runs, point: FloatArray) -> FloatArray:
     """
     from scipy.special import stdtrit  # scipy.stats has it, too, but takes half a second to import
 
-    count = len(runs)
+    count = runs.recordings
     if count < 2:
         return np.zeros(len(space))
     left = [[k for k in range(count) if k != out] for out in range(count)]

@@ -19,7 +19,7 @@ from axbridge.record.recorder import Recorder
 from axbridge.record.robot_recorder import RobotRecorder
 from axbridge.robot.backends.backend import SIMULATION
 from axbridge.robot.robot import Robot, StepReport
-from axbridge.robot.simulation import Pose
+from axbridge.robot.simulation import LinkPose
 from axbridge.robot.state import ServoState
 
 __all__ = ["Outcome", "check", "walk"]
@@ -221,7 +221,7 @@ class _Walker:
         base = self._base()
         return (0.0, 0.0, 0.0) if base is None else _euler(base[1])
 
-    def _base(self) -> Pose | None:
+    def _base(self) -> LinkPose | None:
         simulation = self._robot.simulation
         return None if simulation is None else simulation.base
 

@@ -21,8 +21,8 @@ from axbridge.config.model import ServoModel
 from axbridge.errors import SimulationDiverged, UsageError
 from axbridge.jit import as_tuple
 from axbridge.physics.backlash import reached
-from axbridge.physics.columns import Command, Drive, Joint, Mode, Param, State, pack
-from axbridge.physics.engine import Drives, Engine
+from axbridge.physics.columns import Command, Joint, Mode, Param, Passive, State, pack
+from axbridge.physics.engine import Actuation, Engine
 from axbridge.physics.implicit import Book
 from axbridge.physics.substep import (
     ARMATURE,
@@ -32,7 +32,7 @@ from axbridge.physics.substep import (
     NOISE,
     PULL,
     TORQUE,
-    Arrays,
+    BankArrays,
     System,
     account,
     gather,
@@ -41,7 +41,7 @@ from axbridge.physics.substep import (
     workspace,
 )
 
-__all__ = ["BankServo", "Command", "Drive", "Mode", "ServoBank", "State"]
+__all__ = ["BankServo", "Command", "Mode", "Passive", "ServoBank", "State"]
 
 _GOAL = slice(Command.GOAL, Command.SPEED + 1)
 _KEPT = 0.025  # s of past states
@@ -84,7 +84,7 @@ class ServoBank:
     Attributes:
         command: What each servo's loop obeys now, (servos, len(Command)).
         state: (servos, len(State)).
-        drive: What acts on each joint beside a servo, (joints, len(Drive)); in the order of `joints`. Writable.
+        passive: What acts on each joint beside a servo, (joints, len(Passive)); in the order of `joints`. Writable.
         joints: Joint names.
         positions, speeds: Of all joints, (joints,), rad or m and per second.
         engine: What moves them.
@@ -115,7 +115,7 @@ class ServoBank:
         self.joints = engine.joints
         self.command = np.zeros((len(servos), len(Command)))
         self.state = np.zeros((len(servos), len(State)))
-        self.drive = np.zeros((len(self.joints), len(Drive)))
+        self.passive = np.zeros((len(self.joints), len(Passive)))
         self._supply = np.zeros((4, len(supply)))
         self._supply[0] = supply
         self._supply[1] = supply_resistance if supply_resistance is not None else 0.0
@@ -139,8 +139,8 @@ class ServoBank:
         self._joint[:, Joint.ROTOR] = positions
         self._book = np.zeros((len(self.joints), len(Book))) if engine.ahead is None else engine.ahead.book
         self._book[:, Book.ARMATURE] = [params[k, Param.ARMATURE] if k >= 0 else 0.0 for k in servo]
-        self.drive[:, Drive.DAMPING], self.drive[:, Drive.FRICTION] = engine.damping, engine.friction
-        self.drive[:, [Drive.LOW, Drive.HIGH]] = np.array(engine.limits).reshape(-1, 2)
+        self.passive[:, Passive.DAMPING], self.passive[:, Passive.FRICTION] = engine.damping, engine.friction
+        self.passive[:, [Passive.LOW, Passive.HIGH]] = np.array(engine.limits).reshape(-1, 2)
         self.state[:, State.TEMPERATURE] = params[:, Param.AMBIENT]
         self.state[:, State.VOLTAGE] = self.supply[bus_of]
         driven = servo >= 0
@@ -149,8 +149,8 @@ class ServoBank:
         self._joint[driven, Joint.SEEN] = self.state[servo[driven], State.READING]
         past = np.tile(self.state, (math.ceil(_KEPT / self._h) + 1, 1, 1))
         noise = np.random.default_rng(seed).standard_normal(NOISE)
-        self._arrays = Arrays(
-            servo, side, params, self.command, self.state, self._joint, self.drive, self._supply, bus_of, noise,
+        self._arrays = BankArrays(
+            servo, side, params, self.command, self.state, self._joint, self.passive, self._supply, bus_of, noise,
             workspace(len(self.joints)), past,
         )  # fmt: skip
 
@@ -234,13 +234,14 @@ class ServoBank:
 
     def _step(self) -> None:
         """One step of an engine that solves joints, drives and contacts itself."""
-        h, joint, motor, drive, arrays = self._h, self._joint, self._arrays.motor, self.drive, as_tuple(self._arrays)
+        h, joint, passive = self._h, self._joint, self.passive
+        motor, arrays = self._arrays.motor, as_tuple(self._arrays)
         before, start = joint[:, Joint.SPEED].copy(), joint[:, Joint.ANGLE].copy()
         motor[PULL] = self.engine.load()
         gather(self._tick, h, arrays)
-        low, high = drive[:, Drive.LOW], drive[:, Drive.HIGH]
-        drives = Drives(motor[TORQUE], motor[DAMPING], motor[ARMATURE], motor[LIMIT] / h, low, high)
-        friction = self.engine.advance(drives)
+        low, high = passive[:, Passive.LOW], passive[:, Passive.HIGH]
+        actuation = Actuation(motor[TORQUE], motor[DAMPING], motor[ARMATURE], motor[LIMIT] / h, low, high)
+        friction = self.engine.advance(actuation)
         joint[:, Joint.ANGLE], joint[:, Joint.SPEED] = self.engine.state()
         for j in self._playing[motor[LOOSE, self._playing] != 0.0]:
             play, armature = self._arrays.params[self._arrays.servo[j], [Param.BACKLASH, Param.ARMATURE]]

@@ -12,8 +12,20 @@ from axbridge.jit import jit
 from axbridge.physics.friction import Friction
 from axbridge.physics.motor import Motor
 
-__all__ = ["Command", "Drive", "Joint", "Law", "Limit", "Mode", "Param", "Scale", "State", "friction_of", "motor_of",
-           "pack"]  # fmt: skip
+__all__ = [
+    "Command",
+    "Joint",
+    "Law",
+    "Limit",
+    "Mode",
+    "Param",
+    "Passive",
+    "Scale",
+    "State",
+    "friction_of",
+    "motor_of",
+    "pack",
+]  # fmt: skip
 
 
 class Mode(IntEnum):
@@ -58,8 +70,8 @@ class State(IntEnum):
     READING = 8  # rad, the position as its sensor has it (noise and offset, not yet counts)
 
 
-class Drive(IntEnum):
-    """Columns of the drive array (joints, len(Drive)): what acts on a joint beside a servo; joint side."""
+class Passive(IntEnum):
+    """Columns of the passive array (joints, len(Passive)): what acts on a joint beside a servo; joint side."""
 
     SPRING = 0  # N·m/rad, towards 0 rad
     DAMPING = 1  # N·m·s/rad

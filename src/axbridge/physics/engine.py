@@ -21,19 +21,19 @@ from axbridge.physics.implicit import IMPULSE, Acting, Book, move, solve
 
 __all__ = [
     "UNLIMITED",
+    "Actuation",
     "Ahead",
     "Arrangement",
-    "Drives",
     "Engine",
     "IdealMotor",
-    "Pose",
+    "LinkPose",
     "Scene",
     "arrange",
     "solved_ahead",
     "substeps",
 ]
 
-Pose = tuple[tuple[float, float, float], tuple[float, float, float, float]]  # m, and a quaternion x, y, z, w
+LinkPose = tuple[tuple[float, float, float], tuple[float, float, float, float]]  # m, and a quaternion x, y, z, w
 
 UNLIMITED = 1e6  # N·m: most torque of an ideal motor that nothing limits
 _SUBSTEP = 1e-3  # s
@@ -126,7 +126,7 @@ class Arrangement(NamedTuple):
     start: tuple[float, ...]
 
 
-class Drives(NamedTuple):
+class Actuation(NamedTuple):
     """What acts on each joint in one step, each (n,); joint side, N·m (N) and s.
 
     Attributes:
@@ -200,7 +200,7 @@ class Engine(Protocol):
     def load(self) -> FloatArray:
         """Torque that a motor needs to hold each joint against gravity, motion and contacts, (n,), N·m or N."""
 
-    def advance(self, drives: Drives) -> FloatArray:
+    def advance(self, actuation: Actuation) -> FloatArray:
         """Go one step ahead.
 
         Returns:
@@ -217,17 +217,17 @@ class Engine(Protocol):
             The impulse on the joint, N·m·s.
         """
 
-    def base(self) -> Pose | None:
+    def base(self) -> LinkPose | None:
         """Centre of mass of a base link that stands free, and its axes; None where it is bolted down."""
 
-    def place_base(self, pose: Pose) -> None:
+    def place_base(self, pose: LinkPose) -> None:
         """Put a base that stands free there, at rest.
 
         Raises:
             UsageError: it is bolted down.
         """
 
-    def poses(self) -> dict[str, Pose]:
+    def poses(self) -> dict[str, LinkPose]:
         """Where the frame of each link is, by its name."""
 
     def close(self) -> None:
@@ -265,17 +265,17 @@ def substeps(physics_step: float) -> tuple[int, float]:
     return count, physics_step / count
 
 
-def solved_ahead(ahead: Ahead, drives: Drives, step: float) -> tuple[int, FloatArray]:
+def solved_ahead(ahead: Ahead, actuation: Actuation, step: float) -> tuple[int, FloatArray]:
     """One step of `step` seconds on the joints as a linear system; `passed` is left to the caller.
 
     Returns:
         -1, or the joint whose motion left the finite range; torques of dry friction, (n,).
     """
     book, work = ahead.book, ahead.work
-    book[:, Book.ARMATURE] = drives.armature
+    book[:, Book.ARMATURE] = actuation.armature
     pull = ahead.loads[0] + ahead.loads[1] * (book[:, Book.CLOCK] + 0.5 * step)
-    acting = Acting(drives.torque, drives.damping, drives.armature, step * drives.friction, drives.low, drives.high)
+    acting = Acting(*actuation[:3], step * actuation.friction, actuation.low, actuation.high)
     failed: int = solve(step, ahead.inertia, pull, as_tuple(acting), book, work)
     if failed < 0:
-        failed = move(step, drives.torque, drives.damping, book, work)
+        failed = move(step, actuation.torque, actuation.damping, book, work)
     return failed, work[IMPULSE] / step

@@ -11,7 +11,7 @@ import numpy as np
 from axbridge.arrays import FloatArray, IntArray
 from axbridge.jit import jit
 from axbridge.physics.backlash import catch, meet, rest
-from axbridge.physics.columns import Drive, Joint, Param, State, friction_of, motor_of
+from axbridge.physics.columns import Joint, Param, Passive, State, friction_of, motor_of
 from axbridge.physics.friction import budget
 from axbridge.physics.implicit import BEFORE, IMPULSE, MEAN, SPEED, USED, WEIGHT, Acting, Book, move, solve
 from axbridge.physics.motor import end_current, push, temperature_step, warmed
@@ -19,7 +19,7 @@ from axbridge.physics.one_body import spin
 from axbridge.physics.position_laws import asked
 from axbridge.physics.position_loop import control
 
-__all__ = ["ARMATURE", "DAMPING", "LIMIT", "LOOSE", "NOISE", "PULL", "TORQUE", "Arrays", "System", "account",
+__all__ = ["ARMATURE", "DAMPING", "LIMIT", "LOOSE", "NOISE", "PULL", "TORQUE", "BankArrays", "System", "account",
            "drive_train", "gather", "recall", "run", "settle", "workspace"]  # fmt: skip
 
 NOISE = 4096  # entries of the noise table
@@ -28,7 +28,7 @@ NOISE = 4096  # entries of the noise table
 TORQUE, DAMPING, ARMATURE, LIMIT, PULL, LOOSE, _ROTOR = range(7)
 
 
-class Arrays(NamedTuple):
+class BankArrays(NamedTuple):
     """What a bank keeps of its servos and n joints.
 
     Attributes:
@@ -38,7 +38,7 @@ class Arrays(NamedTuple):
         command: (servos, len(Command)).
         state: (servos, len(State)), changed in place.
         joint: (n, len(Joint)), changed in place.
-        drive: (n, len(Drive)).
+        passive: (n, len(Passive)).
         supply: (4, buses): open-circuit voltage, V; internal resistance, ohm; changed in place: current, A, and what it
             changes by with the voltage, A/V.
         bus_of: Bus of each servo, (servos,).
@@ -53,7 +53,7 @@ class Arrays(NamedTuple):
     command: FloatArray
     state: FloatArray
     joint: FloatArray
-    drive: FloatArray
+    passive: FloatArray
     supply: FloatArray
     bus_of: IntArray
     noise: FloatArray
@@ -71,7 +71,7 @@ class System(NamedTuple):
 
 
 @jit
-def run(count: int, first: int, step: float, arrays: Arrays, system: System) -> int:
+def run(count: int, first: int, step: float, arrays: BankArrays, system: System) -> int:
     """Advance servos, and joints that an engine has given as a linear system, by `count` substeps.
 
     Args:
@@ -84,11 +84,11 @@ def run(count: int, first: int, step: float, arrays: Arrays, system: System) -> 
     Returns:
         -1, or the joint whose inertia is not positive or whose motion is not finite.
     """
-    servo, _, params, _, _, joint, drive, _, _, _, motor, _ = arrays
+    servo, _, params, _, _, joint, passive, _, _, _, motor, _ = arrays
     inertia, loads, book, work = system
     n = joint.shape[0]
     pull, loose, torque, damping = motor[PULL], motor[LOOSE], motor[TORQUE], motor[DAMPING]
-    acting = Acting(torque, damping, motor[ARMATURE], motor[LIMIT], drive[:, Drive.LOW], drive[:, Drive.HIGH])
+    acting = Acting(torque, damping, motor[ARMATURE], motor[LIMIT], passive[:, Passive.LOW], passive[:, Passive.HIGH])
     for j in range(n):
         joint[j, Joint.ANGLE], joint[j, Joint.SPEED] = book[j, Book.ANGLE], book[j, Book.SPEED]
     for index in range(first, first + count):
@@ -116,7 +116,7 @@ def run(count: int, first: int, step: float, arrays: Arrays, system: System) -> 
 
 
 @jit
-def gather(index: int, step: float, arrays: Arrays) -> None:
+def gather(index: int, step: float, arrays: BankArrays) -> None:
     """What acts on every joint in a substep: rows TORQUE, DAMPING, ARMATURE and LIMIT of the workspace.
 
     Args:
@@ -125,16 +125,16 @@ def gather(index: int, step: float, arrays: Arrays) -> None:
         arrays: By `as_tuple`. `joint` is as at the substep's start, and row PULL of the workspace is read; what loops
             and loose rotors remember is changed, and the readings are set.
     """
-    servo, side, params, command, state, joint, drive, _, _, noise, motor, _ = arrays
+    servo, side, params, command, state, joint, passive, _, _, noise, motor, _ = arrays
     torque, damping, armature, limit = motor[TORQUE], motor[DAMPING], motor[ARMATURE], motor[LIMIT]
     pull, loose, rotor = motor[PULL], motor[LOOSE], motor[_ROTOR]
     for j in range(joint.shape[0]):
         row = servo[j]
         angle, omega = joint[j, Joint.ANGLE], joint[j, Joint.SPEED]
         armature[j] = 0.0
-        damping[j] = drive[j, Drive.DAMPING]
-        torque[j] = -drive[j, Drive.SPRING] * (angle + 0.5 * step * omega)
-        limit[j] = step * drive[j, Drive.FRICTION]
+        damping[j] = passive[j, Passive.DAMPING]
+        torque[j] = -passive[j, Passive.SPRING] * (angle + 0.5 * step * omega)
+        limit[j] = step * passive[j, Passive.FRICTION]
         loose[j] = joint[j, Joint.LOOSE]
         if row >= 0:
             moving, drag, dry = drive_train(
@@ -155,8 +155,8 @@ def gather(index: int, step: float, arrays: Arrays) -> None:
 
 @jit
 def account(
-    index: int, step: float, arrays: Arrays, book: FloatArray, before: FloatArray, mean: FloatArray, used: FloatArray,
-    impulse: FloatArray,
+    index: int, step: float, arrays: BankArrays, book: FloatArray, before: FloatArray, mean: FloatArray,
+    used: FloatArray, impulse: FloatArray,
 ) -> None:  # fmt: skip
     """Currents, energy, heat and public states at the end of a substep.
 
@@ -170,7 +170,7 @@ def account(
         used: Torques of drive and dry friction together, (n,), N·m.
         impulse: Of the dry friction, (n,), N·m·s.
     """
-    servo, side, params, _, state, joint, drive, supply, bus_of, _, motor, past = arrays
+    servo, side, params, _, state, joint, passive, supply, bus_of, _, motor, past = arrays
     limit, loose, rotor = motor[LIMIT], motor[LOOSE], motor[_ROTOR]
     supply[2:] = 0.0
     for j in range(joint.shape[0]):
@@ -181,9 +181,9 @@ def account(
         if loose[j] != 0.0:
             turned = rotor[j]
         elif params[row, Param.BACKLASH] > 0.0:
-            beside_it = drive[j, Drive.FRICTION] * step / limit[j] if limit[j] > 0.0 else 0.0
-            pushed = step * (used[j] + drive[j, Drive.SPRING] * (joint[j, Joint.ANGLE] - 0.5 * step * mean[j]))
-            pushed += step * drive[j, Drive.DAMPING] * mean[j] - beside_it * impulse[j]
+            beside_it = passive[j, Passive.FRICTION] * step / limit[j] if limit[j] > 0.0 else 0.0
+            pushed = step * (used[j] + passive[j, Passive.SPRING] * (joint[j, Joint.ANGLE] - 0.5 * step * mean[j]))
+            pushed += step * passive[j, Passive.DAMPING] * mean[j] - beside_it * impulse[j]
             rest(params[row], joint[j], book[j], pushed, joint[j, Joint.SPEED] - before[j])
         if params[row, Param.BACKLASH] > 0.0:
             book[j, Book.PLAY] = 1.0 + joint[j, Joint.LOOSE]

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from axbridge.errors import UsageError
 from axbridge.record.robot_recorder import Observable, ObservableServo, RobotRecorder
 
-__all__ = ["Conducted", "Drivable", "DrivableServo", "Driven", "Progress", "Run", "Stopped", "check_reach"]
+__all__ = ["Conducted", "Drivable", "DrivableServo", "Driven", "ExperimentRun", "Progress", "Stopped", "check_reach"]
 
 WARM, COOL = 60.0, 50.0  # degC: an experiment waits, limp, from the first down to the second
 PATIENCE = 600.0  # s
@@ -116,7 +116,7 @@ class Driven:
         name: The servo's name.
     """
 
-    def __init__(self, run: Run, name: str) -> None:
+    def __init__(self, run: ExperimentRun, name: str) -> None:
         self._run, self.name, self.servo = run, name, run.robot[name]
         self.driven = self._turning = False
 
@@ -180,7 +180,7 @@ class Driven:
             self._run.progress(f"cooling, {self.servo.state.temperature:.0f} °C", 0.0)
 
 
-class Run:
+class ExperimentRun:
     """An experiment under way.
 
     Args:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from axbridge.errors import UsageError
-from axbridge.record.experiment_run import Conducted, Drivable, Driven, Progress, Run, Stopped, check_reach
+from axbridge.record.experiment_run import Conducted, Drivable, Driven, ExperimentRun, Progress, Stopped, check_reach
 from axbridge.record.recorder import Recorder
 from axbridge.record.recording import Recording, Segment, Track
 from axbridge.record.robot_recorder import RobotRecorder
@@ -115,7 +115,7 @@ def conduct(
     options = options or Options()
     names = check(name, robot, servo, options)
     log = RobotRecorder(robot, recorder, names)
-    run = Run(robot, log, names, tick_ms, progress)
+    run = ExperimentRun(robot, log, names, tick_ms, progress)
     try:
         with log:
             if name == "replay":
@@ -164,7 +164,7 @@ def step_and_fall(
     """
     try:
         with RobotRecorder(robot, recorder, [servo]) as log:
-            run = Run(robot, log, [servo], tick_ms, progress)
+            run = ExperimentRun(robot, log, [servo], tick_ms, progress)
             arm = run.servos[servo]
             arm.goal(start)
             run.segment("rest", rest, kind="rest")
@@ -177,7 +177,7 @@ def step_and_fall(
     return True
 
 
-def _step(run: Run, arm: Driven, options: Options) -> None:
+def _step(run: ExperimentRun, arm: Driven, options: Options) -> None:
     """Rest at 0, step to each angle, and back."""
     for register in _slopes(options):
         arm.set_register(register, options.slope)
@@ -195,7 +195,7 @@ def _step(run: Run, arm: Driven, options: Options) -> None:
         )
 
 
-def _fall(run: Run, arm: Driven, options: Options) -> None:
+def _fall(run: ExperimentRun, arm: Driven, options: Options) -> None:
     """Go to each angle gently, hold, let go."""
     for angle in _heights(options):
         arm.cool()
@@ -204,7 +204,7 @@ def _fall(run: Run, arm: Driven, options: Options) -> None:
         run.segment(f"fall from {math.degrees(angle):.0f}°", options.duration, kind="fall", start=angle)
 
 
-def _sine(run: Run, arm: Driven, options: Options) -> None:
+def _sine(run: ExperimentRun, arm: Driven, options: Options) -> None:
     duration = max(options.duration, 2 * options.period)
     run.segment(
         "sine",
@@ -214,7 +214,7 @@ def _sine(run: Run, arm: Driven, options: Options) -> None:
     )
 
 
-def _chirp(run: Run, arm: Driven, options: Options) -> None:
+def _chirp(run: ExperimentRun, arm: Driven, options: Options) -> None:
     """Frequency rises evenly from `low` to `high` Hz."""
     duration = max(options.duration, 4 / options.low)
     rate = (options.high - options.low) / duration
@@ -225,13 +225,13 @@ def _chirp(run: Run, arm: Driven, options: Options) -> None:
     run.segment("chirp", duration, motion, kind="chirp", low=options.low, high=options.high)
 
 
-def _sin_time_square(run: Run, arm: Driven, options: Options) -> None:
+def _sin_time_square(run: ExperimentRun, arm: Driven, options: Options) -> None:
     run.segment(
         "sin t²", max(options.duration, 6.0), lambda t: arm.goal(options.amplitude * math.sin(t * t)), kind="sine"
     )
 
 
-def _lift_and_drop(run: Run, arm: Driven, options: Options) -> None:
+def _lift_and_drop(run: ExperimentRun, arm: Driven, options: Options) -> None:
     """Lift slowly to each angle, hold, drop."""
     for angle in _angles(options):
         arm.cool()
@@ -241,7 +241,7 @@ def _lift_and_drop(run: Run, arm: Driven, options: Options) -> None:
         run.segment("fall", max(options.duration, 2.0), kind="fall", start=angle)
 
 
-def _duty(run: Run, arm: Driven, options: Options) -> None:
+def _duty(run: ExperimentRun, arm: Driven, options: Options) -> None:
     """Wheel-mode steps of duty, both ways; the arm must be free to turn round."""
     for duty in options.duties:
         for sign in (1, -1):
@@ -252,7 +252,7 @@ def _duty(run: Run, arm: Driven, options: Options) -> None:
             run.segment("coast", 0.5, kind="coast")
 
 
-def _stall(run: Run, arm: Driven, options: Options) -> None:
+def _stall(run: ExperimentRun, arm: Driven, options: Options) -> None:
     """Push against a stop, or the arm's own weight, with torque limits in steps."""
     angle = _angles(options)[0]
     arm.limit_torque(options.duties[0])
@@ -265,7 +265,7 @@ def _stall(run: Run, arm: Driven, options: Options) -> None:
     arm.limit_torque(1.0)
 
 
-def _torque_speed(run: Run, arm: Driven, options: Options) -> None:
+def _torque_speed(run: ExperimentRun, arm: Driven, options: Options) -> None:
     """Spin up from rest to full duty and stop: torque is inertia times acceleration at every speed."""
     for sign in (1, -1):
         for duty in options.duties:
@@ -329,7 +329,7 @@ def _sources(robot: Drivable, servo: str | None, options: Options) -> dict[str, 
     return commanded
 
 
-def _replay(run: Run, tracks: Mapping[str, Track], options: Options) -> None:
+def _replay(run: ExperimentRun, tracks: Mapping[str, Track], options: Options) -> None:
     """Repeat what a recording commanded, in its own time, after a gentle approach to where it began."""
     assert options.source is not None  # `_sources` saw to it
     plans = [_Repeated(run.servos[name], track) for name, track in tracks.items()]
@@ -414,7 +414,7 @@ class Experiment(NamedTuple):
         registers: Registers that it needs.
     """
 
-    motion: Callable[[Run, Driven, Options], None]
+    motion: Callable[[ExperimentRun, Driven, Options], None]
     angles: Callable[[Options], tuple[float, ...]]
     registers: Callable[[Options], tuple[str, ...]] = lambda _options: ()
 

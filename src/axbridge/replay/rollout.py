@@ -10,122 +10,24 @@ code runs as plain Python, hundreds of times slower.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, field, fields, replace
 from functools import partial
 
 import numpy as np
-import numpy.typing as npt
 
-from axbridge.arrays import FloatArray, IntArray
+from axbridge.arrays import FloatArray
 from axbridge.jit import COMPILED, jit
 from axbridge.physics.backlash import meeting
-from axbridge.physics.columns import Command, Drive, Joint, Mode, Param, State
+from axbridge.physics.columns import Command, Joint, Mode, Param, Passive, State
 from axbridge.physics.motor import fitted_weight
 from axbridge.physics.one_body import spin, stopped
 from axbridge.physics.substep import drive_train, settle
 from axbridge.replay import rollout_lanes as lanes
+from axbridge.replay.runs import Runs
 
-__all__ = ["FOLLOWED", "FREE", "HELD", "JOINT_MODE", "Runs", "rollouts"]
+__all__ = ["rollouts"]
 
-FREE = np.zeros(len(Drive))  # a row of `Runs.drive`: nothing acts beside the servo
-FREE[[Drive.LOW, Drive.HIGH]] = -np.inf, np.inf
-HELD, FOLLOWED = 2.0, 3.0  # in `Runs.driven`
 _WIDTH = max(len(Joint), len(State), len(Command))
 _MODES = float(Mode.JOINT), float(Mode.WHEEL_DUTY)
-JOINT_MODE = 2.0  # in `Runs.duty`: no duty, the position loop runs
-
-
-@dataclass(frozen=True)
-class Runs:
-    """Recorded commands of m recordings, laid end to end; l samples in all. Angles are the servo's own.
-
-    Attributes:
-        start: First sample of each, and l: (m + 1,).
-        time: s, (l,).
-        sent: When goal, torque switch, speed limit and duty of a sample went out, s, (l,).
-        goal: rad, (l,).
-        driven: 1 torque on, 0 off, `HELD` held still by whatever (before a part begins), `FOLLOWED` where the motion is
-            taken from the measurement and goes on from it afterwards (torque on, out of the sensor's range), (l,).
-        speed_limit: rad/s, 0 = none, (l,).
-        duty: Wheel-mode duty, `JOINT_MODE` in joint mode, (l,).
-        cap: Largest duty (torque limit), 0..1, (l,).
-        position: Measured, rad, (l,); the first of each is where the run starts.
-        velocity: Measured, rad/s, (l,); what a run starts with, and goes on with after `FOLLOWED`.
-        supply: V, (m,).
-        inertia: Of arm and load, kg·m², (m,).
-        gravity: m·g·l, N·m, (m,): load torque `gravity·sin(θ + phase)`.
-        phase: rad, (m,).
-        temperature: Reported by the servo, degC, NaN where not known: then it is the model's ambient one, (m,).
-        drive: What acts on the joint beside the servo, (m, len(Drive)): spring, damper, friction, hard stops.
-        settings: What the registers make of the loop, (m, len(Command)); what the columns above say is theirs to say.
-        adrift: 1 where nobody wrote down when commands went out, so `sent` is a guess, (m,); empty = known everywhere.
-        spread: Standard deviation of errors of `time` that differ from sample to sample, s, (m,); empty = none.
-        known: Whether `position` was measured, (l,) bool, or None when all were; where it was not, `position` is on the
-            line between its neighbours, and nothing is compared with it.
-    """
-
-    start: IntArray
-    time: FloatArray
-    sent: FloatArray
-    goal: FloatArray
-    driven: FloatArray
-    speed_limit: FloatArray
-    duty: FloatArray
-    cap: FloatArray
-    position: FloatArray
-    velocity: FloatArray
-    supply: FloatArray
-    inertia: FloatArray
-    gravity: FloatArray
-    phase: FloatArray
-    temperature: FloatArray
-    drive: FloatArray
-    settings: FloatArray
-    adrift: FloatArray = field(default_factory=lambda: np.zeros(0))
-    spread: FloatArray = field(default_factory=lambda: np.zeros(0))
-    known: npt.NDArray[np.bool_] | None = None
-
-    def __len__(self) -> int:
-        return len(self.start) - 1
-
-    @property
-    def judged(self) -> npt.NDArray[np.bool_]:
-        """Which samples a model has to account for, (l,): those that were measured and are not `FOLLOWED`."""
-        free: npt.NDArray[np.bool_] = self.driven != FOLLOWED
-        return free if self.known is None else free & self.known
-
-    @property
-    def compared(self) -> FloatArray:
-        """How many samples of each recording a model has to account for, (m,)."""
-        counts: FloatArray = np.add.reduceat(self.judged.astype(float), self.start[:-1])
-        return counts
-
-    def errors(self, positions: FloatArray) -> FloatArray:
-        """Simulated positions (…, l) minus measured ones, rad; 0 where there is nothing to account for."""
-        return np.where(self.judged, positions - self.position, 0.0)
-
-    def means(self, errors: FloatArray) -> FloatArray:
-        """Means (…, m) by recording of what `errors` gave (…, l); 0 where there is nothing to account for."""
-        sums: FloatArray = np.add.reduceat(errors, self.start[:-1], axis=-1) / np.maximum(self.compared, 1.0)
-        return sums
-
-    def only(self, chosen: Sequence[int]) -> Runs:
-        """The recordings with these indices."""
-        parts = [slice(int(self.start[i]), int(self.start[i + 1])) for i in chosen]
-        lengths = [part.stop - part.start for part in parts]
-        start = np.concatenate(([0], np.cumsum(lengths, dtype=np.int64))).astype(np.int64)
-        index = np.array(chosen, dtype=np.intp)
-        names = [one.name for one in fields(self)][1:]
-        samples = [getattr(self, name) for name in names[:9]]
-        chosen_runs = Runs(
-            start,
-            *(np.concatenate([values[part] for part in parts]) if parts else values[:0] for values in samples),
-            *(values[index] if len(values) else values for values in (getattr(self, name) for name in names[9:-1])),
-        )
-        if self.known is None:
-            return chosen_runs
-        return replace(chosen_runs, known=np.concatenate([self.known[:0], *(self.known[part] for part in parts)]))
 
 
 def rollouts(params: FloatArray, runs: Runs, step: float = 1e-3) -> FloatArray:
@@ -141,18 +43,17 @@ def rollouts(params: FloatArray, runs: Runs, step: float = 1e-3) -> FloatArray:
     """
     out = np.empty((len(params), len(runs.time)))
     sets = np.ascontiguousarray(params, dtype=np.float64)
-    arrays = lanes.Arrays(*(getattr(runs, name) for name in lanes.Arrays._fields))
     if COMPILED and out.size and lanes.fits(sets, runs.settings):  # plain Python has no vector registers
-        lanes.run(sets, arrays, float(step), lanes.workspace(), out)
+        lanes.run(sets, runs, float(step), lanes.workspace(), out)
     else:
-        _all(sets, arrays, float(step), np.zeros((3, _WIDTH)), out)
+        _all(sets, runs, float(step), np.zeros((3, _WIDTH)), out)
     return out
 
 
 @jit
-def _one(params: FloatArray, runs: lanes.Arrays, m: int, h: float, work: FloatArray, out: FloatArray) -> None:
+def _one(params: FloatArray, runs: Runs, m: int, h: float, work: FloatArray, out: FloatArray) -> None:
     """One parameter set over recording `m`; `out` (l,) as `rollouts` returns it, of all recordings."""
-    a, n, inertia, drive = runs.start[m], runs.start[m + 1], runs.inertia[m], runs.drive[m]
+    a, n, inertia, passive = runs.start[m], runs.start[m + 1], runs.inertia[m], runs.passive[m]
     time, sent, position, velocity, driven = runs.time, runs.sent, runs.position, runs.velocity, runs.driven
     latency, offset, noise = params[Param.LATENCY] + lanes.LOOP, params[Param.OFFSET], params[Param.NOISE]
     total = inertia + params[Param.ARMATURE]
@@ -204,16 +105,17 @@ def _one(params: FloatArray, runs: lanes.Arrays, m: int, h: float, work: FloatAr
         pull = runs.gravity[m] * math.sin(midway + runs.phase[m])
         loose = joint[Joint.LOOSE] != 0.0
         torque, damping, limit = drive_train(1.0, params, command, state, joint, step, pull, 0.0, noise)
-        spring, turned, moved = -drive[Drive.SPRING] * midway, 0.0, total
+        spring, turned, moved = -passive[Passive.SPRING] * midway, 0.0, total
         if loose:
             turned, joint[Joint.ROTOR_SPEED] = spin(
                 joint[Joint.ROTOR_SPEED], params[Param.ARMATURE], torque, damping, limit, step
             )
             joint[Joint.ROTOR] += step * turned
             torque, damping, limit, moved = 0.0, 0.0, 0.0, inertia
-        damping += drive[Drive.DAMPING]
-        mean, speed = spin(omega, moved, torque + spring - pull, damping, limit + step * drive[Drive.FRICTION], step)
-        following, mean, speed = stopped(angle, mean, speed, drive[Drive.LOW], drive[Drive.HIGH], step)
+        damping += passive[Passive.DAMPING]
+        limit += step * passive[Passive.FRICTION]
+        mean, speed = spin(omega, moved, torque + spring - pull, damping, limit, step)
+        following, mean, speed = stopped(angle, mean, speed, passive[Passive.LOW], passive[Passive.HIGH], step)
         if loose:
             mobility = 1.0 / (moved + step * fitted_weight(step * damping / moved) * damping)
             flank, hit = meeting(
@@ -226,7 +128,7 @@ def _one(params: FloatArray, runs: lanes.Arrays, m: int, h: float, work: FloatAr
         else:
             settle(joint, params, mean)
             if play > 0.0:  # does the rotor push its joint, or would it have to pull?
-                passed = inertia * (speed - omega) + step * (pull - spring + drive[Drive.DAMPING] * mean)
+                passed = inertia * (speed - omega) + step * (pull - spring + passive[Passive.DAMPING] * mean)
                 if passed * joint[Joint.FLANK] < 0.0:
                     joint[Joint.LOOSE], joint[Joint.ROTOR_SPEED] = 1.0, speed
                     joint[Joint.ROTOR] = following + 0.5 * joint[Joint.FLANK] * play
@@ -241,7 +143,7 @@ def _one(params: FloatArray, runs: lanes.Arrays, m: int, h: float, work: FloatAr
 
 
 @partial(jit, nogil=True)
-def _all(params: FloatArray, runs: lanes.Arrays, step: float, work: FloatArray, out: FloatArray) -> None:
+def _all(params: FloatArray, runs: Runs, step: float, work: FloatArray, out: FloatArray) -> None:
     for k in range(params.shape[0]):
         for m in range(runs.start.shape[0] - 1):
             _one(params[k], runs, m, step, work, out[k])

@@ -25,14 +25,15 @@ import numpy as np
 from axbridge.arrays import FloatArray, IntArray
 from axbridge.jit import jit
 from axbridge.physics.branch_free import sine
-from axbridge.physics.columns import Command, Drive, Law, Param, friction_of, motor_of
+from axbridge.physics.columns import Command, Law, Param, Passive, friction_of, motor_of
 from axbridge.physics.friction import budget
 from axbridge.physics.motor import end_current, push, warmed
 from axbridge.physics.one_body import spin, stopped
 from axbridge.physics.position_laws import felt, follow, lagging, position_law, saturated
 from axbridge.physics.position_loop import loop_of
+from axbridge.replay.runs import Runs
 
-__all__ = ["LOOP", "STRETCH", "WIDTH", "Arrays", "fits", "run", "workspace"]
+__all__ = ["LOOP", "STRETCH", "WIDTH", "fits", "run", "workspace"]
 
 WIDTH = 16
 _VECTOR = 8  # numbers in the longest registers there are: fewer lanes than that are not done side by side
@@ -41,7 +42,7 @@ STRETCH = 1.25  # a step may be so much longer than asked for when a command is 
 
 
 class _Lane(IntEnum):
-    """Rows of the workspace; after these come those of `Param`, `Command` and `Drive`."""
+    """Rows of the workspace; after these come those of `Param`, `Command` and `Passive`."""
 
     ANGLE = 0  # rad
     SPEED = 1  # rad/s
@@ -66,8 +67,8 @@ class _Lane(IntEnum):
 
 _PARAM = len(_Lane)
 _COMMAND = _PARAM + len(Param)
-_DRIVE = _COMMAND + len(Command)
-_ROWS = _DRIVE + len(Drive)
+_PASSIVE = _COMMAND + len(Command)
+_ROWS = _PASSIVE + len(Passive)
 
 
 class _Place(IntEnum):
@@ -96,28 +97,6 @@ class Lanes(NamedTuple):
     w: FloatArray
     place: IntArray
     clock: FloatArray
-
-
-class Arrays(NamedTuple):
-    """The arrays of `axbridge.replay.rollout.Runs`, in its words."""
-
-    start: IntArray
-    time: FloatArray
-    sent: FloatArray
-    goal: FloatArray
-    driven: FloatArray
-    speed_limit: FloatArray
-    duty: FloatArray
-    cap: FloatArray
-    position: FloatArray
-    velocity: FloatArray
-    supply: FloatArray
-    inertia: FloatArray
-    gravity: FloatArray
-    phase: FloatArray
-    temperature: FloatArray
-    drive: FloatArray
-    settings: FloatArray
 
 
 def fits(params: FloatArray, settings: FloatArray) -> bool:
@@ -188,11 +167,11 @@ def _move(w: FloatArray, lanes: int) -> None:
         pushed = push(motor, volts, feedback, omega, current, w[_Lane.SUPPLY * WIDTH + i], step)
         torque, drag = on * pushed.torque, on * pushed.damping
         friction = friction_of(w, _PARAM * WIDTH + i, WIDTH, 1.0)
-        dry = w[(_DRIVE + Drive.FRICTION) * WIDTH + i] + budget(friction, omega, torque - drag * omega, -pull)
-        spring = w[(_DRIVE + Drive.SPRING) * WIDTH + i] * (angle + 0.5 * step * omega)
-        damping = drag + w[(_PARAM + Param.VISCOUS) * WIDTH + i] + w[(_DRIVE + Drive.DAMPING) * WIDTH + i]
+        dry = w[(_PASSIVE + Passive.FRICTION) * WIDTH + i] + budget(friction, omega, torque - drag * omega, -pull)
+        spring = w[(_PASSIVE + Passive.SPRING) * WIDTH + i] * (angle + 0.5 * step * omega)
+        damping = drag + w[(_PARAM + Param.VISCOUS) * WIDTH + i] + w[(_PASSIVE + Passive.DAMPING) * WIDTH + i]
         mean, speed = spin(omega, w[_Lane.INERTIA * WIDTH + i], torque - pull - spring, damping, step * dry, step)
-        low, high = w[(_DRIVE + Drive.LOW) * WIDTH + i], w[(_DRIVE + Drive.HIGH) * WIDTH + i]
+        low, high = w[(_PASSIVE + Passive.LOW) * WIDTH + i], w[(_PASSIVE + Passive.HIGH) * WIDTH + i]
         following, mean, speed = stopped(angle, mean, speed, low, high, step)
         current = on * end_current(current, volts - feedback * mean, pushed.left, pushed.resistance, constant, mean)
         lost = w[_Lane.LOST * WIDTH + i]
@@ -207,7 +186,7 @@ def _move(w: FloatArray, lanes: int) -> None:
 
 
 @jit
-def _board(i: int, number: int, lanes: Lanes, params: FloatArray, runs: Arrays, h: float, out: FloatArray) -> None:
+def _board(i: int, number: int, lanes: Lanes, params: FloatArray, runs: Runs, h: float, out: FloatArray) -> None:
     """Give lane `i` the pair with this number: all sets on the first recording, then all on the next."""
     w, place, clock = lanes
     k, m = number % params.shape[0], number // params.shape[0]
@@ -216,8 +195,8 @@ def _board(i: int, number: int, lanes: Lanes, params: FloatArray, runs: Arrays, 
         w[(_PARAM + column) * WIDTH + i] = params[k, column]
     for column in range(runs.settings.shape[1]):
         w[(_COMMAND + column) * WIDTH + i] = runs.settings[m, column]
-    for column in range(runs.drive.shape[1]):
-        w[(_DRIVE + column) * WIDTH + i] = runs.drive[m, column]
+    for column in range(runs.passive.shape[1]):
+        w[(_PASSIVE + column) * WIDTH + i] = runs.passive[m, column]
     if not math.isnan(runs.temperature[m]):
         w[(_PARAM + Param.RESISTANCE) * WIDTH + i] = warmed(
             params[k, Param.RESISTANCE],
@@ -252,7 +231,7 @@ def _due(j: int, n: int, sent: FloatArray, latency: float) -> float:
 
 
 @jit
-def _obey(i: int, j: int, w: FloatArray, runs: Arrays) -> None:
+def _obey(i: int, j: int, w: FloatArray, runs: Runs) -> None:
     """Lane `i` gets the command of sample `j`."""
     most = min(runs.cap[j], 1.0)
     powered = runs.driven[j] > 0.5 and most > 0.0 and w[_Lane.SUPPLY * WIDTH + i] > 0.0
@@ -264,7 +243,7 @@ def _obey(i: int, j: int, w: FloatArray, runs: Arrays) -> None:
 
 
 @jit
-def _prepare(i: int, lanes: Lanes, runs: Arrays, h: float, out: FloatArray) -> bool:
+def _prepare(i: int, lanes: Lanes, runs: Runs, h: float, out: FloatArray) -> bool:
     """What lane `i` has to do before its next step; false at the end of its recording."""
     w, place, clock = lanes
     j, k, n, row = place[_Place.COMMAND, i], place[_Place.SAMPLE, i], place[_Place.END, i], place[_Place.SET, i]
@@ -297,7 +276,7 @@ def _prepare(i: int, lanes: Lanes, runs: Arrays, h: float, out: FloatArray) -> b
 
 
 @jit
-def _read(i: int, lanes: Lanes, runs: Arrays, h: float, out: FloatArray) -> None:
+def _read(i: int, lanes: Lanes, runs: Runs, h: float, out: FloatArray) -> None:
     """Read the samples of lane `i` that its step has passed, and look how far the next steps are all alike."""
     w, place, clock = lanes
     k, n, row = place[_Place.SAMPLE, i], place[_Place.END, i], place[_Place.SET, i]
@@ -319,7 +298,7 @@ def _read(i: int, lanes: Lanes, runs: Arrays, h: float, out: FloatArray) -> None
 
 
 @partial(jit, nogil=True)
-def run(params: FloatArray, runs: Arrays, h: float, lanes: Lanes, out: FloatArray) -> None:
+def run(params: FloatArray, runs: Runs, h: float, lanes: Lanes, out: FloatArray) -> None:
     """All sets on all recordings: the arguments are those of `axbridge.replay.rollout.rollouts`, and `workspace`."""
     w, place, clock = lanes
     pairs = params.shape[0] * (runs.start.shape[0] - 1)

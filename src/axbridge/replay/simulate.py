@@ -19,13 +19,14 @@ from axbridge.arrays import FloatArray
 from axbridge.config.model import ServoModel
 from axbridge.config.rig import Rig, ServoConfig
 from axbridge.errors import RecordingError
-from axbridge.physics.columns import Command, Drive, Param, pack
+from axbridge.physics.columns import Command, Param, Passive, pack
 from axbridge.record import stamps
 from axbridge.record.provenance import describe
 from axbridge.record.recording import Recording, Track
 from axbridge.record.samples import in_order
 from axbridge.replay.arm import Arm, arm_of
-from axbridge.replay.rollout import FOLLOWED, FREE, HELD, JOINT_MODE, Runs, rollouts
+from axbridge.replay.rollout import rollouts
+from axbridge.replay.runs import FOLLOWED, FREE, HELD, JOINT_MODE, Runs
 from axbridge.virtual.control_table import ControlTable
 from axbridge.virtual.registers import loop_command
 
@@ -83,7 +84,7 @@ def runs_of(recordings: Sequence[Recording], rig: Rig) -> Runs:
     rig_arm = None
     columns: list[list[FloatArray]] = []
     facts: list[tuple[float, ...]] = []
-    drives, settings = [], []
+    passives, settings = [], []
     adrift: list[float] = []
     spreads: list[float] = []
     for recording in recordings:
@@ -120,16 +121,15 @@ def runs_of(recordings: Sequence[Recording], rig: Rig) -> Runs:
         facts.append((
             _supply(recording, track, rig), arm.inertia, arm.gravity, side * arm.phase, _temperature(track),
         ))  # fmt: skip
-        drives.append(_drive(servo, arm))
+        passives.append(_passive(servo, arm))
         settings.append(_settings(rig, _written(recording, track)))
     lengths = [len(part[0]) for part in columns]
     start = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
     joined = [np.concatenate(parts) for parts in zip(*columns, strict=True)]
     measured = joined.pop().astype(bool)
-    by_recording = (*zip(*facts, strict=True), drives, settings, adrift, spreads)
+    by_recording = (*zip(*facts, strict=True), passives, settings, adrift, spreads)
     alike = [np.array(values, dtype=np.float64) for values in by_recording]
-    runs = Runs(start, *joined, *alike)
-    return runs if measured.all() else replace(runs, known=measured)
+    return Runs._make((start, *joined, *alike, measured[:0] if measured.all() else measured))
 
 
 def packed(model: ServoModel, rig: Rig) -> FloatArray:
@@ -357,11 +357,11 @@ def _settings(rig: Rig, written: Mapping[str, int]) -> list[float]:
     return loop_command(table, profile, servo.zero, driven=True)
 
 
-def _drive(servo: ServoConfig, arm: Arm) -> FloatArray:
-    """What acts on the joint beside its servo, (len(Drive),)."""
+def _passive(servo: ServoConfig, arm: Arm) -> FloatArray:
+    """What acts on the joint beside its servo, (len(Passive),)."""
     row = FREE.copy()
-    row[[Drive.SPRING, Drive.DAMPING, Drive.FRICTION]] = (
+    row[[Passive.SPRING, Passive.DAMPING, Passive.FRICTION]] = (
         servo.spring_constant, servo.damping_constant, servo.static_friction,
     )  # fmt: skip
-    row[[Drive.LOW, Drive.HIGH]] = sorted(servo.direction * stop for stop in arm.stops)
+    row[[Passive.LOW, Passive.HIGH]] = sorted(servo.direction * stop for stop in arm.stops)
     return row

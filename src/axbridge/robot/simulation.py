@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 from axbridge.errors import UnsupportedOperation
 from axbridge.physics.columns import State
-from axbridge.physics.engine import Engine, Pose
+from axbridge.physics.engine import Engine, LinkPose
 from axbridge.robot.state import ServoState, Truth
 from axbridge.virtual.world import World
 
-__all__ = ["Pose", "Simulation"]
+__all__ = ["LinkPose", "Simulation"]
 
 
 class Simulation:
@@ -49,11 +49,11 @@ class Simulation:
         return float(self.world.bank.state[:, State.ENERGY].sum())
 
     @property
-    def base(self) -> Pose | None:
+    def base(self) -> LinkPose | None:
         """Where the base of the robot is; None where it is bolted down."""
         return None if self.engine is None else self.engine.base()
 
-    def place_base(self, pose: Pose) -> None:
+    def place_base(self, pose: LinkPose) -> None:
         """Put the base somewhere, at rest.
 
         Raises:

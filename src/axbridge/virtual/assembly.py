@@ -7,7 +7,7 @@ import warnings
 from axbridge.config.model import ServoModel
 from axbridge.config.rig import Rig, ServoConfig
 from axbridge.errors import RigError, RigWarning
-from axbridge.physics.bank import BankServo, Drive, ServoBank
+from axbridge.physics.bank import BankServo, Passive, ServoBank
 from axbridge.physics.engine import Engine, Scene
 from axbridge.physics.engines.ideal_joints import IdealBank, IdealJoint
 
@@ -52,10 +52,10 @@ def build_bank(rig: Rig, *, model: str | None = None, seed: int = 0, ideal: Idea
         seed=seed,
     )
     for config in configs:
-        row = bank.drive[bank.joints.index(config.joint)]
-        row[Drive.SPRING] = config.spring_constant
-        row[Drive.DAMPING] += config.damping_constant
-        row[Drive.FRICTION] += config.static_friction
+        row = bank.passive[bank.joints.index(config.joint)]
+        row[Passive.SPRING] = config.spring_constant
+        row[Passive.DAMPING] += config.damping_constant
+        row[Passive.FRICTION] += config.static_friction
     _say_what_is_odd(bank, rig, configs, servos)
     return bank
 
@@ -67,7 +67,7 @@ def _say_what_is_odd(bank: ServoBank, rig: Rig, configs: list[ServoConfig], serv
         joint = bank.joints.index(config.joint)
         motor = servo.model.motor
         stall = motor.efficiency * motor.output_constant * bank.supply[servo.supply] / motor.resistance
-        friction = servo.model.friction.coulomb + bank.drive[joint, Drive.FRICTION]
+        friction = servo.model.friction.coulomb + bank.passive[joint, Passive.FRICTION]
         where = f"{rig.path}: servo {config.name!r}"
         if friction > stall:
             text = f"{where}: dry friction of {friction:.3g} N·m is above its stall torque of {stall:.3g} N·m"

@@ -24,7 +24,7 @@ from axbridge.arrays import FloatArray
 from axbridge.config.urdf import DUMMY_INERTIA, DUMMY_MASS, without_missing_pictures
 from axbridge.errors import RigError, SimulationDiverged, UsageError
 from axbridge.jit import as_tuple
-from axbridge.physics.engine import UNLIMITED, Drives, Pose, Scene, arrange, solved_ahead, substeps
+from axbridge.physics.engine import UNLIMITED, Actuation, LinkPose, Scene, arrange, solved_ahead, substeps
 from axbridge.physics.engines.bullet_speeds import FIRM, ask, begin, share, survey, take_over
 from axbridge.physics.engines.ideal_rows import solve_rows
 from axbridge.physics.engines.tree_dynamics import BASE, Base, Contacts, Links, joint_dynamics
@@ -142,9 +142,9 @@ class BulletEngine:
         load: FloatArray = self.loads[0] + self.loads[1] * self.book[:, Book.CLOCK]
         return load
 
-    def advance(self, drives: Drives) -> FloatArray:
+    def advance(self, actuation: Actuation) -> FloatArray:
         """One substep; Bullet goes ahead when a physics step is complete."""
-        failed, friction = solved_ahead(self, drives, self.time_step)
+        failed, friction = solved_ahead(self, actuation, self.time_step)
         if failed >= 0:
             raise SimulationDiverged(self.joints[failed], self._time)
         self.passed(1)
@@ -172,20 +172,20 @@ class BulletEngine:
         self.book[joint, Book.PUSH] += hit + armature * mobility[joint] * hit
         return hit
 
-    def base(self) -> Pose | None:
+    def base(self) -> LinkPose | None:
         """Position, m, and orientation (x, y, z, w) of the centre of mass of a base that stands free."""
         return None if self._fixed_base else self._pose()
 
-    def place_base(self, pose: Pose) -> None:
+    def place_base(self, pose: LinkPose) -> None:
         """Put a base that stands free there, at rest."""
         if self._fixed_base:
             raise UsageError("the base of this robot is bolted down", "write fixed_base = false under [world]")
         bullet.resetBasePositionAndOrientation(self.body, *pose, **self._on)
         bullet.resetBaseVelocity(self.body, [0, 0, 0], [0, 0, 0], **self._on)
 
-    def poses(self) -> dict[str, Pose]:
+    def poses(self) -> dict[str, LinkPose]:
         """Where the frame of each link is."""
-        found: dict[str, Pose] = {}
+        found: dict[str, LinkPose] = {}
         for index, link in self._link_of.items():
             if index < 0:
                 local = bullet.getDynamicsInfo(self.body, -1, **self._on)[3:5]
@@ -300,7 +300,7 @@ class BulletEngine:
         for motor, x, v, used in zip(self._ideal, self._positions[n:], self._speeds[n:], torque, strict=True):
             motor.sense(float(x), float(v), float(used), self._time)
 
-    def _pose(self) -> Pose:
+    def _pose(self) -> LinkPose:
         """Of the base's centre of mass."""
         position, orientation = bullet.getBasePositionAndOrientation(self.body, **self._on)
         return position, orientation

@@ -9,7 +9,7 @@ import numpy as np
 
 from axbridge.arrays import FloatArray
 from axbridge.errors import SimulationDiverged, UsageError
-from axbridge.physics.engine import Drives, Pose, solved_ahead, substeps
+from axbridge.physics.engine import Actuation, LinkPose, solved_ahead, substeps
 from axbridge.physics.implicit import Book, workspace
 
 __all__ = ["Pendulums"]
@@ -67,9 +67,9 @@ class Pendulums:
         load: FloatArray = self._weight * np.sin(self.book[:, Book.ANGLE])
         return load
 
-    def advance(self, drives: Drives) -> FloatArray:
+    def advance(self, actuation: Actuation) -> FloatArray:
         """Go one substep ahead."""
-        failed, friction = solved_ahead(self, drives, self.time_step)
+        failed, friction = solved_ahead(self, actuation, self.time_step)
         if failed >= 0:
             raise SimulationDiverged(self.joints[failed], self._time)
         self.passed(1)
@@ -88,15 +88,15 @@ class Pendulums:
         self.book[joint, Book.SPEED] += hit / self.inertia[joint, joint]
         return hit
 
-    def base(self) -> Pose | None:
+    def base(self) -> LinkPose | None:
         """Nothing stands free."""
         return None
 
-    def place_base(self, pose: Pose) -> None:  # noqa: ARG002 - of the contract
+    def place_base(self, pose: LinkPose) -> None:  # noqa: ARG002 - of the contract
         """There is no base."""
         raise UsageError("joints without a world have no base", 'add [world] urdf = "…" to the rig')
 
-    def poses(self) -> dict[str, Pose]:
+    def poses(self) -> dict[str, LinkPose]:
         """There are no links."""
         return {}
 
