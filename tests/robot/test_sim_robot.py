@@ -192,6 +192,13 @@ def test_a_servo_used_after_the_end_says_that_the_bus_is_closed():
         robot.exchange()
 
 
+def test_degrees_are_clipped_and_asked_about():
+    with axbridge.open("bench_arm") as robot:
+        with pytest.warns(ControlWarning, match=r"too big requested position: 90 > 2\.\d+ \(radians\? 90° is 1.571\)"):
+            robot["shoulder"].set_position(90)
+        assert robot["shoulder"].target_position == robot["shoulder"].max_position
+
+
 def test_what_is_no_time_and_no_count_is_refused():
     with axbridge.open("bench_arm") as robot:
         arm = robot["shoulder"]

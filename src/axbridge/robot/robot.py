@@ -473,7 +473,8 @@ class Robot(Mapping[str, Servo]):
 
     def __repr__(self) -> str:
         state = "closed" if self._closed else f"{self.time:.2f} s after the start"
-        return f"<Robot {self.name!r} on {self.backend}: {len(self)} servos, {state}>"
+        servos = "1 servo" if len(self) == 1 else f"{len(self)} servos"
+        return f"<Robot {self.name!r} on {self.backend}: {servos}, {state}>"
 
     def __getitem__(self, name: str | int) -> Servo:
         if isinstance(name, int):
