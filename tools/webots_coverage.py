@@ -122,7 +122,12 @@ ROWS: tuple[Row, ...] = (
     Row("robot_get_time", "Robot.getTime", _ALL, "counted by steps"),
     Row("robot_keyboard_enable", "Robot.keyboardEnable", _ALL, "the terminal's keys"),
     Row("robot_keyboard_disable", "Robot.keyboardDisable", _ALL),
-    Row("robot_keyboard_get_key", "Robot.keyboardGetKey", _ALL, "the terminal cannot tell how long a key is held"),
+    Row(
+        "robot_keyboard_get_key",
+        "Robot.keyboardGetKey",
+        _ALL,
+        "a key is held for 0.6 s, then as long as the terminal repeats it",
+    ),
     Row("robot_task_new", "", _NONE, "C only; Python has threading"),
     Row(
         "robot_mutex_new, robot_mutex_delete, robot_mutex_lock, robot_mutex_unlock",
@@ -152,7 +157,12 @@ ROWS: tuple[Row, ...] = (
     # fields of Robot
     Row("controller, controllerArgs", "", _ALL, "axbridge run SCRIPT ARGS, else webots.controller_args"),
     Row("synchronization", "", _ALL, "webots.synchronization = false paces a simulation by the wall clock"),
-    Row("battery, cpuConsumption", "", (_N, _N, _E), "an empty battery cuts off a simulated robot only"),
+    Row(
+        "battery, cpuConsumption",
+        "",
+        (_N, _N, _E),
+        "an empty battery cuts off a simulated robot only; no Charger, no recharge",
+    ),
     Row("selfCollision", "", _SIMULATED, "rig: world.self_collision; bodies collide as they like"),
 )
 

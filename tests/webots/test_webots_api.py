@@ -79,6 +79,19 @@ def test_devices_are_found_by_name_alias_and_index(controller, capsys):
     assert "DEPRECATION: Robot.getMotor is deprecated, please use Robot.getDevice instead." in capsys.readouterr().err
 
 
+def test_what_a_joint_says_of_its_other_devices_has_their_own_names(controller):
+    robot = controller.Robot()
+    motor, slider = robot.getDevice("shoulder"), robot.getDevice("slider")
+    assert motor.getPositionSensor().getName() == "ShoulderRS"  # the rig's alias
+    assert motor.getBrake().getName() == "shoulder_brake"
+    assert slider.getPositionSensor().getName() == "slider_sensor"
+    assert slider.position_sensor.brake.name == "slider_brake"
+    assert slider.getBrake().getPositionSensor().getName() == "slider_sensor"
+    assert robot.getDevice("slider_sensor").getMotor().getName() == "slider"
+    assert robot.getDevice("slider sensor").getName() == "slider sensor"  # as it was asked for
+    assert robot.getDevice("ShoulderRS").getMotor().getName() == "ShoulderR"
+
+
 def test_facts_of_the_robot(controller):
     robot = controller.Robot()
     assert (robot.getName(), robot.name, robot.getModel(), robot.getCustomData()) == ("toy", "toy", "Toy 2", "hello")
@@ -272,3 +285,44 @@ def test_the_keyboard_gives_the_keys_of_a_step_then_minus_one(controller, monkey
         assert [keyboard.getKey(), keyboard.getKey(), keyboard.getKey()] == [65, 66, -1]
         keyboard.disable()
     os.close(host)
+
+
+def test_a_held_key_stays_held_until_the_terminal_stops_repeating_it(controller, monkeypatch):
+    robot = controller.Robot()
+    keyboard = robot.getKeyboard()
+    host, terminal = pty.openpty()
+
+    def keys():
+        robot.step(32)
+        return list(iter(keyboard.getKey, -1))
+
+    with os.fdopen(terminal, "r") as stdin:
+        monkeypatch.setattr("sys.stdin", stdin)
+        keyboard.enable(32)
+        os.write(host, b"a")
+        time.sleep(0.05)
+        assert [keys() for _ in range(3)] == [[65]] * 3
+        time.sleep(0.4)  # before the first repeat
+        assert keys() == [65]
+        os.write(host, b"aaa")
+        time.sleep(0.02)
+        assert keys() == [65]  # once a step, however often it came
+        time.sleep(0.2)
+        assert keys() == []
+        keyboard.disable()
+    os.close(host)
+
+
+def test_a_loop_that_asks_for_too_much_is_told_once(controller, capsys):
+    robot = controller.Robot()
+    motor = robot.getDevice("shoulder")
+    for step in range(90):
+        motor.setPosition(3 * math.sin(step / 5))
+        motor.setVelocity(11 + step)
+        robot.step(32)
+    said = capsys.readouterr().err.splitlines()
+    assert [line.split("position")[0].split("velocity")[0] for line in said] == [
+        "Warning: shoulder: requested ",
+        "Warning: shoulder: too big requested ",
+        "Warning: shoulder: too low requested ",
+    ]

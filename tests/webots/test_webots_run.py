@@ -154,6 +154,22 @@ def test_a_controller_that_never_steps_is_ended_by_sigterm_and_hears_of_ctrl_c(t
             assert robot["shoulder"].read("torque_enable") == 0
 
 
+SECOND = "import time\nbegan = time.monotonic()\nfor _ in range(50): robot.step(20)\nprint(time.monotonic() - began)\n"
+
+
+@pytest.mark.parametrize(
+    "head",
+    ["from controller import Robot\nrobot = Robot()\n", "import axbridge\nrobot = axbridge.open('bench_arm')\n"],
+    ids=["webots", "axbridge"],
+)
+def test_a_simulation_is_paced_by_the_clock_when_asked_to_be(tmp_path, head):
+    script = tmp_path / "second.py"
+    script.write_text(head + SECOND)
+    done = run(script, "--rig", "bench_arm", "--realtime")
+    assert float(done.stdout) > 0.97, done.stderr  # of 1 s; how much more is the machine's affair
+    assert float(run(script, "--rig", "bench_arm").stdout) < 0.9
+
+
 def test_the_example_controller_waves():
     done = run(Path(__file__).parents[2] / "examples" / "webots_wave.py", "--rig", "bench_arm")
     assert done.returncode == 0, done.stderr

@@ -76,7 +76,8 @@ class RobotConfig(toml_tables.Table):
 
     Attributes:
         basic_time_step_ms: Default control period.
-        battery: J now, J at most, recharge W; absent = no battery.
+        battery: J now, J at most, recharge W; absent = no battery. As in Webots, the recharge needs a Charger: no rig
+            has one, so that a battery only empties.
         cpu_consumption: W.
     """
 

@@ -7,7 +7,7 @@ from typing import Literal
 
 from axbridge.webots.session import Session
 
-__all__ = ["Kind", "absent_class", "device_names", "find", "servo_name"]
+__all__ = ["Kind", "absent_class", "device_names", "find", "own_name", "servo_name"]
 
 Kind = Literal["motor", "sensor", "brake"]
 _SUFFIXES: dict[Kind, tuple[str, ...]] = {
@@ -71,6 +71,14 @@ def servo_name(session: Session, name: str) -> str | None:
     """The servo behind any device name of its joint."""
     found = find(session, name)
     return None if found is None else found[1]
+
+
+def own_name(session: Session, kind: Kind, servo: str) -> str:
+    """What a joint's device is called when no controller asked for it by name: by the rig's aliases, else its own."""
+    for alias in session.rig.webots.aliases:
+        if find(session, alias) == (kind, servo):
+            return alias
+    return servo if kind == "motor" else f"{servo}_{kind}"
 
 
 def device_names(session: Session) -> Iterator[str]:

@@ -90,7 +90,9 @@ class Session:
             robot.exchange()
             return 0
         late, end = 0.0, robot.time * 1000 + period
-        while (due := self._next_tick()) < end - _NOTHING:  # a sample within the step is taken in its time
+        while (
+            robot.time * 1000 + _NOTHING < (due := self._next_tick()) < end - _NOTHING
+        ):  # a sample within the step is taken in its time
             part = robot.step(due - robot.time * 1000)
             if part == -1:
                 return -1
@@ -100,15 +102,19 @@ class Session:
 
     def _next_tick(self) -> float:
         """The basic step, ms, at which the next sample is due: Webots samples at the end of these alone."""
+        if not self._powered or self.sensors.due == math.inf:
+            return math.inf
         basic = self.rig.control_step_ms
-        due = self.sensors.due
-        return math.ceil(due * 1000 / basic - _NOTHING) * basic if due < math.inf else math.inf
+        return math.ceil(self.sensors.due * 1000 / basic - _NOTHING) * basic
+
+    @property
+    def _powered(self) -> bool:
+        """False when a simulated battery is empty: then sensors keep their last value."""
+        return not (self.robot.battery_energy == 0 and self.robot.mode == SIMULATION)
 
     def _sample(self, report: StepReport, states: Mapping[str, ServoState]) -> None:  # noqa: ARG002 - an observer
-        robot = self.robot
-        if robot.battery_energy == 0 and robot.mode == SIMULATION:
-            return  # sensors without power keep their last value
-        self.sensors.take(states, robot.time)
+        if self._powered:
+            self.sensors.take(states, self.robot.time)
 
     def say_once(self, message: str) -> None:
         """As `say`, the first time only."""
