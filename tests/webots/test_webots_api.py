@@ -4,6 +4,7 @@ import math
 import os
 import pty
 import time
+import types
 
 import pytest
 
@@ -74,7 +75,11 @@ def test_devices_are_found_by_name_alias_and_index(controller, capsys):
         robot.getDeviceByIndex(99)
     capsys.readouterr()
     assert robot.getDevice("elbow") is None
-    assert capsys.readouterr().err == 'Device "elbow" was not found on robot "toy"\n'
+    first, names = capsys.readouterr().err.splitlines()
+    assert first == 'Device "elbow" was not found on robot "toy"'
+    assert "it has: shoulder, shoulder_sensor" in names
+    assert robot.getDevice("sholder") is None
+    assert "did you mean 'shoulder'?" in capsys.readouterr().err
     assert robot.getMotor("shoulder") is motor
     assert "DEPRECATION: Robot.getMotor is deprecated, please use Robot.getDevice instead." in capsys.readouterr().err
 
@@ -205,11 +210,57 @@ def test_devices_that_are_not_there_say_so_once(controller, capsys):
     assert eye.getImage() is None
     assert math.isnan(robot.getDistanceSensor("ds0").getValue())
     assert robot.getDevice("gps").getValues()[0] != robot.getDevice("gps").getValues()[0]
+    assert isinstance(robot.getDevice("gps"), controller.GPS)
     said = capsys.readouterr().err
     assert said.count('Camera "eye": this robot has none') == 1
     led = robot.getLED("led0")
     led.set(1)
     assert led.get() == 1
+
+
+def test_a_missing_motor_is_none_whatever_it_is_called(controller, capsys):
+    robot = controller.Robot()
+    gripper = robot.getDevice("open_gripper_pen_lift")
+    assert gripper is None
+    if gripper:
+        gripper.setPosition(0.1)
+    light = robot.getDevice("light_arm_sensor")  # read as a position sensor is: the rig may call it otherwise
+    if light:
+        light.enable(32)
+        light.getValue()
+    assert light is None
+    for name in ("pen", "camera"):
+        assert robot.getDevice(name) is None  # nothing is done with it that tells what it is
+
+
+def test_the_class_of_an_absent_device_is_told_by_what_the_controller_does_with_it(controller):
+    robot = controller.Robot()
+    radio = robot.getDevice("radio")
+    assert isinstance(radio, controller.Receiver)
+    while radio.getQueueLength() > 0:
+        radio.nextPacket()
+    assert radio.queue_length == 0
+    self = types.SimpleNamespace()
+    self.nose = robot.getDevice("nose")
+    assert isinstance(self.nose, controller.InertialUnit)
+    assert all(map(math.isnan, self.nose.getRollPitchYaw()))
+    assert robot.getDevice("eye2") is None
+
+
+def test_what_absent_devices_return_has_the_type_that_webots_gives(controller):
+    robot = controller.Supervisor()
+    eye = robot.getDevice("eye")
+    assert eye.getWidth() * eye.getHeight() == eye.width == 0
+    assert math.isnan(eye.getFov())
+    assert not eye.hasRecognition()
+    lidar = robot.getLidar("lidar")
+    assert (lidar.getRangeImage(), lidar.getNumberOfLayers()) == ([], 0)
+    assert (robot.joystick.getPressedButton(), robot.joystick.isConnected()) == (-1, False)
+    assert (robot.mouse.getState().left, math.isnan(robot.mouse.getState().x)) == (False, True)
+    me = robot.getSelf()
+    assert len(me.getField("translation").getSFVec3f()) == len(me.getPosition()) == 3
+    assert len(me.getOrientation()) == 9
+    assert robot.getFromDef("ARM") is None  # as in Webots, when there is no such node
 
 
 def test_stars_subclasses_split_steps_and_old_names(controller):

@@ -7,7 +7,7 @@ from typing import Any
 
 from axbridge.robot.drives.drive import EMULATION
 from axbridge.robot.servo import Servo as NativeServo
-from axbridge.webots.catalogue import Kind, own_name, servo_name
+from axbridge.webots.catalogue import Kind, missing, own_name, servo_name
 from axbridge.webots.device import Device, JointType, Sensor
 from axbridge.webots.sampling import Quantity
 from axbridge.webots.session import current, say, spoken
@@ -20,6 +20,7 @@ def _joint(name: str) -> NativeServo | None:
     known = servo_name(current(), name)
     if known is None:
         say(f'Warning: "{name}" device not found.')
+        current().say_once(missing(current(), name))
         return None
     return current().robot[known]
 
