@@ -102,7 +102,10 @@ ROWS: tuple[Row, ...] = (
     Row("position_sensor_disable, servo_disable_position", "PositionSensor.disable", _ALL),
     Row("servo_get_position_sampling_period", "PositionSensor.getSamplingPeriod", _ALL),
     Row(
-        "position_sensor_get_value, servo_get_position", "PositionSensor.getValue", _ALL, "NaN before the first sample"
+        "position_sensor_get_value, servo_get_position",
+        "PositionSensor.getValue",
+        (_N, _E, _E),
+        "NaN before the first sample; AX-12: native as a joint; of a wheel the host counts the turns",
     ),
     Row("brake_set_damping_constant", "Brake.setDampingConstant", _IDEAL, "an AX-12 has no brake"),
     Row("brake_get_brake", "PositionSensor.getBrake", _IDEAL),

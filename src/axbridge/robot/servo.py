@@ -66,6 +66,7 @@ class Servo:
         self._exact = not config.noise and not config.resolution  # of the position sensor
         self._random = random.Random(f"{seed} {config.name}")
         self._noise = 0.0  # of the last sample, rad
+        self._turned = math.nan  # rad: position with whole turns, of a wheel
         self._dead = False  # its battery is empty
         self._recover = recover
         self._lead = lead
@@ -455,6 +456,15 @@ class Servo:
         return self.state.position
 
     @property
+    def turned(self) -> float:
+        """How far the joint has turned, rad: `position` with whole turns, counted while a Dynamixel is a wheel.
+
+        Where an AX-12 reads nothing (300° to 360°), the motor model says how far it is: see docs/webots.md for how sure
+        that is. When it is a joint again, the count begins anew.
+        """
+        return self._turned if self._drive.is_wheel else self.position
+
+    @property
     def velocity(self) -> float:
         """How fast it was, rad/s or m/s; the set-point is `velocity_limit`."""
         return self.state.velocity
@@ -543,6 +553,8 @@ class Servo:
             self.sampled_at = self._state.time
         else:
             self._raw, self.sampled_at = (raw, start), raw.time - start
+        if self._drive.is_wheel:
+            self._turned = self._drive.turned(self.state)
 
     def _convert_sample(self) -> None:
         """Work out the last sample in SI units, before the drive changes: whether it was on is part of the sample."""

@@ -112,9 +112,9 @@ class Session:
         """False when a simulated battery is empty: then sensors keep their last value."""
         return not (self.robot.battery_energy == 0 and self.robot.mode == SIMULATION)
 
-    def _sample(self, report: StepReport, states: Mapping[str, ServoState]) -> None:  # noqa: ARG002 - an observer
+    def _sample(self, _report: StepReport, _states: Mapping[str, ServoState]) -> None:
         if self._powered:
-            self.sensors.take(states, self.robot.time)
+            self.sensors.take(self.robot, self.robot.time)
 
     def say_once(self, message: str) -> None:
         """As `say`, the first time only."""

@@ -14,7 +14,7 @@ from axbridge.serve.background import serving
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("default::axbridge.errors.ControlWarning")]
 
-EXAMPLES = Path(__file__).parents[2] / "examples"
+EXAMPLES = Path(__file__).parents[1] / "examples"
 RIGS = {"log_positions.py": "pan_tilt"}
 
 
@@ -37,7 +37,7 @@ def on(request, ports, tmp_path, monkeypatch):
             return runpy.run_path(str(EXAMPLES / name), run_name="__main__")
         book = nbformat.read(EXAMPLES / name, as_version=4)
         nbclient.NotebookClient(
-            book, timeout=60, kernel_name="python3", resources={"metadata": {"path": "."}}
+            book, timeout=120, kernel_name="python3", resources={"metadata": {"path": "."}}
         ).execute()
         return book
 
