@@ -370,10 +370,12 @@ def test_a_loop_that_asks_for_too_much_is_told_once(controller, capsys):
     for step in range(90):
         motor.setPosition(3 * math.sin(step / 5))
         motor.setVelocity(11 + step)
+        motor.setVelocity(-1)  # refused
         robot.step(32)
     said = capsys.readouterr().err.splitlines()
     assert [line.split("position")[0].split("velocity")[0] for line in said] == [
         "Warning: shoulder: requested ",
+        "Warning: shoulder: negative ",
         "Warning: shoulder: too big requested ",
         "Warning: shoulder: too low requested ",
     ]

@@ -462,7 +462,7 @@ class Servo:
         Where an AX-12 reads nothing (300° to 360°), the motor model says how far it is: see docs/webots.md for how sure
         that is. When it is a joint again, the count begins anew.
         """
-        return self._turned if self._drive.is_wheel else self.position
+        return self.position if math.isnan(self._turned) else self._turned
 
     @property
     def velocity(self) -> float:
@@ -553,8 +553,7 @@ class Servo:
             self.sampled_at = self._state.time
         else:
             self._raw, self.sampled_at = (raw, start), raw.time - start
-        if self._drive.is_wheel:
-            self._turned = self._drive.turned(self.state)
+        self._turned = self._drive.turned(self.state) if self._drive.is_wheel else math.nan
 
     def _convert_sample(self) -> None:
         """Work out the last sample in SI units, before the drive changes: whether it was on is part of the sample."""

@@ -160,15 +160,15 @@ def say(message: str) -> None:
 
 @contextmanager
 def spoken(who: str) -> Iterator[None]:
-    """Turn control warnings and unsupported operations into messages on stderr, as Webots does."""
+    """Turn control warnings and unsupported operations into messages on stderr; a loop hears of the same one once."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
             yield
         except UnsupportedOperation as refused:
-            say(f"Error: {who}: {refused.message}")
+            current().say_once(f"Error: {who}: {refused.message}")
     for warning in caught:
         if issubclass(warning.category, ControlWarning):
-            say(f"Warning: {who}: {warning.message}")
+            current().say_once(f"Warning: {who}: {warning.message}")
         else:
             warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)

@@ -229,7 +229,6 @@ class DynamixelDrive:
     def turned(self, state: ServoState) -> float:
         """The position with whole turns, counted while it is a wheel; through the dead zone by the motor model."""
         if not self.is_wheel:
-            self._turns = None
             return state.position
         if self._turns is None:
             self._turns = TurnCounter(self.model.motor, self.model.friction, self.calibration.range, state.position)
@@ -260,7 +259,7 @@ class DynamixelDrive:
                     raise self._still_a_wheel(*self._angle_limits, failure) from failure
                 self.bus.clock.sleep_until(self.bus.clock.now() + _RESTORE_PAUSE)
             else:
-                self._angle_limits = None
+                self._angle_limits = self._turns = None
                 self.is_wheel = False
                 return
 
