@@ -98,7 +98,12 @@ ROWS: tuple[Row, ...] = (
     Row("motor_get_brake", "Motor.getBrake", _IDEAL, "None on an AX-12"),
     Row("motor_get_position_sensor", "Motor.getPositionSensor", _ALL),
     # position sensors and brakes
-    Row("position_sensor_enable, servo_enable_position", "PositionSensor.enable", _ALL, "AX-12: sampled at the end of a basic step"),
+    Row(
+        "position_sensor_enable, servo_enable_position",
+        "PositionSensor.enable",
+        _ALL,
+        "AX-12: sampled at the end of a basic step",
+    ),
     Row("position_sensor_disable, servo_disable_position", "PositionSensor.disable", _ALL),
     Row("servo_get_position_sampling_period", "PositionSensor.getSamplingPeriod", _ALL),
     Row(

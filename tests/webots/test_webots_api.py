@@ -338,6 +338,7 @@ def test_the_keyboard_gives_the_keys_of_a_step_then_minus_one(controller, monkey
     os.close(host)
 
 
+@pytest.mark.alone
 def test_a_held_key_stays_held_until_the_terminal_stops_repeating_it(controller, monkeypatch):
     robot = controller.Robot()
     keyboard = robot.getKeyboard()

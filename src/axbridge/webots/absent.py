@@ -9,7 +9,7 @@ from axbridge.webots.absent_values import absent_value, is_property
 from axbridge.webots.device import Device, Node, Sensor
 from axbridge.webots.session import say
 
-__all__ = ["ABSENT", "AbsentDevice", "AnsiCodes"]
+__all__ = ["ABSENT", "AbsentDevice", "AbsentNode", "AnsiCodes"]
 
 _SENSORS = [
     "Accelerometer",
@@ -37,7 +37,7 @@ _CONSTANTS = {
 }
 _NODE_NAMES = {"DistanceSensor": "DISTANCE_SENSOR", "InertialUnit": "INERTIAL_UNIT", "LightSensor": "LIGHT_SENSOR"}
 _OBJECTS = {  # what gives an object, and its class
-    **dict.fromkeys(["getSelf", "getRoot", "getParentNode", "getSelected"], "AbsentNode"),
+    **dict.fromkeys(["getSelf", "getRoot", "getParentNode", "getSelected"], "Node"),
     **dict.fromkeys(["getField", "getBaseNodeField", "getProtoField"], "Field"),
     "getProto": "Proto",
     "getState": "MouseState",
@@ -71,8 +71,7 @@ class AbsentDevice(Sensor):
         if name.startswith("_"):
             raise AttributeError(name)
         self._say()
-        made = _OBJECTS.get(name)
-        value = absent_value(name) if made is None else ABSENT[made](name)
+        value = absent_value(name) if name not in _OBJECTS else _made(_OBJECTS[name], name)
         return value if is_property(name) else lambda *_arguments, **_named: value
 
 
@@ -99,7 +98,8 @@ class AbsentNode(AbsentDevice, Node):
     """A node of the scene tree, which no robot here has."""
 
 
-ABSENT["AbsentNode"] = AbsentNode
+def _made(kind: str, name: str) -> AbsentDevice:
+    return AbsentNode(name) if kind == "Node" else ABSENT[kind](name)
 
 
 class AnsiCodes:

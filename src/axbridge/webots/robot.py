@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from axbridge.webots import catalogue
-from axbridge.webots.absent import ABSENT, AbsentDevice
+from axbridge.webots.absent import ABSENT, AbsentDevice, AbsentNode
 from axbridge.webots.joints import Brake, Motor, PositionSensor, Servo
 from axbridge.webots.keyboard import Keyboard
 from axbridge.webots.sampling import Sampler
@@ -320,4 +320,4 @@ class Supervisor(Robot):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or name in {"devices", "keyboard", "mouse", "joystick"}:
             raise AttributeError(name)
-        return getattr(ABSENT["AbsentNode"]("supervisor"), name)
+        return getattr(AbsentNode("supervisor"), name)

@@ -89,16 +89,19 @@ class Session:
         if period == 0:
             robot.exchange()
             return 0
-        late, end = 0.0, robot.time * 1000 + period
-        while (
-            robot.time * 1000 + _NOTHING < (due := self._next_tick()) < end - _NOTHING
-        ):  # a sample within the step is taken in its time
-            part = robot.step(due - robot.time * 1000)
-            if part == -1:
+        late = 0.0
+        for until in self._parts(robot.time * 1000 + period):
+            delay = robot.step(until - robot.time * 1000)
+            if delay == -1:
                 return -1
-            late += part
-        last = robot.step(end - robot.time * 1000)
-        return -1 if last == -1 else round(late + last)
+            late += delay
+        return round(late)
+
+    def _parts(self, end: float) -> Iterator[float]:
+        """Times, ms, to which a step goes one after the other: a sample that is due within it is taken in its time."""
+        while self.robot.time * 1000 + _NOTHING < (tick := self._next_tick()) < end - _NOTHING:
+            yield tick
+        yield end
 
     def _next_tick(self) -> float:
         """The basic step, ms, at which the next sample is due: Webots samples at the end of these alone."""
