@@ -146,7 +146,9 @@ class Walk:
         height = float(posed(body.tree, body.standing[None]).centre[0, 2]) - floor
         centre, zmp = followed(reference, height, _GRID)
         stepping = _stepping(body, feet, centre, ankles["left"][2] + gait.lower)
-        goals: FloatArray = stepping.positions + gait.made_up * _given_way(body, stepping, centre, zmp, feet, gait, floor)
+        goals: FloatArray = stepping.positions + gait.made_up * _given_way(
+            body, stepping, centre, zmp, feet, gait, floor
+        )
         columns = [column for side in SIDES for column in body.columns(side)]
         names = tuple(body.tree.joints[column].name for column in columns)
         return cls(gait, body.legs, names, time, feet, centre, zmp, goals[:, columns])
