@@ -68,10 +68,10 @@ def row(first, gait, done):
 
 
 def table(engines):
-    print(
-        "| engine | servo model | physics step | steps | planned | walked | speed | drift | turned | most tilt | energy |"
-    )
-    print("|---|---|---|---|---|---|---|---|---|---|---|")
+    way = "planned", "walked", "speed", "drift", "turned", "most tilt", "energy"
+    columns = "engine", "servo model", "physics step", "steps", *way
+    print("| " + " | ".join(columns) + " |")
+    print("|---" * len(columns) + "|")
     for engine in engines:
         for model, physics, gait in CASES:
             with axbridge.open(rig(model, physics, engine)) as robot:
