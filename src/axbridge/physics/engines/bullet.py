@@ -27,7 +27,7 @@ from axbridge.jit import as_tuple
 from axbridge.physics.engine import UNLIMITED, Actuation, LinkPose, Scene, arrange, solved_ahead, substeps
 from axbridge.physics.engines.bullet_speeds import FIRM, ask, begin, share, survey, take_over
 from axbridge.physics.engines.ideal_rows import solve_rows
-from axbridge.physics.engines.tree_dynamics import BASE, Base, Contacts, Links, joint_dynamics
+from axbridge.physics.engines.tree_dynamics import BASE, CONTACT, Base, Contacts, Links, joint_dynamics
 from axbridge.physics.implicit import Book, workspace
 
 
@@ -349,7 +349,7 @@ class BulletEngine:
         ]
         index_of = {info[12].decode(): info[0] for info in infos}
         self._link_of = {index_of.get(name, -1): index for index, name in enumerate(self._tree.links)}
-        self._unmoved: dict[int, bool] = {}
+        self._grip: dict[tuple[int, int, int], float] = {}
         place, orientation = bullet.getDynamicsInfo(self.body, -1, **self._on)[3:5]
         frame = np.array(place), np.array(bullet.getMatrixFromQuaternion(orientation)).reshape(3, 3)
         self._base = Base(np.zeros(BASE), *frame, np.array(scene.gravity), scene.fixed_base)
@@ -403,23 +403,30 @@ class BulletEngine:
             raise SimulationDiverged(self._names[worst], self._time)
 
     def _contacts(self) -> FloatArray:
-        """Links that touch something that cannot move, and where in the world, (contacts, 4)."""
-        unmoved, link_of = self._unmoved, self._link_of
+        """Contacts with what cannot move, see `Contacts.points`."""
+        grip, link_of = self._grip, self._link_of
         figures: list[float] = []
         points = bullet.getContactPoints(self.body, **self._on)
         self._touching = len(points) > 0
-        for contact in points:
-            body = contact[2]
-            if contact[9] > 0 and (unmoved[body] if body in unmoved else self._is_unmoved(body)):
-                figures.append(link_of[contact[3]])
-                figures += contact[5]
-        return np.array(figures, dtype=np.float64).reshape(-1, 4)
+        for _, _, body, link, other, place, _, normal, _, pressed, along, first, across, second in points:
+            if pressed > 0:
+                pair = link, body, other
+                friction = grip[pair] if pair in grip else self._pair(pair)
+                if friction >= 0:
+                    most = friction * pressed
+                    figures += (link_of[link], *place, *normal, 0.0, math.inf, *first, along, most)
+                    figures += (*second, across, most)
+        return np.array(figures, dtype=np.float64).reshape(-1, CONTACT)
 
-    def _is_unmoved(self, body: int) -> bool:
-        """Whether a body has no mass, as the floor."""
-        unmoved = body != self.body and bool(bullet.getDynamicsInfo(body, -1, **self._on)[0] == 0)
-        self._unmoved[body] = unmoved
-        return unmoved
+    def _pair(self, pair: tuple[int, int, int]) -> float:
+        """Friction of a link of ours on a link of another body, below 0 where that body moves."""
+        link, body, other = pair
+        facts = bullet.getDynamicsInfo(body, other, **self._on)
+        friction = -1.0
+        if body != self.body and facts[0] == 0:
+            friction = facts[1] * bullet.getDynamicsInfo(self.body, link, **self._on)[1]
+        self._grip[pair] = friction
+        return friction
 
 
 @contextmanager
