@@ -68,8 +68,8 @@ _FASTEST = 1e5  # rad/s: Bullet clamps joint speeds silently, at 100 by default;
 # small corrections go on for long, and in the air.
 _SWEEPS, _MORE_SWEEPS = 50, 200
 _SETTLED, _SOLVED = 1e-3, 1e-7
-_ANCHOR = 20.0  # kg: what the prediction takes a contact at rest for
-_SLOW = 0.1  # m/s: a contact point slower than this is at rest
+_ANCHOR = 20.0  # kg: what the prediction takes a contact for along an axis that it holds
+_SLOW = 0.1  # m/s: faster along an axis, a contact point is about to leave or to slide
 _SUDDEN = 30.0  # rad/s: what a landing makes a light link's speed within a step
 _CALM = 0.01  # rad/s
 
@@ -87,7 +87,7 @@ class BulletEngine:
         client: PyBullet's client id, for callers that add things to the world.
         body: The robot's body id.
         links: PyBullet's index of each joint and of the link it moves, ideal ones last.
-        resting: Whether the robot touches something at rest with a point at rest, as of the last `dynamics`.
+        resting: Whether contacts with something at rest hold the robot, as of the last `dynamics`.
 
     Raises:
         UsageError: `gui` without a display.
@@ -206,7 +206,7 @@ class BulletEngine:
     def dynamics(self) -> tuple[FloatArray, FloatArray]:
         """Inertia and load torque (gravity, Coriolis) of all joints at the present state, from the URDF's own figures.
 
-        What a free base and contacts at rest do is included.
+        What a free base and contacts do is included.
         """
         n = len(self._names)
         inertia, load = np.empty((n, n)), np.empty(n)
@@ -235,7 +235,7 @@ class BulletEngine:
     def _finish(self) -> None:
         """Let Bullet do the step that was predicted, and take over what really happened."""
         dt, resting, n, before = self.physics_step, self.resting, self._others, self._speeds[: self._others]
-        ask(self.book, self._stops, before, dt, resting, self._asked, self._low, self._high)
+        ask(self.book, self._stops, before, dt, resting, self._surprise, self._asked, self._low, self._high)
         applied = self._step_with_ideal() if self._ideal else self._step(self._asked, self._low, self._high)
         self._surprise = take_over(
             self.book, self.inertia, before, self._speeds[:n], self._positions[:n], applied[:n], self.loads[1], dt,
