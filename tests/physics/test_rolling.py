@@ -19,7 +19,9 @@ def drive(urdf, duty, *, time_step=1 / 240, fixed=False):
     """Two wheels driven for 2 s: mean speed, rad/s, and torque, N·m, of one, and the cart's speed, m/s, in the last half."""
     engine = BulletEngine(Scene(urdf, time_step=time_step, fixed_base=fixed, ground=not fixed, base_height=1e-4))
     model = ServoModel.load("ax12", PROFILE)
-    bank = ServoBank(engine, [BankServo(name, model, 1, PROFILE.units.position, 0) for name in ("left", "right")], [11.1])
+    bank = ServoBank(
+        engine, [BankServo(name, model, 1, PROFILE.units.position, 0) for name in ("left", "right")], [11.1]
+    )
     row = np.zeros(len(Command))
     row[[Command.TORQUE, Command.TORQUE_LIMIT, Command.MODE, Command.DUTY]] = 1, 1, Mode.WHEEL_DUTY, duty
     for index in range(2):
