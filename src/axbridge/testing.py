@@ -504,6 +504,57 @@ def _links_are_where_their_joints_have_them(shop: _Workshop) -> None:
             assert same, f"{name} is turned {poses[name][1]}"
 
 
+def _a_link_tells_how_it_moves(shop: _Workshop) -> None:
+    with shop.build(*_ARM, gravity=_NOTHING, start={"shaft": 0.5}) as engine:
+        _ahead(engine, 0.25, torque=0.02)
+        moved = engine.motion("arm")
+        speed = moved.time * 0.02 / _ABOUT_SHAFT
+        assert 0.25 - _STEP <= moved.time <= 0.25 + 1e-9, f"after 0.25 s the link's motion is of {moved.time} s"
+        assert np.allclose(moved.spin, (0.0, -speed, 0.0), atol=0.01 * speed), f"it turns at {moved.spin}, not {speed}"
+        assert np.allclose(moved.speed, 0.0, atol=1e-6), f"on its own axis a link moves at {moved.speed}"
+        assert np.allclose(moved.place, engine.poses()["arm"][0], atol=1e-5), f"it is at {moved.place}"
+        still = engine.motion("base")
+        assert not any((*still.speed, *still.spin)), f"a base that is bolted down moves: {still}"
+        try:
+            engine.motion("tail")
+        except UsageError:
+            return
+        raise AssertionError("a link that is not there must raise UsageError")
+
+
+def _a_base_that_falls_tells_how_fast(shop: _Workshop) -> None:
+    heavy = _link("base", 1.0, 1.0, drop=0.2), *_ARM[1:]
+    with shop.build(*heavy, fixed_base=False, base_height=2.0) as engine:
+        _ahead(engine, 0.25)
+        moved = engine.motion("base")
+        _near(moved.speed[2], -_G * moved.time, 0.02, "the speed of a base that falls")
+        _near(moved.place[2], 2.0 - 0.5 * _G * moved.time**2, 0.02, "the height of its frame")
+
+
+def _what_touches_the_floor_is_pushed_by_weight_and_friction(shop: _Workshop) -> None:
+    box = _link("base", 1.0, 2e-3, box=0.1), _link("arm", 0.1, 1e-4, 0.0), _joint("shaft", "base", "arm")
+    slope = 1.0, 0.5, -_G  # m/s²: friction has to hold it back
+    with shop.build(*box, fixed_base=False, ground=True, base_height=0.051, gravity=slope) as engine:
+        assert engine.contacts() == [], "nothing touches before the first step"
+        pushes = []
+        for _ in range(10):
+            _ahead(engine, 0.1, friction=0.01)
+            pushes.append(np.sum([contact.force for contact in engine.contacts()], axis=0))
+        found = np.mean(pushes[5:], axis=0)
+        assert np.allclose(found, -1.1 * np.array(slope), atol=0.1), f"weight and slope push back with {found} N"
+        contacts = engine.contacts()
+        assert {contact.link for contact in contacts} == {"base"}, f"these touch: {contacts}"
+        points = np.array([contact.point for contact in contacts])
+        assert np.all(np.abs(points[:, 2]) < 2e-3), f"they touch at {points}"
+        pressed = np.array([contact.force[2] for contact in contacts])
+        middle = np.array(engine.motion("base").place)[:2] + 0.05 * np.array(slope[:2]) / _G
+        centre = pressed @ points[:, :2] / pressed.sum()
+        assert np.allclose(centre, middle, atol=2e-3), f"the push acts at {centre}, not at {middle}"
+    with shop.build(*box, fixed_base=False, ground=True, base_height=1.0) as engine:
+        _ahead(engine, 0.1)
+        assert engine.contacts() == [], "nothing touches in the air"
+
+
 def _ideal_motors_hold_speeds_and_springs_pull(shop: _Workshop) -> None:
     fast = _Motor("shaft", 2.0, 1.0)
     with shop.build(*_ARM, ideal=[fast]) as engine:
@@ -568,6 +619,9 @@ _ENGINE_CHECKS = (
     _a_base_that_is_bolted_down_stays,
     _the_floor_carries_what_stands_on_it,
     _links_are_where_their_joints_have_them,
+    _a_link_tells_how_it_moves,
+    _a_base_that_falls_tells_how_fast,
+    _what_touches_the_floor_is_pushed_by_weight_and_friction,
     _ideal_motors_hold_speeds_and_springs_pull,
     _the_same_calls_give_the_same_bits,
     _worlds_do_not_know_of_each_other,

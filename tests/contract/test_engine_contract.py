@@ -20,7 +20,7 @@ PROFILE = FirmwareProfile.load("ax-12a")
 
 
 def test_bullet():
-    assert len(check_engine(BulletEngine)) >= 17
+    assert len(check_engine(BulletEngine)) >= 20
 
 
 class _Frictionless(BulletEngine):

@@ -24,16 +24,22 @@ __all__ = [
     "Actuation",
     "Ahead",
     "Arrangement",
+    "Contact",
     "Engine",
     "IdealMotor",
+    "LinkMotion",
     "LinkPose",
+    "Quaternion",
     "Scene",
+    "Vector",
     "arrange",
     "solved_ahead",
     "substeps",
 ]
 
-LinkPose = tuple[tuple[float, float, float], tuple[float, float, float, float]]  # m, and a quaternion x, y, z, w
+Vector = tuple[float, float, float]
+Quaternion = tuple[float, float, float, float]  # x, y, z, w
+LinkPose = tuple[Vector, Quaternion]  # m, and how it is turned
 
 UNLIMITED = 1e6  # N·m: most torque of an ideal motor that nothing limits
 _SUBSTEP = 1e-3  # s
@@ -146,6 +152,38 @@ class Actuation(NamedTuple):
     high: FloatArray
 
 
+class LinkMotion(NamedTuple):
+    """Where the frame of a link is in the world, and how it moves.
+
+    Attributes:
+        time: What moment this is true for, s since the engine was made: the end of its latest whole step.
+        place: m.
+        turned: x, y, z, w.
+        speed: Of the frame's origin, m/s.
+        spin: rad/s.
+    """
+
+    time: float
+    place: Vector
+    turned: Quaternion
+    speed: Vector
+    spin: Vector
+
+
+class Contact(NamedTuple):
+    """A point at which a link touches what is not the robot, as of the engine's latest whole step.
+
+    Attributes:
+        link: Its name.
+        point: In the world, m.
+        force: What pushes the link there, pressure and friction, in the world, N.
+    """
+
+    link: str
+    point: Vector
+    force: Vector
+
+
 class Ahead(Protocol):
     """The joints as a linear system, for an engine that works them out ahead of its own, longer physics step.
 
@@ -229,6 +267,16 @@ class Engine(Protocol):
 
     def poses(self) -> dict[str, LinkPose]:
         """Where the frame of each link is, by its name."""
+
+    def motion(self, link: str) -> LinkMotion:
+        """How a link moves.
+
+        Raises:
+            UsageError: there is no such link.
+        """
+
+    def contacts(self) -> list[Contact]:
+        """Where the robot's links touch the floor and other things; what touches without force is left out."""
 
     def close(self) -> None:
         """Release the engine; may be called twice."""

@@ -24,7 +24,17 @@ from axbridge.arrays import FloatArray
 from axbridge.config.urdf import DUMMY_INERTIA, DUMMY_MASS, without_missing_pictures
 from axbridge.errors import RigError, SimulationDiverged, UsageError
 from axbridge.jit import as_tuple
-from axbridge.physics.engine import UNLIMITED, Actuation, LinkPose, Scene, arrange, solved_ahead, substeps
+from axbridge.physics.engine import (
+    UNLIMITED,
+    Actuation,
+    Contact,
+    LinkMotion,
+    LinkPose,
+    Scene,
+    arrange,
+    solved_ahead,
+    substeps,
+)
 from axbridge.physics.engines.bullet_speeds import FIRM, ask, begin, share, survey, take_over
 from axbridge.physics.engines.ideal_rows import solve_rows
 from axbridge.physics.engines.tree_dynamics import BASE, CONTACT, Base, Contacts, Links, joint_dynamics
@@ -198,6 +208,34 @@ class BulletEngine:
                 found[self._tree.links[link]] = state[4], state[5]
         return found
 
+    def motion(self, link: str) -> LinkMotion:
+        """How a link moves, as of Bullet's latest step."""
+        index = self._index_of.get(link)
+        if index is None:
+            raise UsageError(f"the robot has no link {link!r}", f"it has: {', '.join(self._tree.links)}")
+        if index < 0:
+            (centre, _), (speed, spin) = self._pose(), bullet.getBaseVelocity(self.body, **self._on)
+            local = bullet.getDynamicsInfo(self.body, -1, **self._on)[3:5]
+            place, turned = bullet.multiplyTransforms(*self._pose(), *bullet.invertTransform(*local))
+        else:
+            found = bullet.getLinkState(self.body, index, 1, 1, **self._on)
+            centre, place, turned, speed, spin = found[0], *found[4:8]
+        (x, y, z), (a, b, c) = (near - far for near, far in zip(place, centre, strict=True)), spin
+        across = b * z - c * y, c * x - a * z, a * y - b * x
+        moved = speed[0] + across[0], speed[1] + across[1], speed[2] + across[2]
+        return LinkMotion(self._time, place, turned, moved, spin)
+
+    def contacts(self) -> list[Contact]:
+        """Points that carry something, as of Bullet's latest step."""
+        found = []
+        for point in bullet.getContactPoints(self.body, **self._on):
+            _, _, body, link, _, place, _, normal, _, pressed, along, first, across, second = point
+            if body != self.body and (pressed or along or across):
+                parts = zip(normal, first, second, strict=True)
+                x, y, z = (pressed * n + along * f + across * s for n, f, s in parts)
+                found.append(Contact(self._tree.links[self._link_of[link]], place, (x, y, z)))
+        return found
+
     def close(self) -> None:
         """Disconnect; may be called twice."""
         if self._open:
@@ -350,7 +388,8 @@ class BulletEngine:
             bullet.getJointInfo(self.body, i, **self._on) for i in range(bullet.getNumJoints(self.body, **self._on))
         ]
         index_of = {info[12].decode(): info[0] for info in infos}
-        self._link_of = {index_of.get(name, -1): index for index, name in enumerate(self._tree.links)}
+        self._index_of = {name: index_of.get(name, -1) for name in self._tree.links}
+        self._link_of = {index: link for link, index in enumerate(self._index_of.values())}
         self._grip: dict[tuple[int, int, int], float] = {}
         place, orientation = bullet.getDynamicsInfo(self.body, -1, **self._on)[3:5]
         frame = np.array(place), np.array(bullet.getMatrixFromQuaternion(orientation)).reshape(3, 3)

@@ -9,7 +9,7 @@ import numpy as np
 
 from axbridge.arrays import FloatArray
 from axbridge.errors import SimulationDiverged, UsageError
-from axbridge.physics.engine import Actuation, LinkPose, solved_ahead, substeps
+from axbridge.physics.engine import Actuation, Contact, LinkMotion, LinkPose, solved_ahead, substeps
 from axbridge.physics.implicit import Book, workspace
 
 __all__ = ["Pendulums"]
@@ -99,6 +99,14 @@ class Pendulums:
     def poses(self) -> dict[str, LinkPose]:
         """There are no links."""
         return {}
+
+    def motion(self, link: str) -> LinkMotion:
+        """There are no links."""
+        raise UsageError(f"joints without a world have no link {link!r}", 'add [world] urdf = "…" to the rig')
+
+    def contacts(self) -> list[Contact]:
+        """Nothing touches."""
+        return []
 
     def close(self) -> None:
         """Nothing to release."""
