@@ -22,9 +22,10 @@ from axbridge.config.urdf_parameters import Parameter, filled, split_options
 from axbridge.errors import ProfileError, RigError
 from axbridge.units import baud_register
 
-__all__ = ["BusConfig", "Rig", "RobotConfig", "SafetyConfig", "ServoConfig", "WebotsConfig", "WorldConfig"]
+__all__ = ["BusConfig", "Rig", "RobotConfig", "SafetyConfig", "SensorConfig", "ServoConfig", "WebotsConfig", "WorldConfig"]
 
 FOLDER = "hil_rigs"
+SensorKind = Literal["imu", "gps", "force-3d", "force", "bumper", "distance"]
 _ROUNDING = 1e-4  # share by which a physics step differs from a whole rate where it was rounded
 
 
@@ -151,6 +152,59 @@ class WebotsConfig(toml_tables.Table):
     project_path: str = ""
 
 
+class SensorConfig(toml_tables.Table):
+    """Something that the robot senses with, beside its servos.
+
+    Attributes:
+        name: What programs call it.
+        kind: `imu` (how it is turned, how fast it turns, how it is pushed), `gps` (where it is), `force-3d` (what pushes
+            its link), `force` (what presses on its face), `bumper` (whether anything touches its link) or `distance` (to
+            the floor).
+        link: Of the URDF, that it sits on; absent = the base link.
+        position: In the link's frame, m.
+        rotation: Roll, pitch and yaw in the link's frame, rad; face and beam of a sensor look along its x axis.
+        noise: Standard deviation of a simulated reading, m or N; an imu's has names of its own.
+        range: How far a `distance` sees, m.
+        orientation_noise: Of a simulated imu, rad.
+        rate_noise: Of a simulated imu, rad/s.
+        rate_bias: What a simulated imu always adds to x, y and z, rad/s.
+        acceleration_noise: Of a simulated imu, m/s².
+        acceleration_bias: Likewise, m/s².
+        port: Of the real imu, device path or pyserial URL; absent = the real robot has no such sensor.
+        baud: Of the real imu, bits per second.
+    """
+
+    name: str = Field(min_length=1)
+    kind: SensorKind
+    link: str | None = None
+    position: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    rotation: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    noise: float = Field(default=0.0, ge=0)
+    range: float = Field(default=1.0, gt=0)
+    orientation_noise: float = Field(default=0.0, ge=0)
+    rate_noise: float = Field(default=0.0, ge=0)
+    rate_bias: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    acceleration_noise: float = Field(default=0.0, ge=0)
+    acceleration_bias: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    port: str | None = None
+    baud: int = Field(default=57_600, gt=0)
+
+    @model_validator(mode="after")
+    def _check_kind(self) -> SensorConfig:
+        takes = {"name", "kind", "link", "position", "rotation", *_OF_KIND.get(self.kind, ("noise",))}
+        for key in sorted(self.model_fields_set - takes):
+            why = f"a sensor of kind {self.kind!r} has no {key}"
+            raise toml_tables.Misfit(key, why, f"it has: {', '.join(sorted(takes))}")
+        return self
+
+
+_OF_KIND = {  # what a sensor may say beside its name and place
+    "imu": (
+        "orientation_noise", "rate_noise", "rate_bias", "acceleration_noise", "acceleration_bias", "port", "baud",
+    ),
+    "distance": ("noise", "range"),
+    "bumper": (),
+}  # fmt: skip
 _SEVEN_TURNS = 7 * math.tau  # rad, the most that a servo counts in multi-turn mode
 
 
@@ -291,6 +345,7 @@ class Rig(toml_tables.Table):
         safety: What happens to the motors when the program ends.
         webots: What Webots controllers see.
         servos: In the order of the file.
+        sensors: What it senses with beside them.
         path: File it came from; its URDF, profile and model files are looked for beside it, then beside its bases.
         bases: Files it was laid over by ``base``, nearest first; empty for most.
     """
@@ -304,6 +359,7 @@ class Rig(toml_tables.Table):
     safety: SafetyConfig = SafetyConfig()
     webots: WebotsConfig = WebotsConfig()
     servos: tuple[ServoConfig, ...] = Field(alias="servo", min_length=1)
+    sensors: tuple[SensorConfig, ...] = Field(default=(), alias="sensor")
     path: Path = Path()
     bases: tuple[Path, ...] = Field(default=(), exclude=True)  # where things are on this machine is no fact of a robot
 
@@ -356,11 +412,16 @@ class Rig(toml_tables.Table):
         numbered = [(servo, index) for index, servo in enumerate(self.servos)]
         _unique("servo", "name", ((servo.name, index) for servo, index in numbered))
         _unique("servo", "joint", ((servo.joint, index) for servo, index in numbered))
+        _unique("sensor", "name", ((sensor.name, index) for index, sensor in enumerate(self.sensors)))
         known = ", ".join(servo.name for servo in self.servos)
         for stranger in sorted(set(self.safety.park) - {servo.name for servo in self.servos}):
             raise toml_tables.Misfit(
                 f"safety.park.{stranger}", f"no servo of that name; the rig has {known}", "correct it"
             )
+        for index, sensor in enumerate(self.sensors):
+            if sensor.name in {servo.name for servo in self.servos}:
+                why = f"{sensor.name!r} is a servo of this rig"
+                raise toml_tables.Misfit(f"sensor.{index}.name", why, "give the sensor a name of its own")
         names = [bus.name for bus in self.buses]
         on_bus = [(servo, index) for servo, index in numbered if servo.drive == "dynamixel"]
         for servo, index in on_bus:
@@ -472,9 +533,9 @@ class Rig(toml_tables.Table):
 
 
 def _laid_over(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """A rig's tables on those of its base: buses and servos are merged by name, new ones come last."""
+    """A rig's tables on those of its base: buses, servos and sensors are merged by name, new ones come last."""
     lists = {}
-    for key, default in (("bus", BusConfig().name), ("servo", None)):
+    for key, default in (("bus", BusConfig().name), ("servo", None), ("sensor", None)):
         below, above = (_named_tables(tables.get(key), default) for tables in (base, over))
         if below is not None and above is not None:
             lists[key] = _merged_by_name(below, above)

@@ -22,6 +22,8 @@ from axbridge.robot.drives.drive import Drive
 from axbridge.robot.drives.dynamixel import DynamixelDrive
 from axbridge.robot.drives.ideal import IdealDrive
 from axbridge.robot.safety.net import Safety
+from axbridge.robot.sensors.opened import open_sensors
+from axbridge.robot.sensors.sensor import Sensor
 from axbridge.robot.state import ServoState
 
 __all__ = ["Connection"]
@@ -35,18 +37,21 @@ class Connection:
     Args:
         rig: The robot.
         backend: What it runs on; owned from now on.
+        seed: Of what simulated sensors add.
 
     Attributes:
         backend: The backend.
         drives: By servo name.
+        sensors: Those of the rig that this backend has, by name.
         cycles: By bus name, for buses that have servos; empty before `open`.
         events: What the latest `receive` noticed.
 
     Raises:
-        RigError, ProfileError: a servo's profile or model is wrong; the backend is closed.
+        RigError, ProfileError: a servo's profile or model is wrong, or a sensor's link; the backend is closed.
+        PortError: a sensor does not answer; likewise.
     """
 
-    def __init__(self, rig: Rig, backend: Backend) -> None:
+    def __init__(self, rig: Rig, backend: Backend, seed: int = 0) -> None:
         self.rig = rig
         self.backend = backend
         self.cycles: dict[str, Cycle] = {}
@@ -58,6 +63,9 @@ class Connection:
         self._exit.callback(backend.close)
         try:
             self.drives: dict[str, Drive] = {config.name: self._drive(config) for config in rig.servos}
+            self.sensors: dict[str, Sensor] = open_sensors(rig, backend, seed)
+            for sensor in self.sensors.values():
+                self._exit.callback(sensor.close)
         except BaseException:
             self.close()
             raise

@@ -11,7 +11,7 @@ import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,7 @@ from axbridge.control.coupled_motors import Limits, couplings, sibling_limits
 from axbridge.errors import BusError, ControlWarning, UnknownServo, UsageError
 from axbridge.robot.backends.backend import SIMULATION, Backend, BackendName
 from axbridge.robot.connection import Connection
+from axbridge.robot.sensors.sensor import ImuSample, Sample
 from axbridge.robot.servo import Servo
 from axbridge.robot.simulation import Simulation
 from axbridge.robot.state import ServoState
@@ -83,6 +84,7 @@ class Robot(Mapping[str, Servo]):
     ) -> None:
         self.rig = rig
         self._opener = opener
+        self._seed = seed
         self._closed = False
         self._time_ms = 0.0
         self._start = backend.clock.now()
@@ -90,7 +92,9 @@ class Robot(Mapping[str, Servo]):
         self._powered = True
         self._drawn = 0.0  # J, by the simulation's meter at the last look
         self._observers: list[Observer] = []
-        self._connection = Connection(rig, backend)
+        self._connection = Connection(rig, backend, seed)
+        self._sensed: dict[str, Sample | None] = dict.fromkeys(sensor.name for sensor in rig.sensors)
+        self._lost: set[str] = set()
         self._simulation = self._simulation_of(self._connection)
         self._servos = {
             config.name: Servo(config, self._connection.drives[config.name], seed, self._recover, self.goto)
@@ -223,6 +227,8 @@ class Robot(Mapping[str, Servo]):
         self._connection.send(goals)
 
     def _receive(self) -> dict[str, BusError]:
+        for name in self._sensed:
+            self._sense(name)
         samples, faults = self._connection.receive()
         servos, start = self._servos, self._start
         for name, sample in samples.items():
@@ -231,6 +237,17 @@ class Robot(Mapping[str, Servo]):
             if math.isnan(servo.sampled_at):
                 servo._take(None, start)
         return faults
+
+    def _sense(self, name: str) -> None:
+        """Take a sensor's sample; say when it is lost, and when it is back."""
+        sensor = self._connection.sensors.get(name)
+        self._sensed[name] = sample = None if sensor is None else sensor.read(self._start)
+        if sensor is not None and sample is None and name not in self._lost:
+            self._lost.add(name)
+            warnings.warn(f"sensor {name!r} tells nothing: {sensor.trouble}", ControlWarning, stacklevel=4)
+        elif sample is not None and name in self._lost:
+            self._lost.remove(name)
+            _log.warning("sensor %r is back", name)
 
     def _report(
         self, requested: float, actual: float, commanded: float, faults: dict[str, BusError], late: float = 0.0
@@ -355,6 +372,18 @@ class Robot(Mapping[str, Servo]):
         for servo, goal in zip(self._servos.values(), goals.tolist(), strict=True):
             servo.set_position(goal)
 
+    # ---- what it senses beside its servos
+
+    @property
+    def sensors(self) -> Mapping[str, Sample | None]:
+        """What each sensor of the rig told at the end of the last step; None while it is lost, or not there."""
+        return MappingProxyType(self._sensed)
+
+    @property
+    def imu(self) -> ImuSample | None:
+        """What the rig's first IMU told at the end of the last step; None where there is none, and while it is lost."""
+        return next((sample for sample in self._sensed.values() if isinstance(sample, ImuSample)), None)
+
     # ---- start, change and end
 
     def switch(self, backend: BackendName, *, port: str | None = None) -> None:
@@ -371,7 +400,7 @@ class Robot(Mapping[str, Servo]):
             raise UsageError(
                 "this robot cannot change its backend", "open it with axbridge.open, and before closing it"
             )
-        new = Connection(self.rig, self._opener(backend, port))
+        new = Connection(self.rig, self._opener(backend, port), self._seed)
         new.open(self._reach, self._trip)
         try:
             on = [name for name, servo in self._servos.items() if servo.torque_enabled]

@@ -218,8 +218,7 @@ class BulletEngine:
             local = bullet.getDynamicsInfo(self.body, -1, **self._on)[3:5]
             place, turned = bullet.multiplyTransforms(*self._pose(), *bullet.invertTransform(*local))
         else:
-            found = bullet.getLinkState(self.body, index, 1, 1, **self._on)
-            centre, place, turned, speed, spin = found[0], *found[4:8]
+            centre, _, _, _, place, turned, speed, spin = bullet.getLinkState(self.body, index, 1, 1, **self._on)
         (x, y, z), (a, b, c) = (near - far for near, far in zip(place, centre, strict=True)), spin
         across = b * z - c * y, c * x - a * z, a * y - b * x
         moved = speed[0] + across[0], speed[1] + across[1], speed[2] + across[2]

@@ -1,0 +1,33 @@
+"""The sensors of a rig on a backend: simulated where the robot is, on their own lines where it is real."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+
+from axbridge.config.rig import Rig
+from axbridge.robot.backends.backend import Backend
+from axbridge.robot.sensors.sensor import Sensor
+from axbridge.robot.sensors.serial_imu import SerialImu
+from axbridge.robot.sensors.simulated import SimulatedSensor
+
+__all__ = ["open_sensors"]
+
+
+def open_sensors(rig: Rig, backend: Backend, seed: int) -> dict[str, Sensor]:
+    """Those that the backend has, by name: in the simulator all, on a real robot those with a port.
+
+    Raises:
+        RigError: a sensor sits on a link that the robot does not have.
+        PortError: a real one does not answer; none is left open.
+    """
+    world = backend.simulated
+    sensors: dict[str, Sensor] = {}
+    with ExitStack() as opened:
+        for config in rig.sensors:
+            if world is not None and world.engine is not None:
+                sensors[config.name] = SimulatedSensor(rig, config, world.engine, world.now, seed)
+            elif world is None and config.port is not None:
+                sensors[config.name] = sensor = SerialImu(config.port, config.baud, backend.clock)
+                opened.callback(sensor.close)
+        opened.pop_all()
+    return sensors
