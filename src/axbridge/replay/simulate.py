@@ -19,6 +19,7 @@ from axbridge.arrays import FloatArray
 from axbridge.config.model import ServoModel
 from axbridge.config.rig import Rig, ServoConfig
 from axbridge.errors import RecordingError
+from axbridge.jit import start_work
 from axbridge.physics.columns import Command, Param, Passive, pack
 from axbridge.record import stamps
 from axbridge.record.provenance import describe
@@ -33,6 +34,7 @@ from axbridge.virtual.registers import loop_command
 __all__ = ["packed", "runs_of", "simulate", "visible"]
 
 _GRAVITY = 9.81
+_LIGHT = 30.0  # s of a recording that plain Python runs in a few seconds
 _EDGE = 2.5  # counts from an end of the sensor's range that count as beyond it
 
 
@@ -157,6 +159,7 @@ def _in_closed_form(recording: Recording, rig: Rig, params: str | None) -> Recor
             recording.path, "has the arm where its sensor cannot see it all the time", "record it with smaller duties"
         )
     row = pack(model, rig.profile_of(servo).units.position)
+    start_work("rollouts", light=runs.time[-1] - runs.time[0] < _LIGHT)
     position = np.where(unseen, np.nan, servo.direction * rollouts(row[None], runs)[0])
     simulated = Track.of(
         track.name, track.time, command=track.command, position=position, torque_enabled=track.torque_enabled

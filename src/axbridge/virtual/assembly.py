@@ -7,6 +7,7 @@ import warnings
 from axbridge.config.model import ServoModel
 from axbridge.config.rig import Rig, ServoConfig
 from axbridge.errors import RigError, RigWarning
+from axbridge.jit import start_work
 from axbridge.physics.bank import BankServo, Passive, ServoBank
 from axbridge.physics.engine import Engine, Scene
 from axbridge.physics.engines.ideal_joints import IdealBank, IdealJoint
@@ -14,6 +15,7 @@ from axbridge.physics.engines.ideal_joints import IdealBank, IdealJoint
 __all__ = ["build_bank", "model_of"]
 
 _PENDULUM_STEP = 1 / 240  # s
+_FEW = 6  # servos that plain Python simulates faster than they move
 
 
 def build_bank(rig: Rig, *, model: str | None = None, seed: int = 0, ideal: IdealBank | None = None) -> ServoBank:
@@ -85,7 +87,9 @@ def model_of(rig: Rig, config: ServoConfig, name: str | None) -> ServoModel:
 
 
 def _engine(rig: Rig, configs: list[ServoConfig], ideal: IdealBank) -> Engine:
+    light = len(configs) <= _FEW
     if rig.world is None and not ideal.joints:
+        start_work("pendulums", light=light)
         from axbridge.physics.engines.pendulums import Pendulums
 
         return Pendulums(
@@ -95,6 +99,7 @@ def _engine(rig: Rig, configs: list[ServoConfig], ideal: IdealBank) -> Engine:
         )
     if rig.world is None:
         raise RigError(rig.path, "world", "this rig has no simulated world", 'add [world] urdf = "…"')
+    start_work("bullet", light=light)
     from axbridge.physics.engines.bullet import BulletEngine
 
     return BulletEngine(
