@@ -1,6 +1,6 @@
 """Compile numeric kernels with numba when it is installed; run them as plain Python when it is not.
 
-A kernel is compiled when it is called first; numba is imported then. That takes seconds once a machine, so it is told on
+A kernel is compiled when it is called first; numba is imported then. That takes seconds once a machine: it is told on
 a terminal. Light work does not wait for it: it runs as plain Python, and the kernels are compiled beside it, in a
 process of their own, for the next piece of work (`start_work`). Within one piece nothing changes over, because compiled
 kernels round differently in the last bit, and the same seed is to give the same numbers.

@@ -79,7 +79,8 @@ def serve(
         for place, (name, line) in enumerate(world.lines.items()):
             several = len(world.lines) > 1
             channels[name] = _open(tcp, place, line.baud, link, name if several else "")
-        console = Console(_STDIN, lambda text: _obey(world, text)) if sys.stdin is not None else None
+        heard = sys.stdin is not None and os.name != "nt"  # Windows can wait for sockets only
+        console = Console(_STDIN, lambda text: _obey(world, text)) if heard else None
         lateness = serve_world(world, channels, lambda: bool(stop), ready, console)
     finally:
         for channel in channels.values():
@@ -114,7 +115,10 @@ def _explain(rig: Rig, channels: dict[str, Channel], model: str, timing: str, fa
     print(f"{linked}; timing {timing}; faults: {faults or 'none'}")
     port = str(link) if link and len(channels) == 1 else next(iter(channels.values())).address
     print(f"next, in another terminal: axbridge scan --port {port}")
-    print("type faults here (drop=0.01, none, power-cycle); Ctrl-C ends it", flush=True)
+    if os.name == "nt":
+        print("faults cannot be typed here on Windows: give them as --faults; Ctrl-C ends it", flush=True)
+    else:
+        print("type faults here (drop=0.01, none, power-cycle); Ctrl-C ends it", flush=True)
 
 
 def _check_reach(tcp: str, allow_remote: bool) -> None:
