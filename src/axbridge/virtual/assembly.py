@@ -9,6 +9,7 @@ from axbridge.config.rig import Rig, ServoConfig
 from axbridge.errors import RigError, RigWarning
 from axbridge.physics.bank import BankServo, Passive, ServoBank
 from axbridge.physics.engine import Engine, Scene
+from axbridge.physics.engines.choice import build_engine
 from axbridge.physics.engines.ideal_joints import IdealBank, IdealJoint
 
 __all__ = ["build_bank", "model_of"]
@@ -95,9 +96,8 @@ def _engine(rig: Rig, configs: list[ServoConfig], ideal: IdealBank) -> Engine:
         )
     if rig.world is None:
         raise RigError(rig.path, "world", "this rig has no simulated world", 'add [world] urdf = "…"')
-    from axbridge.physics.engines.bullet import BulletEngine
-
-    return BulletEngine(
+    return build_engine(
+        rig.world.engine,
         Scene(
             rig.urdf_path(),
             text=rig.urdf_text(),
@@ -112,7 +112,7 @@ def _engine(rig: Rig, configs: list[ServoConfig], ideal: IdealBank) -> Engine:
             start={config.joint: config.position for config in rig.servos},
             stops={config.joint: (config.min_stop, config.max_stop) for config in configs if _has_stops(config)},
             gui=rig.world.gui,
-        )
+        ),
     )
 
 
