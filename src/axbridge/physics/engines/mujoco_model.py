@@ -96,6 +96,7 @@ def _set_options(spec: mujoco.MjSpec, scene: Scene, step: float) -> None:
     option.integrator = mujoco.mjtIntegrator.mjINT_EULER
     option.cone = mujoco.mjtCone.mjCONE_ELLIPTIC
     option.impratio = _CONE
+    option.jacobian = mujoco.mjtJacobian.mjJAC_SPARSE  # legs and arms of a robot have little to do with each other
     option.disableflags |= mujoco.mjtDisableBit.mjDSBL_AUTORESET | mujoco.mjtDisableBit.mjDSBL_ACTUATION
 
 
