@@ -337,6 +337,17 @@ class Rig(toml_tables.Table):
         table["bases"] = self.bases
         return toml_tables.validate(Rig, table, self.path, RigError)
 
+    def with_engine(self, name: str | None) -> Rig:
+        """This rig in a world of that engine: ``bullet``, ``mujoco`` or ``auto``; None leaves it as it is.
+
+        Raises:
+            RigError: there is no such engine, or the rig has no world.
+        """
+        if name is None:
+            return self
+        self._simulated()
+        return self.overridden({"world": {"engine": name}})
+
     @model_validator(mode="after")
     def _check_names(self) -> Rig:
         _unique("bus", "name", ((bus.name, index) for index, bus in enumerate(self.buses)))

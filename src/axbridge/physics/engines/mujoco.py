@@ -252,7 +252,7 @@ class MujocoEngine:
 
 
 def _turned(vector: FloatArray, quaternion: FloatArray) -> FloatArray:
-    found = np.empty(3)
+    found: FloatArray = np.empty(3)
     mujoco.mju_rotVecQuat(found, vector, quaternion)
     return found
 
@@ -266,7 +266,7 @@ def _open_window(model: mujoco.MjModel, data: mujoco.MjData) -> Any:
     if sys.platform == "linux" and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
         raise UsageError("there is no display to show the world on", "set DISPLAY, or leave gui out")
     try:
-        import mujoco.viewer as viewer
+        from mujoco import viewer
     except ImportError as failure:
         raise UsageError(f"MuJoCo's window cannot be opened: {failure}", "pip install mujoco") from failure
     return viewer.launch_passive(model, data, show_left_ui=False, show_right_ui=False)

@@ -58,7 +58,8 @@ def build_model(scene: Scene, arrangement: Arrangement, step: float) -> Built:
         floor.contype, floor.conaffinity = 0, 1
         _touching(floor, 0.0)  # of two shapes the larger friction counts: the link's, as the URDF says
     numbers = {fact.name: number for number, fact in enumerate(facts)}
-    bodies, joints = [], [None] * len(facts)
+    bodies: list[mujoco.MjsBody] = []
+    joints: dict[int, mujoco.MjsJoint] = {}
     for index, parent in enumerate(tree.parent):
         above = bodies[parent] if index else spec.worldbody
         place = tree.place[index] if index else np.array((0.0, 0.0, scene.base_height))
@@ -82,7 +83,7 @@ def build_model(scene: Scene, arrangement: Arrangement, step: float) -> Built:
     return Built(
         model,
         np.array([body.id for body in bodies], dtype=np.int64),
-        np.array([joint.id for joint in joints if joint is not None], dtype=np.int64),
+        np.array([joints[number].id for number in range(len(facts))], dtype=np.int64),
     )
 
 
