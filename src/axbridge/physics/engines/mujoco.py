@@ -26,6 +26,7 @@ from axbridge.physics.engines.mujoco_model import build_model
 __all__ = ["MujocoEngine"]
 
 _FINE, _COARSE = 1e-3, 1 / 240  # s, longest steps with a base that is bolted down, and with one that stands free
+_GIVE = 0.01  # by this share of the 0.01 % that MuJoCo makes them give way do dry friction, motors and stops: to 1 ppm
 _RETURN = 1.0  # rad/s: how fast a joint that was pushed past a stop is brought back
 _SANE = 1e9  # rad/s
 _LIGHTEST = 1e-15  # kg·m²
@@ -67,7 +68,8 @@ class MujocoEngine:
             motor.attach(fact, weightless=fact.name in self._tree.weightless)
         # Ideal joints alone move as in Webots, in whole physics steps. Loops want shorter ones where little else limits
         # how exact a joint is; where a base stands free, contacts do.
-        longest = scene.time_step if not n else _FINE if scene.fixed_base else _COARSE
+        whole = bool(self._ideal) and not scene.joints
+        longest = scene.time_step if whole else _FINE if scene.fixed_base else _COARSE
         self.time_step = substeps(scene.time_step, longest)[1]
         self._fixed_base = scene.fixed_base
         self._time = 0.0
@@ -203,6 +205,10 @@ class MujocoEngine:
             for row, dof in enumerate(data.efc_id[: data.nf].tolist()):
                 if dof in self._place_of:
                     data.efc_aref[row] = (targets[self._place_of[dof]] - self._v[dof]) / h
+        rigid = data.nf + data.nl  # rows of dry friction, motors and stops come first
+        if rigid:
+            data.efc_R[:rigid] *= _GIVE
+            data.efc_D[:rigid] /= _GIVE
         if data.nl:  # a joint ends the step at its stop at most
             rows = slice(data.ne + data.nf, data.ne + data.nf + data.nl)
             allowed = np.minimum(-data.efc_pos[rows] / h, _RETURN)

@@ -98,7 +98,8 @@ def _set_options(spec: mujoco.MjSpec, scene: Scene, step: float) -> None:
     option.cone = mujoco.mjtCone.mjCONE_ELLIPTIC
     option.impratio = _CONE
     option.jacobian = mujoco.mjtJacobian.mjJAC_SPARSE  # legs and arms of a robot have little to do with each other
-    option.disableflags |= mujoco.mjtDisableBit.mjDSBL_AUTORESET | mujoco.mjtDisableBit.mjDSBL_ACTUATION
+    for off in ("AUTORESET", "ACTUATION", "ISLAND"):  # in islands it would solve copies of what the engine changes
+        option.disableflags |= getattr(mujoco.mjtDisableBit, f"mjDSBL_{off}")
 
 
 def _weigh(body: mujoco.MjsBody, mass: float, centre: FloatArray, inertia: FloatArray) -> None:
