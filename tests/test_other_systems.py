@@ -134,7 +134,7 @@ def test_without_an_engine_a_simulation_says_in_a_line_which_command_installs_on
     )  # fmt: skip
     assert done.returncode in {2, 3}
     assert "Traceback" not in done.stderr
-    assert "pip install mujoco" in done.stderr
+    assert "pip install 'mujoco<4'" in done.stderr
 
 
 def test_a_real_bus_needs_no_engine(tmp_path):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from axbridge.cli.app import DONE, app
-from axbridge.cli.options import SeedOption
+from axbridge.cli.options import EngineOption, SeedOption
 from axbridge.cli.progress import progress
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ _STANDSTILL = 0.1  # s; what is measured on servos that stood still for longer m
 def serve(
     rig: Annotated[str, typer.Argument(help="Rig name (see hil_rigs) or path of a rig file.")],
     *,
+    engine: EngineOption = None,
     link: Annotated[
         Path | None, typer.Option("--link", help="Keep this symbolic link on the port (PATH-BUS when several).")
     ] = None,
@@ -64,7 +65,7 @@ def serve(
         signal.signal(number, lambda received, _frame: stop.append(received))
     if hasattr(signal, "SIGTTIN"):
         signal.signal(signal.SIGTTIN, signal.SIG_IGN)  # in the background, the terminal's input is not ours
-    loaded = Rig.load(rig)
+    loaded = Rig.load(rig).with_engine(engine)
     with progress(f"building {loaded.name}"):
         world = _build(loaded, model, seed, "none" if timing == "none" else "wire")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable
-from importlib.util import find_spec
+from functools import partial
 from typing import TYPE_CHECKING
 
 from axbridge.cli.app import app
@@ -13,6 +13,7 @@ from axbridge.cli.progress import progress
 
 if TYPE_CHECKING:
     from axbridge.config.rig import Rig
+    from axbridge.physics.engines.choice import EngineName
 
 _PLAY = {"motor": {"armature": 0.004, "backlash": 0.01}}  # backlash takes other kernels
 
@@ -25,12 +26,12 @@ def warmup() -> None:
     """
     from axbridge.errors import UsageError
     from axbridge.jit import COMPILED, cache_folder, kernels, thorough, warmed
+    from axbridge.physics.engines.choice import installed
 
     if not COMPILED:
         raise UsageError("there is nothing to compile: numba is not in use", "pip install 'axbridge[fast]'")
-    jobs: dict[str, Callable[[], None]] = {"rollouts": _rollouts, "pendulums": lambda: _step("bare_horn")}
-    if find_spec("pybullet") is not None:
-        jobs = {"bullet": lambda: _step("bioloid"), **jobs}
+    engines: dict[str, Callable[[], None]] = {name: partial(_step, "bioloid", name) for name in installed()}
+    jobs = {**engines, "rollouts": _rollouts, "pendulums": partial(_step, "bare_horn")}
     began = time.monotonic()
     with thorough(), progress("looking for compiled kernels"):
         for kind, job in jobs.items():
@@ -42,11 +43,11 @@ def warmup() -> None:
     print(f"{took}: {cache_folder()}")
 
 
-def _step(rig: str) -> None:
+def _step(rig: str, engine: EngineName | None = None) -> None:
     """A step of a simulated rig."""
     import axbridge
 
-    with axbridge.open(rig) as robot:
+    with axbridge.open(rig, engine=engine) as robot:
         robot.step()
 
 

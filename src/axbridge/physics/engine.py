@@ -259,9 +259,9 @@ def arrange(scene: Scene) -> Arrangement:
     return Arrangement(tree, tuple(known[name] for name in names), limits, tuple(start))
 
 
-def substeps(physics_step: float) -> tuple[int, float]:
-    """How many steps of at most 1 ms a physics step (s) has, and how long each is, s."""
-    count = max(1, math.ceil(physics_step / _SUBSTEP - 1e-9))
+def substeps(physics_step: float, longest: float = _SUBSTEP) -> tuple[int, float]:
+    """How many steps of at most `longest` (s) a physics step (s) has, and how long each is, s."""
+    count = max(1, math.ceil(physics_step / longest - 1e-9))
     return count, physics_step / count
 
 

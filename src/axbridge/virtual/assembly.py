@@ -10,6 +10,7 @@ from axbridge.errors import RigError, RigWarning
 from axbridge.jit import start_work
 from axbridge.physics.bank import BankServo, Passive, ServoBank
 from axbridge.physics.engine import Engine, Scene
+from axbridge.physics.engines.choice import build_engine, chosen
 from axbridge.physics.engines.ideal_joints import IdealBank, IdealJoint
 
 __all__ = ["build_bank", "model_of"]
@@ -99,10 +100,9 @@ def _engine(rig: Rig, configs: list[ServoConfig], ideal: IdealBank) -> Engine:
         )
     if rig.world is None:
         raise RigError(rig.path, "world", "this rig has no simulated world", 'add [world] urdf = "…"')
-    start_work("bullet", light=light)
-    from axbridge.physics.engines.bullet import BulletEngine
-
-    return BulletEngine(
+    start_work(chosen(rig.world.engine), light=light)
+    return build_engine(
+        rig.world.engine,
         Scene(
             rig.urdf_path(),
             text=rig.urdf_text(),
@@ -117,7 +117,7 @@ def _engine(rig: Rig, configs: list[ServoConfig], ideal: IdealBank) -> Engine:
             start={config.joint: config.position for config in rig.servos},
             stops={config.joint: (config.min_stop, config.max_stop) for config in configs if _has_stops(config)},
             gui=rig.world.gui,
-        )
+        ),
     )
 
 
