@@ -24,14 +24,15 @@ def warmup() -> None:
 
     Without it that happens when it is needed first: beside a simulation of a few servos, before one of many.
     """
-    from axbridge.errors import UsageError
     from axbridge.jit import COMPILED, cache_folder, kernels, thorough, warmed
     from axbridge.physics.engines.choice import installed
 
     if not COMPILED:
-        raise UsageError("there is nothing to compile: numba is not in use", "pip install 'axbridge[fast]'")
-    engines: dict[str, Callable[[], None]] = {name: partial(_step, "bioloid", name) for name in installed()}
-    jobs = {**engines, "rollouts": _rollouts, "pendulums": partial(_step, "bare_horn")}
+        print("nothing to compile: without numba kernels run as plain Python (pip install 'axbridge[fast]')")
+        return
+    jobs: dict[str, Callable[[], None]] = {"rollouts": _rollouts, "pendulums": partial(_step, "bare_horn")}
+    for engine in installed():
+        jobs[engine] = partial(_step, "bioloid", engine)
     began = time.monotonic()
     with thorough(), progress("looking for compiled kernels"):
         for kind, job in jobs.items():
