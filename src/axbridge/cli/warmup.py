@@ -28,7 +28,7 @@ def warmup() -> None:
     from axbridge.physics.engines.choice import installed
 
     if not COMPILED:
-        print("nothing to compile: without numba kernels run as plain Python (pip install 'axbridge[fast]')")
+        print("nothing to compile: without numba kernels run as plain Python (pip install numba)")
         return
     jobs: dict[str, Callable[[], None]] = {"rollouts": _rollouts, "pendulums": partial(_step, "bare_horn")}
     for engine in installed():
