@@ -28,6 +28,7 @@ __all__ = ["MujocoEngine"]
 _FINE, _COARSE = 1e-3, 1 / 240  # s, longest steps with a base that is bolted down, and with one that stands free
 _GIVE = 0.01  # by this share of the 0.01 % that MuJoCo makes them give way do dry friction, motors and stops: to 1 ppm
 _RETURN = 1.0  # rad/s: how fast a joint that was pushed past a stop is brought back
+_SLACK = 5e-7  # rad: so far past a stop it is left, or it would press against its own friction there
 _SANE = 1e9  # rad/s
 _LIGHTEST = 1e-15  # kg·m²
 _FRAME = 1 / 60  # s, between two pictures of a window
@@ -78,7 +79,7 @@ class MujocoEngine:
         self._qpos, self._dof = self.model.jnt_qposadr[numbers], self.model.jnt_dofadr[numbers]
         self._driven, self._driven_qpos, self._ranges = self._dof[:n], self._qpos[:n], numbers[:n]
         self._ideal_dof, self._ideal_qpos, self._ideal_joints = self._dof[n:], self._qpos[n:], numbers[n:]
-        self._place_of = {int(dof): place for place, dof in enumerate(self._ideal_dof)}
+        self._held = np.zeros(self.model.nv)  # what dry friction and ideal motors gave in the latest step
         self._diagonal = self.model.M_rowadr[self._driven] + self.model.M_rownnz[self._driven] - 1
         # Views of MuJoCo's memory; to ask for them anew in each step costs as much as the step's arithmetic.
         self._q, self._v, self._inertia = self.data.qpos, self.data.qvel, self.data.M
@@ -137,7 +138,8 @@ class MujocoEngine:
         self._time += h
         if not self._v @ self._v < _SANE**2:  # also where one is no number
             raise SimulationDiverged(self._culprit(), self._time)
-        used = np.zeros(self.model.nv)
+        used = self._held
+        used[:] = 0.0
         used[data.efc_id[: data.nf]] = data.efc_force[: data.nf]
         if self._ideal:
             self._sense(used[self._ideal_dof])
@@ -196,22 +198,24 @@ class MujocoEngine:
         """Accelerations now, with all that acts.
 
         Args:
-            targets: Speeds that friction is to bring the ideal joints to.
+            targets: Speeds that friction is to bring each degree of freedom to, (nv,); None = 0.
         """
         model, data, h = self.model, self.data, self.time_step
         mujoco.mj_fwdPosition(model, data)
         mujoco.mj_fwdVelocity(model, data)
-        if targets is not None and data.nf:
-            for row, dof in enumerate(data.efc_id[: data.nf].tolist()):
-                if dof in self._place_of:
-                    data.efc_aref[row] = (targets[self._place_of[dof]] - self._v[dof]) / h
         rigid = data.nf + data.nl  # rows of dry friction, motors and stops come first
         if rigid:
             data.efc_R[:rigid] *= _GIVE
             data.efc_D[:rigid] /= _GIVE
+        if data.nf:
+            rubbing = data.efc_id[: data.nf]
+            missing = -data.efc_vel[: data.nf] if targets is None else targets[rubbing] - data.efc_vel[: data.nf]
+            # What it held it goes on holding. Else it would have to creep to know of its load, until a stop takes it.
+            data.efc_aref[: data.nf] = missing / h + data.efc_R[: data.nf] * self._held[rubbing]
         if data.nl:  # a joint ends the step at its stop at most
             rows = slice(data.ne + data.nf, data.ne + data.nf + data.nl)
-            allowed = np.minimum(-data.efc_pos[rows] / h, _RETURN)
+            away = data.efc_pos[rows]
+            allowed = np.where(away > 0, -away, np.clip(-away - _SLACK, 0.0, h * _RETURN)) / h
             data.efc_aref[rows] = (allowed - data.efc_vel[rows]) / h
         mujoco.mj_fwdAcceleration(model, data)
         mujoco.mj_fwdConstraint(model, data)
@@ -248,7 +252,9 @@ class MujocoEngine:
         self._friction[dof] = limit
         self._range[self._ideal_joints] = stops
         self._applied[dof] = user - stiffness * (position + h * speed) - damping * speed
-        return targets
+        found = np.zeros(self.model.nv)
+        found[dof] = targets
+        return found
 
     def _sense(self, torque: FloatArray) -> None:
         """Tell the ideal joints what they did, and what their motors used for it."""
