@@ -9,7 +9,7 @@ import typer.core
 __all__ = ["EXAMPLES", "Verbs"]
 
 _GROUPS = {
-    "Begin here": ("demo", "serve", "rig"),
+    "Begin here": ("demo", "serve", "rig", "warmup"),
     "Look at a bus": ("scan", "doctor", "servo", "monitor"),
     "Drive a robot": ("run", "walk", "record", "teach", "play", "move"),
     "Use recordings": ("info", "compare", "identify", "convert", "import"),
