@@ -41,13 +41,12 @@ __all__ = [
     "jit",
     "kernels",
     "plain",
-    "ready",
     "runs_compiled",
     "start_work",
     "telling",
     "thorough",
     "warmed",
-]  # fmt: skip
+]
 
 COMPILED = importlib.util.find_spec("numba") is not None and os.environ.get("NUMBA_DISABLE_JIT", "0") in {"", "0"}
 _FREEDOM = {"reassoc", "contract", "arcp", "nsz"}  # of rounding alone: kernels do meet infinities, and look for NaN
@@ -76,7 +75,7 @@ class _Kernel:
     """A function that is compiled when it is called first, from Python or from another kernel.
 
     Numba takes it for a compiled function of its own (`_numba_type_`). What only other kernels call needs no way in
-    from Python, which takes numba a tenth of its time; so there may be two of it.
+    from Python, and takes numba less time without; so there may be two of it.
     """
 
     def __init__(self, function: Callable[..., Any], options: dict[str, Any], *, native: bool) -> None:
@@ -178,7 +177,7 @@ def start_work(kind: str, *, light: bool) -> None:
         light: Whether plain Python does it in a moment. Then nobody waits for kernels that this machine has not
             compiled yet: they are compiled beside it.
     """
-    _plain_now[0] = COMPILED and light and not _thorough[0] and not ready(kind)
+    _plain_now[0] = COMPILED and light and not _thorough[0] and not _ready(kind)
     if not _plain_now[0]:
         _end_beside()
         while _by_choice:
@@ -190,7 +189,7 @@ def runs_compiled() -> bool:
     return COMPILED and not _plain_now[0]
 
 
-def ready(kind: str) -> bool:
+def _ready(kind: str) -> bool:
     """Whether this machine has compiled what `kind` needs; if not, that begins, beside this process."""
     if not COMPILED:
         return False
