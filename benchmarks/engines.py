@@ -34,21 +34,22 @@ ENGINES = ("bullet", "mujoco")
 PROFILE = FirmwareProfile.load("ax-12a")
 COUNT = PROFILE.units.position
 FLOOR = -3.34  # deg: the lean at which the standing pose's energy is least, on the paper's servos
-WHEEL, DUTY = 0.04, 5.0 / 11.9  # m; duty for about 5 rad/s
+DUTY = 0.87  # of an ax12 that turns at about 5 rad/s on 11.1 V
 
 CART = """<robot name="cart"><link name="base"><inertial><origin xyz="0 0 0.04"/><mass value="0.5"/>
 <inertia ixx="3e-4" iyy="6.4e-4" izz="8.7e-4"/></inertial><contact><lateral_friction value="0"/></contact>
-<collision><origin xyz="-0.05 0 0.01"/><geometry><sphere radius="0.01"/></geometry></collision></link>{wheels}</robot>"""
+<collision><origin xyz="-0.05 0 0.01"/><geometry><sphere radius="0.01"/></geometry></collision></link>
+{wheels}</robot>"""
 CART_WHEEL = """<link name="{name}_link"><inertial><mass value="0.05"/><inertia ixx="2.2e-5" iyy="4e-5" izz="2.2e-5"/>
-</inertial><collision><origin rpy="1.5707963 0 0"/><geometry><cylinder radius="0.04" length="0.02"/></geometry></collision>
-</link><joint name="{name}" type="continuous"><parent link="base"/><child link="{name}_link"/>
+</inertial><collision><origin rpy="1.5707963 0 0"/><geometry><cylinder radius="0.04" length="0.02"/></geometry>
+</collision></link><joint name="{name}" type="continuous"><parent link="base"/><child link="{name}_link"/>
 <origin xyz="0.03 {y} 0.04"/><axis xyz="0 1 0"/></joint>"""
 TURNTABLE = """<robot name="turntable"><link name="base"><inertial><mass value="1"/>
 <inertia ixx="2e-3" iyy="2e-3" izz="3e-3"/></inertial>
 <collision><geometry><box size="0.2 0.2 0.05"/></geometry></collision></link>
 <link name="arm"><inertial><mass value="0.1"/><inertia ixx="1e-3" iyy="1e-3" izz="1e-3"/></inertial></link>
-<joint name="shaft" type="continuous"><parent link="base"/><child link="arm"/><origin xyz="0 0 0.03"/><axis xyz="0 0 1"/>
-</joint></robot>"""
+<joint name="shaft" type="continuous"><parent link="base"/><child link="arm"/><origin xyz="0 0 0.03"/>
+<axis xyz="0 0 1"/></joint></robot>"""
 INERTIA, SPRING, DAMPING = 1e-3, 0.2, 1e-3  # of the turntable's arm, kg·m², N·m/rad, N·m·s/rad
 
 
@@ -72,8 +73,9 @@ def goal_row(goal):
     return row
 
 
-def followed(bank, seconds, step=1.001e-3):
-    """Times and joint positions of the next seconds."""
+def followed(bank, seconds):
+    """Times and joint positions up to `seconds`, after each step of the engine."""
+    step = 1.001 * bank.engine.time_step
     times, angles = [bank.time], [bank.positions.copy()]
     while bank.time < seconds - 1e-9:
         bank.advance(bank.time + step)
@@ -229,7 +231,7 @@ def lowest(engine, shapes):
     """z of the lowest corner of a robot of boxes, m."""
     poses, found = engine.poses(), math.inf
     for shape in shapes:
-        (x, y, z), (qx, qy, qz, qw) = poses[shape.link]
+        (_, _, z), (qx, qy, qz, qw) = poses[shape.link]
         up = np.array((2 * (qx * qz - qw * qy), 2 * (qy * qz + qw * qx), 1 - 2 * (qx * qx + qy * qy)))
         found = min(found, z + up @ shape.place - 0.5 * np.abs(up @ shape.turn) @ np.array(shape.size))
     return found
@@ -337,7 +339,7 @@ def lines(full, folder):
     yield both("spring on a base that lies on the floor", lambda e: spring(e, folder), "{:.2f}°", "0, scipy")
     stand = {(e, m): standing(e, m, 30 if full else 6) for e in ENGINES for m in ("lima2009", "ax12")}
     for model, truth in (("lima2009", f"{FLOOR}°, statics"), ("ax12", "")):
-        texts = {e: "{0:.2f}°, {1:.3f} rad/s".format(*stand[e, model]) for e in ENGINES}
+        texts = {e: f"{stand[e, model][0]:.2f}°, {stand[e, model][1]:.3f} rad/s" for e in ENGINES}
         yield Line(f"Bioloid stands, `{model}`: lean, fastest joint", texts, truth)
     yield both("four pushes of 0.1 N·s: stands", pushes, "{}", "")
     count = 100 if full else 10

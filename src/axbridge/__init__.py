@@ -6,7 +6,7 @@
 ...     robot.step(20)
 0.0
 
-Names are loaded when first used, so that importing axbridge is quick and needs no PyBullet.
+Names are loaded when first used, so that importing axbridge is quick and needs no physics engine.
 """
 
 from __future__ import annotations
