@@ -1,8 +1,8 @@
 """What a physics engine is to the rest: joints that are told torques, and advanced together with their contacts.
 
 An engine hears of physical things alone. How it brings light links, stiff motors and contacts together is its own
-business: PyBullet is asked for speeds that were worked out before (`axbridge.physics.engines.bullet`), MuJoCo solves all
-of it in one system (`axbridge.physics.engines.mujoco`). `axbridge.testing.check_engine` is this contract, tested.
+business: PyBullet is asked for speeds that were worked out before (`axbridge.physics.engines.bullet`), MuJoCo solves
+all of it in one system (`axbridge.physics.engines.mujoco`). `axbridge.testing.check_engine` is this contract as a test.
 """
 
 from __future__ import annotations
