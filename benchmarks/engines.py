@@ -272,7 +272,7 @@ def falls(engine, count):
 
 
 def walked(engine, model):
-    """How far 12 steps of 2 cm lead, cm."""
+    """How far 12 steps lead, cm."""
     rig = Rig.load("bioloid").with_engine(engine)
     if model:
         servos = tuple(servo.model_copy(update={"model": model, "params": {}}) for servo in rig.servos)
@@ -344,9 +344,13 @@ def lines(full, folder):
     yield both("four pushes of 0.1 N·s: stands", pushes, "{}", "")
     count = 100 if full else 10
     yield both("falls at rest (median); fastest joint; past a stop", lambda e: falls(e, count), "{}", "all")
+    planned = f"{Gait(steps=12).distance * 100:.0f} cm planned"
     for model in ("lima2009", "ax12"):
         yield both(
-            f"walks 12 × 2 cm, `{model}`", lambda e, m=model: walked(e, None if m == "lima2009" else m), "{:.1f} cm"
+            f"walks 12 × 2 cm, `{model}`",
+            lambda e, m=model: walked(e, None if m == "lima2009" else m),
+            "{:.1f} cm",
+            planned,
         )
     texts = {e: f"{stand[e, 'lima2009'][2]:.0f} µs" for e in ENGINES}
     yield Line("a physics step (1/240 s) with loops and motors", texts)

@@ -2,7 +2,7 @@
 
 An engine hears of physical things alone. How it brings light links, stiff motors and contacts together is its own
 business: PyBullet is asked for speeds that were worked out before (`axbridge.physics.engines.bullet`), MuJoCo solves
-all of it in one system (`axbridge.physics.engines.mujoco`). `axbridge.testing.check_engine` is this contract, tested.
+all of it in one system (`axbridge.physics.engines.mujoco`). `axbridge.testing.check_engine` is this contract as a test.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ from axbridge.physics.engines.mujoco_model import build_model
 __all__ = ["MujocoEngine"]
 
 _FINE, _COARSE = 1e-3, 1 / 240  # s, longest steps with a base that is bolted down, and with one that stands free
-_GIVE = 0.01  # by this share of the 0.01 % that MuJoCo makes them give way do dry friction, motors and stops: to 1 ppm
+_GIVE = 0.003  # by this share of the 0.01 % that MuJoCo makes them give way do dry friction, motors and stops
 _RETURN = 1.0  # rad/s: how fast a joint that was pushed past a stop is brought back
 _SLACK = 5e-7  # rad: so far past a stop it is left, or it would press against its own friction there
 _SANE = 1e9  # rad/s
