@@ -12,30 +12,20 @@ from axbridge.webots.session import say
 __all__ = ["ABSENT", "AbsentDevice", "AbsentNode", "AnsiCodes"]
 
 _SENSORS = [
-    "Accelerometer",
     "Altimeter",
     "Camera",
     "Compass",
-    "DistanceSensor",
-    "GPS",
-    "Gyro",
-    "InertialUnit",
     "Lidar",
     "LightSensor",
     "Radar",
     "RangeFinder",
     "Receiver",
-    "TouchSensor",
     "Joystick",
     "Mouse",
 ]
 _ACTUATORS = ["Connector", "Display", "Emitter", "LED", "Pen", "Skin", "Speaker", "VacuumGripper"]
 _RECORDS = ["CameraRecognitionObject", "ContactPoint", "Field", "LidarPoint", "MouseState", "Proto", "RadarTarget"]
-_CONSTANTS = {
-    "DistanceSensor": {"GENERIC": 0, "INFRA_RED": 1, "SONAR": 2, "LASER": 3},
-    "TouchSensor": {"BUMPER": 0, "FORCE": 1, "FORCE3D": 2},
-}
-_NODE_NAMES = {"DistanceSensor": "DISTANCE_SENSOR", "InertialUnit": "INERTIAL_UNIT", "LightSensor": "LIGHT_SENSOR"}
+_NODE_NAMES = {"LightSensor": "LIGHT_SENSOR"}
 _OBJECTS = {  # what gives an object, and its class
     **dict.fromkeys(["getSelf", "getRoot", "getParentNode", "getSelected"], "Node"),
     **dict.fromkeys(["getField", "getBaseNodeField", "getProtoField"], "Field"),
@@ -82,7 +72,7 @@ def _set(self: AbsentDevice, value: int) -> None:
 
 
 def _make(name: str) -> type[AbsentDevice]:
-    extra: dict[str, Any] = dict(_CONSTANTS.get(name, {}))
+    extra: dict[str, Any] = {}
     node = _NODE_NAMES.get(name, name.upper())
     if name == "MouseState":
         extra |= dict.fromkeys("uvxyz", math.nan) | dict.fromkeys(["left", "middle", "right"], False)

@@ -6,10 +6,21 @@ import difflib
 from collections.abc import Iterator
 from typing import Literal
 
+from axbridge.config.rig import SensorConfig
 from axbridge.webots.session import Session
 from axbridge.webots.usage import class_by_use
 
-__all__ = ["Kind", "absent_class", "device_names", "find", "missing", "own_name", "servo_name"]
+__all__ = [
+    "Kind",
+    "absent_class",
+    "device_names",
+    "find",
+    "missing",
+    "own_name",
+    "sensor_behind",
+    "sensor_class",
+    "servo_name",
+]
 
 Kind = Literal["motor", "sensor", "brake"]
 _SHOWN = 12  # names listed when one is not found
@@ -17,6 +28,17 @@ _SUFFIXES: dict[Kind, tuple[str, ...]] = {
     "sensor": ("_sensor", " sensor", "S", "_position_sensor", " position sensor"),
     "brake": ("_brake", " brake"),
 }
+
+_READS: dict[str, tuple[str, ...]] = {  # Webots' class -> the kinds of the rig's sensors that it can read
+    "InertialUnit": ("imu",),
+    "Gyro": ("imu",),
+    "Accelerometer": ("imu",),
+    "GPS": ("gps",),
+    "TouchSensor": ("bumper", "force", "force-3d"),
+    "DistanceSensor": ("distance",),
+}
+_IMU_SUFFIXES = {"_gyro": "Gyro", "_accelerometer": "Accelerometer"}
+_ONLY_ONE = ("imu", "gps")  # of which a robot has one, so that a device of another name means that
 
 
 def find(session: Session, name: str) -> tuple[Kind, str] | None:
@@ -61,13 +83,42 @@ def own_name(session: Session, kind: Kind, servo: str) -> str:
 
 
 def device_names(session: Session) -> Iterator[str]:
-    """Every device in the rig's order: motor, sensor and, on ideal joints, brake; then those it says are absent."""
+    """Every device in the rig's order: motor, sensor and, on ideal joints, brake; its sensors; what it says is absent."""
     for servo in session.rig.servos:
         yield servo.name
         yield f"{servo.name}_sensor"
         if servo.drive == "ideal":
             yield f"{servo.name}_brake"
+    for sensor in session.rig.sensors:
+        yield sensor.name
+        if sensor.kind == "imu":
+            yield from (sensor.name + suffix for suffix in _IMU_SUFFIXES)
     yield from session.rig.webots.devices
+
+
+def sensor_class(session: Session, name: str) -> str | None:
+    """Webots class of a device by the sensors of the rig: the sensor's own, or of one of an IMU's three; else None."""
+    name = session.rig.webots.aliases.get(name, name)
+    kinds = {sensor.name: sensor.kind for sensor in session.rig.sensors}
+    if name in kinds:
+        return next(kind for kind, reads in _READS.items() if kinds[name] in reads)
+    for suffix, kind in _IMU_SUFFIXES.items():
+        if kinds.get(name.removesuffix(suffix)) == "imu" and name.endswith(suffix):
+            return kind
+    return None
+
+
+def sensor_behind(session: Session, kind: str, name: str) -> SensorConfig | None:
+    """The sensor that a device of this Webots class and name reads; None where the rig has none for it.
+
+    A GPS or a device of an IMU may be called as it likes where the robot has but one.
+    """
+    meant = session.rig.webots.aliases.get(name, name)
+    able = [sensor for sensor in session.rig.sensors if sensor.kind in _READS[kind]]
+    for sensor in able:
+        if meant in {sensor.name, *(sensor.name + suffix for suffix in _IMU_SUFFIXES if sensor.kind == "imu")}:
+            return sensor
+    return able[0] if len(able) == 1 and able[0].kind in _ONLY_ONE else None
 
 
 def absent_class(session: Session, name: str) -> str | None:

@@ -10,18 +10,19 @@ from typing import Any
 
 from axbridge.config.rig import Rig
 from axbridge.webots import session as sessions
-from axbridge.webots.absent import ABSENT, AnsiCodes
+from axbridge.webots.absent import AnsiCodes
 from axbridge.webots.device import Device, Node, Sensor
 from axbridge.webots.joints import Brake, Motor, PositionSensor, Servo
 from axbridge.webots.keyboard import Keyboard
 from axbridge.webots.motion import Motion
 from axbridge.webots.robot import Robot, Supervisor
+from axbridge.webots.sensors import DEVICES
 from axbridge.webots.session import Session
 
 __all__ = ["CLASSES", "HIDDEN", "install", "module_name", "uninstall"]
 
 CLASSES: dict[str, Any] = {
-    **ABSENT,
+    **DEVICES,
     "AnsiCodes": AnsiCodes,
     "Brake": Brake,
     "Keyboard": Keyboard,

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from axbridge.webots import catalogue
-from axbridge.webots.absent import ABSENT, AbsentDevice, AbsentNode
+from axbridge.webots.absent import AbsentDevice, AbsentNode
 from axbridge.webots.joints import Brake, Motor, PositionSensor, Servo
 from axbridge.webots.keyboard import Keyboard
 from axbridge.webots.sampling import Sampler
+from axbridge.webots.sensors import DEVICES
 from axbridge.webots.session import current, say
 
 __all__ = ["DEPRECATED_GETTERS", "Robot", "Supervisor"]
@@ -60,7 +61,7 @@ class Robot:
             return
         Robot.created = self
         self._session = current()
-        self._battery = Sampler()
+        self._battery = Sampler[float]()
         self._battery.value = -1.0
         self._ended = False
         self._began = False
@@ -68,8 +69,8 @@ class Robot:
         self._custom_data = self._session.rig.webots.custom_data
         _ = self._session.robot  # opened now: a missing servo is told before the controller begins
         self.keyboard = Keyboard(0)
-        self.mouse = ABSENT["Mouse"]("mouse")
-        self.joystick = ABSENT["Joystick"]("joystick")
+        self.mouse = DEVICES["Mouse"]("mouse")
+        self.joystick = DEVICES["Joystick"]("joystick")
         names = catalogue.device_names(self._session)
         self.devices: dict[str, Any] = {name: self._make(name) for name in names}
 
@@ -81,10 +82,10 @@ class Robot:
             return PositionSensor(name, found=True)
         if kind == "brake" and self._session.robot[servo or ""].has_brake:
             return Brake(name)
-        absent = catalogue.absent_class(self._session, name)
-        if absent is not None and absent not in ABSENT:
-            say(f"Unsupported device type: {absent}")
-        return None if absent is None else ABSENT.get(absent, AbsentDevice)(name)
+        other = catalogue.sensor_class(self._session, name) or catalogue.absent_class(self._session, name)
+        if other is not None and other not in DEVICES:
+            say(f"Unsupported device type: {other}")
+        return None if other is None else DEVICES.get(other, AbsentDevice)(name, found=True)
 
     # ---- devices
 
@@ -230,7 +231,7 @@ class Robot:
 
     def wwiSendText(self, text: str) -> None:  # noqa: ARG002 - Webots' signature
         """No robot window: said once."""
-        ABSENT["Display"]("robot window").wwiSendText()
+        DEVICES["Display"]("robot window").wwiSendText()
 
     def wwiReceiveText(self) -> None:
         """No robot window: nothing ever comes."""
@@ -301,8 +302,9 @@ def _deprecated(kind: str) -> Any:
 
     def getter(self: Robot, name: str) -> Any:
         say(f"DEPRECATION: Robot.get{label} is deprecated, please use Robot.getDevice instead.")
-        if kind in ABSENT and name not in self.devices and catalogue.find(current(), name) is None:
-            self.devices[name] = ABSENT[kind](name)
+        joint = catalogue.find(current(), name) is not None
+        if kind in DEVICES and name not in self.devices and not joint:
+            self.devices[name] = DEVICES[kind](name, found=True)
         return self.getDevice(name)
 
     getter.__name__ = f"get{kind}"

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Literal
+from typing import Generic, Literal, TypeVar
 
 from axbridge.config.rig import Rig
 from axbridge.errors import UsageError
+from axbridge.robot.sensors.sensor import Sample
 from axbridge.robot.servo import Servo
 
-__all__ = ["JointSensors", "Quantity", "Sampler", "truncated"]
+__all__ = ["BodySensors", "JointSensors", "Quantity", "Sampler", "truncated"]
 
 Quantity = Literal["position", "torque"]
+Value = TypeVar("Value")
 
 
-class Sampler:
+class Sampler(Generic[Value]):
     """A sensor enabled with a sampling period: NaN until the period has passed, then held between samples.
 
     Times are s, periods ms as in Webots; a period of 0 disables. A disabled sensor keeps its last value.
@@ -28,7 +30,7 @@ class Sampler:
 
     def __init__(self) -> None:
         self.period = 0
-        self.value = math.nan
+        self.value: Value | float = math.nan
         self.due = math.inf
 
     def enable(self, period: int, now: float) -> None:
@@ -44,7 +46,7 @@ class Sampler:
             self.value = math.nan
         self.due = now + period / 1000 if period else math.inf
 
-    def offer(self, value: float, now: float) -> None:
+    def offer(self, value: Value, now: float) -> None:
         """Take `value` if a sample is due at `now`; keep the grid of the period."""
         if now < self.due - 1e-9:
             return
@@ -62,9 +64,9 @@ class JointSensors:
 
     def __init__(self, rig: Rig) -> None:
         self._resolution = {servo.name: servo.resolution for servo in rig.servos}
-        self._samplers: dict[tuple[str, Quantity], Sampler] = {}
+        self._samplers: dict[tuple[str, Quantity], Sampler[float]] = {}
 
-    def of(self, servo: str, quantity: Quantity) -> Sampler:
+    def of(self, servo: str, quantity: Quantity) -> Sampler[float]:
         """The one sensor of this quantity that the servo has."""
         return self._samplers.setdefault((servo, quantity), Sampler())
 
@@ -80,6 +82,27 @@ class JointSensors:
                 sampler.offer(truncated(servos[servo].turned, self._resolution[servo]), now)
             else:
                 sampler.offer(servos[servo].torque, now)
+
+
+class BodySensors:
+    """The devices that read the rig's sensors; each starts disabled."""
+
+    def __init__(self) -> None:
+        self._samplers: dict[str, tuple[str, Sampler[Sample | None]]] = {}
+
+    def of(self, device: str, sensor: str) -> Sampler[Sample | None]:
+        """The sampler of a device, which reads this sensor of the rig."""
+        return self._samplers.setdefault(device, (sensor, Sampler()))[1]
+
+    @property
+    def due(self) -> float:
+        """When the next sample is taken, s; inf when all are disabled."""
+        return min((sampler.due for _, sampler in self._samplers.values()), default=math.inf)
+
+    def take(self, samples: Mapping[str, Sample | None], now: float) -> None:
+        """Take the samples that are due at `now`, s."""
+        for sensor, sampler in self._samplers.values():
+            sampler.offer(samples.get(sensor), now)
 
 
 def truncated(value: float, resolution: float) -> float:

@@ -17,7 +17,7 @@ from axbridge.robot.backends.backend import SIMULATION
 from axbridge.robot.open import open_robot
 from axbridge.robot.robot import Robot, StepReport
 from axbridge.robot.state import ServoState
-from axbridge.webots.sampling import JointSensors
+from axbridge.webots.sampling import BodySensors, JointSensors
 
 __all__ = ["Session", "current", "say", "spoken"]
 
@@ -38,6 +38,7 @@ class Session:
         told: Whether `step` has returned -1: the controller knows.
         ticks: Called before each step with its length, ms (motions, keyboard).
         sensors: Of the joints, sampled by Webots' rule.
+        body_sensors: Of the body, likewise.
     """
 
     rig: Rig
@@ -49,6 +50,7 @@ class Session:
     told: bool = False
     ticks: list[Callable[[float], None]] = field(default_factory=list)
     sensors: JointSensors = field(init=False)
+    body_sensors: BodySensors = field(default_factory=BodySensors)
     _robot: Robot | None = None
     _said: set[str] = field(default_factory=set)
 
@@ -105,10 +107,11 @@ class Session:
 
     def _next_tick(self) -> float:
         """The basic step, ms, at which the next sample is due: Webots samples at the end of these alone."""
-        if not self._powered or self.sensors.due == math.inf:
+        due = min(self.sensors.due, self.body_sensors.due)
+        if not self._powered or due == math.inf:
             return math.inf
         basic = self.rig.control_step_ms
-        return math.ceil(self.sensors.due * 1000 / basic - _NOTHING) * basic
+        return math.ceil(due * 1000 / basic - _NOTHING) * basic
 
     @property
     def _powered(self) -> bool:
@@ -118,6 +121,7 @@ class Session:
     def _sample(self, _report: StepReport, _states: Mapping[str, ServoState]) -> None:
         if self._powered:
             self.sensors.take(self.robot, self.robot.time)
+            self.body_sensors.take(self.robot.sensors, self.robot.time)
 
     def say_once(self, message: str) -> None:
         """As `say`, the first time only."""

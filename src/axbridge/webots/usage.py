@@ -40,7 +40,7 @@ _TELLING: Mapping[str, str] = {  # a method or property that one kind of device 
     for method in methods.split()
 }
 
-_VECTORS = ("Accelerometer", "Gyro", "Compass", "GPS")  # all with getValues, as no joint's device
+_VECTORS = ("Accelerometer", "Gyro", "GPS", "Compass")  # all with getValues, as no joint's device; which, says the name
 
 
 def class_by_use(name: str) -> str | None:

@@ -1,0 +1,194 @@
+"""Webots' sensors of the body on those of the rig: an IMU is three devices; one that the rig lacks is an absent one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from axbridge.robot.sensors.sensor import GpsSample
+from axbridge.webots import catalogue
+from axbridge.webots.absent import ABSENT, AbsentDevice
+from axbridge.webots.absent_values import absent_value
+from axbridge.webots.device import Sensor
+from axbridge.webots.session import current
+
+__all__ = ["DEVICES", "GPS", "Accelerometer", "DistanceSensor", "Gyro", "InertialUnit", "TouchSensor"]
+
+
+class _BodySensor(AbsentDevice):
+    """A device that reads a sensor of the rig: NaN before the first sample, and while the sensor is lost."""
+
+    def __init__(self, name: str = "", sampling_period: int | None = None, *, found: bool = False) -> None:
+        super().__init__(name)
+        self._config = catalogue.sensor_behind(current(), type(self).__name__, name)
+        self._sampler = current().body_sensors.of(name, "" if self._config is None else self._config.name)
+        if self._config is not None:
+            Sensor.__init__(self, name, sampling_period, found=found)
+
+    def getSamplingPeriod(self) -> int:
+        """ms; 0 = disabled."""
+        return super().getSamplingPeriod() if self._config is None else self._sampler.period
+
+    def _enable(self, period: int) -> None:
+        if self._config is None:
+            super()._enable(period)
+        else:
+            self._sampler.enable(period, current().robot.time)
+
+    def _read(self, method: str, part: Callable[[Any], Any]) -> Any:
+        """Part of the latest sample; what an absent device gives where there is none."""
+        if self._config is None:
+            self._say()
+            return absent_value(method)
+        if not self._sampler.period:
+            self._say_disabled(method)
+        sample = self._sampler.value
+        return absent_value(method) if sample is None or isinstance(sample, float) else part(sample)
+
+    def getLookupTable(self) -> list[float]:
+        """Empty: values are in SI units as they are."""
+        return []
+
+    lookup_table = property(getLookupTable)
+
+
+class InertialUnit(_BodySensor):
+    """How an IMU is turned."""
+
+    _node = "INERTIAL_UNIT"
+
+    def getRollPitchYaw(self) -> list[float]:
+        """About x, y and z, rad."""
+        return list(self._read("getRollPitchYaw", lambda sample: sample.roll_pitch_yaw))
+
+    def getQuaternion(self) -> list[float]:
+        """x, y, z, w."""
+        return list(self._read("getQuaternion", lambda sample: sample.orientation))
+
+    def getNoise(self) -> float:
+        """Standard deviation as the rig says, rad."""
+        return math.nan if self._config is None else self._config.orientation_noise
+
+    roll_pitch_yaw = property(getRollPitchYaw)
+    quaternion = property(getQuaternion)
+    noise = property(getNoise)
+
+
+class Gyro(_BodySensor):
+    """How fast an IMU turns."""
+
+    _node = "GYRO"
+
+    def getValues(self) -> list[float]:
+        """About its x, y and z, rad/s."""
+        return list(self._read("getValues", lambda sample: sample.rates))
+
+    value = property(getValues)
+
+
+class Accelerometer(_BodySensor):
+    """What an IMU is pushed with."""
+
+    _node = "ACCELEROMETER"
+
+    def getValues(self) -> list[float]:
+        """Along its x, y and z, m/s²; at rest 9.81 upwards."""
+        return list(self._read("getValues", lambda sample: sample.acceleration))
+
+    value = property(getValues)
+
+
+class GPS(_BodySensor):
+    """Where it is."""
+
+    _node = "GPS"
+    LOCAL, WGS84 = 0, 1
+
+    def getValues(self) -> list[float]:
+        """In the world, m."""
+        return list(self._read("getValues", lambda sample: sample.position))
+
+    def getSpeedVector(self) -> list[float]:
+        """In the world, m/s."""
+        return list(self._read("getSpeedVector", lambda sample: sample.speed))
+
+    def getSpeed(self) -> float:
+        """m/s."""
+
+        def length(sample: GpsSample) -> float:
+            return math.hypot(*sample.speed)
+
+        return float(self._read("getSpeed", length))
+
+    def getCoordinateSystem(self) -> int:
+        """LOCAL."""
+        return self.LOCAL
+
+    value = property(getValues)
+    speed_vector = property(getSpeedVector)
+    speed = property(getSpeed)
+    coordinate_system = property(getCoordinateSystem)
+
+
+class TouchSensor(_BodySensor):
+    """What a link is pushed with, or whether anything touches it."""
+
+    _node = "TOUCH_SENSOR"
+    BUMPER, FORCE, FORCE3D = 0, 1, 2
+    _types: ClassVar = {"bumper": BUMPER, "force": FORCE, "force-3d": FORCE3D}
+
+    def getType(self) -> int:
+        """BUMPER, FORCE or FORCE3D."""
+        return self.BUMPER if self._config is None else self._types[self._config.kind]
+
+    def getValue(self) -> float:
+        """A bumper: 1 while anything touches its link, else 0. Force: what presses on its face, N."""
+        if self._config is not None and self._config.kind == "bumper":
+            return float(self._read("getValue", lambda sample: sample.touched))
+        return float(self._read("getValue", lambda sample: sample.pressed))
+
+    def getValues(self) -> list[float]:
+        """What pushes its link, along its x, y and z, N."""
+        return list(self._read("getValues", lambda sample: sample.force))
+
+    type = property(getType)
+    value = property(getValue)
+    values = property(getValues)
+
+
+class DistanceSensor(_BodySensor):
+    """How far the floor is."""
+
+    _node = "DISTANCE_SENSOR"
+    GENERIC, INFRA_RED, SONAR, LASER = 0, 1, 2, 3
+
+    def getType(self) -> int:
+        """GENERIC."""
+        return self.GENERIC
+
+    def getValue(self) -> float:
+        """Along its x axis, m; its range where there is none."""
+        return float(self._read("getValue", lambda sample: sample.distance))
+
+    def getMaxValue(self) -> float:
+        """Its range, m."""
+        return math.nan if self._config is None else self._config.range
+
+    def getMinValue(self) -> float:
+        """0."""
+        return math.nan if self._config is None else 0.0
+
+    def getAperture(self) -> float:
+        """0: it is a line."""
+        return math.nan if self._config is None else 0.0
+
+    type = property(getType)
+    value = property(getValue)
+    max_value = property(getMaxValue)
+    min_value = property(getMinValue)
+    aperture = property(getAperture)
+
+
+_BODY = (Accelerometer, DistanceSensor, GPS, Gyro, InertialUnit, TouchSensor)
+DEVICES: dict[str, type[AbsentDevice]] = {**ABSENT, **{kind.__name__: kind for kind in _BODY}}
