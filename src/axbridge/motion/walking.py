@@ -13,12 +13,14 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 
 from axbridge.errors import UsageError
+from axbridge.motion.balance import Soles
 from axbridge.motion.gait import Gait, Walk
 from axbridge.motion.watch import Watch, hold_up
 from axbridge.record.recorder import Recorder
 from axbridge.record.robot_recorder import RobotRecorder
 from axbridge.robot.backends.backend import SIMULATION
 from axbridge.robot.robot import Robot, StepReport
+from axbridge.robot.sensors.rotations import roll_pitch_yaw
 from axbridge.robot.simulation import LinkPose
 from axbridge.robot.state import ServoState
 
@@ -78,7 +80,8 @@ def walk(
         gait: How.
         recorder: Takes every servo's samples, segments ``get up``, ``stand``, ``walk`` and ``end``, the outcome as the
             event ``walked``, and in a simulation the way of the base in the cycles (``base_x``, ``base_y``, ``base_z``,
-            m; ``base_roll``, ``base_pitch``, ``base_yaw``, rad).
+            m; ``base_roll``, ``base_pitch``, ``base_yaw``, rad) and the zero-moment point (``zmp_x``, ``zmp_y``,
+            ``zmp_margin``, ``planned_zmp_x``, ``planned_zmp_y``, m).
         progress: Called at the start of each of these parts and after each of its steps, with its name and the share of
             it that is done, 0..1.
 
@@ -110,6 +113,10 @@ class _Walker:
         self._names = {joint: servo_of[joint] for joint in path.angles(0.0) if joint in servo_of}
         self._watch = Watch(robot)
         self._tilt = 0.0
+        self._moment = 0.0  # of the plan, s
+        simulation = robot.simulation
+        engine = simulation.engine if simulation is not None and robot.mode == SIMULATION else None
+        self._soles = None if engine is None else Soles(robot.rig, engine)
         self._check()
 
     def run(self, recorder: Recorder | None) -> Outcome:
@@ -187,7 +194,8 @@ class _Walker:
         self._segment("walk")
         ticks = self._ticks(self._path.gait.duration)
         for tick in range(1, ticks + 1):
-            for joint, angle in self._path.angles(tick * self._period).items():
+            self._moment = tick * self._period
+            for joint, angle in self._path.angles(self._moment).items():
                 self._robot[self._names[joint]].set_position(angle)
             self._step("walk", tick / ticks)
             roll, pitch, _ = self._attitude()
@@ -219,7 +227,7 @@ class _Walker:
     def _attitude(self) -> tuple[float, float, float]:
         """Roll, pitch and yaw of the base, rad; 0 where nobody knows."""
         base = self._base()
-        return (0.0, 0.0, 0.0) if base is None else _euler(base[1])
+        return (0.0, 0.0, 0.0) if base is None else roll_pitch_yaw(base[1])
 
     def _base(self) -> LinkPose | None:
         simulation = self._robot.simulation
@@ -237,12 +245,19 @@ class _Walker:
         self._progress(part, share)
 
     def _where(self) -> dict[str, float]:
-        """The way of the base, as fields of a cycle."""
+        """The way of the base and the zero-moment point, as fields of a cycle."""
+        found: dict[str, float] = {}
         base = self._base()
-        if base is None:
-            return {}
-        names = ("base_x", "base_y", "base_z", "base_roll", "base_pitch", "base_yaw")
-        return dict(zip(names, (*base[0], *_euler(base[1])), strict=True))
+        if base is not None:
+            names = ("base_x", "base_y", "base_z", "base_roll", "base_pitch", "base_yaw")
+            found |= dict(zip(names, (*base[0], *roll_pitch_yaw(base[1])), strict=True))
+        if self._soles is not None:
+            x, y = self._soles.planned(self._path, self._moment)
+            found |= {"planned_zmp_x": x, "planned_zmp_y": y}
+            support = self._soles.support()
+            if support is not None:
+                found |= {"zmp_x": support.zmp[0], "zmp_y": support.zmp[1], "zmp_margin": support.margin}
+        return found
 
 
 class _Energy:
@@ -267,12 +282,3 @@ class _Energy:
         if self._meter is not None:
             before, self._metered = self._metered, self._meter.energy()
             self.drawn += self._metered - before
-
-
-def _euler(orientation: tuple[float, float, float, float]) -> tuple[float, float, float]:
-    """Roll, pitch and yaw (about x, y, z; yaw first) of a quaternion x, y, z, w, rad."""
-    x, y, z, w = orientation
-    roll = math.atan2(2 * (w * x + y * z), 1 - 2 * (x * x + y * y))
-    pitch = math.asin(max(-1.0, min(1.0, 2 * (w * y - z * x))))
-    yaw = math.atan2(2 * (w * z + x * y), 1 - 2 * (y * y + z * z))
-    return roll, pitch, yaw

@@ -94,6 +94,11 @@ CYCLE_FIELDS = {
     "base_roll": "rad, simulation only: how the base lies",
     "base_pitch": "rad",
     "base_yaw": "rad",
+    "zmp_x": "m, simulation only: where the floor's push acts, the zero-moment point; none in the air",
+    "zmp_y": "m",
+    "zmp_margin": "m, from there to the nearest edge of the soles that stand",
+    "planned_zmp_x": "m, simulation only: where the gait wants the zero-moment point, as seen from where the feet are",
+    "planned_zmp_y": "m",
 }
 
 

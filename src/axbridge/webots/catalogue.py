@@ -83,7 +83,7 @@ def own_name(session: Session, kind: Kind, servo: str) -> str:
 
 
 def device_names(session: Session) -> Iterator[str]:
-    """Every device in the rig's order: motor, sensor and, on ideal joints, brake; its sensors; what it says is absent."""
+    """Every device in the rig's order: motor, sensor and, on ideal joints, brake; its sensors; what is absent."""
     for servo in session.rig.servos:
         yield servo.name
         yield f"{servo.name}_sensor"

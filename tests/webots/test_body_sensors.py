@@ -1,0 +1,129 @@
+"""Webots' sensors of the body in a controller: the rig's sensors under Webots' names, periods and units."""
+
+import math
+
+import pytest
+
+from axbridge.webots import install
+from axbridge.webots.module import uninstall
+
+pytestmark = pytest.mark.slow
+
+BOX = """<robot name="box">
+  <link name="base"><inertial><mass value="2"/><inertia ixx="0.01" iyy="0.01" izz="0.01" ixy="0" ixz="0" iyz="0"/>
+    </inertial><collision><geometry><box size="0.1 0.1 0.1"/></geometry></collision></link>
+  <link name="arm"><inertial><mass value="0.01"/><inertia ixx="1e-4" iyy="1e-4" izz="1e-4" ixy="0" ixz="0" iyz="0"/>
+    </inertial></link>
+  <joint name="shaft" type="continuous"><parent link="base"/><child link="arm"/><axis xyz="0 0 1"/></joint>
+</robot>"""
+RIG = """name = "box"
+[world]
+urdf = "box.urdf"
+fixed_base = false
+ground = true
+base_height = 0.05
+[webots]
+aliases = { "inertial unit" = "imu" }
+devices = { Gyro = "Gyro", Accelerometer = "Accelerometer", eye = "Camera", heel = "TouchSensor" }
+[[servo]]
+name = "wheel"
+joint = "shaft"
+drive = "ideal"
+[[sensor]]
+name = "imu"
+kind = "imu"
+orientation_noise = 1e-6
+[[sensor]]
+name = "gps"
+kind = "gps"
+[[sensor]]
+name = "bumper"
+kind = "bumper"
+[[sensor]]
+name = "sole"
+kind = "force-3d"
+[[sensor]]
+name = "pressure"
+kind = "force"
+rotation = [0, 1.5707963, 0]
+[[sensor]]
+name = "ds0"
+kind = "distance"
+position = [0, 0, 0.25]
+rotation = [0, 1.5707963, 0]
+range = 0.5
+"""
+
+
+@pytest.fixture
+def controller(tmp_path):
+    (tmp_path / "box.urdf").write_text(BOX)
+    (tmp_path / "box.toml").write_text(RIG)
+    session = install(tmp_path / "box.toml", "sim")
+    import controller
+
+    yield controller
+    session.close()
+    uninstall()
+
+
+def test_a_controller_reads_the_sensors_of_its_body(controller, capsys):
+    robot = controller.Robot()
+    names = ["inertial unit", "Gyro", "Accelerometer", "gps", "bumper", "sole", "pressure", "ds0"]
+    devices = unit, gyro, pushed, gps, bumper, sole, pressure, eye = [robot.getDevice(name) for name in names]
+    kinds = ["InertialUnit", "Gyro", "Accelerometer", "GPS", "TouchSensor", "TouchSensor", "TouchSensor", "DistanceSensor"]
+    assert [type(device).__name__ for device in devices] == kinds
+    assert unit.getNodeType() == controller.Node.INERTIAL_UNIT
+    for device in devices:
+        device.enable(64)
+    robot.step(32)
+    assert all(map(math.isnan, [*unit.getRollPitchYaw(), *gps.getValues(), bumper.getValue(), eye.getValue()]))
+    for _ in range(9):
+        robot.step(32)
+    assert unit.getRollPitchYaw() == pytest.approx([0, 0, 0], abs=0.01)
+    assert unit.getQuaternion()[3] == pytest.approx(1, abs=1e-3)
+    assert gyro.getValues() == pytest.approx([0, 0, 0], abs=0.05)
+    assert pushed.getValues() == pushed.value == pytest.approx([0, 0, 9.81], abs=0.1)
+    assert gps.getValues() == pytest.approx([0, 0, 0.05], abs=2e-3)
+    assert gps.getSpeed() == pytest.approx(0, abs=0.01)
+    assert (bumper.getValue(), bumper.getType()) == (1.0, controller.TouchSensor.BUMPER)
+    assert sole.getValues() == pytest.approx([0, 0, 19.7], abs=1)
+    assert pressure.getValue() == pytest.approx(19.7, abs=1)
+    assert pressure.getType() == controller.TouchSensor.FORCE
+    assert eye.getValue() == pytest.approx(0.3, abs=2e-3)
+    assert eye.getMaxValue() == 0.5
+    assert "has none" not in capsys.readouterr().err
+
+
+def test_a_sample_is_held_and_taken_within_a_long_step(controller):
+    robot = controller.Robot()
+    gps = controller.GPS("gps", 48)
+    robot.step(32)
+    assert math.isnan(gps.getValues()[0])
+    robot.step(64)
+    first = gps.getValues()
+    assert not math.isnan(first[0])
+    gps.disable()
+    robot.step(64)
+    assert gps.getValues() == first
+    assert gps.getSamplingPeriod() == 0
+
+
+def test_what_the_rig_lacks_is_still_an_absent_device(controller, capsys):
+    robot = controller.Robot()
+    heel = robot.getDevice("heel")
+    heel.enable(32)
+    robot.step(32)
+    assert math.isnan(heel.getValue())
+    assert 'TouchSensor "heel": this robot has none' in capsys.readouterr().err
+    assert math.isnan(robot.getDistanceSensor("ds1").getValue())
+    thing = robot.getDevice("thing")  # it may be anything that has values
+    assert all(map(math.isnan, thing.getValues()))
+
+
+def test_a_sensor_of_a_name_of_its_own_is_found_and_listed(controller):
+    robot = controller.Robot()
+    assert type(robot.getDevice("imu_gyro")).__name__ == "Gyro"
+    assert type(robot.getAccelerometer("whatever")).__name__ == "Accelerometer"
+    listed = [robot.getDeviceByIndex(index).getName() for index in range(robot.getNumberOfDevices())]
+    assert {"imu", "imu_gyro", "imu_accelerometer", "gps", "bumper", "ds0"} <= set(listed)
