@@ -26,6 +26,10 @@ def identify(
     model: Annotated[str, typer.Option("--model", help="pendulum-servo, ax12, or lima2009.")],
     out: Annotated[Path, typer.Option("--out", metavar="PARAMS.toml", help="The parameters to write.")],
     method: Annotated[str | None, typer.Option("--method", help="cma, or grid: the paper's scans (lima2009).")] = None,
+    servo: Annotated[
+        str | None,
+        typer.Option("--servo", help="One servo of a robot: what it carries comes from the recorded motion of all."),
+    ] = None,
     friction: Annotated[
         str | None, typer.Option("--friction", help="M1 to M6; compare: try all, take the best.")
     ] = None,
@@ -78,6 +82,7 @@ def identify(
     from axbridge.identify.unknowns import FRICTION_LAWS
     from axbridge.jit import COMPILED
     from axbridge.record.recording import open_recording
+    from axbridge.replay.joint_load import joint_of_robot
     from axbridge.report.page import table_text
 
     check_writable(out, report, png)
@@ -88,6 +93,10 @@ def identify(
     held = [open_recording(path) for path in holdout or ()]
     fitted = [open_recording(path) for path in recordings if path.resolve() not in kept]
     fitted, held = loaded_with(load or [], fitted, held)
+    if servo is not None:
+        with progress(f"working out what {servo} carries", quiet=json):
+            carried, loaded = joint_of_robot([*fitted, *held], loaded, servo)
+        fitted, held = carried[: len(fitted)], carried[len(fitted) :]
     if not fitted:
         raise UsageError("every recording is held out", "leave some to fit")
     if friction == "compare" and len(fitted) + len(held) < 2:

@@ -24,7 +24,8 @@ from axbridge.record import stamps
 from axbridge.record.provenance import describe
 from axbridge.record.recording import Recording, Track
 from axbridge.record.samples import in_order
-from axbridge.replay.arm import Arm, arm_of
+from axbridge.replay.arm import Arm, arm_of, stops_of
+from axbridge.replay.joint_load import CARRIED, CarriedRecording
 from axbridge.replay.rollout import rollouts
 from axbridge.replay.runs import FOLLOWED, FREE, HELD, JOINT_MODE, Runs
 from axbridge.virtual.control_table import ControlTable
@@ -69,10 +70,10 @@ def visible(recording: Recording, rig: Rig) -> Recording:
 def runs_of(recordings: Sequence[Recording], rig: Rig) -> Runs:
     """Commands and measurements of recordings of a one-servo rig, ready for `rollouts`: angles are the servo's own.
 
-    The arm is the rig's, or the pendulum's or balanced load's that a recording's metadata names; likewise supply
-    voltage and registers. Times of samples whose stamps are known to be coarse are restored (`axbridge.record.stamps`).
-    While an arm that turns endlessly is where its sensor cannot see it, the run is `FOLLOWED`: there is nothing to
-    compare.
+    The arm is the rig's, or the pendulum's or balanced load's that a recording's metadata names, or what it carried as
+    one servo of a robot (`axbridge.replay.joint_load`); likewise supply voltage and registers. Times of samples whose
+    stamps are known to be coarse are restored (`axbridge.record.stamps`). While an arm that turns endlessly is where
+    its sensor cannot see it, or what it carries cannot be told, the run is `FOLLOWED`: there is nothing to compare.
 
     Raises:
         RecordingError: more than one servo in a recording, or another than the rig's, no commands, or fewer than two
@@ -87,6 +88,7 @@ def runs_of(recordings: Sequence[Recording], rig: Rig) -> Runs:
     passives, settings = [], []
     adrift: list[float] = []
     spreads: list[float] = []
+    loads: list[FloatArray] = []
     for recording in recordings:
         track = _only(recording, rig)
         known = ~np.isnan(track.position)
@@ -98,6 +100,8 @@ def runs_of(recordings: Sequence[Recording], rig: Rig) -> Runs:
         if pendulum:
             mass, length = float(pendulum["mass"]), float(pendulum["length"])
             arm = Arm(mass * length**2, mass * _GRAVITY * length)
+        elif isinstance(recording, CarriedRecording):
+            arm = Arm(0.0, 0.0, stops=stops_of(rig, servo))
         elif recording.metadata.get("load"):
             arm = Arm(float(recording.metadata["load"]["inertia"]), 0.0)
         else:
@@ -109,6 +113,10 @@ def runs_of(recordings: Sequence[Recording], rig: Rig) -> Runs:
         if _starts_at_rest(track):  # its first command has yet to arrive
             driven[0], sent[1] = HELD, sent[0]
         driven[_unseen(track, rig)] = FOLLOWED
+        if isinstance(recording, CarriedRecording):
+            load, told = recording.load_at(track.time)
+            driven[~told] = FOLLOWED
+            loads.append(load * [1.0, 1.0, side, side])
         time, spread = _sampled(recording, track)
         adrift.append(float(bool(recording.metadata.get("goal", {}).get("time_estimated"))))
         spreads.append(spread)
@@ -129,7 +137,9 @@ def runs_of(recordings: Sequence[Recording], rig: Rig) -> Runs:
     measured = joined.pop().astype(bool)
     by_recording = (*zip(*facts, strict=True), passives, settings, adrift, spreads)
     alike = [np.array(values, dtype=np.float64) for values in by_recording]
-    return Runs._make((start, *joined, *alike, measured[:0] if measured.all() else measured))
+    known = measured[:0] if measured.all() else measured
+    load = np.concatenate(loads) if loads else np.zeros((0, CARRIED))
+    return Runs._make((start, *joined, *alike, known, load))
 
 
 def packed(model: ServoModel, rig: Rig) -> FloatArray:
