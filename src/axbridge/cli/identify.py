@@ -22,8 +22,13 @@ if TYPE_CHECKING:
 def identify(
     recordings: Annotated[list[Path], typer.Argument(metavar="REC.mcap...", help="What is fitted.")],
     *,
-    rig: RigOption,
-    model: Annotated[str, typer.Option("--model", help="pendulum-servo, ax12, or lima2009.")],
+    rig: RigOption = "",
+    model: Annotated[
+        str,
+        typer.Option(
+            "--model", help="pendulum-servo, ax12, lima2009; or lag: delay and lag of each joint, without a rig."
+        ),
+    ],
     out: Annotated[Path, typer.Option("--out", metavar="PARAMS.toml", help="The parameters to write.")],
     method: Annotated[str | None, typer.Option("--method", help="cma, or grid: the paper's scans (lima2009).")] = None,
     servo: Annotated[
@@ -86,6 +91,10 @@ def identify(
     from axbridge.report.page import table_text
 
     check_writable(out, report, png)
+    if model == "lag":
+        return _lags(recordings, out, json=json)
+    if not rig:
+        raise UsageError("--rig is missing: what the servo moves", "name it; without one there is --model lag")
     for condition in fail_if or ():
         parse_condition(condition, fitting.CONDITIONS)  # a mistake in it should not cost a fit
     loaded = Rig.load(rig)
@@ -158,6 +167,27 @@ def identify(
         if path is not None:
             print(f"wrote {path}")
     return _ended(failed)
+
+
+def _lags(recordings: list[Path], out: Path, *, json: bool) -> int:
+    """Delay and lag of the joints of one recording."""
+    from axbridge.identify.lag import lag_table, lags, lags_document, write_lags
+    from axbridge.record.recording import open_recording
+    from axbridge.report.page import table_text
+
+    if len(recordings) != 1:
+        raise UsageError("--model lag takes one recording", "give one")
+    with progress("reading", quiet=json) as show:
+        found = lags(open_recording(recordings[0]), show)
+    write_lags(found, out, source=recordings[0].name)
+    if json:
+        emit_json(lags_document(found) | {"out": str(out)})
+        return DONE
+    print(table_text(lag_table(found)))
+    if found.still:
+        print(f"\nhardly told to move: {', '.join(found.still)}")
+    print(f"wrote {out}")
+    return DONE
 
 
 def _ended(failed: list[str]) -> int:

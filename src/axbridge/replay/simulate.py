@@ -34,6 +34,7 @@ from axbridge.virtual.registers import loop_command
 __all__ = ["packed", "runs_of", "simulate", "visible"]
 
 _GRAVITY = 9.81
+_RESTING = 0.1  # rad/s: two steps of an AX-12's Present Speed
 _EDGE = 2.5  # counts from an end of the sensor's range that count as beyond it
 
 
@@ -111,7 +112,9 @@ def runs_of(recordings: Sequence[Recording], rig: Rig) -> Runs:
         driven[track.torque_enabled == HELD] = HELD
         sent = np.where(np.isnan(track.commanded), track.time, track.commanded)
         if _starts_at_rest(track):  # its first command has yet to arrive
-            driven[0], sent[1] = HELD, sent[0]
+            driven[0] = HELD
+            if _goes_on(track):
+                sent[1] = sent[0]
         driven[_unseen(track, rig)] = FOLLOWED
         if isinstance(recording, CarriedRecording):
             load, told = recording.load_at(track.time)
@@ -260,7 +263,9 @@ def _only(recording: Recording, rig: Rig) -> Track:
         raise RecordingError(recording.path, "holds no samples", "record it again")
     if len(recording) != 1:
         raise RecordingError(
-            recording.path, f"holds {len(recording)} servos, the rig has one", "use the rig it was recorded on"
+            recording.path,
+            f"holds {len(recording)} servos, the rig has one",
+            "use the rig it was recorded on; to identify one of them, say which: --servo NAME",
         )
     track = next(iter(recording.values()))
     if recording.metadata.get("rig") and track.name != rig.servos[0].name:  # imported logs have names of their own
@@ -295,12 +300,13 @@ def _sampled(recording: Recording, track: Track) -> tuple[FloatArray, float]:
 
 def _starts_at_rest(track: Track) -> bool:
     """Whether the joint rests at the first sample, when it is known that its command was still on the way then."""
+    return bool(track.commanded[0] > track.time[0] and abs(track.velocity[0]) < _RESTING)
+
+
+def _goes_on(track: Track) -> bool:
+    """Whether the second sample has the command of the first."""
     kept = (track.command, track.duty, track.torque_enabled, track.speed_limit)
-    return (
-        track.commanded[0] > track.time[0]
-        and track.velocity[0] == 0.0
-        and all(np.array_equal(column[0], column[1], equal_nan=True) for column in kept)
-    )
+    return all(np.array_equal(column[0], column[1], equal_nan=True) for column in kept)
 
 
 def _unseen(track: Track, rig: Rig) -> npt.NDArray[np.bool_]:
