@@ -2,7 +2,6 @@
 
 import json
 import math
-import tomllib
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import numpy as np
 import pytest
 
 from axbridge.cli import app, identify  # noqa: F401 - registers it
+from axbridge.config import toml_tables
 from axbridge.errors import RecordingError
 from axbridge.identify.lag import lags
 from axbridge.record.provenance import describe
@@ -81,7 +81,7 @@ def test_the_command_needs_no_rig_for_it_and_says_when_it_needs_one(tmp_path, mo
     write_recording(recording(joint("knee", 0.05, 0.06, ramped=False)), tmp_path / "walk.mcap")
     assert app.run(["identify", "walk.mcap", "--model", "lag", "--out", "lag.toml", "--json"]) == app.DONE
     told = json.loads(capsys.readouterr().out)["joints"]["knee"]
-    written = tomllib.loads((tmp_path / "lag.toml").read_text())["joint"]["knee"]
+    written = toml_tables.tomllib.loads((tmp_path / "lag.toml").read_text())["joint"]["knee"]
     assert written["delay_ms"] == pytest.approx(told["delay_ms"]["value"], abs=0.06)
     assert app.run(["identify", "walk.mcap", "--model", "ax12", "--out", "x.toml"]) == app.MISUSE
     assert "--rig is missing" in capsys.readouterr().err

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from axbridge.identify.unknowns import space_of
 from axbridge.physics.columns import Param, pack
 from axbridge.record.provenance import describe
 from axbridge.record.recorder import Recorder
-from axbridge.record.recording import open_recording
+from axbridge.record.recording import Recording, Track, open_recording
 from axbridge.record.robot_recorder import RobotRecorder
 from axbridge.replay.joint_load import joint_of_robot
 from axbridge.replay.rollout import rollouts
@@ -90,3 +91,31 @@ def test_a_robot_that_says_too_little_is_refused_with_the_reason(recording, rig)
         joint_of_robot([recording], free, "knee")
     with pytest.raises(RigError, match="--servo NAME"):
         runs_of([replace(recording, tracks={"knee": recording["knee"]}, metadata={})], rig)
+
+
+def test_a_robot_on_its_feet_tells_what_its_arms_carry_but_not_its_legs():
+    walker = Rig.load("bioloid")
+    time = np.arange(0, 1, 0.02)
+    tracks = {
+        servo.name: Track.of(servo.name, time, position=np.full(len(time), 0.3 if "shoulder" in servo.name else 0.0))
+        for servo in walker.servos
+    }
+    pitch = 0.2
+    cycles = {"time": time} | {f"base_{name}": np.zeros(len(time)) for name in ("x", "y", "roll", "yaw")}
+    cycles |= {"base_z": np.full(len(time), 0.27) + 0.5 * 3 * time**2, "base_pitch": np.full(len(time), pitch)}
+    standing = Recording(Path("walk.mcap"), tracks, (), cycles, describe(backend="sim"))
+    (free,), _ = joint_of_robot([standing], walker, "left_shoulder_swing")
+    # bolted down, the same arm feels as much under a gravity that leans the other way, and is larger by the lift
+    heavier = walker.overridden({
+        "world": {"fixed_base": True, "gravity": [12.81 * math.sin(pitch), 0.0, -12.81 * math.cos(pitch)]}
+    })  # fmt: skip
+    (bolted,), _ = joint_of_robot([standing], heavier, "left_shoulder_swing")
+    angle = 0.3
+
+    def torque(load):
+        return load[:, 1] * math.sin(angle) + load[:, 2] * math.cos(angle) + load[:, 3]
+
+    np.testing.assert_allclose(torque(free.load)[5:-5], torque(bolted.load)[5:-5], rtol=1e-6)
+    assert np.abs(torque(free.load)).max() > 0.01
+    with pytest.raises(RecordingError, match="nobody recorded what the floor pushes"):
+        joint_of_robot([standing], walker, "left_knee")

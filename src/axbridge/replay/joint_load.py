@@ -4,9 +4,9 @@ The motion of the other joints is taken as it was measured; the joint that is fi
 about its axis and the torque of weight, which goes with the sine and the cosine of its own angle, are exact then. What
 the motion adds (accelerations of the others, Coriolis) is that of the recorded motion.
 
-A robot that nobody bolted down needs to know how its base moved, and what the floor pushes. The first is in recordings
-of simulated walks (`base_x` and so on). The second can be told for joints beyond which nothing touches the floor, and
-in a leg that stands on the floor alone. Where both feet may touch, the motion is followed, not predicted.
+A robot that nobody bolted down must tell how its base moved: recordings of simulated walks do (`base_x` and so on).
+Then what arms and a head carry is known. What a leg carries depends on what the floor pushes, of which nothing is
+recorded: a servo of a leg is refused, and wants a recording of the robot hung up.
 """
 
 from __future__ import annotations
@@ -15,14 +15,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 
 from axbridge.arrays import FloatArray
 from axbridge.config.rig import Rig, ServoConfig
 from axbridge.config.urdf import Tree, read_tree
 from axbridge.errors import RecordingError, RigError, UsageError
 from axbridge.record.recording import Recording, Track
-from axbridge.replay.inverse_dynamics import BaseMotion, Wrenches, wrenches
+from axbridge.replay.inverse_dynamics import BaseMotion, wrenches
 
 __all__ = ["CARRIED", "CarriedRecording", "joint_of_robot"]
 
@@ -31,10 +30,7 @@ _SMOOTH = 0.05  # s on either side from which speeds and accelerations are taken
 _BLOCK = 20_000  # samples at a time: memory
 _BASE = ("base_x", "base_y", "base_z", "base_roll", "base_pitch", "base_yaw")
 _FEET = 0.02  # m: ends of the robot that come so near to the lowest one stand on the floor, too
-_DOWN, _UP = 0.002, 0.006  # m above its lowest: a foot touches the floor, a foot is in the air
-_TOLD = 0.1  # of a recording: less than that is not worth a fit
-
-Mask = npt.NDArray[np.bool_]
+_HUNG = "fit it to a recording of the robot hung up by its body, with fixed_base = true in its rig"
 
 
 @dataclass(frozen=True)
@@ -44,18 +40,14 @@ class CarriedRecording(Recording):
     Attributes:
         at: Times of `load`, s, (l,).
         load: (l, CARRIED), about the joint.
-        told: Where the load is known, (l,).
     """
 
     at: FloatArray = field(default_factory=lambda: np.zeros(0))
     load: FloatArray = field(default_factory=lambda: np.zeros((0, CARRIED)))
-    told: Mask = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
 
-    def load_at(self, time: FloatArray) -> tuple[FloatArray, Mask]:
-        """The load at other times (k,): (k, CARRIED), and where it is known, (k,)."""
-        load = np.stack([np.interp(time, self.at, column) for column in self.load.T], axis=1)
-        known: Mask = np.interp(time, self.at, self.told.astype(float)) > 1 - 1e-9
-        return load, known
+    def load_at(self, time: FloatArray) -> FloatArray:
+        """The load at other times (k,): (k, CARRIED)."""
+        return np.stack([np.interp(time, self.at, column) for column in self.load.T], axis=1)
 
 
 def joint_of_robot(recordings: Sequence[Recording], rig: Rig, name: str) -> tuple[list[Recording], Rig]:
@@ -63,7 +55,7 @@ def joint_of_robot(recordings: Sequence[Recording], rig: Rig, name: str) -> tupl
 
     Raises:
         UsageError: the rig has no such servo.
-        RecordingError: a joint's motion is missing, or too little of the load can be told.
+        RecordingError: the motion of a joint or of the base is missing, or the floor pushes what the servo moves.
         RigError: the rig has no world, or the joint slides.
     """
     servo = next((servo for servo in rig.servos if servo.name == name), None)
@@ -95,43 +87,30 @@ def _carried(recording: Recording, rig: Rig, tree: Tree, servo: ServoConfig) -> 
     for first in range(0, len(track), _BLOCK):
         part = slice(first, first + _BLOCK)
         moved = None if base is None else BaseMotion(*(column[part] for column in base))
-        pieces.append(_load(tree, joint, motion[0][part], motion[1][part], motion[2][part], gravity, moved))
-    load = np.concatenate([one.load for one in pieces])
-    told = np.ones(len(track), dtype=np.bool_)
-    if base is not None:
-        load, told = _on_the_floor(tree, joint, pieces, load, motion[2][:, joint])
-        if told.mean() < _TOLD:
+        if moved is not None and _stands(tree, joint, motion[0][part], moved):
             raise RecordingError(
                 recording.path,
-                f"does not tell what {servo.name} carries: the floor pushes with both feet nearly all the time",
-                "fit it to a recording of the robot hung up by its body, with fixed_base = true in its rig",
+                f"does not tell what {servo.name} carries: it moves a foot, and nobody recorded what the floor pushes",
+                _HUNG,
             )
+        pieces.append(_load(tree, joint, motion[0][part], motion[1][part], motion[2][part], gravity, moved))
     registers = recording.metadata.get("registers") or {}
     metadata = {**recording.metadata, "registers": {key: registers[key] for key in (servo.name,) if key in registers}}
     return CarriedRecording(
         recording.path, {servo.name: track}, recording.events, {}, metadata, recording.complete,
-        at=track.time, load=load, told=told,
+        at=track.time, load=np.concatenate(pieces),
     )  # fmt: skip
-
-
-@dataclass(frozen=True)
-class _Piece:
-    """Load (l, CARRIED) and torque (l,) of a motion in which nothing touches the robot, and the wrenches of it."""
-
-    load: FloatArray
-    torque: FloatArray
-    whole: Wrenches
 
 
 def _load(
     tree: Tree, joint: int, position: FloatArray, speed: FloatArray, acceleration: FloatArray, gravity: FloatArray,
     base: BaseMotion | None,
-) -> _Piece:  # fmt: skip
+) -> FloatArray:  # fmt: skip
+    """(l, CARRIED) along a motion in which nothing touches what the joint moves."""
     still, alone = np.zeros_like(position), np.zeros_like(position)
     alone[:, joint] = 1.0
     weightless = np.zeros(3)
-    whole = wrenches(tree, position, speed, acceleration, gravity, base)
-    torque = whole.of_joint(tree, joint)
+    torque = wrenches(tree, position, speed, acceleration, gravity, base).of_joint(tree, joint)
     inertia = wrenches(tree, position, still, alone, weightless).of_joint(tree, joint)
     leaning = None if base is None else base._replace(**dict.fromkeys(base._fields[2:], np.zeros((len(position), 3))))
     weight = []
@@ -142,40 +121,17 @@ def _load(
     a, b = weight
     theta = position[:, joint]
     rest = torque - inertia * acceleration[:, joint] - a * np.sin(theta) - b * np.cos(theta)
-    return _Piece(np.stack((inertia, a, b, rest), axis=1), torque, whole)
+    return np.stack((inertia, a, b, rest), axis=1)
 
 
-def _on_the_floor(
-    tree: Tree, joint: int, pieces: Sequence[_Piece], load: FloatArray, acceleration: FloatArray
-) -> tuple[FloatArray, Mask]:
-    """The load with what the floor pushes, and where that can be told."""
+def _stands(tree: Tree, joint: int, position: FloatArray, base: BaseMotion) -> bool:
+    """Whether something beyond a joint comes as low as the lowest end of the robot."""
+    still = np.zeros_like(position)
+    height = wrenches(tree, position, still, still, np.zeros(3), base).centre[:, :, 2].min(axis=1)
     ends = [link for link in range(len(tree.links)) if link not in tree.parent]
-    height = {end: np.concatenate([piece.whole.centre[end, :, 2] for piece in pieces]) for end in ends}
-    floor = min(float(heights.min()) for heights in height.values())
-    feet = [end for end in ends if height[end].min() < floor + _FEET]
-    over = {foot: height[foot] - height[foot].min() for foot in feet}
     moved = int(np.flatnonzero(tree.dof == joint)[0])
-    mine = [foot for foot in feet if moved in _way(tree, foot)]
-    others = [foot for foot in feet if foot not in mine]
-    told = np.all([over[foot] > _UP for foot in mine], axis=0) if mine else np.ones(len(load), dtype=np.bool_)
-    if len(mine) == 1 and others:
-        standing = np.all([over[foot] > _UP for foot in others], axis=0) & (over[mine[0]] < _DOWN)
-        pushed = np.concatenate([_pushed(piece, moved) for piece in pieces])
-        torque = np.concatenate([piece.torque for piece in pieces])
-        load = load.copy()
-        load[standing, 1:3] = 0.0  # it carries the robot, and no angle of its own says how that leans
-        load[standing, 3] = (torque - pushed - load[:, 0] * acceleration)[standing]
-        told |= standing
-    return load, told
-
-
-def _pushed(piece: _Piece, link: int) -> FloatArray:
-    """Torque (l,) about a link's joint of what the floor gives, when it gives all the robot's wrench beyond it."""
-    whole = piece.whole
-    force = whole.force[0]
-    moment = whole.moment[0] + np.cross(whole.origin[0] - whole.origin[link], force)
-    result: FloatArray = np.einsum("li,li->l", whole.axis[link], moment)
-    return result
+    feet = [end for end in ends if height[end] < min(height[ends]) + _FEET]
+    return any(moved in _way(tree, foot) for foot in feet)
 
 
 def _way(tree: Tree, link: int) -> list[int]:
@@ -192,7 +148,7 @@ def _motion(recording: Recording, rig: Rig, tree: Tree, time: FloatArray) -> tup
     columns = []
     for joint in tree.joints:
         servo = servos.get(joint.name)
-        if servo is None or servo.name not in recording:
+        if servo is None or servo.name not in recording or np.isnan(recording[servo.name].position).all():
             raise RecordingError(
                 recording.path,
                 f"does not tell how joint {joint.name} moved",
@@ -229,14 +185,15 @@ def _base_motion(recording: Recording, tree: Tree, time: FloatArray) -> BaseMoti
         RecordingError: nothing tells.
     """
     cycles = recording.cycles
-    if any(name not in cycles for name in _BASE):
+    nothing = np.zeros(0)
+    columns = np.stack([np.asarray(cycles.get(name, nothing)) for name in _BASE], axis=1)
+    known = ~np.isnan(columns).any(axis=1)
+    if not known.any():
         raise RecordingError(
             recording.path,
             "does not tell how the robot's base moved, so neither what its joints carry",
-            "fit it to a recording of the robot hung up by its body, with fixed_base = true in its rig",
+            _HUNG,
         )
-    columns = np.stack([np.asarray(cycles[name]) for name in _BASE], axis=1)
-    known = ~np.isnan(columns).any(axis=1)
     columns[known, 3:] = np.unwrap(columns[known, 3:], axis=0)
     at = np.asarray(cycles["time"])[known]
     found = [_derivatives(at, columns[known, k], time) for k in range(6)]

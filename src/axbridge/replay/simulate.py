@@ -74,7 +74,7 @@ def runs_of(recordings: Sequence[Recording], rig: Rig) -> Runs:
     The arm is the rig's, or the pendulum's or balanced load's that a recording's metadata names, or what it carried as
     one servo of a robot (`axbridge.replay.joint_load`); likewise supply voltage and registers. Times of samples whose
     stamps are known to be coarse are restored (`axbridge.record.stamps`). While an arm that turns endlessly is where
-    its sensor cannot see it, or what it carries cannot be told, the run is `FOLLOWED`: there is nothing to compare.
+    its sensor cannot see it, the run is `FOLLOWED`: there is nothing to compare.
 
     Raises:
         RecordingError: more than one servo in a recording, or another than the rig's, no commands, or fewer than two
@@ -117,9 +117,7 @@ def runs_of(recordings: Sequence[Recording], rig: Rig) -> Runs:
                 sent[1] = sent[0]
         driven[_unseen(track, rig)] = FOLLOWED
         if isinstance(recording, CarriedRecording):
-            load, told = recording.load_at(track.time)
-            driven[~told] = FOLLOWED
-            loads.append(load * [1.0, 1.0, side, side])
+            loads.append(recording.load_at(track.time) * [1.0, 1.0, side, side])
         time, spread = _sampled(recording, track)
         adrift.append(float(bool(recording.metadata.get("goal", {}).get("time_estimated"))))
         spreads.append(spread)
