@@ -1,4 +1,4 @@
-"""How well does a fit to some pendulum logs predict the others? Leaves each P gain, each motion or each log out in turn.
+"""How well does a fit to some pendulum logs predict the others? Leaves each P gain, motion or log out in turn.
 
 Takes Rhoban's XL330 logs (`kp100_sin_sin.json`, …). Prints JSON: for each fold the mean absolute errors, degrees, of
 the logs fitted and of those left out, how far apart the best starts end, and the time; and for each kind of fold the
