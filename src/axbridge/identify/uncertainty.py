@@ -182,10 +182,9 @@ def _jackknife(
     count = len(groups)
     if count < 2:
         return np.zeros(len(space))
-    # made one at a time where nothing is spread: each holds nearly all the recordings
-    left = (runs.only([k for other in groups if other is not group for k in other]) for group in groups)
+    left = [[int(k) for other in groups if other is not group for k in other] for group in groups]
     found = []
-    for moved in spread(partial(_refitted, space, point), left):
+    for moved in spread(partial(_refitted, space, runs, point), left):
         found.append(moved)
         report(len(found), count)
     points = np.array(found)
@@ -194,9 +193,9 @@ def _jackknife(
     return result
 
 
-def _refitted(space: Space, point: FloatArray, runs: Runs) -> FloatArray:
+def _refitted(space: Space, runs: Runs, point: FloatArray, kept: list[int]) -> FloatArray:
     """Where the estimates (n,) go from a point with these recordings alone."""
-    return polish(space, runs, point, rounds=3)
+    return polish(space, runs.only(kept), point, rounds=3)
 
 
 def _residuals(space: Space, runs: Runs, points: FloatArray, step: float = FINE) -> FloatArray:
