@@ -85,3 +85,25 @@ def test_the_command_needs_no_rig_for_it_and_says_when_it_needs_one(tmp_path, mo
     assert written["delay_ms"] == pytest.approx(told["delay_ms"]["value"], abs=0.06)
     assert app.run(["identify", "walk.mcap", "--model", "ax12", "--out", "x.toml"]) == app.MISUSE
     assert "--rig is missing" in capsys.readouterr().err
+
+
+def test_without_numba_the_command_says_at_once_how_long_it_will_take(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("axbridge.jit.COMPILED", False)
+    write_recording(recording(joint("knee", 0.05, 0.06, ramped=False)), tmp_path / "walk.mcap")
+    asked = (
+        "identify",
+        "walk.mcap",
+        "--rig",
+        "bench_arm",
+        "--model",
+        "lima2009",
+        "--ks-pairs",
+        "no.csv",
+        "--out",
+        "x.toml",
+    )
+    assert app.run(list(asked)) == app.MISUSE
+    first, second, *_ = capsys.readouterr().err.splitlines()
+    assert "takes hours instead of minutes; python -m pip install numba" in first
+    assert "no.csv" in second
