@@ -92,6 +92,8 @@ def identify(
 
     check_writable(out, report, png)
     if model == "lag":
+        if any((report, png, fail_if, holdout, servo, friction, method, load)):
+            raise UsageError("--model lag takes --out, --json and nothing else", "leave the other options out")
         return _lags(recordings, out, json=json)
     if not rig:
         raise UsageError("--rig is missing: what the servo moves", "name it; without one there is --model lag")
