@@ -9,7 +9,7 @@ import typer
 
 from axbridge.cli.app import app, emit_json
 from axbridge.cli.help import Verbs
-from axbridge.cli.options import BaudOption, JsonOption, PortOption
+from axbridge.cli.options import BaudOption, JsonOption, PortOption, YesOption
 from axbridge.errors import BusError, BusTimeout, CorruptPacket, UsageError
 from axbridge.packets import Instruction
 
@@ -23,7 +23,6 @@ app.add_typer(servo, name="servo")
 IdArgument = Annotated[int, typer.Argument(metavar="ID", min=0, max=253, help="Bus id of the servo.")]
 _MOVERS = {"goal_position", "moving_speed", "torque_enable"}  # registers that may give the motor power
 _USUAL_BAUD = 1_000_000
-YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 
 
 @servo.command()
