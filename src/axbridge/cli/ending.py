@@ -1,4 +1,4 @@
-"""SIGTERM taken like Ctrl-C, so that a verb can say what became of motors and files."""
+"""The early end of a verb: SIGTERM taken like Ctrl-C, the exit code, and what became of the motors, in words."""
 
 from __future__ import annotations
 
@@ -7,10 +7,14 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
-__all__ = ["Terminated", "code_of", "terminable"]
+if TYPE_CHECKING:
+    from axbridge.config.rig import Rig
 
+__all__ = ["Terminated", "code_of", "motors_after", "terminable"]
+
+_MOTORS = {"limp": "motors are off", "hold": "motors hold, as the rig says", "park": "motors are parked and off"}
 _SIGNALLED = 128  # a shell adds this to the number of the signal that ended a program
 
 
@@ -41,3 +45,8 @@ def terminable() -> Iterator[None]:
 def code_of(end: BaseException) -> int:
     """The exit code of a verb that this has ended: 143 for SIGTERM, else 130, as for Ctrl-C."""
     return _SIGNALLED + (signal.SIGTERM if isinstance(end, Terminated) else signal.SIGINT)
+
+
+def motors_after(rig: Rig) -> str:
+    """What the motors do once a robot of this rig is closed."""
+    return _MOTORS[rig.safety.on_exit]
