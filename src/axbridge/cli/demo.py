@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from axbridge.cli.app import app, emit_json
+from axbridge.cli.demo_walk import can_walk, demo_walk
 from axbridge.cli.options import JsonOption, PortOption, RigOption, SeedOption
 from axbridge.cli.progress import Show, progress
 
@@ -37,7 +38,8 @@ def demo(
 ) -> None:
     """Step and drop a servo, simulate that with the published model and with one identified from the servo, compare.
 
-    It steps to 90 degrees and lets the arm fall; a rig of one servo does so from 35 and 65 degrees, too.
+    It steps to 90 degrees and lets the arm fall. A rig of one servo does so from 35 and 65 degrees, too. A robot with
+    legs, as the rig bioloid, walks instead, in the simulator, and is drawn as it walks.
 
     Without --port the servo is a virtual AX-12 on a pseudo-terminal, driven by the code that drives copper.
     Of a rig of one servo a model is identified from the two smaller steps, where numba is installed; of others
@@ -53,6 +55,9 @@ def demo(
     from axbridge.serve.background import serving
 
     loaded = Rig.load(rig)
+    if port is None and can_walk(loaded):
+        demo_walk(loaded, rig, out, seed, open_picture=open_, json=json)
+        return
     run = _Run(loaded, servo or loaded.servos[0].name, seed)
     out.mkdir(parents=True, exist_ok=True)
     alone = len(loaded.servos) == 1
