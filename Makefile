@@ -3,7 +3,7 @@ PYTHON ?= $(shell for p in python3.11 python3.10 python3; do \
 	"$$p" -c 'import sys; sys.exit(sys.version_info[:2] not in ((3, 10), (3, 11)))' 2>/dev/null && echo "$$p" && break; done)
 BIN = .venv/bin
 
-.PHONY: demo test check lint kernels wheel bench figures clean
+.PHONY: demo test check lint kernels wheel site bench figures clean
 
 demo: .venv/ready
 	$(BIN)/axbridge demo --out out/demo
@@ -24,6 +24,10 @@ wheel: .venv/ready
 	$(PYTHON) -m venv out/wheel/env
 	out/wheel/env/bin/python -m pip install --quiet out/wheel/*.whl
 	cd out/wheel/empty && ../env/bin/axbridge demo
+
+# The documentation as a site, in site/; a warning (a broken link, a docstring that does not fit) is an error.
+site: .venv/docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 kernels: .venv/ready
 	$(BIN)/python tools/compile_kernels.py
@@ -46,5 +50,9 @@ bench: .venv/ready
 	$(BIN)/python -m pip install --quiet --editable '.[dev,clients]'
 	@touch $@
 
+.venv/docs: .venv/ready
+	$(BIN)/python -m pip install --quiet --editable '.[docs]'
+	@touch $@
+
 clean:
-	rm -rf .venv out dist
+	rm -rf .venv out dist site
