@@ -60,6 +60,14 @@ LINK = re.compile(r"(\]\()(?:\.\./)*(?:docs/)?(README|CONTRIBUTING|CHANGELOG)\.m
 _COPIES = {"README": "index", "CONTRIBUTING": "contributing", "CHANGELOG": "changelog"}
 
 
+def on_config(config: MkDocsConfig) -> None:
+    """Put pages of docs/ that mkdocs.yml does not place yet at the end, so that none is out of reach."""
+    placed = set(re.findall(r"[\w-]+\.md", str(config.nav)))
+    others = sorted(path.name for path in (ROOT / "docs").glob("*.md") if path.name not in placed)
+    if others and config.nav is not None:
+        config.nav.append({"More": others})
+
+
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the pages that no file of docs/ holds."""
     from mkdocs.structure.files import File
