@@ -156,7 +156,7 @@ def _option(option: Any) -> str:
     names = ", ".join(f"`{one}`" for one in [*option.opts, *option.secondary_opts])
     about = (option.help or "").replace("|", "\\|").replace("\n", " ")
     default = option.default
-    shown = "" if default in {None, "", False, ()} or callable(default) else f"`{default}`"
+    shown = "" if default in ((), "") or default is None or default is False or callable(default) else f"`{default}`"
     return f"| {names} | {about}{' **Needed.**' if option.required else ''} | {shown} |"
 
 

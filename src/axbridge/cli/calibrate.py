@@ -36,10 +36,10 @@ def calibrate(
     joints: Annotated[str, typer.Option("--joints", help="Only these, separated by commas; default: all.")] = "",
     yes: YesOption = False,
 ) -> None:
-    """Find which servo moves each joint, its direction, zero and limits, and write them into the rig.
+    """Find ids, directions, zeros and limits of your robot by hand, and write them into its rig.
 
-    All motors go off at once: hold the robot. Then you turn one joint after the other by hand. The changes are shown
-    before they are written; comments in the file stay. The motors are off at the end, however it ends.
+    First all motors go off, so hold the robot. Then you turn one joint after the other by hand. You see the changes
+    before they are written. Comments in the file stay. The motors are off at the end, however it ends.
     """
     from axbridge.config.rig import Rig
     from axbridge.robot.calibration import rig_of_bus

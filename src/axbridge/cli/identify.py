@@ -24,16 +24,17 @@ def identify(
     *,
     rig: RigOption,
     model: Annotated[str, typer.Option("--model", help="pendulum-servo, ax12, or lima2009.")],
-    out: Annotated[Path, typer.Option("--out", metavar="PARAMS.toml", help="The parameters to write.")],
+    out: Annotated[Path, typer.Option("--out", metavar="PARAMS.toml", help="File for the parameters.")],
     method: Annotated[str | None, typer.Option("--method", help="cma, or grid: the paper's scans (lima2009).")] = None,
     friction: Annotated[
         str | None, typer.Option("--friction", help="M1 to M6; compare: try all, take the best.")
     ] = None,
     holdout: Annotated[
-        list[Path] | None, typer.Option("--holdout", metavar="REC.mcap", help="Only scored, never fitted; repeat.")
+        list[Path] | None,
+        typer.Option("--holdout", metavar="REC.mcap", help="Recording to test the model with, never fitted; repeat."),
     ] = None,
     starts: Annotated[int, typer.Option("--starts", min=1, help="Independent searches.")] = 8,
-    budget: Annotated[str, typer.Option("--budget", help="Begin nothing new after this long: 90s, 2m.")] = "150s",
+    budget: Annotated[str, typer.Option("--budget", help="Start nothing new after this time: 90s, 2m.")] = "150s",
     executor: Annotated[
         str | None, typer.Option("--executor", help="dask://HOST:PORT; default: processes on this machine.")
     ] = None,
@@ -53,7 +54,7 @@ def identify(
     seed: SeedOption = 0,
     json: JsonOption = False,
 ) -> None:
-    """Fit a servo model to recordings: parameters with intervals, held-out errors, and what the data cannot tell."""
+    """Fit a servo model to recordings, and say how sure each parameter is."""
     from axbridge.config.rig import Rig
     from axbridge.files import check_writable
     from axbridge.identify import fit as fitting

@@ -42,7 +42,7 @@ def run(
     ] = None,
     force: ForceOption = False,
 ) -> int:
-    """Run a controller script unmodified: Webots' `controller` module drives the rig.
+    """Run a Webots controller, or any script that uses axbridge, as it is.
 
     A script that uses axbridge itself finds the backend and the port in AXBRIDGE_BACKEND and AXBRIDGE_PORT.
     """

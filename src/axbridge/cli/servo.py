@@ -27,7 +27,7 @@ _USUAL_BAUD = 1_000_000
 
 @servo.command()
 def info(id: IdArgument, port: PortOption = None, baud: BaudOption = 1_000_000, json: JsonOption = False) -> None:
-    """Print every register of a servo: address, area, access, name, counts, and what they are worth."""
+    """Print every register of a servo, in counts and in units."""
     from axbridge.bus.commission import read_register
     from axbridge.config.register_units import in_units
 
@@ -73,7 +73,7 @@ def write(
     port: PortOption = None,
     baud: BaudOption = 1_000_000,
 ) -> None:
-    """Set one register and verify it; an EEPROM cell that already holds the value is not worn.
+    """Set one register and check it; a value that is there already is not written again.
 
     A new goal position switches the motor on.
     """
@@ -114,7 +114,7 @@ def set_id(
     port: PortOption = None,
     baud: BaudOption = 1_000_000,
 ) -> None:
-    """Give a servo another id; refused when somebody answers to that id, or when two answer to the old one."""
+    """Give a servo another id; refused if the new id is taken, or if two servos have the old one."""
     from axbridge.bus.commission import write_blindly, write_register
     from axbridge.bus.handshake import is_shared
 

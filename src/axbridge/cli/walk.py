@@ -26,8 +26,8 @@ def walk(
     steps: Annotated[int | None, typer.Option("--steps", help="Steps ahead; default: 12.")] = None,
     seconds: Annotated[float | None, typer.Option("--seconds", help="Time to walk, instead of --steps.")] = None,
     period: Annotated[float, typer.Option("--period", help="Time of two steps, s.")] = 1.4,
-    step_length: Annotated[float, typer.Option("--step-length", help="cm.")] = 2.0,
-    step_height: Annotated[float, typer.Option("--step-height", help="cm.")] = 1.25,
+    step_length: Annotated[float, typer.Option("--step-length", help="Of a foot, cm.")] = 2.0,
+    step_height: Annotated[float, typer.Option("--step-height", help="Of a foot, cm.")] = 1.25,
     sway: Annotated[float, typer.Option("--sway", help="Of the torso to each side, cm.")] = 2.25,
     record: Annotated[Path | None, typer.Option("--record", metavar="FILE.mcap", help="Record every sample.")] = None,
     gui: Annotated[bool, typer.Option("--gui", help="Show the simulated world in a window.")] = False,
@@ -35,9 +35,10 @@ def walk(
     seed: SeedOption = 0,
     json: JsonOption = False,
 ) -> int:
-    """Get up slowly, walk straight ahead without looking, and let go: an open-loop gait for the rig bioloid.
+    """Let a Bioloid get up, walk straight ahead, and switch its motors off.
 
-    Hold a real robot upright until it stands; Ctrl-C leaves it limp. Exit code 1 when the simulated robot fell.
+    It measures nothing on the way. Hold a real robot upright until it stands. Ctrl-C switches its motors off. The exit
+    code is 1 if the simulated robot fell.
     """
     from axbridge.config.rig import Rig
     from axbridge.errors import UsageError
