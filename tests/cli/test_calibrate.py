@@ -5,6 +5,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
@@ -54,11 +55,14 @@ class Wizard:
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509 - a shell's `&` ignores it
         )
         self.said = ""
+        self.patience = threading.Timer(60, self.process.kill)  # a test that fails must not wait for ever
+        self.patience.start()
 
     def __enter__(self):
         return self
 
     def __exit__(self, *_):
+        self.patience.cancel()
         if self.process.poll() is None:  # a test that fails must not leave it on the line
             self.process.kill()
             self.process.communicate()
@@ -104,7 +108,7 @@ def test_a_changed_id_zero_and_direction_are_found_and_the_comments_stay(tmp_pat
         lead(wizard, tell, 1)
         wizard.until("write it?")
         assert mine.read_text() == before
-        wizard.press("y")
+        wizard.press(" y")  # one key too many decides nothing
         code, said, err = wizard.end()
         assert torques(port, [1, 9]) == [0, 0]
     assert code == DONE, err
@@ -149,15 +153,24 @@ def test_swapped_ids_are_found_and_the_other_joint_is_asked_for_as_well(tmp_path
 
 def test_keys_go_back_leave_out_and_end_and_nothing_is_written_then(mine):
     before = mine.read_bytes()
-    with led(mine) as (port, _), Wizard(mine, port) as wizard:
+    with led(mine) as (port, tell), Wizard(mine, port) as wizard:
         wizard.until("  1 turn it")
         wizard.press(" ")
         wizard.until("again: no servo has moved")
+        wizard.until("  1 turn it")
         wizard.press("s")
         wizard.until("joint 2 of 2")
+        wizard.until("  1 turn it")
         wizard.press("b")
         wizard.until("joint 1 of 2")
         wizard.until("  1 turn it")
+        tell("0 0.6")
+        time.sleep(SEEN)
+        wizard.press(" ")
+        wizard.until("servo 1 moved by +")
+        wizard.until("  2 bring it")
+        wizard.press("b")
+        wizard.until("  1 turn it")  # the same joint, again
         wizard.press("q")
         code, _, err = wizard.end()
     assert code == 130

@@ -6,6 +6,7 @@ import difflib
 import math
 import shutil
 import sys
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from axbridge.robot.robot import Robot
 
 _SKIP, _BACK, _QUIT = "s", "b", "q"
+_PAUSE = 0.02  # s between two looks for a key
 
 
 @app.command()
@@ -108,21 +110,32 @@ class _Dialogue:
         return self._found
 
     def _joint(self, servo: ServoConfig) -> str:
-        """Ask for all of one joint; returns the key that ended it early, or ""."""
-        from axbridge.robot.calibration import Mounting
+        """Ask for all of one joint, again and again while the user wants it; returns the key that left it, or ""."""
+        while True:
+            before = self._angles()
+            name, turned, answer = self._first(servo, before)
+            if answer:
+                return answer
+            print(f"  {name} moved by {math.degrees(turned):+.0f}°", flush=True)
+            answer = self._rest(servo, name, turned, before)
+            if answer != _BACK:
+                return answer
 
-        before = self._angles()
+    def _first(self, servo: ServoConfig, before: dict[str, float]) -> tuple[str, float, str]:
+        """The servo that moves a joint, how far it turned towards larger angles, and the key that ended it, or ""."""
         way = self._ways.get(servo.joint, "the way that shall count as positive")
         while True:
             if answer := self._asked(f"1 turn it {way}, by 20° or more, and hold it; press a key", before):
-                return answer
+                return "", 0.0, answer
             try:
-                name, turned = self._moved(before, servo)
+                return *self._moved(before, servo), ""
             except UsageError as failure:
                 print(f"  again: {failure.message}\n  {failure.hint}", flush=True)
-                continue
-            break
-        print(f"  {name} moved by {math.degrees(turned):+.0f}°", flush=True)
+
+    def _rest(self, servo: ServoConfig, name: str, turned: float, before: dict[str, float]) -> str:
+        """Ask for zero and limits, and keep what was found; returns the key that ended it, or ""."""
+        from axbridge.robot.calibration import ENOUGH, Mounting
+
         if answer := self._asked("2 bring it to 0 rad, as the URDF draws it; press a key", before, name):
             return answer
         zero = self._count(name)
@@ -136,7 +149,7 @@ class _Dialogue:
             return answer
         config = self._robot[name].config
         profile = self._robot.rig.profile_of(config)
-        gone = (highest - lowest) * profile.units.position >= math.radians(10)
+        gone = (highest - lowest) * profile.units.position >= ENOUGH
         self._found[servo.name] = Mounting(
             config.bus, config.id or 0, profile, zero, 1 if turned > 0 else -1, (lowest, highest) if gone else None
         )
@@ -170,6 +183,8 @@ class _Dialogue:
             _Ended: the user wants to end, or there is nobody to press a key.
             BusError: a servo got lost.
         """
+        while self._key() not in {"", END}:  # struck twice: that was for the question before
+            pass
         print(f"  {what}", flush=True)
         while not (struck := self._key()):
             if self._robot.step() == -1:
@@ -276,10 +291,10 @@ def _write(rig: Rig, text: str, found: Mapping[str, Mounting], key: Callable[[],
     result = edited(text, new, rig.path)
     sys.stdout.writelines(_difference(text, result, str(rig.path)))
     if not yes:
-        print("write it? y writes it, any other key does not", flush=True)
-        while not (struck := key()):
-            pass
-        if struck.lower() != "y":
+        print("write it? y or n", flush=True)
+        while (struck := key().lower()) not in {"y", "n", _QUIT, END}:  # one key too many must not lose all this
+            time.sleep(_PAUSE)
+        if struck != "y":
             raise _Ended
     if _text_of(rig.path) != text:
         raise UsageError(f"{rig.path} was changed meanwhile, by another program", "run it again")
