@@ -1,7 +1,8 @@
-"""`axbridge walk`: a Bioloid walks straight ahead, real or simulated."""
+"""`axbridge walk`: a Bioloid walks, real or simulated."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -25,17 +26,18 @@ def walk(
     port: PortOption = None,
     steps: Annotated[int | None, typer.Option("--steps", help="Steps ahead; default: 12.")] = None,
     seconds: Annotated[float | None, typer.Option("--seconds", help="Time to walk, instead of --steps.")] = None,
-    period: Annotated[float, typer.Option("--period", help="Time of two steps, s.")] = 1.4,
-    step_length: Annotated[float, typer.Option("--step-length", help="Of a foot, cm.")] = 2.0,
-    step_height: Annotated[float, typer.Option("--step-height", help="Of a foot, cm.")] = 1.25,
-    sway: Annotated[float, typer.Option("--sway", help="Of the torso to each side, cm.")] = 2.25,
+    period: Annotated[float, typer.Option("--period", help="Time of two steps, s.")] = 1.3,
+    step_length: Annotated[float, typer.Option("--step-length", help="Ahead, cm a step; negative: back.")] = 4.0,
+    side_step: Annotated[float, typer.Option("--side-step", help="To the left, cm in two steps.")] = 0.0,
+    turn: Annotated[float, typer.Option("--turn", help="To the left, degrees in two steps.")] = 0.0,
+    step_height: Annotated[float, typer.Option("--step-height", help="How high a foot is lifted, cm.")] = 1.6,
     record: Annotated[Path | None, typer.Option("--record", metavar="FILE.mcap", help="Record every sample.")] = None,
     gui: Annotated[bool, typer.Option("--gui", help="Show the simulated world in a window.")] = False,
     force: ForceOption = False,
     seed: SeedOption = 0,
     json: JsonOption = False,
 ) -> int:
-    """Let a Bioloid get up, walk straight ahead, and switch its motors off.
+    """Let a Bioloid get up, walk, and switch its motors off.
 
     It measures nothing on the way. Hold a real robot upright until it stands. Ctrl-C switches its motors off. The exit
     code is 1 if the simulated robot fell.
@@ -58,8 +60,9 @@ def walk(
         steps=12 if steps is None else steps,
         period=period,
         step_length=step_length / 100,
+        side_step=side_step / 100,
+        turn=math.radians(turn),
         step_height=step_height / 100,
-        sway=sway / 100,
     )
     loaded = Rig.load(rig)
     if gui:
