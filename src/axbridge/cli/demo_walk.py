@@ -26,14 +26,14 @@ _WIDTH, _HEIGHT = 2.0, 4.2  # inches of one picture, and of the strip
 
 def can_walk(rig: Rig) -> bool:
     """Whether a rig has a free base and the legs that a gait needs."""
-    from axbridge.errors import RigError
+    from axbridge.errors import RigError, UsageError
     from axbridge.motion.gait import Gait, Walk
 
     if rig.world is None or rig.world.fixed_base:
         return False
     try:
         Walk.of(rig, Gait(steps=_STEPS))
-    except RigError:
+    except (RigError, UsageError):
         return False
     return True
 
