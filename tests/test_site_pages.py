@@ -35,6 +35,12 @@ def test_every_rig_is_drawn(pages):
         assert f"![{name}](rigs/{name}.png)" in pages["rigs-gallery.md"]
 
 
+def test_every_example_is_shown(pages):
+    programs = [path.name for path in (site_pages.ROOT / "examples").glob("*.py")]
+    assert programs
+    assert all(f"\n## {name}\n" in pages["examples.md"] for name in programs)
+
+
 def test_links_out_of_docs_lead_to_the_pages_of_the_site(pages):
     def shown(name, text):
         return site_pages.on_page_markdown(text, SimpleNamespace(file=SimpleNamespace(src_uri=name)))
@@ -43,4 +49,5 @@ def test_links_out_of_docs_lead_to_the_pages_of_the_site(pages):
         shown("design.md", "[this](../CONTRIBUTING.md#a), [that](rigs.md)")
         == "[this](contributing.md#a), [that](rigs.md)"
     )
+    assert shown("index.md", "[a](examples/README.md)") == "[a](examples.md)"
     assert shown("index.md", "[a](docs/rigs.md) ![b](docs/images/demo.png)") == "[a](rigs.md) ![b](images/demo.png)"

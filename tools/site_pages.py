@@ -79,7 +79,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
     """Let links out of docs/ lead to the site's own pages."""
-    text = LINK.sub(lambda found: f"{found[1]}{_COPIES[found[2]]}.md", markdown)
+    text = markdown.replace("](examples/README.md)", "](examples.md)")
+    text = LINK.sub(lambda found: f"{found[1]}{_COPIES[found[2]]}.md", text)
     if page.file.src_uri in {f"{copy}.md" for copy in _COPIES.values()}:
         text = text.replace("](docs/", "](")
     return text
@@ -89,11 +90,21 @@ def _pages() -> dict[str, str | bytes]:
     pages: dict[str, str | bytes] = {
         f"{copy}.md": (ROOT / f"{name}.md").read_text(encoding="utf-8") for name, copy in _COPIES.items()
     }
+    pages["examples.md"] = _examples()
     pages["cli.md"] = _command_line()
     pages["api.md"] = _docstrings("Python", "What `import axbridge` gives, and what it returns.", API)
     inside = "What you meet when you write a bus, an engine or a fault of your own."
     pages["api-inside.md"] = _docstrings("Python, for builders", inside, INSIDE)
     return pages | _gallery()
+
+
+def _examples() -> str:
+    """The page of examples/, with the text of each program."""
+    folder = ROOT / "examples"
+    lines = [re.sub(r"\[([\w.]+)\]\(\1\)", r"`\1`", (folder / "README.md").read_text(encoding="utf-8"))]
+    for path in sorted(folder.glob("*.py")):
+        lines += [f"## {path.name}", "", "```python", path.read_text(encoding="utf-8").rstrip(), "```", ""]
+    return "\n".join(lines)
 
 
 def _docstrings(title: str, about: str, groups: dict[str, tuple[str, ...]]) -> str:
