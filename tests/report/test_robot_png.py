@@ -1,4 +1,4 @@
-"""A robot's picture: every shape is where its link is, and the nearer one hides the other."""
+"""A robot's picture: every shape is where its link is."""
 
 import math
 from pathlib import Path
@@ -11,8 +11,7 @@ from axbridge.report.plots_png import picture
 from axbridge.report.robot_png import draw_robot, extent
 
 URDF = """<robot name="two"><link name="base">
-  <visual><geometry><box size="0.1 0.1 0.1"/></geometry>
-    <material name="red"><color rgba="1 0 0 1"/></material></visual></link>
+  <visual><geometry><box size="0.1 0.1 0.1"/></geometry></visual></link>
   <link name="arm"><visual><origin xyz="0 0 0.2"/><geometry><cylinder radius="0.02" length="0.2"/></geometry></visual>
   <visual><origin xyz="0 0 0.4"/><geometry><sphere radius="0.05"/></geometry></visual></link>
   <joint name="j" type="continuous"><parent link="base"/><child link="arm"/></joint></robot>"""
@@ -25,26 +24,20 @@ def colours(base, arm=(0.0, 0.0, 0.0), turned=UPRIGHT):
     shapes = read_shapes(Path("two.urdf"), URDF)
     poses = {"base": (base, UPRIGHT), "arm": (arm, turned)}
     figure = picture("", (4, 4))
-    draw_robot(figure.add_axes((0, 0, 1, 1)), shapes, poses, (-0.5, 0.5, -0.5, 0.5), floor=True)
+    draw_robot(figure.add_axes((0, 0, 1, 1)), shapes, poses, (-0.5, 0.5, -0.5, 0.5))
     figure.canvas.draw()
     return np.asarray(figure.canvas.buffer_rgba())[..., :3].astype(int)
 
 
-def red(image):
-    return (image[..., 0] > 100) & (image[..., 1] < 40)
+def drawn(image):
+    return image.min(axis=2) < 170
 
 
 def test_a_link_is_drawn_where_it_is_and_as_large():
-    low, high = (red(colours((0.0, 0.0, z), arm=AWAY)) for z in (0.0, 0.2))
+    low, high = (drawn(colours((0.0, 0.0, z), arm=AWAY)) for z in (0.0, 0.2))
     rise = np.argwhere(low)[:, 0].mean() - np.argwhere(high)[:, 0].mean()
     assert rise / 520 == pytest.approx(0.2 * math.cos(math.radians(18)), abs=0.01)
     assert low.sum() == pytest.approx(high.sum(), rel=0.02)
-
-
-def test_what_is_nearer_hides_what_is_behind():
-    near = red(colours((0.3 * math.cos(math.radians(-50)), 0.3 * math.sin(math.radians(-50)), 0.2))).sum()
-    far = red(colours((-0.3 * math.cos(math.radians(-50)), -0.3 * math.sin(math.radians(-50)), 0.2))).sum()
-    assert far < 0.9 * near
 
 
 def test_the_window_holds_every_moment():

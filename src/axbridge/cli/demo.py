@@ -11,7 +11,7 @@ import typer
 
 from axbridge.cli.app import app, emit_json
 from axbridge.cli.demo_walk import can_walk, demo_walk
-from axbridge.cli.options import JsonOption, PortOption, RigOption, SeedOption
+from axbridge.cli.options import EngineOption, JsonOption, PortOption, RigOption, SeedOption
 from axbridge.cli.progress import Show, progress
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ def demo(
         "axbridge-demo"
     ),
     rig: RigOption = "bench_arm",
+    engine: EngineOption = None,
     port: PortOption = None,
     servo: Annotated[str | None, typer.Option("--servo", help="Which servo of the rig; default: the first.")] = None,
     seed: SeedOption = 0,
@@ -55,7 +56,7 @@ def demo(
     from axbridge.record.recording import open_recording
     from axbridge.serve.background import serving
 
-    loaded = Rig.load(rig)
+    loaded = Rig.load(rig).with_engine(engine)
     if port is None and can_walk(loaded):
         demo_walk(loaded, rig, out, seed, open_picture=open_, json=json)
         return
@@ -69,7 +70,8 @@ def demo(
     published = loaded.model_of(next(one for one in loaded.servos if one.name == run.servo)).name
     # what moves behind the pseudo-terminal, which a recording of it names; a rig cannot tell that of copper
     behind = _with_model(loaded, SERVED) if port is None else loaded
-    hardware = serving(rig, "--seed", str(seed), "--model", SERVED) if port is None else nullcontext(port)
+    options = ["--seed", str(seed), "--model", SERVED, *(["--engine", engine] if engine else [])]
+    hardware = serving(rig, *options) if port is None else nullcontext(port)
     with progress(f"starting the {measured}", quiet=json) as show, hardware as device:
         run.record(loaded, "real", files["real"], 90.0, device, behind, show=show)
         for path, angle in zip(taught, TAUGHT, strict=False):

@@ -20,6 +20,7 @@ from axbridge.identify.search import Job, Mapper, Outcome, search
 from axbridge.identify.stages import LENGTHS, parts
 from axbridge.identify.uncertainty import Uncertainty, misfits, polish, uncertainty
 from axbridge.identify.unknowns import MODELS, Space, Unknown, space_of
+from axbridge.jit import start_work
 from axbridge.record.recording import Recording
 from axbridge.replay.runs import JOINT_MODE, Runs
 from axbridge.replay.simulate import packed, runs_of
@@ -133,6 +134,7 @@ def identify(
         RigError: the rig is not one arm on a fixed base.
     """
     began = time.monotonic()
+    start_work("rollouts", light=False)
     base = base_model(rig, kind)
     runs = runs_of(recordings, rig)
     if kind != "pendulum-servo":

@@ -15,7 +15,7 @@ from functools import partial
 import numpy as np
 
 from axbridge.arrays import FloatArray
-from axbridge.jit import COMPILED, jit
+from axbridge.jit import jit, runs_compiled
 from axbridge.physics.backlash import meeting
 from axbridge.physics.columns import Command, Joint, Mode, Param, Passive, State
 from axbridge.physics.motor import fitted_weight
@@ -43,7 +43,7 @@ def rollouts(params: FloatArray, runs: Runs, step: float = 1e-3) -> FloatArray:
     """
     out = np.empty((len(params), len(runs.time)))
     sets = np.ascontiguousarray(params, dtype=np.float64)
-    if COMPILED and out.size and lanes.fits(sets, runs.settings):  # plain Python has no vector registers
+    if runs_compiled() and out.size and lanes.fits(sets, runs.settings):  # plain Python has no vector registers
         lanes.run(sets, runs, float(step), lanes.workspace(), out)
     else:
         _all(sets, runs, float(step), np.zeros((3, _WIDTH)), out)

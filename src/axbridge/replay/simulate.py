@@ -19,7 +19,9 @@ from axbridge.arrays import FloatArray
 from axbridge.config.model import ServoModel
 from axbridge.config.rig import Rig, ServoConfig
 from axbridge.errors import RecordingError
+from axbridge.jit import start_work
 from axbridge.physics.columns import Command, Param, Passive, pack
+from axbridge.physics.engines.choice import chosen
 from axbridge.record import stamps
 from axbridge.record.provenance import describe
 from axbridge.record.recording import Recording, Track
@@ -33,10 +35,13 @@ from axbridge.virtual.registers import loop_command
 __all__ = ["packed", "runs_of", "simulate", "visible"]
 
 _GRAVITY = 9.81
+_LIGHT = 30.0  # s of a recording that plain Python runs in a few seconds
 _EDGE = 2.5  # counts from an end of the sensor's range that count as beyond it
 
 
-def simulate(recording: Recording, rig: Rig, params: str | None = None, *, seed: int = 0) -> Recording:
+def simulate(
+    recording: Recording, rig: Rig, params: str | None = None, *, seed: int = 0, engine: str | None = None
+) -> Recording:
     """Simulate what a recording commanded.
 
     Args:
@@ -44,6 +49,8 @@ def simulate(recording: Recording, rig: Rig, params: str | None = None, *, seed:
         rig: What to simulate it on.
         params: Servo model instead of the rig's (name or path).
         seed: Of the simulator's noise; the closed form has none.
+        engine: What moves the robot, instead of the rig's engine, and instead of the closed form that does for one
+            servo alone.
 
     Returns:
         A recording with positions at about the recorded times; its metadata says which engine ran (``engine``).
@@ -52,9 +59,9 @@ def simulate(recording: Recording, rig: Rig, params: str | None = None, *, seed:
         RecordingError: nothing of the rig in the recording, or no commands.
         RigError, ProfileError: the rig, its URDF or its models are wrong.
     """
-    if len(rig.servos) == 1:
+    if len(rig.servos) == 1 and engine is None:
         return _in_closed_form(recording, rig, params)
-    return _through_robot(recording, rig, params, seed)
+    return _through_robot(recording, rig.with_engine(engine), params, seed)
 
 
 def visible(recording: Recording, rig: Rig) -> Recording:
@@ -157,6 +164,7 @@ def _in_closed_form(recording: Recording, rig: Rig, params: str | None) -> Recor
             recording.path, "has the arm where its sensor cannot see it all the time", "record it with smaller duties"
         )
     row = pack(model, rig.profile_of(servo).units.position)
+    start_work("rollouts", light=runs.time[-1] - runs.time[0] < _LIGHT)
     position = np.where(unseen, np.nan, servo.direction * rollouts(row[None], runs)[0])
     simulated = Track.of(
         track.name, track.time, command=track.command, position=position, torque_enabled=track.torque_enabled
@@ -203,6 +211,7 @@ def _through_robot(recording: Recording, rig: Rig, params: str | None, seed: int
     placed = rig.model_copy(update={"servos": tuple(servos)})
     period = placed.robot.basic_time_step_ms
     rows: dict[str, list[tuple[float, float, float]]] = {name: [] for name in tracks}
+    used = "pendulums" if placed.world is None else chosen(placed.world.engine)
     with open_robot(placed, "sim", seed=seed) as robot:
         driven = dict.fromkeys(tracks, False)
         for tick in range(math.ceil((recording.end - recording.start) * 1e3 / period) + 1):
@@ -234,7 +243,7 @@ def _through_robot(recording: Recording, rig: Rig, params: str | None, seed: int
         path=Path(f"{rig.name} with {model.name}"),
         tracks=done,
         cycles={},
-        metadata=_metadata(recording, placed, model, f"the sim backend, a step each {period:g} ms"),
+        metadata=_metadata(recording, placed, model, f"the sim backend with {used}, a step each {period:g} ms"),
         complete=True,
     )
 

@@ -16,7 +16,7 @@ from axbridge.physics.engine import LinkPose
 __all__ = ["draw_robot", "extent"]
 
 _ROUND = 20  # faces around a cylinder or a sphere
-_PLAIN = (0.62, 0.69, 0.78)  # of shapes without a colour
+_COLOUR = (0.62, 0.69, 0.78)  # red, green, blue of all shapes
 _LIGHT = np.array([0.35, -0.5, 0.79])  # where it comes from
 _SHADE = 0.45  # of the darkest face
 _AZIMUTH, _ELEVATION = math.radians(-50), math.radians(18)  # of who looks, from the front on the robot's right
@@ -36,7 +36,7 @@ def draw_robot(
 ) -> None:
     """Draw a robot as it stands.
 
-    Meshes are not drawn.
+    Meshes are not drawn. The ends of a capsule are flat.
 
     Args:
         axes: Matplotlib's.
@@ -50,11 +50,11 @@ def draw_robot(
     right, up, towards = _view()
     faces = _faces(shapes, poses)
     if floor and faces:
-        tiles = _tiles(np.concatenate([corners for corners, _ in faces]), right, up)
+        tiles = _tiles(np.concatenate(faces), right, up)
         axes.add_collection(LineCollection(tiles, colors="#c3cedb", linewidths=0.7, zorder=0))
-    faces.sort(key=lambda face: float((face[0] @ towards).mean()))
-    flat = [np.stack([corners @ right, corners @ up], axis=1) for corners, _ in faces]
-    colours = [_shaded(corners, colour) for corners, colour in faces]
+    faces.sort(key=lambda face: float((face @ towards).mean()))
+    flat = [np.stack([corners @ right, corners @ up], axis=1) for corners in faces]
+    colours = [_shaded(corners) for corners in faces]
     axes.add_collection(PolyCollection(flat, facecolors=colours, edgecolors="#2f3d4d", linewidths=0.3, zorder=1))
     axes.set_xlim(*window[:2])
     axes.set_ylim(*window[2:])
@@ -65,7 +65,7 @@ def draw_robot(
 def extent(shapes: Sequence[Shape], moments: Sequence[Mapping[str, LinkPose]]) -> tuple[float, float, float, float]:
     """A window that a robot fits into at all these moments: left, right, lower and upper edge, m."""
     right, up, _ = _view()
-    corners = [corner for poses in moments for face, _ in _faces(shapes, poses) for corner in face]
+    corners = [corner for poses in moments for face in _faces(shapes, poses) for corner in face]
     points = np.array(corners) if corners else np.array([[-0.1, -0.1, -0.1], [0.1, 0.1, 0.1]])
     across, along = points @ right, points @ up
     margin = _MARGIN * max(float(np.ptp(across)), float(np.ptp(along)))
@@ -90,19 +90,17 @@ def _view() -> tuple[FloatArray, FloatArray, FloatArray]:
     return right, np.cross(towards, right), towards
 
 
-def _faces(
-    shapes: Sequence[Shape], poses: Mapping[str, LinkPose]
-) -> list[tuple[FloatArray, tuple[float, float, float]]]:
-    """Corners (n, 3) of every face in the world, m, and its colour."""
+def _faces(shapes: Sequence[Shape], poses: Mapping[str, LinkPose]) -> list[FloatArray]:
+    """Corners (n, 3) in the world, m, of every face that is there to be seen."""
     faces = []
     for shape in shapes:
-        if shape.kind == "mesh" or shape.link not in poses:
+        if shape.solid or shape.kind == "mesh" or shape.link not in poses:
             continue
         place, orientation = poses[shape.link]
         turn = _rotation(orientation)
         for corners in _solid(shape):
             inside = corners @ shape.turn.T + shape.place
-            faces.append((inside @ turn.T + np.array(place), shape.colour or _PLAIN))
+            faces.append(inside @ turn.T + np.array(place))
     return faces
 
 
@@ -114,7 +112,7 @@ def _solid(shape: Shape) -> list[FloatArray]:
         return [corners[list(face)] for face in _BOX]
     around = np.linspace(0, math.tau, _ROUND + 1)
     circle = np.stack([np.cos(around), np.sin(around), np.zeros_like(around)], axis=1)
-    if shape.kind == "cylinder":
+    if shape.kind in {"cylinder", "capsule"}:
         radius, length = shape.size
         top = circle * radius + [0, 0, length / 2]
         return [*_band(circle * radius - [0, 0, length / 2], top), top[:-1], (top - [0, 0, length])[-2::-1]]
@@ -130,13 +128,13 @@ def _band(below: FloatArray, above: FloatArray) -> list[FloatArray]:
     ]
 
 
-def _shaded(corners: FloatArray, colour: tuple[float, float, float]) -> tuple[float, float, float]:
+def _shaded(corners: FloatArray) -> tuple[float, float, float]:
     """The colour of a face: lighter where it looks up and to the light."""
     across = np.cross(corners[1] - corners[0], corners[2] - corners[1])
     size = float(np.linalg.norm(across))
     facing = abs(float(across @ _LIGHT)) / size if size > 0 else 0.0
     share = _SHADE + (1 - _SHADE) * facing
-    red, green, blue = (min(1.0, part * share * 1.25) for part in colour)
+    red, green, blue = (min(1.0, part * share * 1.25) for part in _COLOUR)
     return red, green, blue
 
 
