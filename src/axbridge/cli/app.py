@@ -30,7 +30,15 @@ _AS_THE_RIG_SAYS = "motors were left as the rig's [safety] says (by default off)
 
 
 class Stopped(Exception):
-    """A verb that Ctrl-C ended, and that has said what became of motors and files."""
+    """A verb that a signal or its user has ended early, and that has said what became of motors and files.
+
+    Args:
+        code: The exit code.
+    """
+
+    def __init__(self, code: int = INTERRUPTED) -> None:
+        self.code = code
+        super().__init__(code)
 
 
 app = typer.Typer(
@@ -91,8 +99,8 @@ def run(arguments: list[str]) -> int:
             return MISUSE
         verb = f"{arguments[0]} " if arguments[0] in _verbs() else ""
         return _complain(f"{_in_our_words(misuse)}\nsee `axbridge {verb}--help`", MISUSE)
-    except Stopped:
-        return INTERRUPTED
+    except Stopped as end:
+        return end.code
     except KeyboardInterrupt:
         return _stopped(arguments)
     except typer.Abort:  # "no" to a question

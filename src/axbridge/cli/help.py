@@ -11,12 +11,13 @@ __all__ = ["EXAMPLES", "Verbs"]
 _GROUPS = {
     "Begin here": ("demo", "serve", "rig", "warmup"),
     "Look at a bus": ("scan", "doctor", "servo", "monitor"),
-    "Drive a robot": ("run", "walk", "record", "teach", "play", "move"),
+    "Drive a robot": ("calibrate", "run", "walk", "record", "teach", "play", "move"),
     "Use recordings": ("info", "compare", "identify", "convert", "import"),
 }
 _OTHERS = "More"
 
 EXAMPLES = {
+    "calibrate": "axbridge calibrate --rig my_head --port /dev/ttyUSB0",
     "compare": "axbridge compare real.mcap --rig bench_arm --out report.html",
     "convert": "axbridge convert step.mcap step.csv --wide --rate 50",
     "demo": "axbridge demo --out my-demo",

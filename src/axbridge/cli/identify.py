@@ -29,7 +29,7 @@ def identify(
             "--model", help="pendulum-servo, ax12, lima2009; or lag: delay and lag of each joint, without a rig."
         ),
     ],
-    out: Annotated[Path, typer.Option("--out", metavar="PARAMS.toml", help="The parameters to write.")],
+    out: Annotated[Path, typer.Option("--out", metavar="PARAMS.toml", help="File for the parameters.")],
     method: Annotated[str | None, typer.Option("--method", help="cma, or grid: the paper's scans (lima2009).")] = None,
     servo: Annotated[
         str | None,
@@ -39,7 +39,8 @@ def identify(
         str | None, typer.Option("--friction", help="M1 to M6; compare: try all, take the best.")
     ] = None,
     holdout: Annotated[
-        list[Path] | None, typer.Option("--holdout", metavar="REC.mcap", help="Only scored, never fitted; repeat.")
+        list[Path] | None,
+        typer.Option("--holdout", metavar="REC.mcap", help="Recording to test the model with, never fitted; repeat."),
     ] = None,
     starts: Annotated[int, typer.Option("--starts", min=1, help="Independent searches, at most.")] = 8,
     budget: Annotated[
@@ -73,7 +74,7 @@ def identify(
     seed: SeedOption = 0,
     json: JsonOption = False,
 ) -> int:
-    """Fit a servo model to recordings: parameters with intervals, held-out errors, and what the data cannot tell."""
+    """Fit a servo model to recordings, and say how sure each parameter is."""
     from axbridge.compare.comparison import parse_condition
     from axbridge.config.rig import Rig
     from axbridge.files import check_writable

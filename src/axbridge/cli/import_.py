@@ -60,7 +60,7 @@ def import_(
     end: Annotated[float | None, typer.Option("--to", metavar="S", help="Leave out what is after.")] = None,
     force: ForceOption = False,
 ) -> None:
-    """Turn a log into a recording that every other verb understands; say what is odd about it."""
+    """Turn a log into a recording for the other verbs, and say what is strange in it."""
     from axbridge.files import check_new
     from axbridge.record.import_logs import import_log, parse_columns
     from axbridge.record.import_wizard import parse_goal
