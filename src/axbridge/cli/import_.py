@@ -21,10 +21,12 @@ def import_(
         str,
         typer.Argument(
             metavar="LOG",
-            help="BAM .json, Poppy or Dynamixel Wizard .csv, any .csv; or sample:xl330.",
+            help="BAM .json (logs, or parameters), Poppy or Dynamixel Wizard .csv, any .csv; or sample:xl330.",
         ),
     ],
-    recording: Annotated[Path, typer.Argument(metavar="FILE.mcap", help="The recording to write.")],
+    recording: Annotated[
+        Path, typer.Argument(metavar="FILE.mcap", help="The recording to write; BAM's parameters: a .toml.")
+    ],
     *,
     column: Annotated[
         list[str] | None,
@@ -70,6 +72,9 @@ def import_(
     path, name = _source(log, servo)
     marks = [parse_mark(text) for text in segment or ()]
     check_new(recording, force=force, sources=(path,))
+    if recording.suffix == ".toml":
+        _parameters(path, recording)
+        return
     odd: list[Finding] = []
     with progress("reading") as show:
         found = import_log(
@@ -90,6 +95,18 @@ def import_(
         typer.echo(f"note: {finding}: {finding.remedy}", err=True)
     for note in found.metadata.get("notes", ()):
         typer.echo(f"note: {note}", err=True)
+
+
+def _parameters(path: Path, out: Path) -> None:
+    """BAM's parameters of a servo as a model of ours."""
+    from axbridge.files import write_whole
+    from axbridge.learn.bam import from_bam
+    from axbridge.learn.model_file import to_toml
+
+    model = from_bam(path)
+    write_whole(out, to_toml(model))
+    print(f"{out}: {model.description}")
+    typer.echo(f"note: {model.provenance}", err=True)
 
 
 def _source(log: str, servo: str | None) -> tuple[Path, str]:
