@@ -4,7 +4,7 @@ PYTHON ?= $(shell for p in python3.11 python3.10 python3.12 python3.13 python3.1
 	"$$p" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 10))' 2>/dev/null && echo "$$p" && break; done)
 BIN = .venv/bin
 
-.PHONY: demo test check lint kernels wheel bench figures clean
+.PHONY: demo test check lint kernels wheel site bench figures clean
 
 demo: kernels
 	$(BIN)/axbridge demo --out out/demo
@@ -30,6 +30,10 @@ wheel: .venv/ready
 	out/wheel/env/bin/python -m pip install --quiet out/wheel/*.whl
 	cd out/wheel/empty && ../env/bin/axbridge demo
 
+# The documentation as a site, in site/; a warning (a broken link, a docstring that does not fit) is an error.
+site: .venv/docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
 kernels: .venv/ready
 	$(BIN)/axbridge warmup
 
@@ -51,5 +55,9 @@ bench: .venv/ready
 	$(BIN)/python -m pip install --quiet --editable '.[dev,clients]'
 	@touch $@
 
+.venv/docs: .venv/ready
+	$(BIN)/python -m pip install --quiet --editable '.[docs]'
+	@touch $@
+
 clean:
-	rm -rf .venv out dist
+	rm -rf .venv out dist site

@@ -37,15 +37,15 @@ def compare(
         typer.Option(
             "--fail-if",
             metavar="METRIC>N",
-            help="End with 1 where this holds, or not all is compared; e.g. rmse>2; repeat.",
+            help="Exit code 1 if this is true (rmse>2), or if not all was compared; repeat.",
         ),
     ] = None,
     allow_partial: Annotated[
-        bool, typer.Option("--allow-partial", help="--fail-if: let pass servos and stretches that are not compared.")
+        bool, typer.Option("--allow-partial", help="With --fail-if: accept servos and parts that were not compared.")
     ] = False,
     json: JsonOption = False,
 ) -> int:
-    """Say how far two motions are apart: errors plain and aligned, step response figures, a report.
+    """Say how far apart two motions are, in figures and in a report.
 
     --engine simulates the recorded goals with that engine, on the rig that was recorded unless --rig names one.
     """

@@ -16,6 +16,7 @@ __all__ = [
     "PortOption",
     "RigOption",
     "SeedOption",
+    "YesOption",
 ]
 
 
@@ -50,7 +51,7 @@ def _rigs(begun: str) -> list[str]:
 RigOption = Annotated[
     str,
     typer.Option(
-        "--rig", autocompletion=_rigs, help="Rig name or path of a rig file; parameters as in pendulum:mass=0.2."
+        "--rig", autocompletion=_rigs, help="Name of a rig, or path of its file; with parameters: pendulum:mass=0.2."
     ),
 ]
 BackendOption = Annotated[
@@ -59,7 +60,7 @@ BackendOption = Annotated[
         "--backend",
         envvar="AXBRIDGE_BACKEND",
         callback=_known_backend,  # before anything starts: a script may open its robot late, or never
-        help="real, sim, or twin (real, with a simulated shadow).",
+        help="real, sim, or twin (real, and simulated beside it).",
     ),
 ]
 EngineOption = Annotated[
@@ -77,6 +78,7 @@ PortOption = Annotated[
     ),
 ]
 BaudOption = Annotated[int, typer.Option("--baud", help="Bits per second.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout and nothing else there.")]
-SeedOption = Annotated[int, typer.Option("--seed", help="Seed of everything random.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout, and nothing else.")]
+SeedOption = Annotated[int, typer.Option("--seed", help="Seed of all random numbers.")]
 ForceOption = Annotated[bool, typer.Option("--force", help="Replace a file that is already there.")]
+YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask before changing anything.")]

@@ -36,7 +36,7 @@ def play(
     gui: Annotated[bool, typer.Option("--gui", help="Show the simulated world in a window.")] = False,
     seed: SeedOption = 0,
 ) -> None:
-    """Play a move: ease into its first pose, keep every limit, end as it says.
+    """Play a move: go slowly to its first pose, play it within all limits, and end it.
 
     Ctrl-C plays the page under way to its end and then its exit page, or stops at once where it has none; a second
     Ctrl-C leaves the robot at once. The motors are left as the rig's on_exit says.

@@ -47,7 +47,7 @@ def run(
     ] = None,
     force: ForceOption = False,
 ) -> int:
-    """Run a controller script unmodified: Webots' `controller` module drives the rig.
+    """Run a Webots controller, or any script that uses axbridge, as it is.
 
     A script that uses axbridge itself finds what was chosen in AXBRIDGE_BACKEND, AXBRIDGE_PORT, AXBRIDGE_ENGINE and
     AXBRIDGE_REALTIME.

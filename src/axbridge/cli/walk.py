@@ -38,9 +38,10 @@ def walk(
     seed: SeedOption = 0,
     json: JsonOption = False,
 ) -> int:
-    """Get up slowly, walk without looking, and let go: an open-loop gait for the rig bioloid.
+    """Let a Bioloid get up, walk, and switch its motors off.
 
-    Hold a real robot upright until it stands; Ctrl-C leaves it limp. Exit code 1 when the simulated robot fell.
+    It measures nothing on the way. Hold a real robot upright until it stands. Ctrl-C switches its motors off. The exit
+    code is 1 if the simulated robot fell.
     """
     from axbridge.config.rig import Rig
     from axbridge.errors import UsageError

@@ -26,7 +26,8 @@ from axbridge.record import stamps
 from axbridge.record.provenance import describe
 from axbridge.record.recording import Recording, Track
 from axbridge.record.samples import in_order
-from axbridge.replay.arm import Arm, arm_of
+from axbridge.replay.arm import Arm, arm_of, stops_of
+from axbridge.replay.joint_load import CARRIED, CarriedRecording
 from axbridge.replay.rollout import rollouts
 from axbridge.replay.runs import FOLLOWED, FREE, HELD, JOINT_MODE, Runs
 from axbridge.virtual.control_table import ControlTable
@@ -36,6 +37,7 @@ __all__ = ["packed", "runs_of", "simulate", "visible"]
 
 _GRAVITY = 9.81
 _LIGHT = 30.0  # s of a recording that plain Python runs in a few seconds
+_RESTING = 0.1  # rad/s: two steps of an AX-12's Present Speed
 _EDGE = 2.5  # counts from an end of the sensor's range that count as beyond it
 
 
@@ -76,10 +78,10 @@ def visible(recording: Recording, rig: Rig) -> Recording:
 def runs_of(recordings: Sequence[Recording], rig: Rig) -> Runs:
     """Commands and measurements of recordings of a one-servo rig, ready for `rollouts`: angles are the servo's own.
 
-    The arm is the rig's, or the pendulum's or balanced load's that a recording's metadata names; likewise supply
-    voltage and registers. Times of samples whose stamps are known to be coarse are restored (`axbridge.record.stamps`).
-    While an arm that turns endlessly is where its sensor cannot see it, the run is `FOLLOWED`: there is nothing to
-    compare.
+    The arm is the rig's, or the pendulum's or balanced load's that a recording's metadata names, or what it carried as
+    one servo of a robot (`axbridge.replay.joint_load`); likewise supply voltage and registers. Times of samples whose
+    stamps are known to be coarse are restored (`axbridge.record.stamps`). While an arm that turns endlessly is where
+    its sensor cannot see it, the run is `FOLLOWED`: there is nothing to compare.
 
     Raises:
         RecordingError: more than one servo in a recording, or another than the rig's, no commands, or fewer than two
@@ -94,6 +96,7 @@ def runs_of(recordings: Sequence[Recording], rig: Rig) -> Runs:
     passives, settings = [], []
     adrift: list[float] = []
     spreads: list[float] = []
+    loads: list[FloatArray] = []
     for recording in recordings:
         track = _only(recording, rig)
         known = ~np.isnan(track.position)
@@ -105,6 +108,8 @@ def runs_of(recordings: Sequence[Recording], rig: Rig) -> Runs:
         if pendulum:
             mass, length = float(pendulum["mass"]), float(pendulum["length"])
             arm = Arm(mass * length**2, mass * _GRAVITY * length)
+        elif isinstance(recording, CarriedRecording):
+            arm = Arm(0.0, 0.0, stops=stops_of(rig, servo))
         elif recording.metadata.get("load"):
             arm = Arm(float(recording.metadata["load"]["inertia"]), 0.0)
         else:
@@ -114,8 +119,12 @@ def runs_of(recordings: Sequence[Recording], rig: Rig) -> Runs:
         driven[track.torque_enabled == HELD] = HELD
         sent = np.where(np.isnan(track.commanded), track.time, track.commanded)
         if _starts_at_rest(track):  # its first command has yet to arrive
-            driven[0], sent[1] = HELD, sent[0]
+            driven[0] = HELD
+            if _goes_on(track):
+                sent[1] = sent[0]
         driven[_unseen(track, rig)] = FOLLOWED
+        if isinstance(recording, CarriedRecording):
+            loads.append(recording.load_at(track.time) * [1.0, 1.0, side, side])
         time, spread = _sampled(recording, track)
         adrift.append(float(bool(recording.metadata.get("goal", {}).get("time_estimated"))))
         spreads.append(spread)
@@ -136,7 +145,9 @@ def runs_of(recordings: Sequence[Recording], rig: Rig) -> Runs:
     measured = joined.pop().astype(bool)
     by_recording = (*zip(*facts, strict=True), passives, settings, adrift, spreads)
     alike = [np.array(values, dtype=np.float64) for values in by_recording]
-    return Runs._make((start, *joined, *alike, measured[:0] if measured.all() else measured))
+    known = measured[:0] if measured.all() else measured
+    load = np.concatenate(loads) if loads else np.zeros((0, CARRIED))
+    return Runs._make((start, *joined, *alike, known, load))
 
 
 def packed(model: ServoModel, rig: Rig) -> FloatArray:
@@ -259,7 +270,9 @@ def _only(recording: Recording, rig: Rig) -> Track:
         raise RecordingError(recording.path, "holds no samples", "record it again")
     if len(recording) != 1:
         raise RecordingError(
-            recording.path, f"holds {len(recording)} servos, the rig has one", "use the rig it was recorded on"
+            recording.path,
+            f"holds {len(recording)} servos, the rig has one",
+            "use the rig it was recorded on; to identify one of them, say which: --servo NAME",
         )
     track = next(iter(recording.values()))
     if recording.metadata.get("rig") and track.name != rig.servos[0].name:  # imported logs have names of their own
@@ -294,12 +307,13 @@ def _sampled(recording: Recording, track: Track) -> tuple[FloatArray, float]:
 
 def _starts_at_rest(track: Track) -> bool:
     """Whether the joint rests at the first sample, when it is known that its command was still on the way then."""
+    return bool(track.commanded[0] > track.time[0] and abs(track.velocity[0]) < _RESTING)
+
+
+def _goes_on(track: Track) -> bool:
+    """Whether the second sample has the command of the first."""
     kept = (track.command, track.duty, track.torque_enabled, track.speed_limit)
-    return (
-        track.commanded[0] > track.time[0]
-        and track.velocity[0] == 0.0
-        and all(np.array_equal(column[0], column[1], equal_nan=True) for column in kept)
-    )
+    return all(np.array_equal(column[0], column[1], equal_nan=True) for column in kept)
 
 
 def _unseen(track: Track, rig: Rig) -> npt.NDArray[np.bool_]:
