@@ -159,10 +159,11 @@ position = {part.stand:g}
 
 
 def head_toml(name: str, description: str, urdf: str, *, fixed: bool) -> str:
-    """Rig entry of bus and world."""
+    """Rig entry of bus, world and, where it stands free, the IMU in its torso."""
     world = (
         "fixed_base = true" if fixed else f"fixed_base = false\nground = true\nbase_height = {standing_height():.6g}"
     )
+    imu = "" if fixed else '\n[[sensor]]\nname = "imu"\nkind = "imu"\nlink = "torso"\n'
     return f"""# Written by tools/make_bioloid.py: change it there.
 name = "{name}"
 description = "{description}"
@@ -179,7 +180,7 @@ urdf = "{urdf}"
 
 [robot]
 basic_time_step_ms = 20
-"""
+{imu}"""
 
 
 def write(folder: str, urdf: str, toml: str) -> None:

@@ -37,6 +37,7 @@ _ALL: tuple[str, str, str] = (_N, _N, _N)
 _NONE: tuple[str, str, str] = (_U, _U, _U)
 _SIMULATED: tuple[str, str, str] = (_N, _N, _U)
 _IDEAL: tuple[str, str, str] = (_N, _U, _U)
+_SENSOR = "rig: [[sensor]],"
 _COUPLED = "coupled motors follow by their multipliers"
 
 ROWS: tuple[Row, ...] = (
@@ -115,6 +116,26 @@ ROWS: tuple[Row, ...] = (
     Row("brake_set_damping_constant", "Brake.setDampingConstant", _IDEAL, "an AX-12 has no brake"),
     Row("brake_get_brake", "PositionSensor.getBrake", _IDEAL),
     Row("brake_get_position_sensor", "Brake.getPositionSensor", _IDEAL),
+    # sensors of the body
+    Row("inertial_unit_get_roll_pitch_yaw", "InertialUnit.getRollPitchYaw", _ALL, f"{_SENSOR} kind imu; a real one by its port"),
+    Row("inertial_unit_get_quaternion", "InertialUnit.getQuaternion", _ALL, "x, y, z, w"),
+    Row("gyro_get_values", "Gyro.getValues", _ALL, f"{_SENSOR} kind imu; no lookup table, so rad/s"),
+    Row("accelerometer_get_values", "Accelerometer.getValues", _ALL, f"{_SENSOR} kind imu; m/s², at rest 9.81 up"),
+    Row("gps_get_values", "GPS.getValues", _SIMULATED, f"{_SENSOR} kind gps; m"),
+    Row("gps_get_speed, gps_get_speed_vector", "GPS.getSpeed", _SIMULATED, "m/s"),
+    Row(
+        "touch_sensor_get_value",
+        "TouchSensor.getValue",
+        _SIMULATED,
+        f"{_SENSOR} kind bumper: 1 while its link touches; kind force: what presses on its face, N",
+    ),
+    Row("touch_sensor_get_values", "TouchSensor.getValues", _SIMULATED, f"{_SENSOR} kind force-3d; N"),
+    Row(
+        "distance_sensor_get_value",
+        "DistanceSensor.getValue",
+        _SIMULATED,
+        f"{_SENSOR} kind distance: one ray to the floor, m; it sees no other things",
+    ),
     # functions of the robot
     Row("robot_step", "Robot.step", _ALL, "0, the lateness in ms, or -1 at the end"),
     Row("robot_init, robot_cleanup", "", _ALL, "done for the script"),
