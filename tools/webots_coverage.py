@@ -117,7 +117,12 @@ ROWS: tuple[Row, ...] = (
     Row("brake_get_brake", "PositionSensor.getBrake", _IDEAL),
     Row("brake_get_position_sensor", "Brake.getPositionSensor", _IDEAL),
     # sensors of the body
-    Row("inertial_unit_get_roll_pitch_yaw", "InertialUnit.getRollPitchYaw", _ALL, f"{_SENSOR} kind imu; a real one by its port"),
+    Row(
+        "inertial_unit_get_roll_pitch_yaw",
+        "InertialUnit.getRollPitchYaw",
+        _ALL,
+        f"{_SENSOR} kind imu; a real one by its port",
+    ),
     Row("inertial_unit_get_quaternion", "InertialUnit.getQuaternion", _ALL, "x, y, z, w"),
     Row("gyro_get_values", "Gyro.getValues", _ALL, f"{_SENSOR} kind imu; no lookup table, so rad/s"),
     Row("accelerometer_get_values", "Accelerometer.getValues", _ALL, f"{_SENSOR} kind imu; m/s², at rest 9.81 up"),

@@ -3,6 +3,7 @@
 import json
 from dataclasses import asdict
 
+import numpy as np
 import pytest
 
 import axbridge
@@ -69,8 +70,14 @@ def test_the_command_records_every_servo_and_the_way_of_the_base(tmp_path, capsy
     walking = recording.segments[2]
     samples = (track.time > walking.start) & (track.time < walking.end)
     assert abs(track.command - track.position)[samples].max() < 0.25  # rad: the joint follows
-    way = recording.cycles["base_x"]
+    cycles = recording.cycles
+    way = cycles["base_x"]
     assert way[-1] - way[0] == pytest.approx(told["distance"], abs=0.03)
+    under = (cycles["time"] > walking.start) & (cycles["time"] < walking.end)
+    apart = np.hypot(*(cycles[f"zmp_{axis}"] - cycles[f"planned_zmp_{axis}"] for axis in "xy"))[under]
+    assert np.nanmedian(apart) < 0.02  # m, from where the gait wants the zero-moment point
+    assert np.nanmin(cycles["zmp_margin"][under]) > -1e-3  # the floor's push cannot leave the soles
+    assert 0.02 < np.nanmedian(cycles["zmp_margin"][under]) < 0.06
     assert recording.metadata["gait"] == asdict(Gait(steps=2))  # the options' defaults are the gait's
 
 

@@ -71,7 +71,16 @@ def test_a_controller_reads_the_sensors_of_its_body(controller, capsys):
     robot = controller.Robot()
     names = ["inertial unit", "Gyro", "Accelerometer", "gps", "bumper", "sole", "pressure", "ds0"]
     devices = unit, gyro, pushed, gps, bumper, sole, pressure, eye = [robot.getDevice(name) for name in names]
-    kinds = ["InertialUnit", "Gyro", "Accelerometer", "GPS", "TouchSensor", "TouchSensor", "TouchSensor", "DistanceSensor"]
+    kinds = [
+        "InertialUnit",
+        "Gyro",
+        "Accelerometer",
+        "GPS",
+        "TouchSensor",
+        "TouchSensor",
+        "TouchSensor",
+        "DistanceSensor",
+    ]
     assert [type(device).__name__ for device in devices] == kinds
     assert unit.getNodeType() == controller.Node.INERTIAL_UNIT
     for device in devices:
