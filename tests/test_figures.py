@@ -1,4 +1,4 @@
-"""The figures and the data-sheet table of docs/motor-model.md are what this code gives."""
+"""The figures and the data-sheet table of docs/motor-model.md, and the walk's figure, are what this code gives."""
 
 import sys
 from pathlib import Path
@@ -53,4 +53,5 @@ def test_every_figure_is_drawn(tool, tmp_path, monkeypatch):
         draw()
     drawn = {path.name for path in tmp_path.iterdir()}
     assert drawn == {path.name for path in (ROOT / "docs" / "figures").iterdir()}
-    assert all(f"figures/{name}" in PAGE for name in drawn)
+    pages = PAGE + (ROOT / "docs" / "walking.md").read_text()
+    assert all(f"figures/{name}" in pages for name in drawn)

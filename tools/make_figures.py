@@ -1,4 +1,4 @@
-"""Draw the figures of docs/motor-model.md: those of Lima et al. 2009 (5, 7, 9, 11, 12), from this code.
+"""Draw the figures of docs/motor-model.md: those of Lima et al. 2009 (5, 7, 9, 11, 12), and the walk's, from this code.
 
 `--tutorial` makes the pictures of docs/tutorial.md instead, by its own commands, with a virtual AX-12 on a
 pseudo-terminal: some six minutes, on a machine that does nothing else.
@@ -25,12 +25,18 @@ from matplotlib import pyplot as plt
 from axbridge.config.model import ServoModel
 from axbridge.config.profile import FirmwareProfile
 from axbridge.config.rig import Rig
+from axbridge.motion.gait import Gait
+from axbridge.motion.walking import walk
 from axbridge.physics.bank import BankServo, Command, Mode, Passive, ServoBank, State
 from axbridge.physics.columns import Param
 from axbridge.physics.engines.pendulums import Pendulums
+from axbridge.record.provenance import describe
+from axbridge.record.recorder import Recorder
+from axbridge.record.recording import open_recording
 from axbridge.replay.rollout import rollouts
 from axbridge.replay.runs import FREE, JOINT_MODE, Runs
 from axbridge.replay.simulate import packed
+from axbridge.robot.open import open_robot
 from axbridge.serve.background import serving
 from axbridge.virtual.assembly import build_bank
 
@@ -189,6 +195,34 @@ def data_sheet() -> str:
     return "\n".join(lines)
 
 
+def zero_moment_point() -> None:
+    """Where the floor's push acts in a walk, beside the plan, in both engines; docs/walking.md."""
+    panels = plt.figure().subplots(2, 1, sharex=True)
+    for engine, color in (("bullet", "C0"), ("mujoco", "C1")):
+        rig = Rig.load("bioloid").overridden({"world": {"engine": engine}})
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "walk.mcap")
+            with (
+                Recorder(path, describe(rig, backend="sim", seed=0, experiment="walk")) as recorder,
+                open_robot(rig, "sim") as robot,
+            ):
+                walk(robot, Gait(steps=4), recorder)
+            recording = open_recording(path)
+            cycles, start = recording.cycles, recording.segments[2].start
+            now = cycles["time"] - start
+            during = (now > 0) & (recording.segments[2].end - start > now)
+            if engine == "bullet":
+                panels[0].plot(now[during], 100 * cycles["planned_zmp_y"][during], "k--", label="planned")
+            panels[0].plot(now[during], 100 * cycles["zmp_y"][during], color, linewidth=0.8, label=engine)
+            panels[1].plot(now[during], 100 * cycles["zmp_margin"][during], color, linewidth=0.8)
+    panels[0].set_ylabel("ZMP to the left, cm")
+    panels[0].legend(loc="upper right", fontsize="small")
+    panels[1].set_ylabel("margin, cm")
+    panels[1].set_xlabel("s")
+    panels[0].grid(visible=True, alpha=0.3)
+    save("walk_zmp")
+
+
 def tutorial() -> None:
     """Type the commands of the page, and keep the pictures they make."""
     page = (OUT.parent / "tutorial.md").read_text(encoding="utf-8").replace("\\\n", " ")
@@ -209,10 +243,10 @@ def save(name: str) -> None:
     plt.grid(visible=True, alpha=0.3)
     plt.tight_layout()
     plt.savefig(OUT / f"{name}.png", dpi=90)
-    plt.clf()
+    plt.close()
 
 
-FIGURES = (figure_5, figure_7, figure_9, figure_11, figure_12)
+FIGURES = (figure_5, figure_7, figure_9, figure_11, figure_12, zero_moment_point)
 
 
 def main() -> None:
