@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 import axbridge
+from axbridge.config.rig import Rig
+from axbridge.config.rig_check import check_rig
 from axbridge.robot.sensors.rotations import of_roll_pitch_yaw, roll_pitch_yaw, turned
 
 pytestmark = pytest.mark.slow
@@ -125,9 +127,11 @@ def test_noise_and_bias_are_as_the_rig_says_and_the_same_for_the_same_seed(box):
     assert samples(2) != found
 
 
-def test_a_sensor_on_no_link_is_an_error_of_the_rig(box):
+def test_a_sensor_on_no_link_is_an_error_of_the_rig(box, tmp_path):
     with pytest.raises(axbridge.RigError, match=r"sensor\.imu\.link: the robot has no link 'tail'"):
         box('name = "imu"\nkind = "imu"\nlink = "tail"')
+    with pytest.raises(axbridge.RigError, match=r"sensor\.imu\.link: link 'tail' is not in box\.urdf"):
+        check_rig(Rig.load(tmp_path / "box.toml"))
 
 
 @pytest.mark.parametrize(

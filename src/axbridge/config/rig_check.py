@@ -57,6 +57,10 @@ def check_rig(rig: Rig) -> Checked:
     joints = {joint.name: joint for joint in tree.joints}
     for servo in rig.servos:
         _check_joint(rig, servo, tree, joints)
+    for sensor in rig.sensors:
+        if sensor.link is not None and sensor.link not in tree.links:
+            why = f"link {sensor.link!r} is not in {rig.urdf_path().name}"
+            raise RigError(rig.path, f"sensor.{sensor.name}.link", why, f"it has: {', '.join(tree.links)}")
     return Checked(tuple(_drawn(rig, tree)), tuple(_assumed(rig, tree)))
 
 

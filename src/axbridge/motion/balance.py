@@ -31,7 +31,7 @@ class Support(NamedTuple):
 
     Attributes:
         zmp: The zero-moment point, m, in the world.
-        margin: From there to the nearest edge of the soles that stand, m; below 0 outside.
+        margin: From there to the nearest edge of the soles that stand, m; below 0 outside. NaN where a foot is no box.
     """
 
     zmp: tuple[float, float]
@@ -77,7 +77,9 @@ class Soles:
         weight = np.array([contact.force[2] for contact in there])
         points = np.array([contact.point[:2] for contact in there])
         x, y = (weight @ points / weight.sum()).tolist()
-        return Support((x, y), inside((x, y), np.concatenate([self._outline(link) for link in standing])))
+        known = all(self._corners[link] for link in standing)
+        corners = np.concatenate([self._outline(link) for link in standing]) if known else None
+        return Support((x, y), math.nan if corners is None else inside((x, y), corners))
 
     def planned(self, walk: Walk, time: float) -> tuple[float, float]:
         """Where the plan wants the zero-moment point `time` s after the walk's start, as seen from where the feet are.

@@ -7,7 +7,6 @@ from contextlib import ExitStack
 from axbridge.config.rig import Rig
 from axbridge.robot.backends.backend import Backend
 from axbridge.robot.sensors.sensor import Sensor
-from axbridge.robot.sensors.serial_imu import SerialImu
 from axbridge.robot.sensors.simulated import SimulatedSensor
 
 __all__ = ["open_sensors"]
@@ -27,6 +26,8 @@ def open_sensors(rig: Rig, backend: Backend, seed: int) -> dict[str, Sensor]:
             if world is not None and world.engine is not None:
                 sensors[config.name] = SimulatedSensor(rig, config, world.engine, world.now, seed)
             elif world is None and config.port is not None:
+                from axbridge.robot.sensors.serial_imu import SerialImu
+
                 sensors[config.name] = sensor = SerialImu(config.port, config.baud, backend.clock)
                 opened.callback(sensor.close)
         opened.pop_all()
