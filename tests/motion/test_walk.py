@@ -90,6 +90,25 @@ def test_a_servo_that_fails_under_way_ends_the_walk(fault, said):
         assert robot.time < 4.0
 
 
+@pytest.mark.parametrize("engine", ["bullet", "mujoco"])
+def test_feedback_takes_a_quarter_of_the_tilt_or_more_with_a_noisy_imu_too(engine):
+    noisy = [{"name": "imu", "kind": "imu", "orientation_noise": 0.01, "rate_noise": 0.02}]
+    rig = Rig.load("bioloid").overridden({"world": {"engine": engine}, "sensor": noisy})
+    tilts = []
+    for share in (0.0, 0.3):
+        with axbridge.open(rig) as robot:
+            tilts.append(walk(robot, Gait(steps=4, feedback=share)).tilt)
+    assert tilts[1] < 0.75 * tilts[0]
+
+
+def test_feedback_without_an_imu_is_refused():
+    rig = Rig.load("bioloid").model_copy(update={"sensors": ()})
+    with axbridge.open(rig) as robot, pytest.raises(axbridge.UsageError, match="feedback needs an IMU"):
+        walk(robot, Gait(feedback=0.5))
+    with pytest.raises(axbridge.UsageError, match="a feedback of 1"):
+        Gait(feedback=1.0)
+
+
 def test_lost_packets_do_not_end_a_walk():
     with axbridge.open("bioloid") as robot:
 

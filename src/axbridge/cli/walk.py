@@ -32,6 +32,9 @@ def walk(
     side_step: Annotated[float, typer.Option("--side-step", help="To the left, cm in two steps.")] = 0.0,
     turn: Annotated[float, typer.Option("--turn", help="To the left, degrees in two steps.")] = 0.0,
     step_height: Annotated[float, typer.Option("--step-height", help="How high a foot is lifted, cm.")] = 1.6,
+    feedback: Annotated[
+        float, typer.Option("--feedback", help="Share of the lean that the hips take back: 0.3.")
+    ] = 0.0,
     record: Annotated[Path | None, typer.Option("--record", metavar="FILE.mcap", help="Record every sample.")] = None,
     gui: Annotated[bool, typer.Option("--gui", help="Show the simulated world in a window.")] = False,
     force: ForceOption = False,
@@ -64,6 +67,7 @@ def walk(
         side_step=side_step / 100,
         turn=math.radians(turn),
         step_height=step_height / 100,
+        feedback=feedback,
     )
     loaded = Rig.load(rig).with_engine(engine)
     if gui:

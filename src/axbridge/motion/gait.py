@@ -3,7 +3,7 @@
 Footsteps say where the feet stand. The zero-moment point waits over the standing foot and goes on to the next one while
 both stand; preview control says how the centre of mass has to move for that, and the legs' joints follow from where the
 feet are below it. Servos give way under the weight, so each is told what its load will cost it on top. Nothing is
-measured and nothing corrected.
+measured and nothing corrected, unless `Gait.feedback` asks for it.
 """
 
 from __future__ import annotations
@@ -49,6 +49,7 @@ class Gait:
         zmp_inward: And so far inside of it, m.
         made_up: Share of what the servos give way under their load that is added to their goals; friction carries the
             rest.
+        feedback: Share of the torso's lean, as an IMU feels it, that the hips take back; 0 = none, 0.3 does.
 
     Raises:
         UsageError: a figure that no walk has.
@@ -65,12 +66,15 @@ class Gait:
     zmp_ahead: float = 0.005
     zmp_inward: float = 0.0075
     made_up: float = 0.9
+    feedback: float = 0.0
 
     def __post_init__(self) -> None:
         if self.steps < 1:
             raise UsageError(f"a walk of {self.steps} steps", "take at least one")
         if not 0 < self.period < math.inf:
             raise UsageError(f"a period of {self.period:g} s", "take a positive one")
+        if not 0 <= self.feedback < 1:
+            raise UsageError(f"a feedback of {self.feedback:g}", "take 0, or 0.3: too much makes it tremble and fall")
         if not self.step_height > 0:
             raise UsageError(f"a step height of {self.step_height:g} m", "take a positive one")
         if not 0 <= self.double_support < 1:

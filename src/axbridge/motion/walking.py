@@ -1,8 +1,9 @@
 """Walking: a gait on a robot, on any backend, watched, measured and recorded.
 
 The robot gets up slowly: torque rises while the joints go to the first pose of the walk. A simulated robot is held up
-meanwhile, as by a hand, and put on its feet; a real one is for you to hold. Then it walks, as the gait says, without
-looking at anything but faults. The simulation knows where the robot is; on a real one no servo can tell.
+meanwhile, as by a hand, and put on its feet; a real one is for you to hold.Then it walks, as the gait says, without
+looking at anything but faults, and at its lean where the gait's feedback is on. The simulation knows where the robot
+is; on a real one no servo can tell.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from dataclasses import asdict, dataclass
 
 from axbridge.errors import UsageError
 from axbridge.motion.balance import Soles
+from axbridge.motion.feedback import against
 from axbridge.motion.gait import Gait, Walk
 from axbridge.motion.watch import Watch, hold_up
 from axbridge.record.recorder import Recorder
@@ -140,6 +142,10 @@ class _Walker:
 
     def _check(self) -> None:
         """Look at every period of the walk before anything moves."""
+        if self._path.gait.feedback and self._robot.imu is None:
+            raise UsageError(
+                "feedback needs an IMU, and this robot has none", "add a [[sensor]] to the rig, with its port"
+            )
         before: dict[str, float] = {}
         for tick in range(self._ticks(self._path.gait.duration) + 1):
             angles = self._path.angles(tick * self._period)
@@ -195,7 +201,7 @@ class _Walker:
         ticks = self._ticks(self._path.gait.duration)
         for tick in range(1, ticks + 1):
             self._moment = tick * self._period
-            for joint, angle in self._path.angles(self._moment).items():
+            for joint, angle in self._balanced(self._path.angles(self._moment)).items():
                 self._robot[self._names[joint]].set_position(angle)
             self._step("walk", tick / ticks)
             roll, pitch, _ = self._attitude()
@@ -203,6 +209,12 @@ class _Walker:
             if self._tilt > _TIPPED and self._robot.backend == "sim":
                 return True
         return False
+
+    def _balanced(self, angles: dict[str, float]) -> dict[str, float]:
+        """Goals with what the gait's feedback adds; nothing while the IMU is lost."""
+        share, lean = self._path.gait.feedback, self._robot.imu
+        turns = against(lean, share) if share and lean is not None else {}
+        return {joint: angle + turns.get(joint, 0.0) for joint, angle in angles.items()}
 
     def _judge(self, seconds: float, start: tuple[float, float, float] | None, energy: float, *, fell: bool) -> Outcome:
         planned = self._path.gait.distance
