@@ -11,7 +11,7 @@ __all__ = ["EXAMPLES", "Verbs"]
 _GROUPS = {
     "Begin here": ("demo", "serve", "rig"),
     "Look at a bus": ("scan", "doctor", "servo", "monitor"),
-    "Drive a robot": ("run", "walk", "record", "teach", "play", "move"),
+    "Drive a robot": ("view", "run", "walk", "record", "teach", "play", "move"),
     "Use recordings": ("info", "compare", "identify", "convert", "import"),
 }
 _OTHERS = "More"
@@ -46,6 +46,7 @@ EXAMPLES = {
     "servo torque": "axbridge servo torque 1 off --port /dev/ttyUSB0",
     "servo write": "axbridge servo write 1 led 1 --port /dev/ttyUSB0",
     "teach": "axbridge teach --rig bench_arm --port /dev/ttyUSB0 --out wave.json",
+    "view": "axbridge view --rig bioloid",
     "walk": "axbridge walk --rig bioloid --steps 6",
 }
 

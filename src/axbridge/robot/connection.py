@@ -129,6 +129,10 @@ class Connection:
             self.events += result.events
         return samples, faults
 
+    def limp(self) -> dict[str, BusError]:
+        """Switch every motor on a bus off now; returns the servos that did not confirm, by name."""
+        return {} if self._safety is None else self._safety.limp()
+
     def recover(self, name: str) -> None:
         """Let this servo's motor move again after it was shut down; see `Cycle.recover`."""
         for cycle in self.cycles.values():
