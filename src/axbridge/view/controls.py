@@ -101,7 +101,8 @@ class Controls:
         servo, (scale, unit) = self._robot[name], self._scale[name]
         low, high = (round(scale * end, 1) for end in end_of_range(servo))
         label = _shorter(name, limb)
-        at = min(max(round(scale * servo.state.position, 1), low), high)
+        here = servo.state.position
+        at = min(max(round(scale * here, 1), low), high) if math.isfinite(here) else low
         marks = ((low, f"{low:g}{unit}"), (high, f"{high:g}{unit}"))
         slider = self._gui.add_slider(
             label, low, high, 0.1, at, marks=marks, hint=f"{name}: goal; follows while it is limp"

@@ -56,7 +56,7 @@ class Scene:
         server.scene.configure_default_lights(cast_shadow=True)
         look = np.array(self._start[0]) + np.array([0.0, 0.0, -0.15 * size])
         server.initial_camera.look_at = look
-        server.initial_camera.position = look + size * np.array([2.1, 1.1, 0.75])
+        server.initial_camera.position = look + size * np.array([1.6, 0.85, 0.5])
         server.initial_camera.up = (0.0, 0.0, 1.0)
         server.initial_camera.near = 0.01
         if tree is None:
