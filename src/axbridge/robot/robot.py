@@ -23,9 +23,10 @@ from axbridge.config.rig import Rig
 from axbridge.control import minimum_jerk
 from axbridge.control.battery import Battery
 from axbridge.control.coupled_motors import Limits, couplings, sibling_limits
-from axbridge.errors import BusError, ControlWarning, UnknownServo, UsageError
+from axbridge.errors import AxBridgeError, BusError, ControlWarning, UnknownServo, UsageError
 from axbridge.robot.backends.backend import SIMULATION, Backend, BackendName
 from axbridge.robot.connection import Connection
+from axbridge.robot.residuals import Residuals
 from axbridge.robot.servo import Servo
 from axbridge.robot.simulation import Simulation
 from axbridge.robot.state import ServoState
@@ -51,6 +52,7 @@ class StepReport:
         sampled: When each servo took its sample.
         errors: Why a servo did not answer, by its name: BusTimeout, CorruptPacket, PortError.
         events: What changed on the buses: a servo missing, returned, with a fault or beyond a limit; a port lost, back.
+            On a twin also why a servo does not do as its model says: blocked, slipping, extra load, …
         late: How late it was, ms; 0 = on time.
     """
 
@@ -101,6 +103,7 @@ class Robot(Mapping[str, Servo]):
             config.name: Servo(config, self._connection.drives[config.name], self._now, seed, self._recover, self.goto)
             for config in rig.servos
         }
+        self._residuals = Residuals(self._servos)
         self._ideal = [servo for servo in self._servos.values() if servo.config.drive == "ideal"]
         self._couple()
         self.last_step = StepReport(0.0, 0.0, 0.0, {})
@@ -242,14 +245,31 @@ class Robot(Mapping[str, Servo]):
         self, requested: float, actual: float, commanded: float, faults: dict[str, BusError], late: float = 0.0
     ) -> None:
         sampled = {name: servo.sampled_at for name, servo in self._servos.items()}
-        self.last_step = StepReport(
-            requested, actual * 1000, commanded - self._start, sampled, faults, self._connection.events, late
-        )
+        events = self._connection.events + self._beside_twin()
+        self.last_step = StepReport(requested, actual * 1000, commanded - self._start, sampled, faults, events, late)
         if self._observers:
             states = {name: servo.state for name, servo in self._servos.items()}
             for observer in tuple(self._observers):
                 if observer in self._observers:  # an earlier one may have sent it away
                     observer(self.last_step, states)
+
+    def _beside_twin(self) -> tuple[BusEvent, ...]:
+        """Twin: why servos do not do as their models say."""
+        if self.backend != "twin" or self._simulation is None:
+            return ()
+        try:
+            twins = self._simulation.shadow()
+        except AxBridgeError:
+            return ()  # the simulation has failed: that was said, and the robot goes on
+        states = {name: servo.state for name, servo in self._servos.items()}
+        goals = {
+            name: servo.goals.position
+            if servo.torque_enabled and servo.available_torque == servo.max_torque
+            else math.nan
+            for name, servo in self._servos.items()
+        }
+        found = self._residuals.look(self.time, states, twins, goals)
+        return tuple(BusEvent(cause, name) for cause, name in found)
 
     def observe(self, observer: Observer, *, closed: Callable[[], None] | None = None) -> Callable[[], None]:
         """Have `observer` called after each step and exchange, with the step's report and every servo's state.

@@ -38,6 +38,7 @@ __all__ = ["Page", "Screen"]
 
 _EVERY = 0.04  # s between pictures
 _UNHURRIED = 0.02  # s that the button for all motors leaves to the step before it acts by itself
+_MENDED = {"returned", "port back"}
 _GONE = 2.0  # s without a page until the last one counts as closed: loading it anew takes less
 _TROUBLE = {"missing", "fault", "limit", "port lost"}
 _RISE = 1.5  # s in which a simulated robot is put on its feet
@@ -116,7 +117,8 @@ class Page:
                 self._lost[event.name] = event.kind + why
                 self.tell(f"{event.name or 'the line'}: {event.kind}{why}")
             else:
-                self._lost.pop(event.name, None)
+                if event.kind in _MENDED:
+                    self._lost.pop(event.name, None)
                 self.tell(f"{event.name or 'the line'}: {event.kind}")
         now = monotonic()
         if now < self._due:
