@@ -78,7 +78,7 @@ def controlled(robot, rig):
         for servo in rig.servos:
             robot[servo.name].set_position(servo.position + sway)
         robot.step(20)
-        return [servo.state.position for servo in robot.values()]
+        return [servo.position for servo in robot.values()]
 
     return step
 

@@ -1,7 +1,16 @@
-"""How far the Bioloid walks in the simulator, by servo model, physics step and gait: docs/walking.md's table."""
+"""How far the Bioloid walks in the simulator: docs/walking.md's tables.
 
+python benchmarks/walking.py             by servo model, physics step, gait and engine
+python benchmarks/walking.py --seeds 100 falls and drift with floors, masses and delays that differ at random
+"""
+
+import argparse
 import math
+import random
+import re
+import tempfile
 import warnings
+from pathlib import Path
 
 import axbridge
 from axbridge.config.rig import Rig
@@ -9,37 +18,102 @@ from axbridge.motion.gait import Gait
 from axbridge.motion.walking import walk
 
 BIOLOID = Rig.load("bioloid")
+STEP = 1000 / 240
 CASES = [
-    (None, 1000 / 240, Gait()),
-    ("ax12", 1000 / 240, Gait()),
-    ("lima2009", 1000 / 240, Gait()),
+    (None, STEP, Gait()),
+    ("ax12", STEP, Gait()),
+    ("lima2009", STEP, Gait()),
     (None, 1.0, Gait()),
     ("ax12", 1.0, Gait()),
-    (None, 1000 / 240, Gait(steps=40)),
-    ("ax12", 1000 / 240, Gait(steps=40)),
-    (None, 1000 / 240, Gait(step_length=0.03)),
-    ("ax12", 1000 / 240, Gait(step_length=0.03)),
+    (None, STEP, Gait(steps=40)),
+    ("ax12", STEP, Gait(steps=40)),
+    ("ax12", STEP, Gait(step_length=-0.03)),
+    ("ax12", STEP, Gait(step_length=0.0, side_step=0.03)),
+    ("ax12", STEP, Gait(step_length=0.02, turn=0.3)),
 ]
 
 
-def rig(model, physics):
+def rig(model, physics, engine="auto", latency=None):
+    """The Bioloid with another servo model, physics step and delay (ms)."""
     servos = BIOLOID.servos
-    if model:
-        servos = tuple(servo.model_copy(update={"model": model, "params": {}}) for servo in servos)
-    return BIOLOID.model_copy(update={"servos": servos}).overridden({"world": {"time_step_ms": physics}})
+    changes = {} if model is None else {"model": model, "params": {}}
+    if latency is not None:
+        changes["params"] = {**(changes.get("params", servos[0].params)), "sensor": {"latency_ms": latency}}
+    if changes:
+        servos = tuple(servo.model_copy(update=changes) for servo in servos)
+    world = {"time_step_ms": physics}
+    if engine != "auto":
+        world["engine"] = engine
+    return BIOLOID.model_copy(update={"servos": servos}).overridden({"world": world})
+
+
+def altered(robot, friction, heavier, folder):
+    """That robot on another floor, each link heavier by its own factor."""
+    text = robot.urdf_path().read_text()
+    text = re.sub(r'lateral_friction value="[^"]*"', f'lateral_friction value="{friction:.3f}"', text)
+    text = re.sub(r'mass value="([^"]*)"', lambda found: f'mass value="{float(found[1]) * heavier():.6g}"', text)
+    (folder / "altered.urdf").write_text(text)
+    world = robot.world.model_copy(update={"urdf": "altered.urdf"})
+    return robot.model_copy(update={"path": folder / "altered.toml", "world": world})
+
+
+def row(first, gait, done):
+    print(
+        f"| {first} | {gait.steps} of {gait.step_length * 100:.0f} cm | {done.planned * 100:.0f} cm "
+        f"| {done.distance * 100:.1f} cm | {done.speed * 100:.1f} cm/s | {done.sideways * 100:+.1f} cm "
+        f"| {math.degrees(done.turned):+.0f}° | {math.degrees(done.tilt):.1f}° "
+        f"| {done.energy:.0f} J{', fell' if done.fell else ''} |",
+        flush=True,
+    )
+
+
+def table(engines):
+    way = "planned", "walked", "speed", "drift", "turned", "most tilt", "energy"
+    columns = "engine", "servo model", "physics step", "steps", *way
+    print("| " + " | ".join(columns) + " |")
+    print("|---" * len(columns) + "|")
+    for engine in engines:
+        for model, physics, gait in CASES:
+            with axbridge.open(rig(model, physics, engine)) as robot:
+                done = walk(robot, gait)
+            row(f"{engine} | {model or 'the rig’s'} | {physics:.2f} ms", gait, done)
+
+
+def seeds(count, engines, steps):
+    """Friction 0.5 to 1.0, each link's mass within 5 %, latency 10 to 30 ms."""
+    for engine in engines:
+        for model in (None, "ax12"):
+            fallen, drift, turned, walked = 0, [], [], []
+            for seed in range(count):
+                draw = random.Random(seed)
+                friction, latency = draw.uniform(0.5, 1.0), draw.uniform(10.0, 30.0)
+                with tempfile.TemporaryDirectory() as folder:
+                    changed = altered(
+                        rig(model, STEP, engine, latency), friction, lambda d=draw: d.uniform(0.95, 1.05), Path(folder)
+                    )
+                    with axbridge.open(changed, seed=seed) as robot:
+                        done = walk(robot, Gait(steps=steps))
+                fallen += done.fell
+                if not done.fell:
+                    drift.append(abs(done.sideways) * 100)
+                    turned.append(abs(math.degrees(done.turned)))
+                    walked.append(done.distance / done.planned)
+            drift.sort()
+            turned.sort()
+            print(
+                f"{engine}, {model or 'the rig’s'}: {fallen} of {count} fell; walked {min(walked):.0%} to "
+                f"{max(walked):.0%} of the way; drift median {drift[len(drift) // 2]:.1f} cm, most {drift[-1]:.1f}; "
+                f"turned median {turned[len(turned) // 2]:.0f}°, most {turned[-1]:.0f}",
+                flush=True,
+            )
 
 
 if __name__ == "__main__":
+    options = argparse.ArgumentParser()
+    options.add_argument("--seeds", type=int, default=0)
+    options.add_argument("--steps", type=int, default=40)
+    options.add_argument("--engines", default="auto")
+    chosen = options.parse_args()
     warnings.simplefilter("ignore")
-    print("| servo model | physics step | steps | planned | walked | speed | drift | turned | most tilt | energy |")
-    print("|---|---|---|---|---|---|---|---|---|---|")
-    for model, physics, gait in CASES:
-        with axbridge.open(rig(model, physics)) as robot:
-            done = walk(robot, gait)
-        print(
-            f"| {model or 'the rig’s'} | {physics:.2f} ms | {gait.steps} of {gait.step_length * 100:.0f} cm "
-            f"| {done.planned * 100:.0f} cm | {done.distance * 100:.1f} cm | {done.speed * 100:.1f} cm/s "
-            f"| {done.sideways * 100:+.1f} cm | {math.degrees(done.turned):+.0f}° | {math.degrees(done.tilt):.1f}° "
-            f"| {done.energy:.0f} J{', fell' if done.fell else ''} |",
-            flush=True,
-        )
+    names = chosen.engines.split(",")
+    seeds(chosen.seeds, names, chosen.steps) if chosen.seeds else table(names)

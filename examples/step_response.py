@@ -30,7 +30,7 @@ def main() -> None:
         while robot.time < begin + 1.0 and robot.step(20) != -1:
             state = servo.state
             print(f"{state.time - begin:6.3f} s  {math.degrees(state.position):7.2f} deg  duty {state.load:+5.2f}")
-        print(f"final position {math.degrees(servo.state.position):.2f} deg")
+        print(f"final position {math.degrees(servo.position):.2f} deg")
 
 
 if __name__ == "__main__":

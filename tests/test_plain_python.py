@@ -18,7 +18,7 @@ with axbridge.open("bench_arm") as robot:
     arm.set_position(1.0)
     for _ in range(12):
         robot.step(20)
-    print(json.dumps([COMPILED, arm.state.position, arm.state.load, robot.time]))
+    print(json.dumps([COMPILED, arm.position, arm.load, robot.time]))
 """
 
 

@@ -120,7 +120,7 @@ def figure_11() -> None:
         gravity=WEIGHT * one,
         phase=0 * one,
         temperature=np.nan * one,
-        drive=FREE[None],
+        passive=FREE[None],
         settings=np.zeros((1, len(Command))),
     )
     base = packed(RIG.model_of(RIG.servos[0], "lima2009"), RIG)

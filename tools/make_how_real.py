@@ -93,7 +93,7 @@ def simulated(model: str, inertia: float) -> tuple[np.ndarray, np.ndarray]:
             while robot.time < told + 1.2:
                 robot.step(2)
                 times.append(horn.state.time - told)
-                counts.append(512 + horn.state.position / AX.position)
+                counts.append(512 + horn.position / AX.position)
     grid = np.arange(0.0, 1.2, FINE)
     return grid, np.interp(grid, times, counts)
 

@@ -1,12 +1,37 @@
 """axbridge: one Servo API for Dynamixel AX-12 servos, on the bus or simulated down to their registers.
 
+A first program. With ``backend="real", port="/dev/ttyUSB0"`` it drives real servos:
+
 >>> import axbridge
 >>> with axbridge.open("bench_arm", backend="sim") as robot:
-...     robot["shoulder"].set_position(0.6)
-...     robot.step(20)
-0.0
+...     arm = robot["shoulder"]
+...     arm.set_position(0.6)  # rad
+...     while robot.time < 1.0 and robot.step(20) != -1:  # ms
+...         angle = arm.position  # rad, as the servo measured it at the end of this step
+...     print(f"{angle:.1f} rad after {robot.time:.2f} s")
+0.6 rad after 1.00 s
 
-Names are loaded when first used, so that importing axbridge is quick and needs no PyBullet.
+Units are SI: rad, rad/s, N·m, V, °C, s; the period of `step` is in ms. Commands act in the next step. Readings are
+those of the last one. Leaving the block switches every motor off.
+
+Where to look, by ``help(axbridge.NAME)``:
+
+- A robot: `open` makes a `Robot` of a `Rig` (a name, a path or an object). `Robot.step`, `Robot.goto`,
+  `Robot.positions` move and read all of it. ``axbridge rig list`` names the rigs that come along.
+- A servo: ``robot["shoulder"]`` is a `Servo`. Commands: `Servo.set_position`, `set_velocity`, `set_torque`, `goto`,
+  `torque_off`. Readings: `Servo.position`, `velocity`, `torque`, `load`, `voltage`, `temperature`, `errors`, or all of
+  them as `Servo.state`. What it was told: `Servo.target_position`, `velocity_limit`, `available_torque`. What it can do
+  itself: `Servo.capabilities`.
+- Recordings: `Recorder` and `RobotRecorder` make one, `open_recording` reads it as a `Recording`, and
+  `Recording.to_pandas` makes it a table. ``axbridge.compare.comparison.compare`` says how far two are apart, and
+  ``axbridge.replay.simulate.simulate`` plays the commands of one through a model.
+- Motion: `play` a `Move`, `teach` one by hand, `walk` with a `Gait`.
+- A simulation: `Robot.simulation` sets faults and knows the truth; `World` and `VirtualBus` are below it.
+- Webots: `axbridge.webots` runs Webots' controllers unmodified.
+- Errors: all are `AxBridgeError`; each says what to do next. What was clipped or refused is a `ControlWarning`.
+
+Longer: docs/tutorial.md, the six programs in examples/, and ``axbridge --help`` for the command line. Names are loaded
+when first used, so that importing axbridge is quick and needs no physics engine.
 """
 
 from __future__ import annotations

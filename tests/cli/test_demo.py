@@ -12,7 +12,7 @@ from axbridge.cli import demo as demo_verb  # noqa: F401
 from axbridge.record.recording import open_recording
 from axbridge.serve.background import serving
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
 ROOT = Path(__file__).parents[2]
 

@@ -7,7 +7,6 @@ import pytest
 from axbridge.control import checks
 from axbridge.control.battery import Battery
 from axbridge.control.coupled_motors import Limits, couplings, scaled, sibling_limits
-from axbridge.control.sampling import rounded, truncated
 from axbridge.control.velocity_pid import VelocityController
 
 
@@ -82,11 +81,19 @@ def test_what_is_no_number_is_a_type_error(nothing):
         checks.position(nothing, -1, 1)
 
 
-def test_resolution_is_symmetric_here_and_biased_as_webots_has_it():
-    assert rounded(-0.3, 0.1) == pytest.approx(-0.3)
-    assert truncated(-0.3, 0.1) == pytest.approx(-0.2)
-    assert rounded(0.26, 0.1) == truncated(0.26, 0.1) == pytest.approx(0.3)
-    assert math.isnan(rounded(math.nan, 0.1))
+@pytest.mark.parametrize(
+    ("asked", "ends", "question"),
+    [
+        (90, (-2.618, 2.618), " (radians? 90° is 1.571)"),
+        (-45, (-2.618, 2.618), " (radians? -45° is -0.785)"),
+        (4, (-2.618, 2.618), ""),  # less than a turn: just too far
+        (500, (-2.618, 2.618), ""),  # too far in degrees, too
+    ],
+)
+def test_a_position_that_looks_like_degrees_is_asked_about(asked, ends, question):
+    warning = checks.position(asked, *ends, angle=True).warning
+    assert warning.endswith(f"{ends[asked > 0]:g}{question}")
+    assert "radians" not in checks.position(asked, *ends).warning  # of a linear joint
 
 
 def test_a_battery_stays_between_empty_and_full():

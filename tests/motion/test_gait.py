@@ -2,13 +2,14 @@
 
 import math
 
+import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from axbridge import RigError, UsageError
 from axbridge.config.rig import Rig
-from axbridge.motion.gait import SIDES, Gait, Walk
+from axbridge.motion.gait import Gait, Walk
 from axbridge.motion.leg import JOINTS, Leg
 
 BIOLOID = Rig.load("bioloid")
@@ -26,15 +27,14 @@ def test_the_leg_is_the_urdfs():
     lateral=st.floats(-0.8, 0.8),
     swing=st.floats(-1.0, 1.5),
     knee=st.floats(0.0, 2.0),
-    lean=st.floats(-0.3, 0.3),
 )
-def test_angles_put_the_ankle_where_it_was_asked_for_with_the_sole_level(lateral, swing, knee, lean):
+def test_angles_put_the_ankle_where_it_was_asked_for_with_the_sole_level(lateral, swing, knee):
     ankle = LEG.ankle((lateral, swing, knee, 0.0, 0.0))
     assume(ankle[2] < LEG.hip[2] - 0.01)  # above the hip there are two ways to get there
-    found = LEG.angles(ankle, lean)
+    found = LEG.angles(ankle)
     assert LEG.ankle(found) == pytest.approx(ankle, abs=1e-9)
     assert found[:3] == pytest.approx((lateral, swing, knee), abs=1e-5)  # a straight knee: the arc cosine's last digits
-    assert -found[1] + found[2] - found[3] == pytest.approx(-lean)  # pitch of the sole in the torso's frame
+    assert -found[1] + found[2] - found[3] == pytest.approx(0.0)  # pitch of the sole in the torso's frame
     assert found[0] + found[4] == 0  # its roll
 
 
@@ -50,38 +50,79 @@ def test_a_rig_without_such_legs_is_refused_by_name():
         Gait(steps=0)
 
 
-def test_both_feet_stand_side_by_side_at_the_start_and_at_the_end_and_the_torso_has_gone_all_the_way():
-    walk = Walk.of(BIOLOID, Gait(steps=5))
+def test_at_both_ends_the_feet_stand_side_by_side_and_the_torso_has_gone_all_the_way():
+    walk = Walk.of(BIOLOID, Gait(steps=5, made_up=0.0))
     first, last = walk.angles(0.0), walk.angles(walk.gait.duration)
     for joint in JOINTS:
         mirrored = -1 if joint.endswith("lateral") else 1
         assert first[f"left_{joint}"] == pytest.approx(mirrored * first[f"right_{joint}"])
-    assert last == pytest.approx(first)
+    assert last == pytest.approx(first, abs=5e-4)
     assert walk.angles(walk.gait.duration + 1) == last
-    assert walk.gait.distance == pytest.approx(0.10)
+    assert walk.centre[-1] - walk.centre[0] == pytest.approx([walk.gait.distance, 0.0], abs=1e-4)
 
 
-def feet(walk, time):
-    """Ankles by side, in the frame of the torso, at a time."""
-    angles = walk.angles(time)
-    return {side: walk.legs[side].ankle([angles[f"{side}_{joint}"] for joint in JOINTS]) for side in SIDES}
+def test_one_foot_at_a_time_leaves_the_ground():
+    walk = Walk.of(BIOLOID, Gait(steps=4))
+    lifted = {side: way[:, 2] > 1e-9 for side, way in walk.feet.items()}
+    assert lifted["left"].any()
+    assert lifted["right"].any()
+    assert not (lifted["left"] & lifted["right"]).any()
 
 
-def test_one_foot_at_a_time_leaves_the_ground_and_the_standing_one_goes_back_evenly():
-    gait = Gait(steps=4, lean=0.0, hip_lift=0.0)
+def test_the_zero_moment_point_is_inside_the_sole_of_the_foot_that_stands_alone():
+    """A sole of 101 by 61 mm, its middle 9 mm outside the ankle."""
+    walk = Walk.of(BIOLOID, Gait(steps=6, turn=0.3))
+    for side, other, outward in (("left", "right", 1), ("right", "left", -1)):
+        alone = walk.feet[other][:, 2] > 1e-9
+        x, y, _, turn = walk.feet[side][alone].T
+        dx, dy = (walk.zmp[alone] - np.stack((x, y), axis=1)).T
+        ahead, left = np.cos(turn) * dx + np.sin(turn) * dy, np.cos(turn) * dy - np.sin(turn) * dx
+        assert np.abs(ahead).max() < 0.048
+        assert np.abs(left - outward * 0.009).max() < 0.028
+
+
+def test_legs_put_the_feet_on_their_ways_below_a_torso_that_goes_with_them():
+    walk = Walk.of(BIOLOID, Gait(steps=3, made_up=0.0))
+    for time in np.arange(0.0, walk.gait.duration, 0.17):
+        angles = walk.angles(time)
+        ankle = {side: leg.ankle([angles[f"{side}_{joint}"] for joint in JOINTS]) for side, leg in walk.legs.items()}
+        feet = {side: [np.interp(time, walk.time, column) for column in way.T] for side, way in walk.feet.items()}
+        apart, planned = np.subtract(ankle["left"], ankle["right"]), np.subtract(feet["left"], feet["right"])
+        assert apart == pytest.approx(planned[:3], abs=5e-4)
+
+
+@pytest.mark.parametrize(
+    ("gait", "place"),
+    [
+        (Gait(steps=6, step_length=0.03), (0.18, 0.0, 0.0)),
+        (Gait(steps=6, step_length=-0.02), (-0.12, 0.0, 0.0)),
+        (Gait(steps=6, step_length=0.0, side_step=0.02), (0.0, 0.06, 0.0)),
+        (Gait(steps=6, step_length=0.0, side_step=-0.02), (0.0, -0.06, 0.0)),
+        (Gait(steps=6, step_length=0.0, turn=0.2), (0.0, 0.0, 0.6)),
+        (Gait(steps=6, step_length=0.0, turn=-0.2), (0.0, 0.0, -0.6)),
+    ],
+)
+def test_a_walk_leads_ahead_back_aside_and_round(gait, place):
     walk = Walk.of(BIOLOID, gait)
-    h = gait.duration / 1000
-    ground = min(foot[2] for foot in feet(walk, 0.0).values())
-    lifted = {side: [feet(walk, i * h)[side][2] - ground > 1e-9 for i in range(1001)] for side in SIDES}
-    assert any(lifted["left"])
-    assert any(lifted["right"])
-    assert not any(left and right for left, right in zip(*lifted.values(), strict=True))
-    middle = 4.5 * gait.period / 2  # of the fifth step, which the right foot makes
-    before, after = (feet(walk, middle + shift)["left"][0] for shift in (-h, h))
-    assert (before - after) / (2 * h) == pytest.approx(gait.step_length / (gait.period / 2))
+    x, y, _, turn = (walk.feet["left"][-1] + walk.feet["right"][-1]) / 2
+    assert (x, y, turn) == pytest.approx(place, abs=1e-9)
+    assert walk.centre[-1] - walk.centre[0] == pytest.approx(
+        [x + (math.cos(turn) - 1) * gait.zmp_ahead, y + math.sin(turn) * gait.zmp_ahead], abs=2e-4
+    )
 
 
-@pytest.mark.parametrize("gait", [Gait(), Gait(steps=4, step_length=0.03), Gait(steps=4, step_height=0.015)])
+def test_what_a_servo_gives_way_under_the_weight_is_added_to_its_goal():
+    """0.6 N·m at the hip of the standing leg is 5 degrees for a servo of 6.5 N·m/rad."""
+    plain, more = (Walk.of(BIOLOID, Gait(steps=4, made_up=share)) for share in (0.0, 1.0))
+    column = plain.joints.index("left_hip_lateral")
+    added = more.angles_at[:, column] - plain.angles_at[:, column]
+    alone = plain.feet["right"][:, 2] > 0.01
+    assert np.abs(added[alone]).min() > 0.06
+    assert np.abs(added[alone]).max() < 0.15
+    assert np.abs(added[plain.feet["left"][:, 2] > 0.01]).max() < 0.005
+
+
+@pytest.mark.parametrize("gait", [Gait(), Gait(steps=4, turn=0.3), Gait(steps=4, step_height=0.02)])
 def test_a_walk_stays_within_the_joints_limits_and_far_below_the_servos_speed(gait):
     walk = Walk.of(BIOLOID, gait)
     limits = {servo.joint: servo.soft_limits for servo in BIOLOID.servos}
@@ -89,7 +130,7 @@ def test_a_walk_stays_within_the_joints_limits_and_far_below_the_servos_speed(ga
     for tick in range(1, round(gait.duration / 0.02) + 1):
         now = walk.angles(tick * 0.02)
         assert all(limits[joint][0] <= angle <= limits[joint][1] for joint, angle in now.items())
-        assert max(abs(now[joint] - before[joint]) / 0.02 for joint in now) < 0.6 * AX12_NO_LOAD
+        assert max(abs(now[joint] - before[joint]) / 0.02 for joint in now) < 0.7 * AX12_NO_LOAD
         before = now
 
 

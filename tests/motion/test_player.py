@@ -93,10 +93,10 @@ def test_it_eases_from_where_the_robot_is_without_a_jump(robot):
 def test_a_loaded_joint_does_not_sink_when_a_move_begins():
     with axbridge.open("bench_arm", world={"gravity": [0, 0, -40.0]}) as robot:
         robot.goto({"shoulder": 1.2}, 1.0)
-        hanging = robot["shoulder"].state.position
+        hanging = robot["shoulder"].position
         assert hanging < 1.2 - 0.01  # rad: it gives way to the load
         seen = []
-        robot.observe(lambda *_: seen.append(robot["shoulder"].state.position))
+        robot.observe(lambda *_: seen.append(robot["shoulder"].position))
         play(robot, Move(pages={"1": Page(keys=(Key(positions={"shoulder": 1.2}, time=1.0),))}))
         assert min(seen) > hanging - 0.006
 
@@ -108,7 +108,7 @@ def test_a_higher_speed_takes_less_time(robot):
 def test_only_some_joints_move_and_the_others_hold(robot):
     robot.goto({"tilt": 0.5}, 0.5)
     play(robot, NOD, joints=["pan"])
-    assert robot["tilt"].state.position == pytest.approx(0.5, abs=0.02)
+    assert robot["tilt"].position == pytest.approx(0.5, abs=0.02)
     assert robot["tilt"].torque_enabled
 
 
@@ -165,7 +165,7 @@ def test_a_stop_plays_the_page_to_its_end_and_then_its_exit(robot):
 
     played = play(robot, ROUND, stop=stop)
     assert (played.stopped, played.exit) == (True, "9")
-    assert robot["pan"].state.position == pytest.approx(-0.5, abs=0.02)
+    assert robot["pan"].position == pytest.approx(-0.5, abs=0.02)
     after = np.array(goals.rows)[asked[0] :, 0]
     assert after.max() >= 0.4 - 1e-9  # the round under way ended at its last pose
     assert robot.time < 3.0 + 0.6 + 0.5 + 0.6
@@ -263,7 +263,7 @@ def test_a_limp_simulated_bioloid_stands_while_only_its_arm_moves():
         while robot.time < 5.0:
             robot.step()
         assert robot.simulation.base[0][2] > 0.26
-        assert robot["left_shoulder_swing"].state.position == pytest.approx(1.0, abs=0.1)
+        assert robot["left_shoulder_swing"].position == pytest.approx(1.0, abs=0.1)
 
 
 # ---- on a served bus
@@ -284,11 +284,12 @@ def port():
         yield device
 
 
+@pytest.mark.alone
 def test_on_a_served_arm_it_starts_within_two_degrees_and_no_joint_is_too_fast(port):
     with axbridge.open("bench_arm", backend="real", port=port) as robot:
         arm = robot["shoulder"]
         goals, speeds = Goals(robot), []
-        robot.observe(lambda *_: speeds.append(abs(arm.state.velocity)))
+        robot.observe(lambda *_: speeds.append(abs(arm.velocity)))
         keys = tuple(Key(positions={"shoulder": angle}, time=0.3) for angle in (1.0, -1.0, 0.5))
         played = play(robot, Move(pages={"1": Page(keys=keys, speed={"shoulder": 3.0})}), note=lambda _: None)
         assert played.start_error < math.radians(2)

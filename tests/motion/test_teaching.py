@@ -26,17 +26,18 @@ def robot(hand):
         yield robot
 
 
+@pytest.mark.alone
 def test_what_the_hand_did_is_the_move_and_it_starts_where_it_began(hand, robot):
     tell = hand[1]
     robot["tilt"].goto(0.3, 0.4)
-    start = robot["pan"].state.position
+    start = robot["pan"].position
     with soft(robot, ["pan"]) as names:
         assert names == ("pan",)
         robot.step()
         tell()
         taking = Taking(robot, names)
         taking.run(lambda passed: passed > 2.8)
-        assert robot["tilt"].state.position == pytest.approx(0.3, abs=0.02)
+        assert robot["tilt"].position == pytest.approx(0.3, abs=0.02)
     taught = taking.taught()
     page = taught.move.pages["1"]
     assert page.joints == ("pan",)
@@ -55,7 +56,7 @@ def test_what_the_hand_did_is_the_move_and_it_starts_where_it_began(hand, robot)
     assert robot["pan"].target_position == pytest.approx(start + LEFT, abs=0.02)
     played = play(robot, taught.move)
     assert played.start_error < math.radians(2)
-    assert robot["pan"].state.position == pytest.approx(start + LEFT, abs=0.03)
+    assert robot["pan"].position == pytest.approx(start + LEFT, abs=0.03)
 
 
 def test_pose_by_pose(robot):
@@ -83,7 +84,7 @@ def test_a_limp_arm_falls_and_one_with_stiffness_is_carried_or_gives_way():
             with soft(robot, stiffness=stiffness):
                 for _ in range(100):
                     robot.step()
-            far[stiffness] = abs(robot["shoulder"].state.position - 1.2)
+            far[stiffness] = abs(robot["shoulder"].position - 1.2)
             assert robot["shoulder"].available_torque == robot["shoulder"].max_torque
     assert far[0.0] > 1.0
     assert far[0.02] > 0.5  # it gives way to more than its share

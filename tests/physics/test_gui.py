@@ -17,7 +17,7 @@ with axbridge.open("bench_arm", world={"gui": True}) as robot:
     while robot.time < 0.5:
         robot.step(20)
     paced = time.monotonic() - began
-print(round(robot["shoulder"].state.position, 1), paced > 0.4)
+print(round(robot["shoulder"].position, 1), paced > 0.4)
 """
 
 

@@ -18,8 +18,8 @@ def test_a_duty_acts_until_another_command_and_the_servo_is_a_joint_again():
         robot.step(60)
         for _ in range(10):
             robot.step(20)
-        assert servo.state.velocity < -1
-        assert servo.state.load == pytest.approx(-0.5, abs=0.01)
+        assert servo.velocity < -1
+        assert servo.load == pytest.approx(-0.5, abs=0.01)
         assert math.isnan(servo.goals.position)
         assert servo.goals.duty == pytest.approx(-0.5, abs=1e-3)
         assert servo.read("ccw_angle_limit") == 0

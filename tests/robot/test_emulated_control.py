@@ -49,9 +49,9 @@ def test_torque_at_stall_is_what_was_commanded(wheel_rig, model, torque):
             servo.set_torque(torque)
         for _ in range(75):
             robot.step(20)
-        assert servo.state.velocity == 0
+        assert servo.velocity == 0
         assert true_torque(robot) == pytest.approx(torque, rel=0.1)
-        assert servo.state.torque == pytest.approx(true_torque(robot), rel=0.1)
+        assert servo.torque == pytest.approx(true_torque(robot), rel=0.1)
 
 
 @pytest.mark.filterwarnings("ignore::axbridge.errors.ControlWarning")
@@ -64,11 +64,11 @@ def test_torque_in_motion_is_what_was_commanded_while_the_supply_suffices(wheel_
         for _ in range(5):
             robot.step(20)
         seen = []
-        while abs(servo.state.load) < 0.97 and servo.state.position < 1.5:
+        while abs(servo.load) < 0.97 and servo.position < 1.5:
             robot.step(20)
             seen.append(true_torque(robot))
         seen = seen[:-1]
-        assert servo.state.velocity > 0.8
+        assert servo.velocity > 0.8
         assert len(seen) >= 2
         assert seen == pytest.approx([torque] * len(seen), rel=0.12)  # the first sample: back-EMF is being learned
 
@@ -81,17 +81,17 @@ def test_velocity_control_turns_in_wheel_mode_and_gives_the_angle_limits_back(wh
         servo.set_velocity(3.0)
         for _ in range(150):
             robot.step(20)
-        assert servo.state.velocity == pytest.approx(3.0, abs=0.15)
+        assert servo.velocity == pytest.approx(3.0, abs=0.15)
         assert (servo.read("cw_angle_limit"), servo.read("ccw_angle_limit")) == (0, 0)
         servo.set_velocity(-2.0)
         for _ in range(150):
             robot.step(20)
-        assert servo.state.velocity == pytest.approx(-2.0, abs=0.15)
+        assert servo.velocity == pytest.approx(-2.0, abs=0.15)
         servo.set_position(0.4)
         for _ in range(150):
             robot.step(20)
         assert (servo.read("cw_angle_limit"), servo.read("ccw_angle_limit")) == (0, 1023)
-        assert servo.state.position == pytest.approx(0.4, abs=0.05)
+        assert servo.position == pytest.approx(0.4, abs=0.05)
 
 
 @pytest.mark.filterwarnings("ignore::axbridge.errors.ControlWarning")
@@ -104,7 +104,7 @@ def test_wheel_mode_on_the_real_backend_restores_the_eeprom_on_close():
             for _ in range(15):
                 robot.step(20)
             assert (servo.read("cw_angle_limit"), servo.read("ccw_angle_limit")) == (0, 0)
-            assert servo.state.velocity > 0.4
+            assert servo.velocity > 0.4
             servo.set_torque(0.05)
             robot.step(20)
         with axbridge.open("bench_arm", backend="real", port=port) as robot:
@@ -127,7 +127,7 @@ def test_a_wheel_switched_off_and_on_stands_still_and_one_left_behind_becomes_a_
         assert servo.read("moving_speed") == 0
         for _ in range(200):  # a heavy disc swings out
             robot.step(20)
-        assert servo.state.velocity == pytest.approx(0.0, abs=0.05)
+        assert servo.velocity == pytest.approx(0.0, abs=0.05)
     left_behind = wheel_rig(model="ax12")
     with left_behind.open("a") as file:
         file.write("\n[servo.registers]\ncw_angle_limit = 0\nccw_angle_limit = 0\n")
@@ -136,7 +136,7 @@ def test_a_wheel_switched_off_and_on_stands_still_and_one_left_behind_becomes_a_
         servo.set_position(0.3)
         for _ in range(100):
             robot.step(20)
-        assert servo.state.position == pytest.approx(0.3, abs=0.05)
+        assert servo.position == pytest.approx(0.3, abs=0.05)
 
 
 def test_an_acceleration_limit_is_a_ramp_of_the_speed(wheel_rig):
@@ -148,12 +148,12 @@ def test_an_acceleration_limit_is_a_ramp_of_the_speed(wheel_rig):
         speeds = []
         for _ in range(75):
             robot.step(20)
-            speeds.append(servo.state.velocity)
+            speeds.append(servo.velocity)
         assert max(speeds) == pytest.approx(math.sqrt(4.0 * 1.8), rel=0.15)  # a triangle over 1.8 rad
         assert (speeds[29] - speeds[9]) / 0.4 == pytest.approx(4.0, rel=0.15)
         for _ in range(100):  # so heavy a disc is braked late, and comes back
             robot.step(20)
-        assert servo.state.position == pytest.approx(0.8, abs=0.03)
+        assert servo.position == pytest.approx(0.8, abs=0.03)
 
 
 def test_webots_pid_runs_on_the_host_when_the_rig_says_so(wheel_rig):
@@ -165,10 +165,10 @@ def test_webots_pid_runs_on_the_host_when_the_rig_says_so(wheel_rig):
         servo.set_position(0.6)
         for _ in range(25):
             robot.step(20)
-        assert servo.state.position == pytest.approx(0.6 * (1 - math.exp(-3 * 0.5)), abs=0.12)
+        assert servo.position == pytest.approx(0.6 * (1 - math.exp(-3 * 0.5)), abs=0.12)
         for _ in range(100):
             robot.step(20)
-        assert servo.state.position == pytest.approx(0.6, abs=0.025)  # the bridge swallows small duties
+        assert servo.position == pytest.approx(0.6, abs=0.025)  # the bridge swallows small duties
     with axbridge.open("bench_arm") as robot, pytest.raises(UnsupportedOperation, match="has no pid"):
         robot["shoulder"].set_control_pid(1.0, 0.0, 0.0)
 
@@ -200,16 +200,16 @@ def test_a_robot_changes_from_simulation_to_the_real_bus_and_back_while_it_runs(
         servo.set_velocity(2.0)
         for _ in range(50):
             robot.step(20)
-        assert servo.state.position == pytest.approx(0.5, abs=0.05)
+        assert servo.position == pytest.approx(0.5, abs=0.05)
         robot.switch("real", port=port)
         assert (robot.backend, robot.mode, robot.time) == ("real", 1, 1.0)
         assert servo.read("goal_position") == servo.read("present_position")  # no jump
         assert servo.read("torque_enable") == 1
-        assert servo.state.position == pytest.approx(0.0, abs=0.02)  # another arm, which hangs
-        assert (servo.velocity, servo.target_position) == (2.0, 0.5)
+        assert servo.position == pytest.approx(0.0, abs=0.02)  # another arm, which hangs
+        assert (servo.velocity_limit, servo.target_position) == (2.0, 0.5)
         for _ in range(60):
             robot.step(20)
-        assert servo.state.position == pytest.approx(0.5, abs=0.05)
+        assert servo.position == pytest.approx(0.5, abs=0.05)
         with pytest.raises(axbridge.PortError):
             robot.switch("real", port="/dev/no-such-port")
         assert robot.backend == "real"
@@ -217,7 +217,7 @@ def test_a_robot_changes_from_simulation_to_the_real_bus_and_back_while_it_runs(
         robot.switch("sim")
         for _ in range(60):
             robot.step(20)
-        assert servo.state.position == pytest.approx(0.5, abs=0.05)
+        assert servo.position == pytest.approx(0.5, abs=0.05)
 
 
 def test_a_rig_of_ideal_joints_cannot_be_driven_on_a_real_bus(tmp_path):

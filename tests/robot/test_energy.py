@@ -83,11 +83,11 @@ def test_servos_report_the_sagging_supply(tmp_path):
             servo.torque_on()
             servo.set_position(2.61)
         robot.step(60)  # on the way, at full duty
-        assert min(servo.state.voltage for servo in robot.values()) <= 11.0
+        assert min(servo.voltage for servo in robot.values()) <= 11.0
         for servo in robot.values():
             servo.torque_off()
         robot.step(20)
-        assert robot["s1"].state.voltage == pytest.approx(11.1, abs=0.051)
+        assert robot["s1"].voltage == pytest.approx(11.1, abs=0.051)
 
 
 @pytest.mark.parametrize("period", [5, 20, 64])

@@ -41,7 +41,7 @@ def test_a_pose_is_reached_together_and_smoothly(robot):
 
 def test_one_servo_goes_and_the_others_stay_limp(robot):
     assert robot["pan"].goto(0.4, 0.3)
-    assert robot["pan"].state.position == pytest.approx(0.4, abs=0.02)
+    assert robot["pan"].position == pytest.approx(0.4, abs=0.02)
     assert not robot["tilt"].torque_enabled
 
 
@@ -54,7 +54,7 @@ def test_a_way_too_fast_for_the_servo_takes_longer_and_says_so(robot):
 def test_a_goal_beyond_the_limits_is_clipped_once(robot):
     with pytest.warns(ControlWarning) as said:
         assert robot.goto({"tilt": 1.5}, 1.0)
-    assert [str(one.message) for one in said] == ["goal 1.5 of 'tilt' is clipped to 1.2"]
+    assert [str(one.message) for one in said] == ["'tilt': too big requested position: 1.5 > 1.2"]
 
 
 def test_a_joint_that_is_held_back_is_reported_as_not_there(robot):

@@ -133,7 +133,7 @@ def test_two_buses_that_mean_one_adapter_are_named(port, tmp_path):
 def test_the_real_robot_says_so(port):
     with axbridge.open("bench_arm", backend="real", port=port) as robot:
         assert (robot.mode, robot.backend) == (1, "real")
-        assert 9 < robot["shoulder"].state.voltage < 10
+        assert 9 < robot["shoulder"].voltage < 10
 
 
 def test_the_twin_moves_robot_and_shadow(port):
@@ -141,7 +141,7 @@ def test_the_twin_moves_robot_and_shadow(port):
         robot["shoulder"].set_position(0.8)
         while robot.time < 0.6:
             robot.step(20)
-        assert robot["shoulder"].state.position == pytest.approx(0.8, abs=0.03)
+        assert robot["shoulder"].position == pytest.approx(0.8, abs=0.03)
         assert robot.simulation.shadow()["shoulder"].position == pytest.approx(0.8, abs=0.03)
         robot["shoulder"].torque_off()
 
@@ -164,9 +164,9 @@ def test_a_servo_found_shut_down_stays_limp_until_it_is_recovered():
             arm.set_position(0.6)
             while robot.time < 0.5:
                 robot.step(20)
-            assert arm.state.position == pytest.approx(0.0, abs=0.02)
+            assert arm.position == pytest.approx(0.0, abs=0.02)
             assert arm.read("torque_limit") == 0
             arm.recover()
             while robot.time < 2.0:
                 robot.step(20)
-            assert arm.state.position == pytest.approx(0.6, abs=0.03)
+            assert arm.position == pytest.approx(0.6, abs=0.03)

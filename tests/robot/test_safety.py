@@ -13,7 +13,7 @@ from axbridge.robot.safety import net as safety
 from axbridge.robot.safety import policies
 from tests.support.pty_line import PtyLine
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
 SERVOS = [CycleServo("hip", 1), CycleServo("knee", 2), CycleServo("ankle", 3)]
 

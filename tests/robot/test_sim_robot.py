@@ -22,10 +22,10 @@ def step_to_quarter_turn(time_step_ms, noted=None):
         arm.set_position(math.pi / 2)
         while robot.time < 1.2:
             robot.step(5)
-            fastest = max(fastest, abs(arm.state.velocity))
+            fastest = max(fastest, abs(arm.velocity))
             if noted is not None:
-                noted.append((arm.state.time - 0.2, math.degrees(arm.state.position)))
-        return math.degrees(arm.state.position), fastest
+                noted.append((arm.state.time - 0.2, math.degrees(arm.position)))
+        return math.degrees(arm.position), fastest
 
 
 def test_the_step_ends_where_the_paper_says_and_takes_as_long():
@@ -59,13 +59,13 @@ def test_time_is_counted_by_steps_and_samples_say_when_they_were_taken():
 def test_torque_comes_on_where_the_arm_is():
     with axbridge.open("bench_arm", servo=[{"name": "a", "joint": "shoulder", "id": 1, "position": 0.4}]) as robot:
         arm = robot["a"]
-        assert arm.state.position == pytest.approx(0.4, abs=0.006)
+        assert arm.position == pytest.approx(0.4, abs=0.006)
         arm.torque_on()
         assert abs(arm.read("goal_position") - arm.read("present_position")) <= 3  # it was falling
-        start = arm.state.position
+        start = arm.position
         for _ in range(25):
             robot.step(20)
-        assert arm.state.position == pytest.approx(start, abs=0.02)  # the arm's weight against K_theta, no more
+        assert arm.position == pytest.approx(start, abs=0.02)  # the arm's weight against K_theta, no more
 
 
 def test_a_limp_arm_falls_and_gets_no_goals():
@@ -73,7 +73,7 @@ def test_a_limp_arm_falls_and_gets_no_goals():
         arm = robot["a"]
         for _ in range(50):
             robot.step(20)
-        assert abs(arm.state.position) < 0.1
+        assert abs(arm.position) < 0.1
         assert arm.read("torque_enable") == 0
 
 
@@ -88,7 +88,7 @@ def test_targets_are_clipped_with_a_warning_and_impossible_ones_refused():
         assert arm.target_position == arm.max_position
         with pytest.warns(ControlWarning):
             arm.set_velocity(-1)
-        assert arm.velocity == arm.max_velocity
+        assert arm.velocity_limit == arm.max_velocity
 
 
 def test_velocity_limits_the_approach_and_zero_holds_still():
@@ -98,12 +98,12 @@ def test_velocity_limits_the_approach_and_zero_holds_still():
         arm.set_velocity(1.0)
         while robot.time < 0.5:
             robot.step(20)
-        assert arm.state.position == pytest.approx(0.5, abs=0.1)  # equation (6) lags by the back-EMF
+        assert arm.position == pytest.approx(0.5, abs=0.1)  # equation (6) lags by the back-EMF
         arm.set_velocity(0)
-        held = arm.state.position
+        held = arm.position
         while robot.time < 1.0:
             robot.step(20)
-        assert arm.state.position == pytest.approx(held, abs=0.05)
+        assert arm.position == pytest.approx(held, abs=0.05)
 
 
 def test_registers_are_read_and_written_by_name_within_their_range():
@@ -139,8 +139,8 @@ def test_two_robots_in_one_process_do_not_disturb_each_other():
         for _ in range(25):
             one.step(20)
             other.step(20)
-        assert one["shoulder"].state.position == pytest.approx(1.0, abs=0.03)
-        assert other["shoulder"].state.position == pytest.approx(0.0, abs=0.01)
+        assert one["shoulder"].position == pytest.approx(1.0, abs=0.03)
+        assert other["shoulder"].position == pytest.approx(0.0, abs=0.01)
 
 
 def test_a_closed_robot_ends_the_loop_and_closes_twice():
@@ -170,16 +170,16 @@ def test_a_motor_that_shut_itself_down_moves_again_when_it_is_told_to():
         arm.set_position(0.6)
         for _ in range(25):
             robot.step(20)
-        assert ErrorFlag.OVERLOAD in arm.state.errors
+        assert ErrorFlag.OVERLOAD in arm.errors
         assert arm.read("torque_limit") == 0  # not revived unasked
-        assert arm.state.position == pytest.approx(0, abs=0.05)
+        assert arm.position == pytest.approx(0, abs=0.05)
         arm.recover()
         robot.step(20)
         assert 0 < arm.read("torque_limit") < 600  # softly
         for _ in range(75):
             robot.step(20)
-        assert not arm.state.errors
-        assert arm.state.position == pytest.approx(0.6, abs=0.05)
+        assert not arm.errors
+        assert arm.position == pytest.approx(0.6, abs=0.05)
 
 
 def test_a_servo_used_after_the_end_says_that_the_bus_is_closed():
@@ -192,6 +192,13 @@ def test_a_servo_used_after_the_end_says_that_the_bus_is_closed():
         robot.exchange()
 
 
+def test_degrees_are_clipped_and_asked_about():
+    with axbridge.open("bench_arm") as robot:
+        with pytest.warns(ControlWarning, match=r"too big requested position: 90 > 2\.\d+ \(radians\? 90° is 1.571\)"):
+            robot["shoulder"].set_position(90)
+        assert robot["shoulder"].target_position == robot["shoulder"].max_position
+
+
 def test_what_is_no_time_and_no_count_is_refused():
     with axbridge.open("bench_arm") as robot:
         arm = robot["shoulder"]
@@ -201,9 +208,6 @@ def test_what_is_no_time_and_no_count_is_refused():
         for count in (1.5, "7", None):
             with pytest.raises(UsageError, match="no whole number"):
                 arm.write("goal_position", count)
-        arm.enable_position(40)
-        with pytest.warns(ControlWarning, match="stays 40"):
-            arm.enable_position(math.nan)
 
 
 def test_an_observer_sees_the_report_and_all_states_of_each_step_until_it_leaves():
@@ -234,7 +238,7 @@ def test_what_only_a_simulation_can_do_is_in_one_place():
     with axbridge.open("bench_arm", backend="sim") as robot:
         simulation = robot.simulation
         assert simulation.base is None
-        assert simulation.truth("shoulder").position == pytest.approx(robot["shoulder"].state.position, abs=0.01)
+        assert simulation.truth("shoulder").position == pytest.approx(robot["shoulder"].position, abs=0.01)
         with pytest.raises(UnsupportedOperation, match="bolted down"):
             simulation.place_base(((0, 0, 0), (0, 0, 0, 1)))
         assert simulation.shadow() == {}

@@ -49,7 +49,7 @@ def test_an_ideal_joint_is_what_it_says(tmp_path):
         servo.set_position(math.pi / 2)
         for _ in range(150):
             robot.step(20)
-        assert servo.truth == (servo.state.position, servo.state.torque)
+        assert servo.truth == (servo.position, servo.torque)
         assert servo.truth.torque == pytest.approx(LOAD, rel=0.05)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from axbridge.serve.background import serving
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.alone]
 
 CLIENTS = Path(__file__).parent / "clients"
 NEEDS = {

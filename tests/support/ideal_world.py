@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import axbridge
+from axbridge import webots
+from axbridge.webots.robot import Robot as WebotsRobot
 
 H = 0.032  # basic time step and physics step, s
 INERTIA = 0.1  # kg·m² about the axis; mass 1 kg at the axis
@@ -25,7 +27,7 @@ class Bench:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.opened: list[axbridge.Robot] = []
+        self.opened: list[axbridge.Robot | webots.Session] = []
 
     def rig(
         self, *servos: dict, gravity: float = 0.0, robot: str = "", step_ms: float = 1000 * H, extra: str = ""
@@ -61,11 +63,16 @@ class Bench:
         self.opened.append(robot)
         return robot
 
+    def controlled(self, *servos: dict, **options) -> WebotsRobot:
+        """The robot as a Webots controller has it."""
+        self.opened.append(webots.install(self.rig(*servos, **options), "sim"))
+        return WebotsRobot()
+
 
 def positions(robot: axbridge.Robot, name: str, steps: int) -> list[float]:
     """True positions after each of so many steps of 32 ms."""
     found = []
     for _ in range(steps):
         assert robot.step(32) == 0
-        found.append(robot[name].state.position)
+        found.append(robot[name].position)
     return found

@@ -67,7 +67,7 @@ def travel(robot, seconds, tick=10):
     for _ in range(round(seconds * 1000 / tick)):
         robot.step(tick)
         began = robot.last_step.commanded if began is None else began
-        seen += [(servo.state.time - began, servo.state.position) for servo in robot.values()]
+        seen += [(servo.state.time - began, servo.position) for servo in robot.values()]
         ends += [robot.time - began] * len(robot)
     return np.array(seen), np.array(ends)
 

@@ -171,7 +171,7 @@ def test_brakes_torque_control_and_feedback(controller):
     speed = 0.0
     for _ in range(2):
         speed = (0.1 * speed + 0.016 * 0.5) / (0.1 + 0.016)
-    assert robot._session.robot["shoulder"].state.velocity == pytest.approx(speed, abs=1e-6)
+    assert robot._session.robot["shoulder"].velocity == pytest.approx(speed, abs=1e-6)
 
 
 def test_the_battery_sensor_reads_minus_one_until_it_has_a_sample(controller):

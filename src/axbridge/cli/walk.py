@@ -1,7 +1,8 @@
-"""`axbridge walk`: a Bioloid walks straight ahead, real or simulated."""
+"""`axbridge walk`: a Bioloid walks, real or simulated."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -25,17 +26,18 @@ def walk(
     port: PortOption = None,
     steps: Annotated[int | None, typer.Option("--steps", help="Steps ahead; default: 12.")] = None,
     seconds: Annotated[float | None, typer.Option("--seconds", help="Time to walk, instead of --steps.")] = None,
-    period: Annotated[float, typer.Option("--period", help="Time of two steps, s.")] = 1.4,
-    step_length: Annotated[float, typer.Option("--step-length", help="cm.")] = 2.0,
-    step_height: Annotated[float, typer.Option("--step-height", help="cm.")] = 1.25,
-    sway: Annotated[float, typer.Option("--sway", help="Of the torso to each side, cm.")] = 2.25,
+    period: Annotated[float, typer.Option("--period", help="Time of two steps, s.")] = 1.3,
+    step_length: Annotated[float, typer.Option("--step-length", help="Ahead, cm a step; negative: back.")] = 4.0,
+    side_step: Annotated[float, typer.Option("--side-step", help="To the left, cm in two steps.")] = 0.0,
+    turn: Annotated[float, typer.Option("--turn", help="To the left, degrees in two steps.")] = 0.0,
+    step_height: Annotated[float, typer.Option("--step-height", help="How high a foot is lifted, cm.")] = 1.6,
     record: Annotated[Path | None, typer.Option("--record", metavar="FILE.mcap", help="Record every sample.")] = None,
     gui: Annotated[bool, typer.Option("--gui", help="Show the simulated world in a window.")] = False,
     force: ForceOption = False,
     seed: SeedOption = 0,
     json: JsonOption = False,
 ) -> int:
-    """Get up slowly, walk straight ahead without looking, and let go: an open-loop gait for the rig bioloid.
+    """Get up slowly, walk without looking, and let go: an open-loop gait for the rig bioloid.
 
     Hold a real robot upright until it stands; Ctrl-C leaves it limp. Exit code 1 when the simulated robot fell.
     """
@@ -57,8 +59,9 @@ def walk(
         steps=12 if steps is None else steps,
         period=period,
         step_length=step_length / 100,
+        side_step=side_step / 100,
+        turn=math.radians(turn),
         step_height=step_height / 100,
-        sway=sway / 100,
     )
     loaded = Rig.load(rig)
     if gui:

@@ -141,6 +141,9 @@ class Pair:
     aligned: Deviation | None
     parts: tuple[Part, ...]
 
+    def __repr__(self) -> str:
+        return f"<Pair {self.name!r}: {len(self.time)} common times, rms error {self.plain.rmse:.2f}°>"
+
 
 @dataclass(frozen=True)
 class Comparison:
@@ -161,6 +164,10 @@ class Comparison:
     limit: float
     pairs: tuple[Pair, ...]
     missing: dict[str, str]
+
+    def __repr__(self) -> str:
+        apart = ", ".join(f"{pair.name} {pair.plain.rmse:.2f}°" for pair in self.pairs)
+        return f"<Comparison of {self.labels[0]} with {self.labels[1]}, rms error: {apart or 'nothing compared'}>"
 
     def to_pandas(self) -> Any:
         """A pandas DataFrame: its index is the time on the comparison's clock, s.

@@ -319,6 +319,11 @@ class Rig(toml_tables.Table):
     path: Path = Path()
     bases: tuple[Path, ...] = Field(default=(), exclude=True)  # where things are on this machine is no fact of a robot
 
+    def __repr__(self) -> str:
+        return f"<Rig {self.name!r}: {len(self.servos)} servos, from {self.path}>"
+
+    __str__ = __repr__
+
     @classmethod
     def load(cls, path_or_name: str | Path) -> Rig:
         """Load a rig by name (``bench_arm``) or path, parameters behind a colon: ``pendulum:mass=0.2,length=0.15``.

@@ -24,18 +24,28 @@ class Checked(NamedTuple):
     warning: str = ""
 
 
-def position(request: float, low: float, high: float) -> Checked:
-    """A target position, clipped to `low`..`high`; infinite (velocity control) passes."""
+def position(request: float, low: float, high: float, *, angle: bool = False) -> Checked:
+    """A target position, clipped to `low`..`high`; infinite (velocity control) passes.
+
+    What looks like degrees, when it is an `angle`, is asked about.
+    """
     if math.isnan(request):
         return Checked(None, "position must not be NaN; the target stays")
     value = float(request)
     if math.isinf(value):
         return Checked(value)
     if value > high:
-        return Checked(high, f"too big requested position: {value:g} > {high:g}")
+        return Checked(high, f"too big requested position: {value:g} > {high:g}{_degrees(value, low, high, angle)}")
     if value < low:
-        return Checked(low, f"too low requested position: {value:g} < {low:g}")
+        return Checked(low, f"too low requested position: {value:g} < {low:g}{_degrees(value, low, high, angle)}")
     return Checked(value)
+
+
+def _degrees(value: float, low: float, high: float, angle: bool) -> str:
+    """A question, when `value` is more than a turn in rad and would be within reach in degrees."""
+    if not angle or abs(value) <= 2 * math.pi or not low <= math.radians(value) <= high:
+        return ""
+    return f" (radians? {value:g}° is {math.radians(value):.3f})"
 
 
 def velocity(request: float, maximum: float, *, endless: bool) -> Checked:

@@ -1,27 +1,35 @@
-"""A walk straight ahead, open loop: a few figures in, joint angles over time out.
+"""A walk that keeps its zero-moment point in the feet: a few figures in, joint angles over time out.
 
-Every step takes the same time. The torso swings over the standing foot, half a sine wave a step, while the other foot
-is lifted, carried forward and set down level; between two swings both feet stand. The first two steps are made on the
-spot, to begin the swing, and one more closes the feet at the end. The servos give way under the weight: `lean` and
-`hip_lift` are what they are told more, so that the torso comes out upright.
+Footsteps say where the feet stand. The zero-moment point waits over the standing foot and goes on to the next one while
+both stand; preview control says how the centre of mass has to move for that, and the legs' joints follow from where the
+feet are below it. Servos give way under the weight, so each is told what its load will cost it on top. Nothing is
+measured and nothing corrected.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
+import numpy as np
+
+from axbridge.arrays import FloatArray
 from axbridge.config.rig import Rig
-from axbridge.config.urdf import read_tree
+from axbridge.config.urdf import Tree, read_tree
 from axbridge.errors import UsageError
-from axbridge.motion.leg import JOINTS, Leg, Point
+from axbridge.motion.footsteps import SIDES, Place, Step, footsteps
+from axbridge.motion.leg import JOINTS, Leg
+from axbridge.motion.poses_of_mass import posed
+from axbridge.motion.stiffness import stiffness
+from axbridge.motion.zmp import GRAVITY, followed
 
-__all__ = ["SIDES", "Gait", "Walk"]
+__all__ = ["Gait", "Walk"]
 
-SIDES = ("left", "right")
-_ON_THE_SPOT = 2  # steps that begin the swing
-_CLOSING = 1
+_GRID = 0.01  # s between two poses that are worked out
+_SHIFT = 0.9  # s before the first step, in which the weight goes over the standing foot, and after the last
+_ROUNDS = 3  # of moving the torso until it, legs and arms together have their centre of mass where it should be
 
 
 @dataclass(frozen=True)
@@ -29,31 +37,34 @@ class Gait:
     """How to walk. The defaults do on the rig `bioloid`, with the servo models `lima2009` and `ax12`.
 
     Attributes:
-        steps: Steps ahead; three more begin and end the walk.
+        steps: Steps ahead; one more closes the feet.
         period: Time of two steps, s.
-        step_length: Between the feet when both stand, m.
+        step_length: How far each step leads ahead, m; negative is backwards.
+        side_step: How far two steps lead to the left, m; negative is to the right.
+        turn: How far two steps turn to the left, rad; negative is to the right.
         step_height: How high a foot is lifted, m.
-        sway: How far the torso swings to each side, m.
         double_support: Share of a step in which both feet stand, 0..1.
         lower: How much lower than standing the torso walks, m.
-        ahead: How far the torso is held in front of the place above its feet that it has in standing, m.
-        lean: Torso told to lean forward, rad.
-        hip_lift: Hip of the standing leg told to lift the free side, rad, when the torso is furthest over the foot.
+        zmp_ahead: The zero-moment point is held so far in front of the standing ankle, m.
+        zmp_inward: And so far inside of it, m.
+        made_up: Share of what the servos give way under their load that is added to their goals; friction carries the
+            rest.
 
     Raises:
         UsageError: a figure that no walk has.
     """
 
     steps: int = 12
-    period: float = 1.4
-    step_length: float = 0.02
-    step_height: float = 0.0125
-    sway: float = 0.0225
-    double_support: float = 0.5
-    lower: float = 0.005
-    ahead: float = 0.0125
-    lean: float = 0.02
-    hip_lift: float = 0.09
+    period: float = 1.3
+    step_length: float = 0.04
+    side_step: float = 0.0
+    turn: float = 0.0
+    step_height: float = 0.016
+    double_support: float = 0.3
+    lower: float = 0.012
+    zmp_ahead: float = 0.005
+    zmp_inward: float = 0.0075
+    made_up: float = 0.9
 
     def __post_init__(self) -> None:
         if self.steps < 1:
@@ -68,11 +79,11 @@ class Gait:
     @property
     def duration(self) -> float:
         """Of the whole walk, s."""
-        return (self.steps + _ON_THE_SPOT + _CLOSING) * self.period / 2
+        return (self.steps + 1) * self.period / 2 + 2 * _SHIFT
 
     @property
     def distance(self) -> float:
-        """How far it leads when no foot slips, m."""
+        """How far it leads ahead when it does not turn and no foot slips, m."""
         return self.steps * self.step_length
 
     @classmethod
@@ -84,25 +95,36 @@ class Gait:
         """
         steps = -1.0
         if seconds < math.inf and period > 0:
-            steps = math.floor(seconds / (period / 2) + 1e-9) - _ON_THE_SPOT - _CLOSING
+            steps = math.floor((seconds - 2 * _SHIFT) / (period / 2) + 1e-9) - 1
         if not steps >= 1:
-            raise UsageError(f"no step of {period / 2:g} s fits into {seconds:g} s", f"give at least {2 * period:g} s")
+            needed = 2 * _SHIFT + period
+            raise UsageError(f"no step of {period / 2:g} s fits into {seconds:g} s", f"give at least {needed:g} s")
         return int(steps)
 
 
 @dataclass(frozen=True)
 class Walk:
-    """A gait on a robot's legs.
+    """A gait on a robot's legs, worked out at n moments.
 
     Attributes:
         gait: How to walk.
         legs: By side.
-        ankles: Where the ankles are in the standing pose, in the torso's frame, by side, m.
+        joints: Names of the legs' joints.
+        time: s, (n,).
+        feet: Where each foot is, by side: x, y, height, turn; m and rad, (n, 4).
+        centre: Of mass, m, (n, 2); planned, without what the servos make of it.
+        zmp: Where the zero-moment point is held, m, (n, 2).
+        angles_at: Goals of `joints`, rad, (n, joints).
     """
 
     gait: Gait
-    legs: Mapping[str, Leg]
-    ankles: Mapping[str, Point]
+    legs: dict[str, Leg]
+    joints: tuple[str, ...]
+    time: FloatArray
+    feet: dict[str, FloatArray]
+    centre: FloatArray
+    zmp: FloatArray
+    angles_at: FloatArray
 
     @classmethod
     def of(cls, rig: Rig, gait: Gait) -> Walk:
@@ -110,63 +132,182 @@ class Walk:
 
         Raises:
             RigError: the rig has no URDF, or not the legs of a Bioloid.
-        """
-        tree = read_tree(rig.urdf_path(), fixed_base=False)
-        legs = {side: Leg.of(tree, f"{side}_", rig.path) for side in SIDES}
-        standing = {servo.joint: servo.position for servo in rig.servos}
-        poses = {side: tuple(standing.get(f"{side}_{joint}", 0.0) for joint in JOINTS) for side in SIDES}
-        return cls(gait, legs, {side: leg.ankle(poses[side]) for side, leg in legs.items()})
-
-    def angles(self, time: float) -> dict[str, float]:
-        """Joint angles, rad, by joint, `time` seconds after the start; at 0 and from the end on, both feet stand.
-
-        Raises:
             UsageError: a foot out of the leg's reach.
         """
-        gait = self.gait
-        length = gait.period / 2
-        number = min(int(time / length), round(gait.duration / length) - 1)
-        share = min(time / length - number, 1.0)
-        free, standing = SIDES[(number + 1) % 2], SIDES[number % 2]  # the right foot goes first
-        there, target = self._foothold(number - 1), self._foothold(number)
-        left_behind = self._foothold(number - 2)
-        swing = (share - gait.double_support / 2) / (1 - gait.double_support)
-        foot = {standing: there, free: left_behind + (target - left_behind) * _eased(swing)}
-        torso = (left_behind + there) / 2 + (target - left_behind) / 2 * share
-        over = math.sin(math.pi * share)  # the standing foot, 0..1
-        found: dict[str, float] = {}
-        for side, leg in self.legs.items():
-            x, y, z = self.ankles[side]
-            forward = x + foot[side] - torso - gait.ahead
-            across = y - (1 if standing == "left" else -1) * gait.sway * over
-            up = z + gait.lower + (gait.step_height * _lifted(swing) if side == free else 0.0)
-            lateral, *rest = leg.angles(_leaning((forward, across, up), leg.hip, gait.lean), gait.lean)
-            if side == standing:
-                lateral += (1 if side == "left" else -1) * gait.hip_lift * over
-            found.update(zip((f"{side}_{joint}" for joint in JOINTS), (lateral, *rest), strict=True))
-        return found
+        body = _Body.of(rig)
+        ankles = {side: leg.ankle(body.standing[body.columns(side)[1:]].tolist()) for side, leg in body.legs.items()}
+        plan = footsteps(
+            gait.steps, gait.step_length, gait.side_step, gait.turn, ankles["left"][1] - ankles["right"][1]
+        )
+        time: FloatArray = np.arange(round(gait.duration / _GRID) + 1, dtype=np.float64) * _GRID
+        feet = {side: _way_of_foot(side, plan, gait, time) for side in SIDES}
+        reference = _reference(plan, gait, time)
+        floor = gait.lower - (rig.world.base_height if rig.world is not None else 0.0)
+        height = float(posed(body.tree, body.standing[None]).centre[0, 2]) - floor
+        centre, zmp = followed(reference, height, _GRID)
+        stepping = _stepping(body, feet, centre, ankles["left"][2] + gait.lower)
+        goals: FloatArray = stepping.positions + gait.made_up * _given_way(
+            body, stepping, centre, zmp, feet, gait, floor
+        )
+        columns = [column for side in SIDES for column in body.columns(side)]
+        names = tuple(body.tree.joints[column].name for column in columns)
+        return cls(gait, body.legs, names, time, feet, centre, zmp, goals[:, columns])
 
-    def _foothold(self, number: int) -> float:
-        """Where step `number` sets its foot down, m ahead of the start; before the first the feet are at 0."""
-        return min(max(number - _ON_THE_SPOT + 1, 0), self.gait.steps) * self.gait.step_length
+    def angles(self, time: float) -> dict[str, float]:
+        """Goals of the legs' joints, rad, by joint, `time` s after the start; held before it and after the end."""
+        goals = (float(np.interp(time, self.time, column)) for column in self.angles_at.T)
+        return dict(zip(self.joints, goals, strict=True))
 
 
-def _eased(share: float) -> float:
-    """0..1 in so much of the time, with no speed and no acceleration at the ends."""
-    share = min(max(share, 0.0), 1.0)
-    return share - math.sin(2 * math.pi * share) / (2 * math.pi)
+@dataclass(frozen=True)
+class _Body:
+    """A robot with two legs.
+
+    Attributes:
+        tree: Its links.
+        legs: By side.
+        standing: Its pose in the rig, (joints of the tree,).
+        stiffness: Of the servo of each joint, N·m/rad, inf where there is none, (joints of the tree,).
+    """
+
+    tree: Tree
+    legs: dict[str, Leg]
+    standing: FloatArray
+    stiffness: FloatArray
+
+    @classmethod
+    def of(cls, rig: Rig) -> _Body:
+        tree = read_tree(rig.urdf_path(), fixed_base=False)
+        legs = {side: Leg.of(tree, f"{side}_", rig.path) for side in SIDES}
+        servos = {servo.joint: servo for servo in rig.servos}
+        supply = {bus.name: bus.supply_voltage for bus in rig.buses}
+        standing, stiff = np.zeros(len(tree.joints)), np.full(len(tree.joints), np.inf)
+        for column, joint in enumerate(tree.joints):
+            servo = servos.get(joint.name)
+            if servo is not None:
+                standing[column] = servo.position
+            if servo is not None and servo.drive == "dynamixel":
+                stiff[column] = stiffness(rig.model_of(servo), rig.profile_of(servo), supply[servo.bus])
+        return cls(tree, legs, standing, stiff)
+
+    def columns(self, side: str) -> list[int]:
+        """Of the joints of a leg, the twist first."""
+        names = [joint.name for joint in self.tree.joints]
+        return [names.index(f"{side}_{joint}") for joint in ("hip_twist", *JOINTS)]
 
 
-def _lifted(share: float) -> float:
-    """Height of a foot on its way, 0..1; no speed at the ends."""
-    return math.sin(math.pi * share) ** 2 if 0 < share < 1 else 0.0
+class _Stepping(NamedTuple):
+    """Joints on their way.
+
+    Attributes:
+        positions: Of the tree's joints, rad, (n, joints).
+        torso: Where its origin is above the floor plan, m, (n, 2).
+        turned: Of the torso to the left, rad, (n,).
+    """
+
+    positions: FloatArray
+    torso: FloatArray
+    turned: FloatArray
 
 
-def _leaning(point: Point, hip: Point, lean: float) -> Point:
-    """A point in the frame of a torso that leans forward about the hip."""
-    x, z = point[0] - hip[0], point[2] - hip[2]
-    return (
-        hip[0] + x * math.cos(lean) - z * math.sin(lean),
-        point[1],
-        hip[2] + x * math.sin(lean) + z * math.cos(lean),
-    )
+def _way_of_foot(side: str, plan: Sequence[Step], gait: Gait, time: FloatArray) -> FloatArray:
+    """x, y, height and turn of a foot, m and rad, (n, 4)."""
+    first = next(step for step in plan if side == step.side)
+    way = np.tile((first.start.x, first.start.y, 0.0, first.start.turn), (len(time), 1))
+    length = gait.period / 2
+    for number, step in enumerate(plan):
+        if step.side == side:
+            begun = (time - _SHIFT) / length - number
+            share = np.clip((begun - gait.double_support / 2) / (1 - gait.double_support), 0.0, 1.0)
+            eased = share - np.sin(2 * math.pi * share) / (2 * math.pi)  # no speed and no acceleration at the ends
+            moving = share > 0
+            for column, (start, end) in enumerate(zip(_flat(step.start), _flat(step.end), strict=True)):
+                way[moving, column] = (start + (end - start) * eased)[moving]
+            way[moving, 2] = (gait.step_height * np.sin(math.pi * share) ** 2)[moving]
+    return way
+
+
+def _flat(place: Place) -> tuple[float, float, float, float]:
+    return place.x, place.y, 0.0, place.turn
+
+
+def _reference(plan: Sequence[Step], gait: Gait, time: FloatArray) -> FloatArray:
+    """Where the zero-moment point should be, m, (n, 2): over the standing foot, and on its way while both stand."""
+    length, both = gait.period / 2, gait.double_support * gait.period / 4
+    begin, end = _between(plan[0].start, plan[0].standing, gait), _between(plan[-1].end, plan[-1].standing, gait)
+    moments, points = [0.0, _SHIFT - both], [begin, begin]
+    for number, step in enumerate(plan):
+        start = _SHIFT + number * length
+        moments += [start + both, start + length - both]
+        points += [_held(step.standing, gait, left=step.side == "right")] * 2
+    moments += [_SHIFT + len(plan) * length + both, gait.duration]
+    points += [end, end]
+    return np.stack([np.interp(time, moments, column) for column in np.array(points).T], axis=1)
+
+
+def _held(foot: Place, gait: Gait, *, left: bool) -> tuple[float, float]:
+    """Where the zero-moment point is held while this foot stands alone."""
+    place = foot.moved(gait.zmp_ahead, -gait.zmp_inward if left else gait.zmp_inward)
+    return place.x, place.y
+
+
+def _between(one: Place, other: Place, gait: Gait) -> tuple[float, float]:
+    """Where it is held while both stand, one beside the other."""
+    place = Place((one.x + other.x) / 2, (one.y + other.y) / 2, one.turn).moved(gait.zmp_ahead, 0.0)
+    return place.x, place.y
+
+
+def _stepping(body: _Body, feet: Mapping[str, FloatArray], centre: FloatArray, down: float) -> _Stepping:
+    """Joints that put the feet on their ways and the centre of mass over its own.
+
+    The centre of mass moves in the torso with the legs: put the torso, pose the legs, look where the centre came
+    out, and again.
+    """
+    turned = (feet["left"][:, 3] + feet["right"][:, 3]) / 2
+    positions = np.tile(body.standing, (len(centre), 1))
+    for _ in range(_ROUNDS):
+        inside = posed(body.tree, positions).centre[:, :2]
+        torso = centre - _turned(inside, turned)
+        for side, leg in body.legs.items():
+            place = _turned(feet[side][:, :2] - torso, -turned) - leg.hip[:2]
+            twist = feet[side][:, 3] - turned
+            across = leg.hip[:2] + _turned(place, -twist)
+            columns = body.columns(side)
+            for k, (x, y) in enumerate(across):
+                positions[k, columns[1:]] = leg.angles((float(x), float(y), down + feet[side][k, 2]))
+            positions[:, columns[0]] = twist
+    return _Stepping(positions, torso, turned)
+
+
+def _given_way(
+    body: _Body, way: _Stepping, centre: FloatArray, zmp: FloatArray, feet: Mapping[str, FloatArray], gait: Gait,
+    floor: float,
+) -> FloatArray:  # fmt: skip
+    """How far the legs' servos would give way, rad, (n, joints), by the floor's push on the standing feet alone."""
+    found = posed(body.tree, way.positions)
+    faster = np.gradient(np.gradient(centre, _GRID, axis=0), _GRID, axis=0)
+    mass = float(body.tree.mass.sum())
+    push = mass * np.column_stack((_turned(faster, -way.turned), np.full(len(centre), GRAVITY)))
+    held = {
+        side: np.array([_held(Place(x, y, turn), gait, left=side == "left") for x, y, _, turn in feet[side]])
+        for side in SIDES
+    }
+    apart = held["left"] - held["right"]
+    carried = np.clip(np.sum((zmp - held["right"]) * apart, axis=1) / np.sum(apart**2, axis=1), 0.0, 1.0)
+    share = {"left": carried, "right": 1 - carried}
+    links = body.tree.dof.tolist()
+    given = np.zeros_like(way.positions)
+    for side in SIDES:
+        under = np.column_stack((_turned(held[side] - way.torso, -way.turned), np.full(len(centre), floor)))
+        for column in body.columns(side):
+            link = links.index(column)
+            moment = np.sum(found.axis[link] * np.cross(under - found.place[link], push), axis=1)
+            given[:, column] = -share[side] * moment / body.stiffness[column]
+    return given
+
+
+def _turned(points: FloatArray, angles: FloatArray) -> FloatArray:
+    """Points (n, 2) turned to the left by angles (n,), rad."""
+    c, s = np.cos(angles), np.sin(angles)
+    turned: FloatArray = np.stack((c * points[:, 0] - s * points[:, 1], s * points[:, 0] + c * points[:, 1]), axis=1)
+    return turned

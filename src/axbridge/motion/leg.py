@@ -69,12 +69,11 @@ class Leg:
         thigh, shank = math.hypot(*self.thigh), math.hypot(*self.shank)
         return abs(thigh - shank), math.hypot(self.thigh[0] + self.shank[0], self.thigh[1] + self.shank[1])
 
-    def angles(self, ankle: Point, lean: float = 0.0) -> LegAngles:
+    def angles(self, ankle: Point) -> LegAngles:
         """Joint angles that put the ankle there, knee forward, sole level.
 
         Args:
             ankle: Where, in the torso's frame, m.
-            lean: How far the torso leans forward of upright, rad: the sole is turned back by as much.
 
         Raises:
             UsageError: out of the leg's reach.
@@ -88,14 +87,14 @@ class Leg:
             raise UsageError(
                 f"a foot {distance * 1000:.0f} mm from the hip is out of reach: {nearest * 1000:.0f} to "
                 f"{furthest * 1000:.0f} mm",
-                "take shorter or lower steps, or less sway",
+                "take shorter or lower steps",
             )
         thigh, shank = math.hypot(*self.thigh), math.hypot(*self.shank)
         thigh_bend, shank_bend = _direction(*self.thigh), _direction(*self.shank)
         bend = math.acos(max(-1.0, min(1.0, (distance**2 - thigh**2 - shank**2) / (2 * thigh * shank))))
         knee = bend - (thigh_bend - shank_bend)
         swing = math.atan2(x, down) + math.atan2(shank * math.sin(bend), thigh + shank * math.cos(bend)) - thigh_bend
-        return lateral, swing, knee, knee - swing + lean, -lateral
+        return lateral, swing, knee, knee - swing, -lateral
 
     def ankle(self, angles: Sequence[float]) -> Point:
         """Where joint angles, in the order of `JOINTS`, put the ankle: the inverse of `angles`."""

@@ -112,6 +112,11 @@ class Move(Table):
     start: str = "1"
     pages: dict[str, Page] = Field(min_length=1)
 
+    def __repr__(self) -> str:
+        return f"<Move of {len(self.pages)} pages, from {self.start!r}: {self.duration:.2f} s>"
+
+    __str__ = __repr__
+
     @model_validator(mode="after")
     def _check_links(self) -> Move:
         known = ", ".join(list(self.pages)[:10])

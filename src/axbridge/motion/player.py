@@ -156,7 +156,7 @@ class _Player:
     def _start_of(self, name: str) -> float:
         """Where a joint starts from: its target, when it is about there, else where it is; within its limits."""
         servo, limit = self._robot[name], self._bounds[name]
-        here = servo.state.position
+        here = servo.position
         if servo.torque_enabled and abs(servo.target_position - here) < _FOLLOWS:
             here = servo.target_position  # a loaded joint hangs a little below: it must not sink further
         return min(max(here, limit.low), limit.high)
@@ -246,7 +246,7 @@ class _Player:
         self._watch.look()
 
     def _error(self, pose: Mapping[str, float]) -> float:
-        return max(abs(self._robot[name].state.position - goal) for name, goal in pose.items())
+        return max(abs(self._robot[name].position - goal) for name, goal in pose.items())
 
     def _apply(self, page: Page) -> None:
         """Torque limits and slopes of a page; what it does not say stays."""

@@ -115,7 +115,7 @@ def soft(robot: Robot, joints: Collection[str] | None = None, stiffness: float =
 
 def take_pose(robot: Robot, joints: Sequence[str], time: float = 1.0, name: str = "") -> Key:
     """Where the joints are now, as a key that is reached in `time` s."""
-    positions = {joint: round(_within(robot, joint, robot[joint].state.position), _DIGITS) for joint in joints}
+    positions = {joint: round(_within(robot, joint, robot[joint].position), _DIGITS) for joint in joints}
     return Key(positions=positions, time=time, name=name)
 
 

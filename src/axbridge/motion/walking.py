@@ -71,7 +71,7 @@ def walk(
     *,
     progress: Callable[[str, float], None] = lambda _part, _share: None,
 ) -> Outcome:
-    """Let a Bioloid get up and walk straight ahead; its motors are on when it ends.
+    """Let a Bioloid get up and walk; its motors are on when it ends.
 
     Args:
         robot: With the legs of the rig `bioloid`.
@@ -144,7 +144,7 @@ class _Walker:
                     raise UsageError(
                         f"the gait needs {joint} at {angle:.2f} rad, beyond its limits "
                         f"{servo.min_position:.2f}..{servo.max_position:.2f}",
-                        "take shorter or lower steps, or less sway",
+                        "take shorter or lower steps",
                     )
                 speed = abs(angle - before.get(joint, angle)) / self._period
                 if speed > servo.max_velocity:

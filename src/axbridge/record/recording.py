@@ -94,6 +94,10 @@ class Track:
     def __len__(self) -> int:
         return len(self.time)
 
+    def __repr__(self) -> str:
+        span = f", {self.time[0]:.2f} to {self.time[-1]:.2f} s" if len(self) else ""
+        return f"<Track {self.name!r}: {len(self)} samples{span}>"
+
     def facts(self) -> ServoFacts:
         """Range, rate, gaps and jumps of these samples."""
         tally = Tally()
@@ -179,6 +183,10 @@ class Recording(Mapping[str, Track]):
 
     def __len__(self) -> int:
         return len(self.tracks)
+
+    def __repr__(self) -> str:
+        cut = "" if self.complete else ", cut off"
+        return f"<Recording {self.path.name!r} of {', '.join(self) or 'no servo'}{cut}>"
 
     def wide(self, rate: float | None = None) -> tuple[FloatArray, dict[tuple[str, str], FloatArray]]:
         """Every servo on common times: see `axbridge.record.tables.wide_table`.

@@ -100,7 +100,7 @@ class Robot(Mapping[str, Servo]):
         self._connection = Connection(rig, backend)
         self._simulation = self._simulation_of(self._connection)
         self._servos = {
-            config.name: Servo(config, self._connection.drives[config.name], self._now, seed, self._recover, self.goto)
+            config.name: Servo(config, self._connection.drives[config.name], seed, self._recover, self.goto)
             for config in rig.servos
         }
         self._residuals = Residuals(self._servos)
@@ -195,7 +195,7 @@ class Robot(Mapping[str, Servo]):
         self._connection.backend.clock.sleep_until(self._start + tick / 1000)
         self._time_ms = tick
         for servo in self._ideal:
-            servo._take(None, self._start, self.time)
+            servo._take(None, self._start)
         if self._battery is not None:
             self._drain(self._battery, passed / 1000)
 
@@ -233,12 +233,12 @@ class Robot(Mapping[str, Servo]):
 
     def _receive(self) -> dict[str, BusError]:
         samples, faults = self._connection.receive()
-        servos, start, now = self._servos, self._start, self.time
+        servos, start = self._servos, self._start
         for name, sample in samples.items():
-            servos[name]._take(sample, start, now)
+            servos[name]._take(sample, start)
         for servo in self._ideal:
             if math.isnan(servo.sampled_at):
-                servo._take(None, start, now)
+                servo._take(None, start)
         return faults
 
     def _report(
@@ -345,32 +345,32 @@ class Robot(Mapping[str, Servo]):
         servo = self[name]
         if not math.isfinite(goal):
             raise UsageError(f"{goal} is no position for {name!r} to go to", "give rad")
-        end = min(max(goal, servo.min_position), servo.max_position)
-        if end != goal:
-            clipped = f"goal {goal:g} of {name!r} is clipped to {end:g}"
-            warnings.warn(clipped, ControlWarning, stacklevel=3)
+        end, clipped = servo._checked(goal)
+        assert end is not None  # it is finite
+        if clipped:
+            warnings.warn(f"{name!r}: {clipped}", ControlWarning, stacklevel=3)
         if not servo.torque_enabled:
             servo.torque_on()
-        here, target = servo.state.position, servo.target_position
+        here, target = servo.position, servo.target_position
         return (target if abs(target - here) < _FOLLOWS else here), end
 
     def _is_at(self, pose: Mapping[str, float]) -> bool:
-        return all(abs(self[name].state.position - goal) <= _THERE[self[name].type] for name, goal in pose.items())
+        return all(abs(self[name].position - goal) <= _THERE[self[name].type] for name, goal in pose.items())
 
     @property
     def positions(self) -> FloatArray:
         """Latest positions of all servos in the rig's order, (n,), rad (m for linear joints)."""
-        return np.array([servo.state.position for servo in self._servos.values()])
+        return np.array([servo.position for servo in self._servos.values()])
 
     @property
     def velocities(self) -> FloatArray:
         """Latest measured speeds, (n,), rad/s."""
-        return np.array([servo.state.velocity for servo in self._servos.values()])
+        return np.array([servo.velocity for servo in self._servos.values()])
 
     @property
     def loads(self) -> FloatArray:
         """Latest loads, (n,), -1..1: the duty that each servo's firmware reports."""
-        return np.array([servo.state.load for servo in self._servos.values()])
+        return np.array([servo.load for servo in self._servos.values()])
 
     def set_positions(self, positions: ArrayLike) -> None:
         """`Servo.set_position` for every servo, in the rig's order.
@@ -528,9 +528,6 @@ class Robot(Mapping[str, Servo]):
         world = connection.backend.world
         return None if world is None else Simulation(world, connection.shadow)
 
-    def _now(self) -> float:
-        return self.time
-
     def _recover(self, name: str) -> None:
         self._connection.recover(name)
 
@@ -566,7 +563,8 @@ class Robot(Mapping[str, Servo]):
 
     def __repr__(self) -> str:
         state = "closed" if self._closed else f"{self.time:.2f} s after the start"
-        return f"<Robot {self.name!r} on {self.backend}: {len(self)} servos, {state}>"
+        servos = "1 servo" if len(self) == 1 else f"{len(self)} servos"
+        return f"<Robot {self.name!r} on {self.backend}: {servos}, {state}>"
 
     def __getitem__(self, name: str | int) -> Servo:
         if isinstance(name, int):

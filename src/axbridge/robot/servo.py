@@ -1,8 +1,9 @@
 """A servo as users hold it: SI units, limits, set-points and the last sample, whatever drives the joint.
 
-Names and rules follow Webots' Motor and PositionSensor nodes. Commands act in the next `Robot.step`; readings are
-those of the last one. Set-points out of range are clipped with a `ControlWarning`; impossible ones (NaN, a negative
-speed) are refused with one, and the old value stays. Units: rad and N·m, for a linear joint m and N.
+Commands follow Webots' Motor node and act in the next `Robot.step`. `position`, `velocity`, `torque` and the others are
+what the servo measured in the last step; what it was told is `target_position`, `velocity_limit`, and so on. Set-points
+out of range are clipped with a `ControlWarning`; impossible ones (NaN, a negative speed) are refused with one, and the
+old value stays. Units: rad and N·m, for a linear joint m and N.
 """
 
 from __future__ import annotations
@@ -11,13 +12,13 @@ import math
 import random
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Literal
 
 from axbridge.bus.cycle import Goal, RawState
 from axbridge.config.rig import ServoConfig
 from axbridge.control import checks
 from axbridge.control.coupled_motors import Limits, scaled
-from axbridge.control.sampling import Sampler, rounded, truncated
 from axbridge.control.setpoints import Setpoints
 from axbridge.errors import ControlWarning, ErrorFlag, RobotStopped, UnsupportedOperation
 from axbridge.robot.drives.drive import EMULATION, Capability, Drive
@@ -39,7 +40,6 @@ class Servo:
     Args:
         config: The rig's entry.
         drive: What moves the joint.
-        now: The robot's time, s.
         seed: Of the position sensor's noise.
         recover: Lets a motor that was shut down move again, by name.
         lead: `Robot.goto`.
@@ -52,7 +52,6 @@ class Servo:
         self,
         config: ServoConfig,
         drive: Drive,
-        now: Callable[[], float],
         seed: int,
         recover: Callable[[str], None],
         lead: Callable[[Mapping[str, float], float], bool],
@@ -60,15 +59,13 @@ class Servo:
         self.name = config.name
         self.config = config
         self._drive = drive
-        self._now = now
         self._state = _UNREAD
         self._raw: tuple[RawState, float] | None = None  # of the last sample, as long as it is not in SI units
         self._taken = math.nan  # when `_state` was, on the backend's clock
         self.sampled_at = math.nan
-        self._position_sampler = Sampler()
-        self._torque_sampler = Sampler()
-        self._deviation = config.noise  # rad
-        self._noise = random.Random(f"{seed} {config.name}")
+        self._exact = not config.noise and not config.resolution  # of the position sensor
+        self._random = random.Random(f"{seed} {config.name}")
+        self._noise = 0.0  # of the last sample, rad
         self._dead = False  # its battery is empty
         self._stopped = False  # by hand, see `Robot.stop`
         self._recover = recover
@@ -107,7 +104,7 @@ class Servo:
             BusError: the servo does not answer.
         """
         for motor in (self, *self._siblings):
-            checked = checks.position(scaled(position, motor._multiplier), motor.min_position, motor.max_position)
+            checked = motor._checked(scaled(position, motor._multiplier))
             if checked.value is None:
                 return _warn(checked.warning)
             if math.isinf(checked.value):
@@ -120,6 +117,10 @@ class Servo:
             if checked.warning and motor is self:
                 _warn(checked.warning)
         return None
+
+    def _checked(self, position: float) -> checks.Checked:
+        """What `set_position` makes of a position, rad or m, and the warning that goes with it; nothing moves."""
+        return checks.position(position, self.min_position, self.max_position, angle=self.type == "rotational")
 
     def _follow(self, leader: Servo, *, position: float | None = None, velocity: float | None = None) -> None:
         """Remember a request: the commanded motor as it was given, the others times their own multiplier."""
@@ -356,8 +357,8 @@ class Servo:
         return scaled(self._wanted.target, 1 / self._position_factor)
 
     @property
-    def velocity(self) -> float:
-        """The speed set-point, clipped (the measured speed is `state.velocity`); in a coupling as `target_position`."""
+    def velocity_limit(self) -> float:
+        """The speed set-point, clipped; the measured speed is `velocity`. In a coupling as `target_position`."""
         return self._wanted.velocity / self._velocity_factor
 
     @property
@@ -438,13 +439,48 @@ class Servo:
         """Electrical power drawn at the last sample, W: U·i by the motor model, for ideal joints as Webots reckons."""
         return self._drive.electrical_power(self.state, self.config.consumption_factor)
 
-    # ---- readings: the last sample, and what Webots' sampled sensors make of it
+    # ---- readings: what the servo measured in the last step; NaN before the first, and where it measures nothing
 
     @property
     def state(self) -> ServoState:
-        """The last sample."""
+        """The last sample: all readings at once, with their time."""
         self._convert_sample()
         return self._state
+
+    @property
+    def position(self) -> float:
+        """Where the joint was at the last sample, rad (m for a linear joint)."""
+        return self.state.position
+
+    @property
+    def velocity(self) -> float:
+        """How fast it was, rad/s or m/s; the set-point is `velocity_limit`."""
+        return self.state.velocity
+
+    @property
+    def torque(self) -> float:
+        """The motor's torque, N·m or N; a Dynamixel's is estimated from load, speed and supply by its motor model."""
+        return self.state.torque
+
+    @property
+    def load(self) -> float:
+        """The duty that the servo's firmware reports, -1..1; of an ideal joint the share of `max_torque`."""
+        return self.state.load
+
+    @property
+    def voltage(self) -> float:
+        """Supply, V; NaN for an ideal joint."""
+        return self.state.voltage
+
+    @property
+    def temperature(self) -> float:
+        """°C; NaN for an ideal joint."""
+        return self.state.temperature
+
+    @property
+    def errors(self) -> ErrorFlag:
+        """Error byte of the servo's latest reply."""
+        return self.state.errors
 
     @property
     def truth(self) -> Truth:
@@ -455,59 +491,10 @@ class Servo:
         self._convert_sample()
         return self._drive.truth(self._taken)
 
-    @property
-    def position(self) -> float:
-        """Sampled position, by Webots' rule: NaN until the period passed to `enable_position` is over."""
-        return rounded(self._position_sampler.value, self.config.resolution)
-
-    @property
-    def webots_position(self) -> float:
-        """`position`, rounded to the sensor's resolution as Webots rounds (towards +inf by half a step)."""
-        return truncated(self._position_sampler.value, self.config.resolution)
-
-    @property
-    def position_sampling_period(self) -> int:
-        """ms; 0 = disabled."""
-        return self._position_sampler.period
-
-    def enable_position(self, period: int) -> None:
-        """Sample `position` every `period` ms; 0 disables; a negative period is refused."""
-        self._enable(self._position_sampler, period)
-
-    def disable_position(self) -> None:
-        """Stop sampling `position`."""
-        self.enable_position(0)
-
-    @property
-    def torque_feedback(self) -> float:
-        """Sampled torque of the motor; NaN as `position`. A Dynamixel's is estimated from load, speed and supply."""
-        return self._torque_sampler.value
-
-    @property
-    def torque_feedback_sampling_period(self) -> int:
-        """ms; 0 = disabled."""
-        return self._torque_sampler.period
-
-    def enable_torque_feedback(self, period: int) -> None:
-        """Sample `torque_feedback` every `period` ms; 0 disables; a negative period is refused."""
-        if period > 0:
-            self._needs("torque_feedback")
-        self._enable(self._torque_sampler, period)
-
-    def disable_torque_feedback(self) -> None:
-        """Stop sampling `torque_feedback`."""
-        self.enable_torque_feedback(0)
-
-    def _enable(self, sampler: Sampler, period: int) -> None:
-        if not 0 <= period < math.inf:
-            warnings.warn(f"sampling period {period} ms must be positive; it stays {sampler.period}", ControlWarning, 3)
-        else:
-            sampler.enable(period, self._now())
-
     def __repr__(self) -> str:
         unit = "rad" if self.type == "rotational" else "m"
         power = "torque on" if self.torque_enabled else "limp"
-        return f"<Servo {self.name!r} at {self.state.position:.3f} {unit}, {power}>"
+        return f"<Servo {self.name!r} at {self.position:.3f} {unit}, {power}>"
 
     # ---- what Robot needs
 
@@ -550,29 +537,39 @@ class Servo:
         if self._wanted.enabled:
             self._drive.power(on=not off)
 
-    def _take(self, raw: RawState | None, start: float, now: float) -> None:
-        """Take in a sample; `start` is the robot's time 0 on the backend's clock, `now` the robot's time, s."""
+    def _take(self, raw: RawState | None, start: float) -> None:
+        """Take in a sample; `start` is the robot's time 0 on the backend's clock, s."""
         if self._dead:
             return
+        if self.config.noise:
+            self._noise = self._random.gauss(0.0, self.config.noise)
         if raw is None:
-            self._raw, self._state = None, self._drive.state(None, start)
+            self._raw, self._state = None, self._measured(self._drive.state(None, start))
             self.sampled_at = self._state.time
         else:
             self._raw, self.sampled_at = (raw, start), raw.time - start
-        noise = self._noise.gauss(0.0, self._deviation) if self._deviation else 0.0
-        if self._position_sampler.period and self._position_sampler.is_due(now):
-            self._position_sampler.offer(self.state.position + noise, now)
-        if self._torque_sampler.period and self._torque_sampler.is_due(now):
-            self._torque_sampler.offer(self.state.torque, now)
 
     def _convert_sample(self) -> None:
         """Work out the last sample in SI units, before the drive changes: whether it was on is part of the sample."""
         if self._raw is not None:
             (raw, start), self._raw = self._raw, None
-            self._state, self._taken = self._drive.state(raw, start), raw.time
+            self._state, self._taken = self._measured(self._drive.state(raw, start)), raw.time
+
+    def _measured(self, state: ServoState) -> ServoState:
+        """With the noise and the resolution that the rig gives the position sensor."""
+        if self._exact:
+            return state
+        return replace(state, position=_rounded(state.position + self._noise, self.config.resolution))
 
 
 def _widened(config: ServoConfig) -> tuple[float, float]:
     """Soft limits, widened to contain the initial position as Webots does at load."""
     low, high = config.soft_limits
     return min(low, config.position), max(high, config.position)
+
+
+def _rounded(value: float, resolution: float) -> float:
+    """`value` to the nearest multiple of `resolution` (0 = as it is), halves away from zero."""
+    if not resolution or not math.isfinite(value):
+        return value
+    return math.copysign(math.floor(abs(value) / resolution + 0.5), value) * resolution

@@ -32,6 +32,10 @@ class Simulation:
         self._shadow = shadow
         self.base_start = self.base
 
+    def __repr__(self) -> str:
+        place = "bolted down" if self.base_start is None else "with a free base"
+        return f"<Simulation by {type(self.engine).__name__}, {place}>"
+
     def inject(self, faults: str) -> None:
         """Set faults from now on, by the words of docs/virtual-bus.md: ``drop=0.05``, ``overload:3``, ``none``.
 

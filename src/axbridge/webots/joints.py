@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from axbridge.robot.drives.drive import EMULATION
 from axbridge.robot.servo import Servo as NativeServo
 from axbridge.webots.device import Device, JointType, Sensor
+from axbridge.webots.sampling import Quantity
 from axbridge.webots.session import current, say, spoken
 
 __all__ = ["Brake", "Motor", "PositionSensor", "Servo"]
@@ -51,6 +53,26 @@ class _JointDevice(Device):
     def _ask(self, reading: str, missing: Any = 0.0) -> Any:
         servo = self._native
         return missing if servo is None else getattr(servo, reading)
+
+    def _sample_every(self, quantity: Quantity, period: int) -> None:
+        """Enable the joint's sensor of this quantity; 0 disables, a negative period is refused."""
+        servo = self._native
+        if servo is None:
+            return
+        if period < 0:
+            say(f"Error: {self._name}: sampling period must not be negative: {period}")
+            return
+        if quantity == "torque" and period and servo.capabilities["torque_feedback"] == "emulated":
+            current().say_once(f"Warning: {self._name}: servo {servo.name!r} {EMULATION['torque_feedback']}")
+        current().sensors.of(servo.name, quantity).enable(period, current().robot.time)
+
+    def _period(self, quantity: Quantity) -> int:
+        servo = self._native
+        return 0 if servo is None else current().sensors.of(servo.name, quantity).period
+
+    def _sampled(self, quantity: Quantity) -> float:
+        servo = self._native
+        return math.nan if servo is None else current().sensors.of(servo.name, quantity).value
 
     def getType(self) -> int:
         """ROTATIONAL or LINEAR."""
@@ -132,19 +154,19 @@ class Motor(_JointDevice):
 
     def enableTorqueFeedback(self, samplingPeriod: int) -> None:
         """Sample the torque every so many ms."""
-        self._tell("enable_torque_feedback", int(samplingPeriod))
+        self._sample_every("torque", int(samplingPeriod))
 
     def disableTorqueFeedback(self) -> None:
         """Stop sampling the torque."""
-        self._tell("disable_torque_feedback")
+        self._sample_every("torque", 0)
 
     def getTorqueFeedbackSamplingPeriod(self) -> int:
         """ms; 0 = disabled."""
-        return int(self._ask("torque_feedback_sampling_period", 0))
+        return self._period("torque")
 
     def getTorqueFeedback(self) -> float:
         """Torque of the motor; NaN before the first sample."""
-        return float(self._ask("torque_feedback", math.nan))
+        return self._sampled("torque")
 
     def getBrake(self) -> Any:
         """The joint's brake, a new object each time; None when it has none."""
@@ -191,17 +213,17 @@ class PositionSensor(Sensor, _JointDevice):
         Sensor.__init__(self, name, sampling_period, found=found or self._servo is None)
 
     def _enable(self, period: int) -> None:
-        self._tell("enable_position", period)
+        self._sample_every("position", period)
 
     def getSamplingPeriod(self) -> int:
         """ms; 0 = disabled."""
-        return int(self._ask("position_sampling_period", 0))
+        return self._period("position")
 
     def getValue(self) -> float:
         """The latest sample; NaN before the first."""
         if not self.getSamplingPeriod():
             self._say_disabled("getValue")
-        return float(self._ask("webots_position", math.nan))
+        return self._sampled("position")
 
     def getMotor(self) -> Any:
         """The joint's motor."""
@@ -252,19 +274,19 @@ class Servo(Motor):
 
     def enablePosition(self, ms: int) -> None:
         """Sample the position every so many ms."""
-        self._tell("enable_position", int(ms))
+        self._sample_every("position", int(ms))
 
     def disablePosition(self) -> None:
         """Stop sampling the position."""
-        self._tell("disable_position")
+        self._sample_every("position", 0)
 
     def getPositionSamplingPeriod(self) -> int:
         """ms; 0 = disabled."""
-        return int(self._ask("position_sampling_period", 0))
+        return self._period("position")
 
     def getPosition(self) -> float:
         """The latest sample; NaN before the first."""
-        return float(self._ask("webots_position", math.nan))
+        return self._sampled("position")
 
     enableMotorForceFeedback = Motor.enableTorqueFeedback
     disableMotorForceFeedback = Motor.disableTorqueFeedback

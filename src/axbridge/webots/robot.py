@@ -6,11 +6,11 @@ import sys
 from pathlib import Path
 from typing import Any, ClassVar
 
-from axbridge.control.sampling import Sampler
 from axbridge.webots import catalogue
 from axbridge.webots.absent import ABSENT, AbsentDevice
 from axbridge.webots.joints import Brake, Motor, PositionSensor, Servo
 from axbridge.webots.keyboard import Keyboard
+from axbridge.webots.sampling import Sampler
 from axbridge.webots.session import current, say
 
 __all__ = ["DEPRECATED_GETTERS", "Robot", "Supervisor"]

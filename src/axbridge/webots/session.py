@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from axbridge.config.rig import Rig
 from axbridge.errors import ControlWarning, UnsupportedOperation, UsageError
+from axbridge.robot.backends.backend import SIMULATION
 from axbridge.robot.open import open_robot
-from axbridge.robot.robot import Robot
+from axbridge.robot.robot import Robot, StepReport
+from axbridge.robot.state import ServoState
+from axbridge.webots.sampling import JointSensors
 
 __all__ = ["Session", "current", "say", "spoken"]
+
+_NOTHING = 1e-6  # ms or steps: what rounding leaves
 
 
 @dataclass
@@ -31,6 +37,7 @@ class Session:
         ending: Set to ask the controller to end: `step` returns -1.
         told: Whether `step` has returned -1: the controller knows.
         ticks: Called before each step with its length, ms (motions, keyboard).
+        sensors: Of the joints, sampled by Webots' rule.
     """
 
     rig: Rig
@@ -41,7 +48,12 @@ class Session:
     ending: bool = False
     told: bool = False
     ticks: list[Callable[[float], None]] = field(default_factory=list)
+    sensors: JointSensors = field(init=False)
     _robot: Robot | None = None
+    _said: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.sensors = JointSensors(self.rig)
 
     @property
     def time_step(self) -> float:
@@ -63,6 +75,7 @@ class Session:
         if self._robot is None:
             paced = True if not self.rig.webots.synchronization and (self.backend or "sim") == "sim" else None
             self._robot = open_robot(self.rig, self.backend, port=self.port, realtime=paced)
+            self._robot.observe(self._sample)
         return self._robot
 
     def step(self, period: float) -> int:
@@ -76,7 +89,32 @@ class Session:
         if period == 0:
             robot.exchange()
             return 0
-        return round(robot.step(period))
+        late, end = 0.0, robot.time * 1000 + period
+        while (due := self._next_tick()) < end - _NOTHING:  # a sample within the step is taken in its time
+            part = robot.step(due - robot.time * 1000)
+            if part == -1:
+                return -1
+            late += part
+        last = robot.step(end - robot.time * 1000)
+        return -1 if last == -1 else round(late + last)
+
+    def _next_tick(self) -> float:
+        """The basic step, ms, at which the next sample is due: Webots samples at the end of these alone."""
+        basic = self.rig.control_step_ms
+        due = self.sensors.due
+        return math.ceil(due * 1000 / basic - _NOTHING) * basic if due < math.inf else math.inf
+
+    def _sample(self, report: StepReport, states: Mapping[str, ServoState]) -> None:  # noqa: ARG002 - an observer
+        robot = self.robot
+        if robot.battery_energy == 0 and robot.mode == SIMULATION:
+            return  # sensors without power keep their last value
+        self.sensors.take(states, robot.time)
+
+    def say_once(self, message: str) -> None:
+        """As `say`, the first time only."""
+        if message not in self._said:
+            self._said.add(message)
+            say(message)
 
     def close(self) -> None:
         """Leave the robot limp and let it go; may be called twice."""

@@ -2,6 +2,7 @@
 
 import pytest
 
+from axbridge.webots.module import uninstall
 from tests.support.ideal_world import Bench
 
 
@@ -12,3 +13,4 @@ def bench(tmp_path):
     yield made
     for robot in made.opened:
         robot.close()
+    uninstall()

@@ -35,7 +35,6 @@ def test_when_it_is_empty_motors_go_limp_and_sensors_freeze(bench):
     # 5 W of computer and 19.62 W of motor empty 1.5 J within two steps of 0.788 J
     robot = bench.open({"com": 0.2}, gravity=9.81, robot="battery = [1.5, 60, 0]\ncpu_consumption = 5")
     servo = robot["j0"]
-    servo.enable_position(32)
     robot.step(32)
     assert robot.battery_energy == pytest.approx(1.5 - H * (5 + 10 * HOLD), abs=0.02)
     robot.step(32)
@@ -44,7 +43,7 @@ def test_when_it_is_empty_motors_go_limp_and_sensors_freeze(bench):
     for _ in range(10):
         assert robot.step(32) == 0  # the controller goes on
     assert servo.position == frozen
-    assert servo.state.position == frozen
+    assert servo.position == frozen
     assert robot.battery_energy == 0
     world = robot.simulation.world.ideal
     assert world.joints["j0"].position > 0.2  # it has fallen

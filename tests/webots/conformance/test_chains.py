@@ -35,7 +35,7 @@ def test_every_motor_of_a_hanging_chain_follows_its_own_p_control(tmp_path, leng
             robot.step(32)
             share = 0.2 * (1 - 0.68**n)
             expected = [share * (-1) ** i for i in range(length)]
-            assert [servo.state.position for servo in robot.values()] == pytest.approx(expected, abs=1e-3)
+            assert [servo.position for servo in robot.values()] == pytest.approx(expected, abs=1e-3)
 
 
 def test_a_weak_motor_in_a_chain_gets_its_limit_and_the_other_one_its_target(tmp_path):
@@ -46,8 +46,8 @@ def test_a_weak_motor_in_a_chain_gets_its_limit_and_the_other_one_its_target(tmp
         robot["j0"].set_position(9.0)
         for n in range(1, 9):
             robot.step(32)
-            assert robot["j0"].state.position == pytest.approx(5 * H * H * n * (n + 1) / 2, abs=1e-5)
-            assert robot["j1"].state.position == pytest.approx(0, abs=1e-6)
+            assert robot["j0"].position == pytest.approx(5 * H * H * n * (n + 1) / 2, abs=1e-5)
+            assert robot["j1"].position == pytest.approx(0, abs=1e-6)
 
 
 def test_a_joint_without_a_motor_moves_freely_and_its_inertia_is_not_carried(tmp_path):
@@ -58,7 +58,7 @@ def test_a_joint_without_a_motor_moves_freely_and_its_inertia_is_not_carried(tmp
         robot["j0"].set_position(9.0)
         for n in range(1, 9):
             robot.step(32)
-            assert robot["j0"].state.position == pytest.approx(10 * H * H * n * (n + 1) / 2, abs=1e-4)
+            assert robot["j0"].position == pytest.approx(10 * H * H * n * (n + 1) / 2, abs=1e-4)
 
 
 FREE = '<limit lower="-50" upper="50" effort="99" velocity="99"/></joint>'

@@ -21,10 +21,10 @@ def test_positions_are_multiplied_for_every_motor_the_commanded_one_too(bench):
     robot["leg::a"].set_position(0.4)
     for _ in range(60):
         robot.step(32)
-    assert robot["leg::a"].state.position == pytest.approx(0.8, abs=1e-4)
-    assert robot["leg::b"].state.position == pytest.approx(-0.2, abs=1e-4)
-    assert robot["leg"].state.position == pytest.approx(0.0, abs=1e-9)
-    assert robot["arm::a"].state.position == pytest.approx(0.0, abs=1e-9)
+    assert robot["leg::a"].position == pytest.approx(0.8, abs=1e-4)
+    assert robot["leg::b"].position == pytest.approx(-0.2, abs=1e-4)
+    assert robot["leg"].position == pytest.approx(0.0, abs=1e-9)
+    assert robot["arm::a"].position == pytest.approx(0.0, abs=1e-9)
     assert robot["leg::a"].target_position == pytest.approx(0.4)
     assert robot["leg::b"].target_position == pytest.approx(-0.2)
 
@@ -34,29 +34,29 @@ def test_velocity_control_is_relayed_with_sign_and_infinity_is_not_multiplied(be
     robot["w::l"].set_position(math.inf)
     robot["w::l"].set_velocity(1.5)
     assert positions(robot, "w::r", 2) == pytest.approx([-0.048, -0.096], abs=1e-6)
-    assert robot["w::l"].state.position == pytest.approx(0.096, abs=1e-6)
+    assert robot["w::l"].position == pytest.approx(0.096, abs=1e-6)
     assert robot["w::r"].target_position == math.inf
-    assert robot["w::r"].velocity == pytest.approx(-1.5)
+    assert robot["w::r"].velocity_limit == pytest.approx(-1.5)
 
 
 def test_a_speed_set_before_the_endless_turn_is_relayed_with_its_sign(bench):
     robot = bench.open({"name": "w::l"}, {"name": "w::r", "multiplier": -0.5})
-    assert robot["w::r"].velocity == 5
+    assert robot["w::r"].velocity_limit == 5
     robot["w::r"].set_position(0.0)
-    assert robot["w::r"].velocity == 5  # no speed has been asked for yet
+    assert robot["w::r"].velocity_limit == 5  # no speed has been asked for yet
     robot["w::l"].set_velocity(1.5)  # in position control only its size counts
     robot["w::l"].set_position(math.inf)
     assert positions(robot, "w::r", 2) == pytest.approx([-0.024, -0.048], abs=1e-6)
-    assert robot["w::l"].state.position == pytest.approx(0.096, abs=1e-6)
-    assert (robot["w::l"].velocity, robot["w::r"].velocity) == (1.5, -0.75)
+    assert robot["w::l"].position == pytest.approx(0.096, abs=1e-6)
+    assert (robot["w::l"].velocity_limit, robot["w::r"].velocity_limit) == (1.5, -0.75)
 
 
 def test_torque_is_relayed_and_its_clipping_is_silent(bench):
     robot = bench.open({"name": "d::l"}, {"name": "d::r", "multiplier": 3.0, "max_torque": 0.5})
     robot["d::l"].set_torque(0.2)
     robot.step(32)
-    assert robot["d::l"].state.velocity == pytest.approx(0.2 / INERTIA * H, abs=1e-6)
-    assert robot["d::r"].state.velocity == pytest.approx(0.5 / INERTIA * H, abs=1e-6)
+    assert robot["d::l"].velocity == pytest.approx(0.2 / INERTIA * H, abs=1e-6)
+    assert robot["d::r"].velocity == pytest.approx(0.5 / INERTIA * H, abs=1e-6)
 
 
 def test_acceleration_available_torque_and_gains_stay_with_their_motor(bench):
@@ -68,8 +68,8 @@ def test_acceleration_available_torque_and_gains_stay_with_their_motor(bench):
     robot.step(32)
     assert robot["c::b"].acceleration == -1
     assert robot["c::b"].available_torque == 10
-    assert robot["c::b"].state.position == pytest.approx(0.032, abs=1e-6)
-    assert robot["c::a"].state.position == pytest.approx(0.032 * 0.032, abs=1e-6)  # 1 rad/s² for a step
+    assert robot["c::b"].position == pytest.approx(0.032, abs=1e-6)
+    assert robot["c::a"].position == pytest.approx(0.032 * 0.032, abs=1e-6)  # 1 rad/s² for a step
 
 
 def test_limits_become_those_of_the_first_motor_scaled(bench, caplog):

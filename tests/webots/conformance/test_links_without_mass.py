@@ -47,17 +47,16 @@ def test_pan_and_tilt_with_crossing_axes(opened):
     robot["tilt"].set_position(-0.5)
     for n in range(1, 30):
         robot.step(32)
-        assert robot["pan"].state.position == pytest.approx(1 - 0.68**n, abs=1e-3)
-        assert robot["tilt"].state.position == pytest.approx(-0.5 * (1 - 0.68**n), abs=1e-3)
+        assert robot["pan"].position == pytest.approx(1 - 0.68**n, abs=1e-3)
+        assert robot["tilt"].position == pytest.approx(-0.5 * (1 - 0.68**n), abs=1e-3)
 
 
 def test_a_frame_fixed_to_a_link_weighs_nothing(opened):
     def held(*frame):
         robot = opened(HEAVY.format("arm"), *frame, JOINT.format("j", "continuous", "base", "arm", "0 1 0"), j="")
-        robot["j"].enable_torque_feedback(32)
         for _ in range(5):
             robot.step(32)
-        return robot["j"].torque_feedback
+        return robot["j"].torque
 
     with_frame = held('<link name="tip"/>', JOINT.format("f", "fixed", "arm", "tip", "1 0 0"))
     assert with_frame == pytest.approx(held(), abs=1e-4)
@@ -79,11 +78,11 @@ def test_a_kinematic_joint_takes_its_torque_as_acceleration_and_stops_dead(opene
             v = min(v + 0.32, 2.0)
             x = min(x + v * 0.032, 0.5)
         robot.step(32)
-        assert servo.state.position == pytest.approx(x, abs=1e-6)
+        assert servo.position == pytest.approx(x, abs=1e-6)
     servo.set_acceleration(1.0)  # now slower; the speed begins at 0 again
     servo.set_position(0.0)
     robot.step(32)
-    assert servo.state.position == pytest.approx(0.5 - 0.032 * 0.032, abs=1e-6)
+    assert servo.position == pytest.approx(0.5 - 0.032 * 0.032, abs=1e-6)
 
 
 def test_soft_limits_end_the_endless_turning_of_a_kinematic_joint(opened):
@@ -93,7 +92,7 @@ def test_soft_limits_end_the_endless_turning_of_a_kinematic_joint(opened):
     servo.set_velocity(5.0)
     for _ in range(20):
         robot.step(32)
-    assert servo.state.position == pytest.approx(0.3, abs=1e-6)
+    assert servo.position == pytest.approx(0.3, abs=1e-6)
 
 
 def test_a_dynamixel_cannot_move_a_link_without_mass(tmp_path):

@@ -76,7 +76,7 @@ def test_new_gains_reset_the_integral_but_a_new_target_does_not(bench):
     total += 0.0
     assert positions(robot, "j0", 1)[0] == pytest.approx(x + H * 5 * total, abs=1e-4)
     servo.set_control_pid(2.0, 5.0, 0.0)
-    here = servo.state.position
+    here = servo.position
     servo.set_position(here)
     assert positions(robot, "j0", 1)[0] == pytest.approx(here, abs=1e-6)
 
@@ -96,7 +96,7 @@ def test_a_long_step_runs_the_controller_every_basic_step(bench):
     robot = bench.open({"inertia": 0.01})  # light enough for 10 rad/s within a step
     robot["j0"].set_position(1.0)
     robot.step(96)
-    assert robot["j0"].state.position == pytest.approx(1 - 0.68**3, abs=1e-5)
+    assert robot["j0"].position == pytest.approx(1 - 0.68**3, abs=1e-5)
 
 
 def test_a_linear_joint_does_the_same_in_metres(bench):

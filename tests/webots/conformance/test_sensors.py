@@ -11,67 +11,82 @@ from tests.support.ideal_world import positions
 pytestmark = pytest.mark.slow
 
 
+def turning(bench, speed, **joint):
+    """A controller's robot that turns endlessly, and its position sensor, disabled."""
+    robot = bench.controlled(joint)
+    motor = robot.getDevice("j0")
+    motor.setPosition(math.inf)
+    motor.setVelocity(speed)
+    return robot, motor.getPositionSensor()
+
+
 def test_a_sensor_reads_nan_until_its_period_has_passed_and_then_holds(bench):
-    robot = bench.open({})
-    servo = robot["j0"]
-    servo.set_position(math.inf)
-    servo.set_velocity(1.0)
-    servo.enable_position(96)
+    robot, sensor = turning(bench, 1.0)
+    sensor.enable(96)
     seen = []
     for _ in range(7):
         robot.step(32)
-        seen.append(servo.position)
+        seen.append(sensor.getValue())
     assert math.isnan(seen[0])
     assert math.isnan(seen[1])
     assert seen[2:] == pytest.approx([0.096, 0.096, 0.096, 0.192, 0.192], abs=1e-6)
-    servo.disable_position()
-    assert servo.position_sampling_period == 0
+    sensor.disable()
+    assert sensor.getSamplingPeriod() == 0
 
 
 def test_samples_are_taken_inside_a_long_step(bench):
-    robot = bench.open({})
-    servo = robot["j0"]
-    servo.set_position(math.inf)
-    servo.set_velocity(1.0)
-    servo.enable_position(64)
+    robot, sensor = turning(bench, 1.0)
+    sensor.enable(64)
     robot.step(160)  # samples at 64 and 128 ms
-    assert servo.position == pytest.approx(0.128, abs=1e-6)
-    assert servo.state.position == pytest.approx(0.160, abs=1e-6)
+    assert sensor.getValue() == pytest.approx(0.128, abs=1e-6)
+    assert robot.getTime() == 0.160
+
+
+def test_a_period_between_basic_steps_is_sampled_at_the_end_of_the_next_one(bench):
+    robot, sensor = turning(bench, 1.0)
+    sensor.enable(40)
+    robot.step(96)  # due at 40 and 80 ms: taken at 64 and 96
+    assert sensor.getValue() == pytest.approx(0.096, abs=1e-6)
 
 
 def test_positions_are_unwrapped(bench):
-    robot = bench.open({"inertia": 0.01})
-    servo = robot["j0"]
+    robot, sensor = turning(bench, 10.0, inertia=0.01)
+    sensor.enable(32)
+    for _ in range(50):
+        robot.step(32)
+    assert sensor.getValue() == pytest.approx(50 * 0.032 * 10, abs=0.1)
+
+
+def test_a_servo_says_what_it_measured_without_being_asked_to_sample(bench):
+    servo = bench.open({})["j0"]
+    servo.set_velocity(2.0)
     servo.set_position(math.inf)
-    servo.set_velocity(10.0)
-    servo.enable_position(32)
-    positions(robot, "j0", 50)
-    assert servo.position == pytest.approx(50 * 0.032 * 10, abs=0.1)
+    assert servo.position == 0.0
+    positions(bench.opened[0], "j0", 2)
+    assert servo.position == pytest.approx(0.128, abs=1e-6)
+    assert servo.velocity == pytest.approx(2.0, abs=1e-6)
+    assert servo.velocity_limit == 2.0
+    assert (servo.position, servo.torque, servo.load) == (servo.state.position, servo.state.torque, servo.state.load)
 
 
-@pytest.mark.parametrize(("start", "reads"), [(0.26, 0.3), (-0.26, -0.3), (-0.31, -0.3), (0.04, 0.0)])
-def test_resolution_rounds_to_the_nearest_multiple(bench, start, reads):
-    robot = bench.open({"position": start, "resolution": 0.1})
-    servo = robot["j0"]
-    servo.enable_position(32)
+@pytest.mark.parametrize(
+    ("start", "reads", "in_webots"),
+    [(0.26, 0.3, 0.3), (-0.26, -0.3, -0.2), (-0.31, -0.3, -0.2), (-0.24, -0.2, -0.1), (0.04, 0.0, 0.0)],
+)
+def test_resolution_rounds_to_the_nearest_multiple_and_in_webots_cuts_towards_zero(bench, start, reads, in_webots):
+    robot = bench.controlled({"position": start, "resolution": 0.1})
+    sensor = robot.getDevice("j0").getPositionSensor()
+    sensor.enable(32)
     robot.step(32)
-    assert servo.position == pytest.approx(reads, abs=1e-9)
+    assert robot._session.robot["j0"].position == pytest.approx(reads, abs=1e-9)
+    assert sensor.getValue() == pytest.approx(in_webots, abs=1e-9)
 
 
 def test_noise_is_gaussian_and_the_same_for_the_same_seed(bench):
-    readings = []
-    for _ in range(2):
-        robot = bench.open({"noise": 0.05})
-        servo = robot["j0"]
-        servo.enable_position(32)
-        own = []
-        for _ in range(300):
-            robot.step(32)
-            own.append(servo.position)
-        readings.append(own)
+    readings = [positions(bench.open({"noise": 0.05}), "j0", 300) for _ in range(2)]
     assert readings[0] == readings[1]
-    assert statistics.fmean(own) == pytest.approx(0.0, abs=0.012)
-    assert statistics.stdev(own) == pytest.approx(0.05, rel=0.15)
+    assert statistics.fmean(readings[0]) == pytest.approx(0.0, abs=0.012)
+    assert statistics.stdev(readings[0]) == pytest.approx(0.05, rel=0.15)
 
 
 def test_soft_limits_clip_targets_with_the_words_of_webots(bench):
@@ -97,8 +112,8 @@ def test_soft_limits_widen_to_the_initial_position(bench):
     ("command", "values", "reading"),
     [
         ("set_position", (math.nan,), "target_position"),
-        ("set_velocity", (math.nan,), "velocity"),
-        ("set_velocity", (-1.0,), "velocity"),
+        ("set_velocity", (math.nan,), "velocity_limit"),
+        ("set_velocity", (-1.0,), "velocity_limit"),
         ("set_acceleration", (-2.0,), "acceleration"),
         ("set_acceleration", (math.nan,), "acceleration"),
         ("set_available_torque", (-1.0,), "available_torque"),
@@ -106,7 +121,6 @@ def test_soft_limits_widen_to_the_initial_position(bench):
         ("set_control_pid", (0.0, 0.0, 0.0), "acceleration"),
         ("set_control_pid", (1.0, -1.0, 0.0), "acceleration"),
         ("set_torque", (math.nan,), "target_position"),
-        ("enable_position", (-32,), "position_sampling_period"),
         ("set_damping_constant", (math.nan,), "acceleration"),
     ],
 )
@@ -126,7 +140,7 @@ def test_too_much_is_clipped_with_a_warning(bench):
         servo.set_velocity(12)
     with pytest.warns(ControlWarning, match="5 exceeds max_torque 3"):
         servo.set_available_torque(5)
-    assert (servo.velocity, servo.available_torque) == (2, 3)
+    assert (servo.velocity_limit, servo.available_torque) == (2, 3)
 
 
 def test_time_is_exact_after_many_steps(bench):

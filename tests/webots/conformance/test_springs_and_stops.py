@@ -62,11 +62,11 @@ def test_a_brake_adds_damping_while_it_is_on(bench):
     servo.set_available_torque(0.0)
     servo.set_damping_constant(0.9)
     robot.step(32)
-    assert servo.state.velocity == pytest.approx(3 * INERTIA / (INERTIA + H * 1.0), abs=1e-6)
+    assert servo.velocity == pytest.approx(3 * INERTIA / (INERTIA + H * 1.0), abs=1e-6)
     servo.set_damping_constant(0.0)
-    before = servo.state.velocity
+    before = servo.velocity
     robot.step(32)
-    assert servo.state.velocity == pytest.approx(before * INERTIA / (INERTIA + H * 0.1), abs=1e-6)
+    assert servo.velocity == pytest.approx(before * INERTIA / (INERTIA + H * 0.1), abs=1e-6)
 
 
 @pytest.mark.parametrize("kind", ["continuous", "revolute"])
@@ -82,7 +82,7 @@ def test_stops_hold_against_any_torque(bench, kind):
     trace = positions(robot, "j0", 40)
     assert min(trace) >= -0.2 - 1e-6
     assert trace[-1] == pytest.approx(-0.2, abs=1e-6)
-    assert servo.state.velocity == pytest.approx(0.0, abs=1e-6)
+    assert servo.velocity == pytest.approx(0.0, abs=1e-6)
     servo.set_position(0.0)
     assert positions(robot, "j0", 40)[-1] == pytest.approx(0.0, abs=1e-4)
 
@@ -131,7 +131,7 @@ def test_serial_servos_a_motor_that_moves_the_rest_of_a_spring(tmp_path):
         most = 0.0
         for _ in range(150):
             robot.step(32)
-            most = max(most, abs(robot["spring"].state.position))
+            most = max(most, abs(robot["spring"].position))
         assert most > 0.05  # the spring gave way on the way
-        assert robot["motor"].state.position == pytest.approx(1.0, abs=1e-3)
-        assert robot["spring"].state.position == pytest.approx(0.0, abs=1e-3)
+        assert robot["motor"].position == pytest.approx(1.0, abs=1e-3)
+        assert robot["spring"].position == pytest.approx(0.0, abs=1e-3)

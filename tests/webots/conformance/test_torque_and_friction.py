@@ -33,13 +33,13 @@ def test_torque_control_accelerates_without_end_until_a_position_is_set(bench):
     servo.set_torque(0.2)  # 2 rad/s²: x = 2·h²·n(n+1)/2
     assert positions(robot, "j0", 4) == pytest.approx([2 * H * H * n * (n + 1) / 2 for n in (1, 2, 3, 4)], abs=1e-6)
     servo.set_velocity(1.0)  # stored, without effect
-    speed = servo.state.velocity
+    speed = servo.velocity
     robot.step(32)
-    assert servo.state.velocity == pytest.approx(speed + 2 * H, abs=1e-6)
-    here = servo.state.position
+    assert servo.velocity == pytest.approx(speed + 2 * H, abs=1e-6)
+    here = servo.position
     servo.set_position(here)
     robot.step(32)
-    assert servo.state.position == pytest.approx(here, abs=1e-6)
+    assert servo.position == pytest.approx(here, abs=1e-6)
 
 
 def test_torque_beyond_the_available_torque_is_clipped(bench):
@@ -49,7 +49,7 @@ def test_torque_beyond_the_available_torque_is_clipped(bench):
     with pytest.warns(UserWarning, match="requested torque 5 exceeds the available torque 0.3"):
         servo.set_torque(5)
     robot.step(32)
-    assert servo.state.velocity == pytest.approx(0.3 / INERTIA * H, abs=1e-6)
+    assert servo.velocity == pytest.approx(0.3 / INERTIA * H, abs=1e-6)
 
 
 @pytest.mark.parametrize(("torque", "moves"), [(0.29, False), (0.31, True)])
@@ -67,16 +67,16 @@ def test_static_friction_stops_a_limp_joint_and_is_a_floor_of_the_motor_not_a_lo
     servo.set_position(math.inf)
     servo.set_velocity(2.0)
     positions(robot, "j0", 3)
-    assert servo.state.velocity == pytest.approx(2.0)
+    assert servo.velocity == pytest.approx(2.0)
     servo.set_available_torque(0.0)  # 0.5/0.1·h = 0.16 rad/s less each step
     robot.step(32)
-    assert servo.state.velocity == pytest.approx(1.84, abs=1e-6)
+    assert servo.velocity == pytest.approx(1.84, abs=1e-6)
     positions(robot, "j0", 12)
-    assert servo.state.velocity == pytest.approx(0.0, abs=1e-9)
+    assert servo.velocity == pytest.approx(0.0, abs=1e-9)
     servo.set_available_torque(0.2)  # less than the friction: the row still has 0.5 N·m
     servo.set_velocity(-1.0)
     robot.step(32)
-    assert servo.state.velocity == pytest.approx(-0.16, abs=1e-6)
+    assert servo.velocity == pytest.approx(-0.16, abs=1e-6)
 
 
 def test_no_available_torque_is_limp_and_gravity_decides(bench):
@@ -94,15 +94,18 @@ def test_no_available_torque_is_limp_and_gravity_decides(bench):
 
 
 def test_a_motor_holds_its_initial_position_against_gravity_and_says_with_what(bench):
-    robot = bench.open({"com": 0.2, "position": 0.3}, gravity=GRAVITY)
-    servo = robot["j0"]
-    servo.enable_torque_feedback(64)
-    assert math.isnan(servo.torque_feedback)
-    positions(robot, "j0", 1)
-    assert math.isnan(servo.torque_feedback)
-    assert positions(robot, "j0", 3)[-1] == pytest.approx(0.3, abs=1e-6)
-    assert servo.torque_feedback == pytest.approx(-GRAVITY * 0.2 * math.cos(0.3), abs=1e-3)
-    assert servo.torque_feedback_sampling_period == 64
+    robot = bench.controlled({"com": 0.2, "position": 0.3}, gravity=GRAVITY)
+    motor, sensor = robot.getDevice("j0"), robot.getDevice("j0_sensor")
+    motor.enableTorqueFeedback(64)
+    sensor.enable(32)
+    assert math.isnan(motor.getTorqueFeedback())
+    robot.step(32)
+    assert math.isnan(motor.getTorqueFeedback())
+    for _ in range(3):
+        robot.step(32)
+    assert sensor.getValue() == pytest.approx(0.3, abs=1e-6)
+    assert motor.getTorqueFeedback() == pytest.approx(-GRAVITY * 0.2 * math.cos(0.3), abs=1e-3)
+    assert motor.getTorqueFeedbackSamplingPeriod() == 64
 
 
 def test_too_little_torque_lets_the_load_sink(bench):
@@ -122,10 +125,9 @@ def test_too_little_torque_lets_the_load_sink(bench):
 def test_torque_feedback_leaves_out_user_torque_and_springs(bench):
     robot = bench.open({"spring_constant": 2.0, "position": 0.5, "static_friction": 0.1})
     servo = robot["j0"]
-    servo.enable_torque_feedback(32)
     servo.set_torque(0.4)
     robot.step(32)
-    assert abs(servo.torque_feedback) == pytest.approx(0.1, abs=1e-6)  # the friction alone
+    assert abs(servo.torque) == pytest.approx(0.1, abs=1e-6)  # the friction alone
 
 
 def test_torque_off_is_limp_and_on_begins_at_the_present_position(bench):
@@ -134,10 +136,10 @@ def test_torque_off_is_limp_and_on_begins_at_the_present_position(bench):
     servo.set_position(1.0)
     positions(robot, "j0", 2)
     servo.torque_off()
-    speed = servo.state.velocity
+    speed = servo.velocity
     positions(robot, "j0", 3)
-    assert servo.state.velocity == pytest.approx(speed, abs=1e-6)  # nothing brakes it
+    assert servo.velocity == pytest.approx(speed, abs=1e-6)  # nothing brakes it
     servo.torque_on()
-    here = servo.state.position
+    here = servo.position
     assert servo.target_position == pytest.approx(here)
     assert positions(robot, "j0", 10)[-1] == pytest.approx(here, abs=0.05)

@@ -4,8 +4,8 @@ import math
 
 import pytest
 
-from axbridge.control.sampling import Sampler
 from axbridge.errors import UsageError
+from axbridge.webots.sampling import Sampler, truncated
 
 
 def test_nothing_is_read_before_the_period_has_passed():
@@ -45,3 +45,9 @@ def test_period_zero_disables_and_negative_is_refused():
     assert math.isnan(sampler.value)
     with pytest.raises(UsageError, match="-5 ms is negative"):
         sampler.enable(-5, now=0.0)
+
+
+def test_values_are_cut_as_webots_cuts_them():
+    assert truncated(-0.3, 0.1) == pytest.approx(-0.2)
+    assert truncated(0.26, 0.1) == pytest.approx(0.3)
+    assert math.isnan(truncated(math.nan, 0.1))

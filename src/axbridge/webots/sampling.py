@@ -1,0 +1,92 @@
+"""Sensors as Webots has them: a sampling period, NaN before the first sample, a value held between samples."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Literal
+
+from axbridge.config.rig import Rig
+from axbridge.errors import UsageError
+from axbridge.robot.state import ServoState
+
+__all__ = ["JointSensors", "Quantity", "Sampler", "truncated"]
+
+Quantity = Literal["position", "torque"]
+
+
+class Sampler:
+    """A sensor enabled with a sampling period: NaN until the period has passed, then held between samples.
+
+    Times are s, periods ms as in Webots; a period of 0 disables. A disabled sensor keeps its last value.
+
+    Attributes:
+        period: ms; 0 = disabled.
+        value: The last sample; NaN before the first.
+        due: When the next sample is taken, s; inf when disabled.
+    """
+
+    def __init__(self) -> None:
+        self.period = 0
+        self.value = math.nan
+        self.due = math.inf
+
+    def enable(self, period: int, now: float) -> None:
+        """Sample every `period` ms from `now` on; 0 disables.
+
+        Raises:
+            UsageError: a negative period.
+        """
+        if period < 0:
+            raise UsageError(f"sampling period {period} ms is negative")
+        self.period = period
+        if period:
+            self.value = math.nan
+        self.due = now + period / 1000 if period else math.inf
+
+    def offer(self, value: float, now: float) -> None:
+        """Take `value` if a sample is due at `now`; keep the grid of the period."""
+        if now < self.due - 1e-9:
+            return
+        self.value = value
+        periods = math.floor((now - self.due) * 1000 / self.period + 1e-6) + 1
+        self.due += periods * self.period / 1000
+
+
+class JointSensors:
+    """The position sensors and torque feedbacks of a robot's servos; each starts disabled.
+
+    Args:
+        rig: The robot; its sensors' resolutions count.
+    """
+
+    def __init__(self, rig: Rig) -> None:
+        self._resolution = {servo.name: servo.resolution for servo in rig.servos}
+        self._samplers: dict[tuple[str, Quantity], Sampler] = {}
+
+    def of(self, servo: str, quantity: Quantity) -> Sampler:
+        """The one sensor of this quantity that the servo has."""
+        return self._samplers.setdefault((servo, quantity), Sampler())
+
+    @property
+    def due(self) -> float:
+        """When the next sample is taken, s; inf when all are disabled."""
+        return min((sampler.due for sampler in self._samplers.values()), default=math.inf)
+
+    def take(self, states: Mapping[str, ServoState], now: float) -> None:
+        """Take the samples that are due at `now`, s."""
+        for (servo, quantity), sampler in self._samplers.items():
+            if quantity == "position":
+                sampler.offer(truncated(states[servo].position, self._resolution[servo]), now)
+            else:
+                sampler.offer(states[servo].torque, now)
+
+
+def truncated(value: float, resolution: float) -> float:
+    """`value` as Webots' sensors give it: half a step added, then cut towards zero, so -0.3 at 0.1 reads -0.2.
+
+    A value that was rounded to the nearest step before, as a servo's is, comes out as it would have without that.
+    """
+    if not resolution or not math.isfinite(value):
+        return value
+    return int(value / resolution + 0.5) * resolution
