@@ -7,7 +7,16 @@ from typing import Annotated
 
 import typer
 
-__all__ = ["BackendOption", "BaudOption", "ForceOption", "JsonOption", "PortOption", "RigOption", "SeedOption"]
+__all__ = [
+    "BackendOption",
+    "BaudOption",
+    "ForceOption",
+    "JsonOption",
+    "PortOption",
+    "RigOption",
+    "SeedOption",
+    "ViewOption",
+]
 
 
 def _known_backend(name: str) -> str:
@@ -53,3 +62,4 @@ BaudOption = Annotated[int, typer.Option("--baud", help="Bits per second.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout and nothing else there.")]
 SeedOption = Annotated[int, typer.Option("--seed", help="Seed of everything random.")]
 ForceOption = Annotated[bool, typer.Option("--force", help="Replace a file that is already there.")]
+ViewOption = Annotated[bool, typer.Option("--view", help="Show the robot live in the browser, see `axbridge view`.")]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from axbridge.arrays import FloatArray
+from axbridge.arrays import FloatArray, IntArray
 from axbridge.config.urdf import Shape, Tree
 from axbridge.physics.engine import LinkPose
 
@@ -72,33 +72,28 @@ class Body:
         self._placed: LinkPose | None = None
         self._parts: dict[str, list[tuple[Any, tuple[float, float, float]]]] = {}
         of_link = {tree.links[link]: servo for servo, (_, _, _, link) in self._moved.items()}
-        for number, shape in enumerate(shapes):
-            link = tree.links.index(shape.link)
-            colour = ghost or shape.colour or _PLAIN
-            handle = self._add(f"{names[link]}/shape{number}", shape, colour, rotate(shape.turn).wxyz)
-            if shape.link in of_link:
-                self._parts.setdefault(of_link[shape.link], []).append((handle, colour))
+        alike: dict[tuple[str, tuple[float, float, float]], list[Shape]] = {}
+        for shape in shapes:
+            alike.setdefault((shape.link, ghost or shape.colour or _PLAIN), []).append(shape)
+        for number, ((link_name, colour), parts) in enumerate(alike.items()):  # few meshes: a browser draws them faster
+            handle = self._add(f"{names[tree.links.index(link_name)]}/shape{number}", parts, colour)
+            if link_name in of_link:
+                self._parts.setdefault(of_link[link_name], []).append((handle, colour))
         self._tints: dict[str, int] = {}
 
-    def _add(self, name: str, shape: Shape, colour: tuple[float, float, float], wxyz: FloatArray) -> Any:
-        looks: dict[str, Any] = {
-            "color": _bytes(colour),
-            "opacity": None if self._ghost is None else 0.35,
-            "wxyz": wxyz,
-            "position": shape.place,
-            "cast_shadow": self._ghost is None,
-        }
-        if shape.kind == "box":
-            return self._scene.add_box(name, dimensions=shape.size, **looks)
-        if shape.kind == "cylinder":
-            return self._scene.add_cylinder(name, radius=shape.size[0], height=shape.size[1], **looks)
-        if shape.kind == "sphere":
-            return self._scene.add_icosphere(name, radius=shape.size[0], **looks)
-        import trimesh
-
-        mesh: Any = trimesh.load(shape.mesh, force="mesh")
-        vertices = np.asarray(mesh.vertices) * np.array(shape.size)
-        return self._scene.add_mesh_simple(name, vertices, np.asarray(mesh.faces), flat_shading=True, **looks)
+    def _add(self, name: str, shapes: list[Shape], colour: tuple[float, float, float]) -> Any:
+        """These shapes of one link as one mesh."""
+        meshes = [_mesh(shape) for shape in shapes]
+        starts = np.cumsum([0, *(len(vertices) for vertices, _ in meshes)])
+        return self._scene.add_mesh_simple(
+            name,
+            np.concatenate([vertices for vertices, _ in meshes]),
+            np.concatenate([faces + start for (_, faces), start in zip(meshes, starts, strict=False)]),
+            color=_bytes(colour),
+            opacity=None if self._ghost is None else 0.35,
+            cast_shadow=self._ghost is None,
+            flat_shading=True,
+        )
 
     def move(self, positions: Mapping[str, float], base: LinkPose | None) -> None:
         """Put the joints at these positions, rad or m, and the base there; what has hardly moved stays."""
@@ -151,6 +146,22 @@ def _turned(turn: _Quaternion, axis: list[float], angle: float) -> _Quaternion:
         a * y - b * z + c * w + d * x,
         a * z + b * y - c * x + d * w,
     )
+
+
+def _mesh(shape: Shape) -> tuple[FloatArray, IntArray]:
+    """Corners (n, 3), m, in the link frame, and triangles (m, 3) of a shape."""
+    import trimesh
+
+    if shape.kind == "box":
+        mesh: Any = trimesh.creation.box(shape.size)
+    elif shape.kind == "cylinder":
+        mesh = trimesh.creation.cylinder(radius=shape.size[0], height=shape.size[1], sections=24)
+    elif shape.kind == "sphere":
+        mesh = trimesh.creation.icosphere(subdivisions=2, radius=shape.size[0])
+    else:
+        mesh = trimesh.load(shape.mesh, force="mesh")
+    scale = np.array(shape.size) if shape.kind == "mesh" else 1.0
+    return (np.asarray(mesh.vertices) * scale) @ shape.turn.T + shape.place, np.asarray(mesh.faces)
 
 
 def _bytes(colour: tuple[float, float, float]) -> tuple[int, int, int]:

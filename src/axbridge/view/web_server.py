@@ -23,7 +23,7 @@ from axbridge.errors import UsageError
 if TYPE_CHECKING:
     import viser
 
-__all__ = ["Door", "start"]
+__all__ = ["Door", "need_viser", "start", "stop"]
 
 _FIRST_PORT = 8080
 _COOKIE = "axbridge"
@@ -80,6 +80,18 @@ def _is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
+def need_viser() -> None:
+    """Load viser.
+
+    Raises:
+        UsageError: it is not installed.
+    """
+    try:
+        import viser  # noqa: F401 - to see whether it is there
+    except ImportError as missing:
+        raise UsageError("the page needs viser", "install it: pip install 'axbridge[view]'") from missing
+
+
 def start(port: int | None, host: str, title: str) -> tuple[viser.ViserServer, str]:
     """Start the server in threads of its own, quietly.
 
@@ -94,10 +106,9 @@ def start(port: int | None, host: str, title: str) -> tuple[viser.ViserServer, s
     Raises:
         UsageError: viser is not installed, or the port is taken.
     """
-    try:
-        import viser
-    except ImportError as missing:
-        raise UsageError("the page needs viser", "install it: pip install 'axbridge[view]'") from missing
+    need_viser()
+    import viser
+
     door = Door(host)
     with _quiet(), _guarded(door) as guarded:
         server = viser.ViserServer(host=host, port=_FIRST_PORT if port is None else port, label=title, verbose=False)
