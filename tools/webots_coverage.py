@@ -98,11 +98,19 @@ ROWS: tuple[Row, ...] = (
     Row("motor_get_brake", "Motor.getBrake", _IDEAL, "None on an AX-12"),
     Row("motor_get_position_sensor", "Motor.getPositionSensor", _ALL),
     # position sensors and brakes
-    Row("position_sensor_enable, servo_enable_position", "PositionSensor.enable", _ALL, "AX-12: sampled once a step"),
+    Row(
+        "position_sensor_enable, servo_enable_position",
+        "PositionSensor.enable",
+        _ALL,
+        "AX-12: sampled at the end of a basic step",
+    ),
     Row("position_sensor_disable, servo_disable_position", "PositionSensor.disable", _ALL),
     Row("servo_get_position_sampling_period", "PositionSensor.getSamplingPeriod", _ALL),
     Row(
-        "position_sensor_get_value, servo_get_position", "PositionSensor.getValue", _ALL, "NaN before the first sample"
+        "position_sensor_get_value, servo_get_position",
+        "PositionSensor.getValue",
+        (_N, _E, _E),
+        "NaN before the first sample; AX-12: native as a joint; of a wheel the host counts the turns",
     ),
     Row("brake_set_damping_constant", "Brake.setDampingConstant", _IDEAL, "an AX-12 has no brake"),
     Row("brake_get_brake", "PositionSensor.getBrake", _IDEAL),
@@ -122,7 +130,12 @@ ROWS: tuple[Row, ...] = (
     Row("robot_get_time", "Robot.getTime", _ALL, "counted by steps"),
     Row("robot_keyboard_enable", "Robot.keyboardEnable", _ALL, "the terminal's keys"),
     Row("robot_keyboard_disable", "Robot.keyboardDisable", _ALL),
-    Row("robot_keyboard_get_key", "Robot.keyboardGetKey", _ALL, "the terminal cannot tell how long a key is held"),
+    Row(
+        "robot_keyboard_get_key",
+        "Robot.keyboardGetKey",
+        _ALL,
+        "a key is held for 0.6 s, then as long as the terminal repeats it",
+    ),
     Row("robot_task_new", "", _NONE, "C only; Python has threading"),
     Row(
         "robot_mutex_new, robot_mutex_delete, robot_mutex_lock, robot_mutex_unlock",
@@ -152,7 +165,12 @@ ROWS: tuple[Row, ...] = (
     # fields of Robot
     Row("controller, controllerArgs", "", _ALL, "axbridge run SCRIPT ARGS, else webots.controller_args"),
     Row("synchronization", "", _ALL, "webots.synchronization = false paces a simulation by the wall clock"),
-    Row("battery, cpuConsumption", "", (_N, _N, _E), "an empty battery cuts off a simulated robot only"),
+    Row(
+        "battery, cpuConsumption",
+        "",
+        (_N, _N, _E),
+        "an empty battery cuts off a simulated robot only; no Charger, no recharge",
+    ),
     Row("selfCollision", "", _SIMULATED, "rig: world.self_collision; bodies collide as they like"),
 )
 

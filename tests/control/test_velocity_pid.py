@@ -96,11 +96,9 @@ def test_a_position_that_looks_like_degrees_is_asked_about(asked, ends, question
     assert "radians" not in checks.position(asked, *ends).warning  # of a linear joint
 
 
-def test_a_battery_stays_between_empty_and_full():
-    battery = Battery(1.0, 2.0, 0.5)
+def test_a_battery_is_drained_until_it_is_empty():
+    battery = Battery(1.0)
     battery.drain(1.5, 0.5)
-    assert battery.energy == 0.5
+    assert (battery.energy, battery.empty) == (0.25, False)
     battery.drain(100, 1)
-    assert battery.empty
-    battery.drain(0, 100)
-    assert battery.energy == 2.0
+    assert (battery.energy, battery.empty) == (0.0, True)

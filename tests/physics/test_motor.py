@@ -96,8 +96,8 @@ def test_compliance_has_margin_punch_slope_and_two_sides():
 
 
 def test_state_feedback_is_equation_six():
-    volts, feedback = state_feedback(1.0, 0.5, 0.25, 30.0, -1.2)
-    assert volts - feedback * 2.0 == pytest.approx(30 * 0.75 - 1.2 * (0.5 - 2.0))
+    volts, feedback = state_feedback(1.0, 0.25, 30.0, -1.2)
+    assert volts - feedback * 2.0 == pytest.approx(30 * 0.75 - 1.2 * (0.0 - 2.0))
 
 
 def test_the_moving_speed_limits_the_approach():

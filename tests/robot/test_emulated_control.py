@@ -5,9 +5,11 @@ import math
 import pytest
 
 import axbridge
-from axbridge import ControlWarning, UnsupportedOperation
+from axbridge import ControlWarning, UnsupportedOperation, webots
 from axbridge.physics.columns import State
 from axbridge.serve.background import serving
+from axbridge.webots.module import uninstall
+from axbridge.webots.robot import Robot as WebotsRobot
 
 pytestmark = pytest.mark.slow
 
@@ -92,6 +94,34 @@ def test_velocity_control_turns_in_wheel_mode_and_gives_the_angle_limits_back(wh
             robot.step(20)
         assert (servo.read("cw_angle_limit"), servo.read("ccw_angle_limit")) == (0, 1023)
         assert servo.position == pytest.approx(0.4, abs=0.05)
+
+
+@pytest.mark.parametrize("model", ["lima2009", "ax12"])
+def test_a_controller_sees_a_wheel_turn_on_through_the_dead_zone(wheel_rig, model, capsys):
+    session = webots.install(wheel_rig(model=model), "sim")
+    robot = WebotsRobot()
+    motor, sensor = robot.getDevice("axle"), robot.getDevice("axle_sensor")
+    sensor.enable(20)
+    motor.setPosition(math.inf)
+    motor.setVelocity(3.0)
+    servo, seen, truth, read = session.robot["axle"], [], [], []
+    for _ in range(300):
+        robot.step(20)
+        seen.append(sensor.getValue())
+        truth.append(servo.truth.position)
+        read.append(servo.position)
+    assert truth[-1] > 2 * 2 * math.pi
+    assert seen == pytest.approx(truth, abs=math.radians(5))
+    assert max(read) < 2.62 < servo.turned  # what the servo measured is as it was
+    motor.setPosition(0.4)
+    robot.step(20)
+    robot.step(20)
+    assert sensor.getValue() == servo.turned == servo.position  # a joint again, which knows of no turns
+    motor.setPosition(math.inf)
+    robot.step(20)
+    assert servo.turned == pytest.approx(servo.position, abs=0.1)  # counted anew
+    session.close()
+    uninstall()
 
 
 @pytest.mark.filterwarnings("ignore::axbridge.errors.ControlWarning")

@@ -196,7 +196,10 @@ def test_degrees_are_clipped_and_asked_about():
     with axbridge.open("bench_arm") as robot:
         with pytest.warns(ControlWarning, match=r"too big requested position: 90 > 2\.\d+ \(radians\? 90° is 1.571\)"):
             robot["shoulder"].set_position(90)
+        robot["shoulder"].set_position(95)  # a loop hears of it once
         assert robot["shoulder"].target_position == robot["shoulder"].max_position
+        with pytest.warns(ControlWarning, match="too low requested position: -90"):
+            robot["shoulder"].set_position(-90)
 
 
 def test_what_is_no_time_and_no_count_is_refused():

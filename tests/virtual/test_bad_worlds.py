@@ -93,6 +93,15 @@ def test_the_command_line_says_so_in_two_lines(rig, capsys):
     assert said.count("\n") == 2
 
 
+@pytest.mark.parametrize("time_step_ms", [4.1667, 4.167, 3.3333])
+def test_motors_are_as_old_as_the_sample_where_a_physics_step_was_rounded_by_hand(rig, time_step_ms):
+    bank = build_bank(Rig.load(rig(world=f"time_step_ms = {time_step_ms}")))
+    for cycle in range(1, 51):
+        bank.advance(0.02 * cycle)
+        assert bank.time == pytest.approx(0.02 * cycle, abs=1e-9)
+    bank.close()
+
+
 @pytest.mark.parametrize("time_step_ms", [3.7, 7.0, 33.0])
 def test_a_physics_step_need_not_divide_the_control_period(rig, time_step_ms):
     ends = []

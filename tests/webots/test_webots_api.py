@@ -4,6 +4,7 @@ import math
 import os
 import pty
 import time
+import types
 
 import pytest
 
@@ -74,9 +75,26 @@ def test_devices_are_found_by_name_alias_and_index(controller, capsys):
         robot.getDeviceByIndex(99)
     capsys.readouterr()
     assert robot.getDevice("elbow") is None
-    assert capsys.readouterr().err == 'Device "elbow" was not found on robot "toy"\n'
+    first, names = capsys.readouterr().err.splitlines()
+    assert first == 'Device "elbow" was not found on robot "toy"'
+    assert "it has: shoulder, shoulder_sensor" in names
+    assert robot.getDevice("sholder") is None
+    assert "did you mean 'shoulder'?" in capsys.readouterr().err
     assert robot.getMotor("shoulder") is motor
     assert "DEPRECATION: Robot.getMotor is deprecated, please use Robot.getDevice instead." in capsys.readouterr().err
+
+
+def test_what_a_joint_says_of_its_other_devices_has_their_own_names(controller):
+    robot = controller.Robot()
+    motor, slider = robot.getDevice("shoulder"), robot.getDevice("slider")
+    assert motor.getPositionSensor().getName() == "ShoulderRS"  # the rig's alias
+    assert motor.getBrake().getName() == "shoulder_brake"
+    assert slider.getPositionSensor().getName() == "slider_sensor"
+    assert slider.position_sensor.brake.name == "slider_brake"
+    assert slider.getBrake().getPositionSensor().getName() == "slider_sensor"
+    assert robot.getDevice("slider_sensor").getMotor().getName() == "slider"
+    assert robot.getDevice("slider sensor").getName() == "slider sensor"  # as it was asked for
+    assert robot.getDevice("ShoulderRS").getMotor().getName() == "ShoulderR"
 
 
 def test_facts_of_the_robot(controller):
@@ -192,11 +210,57 @@ def test_devices_that_are_not_there_say_so_once(controller, capsys):
     assert eye.getImage() is None
     assert math.isnan(robot.getDistanceSensor("ds0").getValue())
     assert robot.getDevice("gps").getValues()[0] != robot.getDevice("gps").getValues()[0]
+    assert isinstance(robot.getDevice("gps"), controller.GPS)
     said = capsys.readouterr().err
     assert said.count('Camera "eye": this robot has none') == 1
     led = robot.getLED("led0")
     led.set(1)
     assert led.get() == 1
+
+
+def test_a_missing_motor_is_none_whatever_it_is_called(controller, capsys):
+    robot = controller.Robot()
+    gripper = robot.getDevice("open_gripper_pen_lift")
+    assert gripper is None
+    if gripper:
+        gripper.setPosition(0.1)
+    light = robot.getDevice("light_arm_sensor")  # read as a position sensor is: the rig may call it otherwise
+    if light:
+        light.enable(32)
+        light.getValue()
+    assert light is None
+    for name in ("pen", "camera"):
+        assert robot.getDevice(name) is None  # nothing is done with it that tells what it is
+
+
+def test_the_class_of_an_absent_device_is_told_by_what_the_controller_does_with_it(controller):
+    robot = controller.Robot()
+    radio = robot.getDevice("radio")
+    assert isinstance(radio, controller.Receiver)
+    while radio.getQueueLength() > 0:
+        radio.nextPacket()
+    assert radio.queue_length == 0
+    self = types.SimpleNamespace()
+    self.nose = robot.getDevice("nose")
+    assert isinstance(self.nose, controller.InertialUnit)
+    assert all(map(math.isnan, self.nose.getRollPitchYaw()))
+    assert robot.getDevice("eye2") is None
+
+
+def test_what_absent_devices_return_has_the_type_that_webots_gives(controller):
+    robot = controller.Supervisor()
+    eye = robot.getDevice("eye")
+    assert eye.getWidth() * eye.getHeight() == eye.width == 0
+    assert math.isnan(eye.getFov())
+    assert not eye.hasRecognition()
+    lidar = robot.getLidar("lidar")
+    assert (lidar.getRangeImage(), lidar.getNumberOfLayers()) == ([], 0)
+    assert (robot.joystick.getPressedButton(), robot.joystick.isConnected()) == (-1, False)
+    assert (robot.mouse.getState().left, math.isnan(robot.mouse.getState().x)) == (False, True)
+    me = robot.getSelf()
+    assert len(me.getField("translation").getSFVec3f()) == len(me.getPosition()) == 3
+    assert len(me.getOrientation()) == 9
+    assert robot.getFromDef("ARM") is None  # as in Webots, when there is no such node
 
 
 def test_stars_subclasses_split_steps_and_old_names(controller):
@@ -272,3 +336,47 @@ def test_the_keyboard_gives_the_keys_of_a_step_then_minus_one(controller, monkey
         assert [keyboard.getKey(), keyboard.getKey(), keyboard.getKey()] == [65, 66, -1]
         keyboard.disable()
     os.close(host)
+
+
+@pytest.mark.alone
+def test_a_held_key_stays_held_until_the_terminal_stops_repeating_it(controller, monkeypatch):
+    robot = controller.Robot()
+    keyboard = robot.getKeyboard()
+    host, terminal = pty.openpty()
+
+    def keys():
+        robot.step(32)
+        return list(iter(keyboard.getKey, -1))
+
+    with os.fdopen(terminal, "r") as stdin:
+        monkeypatch.setattr("sys.stdin", stdin)
+        keyboard.enable(32)
+        os.write(host, b"a")
+        time.sleep(0.05)
+        assert [keys() for _ in range(3)] == [[65]] * 3
+        time.sleep(0.4)  # before the first repeat
+        assert keys() == [65]
+        os.write(host, b"aaa")
+        time.sleep(0.02)
+        assert keys() == [65]  # once a step, however often it came
+        time.sleep(0.2)
+        assert keys() == []
+        keyboard.disable()
+    os.close(host)
+
+
+def test_a_loop_that_asks_for_too_much_is_told_once(controller, capsys):
+    robot = controller.Robot()
+    motor = robot.getDevice("shoulder")
+    for step in range(90):
+        motor.setPosition(3 * math.sin(step / 5))
+        motor.setVelocity(11 + step)
+        motor.setVelocity(-1)  # refused
+        robot.step(32)
+    said = capsys.readouterr().err.splitlines()
+    assert [line.split("position")[0].split("velocity")[0] for line in said] == [
+        "Warning: shoulder: requested ",
+        "Warning: shoulder: negative ",
+        "Warning: shoulder: too big requested ",
+        "Warning: shoulder: too low requested ",
+    ]

@@ -33,6 +33,9 @@ def run(
     backend: BackendOption = "sim",
     port: PortOption = None,
     gui: Annotated[bool, typer.Option("--gui", help="Show the simulated world in a window.")] = False,
+    realtime: Annotated[
+        bool, typer.Option("--realtime", help="Pace the simulation by the wall clock, as for a robot of copper.")
+    ] = False,
     duration: Annotated[
         float | None, typer.Option("--duration", help="Ask the controller to end after so many seconds of robot time.")
     ] = None,
@@ -45,7 +48,8 @@ def run(
 ) -> int:
     """Run a controller script unmodified: Webots' `controller` module drives the rig.
 
-    A script that uses axbridge itself finds the backend and the port in AXBRIDGE_BACKEND and AXBRIDGE_PORT.
+    A script that uses axbridge itself finds backend, port and --realtime in AXBRIDGE_BACKEND, AXBRIDGE_PORT and
+    AXBRIDGE_REALTIME.
     """
     from axbridge.config.rig import Rig
     from axbridge.errors import UsageError
@@ -64,6 +68,8 @@ def run(
     if port is not None:
         port = str(Path(port).resolve()) if Path(port).exists() else port
         os.environ["AXBRIDGE_PORT"] = port
+    if realtime:
+        os.environ["AXBRIDGE_REALTIME"] = "1"
     session = install(loaded, backend, port=port, duration=duration, project=script.parent)
     sys.argv = [str(script), *(context.args or loaded.webots.controller_args)]
     sys.path.insert(0, str(script.parent))

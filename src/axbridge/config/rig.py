@@ -34,6 +34,7 @@ __all__ = [
 ]
 
 FOLDER = "hil_rigs"
+_ROUNDING = 1e-4  # share by which a physics step differs from a whole rate where it was rounded
 
 
 class BusConfig(toml_tables.Table):
@@ -79,13 +80,21 @@ class WorldConfig(toml_tables.Table):
     base_height: float = 0.0
     gui: bool = False
 
+    @field_validator("time_step_ms")
+    @classmethod
+    def _whole_rate(cls, value: float) -> float:
+        """4.1667 means 1/240 s: taken as it is written, steps of 20 ms would end up to a substep after the motors."""
+        exact = 1000 / round(1000 / value) if value < 1000 else value
+        return exact if abs(value - exact) < _ROUNDING * exact else value
+
 
 class RobotConfig(toml_tables.Table):
     """Webots' Robot node.
 
     Attributes:
         basic_time_step_ms: Default control period.
-        battery: J now, J at most, recharge W; absent = no battery.
+        battery: J now, J at most, recharge W; absent = no battery. As in Webots, the recharge needs a Charger: no rig
+            has one, so that a battery only empties.
         cpu_consumption: W.
     """
 

@@ -1,4 +1,4 @@
-"""A robot's battery: energy drained by the computer and the motors, and what happens when it is empty."""
+"""A robot's battery: energy drained by the computer and the motors, until it is empty for good."""
 
 from __future__ import annotations
 
@@ -9,17 +9,13 @@ __all__ = ["Battery"]
 
 @dataclass
 class Battery:
-    """Webots' battery field.
+    """Webots' battery field. Nothing fills it: in Webots only a Charger node does, and no rig has one.
 
     Attributes:
         energy: Left, J.
-        capacity: J at most.
-        recharge: Power that flows in all the time, W.
     """
 
     energy: float
-    capacity: float
-    recharge: float
 
     @property
     def empty(self) -> bool:
@@ -27,5 +23,5 @@ class Battery:
         return self.energy <= 0
 
     def drain(self, power: float, h: float) -> None:
-        """Draw `power`, W, for `h` seconds; never below 0, never above the capacity."""
-        self.energy = max(0.0, min(self.capacity, self.energy + (self.recharge - power) * h))
+        """Draw `power`, W, for `h` seconds; never below 0."""
+        self.energy = max(0.0, self.energy - power * h)

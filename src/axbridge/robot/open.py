@@ -34,8 +34,8 @@ def open_robot(
         port: Serial device or URL in place of the rig's first; by default ``AXBRIDGE_PORT``. The simulator needs
             none and takes no notice, so that the backend alone decides.
         seed: Seed of the simulation's noise and jitter.
-        realtime: Pace the simulation by the wall clock; by default when `world.gui` shows it. The real backend
-            always runs in real time.
+        realtime: Pace the simulation by the wall clock; by default when `world.gui` shows it, or when
+            ``AXBRIDGE_REALTIME`` is set. The real backend always runs in real time.
         overrides: Top-level tables of the rig to change: ``world={"time_step_ms": 1.0}``.
 
     Raises:
@@ -65,7 +65,7 @@ def _backend(rig: Rig, name: str, port: str | None, seed: int, realtime: bool | 
     if name == "sim":
         from axbridge.robot.backends.sim import open_sim
 
-        watched = rig.world is not None and rig.world.gui
+        watched = (rig.world is not None and rig.world.gui) or bool(os.environ.get("AXBRIDGE_REALTIME"))
         return open_sim(rig, seed=seed, realtime=watched if realtime is None else realtime)
     if realtime is False:
         raise UsageError(f"the {name} backend always runs in real time", "leave `realtime` out")

@@ -89,7 +89,7 @@ class Robot(Mapping[str, Servo]):
         self._closed = False
         self._time_ms = 0.0
         self._start = backend.clock.now()
-        self._battery = None if rig.robot.battery is None else Battery(*rig.robot.battery)
+        self._battery = None if rig.robot.battery is None else Battery(rig.robot.battery[0])
         self._powered = True
         self._drawn = 0.0  # J, by the simulation's meter at the last look
         self._observers: list[Observer] = []
@@ -194,25 +194,27 @@ class Robot(Mapping[str, Servo]):
         passed = tick - self._time_ms
         self._connection.backend.clock.sleep_until(self._start + tick / 1000)
         self._time_ms = tick
-        for servo in self._ideal:
-            servo._take(None, self._start)
         if self._battery is not None:
             self._drain(self._battery, passed / 1000)
+        for servo in self._ideal:  # not in the step in which the battery ran empty
+            servo._take(None, self._start)
 
     def _drain(self, battery: Battery, seconds: float) -> None:
         power = self.rig.robot.cpu_consumption
         metered = self._simulation if self.mode == SIMULATION else None
         for servo in self._servos.values() if self._powered else ():
-            if metered is None or servo.config.drive == "ideal":
+            if servo.config.drive == "ideal":
+                power += servo._power_now(self._start)
+            elif metered is None:
                 power += servo.power
         if metered is not None:
             drawn, self._drawn = self._drawn, metered.energy()
             power += (self._drawn - drawn) / seconds
         battery.drain(power, seconds)
-        if battery.empty == self._powered and self.mode == SIMULATION:
-            self._powered = not battery.empty
+        if battery.empty and self._powered and self.mode == SIMULATION:
+            self._powered = False
             for servo in self._servos.values():
-                servo._cut(off=battery.empty)
+                servo._cut()
 
     def _trip(self, names: frozenset[str]) -> None:
         """The safety net has switched these motors off: they stay off until the program asks for them anew."""

@@ -2,8 +2,8 @@
 
 Commands follow Webots' Motor node and act in the next `Robot.step`. `position`, `velocity`, `torque` and the others are
 what the servo measured in the last step; what it was told is `target_position`, `velocity_limit`, and so on. Set-points
-out of range are clipped with a `ControlWarning`; impossible ones (NaN, a negative speed) are refused with one, and the
-old value stays. Units: rad and N·m, for a linear joint m and N.
+out of range are clipped, with a `ControlWarning` the first time; impossible ones (NaN, a negative speed) are refused
+with one each time, and the old value stays. Units: rad and N·m, for a linear joint m and N.
 """
 
 from __future__ import annotations
@@ -66,6 +66,7 @@ class Servo:
         self._exact = not config.noise and not config.resolution  # of the position sensor
         self._random = random.Random(f"{seed} {config.name}")
         self._noise = 0.0  # of the last sample, rad
+        self._turned = math.nan  # rad: position with whole turns, of a wheel
         self._dead = False  # its battery is empty
         self._stopped = False  # by hand, see `Robot.stop`
         self._recover = recover
@@ -81,6 +82,7 @@ class Servo:
         self._position_factor = self._velocity_factor = 1.0  # set-points over what was asked of this motor
         self._asked_velocity = self._max_velocity
         self._warned: set[str] = set()
+        self._clipped: set[tuple[str, bool]] = set()  # command and end that a warning has told of
         if config.multiplier == 0:
             _warn(f"multiplier of {self.name!r} must not be 0; it becomes 1")
         if config.acceleration != -1:  # what the rig asks for is used from the first step on, so it is said now
@@ -115,7 +117,7 @@ class Servo:
             motor._wanted.torque = motor._wanted.duty = None
             motor._follow(self, position=position)
             if checked.warning and motor is self:
-                _warn(checked.warning)
+                self._warn_once("position", checked.value > 0, checked.warning)
         return None
 
     def _checked(self, position: float) -> checks.Checked:
@@ -146,7 +148,7 @@ class Servo:
             motor._wanted.velocity = checked.value
             motor._follow(self, velocity=velocity)
             if checked.warning and motor is self:
-                _warn(checked.warning)
+                self._warn_once("velocity", checked.value > 0, checked.warning)
         return None
 
     def set_acceleration(self, acceleration: float) -> None:
@@ -170,10 +172,12 @@ class Servo:
         stall.
         """
         checked = checks.available_torque(torque, self.max_torque)
-        if checked.value is not None:
-            self._wanted.available_torque = checked.value
+        if checked.value is None:
+            return _warn(checked.warning)
+        self._wanted.available_torque = checked.value
         if checked.warning:
-            _warn(checked.warning)
+            self._warn_once("available torque", True, checked.warning)
+        return None
 
     def set_control_pid(self, p: float, i: float, d: float) -> None:
         """Set the gains of Webots' PID on velocity; the integral begins anew.
@@ -211,7 +215,7 @@ class Servo:
             motor._wanted.torque = checked.value
             motor._wanted.duty = None
             if checked.warning and motor is self and not self._siblings:
-                _warn(checked.warning)
+                self._warn_once("torque", checked.value > 0, checked.warning)
         return None
 
     def set_duty(self, duty: float) -> None:
@@ -235,7 +239,7 @@ class Servo:
             motor._wanted.duty = round(checked.value * full) / full  # as the register takes it
             motor._wanted.torque = None
             if checked.warning and motor is self:
-                _warn(checked.warning)
+                self._warn_once("duty", checked.value > 0, checked.warning)
         return None
 
     def set_damping_constant(self, damping: float) -> None:
@@ -349,6 +353,12 @@ class Servo:
             self._warned.add(capability)
             warnings.warn(f"servo {self.name!r} {EMULATION[capability]}", ControlWarning, stacklevel=3)
 
+    def _warn_once(self, command: str, upwards: bool, message: str) -> None:
+        """Say what was clipped, the first time that this command goes beyond this end: loops repeat themselves."""
+        if (command, upwards) not in self._clipped:
+            self._clipped.add((command, upwards))
+            warnings.warn(message, ControlWarning, stacklevel=3)
+
     # ---- set-points and limits
 
     @property
@@ -453,6 +463,15 @@ class Servo:
         return self.state.position
 
     @property
+    def turned(self) -> float:
+        """How far the joint has turned, rad: `position` with whole turns, counted while a Dynamixel is a wheel.
+
+        Where an AX-12 reads nothing (300° to 360°), the motor model says how far it is: see docs/webots.md for how sure
+        that is. When it is a joint again, the count begins anew.
+        """
+        return self.position if math.isnan(self._turned) else self._turned
+
+    @property
     def velocity(self) -> float:
         """How fast it was, rad/s or m/s; the set-point is `velocity_limit`."""
         return self.state.velocity
@@ -528,14 +547,16 @@ class Servo:
         self._drive = drive
         self._wanted.gains_set += self._wanted.gains_set > 0  # so that the new drive takes them
 
-    def _cut(self, *, off: bool) -> None:
-        """The battery is empty (motor limp, sensors frozen), or is not any more (full torque again)."""
+    def _power_now(self, start: float) -> float:
+        """As `power`, W, but of this moment, not of the last sample: of ideal joints."""
+        return self._drive.electrical_power(self._drive.state(None, start), self.config.consumption_factor)
+
+    def _cut(self) -> None:
+        """The battery is empty: the motor is limp, and the last sample stays."""
         self._convert_sample()
-        self._dead = off
-        if not off:
-            self._wanted.available_torque = self.max_torque
+        self._dead = True
         if self._wanted.enabled:
-            self._drive.power(on=not off)
+            self._drive.power(on=False)
 
     def _take(self, raw: RawState | None, start: float) -> None:
         """Take in a sample; `start` is the robot's time 0 on the backend's clock, s."""
@@ -548,6 +569,7 @@ class Servo:
             self.sampled_at = self._state.time
         else:
             self._raw, self.sampled_at = (raw, start), raw.time - start
+        self._turned = self._drive.turned(self.state) if self._drive.is_wheel else math.nan
 
     def _convert_sample(self) -> None:
         """Work out the last sample in SI units, before the drive changes: whether it was on is part of the sample."""

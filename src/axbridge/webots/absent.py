@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
 from typing import Any
 
-from axbridge.webots.device import Device, Sensor, absent_value
+from axbridge.webots.absent_values import absent_value, is_property
+from axbridge.webots.device import Device, Node, Sensor
 from axbridge.webots.session import say
 
-__all__ = ["ABSENT", "AbsentDevice", "AnsiCodes"]
+__all__ = ["ABSENT", "AbsentDevice", "AbsentNode", "AnsiCodes"]
 
 _SENSORS = [
     "Accelerometer",
@@ -35,11 +36,17 @@ _CONSTANTS = {
     "TouchSensor": {"BUMPER": 0, "FORCE": 1, "FORCE3D": 2},
 }
 _NODE_NAMES = {"DistanceSensor": "DISTANCE_SENSOR", "InertialUnit": "INERTIAL_UNIT", "LightSensor": "LIGHT_SENSOR"}
+_OBJECTS = {  # what gives an object, and its class
+    **dict.fromkeys(["getSelf", "getRoot", "getParentNode", "getSelected"], "Node"),
+    **dict.fromkeys(["getField", "getBaseNodeField", "getProtoField"], "Field"),
+    "getProto": "Proto",
+    "getState": "MouseState",
+}
 _said: set[tuple[str, str]] = set()
 
 
 class AbsentDevice(Sensor):
-    """Any other device: its methods do nothing, and its values are NaN."""
+    """Any other device: its methods do nothing, and its values are NaN, 0 or empty, of the kind that Webots gives."""
 
     def __init__(self, name: str = "", sampling_period: int | None = None, *, found: bool = True) -> None:  # noqa: ARG002
         Device.__init__(self, name)
@@ -58,14 +65,14 @@ class AbsentDevice(Sensor):
         key = (type(self).__name__, self._name)
         if key not in _said:
             _said.add(key)
-            say(f'Warning: {key[0]} "{self._name}": this robot has none; it reads NaN and does nothing.')
+            say(f'Warning: {key[0]} "{self._name}": this robot has none; it reads nothing and does nothing.')
 
-    def __getattr__(self, name: str) -> Callable[..., Any]:
+    def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
         self._say()
-        value = absent_value(name)
-        return lambda *_arguments, **_named: value
+        value = absent_value(name) if name not in _OBJECTS else _made(_OBJECTS[name], name)
+        return value if is_property(name) else lambda *_arguments, **_named: value
 
 
 def _set(self: AbsentDevice, value: int) -> None:
@@ -77,12 +84,22 @@ def _set(self: AbsentDevice, value: int) -> None:
 def _make(name: str) -> type[AbsentDevice]:
     extra: dict[str, Any] = dict(_CONSTANTS.get(name, {}))
     node = _NODE_NAMES.get(name, name.upper())
+    if name == "MouseState":
+        extra |= dict.fromkeys("uvxyz", math.nan) | dict.fromkeys(["left", "middle", "right"], False)
     if name == "LED":
         extra |= {"set": _set, "get": lambda self: self._value, "value": property(lambda self: self._value, _set)}
     return type(name, (AbsentDevice,), {"__doc__": f"{name}: not on any robot here.", "_node": node, **extra})
 
 
 ABSENT: dict[str, type[AbsentDevice]] = {name: _make(name) for name in (*_SENSORS, *_ACTUATORS, *_RECORDS)}
+
+
+class AbsentNode(AbsentDevice, Node):
+    """A node of the scene tree, which no robot here has."""
+
+
+def _made(kind: str, name: str) -> AbsentDevice:
+    return AbsentNode(name) if kind == "Node" else ABSENT[kind](name)
 
 
 class AnsiCodes:

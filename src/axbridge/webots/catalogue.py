@@ -2,41 +2,20 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterator
 from typing import Literal
 
 from axbridge.webots.session import Session
+from axbridge.webots.usage import class_by_use
 
-__all__ = ["Kind", "absent_class", "device_names", "find", "servo_name"]
+__all__ = ["Kind", "absent_class", "device_names", "find", "missing", "own_name", "servo_name"]
 
 Kind = Literal["motor", "sensor", "brake"]
+_SHOWN = 12  # names listed when one is not found
 _SUFFIXES: dict[Kind, tuple[str, ...]] = {
     "sensor": ("_sensor", " sensor", "S", "_position_sensor", " position sensor"),
     "brake": ("_brake", " brake"),
-}
-_GUESSES = {  # part of a lower-case device name -> class of a sensor that no rig here has
-    "camera": "Camera",
-    "gps": "GPS",
-    "accelerometer": "Accelerometer",
-    "gyro": "Gyro",
-    "compass": "Compass",
-    "inertial": "InertialUnit",
-    "imu": "InertialUnit",
-    "altimeter": "Altimeter",
-    "lidar": "Lidar",
-    "radar": "Radar",
-    "range": "RangeFinder",
-    "distance": "DistanceSensor",
-    "touch": "TouchSensor",
-    "bumper": "TouchSensor",
-    "light": "LightSensor",
-    "led": "LED",
-    "speaker": "Speaker",
-    "display": "Display",
-    "emitter": "Emitter",
-    "receiver": "Receiver",
-    "pen": "Pen",
-    "connector": "Connector",
 }
 
 
@@ -73,6 +52,14 @@ def servo_name(session: Session, name: str) -> str | None:
     return None if found is None else found[1]
 
 
+def own_name(session: Session, kind: Kind, servo: str) -> str:
+    """What a joint's device is called when no controller asked for it by name: by the rig's aliases, else its own."""
+    for alias in session.rig.webots.aliases:
+        if find(session, alias) == (kind, servo):
+            return alias
+    return servo if kind == "motor" else f"{servo}_{kind}"
+
+
 def device_names(session: Session) -> Iterator[str]:
     """Every device in the rig's order: motor, sensor and, on ideal joints, brake; then those it says are absent."""
     for servo in session.rig.servos:
@@ -84,9 +71,18 @@ def device_names(session: Session) -> Iterator[str]:
 
 
 def absent_class(session: Session, name: str) -> str | None:
-    """Webots class of a device that no backend here has: as the rig says, else by its name; None = no such device."""
-    given = session.rig.webots.devices.get(name)
-    if given:
-        return given
-    lower = name.lower()
-    return next((kind for part, kind in _GUESSES.items() if part in lower), None)
+    """Webots class of a device that no backend here has: as the rig says, else by its use; None = not to be told.
+
+    Never by its name: a motor that the rig calls otherwise must not become a device that swallows its commands.
+    """
+    return session.rig.webots.devices.get(name) or class_by_use(name)
+
+
+def missing(session: Session, name: str) -> str:
+    """What to say of a name that the rig does not have: those it has, the likeliest first."""
+    known = list(device_names(session))
+    known += [alias for alias in session.rig.webots.aliases if alias not in known]
+    close = difflib.get_close_matches(name, known, n=1)
+    meant = f"did you mean {close[0]!r}? " if close else ""
+    shown = ", ".join(known[:_SHOWN]) + (f" and {len(known) - _SHOWN} more" if len(known) > _SHOWN else "")
+    return f"  {meant}it has: {shown}; other names go into [webots] of {session.rig.path.name}"

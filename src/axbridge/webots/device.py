@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import Any
 
 from axbridge.webots.session import current, say
 
@@ -100,12 +99,3 @@ class Sensor(Device):
     def _say_disabled(self, what: str) -> None:
         kind = type(self).__name__
         say(f"Error: {kind}.{what}() called for a disabled device! Please use: {kind}.enable().")
-
-
-def absent_value(name: str) -> Any:
-    """What a method of a device that is not there returns: NaN for a value, three of them for values, else None."""
-    if name == "getValue":
-        return float("nan")
-    if name in {"getValues", "getRollPitchYaw", "getSpeedVector"}:
-        return [float("nan")] * 3
-    return None

@@ -7,6 +7,7 @@ from typing import Any
 
 from axbridge.robot.drives.drive import EMULATION
 from axbridge.robot.servo import Servo as NativeServo
+from axbridge.webots.catalogue import Kind, missing, own_name, servo_name
 from axbridge.webots.device import Device, JointType, Sensor
 from axbridge.webots.sampling import Quantity
 from axbridge.webots.session import current, say, spoken
@@ -16,11 +17,10 @@ __all__ = ["Brake", "Motor", "PositionSensor", "Servo"]
 
 def _joint(name: str) -> NativeServo | None:
     """The servo behind a device name; a missing one is said and leaves None."""
-    from axbridge.webots.catalogue import servo_name
-
     known = servo_name(current(), name)
     if known is None:
         say(f'Warning: "{name}" device not found.')
+        current().say_once(missing(current(), name))
         return None
     return current().robot[known]
 
@@ -80,8 +80,15 @@ class _JointDevice(Device):
 
     type = property(getType)
 
-    def _other(self, kind: Any) -> Any:
-        return kind(self._name) if self._native is not None else None
+    def _other(self, kind: Kind) -> Any:
+        """Another device of the joint, by its own name: a new object each time, a sensor not enabled."""
+        servo = self._native
+        if servo is None or (kind == "brake" and not servo.has_brake):
+            return None
+        name = own_name(current(), kind, servo.name)
+        if kind == "motor":
+            return Motor(name)
+        return Brake(name) if kind == "brake" else PositionSensor(name, found=True)
 
 
 class Motor(_JointDevice):
@@ -170,11 +177,11 @@ class Motor(_JointDevice):
 
     def getBrake(self) -> Any:
         """The joint's brake, a new object each time; None when it has none."""
-        return self._other(Brake) if self._ask("has_brake", missing=False) else None
+        return self._other("brake")
 
     def getPositionSensor(self) -> Any:
         """The joint's position sensor, a new object each time, not enabled."""
-        return PositionSensor(self._name, found=True) if self._native is not None else None
+        return self._other("sensor")
 
     def _end(self, which: str) -> float:
         value = float(self._ask(which))
@@ -227,12 +234,11 @@ class PositionSensor(Sensor, _JointDevice):
 
     def getMotor(self) -> Any:
         """The joint's motor."""
-        return self._other(Motor)
+        return self._other("motor")
 
     def getBrake(self) -> Any:
         """The joint's brake, or None."""
-        motor = self.getMotor()
-        return None if motor is None else motor.getBrake()
+        return self._other("brake")
 
     value = property(getValue)
     motor = property(getMotor)
@@ -250,11 +256,11 @@ class Brake(_JointDevice):
 
     def getMotor(self) -> Any:
         """The joint's motor."""
-        return self._other(Motor)
+        return self._other("motor")
 
     def getPositionSensor(self) -> Any:
         """The joint's position sensor, not enabled."""
-        return PositionSensor(self._name, found=True) if self._native is not None else None
+        return self._other("sensor")
 
     dampingConstant = property(None, setDampingConstant)
     motor = property(getMotor)

@@ -7,12 +7,14 @@ import contextlib
 import os
 import select
 import sys
+import time
 
 from axbridge.webots.session import current, say
 
 __all__ = ["Keyboard", "decode"]
 
 _MOST = 7  # keys held at a time
+_FIRST, _REPEAT = 0.6, 0.15  # s: a terminal repeats a held key after some 0.5 s, and then all 0.03 s
 _ESCAPES = {
     "A": 315,
     "B": 317,
@@ -67,7 +69,11 @@ def _plain(character: str) -> int:
 
 
 class Keyboard:
-    """The keyboard: keys that came in since the last step. All instances are one, as in Webots."""
+    """The keyboard: the keys held in this step. All instances are one, as in Webots.
+
+    A terminal says when a key is pressed, and repeats it while it is held, but never that it was let go. So a key
+    counts as held for 0.6 s after it was pressed, until the first repeat, and for 0.15 s after each repeat.
+    """
 
     END, HOME, LEFT, UP, RIGHT, DOWN, PAGEUP, PAGEDOWN = 312, 313, 314, 315, 316, 317, 366, 367
     NUMPAD_HOME, NUMPAD_LEFT, NUMPAD_UP, NUMPAD_RIGHT, NUMPAD_DOWN, NUMPAD_END = 375, 376, 377, 378, 379, 382
@@ -95,7 +101,7 @@ class Keyboard:
         return _shared.period
 
     def getKey(self) -> int:
-        """The next key of this step; -1 when there is none."""
+        """The next key held in this step; -1 when there is none."""
         if not _shared.period:
             say("Error: Keyboard.getKey() called for a disabled device! Please use: Keyboard.enable().")
         return _shared.keys.pop(0) if _shared.keys else -1
@@ -127,12 +133,14 @@ class _Shared:
     def __init__(self) -> None:
         self.period = 0
         self.keys: list[int] = []
+        self._held: dict[int, float] = {}  # until when, on the wall clock, by key
         self._restore: list[object] | None = None
         self._passed = 0.0
 
     def enable(self, period: int) -> None:
         self.period = period
         self.keys = []
+        self._held = {}
         if period:
             self._raw()
             if self._tick not in current().ticks:
@@ -145,7 +153,18 @@ class _Shared:
         if not self.period or self._passed < self.period:
             return
         self._passed = 0.0
-        self.keys = decode(self._pending())[:_MOST]
+        now = time.monotonic()
+        pressed = decode(self._pending())
+        self._held = {key: until for key, until in self._held.items() if until > now or key in pressed}
+        for key in pressed:
+            self._held[key] = now + self._patience(key)
+        self.keys = list(self._held)[:_MOST]
+
+    def _patience(self, key: int) -> float:
+        """How long a key that has just come in counts as held, s: of a pipe for this step alone."""
+        if self._restore is None:
+            return 0.0
+        return _REPEAT if key in self._held else _FIRST
 
     @staticmethod
     def _pending() -> str:

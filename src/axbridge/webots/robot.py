@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from axbridge.webots import catalogue
-from axbridge.webots.absent import ABSENT, AbsentDevice
+from axbridge.webots.absent import ABSENT, AbsentDevice, AbsentNode
 from axbridge.webots.joints import Brake, Motor, PositionSensor, Servo
 from axbridge.webots.keyboard import Keyboard
 from axbridge.webots.sampling import Sampler
@@ -93,16 +93,20 @@ class Robot:
         if name not in self.devices:
             made = self._make(name)
             if made is None:
-                say(f'Device "{name}" was not found on robot "{self.getName()}"')
+                self._say_missing(name)
                 return None
             self.devices[name] = made
         return self.devices[name]
+
+    def _say_missing(self, name: str) -> None:
+        say(f'Device "{name}" was not found on robot "{self.getName()}"')
+        self._session.say_once(catalogue.missing(self._session, name))
 
     def getServo(self, name: str) -> Any:
         """The servo of Webots before 7.2: motor and position sensor in one."""
         found = catalogue.find(self._session, name)
         if found is None:
-            say(f'Device "{name}" was not found on robot "{self.getName()}"')
+            self._say_missing(name)
             return None
         return self._servos.setdefault(name, Servo(name))
 
@@ -316,4 +320,4 @@ class Supervisor(Robot):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or name in {"devices", "keyboard", "mouse", "joystick"}:
             raise AttributeError(name)
-        return getattr(ABSENT["Display"]("supervisor"), name)
+        return getattr(AbsentNode("supervisor"), name)

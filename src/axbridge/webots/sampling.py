@@ -8,7 +8,7 @@ from typing import Literal
 
 from axbridge.config.rig import Rig
 from axbridge.errors import UsageError
-from axbridge.robot.state import ServoState
+from axbridge.robot.servo import Servo
 
 __all__ = ["JointSensors", "Quantity", "Sampler", "truncated"]
 
@@ -73,13 +73,13 @@ class JointSensors:
         """When the next sample is taken, s; inf when all are disabled."""
         return min((sampler.due for sampler in self._samplers.values()), default=math.inf)
 
-    def take(self, states: Mapping[str, ServoState], now: float) -> None:
+    def take(self, servos: Mapping[str, Servo], now: float) -> None:
         """Take the samples that are due at `now`, s."""
         for (servo, quantity), sampler in self._samplers.items():
             if quantity == "position":
-                sampler.offer(truncated(states[servo].position, self._resolution[servo]), now)
+                sampler.offer(truncated(servos[servo].turned, self._resolution[servo]), now)
             else:
-                sampler.offer(states[servo].torque, now)
+                sampler.offer(servos[servo].torque, now)
 
 
 def truncated(value: float, resolution: float) -> float:

@@ -89,26 +89,35 @@ class Session:
         if period == 0:
             robot.exchange()
             return 0
-        late, end = 0.0, robot.time * 1000 + period
-        while (due := self._next_tick()) < end - _NOTHING:  # a sample within the step is taken in its time
-            part = robot.step(due - robot.time * 1000)
-            if part == -1:
+        late = 0.0
+        for until in self._parts(robot.time * 1000 + period):
+            delay = robot.step(until - robot.time * 1000)
+            if delay == -1:
                 return -1
-            late += part
-        last = robot.step(end - robot.time * 1000)
-        return -1 if last == -1 else round(late + last)
+            late += delay
+        return round(late)
+
+    def _parts(self, end: float) -> Iterator[float]:
+        """Times, ms, to which a step goes one after the other: a sample that is due within it is taken in its time."""
+        while self.robot.time * 1000 + _NOTHING < (tick := self._next_tick()) < end - _NOTHING:
+            yield tick
+        yield end
 
     def _next_tick(self) -> float:
         """The basic step, ms, at which the next sample is due: Webots samples at the end of these alone."""
+        if not self._powered or self.sensors.due == math.inf:
+            return math.inf
         basic = self.rig.control_step_ms
-        due = self.sensors.due
-        return math.ceil(due * 1000 / basic - _NOTHING) * basic if due < math.inf else math.inf
+        return math.ceil(self.sensors.due * 1000 / basic - _NOTHING) * basic
 
-    def _sample(self, report: StepReport, states: Mapping[str, ServoState]) -> None:  # noqa: ARG002 - an observer
-        robot = self.robot
-        if robot.battery_energy == 0 and robot.mode == SIMULATION:
-            return  # sensors without power keep their last value
-        self.sensors.take(states, robot.time)
+    @property
+    def _powered(self) -> bool:
+        """False when a simulated battery is empty: then sensors keep their last value."""
+        return not (self.robot.battery_energy == 0 and self.robot.mode == SIMULATION)
+
+    def _sample(self, _report: StepReport, _states: Mapping[str, ServoState]) -> None:
+        if self._powered:
+            self.sensors.take(self.robot, self.robot.time)
 
     def say_once(self, message: str) -> None:
         """As `say`, the first time only."""
@@ -154,15 +163,15 @@ def say(message: str) -> None:
 
 @contextmanager
 def spoken(who: str) -> Iterator[None]:
-    """Turn control warnings and unsupported operations into messages on stderr, as Webots does."""
+    """Turn control warnings and unsupported operations into messages on stderr; a loop hears of the same one once."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
             yield
         except UnsupportedOperation as refused:
-            say(f"Error: {who}: {refused.message}")
+            current().say_once(f"Error: {who}: {refused.message}")
     for warning in caught:
         if issubclass(warning.category, ControlWarning):
-            say(f"Warning: {who}: {warning.message}")
+            current().say_once(f"Warning: {who}: {warning.message}")
         else:
             warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)

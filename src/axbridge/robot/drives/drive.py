@@ -40,6 +40,7 @@ class Drive(Protocol):
         max_torque: Highest torque, N·m or N.
         type: Kind of joint.
         brake: Whether damping can be added to the joint.
+        is_wheel: Whether it turns endlessly now, and counts its turns.
         on_at_start: Whether the motor holds its initial position without being asked, as Webots' do.
     """
 
@@ -49,6 +50,10 @@ class Drive(Protocol):
     type: Literal["rotational", "linear"]
     brake: bool
     on_at_start: bool
+
+    @property
+    def is_wheel(self) -> bool:
+        """See above."""
 
     def power(self, *, on: bool) -> float:
         """Switch the motor; on: goal := present position first, so that nothing snaps. Returns the present position.
@@ -66,6 +71,9 @@ class Drive(Protocol):
 
     def state(self, raw: RawState | None, start: float) -> ServoState:
         """The sample just taken, in SI units; `start` is the robot's time 0 on the backend's clock."""
+
+    def turned(self, state: ServoState) -> float:
+        """The position of a sample with its whole turns, rad; each sample of a wheel is to be told once, in order."""
 
     def truth(self, time: float) -> Truth:
         """The joint as it was at `time`, s on the backend's clock: that of the last sample."""

@@ -24,6 +24,7 @@ from axbridge.control.velocity_pid import VelocityController, braking_speed, tow
 from axbridge.errors import BusError, ErrorFlag, PortError, ServoFault, UsageError
 from axbridge.robot.drives.drive import Capability, Sensed
 from axbridge.robot.drives.torque_model import SpeedForecast, current, duty_for, estimated_torque
+from axbridge.robot.drives.turns import TurnCounter
 from axbridge.robot.state import UNKNOWN, ServoState, Truth
 from axbridge.units import RPM, Calibration, signed_to_bits
 
@@ -98,7 +99,8 @@ class DynamixelDrive:
         self._hold = math.nan  # where speed 0 stopped it
         self._powered = False
         self._angle_limits: tuple[int, int] | None = None  # the servo's own, while it is or may be in wheel mode
-        self._is_wheel = False
+        self.is_wheel = False
+        self._turns: TurnCounter | None = None  # of a wheel
 
     # ---- registers
 
@@ -148,7 +150,7 @@ class DynamixelDrive:
         present = self.read("present_position")
         if self._angle_limits is None and self._read_angle_limits() == (0, 0):
             self._angle_limits = 0, self.profile.units.counts  # left in wheel mode by a program that was killed
-            self._is_wheel = True
+            self.is_wheel = True
         if self._angle_limits is None:
             self.write("goal_position", present)
         else:
@@ -224,6 +226,14 @@ class DynamixelDrive:
             errors=ErrorFlag(raw.error & 0x7F) if raw.error else NO_FLAGS,
         )
 
+    def turned(self, state: ServoState) -> float:
+        """The position with whole turns, counted while it is a wheel; through the dead zone by the motor model."""
+        if not self.is_wheel:
+            return state.position
+        if self._turns is None:
+            self._turns = TurnCounter(self.model.motor, self.model.friction, self.calibration.range, state.position)
+        return self._turns.update(state)
+
     def electrical_power(self, state: ServoState, factor: float) -> float:  # noqa: ARG002 - a motor model knows better
         """U·i by the motor model."""
         if not self._powered or math.isnan(state.load):
@@ -249,8 +259,8 @@ class DynamixelDrive:
                     raise self._still_a_wheel(*self._angle_limits, failure) from failure
                 self.bus.clock.sleep_until(self.bus.clock.now() + _RESTORE_PAUSE)
             else:
-                self._angle_limits = None
-                self._is_wheel = False
+                self._angle_limits = self._turns = None
+                self.is_wheel = False
                 return
 
     def _still_a_wheel(self, cw: int, ccw: int, failure: BusError) -> BusError:
@@ -307,7 +317,7 @@ class DynamixelDrive:
         velocity = self._forecast.update(state.time, state.velocity, torque, period)
         duty = duty_for(self.model.motor, self.model.friction, torque, voltage, velocity)
         outward = (duty > 0 and state.position >= self._high) or (duty < 0 and state.position <= self._low)
-        if self._is_wheel:
+        if self.is_wheel:
             return self._wheel_goal(0.0 if outward else duty, self.profile.units.full_scale)
         counts = round(abs(duty) * self.profile.units.full_scale)
         return self._goal(self._high if duty > 0 else self._low, 0, counts)
@@ -345,7 +355,7 @@ class DynamixelDrive:
 
     def _enter_wheel(self, state: ServoState) -> None:
         """Angle limits 0/0, kept to be restored; written once, because EEPROM wears and the servo is deaf meanwhile."""
-        if self._is_wheel:
+        if self.is_wheel:
             return
         self._speed = self._correction = 0.0
         limits = self._read_angle_limits()
@@ -354,7 +364,7 @@ class DynamixelDrive:
             self._angle_limits = limits  # from here on: a write that seems to fail may have arrived
             self._write_angle_limits(0, 0)
         self.write("moving_speed", 0)
-        self._is_wheel = True
+        self.is_wheel = True
 
     def _leave_wheel(self) -> None:
         """Back to joint mode."""

@@ -26,6 +26,7 @@ class IdealDrive:
 
     capabilities = IDEAL_CAPABILITIES
     brake = True
+    is_wheel = False  # its position has whole turns anyway
     on_at_start = True
 
     def __init__(self, config: ServoConfig, joint: IdealJoint) -> None:
@@ -51,6 +52,10 @@ class IdealDrive:
         nan = math.nan
         load = joint.torque / self.max_torque if self.max_torque else 0.0
         return ServoState(joint.time - start, joint.position, joint.speed, joint.torque, load, nan, nan, ErrorFlag(0))
+
+    def turned(self, state: ServoState) -> float:
+        """As measured."""
+        return state.position
 
     def truth(self, time: float) -> Truth:  # noqa: ARG002 - Drive
         """The joint after the latest physics step, and what its motor row used."""

@@ -1,0 +1,89 @@
+"""The programs in examples/: each on the simulator, and on a virtual bus behind a pseudo-terminal as if on copper."""
+
+import os
+import runpy
+from pathlib import Path
+
+import nbclient
+import nbformat
+import numpy as np
+import pytest
+
+import axbridge
+from axbridge.serve.background import serving
+
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::axbridge.errors.ControlWarning")]
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+RIGS = {"log_positions.py": "pan_tilt"}
+
+
+@pytest.fixture(scope="module")
+def ports():
+    with serving("bench_arm") as arm, serving("pan_tilt") as head:
+        yield {"bench_arm": arm, "pan_tilt": head}
+
+
+@pytest.fixture(params=["sim", "real"])
+def on(request, ports, tmp_path, monkeypatch):
+    """Runs an example on a backend, in a folder of its own; gives what it left in its names."""
+    monkeypatch.setenv("AXBRIDGE_BACKEND", request.param)
+    monkeypatch.chdir(tmp_path)
+
+    def run(name):
+        if request.param == "real":
+            monkeypatch.setenv("AXBRIDGE_PORT", ports[RIGS.get(name, "bench_arm")])
+        if name.endswith(".py"):
+            return runpy.run_path(str(EXAMPLES / name), run_name="__main__")
+        book = nbformat.read(EXAMPLES / name, as_version=4)
+        nbclient.NotebookClient(
+            book, timeout=120, kernel_name="python3", resources={"metadata": {"path": "."}}
+        ).execute()
+        return book
+
+    return run
+
+
+def test_a_servo_waves(on):
+    left = on("wave.py")
+    assert left["robot"].time >= 2.0
+    assert left["arm"].target_position == pytest.approx(0.0, abs=0.07)
+    assert left["arm"].position == pytest.approx(-0.1, abs=0.1)  # it lags behind its goal
+
+
+def test_positions_are_logged_at_50_hz(on):
+    log = on("log_positions.py")["log"]
+    assert log.shape == (50, 3)
+    assert np.diff(log[:, 0]) == pytest.approx(0.02)
+    assert log[-1, 1:] == pytest.approx([0.6, -0.3], abs=0.03)
+    assert np.loadtxt("positions.csv", delimiter=",") == pytest.approx(log, abs=1e-4)
+
+
+def test_an_experiment_of_ones_own_is_recorded(on):
+    recording = on("own_experiment.py")["recording"]
+    assert recording.complete
+    assert recording.metadata["backend"] == os.environ["AXBRIDGE_BACKEND"]
+    assert [segment.data["name"] for segment in recording.segments] == [
+        f"to {goal} rad" for goal in (0.2, 0.4, 0.6, 0.0)
+    ]
+    assert np.nanmax(recording["shoulder"].position) == pytest.approx(0.6, abs=0.05)
+
+
+def test_torque_control_makes_a_spring(on):
+    arm = on("torque_control.py")["arm"]
+    assert arm.position == pytest.approx(0.5, abs=0.15)  # friction and weight hold it off
+
+
+def test_an_arm_repeats_what_it_was_taught(on):
+    left = on("teach_by_hand.py")
+    assert axbridge.Move.load("taught.json") == left["move"]
+    assert 0.2 < left["move"].duration < 2.0
+    assert left["robot"]["shoulder"].position == pytest.approx(0.0, abs=0.1)  # where it fell
+
+
+def test_the_notebook_ends_with_a_plot(on):
+    cells = on("compare.ipynb").cells
+    (*_, last) = cells[-1].outputs
+    assert "image/png" in last.data
+    said = cells[-2].outputs[0].data["text/plain"]
+    assert said.startswith("<Comparison of robot with model ax12, rms error: shoulder ")
