@@ -159,10 +159,10 @@ def browsing(folder, width=1500, height=950):
         opened.process = process
         yield opened
     finally:
+        process.kill()  # first: a busy page would let the sockets wait for its good-bye
+        process.wait()
         for socket in sockets:
             socket.close()
-        process.kill()
-        process.wait()
 
 
 def _put(url):

@@ -29,6 +29,7 @@ _STEP_PATIENCE = 0.4  # s in which a controller that steps hears that it is to e
 def run(
     context: typer.Context,
     script: Annotated[Path, typer.Argument(help="Controller script; what follows it are its arguments.")],
+    *,
     rig: RigOption,
     backend: BackendOption = "sim",
     port: PortOption = None,

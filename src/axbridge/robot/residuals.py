@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from axbridge.bus.cycle import Cause
@@ -18,6 +18,7 @@ from axbridge.robot.state import ServoState
 __all__ = ["Residuals"]
 
 _WINDOW = 0.5  # s that a cause must be seen on end
+_FEWEST = 8  # samples in the window, below which nothing is said
 _GONE = 1.0  # s without it until it counts as gone
 _OFF = math.radians(4)  # rad: this far from the twin, something is wrong
 _STILL = math.radians(1.5)  # rad: a joint that has moved less in the window stands
@@ -46,7 +47,8 @@ class _Watched:
     def __init__(self) -> None:
         self.rows: deque[_Row] = deque()
         self.seen: dict[Cause, float] = {}  # when a cause was seen last
-        self.wrong_since = math.nan  # rad off the twin without another cause
+        self.sampled = math.nan  # time of the latest sample
+        self.wrong_since = math.nan  # since when it has been off the twin without another cause
 
     def restart(self) -> None:
         self.rows.clear()
@@ -81,6 +83,9 @@ class Residuals:
         found: list[tuple[Cause, str]] = []
         for name, watched in self._watched.items():
             state, twin, goal = states[name], twins.get(name), goals[name]
+            if watched.sampled == state.time:
+                continue  # it did not answer: the old sample says nothing about now
+            watched.sampled = state.time
             causes: set[Cause] = set()
             if state.temperature >= _HOT or ErrorFlag.OVERHEATING & state.errors:
                 causes.add("overheating")
@@ -105,7 +110,7 @@ def _causes(watched: _Watched, row: _Row) -> set[Cause]:
     rows.append(row)
     while row.time - rows[0].time > _WINDOW:
         rows.popleft()
-    if row.time - rows[0].time < 0.8 * _WINDOW:
+    if row.time - rows[0].time < 0.8 * _WINDOW or len(rows) < _FEWEST:
         return set()
     causes: set[Cause] = set()
     count = len(rows)
@@ -122,7 +127,7 @@ def _causes(watched: _Watched, row: _Row) -> set[Cause]:
         goal_moved < _STILL and twin_moved < _STILL and moved > 2 * _STILL and abs(rows[-1].position - row.twin) > _OFF
     ):
         causes.add("slipping")
-    elif goal_moved < _STILL and twin_moved < _STILL and moved < _STILL:  # both hold: compare what they hold
+    elif goal_moved < _STILL and twin_moved < _STILL and moved < _STILL and _is_settled(rows):  # compare what they hold
         if "weak supply" in causes:
             return causes  # the servo makes up for it with more duty
         more = abs(load) - abs(twin_load) if load * twin_load > 0 else 0.0
@@ -135,6 +140,11 @@ def _causes(watched: _Watched, row: _Row) -> set[Cause]:
     elif row.time - watched.wrong_since > _STALE:
         causes.add("stale model")
     return causes
+
+
+def _is_settled(rows: Collection[_Row]) -> bool:
+    """Whether neither load changes any more: on the way to rest a moment's delay would look like another load."""
+    return max(_spread(one.load for one in rows), _spread(one.twin_load for one in rows)) < _MORE
 
 
 def _spread(values: Iterable[float]) -> float:
