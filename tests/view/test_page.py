@@ -242,6 +242,8 @@ def test_a_recording_made_from_the_page_is_axbridges_own(page, arm, tmp_path):
     recording = axbridge.open_recording(tmp_path / "kept.mcap")
     assert recording.complete
     assert 15 <= len(recording.tracks["shoulder"]) <= 21
+    with pytest.raises(AxBridgeError, match="kept.mcap"):
+        page.record(tmp_path / "kept.mcap")  # nothing is lost
 
 
 def test_poses_are_kept_in_a_file_and_mirrored(tmp_path):

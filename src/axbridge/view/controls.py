@@ -257,7 +257,8 @@ class Controls:
 
     def _toggle_recording(self) -> None:
         if self._page.recording is None:
-            self._page.record(Path(self._recording.value))
+            name = Path(self._recording.value.strip()).name
+            self._page.record(Path(name))  # in the folder where one started, and nowhere else
         else:
             self._page.stop_recording()
 

@@ -17,6 +17,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Protocol
 
 from axbridge.errors import AxBridgeError, RecordingError, RobotStopped
+from axbridge.files import check_new
 from axbridge.motion.moves import Move
 from axbridge.motion.watch import hold_up
 from axbridge.record.provenance import describe
@@ -177,9 +178,8 @@ class Page:
             done.set()
 
         self.desk.ask("all off", stop)
-        if (
-            not done.wait(_UNHURRIED) and self.robot.mode != 0
-        ):  # nobody steps, or slowly; a simulation stands still then
+        served = done.wait(_UNHURRIED)
+        if not served and self.robot.mode != 0:  # nobody steps, or slowly; a simulation stands still then
             stop()
 
     def _told_off(self, left: Mapping[str, object], why: str) -> None:
@@ -224,8 +224,10 @@ class Page:
         """Begin a recording; `stop_recording` ends it.
 
         Raises:
-            RecordingError: the file cannot be written.
+            UsageError: the file is there already.
+            RecordingError: it cannot be written.
         """
+        check_new(path, force=False)
         facts = describe(self.robot.rig, backend=self.robot.backend, experiment="view")
         recorder = Recorder(path, facts)
 
