@@ -151,7 +151,7 @@ def browsing(folder, width=1500, height=950):
                     target = json.load(answer)
             else:
                 target = next(one for one in known if one["type"] == "page")
-            sockets.append(connect(target["webSocketDebuggerUrl"], max_size=None, proxy=None))
+            sockets.append(connect(target["webSocketDebuggerUrl"], max_size=None, proxy=None, close_timeout=1))
             tab = Tab(sockets[-1])
             tab.call("Page.navigate", url=url)
             return tab
