@@ -95,6 +95,26 @@ def wait_until(true, seconds=5.0):
         time.sleep(0.001)
 
 
+def heard(read):
+    """What dynamixel-sdk reads; again where a busy machine answers too late for it."""
+    for _ in range(20):
+        value, result, _ = read()
+        if result == 0:
+            return value
+    raise AssertionError(result)
+
+
+def switch_on(line, page):
+    """Switch every motor on from the page; again where a busy machine has lost a packet."""
+
+    def are_on():
+        page.desk.ask("test", lambda: page.actions.torque(list(page.robot), on=True))
+        time.sleep(0.2)
+        return all(table[24] for table in line.tables.values())
+
+    wait_until(are_on, 10.0)
+
+
 def slide(tab, place, share):
     """Press a slider at this share of its length; 0 speed, 1 torque, then the joints."""
     find = f"document.querySelectorAll('.mantine-Slider-trackContainer')[{place}]"
@@ -131,10 +151,9 @@ def test_the_page_asks_no_other_host_and_a_slider_moves_the_served_servo_within_
         line = PortHandler(port)
         line.openPort()
         line.setBaudRate(1_000_000)
-        counts, result, _ = PacketHandler(1.0).read2ByteTxRx(line, 1, 30)
-        torque = PacketHandler(1.0).read1ByteTxRx(line, 1, 24)[0]
+        counts = heard(lambda: PacketHandler(1.0).read2ByteTxRx(line, 1, 30))
+        torque = heard(lambda: PacketHandler(1.0).read1ByteTxRx(line, 1, 24))
         line.closePort()
-        assert result == 0
         assert abs((512 - counts) * 300 / 1023 - goal) < 0.5  # it turns the other way round on the right
         assert torque == 0
 
@@ -142,7 +161,7 @@ def test_the_page_asks_no_other_host_and_a_slider_moves_the_served_servo_within_
 def test_the_red_button_and_the_space_bar_switch_every_motor_off_within_50_ms(comb, tab):
     line, robot, page = comb
     for press in (lambda: tab.click("button", OFF), lambda: tab.key(" ", "Space", 32)):
-        page.desk.ask("test", lambda: page.actions.torque(list(robot), on=True))
+        switch_on(line, page)
         tab.wait_for("document.querySelectorAll('input[type=checkbox]:checked').length >= 3")
         line.heard.clear()
         press()
@@ -187,8 +206,7 @@ def test_a_killed_browser_leaves_the_motors_off_where_the_rig_says_so(tmp_path, 
         page = robot.view(port=0, open=False)
         with stepping(robot) as raised, browsing(tmp_path / "browser", *SIZE) as opened:
             opened(page.url).box("button", OFF)
-            page.desk.ask("test", lambda: page.actions.torque(list(robot), on=True))
-            wait_until(lambda: line.tables[1][24] == 1)
+            switch_on(line, page)
             opened.process.kill()
             wait_until(lambda: line.tables[1][24] == 0)
         assert raised == []
