@@ -14,6 +14,7 @@ pytestmark = pytest.mark.slow
 
 FOLDER = Path(__file__).parents[1] / "benchmarks"
 SMALLEST = {
+    "first_run.py": ("import", "version"),
     "identify_throughput.py": ("--rounds", "1", "--sets", "10"),
     "line_soak.py": ("--transactions", "500"),
     "plant_cost.py": ("--turns", "2"),

@@ -14,7 +14,7 @@ from websockets.sync.client import connect
 import axbridge
 from axbridge import AxBridgeError, RobotStopped, UsageError
 from axbridge.config.rig import Rig
-from axbridge.config.urdf import read_shapes, read_tree
+from axbridge.config.urdf import read_tree, read_visuals
 from axbridge.errors import ErrorFlag
 from axbridge.robot.state import ServoState
 from axbridge.view.actions import Actions
@@ -305,7 +305,7 @@ def test_shapes_of_a_urdf_have_their_size_place_and_colour(tmp_path):
         '<material name="red"/></visual><visual><geometry><mesh filename="missing.stl"/></geometry></visual>'
         '<visual><geometry><sphere radius="3"/></geometry></visual></link></robot>'
     )
-    first, second = read_shapes(path)
+    first, second = read_visuals(path)
     assert (first.kind, first.size, first.colour, first.place.tolist()) == (
         "cylinder",
         (0.1, 2.0),

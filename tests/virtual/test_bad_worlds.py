@@ -21,13 +21,13 @@ URDF = """<robot name="r">
 <limit lower="-2" upper="2" effort="10" velocity="10"/></joint></robot>"""
 
 
-@pytest.fixture
-def rig(tmp_path):
+@pytest.fixture(params=["bullet", "mujoco"])
+def rig(tmp_path, request):
     def write(kind="revolute", inertia="1e-4", joint="j", world="", params=""):
         (tmp_path / "arm.urdf").write_text(URDF.replace("KIND", kind).replace("I", inertia, 3))
         path = tmp_path / "arm.toml"
         path.write_text(
-            f'name = "arm"\n[world]\nurdf = "arm.urdf"\n{world}\n'
+            f'name = "arm"\n[world]\nurdf = "arm.urdf"\nengine = "{request.param}"\n{world}\n'
             f'[[servo]]\nname = "a"\njoint = "{joint}"\nid = 1\n{params}\n'
         )
         return path

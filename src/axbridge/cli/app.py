@@ -23,7 +23,7 @@ DONE, FAILED_CHECK, MISUSE, HARDWARE = 0, 1, 2, 3  # exit codes
 INTERRUPTED = 130
 
 # verbs that move no motor
-_HARMLESS = {"compare", "convert", "doctor", "identify", "import", "info", "monitor", "move", "rig", "scan"}
+_HARMLESS = {"compare", "convert", "doctor", "identify", "import", "info", "monitor", "move", "rig", "scan", "warmup"}
 _UNTOUCHED = "no motor was moved, and files are whole or not there"
 _WRITES = "a write under way may have reached the servo; `axbridge servo info ID` tells what it holds"
 _AS_THE_RIG_SAYS = "motors were left as the rig's [safety] says (by default off); what was recorded can be read"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from axbridge.cli.app import app, emit_json
-from axbridge.cli.options import JsonOption, PortOption, RigOption, SeedOption
+from axbridge.cli.options import EngineOption, JsonOption, PortOption, RigOption, SeedOption
 from axbridge.cli.progress import Show, progress
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ def demo(
         "axbridge-demo"
     ),
     rig: RigOption = "bench_arm",
+    engine: EngineOption = None,
     port: PortOption = None,
     servo: Annotated[str | None, typer.Option("--servo", help="Which servo of the rig; default: the first.")] = None,
     seed: SeedOption = 0,
@@ -52,7 +53,7 @@ def demo(
     from axbridge.record.recording import open_recording
     from axbridge.serve.background import serving
 
-    loaded = Rig.load(rig)
+    loaded = Rig.load(rig).with_engine(engine)
     run = _Run(loaded, servo or loaded.servos[0].name, seed)
     out.mkdir(parents=True, exist_ok=True)
     alone = len(loaded.servos) == 1
@@ -63,7 +64,8 @@ def demo(
     published = loaded.model_of(next(one for one in loaded.servos if one.name == run.servo)).name
     # what moves behind the pseudo-terminal, which a recording of it names; a rig cannot tell that of copper
     behind = _with_model(loaded, SERVED) if port is None else loaded
-    hardware = serving(rig, "--seed", str(seed), "--model", SERVED) if port is None else nullcontext(port)
+    options = ["--seed", str(seed), "--model", SERVED, *(["--engine", engine] if engine else [])]
+    hardware = serving(rig, *options) if port is None else nullcontext(port)
     with progress(f"starting the {measured}", quiet=json) as show, hardware as device:
         run.record(loaded, "real", files["real"], 90.0, device, behind, show=show)
         for path, angle in zip(taught, TAUGHT, strict=False):

@@ -9,7 +9,7 @@ import typer.core
 __all__ = ["EXAMPLES", "Verbs"]
 
 _GROUPS = {
-    "Begin here": ("demo", "serve", "rig"),
+    "Begin here": ("demo", "serve", "rig", "warmup"),
     "Look at a bus": ("scan", "doctor", "servo", "monitor"),
     "Drive a robot": ("view", "run", "walk", "record", "teach", "play", "move"),
     "Use recordings": ("info", "compare", "identify", "convert", "import"),
@@ -47,6 +47,7 @@ EXAMPLES = {
     "servo write": "axbridge servo write 1 led 1 --port /dev/ttyUSB0",
     "teach": "axbridge teach --rig bench_arm --port /dev/ttyUSB0 --out wave.json",
     "view": "axbridge view --rig bioloid",
+    "warmup": "axbridge warmup",
     "walk": "axbridge walk --rig bioloid --steps 6",
 }
 

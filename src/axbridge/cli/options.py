@@ -10,6 +10,7 @@ import typer
 __all__ = [
     "BackendOption",
     "BaudOption",
+    "EngineOption",
     "ForceOption",
     "JsonOption",
     "PortOption",
@@ -26,6 +27,16 @@ def _known_backend(name: str) -> str:
         close = difflib.get_close_matches(name, ("real", "sim", "twin"), n=1)
         hint = f"did you mean {close[0]!r}? " if close else ""
         raise UsageError(f"no backend {name!r}", f"{hint}known backends: real, sim, twin")
+    return name
+
+
+def _known_engine(name: str | None) -> str | None:
+    from axbridge.errors import UsageError
+
+    if name not in (None, "auto", "bullet", "mujoco"):
+        close = difflib.get_close_matches(name, ("bullet", "mujoco"), n=1)
+        hint = f"did you mean {close[0]!r}? " if close else ""
+        raise UsageError(f"no engine {name!r}", f"{hint}known engines: auto, bullet, mujoco")
     return name
 
 
@@ -50,6 +61,14 @@ BackendOption = Annotated[
         envvar="AXBRIDGE_BACKEND",
         callback=_known_backend,  # before anything starts: a script may open its robot late, or never
         help="real, sim, or twin (real, with a simulated shadow).",
+    ),
+]
+EngineOption = Annotated[
+    str | None,
+    typer.Option(
+        "--engine",
+        callback=_known_engine,
+        help="Simulate with bullet or mujoco; default: the rig's, else Bullet where it is installed.",
     ),
 ]
 PortOption = Annotated[

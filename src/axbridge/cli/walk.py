@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from axbridge.cli.app import DONE, FAILED_CHECK, app, emit_json
-from axbridge.cli.options import BackendOption, ForceOption, JsonOption, PortOption, RigOption, SeedOption, ViewOption
+from axbridge.cli.options import (
+    BackendOption,
+    EngineOption,
+    ForceOption,
+    JsonOption,
+    PortOption,
+    RigOption,
+    SeedOption,
+    ViewOption,
+)
 from axbridge.cli.progress import progress
 from axbridge.cli.recording import interruptible, watched
 
@@ -23,6 +32,7 @@ def walk(
     *,
     rig: RigOption,
     backend: BackendOption = "sim",
+    engine: EngineOption = None,
     port: PortOption = None,
     steps: Annotated[int | None, typer.Option("--steps", help="Steps ahead; default: 12.")] = None,
     seconds: Annotated[float | None, typer.Option("--seconds", help="Time to walk, instead of --steps.")] = None,
@@ -64,7 +74,7 @@ def walk(
         turn=math.radians(turn),
         step_height=step_height / 100,
     )
-    loaded = Rig.load(rig)
+    loaded = Rig.load(rig).with_engine(engine)
     if gui:
         loaded = loaded.overridden({"world": {"gui": True}})
     check_new(record, force=force)

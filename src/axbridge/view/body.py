@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from axbridge.arrays import FloatArray, IntArray
-from axbridge.config.urdf import Shape, Tree
+from axbridge.config.urdf import Tree, Visual
 from axbridge.physics.engine import LinkPose
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class Body:
         self,
         server: viser.ViserServer,
         tree: Tree,
-        shapes: tuple[Shape, ...],
+        shapes: tuple[Visual, ...],
         joints: Mapping[str, str],
         root: str,
         ghost: tuple[float, float, float] | None = None,
@@ -72,7 +72,7 @@ class Body:
         self._placed: LinkPose | None = None
         self._parts: dict[str, list[tuple[Any, tuple[float, float, float]]]] = {}
         of_link = {tree.links[link]: servo for servo, (_, _, _, link) in self._moved.items()}
-        alike: dict[tuple[str, tuple[float, float, float]], list[Shape]] = {}
+        alike: dict[tuple[str, tuple[float, float, float]], list[Visual]] = {}
         for shape in shapes:
             alike.setdefault((shape.link, ghost or shape.colour or _PLAIN), []).append(shape)
         for number, ((link_name, colour), parts) in enumerate(alike.items()):  # few meshes: a browser draws them faster
@@ -81,7 +81,7 @@ class Body:
                 self._parts.setdefault(of_link[link_name], []).append((handle, colour))
         self._tints: dict[str, int] = {}
 
-    def _add(self, name: str, shapes: list[Shape], colour: tuple[float, float, float]) -> Any:
+    def _add(self, name: str, shapes: list[Visual], colour: tuple[float, float, float]) -> Any:
         """These shapes of one link as one mesh."""
         meshes = [_mesh(shape) for shape in shapes]
         starts = np.cumsum([0, *(len(vertices) for vertices, _ in meshes)])
@@ -148,7 +148,7 @@ def _turned(turn: _Quaternion, axis: list[float], angle: float) -> _Quaternion:
     )
 
 
-def _mesh(shape: Shape) -> tuple[FloatArray, IntArray]:
+def _mesh(shape: Visual) -> tuple[FloatArray, IntArray]:
     """Corners (n, 3), m, in the link frame, and triangles (m, 3) of a shape."""
     import trimesh
 
