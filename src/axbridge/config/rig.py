@@ -29,6 +29,7 @@ __all__ = [
     "SafetyConfig",
     "SensorConfig",
     "ServoConfig",
+    "ViewConfig",
     "WebotsConfig",
     "WorldConfig",
 ]
@@ -137,6 +138,16 @@ class SafetyConfig(toml_tables.Table):
         if self.on_exit == "park" and not self.park:
             raise ValueError('on_exit = "park" needs a pose: park = { servo = 0.0 }')
         return self
+
+
+class ViewConfig(toml_tables.Table):
+    """The live page.
+
+    Attributes:
+        on_close: When the last page is closed: ``go on``: nothing happens; ``limp``: every motor is switched off.
+    """
+
+    on_close: Literal["go on", "limp"] = "go on"
 
 
 class WebotsConfig(toml_tables.Table):
@@ -355,6 +366,7 @@ class Rig(toml_tables.Table):
         robot: Control period and battery.
         safety: What happens to the motors when the program ends.
         webots: What Webots controllers see.
+        view: The live page.
         servos: In the order of the file.
         sensors: What it senses with beside them.
         path: File it came from; its URDF, profile and model files are looked for beside it, then beside its bases.
@@ -369,6 +381,7 @@ class Rig(toml_tables.Table):
     robot: RobotConfig = RobotConfig()
     safety: SafetyConfig = SafetyConfig()
     webots: WebotsConfig = WebotsConfig()
+    view: ViewConfig = ViewConfig()
     servos: tuple[ServoConfig, ...] = Field(alias="servo", min_length=1)
     sensors: tuple[SensorConfig, ...] = Field(default=(), alias="sensor")
     path: Path = Path()
