@@ -1,7 +1,7 @@
 """A little feedback for a walk: the torso's lean, as an IMU feels it, given to the hips against it.
 
 Both legs get the same, so that the feet keep their places to each other. The rate counts, too: what leans and goes on
-leaning is met early, because servos need some 50 ms to follow.
+leaning is met early, because servos take a while to follow.
 """
 
 from __future__ import annotations
