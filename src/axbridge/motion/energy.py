@@ -147,7 +147,9 @@ class _Part:
 
 def _parts(page: Page) -> list[_Part]:
     if len(page.keys) < 2:
-        raise UsageError("there is nothing to optimise between fewer than two poses", "give the move a start and an end")
+        raise UsageError(
+            "there is nothing to optimise between fewer than two poses", "give the move a start and an end"
+        )
     parts: list[_Part] = []
     time = page.keys[0].time + page.keys[0].pause
     keys: list[Key] = []
@@ -238,22 +240,21 @@ class _Machine:
         joints = [joint.name for joint in body.tree.joints]
         if free := [joint.name for joint in body.tree.joints if joint.linear or joint.name not in positions]:
             raise UsageError(
-                f"{', '.join(free)}: slides, or swings without a servo", "optimise moves of robots whose joints servos turn"
+                f"{', '.join(free)}: slides, or swings without a servo",
+                "optimise moves of robots whose joints servos turn",
             )
         legs = {joints[dof] for dof in joints_between(body.tree, body.soles[1].link)} if body.soles else set()
         mirrored = _mirrored(rig, page, [name for name in page.joints if servos[name].joint in legs])
         names = tuple(name for name in page.joints if name not in mirrored)
         driving = [servo for servo in rig.servos if servo.drive == "dynamixel"]
         driven = tuple(joints.index(servo.joint) for servo in driving)
-        bounds = {name: _bounds(rig, servos[name], body) for name in page.joints}
+        bounds = {name: _bounds(rig, servos[name], body, page) for name in page.joints}
+        for name, (leader, sign) in mirrored.items():
+            bounds[leader] = _shared(bounds[leader], bounds[name], sign)
         motors = _motors(rig, driving, body, page)
         low_high = [
             *((f"{name}|rad", bounds[name].low, bounds[name].high) for name in names),
-            *(
-                (f"{name}|rad/s", -top, top)
-                for name in names
-                for top in [min(bounds[name].speed, page.speed.get(name, math.inf))]
-            ),
+            *((f"{name}|rad/s", -bounds[name].speed, bounds[name].speed) for name in names),
             *((f"{servo.name}|V", -volts, volts) for servo, volts in zip(driving, motors.supply, strict=True)),
             *((f"{servo.name}|N·m", -most, most) for servo, most in zip(driving, motors.torque, strict=True)),
             *(
@@ -335,12 +336,18 @@ def _mirrored(rig: Rig, page: Page, joints: Sequence[str]) -> dict[str, tuple[st
     return found
 
 
-def _bounds(rig: Rig, servo: ServoConfig, body: Body) -> Bounds:
+def _shared(one: Bounds, other: Bounds, sign: float) -> Bounds:
+    """What a joint may do when another one does the same, or with sign -1 the opposite."""
+    low, high = sorted((sign * other.low, sign * other.high))
+    return Bounds(max(one.low, low), min(one.high, high), min(one.speed, other.speed))
+
+
+def _bounds(rig: Rig, servo: ServoConfig, body: Body, page: Page) -> Bounds:
     joint = next(joint for joint in body.tree.joints if joint.name == servo.joint)
     low, high = servo.soft_limits
     stops = (servo.min_stop, servo.max_stop) if servo.min_stop < servo.max_stop else (joint.low, joint.high)
     top = servo.max_velocity or rig.profile_of(servo).electrics.no_load_speed * RPM
-    return Bounds(max(low, stops[0]), min(high, stops[1]), top)
+    return Bounds(max(low, stops[0]), min(high, stops[1]), min(top, page.speed.get(servo.name, math.inf)))
 
 
 def _motors(rig: Rig, servos: Sequence[ServoConfig], body: Body, page: Page) -> _Motors:
@@ -510,7 +517,12 @@ class _Search:
         start, seconds = self._part.times[0], self._part.seconds
         step = seconds / len(self._shares) / 4
         around = [
-            np.array([[ways[j].at(start + share * seconds + k * step) for j in self._machine.names] for share in self._shares])  # type: ignore[attr-defined]
+            np.array(
+                [
+                    [ways[j].at(start + share * seconds + k * step) for j in self._machine.names]
+                    for share in self._shares
+                ]
+            )  # type: ignore[attr-defined]
             for k in (-1, 0, 1)
         ]
         speed, faster = (around[2] - around[0]) / (2 * step), (around[2] - 2 * around[1] + around[0]) / step**2

@@ -111,7 +111,9 @@ class Body:
         start = np.array([[positions.get(name, 0.0) for name in column]])
         links = _newton_euler(tree, start, np.zeros_like(start), np.zeros_like(start), -gravity)
         body = cls(tree, gravity, soles, (links.place[soles[1].link, 0], links.turn[soles[1].link, 0]))
-        corners = np.array([body._in_first(k, corner) for k, sole in enumerate(soles) for corner in (sole.low, sole.high)])
+        corners = np.array(
+            [body._in_first(k, corner) for k, sole in enumerate(soles) for corner in (sole.low, sole.high)]
+        )
         middle = body._centres().mean(axis=0)
         reach = np.abs(corners - middle)
         return replace(body, room=(float(reach[:, 0].min()), float(reach[:, 1].max())))
@@ -133,7 +135,10 @@ class Body:
         force, moment = links.force[0], links.moment[0]  # that the floor gives, about the first link's origin
         upwards = np.maximum(force[:, 2], 1e-3)
         floor = float(self.soles[0].low[2])
-        zmp = np.column_stack((-moment[:, 1] + floor * force[:, 0], moment[:, 0] + floor * force[:, 1])) / upwards[:, None]
+        zmp = (
+            np.column_stack((-moment[:, 1] + floor * force[:, 0], moment[:, 0] + floor * force[:, 1]))
+            / upwards[:, None]
+        )
         apart = centres[1] - centres[0]
         share = np.clip(((zmp - centres[0]) @ apart) / (apart @ apart), 0.0, 1.0)[:, None]
         beside = zmp - centres[0] - share * apart
@@ -289,4 +294,3 @@ def joints_between(tree: Tree, link: int) -> Sequence[int]:
             found.append(int(tree.dof[link]))
         link = int(tree.parent[link])
     return found
-
