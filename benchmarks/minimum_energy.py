@@ -1,7 +1,7 @@
 """What moves of least energy save in the simulator, beside the smoothest ones: docs/motion.md's table.
 
-Both go from the same pose to the same pose in the same time. The energy is what the simulated motors draw from the first
-goal until half a second after the last.
+Both go from the same pose to the same pose in the same time. The energy is what the simulated motors draw from the
+first goal until half a second after the last.
 
 python benchmarks/minimum_energy.py                     all moves, each in its time
 python benchmarks/minimum_energy.py --moves squat --models ax12

@@ -1,9 +1,9 @@
 """The way between poses that takes least electrical energy: the same ends, the same time, less from the supply.
 
-Each joint's way is a cubic B-spline. Its coefficients are sought by sequential quadratic programming, so that the sum of
-U·i over all servos is least, as their models have it (Lima et al. 2009, equations 1 to 5), with the robot's own
-inverse dynamics. Limits are kept at the moments at which the sum is taken; only those that come into reach are given to
-the search, and it goes on until none is broken.
+Each joint's way is a cubic B-spline. Its coefficients are sought by sequential quadratic programming, so that the sum
+of U·i over all servos is least, as their models have it (Lima et al. 2009, equations 1 to 5), with the robot's own
+inverse dynamics. Limits are kept at the moments at which the sum is taken; only those that come into reach are given
+to the search, and it goes on until none is broken.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.interpolate import BSpline
@@ -19,13 +20,12 @@ from scipy.linalg import block_diag, null_space
 from scipy.optimize import minimize
 
 from axbridge.arrays import FloatArray
-from axbridge.config.rig import Rig, ServoConfig
-from axbridge.errors import RigError, UsageError
-from axbridge.motion.inverse_dynamics import Body, joints_between
-from axbridge.motion.mirror import signs
+from axbridge.config.rig import Rig
+from axbridge.errors import UsageError
+from axbridge.motion.energy_model import Machine
+from axbridge.motion.interpolation import Track
 from axbridge.motion.moves import Key, Move, Page, tracks
-from axbridge.motion.planning import Bounds, check
-from axbridge.units import RPM
+from axbridge.motion.planning import check
 
 __all__ = ["LeastEnergy", "least_energy"]
 
@@ -34,16 +34,11 @@ _DEGREE = 3
 _PIECES = (8, 24)  # of the spline, at least and at most
 _PIECE = 0.12  # s, the length they should have
 _MOMENTS = 3  # in each of them
-_STILL = 0.05  # rad/s: dry friction has its whole size from about twice this speed on
-_NOTHING = 0.01  # W: power this small counts half, so that the sum is smooth where a motor begins to brake
 _DIFFERENCE = 1e-6
 _STEPS = 60  # of the search, with the same limits
 _ROUNDS = 8  # of finding limits that it has come to
 _NEAR = 0.03  # of a limit's range: counts as in its reach
 _BROKEN = 0.005  # of that range
-_SOLE = 0.01  # m from the soles' edge that the zero-moment point keeps
-_SLIDE, _TILT = 0.002, 0.02  # m and rad that a foot may move on the floor
-_ALIKE = 1e-6  # rad
 _FURTHEST = 2 * math.pi  # rad that a coefficient may go from where it began
 _TIMES = (0.2, 3.0)  # of the move's own time, where it is free
 
@@ -77,7 +72,7 @@ def least_energy(
     move: Move,
     *,
     free_time: bool = False,
-    progress: Callable[[str, float | None], None] = lambda _what, _share=None: None,
+    progress: Callable[[str, float], None] = lambda _what, _share: None,
 ) -> LeastEnergy:
     """Find the way through a move's poses that takes least electrical energy.
 
@@ -97,10 +92,11 @@ def least_energy(
         RigError: no world, or a robot that stands free on no two feet.
     """
     page = move.single
-    machine = _Machine.of(rig, page)
-    check(Move(pages={"1": page}), ["1"], machine.bounds)
-    ways = tracks(page.model_copy(update={"interpolation": "minimum-jerk"}))
     parts = _parts(page)
+    ways = tracks(page.model_copy(update={"interpolation": "minimum-jerk"}))
+    moments = [parts[0].times[0], *(time for part in parts for time in part.times[1:])]
+    machine = Machine.of(rig, page, {joint: np.array([way.at(t) for t in moments]) for joint, way in ways.items()})
+    check(Move(pages={"1": page}), ["1"], machine.bounds)
     keys = [_pose(page.keys[0].time, {joint: ways[joint].at(parts[0].times[0]) for joint in page.joints})]
     keys[0] = keys[0].model_copy(update={"pause": page.keys[0].pause, "name": page.keys[0].name})
     joules = usual = page.keys[0].pause * machine.holding(keys[0].positions)
@@ -109,7 +105,7 @@ def least_energy(
         named = f"way {number} of {len(parts)}" if len(parts) > 1 else "the way"
         search = _Search(machine, part, np.array([[ways[j].at(t) for j in machine.names] for t in part.ends]), ways)
         usual += search.usual
-        found = search.run(free_time=free_time, progress=lambda share, named=named: progress(named, share))
+        found = search.run(free_time=free_time, progress=partial(progress, named))
         keys += found.keys
         last = part.keys[-1]
         keys[-1] = keys[-1].model_copy(update={"pause": last.pause, "name": last.name})
@@ -167,214 +163,6 @@ def _parts(page: Page) -> list[_Part]:
     return parts
 
 
-class _Motors(NamedTuple):
-    """Figures of the servo models, one of each servo, (servos,); as in `axbridge.config.model`."""
-
-    resistance: FloatArray
-    resistance_per_duty: FloatArray
-    constant: FloatArray
-    gain: FloatArray  # N·m/A that arrive at the output
-    armature: FloatArray
-    viscous: FloatArray
-    spring: FloatArray
-    coulomb: FloatArray
-    stribeck: FloatArray
-    stribeck_speed: FloatArray
-    stribeck_exponent: FloatArray
-    load: FloatArray
-    load_stribeck: FloatArray
-    quadratic: FloatArray
-    supply: FloatArray
-    torque: FloatArray  # at most
-
-
-class _Limited(NamedTuple):
-    """What limits hold for, by name, with the lowest and highest figures, (figures,)."""
-
-    names: tuple[tuple[str, str], ...]
-    low: FloatArray
-    high: FloatArray
-
-
-@dataclass(frozen=True)
-class _Machine:
-    """A robot and its servos, and the joints that a move turns.
-
-    Attributes:
-        body: Its dynamics.
-        rest: Angles of the tree's joints that the move does not turn, 0 for the others, (joints,).
-        names: Servos that the move names, without those that mirror one of them.
-        mirrored: Servos of legs that do what their partner on the other side does: the partner, and the sign.
-        turned: What a rad of `names` is in the tree's joints, (names, joints).
-        driven: Joints of all servos in the tree, (servos,).
-        motors: Theirs.
-        bounds: Of the move's joints.
-        limited: Angles and speeds of the move's joints, voltages and torques of all servos, zero-moment point, feet.
-    """
-
-    body: Body
-    rest: FloatArray
-    names: tuple[str, ...]
-    mirrored: dict[str, tuple[str, float]]
-    turned: FloatArray
-    driven: tuple[int, ...]
-    motors: _Motors
-    bounds: dict[str, Bounds]
-    limited: _Limited
-
-    @classmethod
-    def of(cls, rig: Rig, page: Page) -> _Machine:
-        servos = {servo.name: servo for servo in rig.servos}
-        if strange := [name for name in page.joints if name not in servos]:
-            raise UsageError(
-                f"rig {rig.name!r} has no servo {', '.join(strange)}", "leave joints out, or choose another rig"
-            )
-        if ideal := [name for name in page.joints if servos[name].drive != "dynamixel"]:
-            raise UsageError(
-                f"{', '.join(ideal)}: an ideal joint draws no current that a model knows", "choose joints with servos"
-            )
-        positions = {servo.joint: servo.position for servo in rig.servos}
-        for joint in page.joints:
-            positions[servos[joint].joint] = next(k.positions[joint] for k in page.keys if joint in k.positions)
-        body = Body.of(rig, positions)
-        joints = [joint.name for joint in body.tree.joints]
-        if free := [joint.name for joint in body.tree.joints if joint.linear or joint.name not in positions]:
-            raise UsageError(
-                f"{', '.join(free)}: slides, or swings without a servo",
-                "optimise moves of robots whose joints servos turn",
-            )
-        legs = {joints[dof] for dof in joints_between(body.tree, body.soles[1].link)} if body.soles else set()
-        mirrored = _mirrored(rig, page, [name for name in page.joints if servos[name].joint in legs])
-        names = tuple(name for name in page.joints if name not in mirrored)
-        driving = [servo for servo in rig.servos if servo.drive == "dynamixel"]
-        driven = tuple(joints.index(servo.joint) for servo in driving)
-        bounds = {name: _bounds(rig, servos[name], body, page) for name in page.joints}
-        for name, (leader, sign) in mirrored.items():
-            bounds[leader] = _shared(bounds[leader], bounds[name], sign)
-        motors = _motors(rig, driving, body, page)
-        low_high = [
-            *((f"{name}|rad", bounds[name].low, bounds[name].high) for name in names),
-            *((f"{name}|rad/s", -bounds[name].speed, bounds[name].speed) for name in names),
-            *((f"{servo.name}|V", -volts, volts) for servo, volts in zip(driving, motors.supply, strict=True)),
-            *((f"{servo.name}|N·m", -most, most) for servo, most in zip(driving, motors.torque, strict=True)),
-            *(
-                (f"zero-moment point {way}|m", -(most - _SOLE), most - _SOLE)
-                for way, most in zip(("ahead", "aside"), body.room, strict=True)
-            ),
-            *((f"a foot's place {axis}|m", -_SLIDE, _SLIDE) for axis in "xyz"),
-            *((f"a foot's tilt {axis}|rad", -_TILT, _TILT) for axis in "xy"),
-        ]
-        limited = _Limited(
-            tuple((name.partition("|")[0], name.partition("|")[2]) for name, _, _ in low_high),
-            np.array([low for _, low, _ in low_high]),
-            np.array([high for _, _, high in low_high]),
-        )
-        rest = np.array([positions[joint] for joint in joints])
-        turned = np.zeros((len(names), len(joints)))
-        for name in page.joints:
-            leader, sign = mirrored.get(name, (name, 1.0))
-            turned[names.index(leader), joints.index(servos[name].joint)] = sign
-            rest[joints.index(servos[name].joint)] = 0.0
-        return cls(body, rest, names, mirrored, turned, driven, motors, bounds, limited)
-
-    def pose(self, angles: FloatArray) -> dict[str, float]:
-        """Angles of all servos of the move, rad, from those of `names`."""
-        found = dict(zip(self.names, angles.tolist(), strict=True))
-        return found | {name: sign * found[leader] for name, (leader, sign) in self.mirrored.items()}
-
-    def holding(self, pose: Mapping[str, float]) -> float:
-        """Power of a pose at rest, W."""
-        angles = np.array([[pose[name] for name in self.names]])
-        return float(self.drawn(angles, np.zeros_like(angles), np.zeros_like(angles))[0][0])
-
-    def drawn(self, position: FloatArray, speed: FloatArray, acceleration: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Power of all servos, W, (n,), and the figures that are limited, (n, figures).
-
-        Args:
-            position: Of the move's joints at n moments, rad, (n, names).
-            speed: rad/s.
-            acceleration: rad/s².
-        """
-        moving = [self.rest + position @ self.turned, speed @ self.turned, acceleration @ self.turned]
-        effort = self.body.effort(*moving)
-        angle, rate, faster = (whole[:, self.driven] for whole in moving)
-        m = self.motors
-        needed = effort.torque[:, self.driven] + m.armature * faster + m.viscous * rate + m.spring * angle
-        torque = needed + _dry(m, rate, needed) * np.tanh(rate / _STILL)
-        current = torque / m.gain
-        duty = np.abs(m.resistance * current + m.constant * rate) / m.supply
-        volts = (m.resistance + m.resistance_per_duty * np.minimum(duty, 1.0)) * current + m.constant * rate
-        power = volts * current
-        positive = (power + np.sqrt(power**2 + _NOTHING**2)) / 2  # what a braking motor gives back is lost
-        return positive.sum(axis=1), np.hstack((position, speed, volts, torque, effort.zmp, effort.slip))
-
-
-def _dry(m: _Motors, rate: FloatArray, needed: FloatArray) -> FloatArray:
-    """Dry friction of moving gears, N·m: `axbridge.physics.friction.budget` for arrays."""
-    at_rest = np.exp(-((np.abs(rate) / m.stribeck_speed) ** m.stribeck_exponent))
-    dry = m.coulomb + m.stribeck * at_rest + m.quadratic * rate**2
-    found: FloatArray = dry + (m.load + m.load_stribeck * at_rest) * np.abs(needed)
-    return found
-
-
-def _mirrored(rig: Rig, page: Page, joints: Sequence[str]) -> dict[str, tuple[str, float]]:
-    """Which of these joints do in every pose what their partners do, mirrored: so both feet stay where they are."""
-    try:
-        partners = signs(rig)
-    except RigError:  # no mirror; then both feet are held by limits alone
-        return {}
-    found: dict[str, tuple[str, float]] = {}
-    for joint in joints:
-        partner, sign = partners[joint]
-        if partner == joint or partner in found or partner not in joints:
-            continue
-        pairs = [(key.positions.get(joint), key.positions.get(partner)) for key in page.keys]
-        if all((one is None) == (other is None) for one, other in pairs) and all(
-            abs(one - sign * other) < _ALIKE for one, other in pairs if one is not None and other is not None
-        ):
-            found[joint] = (partner, sign)
-    return found
-
-
-def _shared(one: Bounds, other: Bounds, sign: float) -> Bounds:
-    """What a joint may do when another one does the same, or with sign -1 the opposite."""
-    low, high = sorted((sign * other.low, sign * other.high))
-    return Bounds(max(one.low, low), min(one.high, high), min(one.speed, other.speed))
-
-
-def _bounds(rig: Rig, servo: ServoConfig, body: Body, page: Page) -> Bounds:
-    joint = next(joint for joint in body.tree.joints if joint.name == servo.joint)
-    low, high = servo.soft_limits
-    stops = (servo.min_stop, servo.max_stop) if servo.min_stop < servo.max_stop else (joint.low, joint.high)
-    top = servo.max_velocity or rig.profile_of(servo).electrics.no_load_speed * RPM
-    return Bounds(max(low, stops[0]), min(high, stops[1]), min(top, page.speed.get(servo.name, math.inf)))
-
-
-def _motors(rig: Rig, servos: Sequence[ServoConfig], body: Body, page: Page) -> _Motors:
-    volts = {bus.name: bus.supply_voltage for bus in rig.buses}
-    joints = {joint.name: joint for joint in body.tree.joints}
-    rows = []
-    for servo in servos:
-        model, joint = rig.model_of(servo), joints[servo.joint]
-        motor, friction = model.motor, model.friction
-        gain = motor.efficiency * motor.output_constant
-        most = servo.max_torque or rig.profile_of(servo).electrics.stall_torque
-        most = min(most, page.torque.get(servo.name, math.inf))
-        if motor.max_current:
-            most = min(most, gain * motor.max_current)
-        through = 2.0 if friction.law in {"M3", "M4"} else 1.0  # these count motor and load torque together
-        rows.append(
-            _Motors(
-                motor.resistance, motor.resistance_per_duty, motor.output_constant, gain, motor.armature,
-                friction.viscous + joint.damping + servo.damping_constant, servo.spring_constant,
-                friction.coulomb + joint.friction + servo.static_friction, friction.stribeck, friction.stribeck_speed,
-                friction.stribeck_exponent, through * friction.load + friction.load_external,
-                through * friction.load_stribeck, friction.quadratic, volts[servo.bus], most,
-            )  # type: ignore[arg-type]  # columns below
-        )  # fmt: skip
-    return _Motors(*(np.array(column) for column in zip(*rows, strict=True)))
-
-
 class _Found(NamedTuple):
     """A way: its poses, J and s."""
 
@@ -393,7 +181,7 @@ class _Search:
         ways: The smoothest ways, by joint.
     """
 
-    def __init__(self, machine: _Machine, part: _Part, ends: FloatArray, ways: Mapping[str, object]) -> None:
+    def __init__(self, machine: Machine, part: _Part, ends: FloatArray, ways: Mapping[str, Track]) -> None:
         self._machine, self._part = machine, part
         fewest, most = _PIECES
         pieces = max(fewest, len(part.keys) * 4, min(most, math.ceil(part.seconds / _PIECE)))
@@ -412,7 +200,7 @@ class _Search:
             fixed = np.vstack((self._columns(np.array(shares), 0), self._columns(np.array([0.0, 1.0]), 1)))
             wanted = np.array([*values, 0.0, 0.0])
             none = null_space(fixed)
-            smooth = np.array([ways[joint].at(start + share * part.seconds) for share in self._shares])  # type: ignore[attr-defined]
+            smooth = np.array([ways[joint].at(start + share * part.seconds) for share in self._shares])
             some = np.linalg.lstsq(fixed, wanted, rcond=None)[0]
             inside = np.linalg.lstsq(self._basis[0] @ none, smooth - self._basis[0] @ some, rcond=None)[0]
             given.append(some + none @ inside)
@@ -437,16 +225,15 @@ class _Search:
         active: set[tuple[int, int, int]] = set()  # moment, figure, side
         over = np.zeros(0)
         for turn in range(_ROUNDS):
-            chosen = sorted(active)
+            progress(turn / _ROUNDS)
             done = minimize(
                 lambda y: self._cost(y)[0] / self._scale,
                 unknowns,
                 jac=lambda y: self._cost(y)[1] / self._scale,
                 bounds=bounds,
                 method="SLSQP",
-                constraints=self._constraints(chosen, span),
+                constraints=self._constraints(sorted(active), span),
                 options={"maxiter": _STEPS, "ftol": 1e-6},
-                callback=lambda _y, turn=turn: progress(turn / _ROUNDS),
             )
             if np.all(np.isfinite(done.x)):
                 unknowns = done.x
@@ -464,7 +251,7 @@ class _Search:
         keys = [_pose(seconds / count, self._machine.pose(pose)) for pose in poses]
         return _Found(keys, self._cost(unknowns)[0], seconds)
 
-    def _constraints(self, chosen: Sequence[tuple[int, int, int]], span: FloatArray) -> list[dict[str, object]]:
+    def _constraints(self, chosen: Sequence[tuple[int, int, int]], span: FloatArray) -> list[dict[str, Any]]:
         if not chosen:
             return []
         moments, figures, sides = (np.array(column) for column in zip(*chosen, strict=True))
@@ -480,7 +267,7 @@ class _Search:
         ]
 
     def _over(self, unknowns: FloatArray, span: FloatArray) -> FloatArray:
-        """How far below and above its limits each figure is at each moment, in shares of their range, (2, n, figures)."""
+        """How far each figure is below and above its limits, in shares of their range, (2, n, figures)."""
         found, limited = self._cost(unknowns)[2], self._machine.limited
         return np.stack(((limited.low - found) / span, (found - limited.high) / span))
 
@@ -512,7 +299,7 @@ class _Search:
         found: FloatArray = self._given + (self._free @ unknowns[: self._free.shape[1]]).reshape(shape)
         return found
 
-    def _of_smooth(self, ways: Mapping[str, object]) -> float:
+    def _of_smooth(self, ways: Mapping[str, Track]) -> float:
         """What the smoothest way takes, J: by differences, as it is no spline of this kind."""
         start, seconds = self._part.times[0], self._part.seconds
         step = seconds / len(self._shares) / 4
@@ -522,7 +309,7 @@ class _Search:
                     [ways[j].at(start + share * seconds + k * step) for j in self._machine.names]
                     for share in self._shares
                 ]
-            )  # type: ignore[attr-defined]
+            )
             for k in (-1, 0, 1)
         ]
         speed, faster = (around[2] - around[0]) / (2 * step), (around[2] - 2 * around[1] + around[0]) / step**2
