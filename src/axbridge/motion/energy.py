@@ -12,12 +12,12 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.interpolate import BSpline
 from scipy.linalg import block_diag, null_space
-from scipy.optimize import minimize
+from scipy.optimize import NonlinearConstraint, minimize
 
 from axbridge.arrays import FloatArray
 from axbridge.config.rig import Rig
@@ -95,8 +95,10 @@ def least_energy(
     parts = _parts(page)
     ways = tracks(page.model_copy(update={"interpolation": "minimum-jerk"}))
     moments = [parts[0].times[0], *(time for part in parts for time in part.times[1:])]
-    machine = Machine.of(rig, page, {joint: np.array([way.at(t) for t in moments]) for joint, way in ways.items()})
+    poses = {joint: np.array([way.at(t) for t in moments]) for joint, way in ways.items()}
+    machine = Machine.of(rig, page, poses)
     check(Move(pages={"1": page}), ["1"], machine.bounds)
+    machine = machine.standing(poses)
     keys = [_pose(page.keys[0].time, {joint: ways[joint].at(parts[0].times[0]) for joint in page.joints})]
     keys[0] = keys[0].model_copy(update={"pause": page.keys[0].pause, "name": page.keys[0].name})
     joules = usual = page.keys[0].pause * machine.holding(keys[0].positions)
@@ -221,15 +223,15 @@ class _Search:
         fixed = [(-_FURTHEST, _FURTHEST)] * self._free.shape[1]
         bounds = [*fixed, *([(math.log(_TIMES[0]), math.log(_TIMES[1]))] if free_time else [])]
         limited = self._machine.limited
-        span = np.minimum(limited.high - limited.low, 1e6)
+        span = limited.span
         active: set[tuple[int, int, int]] = set()  # moment, figure, side
         over = np.zeros(0)
         for turn in range(_ROUNDS):
             progress(turn / _ROUNDS)
             done = minimize(
-                lambda y: self._cost(y)[0] / self._scale,
+                self._scaled,
                 unknowns,
-                jac=lambda y: self._cost(y)[1] / self._scale,
+                jac=self._scaled_gradient,
                 bounds=bounds,
                 method="SLSQP",
                 constraints=self._constraints(sorted(active), span),
@@ -251,7 +253,8 @@ class _Search:
         keys = [_pose(seconds / count, self._machine.pose(pose)) for pose in poses]
         return _Found(keys, self._cost(unknowns)[0], seconds)
 
-    def _constraints(self, chosen: Sequence[tuple[int, int, int]], span: FloatArray) -> list[dict[str, Any]]:
+    def _constraints(self, chosen: Sequence[tuple[int, int, int]], span: FloatArray) -> list[NonlinearConstraint]:
+        """Limits that are in reach: moment, figure and side of each."""
         if not chosen:
             return []
         moments, figures, sides = (np.array(column) for column in zip(*chosen, strict=True))
@@ -259,11 +262,12 @@ class _Search:
         sign = np.where(sides == 1, -1.0, 1.0) / span[figures]
         edge = np.where(sides == 1, limited.high[figures], limited.low[figures])
         return [
-            {
-                "type": "ineq",
-                "fun": lambda y: sign * (self._cost(y)[2][moments, figures] - edge),
-                "jac": lambda y: sign[:, None] * self._slopes(y)[moments, figures],
-            }
+            NonlinearConstraint(
+                lambda y: sign * (self._cost(y)[2][moments, figures] - edge),
+                0.0,
+                np.inf,
+                jac=lambda y: sign[:, None] * self._slopes(y)[moments, figures],
+            )
         ]
 
     def _over(self, unknowns: FloatArray, span: FloatArray) -> FloatArray:
@@ -315,6 +319,14 @@ class _Search:
         speed, faster = (around[2] - around[0]) / (2 * step), (around[2] - 2 * around[1] + around[0]) / step**2
         return float(self._machine.drawn(around[1], speed, faster)[0].mean() * seconds)
 
+    def _scaled(self, unknowns: FloatArray) -> float:
+        """Energy as a share of the smoothest way's: what the search makes small."""
+        return self._cost(unknowns)[0] / self._scale
+
+    def _scaled_gradient(self, unknowns: FloatArray) -> list[float]:
+        found: list[float] = (self._cost(unknowns)[1] / self._scale).tolist()
+        return found
+
     def _cost(self, unknowns: FloatArray) -> tuple[float, FloatArray, FloatArray, FloatArray]:
         """Energy, J; its gradient; the limited figures, (n, figures); their derivatives by the joints' motion."""
         key = unknowns.tobytes()
@@ -355,7 +367,8 @@ class _Search:
         """Derivatives by the logarithm of the time, (n, figures): speeds fall with it, accelerations by its square."""
         joints = len(self._machine.names)
         falls = np.repeat([0.0, -1.0, -2.0], joints) * motion  # (n, width)
-        return np.einsum("wnf,nw->nf", slopes, falls)
+        found: FloatArray = np.einsum("wnf,nw->nf", slopes, falls)
+        return found
 
     def _slopes(self, unknowns: FloatArray) -> FloatArray:
         """Derivatives of the limited figures by the unknowns, (n, figures, unknowns)."""

@@ -22,9 +22,11 @@ __all__ = ["Limited", "Machine"]
 
 _STILL = 0.05  # rad/s: dry friction has its whole size from about twice this speed on
 _NOTHING = 0.01  # W: power this small counts half, so that the sum is smooth where a motor begins to brake
+_SPARED = 0.99  # of a joint's top speed: between the moments it is a little faster
 _SOLE = 0.01  # m from the soles' edge that the zero-moment point keeps
 _SWAY = 0.001  # m that it may leave the range it has in the poses at rest: more makes a robot on soft servos rock
 _SLIDE, _TILT = 0.002, 0.02  # m and rad that a foot may move on the floor
+_HELD = 0.005  # of a limit's range: a pose at rest may be so far beyond it
 _ALIKE = 1e-6  # rad
 _ZMP = "zero-moment point"
 
@@ -56,6 +58,12 @@ class Limited(NamedTuple):
     names: tuple[tuple[str, str], ...]
     low: FloatArray
     high: FloatArray
+
+    @property
+    def span(self) -> FloatArray:
+        """Between them; a large number where there is no limit."""
+        found: FloatArray = np.minimum(self.high - self.low, 1e6)
+        return found
 
 
 @dataclass(frozen=True)
@@ -94,7 +102,7 @@ class Machine:
             poses: Angles of its joints in its poses, rad, (keys,) each.
 
         Raises:
-            UsageError: a joint without a servo model, or poses in which the robot falls over.
+            UsageError: a joint without a servo model.
             RigError: no world, or a robot that stands free on no two feet.
         """
         servos = {servo.name: servo for servo in rig.servos}
@@ -126,7 +134,7 @@ class Machine:
         motors = _motors(rig, driving, body, page)
         low_high = [
             *((f"{name}|rad", bounds[name].low, bounds[name].high) for name in names),
-            *((f"{name}|rad/s", -bounds[name].speed, bounds[name].speed) for name in names),
+            *((f"{name}|rad/s", -_SPARED * bounds[name].speed, _SPARED * bounds[name].speed) for name in names),
             *((f"{servo.name}|V", -volts, volts) for servo, volts in zip(driving, motors.supply, strict=True)),
             *((f"{servo.name}|N·m", -most, most) for servo, most in zip(driving, motors.torque, strict=True)),
             *(
@@ -147,28 +155,30 @@ class Machine:
             leader, sign = mirrored.get(name, (name, 1.0))
             turned[names.index(leader), joints.index(servos[name].joint)] = sign
             rest[joints.index(servos[name].joint)] = 0.0
-        machine = cls(body, rest, names, mirrored, turned, driven, motors, bounds, limited)
-        return machine._calm(poses) if body.soles else machine
+        return cls(body, rest, names, mirrored, turned, driven, motors, bounds, limited)
 
-    def _calm(self, poses: Mapping[str, FloatArray]) -> Machine:
-        """The zero-moment point about where it is in the poses at rest: `_SWAY`.
+    def standing(self, poses: Mapping[str, FloatArray]) -> Machine:
+        """Narrower room for the zero-moment point, about where it is in the poses at rest: `_SWAY`.
 
         Raises:
-            UsageError: the robot falls over in all of them.
+            UsageError: a pose that the robot cannot hold.
         """
         angles = np.column_stack([poses[name] for name in self.names])
         found = self.drawn(angles, np.zeros_like(angles), np.zeros_like(angles))[1]
         low, high = self.limited.low.copy(), self.limited.high.copy()
-        for figure, (name, _) in enumerate(self.limited.names):
+        over = np.maximum(low - found, found - high) / self.limited.span
+        pose, figure = np.unravel_index(int(over.argmax()), over.shape)
+        if over[pose, figure] > _HELD:
+            name, unit = self.limited.names[figure]
+            raise UsageError(
+                f"pose {pose + 1} cannot be held: {name} at {found[pose, figure]:.3g} {unit}, and may be at "
+                f"{low[figure]:.3g} to {high[figure]:.3g}",
+                "correct the pose" + (", so that both feet stay where they are" if self.body.soles else ""),
+            )
+        for k, (name, _) in enumerate(self.limited.names):
             if name.startswith(_ZMP):
-                low[figure] = max(low[figure], found[:, figure].min() - _SWAY)
-                high[figure] = min(high[figure], found[:, figure].max() + _SWAY)
-                if low[figure] > high[figure]:
-                    raise UsageError(
-                        f"the robot falls over in these poses: {name} at {found[0, figure] * 1000:.0f} mm from the "
-                        "middle of its soles",
-                        "give poses in which it stands",
-                    )
+                low[k] = max(low[k], found[:, k].min() - _SWAY)
+                high[k] = min(high[k], found[:, k].max() + _SWAY)
         return replace(self, limited=self.limited._replace(low=low, high=high))
 
     def pose(self, angles: FloatArray) -> dict[str, float]:
