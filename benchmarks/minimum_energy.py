@@ -83,10 +83,11 @@ def row(name, model):
     took = time.process_time() - begun
     (usual, ends, leant), (spared, others, lean) = played(rig, smooth), played(rig, best.move)
     apart = max(abs(ends[joint] - others[joint]) for joint in ends)
+    predicted = f"{best.minimum_jerk:.2f} → {best.joules:.2f} J ({-best.saved:+.0%})"
+    simulated = f"{usual:.2f} → {spared:.2f} J ({spared / usual - 1:+.0%})"
     print(
-        f"| {name} | {model or 'the rig’s'} | {best.seconds - AFTER:.1f} s "
-        f"| {best.minimum_jerk:.2f} → {best.joules:.2f} J ({-best.saved:+.0%}) | {usual:.2f} → {spared:.2f} J ({spared / usual - 1:+.0%}) | {math.degrees(apart):.1f}° "
-        f"| {math.degrees(leant):.1f}°, {math.degrees(lean):.1f}° | {took:.1f} s |",
+        f"| {name} | {model or 'the rig’s'} | {best.seconds - AFTER:.1f} s | {predicted} | {simulated} "
+        f"| {math.degrees(apart):.1f}° | {math.degrees(leant):.1f}°, {math.degrees(lean):.1f}° | {took:.1f} s |",
         flush=True,
     )
 
