@@ -1,11 +1,12 @@
-# Everything runs from .venv, which is made on first use from Python 3.10 or 3.11 and the package registry.
-PYTHON ?= $(shell for p in python3.11 python3.10 python3; do \
-	"$$p" -c 'import sys; sys.exit(sys.version_info[:2] not in ((3, 10), (3, 11)))' 2>/dev/null && echo "$$p" && break; done)
+# Everything runs from .venv, which is made on first use from Python 3.10 or newer and the package registry. Python 3.11
+# comes first, because PyBullet has wheels for it on Linux; with a newer one the simulator is MuJoCo.
+PYTHON ?= $(shell for p in python3.11 python3.10 python3.12 python3.13 python3.14 python3; do \
+	"$$p" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 10))' 2>/dev/null && echo "$$p" && break; done)
 BIN = .venv/bin
 
-.PHONY: demo test check lint kernels wheel bench figures clean
+.PHONY: demo test check lint kernels wheel site bench figures clean
 
-demo: .venv/ready
+demo: kernels
 	$(BIN)/axbridge demo --out out/demo
 
 # Most tests wait for a served bus, not for the processor: three at a time take half the time of one.
@@ -29,8 +30,12 @@ wheel: .venv/ready
 	out/wheel/env/bin/python -m pip install --quiet out/wheel/*.whl
 	cd out/wheel/empty && ../env/bin/axbridge demo
 
+# The documentation as a site, in site/; a warning (a broken link, a docstring that does not fit) is an error.
+site: .venv/docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
 kernels: .venv/ready
-	$(BIN)/python tools/compile_kernels.py
+	$(BIN)/axbridge warmup
 
 lint: .venv/ready
 	$(BIN)/ruff format --check
@@ -44,11 +49,15 @@ bench: .venv/ready
 	@for script in benchmarks/*.py; do echo "# $$script"; $(BIN)/python $$script || exit 1; done
 
 .venv/ready: pyproject.toml
-	@test -n "$(PYTHON)" || { echo "axbridge needs Python 3.10 or 3.11 (pybullet has no wheels for newer ones): install python3.11 and its venv module"; exit 2; }
+	@test -n "$(PYTHON)" || { echo "axbridge needs Python 3.10 or newer with its venv module: install python3 and python3-venv"; exit 2; }
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet --editable '.[dev,clients]'
 	@touch $@
 
+.venv/docs: .venv/ready
+	$(BIN)/python -m pip install --quiet --editable '.[docs]'
+	@touch $@
+
 clean:
-	rm -rf .venv out dist
+	rm -rf .venv out dist site

@@ -65,8 +65,13 @@ def standing(rig):
     robot = axbridge.open(rig)
     for servo in rig.servos:
         robot[servo.name].set_position(servo.position)
+    robot.step(20)
+    robot.simulation.place_base(robot.simulation.base_start)  # it has sunk before its motors were on
     for _ in range(25):
         robot.step(20)
+    height = robot.simulation.base[0][2]
+    if height < 0.9 * robot.simulation.base_start[0][2]:
+        raise SystemExit(f"the robot does not stand: its base is {height:.3f} m above the floor")
     return robot
 
 

@@ -1,6 +1,17 @@
-"""Options of the whole suite."""
+"""Options of the whole suite, and what of it a system can run."""
+
+from importlib.util import find_spec
 
 import pytest
+
+BULLET = ("import pybullet", "from axbridge.physics.engines.bullet import", "from tests.support.humanoid import")
+
+
+def pytest_ignore_collect(collection_path):
+    """Leave out what is about PyBullet alone where there is none."""
+    if find_spec("pybullet") is not None or collection_path.suffix != ".py":
+        return None
+    return any(line.startswith(BULLET) for line in collection_path.read_text(encoding="utf-8").splitlines()) or None
 
 
 def pytest_addoption(parser):

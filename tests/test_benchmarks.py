@@ -14,7 +14,10 @@ pytestmark = pytest.mark.slow
 
 FOLDER = Path(__file__).parents[1] / "benchmarks"
 SMALLEST = {
+    "first_run.py": ("import", "version"),
     "identify_throughput.py": ("--rounds", "1", "--sets", "10"),
+    "learn_sim_to_real.py": ("--generations", "1", "--targets", "1", "--episodes", "1", "--workers", "0"),
+    "learn_throughput.py": ("--robots", "1", "--seconds", "0.1"),
     "line_soak.py": ("--transactions", "500"),
     "plant_cost.py": ("--turns", "2"),
     "plant_humanoid.py": ("--falls", "1"),

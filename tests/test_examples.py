@@ -12,7 +12,7 @@ import pytest
 import axbridge
 from axbridge.serve.background import serving
 
-pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::axbridge.errors.ControlWarning")]
+pytestmark = [pytest.mark.slow, pytest.mark.alone, pytest.mark.filterwarnings("ignore::axbridge.errors.ControlWarning")]
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 RIGS = {"log_positions.py": "pan_tilt"}

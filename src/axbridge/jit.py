@@ -1,7 +1,12 @@
 """Compile numeric kernels with numba when it is installed; run them as plain Python when it is not.
 
-numba's own cache notices a change in the file of a compiled function, but not in the files of the functions it calls.
-So the machine code goes into a folder named after the content of all kernels.
+A kernel is compiled when it is called first; numba is imported then. That takes seconds once a machine: it is told on
+a terminal. Light work does not wait for it: it runs as plain Python, and the kernels are compiled beside it, in a
+process of their own, for the next piece of work (`start_work`). Within one piece nothing changes over, because compiled
+kernels round differently in the last bit, and the same seed is to give the same numbers.
+
+Machine code is kept per user, in a folder named after the content of all kernels, numba and Python: it survives a
+reinstall, and environments share it.
 
 Kernels are inlined into each other and do not count references to arrays, unless they make arrays themselves:
 passing rows of arrays around costs more than the arithmetic otherwise.
@@ -9,27 +14,119 @@ passing rows of arrays around costs more than the arithmetic otherwise.
 
 from __future__ import annotations
 
+import atexit
+import contextlib
 import hashlib
+import importlib.util
 import os
+import subprocess
+import sys
 import tempfile
-from collections.abc import Callable
-from functools import lru_cache
+import threading
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import lru_cache, update_wrapper
+from importlib.metadata import version
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
-__all__ = ["COMPILED", "as_tuple", "jit", "plain"]
+__all__ = [
+    "COMPILED",
+    "Telling",
+    "as_tuple",
+    "cache_folder",
+    "compiling",
+    "jit",
+    "kernels",
+    "plain",
+    "runs_compiled",
+    "start_work",
+    "telling",
+    "thorough",
+    "warmed",
+]
 
-try:
-    import numba
-    from numba.core import config as _config
-except ImportError:
-    numba = None
-
-COMPILED = numba is not None and not _config.DISABLE_JIT
+COMPILED = importlib.util.find_spec("numba") is not None and os.environ.get("NUMBA_DISABLE_JIT", "0") in {"", "0"}
 _FREEDOM = {"reassoc", "contract", "arcp", "nsz"}  # of rounding alone: kernels do meet infinities, and look for NaN
+_LOCK = "warming"  # file that is there while a warm-up goes on beside
+_STALE = 900.0  # s after which that is taken for left over
+_WARM_UP = """
+import os, sys
+lock = sys.argv.pop()
+try:
+    if hasattr(os, "nice"):
+        os.nice(19)
+    sys.argv = ["axbridge", "warmup"]
+    from axbridge.cli import main
+    main()
+finally:
+    os.unlink(lock)
+"""
+_ONCE = "axbridge-once-"  # a folder of this process alone
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T", bound=tuple[Any, ...])
+Telling = Callable[[int, int], None]  # kernels compiled, and kernels in all; 0, 0 when it is over
+
+
+class _Kernel:
+    """A function that is compiled when it is called first, from Python or from another kernel.
+
+    Numba takes it for a compiled function of its own (`_numba_type_`). What only other kernels call needs no way in
+    from Python, and takes numba less time without; so there may be two of it.
+    """
+
+    def __init__(self, function: Callable[..., Any], options: dict[str, Any], *, native: bool) -> None:
+        update_wrapper(self, function)
+        self.py_func = function
+        self.done = False  # compiled in this process
+        self._options = options
+        self._native = native
+        self._inner: Any = None
+        self._run: Callable[..., Any] = self._first
+
+    def __call__(self, *arguments: Any) -> Any:
+        return self._run(*arguments)
+
+    @property
+    def _numba_type_(self) -> Any:
+        with _lock:
+            if self._inner is None:
+                self._inner = self._compiler("inner", no_cpython_wrapper=True)
+        return self._inner._numba_type_
+
+    def undecide(self) -> None:
+        """Choose anew, at the next call, how it runs."""
+        self._run = self._first
+
+    def _first(self, *arguments: Any) -> Any:
+        with _lock:
+            if self._run == self._first:
+                if _plain_now[0] and not self._native:
+                    _by_choice.append(self)
+                    self._run = self.py_func
+                elif _numba() is None:
+                    self._run = self.py_func
+                else:
+                    self._run = self._compiler("outer")
+        return self._run(*arguments)
+
+    def _compiler(self, kind: str, **more: bool) -> Any:
+        numba = _numba()
+        dispatcher = numba.njit(no_cfunc_wrapper=True, **self._options, **more)(self.py_func)
+        dispatcher._cache = _cache_class(kind)(self.py_func)  # noqa: SLF001 - numba has no other way to name a folder
+        dispatcher.kernel = self
+        return dispatcher
+
+
+_lock = threading.RLock()
+_registered: list[_Kernel] = []
+_by_choice: list[_Kernel] = []  # that run as plain Python, because the work is light
+_plain_now = [False]
+_thorough = [False]
+_beside: list[subprocess.Popen[bytes]] = []
 
 
 def plain(kernel: F) -> F:
@@ -46,7 +143,7 @@ def as_tuple(named: T) -> T:
     return tuple(named)  # type: ignore[return-value]
 
 
-def jit(function: F, *, nogil: bool = False, allocates: bool = False, exact: bool = False) -> F:
+def jit(function: F, *, nogil: bool = False, allocates: bool = False, exact: bool = False, native: bool = False) -> F:
     """Decorate a kernel: arrays and scalars in, arrays changed in place and scalars out; no Python objects.
 
     Args:
@@ -54,32 +151,221 @@ def jit(function: F, *, nogil: bool = False, allocates: bool = False, exact: boo
         nogil: Let other threads run meanwhile.
         allocates: It makes arrays of its own.
         exact: Round as Python does.
+        native: It calls C functions, so that it cannot run as plain Python.
     """
-    if numba is None:
+    if not COMPILED:
         return function
-    before = _config.CACHE_DIR
-    _config.CACHE_DIR = str(_cache_folder())
+    options = {"error_model": "numpy", "fastmath": not exact and _FREEDOM, "nogil": nogil, "forceinline": True}
+    kernel = _Kernel(function, {**options, "_nrt": allocates}, native=native)
+    _registered.append(kernel)
+    return cast("F", kernel)
+
+
+def kernels() -> tuple[int, int]:
+    """How many kernels were compiled in this process, and how many the modules imported so far have."""
+    return sum(kernel.done for kernel in _registered), len(_registered)
+
+
+# -- light work -------------------------------------------------------------------------------------------------------
+
+
+def start_work(kind: str, *, light: bool) -> None:
+    """A piece of work begins: choose how its kernels run.
+
+    Args:
+        kind: What it needs kernels for; a word that `warmed` is told, too.
+        light: Whether plain Python does it in a moment. Then nobody waits for kernels that this machine has not
+            compiled yet: they are compiled beside it.
+    """
+    _plain_now[0] = COMPILED and light and not _thorough[0] and not _ready(kind)
+    if not _plain_now[0]:
+        _end_beside()
+        while _by_choice:
+            _by_choice.pop().undecide()
+
+
+def runs_compiled() -> bool:
+    """Whether kernels run compiled in the work that was begun last."""
+    return COMPILED and not _plain_now[0]
+
+
+def _ready(kind: str) -> bool:
+    """Whether this machine has compiled what `kind` needs; if not, that begins, beside this process."""
+    if not COMPILED:
+        return False
+    if Path(cache_folder(), f"{kind}.ready").exists():
+        return True
+    _warm_up_beside()
+    return False
+
+
+def warmed(kind: str) -> None:
+    """This machine has compiled what `kind` needs."""
+    Path(cache_folder(), f"{kind}.ready").touch()
+
+
+@contextmanager
+def thorough() -> Iterator[None]:
+    """In this block no work is light: all kernels that it needs are compiled."""
+    _thorough[0] = True
     try:
-        options = {"error_model": "numpy", "fastmath": not exact and _FREEDOM, "nogil": nogil, "forceinline": True}
-        compiled: F = numba.njit(cache=True, _nrt=allocates, **options)(function)
+        yield
     finally:
-        _config.CACHE_DIR = before
-    return compiled
+        _thorough[0] = False
+
+
+def _warm_up_beside() -> None:
+    """Start `axbridge warmup` behind everything else that the machine does; one at a time."""
+    folder = cache_folder()
+    lock = folder / _LOCK
+    if _beside or not sys.executable or hasattr(sys, "frozen") or folder.name.startswith(_ONCE):
+        return
+    with contextlib.suppress(OSError):
+        if time.time() - lock.stat().st_mtime > _STALE:
+            lock.unlink()
+    settings: dict[str, Any] = {"start_new_session": True}  # Ctrl-C is not for it
+    if sys.platform == "win32":
+        settings = {"creationflags": subprocess.CREATE_NO_WINDOW | subprocess.BELOW_NORMAL_PRIORITY_CLASS}
+    here = str(Path(__file__).resolve().parents[1])
+    path = os.pathsep.join(filter(None, (here, os.environ.get("PYTHONPATH"))))
+    try:
+        os.close(os.open(lock, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+        one = subprocess.Popen(
+            [sys.executable, "-c", _WARM_UP, str(lock)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, "PYTHONPATH": path},
+            **settings,
+        )
+    except OSError:  # somebody else is at it, or no process is to be had
+        return
+    _beside.append(one)
+    atexit.register(_let_go, one)
+
+
+def _let_go(one: subprocess.Popen[bytes]) -> None:
+    """It goes on when this process has ended."""
+    if one.poll() is None:
+        one.returncode = 0  # or it is complained about
+
+
+def _end_beside() -> None:
+    """What is compiled here need not be compiled there, too."""
+    while _beside:
+        one = _beside.pop()
+        if one.poll() is None:
+            one.terminate()
+            one.wait()
+            Path(cache_folder(), _LOCK).unlink(missing_ok=True)
+
+
+# -- what is told -----------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def telling(tell: Telling) -> Iterator[None]:
+    """Call `tell` while kernels are compiled in this block, instead of writing a line to the terminal."""
+    before = _tell[0]
+    _tell[0] = tell
+    try:
+        yield
+    finally:
+        _tell[0] = before
+
+
+def compiling(done: int, total: int) -> str:
+    """What is told, in words."""
+    return f"compiling kernels, once for this machine ({done} of {total})"
+
+
+def _on_terminal(done: int, total: int) -> None:
+    if sys.stderr is not None and sys.stderr.isatty():
+        print(f"\r\x1b[K{compiling(done, total) if total else ''}", end="", file=sys.stderr, flush=True)
+
+
+_tell: list[Telling] = [_on_terminal]
+
+
+# -- numba ------------------------------------------------------------------------------------------------------------
 
 
 @lru_cache(maxsize=1)
-def _cache_folder() -> Path:
+def _numba() -> Any:
+    """The package; None where it cannot be imported."""
+    try:
+        import numba
+        from numba.core import event
+    except ImportError as failure:
+        warnings.warn(f"kernels run as plain Python: {failure}", RuntimeWarning, stacklevel=4)
+        return None
+
+    class Compiling(event.Listener):  # type: ignore[misc]  # numba is not typed
+        """Counts kernels, the ones compiled for others included."""
+
+        def __init__(self) -> None:
+            self.depth = 0
+
+        def on_start(self, event: Any) -> None:
+            if hasattr(event.data["dispatcher"], "kernel"):
+                self.depth += 1
+                _tell[0](*kernels())
+
+        def on_end(self, event: Any) -> None:
+            kernel = getattr(event.data["dispatcher"], "kernel", None)
+            if kernel is not None:
+                self.depth -= 1
+                kernel.done = True
+                _tell[0](*(kernels() if self.depth else (0, 0)))
+
+    event.register("numba:compile", Compiling())
+    return numba
+
+
+@lru_cache(maxsize=2)
+def _cache_class(kind: str) -> Any:
+    """Numba's cache of functions, in our folder; `kind` keeps two forms of a kernel apart."""
+    from numba.core.caching import FunctionCache
+
+    class Place:
+        """Where a kernel is kept: numba asks for these methods."""
+
+        def __init__(self, function: Callable[..., Any]) -> None:
+            self._of = f"{function.__module__}-{kind}-{function.__code__.co_firstlineno}"
+
+        def ensure_cache_path(self) -> None:
+            cache_folder().mkdir(parents=True, exist_ok=True)
+
+        def get_cache_path(self) -> str:
+            return str(cache_folder())
+
+        def get_source_stamp(self) -> str:
+            return ""  # the folder's name has it
+
+        def get_disambiguator(self) -> str:
+            return self._of
+
+        @classmethod
+        def from_function(cls, function: Callable[..., Any], _file: str) -> Place:
+            return cls(function)
+
+    kept = type("Kept", (FunctionCache._impl_class,), {"_locator_classes": [Place]})  # noqa: SLF001 - as above
+    return type("Cache", (FunctionCache,), {"_impl_class": kept})
+
+
+@lru_cache(maxsize=1)
+def cache_folder() -> Path:
+    """Where machine code of these kernels, this numba and this Python is kept; made when it is not there."""
     package = Path(__file__).resolve().parent
     content = hashlib.sha1(usedforsecurity=False)
     for source in sorted(package.rglob("*.py")):
         text = source.read_bytes()
         if b"jit" in text:  # kernels, and the numbers beside them that are compiled into them
-            content.update(text)
-    name = f"kernels-{content.hexdigest()[:16]}"
+            content.update(source.relative_to(package).as_posix().encode() + text)
+    name = f"kernels-{content.hexdigest()[:16]}-{sys.implementation.cache_tag}-numba{version('numba')}"
     given = os.environ.get("NUMBA_CACHE_DIR")
-    usual = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "axbridge")
     user = os.getuid() if hasattr(os, "getuid") else "kernels"
-    for root in (Path(given) if given else usual, Path(tempfile.gettempdir(), f"axbridge-{user}")):
+    for root in (Path(given) if given else _users_folder(), Path(tempfile.gettempdir(), f"axbridge-{user}")):
         try:
             folder = root.expanduser() / name
             folder.mkdir(parents=True, exist_ok=True)
@@ -87,4 +373,13 @@ def _cache_folder() -> Path:
             continue
         if os.access(folder, os.W_OK):
             return folder
-    return Path(tempfile.mkdtemp(prefix="axbridge-"))
+    return Path(tempfile.mkdtemp(prefix=_ONCE))
+
+
+def _users_folder() -> Path:
+    """Where this system keeps what can be made again."""
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA") or "~/AppData/Local", "axbridge", "Cache")
+    if sys.platform == "darwin":
+        return Path("~/Library/Caches/axbridge")
+    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "axbridge")

@@ -1,6 +1,7 @@
 """The main job, end to end: the demo, the same script on both backends, and dynamixel-sdk alone on the served port."""
 
 import json
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -75,6 +76,20 @@ def test_a_rig_of_several_servos_has_its_model_compared_and_none_identified(tmp_
     ]
     for command in following[:2]:
         assert app.run(command[1:]) == 0
+
+
+def test_a_robot_with_legs_walks_and_is_drawn_as_it_does(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert app.run(["demo", "--rig", "bioloid", "--out", "here"]) == 0
+    said = capsys.readouterr().out
+    walked, planned = (float(said.split(words)[1].split(" cm")[0]) for words in ("6 steps: ", "("))
+    assert 0.7 * planned < walked < 1.3 * planned
+    recording = open_recording(tmp_path / "here" / "walk.mcap")
+    assert [segment.name for segment in recording.segments] == ["get up", "stand", "walk", "end"]
+    width, height = struct.unpack(">II", (tmp_path / "here" / "walk.png").read_bytes()[16:24])
+    assert width > 3 * height  # a strip
+    command = said.split("next:\n")[1].splitlines()[0].split()
+    assert app.run(command[1:]) == 0
 
 
 def test_the_same_script_runs_on_the_simulator_and_on_the_bus():

@@ -162,7 +162,8 @@ def test_a_hand_teaches_between_two_keys_and_the_arm_repeats_it(hand, tmp_path, 
     assert float(out.split("start")[1].split("°")[0]) < 2.0
 
 
-def test_a_ctrl_c_while_it_is_taught_keeps_what_the_hand_did(hand, tmp_path, capsys):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_while_it_is_taught_keeps_what_the_hand_did_and_says_so(hand, tmp_path, number, capsys):
     port, tell = hand
     path = tmp_path / "cut.json"
     with start("teach", "--rig", "pan_tilt", "--port", port, "--joints", "pan", "--out", path) as teacher:
@@ -173,9 +174,10 @@ def test_a_ctrl_c_while_it_is_taught_keeps_what_the_hand_did(hand, tmp_path, cap
         teacher.stderr.readline()
         tell()
         time.sleep(1.5)
-        teacher.send_signal(signal.SIGINT)
-        out, _ = teacher.communicate(timeout=10)
-    assert teacher.returncode == 130
+        teacher.send_signal(number)
+        out, err = teacher.communicate(timeout=10)
+    assert teacher.returncode == 128 + number
+    assert err == f"stopped: motors are off; {path} is whole\n"
     assert f"wrote {path}: " in out
     assert 0.8 < Move.load(path).duration < 1.8
     assert torque(port, capsys) == 0

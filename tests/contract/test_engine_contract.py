@@ -10,6 +10,7 @@ from axbridge.config.profile import FirmwareProfile
 from axbridge.physics.bank import BankServo, Command, ServoBank
 from axbridge.physics.engine import Scene
 from axbridge.physics.engines.bullet import BulletEngine
+from axbridge.physics.engines.mujoco import MujocoEngine
 from axbridge.physics.engines.pendulums import Pendulums
 from axbridge.testing import check_engine
 from tests.support.one_joint import write_pendulum
@@ -19,8 +20,9 @@ pytestmark = pytest.mark.slow
 PROFILE = FirmwareProfile.load("ax-12a")
 
 
-def test_bullet():
-    assert len(check_engine(BulletEngine)) >= 17
+@pytest.mark.parametrize("engine", [BulletEngine, MujocoEngine])
+def test_an_engine_keeps_every_promise(engine):
+    assert len(check_engine(engine)) >= 17
 
 
 class _Frictionless(BulletEngine):

@@ -76,8 +76,9 @@ def test_the_papers_procedure_finds_the_paper(tmp_path):
 
 
 def test_the_papers_procedure_needs_falls_and_steps():
-    with pytest.raises(RecordingError, match="no fall among the segments"):
+    with pytest.raises(RecordingError, match="no fall among the segments") as told:
         paper_procedure([motion(lima())], RIG)
+    assert "--method cma" in told.value.hint
 
 
 def test_a_recording_that_the_model_does_not_follow_is_named():

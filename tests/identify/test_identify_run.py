@@ -1,5 +1,6 @@
 """Whole fits, in processes of their own."""
 
+import hashlib
 import io
 import json
 import math
@@ -21,7 +22,7 @@ from axbridge.cli import identify as identify_verb  # noqa: F401
 from axbridge.config.rig import Rig
 from axbridge.errors import UsageError
 from axbridge.identify import identify, write_params
-from axbridge.identify.fit import base_model
+from axbridge.identify.fit import Score, base_model, check
 from axbridge.identify.search import Job, Outcome, executor, minimise
 from axbridge.identify.unknowns import space_of
 from axbridge.physics.columns import Param
@@ -88,7 +89,7 @@ def test_a_real_log_becomes_a_model_that_predicts_it_better(tmp_path):
     found = json.loads(
         ran(
             "identify", "log.mcap", "--rig", "xl330_pendulum", "--model", "pendulum-servo", "--starts", "1", "--budget",
-            "20s", "--out", "mine.toml", "--report", "mine.html", "--json",
+            "20s", "--out", "mine.toml", "--report", "mine.html", "--json", "--fail-if", "mae>5", "--fail-if", "rmse>90",
         )
     )  # fmt: skip
     after = json.loads(ran("compare", "log.mcap", "--rig", "xl330_pendulum", "--params", "mine.toml", "--json"))[
@@ -97,6 +98,26 @@ def test_a_real_log_becomes_a_model_that_predicts_it_better(tmp_path):
     assert after == pytest.approx(found["mae_deg"], abs=1e-6)
     assert after < 1.0 < before
     assert (tmp_path / "mine.html").stat().st_size > 1e6
+    written = (tmp_path / "mine.toml").read_text()
+    digest = hashlib.sha256((tmp_path / "log.mcap").read_bytes()).hexdigest()
+    assert f"# fitted: log.mcap, sha256 {digest}" in written
+    assert [one["role"] for one in found["inputs"]] == ["rig", "fitted"]
+    assert found["versions"]["numpy"] in written
+    for place in (written, found["condition"], (tmp_path / "mine.html").read_text()):
+        assert "scale with the mass given" in place
+
+
+def test_a_fit_that_is_worse_than_asked_for_fails_the_check():
+    scores = (Score("a.mcap", 0.4, 0.6, held_out=False), Score("b.mcap", 1.4, 2.2, held_out=True))
+    fit = SimpleNamespace(scores=scores)
+    assert check(fit, "rmse>1") == ["b.mcap: rmse = 2.2"]
+    assert check(fit, "mae>=0.4") == ["a.mcap: mae = 0.4", "b.mcap: mae = 1.4"]
+    assert check(fit, "held_out_mae>2") == []
+    assert check(SimpleNamespace(scores=scores[:1]), "held_out_mae>2") == [
+        "held_out_mae cannot be told: no recording is held out"
+    ]
+    with pytest.raises(UsageError, match="is no condition"):
+        check(fit, "shift>1")
 
 
 def test_recorded_falls_and_steps_give_the_papers_constants(tmp_path):
@@ -216,6 +237,8 @@ def test_a_recording_killed_in_the_middle_is_compared(tmp_path):
         ((*COMPARE, "log.mcap", "log.mcap", "--out", "text.mcap/x.toml"), "text.mcap/x.toml: cannot be written"),
         ((*COMPARE, "log.mcap", "log.mcap", "--out", "x.toml", "--png", "."), "cannot be written: is a folder"),
         ((*COMPARE[:-1], "M7", "log.mcap", "--out", "x.toml"), "no friction law 'M7'"),
+        (("identify", "log.mcap", "--rig", "xl330_pendulum", "--model", "ax12", "--fail-if", "mae", "--out", "x.toml"),
+         "is no condition"),
         (("identify", "log.mcap", "--rig", "xl330_pendulum", "--model", "ax12", "--budget", "soon", "--out", "x.toml"),
          "is no time"),
     ],

@@ -23,9 +23,10 @@ def bioloid(model):
     return rig.model_copy(update={"servos": servos}) if model else rig
 
 
+@pytest.mark.parametrize("engine", ["bullet", "mujoco"])
 @pytest.mark.parametrize("model", [None, "ax12"], ids=["the rig's", "ax12"])
-def test_a_bioloid_walks_ahead_without_falling(model):
-    with axbridge.open(bioloid(model)) as robot:
+def test_a_bioloid_walks_ahead_without_falling(model, engine):
+    with axbridge.open(bioloid(model), engine=engine) as robot:
         outcome = walk(robot, Gait(steps=8))
         assert robot.simulation.base[0][2] > 0.25  # m: on its feet
     assert not outcome.fell

@@ -8,7 +8,7 @@ import pytest
 from axbridge.config.model import ServoModel
 from axbridge.config.profile import FirmwareProfile
 from axbridge.physics.bank import BankServo, Command, Mode, Passive, ServoBank, State
-from axbridge.physics.columns import Param
+from axbridge.physics.columns import Joint, Param
 from axbridge.physics.engines.pendulums import Pendulums
 
 AX, MX = FirmwareProfile.load("ax-12a"), FirmwareProfile.load("mx-28")
@@ -191,3 +191,27 @@ def test_a_spring_and_a_damper_act_on_the_joint():
     bank.advance(1.5)
     stiffness = 30 * K / R
     assert bank.positions[0] == pytest.approx(stiffness / (stiffness + 2.0), abs=0.01)
+
+
+def test_a_loop_that_runs_every_10_ms_does_so_from_its_first_run_on():
+    bank = bank_of(model="lima2009-strict")
+    command(bank, GOAL=0.1)
+    volts, changes = 0.0, []
+    for tick in range(1, 45):
+        bank.advance(tick * 1e-3)
+        if bank._joint[0, Joint.VOLTS] != volts:
+            volts = bank._joint[0, Joint.VOLTS]
+            changes.append(tick)
+    assert changes == [1, 11, 21, 31, 41]
+
+
+@pytest.mark.parametrize("speed", [1.0, 3.0])
+def test_a_moving_speed_does_not_kick_the_shaft_backwards_first(speed):
+    bank = bank_of()
+    command(bank, GOAL=1.0, SPEED=speed)
+    lowest = 0.0
+    for tick in range(1, 200):
+        bank.advance(tick * 1e-3)
+        lowest = min(lowest, bank.positions[0])
+    assert lowest > -1e-4
+    assert bank.positions[0] > 0.05

@@ -9,7 +9,7 @@ import pytest
 from axbridge.config.model import ServoModel
 from axbridge.config.profile import FirmwareProfile
 from axbridge.config.rig import Rig
-from axbridge.physics.bank import BankServo, Command, ServoBank, State
+from axbridge.physics.bank import BankServo, Command, Mode, ServoBank, State
 from axbridge.physics.engine import Scene
 from axbridge.physics.engines.bullet import BulletEngine
 from axbridge.virtual.assembly import build_bank
@@ -83,6 +83,21 @@ def test_the_physics_step_changes_neither_end_nor_top_speed():
         assert np.abs(speeds).max() <= 9.6 / (0.006810 * 254)
     assert abs(ends[0] - ends[1]) <= 0.1
     assert ends[0] == pytest.approx(89.29, abs=0.02)
+
+
+@pytest.mark.parametrize("time_step", [1 / 240, 1e-3])
+@pytest.mark.parametrize("inertia", [1e-5, 5e-4, 5e-3])
+def test_full_duty_presses_a_joint_on_its_stop_and_is_not_thrown_back(tmp_path, inertia, time_step):
+    urdf = write_pendulum(tmp_path / "arm.urdf", inertia, 1e-4)
+    world = BulletEngine(Scene(urdf, time_step=time_step, stops={"shaft": (-1.0, 1.0)}))
+    bank = ServoBank(
+        world, [BankServo("shaft", ServoModel.load("ax12", PROFILE), 1, PROFILE.units.position, 0)], [11.1]
+    )
+    order(bank, 0.0, MODE=Mode.WHEEL_DUTY, DUTY=1.0)
+    _, angles, speeds = trace(bank, 1.0)
+    assert angles.max() < 1.005
+    assert speeds[np.argmax(angles > 0.99) :].min() > -0.45
+    assert abs(angles[-1] - 1.0) < 1e-3
 
 
 def test_the_same_seed_gives_the_same_bits(tmp_path):

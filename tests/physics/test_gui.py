@@ -11,7 +11,7 @@ pytestmark = pytest.mark.slow
 
 SHOW = """
 import time, axbridge
-with axbridge.open("bench_arm", world={"gui": True}) as robot:
+with axbridge.open("bench_arm", engine=ENGINE, world={"gui": True}) as robot:
     robot["shoulder"].set_position(0.5)
     began = time.monotonic()
     while robot.time < 0.5:
@@ -21,9 +21,14 @@ print(round(robot["shoulder"].position, 1), paced > 0.4)
 """
 
 
-def run(*command, **environment):
+@pytest.fixture(params=["bullet", "mujoco"])
+def engine(request):
+    return request.param
+
+
+def run(engine, *command, **environment):
     return subprocess.run(
-        [*command, sys.executable, "-c", SHOW],
+        [*command, sys.executable, "-c", SHOW.replace("ENGINE", repr(engine))],
         capture_output=True,
         text=True,
         timeout=60,
@@ -31,13 +36,13 @@ def run(*command, **environment):
     )
 
 
-def test_without_a_display_it_says_so():
-    done = run(DISPLAY="")
+def test_without_a_display_it_says_so(engine):
+    done = run(engine, DISPLAY="", WAYLAND_DISPLAY="")
     assert done.returncode == 1
     assert "there is no display to show the world on" in done.stderr
 
 
 @pytest.mark.skipif(shutil.which("xvfb-run") is None, reason="needs Xvfb (apt install xvfb)")
-def test_a_watched_world_keeps_pace_with_the_wall_clock():
-    done = run("xvfb-run", "-a")
+def test_a_watched_world_keeps_pace_with_the_wall_clock(engine):
+    done = run(engine, "xvfb-run", "-a")
     assert done.stdout.splitlines()[-1] == "0.5 True", done.stdout + done.stderr

@@ -96,8 +96,8 @@ def test_compliance_has_margin_punch_slope_and_two_sides():
 
 
 def test_state_feedback_is_equation_six():
-    volts, feedback = state_feedback(1.0, 0.5, 0.25, 30.0, -1.2)
-    assert volts - feedback * 2.0 == pytest.approx(30 * 0.75 - 1.2 * (0.5 - 2.0))
+    volts, feedback = state_feedback(1.0, 0.25, 30.0, -1.2)
+    assert volts - feedback * 2.0 == pytest.approx(30 * 0.75 - 1.2 * (0.0 - 2.0))
 
 
 def test_the_moving_speed_limits_the_approach():
@@ -142,3 +142,10 @@ def test_a_lagging_loop_is_behind_a_steady_turn_by_its_lag():
     assert 5.0 * step * 200 - seen == pytest.approx(5.0 * lag, rel=0.06)
     assert blur == pytest.approx(math.sqrt(step / lag / 2), rel=0.1)
     assert lagging(0.3, 0.7, 0.0, 1.0, step) == (0.7, 1.0)
+
+
+def test_load_that_counts_on_its_own_has_friction_of_its_own_at_rest():
+    terms = {"load_external": 0.2, "load_external_stribeck": 0.3}
+    assert friction(external=-0.5, **terms) == pytest.approx(0.25)
+    assert friction(speed=-0.2, external=-0.5, **terms) == pytest.approx(0.1 + 0.15 / math.e)
+    assert friction(motor=0.5, external=0.5, load_stribeck=0.3, **terms) == pytest.approx(0.1)

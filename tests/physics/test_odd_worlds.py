@@ -9,7 +9,7 @@ from axbridge.config.rig import Rig
 from axbridge.errors import RigError, RigWarning
 from axbridge.physics.bank import Command
 from axbridge.physics.engine import Actuation, Scene
-from axbridge.physics.engines.bullet import BulletEngine
+from axbridge.physics.engines.choice import build_engine
 from axbridge.virtual.assembly import build_bank
 
 pytestmark = pytest.mark.slow
@@ -22,8 +22,13 @@ JOINT = """<joint name="j" type="revolute"><parent link="base"/><child link="arm
 GOAL = math.radians(57)
 
 
+@pytest.fixture(params=["bullet", "mujoco"])
+def engine(request):
+    return request.param
+
+
 @pytest.fixture
-def rig(tmp_path):
+def rig(tmp_path, engine):
     """Writes a rig with one servo, and loads it."""
 
     def write(extra="", moments=(3.5e-4, 3.5e-4, 3.5e-4), shape="", stops=(-2, 2), centre=0, servo=""):
@@ -32,7 +37,7 @@ def rig(tmp_path):
         (tmp_path / "arm.urdf").write_text(f"<robot name='r'>{BASE}{arm}{joint}</robot>")
         path = tmp_path / "arm.toml"
         path.write_text(
-            f'name = "arm"\n[world]\nurdf = "arm.urdf"\n[[servo]]\nname = "a"\njoint = "j"\nid = 1\n{servo}\n'
+            f'name = "arm"\n[world]\nurdf = "arm.urdf"\nengine = "{engine}"\n[[servo]]\nname = "a"\njoint = "j"\nid = 1\n{servo}\n'
         )
         return Rig.load(path)
 
@@ -83,16 +88,16 @@ def test_inertia_that_no_body_has_is_refused_with_its_three_figures(rig):
         build_bank(rig(moments=(1e-4, 5e-4, 1e-4)))
 
 
-def test_inertia_that_was_rounded_is_taken_as_it_stands(tmp_path, rig):
+def test_inertia_that_was_rounded_is_taken_as_it_stands(tmp_path, rig, engine):
     speeds = []
     for moments in ((1e-4, 2.001e-4, 1e-4), (1.001e-4, 2.001e-4, 1.001e-4)):  # only the axis of 2.001e-4 turns
         rig(moments=moments, centre=-0.02)
-        engine = BulletEngine(Scene(tmp_path / "arm.urdf", gravity=(0.0, 0.0, 0.0)))
+        world = build_engine(engine, Scene(tmp_path / "arm.urdf", gravity=(0.0, 0.0, 0.0)))
         none = np.zeros(1)
         for _ in range(60):
-            engine.advance(Actuation(none + 1e-3, none, none, none, none - 9, none + 9))
-        speeds.append(engine.state()[1][0])
-        engine.close()
+            world.advance(Actuation(none + 1e-3, none, none, none, none - 9, none + 9))
+        speeds.append(world.state()[1][0])
+        world.close()
     assert speeds[0] == pytest.approx(speeds[1], rel=1e-4)
 
 
@@ -128,7 +133,7 @@ def test_a_servo_that_cannot_hold_its_load_is_told(rig):
         build_bank(rig(moments=(1, 1, 1), centre=-6, servo="position = 1.5")).close()
 
 
-def test_a_box_slides_on_the_floor_by_the_friction_that_the_urdf_says(tmp_path):
+def test_a_box_slides_on_the_floor_by_the_friction_that_the_urdf_says(tmp_path, engine):
     body = """<robot name="r"><link name="box"><contact><lateral_friction value="{}"/></contact>
 <inertial><mass value="1"/><inertia ixx="1e-2" iyy="1e-2" izz="1e-2"/></inertial>
 <collision><geometry><box size="0.3 0.3 0.1"/></geometry></collision></link></robot>"""
@@ -136,9 +141,9 @@ def test_a_box_slides_on_the_floor_by_the_friction_that_the_urdf_says(tmp_path):
     down = (9.81 * math.sin(slope), 0.0, -9.81 * math.cos(slope))
     for friction, acceleration in ((0.3, 9.81 * (math.sin(slope) - 0.3 * math.cos(slope))), (0.45, 0.0)):
         urdf.write_text(body.format(friction))
-        engine = BulletEngine(Scene(urdf, fixed_base=False, ground=True, base_height=0.05, gravity=down))
+        world = build_engine(engine, Scene(urdf, fixed_base=False, ground=True, base_height=0.05, gravity=down))
         none = np.zeros(0)
-        while engine._time < 1.0:
-            engine.advance(Actuation(none, none, none, none, none, none))
-        assert engine.base()[0][0] == pytest.approx(0.5 * acceleration, abs=0.02)
-        engine.close()
+        for _ in range(round(1.0 / world.time_step)):
+            world.advance(Actuation(none, none, none, none, none, none))
+        assert world.base()[0][0] == pytest.approx(0.5 * acceleration, abs=0.02)
+        world.close()

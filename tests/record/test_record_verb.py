@@ -141,7 +141,7 @@ def test_info_shows_range_rate_gaps_and_jumps(tmp_path, capsys):
     assert "2 jumps faster than a servo turns, first at 0.400 s" in line
 
 
-def test_an_experiment_that_is_ended_while_it_turns_leaves_no_wheel_behind(tmp_path):
+def test_an_experiment_that_is_ended_while_it_turns_leaves_no_wheel_behind_and_says_what_is_left(tmp_path):
     path = tmp_path / "duty.mcap"
     with serving("bench_arm") as port:
         process = subprocess.Popen(
@@ -158,3 +158,5 @@ def test_an_experiment_that_is_ended_while_it_turns_leaves_no_wheel_behind(tmp_p
             servo = robot["shoulder"]
             limits = servo.read("cw_angle_limit"), servo.read("ccw_angle_limit")
             assert (limits, servo.read("torque_enable")) == ((0, 1023), 0), said
+    assert process.returncode == 143
+    assert said.splitlines()[-1].startswith(f"stopped: motors are off; {path} is whole and holds ")

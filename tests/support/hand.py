@@ -1,7 +1,9 @@
 """A served bus of AX-12 with a hand that leads every limp shaft, when it is told to.
 
 `python -m tests.support.hand RIG` serves on a pseudo-terminal, as `axbridge serve` does; each line on standard input
-makes the hand lead the shafts whose motors are limp then: 0.8 rad up within 1.2 s, half the way back within 0.8 s.
+makes the hand lead the shafts whose motors are limp then: 0.8 rad up within 1.2 s, half the way back within 0.8 s. A
+line such as `1 -0.5` makes it turn the second shaft, if that is limp, to -0.5 rad; it says
+`there` when it has.
 """
 
 import subprocess
@@ -22,6 +24,7 @@ from tests.support.fake_bank import FakeBank
 
 UP, BACK = 1.2, 0.8  # s
 HIGH, LEFT = 0.8, 0.4  # rad above where it took hold
+QUICK = 6.0  # rad/s, of a shaft that is turned
 
 
 def lead(passed):
@@ -33,11 +36,13 @@ def lead(passed):
 class LedBank(FakeBank):
     """Shafts that a hand leads."""
 
-    def __init__(self, n):
-        super().__init__(n)
+    def __init__(self, directions):
+        super().__init__(len(directions))
+        self.directions = directions  # a bank's angles are the servos'; a hand turns joints
         self.told = False
         self.since = None
         self.held = {}  # angle by row, when the hand took hold
+        self.goals = {}  # angle by row, where the hand turns it to
 
     def _step(self, h):
         super()._step(h)
@@ -48,16 +53,27 @@ class LedBank(FakeBank):
         for row, angle in self.held.items():
             if self.command[row, Command.TORQUE] == 0:
                 self.state[row, [State.ANGLE, State.READING]] = angle + lead(self.time - self.since)
+        for row, goal in list(self.goals.items()):
+            if self.command[row, Command.TORQUE] == 0:
+                left = self.directions[row] * goal - self.state[row, State.ANGLE]
+                self.state[row, [State.ANGLE, State.READING]] += np.clip(left, -QUICK * h, QUICK * h)
+                if abs(left) < QUICK * h:
+                    del self.goals[row]
+                    print("there", flush=True)
 
 
 def main(name):
     rig = Rig.load(name)
-    bank = LedBank(len(rig.servos))
+    bank = LedBank([servo.direction for servo in rig.servos])
     channel = PtyChannel(1_000_000, None)
 
     def listen():
-        for _ in sys.stdin:
-            bank.told = True
+        for line in sys.stdin:
+            if line == "lead\n":
+                bank.told = True
+            else:
+                row, angle = line.split()
+                bank.goals[int(row)] = float(angle)
 
     threading.Thread(target=listen, daemon=True).start()
     world = World(rig, bank=bank)
@@ -66,14 +82,16 @@ def main(name):
 
 @contextmanager
 def led(rig):
-    """Serve in a process of its own; yields the port and a function that tells the hand."""
-    command = [sys.executable, "-m", "tests.support.hand", rig]
+    """Serve in a process of its own; yields the port and a function that tells the hand: to lead, or `"ROW ANGLE"`."""
+    command = [sys.executable, "-m", "tests.support.hand", str(rig)]
     root = Path(__file__).parents[2]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=root) as server:
 
-        def tell():
-            server.stdin.write("lead\n")
+        def tell(what="lead"):
+            server.stdin.write(f"{what}\n")
             server.stdin.flush()
+            if what != "lead":
+                assert server.stdout.readline() == "there\n"
 
         try:
             yield server.stdout.readline().split()[1], tell

@@ -21,13 +21,13 @@ URDF = """<robot name="r">
 <limit lower="-2" upper="2" effort="10" velocity="10"/></joint></robot>"""
 
 
-@pytest.fixture
-def rig(tmp_path):
+@pytest.fixture(params=["bullet", "mujoco"])
+def rig(tmp_path, request):
     def write(kind="revolute", inertia="1e-4", joint="j", world="", params=""):
         (tmp_path / "arm.urdf").write_text(URDF.replace("KIND", kind).replace("I", inertia, 3))
         path = tmp_path / "arm.toml"
         path.write_text(
-            f'name = "arm"\n[world]\nurdf = "arm.urdf"\n{world}\n'
+            f'name = "arm"\n[world]\nurdf = "arm.urdf"\nengine = "{request.param}"\n{world}\n'
             f'[[servo]]\nname = "a"\njoint = "{joint}"\nid = 1\n{params}\n'
         )
         return path
@@ -91,6 +91,15 @@ def test_the_command_line_says_so_in_two_lines(rig, capsys):
     said = capsys.readouterr().err
     assert said.startswith("axbridge: the simulation of joint 'j' diverged at t = ")
     assert said.count("\n") == 2
+
+
+@pytest.mark.parametrize("time_step_ms", [4.1667, 4.167, 3.3333])
+def test_motors_are_as_old_as_the_sample_where_a_physics_step_was_rounded_by_hand(rig, time_step_ms):
+    bank = build_bank(Rig.load(rig(world=f"time_step_ms = {time_step_ms}")))
+    for cycle in range(1, 51):
+        bank.advance(0.02 * cycle)
+        assert bank.time == pytest.approx(0.02 * cycle, abs=1e-9)
+    bank.close()
 
 
 @pytest.mark.parametrize("time_step_ms", [3.7, 7.0, 33.0])

@@ -217,8 +217,8 @@ class Port(PortHandler):  # type: ignore[misc]  # the SDK is untyped
             self.adapter = identify_adapter(self.port_name)
             self.latency = self.adapter.latency
         with contextlib.suppress(OSError, ValueError, AttributeError):  # rfc2217:// has no descriptor
-            self._fd = self.ser.fileno()
-            self._poll = select.poll()
+            poll = select.poll()  # Windows has none: its ports are read by pyserial
+            self._fd, self._poll = self.ser.fileno(), poll
             self._poll.register(self._fd, select.POLLIN)
             if self.port_name.startswith("socket://"):
                 _send_at_once(self._fd)

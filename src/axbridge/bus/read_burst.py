@@ -125,4 +125,4 @@ def _ask_all(
     return 0, 0, -1
 
 
-_ASK_ALL = jit(_ask_all, nogil=True)
+_ASK_ALL = jit(_ask_all, nogil=True, native=True)

@@ -23,14 +23,36 @@ DONE, FAILED_CHECK, MISUSE, HARDWARE = 0, 1, 2, 3  # exit codes
 INTERRUPTED = 130
 
 # verbs that move no motor
-_HARMLESS = {"compare", "convert", "doctor", "identify", "import", "info", "monitor", "move", "rig", "scan"}
+_HARMLESS = {
+    "compare",
+    "convert",
+    "doctor",
+    "export",
+    "identify",
+    "import",
+    "info",
+    "monitor",
+    "move",
+    "rig",
+    "scan",
+    "sweep",
+    "warmup",
+}
 _UNTOUCHED = "no motor was moved, and files are whole or not there"
 _WRITES = "a write under way may have reached the servo; `axbridge servo info ID` tells what it holds"
 _AS_THE_RIG_SAYS = "motors were left as the rig's [safety] says (by default off); what was recorded can be read"
 
 
 class Stopped(Exception):
-    """A verb that Ctrl-C ended, and that has said what became of motors and files."""
+    """A verb that a signal or its user has ended early, and that has said what became of motors and files.
+
+    Args:
+        code: The exit code.
+    """
+
+    def __init__(self, code: int = INTERRUPTED) -> None:
+        self.code = code
+        super().__init__(code)
 
 
 app = typer.Typer(
@@ -91,8 +113,8 @@ def run(arguments: list[str]) -> int:
             return MISUSE
         verb = f"{arguments[0]} " if arguments[0] in _verbs() else ""
         return _complain(f"{_in_our_words(misuse)}\nsee `axbridge {verb}--help`", MISUSE)
-    except Stopped:
-        return INTERRUPTED
+    except Stopped as end:
+        return end.code
     except KeyboardInterrupt:
         return _stopped(arguments)
     except typer.Abort:  # "no" to a question

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from axbridge.cli.app import DONE, FAILED_CHECK, app, emit_json
-from axbridge.cli.options import JsonOption
+from axbridge.cli.options import EngineOption, JsonOption
 from axbridge.cli.progress import progress
 from axbridge.errors import UsageError
 
@@ -29,6 +29,7 @@ def compare(
     params: Annotated[
         str | None, typer.Option("--params", metavar="PARAMS.toml", help="Servo model to use instead of the rig's.")
     ] = None,
+    engine: EngineOption = None,
     out: Annotated[Path | None, typer.Option("--out", metavar="REPORT.html", help="Write the report.")] = None,
     png: Annotated[Path | None, typer.Option("--png", metavar="FILE.png", help="Write the picture.")] = None,
     fail_if: Annotated[
@@ -36,15 +37,18 @@ def compare(
         typer.Option(
             "--fail-if",
             metavar="METRIC>N",
-            help="End with 1 where this holds, or not all is compared; e.g. rmse>2; repeat.",
+            help="Exit code 1 if this is true (rmse>2), or if not all was compared; repeat.",
         ),
     ] = None,
     allow_partial: Annotated[
-        bool, typer.Option("--allow-partial", help="--fail-if: let pass servos and stretches that are not compared.")
+        bool, typer.Option("--allow-partial", help="With --fail-if: accept servos and parts that were not compared.")
     ] = False,
     json: JsonOption = False,
 ) -> int:
-    """Say how far two motions are apart: errors plain and aligned, step response figures, a report."""
+    """Say how far apart two motions are, in figures and in a report.
+
+    --engine simulates the recorded goals with that engine, on the rig that was recorded unless --rig names one.
+    """
     from axbridge.compare import comparison as comparing
     from axbridge.compare import tables as report
     from axbridge.compare.findings import headline
@@ -53,12 +57,14 @@ def compare(
     from axbridge.record.recording import open_recording
     from axbridge.report.page import table_text
 
-    if rig is not None and other is not None:
-        raise UsageError("both a second recording and --rig are given", "give one of them")
+    if other is not None and (rig is not None or engine is not None):
+        raise UsageError("both a second recording and something to simulate are given", "give one of them")
     if params is not None and rig is None:
         raise UsageError("--params needs the rig they belong to", "add --rig")
     with progress("reading", quiet=json) as show:
         reference = open_recording(recording)
+        if rig is None and engine is not None:
+            rig = _rig_of(reference)
         if other is not None:
             candidate = open_recording(other)
             show("comparing")
@@ -69,7 +75,7 @@ def compare(
 
             loaded = Rig.load(rig)
             show("simulating")
-            simulated = simulate(reference, loaded, params)
+            simulated = simulate(reference, loaded, params, engine=engine)
             show("comparing")
             found = comparing.compare(
                 visible(reference, loaded), simulated, labels=("recorded", "simulated"), same_clock=True
@@ -109,6 +115,14 @@ def compare(
     if lacking and fail_if and not allow_partial:
         typer.echo("--allow-partial lets pass what is not compared", err=True)
     return FAILED_CHECK if failed else DONE
+
+
+def _rig_of(recording: Recording) -> str:
+    """Name of the rig that was recorded."""
+    name = recording.metadata.get("rig", {}).get("name")
+    if not name:
+        raise UsageError(f"{recording.path} does not say which rig it is of", "name it with --rig")
+    return str(name)
 
 
 def _unsound(recording: Recording) -> list[str]:

@@ -34,10 +34,10 @@ def convert(
     ] = None,
     force: ForceOption = False,
 ) -> None:
-    """Write a recording as a table: one row a sample and servo, SI units, unknown values empty.
+    """Write a recording as a table: one row for each sample and servo, in SI units.
 
-    At a --rate measurements are interpolated, though not over gaps; goals hold until the next. With a name that ends in
-    .mcap it writes the robot and its joint states, which Foxglove shows in its 3D panel.
+    With --rate, measurements are interpolated, but not over gaps. Goals hold until the next one. A name that ends in
+    .mcap makes a file with the robot and its joint states, which Foxglove shows in its 3D panel.
     """
     from axbridge.config.rig import Rig
     from axbridge.files import check_new

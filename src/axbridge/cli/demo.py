@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from axbridge.cli.app import app, emit_json
-from axbridge.cli.options import JsonOption, PortOption, RigOption, SeedOption
+from axbridge.cli.demo_walk import can_walk, demo_walk
+from axbridge.cli.options import EngineOption, JsonOption, PortOption, RigOption, SeedOption
 from axbridge.cli.progress import Show, progress
 
 if TYPE_CHECKING:
@@ -29,19 +30,22 @@ def demo(
         "axbridge-demo"
     ),
     rig: RigOption = "bench_arm",
+    engine: EngineOption = None,
     port: PortOption = None,
     servo: Annotated[str | None, typer.Option("--servo", help="Which servo of the rig; default: the first.")] = None,
     seed: SeedOption = 0,
     open_: Annotated[bool, typer.Option("--open", help="Open the report in the browser.")] = False,
     json: JsonOption = False,
 ) -> None:
-    """Step and drop a servo, simulate that with the published model and with one identified from the servo, compare.
+    """Move a servo, simulate the same with two models, and show how far apart they are.
 
-    It steps to 90 degrees and lets the arm fall; a rig of one servo does so from 35 and 65 degrees, too.
+    The servo steps to 90 degrees, then the arm falls. Without --port it is a virtual AX-12 on a pseudo-terminal, driven
+    by the code that drives real servos.
 
-    Without --port the servo is a virtual AX-12 on a pseudo-terminal, driven by the code that drives copper.
-    Of a rig of one servo a model is identified from the two smaller steps, where numba is installed; of others
-    the rig's own is compared alone.
+    One model is the published one. The other is identified from this servo: from steps to 35 and 65 degrees, if the rig
+    has one servo and numba is installed.
+
+    A robot with legs, such as the rig bioloid, walks instead. It does so in the simulator, and is drawn as it walks.
     """
     from axbridge.compare.comparison import compare, summary
     from axbridge.compare.html import write_html
@@ -52,7 +56,10 @@ def demo(
     from axbridge.record.recording import open_recording
     from axbridge.serve.background import serving
 
-    loaded = Rig.load(rig)
+    loaded = Rig.load(rig).with_engine(engine)
+    if port is None and can_walk(loaded):
+        demo_walk(loaded, rig, out, seed, open_picture=open_, json=json)
+        return
     run = _Run(loaded, servo or loaded.servos[0].name, seed)
     out.mkdir(parents=True, exist_ok=True)
     alone = len(loaded.servos) == 1
@@ -63,7 +70,8 @@ def demo(
     published = loaded.model_of(next(one for one in loaded.servos if one.name == run.servo)).name
     # what moves behind the pseudo-terminal, which a recording of it names; a rig cannot tell that of copper
     behind = _with_model(loaded, SERVED) if port is None else loaded
-    hardware = serving(rig, "--seed", str(seed), "--model", SERVED) if port is None else nullcontext(port)
+    options = ["--seed", str(seed), "--model", SERVED, *(["--engine", engine] if engine else [])]
+    hardware = serving(rig, *options) if port is None else nullcontext(port)
     with progress(f"starting the {measured}", quiet=json) as show, hardware as device:
         run.record(loaded, "real", files["real"], 90.0, device, behind, show=show)
         for path, angle in zip(taught, TAUGHT, strict=False):

@@ -25,7 +25,7 @@ def doctor(
     udev_rule: Annotated[bool, typer.Option("--udev-rule", help="Print the udev rule for adapters, and end.")] = False,
     json: JsonOption = False,
 ) -> int:
-    """Examine adapter, line and servos; nothing moves. Exit code 1 when something is found."""
+    """Check adapter, line and servos, and say what mends them; nothing moves. Exit code 1 if it finds something."""
     if udev_rule:
         from axbridge.config.toml_tables import shipped
 

@@ -9,18 +9,22 @@ import typer.core
 __all__ = ["EXAMPLES", "Verbs"]
 
 _GROUPS = {
-    "Begin here": ("demo", "serve", "rig"),
+    "Begin here": ("demo", "serve", "rig", "warmup"),
     "Look at a bus": ("scan", "doctor", "servo", "monitor"),
-    "Drive a robot": ("run", "walk", "record", "teach", "play", "move"),
+    "Drive a robot": ("calibrate", "run", "walk", "record", "teach", "play", "move"),
     "Use recordings": ("info", "compare", "identify", "convert", "import"),
+    "Take models elsewhere": ("export", "sweep"),
 }
 _OTHERS = "More"
 
 EXAMPLES = {
+    "calibrate": "axbridge calibrate --rig my_head --port /dev/ttyUSB0",
     "compare": "axbridge compare real.mcap --rig bench_arm --out report.html",
     "convert": "axbridge convert step.mcap step.csv --wide --rate 50",
     "demo": "axbridge demo --out my-demo",
     "doctor": "axbridge doctor --port /dev/ttyUSB0",
+    "export bam": "axbridge export bam bench_arm --out ax12.json",
+    "export mujoco": "axbridge export mujoco bench_arm --out arm.xml",
     "identify": "axbridge identify falls.mcap sine.mcap --rig bench_arm --model ax12 --out my_servo.toml",
     "import": "axbridge import sample:xl330 pendulum.mcap",
     "info": "axbridge info step.mcap",
@@ -45,7 +49,9 @@ EXAMPLES = {
     "servo set-id": "axbridge servo set-id 1 7 --port /dev/ttyUSB0",
     "servo torque": "axbridge servo torque 1 off --port /dev/ttyUSB0",
     "servo write": "axbridge servo write 1 led 1 --port /dev/ttyUSB0",
+    "sweep": "axbridge sweep bench_arm --over latency=0:40:5 --metric step.overshoot",
     "teach": "axbridge teach --rig bench_arm --port /dev/ttyUSB0 --out wave.json",
+    "warmup": "axbridge warmup",
     "walk": "axbridge walk --rig bioloid --steps 6",
 }
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from axbridge.cli.app import app, emit_json
+from axbridge.cli.app import DONE, FAILED_CHECK, app, emit_json
 from axbridge.cli.options import JsonOption, RigOption, SeedOption
 from axbridge.cli.progress import Show, progress
 from axbridge.errors import UsageError
@@ -22,18 +22,31 @@ if TYPE_CHECKING:
 def identify(
     recordings: Annotated[list[Path], typer.Argument(metavar="REC.mcap...", help="What is fitted.")],
     *,
-    rig: RigOption,
-    model: Annotated[str, typer.Option("--model", help="pendulum-servo, ax12, or lima2009.")],
-    out: Annotated[Path, typer.Option("--out", metavar="PARAMS.toml", help="The parameters to write.")],
+    rig: RigOption = "",
+    model: Annotated[
+        str,
+        typer.Option(
+            "--model", help="pendulum-servo, ax12, lima2009; or lag: delay and lag of each joint, without a rig."
+        ),
+    ],
+    out: Annotated[Path, typer.Option("--out", metavar="PARAMS.toml", help="File for the parameters.")],
     method: Annotated[str | None, typer.Option("--method", help="cma, or grid: the paper's scans (lima2009).")] = None,
+    servo: Annotated[
+        str | None,
+        typer.Option("--servo", help="One servo of a robot: what it carries comes from the recorded motion of all."),
+    ] = None,
     friction: Annotated[
         str | None, typer.Option("--friction", help="M1 to M6; compare: try all, take the best.")
     ] = None,
     holdout: Annotated[
-        list[Path] | None, typer.Option("--holdout", metavar="REC.mcap", help="Only scored, never fitted; repeat.")
+        list[Path] | None,
+        typer.Option("--holdout", metavar="REC.mcap", help="Recording to test the model with, never fitted; repeat."),
     ] = None,
-    starts: Annotated[int, typer.Option("--starts", min=1, help="Independent searches.")] = 8,
-    budget: Annotated[str, typer.Option("--budget", help="Begin nothing new after this long: 90s, 2m.")] = "150s",
+    starts: Annotated[int, typer.Option("--starts", min=1, help="Independent searches, at most.")] = 8,
+    budget: Annotated[
+        str,
+        typer.Option("--budget", help="How much to simulate: what two cores do in about 90s, 2m. No clock is asked."),
+    ] = "150s",
     executor: Annotated[
         str | None, typer.Option("--executor", help="dask://HOST:PORT; default: processes on this machine.")
     ] = None,
@@ -50,33 +63,60 @@ def identify(
             help="A balanced bar (mass, length, width) that a recording's servo turned, or inertia:KGM2; repeat.",
         ),
     ] = None,
+    fail_if: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--fail-if",
+            metavar="METRIC>N",
+            help="End with 1 where this holds: mae, rmse, held_out_mae, held_out_rmse, degrees; repeat.",
+        ),
+    ] = None,
     seed: SeedOption = 0,
     json: JsonOption = False,
-) -> None:
-    """Fit a servo model to recordings: parameters with intervals, held-out errors, and what the data cannot tell."""
+) -> int:
+    """Fit a servo model to recordings, and say how sure each parameter is."""
+    from axbridge.compare.comparison import parse_condition
     from axbridge.config.rig import Rig
     from axbridge.files import check_writable
     from axbridge.identify import fit as fitting
     from axbridge.identify import friction_laws as laws
     from axbridge.identify import lima2009 as paper
     from axbridge.identify import params_file as output
-    from axbridge.identify.html import estimate_table, law_table, score_table, write_page
+    from axbridge.identify.html import ends_text, estimate_table, law_table, score_table, write_page
     from axbridge.identify.loads import loaded_with
     from axbridge.identify.png import write_picture
     from axbridge.identify.unknowns import FRICTION_LAWS
+    from axbridge.jit import COMPILED
     from axbridge.record.recording import open_recording
+    from axbridge.replay.joint_load import joint_of_robot
     from axbridge.report.page import table_text
 
     check_writable(out, report, png)
+    if model == "lag":
+        if any((report, png, fail_if, holdout, servo, friction, method, load)):
+            raise UsageError("--model lag takes --out, --json and nothing else", "leave the other options out")
+        return _lags(recordings, out, json=json)
+    if not rig:
+        raise UsageError("--rig is missing: what the servo moves", "name it; without one there is --model lag")
+    for condition in fail_if or ():
+        parse_condition(condition, fitting.CONDITIONS)  # a mistake in it should not cost a fit
     loaded = Rig.load(rig)
     kept = {path.resolve() for path in holdout or ()}
     held = [open_recording(path) for path in holdout or ()]
     fitted = [open_recording(path) for path in recordings if path.resolve() not in kept]
     fitted, held = loaded_with(load or [], fitted, held)
+    if servo is not None:
+        with progress(f"working out what {servo} carries", quiet=json):
+            carried, loaded = joint_of_robot([*fitted, *held], loaded, servo)
+        fitted, held = carried[: len(fitted)], carried[len(fitted) :]
     if not fitted:
         raise UsageError("every recording is held out", "leave some to fit")
     if friction == "compare" and len(fitted) + len(held) < 2:
         raise UsageError("one recording does not tell friction laws apart", "give more, some of them with --holdout")
+    if not COMPILED:
+        typer.echo(
+            "note: numba is not here, so this takes hours instead of minutes; python -m pip install numba", err=True
+        )
     line = paper.ks_line(ks_pairs) if ks_pairs is not None else None
     surfaces: tuple[paper.Surface, ...] = ()
     compared: laws.LawComparison | None = None
@@ -109,9 +149,10 @@ def identify(
         if png is not None:
             write_picture(fit, loaded, png, compared)
     output.write_params(fit, out)
+    failed = [found for condition in fail_if or () for found in fitting.check(fit, condition)]
     if json:
-        emit_json(output.summary(fit, compared) | {"out": str(out)})
-        return
+        emit_json(output.summary(fit, compared) | {"out": str(out), "failed": failed})
+        return _ended(failed)
     print(table_text(estimate_table(fit)))
     print("\n" + table_text(score_table(fit)))
     if compared is not None:
@@ -121,23 +162,56 @@ def identify(
     if held:
         text += f", held out {facts['held_out_mae_deg']:.2f}°"
     print(f"{text}; {fit.rollouts} rollouts in {fit.seconds:.0f} s")
-    for warning in (*([compared.note] if compared is not None and compared.note else ()), *fit.warnings):
+    if chance := ends_text(fit):
+        print(chance)
+    for warning in (fit.condition, *([compared.note] if compared is not None and compared.note else ()), *fit.warnings):
         print(f"note: {warning}")
     for path in (out, report, png):
         if path is not None:
             print(f"wrote {path}")
+    return _ended(failed)
 
 
-def _searching(show: Show, starts: int, laws: int = 1) -> Callable[[str, Outcome], None]:
-    """What shows a search: the best error of what it is at, and the share of its starts that are done."""
+def _lags(recordings: list[Path], out: Path, *, json: bool) -> int:
+    """Delay and lag of the joints of one recording."""
+    from axbridge.identify.lag import lag_table, lags, lags_document, write_lags
+    from axbridge.record.recording import open_recording
+    from axbridge.report.page import table_text
+
+    if len(recordings) != 1:
+        raise UsageError("--model lag takes one recording", "give one")
+    with progress("reading", quiet=json) as show:
+        found = lags(open_recording(recordings[0]), show)
+    write_lags(found, out, source=recordings[0].name)
+    if json:
+        emit_json(lags_document(found) | {"out": str(out)})
+        return DONE
+    print(table_text(lag_table(found)))
+    if found.still:
+        print(f"\nhardly told to move: {', '.join(found.still)}")
+    print(f"wrote {out}")
+    return DONE
+
+
+def _ended(failed: list[str]) -> int:
+    for line in failed:
+        typer.echo(f"failed: {line}", err=True)
+    return FAILED_CHECK if failed else DONE
+
+
+def _searching(show: Show, starts: int, laws: int = 1) -> Callable[[str, Outcome | None], None]:
+    """What shows a fit: the best error of what it is at, and the share of its starts that are done."""
     from axbridge.identify.search import SHARPENED
 
     total = laws * (starts + SHARPENED) + laws - 1  # all laws but the first begin near a simpler one, too
     best: dict[str, float] = {}  # stages, starts and sharpening minimise different errors
     done = 0
 
-    def report(stage: str, outcome: Outcome) -> None:
+    def report(stage: str, outcome: Outcome | None) -> None:
         nonlocal done
+        if outcome is None:
+            show(stage)
+            return
         best[stage] = min(best.get(stage, float("inf")), outcome.loss)
         done += stage.endswith(("start", "sharpened"))
         show(f"{stage}: best {best[stage]:.2f}°,", min(1.0, done / total))

@@ -21,10 +21,12 @@ def import_(
         str,
         typer.Argument(
             metavar="LOG",
-            help="BAM .json, Poppy or Dynamixel Wizard .csv, any .csv; or sample:xl330.",
+            help="BAM .json (logs, or parameters), Poppy or Dynamixel Wizard .csv, any .csv; or sample:xl330.",
         ),
     ],
-    recording: Annotated[Path, typer.Argument(metavar="FILE.mcap", help="The recording to write.")],
+    recording: Annotated[
+        Path, typer.Argument(metavar="FILE.mcap", help="The recording to write; BAM's parameters: a .toml.")
+    ],
     *,
     column: Annotated[
         list[str] | None,
@@ -41,26 +43,49 @@ def import_(
         str | None,
         typer.Option(metavar="COUNTS@SECONDS", help="Dynamixel Wizard: what the servo was told, or auto: estimate it."),
     ] = None,
+    unit: Annotated[
+        str | None, typer.Option(help="Any other CSV: of angles whose column names no unit: rad, deg or counts.")
+    ] = None,
+    profile: Annotated[str, typer.Option(help="Servo whose counts are meant.")] = "ax-12a",
+    segment: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=START:END", help="Mark a part, s on the log's clock, e.g. fall-90=1.2:3.5; repeat."),
+    ] = None,
+    kind: Annotated[
+        str | None,
+        typer.Option(
+            help="What the parts, or all of it, are: step, fall, lift, hold, rest, sine, chirp, duty; "
+            "default: what each part's name begins with."
+        ),
+    ] = None,
+    start: Annotated[float | None, typer.Option("--from", metavar="S", help="Leave out what is before.")] = None,
+    end: Annotated[float | None, typer.Option("--to", metavar="S", help="Leave out what is after.")] = None,
     force: ForceOption = False,
 ) -> None:
-    """Turn a log into a recording that every other verb understands; say what is odd about it."""
+    """Turn a log into a recording for the other verbs, and say what is strange in it."""
     from axbridge.files import check_new
     from axbridge.record.import_logs import import_log, parse_columns
     from axbridge.record.import_wizard import parse_goal
+    from axbridge.record.marked_parts import marked, parse_mark, trimmed
     from axbridge.record.recording import write_recording
 
     path, name = _source(log, servo)
+    marks = [parse_mark(text) for text in segment or ()]
     check_new(recording, force=force, sources=(path,))
+    if recording.suffix == ".toml":
+        _parameters(path, recording)
+        return
     odd: list[Finding] = []
     with progress("reading") as show:
         found = import_log(
             path,
-            columns=parse_columns(column or []),
+            columns=parse_columns(column or [], unit, profile),
             servo=name,
             walk=walk,
             goal=parse_goal(goal) if goal is not None else None,
             warned=odd.append,
         )
+        found = marked(trimmed(found, start, end), marks, kind)
         show("writing the recording")
         write_recording(found, recording)
     samples = sum(len(track) for track in found.values())
@@ -70,6 +95,18 @@ def import_(
         typer.echo(f"note: {finding}: {finding.remedy}", err=True)
     for note in found.metadata.get("notes", ()):
         typer.echo(f"note: {note}", err=True)
+
+
+def _parameters(path: Path, out: Path) -> None:
+    """BAM's parameters of a servo as a model of ours."""
+    from axbridge.files import write_whole
+    from axbridge.learn.bam import from_bam
+    from axbridge.learn.model_file import to_toml
+
+    model = from_bam(path)
+    write_whole(out, to_toml(model))
+    print(f"{out}: {model.description}")
+    typer.echo(f"note: {model.provenance}", err=True)
 
 
 def _source(log: str, servo: str | None) -> tuple[Path, str]:

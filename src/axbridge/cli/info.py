@@ -22,7 +22,7 @@ def info(
     *,
     json: JsonOption = False,
 ) -> None:
-    """Say what a recording holds: servos, samples, segments, where it comes from, and whether it is whole."""
+    """Say what is in a recording: servos, samples, segments, its source, and whether it is whole."""
     from axbridge.record.recording import open_recording
     from axbridge.record.soundness import suspicions
 

@@ -8,6 +8,8 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from axbridge.errors import UsageError
+
 __all__ = ["END", "pressed"]
 
 END = "\x04"  # standard input has ended
@@ -18,6 +20,9 @@ def pressed() -> Iterator[Callable[[], str]]:
     """Yield a function that returns the next key pressed, or ""; line ends of a pipe do not count.
 
     A terminal passes on single keys inside the block, and shows none of them. After its end it is as before.
+
+    Raises:
+        UsageError: this system's terminals pass on no single keys.
     """
     try:
         number = sys.stdin.fileno()
@@ -38,9 +43,13 @@ def pressed() -> Iterator[Callable[[], str]]:
     if not terminal:
         yield key
         return
-    import termios
-    import tty
-
+    try:
+        import termios
+        import tty
+    except ImportError as failure:  # as on Windows
+        raise UsageError(
+            f"single keys cannot be read from a terminal here ({failure})", "pipe them in, or do without: see --help"
+        ) from failure
     before = termios.tcgetattr(number)
     tty.setcbreak(number)
     try:

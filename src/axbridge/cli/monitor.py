@@ -34,7 +34,7 @@ def monitor(
     seconds: Annotated[float, typer.Option("--seconds", min=0.0, help="Stop after this time; 0 = at Ctrl-C.")] = 0.0,
     json: JsonOption = False,
 ) -> int:
-    """Show all servos of a line, read 50 times a second; nothing is written to them.
+    """Show all servos of a line live, 50 times a second; writes nothing to them.
 
     In a pipe, or with --json, one picture after --seconds (1 s if not given). Exit code 3 when a servo is missing then.
     """

@@ -43,7 +43,7 @@ def convert(
     joint: JointOption = None,
     force: ForceOption = False,
 ) -> None:
-    """Write a move as another kind of file. From .mtn to .mtn every page stays as it is; the checksum is made right."""
+    """Write a move as another kind of file. From .mtn to .mtn every page stays as it is, with a right checksum."""
     from axbridge.files import check_new
     from axbridge.motion.files import load_move, save_move
     from axbridge.motion.mtn import load_mtn, save_mtn

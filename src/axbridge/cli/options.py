@@ -7,7 +7,17 @@ from typing import Annotated
 
 import typer
 
-__all__ = ["BackendOption", "BaudOption", "ForceOption", "JsonOption", "PortOption", "RigOption", "SeedOption"]
+__all__ = [
+    "BackendOption",
+    "BaudOption",
+    "EngineOption",
+    "ForceOption",
+    "JsonOption",
+    "PortOption",
+    "RigOption",
+    "SeedOption",
+    "YesOption",
+]
 
 
 def _known_backend(name: str) -> str:
@@ -17,6 +27,16 @@ def _known_backend(name: str) -> str:
         close = difflib.get_close_matches(name, ("real", "sim", "twin"), n=1)
         hint = f"did you mean {close[0]!r}? " if close else ""
         raise UsageError(f"no backend {name!r}", f"{hint}known backends: real, sim, twin")
+    return name
+
+
+def _known_engine(name: str | None) -> str | None:
+    from axbridge.errors import UsageError
+
+    if name not in (None, "auto", "bullet", "mujoco"):
+        close = difflib.get_close_matches(name, ("bullet", "mujoco"), n=1)
+        hint = f"did you mean {close[0]!r}? " if close else ""
+        raise UsageError(f"no engine {name!r}", f"{hint}known engines: auto, bullet, mujoco")
     return name
 
 
@@ -31,7 +51,7 @@ def _rigs(begun: str) -> list[str]:
 RigOption = Annotated[
     str,
     typer.Option(
-        "--rig", autocompletion=_rigs, help="Rig name or path of a rig file; parameters as in pendulum:mass=0.2."
+        "--rig", autocompletion=_rigs, help="Name of a rig, or path of its file; with parameters: pendulum:mass=0.2."
     ),
 ]
 BackendOption = Annotated[
@@ -40,7 +60,15 @@ BackendOption = Annotated[
         "--backend",
         envvar="AXBRIDGE_BACKEND",
         callback=_known_backend,  # before anything starts: a script may open its robot late, or never
-        help="real, sim, or twin (real, with a simulated shadow).",
+        help="real, sim, or twin (real, and simulated beside it).",
+    ),
+]
+EngineOption = Annotated[
+    str | None,
+    typer.Option(
+        "--engine",
+        callback=_known_engine,
+        help="Simulate with bullet or mujoco; default: the rig's, else Bullet where it is installed.",
     ),
 ]
 PortOption = Annotated[
@@ -50,6 +78,7 @@ PortOption = Annotated[
     ),
 ]
 BaudOption = Annotated[int, typer.Option("--baud", help="Bits per second.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout and nothing else there.")]
-SeedOption = Annotated[int, typer.Option("--seed", help="Seed of everything random.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout, and nothing else.")]
+SeedOption = Annotated[int, typer.Option("--seed", help="Seed of all random numbers.")]
 ForceOption = Annotated[bool, typer.Option("--force", help="Replace a file that is already there.")]
+YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask before changing anything.")]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from axbridge.cli.app import app
-from axbridge.cli.options import BackendOption, ForceOption, PortOption, RigOption, SeedOption
+from axbridge.cli.options import BackendOption, EngineOption, ForceOption, PortOption, RigOption, SeedOption
 
 if TYPE_CHECKING:
     from axbridge.motion.player import Played
@@ -25,6 +25,7 @@ def play(
     *,
     rig: RigOption,
     backend: BackendOption = "sim",
+    engine: EngineOption = None,
     port: PortOption = None,
     speed: Annotated[float, typer.Option("--speed", help="2 is twice as fast.")] = 1.0,
     joints: Annotated[str, typer.Option("--joints", help="Only these, separated by commas.")] = "",
@@ -35,7 +36,7 @@ def play(
     gui: Annotated[bool, typer.Option("--gui", help="Show the simulated world in a window.")] = False,
     seed: SeedOption = 0,
 ) -> None:
-    """Play a move: ease into its first pose, keep every limit, end as it says.
+    """Play a move: go slowly to its first pose, play it within all limits, and end it.
 
     Ctrl-C plays the page under way to its end and then its exit page, or stops at once where it has none; a second
     Ctrl-C leaves the robot at once. The motors are left as the rig's on_exit says.
@@ -53,7 +54,7 @@ def play(
     from axbridge.robot.open import open_robot
 
     check_new(record, force=force, sources=(move,))
-    loaded = Rig.load(rig)
+    loaded = Rig.load(rig).with_engine(engine)
     if gui:
         loaded = loaded.overridden({"world": {"gui": True}})
     found, notes = load_move(move, joints_of(loaded))

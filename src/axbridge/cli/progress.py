@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
+from axbridge.jit import compiling, telling
+
 __all__ = ["Show", "progress"]
 
 
@@ -29,17 +31,23 @@ def progress(what: str, *, quiet: bool = False) -> Iterator[Show]:
         What changes the line.
     """
     if quiet or not sys.stderr.isatty():
-        yield lambda _what, _share=None: None
+        with telling(lambda _done, _total: None):
+            yield lambda _what, _share=None: None
         return
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-    columns = SpinnerColumn(), TextColumn("{task.description}{task.fields[share]}", markup=False), TimeElapsedColumn()
+    text = TextColumn("{task.description}{task.fields[share]}{task.fields[kernels]}", markup=False)
+    columns = SpinnerColumn(), text, TimeElapsedColumn()
     # what a verb prints meanwhile goes above the line, but into a pipe where stdout is one
     with Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=sys.stdout.isatty()) as line:
-        task = line.add_task(what, total=None, share="")
+        task = line.add_task(what, total=None, share="", kernels="")
 
         def show(what: str, share: float | None = None, /) -> None:
             line.update(task, description=what, share="" if share is None else f" {share:.0%}")
 
-        yield show
+        def tell(done: int, total: int) -> None:
+            line.update(task, kernels=f": {compiling(done, total)}" if total else "")
+
+        with telling(tell):
+            yield show

@@ -11,7 +11,8 @@ import typer
 
 from axbridge.cli.app import app
 from axbridge.cli.dry_run import dry_run
-from axbridge.cli.options import BackendOption, ForceOption, PortOption, RigOption, SeedOption
+from axbridge.cli.ending import terminable
+from axbridge.cli.options import BackendOption, EngineOption, ForceOption, PortOption, RigOption, SeedOption
 from axbridge.cli.progress import progress
 from axbridge.cli.recording import interruptible
 from axbridge.errors import UsageError
@@ -36,6 +37,7 @@ def record(
     *,
     rig: RigOption,
     backend: BackendOption = "sim",
+    engine: EngineOption = None,
     port: PortOption = None,
     servo: Annotated[
         str | None, typer.Option("--servo", help="Which servo; default: the first, in replay all that the source has.")
@@ -77,7 +79,7 @@ def record(
         raise UsageError("angles, amplitude and speed must be numbers, speed not negative", "correct the option")
     if not all(0 < value <= 1 for value in duty or ()):
         raise UsageError("a duty must be above 0 and at most 1", "write --duty 0.5")
-    loaded = Rig.load(rig)
+    loaded = Rig.load(rig).with_engine(engine)
     if servo is not None and servo not in {config.name for config in loaded.servos}:
         known = ", ".join(config.name for config in loaded.servos)
         raise UsageError(f"rig {loaded.name} has no servo {servo!r}", f"it has: {known}")
@@ -130,6 +132,7 @@ def _record(
     period = rig.robot.basic_time_step_ms if tick is None else tick
     with (
         interruptible(path, rig),
+        terminable(),
         progress("opening the robot") as show,
         open_robot(rig, backend, port=port, seed=seed) as robot,
     ):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from axbridge.cli.app import Stopped
+from axbridge.cli.ending import code_of, motors_after
 
 if TYPE_CHECKING:
     from axbridge.config.rig import Rig
@@ -19,12 +20,10 @@ if TYPE_CHECKING:
 
 __all__ = ["ScriptRecording", "interruptible"]
 
-_LEFT = {"limp": "motors are off", "hold": "motors hold, as the rig says", "park": "motors are parked and off"}
-
 
 @contextmanager
 def interruptible(path: Path | None, rig: Rig, asked: Callable[[], bool] = lambda: False) -> Iterator[None]:
-    """After Ctrl-C in the block, which leaves robot and recorder closed, say what is left of both.
+    """After Ctrl-C or `Terminated` in the block, which leaves robot and recorder closed, say what is left of both.
 
     Args:
         path: The recording, if one is made.
@@ -37,9 +36,9 @@ def interruptible(path: Path | None, rig: Rig, asked: Callable[[], bool] = lambd
     before = _stamp(path)
     try:
         yield
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as end:
         _say_what_is_left(path, before, rig)
-        raise Stopped from None
+        raise Stopped(code_of(end)) from None
     if asked():
         _say_what_is_left(path, before, rig)
 
@@ -107,7 +106,7 @@ class ScriptRecording:
 
 
 def _say_what_is_left(path: Path | None, before: tuple[int, int] | None, rig: Rig) -> None:
-    typer.echo(f"stopped: {_LEFT[rig.safety.on_exit]}; {_kept(path, before)}", err=True)
+    typer.echo(f"stopped: {motors_after(rig)}; {_kept(path, before)}", err=True)
 
 
 def _stamp(path: Path | None) -> tuple[int, int] | None:

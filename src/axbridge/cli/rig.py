@@ -73,7 +73,7 @@ def _print_table(rows: list[tuple[str, ...]]) -> None:
 
 @rig.command()
 def copy(rig: RigArgument, folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new folder.")]) -> None:
-    """Copy a rig and its files into a new folder, to change them; the copy has the folder's name."""
+    """Copy a rig and its files into a new folder, to change them. The copy gets the folder's name."""
     from axbridge.config.rig import Rig
     from axbridge.config.rig_copy import copy_rig
     from axbridge.config.urdf_parameters import split_options
@@ -91,7 +91,7 @@ def copy(rig: RigArgument, folder: Annotated[Path, typer.Argument(metavar="DIR",
 
 @rig.command()
 def check(rig: Annotated[str, typer.Argument(metavar="FILE", help="Rig file, folder or name.")]) -> None:
-    """Check a rig with all it names, draw its joints, and list what it leaves open."""
+    """Check a rig and its files, draw its joints, and list what it assumes."""
     from axbridge.config.rig import Rig
     from axbridge.config.rig_check import check_rig
     from axbridge.virtual.world import initial_registers

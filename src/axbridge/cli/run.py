@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from axbridge.cli.app import DONE, FAILED_CHECK, app
-from axbridge.cli.options import BackendOption, ForceOption, PortOption, RigOption
+from axbridge.cli.options import BackendOption, EngineOption, ForceOption, PortOption, RigOption
 from axbridge.cli.recording import ScriptRecording, interruptible
 
 if TYPE_CHECKING:
@@ -29,8 +29,10 @@ _STEP_PATIENCE = 0.4  # s in which a controller that steps hears that it is to e
 def run(
     context: typer.Context,
     script: Annotated[Path, typer.Argument(help="Controller script; what follows it are its arguments.")],
+    *,
     rig: RigOption,
     backend: BackendOption = "sim",
+    engine: EngineOption = None,
     port: PortOption = None,
     gui: Annotated[bool, typer.Option("--gui", help="Show the simulated world in a window.")] = False,
     realtime: Annotated[
@@ -45,9 +47,9 @@ def run(
     ] = None,
     force: ForceOption = False,
 ) -> int:
-    """Run a controller script unmodified: Webots' `controller` module drives the rig.
+    """Run a Webots controller, or any script that uses axbridge, as it is.
 
-    A script that uses axbridge itself finds backend, port and --realtime in AXBRIDGE_BACKEND, AXBRIDGE_PORT and
+    A script that uses axbridge itself finds what was chosen in AXBRIDGE_BACKEND, AXBRIDGE_PORT, AXBRIDGE_ENGINE and
     AXBRIDGE_REALTIME.
     """
     from axbridge.config.rig import Rig
@@ -59,11 +61,13 @@ def run(
         raise UsageError(f"no such script: {script}", "give the path of a Python controller")
     script = script.resolve()
     check_new(record, force=force, sources=(script,))
-    loaded = Rig.load(rig)
+    loaded = Rig.load(rig).with_engine(engine)
     loaded = loaded.model_copy(update={"path": loaded.path.resolve()})
     if gui:
         loaded = loaded.overridden({"world": {"gui": True}})
     os.environ["AXBRIDGE_BACKEND"] = backend
+    if engine is not None:
+        os.environ["AXBRIDGE_ENGINE"] = engine
     if port is not None:
         port = str(Path(port).resolve()) if Path(port).exists() else port
         os.environ["AXBRIDGE_PORT"] = port

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from axbridge.cli.app import DONE, app
-from axbridge.cli.options import SeedOption
+from axbridge.cli.options import EngineOption, SeedOption
 from axbridge.cli.progress import progress
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ _STANDSTILL = 0.1  # s; what is measured on servos that stood still for longer m
 def serve(
     rig: Annotated[str, typer.Argument(help="Rig name (see hil_rigs) or path of a rig file.")],
     *,
+    engine: EngineOption = None,
     link: Annotated[
         Path | None, typer.Option("--link", help="Keep this symbolic link on the port (PATH-BUS when several).")
     ] = None,
@@ -64,7 +65,7 @@ def serve(
         signal.signal(number, lambda received, _frame: stop.append(received))
     if hasattr(signal, "SIGTTIN"):
         signal.signal(signal.SIGTTIN, signal.SIG_IGN)  # in the background, the terminal's input is not ours
-    loaded = Rig.load(rig)
+    loaded = Rig.load(rig).with_engine(engine)
     with progress(f"building {loaded.name}"):
         world = _build(loaded, model, seed, "none" if timing == "none" else "wire")
 
@@ -79,7 +80,8 @@ def serve(
         for place, (name, line) in enumerate(world.lines.items()):
             several = len(world.lines) > 1
             channels[name] = _open(tcp, place, line.baud, link, name if several else "")
-        console = Console(_STDIN, lambda text: _obey(world, text)) if sys.stdin is not None else None
+        heard = sys.stdin is not None and os.name != "nt"  # Windows can wait for sockets only
+        console = Console(_STDIN, lambda text: _obey(world, text)) if heard else None
         lateness = serve_world(world, channels, lambda: bool(stop), ready, console)
     finally:
         for channel in channels.values():
@@ -114,7 +116,10 @@ def _explain(rig: Rig, channels: dict[str, Channel], model: str, timing: str, fa
     print(f"{linked}; timing {timing}; faults: {faults or 'none'}")
     port = str(link) if link and len(channels) == 1 else next(iter(channels.values())).address
     print(f"next, in another terminal: axbridge scan --port {port}")
-    print("type faults here (drop=0.01, none, power-cycle); Ctrl-C ends it", flush=True)
+    if os.name == "nt":
+        print("faults cannot be typed here on Windows: give them as --faults; Ctrl-C ends it", flush=True)
+    else:
+        print("type faults here (drop=0.01, none, power-cycle); Ctrl-C ends it", flush=True)
 
 
 def _check_reach(tcp: str, allow_remote: bool) -> None:

@@ -9,7 +9,7 @@ import typer
 
 from axbridge.cli.app import app, emit_json
 from axbridge.cli.help import Verbs
-from axbridge.cli.options import BaudOption, JsonOption, PortOption
+from axbridge.cli.options import BaudOption, JsonOption, PortOption, YesOption
 from axbridge.errors import BusError, BusTimeout, CorruptPacket, UsageError
 from axbridge.packets import Instruction
 
@@ -23,12 +23,11 @@ app.add_typer(servo, name="servo")
 IdArgument = Annotated[int, typer.Argument(metavar="ID", min=0, max=253, help="Bus id of the servo.")]
 _MOVERS = {"goal_position", "moving_speed", "torque_enable"}  # registers that may give the motor power
 _USUAL_BAUD = 1_000_000
-YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
 
 
 @servo.command()
 def info(id: IdArgument, port: PortOption = None, baud: BaudOption = 1_000_000, json: JsonOption = False) -> None:
-    """Print every register of a servo: address, area, access, name, counts, and what they are worth."""
+    """Print every register of a servo, in counts and in units."""
     from axbridge.bus.commission import read_register
     from axbridge.config.register_units import in_units
 
@@ -74,7 +73,7 @@ def write(
     port: PortOption = None,
     baud: BaudOption = 1_000_000,
 ) -> None:
-    """Set one register and verify it; an EEPROM cell that already holds the value is not worn.
+    """Set one register and check it; a value that is there already is not written again.
 
     A new goal position switches the motor on.
     """
@@ -115,7 +114,7 @@ def set_id(
     port: PortOption = None,
     baud: BaudOption = 1_000_000,
 ) -> None:
-    """Give a servo another id; refused when somebody answers to that id, or when two answer to the old one."""
+    """Give a servo another id; refused if the new id is taken, or if two servos have the old one."""
     from axbridge.bus.commission import write_blindly, write_register
     from axbridge.bus.handshake import is_shared
 

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from axbridge.cli.app import app
+from axbridge.cli.app import Stopped, app
+from axbridge.cli.ending import code_of, motors_after, terminable
 from axbridge.cli.keys import END, pressed
 from axbridge.cli.options import BackendOption, ForceOption, PortOption, RigOption, SeedOption
 from axbridge.errors import BusError, UsageError
@@ -29,21 +30,23 @@ def teach(
     out: Annotated[Path, typer.Option("--out", metavar="MOVE", help="A .json, .mtn or .motion file to write.")],
     backend: BackendOption = "real",
     port: PortOption = None,
-    joints: Annotated[str, typer.Option("--joints", help="Soft ones, separated by commas; default: all.")] = "",
+    joints: Annotated[
+        str, typer.Option("--joints", help="Joints to make soft, separated by commas; default: all.")
+    ] = "",
     stiffness: Annotated[
-        float, typer.Option("--stiffness", help="0 = limp; else the share of torque that carries a soft joint.")
+        float, typer.Option("--stiffness", help="0 = limp; 0.3 = a soft joint carries itself with 30 % of its torque.")
     ] = 0.0,
-    keyframes: Annotated[bool, typer.Option("--keyframes", help="One key, one pose; q ends.")] = False,
+    keyframes: Annotated[bool, typer.Option("--keyframes", help="Each key takes a pose; q ends.")] = False,
     way: Annotated[float, typer.Option("--way", help="Time from pose to pose with --keyframes, s.")] = 1.0,
-    seconds: Annotated[float, typer.Option("--seconds", help="Record so long, without asking for keys.")] = 0.0,
+    seconds: Annotated[float, typer.Option("--seconds", help="Record for this time, without keys.")] = 0.0,
     smooth: Annotated[float, typer.Option("--smooth", help="Width of the smoothing, ms; 0 = none.")] = 60.0,
     seed: SeedOption = 0,
     force: ForceOption = False,
 ) -> None:
-    """Make chosen joints soft, let a hand lead them, and write what it did as a move.
+    """Move some joints by hand, and write what you did as a move.
 
-    All other joints hold where they are, so that nothing drops; hold the soft ones. A key begins, another one ends. The
-    robot then holds the last pose until you press a key: support it, because then its motors go off.
+    The chosen joints go soft: hold them. All other joints hold where they are, so that nothing drops. One key begins,
+    another key ends. Then the robot holds the last pose until you press a key. Support it: its motors go off.
     """
     from axbridge.config.rig import Rig
     from axbridge.files import check_new
@@ -60,22 +63,30 @@ def teach(
     loaded = Rig.load(rig)
     only = [name.strip() for name in joints.split(",") if name.strip()] or None
 
+    left = "nothing was written"
+
     def save(move: Move) -> None:
+        nonlocal left
         for note in save_move(move, out, joints_of(loaded)):
             print(f"note: {note}", file=sys.stderr)
         print(f"wrote {out}: {len(move.pages['1'].keys)} poses, {move.duration:.1f} s, {', '.join(move.joints)}")
+        left = f"{out} is whole"
 
-    with open_robot(loaded, backend, port=port, seed=seed) as robot, pressed() as key:
-        names = chosen(robot, only)
-        with soft(robot, names, stiffness):
-            if keyframes:
-                _poses(robot, names, key, way, save)
-            else:
-                _hand(robot, names, key, seconds, smooth / 1000, save)
-        if sys.stdin.isatty():
-            print("it holds; support it and press a key to let go", file=sys.stderr)
-            while not key() and robot.step() != -1:
-                pass
+    try:
+        with terminable(), open_robot(loaded, backend, port=port, seed=seed) as robot, pressed() as key:
+            names = chosen(robot, only)
+            with soft(robot, names, stiffness):
+                if keyframes:
+                    _poses(robot, names, key, way, save)
+                else:
+                    _hand(robot, names, key, seconds, smooth / 1000, save)
+            if sys.stdin.isatty():
+                print("it holds; support it and press a key to let go", file=sys.stderr)
+                while not key() and robot.step() != -1:
+                    pass
+    except KeyboardInterrupt as end:
+        print(f"stopped: {motors_after(loaded)}; {left}", file=sys.stderr)
+        raise Stopped(code_of(end)) from None
 
 
 def _hand(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from axbridge.cli.app import DONE, FAILED_CHECK, app, emit_json
-from axbridge.cli.options import BackendOption, ForceOption, JsonOption, PortOption, RigOption, SeedOption
+from axbridge.cli.options import BackendOption, EngineOption, ForceOption, JsonOption, PortOption, RigOption, SeedOption
 from axbridge.cli.progress import progress
 from axbridge.cli.recording import interruptible
 
@@ -23,6 +23,7 @@ def walk(
     *,
     rig: RigOption,
     backend: BackendOption = "sim",
+    engine: EngineOption = None,
     port: PortOption = None,
     steps: Annotated[int | None, typer.Option("--steps", help="Steps ahead; default: 12.")] = None,
     seconds: Annotated[float | None, typer.Option("--seconds", help="Time to walk, instead of --steps.")] = None,
@@ -37,9 +38,10 @@ def walk(
     seed: SeedOption = 0,
     json: JsonOption = False,
 ) -> int:
-    """Get up slowly, walk without looking, and let go: an open-loop gait for the rig bioloid.
+    """Let a Bioloid get up, walk, and switch its motors off.
 
-    Hold a real robot upright until it stands; Ctrl-C leaves it limp. Exit code 1 when the simulated robot fell.
+    It measures nothing on the way. Hold a real robot upright until it stands. Ctrl-C switches its motors off. The exit
+    code is 1 if the simulated robot fell.
     """
     from axbridge.config.rig import Rig
     from axbridge.errors import UsageError
@@ -63,7 +65,7 @@ def walk(
         turn=math.radians(turn),
         step_height=step_height / 100,
     )
-    loaded = Rig.load(rig)
+    loaded = Rig.load(rig).with_engine(engine)
     if gui:
         loaded = loaded.overridden({"world": {"gui": True}})
     check_new(record, force=force)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -27,6 +27,7 @@ __all__ = [
     "compare",
     "following",
     "lacks",
+    "parse_condition",
     "shift_text",
     "summary",
 ]
@@ -315,12 +316,7 @@ def check(comparison: Comparison, condition: str) -> list[str]:
     Raises:
         UsageError: not of that form.
     """
-    match = re.fullmatch(r"\s*(\w+)\s*(>=|<=|>|<)\s*([-+.\deE]+)\s*", condition)
-    if match is None or match[1] not in _METRICS or (limit := _number(match[3])) is None:
-        raise UsageError(
-            f"{condition!r} is no condition", f"write METRIC>NUMBER; metrics: {', '.join(sorted(_METRICS))}"
-        )
-    metric = match[1]
+    metric, holds = parse_condition(condition, _METRICS)
     found = []
     for pair in comparison.pairs:
         if pair.aligned is None and (metric == "shift" or metric.startswith("aligned_")):
@@ -333,11 +329,24 @@ def check(comparison: Comparison, condition: str) -> list[str]:
         else:
             errors = pair.aligned if metric.startswith("aligned_") else pair.plain
             value = getattr(errors, metric.removeprefix("aligned_"))
-        if _OPERATORS[match[2]](value, limit):
+        if holds(value):
             found.append(f"{pair.name}: {metric} = {value:.4g}")
         elif math.isnan(value):
             found.append(f"{pair.name}: {metric} cannot be told: no samples are left")
     return found
+
+
+def parse_condition(text: str, metrics: Collection[str]) -> tuple[str, Callable[[float], bool]]:
+    """``rmse>2`` as the metric's name, one of `metrics`, and whether a value fulfils it.
+
+    Raises:
+        UsageError: not of that form.
+    """
+    match = re.fullmatch(r"\s*(\w+)\s*(>=|<=|>|<)\s*([-+.\deE]+)\s*", text)
+    if match is None or match[1] not in metrics or (limit := _number(match[3])) is None:
+        raise UsageError(f"{text!r} is no condition", f"write METRIC>NUMBER; metrics: {', '.join(sorted(metrics))}")
+    compared: Callable[[float, float], bool] = _OPERATORS[match[2]]
+    return match[1], lambda value: compared(value, limit)
 
 
 def _number(text: str) -> float | None:

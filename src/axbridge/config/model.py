@@ -90,7 +90,8 @@ class FrictionParams(toml_tables.Table):
         stribeck_exponent: Shape of the fading.
         load: N·m of friction per N·m through the gear.
         load_stribeck: Added at rest to `load`.
-        load_external: M5: N·m per N·m of external torque alone.
+        load_external: M5: N·m per N·m of external torque alone; `load` is then of the motor's alone.
+        load_external_stribeck: M5: added at rest to `load_external`.
         quadratic: M6: N·m·s²/rad².
     """
 
@@ -103,6 +104,7 @@ class FrictionParams(toml_tables.Table):
     load: float = Field(default=0.0, ge=0)
     load_stribeck: float = Field(default=0.0, ge=0)
     load_external: float = Field(default=0.0, ge=0)
+    load_external_stribeck: float = Field(default=0.0, ge=0)
     quadratic: float = Field(default=0.0, ge=0)
 
 

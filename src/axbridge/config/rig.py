@@ -25,6 +25,7 @@ from axbridge.units import baud_register
 __all__ = ["BusConfig", "Rig", "RobotConfig", "SafetyConfig", "ServoConfig", "WebotsConfig", "WorldConfig"]
 
 FOLDER = "hil_rigs"
+_ROUNDING = 1e-4  # share by which a physics step differs from a whole rate where it was rounded
 
 
 class BusConfig(toml_tables.Table):
@@ -52,16 +53,18 @@ class WorldConfig(toml_tables.Table):
 
     Attributes:
         urdf: Robot description beside the rig file.
+        engine: ``bullet``, ``mujoco``, or ``auto``: Bullet where it is installed, else MuJoCo.
         fixed_base: Whether the base link is bolted down.
         gravity: m/s².
         time_step_ms: Physics step. A rig of ideal joints alone takes its basic time step when this is left out.
         self_collision: Whether the robot's links collide with each other.
         ground: Whether there is a floor at z = 0.
         base_height: Height of the base link's frame at the start, m.
-        gui: Whether PyBullet shows the world in a window.
+        gui: Whether the engine shows the world in a window.
     """
 
     urdf: str
+    engine: Literal["auto", "bullet", "mujoco"] = "auto"
     fixed_base: bool = True
     gravity: tuple[float, float, float] = (0.0, 0.0, -9.81)
     time_step_ms: float = Field(default=1000 / 240, gt=0, le=100)
@@ -69,6 +72,13 @@ class WorldConfig(toml_tables.Table):
     ground: bool = False
     base_height: float = 0.0
     gui: bool = False
+
+    @field_validator("time_step_ms")
+    @classmethod
+    def _whole_rate(cls, value: float) -> float:
+        """4.1667 means 1/240 s: taken as it is written, steps of 20 ms would end up to a substep after the motors."""
+        exact = 1000 / round(1000 / value) if value < 1000 else value
+        return exact if abs(value - exact) < _ROUNDING * exact else value
 
 
 class RobotConfig(toml_tables.Table):
@@ -340,6 +350,17 @@ class Rig(toml_tables.Table):
         table = toml_tables.merged(self.model_dump(by_alias=True, exclude_unset=True), changes)
         table["bases"] = self.bases
         return toml_tables.validate(Rig, table, self.path, RigError)
+
+    def with_engine(self, name: str | None) -> Rig:
+        """This rig in a world of that engine: ``bullet``, ``mujoco`` or ``auto``; None leaves it as it is.
+
+        Raises:
+            RigError: there is no such engine, or the rig has no world.
+        """
+        if name is None:
+            return self
+        self._simulated()
+        return self.overridden({"world": {"engine": name}})
 
     @model_validator(mode="after")
     def _check_names(self) -> Rig:

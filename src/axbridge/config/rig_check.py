@@ -6,11 +6,13 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
 from axbridge.config.rig import Rig, ServoConfig
 from axbridge.config.urdf import JointFacts, Tree, read_tree
 from axbridge.errors import RigError
 
-__all__ = ["Checked", "check_rig"]
+__all__ = ["Checked", "check_rig", "positive_ways"]
 
 _TELLING = (
     "profile",
@@ -19,6 +21,8 @@ _TELLING = (
     "direction",
 )  # what a simulation and a real robot go by, and a file may leave out
 _FIXED, _SLIDES = 0, 2  # kinds of joints in a `Tree`
+_SIDES = ("the front", "the left", "above", "behind", "the right", "below")  # where x, y, z, -x, -y, -z point
+_NEAR = 0.94  # cosine of 20°: so near to a side an axis points there
 
 
 @dataclass(frozen=True)
@@ -54,6 +58,31 @@ def check_rig(rig: Rig) -> Checked:
     for servo in rig.servos:
         _check_joint(rig, servo, tree, joints)
     return Checked(tuple(_drawn(rig, tree)), tuple(_assumed(rig, tree)))
+
+
+def positive_ways(rig: Rig) -> dict[str, str]:
+    """The way each joint turns towards larger angles, in words, by joint: seen from the end that its axis points to.
+
+    The robot stands at 0 rad and looks along x; y is its left, z is up.
+
+    Raises:
+        RigError: the URDF is wrong. Without a world nothing is known, and nothing returned.
+    """
+    if rig.world is None:
+        return {}
+    kinematic = {servo.joint for servo in rig.servos if servo.drive == "ideal"}
+    tree = read_tree(rig.urdf_path(), fixed_base=rig.world.fixed_base, kinematic=kinematic, text=rig.urdf_text())
+    turned = [np.eye(3)]
+    ways = {}
+    for link in range(1, len(tree.links)):
+        turned.append(turned[tree.parent[link]] @ tree.turn[link])
+        if tree.kind[link] != _FIXED:
+            axis = turned[link] @ tree.axis[link]
+            towards = np.concatenate([axis, -axis])
+            side = int(np.argmax(towards))
+            seen = _SIDES[side] if towards[side] >= _NEAR else "where ({:.2g}, {:.2g}, {:.2g}) points".format(*axis)
+            ways[tree.joints[tree.dof[link]].name] = f"counter-clockwise, seen from {seen}"
+    return ways
 
 
 def _check_joint(rig: Rig, servo: ServoConfig, tree: Tree, joints: Mapping[str, JointFacts]) -> None:

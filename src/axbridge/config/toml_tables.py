@@ -29,6 +29,7 @@ __all__ = [
     "load_chain",
     "load_table",
     "merged",
+    "parse_toml",
     "read_toml",
     "shipped",
     "shipped_names",
@@ -122,10 +123,22 @@ def read_toml(path: Path, error: FileError) -> dict[str, Any]:
         ProfileError, RigError: (`error`) unreadable, or not TOML; the message has line and column.
     """
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8-sig"))  # Windows' editors put a mark in front
+        return parse_toml(path.read_text(encoding="utf-8-sig"), path, error)  # Windows' editors put a mark in front
     except OSError as failure:
         raise error(path, "", failure.strerror or str(failure), "give a readable TOML file") from failure
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as failure:
+    except UnicodeDecodeError as failure:
+        raise error(path, "", f"not valid TOML: {failure}", "correct the line named") from failure
+
+
+def parse_toml(text: str, path: Path, error: FileError) -> dict[str, Any]:
+    """Parse the text of a TOML file.
+
+    Raises:
+        ProfileError, RigError: (`error`) it is not TOML; the message has line and column.
+    """
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as failure:
         raise error(path, "", f"not valid TOML: {failure}", "correct the line named") from failure
 
 

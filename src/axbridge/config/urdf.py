@@ -19,13 +19,23 @@ import numpy as np
 from axbridge.arrays import FloatArray, IntArray
 from axbridge.errors import RigError, RigWarning
 
-__all__ = ["DUMMY_INERTIA", "DUMMY_MASS", "JointFacts", "Tree", "read_tree", "without_missing_pictures"]
+__all__ = [
+    "DUMMY_INERTIA",
+    "DUMMY_MASS",
+    "JointFacts",
+    "Shape",
+    "Tree",
+    "read_shapes",
+    "read_tree",
+    "without_missing_pictures",
+]
 
 # What a link without mass gets where two axes cross, or a frame is attached: Webots' dummy, a 1 mm sphere of water.
 DUMMY_MASS = 4.2e-6  # kg
 DUMMY_INERTIA = 1.7e-12  # kg·m²
 _ROUNDED = 0.01  # by so much figures of inertia may be off for being rounded
 _KINDS = {"fixed": 0, "revolute": 1, "continuous": 1, "prismatic": 2}
+_FRICTION = 0.5  # of a link whose <contact> says nothing
 
 
 @dataclass(frozen=True)
@@ -47,6 +57,32 @@ class JointFacts:
     high: float
     damping: float = 0.0
     friction: float = 0.0
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What a link touches things with, or looks like.
+
+    Attributes:
+        link: Its name.
+        kind: `box`, `cylinder`, `capsule`, `sphere` or `mesh`.
+        size: Edges of a box; radius and length of a cylinder, of a capsule between its balls; radius of a sphere; scale
+            of a mesh, without unit. m.
+        file: Of a mesh.
+        place: In the link frame, (3,), m.
+        turn: Likewise, (3, 3).
+        friction: Of the link on what has 1, as `<contact><lateral_friction>` says.
+        solid: Whether it touches things; else it is there to be seen.
+    """
+
+    link: str
+    kind: str
+    size: tuple[float, ...]
+    file: Path | None
+    place: FloatArray
+    turn: FloatArray
+    friction: float
+    solid: bool
 
 
 @dataclass(frozen=True)
@@ -160,6 +196,51 @@ def read_tree(path: Path, *, fixed_base: bool, kinematic: Collection[str] = (), 
     )
 
 
+def read_shapes(path: Path, text: str | None = None) -> tuple[Shape, ...]:
+    """Shapes of a URDF that `read_tree` has accepted, without visual meshes that are not there.
+
+    Args:
+        path: The file.
+        text: What it says, instead of the file's own text.
+
+    Raises:
+        RigError: a shape of a kind that there is not, or a figure that is none.
+    """
+    root = ET.fromstring(text if text is not None else path.read_text(encoding="utf-8-sig"))  # noqa: S314 - see above
+    shapes = []
+    for link in root.findall("link"):
+        name = link.get("name", "")
+        friction = link.find("contact/lateral_friction")
+        value = _numbers(path, name, friction.get("value", ""), 1)[0] if friction is not None else _FRICTION
+        for element in (*link.findall("collision"), *link.findall("visual")):
+            solid = element.tag == "collision"
+            shape = next(iter(element.findall("geometry/*")), None)
+            if shape is None or shape.tag not in _SIZES:
+                why = f"its <{element.tag}> has no shape, or one of a kind that is not known"
+                raise RigError(path, name, why, f"use one of {', '.join(_SIZES)}")
+            file = _mesh_file(path, shape) if shape.tag == "mesh" else None
+            if shape.tag == "mesh" and file is None:
+                continue
+            size = tuple(
+                float(figure)
+                for key, count in _SIZES[shape.tag].items()
+                for figure in _numbers(path, name, shape.get(key, "1 1 1" if key == "scale" else ""), count)
+            )
+            shapes.append(
+                Shape(name, shape.tag, size, file, *_frame(path, name, element.find("origin")), float(value), solid)
+            )
+    return tuple(shapes)
+
+
+_SIZES = {  # attributes that say how large, and of how many numbers each is
+    "box": {"size": 3},
+    "cylinder": {"radius": 1, "length": 1},
+    "capsule": {"radius": 1, "length": 1},
+    "sphere": {"radius": 1},
+    "mesh": {"scale": 3},
+}
+
+
 def without_missing_pictures(path: Path, text: str | None) -> str | None:
     """What a URDF says, without the `<visual>` elements whose mesh is not there; None where none is missing.
 
@@ -171,7 +252,7 @@ def without_missing_pictures(path: Path, text: str | None) -> str | None:
     missing = False
     for link in root.findall("link"):
         for visual in link.findall("visual"):
-            if any(not _found(path, mesh) for mesh in visual.iter("mesh")):
+            if any(_mesh_file(path, mesh) is None for mesh in visual.iter("mesh")):
                 link.remove(visual)
                 missing = True
     return ET.tostring(root, encoding="unicode") if missing else None
@@ -182,19 +263,20 @@ def _check_meshes(path: Path, links: Mapping[str, ET.Element]) -> None:
     for name, link in links.items():
         for collision in link.findall("collision"):
             for mesh in collision.iter("mesh"):
-                if not _found(path, mesh):
+                if _mesh_file(path, mesh) is None:
                     why = f"the mesh {mesh.get('filename')!r} of its <collision> is not there"
                     raise RigError(path, name, why, "put the file there, or use a box, cylinder or sphere")
 
 
-def _found(path: Path, mesh: ET.Element) -> bool:
-    """Whether a mesh is there: beside the URDF, or in its package in one of the folders above."""
+def _mesh_file(path: Path, mesh: ET.Element) -> Path | None:
+    """Where a mesh is: beside the URDF, or in its package in one of the folders above; None where it is not."""
     name = mesh.get("filename", "").removeprefix("file://")
-    if not name.startswith("package://"):
-        return (path.parent / name).is_file()
-    inside = name.removeprefix("package://")
-    names = [inside, inside.partition("/")[2]]
-    return any((folder / one).is_file() for folder in path.resolve().parents for one in names)
+    places = [path.parent / name]
+    if name.startswith("package://"):
+        inside = name.removeprefix("package://")
+        names = [inside, inside.partition("/")[2]]
+        places = [folder / one for folder in path.resolve().parents for one in names]
+    return next((place for place in places if place.is_file()), None)
 
 
 def _dummies(

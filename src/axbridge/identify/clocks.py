@@ -90,5 +90,6 @@ def _dense(runs: Runs) -> Runs:
         sent=sent,
         velocity=np.zeros(len(time)),
         known=runs.known[:0],
+        load=runs.load[order] if len(runs.load) else runs.load,
         **{name: getattr(runs, name)[order] for name in names},
     )

@@ -11,22 +11,40 @@ from typing import Any
 import numpy as np
 
 from axbridge.arrays import FloatArray
+from axbridge.compare.comparison import parse_condition
 from axbridge.config.model import ServoModel
 from axbridge.config.rig import Rig
 from axbridge.errors import RecordingError
 from axbridge.identify.clocks import predicted
 from axbridge.identify.rounding import scatter
-from axbridge.identify.search import Job, Mapper, Outcome, search
+from axbridge.identify.search import SHARPENED, Job, Mapper, Outcome, executor, search
 from axbridge.identify.stages import LENGTHS, parts
 from axbridge.identify.uncertainty import Uncertainty, misfits, polish, uncertainty
 from axbridge.identify.unknowns import MODELS, Space, Unknown, space_of
+from axbridge.jit import start_work
+from axbridge.record.provenance import origin_of
 from axbridge.record.recording import Recording
 from axbridge.replay.runs import JOINT_MODE, Runs
 from axbridge.replay.simulate import packed, runs_of
 
-__all__ = ["Estimate", "Fit", "Score", "base_model", "doubts", "identify", "scores_of", "with_noise"]
+__all__ = [
+    "CONDITIONS",
+    "End",
+    "Estimate",
+    "Fit",
+    "Input",
+    "Score",
+    "base_model",
+    "check",
+    "doubts",
+    "identify",
+    "inputs_of",
+    "scores_of",
+    "with_noise",
+]
 
 ASTRAY = 5.0  # degrees: what a model is worth that predicts no better, its intervals do not tell
+CONDITIONS = "mae", "rmse", "held_out_mae", "held_out_rmse"
 WARMING = 3.0  # K between recordings from which they can tell what warmth does
 _ADRIFT = ("nobody wrote down when some commands went out: each moment is fitted, and nothing tells sensor.latency_ms",)
 P_DUTY_XL330 = 1 / (256 * 885)  # raw PWM a count and unit of P gain, over full PWM: read off the `load` of the logs
@@ -60,6 +78,34 @@ class Score:
 
 
 @dataclass(frozen=True)
+class End:
+    """Where one of the best starts ended: how far apart they are is what the search left to chance.
+
+    Attributes:
+        fitted: Mean absolute error of the recordings fitted, degrees.
+        held_out: Of those held out; NaN when there are none.
+    """
+
+    fitted: float
+    held_out: float
+
+
+@dataclass(frozen=True)
+class Input:
+    """A file that a fit was made from.
+
+    Attributes:
+        role: ``fitted``, ``held out`` or ``rig``.
+        name: Of the file.
+        sha256: Of its content.
+    """
+
+    role: str
+    name: str
+    sha256: str
+
+
+@dataclass(frozen=True)
 class Fit:
     """What identification found.
 
@@ -78,6 +124,8 @@ class Fit:
         seed: First seed.
         runs: The recordings of `scores`, in their order; angles are the servo's own.
         simulated: What `row` makes of them, rad, (l,).
+        ends: What the best starts make of them, best first; empty where nothing was left to chance.
+        inputs: The files it was made from.
     """
 
     kind: str
@@ -94,6 +142,16 @@ class Fit:
     seed: int
     runs: Runs
     simulated: FloatArray
+    ends: tuple[End, ...] = ()
+    inputs: tuple[Input, ...] = ()
+
+    @property
+    def condition(self) -> str:
+        """What the intervals take for granted, in a sentence."""
+        return (
+            f"the intervals hold if the servo's friction follows law {self.friction}: if it follows another, friction "
+            "may lie outside; all torques, inertias and friction scale with the mass given for the arm"
+        )
 
 
 def identify(
@@ -109,7 +167,7 @@ def identify(
     seed: int = 0,
     near: FloatArray | None = None,
     where: str | Mapper | None = None,
-    report: Callable[[str, Outcome], None] = lambda _stage, _outcome: None,
+    report: Callable[[str, Outcome | None], None] = lambda _stage, _outcome: None,
 ) -> Fit:
     """Fit a model to recordings of a one-servo rig.
 
@@ -119,13 +177,13 @@ def identify(
         kind: ``pendulum-servo``, ``ax12`` or ``lima2009``.
         friction: ``M1`` to ``M6``; None = the model's own.
         held_out: Never touched by the fit; only scored.
-        starts: Independent searches; about half end in worse minima.
+        starts: Independent searches, at most; about half end in worse minima.
         generations: Of each search.
-        budget: s; see `search`.
+        budget: Of simulation, as much as two cores do in this time, s; see `search`.
         seed: Of everything random.
         near: A parameter set (len(Param),) to begin at, too: that of a simpler model.
         where: See `axbridge.identify.search.executor`.
-        report: Called after each start.
+        report: Called after each start, and after each fit that the intervals take.
 
     Raises:
         UsageError: no such model, friction law or executor.
@@ -133,6 +191,7 @@ def identify(
         RigError: the rig is not one arm on a fixed base.
     """
     began = time.monotonic()
+    start_work("rollouts", light=False)
     base = base_model(rig, kind)
     runs = runs_of(recordings, rig)
     if kind != "pendulum-servo":
@@ -156,34 +215,61 @@ def identify(
         parts=None if smooth else parts(runs, lengths=LENGTHS),
     )
     begin = space.point(near) if near is not None else None
-    outcomes = search(job, starts=starts, budget=budget, near=begin, where=where, report=report)
-    point = outcomes[0].point
-    if smooth:
-        polished = np.array([polish(space, runs, one) for one in (point, begin) if one is not None])
-        point = polished[int(np.argmin(misfits(space, runs, polished)))]
-    sure = uncertainty(space, runs, point)
+    with executor(where) as running:
+        outcomes = search(job, starts=starts, budget=budget, near=begin, where=running, report=report)
+        point = outcomes[0].point
+        if smooth:
+            polished = np.array([polish(space, runs, one) for one in (point, begin) if one is not None])
+            point = polished[int(np.argmin(misfits(space, runs, polished)))]
+
+        def told(done: int, count: int) -> None:
+            report(f"intervals: {done} of {count} fits", None)
+
+        sure = uncertainty(space, runs, point, running, told)
     row = space.sets(point[None])[0]
     simulated = predicted(row[None], every)[0]
     scores = scores_of(recordings, held_out, every, simulated)
-    estimates = tuple(
-        Estimate(unknown, float(row[unknown.column]), float(low), float(high))
-        for unknown, low, high in zip(space.unknowns, sure.low, sure.high, strict=True)
-    )
     return Fit(
-        kind,
-        friction or MODELS[kind],
-        estimates,
-        row,
-        base,
-        scores,
-        sure,
-        tuple(outcome.loss for outcome in outcomes),
-        (_ADRIFT if adrift else ()) + _warnings(space, sure, outcomes) + doubts(scores),
-        sum(outcome.rollouts for outcome in outcomes),
-        time.monotonic() - began,
-        seed,
-        every,
-        simulated,
+        kind=kind,
+        friction=friction or MODELS[kind],
+        estimates=tuple(
+            Estimate(unknown, float(row[unknown.column]), float(low), float(high))
+            for unknown, low, high in zip(space.unknowns, sure.low, sure.high, strict=True)
+        ),
+        row=row,
+        base=base,
+        scores=scores,
+        uncertainty=sure,
+        starts=tuple(sorted(outcome.loss for outcome in outcomes)),
+        warnings=(_ADRIFT if adrift else ()) + _warnings(space, sure, outcomes) + doubts(scores),
+        rollouts=sum(outcome.rollouts for outcome in outcomes),
+        seconds=time.monotonic() - began,
+        seed=seed,
+        runs=every,
+        simulated=simulated,
+        ends=_ends(space, every, len(recordings), outcomes),
+        inputs=inputs_of(recordings, held_out, rig),
+    )
+
+
+def _ends(space: Space, every: Runs, fitted: int, outcomes: Sequence[Outcome]) -> tuple[End, ...]:
+    """What the best starts make of the recordings, of which so many were fitted; sharpened ones where there are any."""
+    chosen = [outcome for outcome in outcomes if outcome.sharpened] or list(outcomes[:SHARPENED])
+    rows = space.sets(np.array([outcome.point for outcome in chosen]))
+    errors = every.means(np.degrees(np.abs(every.errors(predicted(rows, every)))))
+    ends = [End(float(e[:fitted].mean()), float(e[fitted:].mean()) if len(e) > fitted else math.nan) for e in errors]
+    return tuple(sorted(ends, key=lambda end: end.fitted))
+
+
+def inputs_of(fitted: Sequence[Recording], held_out: Sequence[Recording], rig: Rig) -> tuple[Input, ...]:
+    """Names and hashes of a fit's files; of what is in no file there is none."""
+    paths = [
+        ("rig", rig.path),
+        *(("fitted", one.path) for one in fitted),
+        *(("held out", one.path) for one in held_out),
+    ]
+    return tuple(
+        Input(role, path.name, str(origin_of(path)["source_sha256"])) for role, path in paths if path.is_file()
     )
 
 
@@ -238,6 +324,25 @@ def scores_of(
         Score(recording.path.name, float(mae), float(np.sqrt(mse)), held_out=index >= len(fitted))
         for index, (recording, mae, mse) in enumerate(means)
     )
+
+
+def check(fit: Fit, condition: str) -> list[str]:
+    """Recordings of which `condition` holds, each with the value in words.
+
+    Args:
+        fit: What to look at.
+        condition: ``rmse>2``, one of `CONDITIONS`, degrees; ``held_out_…`` looks at the recordings held out alone.
+
+    Raises:
+        UsageError: not of that form.
+    """
+    metric, holds = parse_condition(condition, CONDITIONS)
+    held = metric.startswith("held_out_")
+    scores = [score for score in fit.scores if score.held_out or not held]
+    if not scores:
+        return [f"{metric} cannot be told: no recording is held out"]
+    values = [(score.name, float(getattr(score, metric.removeprefix("held_out_")))) for score in scores]
+    return [f"{name}: {metric} = {value:.4g}" for name, value in values if holds(value)]
 
 
 def doubts(scores: Sequence[Score]) -> tuple[str, ...]:

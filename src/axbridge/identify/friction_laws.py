@@ -99,7 +99,7 @@ def compare_laws(
     budget: float = 150.0,
     seed: int = 0,
     where: str | None = None,
-    report: Callable[[str, Outcome], None] = lambda _stage, _outcome: None,
+    report: Callable[[str, Outcome | None], None] = lambda _stage, _outcome: None,
 ) -> tuple[Fit, LawComparison]:
     """Fit with each friction law, each with its share of the budget, and take the law the data support.
 
@@ -110,7 +110,7 @@ def compare_laws(
         held_out: They choose the law, so their error is a little flattered; keep others for a last check.
         starts: Of each law.
         generations: See there.
-        budget: For all laws together, s.
+        budget: For all laws together, s; see there.
         seed: See there.
         where: See there.
         report: Told ``M3 start`` and the like.
@@ -122,7 +122,7 @@ def compare_laws(
     with executor(where) as running:
         for law in FRICTION_LAWS:
 
-            def told(stage: str, outcome: Outcome, law: str = law) -> None:
+            def told(stage: str, outcome: Outcome | None, law: str = law) -> None:
                 report(f"{law} {stage}", outcome)
 
             fits[law] = identify(

@@ -21,7 +21,16 @@ from axbridge.report.page import write_page as write_parts
 from axbridge.report.plots import Bars, Curve, Map, Panel
 from axbridge.report.plots_html import figure_html, grid_html
 
-__all__ = ["estimate_table", "law_panel", "law_table", "residual_panels", "score_table", "trace_panels", "write_page"]
+__all__ = [
+    "ends_text",
+    "estimate_table",
+    "law_panel",
+    "law_table",
+    "residual_panels",
+    "score_table",
+    "trace_panels",
+    "write_page",
+]
 
 
 def estimate_table(fit: Fit) -> Table:
@@ -44,6 +53,15 @@ def score_table(fit: Fit) -> Table:
         for score in fit.scores
     )
     return Table("errors", ("recording", "MAE °", "RMSE °", ""), rows)
+
+
+def ends_text(fit: Fit) -> str:
+    """How far apart the best starts end, in words; empty where there is only one."""
+    if len(fit.ends) < 2:
+        return ""
+    text = f"the {len(fit.ends)} best starts end at {fit.ends[0].fitted:.2f} to {fit.ends[-1].fitted:.2f}°"
+    held = sorted(end.held_out for end in fit.ends)
+    return text if math.isnan(held[0]) else f"{text}, held out {held[0]:.2f} to {held[-1]:.2f}°"
 
 
 def law_table(laws: LawComparison) -> Table:
@@ -128,7 +146,9 @@ def write_page(
     lead = f"{len(fitted)} recordings fitted: mean absolute error {np.mean(fitted):.2f}°"
     lead += f"; {len(held)} held out: {np.mean(held):.2f}°." if held else "."
     parts = [f'<p class="headline">{escape(lead)}</p>']
-    notes = (*([laws.note] if laws is not None and laws.note else ()), *fit.warnings)
+    if chance := ends_text(fit):
+        parts.append(f"<p>{escape(chance)}</p>")
+    notes = (fit.condition, *([laws.note] if laws is not None and laws.note else ()), *fit.warnings)
     parts += [f'<p class="note">{escape(note)}</p>' for note in notes]
     parts += [table_html(table) for table in (estimate_table(fit), score_table(fit))]
     if laws is not None:

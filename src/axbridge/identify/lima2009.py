@@ -20,7 +20,7 @@ from axbridge.arrays import FloatArray
 from axbridge.config.rig import Rig
 from axbridge.errors import RecordingError
 from axbridge.identify.clocks import predicted
-from axbridge.identify.fit import Estimate, Fit, base_model, doubts, scores_of, with_noise
+from axbridge.identify.fit import Estimate, Fit, base_model, doubts, inputs_of, scores_of, with_noise
 from axbridge.identify.search import COARSE, losses
 from axbridge.identify.uncertainty import Uncertainty, polish, uncertainty
 from axbridge.identify.unknowns import Space, Unknown, space_of
@@ -163,6 +163,7 @@ def paper_procedure(
         seed=seed,
         runs=every,
         simulated=simulated,
+        inputs=inputs_of(recordings, held_out, rig),
     )
     return fit, (fallen, stepped)
 
@@ -240,7 +241,8 @@ def _parts(recordings: Sequence[Recording], kind: str) -> list[Recording]:
         raise RecordingError(
             recordings[0].path if recordings else "recordings",
             f"no {kind} among the segments",
-            f"the paper's procedure needs falls and steps: axbridge record {kind}",
+            f"the paper's procedure needs falls and steps (axbridge record {kind}; for a log, axbridge import "
+            "--segment); --method cma does without",
         )
     return parts
 

@@ -15,6 +15,7 @@ from axbridge.config.model import ServoModel
 from axbridge.files import unwritable, write_whole
 from axbridge.identify.fit import Estimate, Fit
 from axbridge.identify.friction_laws import LawComparison
+from axbridge.record.provenance import versions
 
 __all__ = ["in_file", "servo_model", "summary", "write_params"]
 
@@ -57,7 +58,9 @@ def write_params(fit: Fit, path: Path | str) -> None:
             text = f"{key} = {_value(value)}"
             estimate = intervals.get(f"{table}.{key}")
             lines.append(text if estimate is None else f"{text:<42} # {_interval(fit, estimate)}")
-    lines += ["", *(f"# {warning}" for warning in fit.warnings)]
+    lines += ["", f"# {fit.condition}", *(f"# {warning}" for warning in fit.warnings), ""]
+    lines += [f"# {one.role}: {one.name}, sha256 {one.sha256}" for one in fit.inputs]
+    lines.append("# made with " + ", ".join(f"{name} {found}" for name, found in versions().items() if found))
     try:
         write_whole(path, "\n".join(lines).rstrip() + "\n")
     except OSError as failure:
@@ -87,11 +90,15 @@ def summary(fit: Fit, laws: LawComparison | None = None) -> dict[str, Any]:
             for name, row in zip(names, fit.uncertainty.correlation, strict=True)
         },
         "cannot_tell": list(fit.uncertainty.flat),
+        "condition": fit.condition,
         "warnings": list(fit.warnings),
         "starts": list(fit.starts),
+        "ends": [{"mae_deg": end.fitted, "held_out_mae_deg": _known(end.held_out)} for end in fit.ends],
         "rollouts": fit.rollouts,
         "seconds": fit.seconds,
         "seed": fit.seed,
+        "inputs": [vars(one) for one in fit.inputs],
+        "versions": versions(),
     } | (
         {}
         if laws is None
@@ -99,17 +106,18 @@ def summary(fit: Fit, laws: LawComparison | None = None) -> dict[str, Any]:
     )
 
 
-def _laws(laws: LawComparison) -> list[dict[str, Any]]:
-    def known(value: float) -> float | None:
-        return None if math.isnan(value) else value
+def _known(value: float) -> float | None:
+    return None if math.isnan(value) else value
 
+
+def _laws(laws: LawComparison) -> list[dict[str, Any]]:
     return [
         {
             "law": score.law,
             "parameters": score.parameters,
             "mae_deg": score.fitted,
-            "held_out_mae_deg": known(score.held_out),
-            "behind_deg": known(score.behind),
+            "held_out_mae_deg": _known(score.held_out),
+            "behind_deg": _known(score.behind),
             "behind_standard_error_deg": score.error,
             "bic": score.bic,
             "chosen": score.law == laws.chosen,

@@ -2,7 +2,11 @@
 
 Every start is a job of its own. Where short parts of the recordings are given (`axbridge.identify.stages`), they alone
 are searched: errors of whole recordings are decided by the few moments in which a sticking joint lets go or does not,
-and what fits those predicts other motions worse.
+and what fits those predicts other motions worse. Among the ends of the search, which fit the parts nearly alike, whole
+recordings count as well.
+
+No result here depends on a clock or on how many cores there are: the same seed ends at the same point. A search ends
+when start after start brings nothing, or when it has simulated as much as its budget allows.
 """
 
 from __future__ import annotations
@@ -10,13 +14,14 @@ from __future__ import annotations
 import math
 import os
 import sys
-import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from itertools import islice
 from multiprocessing import get_context
+from typing import Protocol, TypeVar
 
 import numpy as np
 
@@ -35,6 +40,7 @@ __all__ = [
     "Job",
     "Mapper",
     "Outcome",
+    "best_of_both",
     "executor",
     "losses",
     "minimise",
@@ -42,6 +48,7 @@ __all__ = [
 ]
 
 SCREENED = 200  # random points a start looks at before it begins
+GRID, NARROW = 33, 1e-4  # of a single unknown: points looked at, and how near to the best one is near enough, in ranges
 POPULATION = 16
 SHARPENED = 4
 SPREADS = 0.1, 0.2  # of starts from where the stages ended, and from anywhere
@@ -49,6 +56,9 @@ STAGED, STAGE_GENERATIONS = 2, 40  # starts of each stage, and how long they are
 FINE, COARSE = 1e-3, 2e-3  # s: the servo's own loop runs every millisecond; the first searches make do with two
 NEIGHBOURS, NEARBY = 12, 0.006  # points a result is judged by, and how far around it they are, in ranges
 HUBER = 1.0  # degrees: errors beyond it count linearly
+IDLE, NOTHING = 4, 0.005  # so many starts in a row without this share of the error end the search
+PACE = 3e7  # steps that two cores simulate in a second, about: budgets are counted in steps
+SEARCHING = 0.7  # of the budget goes into starts, the rest into sharpening
 PATIENCE = 10.0  # s that a dask scheduler has to answer: it may be starting, too
 
 
@@ -78,6 +88,12 @@ class Job:
     loss: str = "mae"
     parts: Runs | None = None
 
+    @property
+    def steps(self) -> float:
+        """What a point costs: steps of all that is simulated for it."""
+        runs = self.runs if self.parts is None else self.parts
+        return float(np.sum(runs.time[runs.start[1:] - 1] - runs.time[runs.start[:-1]])) / self.step
+
     def cost(self, points: FloatArray, step: float) -> FloatArray:
         """What is minimised, of points (k, n): (k,)."""
         runs = self.runs if self.parts is None else self.parts
@@ -95,12 +111,16 @@ class Outcome:
         point: In the space.
         rollouts: How many recordings were simulated.
         seed: The job's.
+        steps: How many steps they took.
+        sharpened: Whether it began where another start had ended.
     """
 
     loss: float
     point: FloatArray
     rollouts: int
     seed: int
+    steps: float = 0.0
+    sharpened: bool = False
 
 
 def losses(space: Space, runs: Runs, points: FloatArray, kind: str = "mae", step: float = FINE) -> FloatArray:
@@ -115,44 +135,80 @@ def losses(space: Space, runs: Runs, points: FloatArray, kind: str = "mae", step
 
 def minimise(job: Job) -> Outcome:
     """The point of least loss that one job finds."""
+    if len(job.space) == 1:
+        return _minimise_one(job)
     import cma
 
     rng = np.random.default_rng(job.seed)
-    done = 0
+    points = 0
     point = job.point
     if point is None:
-        points = rng.uniform(0.0, 1.0, (SCREENED, len(job.space)))
-        done += SCREENED * job.runs.recordings
-        point = points[int(np.argmin(job.cost(points, job.step)))]
+        screened = rng.uniform(0.0, 1.0, (SCREENED, len(job.space)))
+        points += SCREENED
+        point = screened[int(np.argmin(job.cost(screened, job.step)))]
     options = {
         "bounds": [0.0, 1.0],
         "seed": job.seed + 1,
         "popsize": POPULATION,
         "maxiter": job.generations,
         "tolfun": 1e-4,
-        "maxstd_boundrange": math.inf,  # cma breaks where it has to hold back a single unknown
+        "maxstd_boundrange": math.inf,  # cma breaks where it has to hold back one unknown alone
         "verbose": -9,
     }
     strategy = cma.CMAEvolutionStrategy(np.clip(point, 0.02, 0.98), job.spread, options)
     while not strategy.stop():
         asked = np.array(strategy.ask())
         found = job.cost(asked, job.step)
-        done += len(asked) * job.runs.recordings
+        points += len(asked)
         strategy.tell(list(asked), [float(value) for value in found])
-    if job.loss != "mae":
-        return Outcome(float(strategy.result.fbest), np.array(strategy.result.xbest), done, job.seed)
-    # The best point may owe its error to a slip that happens to come out right; the distribution's centre does not.
-    points = np.clip(np.array([strategy.result.xbest, strategy.result.xfavorite]), 0.0, 1.0)
-    nearby = rng.normal(0.0, NEARBY, (NEIGHBOURS, len(job.space)))
-    nearby[0] = 0.0
-    around = (points[:, None] + nearby[None]).reshape(-1, len(job.space))
-    found = job.cost(around, FINE).reshape(2, NEIGHBOURS).mean(axis=1)
-    done += len(around) * job.runs.recordings
-    chosen = int(np.argmin(found))
-    return Outcome(float(found[chosen]), points[chosen], done, job.seed)
+    loss, best = float(strategy.result.fbest), np.array(strategy.result.xbest)
+    if job.loss == "mae":
+        # The best point may owe its error to a slip that happens to come out right; the distribution's centre does not.
+        ends = np.clip(np.array([best, strategy.result.xfavorite]), 0.0, 1.0)
+        nearby = _nearby(job, rng)
+        found = job.cost((ends[:, None] + nearby[None]).reshape(-1, len(job.space)), FINE)
+        points += len(found)
+        means = found.reshape(2, NEIGHBOURS).mean(axis=1)
+        loss, best = float(means.min()), ends[int(np.argmin(means))]
+    return _outcome(job, loss, best, points)
 
 
-Mapper = Callable[[Callable[[Job], Outcome], Iterable[Job]], Iterator[Outcome]]
+def _minimise_one(job: Job) -> Outcome:
+    """The same for a single unknown: the best of an even grid, and Brent's method between its neighbours."""
+    from scipy.optimize import minimize_scalar
+
+    grid = np.linspace(0.0, 1.0, GRID)
+    found = job.cost(grid[:, None], job.step)
+    best = int(np.argmin(found))
+    near = (grid[max(0, best - 1)], grid[min(GRID - 1, best + 1)])
+    refined = minimize_scalar(
+        lambda share: float(job.cost(np.array([[share]]), job.step)[0]),
+        bounds=near, method="bounded", options={"xatol": NARROW},
+    )  # fmt: skip
+    loss, point = min((float(found[best]), float(grid[best])), (float(refined.fun), float(refined.x)))
+    return _outcome(job, loss, np.array([point]), GRID + int(refined.nfev))
+
+
+def _outcome(job: Job, loss: float, point: FloatArray, points: int) -> Outcome:
+    return Outcome(loss, point, points * job.runs.recordings, job.seed, points * job.steps)
+
+
+def _nearby(job: Job, rng: np.random.Generator) -> FloatArray:
+    """Where points (`NEIGHBOURS`, n) are looked at around another; the first is that one itself."""
+    found = rng.normal(0.0, NEARBY, (NEIGHBOURS, len(job.space)))
+    found[0] = 0.0
+    return found
+
+
+A = TypeVar("A")
+B = TypeVar("B")
+
+
+class Mapper(Protocol):
+    """Does a function for many jobs, wherever; the results come in the order of the jobs."""
+
+    def __call__(self, function: Callable[[A], B], jobs: Iterable[A], /) -> Iterator[B]:
+        """Results, as they are there."""
 
 
 @contextmanager
@@ -185,8 +241,9 @@ def executor(where: str | Mapper | None = None) -> Iterator[Mapper]:
         raise UsageError(f"no dask scheduler answers at {address}", "start one, or leave --executor out") from failure
     with client:
 
-        def spread(function: Callable[[Job], Outcome], jobs: Iterable[Job]) -> Iterator[Outcome]:
-            return iter(client.gather([client.submit(function, job, pure=False) for job in jobs]))
+        def spread(function: Callable[[A], B], jobs: Iterable[A]) -> Iterator[B]:
+            for future in [client.submit(function, job, pure=False) for job in jobs]:
+                yield future.result()
 
         yield spread
 
@@ -209,29 +266,31 @@ def search(
     where: str | Mapper | None = None,
     report: Callable[[str, Outcome], None] = lambda _stage, _outcome: None,
 ) -> list[Outcome]:
-    """Fit stage by stage, run `starts` jobs with seeds of their own, sharpen the best `SHARPENED`; best first.
+    """Fit stage by stage, run up to `starts` jobs with seeds of their own, sharpen the best `SHARPENED`; best first.
 
     Every other start begins where the stages ended, if the recordings have motions of any, and one more at `near`, if
-    there is such a point. The same seed gives the same result on any executor, unless the budget runs out: then what is
-    under way is finished and nothing more is begun.
+    there is such a point. When `IDLE` starts in a row have brought nothing, there are no more. The same seed gives the
+    same result on any machine and any executor.
 
     Args:
         job: Space, data and first seed.
-        starts: How many.
-        budget: s.
+        starts: At most.
+        budget: How much may be simulated: what two cores do in this time, s; see `PACE`. What is begun is finished.
         near: A point from which the solution is not far.
         where: See `executor`.
         report: Called after each, with what it was: a stage's name, ``start`` or ``sharpened``.
 
+    Returns:
+        Where the starts ended, then where sharpening did, each by `loss`; with `Job.parts` the first is the one that
+        suits parts and whole recordings best.
+
     Raises:
         UnsupportedOperation, UsageError: see `executor`.
     """
-    began = time.monotonic()
-    found: list[Outcome] = []
-    width = max(2, os.cpu_count() or 2)
+    allowed = budget * PACE
     with executor(where) as spread:
         # parts of recordings whose commands nobody timed would need moments of their own
-        staged = None if job.runs.adrift.any() else _staged(job, spread, report)
+        staged, used = (None, 0.0) if job.runs.adrift.any() else _staged(job, spread, report)
         if job.parts is not None:  # they make the error smooth: half as many do
             job = replace(job, generations=job.generations // 2)
         begin = replace(job, step=COARSE)
@@ -239,45 +298,77 @@ def search(
         seeds = [job.seed + 1000 * k for k in range(starts)]
         if near is not None:
             points, seeds = [near, *points], [job.seed + 500, *seeds]
-        for first in range(0, len(points), width):
-            if first and time.monotonic() - began > budget * 0.7:
+        jobs = [
+            replace(begin, seed=seed, point=point, spread=SPREADS[0 if point is not None else 1])
+            for seed, point in zip(seeds, points, strict=True)
+        ]
+        found: list[Outcome] = []
+        for outcome in _some_ahead(spread, jobs):
+            if found and (used > SEARCHING * allowed or _idle([one.loss for one in found])):
                 break
-            jobs = [
-                replace(begin, seed=seed, point=point, spread=SPREADS[0 if point is not None else 1])
-                for seed, point in zip(seeds[first : first + width], points[first : first + width], strict=True)
-            ]
-            for outcome in spread(minimise, jobs):
-                found.append(outcome)
-                report("start", outcome)
+            found.append(outcome)
+            used += outcome.steps
+            report("start", outcome)
         found.sort(key=lambda outcome: outcome.loss)
-        if time.monotonic() - began < budget * 0.8:
+        if used < allowed:
             finer = [
                 replace(job, point=outcome.point, spread=0.04, seed=job.seed + 77 + k)
                 for k, outcome in enumerate(found[:SHARPENED])
             ]
             for outcome in spread(minimise, finer):
-                found.append(outcome)
+                found.append(replace(outcome, sharpened=True))
                 report("sharpened", outcome)
             found.sort(key=lambda outcome: outcome.loss)
     if not found or not np.isfinite(found[0].loss):
         raise AxBridgeError("the search found no parameters with a finite error", "check the recordings: axbridge info")
-    return found
+    return found if job.parts is None else best_of_both(job, found)
 
 
-def _staged(job: Job, spread: Mapper, report: Callable[[str, Outcome], None]) -> FloatArray | None:
-    """Fit a few unknowns after the other to what tells them; None when the recordings have no stage's motions."""
+def _some_ahead(spread: Mapper, jobs: list[Job]) -> Iterator[Outcome]:
+    """Outcomes in the order of the jobs, as many at a time as there are cores: those that nobody asks for are lost."""
+    width, left = max(2, os.cpu_count() or 2), iter(jobs)
+    while several := list(islice(left, width)):
+        yield from spread(minimise, several)
+
+
+def _idle(losses_so_far: list[float]) -> bool:
+    """Whether the last `IDLE` starts brought nothing."""
+    if len(losses_so_far) <= IDLE:
+        return False
+    return min(losses_so_far[-IDLE:]) > (1 - NOTHING) * min(losses_so_far[:-IDLE])
+
+
+def best_of_both(job: Job, found: list[Outcome]) -> list[Outcome]:
+    """The same, but first the one whose errors of parts and of whole recordings have the smallest product.
+
+    Both are means over points nearby: a slip that happens to come out right is no merit.
+    """
+    nearby = _nearby(job, np.random.default_rng(job.seed))
+    around = (np.array([outcome.point for outcome in found])[:, None] + nearby[None]).reshape(-1, len(job.space))
+    whole = losses(job.space, job.runs, np.clip(around, 0.0, 1.0), job.loss).mean(axis=1)
+    whole = whole.reshape(len(found), NEIGHBOURS).mean(axis=1)
+    best = int(np.argmin([outcome.loss * error for outcome, error in zip(found, whole, strict=True)]))
+    return [found[best], *found[:best], *found[best + 1 :]]
+
+
+def _staged(job: Job, spread: Mapper, report: Callable[[str, Outcome], None]) -> tuple[FloatArray | None, float]:
+    """Fit a few unknowns after the other to what tells them; None when the recordings have no stage's motions.
+
+    Also how many steps were simulated.
+    """
     row = job.space.base.copy()
-    done = False
+    done, steps = False, 0.0
     for stage in STAGES:
         told = parts(job.runs, stage)
         space = Space(tuple(unknown for unknown in job.space.unknowns if unknown.column in stage.tells), row)
         if told is None or not len(space):
             continue
         first = replace(job, space=space, runs=told, parts=None, step=COARSE, generations=STAGE_GENERATIONS)
-        jobs = [replace(first, seed=job.seed + 7 + 1000 * k) for k in range(STAGED)]
-        found = list(spread(minimise, jobs))
+        count = STAGED if len(space) > 1 else 1  # a single unknown has no luck to depend on
+        found = list(spread(minimise, [replace(first, seed=job.seed + 7 + 1000 * k) for k in range(count)]))
         for outcome in found:
             report(stage.name, outcome)
+            steps += outcome.steps
         row = space.sets(min(found, key=lambda outcome: outcome.loss).point[None])[0]
         done = True
-    return job.space.point(row) if done else None
+    return (job.space.point(row) if done else None), steps

@@ -3,10 +3,10 @@
 Gauss-Newton at the optimum, with differences as wide as the intervals they lead to. Residuals of a simulated motion
 are far from independent (a model error lasts), so the covariance is the sandwich `H⁻¹ (Σ gₖ gₖᵀ) H⁻¹` over blocks of
 `BLOCK` seconds. Recordings that disagree about a parameter show what the model lacks: the intervals are at least as
-wide as the jackknife over recordings says. They are also at least as wide as rounding makes them, which errs alike in
-all readings of a joint at rest and does not show in how they differ. No model is the servo: whatever raises the
-squared error by less than `TOLERANCE` of it counts as possible, too. What the simulation's own step does to the
-estimates, and the millisecond in which the servo's loop may pick up a command, are added.
+wide as the jackknife over recordings says, or over `GROUPS` groups of them. They are also at least as wide as rounding
+makes them, which errs alike in all readings of a joint at rest and does not show in how they differ. No model is the
+servo: whatever raises the squared error by less than `TOLERANCE` of it counts as possible, too. What the simulation's
+own step does to the estimates, and the millisecond in which the servo's loop may pick up a command, are added.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from axbridge.arrays import FloatArray, IntArray
 from axbridge.identify.clocks import predicted
 from axbridge.identify.rounding import shared, weights
-from axbridge.identify.search import FINE, HUBER
+from axbridge.identify.search import FINE, HUBER, Mapper
 from axbridge.identify.unknowns import Space
 from axbridge.physics.columns import Param
 from axbridge.replay.runs import Runs
@@ -28,6 +29,7 @@ from axbridge.replay.runs import Runs
 __all__ = ["Uncertainty", "misfits", "polish", "uncertainty"]
 
 BLOCK = 0.25  # s
+GROUPS = 12  # of recordings, which the jackknife leaves out in turn: its cost grows as they do, not as their square
 STEPS = (0.004, 0.012)  # of the range: two sizes of difference, averaged, because stick-slip makes the motion jagged
 WIDENED, WIDTHS = 2, (0.004, 0.25)  # how often slopes are taken again, and how wide their differences are
 LOOP = 0.5e-3  # s: standard deviation of the moment within the servo's loop at which a command acts
@@ -90,8 +92,22 @@ def misfits(space: Space, runs: Runs, points: FloatArray) -> FloatArray:
     return result
 
 
-def uncertainty(space: Space, runs: Runs, point: FloatArray) -> Uncertainty:
-    """Intervals of the unknowns at a point (len(space),)."""
+def uncertainty(
+    space: Space,
+    runs: Runs,
+    point: FloatArray,
+    spread: Mapper = map,
+    report: Callable[[int, int], None] = lambda _done, _count: None,
+) -> Uncertainty:
+    """Intervals of the unknowns at a point (len(space),).
+
+    Args:
+        space: The unknowns.
+        runs: What was fitted.
+        point: Where the fit ended.
+        spread: What runs the jackknife's fits; see `axbridge.identify.search.executor`.
+        report: Called after each of them, with how many are done and how many there are.
+    """
     error = _residuals(space, runs, point[None])[0]
     bound = CAPPED * 1.4826 * float(np.median(np.abs(error[runs.judged]))) + 1e-9
     error = np.clip(error, -bound, bound)
@@ -102,7 +118,7 @@ def uncertainty(space: Space, runs: Runs, point: FloatArray) -> Uncertainty:
     covariance, inverse = _covariance(runs, slope, error)
     deviation = np.sqrt(np.maximum(np.diag(covariance), 1e-16))
     correlation = covariance / np.outer(deviation, deviation)
-    deviation = np.maximum(deviation, _jackknife(space, runs, point))
+    deviation = np.maximum(deviation, _jackknife(space, runs, point, spread, report))
     rounding, reading = shared(space, runs)
     rounding = np.degrees(rounding) * weights(space, runs)
     deviation = np.maximum(deviation, _of_shared(slope, rounding, reading, inverse))
@@ -152,21 +168,34 @@ def _tolerated(error: FloatArray) -> float:
     return TOLERANCE * float(error @ error) / QUANTILE**2
 
 
-def _jackknife(space: Space, runs: Runs, point: FloatArray) -> FloatArray:
-    """Standard errors from what the estimates do when each recording in turn is left out, (n,).
+def _jackknife(
+    space: Space, runs: Runs, point: FloatArray, spread: Mapper, report: Callable[[int, int], None]
+) -> FloatArray:
+    """Standard errors from what the estimates do when each group of recordings in turn is left out, (n,).
 
-    Scaled so that `QUANTILE` of them is Student's interval for so few recordings. 0 for a single recording.
+    Groups are of neighbours: recordings given one after the other are often alike, and then err alike.
+    Scaled so that `QUANTILE` of them is Student's interval for so few groups. 0 for a single recording.
     """
     from scipy.special import stdtrit  # scipy.stats has it, too, but takes half a second to import
 
-    count = runs.recordings
+    groups = np.array_split(np.arange(runs.recordings), min(GROUPS, runs.recordings))
+    count = len(groups)
     if count < 2:
         return np.zeros(len(space))
-    left = [[k for k in range(count) if k != out] for out in range(count)]
-    points = np.array([polish(space, runs.only(kept), point, rounds=3) for kept in left])
-    spread = np.sqrt((count - 1) / count * np.sum((points - points.mean(axis=0)) ** 2, axis=0))
-    result: FloatArray = spread * float(stdtrit(count - 1, 0.975)) / QUANTILE
+    left = [[int(k) for other in groups if other is not group for k in other] for group in groups]
+    found = []
+    for moved in spread(partial(_refitted, space, runs, point), left):
+        found.append(moved)
+        report(len(found), count)
+    points = np.array(found)
+    deviation = np.sqrt((count - 1) / count * np.sum((points - points.mean(axis=0)) ** 2, axis=0))
+    result: FloatArray = deviation * float(stdtrit(count - 1, 0.975)) / QUANTILE
     return result
+
+
+def _refitted(space: Space, runs: Runs, point: FloatArray, kept: list[int]) -> FloatArray:
+    """Where the estimates (n,) go from a point with these recordings alone."""
+    return polish(space, runs.only(kept), point, rounds=3)
 
 
 def _residuals(space: Space, runs: Runs, points: FloatArray, step: float = FINE) -> FloatArray:

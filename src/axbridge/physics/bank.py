@@ -126,6 +126,7 @@ class ServoBank:
         bus_of = np.array([s.supply for s in servos], dtype=np.int64)
         servo, side = self._place(servos)
         self._playing = np.flatnonzero(np.append(params[:, Param.BACKLASH], 0.0)[servo])
+        self._load_counts = bool(params[:, [Param.LOAD, Param.LOAD_STRIBECK, Param.LOAD_EXTERNAL]].max(initial=0.0) > 0)
         self._pending: list[tuple[float, int, _Order]] = []
         self._order = itertools.count()
         self._goals: _Order | None = None  # the latest pending order, while goals may be added to it
@@ -237,7 +238,8 @@ class ServoBank:
         h, joint, passive = self._h, self._joint, self.passive
         motor, arrays = self._arrays.motor, as_tuple(self._arrays)
         before, start = joint[:, Joint.SPEED].copy(), joint[:, Joint.ANGLE].copy()
-        motor[PULL] = self.engine.load()
+        if self._load_counts:
+            motor[PULL] = self.engine.load()
         gather(self._tick, h, arrays)
         low, high = passive[:, Passive.LOW], passive[:, Passive.HIGH]
         actuation = Actuation(motor[TORQUE], motor[DAMPING], motor[ARMATURE], motor[LIMIT] / h, low, high)

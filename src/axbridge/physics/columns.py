@@ -183,6 +183,7 @@ class Param(IntEnum):
     ASYMMETRY = 38  # share of the torque, more one way and less the other
     LAG = 39  # s, of the position that the loop sees
     DEAD_DUTY = 40  # share of full duty
+    LOAD_EXTERNAL_STRIBECK = 41
 
 
 _LAWS = {"state_feedback": Law.STATE_FEEDBACK, "compliance": Law.COMPLIANCE, "pid": Law.PID}
@@ -191,8 +192,8 @@ _TERMS = {  # what each friction law has beside Coulomb and viscous friction
     "M2": ("stribeck",),
     "M3": ("load",),
     "M4": ("stribeck", "load", "load_stribeck"),
-    "M5": ("stribeck", "load", "load_stribeck", "load_external"),
-    "M6": ("stribeck", "load", "load_stribeck", "load_external", "quadratic"),
+    "M5": ("stribeck", "load", "load_stribeck", "load_external", "load_external_stribeck"),
+    "M6": ("stribeck", "load", "load_stribeck", "load_external", "load_external_stribeck", "quadratic"),
 }
 
 
@@ -224,6 +225,7 @@ def pack(model: ServoModel, count: float) -> FloatArray:
     row[Param.LOAD] = friction.load if "load" in has else 0.0
     row[Param.LOAD_STRIBECK] = friction.load_stribeck if "load_stribeck" in has else 0.0
     row[Param.LOAD_EXTERNAL] = friction.load_external if "load_external" in has else -1.0
+    row[Param.LOAD_EXTERNAL_STRIBECK] = friction.load_external_stribeck if "load_external_stribeck" in has else 0.0
     row[Param.QUADRATIC] = friction.quadratic if "quadratic" in has else 0.0
     row[Param.LAW] = float(_LAWS[controller.law])
     row[Param.K_THETA] = controller.k_theta
@@ -283,5 +285,6 @@ def friction_of(params: FloatArray, first: int, stride: int, exponent: float) ->
         params[first + Param.LOAD * stride],
         params[first + Param.LOAD_STRIBECK * stride],
         params[first + Param.LOAD_EXTERNAL * stride],
+        params[first + Param.LOAD_EXTERNAL_STRIBECK * stride],
         params[first + Param.QUADRATIC * stride],
     )

@@ -1,8 +1,8 @@
 """What a physics engine is to the rest: joints that are told torques, and advanced together with their contacts.
 
 An engine hears of physical things alone. How it brings light links, stiff motors and contacts together is its own
-business: PyBullet is asked for speeds that were worked out before (`axbridge.physics.engines.bullet`), others solve all
-of it in one system. `axbridge.testing.check_engine` is this contract as a test.
+business: PyBullet is asked for speeds that were worked out before (`axbridge.physics.engines.bullet`), MuJoCo solves
+all of it in one system (`axbridge.physics.engines.mujoco`). `axbridge.testing.check_engine` is this contract as a test.
 """
 
 from __future__ import annotations
@@ -259,9 +259,9 @@ def arrange(scene: Scene) -> Arrangement:
     return Arrangement(tree, tuple(known[name] for name in names), limits, tuple(start))
 
 
-def substeps(physics_step: float) -> tuple[int, float]:
-    """How many steps of at most 1 ms a physics step (s) has, and how long each is, s."""
-    count = max(1, math.ceil(physics_step / _SUBSTEP - 1e-9))
+def substeps(physics_step: float, longest: float = _SUBSTEP) -> tuple[int, float]:
+    """How many steps of at most `longest` (s) a physics step (s) has, and how long each is, s."""
+    count = max(1, math.ceil(physics_step / longest - 1e-9))
     return count, physics_step / count
 
 

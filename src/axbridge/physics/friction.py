@@ -27,6 +27,7 @@ class Friction(NamedTuple):
         load_stribeck: Added to it at rest (M4).
         load_external: Weight of the external torque in the torque through the gear; negative = the same as the
             motor's (M3, M4), else motor and load count on their own (M5).
+        load_external_stribeck: Added to it at rest (M5).
         quadratic: N·m·s²/rad² (M6).
     """
 
@@ -37,6 +38,7 @@ class Friction(NamedTuple):
     load: float
     load_stribeck: float
     load_external: float
+    load_external_stribeck: float
     quadratic: float
 
 
@@ -52,14 +54,16 @@ def budget(friction: Friction, speed: float, motor_torque: float, external_torqu
     """
     size = abs(speed)
     at_rest = 0.0
-    if friction.stribeck > 0.0 or friction.load_stribeck > 0.0:
+    if friction.stribeck > 0.0 or friction.load_stribeck > 0.0 or friction.load_external_stribeck > 0.0:
         ratio = size / friction.stribeck_speed
         at_rest = 1.0 - decayed(ratio if friction.stribeck_exponent == 1.0 else ratio**friction.stribeck_exponent)
     total = friction.coulomb + friction.stribeck * at_rest + friction.quadratic * speed * speed
     share = friction.load + friction.load_stribeck * at_rest
-    if share > 0.0 or friction.load_external > 0.0:
+    if share > 0.0 or friction.load_external > 0.0 or friction.load_external_stribeck > 0.0:
         if friction.load_external < 0.0:
             total += share * abs(motor_torque - external_torque)
         else:
-            total += abs(share * motor_torque - friction.load_external * external_torque)
+            total += abs(friction.load * motor_torque - friction.load_external * external_torque)
+            apart = friction.load_stribeck * motor_torque - friction.load_external_stribeck * external_torque
+            total += at_rest * abs(apart)
     return total

@@ -26,7 +26,7 @@ __all__ = ["BEFORE", "IMPULSE", "MEAN", "SPEED", "USED", "WEIGHT", "Acting", "Bo
 
 _SWEEPS = 40
 _SETTLED = 1e-7  # rad/s
-_RETURN = 1.0  # rad/s: how fast a joint that was pushed past a stop is brought back
+_RETURN = 0.1  # rad/s: how fast a joint that was pushed past a stop is brought back; it leaves the stop with that speed
 
 # Rows of the workspace, behind the inverse and the matrix. Of the latest substep: the speed at its end, its weight in
 # the mean speed, the impulse of dry friction, the speed at the start, the mean speed, the torque of drive and friction.

@@ -14,7 +14,7 @@ from axbridge.physics.branch_free import decayed, erf
 from axbridge.physics.columns import Law
 
 __all__ = [
-    "Loop", "approach", "asked", "compliance", "felt", "follow", "lagging", "mean_compliance", "pid", "position_law",
+    "Loop", "approach", "asked", "compliance", "felt", "lagging", "mean_compliance", "pid", "position_law",
     "quantise", "saturated", "state_feedback",
 ]  # fmt: skip
 
@@ -96,14 +96,6 @@ def approach(reference: float, goal: float, speed: float, step: float) -> float:
 
 
 @jit
-def follow(reference: float, goal: float, speed: float, step: float) -> tuple[float, float]:
-    """A reference after `step` s of `approach`, rad, and the speed it moves at, rad/s."""
-    after = approach(reference, goal, speed, step)
-    moving = speed > 0.0 and after != goal
-    return after, math.copysign(speed, goal - reference) if moving else 0.0
-
-
-@jit
 def saturated(volts: float, feedback: float, speed: float, limit: float) -> tuple[float, float]:
     """The line `volts - feedback * ω` where it is within ±`limit` V at `speed` (rad/s), else the limit: a line, too."""
     applied = volts - feedback * speed
@@ -149,14 +141,14 @@ def pid(
 
 
 @jit
-def state_feedback(
-    reference: float, reference_speed: float, angle: float, k_theta: float, k_omega: float
-) -> tuple[float, float]:
+def state_feedback(reference: float, angle: float, k_theta: float, k_omega: float) -> tuple[float, float]:
     """Equation (6), as a line over the speed: the voltage is `volts - feedback * ω`, before the supply's limit.
+
+    ωref is 0, as in all that the paper measured: a Dynamixel is sent no speed to have. The speed at which Moving Speed
+    lets the goal approach is none: with Kω < 0 it would push backwards first.
 
     Args:
         reference: θref, rad.
-        reference_speed: ωref, rad/s.
         angle: θ, rad.
         k_theta: Kθ, V/rad.
         k_omega: Kω, V·s/rad.
@@ -164,7 +156,7 @@ def state_feedback(
     Returns:
         volts, V, and feedback, V·s/rad.
     """
-    return k_theta * (reference - angle) + k_omega * reference_speed, k_omega
+    return k_theta * (reference - angle), k_omega
 
 
 @jit
@@ -238,15 +230,14 @@ def mean_compliance(
 
 @jit
 def position_law(
-    loop: Loop, reference: float, reference_speed: float, angle: float, reading: float, integral: float, last: float,
-    interval: float, cap: float, supply: float,
+    loop: Loop, reference: float, angle: float, reading: float, integral: float, last: float, interval: float,
+    cap: float, supply: float,
 ) -> tuple[float, float, float, float]:  # fmt: skip
     """One run of the loop, by whichever law it has: the only place that tells laws apart.
 
     Args:
         loop: Its constants.
         reference: Where the shaft is to be now, rad.
-        reference_speed: How fast that moves, rad/s.
         angle: Where it is, for laws that see it without a sensor, rad.
         reading: What the loop sees of the sensor (`lagging`), not yet in whole counts, rad.
         integral: Of the error, counts·s.
@@ -263,7 +254,7 @@ def position_law(
         ValueError: there is no such law.
     """
     if loop.law == Law.STATE_FEEDBACK:
-        volts, feedback = state_feedback(reference, reference_speed, angle, loop.k_theta, loop.k_omega)
+        volts, feedback = state_feedback(reference, angle, loop.k_theta, loop.k_omega)
         return volts, feedback, integral, last
     if loop.law == Law.COMPLIANCE:
         duty = mean_compliance(

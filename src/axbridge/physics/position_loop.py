@@ -7,7 +7,7 @@ import math
 from axbridge.arrays import FloatArray
 from axbridge.jit import jit
 from axbridge.physics.columns import Command, Joint, Mode, Param
-from axbridge.physics.position_laws import Loop, approach, felt, follow, lagging, position_law, saturated
+from axbridge.physics.position_laws import Loop, approach, felt, lagging, position_law, saturated
 
 __all__ = ["control", "loop_of"]
 
@@ -103,17 +103,15 @@ def control(
     joint[Joint.LAG] = 0.0
     _follow_goal(joint, command, step)
     if params[Param.PERIOD] > 0.0:
-        joint[Joint.TIMER] -= step
-        if joint[Joint.TIMER] > 1e-9:
+        holds = joint[Joint.TIMER] > 1e-9
+        joint[Joint.TIMER] = max(joint[Joint.TIMER] - step + (0.0 if holds else params[Param.PERIOD]), -step)
+        if holds:
             return  # the loop holds its output
-        joint[Joint.TIMER] += params[Param.PERIOD]
-        if joint[Joint.TIMER] <= 0.0:
-            joint[Joint.TIMER] = params[Param.PERIOD]
     loop = loop_of(int(params[Param.LAW]), params, 0, command, 0, 1, blur)
     sampled = params[Param.PERIOD] > 0.0 or weight < 1.0  # else state feedback acts within the substep, too
     volts, feedback, joint[Joint.INTEGRAL], joint[Joint.LAST_ERROR] = position_law(
-        loop, joint[Joint.REFERENCE], joint[Joint.REFERENCE_SPEED], angle if sampled else angle + 0.5 * step * speed,
-        joint[Joint.SEEN], joint[Joint.INTEGRAL], joint[Joint.LAST_ERROR], max(params[Param.PERIOD], step), cap, supply,
+        loop, joint[Joint.REFERENCE], angle if sampled else angle + 0.5 * step * speed, joint[Joint.SEEN],
+        joint[Joint.INTEGRAL], joint[Joint.LAST_ERROR], max(params[Param.PERIOD], step), cap, supply,
     )  # fmt: skip
     if sampled:
         volts -= feedback * joint[Joint.FILTERED]
@@ -161,4 +159,5 @@ def _follow_goal(joint: FloatArray, command: FloatArray, step: float) -> None:
         else:
             joint[Joint.REFERENCE] += move
         return
-    joint[Joint.REFERENCE], joint[Joint.REFERENCE_SPEED] = follow(joint[Joint.REFERENCE], goal, speed, step)
+    joint[Joint.REFERENCE] = approach(joint[Joint.REFERENCE], goal, speed, step)
+    joint[Joint.REFERENCE_SPEED] = 0.0

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from axbridge.arrays import FloatArray
+from axbridge.config.profile import FirmwareProfile
 from axbridge.errors import RecordingError, UsageError
 from axbridge.record.import_wizard import Goal, is_wizard, wizard_recording
 from axbridge.record.mcap_file import SERVO_FIELDS
@@ -22,7 +23,7 @@ from axbridge.record.soundness import Finding, findings
 from axbridge.record.tables import HEADERS
 from axbridge.units import RPM
 
-__all__ = ["UNIT_FACTORS", "import_log", "parse_columns"]
+__all__ = ["ANGLES", "UNIT_FACTORS", "import_log", "parse_columns"]
 
 UNIT_FACTORS = {
     "": 1.0,
@@ -38,6 +39,8 @@ UNIT_FACTORS = {
     "V": 1.0,
     "mV": 1e-3,
 }
+COUNTS = "counts"
+ANGLES = "rad", "deg", COUNTS
 _POPPY = {
     "command": ("target_deg", "deg"),
     "position": ("position_deg", "deg"),
@@ -60,10 +63,11 @@ _XL330_FULL_DUTY = 885.0  # raw PWM register at which these logs saturate
 
 
 class Column(NamedTuple):
-    """Where a value stands in a CSV file, and what to multiply it with to get SI."""
+    """Where a value stands in a CSV file, and how it becomes SI: `zero` is taken off, then `factor` multiplies it."""
 
     header: str
     factor: float
+    zero: float = 0.0
 
 
 class _Samples(NamedTuple):
@@ -129,24 +133,45 @@ def import_log(
     )
 
 
-def parse_columns(items: Sequence[str]) -> dict[str, Column] | None:
+def parse_columns(items: Sequence[str], unit: str | None = None, profile: str = "ax-12a") -> dict[str, Column] | None:
     """``FIELD=HEADER[:UNIT]`` items into a column map; None when there are none.
+
+    Args:
+        items: What stands where.
+        unit: Of angles that name none: rad, deg, or counts of the servo's register, 0 rad in the middle of its range.
+        profile: Servo whose counts are meant.
 
     Raises:
         UsageError: not of that form, an unknown field or unit, or no time or position.
+        ProfileError: no such profile.
     """
+    if unit is not None and unit not in ANGLES:
+        raise UsageError(f"{unit!r} is no unit of an angle", f"units: {', '.join(ANGLES)}")
     if not items:
+        if unit is not None:
+            raise UsageError("--unit says what the columns of a CSV hold", "name them: --column position=HEADER")
         return None
     columns: dict[str, Column] = {}
     fields = ("time", *SERVO_FIELDS)
     for item in items:
         name, equals, rest = item.partition("=")
-        header, _, unit = rest.rpartition(":") if rest.rpartition(":")[2] in UNIT_FACTORS else (rest, "", "")
+        named = rest.rpartition(":")[2] in (*UNIT_FACTORS, COUNTS) and ":" in rest
+        header, _, of = rest.rpartition(":") if named else (rest, "", "")
         if not equals or not header:
             raise UsageError(f"{item!r} is no column", "write FIELD=HEADER or FIELD=HEADER:UNIT, e.g. position=pos:deg")
         if name not in fields:
             raise UsageError(f"{name!r} is no field of a recording", f"fields: {', '.join(fields)}")
-        columns[name] = Column(header, UNIT_FACTORS[unit])
+        if name in {"position", "command"}:
+            of = of or unit or "rad"
+        if of == COUNTS:
+            if name not in {"position", "command"}:
+                raise UsageError(
+                    f"{name} is not counted as angles are", f"units: {', '.join(filter(None, UNIT_FACTORS))}"
+                )
+            units = FirmwareProfile.load(profile).units
+            columns[name] = Column(header, units.position, (units.counts + 1) // 2)
+        else:
+            columns[name] = Column(header, UNIT_FACTORS[of])
     for needed in ("time", "position"):
         if needed not in columns:
             raise UsageError(f"the column map has no {needed}", f"add --column {needed}=HEADER")
@@ -219,7 +244,7 @@ def _numbers(path: Path, rows: Sequence[Mapping[str, str]], column: Column, *, b
         if not text.strip() and blank:
             continue
         try:
-            values[index] = float(text) * column.factor
+            values[index] = (float(text) - column.zero) * column.factor
         except ValueError as failure:
             raise RecordingError(
                 path, f"line {row[_LINE]}: {column.header} = {text!r} is no number", "correct or remove that line"

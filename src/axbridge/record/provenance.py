@@ -17,7 +17,7 @@ from axbridge.config.rig import Rig
 
 __all__ = ["describe", "origin_of", "revision_of", "versions"]
 
-_PACKAGES = ("numpy", "pybullet", "numba", "scipy", "cma", "dynamixel-sdk", "mcap")
+_PACKAGES = ("numpy", "pybullet", "mujoco", "numba", "scipy", "cma", "dynamixel-sdk", "mcap")
 _PATIENCE = 2.0  # s for git: a folder on a slow disk is recorded without its revision
 
 

@@ -12,7 +12,7 @@ from axbridge.config.rig import Rig, ServoConfig
 from axbridge.config.urdf import JointFacts, Tree, read_tree
 from axbridge.errors import RigError
 
-__all__ = ["Arm", "arm_of"]
+__all__ = ["Arm", "arm_of", "stops_of"]
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ def arm_of(rig: Rig, servo: ServoConfig) -> Arm:
             path,
             place,
             "is one of several moving parts",
-            "identification needs one arm on a fixed base; use a rig of one servo",
+            "identification needs one arm on a fixed base; of a robot, say which servo: --servo NAME",
         )
     facts = tree.joints[0]
     if facts.linear:
@@ -65,6 +65,16 @@ def arm_of(rig: Rig, servo: ServoConfig) -> Arm:
     b = float(axis @ np.cross(np.cross(axis, across), down))
     phase = math.atan2(-a, -b) if math.hypot(a, b) else 0.0
     return Arm(float(axis @ inertia @ axis), math.hypot(a, b), phase, _stops(servo, facts))
+
+
+def stops_of(rig: Rig, servo: ServoConfig) -> tuple[float, float]:
+    """Ends of a joint's travel, rad; ±inf = none.
+
+    Raises:
+        RigError: the rig has no world, or its URDF is wrong.
+    """
+    tree = read_tree(rig.urdf_path(), fixed_base=True, text=rig.urdf_text())
+    return _stops(servo, next(joint for joint in tree.joints if joint.name == servo.joint))
 
 
 def _stops(servo: ServoConfig, joint: JointFacts) -> tuple[float, float]:

@@ -15,7 +15,7 @@ from functools import partial
 import numpy as np
 
 from axbridge.arrays import FloatArray
-from axbridge.jit import COMPILED, jit
+from axbridge.jit import jit, runs_compiled
 from axbridge.physics.backlash import meeting
 from axbridge.physics.columns import Command, Joint, Mode, Param, Passive, State
 from axbridge.physics.motor import fitted_weight
@@ -43,7 +43,8 @@ def rollouts(params: FloatArray, runs: Runs, step: float = 1e-3) -> FloatArray:
     """
     out = np.empty((len(params), len(runs.time)))
     sets = np.ascontiguousarray(params, dtype=np.float64)
-    if COMPILED and out.size and lanes.fits(sets, runs.settings):  # plain Python has no vector registers
+    # plain Python has no vector registers
+    if runs_compiled() and out.size and not len(runs.load) and lanes.fits(sets, runs.settings):
         lanes.run(sets, runs, float(step), lanes.workspace(), out)
     else:
         _all(sets, runs, float(step), np.zeros((3, _WIDTH)), out)
@@ -56,7 +57,7 @@ def _one(params: FloatArray, runs: Runs, m: int, h: float, work: FloatArray, out
     a, n, inertia, passive = runs.start[m], runs.start[m + 1], runs.inertia[m], runs.passive[m]
     time, sent, position, velocity, driven = runs.time, runs.sent, runs.position, runs.velocity, runs.driven
     latency, offset, noise = params[Param.LATENCY] + lanes.LOOP, params[Param.OFFSET], params[Param.NOISE]
-    total = inertia + params[Param.ARMATURE]
+    total, carried = inertia + params[Param.ARMATURE], runs.load.shape[0] > 0
     command, joint, state = work[0], work[1], work[2]
     for column in range(runs.settings.shape[1]):
         command[column] = runs.settings[m, column]
@@ -102,7 +103,16 @@ def _one(params: FloatArray, runs: Runs, m: int, h: float, work: FloatArray, out
             continue
         angle, omega = joint[Joint.ANGLE], joint[Joint.SPEED]
         midway = angle + 0.5 * step * omega
-        pull = runs.gravity[m] * math.sin(midway + runs.phase[m])
+        if carried:
+            share = min(max((now + 0.5 * step - time[k - 1]) / (time[k] - time[k - 1]), 0.0), 1.0)
+            before, after = runs.load[k - 1], runs.load[k]
+            inertia = before[0] + share * (after[0] - before[0])
+            pull = (before[1] + share * (after[1] - before[1])) * math.sin(midway)
+            pull += (before[2] + share * (after[2] - before[2])) * math.cos(midway)
+            pull += before[3] + share * (after[3] - before[3])
+            total = inertia + params[Param.ARMATURE]
+        else:
+            pull = runs.gravity[m] * math.sin(midway + runs.phase[m])
         loose = joint[Joint.LOOSE] != 0.0
         torque, damping, limit = drive_train(1.0, params, command, state, joint, step, pull, 0.0, noise)
         spring, turned, moved = -passive[Passive.SPRING] * midway, 0.0, total

@@ -29,7 +29,7 @@ from axbridge.physics.columns import Command, Law, Param, Passive, friction_of, 
 from axbridge.physics.friction import budget
 from axbridge.physics.motor import end_current, push, warmed
 from axbridge.physics.one_body import spin, stopped
-from axbridge.physics.position_laws import felt, follow, lagging, position_law, saturated
+from axbridge.physics.position_laws import approach, felt, lagging, position_law, saturated
 from axbridge.physics.position_loop import loop_of
 from axbridge.replay.runs import Runs
 
@@ -130,11 +130,11 @@ def _control(w: FloatArray, lanes: int, law: int) -> None:
             w[_Lane.SEEN * WIDTH + i], reading, w[(_PARAM + Param.LAG) * WIDTH + i],
             w[(_PARAM + Param.NOISE) * WIDTH + i], step,
         )  # fmt: skip
-        reference, reference_speed = follow(
+        reference = approach(
             before, w[(_COMMAND + Command.GOAL) * WIDTH + i], w[(_COMMAND + Command.SPEED) * WIDTH + i], step
         )
         volts, feedback, fresh, counts = position_law(
-            loop_of(law, w, _PARAM * WIDTH + i, w, _COMMAND * WIDTH + i, WIDTH, blur), reference, reference_speed,
+            loop_of(law, w, _PARAM * WIDTH + i, w, _COMMAND * WIDTH + i, WIDTH, blur), reference,
             angle + 0.5 * step * speed, seen, integral, last, step, cap, supply,
         )  # fmt: skip
         dead = w[(_PARAM + Param.DEAD_DUTY) * WIDTH + i]

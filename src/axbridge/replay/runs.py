@@ -18,7 +18,8 @@ HELD, FOLLOWED = 2.0, 3.0  # in `Runs.driven`
 JOINT_MODE = 2.0  # in `Runs.duty`: no duty, the position loop runs
 _NONE: FloatArray = np.zeros(0)
 _ALL: BoolArray = np.zeros(0, dtype=np.bool_)
-_BY_SAMPLE = ("time", "sent", "goal", "driven", "speed_limit", "duty", "cap", "position", "velocity", "known")
+_CONSTANT: FloatArray = np.zeros((0, 4))
+_BY_SAMPLE = ("time", "sent", "goal", "driven", "speed_limit", "duty", "cap", "position", "velocity", "known", "load")
 
 
 class Runs(NamedTuple):
@@ -47,6 +48,8 @@ class Runs(NamedTuple):
         spread: Standard deviation of errors of `time` that differ from sample to sample, s, (m,); empty = none.
         known: Whether `position` was measured, (l,); where it was not, `position` is on the line between its
             neighbours, and nothing is compared with it. Empty = all were.
+        load: Where it changes under way: inertia, kg·m², and a, b, c of the load torque `a·sin(θ) + b·cos(θ) + c`, N·m,
+            (l, 4), on lines between the samples; in place of `inertia`, `gravity` and `phase`. Empty = it does not.
     """
 
     start: IntArray
@@ -69,6 +72,7 @@ class Runs(NamedTuple):
     adrift: FloatArray = _NONE
     spread: FloatArray = _NONE
     known: BoolArray = _ALL
+    load: FloatArray = _CONSTANT
 
     @property
     def recordings(self) -> int:

@@ -19,12 +19,15 @@ from axbridge.arrays import FloatArray
 from axbridge.config.model import ServoModel
 from axbridge.config.rig import Rig, ServoConfig
 from axbridge.errors import RecordingError
+from axbridge.jit import start_work
 from axbridge.physics.columns import Command, Param, Passive, pack
+from axbridge.physics.engines.choice import chosen
 from axbridge.record import stamps
 from axbridge.record.provenance import describe
 from axbridge.record.recording import Recording, Track
 from axbridge.record.samples import in_order
-from axbridge.replay.arm import Arm, arm_of
+from axbridge.replay.arm import Arm, arm_of, stops_of
+from axbridge.replay.joint_load import CARRIED, CarriedRecording
 from axbridge.replay.rollout import rollouts
 from axbridge.replay.runs import FOLLOWED, FREE, HELD, JOINT_MODE, Runs
 from axbridge.virtual.control_table import ControlTable
@@ -33,10 +36,14 @@ from axbridge.virtual.registers import loop_command
 __all__ = ["packed", "runs_of", "simulate", "visible"]
 
 _GRAVITY = 9.81
+_LIGHT = 30.0  # s of a recording that plain Python runs in a few seconds
+_RESTING = 0.1  # rad/s: two steps of an AX-12's Present Speed
 _EDGE = 2.5  # counts from an end of the sensor's range that count as beyond it
 
 
-def simulate(recording: Recording, rig: Rig, params: str | None = None, *, seed: int = 0) -> Recording:
+def simulate(
+    recording: Recording, rig: Rig, params: str | None = None, *, seed: int = 0, engine: str | None = None
+) -> Recording:
     """Simulate what a recording commanded.
 
     Args:
@@ -44,6 +51,8 @@ def simulate(recording: Recording, rig: Rig, params: str | None = None, *, seed:
         rig: What to simulate it on.
         params: Servo model instead of the rig's (name or path).
         seed: Of the simulator's noise; the closed form has none.
+        engine: What moves the robot, instead of the rig's engine, and instead of the closed form that does for one
+            servo alone.
 
     Returns:
         A recording with positions at about the recorded times; its metadata says which engine ran (``engine``).
@@ -52,9 +61,9 @@ def simulate(recording: Recording, rig: Rig, params: str | None = None, *, seed:
         RecordingError: nothing of the rig in the recording, or no commands.
         RigError, ProfileError: the rig, its URDF or its models are wrong.
     """
-    if len(rig.servos) == 1:
+    if len(rig.servos) == 1 and engine is None:
         return _in_closed_form(recording, rig, params)
-    return _through_robot(recording, rig, params, seed)
+    return _through_robot(recording, rig.with_engine(engine), params, seed)
 
 
 def visible(recording: Recording, rig: Rig) -> Recording:
@@ -69,10 +78,10 @@ def visible(recording: Recording, rig: Rig) -> Recording:
 def runs_of(recordings: Sequence[Recording], rig: Rig) -> Runs:
     """Commands and measurements of recordings of a one-servo rig, ready for `rollouts`: angles are the servo's own.
 
-    The arm is the rig's, or the pendulum's or balanced load's that a recording's metadata names; likewise supply
-    voltage and registers. Times of samples whose stamps are known to be coarse are restored (`axbridge.record.stamps`).
-    While an arm that turns endlessly is where its sensor cannot see it, the run is `FOLLOWED`: there is nothing to
-    compare.
+    The arm is the rig's, or the pendulum's or balanced load's that a recording's metadata names, or what it carried as
+    one servo of a robot (`axbridge.replay.joint_load`); likewise supply voltage and registers. Times of samples whose
+    stamps are known to be coarse are restored (`axbridge.record.stamps`). While an arm that turns endlessly is where
+    its sensor cannot see it, the run is `FOLLOWED`: there is nothing to compare.
 
     Raises:
         RecordingError: more than one servo in a recording, or another than the rig's, no commands, or fewer than two
@@ -87,6 +96,7 @@ def runs_of(recordings: Sequence[Recording], rig: Rig) -> Runs:
     passives, settings = [], []
     adrift: list[float] = []
     spreads: list[float] = []
+    loads: list[FloatArray] = []
     for recording in recordings:
         track = _only(recording, rig)
         known = ~np.isnan(track.position)
@@ -98,6 +108,8 @@ def runs_of(recordings: Sequence[Recording], rig: Rig) -> Runs:
         if pendulum:
             mass, length = float(pendulum["mass"]), float(pendulum["length"])
             arm = Arm(mass * length**2, mass * _GRAVITY * length)
+        elif isinstance(recording, CarriedRecording):
+            arm = Arm(0.0, 0.0, stops=stops_of(rig, servo))
         elif recording.metadata.get("load"):
             arm = Arm(float(recording.metadata["load"]["inertia"]), 0.0)
         else:
@@ -107,8 +119,12 @@ def runs_of(recordings: Sequence[Recording], rig: Rig) -> Runs:
         driven[track.torque_enabled == HELD] = HELD
         sent = np.where(np.isnan(track.commanded), track.time, track.commanded)
         if _starts_at_rest(track):  # its first command has yet to arrive
-            driven[0], sent[1] = HELD, sent[0]
+            driven[0] = HELD
+            if _goes_on(track):
+                sent[1] = sent[0]
         driven[_unseen(track, rig)] = FOLLOWED
+        if isinstance(recording, CarriedRecording):
+            loads.append(recording.load_at(track.time) * [1.0, 1.0, side, side])
         time, spread = _sampled(recording, track)
         adrift.append(float(bool(recording.metadata.get("goal", {}).get("time_estimated"))))
         spreads.append(spread)
@@ -129,7 +145,9 @@ def runs_of(recordings: Sequence[Recording], rig: Rig) -> Runs:
     measured = joined.pop().astype(bool)
     by_recording = (*zip(*facts, strict=True), passives, settings, adrift, spreads)
     alike = [np.array(values, dtype=np.float64) for values in by_recording]
-    return Runs._make((start, *joined, *alike, measured[:0] if measured.all() else measured))
+    known = measured[:0] if measured.all() else measured
+    load = np.concatenate(loads) if loads else np.zeros((0, CARRIED))
+    return Runs._make((start, *joined, *alike, known, load))
 
 
 def packed(model: ServoModel, rig: Rig) -> FloatArray:
@@ -157,6 +175,7 @@ def _in_closed_form(recording: Recording, rig: Rig, params: str | None) -> Recor
             recording.path, "has the arm where its sensor cannot see it all the time", "record it with smaller duties"
         )
     row = pack(model, rig.profile_of(servo).units.position)
+    start_work("rollouts", light=runs.time[-1] - runs.time[0] < _LIGHT)
     position = np.where(unseen, np.nan, servo.direction * rollouts(row[None], runs)[0])
     simulated = Track.of(
         track.name, track.time, command=track.command, position=position, torque_enabled=track.torque_enabled
@@ -203,6 +222,7 @@ def _through_robot(recording: Recording, rig: Rig, params: str | None, seed: int
     placed = rig.model_copy(update={"servos": tuple(servos)})
     period = placed.robot.basic_time_step_ms
     rows: dict[str, list[tuple[float, float, float]]] = {name: [] for name in tracks}
+    used = "pendulums" if placed.world is None else chosen(placed.world.engine)
     with open_robot(placed, "sim", seed=seed) as robot:
         driven = dict.fromkeys(tracks, False)
         for tick in range(math.ceil((recording.end - recording.start) * 1e3 / period) + 1):
@@ -234,7 +254,7 @@ def _through_robot(recording: Recording, rig: Rig, params: str | None, seed: int
         path=Path(f"{rig.name} with {model.name}"),
         tracks=done,
         cycles={},
-        metadata=_metadata(recording, placed, model, f"the sim backend, a step each {period:g} ms"),
+        metadata=_metadata(recording, placed, model, f"the sim backend with {used}, a step each {period:g} ms"),
         complete=True,
     )
 
@@ -250,7 +270,9 @@ def _only(recording: Recording, rig: Rig) -> Track:
         raise RecordingError(recording.path, "holds no samples", "record it again")
     if len(recording) != 1:
         raise RecordingError(
-            recording.path, f"holds {len(recording)} servos, the rig has one", "use the rig it was recorded on"
+            recording.path,
+            f"holds {len(recording)} servos, the rig has one",
+            "use the rig it was recorded on; to identify one of them, say which: --servo NAME",
         )
     track = next(iter(recording.values()))
     if recording.metadata.get("rig") and track.name != rig.servos[0].name:  # imported logs have names of their own
@@ -285,12 +307,13 @@ def _sampled(recording: Recording, track: Track) -> tuple[FloatArray, float]:
 
 def _starts_at_rest(track: Track) -> bool:
     """Whether the joint rests at the first sample, when it is known that its command was still on the way then."""
+    return bool(track.commanded[0] > track.time[0] and abs(track.velocity[0]) < _RESTING)
+
+
+def _goes_on(track: Track) -> bool:
+    """Whether the second sample has the command of the first."""
     kept = (track.command, track.duty, track.torque_enabled, track.speed_limit)
-    return (
-        track.commanded[0] > track.time[0]
-        and track.velocity[0] == 0.0
-        and all(np.array_equal(column[0], column[1], equal_nan=True) for column in kept)
-    )
+    return all(np.array_equal(column[0], column[1], equal_nan=True) for column in kept)
 
 
 def _unseen(track: Track, rig: Rig) -> npt.NDArray[np.bool_]:

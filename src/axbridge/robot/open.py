@@ -24,6 +24,7 @@ def open_robot(
     port: str | None = None,
     seed: int = 0,
     realtime: bool | None = None,
+    engine: str | None = None,
     **overrides: Any,
 ) -> Robot:
     """Open a robot on copper or in the simulator.
@@ -36,16 +37,19 @@ def open_robot(
         seed: Seed of the simulation's noise and jitter.
         realtime: Pace the simulation by the wall clock; by default when `world.gui` shows it, or when
             ``AXBRIDGE_REALTIME`` is set. The real backend always runs in real time.
+        engine: ``"bullet"``, ``"mujoco"`` or ``"auto"`` instead of the rig's; by default ``AXBRIDGE_ENGINE``.
         overrides: Top-level tables of the rig to change: ``world={"time_step_ms": 1.0}``.
 
     Raises:
-        UsageError: no such backend, or `realtime=False` on a real one.
+        UsageError: no such backend, an engine that is not installed, or `realtime=False` on a real one.
         RigError, ProfileError: the rig or something it names is wrong.
         BusError: a port cannot be opened, or a servo does not answer.
     """
     loaded = rig if isinstance(rig, Rig) else Rig.load(rig)
     if overrides:
         loaded = loaded.overridden(overrides)
+    usual = os.environ.get("AXBRIDGE_ENGINE") or None
+    loaded = loaded.with_engine(engine or (usual if loaded.world is not None else None))
 
     def opener(name: str, port: str | None) -> Backend:
         return _backend(loaded, name, port, seed, realtime if name == "sim" else None)

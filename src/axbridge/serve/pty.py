@@ -9,11 +9,15 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-if sys.platform != "win32":
+try:
     import fcntl
     import pty
     import termios
     import tty
+except ImportError as failure:  # as on Windows
+    _MISSING = f"this system has none ({failure})"
+else:
+    _MISSING = ""
 
 from axbridge.errors import PortError, UsageError
 from axbridge.serve.channel import Arrival
@@ -27,6 +31,7 @@ _TCSETS2 = 0x402C542B
 _CBAUD, _BOTHER = 0o010017, 0o010000
 _MOST_UNREAD = 2048  # bytes
 _TRIALS = 200
+_OTHERWISE = "serve on TCP: --tcp 127.0.0.1:7000"
 
 
 class _Ends(NamedTuple):
@@ -57,6 +62,8 @@ class PtyChannel:
     """
 
     def __init__(self, baud: float, link: Path | None = None) -> None:
+        if _MISSING:
+            raise PortError("pty", f"no pseudo-terminal: {_MISSING}", _OTHERWISE)
         self._initial_baud = int(baud)
         self._link = link
         self._lock = -1
@@ -77,8 +84,8 @@ class PtyChannel:
             return
         try:
             master, slave = pty.openpty()
-        except (NameError, OSError) as failure:
-            raise PortError("pty", f"no pseudo-terminal: {failure}", "serve on TCP: --tcp 127.0.0.1:PORT") from failure
+        except OSError as failure:
+            raise PortError("pty", f"no pseudo-terminal: {failure}", _OTHERWISE) from failure
         tty.setraw(slave)
         _set_baud(slave, self._initial_baud)
         client = Listener(slave)

@@ -10,7 +10,6 @@ import contextlib
 import os
 import signal
 import struct
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -21,7 +20,7 @@ import numpy as np
 from axbridge.serve.channel import Arrival
 from axbridge.serve.realtime import wake_on_time
 
-if sys.platform != "win32":
+with contextlib.suppress(ImportError):  # a system without pseudo-terminals makes no listener
     import fcntl
 
 __all__ = ["TERMIOS2", "Listener", "termios"]
@@ -87,7 +86,7 @@ class Listener:
 
     def _listen(self) -> None:
         wake_on_time()
-        if sys.platform != "win32":  # a signal would cut the read short, and end the thread
+        if hasattr(signal, "pthread_sigmask"):  # a signal would cut the read short, and end the thread
             signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         if self._hear is not None:
             self._hear(

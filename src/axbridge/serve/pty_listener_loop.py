@@ -69,4 +69,4 @@ def _hear(
         _write(tell, heard.ctypes.data, 1)
 
 
-hear = jit(_hear, nogil=True)
+hear = jit(_hear, nogil=True, native=True)

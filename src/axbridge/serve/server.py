@@ -162,6 +162,9 @@ def _listen(pairs: list[tuple[Line, Channel]], console: Console | None, wait: fl
     open_ = {channel.fileno(): (line, channel) for line, channel in pairs if channel.fileno() >= 0}
     waiting = [*open_, console.descriptor] if console is not None and console.descriptor >= 0 else list(open_)
     came = False
+    if not waiting:  # Windows waits for nothing but sockets
+        time.sleep(max(wait, 0.0))
+        return False
     for descriptor in select.select(waiting, [], [], max(wait, 0.0))[0]:
         if descriptor not in open_:
             assert console is not None  # the only other one waited for

@@ -7,13 +7,16 @@ import warnings
 from axbridge.config.model import ServoModel
 from axbridge.config.rig import Rig, ServoConfig
 from axbridge.errors import RigError, RigWarning
+from axbridge.jit import start_work
 from axbridge.physics.bank import BankServo, Passive, ServoBank
 from axbridge.physics.engine import Engine, Scene
+from axbridge.physics.engines.choice import build_engine, chosen
 from axbridge.physics.engines.ideal_joints import IdealBank, IdealJoint
 
 __all__ = ["build_bank", "model_of"]
 
 _PENDULUM_STEP = 1 / 240  # s
+_FEW = 6  # servos that plain Python simulates faster than they move
 
 
 def build_bank(rig: Rig, *, model: str | None = None, seed: int = 0, ideal: IdealBank | None = None) -> ServoBank:
@@ -85,7 +88,9 @@ def model_of(rig: Rig, config: ServoConfig, name: str | None) -> ServoModel:
 
 
 def _engine(rig: Rig, configs: list[ServoConfig], ideal: IdealBank) -> Engine:
+    light = len(configs) <= _FEW
     if rig.world is None and not ideal.joints:
+        start_work("pendulums", light=light)
         from axbridge.physics.engines.pendulums import Pendulums
 
         return Pendulums(
@@ -95,9 +100,9 @@ def _engine(rig: Rig, configs: list[ServoConfig], ideal: IdealBank) -> Engine:
         )
     if rig.world is None:
         raise RigError(rig.path, "world", "this rig has no simulated world", 'add [world] urdf = "…"')
-    from axbridge.physics.engines.bullet import BulletEngine
-
-    return BulletEngine(
+    start_work(chosen(rig.world.engine), light=light)
+    return build_engine(
+        rig.world.engine,
         Scene(
             rig.urdf_path(),
             text=rig.urdf_text(),
@@ -112,7 +117,7 @@ def _engine(rig: Rig, configs: list[ServoConfig], ideal: IdealBank) -> Engine:
             start={config.joint: config.position for config in rig.servos},
             stops={config.joint: (config.min_stop, config.max_stop) for config in configs if _has_stops(config)},
             gui=rig.world.gui,
-        )
+        ),
     )
 
 

@@ -8,6 +8,7 @@ import os
 import select
 import sys
 import time
+import warnings
 
 from axbridge.webots.session import current, say
 
@@ -179,9 +180,12 @@ class _Shared:
     def _raw(self) -> None:
         if self._restore is not None or not sys.stdin or not sys.stdin.isatty():
             return
-        import termios
-        import tty
-
+        try:
+            import termios
+            import tty
+        except ImportError as failure:  # as on Windows
+            warnings.warn(f"no key is heard on this terminal ({failure})", RuntimeWarning, stacklevel=4)
+            return
         self._restore = termios.tcgetattr(sys.stdin)
         tty.setcbreak(sys.stdin)
         atexit.register(self._cooked)

@@ -27,7 +27,7 @@ from axbridge.jit import as_tuple
 from axbridge.physics.engine import UNLIMITED, Actuation, LinkPose, Scene, arrange, solved_ahead, substeps
 from axbridge.physics.engines.bullet_speeds import FIRM, ask, begin, share, survey, take_over
 from axbridge.physics.engines.ideal_rows import solve_rows
-from axbridge.physics.engines.tree_dynamics import BASE, Base, Contacts, Links, joint_dynamics
+from axbridge.physics.engines.tree_dynamics import BASE, CONTACT, Base, Contacts, Links, joint_dynamics
 from axbridge.physics.implicit import Book, workspace
 
 
@@ -68,8 +68,9 @@ _FASTEST = 1e5  # rad/s: Bullet clamps joint speeds silently, at 100 by default;
 # small corrections go on for long, and in the air.
 _SWEEPS, _MORE_SWEEPS = 50, 200
 _SETTLED, _SOLVED = 1e-3, 1e-7
-_ANCHOR = 20.0  # kg: what the prediction takes a contact at rest for
-_SLOW = 0.1  # m/s: a contact point slower than this is at rest
+_ANCHOR = 20.0  # kg: what the prediction takes a contact for along an axis that it holds
+_SLOW = 0.1  # m/s: faster along an axis, a contact point is about to leave or to slide
+_ERP = 48.0  # 1/s: of the way that a joint is past its stop; Bullet's 0.2 a step throws it back in short steps
 _SUDDEN = 30.0  # rad/s: what a landing makes a light link's speed within a step
 _CALM = 0.01  # rad/s
 
@@ -87,7 +88,7 @@ class BulletEngine:
         client: PyBullet's client id, for callers that add things to the world.
         body: The robot's body id.
         links: PyBullet's index of each joint and of the link it moves, ideal ones last.
-        resting: Whether the robot touches something at rest with a point at rest, as of the last `dynamics`.
+        resting: Whether contacts with something at rest hold the robot, as of the last `dynamics`.
 
     Raises:
         UsageError: `gui` without a display.
@@ -206,7 +207,7 @@ class BulletEngine:
     def dynamics(self) -> tuple[FloatArray, FloatArray]:
         """Inertia and load torque (gravity, Coriolis) of all joints at the present state, from the URDF's own figures.
 
-        What a free base and contacts at rest do is included.
+        What a free base and contacts do is included.
         """
         n = len(self._names)
         inertia, load = np.empty((n, n)), np.empty(n)
@@ -235,7 +236,7 @@ class BulletEngine:
     def _finish(self) -> None:
         """Let Bullet do the step that was predicted, and take over what really happened."""
         dt, resting, n, before = self.physics_step, self.resting, self._others, self._speeds[: self._others]
-        ask(self.book, self._stops, before, dt, resting, self._asked, self._low, self._high)
+        ask(self.book, self._stops, before, dt, resting, self._surprise, self._asked, self._low, self._high)
         applied = self._step_with_ideal() if self._ideal else self._step(self._asked, self._low, self._high)
         self._surprise = take_over(
             self.book, self.inertia, before, self._speeds[:n], self._positions[:n], applied[:n], self.loads[1], dt,
@@ -319,6 +320,7 @@ class BulletEngine:
             fixedTimeStep=scene.time_step,
             numSubSteps=0,
             deterministicOverlappingPairs=1,
+            erp=min(_ERP * scene.time_step, 1.0),
             enableConeFriction=0,  # the cone's rows converge slowly: a standing robot creeps three times as far
             **self._on,
         )
@@ -349,7 +351,7 @@ class BulletEngine:
         ]
         index_of = {info[12].decode(): info[0] for info in infos}
         self._link_of = {index_of.get(name, -1): index for index, name in enumerate(self._tree.links)}
-        self._unmoved: dict[int, bool] = {}
+        self._grip: dict[tuple[int, int, int], float] = {}
         place, orientation = bullet.getDynamicsInfo(self.body, -1, **self._on)[3:5]
         frame = np.array(place), np.array(bullet.getMatrixFromQuaternion(orientation)).reshape(3, 3)
         self._base = Base(np.zeros(BASE), *frame, np.array(scene.gravity), scene.fixed_base)
@@ -403,23 +405,30 @@ class BulletEngine:
             raise SimulationDiverged(self._names[worst], self._time)
 
     def _contacts(self) -> FloatArray:
-        """Links that touch something that cannot move, and where in the world, (contacts, 4)."""
-        unmoved, link_of = self._unmoved, self._link_of
+        """Contacts with what cannot move, see `Contacts.points`."""
+        grip, link_of = self._grip, self._link_of
         figures: list[float] = []
         points = bullet.getContactPoints(self.body, **self._on)
         self._touching = len(points) > 0
-        for contact in points:
-            body = contact[2]
-            if contact[9] > 0 and (unmoved[body] if body in unmoved else self._is_unmoved(body)):
-                figures.append(link_of[contact[3]])
-                figures += contact[5]
-        return np.array(figures, dtype=np.float64).reshape(-1, 4)
+        for _, _, body, link, other, place, _, normal, _, pressed, along, first, across, second in points:
+            if pressed > 0:
+                pair = link, body, other
+                friction = grip[pair] if pair in grip else self._pair(pair)
+                if friction >= 0:
+                    most = friction * pressed
+                    figures += (link_of[link], *place, *normal, 0.0, math.inf, *first, along, most)
+                    figures += (*second, across, most)
+        return np.array(figures, dtype=np.float64).reshape(-1, CONTACT)
 
-    def _is_unmoved(self, body: int) -> bool:
-        """Whether a body has no mass, as the floor."""
-        unmoved = body != self.body and bool(bullet.getDynamicsInfo(body, -1, **self._on)[0] == 0)
-        self._unmoved[body] = unmoved
-        return unmoved
+    def _pair(self, pair: tuple[int, int, int]) -> float:
+        """Friction of a link of ours on a link of another body, below 0 where that body moves."""
+        link, body, other = pair
+        facts = bullet.getDynamicsInfo(body, other, **self._on)
+        friction = -1.0
+        if body != self.body and facts[0] == 0:
+            friction = facts[1] * bullet.getDynamicsInfo(self.body, link, **self._on)[1]
+        self._grip[pair] = friction
+        return friction
 
 
 @contextmanager

@@ -14,7 +14,10 @@ from axbridge.physics.implicit import Book, forget
 __all__ = ["FIRM", "ask", "begin", "share", "survey", "take_over"]
 
 FIRM = 1.0  # N·m·s: what a hard stop may take within a step
-_MARGIN = 10.0  # rad/s: how far off the prediction a joint is still held by its motor
+# rad/s: how far off the prediction a joint is still held by its motor. More holds a landing, but a motor that holds its
+# speed whatever it takes tears feet loose from the floor: a servo gives way. So where contacts hold the robot, it is
+# little more than what the step before was off.
+_MARGIN, _LITTLE = 10.0, 0.3
 _JUMP = 0.2  # rad/s: changes of speed above this within a physics step count as collisions
 _NEAR = 0.02  # rad
 _DIVERGED = 1e4  # rad/s
@@ -48,8 +51,8 @@ def begin(book: FloatArray, load: FloatArray, fresh: FloatArray, smooth: bool, s
 
 @jit
 def ask(
-    book: FloatArray, stops: FloatArray, actual: FloatArray, step: float, resting: bool, asked: FloatArray,
-    low: FloatArray, high: FloatArray,
+    book: FloatArray, stops: FloatArray, actual: FloatArray, step: float, resting: bool, missed: float,
+    asked: FloatArray, low: FloatArray, high: FloatArray,
 ) -> None:  # fmt: skip
     """At the end of a physics step: the speed to ask of Bullet, and the torque that may be spent on it.
 
@@ -62,11 +65,13 @@ def ask(
         stops: Hard stops, (n, 2).
         actual: Speeds that Bullet had at the start, (n,).
         step: The physics step, s.
-        resting: Whether contacts at rest hold the robot.
+        resting: Whether contacts hold the robot.
+        missed: What `take_over` said of the step before, rad/s.
         asked: Result, (n,).
         low: Result: lowest torque, (n,). Bullet starts from the middle, which is what is expected.
         high: Result: highest torque.
     """
+    margin = min(_LITTLE + missed, _MARGIN) if resting else _MARGIN
     for j in range(book.shape[0]):
         end = book[j, Book.SPEED]
         armature = book[j, Book.ARMATURE]
@@ -79,7 +84,7 @@ def ask(
         asked[j] = end if resting else (book[j, Book.ANGLE] - book[j, Book.START]) / step
         stiffness = armature + book[j, Book.DAMP]  # N·m·s for each rad/s that the joint is off the prediction
         needed = book[j, Book.PUSH] - armature * (end - book[j, Book.START_SPEED])
-        reach = stiffness * (abs(asked[j] - actual[j]) + _MARGIN)
+        reach = stiffness * (abs(asked[j] - actual[j]) + margin)
         near = _NEAR + step * abs(actual[j])
         angle = book[j, Book.START]
         if angle > stops[j, 1] - near or angle < stops[j, 0] + near:

@@ -17,9 +17,11 @@ from axbridge.arrays import FloatArray, IntArray
 from axbridge.jit import jit
 from axbridge.physics.implicit import invert
 
-__all__ = ["BASE", "Base", "Contacts", "Links", "joint_dynamics"]
+__all__ = ["BASE", "CONTACT", "Base", "Contacts", "Links", "joint_dynamics"]
 
 BASE = 13  # figures of the base's motion
+CONTACT = 4 + 3 * 5  # figures of a contact
+_FULL = 0.99  # of the most that friction can be: there a contact slips
 
 _making_arrays = partial(jit, allocates=True)
 
@@ -58,13 +60,14 @@ class Base(NamedTuple):
 
 
 class Contacts(NamedTuple):
-    """What the links touch that does not move.
+    """What the links touch that does not move, and what each contact holds.
 
     Attributes:
-        points: Links, and where in the world they touch it, m, (contacts, 4).
-        anchor: A contact at rest counts as a weightless point of this mass, kg.
-        slow: Contacts slower than this count as at rest, m/s.
-        step: Time in which they stop, s.
+        points: Links, and where in the world they touch it, m; then for three axes, the surface's normal and two along
+            it: direction (3), force on the link, N, and the most that it can be, N; (contacts, CONTACT).
+        anchor: Where a contact holds, it counts as a weightless point of this mass, kg.
+        slow: A contact that moves faster than this does not hold, m/s.
+        step: Time in which it stops, s.
     """
 
     points: FloatArray
@@ -81,7 +84,8 @@ def joint_dynamics(
     """Fill `inertia` and `load` so that `inertia @ acceleration = torque - load`.
 
     On a floating base the base's own motion is eliminated: `inertia` is what the joints feel with the base free.
-    A contact at rest counts as a heavy point that stays there: a leg on the ground carries and feels the whole robot.
+    A contact counts as a heavy point along each axis that it holds, so a leg on the ground carries and feels the whole
+    robot; along an axis that it slips on, it is a force.
 
     Args:
         chain: The robot's links; this and the next two by `as_tuple`.
@@ -93,7 +97,7 @@ def joint_dynamics(
         load: Result, (n,).
 
     Returns:
-        How many contacts are at rest.
+        How many contacts hold their link.
     """
     links, base, contacts = Links(*chain), Base(*root), Contacts(*touched)
     count, dof = links.parent.shape[0], links.dof
@@ -123,7 +127,6 @@ def joint_dynamics(
                 _add_cross(velocity[link], way[link], rate, acceleration[link])
         _place_body(link, links, rotation, origin, body, scratch)
         _force(body[link], velocity[link], acceleration[link], force[link])
-    anchored = _anchor(contacts, reference, velocity, body, force)
     for link in range(count - 1, 0, -1):
         up = links.parent[link]
         for i in range(6):
@@ -152,9 +155,12 @@ def joint_dynamics(
                 inertia[j, k] = total
                 inertia[k, j] = total
             above = links.parent[above]
+    root_inertia = np.empty((6, 6))
+    _spread(body[0], root_inertia)
+    held = _hold(contacts, links, reference, (way, velocity), root_inertia, force[0], base_column, inertia, load)
     if not base.fixed:
-        _free_base(body[0], force[0], base_column, inertia, load)
-    return anchored
+        _free_base(root_inertia, force[0], base_column, inertia, load)
+    return held
 
 
 @_making_arrays
@@ -184,14 +190,16 @@ def _base_motion(
 
 
 @_making_arrays
-def _anchor(
-    contacts: Contacts, reference: FloatArray, velocity: FloatArray, body: FloatArray, force: FloatArray
-) -> int:
-    """Hold each link where it has contacts at rest."""
-    mass = np.empty(10)
-    momentum = np.empty(6)
-    anchored = 0
+def _hold(
+    contacts: Contacts, links: Links, reference: FloatArray, motion: tuple[FloatArray, FloatArray], base: FloatArray,
+    force: FloatArray, base_column: FloatArray, inertia: FloatArray, load: FloatArray,
+) -> int:  # fmt: skip
+    """Hold each link along the axes that its contacts hold; how many contacts do."""
+    way, velocity = motion
     points, anchor, slow, step = contacts
+    wrench = np.empty(6)  # of a unit force along an axis, about the origin; also how a link's motion moves the contact
+    lever = np.zeros(load.shape[0])  # how each joint does
+    held = 0
     for contact in range(points.shape[0]):
         link = int(points[contact, 0])
         x, y, z = (
@@ -199,30 +207,51 @@ def _anchor(
             points[contact, 2] - reference[1],
             points[contact, 3] - reference[2],
         )
-        v = velocity[link]
-        v0, v1, v2 = v[3] + v[1] * z - v[2] * y, v[4] + v[2] * x - v[0] * z, v[5] + v[0] * y - v[1] * x
-        if v0 * v0 + v1 * v1 + v2 * v2 > slow * slow:
-            continue
-        anchored += 1
-        mass[0] = anchor
-        mass[1], mass[2], mass[3] = anchor * x, anchor * y, anchor * z
-        mass[4], mass[5], mass[6] = anchor * (y * y + z * z), anchor * (x * x + z * z), anchor * (x * x + y * y)
-        mass[7], mass[8], mass[9] = -anchor * x * y, -anchor * x * z, -anchor * y * z
-        _momentum(mass, velocity[link], momentum)
-        for i in range(10):
-            body[link, i] += mass[i]
-        for i in range(6):
-            force[link, i] += momentum[i] / step
-    return anchored
+        for axis in range(3):
+            first = 4 + 5 * axis
+            a, b, c = points[contact, first], points[contact, first + 1], points[contact, first + 2]
+            given, most = points[contact, first + 3], points[contact, first + 4]
+            wrench[0], wrench[1], wrench[2] = y * c - z * b, z * a - x * c, x * b - y * a
+            wrench[3], wrench[4], wrench[5] = a, b, c
+            rate = 0.0
+            for i in range(6):
+                rate += wrench[i] * velocity[link, i]
+            holds = abs(rate) < slow and abs(given) < _FULL * most
+            if axis == 0:
+                if not holds:
+                    break
+                held += 1
+            mass = anchor if holds else 0.0
+            push = anchor * rate / step if holds else -given
+            for i in range(6):
+                force[i] += push * wrench[i]
+                for k in range(6):
+                    base[i, k] += mass * wrench[i] * wrench[k]
+            on = link
+            while on > 0:
+                j = links.dof[on]
+                if j >= 0:
+                    lever[j] = 0.0
+                    for i in range(6):
+                        lever[j] += way[on, i] * wrench[i]
+                    load[j] += push * lever[j]
+                    for i in range(6):
+                        base_column[j, i] += mass * lever[j] * wrench[i]
+                    below = link
+                    while below != on:
+                        k = links.dof[below]
+                        if k >= 0:
+                            inertia[j, k] += mass * lever[j] * lever[k]
+                            inertia[k, j] = inertia[j, k]
+                        below = links.parent[below]
+                    inertia[j, j] += mass * lever[j] * lever[j]
+                on = links.parent[on]
+    return held
 
 
 @_making_arrays
-def _free_base(
-    body: FloatArray, force: FloatArray, base_column: FloatArray, inertia: FloatArray, load: FloatArray
-) -> None:
-    """Eliminate the base's six equations (Schur complement)."""
-    n = load.shape[0]
-    base = np.empty((6, 6))
+def _spread(body: FloatArray, matrix: FloatArray) -> None:
+    """Spatial inertia as a matrix, (6, 6)."""
     unit = np.zeros(6)
     column = np.empty(6)
     for i in range(6):
@@ -230,7 +259,15 @@ def _free_base(
         _momentum(body, unit, column)
         unit[i] = 0.0
         for k in range(6):
-            base[k, i] = column[k]
+            matrix[k, i] = column[k]
+
+
+@_making_arrays
+def _free_base(
+    base: FloatArray, force: FloatArray, base_column: FloatArray, inertia: FloatArray, load: FloatArray
+) -> None:
+    """Eliminate the base's six equations (Schur complement)."""
+    n = load.shape[0]
     inverse = np.empty((6, 6))
     invert(base, inverse)
     response = np.zeros((n, 6))

@@ -1,4 +1,4 @@
-"""The simulated robot: virtual servos in a PyBullet world, on in-process buses, in simulated time."""
+"""The simulated robot: virtual servos in the world of a physics engine, on in-process buses, in simulated time."""
 
 from __future__ import annotations
 

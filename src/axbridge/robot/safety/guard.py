@@ -37,15 +37,44 @@ def frame(id: int, code: int, *params: int) -> bytes:
 TORQUE_OFF = frame(_BROADCAST, _WRITE, _TORQUE, 0)
 
 
-def limp(ports: Ports) -> None:
+class Descriptors:
+    """How to speak on ports that are open descriptors."""
+
+    def send(self, port: int, data: bytes) -> None:
+        """Hand bytes to a port; one that is gone must not spare the others."""
+        with contextlib.suppress(OSError):
+            os.write(port, data)
+
+    def hear(self, port: int, header: bytes, patience: float) -> bytes:
+        """What comes within `patience` seconds, or until a packet of 7 bytes that begins with `header` is complete."""
+        end = time.monotonic() + patience
+        poll = select.poll()
+        poll.register(port, select.POLLIN)
+        heard = b""
+        while (left := end - time.monotonic()) > 0 and not (header and header in heard[:-3]):
+            piece = b""
+            with contextlib.suppress(OSError):
+                if not poll.poll(left * 1e3):
+                    break
+                piece = os.read(port, 4096)
+            if not piece:  # lost
+                time.sleep(left)
+            heard += piece
+        return heard
+
+
+_DESCRIPTORS = Descriptors()
+
+
+def limp(ports: Ports, line: Descriptors = _DESCRIPTORS) -> None:
     """Send the broadcast torque-off on every port, several times."""
     for _ in range(_REPEATS):
         for port in ports:
-            _send(port, TORQUE_OFF)
+            line.send(port, TORQUE_OFF)
         time.sleep(_GAP)
 
 
-def confirm(ports: Ports) -> list[int]:
+def confirm(ports: Ports, line: Descriptors = _DESCRIPTORS) -> list[int]:
     """Ask these servos whether their torque is off, and tell those that do not say so; returns the ids that never did.
 
     Only when the controller has ended or waits: it must not hear the answers.
@@ -54,51 +83,28 @@ def confirm(ports: Ports) -> list[int]:
     left = [(port, id_) for port, ids in ports.items() for id_ in ids]
     patience = _PATIENCE
     for port in ports:
-        _hear(port, b"", _QUIET)
+        line.hear(port, b"", _QUIET)
     while left and time.monotonic() < until:
-        left = [(port, id_) for port, id_ in left if time.monotonic() > until or not _is_off(port, id_, patience)]
+        left = [(port, id_) for port, id_ in left if time.monotonic() > until or not _is_off(line, port, id_, patience)]
         for port, id_ in left:
-            _send(port, frame(id_, _WRITE, _TORQUE, 0))
-            _hear(port, b"", _GAP)  # its acknowledgement
+            line.send(port, frame(id_, _WRITE, _TORQUE, 0))
+            line.hear(port, b"", _GAP)  # its acknowledgement
         patience *= 2
     return sorted(id_ for _, id_ in left)
 
 
-def _is_off(port: int, id: int, patience: float) -> bool:
+def _is_off(line: Descriptors, port: int, id: int, patience: float) -> bool:
     """Whether the servo says that its torque is off."""
-    _send(port, frame(id, _READ, _TORQUE, 1))
+    line.send(port, frame(id, _READ, _TORQUE, 1))
     header = b"\xff\xff" + bytes((id, 3))  # the error byte, Torque Enable and the checksum follow
-    heard = _hear(port, header, patience)
+    heard = line.hear(port, header, patience)
     answer = heard[heard.find(header) :][:7]
     return header in heard and len(answer) == 7 and answer[5] == 0 and sum(answer[2:]) & 0xFF == 0xFF
 
 
-def _send(port: int, data: bytes) -> None:
-    with contextlib.suppress(OSError):  # one port that is gone must not spare the others
-        os.write(port, data)
-
-
-def _hear(port: int, header: bytes, patience: float) -> bytes:
-    """What comes within `patience` seconds, or until a packet of 7 bytes that begins with `header` is complete."""
-    end = time.monotonic() + patience
-    poll = select.poll()
-    poll.register(port, select.POLLIN)
-    heard = b""
-    while (left := end - time.monotonic()) > 0 and not (header and header in heard[:-3]):
-        piece = b""
-        with contextlib.suppress(OSError):
-            if not poll.poll(left * 1e3):
-                break
-            piece = os.read(port, 4096)
-        if not piece:  # lost
-            time.sleep(left)
-        heard += piece
-    return heard
-
-
-def end(ports: Ports, *, alone: bool) -> int:
+def end(ports: Ports, line: Descriptors = _DESCRIPTORS, *, alone: bool) -> int:
     """Make sure that the torque is off, and say which servos did not confirm it; the exit code."""
-    left = confirm(ports)
+    left = confirm(ports, line)
     if left and alone:
         names = ", ".join(map(str, left))
         text = (
@@ -143,6 +149,13 @@ def watch(pipe: int, silence: float, ports: Ports) -> int:
             alive_at = None  # until it moves again
 
 
+def ignore_signals() -> None:
+    """The controller decides when the watch ends."""
+    for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK"):
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), signal.SIG_IGN)
+
+
 def _parse(arguments: list[str]) -> Ports:
     """Of ``FD:ID,ID``."""
     parts = [argument.partition(":") for argument in arguments]
@@ -150,6 +163,5 @@ def _parse(arguments: list[str]) -> Ports:
 
 
 if __name__ == "__main__":
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)  # the controller decides when the watch ends
+    ignore_signals()
     sys.exit(watch(int(sys.argv[1]), float(sys.argv[2]), _parse(sys.argv[3:])))

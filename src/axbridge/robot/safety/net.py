@@ -3,7 +3,9 @@
 `Safety` applies a policy on every way out: ``limp`` (torque off), ``hold`` (keep the present position, powered) or
 ``park`` (go slowly to a pose, then limp). Ways out: `release`, an exception, SIGINT, SIGTERM, SIGHUP, the interpreter's
 end, and a controller that stops calling `feed`. No Python code survives SIGKILL, a crash, or a hang that keeps the
-interpreter locked. Then the guard process acts (`axbridge.robot.safety.guard`): it always limps.
+interpreter locked. Then the guard process acts (`axbridge.robot.safety.guard`): it always limps. Where a port has no
+descriptor to hand on, as on Windows, a guard opens it by its name when the controller is dead
+(`axbridge.robot.safety.guard_by_name`); a locked hang is beyond that one.
 
 A signal in the middle of a transaction waits for its end, because packets of the policy would break the transaction.
 The guard may end only when every servo has said that its torque is off, or that it holds. A servo that does not hold is
@@ -38,7 +40,7 @@ from axbridge.robot.safety.signal_watch import watch_signals
 __all__ = ["Safety"]
 
 _STDERR = 2
-_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK") if hasattr(signal, name))
 _PATIENCE = 2.0  # s to wait for the end of another thread's transaction
 _GUARD_PATIENCE = 3.0  # s for the guard to end: it asks the servos for half of that
 
@@ -58,7 +60,7 @@ class Safety:
         park_pose: Goal Position counts by servo name, for ``park``.
         stale_command_ms: Apply the policy when `feed` was not called for so long; None = never. Wall time only: a bus
             in simulated time waits for nobody.
-        guard: Start the guard process (for buses that have a file descriptor).
+        guard: Start the guard process.
         report: Called with the servos that failed, by name, when the policy was applied outside of `release`'s caller.
         restore: Called after the policy at a deadly signal and at the interpreter's end: no other code runs after them.
         tripped: Called with the names of the servos that were switched off because `feed` was not called in time; from
@@ -185,7 +187,7 @@ class Safety:
             except OSError:  # it was killed: a new one takes over
                 self._end_guard(b"q")
                 self._start_guard()
-        elif self._armed and self._with_guard and self._descriptors():
+        elif self._armed and self._with_guard and (self._descriptors() or self._names()):
             self._start_guard()
 
     def release(self) -> dict[str, BusError]:
@@ -336,9 +338,21 @@ class Safety:
                 ports.append(f"{fd}:{','.join(ids)}")
         return ports
 
+    def _names(self) -> list[str]:
+        """``BAUD:ID,ID:PORT`` for each port that has no descriptor, for the guard that opens them by name."""
+        ports = []
+        for cycle in self._real:
+            port = getattr(cycle.bus, "port", None)
+            if port is not None and port.ser is not None and port.fd is None and cycle.servos:
+                ports.append(f"{port.baudrate}:{','.join(str(servo.id) for servo in cycle.servos)}:{port.name}")
+        return ports
+
     def _start_guard(self) -> None:
         ports = self._descriptors()
-        if not ports or self._leaving:
+        if self._leaving:
+            return
+        if not ports:
+            self._start_guard_by_name()
             return
         pipe, self._pipe = os.pipe()
         os.set_blocking(self._pipe, False)
@@ -355,16 +369,43 @@ class Safety:
             )
         except OSError as failure:
             os.close(self._pipe)
-            self._with_guard = False
-            text = f"no guard process: {failure}; SIGKILL would leave the motors on"
-            try:
-                warnings.warn(text, RuntimeWarning, stacklevel=2)
-            except RuntimeWarning as refused:
-                raise BusError(text, f"see that {sys.executable} can be run, or let warnings be warnings") from refused
+            self._without_guard(failure)
         else:
             self._guarded = ports
         finally:
             os.close(pipe)
+
+    def _without_guard(self, failure: OSError) -> None:
+        self._with_guard = False
+        text = f"no guard process: {failure}; SIGKILL would leave the motors on"
+        try:
+            warnings.warn(text, RuntimeWarning, stacklevel=3)
+        except RuntimeWarning as refused:
+            raise BusError(text, f"see that {sys.executable} can be run, or let warnings be warnings") from refused
+
+    def _start_guard_by_name(self) -> None:
+        ports = self._names()
+        if not ports:
+            return
+        here = str(Path(__file__).resolve().parents[3])
+        path = os.pathsep.join(filter(None, (here, os.environ.get("PYTHONPATH"))))
+        apart: dict[str, Any] = {"start_new_session": True}  # Ctrl-C is for the controller
+        if sys.platform == "win32":
+            apart = {"creationflags": subprocess.CREATE_NEW_PROCESS_GROUP}
+        try:
+            self._guard = subprocess.Popen(
+                [sys.executable, "-m", "axbridge.robot.safety.guard_by_name", *ports],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                env={**os.environ, "PYTHONPATH": path},
+                **apart,
+            )
+        except OSError as failure:
+            self._without_guard(failure)
+            return
+        assert self._guard.stdin is not None
+        self._pipe = os.dup(self._guard.stdin.fileno())
+        self._guard.stdin.close()
 
     def _dismiss_guard(self) -> None:
         """End the guard, after it has limped what the policy could not; report what neither could."""

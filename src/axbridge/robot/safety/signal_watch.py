@@ -17,9 +17,11 @@ __all__ = ["watch_signals"]
 def watch_signals(noticed: Callable[[int], None]) -> bool:
     """Call `noticed` with the number of each signal that has a handler in Python, from a thread; for good.
 
-    Does nothing where somebody else is told of signals in this way already, as asyncio is, or outside the main thread;
-    says whether it watches.
+    Does nothing where somebody else is told of signals in this way already, as asyncio is, outside the main thread, or
+    on a system that does not fork; says whether it watches.
     """
+    if not hasattr(os, "register_at_fork"):
+        return False
     if threading.current_thread() is not threading.main_thread():
         return False
     reading, writing = os.pipe()

@@ -1,0 +1,336 @@
+"""`axbridge calibrate`: find by hand which servo is which joint, and write it into the rig."""
+
+from __future__ import annotations
+
+import difflib
+import math
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from axbridge.cli.app import Stopped, app
+from axbridge.cli.ending import code_of, terminable
+from axbridge.cli.keys import END, pressed
+from axbridge.cli.options import PortOption, RigOption, YesOption
+from axbridge.cli.progress import Show, progress
+from axbridge.errors import UsageError
+
+if TYPE_CHECKING:
+    from axbridge.config.rig import Rig, ServoConfig
+    from axbridge.robot.calibration import Mounting
+    from axbridge.robot.robot import Robot
+
+_SKIP, _BACK, _QUIT = "s", "b", "q"
+_PAUSE = 0.02  # s between two looks for a key
+
+
+@app.command()
+def calibrate(
+    *,
+    rig: RigOption,
+    port: PortOption = None,
+    joints: Annotated[str, typer.Option("--joints", help="Only these, separated by commas; default: all.")] = "",
+    yes: YesOption = False,
+) -> None:
+    """Find ids, directions, zeros and limits of your robot by hand, and write them into its rig.
+
+    First all motors go off, so hold the robot. Then you turn one joint after the other by hand. You see the changes
+    before they are written. Comments in the file stay. The motors are off at the end, however it ends.
+    """
+    from axbridge.config.rig import Rig
+    from axbridge.robot.calibration import rig_of_bus
+    from axbridge.robot.open import open_robot
+
+    loaded = Rig.load(rig)
+    _refuse_unwritable(loaded, rig)
+    queue = _chosen(loaded, joints)
+    text = _text_of(loaded.path)
+    with _saying_what_is_left(loaded.path) as motors, terminable():
+        with progress("asking who is on the line"):
+            there = rig_of_bus(loaded, port)
+        with open_robot(there, "real") as robot, pressed() as key:
+            motors.append("off")  # from here on, whatever comes
+            for servo in robot.values():
+                servo.torque_off()
+            ids = ", ".join(str(servo.config.id) for servo in robot.values())
+            print(f"on the line: servo{'s' * (len(robot) > 1)} {ids}; all motors are off: hold the robot")
+            print(f"keys: any key goes on, {_SKIP} leaves a joint out, {_BACK} goes back, {_QUIT} ends", flush=True)
+            with progress("") as show:
+                found = _Dialogue(robot, loaded, key, show).run(queue)
+            _write(loaded, text, found, key, yes=yes)
+
+
+class _Ended(Exception):
+    """The user has had enough."""
+
+
+class _Dialogue:
+    """Asks a hand for one joint after the other.
+
+    Args:
+        robot: All servos on the line, limp, with angles that count from 0.
+        rig: Whose joints they are.
+        key: The next key, or "".
+        show: Says what moves, while a key is waited for.
+    """
+
+    def __init__(self, robot: Robot, rig: Rig, key: Callable[[], str], show: Show) -> None:
+        from axbridge.config.rig_check import positive_ways
+        from axbridge.motion.watch import Watch
+
+        self._robot, self._rig, self._key, self._show = robot, rig, key, show
+        self._ways = positive_ways(rig)
+        self._watch = Watch(robot)
+        self._found: dict[str, Mounting] = {}
+        self._servo_of: dict[str, str] = {}  # by joint's servo in the rig: what moves it
+
+    def run(self, queue: list[ServoConfig]) -> dict[str, Mounting]:
+        """What was found, by name of the rig's servo; a joint whose servo turns out to be another's comes later."""
+        place = 0
+        while place < len(queue):
+            servo = queue[place]
+            print(f"joint {place + 1} of {len(queue)}: {servo.name}, servo {servo.id} by the rig", flush=True)
+            answer = self._joint(servo)
+            if answer == _BACK:
+                place = max(place - 1, 0)
+                for name in (servo.name, queue[place].name):
+                    self._found.pop(name, None)
+                    self._servo_of.pop(name, None)
+                continue
+            if servo.name in self._found:
+                self._tell(servo)
+                queue += self._robbed(servo, queue)
+            place += 1
+        return self._found
+
+    def _joint(self, servo: ServoConfig) -> str:
+        """Ask for all of one joint, again and again while the user wants it; returns the key that left it, or ""."""
+        while True:
+            before = self._angles()
+            name, turned, answer = self._first(servo, before)
+            if answer:
+                return answer
+            print(f"  {name} moved by {math.degrees(turned):+.0f}°", flush=True)
+            answer = self._rest(servo, name, turned, before)
+            if answer != _BACK:
+                return answer
+
+    def _first(self, servo: ServoConfig, before: dict[str, float]) -> tuple[str, float, str]:
+        """The servo that moves a joint, how far it turned towards larger angles, and the key that ended it, or ""."""
+        way = self._ways.get(servo.joint, "the way that shall count as positive")
+        while True:
+            if answer := self._asked(f"1 turn it {way}, by 20° or more, and hold it; press a key", before):
+                return "", 0.0, answer
+            try:
+                return *self._moved(before, servo), ""
+            except UsageError as failure:
+                print(f"  again: {failure.message}\n  {failure.hint}", flush=True)
+
+    def _rest(self, servo: ServoConfig, name: str, turned: float, before: dict[str, float]) -> str:
+        """Ask for zero and limits, and keep what was found; returns the key that ended it, or ""."""
+        from axbridge.robot.calibration import ENOUGH, Mounting
+
+        if answer := self._asked("2 bring it to 0 rad, as the URDF draws it; press a key", before, name):
+            return answer
+        zero = self._count(name)
+        lowest = highest = zero
+
+        def follow() -> None:
+            nonlocal lowest, highest
+            lowest, highest = min(lowest, self._count(name)), max(highest, self._count(name))
+
+        if answer := self._asked("3 lead it to both its ends, as far as it may go; press a key", before, name, follow):
+            return answer
+        config = self._robot[name].config
+        profile = self._robot.rig.profile_of(config)
+        gone = (highest - lowest) * profile.units.position >= ENOUGH
+        self._found[servo.name] = Mounting(
+            config.bus, config.id or 0, profile, zero, 1 if turned > 0 else -1, (lowest, highest) if gone else None
+        )
+        self._servo_of[servo.name] = name
+        return ""
+
+    def _moved(self, before: dict[str, float], servo: ServoConfig) -> tuple[str, float]:
+        """The servo that has moved.
+
+        Raises:
+            UsageError: none, or more than one, or one that is another joint's already.
+        """
+        from axbridge.robot.calibration import ENOUGH, moved_most
+
+        now = self._angles()
+        start = dict(before)
+        if max(abs(now[name] - start[name]) for name in now) >= ENOUGH:
+            before.update(now)  # a second try starts here
+        name, turned = moved_most(start, now)
+        taken = {moved: joint for joint, moved in self._servo_of.items() if joint != servo.name}
+        if name in taken:
+            raise UsageError(f"{name} has moved, and it moves {taken[name]}", f"turn {servo.name}, or go back with b")
+        return name, turned
+
+    def _asked(
+        self, what: str, before: Mapping[str, float], name: str = "", follow: Callable[[], None] = lambda: None
+    ) -> str:
+        """Ask, and let the robot go on until a key is pressed; returns it where it asks for another way, else "".
+
+        Raises:
+            _Ended: the user wants to end, or there is nobody to press a key.
+            BusError: a servo got lost.
+        """
+        while self._key() not in {"", END}:  # struck twice: that was for the question before
+            pass
+        print(f"  {what}", flush=True)
+        while not (struck := self._key()):
+            if self._robot.step() == -1:
+                raise _Ended
+            self._watch.look()
+            follow()
+            now = self._angles()
+            most = name or max(now, key=lambda one: abs(now[one] - before[one]))
+            self._show(f"{most} at {math.degrees(now[most]):.1f}°, {math.degrees(now[most] - before[most]):+.1f}°")
+        if struck.lower() in {_QUIT, END}:
+            raise _Ended
+        return struck.lower() if struck.lower() in {_SKIP, _BACK} else ""
+
+    def _tell(self, servo: ServoConfig) -> None:
+        found = self._found[servo.name]
+        other = "" if found.id == servo.id else f" (the rig says {servo.id})"
+        print(f"  {servo.name} is servo {found.id}{other}, zero {found.zero}, direction {found.direction}", flush=True)
+        if found.reach is None:
+            print("  it was not led to its ends: its limits stay as they are", flush=True)
+
+    def _robbed(self, servo: ServoConfig, queue: list[ServoConfig]) -> list[ServoConfig]:
+        """The joint that the rig gave this servo to, if it is not asked for anyway."""
+        found = self._found[servo.name]
+        robbed = [one for one in self._rig.servos if (one.bus, one.id) == (found.bus, found.id)]
+        new = [one for one in robbed if one.name != servo.name and one not in queue]
+        for one in new:
+            print(f"  servo {one.id} is {one.name}'s by the rig: {one.name} comes, too", flush=True)
+        return new
+
+    def _angles(self) -> dict[str, float]:
+        return {name: servo.state.position for name, servo in self._robot.items()}
+
+    def _count(self, name: str) -> int:
+        servo = self._robot[name]
+        return round(servo.state.position / self._robot.rig.profile_of(servo.config).units.position)
+
+
+def _refuse_unwritable(rig: Rig, given: str) -> None:
+    """Only a file of the user's own is written to.
+
+    Raises:
+        UsageError: the rig comes with axbridge, or parameters were given with its name.
+        RecordingError: its folder is not writable.
+    """
+    from axbridge.config.rig import FOLDER
+    from axbridge.config.toml_tables import shipped
+    from axbridge.config.urdf_parameters import split_options
+    from axbridge.files import check_writable
+
+    if split_options(given)[1]:
+        raise UsageError(f"{given}: parameters are not calibrated", "give the rig's name alone")
+    if shipped(FOLDER).resolve() in rig.path.resolve().parents:
+        own = f"my_{rig.name}"
+        raise UsageError(
+            f"rig {rig.name} comes with axbridge", f"run `axbridge rig copy {rig.name} {own}`, then calibrate {own}"
+        )
+    check_writable(rig.path)
+
+
+def _chosen(rig: Rig, joints: str) -> list[ServoConfig]:
+    """The rig's Dynamixels that were asked for.
+
+    Raises:
+        UsageError: the rig has no such servo, or none on a line.
+    """
+    on_a_line = [servo for servo in rig.servos if servo.drive == "dynamixel"]
+    if not on_a_line:
+        raise UsageError(f"rig {rig.name} has no Dynamixels", "there is nothing to calibrate")
+    names = [name.strip() for name in joints.split(",") if name.strip()]
+    known = ", ".join(servo.name for servo in on_a_line)
+    for name in names:
+        if name not in {servo.name for servo in on_a_line}:
+            raise UsageError(f"rig {rig.name} has no servo {name!r}", f"it has: {known}")
+    return [servo for servo in on_a_line if not names or servo.name in names]
+
+
+def _write(rig: Rig, text: str, found: Mapping[str, Mounting], key: Callable[[], str], *, yes: bool) -> None:
+    """Show what changes in the file, ask, and write it whole.
+
+    Raises:
+        RigError: the findings make no sound rig.
+        UsageError: the file has changed meanwhile.
+        _Ended: the user does not want it.
+    """
+    from axbridge.config.rig_check import check_rig
+    from axbridge.config.rig_edit import edited
+    from axbridge.files import replacing
+    from axbridge.robot.calibration import changes, check_whole
+
+    check_whole(rig, found)
+    new: dict[str, dict[str, int | float | str]] = {}
+    for servo in rig.servos:
+        if servo.name in found:
+            values, notes = changes(rig, servo, found[servo.name])
+            if values:
+                new[servo.name] = values
+            for note in notes:
+                print(f"note: {note}", file=sys.stderr)
+    if not new:
+        print(f"{rig.path} says all of this already: nothing is written")
+        return
+    tables = [{**servo.model_dump(exclude_unset=True), **new.get(servo.name, {})} for servo in rig.servos]
+    check_rig(rig.overridden({"servo": tables}))
+    result = edited(text, new, rig.path)
+    sys.stdout.writelines(_difference(text, result, str(rig.path)))
+    if not yes:
+        print("write it? y or n", flush=True)
+        while (struck := key().lower()) not in {"y", "n", _QUIT, END}:  # one key too many must not lose all this
+            time.sleep(_PAUSE)
+        if struck != "y":
+            raise _Ended
+    if _text_of(rig.path) != text:
+        raise UsageError(f"{rig.path} was changed meanwhile, by another program", "run it again")
+    place = rig.path.resolve()  # where a link leads
+    with replacing(place) as temporary:
+        temporary.write_bytes(result.encode())
+        shutil.copymode(place, temporary)
+    print(f"wrote {rig.path}; next: `axbridge rig check {rig.path}`")
+
+
+def _difference(old: str, new: str, path: str) -> Iterator[str]:
+    """Lines that differ, as `diff -u` shows them; in colours on a terminal."""
+    colours = {"+": "32", "-": "31", "@": "36"} if sys.stdout.isatty() else {}
+    for line in difflib.unified_diff(old.splitlines(), new.splitlines(), path, f"{path}, calibrated", n=1, lineterm=""):
+        colour = colours.get(line[:1])
+        yield f"\x1b[{colour}m{line}\x1b[0m\n" if colour else f"{line}\n"
+
+
+def _text_of(path: Path) -> str:
+    return path.read_bytes().decode()
+
+
+@contextmanager
+def _saying_what_is_left(path: Path) -> Iterator[list[str]]:
+    """Say at an early end what became of motors and file.
+
+    Yields:
+        A list to put "off" in as soon as the motors are sure to be off at the end.
+
+    Raises:
+        Stopped: in place of what ended it.
+    """
+    motors: list[str] = []
+    try:
+        yield motors
+    except (KeyboardInterrupt, _Ended) as end:
+        left = "motors are off" if motors else "no motor was moved"
+        print(f"stopped: {left}; {path} is as it was", file=sys.stderr)
+        raise Stopped(code_of(end)) from None

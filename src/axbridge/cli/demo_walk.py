@@ -1,0 +1,115 @@
+"""The demo of a robot with legs: it walks in the simulator, and a strip of pictures shows how."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from axbridge.cli.app import emit_json
+from axbridge.cli.progress import progress
+
+if TYPE_CHECKING:
+    from axbridge.config.rig import Rig
+    from axbridge.motion.walking import Outcome
+    from axbridge.physics.engine import LinkPose
+
+__all__ = ["can_walk", "demo_walk"]
+
+_STEPS = 6
+_PICTURES = 7
+_WIDTH, _HEIGHT = 2.0, 4.2  # inches of one picture, and of the strip
+
+
+def can_walk(rig: Rig) -> bool:
+    """Whether a rig has a free base and the legs that a gait needs."""
+    from axbridge.errors import RigError, UsageError
+    from axbridge.motion.gait import Gait, Walk
+
+    if rig.world is None or rig.world.fixed_base:
+        return False
+    try:
+        Walk.of(rig, Gait(steps=_STEPS))
+    except (RigError, UsageError):
+        return False
+    return True
+
+
+def demo_walk(rig: Rig, name: str, out: Path, seed: int, *, open_picture: bool, json: bool) -> None:
+    """Let a robot walk in the simulator; write its recording and its strip of pictures.
+
+    Args:
+        rig: With legs, see `can_walk`.
+        name: How the user calls it.
+        out: Folder for the files.
+        seed: Of the simulation.
+        open_picture: Show the strip in the end.
+        json: Print the outcome as one JSON document.
+    """
+    from axbridge.motion.gait import Gait
+    from axbridge.motion.walking import walk
+    from axbridge.record.provenance import describe
+    from axbridge.record.recorder import Recorder
+    from axbridge.robot.open import open_robot
+
+    gait = Gait(steps=_STEPS)
+    out.mkdir(parents=True, exist_ok=True)
+    files = {"recording": out / "walk.mcap", "picture": out / "walk.png"}
+    moments: list[tuple[float, dict[str, LinkPose]]] = []
+    with progress("starting the simulator", quiet=json) as show, open_robot(rig, "sim", seed=seed) as robot:
+        assert robot.simulation is not None and robot.simulation.engine is not None  # noqa: PT018 - a rig with a world
+        engine = robot.simulation.engine
+
+        def watch(part: str, share: float) -> None:
+            show(f"{robot.name}: {part}", share)
+            if part == "walk" and share * (_PICTURES - 1) >= len(moments):
+                moments.append((robot.time, engine.poses()))
+
+        facts = describe(rig, backend=robot.backend, seed=seed, experiment="walk", gait=asdict(gait))
+        with Recorder(files["recording"], facts) as recorder, robot:  # the robot ends first
+            outcome = walk(robot, gait, recorder, progress=watch)
+    with progress("drawing the robot", quiet=json):
+        _draw(rig, moments, outcome, files["picture"])
+    if json:
+        emit_json({**asdict(outcome), "files": {key: str(path) for key, path in files.items()}})
+    else:
+        print(_headline(rig, outcome) + "\n")
+        for key, path in files.items():
+            print(f"{key:<10} {path}")
+        print("\nnext:")
+        print(f"  axbridge info {files['recording']}")
+        print(f"  axbridge walk --rig {name} --steps 12")
+        print(f"  axbridge serve {name} --link /tmp/robot")
+    if open_picture:
+        typer.launch(str(files["picture"].resolve()))
+
+
+def _headline(rig: Rig, outcome: Outcome) -> str:
+    """What was found, in a sentence."""
+    if outcome.fell:
+        return f"{rig.name}, simulated, fell after {outcome.seconds:.1f} s."
+    ahead, tilt = (outcome.distance or 0.0) * 100, math.degrees(outcome.tilt or 0.0)
+    return (
+        f"{rig.name}, simulated, walks {_STEPS} steps: {ahead:.1f} cm in {outcome.seconds:.1f} s "
+        f"({outcome.planned * 100:.0f} cm planned), and tilts by {tilt:.0f}° at most."
+    )
+
+
+def _draw(rig: Rig, moments: list[tuple[float, dict[str, LinkPose]]], outcome: Outcome, path: Path) -> None:
+    """The strip of pictures."""
+    from axbridge.config.urdf import read_shapes
+    from axbridge.report.plots_png import picture, save
+    from axbridge.report.robot_png import draw_robot, extent
+
+    shapes = read_shapes(rig.urdf_path(), rig.urdf_text())
+    window = extent(shapes, [poses for _, poses in moments])
+    count = len(moments)
+    figure = picture(_headline(rig, outcome), (max(_WIDTH * count, 7.0), _HEIGHT))
+    for index, (time, poses) in enumerate(moments):
+        axes = figure.add_axes((index / count, 0.0, 1 / count, 0.86))
+        draw_robot(axes, shapes, poses, window, floor=True)
+        axes.set_title(f"{time - moments[0][0]:.1f} s", fontsize=10, y=0.97)
+    save(figure, path)

@@ -1,0 +1,112 @@
+"""`axbridge export`: robots and fitted servos for other programs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from axbridge.cli.app import app, emit_json
+from axbridge.cli.help import Verbs
+from axbridge.cli.options import ForceOption, JsonOption
+from axbridge.cli.progress import progress
+
+if TYPE_CHECKING:
+    from axbridge.learn.residuals import Residuals
+
+export = typer.Typer(cls=Verbs, no_args_is_help=True, help="Robots and fitted servos for other programs.")
+app.add_typer(export, name="export")
+
+OnRig = Annotated[str | None, typer.Option("--rig", help="The rig that gets the model; default: bench_arm.")]
+
+
+@export.command()
+def mujoco(
+    source: Annotated[str, typer.Argument(metavar="PARAMS.toml|RIG", help="A rig, or the parameters of a servo.")],
+    *,
+    out: Annotated[Path, typer.Option("--out", metavar="ROBOT.xml", help="What to write: MJCF for MuJoCo >= 3.12.")],
+    rig: OnRig = None,
+    measure: Annotated[
+        bool, typer.Option("--measure/--no-measure", help="Whether to measure what MuJoCo cannot express.")
+    ] = True,
+    force: ForceOption = False,
+    json: JsonOption = False,
+) -> None:
+    """Write a rig for MuJoCo, with a DC motor, gear, friction and position loop at each joint.
+
+    What MuJoCo cannot express is named, with the size of its effect on this robot: the same steps and falls are made
+    in axbridge and in MuJoCo, and in axbridge without each of these terms.
+    """
+    from axbridge.files import check_new, write_whole
+    from axbridge.learn.mjcf import to_mjcf
+    from axbridge.learn.model_file import rig_or_model
+    from axbridge.learn.residuals import Residuals
+    from axbridge.learn.residuals import measure as measured
+
+    check_new(out, force=force)
+    with progress("reading", quiet=json) as show:
+        robot = rig_or_model(source, rig)
+        to_mjcf(robot)  # what is wrong is said before the measuring
+        found = measured(robot, show) if measure else Residuals({}, {})
+        write_whole(out, to_mjcf(robot, _note(robot.name, found)))
+    if json:
+        emit_json({"rig": robot.name, "out": str(out), "rms_deg": found.moves, "left_out_deg": found.terms})
+        return
+    driven = sum(servo.drive == "dynamixel" for servo in robot.servos)
+    print(f"wrote {out}: {robot.name}, {driven} servo{'s' * (driven != 1)}")
+    for line in _lines(found):
+        print(line)
+
+
+@export.command()
+def bam(
+    source: Annotated[str, typer.Argument(metavar="PARAMS.toml|RIG", help="Parameters of a servo, or a rig.")],
+    *,
+    out: Annotated[Path, typer.Option("--out", metavar="M4.json", help="What to write.")],
+    rig: OnRig = None,
+    servo: Annotated[str | None, typer.Option("--servo", help="Which one of the rig; default: the first.")] = None,
+    actuator: Annotated[
+        str | None, typer.Option("--actuator", help="BAM's name for the servo; default: its profile.")
+    ] = None,
+    force: ForceOption = False,
+) -> None:
+    """Write a servo's parameters as Rhoban's BAM has them (`axbridge import m4.json my_servo.toml` reads them)."""
+    import json
+
+    from axbridge.errors import UnknownServo
+    from axbridge.files import check_new, write_whole
+    from axbridge.learn.bam import to_bam
+    from axbridge.learn.model_file import rig_or_model
+
+    check_new(out, force=force)
+    robot = rig_or_model(source, rig)
+    known = {one.name: one for one in robot.servos if one.drive == "dynamixel"}
+    chosen = known.get(servo or next(iter(known), ""))
+    if chosen is None:
+        raise UnknownServo(servo or "", f"rig {robot.name!r} has no servo {servo!r}", f"it has: {', '.join(known)}")
+    document, lost = to_bam(robot.model_of(chosen), actuator or robot.profile_of(chosen).name)
+    write_whole(out, json.dumps(document, indent=2) + "\n")
+    print(f"wrote {out}: friction {document['model'].upper()} of {chosen.name}")
+    for words in lost:
+        print(f"not in it: {words}")
+
+
+def _lines(found: Residuals) -> list[str]:
+    lines = [f"  {value:5.2f}°  {name}" for name, value in found.moves.items()]
+    if lines:
+        lines.insert(0, "beside axbridge, root mean square over the whole move:")
+    if found.terms:
+        lines.append("not in it, and how far it moves the joint at most (root mean square):")
+        lines += [f"  {value:5.2f}°  {words}" for words, value in found.terms.items()]
+    return lines
+
+
+def _note(name: str, found: Residuals) -> str:
+    from axbridge import __version__
+
+    head = [
+        f"{name}, written by axbridge {__version__}. Goals (ctrl) are rad at the joint, as in the rig.",
+        "All servos limp: model.opt.disableactuator = 1 << 1. Start: mj_resetDataKeyframe(model, data, 0).",
+    ]
+    return "\n     ".join([*head, *_lines(found)])

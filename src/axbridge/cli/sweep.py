@@ -1,0 +1,67 @@
+"""`axbridge sweep`: one robot with many values of its parameters."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from axbridge.cli.app import app, emit_json
+from axbridge.cli.options import ForceOption, JsonOption, SeedOption
+from axbridge.cli.progress import progress
+
+if TYPE_CHECKING:
+    from axbridge.learn.sweep import Row
+
+
+@app.command()
+def sweep(
+    rig: Annotated[str, typer.Argument(metavar="RIG", help="Name, folder, or path of a rig file.")],
+    *,
+    over: Annotated[
+        list[str],
+        typer.Option(
+            "--over", metavar="NAME=VALUES", help="friction=0.02,0.05 or latency=0:40:5 (from, to, how many); repeat."
+        ),
+    ],
+    metric: Annotated[
+        str, typer.Option("--metric", help="walk, step or fall, or one figure of them: walk.distance.")
+    ] = "step",
+    executor: Annotated[
+        str | None, typer.Option("--executor", metavar="dask://HOST:PORT", help="A dask cluster; default: all cores.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", metavar="FILE.csv", help="Write the table.")] = None,
+    seed: SeedOption = 0,
+    force: ForceOption = False,
+    json: JsonOption = False,
+) -> None:
+    """Try every combination of values in simulation, on all cores or a cluster, and print a figure of each."""
+    from axbridge.config.rig import Rig
+    from axbridge.files import check_new, write_whole
+    from axbridge.learn.sweep import parse_axes
+    from axbridge.learn.sweep import sweep as measured
+
+    check_new(out, force=force)
+    axes = parse_axes(over)
+    with progress("starting workers", quiet=json) as show:
+        rows = measured(
+            Rig.load(rig), axes, metric, seed=seed, where=executor,
+            report=lambda done, of: show(f"{done} of {of} robots", done / of),
+        )  # fmt: skip
+    if out is not None:
+        write_whole(out, "".join(",".join(cells) + "\n" for cells in _table(rows, "{!r}")))
+    if json:
+        emit_json({"rig": rig, "metric": metric, "rows": [{**row.values, **row.figures} for row in rows]})
+        return
+    table = _table(rows, "{:.4g}")
+    widths = [max(len(cells[column]) for cells in table) for column in range(len(table[0]))]
+    for cells in table:
+        print("  ".join(cell.rjust(width) for cell, width in zip(cells, widths, strict=True)))
+    if out is not None:
+        print(f"wrote {out}")
+
+
+def _table(rows: list[Row], form: str) -> list[list[str]]:
+    head = [*rows[0].values, *rows[0].figures]
+    return [head, *([form.format(value) for value in (*row.values.values(), *row.figures.values())] for row in rows)]

@@ -1,0 +1,78 @@
+"""`axbridge warmup`: compile all kernels now, so that nothing waits for them later."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from axbridge.cli.app import app
+from axbridge.cli.progress import progress
+
+if TYPE_CHECKING:
+    from axbridge.config.rig import Rig
+    from axbridge.physics.engines.choice import EngineName
+
+_PLAY = {"motor": {"armature": 0.004, "backlash": 0.01}}  # backlash takes other kernels
+
+
+@app.command()
+def warmup() -> None:
+    """Compile what simulations, fits and fast buses need; once for a user, on each machine and Python.
+
+    Without it that happens when it is needed first: beside a simulation of a few servos, before one of many.
+    """
+    from axbridge.jit import COMPILED, cache_folder, kernels, thorough, warmed
+    from axbridge.physics.engines.choice import installed
+
+    if not COMPILED:
+        print("nothing to compile: without numba kernels run as plain Python (pip install numba)")
+        return
+    jobs: dict[str, Callable[[], None]] = {"rollouts": _rollouts, "pendulums": partial(_step, "bare_horn")}
+    for engine in installed():
+        jobs[engine] = partial(_step, "bioloid", engine)
+    began = time.monotonic()
+    with thorough(), progress("looking for compiled kernels"):
+        for kind, job in jobs.items():
+            job()
+            warmed(kind)
+        _lines()
+    done, _ = kernels()
+    took = f"{done} kernels compiled in {time.monotonic() - began:.0f} s" if done else "all kernels are compiled"
+    print(f"{took}: {cache_folder()}")
+
+
+def _step(rig: str, engine: EngineName | None = None) -> None:
+    """A step of a simulated rig."""
+    import axbridge
+
+    with axbridge.open(rig, engine=engine) as robot:
+        robot.step()
+
+
+def _rollouts() -> None:
+    """A recording through models without and with backlash."""
+    from axbridge.config.rig import Rig
+    from axbridge.replay.simulate import simulate
+    from axbridge.samples import load
+
+    log, rig = load("xl330"), Rig.load("xl330_pendulum")
+    for each in (rig, _with_play(rig)):
+        simulate(log, each)
+
+
+def _with_play(rig: Rig) -> Rig:
+    (servo,) = rig.servos
+    return rig.model_copy(update={"servos": (servo.model_copy(update={"params": _PLAY}),)})
+
+
+def _lines() -> None:
+    """Both ends of a serial line, where they are compiled."""
+    with contextlib.suppress(ImportError):
+        from axbridge.bus.read_burst import Burst
+        from axbridge.serve.pty import PtyChannel
+
+        Burst()
+        PtyChannel(1e6).close()

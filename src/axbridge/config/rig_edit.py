@@ -1,0 +1,124 @@
+"""Values of servos changed in the text of a rig file: every comment, blank line and order stays as it was."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from axbridge.config.toml_tables import parse_toml
+from axbridge.errors import RigError
+
+__all__ = ["edited"]
+
+Value = int | float | str
+
+_SERVO = re.compile(r"\s*\[\[\s*servo\s*\]\]")
+_ORDER = ("name", "joint", "drive", "bus", "id", "profile", "zero", "direction", "model", "min_position")
+_KEY = r"(?P<head>\s*{key}\s*=\s*)(?P<value>\"[^\"]*\"|'[^']*'|[^\s#\[{{]+)(?P<gap>\s*)(?P<rest>#.*)?"
+
+
+def edited(text: str, changes: Mapping[str, Mapping[str, Value]], path: Path) -> str:
+    """The text of a rig file with values of some servos set.
+
+    A value that is there is replaced where it stands. A new key comes where the shipped rigs have it. A servo that the
+    file does not have, because its base has it, gets a table at the end.
+
+    Args:
+        text: Of the file.
+        changes: Values by key, by name of the servo.
+        path: Of the file, for the error.
+
+    Raises:
+        RigError: the file writes its servos in a way that cannot be edited line by line; the hint has the values.
+    """
+    if not changes:
+        return text
+    lines = text.splitlines(keepends=True)
+    for name, values in changes.items():
+        lines = _with_servo(lines, name, values)
+    result = "".join(lines)
+    mark = "\ufeff"  # Windows' editors put it in front
+    wanted = _changed(parse_toml(text.removeprefix(mark), path, RigError), changes)
+    try:
+        safe = parse_toml(result.removeprefix(mark), path, RigError) == wanted
+    except RigError:
+        safe = False
+    if not safe:
+        by_hand = "; ".join(
+            f"{name}: {', '.join(_line(*item) for item in new.items())}" for name, new in changes.items()
+        )
+        raise RigError(path, "servo", "these tables cannot be edited line by line", f"write by hand {by_hand}")
+    return result
+
+
+def _changed(table: dict[str, Any], changes: Mapping[str, Mapping[str, Value]]) -> dict[str, Any]:
+    """What the edited file should say."""
+    servos = [dict(servo) for servo in table.get("servo", [])]
+    for name, values in changes.items():
+        servo = next((servo for servo in servos if servo.get("name") == name), None)
+        if servo is None:
+            servos.append({"name": name, **values})
+        else:
+            servo.update(values)
+    return {**table, "servo": servos}
+
+
+def _with_servo(lines: Sequence[str], name: str, values: Mapping[str, Value]) -> list[str]:
+    """The lines with one servo's values."""
+    end_of_line = "\r\n" if lines and lines[0].endswith("\r\n") else "\n"
+    begin, end = _table_of(lines, name)
+    before, block, after = list(lines[:begin]), list(lines[begin:end]), list(lines[end:])
+    if not block:
+        if before and not before[-1].endswith("\n"):
+            before[-1] += end_of_line
+        block = [end_of_line, f"[[servo]]{end_of_line}", f"name = {json.dumps(name, ensure_ascii=False)}{end_of_line}"]
+    elif not block[-1].endswith("\n"):
+        block[-1] += end_of_line
+    for key, value in values.items():
+        block = _with_value(block, key, value, end_of_line)
+    return [*before, *block, *after]
+
+
+def _table_of(lines: Sequence[str], name: str) -> tuple[int, int]:
+    """The lines (first, end) of the [[servo]] of that name, without tables below it; an empty span: none."""
+    wanted = re.compile(rf"\s*name\s*=\s*([\"']){re.escape(name)}\1\s*(#.*)?$")
+    heads = [index for index, line in enumerate(lines) if re.match(r"\s*\[", line)]
+    for head, end in pairwise([*heads, len(lines)]):
+        if _SERVO.match(lines[head]) and any(wanted.match(line.rstrip("\r\n")) for line in lines[head:end]):
+            return head, end
+    return len(lines), len(lines)
+
+
+def _with_value(block: Sequence[str], key: str, value: Value, end_of_line: str) -> list[str]:
+    """The lines of one table with one value; a comment behind it stays in its column where there is room."""
+    result = list(block)
+    places = {_key_of(line): index for index, line in enumerate(block)}
+    if key not in places:
+        earlier = _ORDER[: _ORDER.index(key)] if key in _ORDER else _ORDER
+        after = max((places[one] for one in earlier if one in places), default=0)
+        result.insert(after + 1, _line(key, value) + end_of_line)
+        return result
+    line = block[places[key]].rstrip("\r\n")
+    found = re.fullmatch(_KEY.format(key=re.escape(key)), line)
+    if found is not None:  # else the value is spread over lines: the check of the whole finds it
+        new = _written(value)
+        room = max(len(found["value"]) + len(found["gap"]) - len(new), 1) if found["rest"] else 0
+        result[places[key]] = found["head"] + new + " " * room + (found["rest"] or "") + end_of_line
+    return result
+
+
+def _key_of(line: str) -> str:
+    found = re.match(r"\s*([A-Za-z0-9_-]+)\s*=", line)
+    return found[1] if found else ""
+
+
+def _line(key: str, value: Value) -> str:
+    return f"{key} = {_written(value)}"
+
+
+def _written(value: Value) -> str:
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)

@@ -1,0 +1,65 @@
+"""Servo models in files: a model as TOML, and a rig whose servos have another one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from axbridge.config import toml_tables
+from axbridge.config.model import ServoModel
+from axbridge.config.rig import FOLDER, Rig
+from axbridge.errors import ProfileError, RigError
+
+__all__ = ["rig_or_model", "to_toml", "with_model"]
+
+_SHOWN_ON = "bench_arm"  # where a model without a rig is shown
+
+
+def to_toml(model: ServoModel) -> str:
+    """A model as a file, for ``model = "…"`` in a rig and ``--params``."""
+    tables = model.model_dump(exclude={"path"})
+    lines = [f"{key} = {json.dumps(tables[key])}" for key in ("name", "description", "provenance")]
+    for table in ("motor", "friction", "controller", "sensor"):
+        lines += ["", f"[{table}]", *(f"{key} = {_value(value)}" for key, value in tables[table].items())]
+    return "\n".join(lines) + "\n"
+
+
+def _value(value: Any) -> str:
+    return repr(value) if isinstance(value, float) else json.dumps(value)
+
+
+def with_model(rig: Rig, model: str) -> Rig:
+    """The rig with this model (a name or a path) in each of its Dynamixels, without the rig's own overrides."""
+    path = Path(model)
+    name = str(path.resolve()) if path.suffix == ".toml" and path.is_file() else model
+    changed = {"model": name, "params": {}}
+    servos = (servo.model_copy(update=changed) if servo.drive == "dynamixel" else servo for servo in rig.servos)
+    return rig.model_copy(update={"servos": tuple(servos)})
+
+
+def rig_or_model(name: str, rig: str | None = None) -> Rig:
+    """What is meant by a name or path: a rig, or a servo model, which is then put into `rig`.
+
+    Raises:
+        RigError, ProfileError: neither of both, or a mistake in it.
+    """
+    if rig is None and _is_rig(name):
+        return Rig.load(name)
+    changed = with_model(Rig.load(rig or _SHOWN_ON), name)
+    try:
+        changed.model_of(changed.servos[0])
+    except (ProfileError, RigError):
+        if rig is None and not Path(name).is_file():
+            return Rig.load(name)  # which says what rigs there are
+        raise
+    return changed
+
+
+def _is_rig(name: str) -> bool:
+    """Whether a name is a rig's, or leads to a file with servos."""
+    path = Path(name.partition(":")[0])
+    if path.is_file():
+        table = toml_tables.read_toml(path, RigError)
+        return "servo" in table or "world" in table
+    return path.is_dir() or path.name in toml_tables.shipped_names(FOLDER)

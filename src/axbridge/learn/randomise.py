@@ -1,0 +1,225 @@
+"""Robots as different as measurements leave them: each episode draws one.
+
+What is drawn was measured. Parameters of the servo come from a fit's own joint distribution (`axbridge identify
+--json`): its intervals and the correlations between them, so that what the data tell apart is told apart, and what they
+leave open is left open. What the bus loses comes from the statistics of a robot that ran (`Robot.bus_statistics`), and
+how far the supply sags from a recording.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from axbridge.arrays import FloatArray
+from axbridge.config import toml_tables
+from axbridge.config.rig import Rig
+from axbridge.errors import RecordingError, UsageError
+from axbridge.record.recording import Recording
+
+__all__ = ["Line", "Parameters", "Randomisation", "Supply"]
+
+_QUANTILE = 1.96  # standard deviations to an end of a 95 % interval
+_SAMPLES = 20  # with the motor driven, that a supply needs to be told
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """The joint distribution that a fit leaves, of n parameters, in the units of the parameters file.
+
+    Attributes:
+        names: ``table.key``, as in the file.
+        value: Estimates, (n,).
+        low: Lower ends of their 95 % intervals, (n,).
+        high: Upper ends, (n,).
+        correlation: (n, n).
+        open: Which ones the data do not tell: every value between the ends is as good, (n,).
+    """
+
+    names: tuple[str, ...]
+    value: FloatArray
+    low: FloatArray
+    high: FloatArray
+    correlation: FloatArray
+    open: FloatArray
+
+    @classmethod
+    def load(cls, path: Path | str) -> Parameters:
+        """Read what ``axbridge identify … --json > FILE`` wrote.
+
+        Raises:
+            UsageError: it is no such file.
+        """
+        hint = "give what `axbridge identify RECORDING --json` prints"
+        try:
+            document = json.loads(Path(path).read_text(encoding="utf-8"))
+            table, correlations = document["parameters"], document["correlations"]
+            names = tuple(table)
+            ends = np.array([[table[name][key] for key in ("value", "low", "high")] for name in names], dtype=float)
+            correlation = np.array([[correlations[a][b] for b in names] for a in names], dtype=float)
+            unsure = np.array([name in document["cannot_tell"] for name in names], dtype=float)
+        except OSError as failure:
+            raise UsageError(f"{path}: {failure.strerror}", hint) from failure
+        except (ValueError, KeyError, TypeError) as failure:
+            raise UsageError(f"{path} is no result of a fit: {failure!r}", hint) from failure
+        value, low, high = ends.T if len(ends) else np.empty((3, 0))
+        return cls(names, value, low, high, correlation.reshape(len(names), len(names)), unsure)
+
+    def drawn(self, random: np.random.Generator) -> dict[str, dict[str, float]]:
+        """One servo's parameters, as tables of the parameters file.
+
+        Above and below its estimate a parameter spreads as far as its interval says, and no draw lies outside it.
+        """
+        if not self.names:
+            return {}
+        sizes, axes = np.linalg.eigh(self.correlation)  # estimated, so perhaps not quite positive
+        normal = axes @ (np.sqrt(np.maximum(sizes, 0.0)) * random.standard_normal(len(sizes)))
+        share = np.clip(normal / _QUANTILE, -1.0, 1.0)
+        drawn = self.value + np.where(share > 0, self.high - self.value, self.value - self.low) * share
+        chance = np.array([0.5 * math.erfc(-z / math.sqrt(2)) for z in normal])
+        drawn = np.where(self.open > 0, self.low + (self.high - self.low) * chance, drawn)
+        tables: dict[str, dict[str, float]] = {}
+        for name, one in zip(self.names, drawn.tolist(), strict=True):
+            table, key = name.split(".")
+            tables.setdefault(table, {})[key] = max(one, 0.0) if key == "latency_ms" else one
+        return tables
+
+
+@dataclass(frozen=True)
+class Line:
+    """What a line loses and how late it is.
+
+    Attributes:
+        loss: Share of questions without a good answer.
+        late: Share of answers that came after their time.
+        jitter: By how much a cycle takes longer than the median in one of a hundred, s.
+    """
+
+    loss: float = 0.0
+    late: float = 0.0
+    jitter: float = 0.0
+
+    @classmethod
+    def measured(cls, statistics: Mapping[str, Mapping[str, Any]]) -> Line:
+        """From `Robot.bus_statistics` of a robot that ran, the worst of its buses."""
+        worst = cls()
+        for bus in statistics.values():
+            servos = ((bus.get("line") or {}).get("servos") or {}).values()
+            asked = sum(servo["asked"] for servo in servos)
+            lost = sum(servo["timeouts"] + servo["corrupt"] for servo in servos)
+            late = sum(servo["late"] for servo in servos)
+            times = bus["cycle"]
+            worst = cls(
+                max(worst.loss, lost / asked if asked else 0.0),
+                max(worst.late, late / asked if asked else 0.0),
+                max(worst.jitter, times["p99"] - times["p50"]),
+            )
+        return worst
+
+
+@dataclass(frozen=True)
+class Supply:
+    """A supply: its open-circuit voltage, V, and its internal resistance, ohm, with their standard errors."""
+
+    voltage: float
+    resistance: float
+    voltage_error: float = 0.0
+    resistance_error: float = 0.0
+
+    @classmethod
+    def measured(cls, recording: Recording, rig: Rig) -> Supply:
+        """From the voltages and loads of a recording: the line through voltage over the motors' current.
+
+        The current is the motor model's: no AX-12 measures it.
+
+        Raises:
+            RecordingError: too few samples with a voltage and a load.
+        """
+        volts = []
+        for name, track in recording.items():
+            servos = [servo for servo in rig.servos if servo.name == name]
+            if not servos:
+                continue
+            motor = rig.model_of(servos[0]).motor
+            resistance = motor.resistance + motor.resistance_per_duty * np.abs(track.load)
+            current = (
+                track.load * track.voltage - motor.output_constant * track.velocity * servos[0].direction
+            ) / resistance
+            known = np.isfinite(track.voltage) & np.isfinite(current)
+            volts.append((track.time[known], track.voltage[known], np.abs(track.load * current)[known]))
+        count = sum(len(time) for time, _, _ in volts)
+        if count < _SAMPLES:
+            raise RecordingError(
+                recording.path,
+                f"tells voltage and load {count} times",
+                "record a move of some seconds with all registers",
+            )
+        grid = volts[0][0]
+        total = sum(np.interp(grid, time, amps) for time, _, amps in volts)
+        sagging = np.mean([np.interp(grid, time, voltage) for time, voltage, _ in volts], axis=0)
+        amperes = np.asarray(total)
+        design = np.column_stack([np.ones_like(amperes), -amperes])
+        (voltage, resistance), _, _, _ = np.linalg.lstsq(design, sagging, rcond=None)
+        left = sagging - design @ (voltage, resistance)
+        covariance = np.linalg.pinv(design.T @ design) * float(left @ left) / max(len(left) - 2, 1)
+        errors = np.sqrt(np.maximum(np.diag(covariance), 0.0))
+        return cls(float(voltage), max(float(resistance), 0.0), float(errors[0]), float(errors[1]))
+
+
+@dataclass(frozen=True)
+class Randomisation:
+    """What differs from episode to episode.
+
+    Attributes:
+        parameters: Fits of servos of this kind; each servo of the robot draws one of them, and from it.
+        line: What the bus loses.
+        supplies: Supplies that were measured; an episode draws one of them, and from it.
+    """
+
+    parameters: Sequence[Parameters] = ()
+    line: Line = Line()
+    supplies: Sequence[Supply] = ()
+
+    def drawn(self, rig: Rig, random: np.random.Generator) -> Rig:
+        """A robot of these.
+
+        Raises:
+            RigError: the rig's model and the fit do not belong together.
+        """
+        servos = []
+        for servo in rig.servos:
+            if servo.drive != "dynamixel":
+                servos.append(servo)
+                continue
+            tables: dict[str, Any] = {}
+            if self.parameters:
+                tables = self.parameters[int(random.integers(len(self.parameters)))].drawn(random)
+            if self.line.jitter > 0:
+                base = tables.get("sensor", {}).get("latency_ms", rig.model_of(servo).sensor.latency_ms)
+                late = base + 1000 * float(random.uniform(0.0, self.line.jitter))
+                tables = toml_tables.merged(tables, {"sensor": {"latency_ms": late}})
+            servos.append(servo.model_copy(update={"params": toml_tables.merged(servo.params, tables)}))
+        changed: dict[str, Any] = {"servos": tuple(servos)}
+        if self.supplies:
+            supply = self.supplies[int(random.integers(len(self.supplies)))]
+            drawn = {
+                "supply_voltage": max(supply.voltage + supply.voltage_error * float(random.standard_normal()), 1.0),
+                "supply_resistance": max(
+                    supply.resistance + supply.resistance_error * float(random.standard_normal()), 0.0
+                ),
+            }
+            changed["buses"] = tuple(bus.model_copy(update=drawn) for bus in rig.buses)
+        return rig.model_copy(update=changed)
+
+    def faults(self) -> str:
+        """What the bus loses, as a fault spec."""
+        words = [
+            f"{name}={share:g}" for name, share in (("drop", self.line.loss), ("late", self.line.late)) if share > 0
+        ]
+        return ",".join(words)

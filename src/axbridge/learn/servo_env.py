@@ -1,0 +1,231 @@
+"""A robot as a gymnasium environment: positions and speeds in, goals out, on whatever backend it runs.
+
+Nothing here asks which backend that is but for how an episode begins: a simulated robot is built anew, a real one is
+led back. What a policy sees and does is what every servo has: so it can go from one backend to the other.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from abc import abstractmethod
+from typing import Any, ClassVar, SupportsFloat
+
+import gymnasium
+import numpy as np
+import numpy.typing as npt
+from gymnasium import spaces
+
+from axbridge.arrays import FloatArray
+from axbridge.config.rig import Rig
+from axbridge.errors import ControlWarning, ErrorFlag, SimulationDiverged, UsageError
+from axbridge.learn.randomise import Randomisation
+from axbridge.robot.backends.backend import BackendName
+from axbridge.robot.open import open_robot
+from axbridge.robot.robot import Robot
+
+__all__ = ["Observation", "ServoEnv"]
+
+Observation = npt.NDArray[np.float32]
+
+_FASTEST = 20.0  # rad/s: what a speed can be at most, for the space; an AX-12 runs at 6, one that falls at 17
+_PATIENCE = 0.2  # s that a servo may be missing: some come back by themselves
+_STALE = 500.0  # ms without a step after which the motors of a real robot go off: a learner may stop to think
+_WAY = 1.0  # s in which a real robot goes back to its start
+_HURT = ErrorFlag.OVERLOAD | ErrorFlag.OVERHEATING | ErrorFlag.INPUT_VOLTAGE
+
+
+class ServoEnv(gymnasium.Env[Observation, Observation]):  # type: ignore[misc]  # gymnasium is skipped
+    """One robot, one action a control period: a goal for each servo, rad, within the rig's limits.
+
+    An observation is the positions (rad), the speeds (rad/s) and what the task adds. An episode is terminated when the
+    robot fails: a servo reports overload, overheating or a wrong supply, is missing, or was switched off by
+    the watchdog or a limit; ``info["fault"]`` says which.
+
+    Args:
+        rig: A name, a path or a `Rig`.
+        backend: ``sim``, ``real`` or ``twin``.
+        port: As of `axbridge.open`.
+        step_ms: Control period; the rig's by default.
+        randomise: What differs from episode to episode, on ``sim``.
+
+    Attributes:
+        robot: The robot of this episode; None before the first.
+        rig: The rig.
+        start: Positions that an episode begins with, (n,), rad.
+    """
+
+    metadata: ClassVar[dict[str, Any]] = {"render_modes": []}
+
+    def __init__(
+        self,
+        rig: str | Rig,
+        backend: BackendName = "sim",
+        *,
+        port: str | None = None,
+        step_ms: float | None = None,
+        randomise: Randomisation | None = None,
+    ) -> None:
+        self.rig = rig if isinstance(rig, Rig) else Rig.load(rig)
+        if randomise is not None and backend != "sim":
+            raise UsageError(f"a {backend} robot is what it is: nothing of it can be drawn", "leave randomise out")
+        if backend != "sim" and self.rig.safety.stale_command_ms is None:
+            self.rig = self.rig.overridden({"safety": {"stale_command_ms": _STALE}})
+        self.robot: Robot | None = None
+        self._backend, self._port, self._randomise = backend, port, randomise
+        self._step_ms = step_ms or self.rig.robot.basic_time_step_ms
+        self.start = np.array([servo.position for servo in self.rig.servos])
+        self._lost: dict[str, tuple[float, str]] = {}
+        self._stepped = 0.0
+        low, high = _limits(self.rig)
+        self._low, self._high = low, high
+        more_low, more_high = self.bounds()
+        speeds = np.full(len(low), _FASTEST)
+        self.action_space = spaces.Box(low.astype(np.float32), high.astype(np.float32))
+        beyond = 0.2  # rad: an arm may swing past its soft limits
+        self.observation_space = spaces.Box(
+            np.concatenate([low - beyond, -speeds, more_low]).astype(np.float32),
+            np.concatenate([high + beyond, speeds, more_high]).astype(np.float32),
+        )
+
+    # ---- what a task says
+
+    def bounds(self) -> tuple[FloatArray, FloatArray]:
+        """Lowest and highest value of what the task adds to the observation."""
+        return np.empty(0), np.empty(0)
+
+    def begin(self, robot: Robot) -> None:
+        """An episode begins: draw from `self.np_random` what differs."""
+
+    def seen(self) -> FloatArray:
+        """What the task adds to the observation."""
+        return np.empty(0)
+
+    @abstractmethod
+    def judge(self, robot: Robot) -> tuple[float, bool, dict[str, Any]]:
+        """After a step: its reward, whether the task has failed or is done, and what there is to know."""
+
+    # ---- what gymnasium asks for
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observation, dict[str, Any]]:
+        """Begin an episode; the same seed begins the same one, bit by bit, on ``sim``."""
+        super().reset(seed=seed, options=options)
+        self._lost = {}
+        if self._backend == "sim":
+            self._build()
+        else:
+            self._lead_back()
+        robot = self._opened()
+        self._stepped = time.monotonic()
+        self.begin(robot)
+        return self._observe(robot), {}
+
+    def step(self, action: npt.ArrayLike) -> tuple[Observation, SupportsFloat, bool, bool, dict[str, Any]]:
+        """Send the goals, let a control period pass, look.
+
+        Raises:
+            UsageError: goals that are not finite, or not one for each servo.
+        """
+        robot = self._opened()
+        goals = np.asarray(action, dtype=float)
+        if goals.shape != self._low.shape or not np.isfinite(goals).all():
+            raise UsageError(f"{goals} are no goals for {len(self._low)} servos", "give a finite number for each, rad")
+        try:
+            if not self._tripped():  # a goal would switch the motors on again, wherever the robot has sunk to
+                robot.set_positions(np.clip(goals, self._low, self._high))
+            late = robot.step(self._step_ms)
+        except SimulationDiverged as failure:
+            return self._observe(robot), 0.0, True, False, {"fault": failure.message}
+        self._stepped = time.monotonic()
+        info: dict[str, Any] = {"late_ms": max(late, 0.0), "time": robot.time}
+        fault = self._fault(robot)
+        if self._backend == "twin" and robot.simulation is not None:
+            info["shadow"] = {name: state.position for name, state in robot.simulation.shadow().items()}
+        reward, over, more = self.judge(robot)
+        if fault:
+            info["fault"] = fault
+        return self._observe(robot), reward, over or bool(fault), False, info | more
+
+    def close(self) -> None:
+        """Let go of the robot: its motors are left as the rig's [safety] says."""
+        if self.robot is not None:
+            self.robot.close()
+            self.robot = None
+
+    # ---- how
+
+    def _opened(self) -> Robot:
+        if self.robot is None:
+            raise UsageError("there is no robot yet", "call reset first")
+        return self.robot
+
+    def _tripped(self) -> bool:
+        """Whether the watchdog of a real robot has struck since the last step."""
+        patience = self.rig.safety.stale_command_ms
+        if self._backend == "sim" or patience is None:
+            return False
+        return (time.monotonic() - self._stepped) * 1000 > patience
+
+    def _build(self) -> None:
+        self.close()
+        seed = int(self.np_random.integers(2**31))
+        rig = self.rig if self._randomise is None else self._randomise.drawn(self.rig, self.np_random)
+        self.robot = open_robot(rig, "sim", seed=seed)
+        if self._randomise is not None and self.robot.simulation is not None:
+            self.robot.simulation.inject(self._randomise.faults())
+        self._switch_on(self.robot)
+
+    def _lead_back(self) -> None:
+        if self.robot is None:
+            self.robot = open_robot(self.rig, self._backend, port=self._port)
+        with warnings.catch_warnings():
+            # From a reading a count beyond a limit the way begins there, and is clipped.
+            warnings.simplefilter("ignore", ControlWarning)
+            self.robot.goto(dict(zip(self.robot, self.start.tolist(), strict=True)), _WAY)
+
+    def _switch_on(self, robot: Robot) -> None:
+        robot.set_positions(np.clip(self.start, self._low, self._high))
+        robot.step(self._step_ms)
+
+    def _observe(self, robot: Robot) -> Observation:
+        seen = np.concatenate([robot.positions, robot.velocities, self.seen()])
+        box = self.observation_space
+        assert isinstance(box, spaces.Box)
+        found: Observation = np.clip(np.nan_to_num(seen), box.low, box.high).astype(np.float32)
+        return found
+
+    def _fault(self, robot: Robot) -> str:
+        """Why the robot cannot go on; empty when it can."""
+        for event in robot.last_step.events:
+            if event.kind in {"missing", "port lost"}:
+                self._lost[event.name] = robot.time, event.error.message if event.error is not None else event.kind
+            elif event.kind in {"returned", "port back"}:
+                self._lost.pop(event.name, None)
+        for name, (since, why) in self._lost.items():
+            if robot.time - since > _PATIENCE:
+                return f"{name or 'the port'} is lost: {why}"
+        for name, servo in robot.items():
+            hurt = servo.state.errors & _HURT
+            if hurt:
+                return f"{name} reports {hurt.describe()}"
+            if not servo.torque_enabled:
+                return f"{name} was switched off"
+        return ""
+
+
+def _limits(rig: Rig) -> tuple[FloatArray, FloatArray]:
+    """Goals that the rig allows and its servos can be told, (n,) each, rad."""
+    ends = []
+    for servo in rig.servos:
+        low, high = servo.soft_limits
+        if servo.min_stop < servo.max_stop:
+            low, high = max(low, servo.min_stop), min(high, servo.max_stop)
+        if servo.drive == "dynamixel":
+            units = rig.profile_of(servo).units
+            reach = sorted(servo.direction * (end - servo.zero) * units.position for end in (0, units.counts))
+            low, high = max(low, reach[0]), min(high, reach[1])
+        ends.append((low, high))
+    low_ends, high_ends = np.array(ends).T
+    return low_ends, high_ends

@@ -1,0 +1,245 @@
+"""One robot with many values of its parameters: what does each do to a figure?"""
+
+from __future__ import annotations
+
+import difflib
+import itertools
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from axbridge.compare.metrics import StepResponse, fall_time, step_response
+from axbridge.config import toml_tables
+from axbridge.config.model import ServoModel
+from axbridge.config.rig import BusConfig, Rig
+from axbridge.errors import UsageError
+from axbridge.learn.spread import results
+from axbridge.motion.gait import Gait
+from axbridge.motion.walking import Outcome, walk
+from axbridge.robot.open import open_robot
+
+__all__ = ["METRICS", "Job", "Row", "changed", "figures", "parse_axes", "sweep"]
+
+_SHORT = {
+    "armature": "motor.armature",
+    "backlash": "motor.backlash",
+    "efficiency": "motor.efficiency",
+    "friction": "friction.coulomb",
+    "latency": "sensor.latency_ms",
+    "noise": "sensor.position_noise",
+    "resistance": "motor.resistance",
+    "supply": "bus.supply_voltage",
+    "sag": "bus.supply_resistance",
+    "viscous": "friction.viscous",
+}
+_RANGE = 3  # numbers of a range: from, to, how many
+_STEP, _FALL = math.radians(45), math.radians(90)
+_SECONDS = 1.5
+_SAMPLE = 5.0  # ms
+
+Figures = dict[str, float]
+
+
+@dataclass(frozen=True)
+class Job:
+    """One robot to be tried: the rig as it is, what is changed, and what is measured."""
+
+    rig: Rig
+    values: tuple[tuple[str, float], ...]
+    metric: str
+    seed: int
+
+
+@dataclass(frozen=True)
+class Row:
+    """What came out.
+
+    Attributes:
+        values: What was changed, by its name.
+        figures: By name; NaN where there is none.
+    """
+
+    values: Mapping[str, float]
+    figures: Figures
+
+
+def parse_axes(items: Sequence[str]) -> dict[str, tuple[float, ...]]:
+    """``friction=0.02,0.05`` and ``latency=0:40:5`` (from, to, how many); several in one string behind commas.
+
+    Raises:
+        UsageError: no name, no number, or no such parameter.
+    """
+    axes: dict[str, tuple[float, ...]] = {}
+    for item in items:
+        for part in re.split(r",(?=[A-Za-z_.]+=)", item):
+            name, equals, text = part.partition("=")
+            if not equals or not text:
+                raise UsageError(f"{part!r} is no axis", "write NAME=VALUE,VALUE,… or NAME=FROM:TO:COUNT")
+            if name in axes:
+                raise UsageError(f"{name} is given twice", "give all its values in one list")
+            _check_name(name)
+            axes[name] = tuple(_numbers(part, text))
+    return axes
+
+
+def _numbers(part: str, text: str) -> Iterator[float]:
+    try:
+        for word in text.split(","):
+            ends = word.split(":")
+            if len(ends) == _RANGE:
+                yield from np.linspace(float(ends[0]), float(ends[1]), int(ends[2])).tolist()
+            else:
+                yield float(word)
+    except ValueError as failure:
+        raise UsageError(f"{part!r}: {failure}", "write NAME=VALUE,VALUE,… or NAME=FROM:TO:COUNT") from failure
+
+
+def _check_name(name: str) -> None:
+    table, _, key = _SHORT.get(name, name).partition(".")
+    known: dict[str, Any] = {field: ServoModel.model_fields[field].annotation for field in _tables()}
+    known["bus"] = BusConfig
+    if name == "seed" or table == "parameters" or (table in known and key in known[table].model_fields):
+        return
+    close = difflib.get_close_matches(name, [*_SHORT, "seed"], n=1)
+    hint = f"did you mean {close[0]}? " if close else ""
+    raise UsageError(
+        f"{name!r} is nothing to vary",
+        f"{hint}known: {', '.join(_SHORT)}, seed, or a key of the servo's parameters as in motor.dead_duty",
+    )
+
+
+def _tables() -> tuple[str, ...]:
+    return "motor", "friction", "controller", "sensor"
+
+
+def changed(rig: Rig, values: Mapping[str, float]) -> Rig:
+    """The rig with these values in each of its servos and buses.
+
+    Raises:
+        RigError, ProfileError: one of them is impossible.
+    """
+    params: dict[str, Any] = {}
+    bus: dict[str, float] = {}
+    numbers: dict[str, float] = {}
+    for name, value in values.items():
+        table, _, key = _SHORT.get(name, name).partition(".")
+        if table == "bus":
+            bus[key] = value
+        elif table == "parameters":
+            numbers[key] = value
+        elif name != "seed":
+            params.setdefault(table, {})[key] = value
+    if numbers:
+        rig = rig.overridden({"parameters": numbers})
+    servos = tuple(
+        servo.model_copy(update={"params": toml_tables.merged(servo.params, params)})
+        if servo.drive == "dynamixel"
+        else servo
+        for servo in rig.servos
+    )
+    found = rig.model_copy(update={"servos": servos, "buses": tuple(b.model_copy(update=bus) for b in rig.buses)})
+    for servo in found.servos if params else ():
+        found.model_of(servo)
+    return found
+
+
+def sweep(
+    rig: Rig,
+    axes: Mapping[str, Sequence[float]],
+    metric: str,
+    *,
+    seed: int = 0,
+    where: str | None = None,
+    report: Callable[[int, int], None] = lambda _done, _all: None,
+) -> list[Row]:
+    """Every combination of the axes' values, measured.
+
+    Args:
+        rig: What is varied.
+        axes: Values by name, see `parse_axes`.
+        metric: One of `METRICS`, or one figure of it as in ``walk.distance``.
+        seed: Of the simulations, where no axis is the seed.
+        where: ``dask://HOST:PORT``; None = the cores of this machine. The results are the same.
+        report: Called with how many are done, and how many there are.
+
+    Returns:
+        In the order of the axes, the last one fastest.
+
+    Raises:
+        UsageError: no such metric, or it has no such figure.
+        RigError, ProfileError: a value is impossible.
+    """
+    kind, _, figure = metric.partition(".")
+    if kind not in METRICS:
+        close = difflib.get_close_matches(kind, METRICS, n=1)
+        hint = f"did you mean {close[0]}? " if close else ""
+        raise UsageError(f"there is no metric {metric!r}", f"{hint}known: {', '.join(METRICS)}, or one figure of them")
+    if figure and figure not in METRICS[kind][1]:
+        raise UsageError(f"{kind} has no figure {figure!r}", f"it has: {', '.join(METRICS[kind][1])}")
+    jobs = []
+    for combination in itertools.product(*axes.values()):
+        values = dict(zip(axes, combination, strict=True))
+        changed(rig, values)  # what is impossible is said before the work begins
+        jobs.append(Job(rig, tuple(values.items()), metric, int(values.get("seed", seed))))
+    rows: list[Row | None] = [None] * len(jobs)
+    report(0, len(jobs))
+    for done, (index, found) in enumerate(results(figures, jobs, where), 1):
+        rows[index] = Row(dict(jobs[index].values), found)
+        report(done, len(jobs))
+    return [row for row in rows if row is not None]
+
+
+def figures(job: Job) -> Figures:
+    """Measure one robot."""
+    kind, _, figure = job.metric.partition(".")
+    found = METRICS[kind][0](changed(job.rig, dict(job.values)), job.seed)
+    return {figure: found[figure]} if figure else found
+
+
+def _walk(rig: Rig, seed: int) -> Figures:
+    with open_robot(rig, "sim", seed=seed) as robot:
+        outcome = walk(robot, Gait())
+    facts = asdict(outcome) | {"speed": outcome.speed}
+    return {name: math.nan if value is None else float(value) for name, value in facts.items()}
+
+
+def _step(rig: Rig, seed: int) -> Figures:
+    """The first servo from where it is to 45° beyond."""
+    with open_robot(rig, "sim", seed=seed) as robot:
+        first = robot[0]
+        robot.set_positions(robot.positions)
+        robot.step(200)
+        began, goal = robot.time, first.truth.position + _STEP
+        first.set_position(goal)
+        times, places = [began], [first.truth.position]
+        while robot.time < began + _SECONDS - 1e-9:
+            robot.step(_SAMPLE)
+            times.append(robot.time)
+            places.append(first.truth.position)
+    return asdict(step_response(np.array(times), np.array(places), goal, began))
+
+
+def _fall(rig: Rig, seed: int) -> Figures:
+    """A limp arm from 90°, to within 5° of hanging down."""
+    servos = [
+        servo.model_copy(update={"position": _FALL if not n else servo.position}) for n, servo in enumerate(rig.servos)
+    ]
+    with open_robot(rig.model_copy(update={"servos": tuple(servos)}), "sim", seed=seed) as robot:
+        robot[0].torque_off()
+        times, places = [0.0], [_FALL]
+        while robot.time < _SECONDS - 1e-9:
+            robot.step(_SAMPLE)
+            times.append(robot.time)
+            places.append(robot[0].truth.position)
+    return {"time": fall_time(np.array(times), np.array(places), 0.0)}
+
+
+METRICS: dict[str, tuple[Callable[[Rig, int], Figures], tuple[str, ...]]] = {  # and the figures of each
+    "walk": (_walk, (*(one.name for one in fields(Outcome)), "speed")),
+    "step": (_step, tuple(one.name for one in fields(StepResponse))),
+    "fall": (_fall, ("time",)),
+}

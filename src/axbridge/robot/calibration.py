@@ -1,0 +1,198 @@
+"""Calibration by hand: which servo moves a joint, which way it turns, where 0 rad is, and how far the joint goes.
+
+`rig_of_bus` is a rig of whatever answers, whatever ids it has; its angles count from register count 0. The rest is
+arithmetic on such angles.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from axbridge.bus.handshake import profile_for
+from axbridge.bus.scan import Found, scan
+from axbridge.bus.serial import SerialBus
+from axbridge.config.profile import FirmwareProfile
+from axbridge.config.rig import BusConfig, Rig, ServoConfig
+from axbridge.errors import BusError, RigError, UsageError
+from axbridge.robot.backends.real import ports_of
+from axbridge.units import Calibration
+
+__all__ = ["ENOUGH", "Mounting", "changes", "check_whole", "moved_most", "rig_of_bus"]
+
+ENOUGH = math.radians(10)  # less than this is no movement
+_ALONE = 0.5  # another servo may have moved by this share of the first one's way
+_EDGE = 3  # counts: this near the end of what it can say, a servo may be beyond it
+_DIGITS = 3  # of a limit in rad: 0.06°
+
+
+@dataclass(frozen=True)
+class Mounting:
+    """How the servo of a joint turned out to be mounted.
+
+    Attributes:
+        bus: Line it is on.
+        id: Its number there.
+        profile: What it is.
+        zero: Count at 0 rad.
+        direction: 1, or -1 when the joint turns against the servo.
+        reach: Lowest and highest count the hand went to; None when it did not go.
+    """
+
+    bus: str
+    id: int
+    profile: FirmwareProfile
+    zero: int
+    direction: int
+    reach: tuple[int, int] | None
+
+
+def rig_of_bus(rig: Rig, port: str | None = None) -> Rig:
+    """A rig of all servos that answer on the buses of `rig`, whatever their ids are.
+
+    They are named after their ids, in ascending order. Their angles are 0 at register count 0 and grow with the counts.
+
+    Args:
+        rig: Its buses are looked at.
+        port: Takes the place of the first bus's port.
+
+    Raises:
+        PortError: a port cannot be opened.
+        BusError: nobody answers, or somebody who cannot be read.
+        RigError: two buses mean the same port.
+    """
+    buses, servos = [], []
+    for bus, device in zip(rig.buses, ports_of(rig, port), strict=True):
+        with SerialBus(device, bus.baud) as line:
+            found = scan(line)
+        buses.append({**bus.model_dump(), "port": device})
+        servos += [_entry(rig, bus, one, device) for one in found]
+    if not servos:
+        raise BusError(f"no servo answers on {', '.join(bus['port'] for bus in buses)}", "run `axbridge doctor`")
+    table = {"name": rig.name, "bus": buses, "servo": servos, "path": rig.path, "bases": rig.bases}
+    return Rig.model_validate(table)
+
+
+def _entry(rig: Rig, bus: BusConfig, found: Found, device: str) -> dict[str, object]:
+    """What a rig says of a servo that was found."""
+    where = f" --port {device}"
+    if found.mute:
+        raise BusError(f"servo {found.id} answers PING alone", f"`axbridge scan{where}` says what mends it")
+    if found.model is None:
+        raise BusError(
+            f"servo {found.id} answers with damaged packets: two servos with one id, or a bad cable",
+            f"connect them one at a time and give one another id: axbridge servo set-id OLD NEW{where}",
+        )
+    own = [servo.profile for servo in rig.servos if _number_of(rig, servo) == found.model]
+    shipped = profile_for(found.model, found.firmware)
+    if not own and shipped is None:
+        raise BusError(f"servo {found.id} is of model {found.model}, unknown here", "give the rig a profile of it")
+    profile = own[0] if own else shipped.name if shipped else ""
+    name = f"servo {found.id}" if len(rig.buses) == 1 else f"servo {found.id} on {bus.name}"
+    return {
+        "name": name,
+        "joint": name,
+        "bus": bus.name,
+        "id": found.id,
+        "profile": profile,
+        "zero": 0,
+    }
+
+
+def _number_of(rig: Rig, servo: ServoConfig) -> int | None:
+    return rig.profile_of(servo).model_number if servo.drive == "dynamixel" else None
+
+
+def moved_most(before: Mapping[str, float], now: Mapping[str, float]) -> tuple[str, float]:
+    """The one servo that a hand has turned.
+
+    Args:
+        before: Angles by name, rad.
+        now: Likewise, later.
+
+    Returns:
+        Its name, and how far it has turned, rad.
+
+    Raises:
+        UsageError: none has moved, or more than one, or one has jumped across the end of its count.
+    """
+    ways = {name: now[name] - before[name] for name in before}
+    name = max(ways, key=lambda name: abs(ways[name]))
+    if abs(ways[name]) < ENOUGH:
+        raise UsageError("no servo has moved by 10° or more", "turn the joint farther, hold it there, and press a key")
+    others = [other for other in ways if other != name and abs(ways[other]) > _ALONE * abs(ways[name])]
+    if others:
+        told = ", ".join(f"{one} by {math.degrees(ways[one]):+.0f}°" for one in (name, *others))
+        raise UsageError(f"more than one servo has moved: {told}", "hold the others still, and turn this joint alone")
+    if abs(ways[name]) > math.pi:
+        raise UsageError(
+            f"{name} jumped from {math.degrees(before[name]):.0f}° to {math.degrees(now[name]):.0f}°",
+            "it turned across the end of its count: mount its horn so that the joint stays off that end",
+        )
+    return name, ways[name]
+
+
+def changes(rig: Rig, servo: ServoConfig, found: Mounting) -> tuple[dict[str, int | float | str], list[str]]:
+    """What has to change in a rig's entry for it to say what was found, and what is to be told of it.
+
+    Limits are rounded inwards, and end at the rig's hard stops.
+
+    Returns:
+        Values by key, of those alone that differ; notes, a sentence each.
+
+    Raises:
+        RigError: the rig's profile cannot be loaded.
+    """
+    notes: list[str] = []
+    wanted: dict[str, int | float | str] = {"bus": found.bus, "id": found.id}
+    if rig.profile_of(servo).model_number != found.profile.model_number:
+        wanted["profile"] = found.profile.name
+        notes.append(f"{servo.name} is an {found.profile.name}; its model may have to change, too")
+    wanted |= {"zero": found.zero, "direction": found.direction}
+    if found.reach is not None:
+        low, high = _limits(servo, found, notes)
+        wanted |= {"min_position": low, "max_position": high}
+        if not low <= servo.position <= high:
+            notes.append(f"{servo.name} starts a simulation at {servo.position:g} rad, outside these limits")
+    return {key: value for key, value in wanted.items() if getattr(servo, key) != value}, notes
+
+
+def _limits(servo: ServoConfig, found: Mounting, notes: list[str]) -> tuple[float, float]:
+    """Lowest and highest angle of the hand, rad."""
+    assert found.reach is not None  # `changes` has asked
+    units = found.profile.units
+    mounted = Calibration(units, found.zero, found.direction)
+    low, high = sorted(mounted.angle(count) for count in found.reach)
+    for stop, beyond in ((servo.min_stop, servo.min_stop - low), (servo.max_stop, high - servo.max_stop)):
+        if servo.min_stop < servo.max_stop and beyond > 0:
+            told = f"{servo.name} went {math.degrees(beyond):.1f}° beyond its stop at {stop:g} rad: the limit is there"
+            notes.append(told)
+            low, high = max(low, servo.min_stop), min(high, servo.max_stop)
+    if found.reach[0] < _EDGE or found.reach[1] > units.counts - _EDGE:
+        notes.append(f"{servo.name} reached the end of its count: its horn may be mounted too near that end")
+    scale = 10**_DIGITS
+    return math.ceil(low * scale) / scale, math.floor(high * scale) / scale
+
+
+def check_whole(rig: Rig, found: Mapping[str, Mounting]) -> None:
+    """Refuse findings that give one id to two servos.
+
+    Raises:
+        RigError: names both, and what to do.
+    """
+    taken: dict[tuple[str, int | None], str] = {}
+    for servo in rig.servos:
+        if servo.drive != "dynamixel":
+            continue
+        mounting = found.get(servo.name)
+        place = (servo.bus, servo.id) if mounting is None else (mounting.bus, mounting.id)
+        other = taken.setdefault(place, servo.name)
+        if other != servo.name:
+            old = servo.name if mounting is None else other
+            raise RigError(
+                rig.path,
+                f"servo.{old}.id",
+                f"{other!r} and {servo.name!r} would both be servo {place[1]}",
+                f"calibrate {old!r}, too: it must be another servo",
+            )

@@ -1,0 +1,210 @@
+"""`axbridge calibrate` on a served bus, with a scripted hand: ids, directions, zeros and limits come out as they are."""
+
+import math
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from axbridge.bus.serial import SerialBus
+from axbridge.cli import calibrate as calibrate_verb  # noqa: F401 - registers it
+from axbridge.cli.app import DONE, MISUSE, run
+from axbridge.config.registers import Address
+from axbridge.config.rig import Rig
+from axbridge.config.rig_copy import copy_rig
+from tests.support.hand import led
+
+pytestmark = pytest.mark.slow
+
+COUNT = math.radians(300 / 1023)
+SEEN = 0.1  # s in which the program has seen where a hand stands
+
+
+@pytest.fixture
+def mine(tmp_path):
+    """A rig of the user's own, as copied."""
+    return copy_rig(Rig.load("pan_tilt"), tmp_path / "mine")[0]
+
+
+def built(tmp_path, mine, old, new):
+    """The robot as it really is: the rig with its text changed."""
+    folder = tmp_path / "built"
+    shutil.copytree(mine.parent, folder)
+    text = (folder / mine.name).read_text()
+    for one, other in zip(old, new, strict=True):
+        assert one in text
+        text = text.replace(one, other)
+    (folder / mine.name).write_text(text)
+    return folder / mine.name
+
+
+class Wizard:
+    """The program, and somebody at its keys."""
+
+    def __init__(self, rig, port, *options):
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "axbridge", "calibrate", "--rig", str(rig), "--port", port, *options],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509 - a shell's `&` ignores it
+        )
+        self.said = ""
+        self.patience = threading.Timer(60, self.process.kill)  # a test that fails must not wait for ever
+        self.patience.start()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.patience.cancel()
+        if self.process.poll() is None:  # a test that fails must not leave it on the line
+            self.process.kill()
+            self.process.communicate()
+
+    def until(self, words):
+        """Wait until it has said this."""
+        while words not in (line := self.process.stdout.readline()):
+            self.said += line
+            assert line, self.said + self.process.stderr.read()
+        self.said += line
+
+    def press(self, key):
+        self.process.stdin.write(key)
+        self.process.stdin.flush()
+
+    def end(self):
+        out, err = self.process.communicate(timeout=20)
+        return self.process.returncode, self.said + out, err
+
+
+def lead(wizard, tell, row, way=0.6, ends=(-1.0, 0.8), zero=0.0):
+    """What a person does with one joint."""
+    for words, angles in (("  1 turn it", [way]), ("  2 bring it to 0", [zero]), ("  3 lead it", ends)):
+        wizard.until(words)
+        for angle in angles:
+            tell(f"{row} {angle}")
+            time.sleep(SEEN)
+        wizard.press(" ")
+
+
+def torques(port, ids):
+    with SerialBus(port) as bus:
+        return [bus.read(id_, Address.TORQUE_ENABLE, 1).data[0] for id_ in ids]
+
+
+def test_a_changed_id_zero_and_direction_are_found_and_the_comments_stay(tmp_path, mine):
+    mine.write_text(mine.read_text().replace("id = 2", "id = 2  # the lower one\nzero = 512"))
+    real = built(tmp_path, mine, ["id = 2", "zero = 512"], ["id = 9", "zero = 390\ndirection = -1"])
+    before = mine.read_text()
+    with led(real) as (port, tell), Wizard(mine, port) as wizard:
+        wizard.until("servos 1, 9")
+        lead(wizard, tell, 0)
+        lead(wizard, tell, 1)
+        wizard.until("write it?")
+        assert mine.read_text() == before
+        wizard.press(" y")  # one key too many decides nothing
+        code, said, err = wizard.end()
+        assert torques(port, [1, 9]) == [0, 0]
+    assert code == DONE, err
+    assert "seen from above" in said
+    for line in (
+        "-id = 2  # the lower one",
+        "+id = 9  # the lower one",
+        "-zero = 512",
+        "+zero = 390",
+        "+direction = -1",
+    ):
+        assert f"\n{line}\n" in said
+    pan, tilt = Rig.load(mine).servos
+    assert (pan.id, pan.zero, pan.direction) == (1, 512, 1)
+    assert (tilt.id, tilt.zero, tilt.direction) == (9, 390, -1)
+    for servo in (pan, tilt):
+        assert servo.min_position == pytest.approx(-1.0, abs=2 * COUNT)
+        assert servo.max_position == pytest.approx(0.8, abs=2 * COUNT)
+        assert servo.min_position > -1.0 - COUNT  # inwards
+    assert [line for line in mine.read_text().splitlines() if line.startswith("[") or "#" in line] == [
+        line.replace("id = 2", "id = 9") for line in before.splitlines() if line.startswith("[") or "#" in line
+    ]
+
+
+def test_swapped_ids_are_found_and_the_other_joint_is_asked_for_as_well(tmp_path, mine):
+    real = built(tmp_path, mine, ["id = 1\n", "id = 2\n", "id = 7\n"], ["id = 7\n", "id = 1\n", "id = 2\n"])
+    with led(real) as (port, tell), Wizard(mine, port, "--joints", "pan", "--yes") as wizard:
+        lead(wizard, tell, 0)
+        wizard.until("servo 2 is tilt's by the rig: tilt comes, too")
+        wizard.until("  1 turn it")
+        tell("0 0.0")
+        time.sleep(SEEN)
+        wizard.press(" ")
+        wizard.until("again: servo 2 has moved, and it moves pan")
+        lead(wizard, tell, 1, ends=())  # its limits stay
+        code, _, err = wizard.end()
+    assert code == DONE, err
+    pan, tilt = Rig.load(mine).servos
+    assert (pan.id, tilt.id) == (2, 1)
+    assert (tilt.min_position, tilt.max_position) == (-1.2, 1.2)
+
+
+def test_keys_go_back_leave_out_and_end_and_nothing_is_written_then(mine):
+    before = mine.read_bytes()
+    with led(mine) as (port, tell), Wizard(mine, port) as wizard:
+        wizard.until("  1 turn it")
+        wizard.press(" ")
+        wizard.until("again: no servo has moved")
+        wizard.until("  1 turn it")
+        wizard.press("s")
+        wizard.until("joint 2 of 2")
+        wizard.until("  1 turn it")
+        wizard.press("b")
+        wizard.until("joint 1 of 2")
+        wizard.until("  1 turn it")
+        tell("0 0.6")
+        time.sleep(SEEN)
+        wizard.press(" ")
+        wizard.until("servo 1 moved by +")
+        wizard.until("  2 bring it")
+        wizard.press("b")
+        wizard.until("  1 turn it")  # the same joint, again
+        wizard.press("q")
+        code, _, err = wizard.end()
+    assert code == 130
+    assert err == f"stopped: motors are off; {mine} is as it was\n"
+    assert mine.read_bytes() == before
+
+
+def test_sigterm_leaves_motors_off_and_the_file_as_it_was(mine):
+    before = mine.read_bytes()
+    with led(mine) as (port, _):
+        with SerialBus(port) as bus:
+            bus.write(1, Address.TORQUE_ENABLE, b"\1")
+        assert torques(port, [1]) == [1]
+        with Wizard(mine, port) as wizard:
+            wizard.until("  1 turn it")
+            wizard.process.send_signal(signal.SIGTERM)
+            ended, _, err = wizard.end()
+            assert torques(port, [1, 2]) == [0, 0]
+    assert (ended, err) == (143, f"stopped: motors are off; {mine} is as it was\n")
+    assert mine.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--rig", "pan_tilt"], "run `axbridge rig copy pan_tilt my_pan_tilt`"),
+        (["--rig", "MINE", "--joints", "tail"], "has no servo 'tail'"),
+        (["--rig", "MINE"], "unheard"),
+    ],
+)
+def test_what_cannot_be_calibrated_is_refused_in_two_lines(mine, options, said, capsys):
+    options = [str(mine) if option == "MINE" else option for option in options]
+    code = run(["calibrate", *options, "--port", "/dev/unheard_of"])
+    err = capsys.readouterr().err
+    assert code == (3 if said == "unheard" else MISUSE)
+    assert said in err
+    assert err.count("\n") == 2

@@ -1,0 +1,82 @@
+"""A rig's text with values changed: nothing else in it moves."""
+
+from pathlib import Path
+
+import pytest
+
+from axbridge.config.rig_edit import edited
+from axbridge.config.toml_tables import parse_toml, shipped
+from axbridge.errors import RigError
+
+PATH = Path("arm.toml")
+TEXT = """# my arm
+name = "arm"            # as on the box
+
+[[servo]]
+name = "pan"
+joint = "pan"
+id = 1                  # was 7 until May
+registers = { return_delay_time = 0 }
+
+# the one that creaks
+[[servo]]
+joint = "tilt"
+name = 'tilt'
+id=2
+max_position = 1.25  # rad
+[servo.params.motor]
+armature = 0.004
+"""
+
+
+def test_values_are_replaced_where_they_stand_and_comments_stay_in_their_columns():
+    new = edited(TEXT, {"pan": {"id": 12}, "tilt": {"id": 1, "max_position": 0.9}}, PATH)
+    assert new == TEXT.replace("id = 1                  # was", "id = 12                 # was").replace(
+        "id=2", "id=1"
+    ).replace("max_position = 1.25  # rad", "max_position = 0.9   # rad")
+
+
+def test_a_new_key_comes_after_the_ones_that_shipped_rigs_have_before_it():
+    new = edited(TEXT, {"tilt": {"zero": 400, "direction": -1, "min_position": -0.5}}, PATH)
+    assert "id=2\nzero = 400\ndirection = -1\nmin_position = -0.5\nmax_position = 1.25  # rad\n[servo.params" in new
+    assert new.splitlines()[:13] == TEXT.splitlines()[:13]
+
+
+def test_a_servo_of_the_base_gets_a_table_at_the_end():
+    new = edited('base = "arm"\nname = "mine"', {"pan": {"id": 3}}, PATH)
+    assert new == 'base = "arm"\nname = "mine"\n\n[[servo]]\nname = "pan"\nid = 3\n'
+
+
+@pytest.mark.parametrize("start", ["", "\ufeff"])
+def test_what_windows_editors_write_stays_so(start):
+    text = start + TEXT.replace("\n", "\r\n")
+    new = edited(text, {"pan": {"zero": 500}}, PATH)
+    assert new == text.replace(
+        "id = 1                  # was 7 until May\r\n", "id = 1                  # was 7 until May\r\nzero = 500\r\n"
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'name = "arm"\nservo = [{ name = "pan", joint = "pan", id = 1 }]\n',
+        'name = "arm"\n[[servo]]\nname = "pan"\nid = [\n1]\n',
+        '[[servo]]\nname = "pan"\nid = 1\nnote = """\nid = 1\n"""\n',
+    ],
+)
+def test_a_file_that_cannot_be_edited_by_lines_is_left_alone_and_the_values_are_told(text):
+    parse_toml(text, PATH, RigError)
+    with pytest.raises(RigError, match="write by hand pan: id = 5"):
+        edited(text, {"pan": {"id": 5}}, PATH)
+
+
+def test_every_shipped_rig_can_be_edited():
+    for path in shipped("hil_rigs").glob("*/*.toml"):
+        text = path.read_text()
+        servos = parse_toml(text, path, RigError).get("servo", [])
+        changes = {servo["name"]: {"zero": 300, "min_position": -0.1} for servo in servos}
+        new = edited(text, changes, path)
+        assert all(servo["zero"] == 300 for servo in parse_toml(new, path, RigError).get("servo", []))
+        assert [line for line in new.splitlines() if "#" in line and "zero" not in line] == [
+            line for line in text.splitlines() if "#" in line and "zero" not in line
+        ]

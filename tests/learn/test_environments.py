@@ -1,0 +1,127 @@
+"""The environments: gymnasium's own check, the same bits for the same seed, and one class on every backend."""
+
+import math
+import time
+
+import numpy as np
+import pytest
+
+gymnasium = pytest.importorskip("gymnasium")
+
+from gymnasium.utils.env_checker import check_env  # noqa: E402
+
+import axbridge.learn  # noqa: E402, F401 - registers them
+from axbridge.config.rig import Rig  # noqa: E402
+from axbridge.errors import UsageError  # noqa: E402
+from axbridge.learn.randomise import Line, Randomisation  # noqa: E402
+from axbridge.serve.background import serving  # noqa: E402
+
+pytestmark = pytest.mark.slow
+
+
+def rolled(environment, seed, steps=15):
+    seen = [environment.reset(seed=seed)[0]]
+    random = np.random.default_rng(seed)
+    low, high = environment.action_space.low, environment.action_space.high
+    for _ in range(steps):
+        observation, reward, *_ = environment.step((0.3 * random.uniform(low, high)).astype(np.float32))
+        seen.append(np.append(observation, reward))
+    return np.concatenate(seen)
+
+
+@pytest.mark.filterwarnings("ignore:.*symmetric and normalized space:UserWarning")  # actions are rad
+@pytest.mark.parametrize("name", ["axbridge/Reach-v0", "axbridge/BioloidStand-v0"])
+def test_gymnasium_finds_nothing_wrong(name):
+    environment = gymnasium.make(name, backend="sim")
+    check_env(environment.unwrapped, skip_render_check=True)
+    environment.close()
+
+
+def test_the_same_seed_gives_the_same_bits_and_another_one_another_episode():
+    with gymnasium.make(
+        "axbridge/Reach-v0", randomise=Randomisation(line=Line(loss=0.05, jitter=0.003))
+    ) as environment:
+        first, second, other = (rolled(environment, seed) for seed in (3, 3, 4))
+    assert first.tobytes() == second.tobytes()
+    assert first.tobytes() != other.tobytes()
+
+
+def test_actions_and_observations_are_radians_within_the_rigs_limits():
+    rig = Rig.load("pan_tilt")
+    with gymnasium.make("axbridge/Reach-v0", rig=rig) as environment:
+        assert environment.action_space.low == pytest.approx([servo.min_position for servo in rig.servos], abs=1e-6)
+        environment.reset(seed=1)
+        for _ in range(60):
+            observation, *_ = environment.step(environment.action_space.high)
+        assert observation[:2] == pytest.approx(environment.action_space.high, abs=math.radians(3))
+        with pytest.raises(UsageError, match="no goals for 2 servos"):
+            environment.unwrapped.step([math.nan, 0.0])
+
+
+def test_a_humanoid_stands_and_is_told_when_it_has_fallen():
+    with gymnasium.make("axbridge/BioloidStand-v0") as environment:
+        environment.reset(seed=1)
+        start = environment.unwrapped.start
+        for _ in range(25):
+            _, reward, terminated, _, _ = environment.step(start)
+        assert reward > 0.95
+        assert not terminated
+        tipped = start.copy()
+        knees = [servo.name.endswith("knee") for servo in environment.unwrapped.rig.servos]
+        assert any(knees)
+        tipped[knees] += 1.2
+        for _ in range(100):
+            *_, reward, terminated, _, info = environment.step(tipped)
+            if terminated:
+                break
+        assert terminated
+        assert reward < 0.0
+        assert "fault" not in info
+
+
+def test_a_served_robot_is_the_same_class_in_real_time_and_goes_limp_while_a_learner_thinks():
+    with serving("bench_arm") as port, gymnasium.make("axbridge/Reach-v0", backend="real", port=port) as environment:
+        environment.reset(seed=2)
+        began = time.monotonic()
+        for _ in range(25):
+            observation, _, terminated, _, info = environment.step(np.array([0.5], dtype=np.float32))
+        assert 0.45 < time.monotonic() - began < 1.5  # 25 steps of 20 ms, the first one begun before
+        assert observation[0] == pytest.approx(0.5, abs=0.05)
+        assert not terminated
+        assert info["late_ms"] >= 0.0
+        held = observation[0]
+        time.sleep(0.8)
+        assert environment.unwrapped.robot["shoulder"].read("torque_enable") == 0
+        observation, _, terminated, _, info = environment.step(np.array([0.5], dtype=np.float32))
+        assert terminated
+        assert "switched off" in info["fault"]
+        assert observation[0] < held - 0.01  # no goal has lifted it again
+        environment.reset()
+        *_, terminated, _, _ = environment.step(np.array([0.1], dtype=np.float32))
+        assert not terminated
+
+
+def test_an_overload_ends_the_episode_and_says_so():
+    with (
+        serving("bench_arm", "--faults", "overload:1@3s") as port,
+        gymnasium.make("axbridge/Reach-v0", backend="real", port=port) as environment,
+    ):
+        environment.reset(seed=2)
+        deadline = time.monotonic() + 10.0
+        terminated, info = False, {}
+        while not terminated and time.monotonic() < deadline:
+            *_, terminated, _, info = environment.step(np.array([0.1], dtype=np.float32))
+        assert "overload" in info["fault"]
+
+
+def test_a_twin_tells_where_its_shadow_is():
+    with serving("bench_arm") as port, gymnasium.make("axbridge/Reach-v0", backend="twin", port=port) as environment:
+        environment.reset(seed=2)
+        for _ in range(25):
+            observation, *_, info = environment.step(np.array([0.4], dtype=np.float32))
+        assert info["shadow"]["shoulder"] == pytest.approx(observation[0], abs=0.05)
+
+
+def test_a_real_robot_is_not_drawn():
+    with pytest.raises(UsageError, match="nothing of it can be drawn"):
+        gymnasium.make("axbridge/Reach-v0", backend="real", port="/dev/null", randomise=Randomisation())

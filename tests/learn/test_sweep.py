@@ -1,0 +1,89 @@
+"""Sweeps: the figures of each robot, the same wherever they are worked out, and whatever happens to a worker."""
+
+import subprocess
+import sys
+import textwrap
+from importlib import import_module
+
+import pytest
+
+from axbridge.cli.app import run
+from axbridge.config.rig import Rig
+from axbridge.errors import UsageError
+from axbridge.learn.spread import results
+from axbridge.learn.sweep import Job, figures, parse_axes, sweep
+from tests.support.killed_once import kill_once
+
+pytestmark = pytest.mark.slow
+import_module("axbridge.cli.sweep")
+
+
+def test_axes_are_lists_and_ranges_in_one_string_or_several():
+    assert parse_axes(["friction=0.02,0.05,latency=0:40:3"]) == {"friction": (0.02, 0.05), "latency": (0.0, 20.0, 40.0)}
+    assert parse_axes(["motor.dead_duty=0.1", "seed=0:2:3"])["seed"] == (0.0, 1.0, 2.0)
+    for wrong, words in (("frictoin=1", "friction"), ("friction", "no axis"), ("friction=x", "friction=x")):
+        with pytest.raises(UsageError, match=words):
+            parse_axes([wrong])
+
+
+def test_latency_comes_later_and_friction_falls_slower():
+    rig, done = Rig.load("bench_arm"), []
+    rows = sweep(rig, parse_axes(["latency=0,30"]), "step.delay", report=lambda *shares: done.append(shares))
+    early, late = (row.figures["delay"] for row in rows)
+    assert late - early == pytest.approx(0.030, abs=0.003)
+    assert done == [(0, 2), (1, 2), (2, 2)]
+    free, held = (figures(Job(rig, (("friction", friction),), "fall", 0)) for friction in (0.0, 0.005))
+    assert free["time"] < held["time"]
+
+
+def test_a_killed_worker_costs_time_alone(tmp_path):
+    jobs = [str(tmp_path / f"{number}") for number in range(3)]
+    assert dict(results(kill_once, jobs)) == dict.fromkeys(range(3), "done")
+
+
+def test_the_verb_prints_a_table_and_asks_back(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    said = ["sweep", "bench_arm", "--over", "latency=0,20", "--metric", "step.rise"]
+    assert run([*said, "--out", "table.csv"]) == 0
+    table = capsys.readouterr().out.splitlines()
+    assert table[0].split() == ["latency", "rise"]
+    assert len(table) == 4
+    assert (tmp_path / "table.csv").read_text().startswith("latency,rise\n0.0,")
+    assert run([*said[:-1], "stepp"]) == 2
+    assert "did you mean step?" in capsys.readouterr().err
+    assert run([*said[:-1], "step.rice"]) == 2
+    assert "it has: delay, rise" in capsys.readouterr().err
+    assert run(["sweep", "bench_arm", "--over", "efficiency=2"]) == 2
+    assert "efficiency" in capsys.readouterr().err
+    assert run([*said, "--executor", "ray://x"]) == 2
+    assert "dask://HOST:PORT" in capsys.readouterr().err
+
+
+def test_a_dask_cluster_gives_the_same_and_may_lose_a_worker(tmp_path):
+    pytest.importorskip("distributed")
+    script = textwrap.dedent("""
+        import os, signal
+        from distributed import LocalCluster
+        from axbridge.config.rig import Rig
+        from axbridge.learn.sweep import parse_axes, sweep
+
+        if __name__ == "__main__":
+            axes = parse_axes(["latency=0:40:3", "seed=0:3:4"])
+            rig = Rig.load("bench_arm")
+            with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster:
+                address = cluster.scheduler_address.replace("tcp", "dask")
+                killed = []
+
+                def report(done, of):
+                    if done == 3 and not killed:
+                        killed.append(next(iter(cluster.workers.values())).pid)
+                        os.kill(killed[0], signal.SIGKILL)
+
+                there = sweep(rig, axes, "step", where=address, report=report)
+            assert killed
+            assert there == sweep(rig, axes, "step")
+            print("same")
+    """)
+    (tmp_path / "both.py").write_text(script)
+    done = subprocess.run([sys.executable, tmp_path / "both.py"], capture_output=True, text=True, timeout=180)
+    assert done.stdout.strip().endswith("same"), done.stderr[-2000:]

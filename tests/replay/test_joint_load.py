@@ -1,0 +1,121 @@
+"""One servo of a robot, with what it carries while all the joints move: the truth predicts it, and a fit finds it."""
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from axbridge.config.rig import Rig
+from axbridge.errors import RecordingError, RigError, UsageError
+from axbridge.identify.uncertainty import polish
+from axbridge.identify.unknowns import space_of
+from axbridge.physics.columns import Param, pack
+from axbridge.record.provenance import describe
+from axbridge.record.recorder import Recorder
+from axbridge.record.recording import Recording, Track, open_recording
+from axbridge.record.robot_recorder import RobotRecorder
+from axbridge.replay.joint_load import joint_of_robot
+from axbridge.replay.rollout import rollouts
+from axbridge.replay.simulate import packed, runs_of
+from axbridge.robot.open import open_robot
+
+pytestmark = pytest.mark.slow
+
+TRUE = {"friction": {"coulomb": 0.05, "viscous": 0.02}, "motor": {"armature": 0.005}}
+SWINGS = {"hip_twist": (0.0, 0.5), "hip_lateral": (0.0, 0.5), "hip_swing": (0.0, 0.9), "knee": (0.9, 0.7),
+          "ankle_swing": (0.6, 0.5), "ankle_lateral": (0.0, 0.5)}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def rig():
+    leg = Rig.load("leg")
+    servos = (servo.model_copy(update={"model": "ax12", "params": TRUE}) for servo in leg.servos)
+    return leg.model_copy(update={"servos": tuple(servos)})
+
+
+@pytest.fixture(scope="module")
+def recording(rig, tmp_path_factory):
+    """All six servos of a leg, each at its own period."""
+    path = tmp_path_factory.mktemp("leg") / "leg.mcap"
+    with (
+        open_robot(rig, "sim", seed=1) as robot,
+        Recorder(path, describe(rig, backend="sim", seed=1)) as recorder,
+        RobotRecorder(robot, recorder),
+    ):
+        for k in range(150):
+            for number, (name, (middle, size)) in enumerate(SWINGS.items()):
+                phase = 2 * math.pi * 0.02 * k / (1.5 - 0.12 * number)
+                jump = math.copysign(0.35, math.sin(0.7 * phase))
+                robot[name].set_position(middle + size * (0.6 * math.sin(phase) + jump))
+            robot.step(20)
+    return open_recording(path)
+
+
+def mean_error(runs, row):
+    return float(np.degrees(np.abs(runs.errors(rollouts(row[None], runs)[0]))).mean())
+
+
+@pytest.mark.parametrize("name", ["knee", "hip_swing"])
+def test_what_a_servo_carries_explains_how_it_moves(recording, rig, name):
+    (one,), alone = joint_of_robot([recording], rig, name)
+    runs = runs_of([one], alone)
+    row = pack(alone.model_of(alone.servos[0]), alone.profile_of(alone.servos[0]).units.position)
+    constant = runs._replace(load=np.zeros((0, 4)), inertia=np.array([runs.load[:, 0].mean()]))
+    assert mean_error(runs, row) < 0.4
+    assert mean_error(runs, row) < 0.5 * mean_error(constant, row)
+
+
+def test_the_parameters_of_one_servo_of_a_robot_are_found(recording, rig):
+    (one,), alone = joint_of_robot([recording], rig, "hip_swing")
+    runs = runs_of([one], alone)
+    row = packed(alone.model_of(alone.servos[0]), alone)
+    start = row.copy()
+    start[[Param.COULOMB, Param.ARMATURE, Param.EFFICIENCY]] = [0.02, 0.009, 0.7]
+    space = space_of("ax12", None, start)
+    found = space.sets(polish(space, runs, space.point(start), rounds=12)[None])[0]
+    assert mean_error(runs, found) < 0.6 * mean_error(runs, start)
+    assert found[Param.ARMATURE] == pytest.approx(row[Param.ARMATURE], rel=0.25)
+    assert found[Param.EFFICIENCY] == pytest.approx(row[Param.EFFICIENCY], rel=0.15)
+
+
+def test_a_robot_that_says_too_little_is_refused_with_the_reason(recording, rig):
+    with pytest.raises(UsageError, match="no servo 'nose'"):
+        joint_of_robot([recording], rig, "nose")
+    less = replace(recording, tracks={name: track for name, track in recording.items() if name != "hip_swing"})
+    with pytest.raises(RecordingError, match="how joint hip_swing moved"):
+        joint_of_robot([less], rig, "knee")
+    free = rig.overridden({"world": {"fixed_base": False}})
+    with pytest.raises(RecordingError, match="how the robot's base moved"):
+        joint_of_robot([recording], free, "knee")
+    with pytest.raises(RigError, match="--servo NAME"):
+        runs_of([replace(recording, tracks={"knee": recording["knee"]}, metadata={})], rig)
+
+
+def test_a_robot_on_its_feet_tells_what_its_arms_carry_but_not_its_legs():
+    walker = Rig.load("bioloid")
+    time = np.arange(0, 1, 0.02)
+    tracks = {
+        servo.name: Track.of(servo.name, time, position=np.full(len(time), 0.3 if "shoulder" in servo.name else 0.0))
+        for servo in walker.servos
+    }
+    pitch = 0.2
+    cycles = {"time": time} | {f"base_{name}": np.zeros(len(time)) for name in ("x", "y", "roll", "yaw")}
+    cycles |= {"base_z": np.full(len(time), 0.27) + 0.5 * 3 * time**2, "base_pitch": np.full(len(time), pitch)}
+    standing = Recording(Path("walk.mcap"), tracks, (), cycles, describe(backend="sim"))
+    (free,), _ = joint_of_robot([standing], walker, "left_shoulder_swing")
+    # bolted down, the same arm feels as much under a gravity that leans the other way, and is larger by the lift
+    heavier = walker.overridden({
+        "world": {"fixed_base": True, "gravity": [12.81 * math.sin(pitch), 0.0, -12.81 * math.cos(pitch)]}
+    })  # fmt: skip
+    (bolted,), _ = joint_of_robot([standing], heavier, "left_shoulder_swing")
+    angle = 0.3
+
+    def torque(load):
+        return load[:, 1] * math.sin(angle) + load[:, 2] * math.cos(angle) + load[:, 3]
+
+    np.testing.assert_allclose(torque(free.load)[5:-5], torque(bolted.load)[5:-5], rtol=1e-6)
+    assert np.abs(torque(free.load)).max() > 0.01
+    with pytest.raises(RecordingError, match="nobody recorded what the floor pushes"):
+        joint_of_robot([standing], walker, "left_knee")

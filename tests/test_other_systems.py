@@ -1,0 +1,144 @@
+"""Systems that lack what Linux has: no pseudo-terminals, no fork, no SIGHUP, no poll, no engine."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from axbridge.serve.background import serving
+from tests.support.pty_line import PtyLine
+
+# What Windows has not. dynamixel-sdk and pyserial are there first, because they look for Linux's own modules here.
+WITHOUT = """
+import os, select, signal, subprocess, sys, dynamixel_sdk, serial.urlhandler.protocol_socket
+for name in ("pty", "fcntl", "termios", "tty", "resource"):
+    sys.modules[name] = None
+for module, names in {
+    os: ("fork", "forkpty", "register_at_fork", "openpty", "set_blocking", "nice", "getuid", "ttyname", "getppid"),
+    signal: ("SIGHUP", "SIGTTIN", "pthread_sigmask", "setitimer", "SIGALRM"),
+    select: ("poll", "epoll"),
+}.items():
+    for name in names:
+        delattr(module, name)
+"""
+NO_ENGINE = "import sys\nfor name in ('pybullet', 'mujoco'):\n    sys.modules[name] = None\n"
+
+
+def start(code, *arguments, **pipes):
+    return subprocess.Popen([sys.executable, "-c", code, *arguments], text=True, **pipes)
+
+
+def run(code, *arguments):
+    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=60)
+    return done.returncode, done.stdout, done.stderr
+
+
+def axbridge(before, *arguments):
+    return run(before + "from axbridge.cli import main\nsys.argv = ['axbridge', *sys.argv[1:]]\nmain()", *arguments)
+
+
+def test_every_module_can_be_imported_without_what_linux_alone_has():
+    modules = [
+        ".".join(path.relative_to(ROOT / "src").with_suffix("").parts)
+        for path in sorted((ROOT / "src" / "axbridge").rglob("*.py"))
+        if path.stem not in {"__main__", "read_burst", "pty_listener_loop", "bullet", "mujoco"}  # made for one system
+    ]
+    code = WITHOUT + "from importlib import import_module\nfor name in sys.argv[1:]:\n    import_module(name)"
+    assert run(code, *modules) == (0, "", "")
+
+
+ROOT = Path(__file__).parents[1]
+
+
+def test_serving_without_pseudo_terminals_names_them_and_what_serves_instead():
+    code, out, err = axbridge(WITHOUT, "serve", "bare_horn")
+    assert (code, out) == (3, "")
+    assert "no pseudo-terminal: this system has none" in err
+    assert "--tcp 127.0.0.1:7000" in err
+    assert "Traceback" not in err
+
+
+def test_a_bus_is_served_and_scanned_over_tcp_without_pseudo_terminals():
+    code = WITHOUT + "from axbridge.cli import main\nsys.argv = ['axbridge', *sys.argv[1:]]\nmain()"
+    with start(code, "serve", "bare_horn", "--tcp", "127.0.0.1:0", stdout=subprocess.PIPE) as server:
+        try:
+            ready = server.stdout.readline().split()
+            assert ready[0] == "ready:"
+            done, out, err = axbridge(WITHOUT, "scan", "--port", ready[1])
+            assert (done, err) == (0, "")
+            assert "id   1  ax-12a" in out
+        finally:
+            server.terminate()
+
+
+CONTROLLER = """
+from axbridge.bus.cycle import Cycle, CycleServo, Goal
+from axbridge.bus.serial import SerialBus
+from axbridge.robot.safety.net import Safety
+import time
+bus = SerialBus(sys.argv[1])
+assert bus.port.fd is None
+cycle = Cycle(bus, [CycleServo("hip", 1), CycleServo("knee", 2)])
+with Safety([cycle]) as safety:
+    for step in range(1000):
+        safety.feed()
+        cycle.exchange({"hip": Goal(500, 100), "knee": Goal(500, 100)})
+        if step == 10:
+            print("running", flush=True)
+            if sys.argv[2] == "leave":
+                break
+        time.sleep(0.005)
+"""
+
+
+@pytest.mark.slow
+def test_a_guard_that_can_be_given_no_descriptor_switches_the_torque_off_all_the_same():
+    with PtyLine((1, 2)) as line:
+        with start(WITHOUT + CONTROLLER, line.port, "stay", stdout=subprocess.PIPE) as controller:
+            assert controller.stdout.readline() == "running\n"
+            assert [line.tables[id_][24] for id_ in (1, 2)] == [1, 1]
+            os.kill(controller.pid, signal.SIGKILL)
+        until = time.monotonic() + 5.0
+        while any(line.tables[id_][24] for id_ in (1, 2)) and time.monotonic() < until:
+            time.sleep(0.01)
+        assert [line.tables[id_][24] for id_ in (1, 2)] == [0, 0]
+
+
+@pytest.mark.slow
+def test_that_guard_ends_with_a_controller_that_leaves_in_peace():
+    with PtyLine((1, 2)) as line:
+        with start(WITHOUT + CONTROLLER, line.port, "leave", stdout=subprocess.PIPE) as controller:
+            assert controller.stdout.readline() == "running\n"
+            assert controller.wait(10) == 0
+        heard = len(line.heard)
+        time.sleep(0.5)
+        assert len(line.heard) == heard
+
+
+@pytest.mark.parametrize(
+    "verb",
+    [["demo", "--out", "out"], ["serve", "bench_arm"], ["record", "step", "--rig", "bench_arm", "--out", "a.mcap"]],
+    ids=lambda verb: verb[0],
+)
+def test_without_an_engine_a_simulation_says_in_a_line_which_command_installs_one(verb, tmp_path):
+    sitecustomize = tmp_path / "sitecustomize.py"  # so that processes started by it have none either
+    sitecustomize.write_text(NO_ENGINE)
+    path = os.pathsep.join((str(tmp_path), os.environ.get("PYTHONPATH", "")))
+    done = subprocess.run(
+        [sys.executable, "-m", "axbridge", *verb],
+        cwd=tmp_path, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode in {2, 3}
+    assert "Traceback" not in done.stderr
+    assert "pip install 'mujoco<4'" in done.stderr
+
+
+def test_a_real_bus_needs_no_engine(tmp_path):
+    with serving("bare_horn") as port:
+        code, out, err = axbridge(NO_ENGINE, "scan", "--port", port)
+    assert (code, err) == (0, "")
+    assert "id   1  ax-12a" in out

@@ -1,0 +1,53 @@
+"""The pages of the site that are made from the code hold what the code has."""
+
+from types import SimpleNamespace
+
+import pytest
+import typer.main
+
+from axbridge.cli.app import app
+from axbridge.cli.help import EXAMPLES
+from axbridge.config.toml_tables import shipped_names
+from tools import site_pages
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def pages():
+    return site_pages._pages()
+
+
+def test_the_command_line_page_has_every_verb_with_its_example_and_its_options(pages):
+    page = pages["cli.md"]
+    for verb, example in EXAMPLES.items():
+        assert f"# {verb}\n" in page
+        assert f"$ {example}\n" in page
+    record = page.split("### record\n")[1].split("\n### ")[0]
+    options = typer.main.get_command(app).commands["record"].params
+    assert all(f"`{name}`" in record for one in options if one.name != "experiment" for name in one.opts[:1])
+    assert "| `--seed` | Seed of all random numbers. | `0` |" in record
+
+
+def test_every_rig_is_drawn(pages):
+    for name in shipped_names("hil_rigs"):
+        assert pages[f"rigs/{name}.png"].startswith(b"\x89PNG")
+        assert f"![{name}](rigs/{name}.png)" in pages["rigs-gallery.md"]
+
+
+def test_every_example_is_shown(pages):
+    programs = [path.name for path in (site_pages.ROOT / "examples").glob("*.py")]
+    assert programs
+    assert all(f"\n## {name}\n" in pages["examples.md"] for name in programs)
+
+
+def test_links_out_of_docs_lead_to_the_pages_of_the_site(pages):
+    def shown(name, text):
+        return site_pages.on_page_markdown(text, SimpleNamespace(file=SimpleNamespace(src_uri=name)))
+
+    assert (
+        shown("design.md", "[this](../CONTRIBUTING.md#a), [that](rigs.md)")
+        == "[this](contributing.md#a), [that](rigs.md)"
+    )
+    assert shown("index.md", "[a](examples/README.md)") == "[a](examples.md)"
+    assert shown("index.md", "[a](docs/rigs.md) ![b](docs/images/demo.png)") == "[a](rigs.md) ![b](images/demo.png)"
