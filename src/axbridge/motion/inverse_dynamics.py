@@ -10,20 +10,18 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
-from xml.etree import ElementTree as ET
 
 import numpy as np
 
 from axbridge.arrays import FloatArray
 from axbridge.config.rig import Rig
-from axbridge.config.urdf import Tree, read_tree
+from axbridge.config.urdf import Shape, Tree, read_shapes, read_tree
 from axbridge.errors import RigError
 from axbridge.motion.poses_of_mass import about, posed
 
 __all__ = ["Body", "Effort", "Sole", "joints_between", "rooted_at"]
 
 _LEVEL = 0.005  # m: feet whose soles differ less in height stand on the same floor
-_LEAN = 0.02  # rad: a sole is flat within this
 
 
 class Sole(NamedTuple):
@@ -100,7 +98,7 @@ class Body:
         if world.fixed_base:
             return cls(tree, gravity)
         start = np.array([[positions.get(joint.name, 0.0) for joint in tree.joints]])
-        feet = _feet(tree, text, start)
+        feet = _feet(tree, read_shapes(path, text), start)
         if len(feet) != 2:
             why = f"{len(feet)} links with a box for a sole stand on the floor in this pose"
             raise RigError(rig.path, "world", why, "start from a pose on two feet, or let fixed_base = true")
@@ -217,26 +215,18 @@ def rooted_at(tree: Tree, link: int) -> Tree:
     )
 
 
-def _feet(tree: Tree, text: str, start: FloatArray) -> list[Sole]:
+def _feet(tree: Tree, shapes: Sequence[Shape], start: FloatArray) -> list[Sole]:
     """The links whose box is lowest, as far as their undersides are level."""
     places = posed(tree, start).place[:, 0]
     boxes: list[tuple[float, Sole]] = []
-    for element in ET.fromstring(text).findall("link"):  # noqa: S314 - the user's own file, as in `read_tree`
-        collision = element.find("collision")
-        box = None if collision is None else collision.find("geometry/box")
-        if collision is not None and box is not None:
-            origin = collision.find("origin")
-            middle = _three(origin.get("xyz", "0 0 0") if origin is not None else "0 0 0")
-            half = _three(box.get("size", "0 0 0")) / 2
-            link = tree.links.index(element.get("name", ""))
-            low, high = middle - half, middle + half * (1.0, 1.0, -1.0)
+    for shape in shapes:
+        if shape.solid and shape.kind == "box" and np.allclose(shape.turn, np.eye(3), atol=1e-6):
+            half = np.array(shape.size) / 2
+            link = tree.links.index(shape.link)
+            low, high = shape.place - half, shape.place + half * (1.0, 1.0, -1.0)
             boxes.append((float(places[link, 2] + low[2]), Sole(link, low, high)))
     floor = min((height for height, _ in boxes), default=0.0)
     return [sole for height, sole in boxes if height < floor + _LEVEL]
-
-
-def _three(text: str) -> FloatArray:
-    return np.array([float(part) for part in text.split()])
 
 
 def _newton_euler(
