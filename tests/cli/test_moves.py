@@ -308,7 +308,7 @@ def test_optimise_writes_a_move_that_takes_less_and_can_be_played(tmp_path, caps
 def test_optimise_names_what_would_be_needed_and_leaves_no_file(tmp_path, capsys):
     path, out = swing(tmp_path / "swing.json", 0.0, 1.5, time=0.15), tmp_path / "less.json"
     assert app.run(["move", "optimise", str(path), str(out), "--rig", "bench_arm"]) == app.MISUSE
-    assert capsys.readouterr().err.endswith("V, and has -9.6 to 9.6 V\ngive the poses more time\n")
+    assert capsys.readouterr().err.endswith("s, and has -9.6 to 9.6 V\ngive the poses more time\n")
     assert app.run(["move", "optimise", str(path), "less.mtn", "--rig", "bench_arm"]) == app.MISUSE
     assert "less.mtn is no .json file" in capsys.readouterr().err
     assert [file.name for file in tmp_path.iterdir()] == ["swing.json"]

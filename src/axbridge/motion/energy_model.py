@@ -132,22 +132,21 @@ class Machine:
         for name, (leader, sign) in mirrored.items():
             bounds[leader] = _shared(bounds[leader], bounds[name], sign)
         motors = _motors(rig, driving, body, page)
-        low_high = [
-            *((f"{name}|rad", bounds[name].low, bounds[name].high) for name in names),
-            *((f"{name}|rad/s", -_SPARED * bounds[name].speed, _SPARED * bounds[name].speed) for name in names),
-            *((f"{servo.name}|V", -volts, volts) for servo, volts in zip(driving, motors.supply, strict=True)),
-            *((f"{servo.name}|N·m", -most, most) for servo, most in zip(driving, motors.torque, strict=True)),
-            *(
-                (f"{_ZMP} {way}|m", -(most - _SOLE), most - _SOLE)
-                for way, most in zip(("ahead", "aside"), body.room, strict=True)
-            ),
-            *((f"a foot's place {axis}|m", -_SLIDE, _SLIDE) for axis in "xyz"),
-            *((f"a foot's tilt {axis}|rad", -_TILT, _TILT) for axis in "xy"),
+        slowed = [_SPARED * bounds[name].speed for name in names]
+        rows: list[tuple[str, str, float, float]] = [
+            *((name, "rad", bounds[name].low, bounds[name].high) for name in names),
+            *((name, "rad/s", -top, top) for name, top in zip(names, slowed, strict=True)),
+            *((servo.name, "V", -volts, volts) for servo, volts in zip(driving, motors.supply, strict=True)),
+            *((servo.name, "N·m", -most, most) for servo, most in zip(driving, motors.torque, strict=True)),
+            (f"{_ZMP} ahead", "m", _SOLE - body.room[0], body.room[0] - _SOLE),
+            (f"{_ZMP} aside", "m", _SOLE - body.room[1], body.room[1] - _SOLE),
+            *((f"a foot's place {axis}", "m", -_SLIDE, _SLIDE) for axis in "xyz"),
+            *((f"a foot's tilt {axis}", "rad", -_TILT, _TILT) for axis in "xy"),
         ]
         limited = Limited(
-            tuple((name.partition("|")[0], name.partition("|")[2]) for name, _, _ in low_high),
-            np.array([low for _, low, _ in low_high]),
-            np.array([high for _, _, high in low_high]),
+            tuple((name, unit) for name, unit, _, _ in rows),
+            np.array([low for _, _, low, _ in rows]),
+            np.array([high for _, _, _, high in rows]),
         )
         rest = np.array([positions[joint] for joint in joints])
         turned = np.zeros((len(names), len(joints)))
