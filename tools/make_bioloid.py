@@ -72,6 +72,95 @@ LEG = [
 SOLE = 0.032  # ankle to sole
 
 
+@dataclass(frozen=True)
+class Look:
+    """A part of what is seen of a link: a box, or a disc (radius twice, thickness) about an axis; it weighs nothing."""
+
+    size: tuple[float, float, float]
+    at: tuple[float, float, float]
+    material: str
+    axis: str = ""  # of a disc
+
+
+# An AX-12 is 32 x 50 x 38 mm, its horn 11.5 mm from one end. Colours: red, green, blue.
+MATERIALS = {
+    "servo": (0.19, 0.20, 0.23),
+    "horn": (0.80, 0.81, 0.83),
+    "bracket": (0.55, 0.58, 0.63),
+    "shell": (0.93, 0.94, 0.95),
+    "accent": (0.10, 0.36, 0.72),
+    "sole": (0.30, 0.32, 0.35),
+}
+_HORN = (0.011, 0.011, 0.003)
+_CROSSED = [  # two servos at one place: one turns about x, the other about y
+    Look((0.034, 0.032, 0.050), (-0.0175, 0, 0), "servo"), Look((0.032, 0.038, 0.050), (0.0165, 0, 0), "servo"),
+    Look((0.0345, 0.0325, 0.004), (-0.0175, 0, 0.008), "bracket"),
+    Look((0.0325, 0.0385, 0.004), (0.0165, 0, 0.008), "bracket"),
+    Look(_HORN, (0, 0.0205, 0), "horn", "y"), Look(_HORN, (0, -0.0205, 0), "horn", "y"),
+    Look(_HORN, (-0.036, 0, 0), "horn", "x"), Look(_HORN, (0.034, 0, 0), "horn", "x"),
+]  # fmt: skip
+_ARM_SERVO = [
+    Look((0.038, 0.032, 0.050), (0, 0, -0.0135), "servo"), Look((0.0385, 0.0325, 0.004), (0, 0, -0.022), "bracket"),
+    Look(_HORN, (0.0205, 0, 0), "horn", "x"), Look(_HORN, (-0.0205, 0, 0), "horn", "x"),
+]  # fmt: skip
+LOOKS: dict[str, list[Look]] = {
+    "torso": [
+        Look((0.046, 0.070, 0.078), (-0.008, 0, -0.006), "servo"),
+        Look((0.004, 0.058, 0.050), (0.017, 0, 0.004), "shell"),
+        Look((0.002, 0.034, 0.014), (0.0195, 0, 0.014), "accent"),
+        Look((0.002, 0.034, 0.004), (0.0195, 0, -0.002), "servo"),
+        Look((0.020, 0.050, 0.060), (-0.036, 0, -0.010), "shell"),
+        *(Look((0.032, 0.014, 0.050), (0, side * 0.026, 0), "servo") for side in (1, -1)),
+        *(Look((0.050, 0.032, 0.030), (0, side * 0.0385, -0.048), "servo") for side in (1, -1)),
+        *(Look(_HORN, (0, side * 0.0345, 0), "horn", "y") for side in (1, -1)),
+        *(Look(_HORN, (0, side * 0.0385, -0.0645), "horn", "z") for side in (1, -1)),
+    ],
+    "head": [
+        Look((0.034, 0.040, 0.030), (0, 0, 0.021), "shell"), Look((0.004, 0.032, 0.010), (0.018, 0, 0.024), "accent"),
+        Look((0.024, 0.024, 0.010), (0, 0, 0.003), "servo"),
+        *(Look((0.008, 0.008, 0.004), (0, side * 0.022, 0.022), "accent", "y") for side in (1, -1)),
+    ],
+    "shoulder_swing": [
+        Look(_HORN, (0, 0.004, 0), "horn", "y"), Look((0.044, 0.003, 0.026), (0, 0.010, -0.004), "bracket"),
+        *(Look((0.003, 0.040, 0.024), (side * 0.0235, 0.029, -0.010), "bracket") for side in (1, -1)),
+    ],
+    "shoulder_lateral": [
+        *_ARM_SERVO, Look((0.050, 0.024, 0.003), (0, 0, -0.0405), "bracket"),
+        *(Look((0.003, 0.024, 0.038), (side * 0.0235, 0, -0.0585), "bracket") for side in (1, -1)),
+    ],
+    "elbow": [
+        *_ARM_SERVO, Look((0.030, 0.026, 0.006), (0, 0, -0.042), "bracket"),
+        *(Look((0.006, 0.022, 0.052), (side * 0.011, 0, -0.070), "shell") for side in (1, -1)),
+        *(Look((0.007, 0.018, 0.010), (side * 0.011, 0, -0.098), "accent") for side in (1, -1)),
+    ],
+    "hip_twist": [
+        Look(_HORN, (0, 0, -0.002), "horn", "z"), Look((0.076, 0.026, 0.003), (0, 0, -0.006), "bracket"),
+        Look((0.003, 0.024, 0.054), (-0.0385, 0, -0.033), "bracket"),
+        Look((0.003, 0.024, 0.054), (0.0365, 0, -0.033), "bracket"),
+    ],
+    "hip_lateral": _CROSSED,
+    "hip_swing": [
+        *(Look((0.024, 0.003, 0.098), (0.007, side * 0.0235, -0.0375), "bracket") for side in (1, -1)),
+        Look((0.024, 0.047, 0.003), (0.009, 0, -0.038), "bracket"),
+        Look((0.004, 0.034, 0.024), (0.022, 0, -0.036), "shell"),
+    ],
+    "knee": [
+        Look((0.032, 0.038, 0.050), (0, 0, -0.0135), "servo"), Look((0.0325, 0.0385, 0.004), (0, 0, -0.022), "bracket"),
+        *(Look(_HORN, (0, side * 0.0205, 0), "horn", "y") for side in (1, -1)),
+        *(Look((0.024, 0.003, 0.056), (-0.0105, side * 0.0235, -0.056), "bracket") for side in (1, -1)),
+        Look((0.004, 0.030, 0.034), (0.018, 0, -0.018), "shell"),
+    ],
+    "ankle_swing": _CROSSED,
+    "ankle_lateral": [
+        Look((0.101, 0.061, 0.005), (0, 0.009, -0.0295), "sole"),
+        Look((0.090, 0.052, 0.004), (0, 0.009, -0.025), "bracket"),
+        Look((0.003, 0.024, 0.036), (-0.0385, 0, -0.010), "bracket"),
+        Look((0.003, 0.024, 0.036), (0.0365, 0, -0.010), "bracket"),
+    ],
+}  # fmt: skip
+_TURNS = {"x": "0 1.570796 0", "y": "1.570796 0 0", "z": "0 0 0"}
+
+
 def standing_height() -> float:
     """Height of the torso's origin above the soles in the standing pose, m."""
     thigh = 0.075 * math.cos(CROUCH) - 0.0145 * math.sin(CROUCH)
@@ -79,18 +168,39 @@ def standing_height() -> float:
     return 0.0655 + 0.050 + thigh + shank + SOLE
 
 
-def link_xml(name: str, link: Link, mirror: float = 1.0) -> str:
-    """URDF of a link."""
+def materials_xml() -> str:
+    """URDF of the colours."""
+    return "".join(
+        f'  <material name="{name}"><color rgba="{red:g} {green:g} {blue:g} 1"/></material>\n'
+        for name, (red, green, blue) in MATERIALS.items()
+    )
+
+
+def look_xml(look: Look, mirror: float) -> str:
+    """URDF of a part of what is seen."""
+    x, y, z = look.at[0], mirror * look.at[1], look.at[2]
+    if look.axis:
+        turn, shape = f' rpy="{_TURNS[look.axis]}"', f'<cylinder radius="{look.size[0]:g}" length="{look.size[2]:g}"/>'
+    else:
+        turn, shape = "", f'<box size="{look.size[0]:g} {look.size[1]:g} {look.size[2]:g}"/>'
+    return (
+        f'    <visual><origin xyz="{x:g} {y:g} {z:g}"{turn}/><geometry>{shape}</geometry>'
+        f'<material name="{look.material}"/></visual>\n'
+    )
+
+
+def link_xml(name: str, link: Link, kind: str, mirror: float = 1.0) -> str:
+    """URDF of a link; `kind` says what it looks like."""
     x, y, z = link.centre[0], mirror * link.centre[1], link.centre[2]
     ixx, iyy, izz = link.inertia
     box = f'<geometry><box size="{link.size[0]:g} {link.size[1]:g} {link.size[2]:g}"/></geometry>'
     origin = f'<origin xyz="{x:g} {y:g} {z:g}"/>'
+    looks = "".join(look_xml(look, mirror) for look in LOOKS[kind])
     return f"""  <link name="{name}">
     <contact><lateral_friction value="{FRICTION}"/></contact>
     <inertial>{origin}<mass value="{link.mass:g}"/>
       <inertia ixx="{ixx:.4g}" iyy="{iyy:.4g}" izz="{izz:.4g}" ixy="0" ixz="0" iyz="0"/></inertial>
-    <visual>{origin}{box}</visual>
-    <collision>{origin}{box}</collision>
+{looks}    <collision>{origin}{box}</collision>
   </link>
 """
 
@@ -113,14 +223,16 @@ def limb_xml(parts: list[Part], side: str, mirror: float, base: str) -> str:
     for part in parts:
         child = f"{side}{part.name}_link"
         parent = base if part.parent == "torso" else f"{side}{part.parent}_link"
-        text += joint_xml(f"{side}{part.name}", parent, child, part, mirror) + link_xml(child, part.link, mirror)
+        text += joint_xml(f"{side}{part.name}", parent, child, part, mirror) + link_xml(
+            child, part.link, part.name, mirror
+        )
     return text
 
 
 def body_xml(*, head: bool) -> str:
     """URDF of the robot."""
     text = '<?xml version="1.0"?>\n<!-- Written by tools/make_bioloid.py -->\n<robot name="bioloid">\n'
-    text += link_xml("torso", TORSO)
+    text += materials_xml() + link_xml("torso", TORSO, "torso")
     for side, mirror in (("right_", -1.0), ("left_", 1.0)):
         text += limb_xml(ARM, side, mirror, "torso") + limb_xml(LEG, side, mirror, "torso")
     neck = Part("head", "torso", UP, (0, 0, 0.045), (-1.5, 1.5), HEAD, (19, 19))
@@ -129,13 +241,13 @@ def body_xml(*, head: bool) -> str:
     else:
         text += '  <joint name="neck" type="fixed"><parent link="torso"/><child link="head_link"/>'
         text += '<origin xyz="0 0 0.045"/></joint>\n'
-    return text + link_xml("head_link", HEAD) + "</robot>\n"
+    return text + link_xml("head_link", HEAD, "head") + "</robot>\n"
 
 
 def leg_xml() -> str:
     """URDF of the left leg hanging from a bolted torso."""
     text = '<?xml version="1.0"?>\n<!-- Written by tools/make_bioloid.py -->\n<robot name="leg">\n'
-    return text + link_xml("torso", TORSO) + limb_xml(LEG, "", 1.0, "torso") + "</robot>\n"
+    return text + materials_xml() + link_xml("torso", TORSO, "torso") + limb_xml(LEG, "", 1.0, "torso") + "</robot>\n"
 
 
 def servo_toml(name: str, id: int, part: Part, mirror: float) -> str:

@@ -38,6 +38,7 @@ __all__ = [
     "RecordingError",
     "RigError",
     "RigWarning",
+    "RobotStopped",
     "ServoFault",
     "SimulationDiverged",
     "UnknownServo",
@@ -102,6 +103,10 @@ def _unpickled(kind: type[AxBridgeError], args: tuple[object, ...], facts: dict[
 
 class UsageError(AxBridgeError, ValueError):
     """An argument out of its range or a call in the wrong order."""
+
+
+class RobotStopped(AxBridgeError):
+    """Every motor was switched off by hand, and none may be switched on until `Robot.resume`."""
 
 
 class UnknownServo(UsageError, KeyError):

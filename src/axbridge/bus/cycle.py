@@ -18,7 +18,7 @@ from axbridge.config.registers import PRESENT, Address
 from axbridge.errors import BusError, BusTimeout, ErrorFlag, PortError
 from axbridge.packets import MAX_PACKET, byte_seconds
 
-__all__ = ["BusEvent", "Cycle", "CycleResult", "CycleServo", "Goal", "RawState"]
+__all__ = ["BusEvent", "Cause", "Cycle", "CycleResult", "CycleServo", "Goal", "RawState"]
 
 _GOAL = struct.Struct("<HH")  # Goal Position, Moving Speed
 _USUAL = int(Address.PRESENT_POSITION), PRESENT.size  # what is read of a servo: from where on, bytes
@@ -81,10 +81,16 @@ class RawState(NamedTuple):
     torque_limit: int | None = None
 
 
-class BusEvent(NamedTuple):
-    """What changed: a servo went missing, came back, reports a fault, left its limits; the port likewise (name "")."""
+Cause = Literal["blocked", "slipping", "extra load", "missing load", "weak supply", "overheating", "stale model"]
 
-    kind: Literal["missing", "returned", "fault", "limit", "port lost", "port back"]
+
+class BusEvent(NamedTuple):
+    """What changed: a servo went missing, came back, reports a fault, left its limits; the port likewise (name "").
+
+    Beside a simulated twin also why a servo does not do as its model says: a `Cause`.
+    """
+
+    kind: Literal["missing", "returned", "fault", "limit", "port lost", "port back", Cause]
     name: str
     error: BusError | None = None
     flags: ErrorFlag = NO_FLAGS

@@ -16,6 +16,7 @@ __all__ = [
     "PortOption",
     "RigOption",
     "SeedOption",
+    "ViewOption",
     "YesOption",
 ]
 
@@ -82,3 +83,4 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON documen
 SeedOption = Annotated[int, typer.Option("--seed", help="Seed of all random numbers.")]
 ForceOption = Annotated[bool, typer.Option("--force", help="Replace a file that is already there.")]
 YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask before changing anything.")]
+ViewOption = Annotated[bool, typer.Option("--view", help="Show the robot live in the browser, see `axbridge view`.")]

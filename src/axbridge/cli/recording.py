@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from axbridge.record.robot_recorder import RobotRecorder
     from axbridge.robot.robot import Robot
 
-__all__ = ["ScriptRecording", "interruptible"]
+__all__ = ["ScriptRecording", "interruptible", "watched"]
 
 
 @contextmanager
@@ -41,6 +41,32 @@ def interruptible(path: Path | None, rig: Rig, asked: Callable[[], bool] = lambd
         raise Stopped(code_of(end)) from None
     if asked():
         _say_what_is_left(path, before, rig)
+
+
+@contextmanager
+def watched(*, wanted: bool) -> Iterator[None]:
+    """Give every robot that is opened in this block its live page, where that is wanted.
+
+    Raises:
+        UsageError: viser is not installed; before anything runs.
+    """
+    if not wanted:
+        yield
+        return
+    from axbridge.robot.open import OPENED
+    from axbridge.view import attach  # noqa: F401 - loaded before a robot waits for it
+    from axbridge.view.web_server import need_viser
+
+    need_viser()
+
+    def show(robot: Robot, _seed: int) -> None:
+        robot.view()
+
+    OPENED.append(show)
+    try:
+        yield
+    finally:
+        OPENED.remove(show)
 
 
 class ScriptRecording:

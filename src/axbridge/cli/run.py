@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from axbridge.cli.app import DONE, FAILED_CHECK, app
-from axbridge.cli.options import BackendOption, EngineOption, ForceOption, PortOption, RigOption
-from axbridge.cli.recording import ScriptRecording, interruptible
+from axbridge.cli.options import BackendOption, EngineOption, ForceOption, PortOption, RigOption, ViewOption
+from axbridge.cli.recording import ScriptRecording, interruptible, watched
 
 if TYPE_CHECKING:
     from axbridge.webots import Session
@@ -45,6 +45,7 @@ def run(
         Path | None,
         typer.Option("--record", metavar="FILE.mcap", help="Record the first robot that the script opens."),
     ] = None,
+    view: ViewOption = False,
     force: ForceOption = False,
 ) -> int:
     """Run a Webots controller, or any script that uses axbridge, as it is.
@@ -80,6 +81,7 @@ def run(
     os.chdir(script.parent)  # where Webots runs its controllers
     asked: set[int] = set()
     with ExitStack() as held:
+        held.enter_context(watched(wanted=view))
         recording = None
         if record is not None:
             held.enter_context(interruptible(record, loaded, lambda: signal.SIGINT in asked))

@@ -10,9 +10,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from axbridge.cli.app import DONE, FAILED_CHECK, app, emit_json
-from axbridge.cli.options import BackendOption, EngineOption, ForceOption, JsonOption, PortOption, RigOption, SeedOption
+from axbridge.cli.options import (
+    BackendOption,
+    EngineOption,
+    ForceOption,
+    JsonOption,
+    PortOption,
+    RigOption,
+    SeedOption,
+    ViewOption,
+)
 from axbridge.cli.progress import progress
-from axbridge.cli.recording import interruptible
+from axbridge.cli.recording import interruptible, watched
 
 if TYPE_CHECKING:
     from axbridge.motion.walking import Outcome
@@ -34,6 +43,7 @@ def walk(
     step_height: Annotated[float, typer.Option("--step-height", help="How high a foot is lifted, cm.")] = 1.6,
     record: Annotated[Path | None, typer.Option("--record", metavar="FILE.mcap", help="Record every sample.")] = None,
     gui: Annotated[bool, typer.Option("--gui", help="Show the simulated world in a window.")] = False,
+    view: ViewOption = False,
     force: ForceOption = False,
     seed: SeedOption = 0,
     json: JsonOption = False,
@@ -71,8 +81,11 @@ def walk(
     check_new(record, force=force)
     with (
         interruptible(record, loaded),
+        watched(wanted=view),
         progress("opening the robot", quiet=json) as show,
-        open_robot(loaded, backend, port=port, seed=seed) as robot,
+        open_robot(
+            loaded, backend, port=port, seed=seed, realtime=True if view and backend == "sim" else None
+        ) as robot,
     ):
         if record is None:
             outcome = walk_with(robot, gait, progress=show)

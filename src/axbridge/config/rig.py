@@ -22,7 +22,16 @@ from axbridge.config.urdf_parameters import Parameter, filled, split_options
 from axbridge.errors import ProfileError, RigError
 from axbridge.units import baud_register
 
-__all__ = ["BusConfig", "Rig", "RobotConfig", "SafetyConfig", "ServoConfig", "WebotsConfig", "WorldConfig"]
+__all__ = [
+    "BusConfig",
+    "Rig",
+    "RobotConfig",
+    "SafetyConfig",
+    "ServoConfig",
+    "ViewConfig",
+    "WebotsConfig",
+    "WorldConfig",
+]
 
 FOLDER = "hil_rigs"
 _ROUNDING = 1e-4  # share by which a physics step differs from a whole rate where it was rounded
@@ -127,6 +136,16 @@ class SafetyConfig(toml_tables.Table):
         if self.on_exit == "park" and not self.park:
             raise ValueError('on_exit = "park" needs a pose: park = { servo = 0.0 }')
         return self
+
+
+class ViewConfig(toml_tables.Table):
+    """The live page.
+
+    Attributes:
+        on_close: When the last page is closed: ``go on``: nothing happens; ``limp``: every motor is switched off.
+    """
+
+    on_close: Literal["go on", "limp"] = "go on"
 
 
 class WebotsConfig(toml_tables.Table):
@@ -292,6 +311,7 @@ class Rig(toml_tables.Table):
         robot: Control period and battery.
         safety: What happens to the motors when the program ends.
         webots: What Webots controllers see.
+        view: The live page.
         servos: In the order of the file.
         path: File it came from; its URDF, profile and model files are looked for beside it, then beside its bases.
         bases: Files it was laid over by ``base``, nearest first; empty for most.
@@ -305,6 +325,7 @@ class Rig(toml_tables.Table):
     robot: RobotConfig = RobotConfig()
     safety: SafetyConfig = SafetyConfig()
     webots: WebotsConfig = WebotsConfig()
+    view: ViewConfig = ViewConfig()
     servos: tuple[ServoConfig, ...] = Field(alias="servo", min_length=1)
     path: Path = Path()
     bases: tuple[Path, ...] = Field(default=(), exclude=True)  # where things are on this machine is no fact of a robot

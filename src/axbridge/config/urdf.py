@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 from xml.etree import ElementTree as ET
 
 import numpy as np
@@ -25,8 +26,10 @@ __all__ = [
     "JointFacts",
     "Shape",
     "Tree",
+    "Visual",
     "read_shapes",
     "read_tree",
+    "read_visuals",
     "without_missing_pictures",
 ]
 
@@ -120,6 +123,79 @@ class Tree:
     dummies: tuple[str, ...] = ()
     weightless: tuple[str, ...] = ()
     fixed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Visual:
+    """What a link looks like, or a part of it.
+
+    Attributes:
+        link: Its name.
+        kind: ``box``, ``cylinder`` (along z), ``sphere`` or ``mesh``.
+        size: Of a box x, y, z; radius and length of a cylinder; radius of a sphere; scales of a mesh; m.
+        place: Its centre in the link frame, (3,), m.
+        turn: Its rotation in the link frame, (3, 3).
+        colour: Red, green, blue, 0..1; None where the file says nothing.
+        mesh: File of a mesh.
+    """
+
+    link: str
+    kind: Literal["box", "cylinder", "sphere", "mesh"]
+    size: tuple[float, ...]
+    place: FloatArray
+    turn: FloatArray
+    colour: tuple[float, float, float] | None
+    mesh: Path | None = None
+
+
+def read_visuals(path: Path, text: str | None = None) -> tuple[Visual, ...]:
+    """The `<visual>` elements of a URDF that `read_tree` has accepted; meshes that are not there are left out.
+
+    Args:
+        path: The file.
+        text: What to read instead of the file's own text.
+
+    Raises:
+        RigError: a shape without a size.
+    """
+    root = ET.fromstring(text if text is not None else path.read_text(encoding="utf-8-sig"))  # noqa: S314 - see below
+    named = {material.get("name"): _colour(path, material) for material in root.findall("material")}
+    shapes = []
+    for link in root.findall("link"):
+        name = link.get("name", "?")
+        for visual in link.findall("visual"):
+            geometry, material = visual.find("geometry"), visual.find("material")
+            form = None if geometry is None else next(iter(geometry), None)
+            if form is None or (form.tag == "mesh" and _mesh_file(path, form) is None):
+                continue
+            colour = None if material is None else _colour(path, material) or named.get(material.get("name"))
+            place, turn = _frame(path, name, visual.find("origin"))
+            mesh = _mesh_file(path, form) if form.tag == "mesh" else None
+            shapes.append(Visual(name, *_form(path, name, form), place, turn, colour, mesh))
+    return tuple(shapes)
+
+
+def _form(
+    path: Path, name: str, form: ET.Element
+) -> tuple[Literal["box", "cylinder", "sphere", "mesh"], tuple[float, ...]]:
+    if form.tag == "box":
+        return "box", tuple(_numbers(path, name, form.get("size", ""), 3).tolist())
+    if form.tag == "cylinder":
+        radius, length = (float(_numbers(path, name, form.get(key, ""), 1)[0]) for key in ("radius", "length"))
+        return "cylinder", (radius, length)
+    if form.tag == "sphere":
+        return "sphere", (float(_numbers(path, name, form.get("radius", ""), 1)[0]),)
+    if form.tag == "mesh":
+        return "mesh", tuple(_numbers(path, name, form.get("scale", "1 1 1"), 3).tolist())
+    raise RigError(path, name, f"no shape is called {form.tag!r}", "use box, cylinder, sphere or mesh")
+
+
+def _colour(path: Path, material: ET.Element) -> tuple[float, float, float] | None:
+    colour = material.find("color")
+    if colour is None:
+        return None
+    red, green, blue, _ = _numbers(path, material.get("name", "?"), colour.get("rgba", ""), 4).tolist()
+    return red, green, blue
 
 
 def read_tree(path: Path, *, fixed_base: bool, kinematic: Collection[str] = (), text: str | None = None) -> Tree:

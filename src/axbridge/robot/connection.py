@@ -14,6 +14,7 @@ from typing import Any
 from axbridge.bus.commission import apply_registers
 from axbridge.bus.cycle import BusEvent, Cycle, CycleServo, Goal, RawState
 from axbridge.bus.handshake import Expected, handshake, require
+from axbridge.config.registers import PRESENT, Address
 from axbridge.config.rig import Rig, ServoConfig
 from axbridge.errors import BusError, ControlWarning
 from axbridge.robot.backends.backend import SIMULATION, Backend
@@ -129,6 +130,10 @@ class Connection:
             self.events += result.events
         return samples, faults
 
+    def limp(self) -> dict[str, BusError]:
+        """Switch every motor on a bus off now; returns the servos that did not confirm, by name."""
+        return {} if self._safety is None else self._safety.limp()
+
     def recover(self, name: str) -> None:
         """Let this servo's motor move again after it was shut down; see `Cycle.recover`."""
         for cycle in self.cycles.values():
@@ -159,10 +164,20 @@ class Connection:
             AxBridgeError: the simulation of the twin has failed.
         """
         states: dict[str, ServoState] = {}
+        world = self.backend.world
         for cycle in self.cycles.values():
-            if isinstance(cycle.bus, ShadowedBus):
-                raw = Cycle(cycle.bus.follow(), cycle.servos).receive().states
-                states |= {servo: self.drives[servo].state(sample, 0.0) for servo, sample in raw.items()}
+            if not isinstance(cycle.bus, ShadowedBus) or world is None:
+                continue
+            with cycle.bus.turn, cycle.bus.turn.lock:  # nobody else moves the world on meanwhile
+                cycle.bus.follow()
+                now = world.now()
+                for servo in cycle.servos:  # by no packet: that would take the simulation's time
+                    twin = world.servos[servo.name]
+                    position, speed, load, voltage, temperature = PRESENT.unpack(
+                        twin.peek(Address.PRESENT_POSITION, PRESENT.size, now)
+                    )
+                    raw = RawState(now, position, speed, load, voltage, temperature, twin.alarms.bits)
+                    states[servo.name] = self.drives[servo.name].state(raw, 0.0)
         return states
 
     def close(self) -> None:

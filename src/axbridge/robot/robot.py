@@ -23,9 +23,10 @@ from axbridge.config.rig import Rig
 from axbridge.control import minimum_jerk
 from axbridge.control.battery import Battery
 from axbridge.control.coupled_motors import Limits, couplings, sibling_limits
-from axbridge.errors import BusError, ControlWarning, UnknownServo, UsageError
+from axbridge.errors import AxBridgeError, BusError, ControlWarning, UnknownServo, UsageError
 from axbridge.robot.backends.backend import SIMULATION, Backend, BackendName
 from axbridge.robot.connection import Connection
+from axbridge.robot.residuals import Residuals
 from axbridge.robot.servo import Servo
 from axbridge.robot.simulation import Simulation
 from axbridge.robot.state import ServoState
@@ -36,6 +37,7 @@ _log = logging.getLogger(__name__)
 _SOFT_START = 0.5  # s in which torque rises after a change of backend
 _THERE = {"rotational": math.radians(2), "linear": 0.002}  # rad, m: this near a goal a joint has arrived
 _PATIENCE = 0.5  # s that a joint may come after its goal
+_INSIST = 0.25  # s between attempts to switch off what has not confirmed
 _FOLLOWS = 0.2  # rad or m: a joint this near its target goes on from the target, else from where it is
 
 
@@ -50,6 +52,7 @@ class StepReport:
         sampled: When each servo took its sample.
         errors: Why a servo did not answer, by its name: BusTimeout, CorruptPacket, PortError.
         events: What changed on the buses: a servo missing, returned, with a fault or beyond a limit; a port lost, back.
+            On a twin also why a servo does not do as its model says: blocked, slipping, extra load, …
         late: How late it was, ms; 0 = on time.
     """
 
@@ -90,12 +93,17 @@ class Robot(Mapping[str, Servo]):
         self._powered = True
         self._drawn = 0.0  # J, by the simulation's meter at the last look
         self._observers: list[Observer] = []
+        self._stopped = False
+        self._powered_still: Mapping[str, BusError] | None = {}  # after `stop`: who has not confirmed that it is off
+        self._insist_at = -math.inf
+        self._closing: list[Callable[[], None]] = []
         self._connection = Connection(rig, backend)
         self._simulation = self._simulation_of(self._connection)
         self._servos = {
             config.name: Servo(config, self._connection.drives[config.name], seed, self._recover, self.goto)
             for config in rig.servos
         }
+        self._residuals = Residuals(self._servos)
         self._ideal = [servo for servo in self._servos.values() if servo.config.drive == "ideal"]
         self._couple()
         self.last_step = StepReport(0.0, 0.0, 0.0, {})
@@ -219,6 +227,9 @@ class Robot(Mapping[str, Servo]):
 
     def _send(self, period: float) -> None:
         self._connection.feed()
+        if self._powered_still != {} and (now := self._connection.backend.clock.now()) >= self._insist_at:
+            self._insist_at = now + _INSIST
+            self._powered_still = self._connection.limp()
         goals = {s.name: goal for s in self._servos.values() if (goal := s._command(period / 1000)) is not None}
         self._connection.send(goals)
 
@@ -236,27 +247,53 @@ class Robot(Mapping[str, Servo]):
         self, requested: float, actual: float, commanded: float, faults: dict[str, BusError], late: float = 0.0
     ) -> None:
         sampled = {name: servo.sampled_at for name, servo in self._servos.items()}
-        self.last_step = StepReport(
-            requested, actual * 1000, commanded - self._start, sampled, faults, self._connection.events, late
-        )
+        events = self._connection.events + self._beside_twin()
+        self.last_step = StepReport(requested, actual * 1000, commanded - self._start, sampled, faults, events, late)
         if self._observers:
             states = {name: servo.state for name, servo in self._servos.items()}
             for observer in tuple(self._observers):
-                observer(self.last_step, states)
+                if observer in self._observers:  # an earlier one may have sent it away
+                    observer(self.last_step, states)
 
-    def observe(self, observer: Observer) -> Callable[[], None]:
+    def _beside_twin(self) -> tuple[BusEvent, ...]:
+        """Twin: why servos do not do as their models say."""
+        if self.backend != "twin" or self._simulation is None:
+            return ()
+        try:
+            twins = self._simulation.shadow()
+        except AxBridgeError:
+            return ()  # the simulation has failed: that was said, and the robot goes on
+        states = {name: servo.state for name, servo in self._servos.items()}
+        goals = {
+            name: servo.goals.position
+            if servo.torque_enabled and servo.available_torque == servo.max_torque
+            else math.nan
+            for name, servo in self._servos.items()
+        }
+        found = self._residuals.look(self.time, states, twins, goals)
+        return tuple(BusEvent(cause, name) for cause, name in found)
+
+    def observe(self, observer: Observer, *, closed: Callable[[], None] | None = None) -> Callable[[], None]:
         """Have `observer` called after each step and exchange, with the step's report and every servo's state.
 
         An error that it raises ends the step's caller, as an error of the step would.
+
+        Args:
+            observer: Called after each step.
+            closed: Called once when the robot has been closed: its motors are off by then.
 
         Returns:
             What takes the observer away again; may be called twice.
         """
         self._observers.append(observer)
+        if closed is not None:
+            self._closing.append(closed)
 
         def leave() -> None:
             if observer in self._observers:
                 self._observers.remove(observer)
+                if closed is not None:
+                    self._closing.remove(closed)
 
         return leave
 
@@ -357,6 +394,55 @@ class Robot(Mapping[str, Servo]):
 
     # ---- start, change and end
 
+    def stop(self) -> Mapping[str, BusError]:
+        """Switch every motor off now, and let none be switched on until `resume`; from any thread.
+
+        What would switch one on (`set_position`, `torque_on`, …) raises `RobotStopped`. Steps go on; a servo that does
+        not confirm is told again in each of them.
+
+        Returns:
+            The servos that have not confirmed that their torque is off, by name.
+        """
+        self._stopped = True
+        for servo in self._servos.values():
+            servo._stop(stopped=True)
+        left = {} if self._closed else self._connection.limp()
+        self._powered_still = left or None  # None: told once more, because a step under way may have sent a goal since
+        self._insist_at = -math.inf
+        return left
+
+    def resume(self) -> None:
+        """After `stop`: let motors be switched on again. They stay off until somebody does."""
+        self._stopped = False
+        self._powered_still = {}
+        for servo in self._servos.values():
+            servo._stop(stopped=False)
+
+    @property
+    def stopped(self) -> bool:
+        """Whether `stop` was called, and `resume` was not."""
+        return self._stopped
+
+    def view(self, *, port: int | None = None, host: str = "127.0.0.1", open: bool = True) -> Any:
+        """Show this robot live in a browser, and take commands from there; see `axbridge.view.attach.attach`.
+
+        The page hangs on the steps of this program. It is closed with the robot.
+
+        Args:
+            port: Of the page; a free one from 8080 on when not given.
+            host: Whom it serves; another than this machine's own needs the token that is printed.
+            open: Open the browser.
+
+        Returns:
+            The `axbridge.view.page.Page`.
+
+        Raises:
+            UsageError: the extra `view` is not installed, or the port is taken.
+        """
+        from importlib import import_module  # the one way up: the page stands on robots, and robots know no page
+
+        return import_module("axbridge.view.attach").attach(self, port=port, host=host, browser=open)
+
     def switch(self, backend: BackendName, *, port: str | None = None) -> None:
         """Go on with another backend while the controller runs: same servos, same settings, same time.
 
@@ -413,7 +499,11 @@ class Robot(Mapping[str, Servo]):
         """Switch every motor off and release ports and worlds; may be called twice."""
         if not self._closed:
             self._closed = True
-            self._connection.close()
+            try:
+                self._connection.close()
+            finally:
+                for ended in tuple(self._closing):
+                    ended()
 
     def __enter__(self) -> Robot:
         return self

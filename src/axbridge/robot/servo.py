@@ -20,7 +20,7 @@ from axbridge.config.rig import ServoConfig
 from axbridge.control import checks
 from axbridge.control.coupled_motors import Limits, scaled
 from axbridge.control.setpoints import Setpoints
-from axbridge.errors import ControlWarning, ErrorFlag, UnsupportedOperation
+from axbridge.errors import ControlWarning, ErrorFlag, RobotStopped, UnsupportedOperation
 from axbridge.robot.drives.drive import EMULATION, Capability, Drive
 from axbridge.robot.drives.dynamixel import DynamixelDrive
 from axbridge.robot.state import Goals, ServoState, Truth
@@ -68,6 +68,7 @@ class Servo:
         self._noise = 0.0  # of the last sample, rad
         self._turned = math.nan  # rad: position with whole turns, of a wheel
         self._dead = False  # its battery is empty
+        self._stopped = False  # by hand, see `Robot.stop`
         self._recover = recover
         self._lead = lead
         self._multiplier = config.multiplier or 1.0
@@ -265,8 +266,14 @@ class Servo:
         """Switch the motor on where the joint is: goal := present position first, so that nothing snaps.
 
         Raises:
+            RobotStopped: the robot was stopped, and nobody has called `Robot.resume`.
             BusError: the servo does not answer; torque stays off.
         """
+        if self._stopped:
+            raise RobotStopped(
+                f"servo {self.name!r} stays off: all motors were switched off by hand",
+                "release it on the page, or call Robot.resume()",
+            )
         self._convert_sample()
         if not self._dead:
             self._wanted.target = self._asked_position = self._drive.power(on=True)
@@ -524,6 +531,15 @@ class Servo:
     def _switched_off(self) -> None:
         """Somebody else has switched the motor off: as after `torque_off`."""
         self._wanted.enabled = False
+
+    def _stop(self, *, stopped: bool) -> None:
+        """Stay off until told otherwise (a joint on a bus has been switched off already), or may go on again."""
+        self._convert_sample()
+        self._stopped = stopped
+        if stopped:
+            self._wanted.enabled = False
+            if not isinstance(self._drive, DynamixelDrive):
+                self._drive.power(on=False)
 
     def _rewire(self, drive: Drive) -> None:
         """Go on with another drive: every setting stays."""

@@ -199,6 +199,11 @@ class Safety:
         """
         return self._hold_or_limp(self._park(self.cycles), self.cycles)
 
+    def limp(self) -> dict[str, BusError]:
+        """Switch every motor off now, whatever the policy; from any thread. Returns the servos that did not confirm."""
+        with self._applying:
+            return self._hold_or_limp("limp", self.cycles)
+
     def __enter__(self) -> Safety:
         self.arm()
         return self

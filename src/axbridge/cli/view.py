@@ -1,0 +1,120 @@
+"""`axbridge view`: the live page of a robot, real or simulated; or a recording, seen again."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from axbridge.cli.app import app
+from axbridge.cli.options import BackendOption, PortOption, SeedOption
+from axbridge.cli.progress import progress
+from axbridge.errors import UsageError
+
+if TYPE_CHECKING:
+    from axbridge.record.recording import Recording
+
+
+@app.command()
+def view(
+    recording: Annotated[
+        Path | None, typer.Argument(metavar="[RECORDING.mcap]", help="See a recording again, not a robot.")
+    ] = None,
+    other: Annotated[
+        Path | None, typer.Argument(metavar="[OTHER.mcap]", help="A second one, as a translucent ghost.")
+    ] = None,
+    *,
+    rig: Annotated[
+        str | None,
+        typer.Option("--rig", help="Robot to show; with a recording: simulate it on this rig, as the ghost."),
+    ] = None,
+    params: Annotated[
+        str | None, typer.Option("--params", metavar="PARAMS.toml", help="Servo model of that simulation.")
+    ] = None,
+    backend: BackendOption = "sim",
+    port: PortOption = None,
+    page_port: Annotated[
+        int | None, typer.Option("--page-port", min=0, max=65535, help="Of the page; default: a free one from 8080 on.")
+    ] = None,
+    host: Annotated[
+        str, typer.Option("--host", help="Address to serve it on; any other than this machine's own needs a token.")
+    ] = "127.0.0.1",
+    browser: Annotated[bool, typer.Option("--open/--no-open", help="Open the browser.")] = True,
+    seconds: Annotated[float, typer.Option("--seconds", min=0.0, help="Stop after this time; 0 = at Ctrl-C.")] = 0.0,
+    seed: SeedOption = 0,
+) -> None:
+    """Show a robot live in the browser and move it from there: sliders, poses, moves, registers, curves.
+
+    A real robot stays limp until somebody switches it on. The space bar and the red button switch every motor off.
+    With a recording: play it again, beside a second one or a simulation of it.
+    """
+    if recording is not None:
+        _replay(recording, other, rig, params, page_port, host, browser, seconds or math.inf)
+        return
+    from axbridge.config.rig import Rig
+    from axbridge.robot.open import open_robot
+    from axbridge.view.attach import attach
+
+    if rig is None:
+        raise UsageError("nothing to show", "name a robot with --rig, or give a recording")
+    if params is not None:
+        raise UsageError("--params is for a recording", "let the rig name its model")
+    loaded = Rig.load(rig)
+    realtime = True if backend == "sim" else None
+    with progress("opening the robot"):
+        robot = open_robot(loaded, backend, port=port, seed=seed, realtime=realtime)
+    with robot:
+        if backend == "sim":  # nobody gets hurt
+            for servo in robot.values():
+                servo.torque_on()
+        page = attach(robot, port=page_port, host=host, browser=browser, told=_print_now)
+        page.run(seconds or math.inf)  # the page is closed with the robot, after its motors are off
+
+
+def _replay(
+    path: Path,
+    other: Path | None,
+    rig: str | None,
+    params: str | None,
+    page_port: int | None,
+    host: str,
+    browser: bool,
+    seconds: float,
+) -> None:
+    from axbridge.config.rig import Rig
+    from axbridge.record.recording import open_recording
+    from axbridge.replay.simulate import simulate
+    from axbridge.view import web_server
+    from axbridge.view.replay import Replay, rig_of
+
+    if other is not None and rig is not None:
+        raise UsageError("both a second recording and --rig are given", "give one of them")
+    if params is not None and rig is None:
+        raise UsageError("--params needs the rig they belong to", "add --rig")
+    with progress("reading") as show:
+        first = open_recording(path)
+        second: Recording | None = None if other is None else open_recording(other)
+        if rig is None:
+            robot, urdf = rig_of(first)
+        else:
+            robot, urdf = Rig.load(rig), None
+            show("simulating")
+            second = simulate(first, robot, params)
+    server, url = web_server.start(page_port, host, f"axbridge: {path.name}")
+    try:
+        replay = Replay(server, robot, urdf, first, second)
+        _print_now(f"page: {url}")
+        if browser:
+            import webbrowser
+
+            webbrowser.open(url)
+        replay.run(seconds)
+    finally:
+        web_server.stop(server)
+
+
+def _print_now(text: str) -> None:
+    """On stdout at once, for whoever waits for the line in a pipe."""
+    print(text, flush=True)

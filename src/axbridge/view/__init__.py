@@ -1,0 +1,1 @@
+"""The live page: a robot in a browser, beside the program that runs it."""

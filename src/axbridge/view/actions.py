@@ -1,0 +1,147 @@
+"""What the page can have a robot do: each a request for the desk, so that it happens inside the robot's step.
+
+Everything goes through the servo's own set-points, so limits of the rig hold. Registers that would go around them are
+refused.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+
+from axbridge.bus.commission import write_register
+from axbridge.config.register_units import in_units
+from axbridge.control import minimum_jerk
+from axbridge.errors import UsageError
+from axbridge.robot.robot import Robot
+from axbridge.robot.servo import Servo
+from axbridge.view.desk import Job
+
+__all__ = ["Actions", "RegisterRow", "end_of_range"]
+
+_FOLLOWS = 0.2  # rad or m: a joint this near its target goes on from the target, else from where it is
+_NOT_HERE = {  # what a register would go around, and where it is done instead
+    "id": "`axbridge servo set-id`",
+    "baud_rate": "`axbridge servo set-baud`",
+    "goal_position": "its slider",
+    "moving_speed": "its speed limit",
+    "torque_limit": "its torque limit",
+    "torque_enable": "its torque switch",
+    "cw_angle_limit": "`axbridge servo write`, when no robot is open",
+    "ccw_angle_limit": "`axbridge servo write`, when no robot is open",
+    "status_return_level": "`axbridge servo write`, when no robot is open",
+}
+
+RegisterRow = tuple[int, str, str, str, int, str]  # address, area, access, name, counts, in units
+
+
+class Actions:
+    """A robot's controls.
+
+    Args:
+        robot: Whose.
+    """
+
+    def __init__(self, robot: Robot) -> None:
+        self._robot = robot
+        self._by_hand: set[str] = set()  # moved since the way under way began: they have left it
+        self.share = 1.0  # of their highest speed that servos may turn with, on ways and by sliders
+
+    def move(self, name: str, position: float) -> None:
+        """Send one servo to a position, rad; switches it on."""
+        servo = self._robot[name]
+        self._by_hand.add(name)
+        if not servo.torque_enabled:
+            servo.torque_on()
+        servo.set_position(position)
+
+    def torque(self, names: Iterable[str], *, on: bool) -> None:
+        """Switch motors on where they are, or off."""
+        for name in names:
+            if on and not self._robot[name].torque_enabled:
+                self._robot[name].torque_on()
+            elif not on:
+                self._by_hand.add(name)
+                self._robot[name].torque_off()
+
+    def limit(self, names: Iterable[str], *, speed: float | None = None, torque: float | None = None) -> None:
+        """Limit speed or torque to a share, 0..1, of the servo's highest."""
+        for name in names:
+            servo = self._robot[name]
+            if speed is not None:
+                servo.set_velocity(max(speed, 0.01) * servo.max_velocity)  # 0 would hold still for good
+            if torque is not None:
+                servo.set_available_torque(torque * servo.max_torque)
+
+    def way(self, pose: Mapping[str, float], duration: float) -> Job:
+        """Lead servos to a pose, rad, along minimum-jerk paths; takes longer where a speed limit asks for it.
+
+        A servo that somebody moves or switches off meanwhile leaves the way.
+        """
+        robot = self._robot
+        if not 0 < duration < math.inf:
+            raise UsageError(f"a way of {duration:g} s is not positive and finite", "give seconds")
+        self._by_hand.clear()
+        ways: dict[str, tuple[float, float]] = {}
+        for name, goal in pose.items():
+            if name not in robot:
+                continue  # a pose of a bigger robot
+            servo = robot[name]
+            if not servo.torque_enabled:
+                servo.torque_on()
+            here, target = servo.state.position, servo.target_position
+            start = target if abs(target - here) < _FOLLOWS else here
+            ways[name] = start, min(max(goal, servo.min_position), servo.max_position)
+        needed = [
+            minimum_jerk.shortest(end - start, self.share * robot[name].max_velocity)
+            for name, (start, end) in ways.items()
+        ]
+        duration = max(duration, *needed) if needed else duration
+        begun, ahead = robot.time, robot.basic_time_step / 1000
+        while True:
+            share = (robot.time + ahead - begun) / duration
+            for name, (start, end) in ways.items():
+                servo = robot[name]
+                if name in self._by_hand or not servo.torque_enabled:
+                    continue
+                servo.set_position(start + (end - start) * minimum_jerk.way(share))
+            if share >= 1:
+                return
+            yield
+
+    def registers(self, name: str, take: Callable[[list[RegisterRow]], None]) -> Job:
+        """Read every register of a servo, two a step, so that the loop keeps its time; then hand the rows over."""
+        servo = self._robot[name]
+        profile = self._robot.rig.profile_of(servo.config)
+        values: dict[str, int] = {}
+        for number, register in enumerate(profile.registers):
+            values[register] = servo.read(register)
+            if number % 2:
+                yield
+        take(
+            [
+                (entry.address, entry.area.value, entry.access, key, values[key], in_units(profile, key, values))
+                for key, entry in profile.registers.items()
+            ]
+        )
+
+    def write(self, name: str, register: str, value: int) -> str:
+        """Set one register as `axbridge servo write` does: read, refuse, write, verify. What was done, in words.
+
+        Raises:
+            UsageError: the register would go around the rig's limits or this robot's connection.
+            AxBridgeError: as `write_register`.
+        """
+        servo = self._robot[name]
+        if register in _NOT_HERE:
+            raise UsageError(f"{register} is not written here", f"use {_NOT_HERE[register]}")
+        drive = servo._dynamixel  # noqa: SLF001 - its line; `Servo.write` neither spares the EEPROM nor verifies
+        worn = write_register(drive.bus, drive.id, drive.profile, register, value)
+        return f"{name}: {register} is {value}" + (f" ({worn} EEPROM bytes written)" if worn else "")
+
+
+def end_of_range(servo: Servo) -> tuple[float, float]:
+    """Lowest and highest position that a control should offer, rad or m: half a turn or 0.1 m without a limit."""
+    most = math.pi if servo.type == "rotational" else 0.1
+    low, high = servo.min_position, servo.max_position
+    return (-most if math.isinf(low) else low), (most if math.isinf(high) else high)

@@ -1,0 +1,79 @@
+"""From a robot to its page: server, scene, controls and curves put together."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+from axbridge.config.urdf import read_tree, read_visuals
+from axbridge.robot.robot import Robot
+from axbridge.view import web_server
+from axbridge.view.controls import Controls
+from axbridge.view.page import Page
+from axbridge.view.picture import Picture
+from axbridge.view.plots import Plots
+from axbridge.view.scene import Scene
+
+__all__ = ["attach"]
+
+
+class _Screen:
+    """Everything on the page of a robot."""
+
+    def __init__(self, page: Page) -> None:
+        robot, server = page.robot, page.server
+        rig, ghost = robot.rig, robot.backend == "twin"
+        tree = shapes = None
+        if rig.world is not None:
+            text = rig.urdf_text()
+            tree = read_tree(rig.urdf_path(), fixed_base=rig.world.fixed_base, text=text)
+            shapes = read_visuals(rig.urdf_path(), text)
+        self._server = server
+        self._scene = Scene(server, rig, tree, shapes or (), ghost=ghost)
+        self._controls = Controls(page, self._scene, tree)
+        self._plots = Plots(server, page.history, list(robot), ghost=ghost)
+        server.gui.main_panel.dock_right()
+
+    def show(self, picture: Picture | None) -> None:
+        with self._server.atomic():
+            if picture is not None:
+                self._scene.show(picture)
+            self._controls.refresh(picture)
+        if picture is not None:
+            self._plots.refresh()
+
+
+def attach(
+    robot: Robot,
+    *,
+    port: int | None = None,
+    host: str = "127.0.0.1",
+    browser: bool = True,
+    told: Callable[[str], None] = lambda text: print(text, file=sys.stderr),
+) -> Page:
+    """Show a robot live in a browser, beside the program that steps it.
+
+    Args:
+        robot: Is observed; the page is closed with it.
+        port: Of the page; None: the first free one from 8080 on.
+        host: Address that it is served on. Another than this machine's own takes a token.
+        browser: Open the page.
+        told: Is told where the page is.
+
+    Raises:
+        UsageError: viser is not installed, or the port is taken.
+        RigError: the rig's URDF is wrong.
+    """
+    server, url = web_server.start(port, host, f"axbridge: {robot.name}")
+    try:
+        page = Page(robot, server, url)
+        page.begin(_Screen(page))
+    except BaseException:
+        web_server.stop(server)
+        raise
+    told(f"page: {url}")
+    if browser:
+        import webbrowser
+
+        webbrowser.open(url)
+    return page

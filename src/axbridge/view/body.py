@@ -1,0 +1,196 @@
+"""A robot's body in the scene: its links as frames inside each other, each with its shapes, moved by joint angles."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from axbridge.arrays import FloatArray, IntArray
+from axbridge.config.urdf import Tree, Visual
+from axbridge.physics.engine import LinkPose
+
+if TYPE_CHECKING:
+    import viser
+
+__all__ = ["Body", "centre_of_mass"]
+
+_STILL = 5e-4  # rad or m: a joint that has moved less is not drawn anew
+_PLAIN = (0.55, 0.58, 0.62)  # of shapes without a colour
+_Quaternion = tuple[float, float, float, float]  # w, x, y, z
+
+
+class Body:
+    """One robot, or its ghost.
+
+    Args:
+        server: The page's.
+        tree: Its links and joints.
+        shapes: What they look like.
+        joints: Joint of the URDF by servo.
+        root: Name of its frame in the scene.
+        ghost: Colour of a translucent body; None: solid, in the shapes' own colours.
+    """
+
+    def __init__(
+        self,
+        server: viser.ViserServer,
+        tree: Tree,
+        shapes: tuple[Visual, ...],
+        joints: Mapping[str, str],
+        root: str,
+        ghost: tuple[float, float, float] | None = None,
+    ) -> None:
+        import viser.transforms
+
+        self._scene, self._ghost = server.scene, ghost
+        rotate = viser.transforms.SO3.from_matrix
+        self._root = server.scene.add_frame(root, show_axes=False)
+        names = [root]
+        dofs = {tree.joints[dof].name: link for link, dof in enumerate(tree.dof.tolist()) if dof >= 0}
+        frames: list[Any] = [self._root]
+        turns: list[_Quaternion] = [(1.0, 0.0, 0.0, 0.0)]
+        for link, parent in enumerate(tree.parent.tolist()):
+            if parent < 0:
+                continue
+            names.append(f"{names[parent]}/{tree.links[link]}")
+            w, x, y, z = (float(part) for part in rotate(tree.turn[link]).wxyz)
+            turns.append((w, x, y, z))
+            frames.append(
+                server.scene.add_frame(names[link], show_axes=False, wxyz=turns[link], position=tree.place[link])
+            )
+        self._moved = {
+            servo: (frames[dofs[joint]], turns[dofs[joint]], tree.axis[dofs[joint]].tolist(), dofs[joint])
+            for servo, joint in joints.items()
+            if joint in dofs
+        }
+        self._sliding = {servo: tree.kind[link] == 2 for servo, (_, _, _, link) in self._moved.items()}
+        self._tree = tree
+        self._drawn: dict[str, float] = {}
+        self._placed: LinkPose | None = None
+        self._parts: dict[str, list[tuple[Any, tuple[float, float, float]]]] = {}
+        of_link = {tree.links[link]: servo for servo, (_, _, _, link) in self._moved.items()}
+        alike: dict[tuple[str, tuple[float, float, float]], list[Visual]] = {}
+        for shape in shapes:
+            alike.setdefault((shape.link, ghost or shape.colour or _PLAIN), []).append(shape)
+        for number, ((link_name, colour), parts) in enumerate(alike.items()):  # few meshes: a browser draws them faster
+            handle = self._add(f"{names[tree.links.index(link_name)]}/shape{number}", parts, colour)
+            if link_name in of_link:
+                self._parts.setdefault(of_link[link_name], []).append((handle, colour))
+        self._tints: dict[str, int] = {}
+
+    def _add(self, name: str, shapes: list[Visual], colour: tuple[float, float, float]) -> Any:
+        """These shapes of one link as one mesh."""
+        meshes = [_mesh(shape) for shape in shapes]
+        starts = np.cumsum([0, *(len(vertices) for vertices, _ in meshes)])
+        return self._scene.add_mesh_simple(
+            name,
+            np.concatenate([vertices for vertices, _ in meshes]),
+            np.concatenate([faces + start for (_, faces), start in zip(meshes, starts, strict=False)]),
+            color=_bytes(colour),
+            opacity=None if self._ghost is None else 0.35,
+            cast_shadow=self._ghost is None,
+            flat_shading=True,
+        )
+
+    def move(self, positions: Mapping[str, float], base: LinkPose | None) -> None:
+        """Put the joints at these positions, rad or m, and the base there; what has hardly moved stays."""
+        for servo, position in positions.items():
+            if servo not in self._moved or not abs(position - self._drawn.get(servo, math.inf)) > _STILL:
+                continue
+            frame, turn, axis, link = self._moved[servo]
+            self._drawn[servo] = position
+            if self._sliding[servo]:
+                frame.position = self._tree.place[link] + self._tree.turn[link] @ self._tree.axis[link] * position
+            else:
+                frame.wxyz = _turned(turn, axis, position)
+        if base is not None and base != self._placed:
+            self._placed = base
+            (x, y, z), (qx, qy, qz, qw) = base
+            self._root.position, self._root.wxyz = (x, y, z), (qw, qx, qy, qz)
+
+    def tint(self, shares: Mapping[str, float]) -> None:
+        """Colour what each servo moves, from its own colour at 0 to red at 1; empty: their own colours."""
+        for servo, parts in self._parts.items():
+            share = shares.get(servo, 0.0)
+            level = round(10 * min(max(share, 0.0), 1.0)) if math.isfinite(share) else 0
+            if self._tints.get(servo, 0) == level:
+                continue
+            self._tints[servo] = level
+            for handle, own in parts:
+                share = level / 10
+                red, green, blue = (a * (1 - share) + b * share for a, b in zip(own, (0.9, 0.1, 0.08), strict=True))
+                handle.color = _bytes((red, green, blue))
+
+    @property
+    def visible(self) -> bool:
+        """Whether it is shown."""
+        return bool(self._root.visible)
+
+    @visible.setter
+    def visible(self, shown: bool) -> None:
+        self._root.visible = shown
+
+
+def _turned(turn: _Quaternion, axis: list[float], angle: float) -> _Quaternion:
+    """A joint frame's rotation, then a turn about its axis."""
+    half = angle / 2
+    s = math.sin(half)
+    w, x, y, z = math.cos(half), s * axis[0], s * axis[1], s * axis[2]
+    a, b, c, d = turn
+    return (
+        a * w - b * x - c * y - d * z,
+        a * x + b * w + c * z - d * y,
+        a * y - b * z + c * w + d * x,
+        a * z + b * y - c * x + d * w,
+    )
+
+
+def _mesh(shape: Visual) -> tuple[FloatArray, IntArray]:
+    """Corners (n, 3), m, in the link frame, and triangles (m, 3) of a shape."""
+    import trimesh
+
+    if shape.kind == "box":
+        mesh: Any = trimesh.creation.box(shape.size)
+    elif shape.kind == "cylinder":
+        mesh = trimesh.creation.cylinder(radius=shape.size[0], height=shape.size[1], sections=24)
+    elif shape.kind == "sphere":
+        mesh = trimesh.creation.icosphere(subdivisions=2, radius=shape.size[0])
+    else:
+        mesh = trimesh.load(shape.mesh, force="mesh")
+    scale = np.array(shape.size) if shape.kind == "mesh" else 1.0
+    return (np.asarray(mesh.vertices) * scale) @ shape.turn.T + shape.place, np.asarray(mesh.faces)
+
+
+def _bytes(colour: tuple[float, float, float]) -> tuple[int, int, int]:
+    red, green, blue = (round(255 * part) for part in colour)
+    return red, green, blue
+
+
+def centre_of_mass(tree: Tree, joints: Mapping[str, float]) -> FloatArray:
+    """Where the mass of the whole robot is, (3,), m, in the base link's frame.
+
+    Args:
+        tree: The robot.
+        joints: Position of each joint of the URDF, rad or m; others are at 0.
+    """
+    turns, places = [np.eye(3)], [np.zeros(3)]
+    for link, parent in enumerate(tree.parent.tolist()):
+        if parent < 0:
+            continue
+        turn = turns[parent] @ tree.turn[link]
+        place = places[parent] + turns[parent] @ tree.place[link]
+        dof = int(tree.dof[link])
+        if dof >= 0:
+            amount, axis = joints.get(tree.joints[dof].name, 0.0), tree.axis[link]
+            if tree.kind[link] == 2:
+                place = place + turn @ axis * amount
+            else:
+                cross = np.array([[0, -axis[2], axis[1]], [axis[2], 0, -axis[0]], [-axis[1], axis[0], 0]])
+                turn = turn @ (np.eye(3) + math.sin(amount) * cross + (1 - math.cos(amount)) * cross @ cross)
+        turns.append(turn)
+        places.append(place)
+    centres = np.array([place + turn @ centre for place, turn, centre in zip(places, turns, tree.centre, strict=True)])
+    return np.asarray(tree.mass @ centres / tree.mass.sum())

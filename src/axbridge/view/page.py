@@ -1,0 +1,406 @@
+"""A page beside a robot: it watches the robot's steps, and puts in what people at the page ask for.
+
+It is an observer and never the loop: browsers may be slow, closed or killed, and the steps go on. Each step does the
+requests that wait, and 25 times a second it leaves a picture of the robot behind. A thread of the page's own sends the
+newest picture to the browsers; pictures that it has no time for are never drawn.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from time import monotonic
+from typing import TYPE_CHECKING, Protocol
+
+from axbridge.errors import AxBridgeError, RecordingError, RobotStopped
+from axbridge.files import check_new
+from axbridge.motion.moves import Move
+from axbridge.motion.watch import hold_up
+from axbridge.record.provenance import describe
+from axbridge.record.recorder import Recorder
+from axbridge.record.robot_recorder import RobotRecorder
+from axbridge.robot.robot import Observer, Robot, StepReport
+from axbridge.robot.servo import Servo
+from axbridge.robot.state import ServoState
+from axbridge.view import web_server
+from axbridge.view.actions import Actions
+from axbridge.view.desk import Desk
+from axbridge.view.history import History
+from axbridge.view.picture import Picture
+
+if TYPE_CHECKING:
+    import viser
+
+__all__ = ["Page", "Screen"]
+
+_EVERY = 0.04  # s between pictures
+_UNHURRIED = 0.02  # s that the button for all motors leaves to the step before it acts by itself
+_MENDED = {"returned", "port back"}
+_GONE = 2.0  # s without a page until the last one counts as closed: loading it anew takes less
+_TROUBLE = {"missing", "fault", "limit", "port lost"}
+_RISE = 1.5  # s in which a simulated robot is put on its feet
+_GENTLE = 0.3  # share of their highest speed that servos turn with at first, where the page is all that moves them
+
+
+class Screen(Protocol):
+    """Whatever draws pictures."""
+
+    def show(self, picture: Picture | None) -> None:
+        """Draw the newest one; None before the first."""
+
+
+class Page:
+    """A robot's live page; a context manager that closes it. Made by `axbridge.view.attach.attach`.
+
+    Args:
+        robot: The robot.
+        server: The web server; owned from now on.
+        url: Its address.
+
+    Attributes:
+        robot: The robot.
+        server: The web server.
+        url: Address of the page.
+        desk: What waits for the robot's step.
+        actions: What can be asked for.
+        history: The last ten minutes.
+        messages: What was told last, newest first.
+        picture: The newest picture.
+        owned: Whether this page runs the loop, so that it can play moves.
+    """
+
+    def __init__(self, robot: Robot, server: viser.ViserServer, url: str) -> None:
+        self.robot, self.server, self.url = robot, server, url
+        self.messages: deque[str] = deque(maxlen=6)
+        self.desk = Desk(self.tell)
+        self.actions = Actions(robot)
+        self.history = History(list(robot))
+        self.owned = False
+        self.recording: Path | None = None
+        self.playing: str | None = None
+        self.picture: Picture | None = None
+        self._move: tuple[str, Move, float] | None = None
+        self._stop_move = self._rise = False
+        self._log: tuple[RobotRecorder, Recorder] | None = None
+        self._lost: dict[str, str] = {}
+        self._late = self._steps = 0
+        self._counted = 0, monotonic()
+        self._rate = 0.0
+        self._line: tuple[float, dict[str, tuple[int, int, int]]] = math.nan, {}
+        self._line_due = self._due = 0.0
+        self._fresh = threading.Event()
+        self._done = threading.Event()
+        self._empty_since: float | None = None
+        self._had_clients = False
+        self._leave: Callable[[], None] = lambda: None
+        self._thread: threading.Thread | None = None
+
+    def begin(self, screen: Screen) -> None:
+        """Watch the robot from now on, and draw it there."""
+        self._leave = self.robot.observe(self._step, closed=self.close)
+        self._thread = threading.Thread(target=self._draw, args=(screen,), name="axbridge page", daemon=True)
+        self._thread.start()
+
+    # ---- in the robot's step
+
+    def _step(self, report: StepReport, states: Mapping[str, ServoState]) -> None:
+        """The observer. It must be quick, and must not fail: an error here would end the user's program."""
+        self.desk.serve()
+        self._steps += 1
+        self._late += report.late > 0
+        for event in report.events:
+            if event.kind in _TROUBLE:
+                why = f": {event.flags.describe()}" if event.flags else ""
+                self._lost[event.name] = event.kind + why
+                self.tell(f"{event.name or 'the line'}: {event.kind}{why}")
+            else:
+                if event.kind in _MENDED:
+                    self._lost.pop(event.name, None)
+                self.tell(f"{event.name or 'the line'}: {event.kind}")
+        now = monotonic()
+        if now < self._due:
+            return
+        self._due = max(self._due + _EVERY, now)
+        if now >= self._line_due:
+            self._line_due = now + 1.0
+            self._line = self._look_at_line(now)
+        robot, simulation = self.robot, self.robot.simulation
+        on = {name: servo.torque_enabled for name, servo in robot.items()}
+        goals = {name: servo.target_position if on[name] else math.nan for name, servo in robot.items()}
+        ghost: dict[str, float] = {}
+        if robot.backend == "twin" and simulation is not None:
+            with contextlib.suppress(AxBridgeError):  # the twin goes on without its simulation, and has said so
+                ghost = {name: state.position for name, state in simulation.shadow().items()}
+        base = simulation.base if simulation is not None and robot.mode == 0 else None
+        lost = sum(sum(counts) for counts in self._line[1].values())
+        self.history.add(robot.time, states, goals, ghost, (self._rate, self._line[0], lost))
+        self.picture = Picture(
+            robot.time, states, goals, on, base, ghost, dict(self._lost), self._rate, self._late, self._line[0],
+            self._line[1], robot.stopped, now,
+        )  # fmt: skip
+        self._fresh.set()
+
+    def _look_at_line(self, now: float) -> tuple[float, dict[str, tuple[int, int, int]]]:
+        """Time of a cycle, ms, and packets lost, damaged and late by servo."""
+        steps, since = self._counted
+        self._counted = self._steps, now
+        self._rate = (self._steps - steps) / (now - since) if now > since else 0.0
+        names = {(servo.bus, servo.id): servo.name for servo in self.robot.rig.servos}
+        packets: dict[str, tuple[int, int, int]] = {}
+        cycle = 0.0
+        for bus, facts in self.robot.bus_statistics.items():
+            cycle = max(1000 * facts["cycle"]["p50"], cycle)
+            for id_, line in ((facts["line"] or {}).get("servos") or {}).items():
+                if (name := names.get((bus, int(id_)))) is not None:
+                    packets[name] = line["timeouts"], line["corrupt"], line["late"]
+        return cycle, packets
+
+    # ---- what people ask for; from any thread
+
+    def tell(self, text: str) -> None:
+        """Show a message on every page."""
+        self.messages.appendleft(text.replace("\n", "; "))
+        self._fresh.set()
+
+    def all_off(self, why: str = "all motors are off") -> None:
+        """Switch every motor off, and keep them off until `release`; whether the program steps or not."""
+        self.desk.clear()
+        self._stop_move = True
+        done = threading.Event()
+
+        def stop() -> None:
+            if not done.is_set():
+                self._told_off(self.robot.stop(), why)
+            done.set()
+
+        self.desk.ask("all off", stop)
+        served = done.wait(_UNHURRIED)
+        if not served and self.robot.mode != 0:  # nobody steps, or slowly; a simulation stands still then
+            stop()
+
+    def _told_off(self, left: Mapping[str, object], why: str) -> None:
+        self.tell(f"{', '.join(left)} did not confirm: cut the servo supply" if left else why)
+
+    def release(self) -> None:
+        """Let motors be switched on again; they stay off until somebody does."""
+        self.desk.ask("all off", self.robot.resume)
+
+    def play(self, name: str, move: Move, speed: float) -> None:
+        """Have a move played, where this page owns the loop.
+
+        Raises:
+            AxBridgeError: a program of the user's owns it.
+        """
+        if not self.owned:
+            raise AxBridgeError("a program of yours moves this robot: it plays the moves", "see axbridge.play")
+        self._stop_move = False
+        self._move = name, move, speed
+
+    @property
+    def can_rise(self) -> bool:
+        """Whether the robot can be held up: simulated, and standing free."""
+        simulation = self.robot.simulation
+        return self.robot.mode == 0 and simulation is not None and simulation.base_start is not None
+
+    def rise(self) -> None:
+        """Have a simulated robot put on its feet in the rig's start pose, as by a hand.
+
+        Raises:
+            AxBridgeError: a program of the user's owns the loop, or the robot cannot be held up.
+        """
+        if not (self.owned and self.can_rise):
+            raise AxBridgeError("nobody can hold this robot up from here", "only a simulated one, with `axbridge view`")
+        self._rise = True
+
+    def stop_move(self) -> None:
+        """End the move under way: by its exit page where it has one."""
+        self._stop_move = True
+
+    def record(self, path: Path) -> None:
+        """Begin a recording; `stop_recording` ends it.
+
+        Raises:
+            UsageError: the file is there already.
+            RecordingError: it cannot be written.
+        """
+        check_new(path, force=False)
+        facts = describe(self.robot.rig, backend=self.robot.backend, experiment="view")
+        recorder = Recorder(path, facts)
+
+        def begin() -> None:
+            self._log = RobotRecorder(_Careful(self.robot, self._lose_recording), recorder), recorder
+            self.recording = path
+
+        self.desk.ask("record", begin)
+
+    def stop_recording(self) -> None:
+        """End the recording; the file is compressed by a thread of its own."""
+
+        def end() -> None:
+            if self._log is not None:
+                log, recorder = self._log
+                self._log = None
+                log.finish()
+                threading.Thread(target=self._keep, args=(recorder,)).start()
+
+        self.desk.ask("record", end)
+
+    def _lose_recording(self, error: RecordingError) -> None:
+        """The disk is full, or gone: that ends the recording, and not the program that steps the robot."""
+        self.tell(str(error))
+        log, self._log = self._log, None
+        if log is not None:
+            threading.Thread(target=self._keep, args=(log[1],)).start()
+
+    def _keep(self, recorder: Recorder) -> None:
+        try:
+            recorder.close()
+            self.tell(f"recorded {recorder.path}")
+        except AxBridgeError as error:
+            self.tell(str(error))
+        self.recording = None
+
+    # ---- the loop, where no program of the user's has one
+
+    def run(self, seconds: float = math.inf) -> None:
+        """Step the robot until it is closed, and play the moves that the page asks for.
+
+        Args:
+            seconds: Stop after this time of the robot.
+
+        Raises:
+            BusError: as `Robot.step`.
+        """
+        from axbridge.motion.player import play
+
+        self.owned = True
+        robot, end = self.robot, self.robot.time + seconds
+        self.actions.share = _GENTLE
+        self.actions.limit(robot, speed=_GENTLE)
+        self._rise = self.can_rise
+        while robot.time < end and not self._done.is_set():
+            wanted, self._move = self._move, None
+            if wanted is None and not self._rise:
+                if robot.step() == -1:
+                    return
+                continue
+            try:
+                if self._rise:
+                    self._rise = False
+                    self._put_on_feet()
+                if wanted is not None:
+                    name, move, speed = wanted
+                    self.playing = name
+                    played = play(robot, move, speed=speed, stop=lambda: self._stop_move, note=self.tell)
+                    self.tell(f"{'stopped' if played.stopped else 'played'} {name}: {played.seconds:.1f} s")
+            except RobotStopped:
+                pass  # by the button; that has said so
+            except AxBridgeError as error:
+                self.tell(str(error))
+            finally:
+                self.playing = None
+            if not robot.stopped:
+                self.actions.limit(robot, speed=self.actions.share)
+
+    def _put_on_feet(self) -> None:
+        robot, begun = self.robot, self.robot.time
+        while (share := (robot.time - begun) / _RISE) < 1:
+            for servo in robot.values():
+                servo.set_position(servo.config.position)
+            hold_up(robot, share)
+            if robot.step() == -1:
+                return
+
+    # ---- the page's own thread
+
+    def _draw(self, screen: Screen) -> None:
+        """Send the newest picture to whoever looks, 25 times a second at most."""
+        last = 0.0
+        while not self._done.is_set():
+            self._fresh.wait(0.5)
+            self._fresh.clear()
+            pause = last + _EVERY - monotonic()
+            if pause > 0 and self._done.wait(pause):
+                return
+            last = monotonic()
+            watched = bool(self.server.get_clients())
+            self._mind_last_page(watched=watched, now=last)
+            if not watched:
+                continue
+            screen.show(self.picture)
+
+    def _mind_last_page(self, *, watched: bool, now: float) -> None:
+        """When the last page was closed: what the rig says."""
+        if watched:
+            self._had_clients, self._empty_since = True, None
+        elif self._had_clients:
+            self._empty_since = self._empty_since or now
+            if now - self._empty_since > _GONE:
+                self._had_clients, self._empty_since = False, None
+                if self.robot.rig.view.on_close == "limp":
+                    self.all_off("the last page was closed: all motors are off")
+
+    # ---- end
+
+    def close(self) -> None:
+        """Take the page away; the robot goes on. May be called twice."""
+        if self._done.is_set():
+            return
+        self._done.set()
+        self._fresh.set()
+        self._leave()
+        if self._log is not None:
+            log, recorder = self._log
+            self._log = None
+            with contextlib.suppress(AxBridgeError):
+                log.finish()
+            self._keep(recorder)
+        if self._thread is not None and threading.current_thread() is not self._thread:
+            self._thread.join(timeout=2.0)
+        web_server.stop(self.server)
+
+    def __enter__(self) -> Page:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<Page of {self.robot.name!r} at {self.url}>"
+
+
+class _Careful:
+    """A robot whose observer may fail to write without ending the robot's step.
+
+    Args:
+        robot: The robot.
+        failed: Told why.
+    """
+
+    def __init__(self, robot: Robot, failed: Callable[[RecordingError], None]) -> None:
+        self._robot, self._failed = robot, failed
+
+    @property
+    def time(self) -> float:
+        return self._robot.time
+
+    def __getitem__(self, name: str) -> Servo:
+        return self._robot[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._robot)
+
+    def observe(self, observer: Observer) -> Callable[[], None]:
+        def observe(report: StepReport, states: Mapping[str, ServoState]) -> None:
+            try:
+                observer(report, states)
+            except RecordingError as error:
+                leave()
+                self._failed(error)
+
+        leave = self._robot.observe(observe)
+        return leave

@@ -1,0 +1,221 @@
+"""A recording, seen again: the body moves as it was measured, beside it the ghost of a second recording."""
+
+from __future__ import annotations
+
+import math
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from axbridge.arrays import FloatArray
+from axbridge.config.rig import Rig
+from axbridge.config.urdf import read_tree, read_visuals
+from axbridge.errors import ErrorFlag, RecordingError, RigError
+from axbridge.record.recording import Recording, Track
+from axbridge.robot.state import ServoState
+from axbridge.view.picture import Picture
+from axbridge.view.scene import COLOURS, Scene
+
+if TYPE_CHECKING:
+    import viser
+
+__all__ = ["Replay", "rig_of"]
+
+_EVERY = 0.04  # s between pictures
+_PLOT_EVERY = 0.1
+_AROUND = 5.0  # s of curve before and after the moment that is shown
+_POINTS = 400
+_SPEEDS = ("0.1", "0.25", "0.5", "1", "2", "5")
+_DEGREES = 180 / math.pi
+_INK = ("#1c7ed6", "#e8590c", "#2b8a3e")
+
+
+def rig_of(recording: Recording) -> tuple[Rig, str | None]:
+    """The rig that a recording was made with, and its URDF as text, from the recording itself.
+
+    Raises:
+        RecordingError: it does not say.
+    """
+    table = recording.metadata.get("rig")
+    if not isinstance(table, dict):
+        raise RecordingError(recording.path, "does not say which robot it is of", "name it: --rig")
+    try:
+        rig = Rig.model_validate({**table, "path": recording.path})
+    except ValueError as failure:
+        raise RecordingError(recording.path, "holds no rig that this version knows", "name it: --rig") from failure
+    text = recording.metadata.get("urdf")
+    return rig, text if isinstance(text, str) else None
+
+
+class Replay:
+    """The page of a recording.
+
+    Args:
+        server: The web server; owned from now on.
+        rig: The robot.
+        urdf: Its URDF as text; None: as in the rig's file.
+        first: Is drawn solid.
+        second: Is drawn as a ghost, from the same start on; None = none.
+
+    Attributes:
+        time: What is shown, s from the start.
+        playing: Whether it goes on.
+    """
+
+    def __init__(
+        self, server: viser.ViserServer, rig: Rig, urdf: str | None, first: Recording, second: Recording | None
+    ) -> None:
+        self._server, self._rig = server, rig
+        self._tracks = {servo.name: first.tracks[servo.name] for servo in rig.servos if servo.name in first.tracks}
+        if not any(len(track) for track in self._tracks.values()):
+            raise RecordingError(first.path, f"holds nothing of rig {rig.name}", "give the rig it was made with: --rig")
+        self._ghosts = (
+            {} if second is None else {name: second.tracks[name] for name in self._tracks if name in second.tracks}
+        )
+        self._start, self._length = first.start, max(first.end - first.start, 0.01)
+        self._ghost_start = 0.0 if second is None else second.start
+        self.time = 0.0
+        self.playing = True
+        self._speed = 1.0
+        tree, shapes = None, None
+        if rig.world is not None:
+            text = urdf if urdf is not None else rig.urdf_text()
+            place = rig.path if urdf is not None else rig.urdf_path()
+            tree, shapes = read_tree(place, fixed_base=rig.world.fixed_base, text=text), read_visuals(place, text)
+        if tree is None:
+            raise RigError(rig.path, "world", "this rig has no body to show", 'add [world] urdf = "…"')
+        self._scene = Scene(server, rig, tree, shapes or (), ghost=second is not None)
+        self._build(first, second)
+        self._plotted = -math.inf
+
+    def _build(self, first: Recording, second: Recording | None) -> None:
+        gui = self._server.gui
+        gui.configure_theme(show_logo=False, show_share_button=False, brand_color=(30, 96, 190))
+        words = first.path.name + (f", ghost: {second.path.name}" if second is not None else "")
+        gui.add_markdown(f"**{words}**")
+        self._button = gui.add_button("Pause")
+        self._button.on_click(lambda _: self._toggle())
+        self._slider = gui.add_slider("time, s", 0.0, round(self._length, 2), 0.01, 0.0)
+        self._slider.on_update(self._scrub)
+        pace = gui.add_dropdown("speed", _SPEEDS, initial_value="1")
+        pace.on_update(lambda event: setattr(self, "_speed", float(event.target.value)))
+        self._again = gui.add_checkbox("again and again", initial_value=True)
+        colour = gui.add_dropdown("colour by", COLOURS, initial_value=COLOURS[0])
+        colour.on_update(lambda event: setattr(self._scene, "colour", event.target.value))
+        mass = gui.add_checkbox("centre of mass", initial_value=False)
+        mass.on_update(lambda event: setattr(self._scene, "show_mass", event.target.value))
+        gui.main_panel.dock_right()
+        panel = gui.add_panel()
+        with panel.add_tab("Curves"):
+            self._servo = gui.add_dropdown("servo", tuple(self._tracks))
+            self._servo.on_update(lambda _: setattr(self, "_plotted", -math.inf))
+            kinds = ("goal", "measured", "ghost") if self._ghosts else ("goal", "measured")
+            self._angle = self._plot("position, °; 0 is now", kinds)
+            self._rest = self._plot("residual, °", ("measured - ghost" if self._ghosts else "measured - goal",))
+            self._load = self._plot("load, %", ("load",))
+        panel.dock_left()
+        panel.set_width(330)
+
+    def _plot(self, title: str, curves: tuple[str, ...]) -> Any:
+        grid = np.linspace(-_AROUND, _AROUND, 2)
+        lines = ({"label": name, "stroke": _INK[place], "width": 1.5} for place, name in enumerate(curves))
+        return self._server.gui.add_uplot(
+            (grid, *(np.full(2, np.nan) for _ in curves), np.zeros(2)),
+            (
+                {"label": "s"},
+                *lines,
+                {"label": "now", "stroke": "#888", "width": 1, "points": {"show": True, "size": 7}},
+            ),
+            title=title,
+            scales={"x": {"time": False, "auto": True}},
+            axes=({"size": 28}, {"size": 44}),
+            legend={"show": len(curves) > 1},
+            height=170,
+        )
+
+    def _toggle(self) -> None:
+        if not self.playing and self.time >= self._length:
+            self.time = 0.0
+        self.playing = not self.playing
+
+    def _scrub(self, event: Any) -> None:
+        if event.client is not None:
+            self.time, self.playing = float(event.target.value), False
+
+    def run(self, seconds: float = math.inf) -> None:
+        """Play, for so many seconds of real time."""
+        from time import sleep
+
+        begun = last = monotonic()
+        while monotonic() - begun < seconds:
+            now = monotonic()
+            if self.playing:
+                self.time += (now - last) * self._speed
+            last = now
+            if self.time > self._length:
+                self.time = self.time % self._length if self._again.value else self._length
+                self.playing &= self._again.value
+            self.show()
+            sleep(max(0.0, _EVERY - (monotonic() - now)))
+
+    def show(self) -> None:
+        """Draw the moment."""
+        with self._server.atomic():
+            self._scene.show(self._picture())
+            label = "Pause" if self.playing else "Play"
+            if self._button.label != label:
+                self._button.label = label
+            if abs(self._slider.value - self.time) > 0.03:
+                self._slider.value = min(round(self.time, 2), self._slider.max)
+        if abs(self.time - self._plotted) > _PLOT_EVERY * self._speed:
+            self._plotted = self.time
+            self._draw_curves()
+
+    def _picture(self) -> Picture:
+        at = self._start + self.time
+        states, goals, on = {}, {}, {}
+        for name, track in self._tracks.items():
+            row = max(int(np.searchsorted(track.time, at, side="right")) - 1, 0)
+            states[name] = ServoState(
+                at, _value(track, track.position, at), _at(track.velocity, row), _at(track.torque, row),
+                _at(track.load, row), _at(track.voltage, row), _at(track.temperature, row), ErrorFlag(0),
+            )  # fmt: skip
+            goals[name], on[name] = _at(track.command, row), _at(track.torque_enabled, row) > 0
+        beside = self._ghost_start + self.time
+        ghost = {name: _value(track, track.position, beside) for name, track in self._ghosts.items()}
+        return Picture(self.time, states, goals, on, None, ghost, {}, 0.0, 0, 0.0, {}, stopped=False)
+
+    def _draw_curves(self) -> None:
+        name = self._servo.value
+        track, ghost = self._tracks[name], self._ghosts.get(name)
+        grid = np.linspace(-_AROUND, _AROUND, _POINTS + 1)
+        at = self._start + self.time + grid
+        position, goal, load = (
+            np.interp(at, track.time, column, left=np.nan, right=np.nan)
+            for column in (track.position, track.command, track.load)
+        )
+        curves = [goal, position]
+        if ghost is not None:
+            curves.append(
+                np.interp(self._ghost_start + self.time + grid, ghost.time, ghost.position, left=np.nan, right=np.nan)
+            )
+        elif self._ghosts:
+            curves.append(np.full_like(grid, np.nan))
+        rest = position - (curves[2] if self._ghosts else goal)
+        for plot, columns in (
+            (self._angle, [_DEGREES * curve for curve in curves]),
+            (self._rest, [_DEGREES * rest]),
+            (self._load, [100 * load]),
+        ):
+            here = np.full_like(grid, np.nan)
+            here[_POINTS // 2] = columns[min(1, len(columns) - 1)][_POINTS // 2]  # a point on the curve: this moment
+            plot.data = (grid, *columns, here)
+
+
+def _at(column: FloatArray, row: int) -> float:
+    return float(column[row]) if len(column) else math.nan
+
+
+def _value(track: Track, column: FloatArray, at: float) -> float:
+    return float(np.interp(at, track.time, column)) if len(track) else math.nan

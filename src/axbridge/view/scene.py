@@ -1,0 +1,131 @@
+"""What is seen of a robot: floor, body, ghost, centre of mass, and colours that say how it fares."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from axbridge.config.rig import Rig
+from axbridge.config.urdf import Tree, Visual
+from axbridge.physics.engine import LinkPose
+from axbridge.view.body import Body, centre_of_mass
+from axbridge.view.picture import Picture
+
+if TYPE_CHECKING:
+    import viser
+
+__all__ = ["COLOURS", "Scene"]
+
+COLOURS = ("parts", "load", "temperature", "residual")
+_COOL, _HOT = 35.0, 70.0  # °C: colours go from the one to the other; 70 is where an AX-12 switches itself off
+_FAR = math.radians(10)  # residual that is red
+_GHOST = (0.25, 0.55, 1.0)
+
+
+class Scene:
+    """Floor and robot.
+
+    Args:
+        server: The page's.
+        rig: The robot.
+        tree: Its links; None for a rig without a URDF: then there is nothing to see.
+        shapes: What the links look like.
+        ghost: Whether a second, translucent body shows the simulation.
+    """
+
+    def __init__(
+        self, server: viser.ViserServer, rig: Rig, tree: Tree | None, shapes: tuple[Visual, ...], *, ghost: bool
+    ) -> None:
+        self._server, self._tree = server, tree
+        self._joints = {servo.name: servo.joint for servo in rig.servos}
+        self.colour = COLOURS[0]
+        self.show_mass = False
+        self._start = _start(rig)
+        self._body = self._ghost = None
+        height = self._start[0][2]
+        size = max(height, _reach(tree), 0.1) if tree is not None else 0.3
+        floor = 0.0 if rig.world is not None and rig.world.ground else -_depth(tree)
+        server.scene.add_grid(
+            "/floor", 20 * size, 20 * size, cell_size=_round(size / 5), section_size=5 * _round(size / 5),
+            cell_color=(205, 208, 214), section_color=(160, 166, 176), position=(0.0, 0.0, floor), shadow_opacity=0.25,
+            fade_distance=12 * size, infinite_grid=True,
+        )  # fmt: skip
+        server.scene.configure_default_lights(cast_shadow=True)
+        look = np.array(self._start[0]) + np.array([0.0, 0.0, -0.15 * size])
+        server.initial_camera.look_at = look
+        server.initial_camera.position = look + size * np.array([1.6, 0.85, 0.5])
+        server.initial_camera.up = (0.0, 0.0, 1.0)
+        server.initial_camera.near = 0.01
+        if tree is None:
+            return
+        self._body = Body(server, tree, shapes, self._joints, "/robot")
+        self._body.move({}, self._start)
+        if ghost:
+            self._ghost = Body(server, tree, shapes, self._joints, "/ghost", _GHOST)
+            self._ghost.move({}, self._start)
+        self._mass = server.scene.add_icosphere(
+            "/robot/mass", radius=0.04 * size, color=(240, 170, 20), visible=False, opacity=0.9
+        )
+        self._plumb = server.scene.add_frame("/mass_below", show_axes=False, visible=False)
+        server.scene.add_cylinder("/mass_below/mark", radius=0.05 * size, height=0.004 * size, color=(240, 170, 20))
+
+    def show(self, picture: Picture) -> None:
+        """Draw the robot as it is in a picture."""
+        if self._body is None or self._tree is None:
+            return
+        positions = {name: state.position for name, state in picture.states.items()}
+        self._body.move(positions, picture.base)
+        self._body.tint(self._shares(picture))
+        if self._ghost is not None:
+            self._ghost.visible = bool(picture.ghost)
+            self._ghost.move(picture.ghost, picture.base)
+        if self._mass.visible != self.show_mass:
+            self._mass.visible = self._plumb.visible = self.show_mass
+        if self.show_mass:
+            angles = {self._joints[name]: at for name, at in positions.items() if math.isfinite(at)}
+            centre = centre_of_mass(self._tree, angles)
+            self._mass.position = centre
+            (x, y, z), (qx, qy, qz, qw) = picture.base or self._start
+            cross = np.cross(2 * np.array([qx, qy, qz]), centre)
+            world = np.array([x, y, z]) + centre + qw * cross + np.cross([qx, qy, qz], cross)
+            self._plumb.position = (world[0], world[1], 0.001)
+
+    def _shares(self, picture: Picture) -> Mapping[str, float]:
+        if self.colour == "load":
+            return {name: abs(state.load) for name, state in picture.states.items()}
+        if self.colour == "temperature":
+            return {name: (state.temperature - _COOL) / (_HOT - _COOL) for name, state in picture.states.items()}
+        if self.colour == "residual":
+            against = picture.ghost or picture.goals
+            return {
+                name: abs(state.position - against.get(name, math.nan)) / _FAR for name, state in picture.states.items()
+            }
+        return {}
+
+
+def _start(rig: Rig) -> LinkPose:
+    height = 0.0 if rig.world is None else rig.world.base_height
+    return (0.0, 0.0, height), (0.0, 0.0, 0.0, 1.0)
+
+
+def _reach(tree: Tree) -> float:
+    """Longest way from the base to the end of a chain of links, m."""
+    far = np.zeros(len(tree.links))
+    for link, parent in enumerate(tree.parent.tolist()):
+        if parent >= 0:
+            far[link] = far[parent] + np.linalg.norm(tree.place[link])
+    return float(np.max(far + 1.5 * np.linalg.norm(tree.centre, axis=1)))
+
+
+def _depth(tree: Tree | None) -> float:
+    """How far below a robot that is bolted down the floor is drawn: out of its way."""
+    return 0.0 if tree is None else 1.1 * _reach(tree)
+
+
+def _round(size: float) -> float:
+    """The nearest of 1, 2 and 5 times a power of ten."""
+    power = 10.0 ** math.floor(math.log10(size))
+    return min((power, 2 * power, 5 * power, 10 * power), key=lambda step: abs(step - size))

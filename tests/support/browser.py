@@ -1,0 +1,171 @@
+"""Chromium without a window, driven over its DevTools protocol: what a person would see, click and type."""
+
+import base64
+import json
+import shutil
+import subprocess
+import time
+from contextlib import contextmanager
+from urllib.parse import urlsplit
+from urllib.request import urlopen
+
+from websockets.sync.client import connect
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+_QUIET = (
+    "--headless", "--no-sandbox", "--disable-quic", "--no-first-run", "--disable-component-update",
+    "--disable-background-networking", "--disable-sync", "--disable-default-apps", "--mute-audio",
+    "--use-gl=angle", "--use-angle=swiftshader", "--enable-unsafe-swiftshader", "--remote-debugging-port=0",
+)  # fmt: skip
+
+# The centre of the first visible element of this selector that has this text.
+_FIND = """(selector, text) => {
+  for (const one of document.querySelectorAll(selector)) {
+    if (text !== null && one.textContent.trim() !== text) continue;
+    const box = one.getBoundingClientRect();
+    if (box.width && box.height) { one.scrollIntoView({block: "nearest"}); const now = one.getBoundingClientRect();
+      return {x: now.x, y: now.y, width: now.width, height: now.height}; }
+  }
+  return null;
+}"""
+
+# The longest of the next frames, ms.
+_SLOWEST = """new Promise(done => { let last = performance.now(), worst = 0, left = 6;
+  function frame(now) { worst = Math.max(worst, now - last); last = now;
+    if (left--) requestAnimationFrame(frame); else done(worst); }
+  requestAnimationFrame(frame); })"""
+
+
+class Tab:
+    """One page of the browser.
+
+    Attributes:
+        hosts: Whom it asked for something, host and port.
+        complaints: Errors of its console.
+    """
+
+    def __init__(self, socket):
+        self._socket = socket
+        self._count = 0
+        self.hosts = set()
+        self.complaints = []
+        for domain in ("Page", "Runtime", "Network", "Log"):
+            self.call(f"{domain}.enable")
+
+    def call(self, method, **parameters):
+        self._count += 1
+        self._socket.send(json.dumps({"id": self._count, "method": method, "params": parameters}))
+        while True:
+            said = json.loads(self._socket.recv(timeout=30))
+            if said.get("id") == self._count:
+                assert "error" not in said, (method, said["error"])
+                return said["result"]
+            self._note(said)
+
+    def _note(self, said):
+        facts = said.get("params", {})
+        if said["method"] == "Network.requestWillBeSent":
+            self._ask(facts["request"]["url"])
+        elif said["method"] == "Network.webSocketCreated":
+            self._ask(facts["url"])
+        elif said["method"] == "Runtime.exceptionThrown":
+            self.complaints.append(json.dumps(facts["exceptionDetails"])[:500])
+        elif said["method"] == "Runtime.consoleAPICalled" and facts["type"] in {"error", "assert"}:
+            self.complaints.append(json.dumps(facts["args"])[:500])
+        elif said["method"] == "Log.entryAdded" and facts["entry"]["level"] == "error":
+            self.complaints.append(facts["entry"]["text"] + " " + facts["entry"].get("url", ""))
+
+    def _ask(self, url):
+        if not url.startswith(("data:", "blob:")):
+            self.hosts.add(urlsplit(url).netloc)
+
+    def run(self, script):
+        """The value of a JavaScript expression."""
+        done = self.call("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
+        assert "exceptionDetails" not in done, done["exceptionDetails"]
+        return done["result"].get("value")
+
+    def wait_for(self, script, seconds=20):
+        """Wait until a JavaScript expression is truthy; its value."""
+        until = time.monotonic() + seconds
+        while not (value := self.run(script)):
+            assert time.monotonic() < until, f"not true in {seconds} s: {script}"
+            time.sleep(0.05)
+        return value
+
+    def settle(self, seconds=40):
+        """Wait until it draws fluently: at first it compiles its shaders, which takes seconds without a graphics card."""
+        until = time.monotonic() + seconds
+        while self.run(_SLOWEST) > 400:
+            assert time.monotonic() < until, "it draws too slowly"
+
+    def box(self, selector, text=None):
+        """Where an element is, when it is there."""
+        return self.wait_for(f"({_FIND})({json.dumps(selector)}, {json.dumps(text)})")
+
+    def click(self, selector, text=None):
+        """Click the middle of an element."""
+        box = self.box(selector, text)
+        self.click_at(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+
+    def click_at(self, x, y):
+        self.point("mousePressed", x, y)
+        self.point("mouseReleased", x, y)
+
+    def point(self, kind, x, y):
+        self.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", buttons=1, clickCount=1)
+
+    def key(self, key, code, number):
+        for kind in ("keyDown", "keyUp"):
+            self.call("Input.dispatchKeyEvent", type=kind, key=key, code=code, windowsVirtualKeyCode=number)
+
+    def picture(self, path=None):
+        """A screenshot, PNG bytes."""
+        data = base64.b64decode(self.call("Page.captureScreenshot", format="png")["data"])
+        if path is not None:
+            path.write_bytes(data)
+        return data
+
+
+@contextmanager
+def browsing(folder, width=1500, height=950):
+    """A browser with a profile in `folder`; yields what opens a page, and its process as `opened.process`."""
+    profile = folder / "profile"
+    process = subprocess.Popen(
+        [CHROMIUM, *_QUIET, f"--window-size={width},{height}", f"--user-data-dir={profile}", "about:blank"],
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    sockets = []
+    try:
+        until = time.monotonic() + 30
+        while not (profile / "DevToolsActivePort").is_file() or not (profile / "DevToolsActivePort").read_text():
+            assert process.poll() is None, "the browser has ended"
+            assert time.monotonic() < until, "the browser does not start"
+            time.sleep(0.05)
+        port = (profile / "DevToolsActivePort").read_text().split()[0]
+
+        def opened(url):
+            known = json.load(urlopen(f"http://127.0.0.1:{port}/json/list", timeout=10))
+            if sockets:
+                with urlopen(_put(f"http://127.0.0.1:{port}/json/new?about:blank"), timeout=10) as answer:
+                    target = json.load(answer)
+            else:
+                target = next(one for one in known if one["type"] == "page")
+            sockets.append(connect(target["webSocketDebuggerUrl"], max_size=None, proxy=None, close_timeout=1))
+            tab = Tab(sockets[-1])
+            tab.call("Page.navigate", url=url)
+            return tab
+
+        opened.process = process
+        yield opened
+    finally:
+        process.kill()  # first: a busy page would let the sockets wait for its good-bye
+        process.wait()
+        for socket in sockets:
+            socket.close()
+
+
+def _put(url):
+    from urllib.request import Request
+
+    return Request(url, method="PUT")

@@ -1,0 +1,315 @@
+"""The page without a browser: requests wait for the step, nothing exceeds the rig's limits, strangers stay outside."""
+
+import json
+import threading
+import time
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
+
+import numpy as np
+import pytest
+from websockets.exceptions import InvalidStatus
+from websockets.sync.client import connect
+
+import axbridge
+from axbridge import AxBridgeError, RobotStopped, UsageError
+from axbridge.config.rig import Rig
+from axbridge.config.urdf import read_tree, read_visuals
+from axbridge.errors import ErrorFlag
+from axbridge.robot.state import ServoState
+from axbridge.view.actions import Actions
+from axbridge.view.body import centre_of_mass
+from axbridge.view.controls import limbs
+from axbridge.view.desk import Desk
+from axbridge.view.history import History
+from axbridge.view.poses import PoseFile, mirrored
+from axbridge.view.web_server import Door
+from tests.support.pty_line import PtyLine
+from tests.support.robot_files import write_comb
+
+
+@pytest.fixture
+def arm():
+    with axbridge.open("bench_arm") as robot:
+        yield robot
+
+
+def run(robot, job, most=500):
+    for _ in job:
+        robot.step()
+        most -= 1
+        assert most
+    robot.step()
+
+
+# ---- the desk
+
+
+def test_a_newer_request_on_a_topic_takes_the_place_of_the_older_one_waiting_or_under_way():
+    done = []
+    desk = Desk(done.append)
+
+    def job():
+        while True:
+            done.append("step")
+            yield
+
+    desk.ask("way", job)
+    desk.ask("slider", lambda: done.append(1))
+    desk.ask("slider", lambda: done.append(2))
+    desk.serve()
+    desk.serve()
+    assert done == [2, "step", "step"]
+    desk.ask("way", lambda: done.append("end"))
+    desk.serve()
+    desk.serve()
+    assert done == [2, "step", "step", "end"]
+
+
+def test_what_goes_wrong_is_told_and_never_raised_into_the_step(arm):
+    told = []
+    desk = Desk(told.append)
+    desk.ask("a", lambda: arm["shoulder"].set_position(99))
+    desk.ask("b", lambda: arm["knee"])
+    desk.ask("c", lambda: Actions(arm).way({"shoulder": 0.1}, -1))
+    desk.serve()
+    assert "99" in told[0]
+    assert "no servo 'knee'" in told[1]
+    assert "-1" in told[2]
+    assert not desk.is_busy("c")
+
+
+# ---- actions
+
+
+def test_a_way_ends_at_the_goal_within_the_limits_and_a_hand_on_the_slider_ends_it(arm):
+    actions, servo = Actions(arm), arm["shoulder"]
+    run(arm, actions.way({"shoulder": 9.0, "stranger": 1.0}, 0.5))
+    assert servo.target_position == pytest.approx(servo.max_position)
+    job = actions.way({"shoulder": 0.0}, 1.0)
+    for _ in range(5):
+        next(job)
+        arm.step()
+    actions.move("shoulder", 0.3)
+    run(arm, job)
+    assert servo.target_position == pytest.approx(0.3)
+
+
+def test_a_way_takes_as_long_as_the_speed_limit_asks_for(arm):
+    actions = Actions(arm)
+    actions.share = 0.1
+    begun = arm.time
+    run(arm, actions.way({"shoulder": 0.6}, 0.1))
+    assert arm.time - begun > 1.5 * abs(0.6) / (0.1 * arm["shoulder"].max_velocity)
+
+
+def test_registers_are_read_a_few_a_step_and_written_with_the_checks_of_servo_write(arm):
+    actions, taken = Actions(arm), []
+    begun = arm.time
+    run(arm, actions.registers("shoulder", taken.append))
+    assert arm.time - begun > 0.2
+    rows = {name: (counts, units) for _, _, _, name, counts, units in taken[0]}
+    assert rows["model_number"][0] == 12
+    assert rows["present_voltage"][1] == "9.6 V"
+    assert "is 20" in actions.write("shoulder", "cw_compliance_margin", 20)
+    with pytest.raises(UsageError, match="takes 0..254, not 400"):
+        actions.write("shoulder", "cw_compliance_margin", 400)
+
+
+@pytest.mark.parametrize("register", ["goal_position", "torque_limit", "id", "cw_angle_limit", "torque_enable"])
+def test_registers_that_would_go_around_the_limits_of_the_rig_are_not_written(arm, register):
+    with pytest.raises(UsageError, match="is not written here"):
+        Actions(arm).write("shoulder", register, 1)
+
+
+# ---- all off
+
+
+def test_a_stopped_robot_stays_off_whatever_its_program_asks_for_until_it_is_released(arm):
+    servo = arm["shoulder"]
+    servo.set_position(0.5)
+    arm.step()
+    arm.stop()
+    for command in (lambda: servo.set_position(0.1), servo.torque_on):
+        with pytest.raises(RobotStopped, match="stays off"):
+            command()
+    arm.step()
+    assert servo.read("torque_enable") == 0
+    arm.resume()
+    servo.set_position(0.1)
+    arm.step()
+    assert servo.read("torque_enable") == 1
+
+
+def test_a_servo_that_did_not_hear_it_is_told_again_when_it_answers(tmp_path):
+    with (
+        PtyLine((1, 2)) as line,
+        axbridge.open(write_comb(tmp_path, 2), backend="real", port=line.port) as robot,
+    ):
+        for servo in robot.values():
+            servo.torque_on()
+        line.deaf = {2}
+        assert set(robot.stop()) == {"s2"}
+        line.deaf = set()
+        until = time.monotonic() + 5
+        while line.tables[2][24] and time.monotonic() < until:
+            robot.step()
+        assert line.tables[2][24] == 0
+
+
+def test_the_button_works_although_the_program_makes_no_step(tmp_path, monkeypatch):
+    pytest.importorskip("viser")
+    monkeypatch.chdir(tmp_path)
+    with (
+        PtyLine((1,)) as line,
+        axbridge.open(write_comb(tmp_path, 1), backend="real", port=line.port) as robot,
+        robot.view(port=0, open=False) as page,
+    ):
+        robot["s1"].torque_on()
+        assert line.tables[1][24] == 1
+        button = threading.Thread(target=page.all_off)
+        button.start()
+        button.join()
+        assert line.tables[1][24] == 0
+        with pytest.raises(RobotStopped):
+            robot["s1"].set_position(0.0)
+
+
+# ---- who may come in
+
+
+@pytest.fixture
+def page(arm, tmp_path, monkeypatch):
+    pytest.importorskip("viser")
+    monkeypatch.chdir(tmp_path)
+    with arm.view(port=0, open=False) as page:
+        yield page
+
+
+def test_the_page_is_served_to_this_machine_and_to_no_other_page_of_its_browser(page):
+    assert b"<html" in urlopen(page.url, timeout=5).read()
+    with pytest.raises(HTTPError, match="403"):
+        urlopen(Request(page.url, headers={"Host": "robot.example"}), timeout=5)
+    socket = page.url.replace("http", "ws")
+    with pytest.raises(InvalidStatus, match="403"):
+        connect(socket, origin="http://robot.example", proxy=None)
+    with connect(socket, origin=page.url.rstrip("/"), proxy=None):
+        pass
+
+
+def test_other_hosts_need_the_token_once():
+    door = Door("0.0.0.0")
+    assert door.refuses("/", "robot:8080", None, "")[0] == 401
+    assert door.refuses("/?token=guess", "robot:8080", None, "")[0] == 401
+    status, _, headers = door.refuses(f"/?token={door.token}", "robot:8080", None, "")
+    assert (status, headers["Location"]) == (303, "/")
+    cookie = headers["Set-Cookie"].partition(";")[0]
+    assert door.refuses("/", "robot:8080", "http://robot:8080", f"other=1; {cookie}") is None
+    assert door.refuses("/", "robot:8080", "http://other:8080", cookie)[0] == 403
+
+
+def test_a_page_on_a_port_that_is_taken_says_so(page, arm):
+    taken = int(page.url.rsplit(":", 1)[1].rstrip("/"))
+    with pytest.raises(UsageError, match=f"port {taken} of 127.0.0.1 is taken"):
+        arm.view(port=taken, open=False)
+
+
+def test_without_viser_the_verb_says_in_one_line_what_to_install(arm, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "viser", None)
+    with pytest.raises(UsageError, match=r"pip install 'axbridge\[view\]'"):
+        arm.view(open=False)
+
+
+def test_the_page_goes_with_the_robot_and_the_robot_goes_on_without_the_page(page, arm):
+    page.close()
+    assert arm.step() == 0
+    with pytest.raises(OSError, match="refused"):
+        urlopen(page.url, timeout=5)
+
+
+# ---- what it keeps
+
+
+def test_a_recording_made_from_the_page_is_axbridges_own(page, arm, tmp_path):
+    page.record(tmp_path / "kept.mcap")
+    for _ in range(20):
+        arm.step()
+    page.stop_recording()
+    arm.step()
+    until = time.monotonic() + 10
+    while page.recording is not None and time.monotonic() < until:
+        time.sleep(0.01)
+    recording = axbridge.open_recording(tmp_path / "kept.mcap")
+    assert recording.complete
+    assert 15 <= len(recording.tracks["shoulder"]) <= 21
+    with pytest.raises(AxBridgeError, match="kept.mcap"):
+        page.record(tmp_path / "kept.mcap")  # nothing is lost
+
+
+def test_poses_are_kept_in_a_file_and_mirrored(tmp_path):
+    file = PoseFile(tmp_path / "robot.poses.json")
+    file.save("wave", {"left_elbow": 0.5, "right_elbow": float("nan")})
+    assert PoseFile(file.path).poses == {"wave": {"left_elbow": 0.5}}
+    assert mirrored({"left_elbow": 0.5}, {"left_elbow": ("right_elbow", -1.0)}) == {"right_elbow": -0.5}
+    with pytest.raises(AxBridgeError):
+        mirrored({"head": 0.5}, {})
+    file.path.write_text(json.dumps([1]))
+    with pytest.raises(UsageError, match="holds no poses"):
+        PoseFile(file.path)
+
+
+def test_history_keeps_its_last_minutes_in_memory_that_does_not_grow():
+    history = History(["a"], seconds=2.0)
+    for step in range(500):  # 10 s at 50 Hz
+        at = step * 0.02
+        state = ServoState(at, at, 0, 0, 0, 11, 30, ErrorFlag(0))
+        history.add(at, {"a": state}, {}, {}, (50.0, 4.0, 0))
+    time_, (position,) = history.of("a", ["position"], 600, 1000)
+    assert len(time_) == 50
+    assert np.allclose(time_, np.arange(-49, 1) * 0.04, atol=1e-6)
+    assert position[-1] == pytest.approx(9.96, abs=0.03)
+    assert len(history.of("a", ["position"], 2.0, 10)[0]) <= 10
+
+
+# ---- what is seen
+
+
+def test_limbs_are_the_chains_that_leave_the_base():
+    with axbridge.open("bioloid") as robot:
+        rig = robot.rig
+        found = limbs(robot, read_tree(rig.urdf_path(), fixed_base=False, text=rig.urdf_text()))
+        assert set(found) == {
+            "right shoulder to elbow",
+            "right hip to ankle",
+            "left shoulder to elbow",
+            "left hip to ankle",
+        }
+        assert sorted(name for names in found.values() for name in names) == sorted(robot)
+
+
+def test_the_centre_of_mass_is_that_of_the_links(tmp_path):
+    rig = Rig.load("bioloid")
+    tree = read_tree(rig.urdf_path(), fixed_base=False, text=rig.urdf_text())
+    standing = centre_of_mass(tree, {})
+    assert abs(standing[1]) < 1e-6
+    raised = centre_of_mass(tree, {"right_shoulder_swing": 1.5, "left_shoulder_swing": 1.5})
+    arms = 2 * (0.010 + 0.070 + 0.068)
+    assert raised[0] - standing[0] == pytest.approx(arms / tree.mass.sum() * 0.09, rel=0.2)
+
+
+def test_shapes_of_a_urdf_have_their_size_place_and_colour(tmp_path):
+    path = tmp_path / "one.urdf"
+    path.write_text(
+        '<robot name="x"><material name="red"><color rgba="1 0 0 1"/></material><link name="a">'
+        '<visual><origin xyz="0 0 1"/><geometry><cylinder radius="0.1" length="2"/></geometry>'
+        '<material name="red"/></visual><visual><geometry><mesh filename="missing.stl"/></geometry></visual>'
+        '<visual><geometry><sphere radius="3"/></geometry></visual></link></robot>'
+    )
+    first, second = read_visuals(path)
+    assert (first.kind, first.size, first.colour, first.place.tolist()) == (
+        "cylinder",
+        (0.1, 2.0),
+        (1, 0, 0),
+        [0, 0, 1],
+    )
+    assert (second.kind, second.size, second.colour) == ("sphere", (3.0,), None)
