@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -72,7 +71,7 @@ def least_energy(
     move: Move,
     *,
     free_time: bool = False,
-    progress: Callable[[str, float], None] = lambda _what, _share: None,
+    progress: Callable[[str], None] = lambda _what: None,
 ) -> LeastEnergy:
     """Find the way through a move's poses that takes least electrical energy.
 
@@ -84,7 +83,7 @@ def least_energy(
         rig: With a world; its servos have models.
         move: Ends, poses on the way and their times; its interpolation does not matter.
         free_time: Whether the ways may take up to three times as long, or less.
-        progress: Told what is under way, and the share of it that is done where that is known.
+        progress: Told what is under way.
 
     Raises:
         UsageError: fewer than two poses, a joint without a servo model, a pose beyond a limit, or poses that no motion
@@ -107,7 +106,7 @@ def least_energy(
         named = f"way {number} of {len(parts)}" if len(parts) > 1 else "the way"
         search = _Search(machine, part, np.array([[ways[j].at(t) for j in machine.names] for t in part.ends]), ways)
         usual += search.usual
-        found = search.run(free_time=free_time, progress=partial(progress, named))
+        found = search.run(named, free_time=free_time, progress=progress)
         keys += found.keys
         last = part.keys[-1]
         keys[-1] = keys[-1].model_copy(update={"pause": last.pause, "name": last.name})
@@ -213,8 +212,8 @@ class _Search:
         self._scale = max(self.usual, 1e-3)
         self._last: tuple[bytes, tuple[float, FloatArray, FloatArray, FloatArray]] | None = None
 
-    def run(self, *, free_time: bool, progress: Callable[[float], None]) -> _Found:
-        """Search.
+    def run(self, named: str, *, free_time: bool, progress: Callable[[str], None]) -> _Found:
+        """Search; `named` is what `progress` is told.
 
         Raises:
             UsageError: no way within the limits was found.
@@ -226,8 +225,8 @@ class _Search:
         span = limited.span
         active: set[tuple[int, int, int]] = set()  # moment, figure, side
         over = np.zeros(0)
-        for turn in range(_ROUNDS):
-            progress(turn / _ROUNDS)
+        for turn in range(1, _ROUNDS + 1):
+            progress(f"{named}, round {turn}")
             done = minimize(
                 self._scaled,
                 unknowns,
