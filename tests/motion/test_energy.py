@@ -150,3 +150,13 @@ def test_a_robot_that_hangs_free_is_refused():
     lifted = legs(knee=0.5) | {"right_knee": 1.0}
     with pytest.raises(RigError, match="1 links with a box"):
         least_energy(bare, move({"positions": lifted, "time": 1.0}, {"positions": lifted, "time": 1.0}))
+
+
+def test_poses_close_together_are_passed_in_time_and_very_many_are_refused():
+    poses = ((0.0, 1.0), (0.9, 0.8), (1.0, 0.04), (1.12, 0.04), (1.5, 0.4))
+    found = least_energy(ARM, move(*({"positions": {"shoulder": angle}, "time": time} for angle, time in poses)))
+    times, angles = samples(found, "shoulder")
+    for angle, time in ((0.9, 1.8), (1.0, 1.84), (1.12, 1.88), (1.5, 2.28)):
+        assert angles[np.abs(times - time).argmin()] == pytest.approx(angle, abs=0.01)
+    with pytest.raises(UsageError, match="through 49 poses without a rest"):
+        least_energy(ARM, swing(*np.linspace(0.0, 1.0, 50), time=0.02))

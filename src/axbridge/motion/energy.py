@@ -32,7 +32,9 @@ _GRID = 0.02  # s between the poses of the result
 _DEGREE = 3
 _PIECES = (8, 24)  # of the spline, at least and at most
 _PIECE = 0.12  # s, the length they should have
-_MOMENTS = 3  # in each of them
+_FEWEST = 3  # between two poses
+_POSES = 12  # of a way from rest to rest, at most
+_MOMENTS = 3  # in each piece
 _DIFFERENCE = 1e-6
 _STEPS = 60  # of the search, with the same limits
 _ROUNDS = 8  # of finding limits that it has come to
@@ -164,6 +166,25 @@ def _parts(page: Page) -> list[_Part]:
     return parts
 
 
+def _breaks(part: _Part) -> FloatArray:
+    """Where the pieces of a spline meet: at each pose, and in between; shares of the time from 0 to 1.
+
+    Raises:
+        UsageError: so many poses that there is little left to choose.
+    """
+    if len(part.keys) > _POSES:
+        raise UsageError(
+            f"a way through {len(part.keys)} poses without a rest leaves little to choose",
+            f"keep {_POSES} poses at most between two rests",
+        )
+    fewest, most = _PIECES
+    pieces = max(fewest, min(most, math.ceil(part.seconds / _PIECE)))
+    shares = (np.array(part.times) - part.times[0]) / part.seconds
+    counts = np.maximum(_FEWEST, np.ceil(np.diff(shares) * pieces - 1e-9).astype(int))
+    ways = [np.linspace(a, b, n + 1)[1:] for a, b, n in zip(shares[:-1], shares[1:], counts, strict=True)]
+    return np.concatenate([[0.0], *ways])
+
+
 class _Found(NamedTuple):
     """A way: its poses, J and s."""
 
@@ -184,10 +205,10 @@ class _Search:
 
     def __init__(self, machine: Machine, part: _Part, ends: FloatArray, ways: Mapping[str, Track]) -> None:
         self._machine, self._part = machine, part
-        fewest, most = _PIECES
-        pieces = max(fewest, len(part.keys) * 4, min(most, math.ceil(part.seconds / _PIECE)))
-        self._knots = np.r_[np.zeros(_DEGREE), np.linspace(0, 1, pieces + 1), np.ones(_DEGREE)]
-        self._shares = (np.arange(pieces * _MOMENTS) + 0.5) / (pieces * _MOMENTS)
+        breaks = _breaks(part)
+        self._knots = np.r_[np.zeros(_DEGREE), breaks, np.ones(_DEGREE)]
+        lengths = np.repeat(np.diff(breaks), _MOMENTS) / _MOMENTS
+        self._shares, self._weights = np.cumsum(lengths) - lengths / 2, lengths
         self._basis = [self._columns(self._shares, order) for order in range(3)]
         start = part.times[0]
         given, free = [], []
@@ -316,7 +337,7 @@ class _Search:
             for k in (-1, 0, 1)
         ]
         speed, faster = (around[2] - around[0]) / (2 * step), (around[2] - 2 * around[1] + around[0]) / step**2
-        return float(self._machine.drawn(around[1], speed, faster)[0].mean() * seconds)
+        return float(self._machine.drawn(around[1], speed, faster)[0] @ self._weights * seconds)
 
     def _scaled(self, unknowns: FloatArray) -> float:
         """Energy as a share of the smoothest way's: what the search makes small."""
@@ -344,11 +365,11 @@ class _Search:
         by_motion = (power.reshape(width + 1, n)[1:] - power[:n]) / size[:, None]  # (width, n)
         blocks = figures.reshape(width + 1, n, -1)
         slopes = (blocks[1:] - blocks[0]) / size[:, None, None]  # (width, n, figures)
-        weight = seconds / n
-        energy = float(power[:n].sum() * weight)
-        gradient = self._chained(by_motion[:, :, None], seconds).sum(axis=0)[0] * weight
+        weights = seconds * self._weights
+        energy = float(power[:n] @ weights)
+        gradient = weights @ self._chained(by_motion[:, :, None], seconds)[:, 0]
         if len(unknowns) > self._free.shape[1]:
-            gradient = np.append(gradient, energy + weight * self._by_time(by_motion[:, :, None], motion).sum())
+            gradient = np.append(gradient, energy + weights @ self._by_time(by_motion[:, :, None], motion)[:, 0])
         self._motion, self._seconds = motion, seconds
         return energy, gradient, blocks[0], slopes
 

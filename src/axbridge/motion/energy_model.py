@@ -172,7 +172,8 @@ class Machine:
             raise UsageError(
                 f"pose {pose + 1} cannot be held: {name} at {found[pose, figure]:.3g} {unit}, and may be at "
                 f"{low[figure]:.3g} to {high[figure]:.3g}",
-                "correct the pose" + (", so that both feet stay where they are" if self.body.soles else ""),
+                "correct the pose"
+                + (": the robot has to stand on both feet, where they are" if self.body.soles else ""),
             )
         for k, (name, _) in enumerate(self.limited.names):
             if name.startswith(_ZMP):
