@@ -125,7 +125,7 @@ def test_an_import_names_its_source_and_columns(tmp_path):
     facts = open_recording(path).metadata
     assert facts["source"] == "log.csv"
     assert facts["source_sha256"] == "56650ae5fb3acaeb85f0584fbdb22222ea2e57ca89bbf6b6eb5610d82844b608"
-    assert facts["column_map"]["time"] == {"header": "t", "factor": 1e-3}
+    assert facts["column_map"]["time"] == {"header": "t", "factor": 1e-3, "zero": 0.0}
 
 
 def test_info_shows_range_rate_gaps_and_jumps(tmp_path, capsys):
