@@ -25,7 +25,8 @@ Where to look, by ``help(axbridge.NAME)``:
 - Recordings: `Recorder` and `RobotRecorder` make one, `open_recording` reads it as a `Recording`, and
   `Recording.to_pandas` makes it a table. ``axbridge.compare.comparison.compare`` says how far two are apart, and
   ``axbridge.replay.simulate.simulate`` plays the commands of one through a model.
-- Motion: `play` a `Move`, `teach` one by hand, `walk` with a `Gait`.
+- Motion: `play` a `Move`, `teach` one by hand, `walk` with a `Gait`;
+  ``axbridge.motion.energy.least_energy`` finds the way that takes least.
 - A simulation: `Robot.simulation` sets faults and knows the truth; `World` and `VirtualBus` are below it.
 - Webots: `axbridge.webots` runs Webots' controllers unmodified.
 - Errors: all are `AxBridgeError`; each says what to do next. What was clipped or refused is a `ControlWarning`.

@@ -284,3 +284,31 @@ def test_info_lists_the_pages_also_of_a_set_without_a_rig(tmp_path, capsys):
 def test_the_schema_is_json(capsys):
     assert app.run(["move", "schema"]) == app.DONE
     assert json.loads(capsys.readouterr().out)["title"] == "Move"
+
+
+def swing(path, *angles, time=1.0):
+    Move(pages={"1": Page(keys=tuple(Key(positions={"shoulder": angle}, time=time) for angle in angles))}).save(path)
+    return path
+
+
+def test_optimise_writes_a_move_that_takes_less_and_can_be_played(tmp_path, capsys):
+    path, out = swing(tmp_path / "swing.json", 0.0, 1.5), tmp_path / "less.json"
+    assert app.run(["move", "optimise", str(path), str(out), "--rig", "bench_arm", "--json"]) == app.DONE
+    said = json.loads(capsys.readouterr().out)
+    assert said["energy"] < 0.95 * said["minimum_jerk"]
+    assert said["seconds"] == said["asked"] == 1.0
+    assert app.run(["play", str(out), "--rig", "bench_arm"]) == app.DONE
+    assert "takes" not in capsys.readouterr().err  # no joint has to be spared
+    assert app.run(["move", "optimise", str(path), str(out), "--rig", "bench_arm"]) == app.MISUSE
+    assert "--force" in capsys.readouterr().err
+    assert app.run(["move", "optimise", str(path), str(out), "--rig", "bench_arm", "--force"]) == app.DONE
+    assert capsys.readouterr().out.splitlines()[-1] == f"wrote {out}"
+
+
+def test_optimise_names_what_would_be_needed_and_leaves_no_file(tmp_path, capsys):
+    path, out = swing(tmp_path / "swing.json", 0.0, 1.5, time=0.15), tmp_path / "less.json"
+    assert app.run(["move", "optimise", str(path), str(out), "--rig", "bench_arm"]) == app.MISUSE
+    assert capsys.readouterr().err.endswith("s, and has -9.6 to 9.6 V\ngive the poses more time\n")
+    assert app.run(["move", "optimise", str(path), "less.mtn", "--rig", "bench_arm"]) == app.MISUSE
+    assert "less.mtn is no .json file" in capsys.readouterr().err
+    assert [file.name for file in tmp_path.iterdir()] == ["swing.json"]

@@ -32,6 +32,7 @@ EXAMPLES = {
     "record": "axbridge record step --rig bench_arm --angle 45 --out step.mcap",
     "move convert": "axbridge move convert bow.mtn bow.json --rig bioloid",
     "move info": "axbridge move info bow.json",
+    "move optimise": "axbridge move optimise bow.json less.json --rig bioloid",
     "move schema": "axbridge move schema > move.schema.json",
     "play": "axbridge play bow.json --rig bioloid",
     "rig check": "axbridge rig check my_head",

@@ -11,13 +11,16 @@ import typer
 
 from axbridge.cli.app import app, emit_json
 from axbridge.cli.help import Verbs
-from axbridge.cli.options import ForceOption, JsonOption
+from axbridge.cli.options import ForceOption, JsonOption, RigOption
+from axbridge.cli.progress import progress
 
 if TYPE_CHECKING:
     from axbridge.motion.joint_table import JointTable
 
 move = typer.Typer(
-    cls=Verbs, no_args_is_help=True, help="Look into moves, and convert .json, .mtn (RoboPlus), .motion (Webots)."
+    cls=Verbs,
+    no_args_is_help=True,
+    help="Look into moves, convert .json, .mtn (RoboPlus), .motion (Webots), and save energy.",
 )
 app.add_typer(move, name="move")
 
@@ -91,6 +94,56 @@ def info(
         times = f" x {facts['repeat']}" if facts["repeat"] != 1 else ""
         called = f" {facts['name']!r}" if facts["name"] else ""
         print(f"page {name}{called}: {facts['poses']} poses, {facts['seconds']} s{times}{links}")
+
+
+@move.command()
+def optimise(
+    source: MoveArgument,
+    target: Annotated[Path, typer.Argument(metavar="OUT", help="The .json file to write: a pose every 20 ms.")],
+    *,
+    rig: RigOption,
+    free_time: Annotated[
+        bool, typer.Option("--free-time", help="Let the ways take as long as saves most, up to three times.")
+    ] = False,
+    force: ForceOption = False,
+    json: JsonOption = False,
+) -> None:
+    """Find the ways through a move's poses that take least electrical energy, within every limit.
+
+    The first and the last pose, and poses with a pause, are rests. The servos' models say what a way takes.
+    """
+    from axbridge.config.rig import Rig
+    from axbridge.errors import UsageError
+    from axbridge.files import check_new
+    from axbridge.motion.energy import least_energy
+    from axbridge.motion.files import load_move
+    from axbridge.motion.joint_table import joints_of
+
+    if target.suffix.lower() != ".json":
+        raise UsageError(f"{target} is no .json file", "write .json, and `axbridge move convert` it then")
+    check_new(target, force=force, sources=(source,))
+    loaded = Rig.load(rig)
+    found, notes = load_move(source, joints_of(loaded))
+    for note in notes:
+        print(f"note: {note}", file=sys.stderr)
+    with progress("reading the robot", quiet=json) as show:
+        best = least_energy(loaded, found, free_time=free_time, progress=show)
+    best.move.save(target)
+    if json:
+        emit_json(
+            {
+                "energy": best.joules,
+                "minimum_jerk": best.minimum_jerk,
+                "saved": best.saved,
+                "seconds": best.seconds,
+                "asked": best.asked,
+                "move": str(target),
+            }
+        )
+        return
+    print(f"energy       {best.joules:.3f} J in {best.seconds:.2f} s")
+    print(f"smoothest    {best.minimum_jerk:.3f} J in {best.asked:.2f} s (minimum jerk, the same poses)")
+    print(f"saved        {best.saved:.0%}, as the servo models have it\nwrote {target}")
 
 
 @move.command()

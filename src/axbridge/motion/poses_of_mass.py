@@ -9,7 +9,7 @@ import numpy as np
 from axbridge.arrays import FloatArray
 from axbridge.config.urdf import Tree
 
-__all__ = ["Posed", "posed"]
+__all__ = ["Posed", "about", "posed"]
 
 
 class Posed(NamedTuple):
@@ -43,7 +43,7 @@ def posed(tree: Tree, positions: FloatArray) -> Posed:
         place[link] = place[parent] + turn[parent] @ tree.place[link]
         axis[link] = frame @ tree.axis[link]
         if tree.kind[link] == 1:
-            frame = frame @ _about(tree.axis[link], positions[:, dof])
+            frame = frame @ about(tree.axis[link], positions[:, dof])
         elif tree.kind[link] == 2:
             place[link] += axis[link] * positions[:, dof, None]
         turn[link] = frame
@@ -51,7 +51,7 @@ def posed(tree: Tree, positions: FloatArray) -> Posed:
     return Posed(place, axis, moment / tree.mass.sum())
 
 
-def _about(axis: FloatArray, angles: FloatArray) -> FloatArray:
+def about(axis: FloatArray, angles: FloatArray) -> FloatArray:
     """Rotations about an axis of unit length, (n, 3, 3): Rodrigues' formula."""
     x, y, z = axis
     cross = np.array(((0.0, -z, y), (z, 0.0, -x), (-y, x, 0.0)))

@@ -1,0 +1,105 @@
+"""What moves of least energy save in the simulator, beside the smoothest ones: docs/motion.md's table.
+
+Both go from the same pose to the same pose in the same time, and then rest for half a second. The energy is what the
+motors draw in all that time: as the servo models predict it, and in the simulator.
+
+python benchmarks/minimum_energy.py                     all moves, each in its time
+python benchmarks/minimum_energy.py --moves squat --models ax12
+"""
+
+import argparse
+import math
+import time
+import warnings
+
+import axbridge
+from axbridge.config.rig import Rig
+from axbridge.motion.energy import least_energy
+from axbridge.motion.moves import Key, Page, tracks
+from axbridge.motion.player import play
+
+BEFORE, AFTER = 1.0, 0.5  # s of rest
+
+
+def sides(**joints):
+    return {f"{side}_{joint}": angle for joint, angle in joints.items() for side in ("left", "right")}
+
+
+STAND = sides(hip_swing=0.25, knee=0.5, ankle_swing=0.25)
+DEEP = sides(hip_swing=0.7, knee=1.4, ankle_swing=0.7)
+STRAIGHT = {"hip_swing": 0.25, "knee": 0.5, "ankle_swing": 0.25}
+BENT = {"hip_swing": 1.0, "knee": 1.5, "ankle_swing": 0.5}
+MOVES = {
+    "arm": ("bench_arm", ({"shoulder": 0.0}, {"shoulder": 1.5}), 1.0),
+    "arm, held high": ("bench_arm", ({"shoulder": 0.5}, {"shoulder": 2.5}), 1.0),
+    "leg": ("leg", (STRAIGHT, BENT), 1.0),
+    "leg, quickly": ("leg", (STRAIGHT, BENT), 0.5),
+    "squat": ("bioloid", (STAND, DEEP, STAND), 1.0),
+    "up from a squat": ("bioloid", (DEEP, STAND), 1.0),
+    "arm raise": ("bioloid", (sides(shoulder_swing=0.0), sides(shoulder_swing=1.4)), 1.0),
+}
+
+
+def move(poses, seconds):
+    keys = [Key(positions=pose, time=seconds) for pose in poses]
+    keys[-1] = keys[-1].model_copy(update={"pause": AFTER})
+    return axbridge.Move(pages={"1": Page(keys=tuple(keys))})
+
+
+def played(rig, wanted):
+    """Energy of a move in the simulator, J, where its joints end, rad, and how far the robot leans then, rad."""
+    page = wanted.single
+    with axbridge.open(rig) as robot:
+        play(robot, axbridge.Move(pages={"1": page.model_copy(update={"keys": page.keys[:1]})}))
+        for _ in range(round(BEFORE / 0.02)):
+            robot.step()
+        ways, end = tracks(page), page.duration
+        begun, now = robot.simulation.energy(), page.keys[0].time
+        while now < end - 1e-9:
+            now += 0.02
+            for joint, way in ways.items():
+                robot[joint].set_position(way.at(now))
+            robot.step()
+        base = robot.simulation.base
+        x, y = base[1][:2] if base is not None else (0.0, 0.0)
+        lean = 2 * math.asin(min(1.0, math.hypot(x, y)))
+        return robot.simulation.energy() - begun, {name: robot[name].position for name in ways}, lean
+
+
+def with_model(rig, model):
+    if model is None:
+        return rig
+    return rig.model_copy(
+        update={"servos": tuple(s.model_copy(update={"model": model, "params": {}}) for s in rig.servos)}
+    )
+
+
+def row(name, model):
+    rig_name, poses, seconds = MOVES[name]
+    rig = with_model(Rig.load(rig_name), model)
+    smooth = move(poses, seconds)
+    begun = time.process_time()
+    best = least_energy(rig, smooth)
+    took = time.process_time() - begun
+    (usual, ends, leant), (spared, others, lean) = played(rig, smooth), played(rig, best.move)
+    apart = max(abs(ends[joint] - others[joint]) for joint in ends)
+    predicted = f"{best.minimum_jerk:.2f} → {best.joules:.2f} J ({-best.saved:+.0%})"
+    simulated = f"{usual:.2f} → {spared:.2f} J ({spared / usual - 1:+.0%})"
+    print(
+        f"| {name} | {model or 'the rig’s'} | {best.seconds - AFTER:.1f} s | {predicted} | {simulated} "
+        f"| {math.degrees(apart):.1f}° | {math.degrees(leant):.1f}°, {math.degrees(lean):.1f}° | {took:.1f} s |",
+        flush=True,
+    )
+
+
+if __name__ == "__main__":
+    options = argparse.ArgumentParser()
+    options.add_argument("--moves", default=",,".join(MOVES), help="names, separated by two commas")
+    options.add_argument("--models", default="rig,ax12")
+    chosen = options.parse_args()
+    warnings.simplefilter("ignore")
+    columns = "move", "servo model", "time", "predicted", "simulated", "ends apart", "leans", "search"
+    print("| " + " | ".join(columns) + " |\n" + "|---" * len(columns) + "|", flush=True)
+    for model in chosen.models.split(","):
+        for name in chosen.moves.split(",,"):
+            row(name, None if model == "rig" else model)
