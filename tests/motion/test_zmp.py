@@ -1,11 +1,9 @@
-"""Preview control of the zero-moment point, and where the mass of a robot is."""
+"""Preview control of the zero-moment point, and how far servos give way."""
 
 import numpy as np
 import pytest
 
 from axbridge.config.rig import Rig
-from axbridge.config.urdf import read_tree
-from axbridge.motion.poses_of_mass import posed
 from axbridge.motion.stiffness import stiffness
 from axbridge.motion.zmp import GRAVITY, followed
 
@@ -41,33 +39,6 @@ def test_the_point_is_that_of_a_cart_on_a_table(height):
     quiet[:5] = False  # one-sided differences
     assert quiet.sum() > 500
     np.testing.assert_allclose(point[quiet], (centre - height / GRAVITY * push)[quiet], atol=2e-3)
-
-
-def test_the_centre_of_mass_is_that_of_the_engine():
-    """PyBullet puts the same robot into the same poses."""
-    bullet = pytest.importorskip("pybullet")
-    rig = Rig.load("bioloid")
-    tree = read_tree(rig.urdf_path(), fixed_base=True)
-    poses = np.random.default_rng(1).uniform(-0.5, 0.5, (5, len(tree.joints)))
-    world = bullet.connect(bullet.DIRECT)
-    try:
-        body = bullet.loadURDF(str(rig.urdf_path()), useFixedBase=True, physicsClientId=world)
-        count = bullet.getNumJoints(body, physicsClientId=world)
-        index = {bullet.getJointInfo(body, i, physicsClientId=world)[1].decode(): i for i in range(count)}
-        mass = [bullet.getDynamicsInfo(body, i, physicsClientId=world)[0] for i in range(-1, count)]
-        for pose, centre in zip(poses, posed(tree, poses).centre, strict=True):
-            for joint, angle in zip(tree.joints, pose, strict=True):
-                bullet.resetJointState(body, index[joint.name], angle, physicsClientId=world)
-            places = [bullet.getBasePositionAndOrientation(body, physicsClientId=world)[0]]
-            places += [
-                bullet.getLinkState(body, i, computeForwardKinematics=True, physicsClientId=world)[0]
-                for i in range(count)
-            ]
-            base = np.array(bullet.getDynamicsInfo(body, -1, physicsClientId=world)[3])  # its mass is not at its origin
-            there = np.average(np.array(places), axis=0, weights=mass)
-            assert centre - base == pytest.approx(there - np.array(places[0]), abs=1e-6)
-    finally:
-        bullet.disconnect(world)
 
 
 @pytest.mark.parametrize(("model", "stiff"), [("lima2009", 6.49), ("ax12", 8.8)])

@@ -9,7 +9,6 @@ import pytest
 import axbridge
 from axbridge.config.rig import Rig
 from axbridge.config.rig_check import check_rig
-from axbridge.robot.sensors.rotations import of_roll_pitch_yaw, roll_pitch_yaw, turned
 
 pytestmark = pytest.mark.slow
 
@@ -146,10 +145,3 @@ def test_a_sensor_on_no_link_is_an_error_of_the_rig(box, tmp_path):
 def test_a_wrong_sensor_is_refused(box, sensor, said):
     with pytest.raises(axbridge.RigError, match=said):
         box(sensor)
-
-
-def test_angles_come_back_from_a_rotation():
-    for angles in ((0.1, -0.4, 2.0), (-3.0, 1.2, -0.3)):
-        assert roll_pitch_yaw(of_roll_pitch_yaw(*angles)) == pytest.approx(angles)
-    assert turned((1.0, 0.0, 0.0), of_roll_pitch_yaw(0, 0, math.pi / 2)) == pytest.approx((0, 1, 0))
-    assert turned((1.0, 0.0, 0.0), of_roll_pitch_yaw(0, math.pi / 2, 0)) == pytest.approx((0, 0, -1))

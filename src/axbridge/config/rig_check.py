@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from axbridge.config.rig import Rig, ServoConfig
-from axbridge.config.urdf import JointFacts, Tree, read_tree
+from axbridge.config.urdf import FIXED, SLIDES, JointFacts, Tree, read_tree
 from axbridge.errors import RigError
 
 __all__ = ["Checked", "check_rig", "positive_ways"]
@@ -20,7 +20,6 @@ _TELLING = (
     "zero",
     "direction",
 )  # what a simulation and a real robot go by, and a file may leave out
-_FIXED, _SLIDES = 0, 2  # kinds of joints in a `Tree`
 _SIDES = ("the front", "the left", "above", "behind", "the right", "below")  # where x, y, z, -x, -y, -z point
 _NEAR = 0.94  # cosine of 20°: so near to a side an axis points there
 
@@ -80,7 +79,7 @@ def positive_ways(rig: Rig) -> dict[str, str]:
     ways = {}
     for link in range(1, len(tree.links)):
         turned.append(turned[tree.parent[link]] @ tree.turn[link])
-        if tree.kind[link] != _FIXED:
+        if tree.kind[link] != FIXED:
             axis = turned[link] @ tree.axis[link]
             towards = np.concatenate([axis, -axis])
             side = int(np.argmax(towards))
@@ -117,11 +116,11 @@ def _below(rig: Rig, tree: Tree, link: int, indent: str) -> Iterable[str]:
 
 
 def _branch(rig: Rig, tree: Tree, link: int) -> str:
-    if tree.kind[link] == _FIXED:
+    if tree.kind[link] == FIXED:
         return f"{tree.links[link]}, fixed"
     joint = tree.joints[tree.dof[link]]
     servo = next((servo for servo in rig.servos if servo.joint == joint.name), None)
-    way = "slides along" if tree.kind[link] == _SLIDES else "turns about"
+    way = "slides along" if tree.kind[link] == SLIDES else "turns about"
     text = f"{joint.name}: {way} {_axis(tree, link)}, {_range(*_reach(servo, joint), linear=joint.linear)}"
     if servo is None:
         return f"{text}; no servo"

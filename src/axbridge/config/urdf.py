@@ -19,10 +19,14 @@ import numpy as np
 
 from axbridge.arrays import FloatArray, IntArray
 from axbridge.errors import RigError, RigWarning
+from axbridge.rotations import matrix_of_roll_pitch_yaw
 
 __all__ = [
     "DUMMY_INERTIA",
     "DUMMY_MASS",
+    "FIXED",
+    "SLIDES",
+    "TURNS",
     "JointFacts",
     "Shape",
     "Tree",
@@ -33,11 +37,13 @@ __all__ = [
     "without_missing_pictures",
 ]
 
+FIXED, TURNS, SLIDES = 0, 1, 2  # what a joint does: `Tree.kind`
+
 # What a link without mass gets where two axes cross, or a frame is attached: Webots' dummy, a 1 mm sphere of water.
 DUMMY_MASS = 4.2e-6  # kg
 DUMMY_INERTIA = 1.7e-12  # kg·m²
 _ROUNDED = 0.01  # by so much figures of inertia may be off for being rounded
-_KINDS = {"fixed": 0, "revolute": 1, "continuous": 1, "prismatic": 2}
+_KINDS = {"fixed": FIXED, "revolute": TURNS, "continuous": TURNS, "prismatic": SLIDES}
 _FRICTION = 0.5  # of a link whose <contact> says nothing
 
 
@@ -96,7 +102,7 @@ class Tree:
         joints: Movable joints, in the order of the links they move.
         links: Link names.
         parent: Index of each link's parent, (links,); -1 for the base.
-        kind: Its joint: 0 fixed, 1 turning, 2 sliding.
+        kind: Its joint: FIXED, TURNS or SLIDES.
         dof: Index of its joint among `joints`, -1 where fixed.
         place: Joint frame in the parent link: position, (links, 3), m.
         turn: Joint frame in the parent link: rotation, (links, 3, 3).
@@ -460,12 +466,8 @@ def _inertial(path: Path, name: str, link: ET.Element) -> tuple[float, FloatArra
 def _frame(path: Path, name: str, origin: ET.Element | None) -> tuple[FloatArray, FloatArray]:
     if origin is None:
         return np.zeros(3), np.eye(3)
-    roll, pitch, yaw = _numbers(path, name, origin.get("rpy", "0 0 0"), 3)
-    (cr, sr), (cp, sp), (cy, sy) = ((math.cos(a), math.sin(a)) for a in (roll, pitch, yaw))
-    about_z = np.array([[cy, -sy, 0], [sy, cy, 0], [0, 0, 1]])
-    about_y = np.array([[cp, 0, sp], [0, 1, 0], [-sp, 0, cp]])
-    about_x = np.array([[1, 0, 0], [0, cr, -sr], [0, sr, cr]])
-    return _numbers(path, name, origin.get("xyz", "0 0 0"), 3), about_z @ about_y @ about_x
+    turn = matrix_of_roll_pitch_yaw(*_numbers(path, name, origin.get("rpy", "0 0 0"), 3))
+    return _numbers(path, name, origin.get("xyz", "0 0 0"), 3), turn
 
 
 def _numbers(path: Path, name: str, text: str, count: int) -> FloatArray:

@@ -19,7 +19,7 @@ from axbridge.config.rig import Rig
 from axbridge.config.urdf import read_shapes, read_tree
 from axbridge.motion.gait import Walk
 from axbridge.physics.engine import Contact, Engine
-from axbridge.robot.sensors.rotations import roll_pitch_yaw, turned
+from axbridge.rotations import roll_pitch_yaw, turned
 
 __all__ = ["Soles", "Support", "inside"]
 

@@ -12,10 +12,11 @@ import numpy as np
 from axbridge.arrays import FloatArray
 from axbridge.config.rig import Rig, ServoConfig
 from axbridge.errors import RigError, UsageError
-from axbridge.motion.inverse_dynamics import Body, joints_between
+from axbridge.motion.effort import Body
 from axbridge.motion.mirror import signs
 from axbridge.motion.moves import Page
 from axbridge.motion.planning import Bounds
+from axbridge.physics.link_paths import way_to_base
 from axbridge.units import RPM
 
 __all__ = ["Limited", "Machine"]
@@ -123,7 +124,8 @@ class Machine:
                 f"{', '.join(free)}: slides, or swings without a servo",
                 "optimise moves of robots whose joints servos turn",
             )
-        legs = {joints[dof] for dof in joints_between(body.tree, body.soles[1].link)} if body.soles else set()
+        way = way_to_base(body.tree, body.soles[1].link) if body.soles else []
+        legs = {joints[dof] for dof in body.tree.dof[way].tolist() if dof >= 0}
         mirrored = _mirrored(rig, page, [name for name in page.joints if servos[name].joint in legs])
         names = tuple(name for name in page.joints if name not in mirrored)
         driving = [servo for servo in rig.servos if servo.drive == "dynamixel"]

@@ -21,9 +21,9 @@ from axbridge.config.urdf import Tree, read_tree
 from axbridge.errors import UsageError
 from axbridge.motion.footsteps import SIDES, Place, Step, footsteps
 from axbridge.motion.leg import JOINTS, Leg
-from axbridge.motion.poses_of_mass import posed
 from axbridge.motion.stiffness import stiffness
 from axbridge.motion.zmp import GRAVITY, followed
+from axbridge.physics.poses import posed
 
 __all__ = ["Gait", "Walk"]
 

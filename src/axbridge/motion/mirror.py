@@ -9,6 +9,7 @@ from axbridge.config.rig import Rig
 from axbridge.config.urdf import Tree, read_tree
 from axbridge.errors import RigError
 from axbridge.motion.moves import Signs
+from axbridge.physics.poses import posed
 
 __all__ = ["signs"]
 
@@ -50,10 +51,5 @@ def _partner(name: str, names: dict[str, str]) -> str:
 
 def _axes(tree: Tree) -> dict[str, FloatArray]:
     """Axis of each joint with all joints at 0, in the base's frame."""
-    turn: list[FloatArray] = []
-    found: dict[str, FloatArray] = {}
-    for link, parent in enumerate(tree.parent.tolist()):
-        turn.append(np.eye(3) if parent < 0 else turn[parent] @ tree.turn[link])
-        if tree.dof[link] >= 0:
-            found[tree.joints[tree.dof[link]].name] = turn[link] @ tree.axis[link]
-    return found
+    axis = posed(tree, np.zeros((1, len(tree.joints)))).axis[:, 0]
+    return {tree.joints[dof].name: axis[link] for link, dof in enumerate(tree.dof.tolist()) if dof >= 0}

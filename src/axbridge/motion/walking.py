@@ -22,9 +22,9 @@ from axbridge.record.recorder import Recorder
 from axbridge.record.robot_recorder import RobotRecorder
 from axbridge.robot.backends.backend import SIMULATION
 from axbridge.robot.robot import Robot, StepReport
-from axbridge.robot.sensors.rotations import roll_pitch_yaw
 from axbridge.robot.simulation import LinkPose
 from axbridge.robot.state import ServoState
+from axbridge.rotations import roll_pitch_yaw
 
 __all__ = ["Outcome", "check", "walk"]
 

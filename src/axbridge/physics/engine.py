@@ -18,6 +18,7 @@ from axbridge.config.urdf import JointFacts, Tree, read_tree
 from axbridge.errors import RigError
 from axbridge.jit import as_tuple
 from axbridge.physics.implicit import IMPULSE, Acting, Book, move, solve
+from axbridge.rotations import Quaternion, Vector
 
 __all__ = [
     "UNLIMITED",
@@ -37,8 +38,6 @@ __all__ = [
     "substeps",
 ]
 
-Vector = tuple[float, float, float]
-Quaternion = tuple[float, float, float, float]  # x, y, z, w
 LinkPose = tuple[Vector, Quaternion]  # m, and how it is turned
 
 UNLIMITED = 1e6  # N·m: most torque of an ideal motor that nothing limits

@@ -20,6 +20,7 @@ from axbridge.config.rig import Rig
 from axbridge.errors import UsageError
 from axbridge.files import replacing, unwritable
 from axbridge.record.recording import Recording, log_origin
+from axbridge.rotations import of_roll_pitch_yaw
 
 __all__ = ["JOINTS", "ROBOT", "TRANSFORMS", "write_foxglove"]
 
@@ -144,21 +145,11 @@ def _transforms(recording: Recording, base: str) -> Iterator[tuple[float, dict[s
     for time, *pose in zip(cycles["time"].tolist(), *(cycles[key].tolist() for key in _BASE), strict=True):
         if not any(map(math.isnan, pose)):
             translation = dict(zip("xyz", pose[:3], strict=True))
-            rotation = dict(zip("xyzw", _quaternion(*pose[3:]), strict=True))
+            rotation = dict(zip("xyzw", of_roll_pitch_yaw(*pose[3:]), strict=True))
             yield (
                 time,
                 {"parent_frame_id": _WORLD, "child_frame_id": base, "translation": translation, "rotation": rotation},
             )
-
-
-def _quaternion(roll: float, pitch: float, yaw: float) -> tuple[float, float, float, float]:
-    (cr, sr), (cp, sp), (cy, sy) = ((math.cos(a / 2), math.sin(a / 2)) for a in (roll, pitch, yaw))
-    return (
-        sr * cp * cy - cr * sp * sy,
-        cr * sp * cy + sr * cp * sy,
-        cr * cp * sy - sr * sp * cy,
-        cr * cp * cy + sr * sp * sy,
-    )
 
 
 def _base_link(urdf: str) -> str:

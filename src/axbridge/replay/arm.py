@@ -11,6 +11,7 @@ from axbridge.arrays import FloatArray
 from axbridge.config.rig import Rig, ServoConfig
 from axbridge.config.urdf import JointFacts, Tree, read_tree
 from axbridge.errors import RigError
+from axbridge.physics.poses import posed
 
 __all__ = ["Arm", "arm_of", "stops_of"]
 
@@ -57,7 +58,8 @@ def arm_of(rig: Rig, servo: ServoConfig) -> Arm:
         raise RigError(path, place, "slides", "identification needs an arm on a hinge")
     moved = int(np.flatnonzero(tree.dof == 0)[0])
     axis = tree.axis[moved]
-    down = _turned(tree, moved).T @ np.array(rig.world.gravity)
+    hinge = posed(tree, np.zeros((1, 1))).turn[moved, 0]
+    down = hinge.T @ np.array(rig.world.gravity)
     inertia, moment = _swung(tree, moved)
     # turned by θ the torque is axis·(R(θ) m r × g) = a·cos θ + b·sin θ
     across = moment - axis * (axis @ moment)
@@ -80,12 +82,6 @@ def stops_of(rig: Rig, servo: ServoConfig) -> tuple[float, float]:
 def _stops(servo: ServoConfig, joint: JointFacts) -> tuple[float, float]:
     """The rig's, else the URDF's; as in the simulator lower >= upper is none."""
     return (servo.min_stop, servo.max_stop) if servo.min_stop < servo.max_stop else (joint.low, joint.high)
-
-
-def _turned(tree: Tree, link: int) -> FloatArray:
-    """Rotation (3, 3) of a link's joint frame in the base."""
-    turn: FloatArray = tree.turn[link]
-    return turn if tree.parent[link] <= 0 else _turned(tree, int(tree.parent[link])) @ turn
 
 
 def _swung(tree: Tree, link: int) -> tuple[FloatArray, FloatArray]:

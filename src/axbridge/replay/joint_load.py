@@ -20,8 +20,11 @@ from axbridge.arrays import FloatArray
 from axbridge.config.rig import Rig, ServoConfig
 from axbridge.config.urdf import Tree, read_tree
 from axbridge.errors import RecordingError, RigError, UsageError
+from axbridge.physics.inverse_dynamics import BaseMotion, accelerated, wrenches
+from axbridge.physics.link_paths import way_to_base
+from axbridge.physics.poses import posed
 from axbridge.record.recording import Recording, Track
-from axbridge.replay.inverse_dynamics import BaseMotion, wrenches
+from axbridge.rotations import matrix_of_roll_pitch_yaw
 
 __all__ = ["CARRIED", "CarriedRecording", "joint_of_robot"]
 
@@ -110,14 +113,14 @@ def _load(
     still, alone = np.zeros_like(position), np.zeros_like(position)
     alone[:, joint] = 1.0
     weightless = np.zeros(3)
-    torque = wrenches(tree, position, speed, acceleration, gravity, base).of_joint(tree, joint)
-    inertia = wrenches(tree, position, still, alone, weightless).of_joint(tree, joint)
+    torque = wrenches(tree, position, speed, acceleration, gravity, base).torques()[:, joint]
+    inertia = wrenches(tree, position, still, alone, weightless).torques()[:, joint]
     leaning = None if base is None else base._replace(**dict.fromkeys(base._fields[2:], np.zeros((len(position), 3))))
     weight = []
     for angle in (np.pi / 2, 0.0):
         turned = position.copy()
         turned[:, joint] = angle
-        weight.append(wrenches(tree, turned, still, still, gravity, leaning).of_joint(tree, joint))
+        weight.append(wrenches(tree, turned, still, still, gravity, leaning).torques()[:, joint])
     a, b = weight
     theta = position[:, joint]
     rest = torque - inertia * acceleration[:, joint] - a * np.sin(theta) - b * np.cos(theta)
@@ -126,20 +129,11 @@ def _load(
 
 def _stands(tree: Tree, joint: int, position: FloatArray, base: BaseMotion) -> bool:
     """Whether something beyond a joint comes as low as the lowest end of the robot."""
-    still = np.zeros_like(position)
-    height = wrenches(tree, position, still, still, np.zeros(3), base).centre[:, :, 2].min(axis=1)
+    height = posed(tree, position, (base.place, base.turn)).centres[:, :, 2].min(axis=1)
     ends = [link for link in range(len(tree.links)) if link not in tree.parent]
     moved = int(np.flatnonzero(tree.dof == joint)[0])
     feet = [end for end in ends if height[end] < min(height[ends]) + _FEET]
-    return any(moved in _way(tree, foot) for foot in feet)
-
-
-def _way(tree: Tree, link: int) -> list[int]:
-    """The links from one to the base."""
-    way = [link]
-    while tree.parent[way[-1]] >= 0:
-        way.append(int(tree.parent[way[-1]]))
-    return way
+    return any(moved in way_to_base(tree, foot) for foot in feet)
 
 
 def _motion(recording: Recording, rig: Rig, tree: Tree, time: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -198,26 +192,13 @@ def _base_motion(recording: Recording, tree: Tree, time: FloatArray) -> BaseMoti
     at = np.asarray(cycles["time"])[known]
     found = [_derivatives(at, columns[known, k], time) for k in range(6)]
     place, _, acceleration = (np.stack([one[order] for one in found[:3]], axis=1) for order in range(3))
-    (roll, pitch, yaw), (roll_rate, pitch_rate, yaw_rate), _ = zip(*found[3:], strict=True)
-    turn = _about(2, yaw) @ _about(1, pitch) @ _about(0, roll)
-    # spin: each angle turns about the axis that the ones after it have turned
-    spin = _about(2, yaw) @ (
-        _about(1, pitch) @ np.stack((roll_rate, 0 * roll, 0 * roll), axis=1)[..., None]
-        + np.stack((0 * roll, pitch_rate, 0 * roll), axis=1)[..., None]
-    )
-    spin = spin[..., 0] + np.stack((0 * roll, 0 * roll, yaw_rate), axis=1)
+    (roll, pitch, yaw), rates, _ = zip(*found[3:], strict=True)
+    turn = matrix_of_roll_pitch_yaw(roll, pitch, yaw)
+    # each angle turns about its axis as the angles after it have turned that
+    heading = matrix_of_roll_pitch_yaw(0 * roll, 0 * pitch, yaw)
+    axes = turn[:, :, 0], heading[:, :, 1], heading[:, :, 2]
+    spin = sum(axis * fast[:, None] for axis, fast in zip(axes, rates, strict=True))
     rate = np.gradient(spin, time, axis=0)
     arm = turn @ -tree.centre[0]  # what is recorded is the base's centre of mass
-    acceleration = acceleration + np.cross(rate, arm) + np.cross(spin, np.cross(spin, arm))
+    acceleration = acceleration + accelerated(arm, spin, rate)
     return BaseMotion(turn, place + arm, spin, rate, acceleration)
-
-
-def _about(axis: int, angle: FloatArray) -> FloatArray:
-    """Rotations (l, 3, 3) about an axis of the frame."""
-    found = np.zeros((len(angle), 3, 3))
-    i, k = (axis + 1) % 3, (axis + 2) % 3
-    found[:, axis, axis] = 1.0
-    found[:, i, i] = found[:, k, k] = np.cos(angle)
-    found[:, k, i] = np.sin(angle)
-    found[:, i, k] = -np.sin(angle)
-    return found

@@ -12,6 +12,7 @@ import numpy as np
 from axbridge.arrays import FloatArray
 from axbridge.config.urdf import Shape
 from axbridge.physics.engine import LinkPose
+from axbridge.rotations import matrix
 
 __all__ = ["draw_robot", "extent"]
 
@@ -97,7 +98,7 @@ def _faces(shapes: Sequence[Shape], poses: Mapping[str, LinkPose]) -> list[Float
         if shape.solid or shape.kind == "mesh" or shape.link not in poses:
             continue
         place, orientation = poses[shape.link]
-        turn = _rotation(orientation)
+        turn = matrix(orientation)
         for corners in _solid(shape):
             inside = corners @ shape.turn.T + shape.place
             faces.append(inside @ turn.T + np.array(place))
@@ -145,15 +146,3 @@ def _tiles(points: FloatArray, right: FloatArray, up: FloatArray) -> list[FloatA
     ends = [([x, first[1], 0], [x, last[1], 0]) for x in np.arange(first[0], last[0] + 1e-9, _TILE)]
     ends += [([first[0], y, 0], [last[0], y, 0]) for y in np.arange(first[1], last[1] + 1e-9, _TILE)]
     return [np.array([[np.dot(point, right), np.dot(point, up)] for point in line]) for line in ends]
-
-
-def _rotation(orientation: tuple[float, float, float, float]) -> FloatArray:
-    """The matrix (3, 3) of a quaternion x, y, z, w."""
-    x, y, z, w = orientation
-    return np.array(
-        [
-            [1 - 2 * (y * y + z * z), 2 * (x * y - z * w), 2 * (x * z + y * w)],
-            [2 * (x * y + z * w), 1 - 2 * (x * x + z * z), 2 * (y * z - x * w)],
-            [2 * (x * z - y * w), 2 * (y * z + x * w), 1 - 2 * (x * x + y * y)],
-        ]
-    )

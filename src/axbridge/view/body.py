@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from axbridge.arrays import FloatArray, IntArray
-from axbridge.config.urdf import Tree, Visual
+from axbridge.config.urdf import SLIDES, Tree, Visual
 from axbridge.physics.engine import LinkPose
+from axbridge.physics.poses import posed
+from axbridge.rotations import Quaternion, of_axis, product
 
 if TYPE_CHECKING:
     import viser
@@ -19,7 +21,6 @@ __all__ = ["Body", "centre_of_mass"]
 
 _STILL = 5e-4  # rad or m: a joint that has moved less is not drawn anew
 _PLAIN = (0.55, 0.58, 0.62)  # of shapes without a colour
-_Quaternion = tuple[float, float, float, float]  # w, x, y, z
 
 
 class Body:
@@ -51,22 +52,22 @@ class Body:
         names = [root]
         dofs = {tree.joints[dof].name: link for link, dof in enumerate(tree.dof.tolist()) if dof >= 0}
         frames: list[Any] = [self._root]
-        turns: list[_Quaternion] = [(1.0, 0.0, 0.0, 0.0)]
+        turns: list[Quaternion] = [(0.0, 0.0, 0.0, 1.0)]
         for link, parent in enumerate(tree.parent.tolist()):
             if parent < 0:
                 continue
             names.append(f"{names[parent]}/{tree.links[link]}")
             w, x, y, z = (float(part) for part in rotate(tree.turn[link]).wxyz)
-            turns.append((w, x, y, z))
+            turns.append((x, y, z, w))
             frames.append(
-                server.scene.add_frame(names[link], show_axes=False, wxyz=turns[link], position=tree.place[link])
+                server.scene.add_frame(names[link], show_axes=False, wxyz=(w, x, y, z), position=tree.place[link])
             )
         self._moved = {
             servo: (frames[dofs[joint]], turns[dofs[joint]], tree.axis[dofs[joint]].tolist(), dofs[joint])
             for servo, joint in joints.items()
             if joint in dofs
         }
-        self._sliding = {servo: tree.kind[link] == 2 for servo, (_, _, _, link) in self._moved.items()}
+        self._sliding = {servo: tree.kind[link] == SLIDES for servo, (_, _, _, link) in self._moved.items()}
         self._tree = tree
         self._drawn: dict[str, float] = {}
         self._placed: LinkPose | None = None
@@ -105,7 +106,8 @@ class Body:
             if self._sliding[servo]:
                 frame.position = self._tree.place[link] + self._tree.turn[link] @ self._tree.axis[link] * position
             else:
-                frame.wxyz = _turned(turn, axis, position)
+                x, y, z, w = product(turn, of_axis(axis, position))
+                frame.wxyz = (w, x, y, z)
         if base is not None and base != self._placed:
             self._placed = base
             (x, y, z), (qx, qy, qz, qw) = base
@@ -132,20 +134,6 @@ class Body:
     @visible.setter
     def visible(self, shown: bool) -> None:
         self._root.visible = shown
-
-
-def _turned(turn: _Quaternion, axis: list[float], angle: float) -> _Quaternion:
-    """A joint frame's rotation, then a turn about its axis."""
-    half = angle / 2
-    s = math.sin(half)
-    w, x, y, z = math.cos(half), s * axis[0], s * axis[1], s * axis[2]
-    a, b, c, d = turn
-    return (
-        a * w - b * x - c * y - d * z,
-        a * x + b * w + c * z - d * y,
-        a * y - b * z + c * w + d * x,
-        a * z + b * y - c * x + d * w,
-    )
 
 
 def _mesh(shape: Visual) -> tuple[FloatArray, IntArray]:
@@ -176,21 +164,6 @@ def centre_of_mass(tree: Tree, joints: Mapping[str, float]) -> FloatArray:
         tree: The robot.
         joints: Position of each joint of the URDF, rad or m; others are at 0.
     """
-    turns, places = [np.eye(3)], [np.zeros(3)]
-    for link, parent in enumerate(tree.parent.tolist()):
-        if parent < 0:
-            continue
-        turn = turns[parent] @ tree.turn[link]
-        place = places[parent] + turns[parent] @ tree.place[link]
-        dof = int(tree.dof[link])
-        if dof >= 0:
-            amount, axis = joints.get(tree.joints[dof].name, 0.0), tree.axis[link]
-            if tree.kind[link] == 2:
-                place = place + turn @ axis * amount
-            else:
-                cross = np.array([[0, -axis[2], axis[1]], [axis[2], 0, -axis[0]], [-axis[1], axis[0], 0]])
-                turn = turn @ (np.eye(3) + math.sin(amount) * cross + (1 - math.cos(amount)) * cross @ cross)
-        turns.append(turn)
-        places.append(place)
-    centres = np.array([place + turn @ centre for place, turn, centre in zip(places, turns, tree.centre, strict=True)])
-    return np.asarray(tree.mass @ centres / tree.mass.sum())
+    position = np.array([[joints.get(joint.name, 0.0) for joint in tree.joints]])
+    centre: FloatArray = posed(tree, position).centre[0]
+    return centre

@@ -11,6 +11,7 @@ import numpy as np
 from axbridge.config.rig import Rig
 from axbridge.config.urdf import Tree, Visual
 from axbridge.physics.engine import LinkPose
+from axbridge.rotations import matrix
 from axbridge.view.body import Body, centre_of_mass
 from axbridge.view.picture import Picture
 
@@ -88,10 +89,9 @@ class Scene:
             angles = {self._joints[name]: at for name, at in positions.items() if math.isfinite(at)}
             centre = centre_of_mass(self._tree, angles)
             self._mass.position = centre
-            (x, y, z), (qx, qy, qz, qw) = picture.base or self._start
-            cross = np.cross(2 * np.array([qx, qy, qz]), centre)
-            world = np.array([x, y, z]) + centre + qw * cross + np.cross([qx, qy, qz], cross)
-            self._plumb.position = (world[0], world[1], 0.001)
+            place, orientation = picture.base or self._start
+            below = place + matrix(orientation) @ centre
+            self._plumb.position = (below[0], below[1], 0.001)
 
     def _shares(self, picture: Picture) -> Mapping[str, float]:
         if self.colour == "load":

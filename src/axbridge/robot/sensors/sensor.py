@@ -8,8 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from axbridge.physics.engine import Quaternion, Vector
-from axbridge.robot.sensors.rotations import roll_pitch_yaw
+from axbridge.rotations import Quaternion, Vector, roll_pitch_yaw
 
 __all__ = ["DistanceSample", "ForceSample", "GpsSample", "ImuSample", "Sample", "Sensor"]
 

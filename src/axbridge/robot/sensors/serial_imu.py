@@ -14,8 +14,8 @@ import serial
 
 from axbridge.clock import Clock, WallClock
 from axbridge.errors import PortError
-from axbridge.robot.sensors.rotations import of_roll_pitch_yaw
 from axbridge.robot.sensors.sensor import ImuSample
+from axbridge.rotations import of_roll_pitch_yaw
 
 __all__ = ["SerialImu", "parsed"]
 

@@ -1,0 +1,120 @@
+"""Rotations: quaternions x, y, z, w as plain numbers, and matrices of many angles at once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from axbridge.arrays import FloatArray
+
+__all__ = [
+    "Quaternion",
+    "Vector",
+    "about",
+    "crossed",
+    "inverse",
+    "matrix",
+    "matrix_of_roll_pitch_yaw",
+    "of_axis",
+    "of_roll_pitch_yaw",
+    "product",
+    "roll_pitch_yaw",
+    "turned",
+]
+
+Vector = tuple[float, float, float]
+Quaternion = tuple[float, float, float, float]  # x, y, z, w
+
+
+def product(one: Quaternion, other: Quaternion) -> Quaternion:
+    """First `other`, then `one`."""
+    x, y, z, w = one
+    a, b, c, d = other
+    return (
+        w * a + x * d + y * c - z * b,
+        w * b - x * c + y * d + z * a,
+        w * c + x * b - y * a + z * d,
+        w * d - x * a - y * b - z * c,
+    )
+
+
+def inverse(rotation: Quaternion) -> Quaternion:
+    """Back again."""
+    x, y, z, w = rotation
+    return -x, -y, -z, w
+
+
+def turned(vector: Vector, rotation: Quaternion) -> Vector:
+    """`vector`, turned."""
+    x, y, z, _ = product(product(rotation, (*vector, 0.0)), inverse(rotation))
+    return x, y, z
+
+
+def crossed(one: Vector, other: Vector) -> Vector:
+    """The cross product."""
+    (x, y, z), (a, b, c) = one, other
+    return y * c - z * b, z * a - x * c, x * b - y * a
+
+
+def of_axis(axis: Sequence[float], angle: float) -> Quaternion:
+    """About an axis of unit length, rad."""
+    x, y, z = axis
+    s = math.sin(angle / 2)
+    return s * x, s * y, s * z, math.cos(angle / 2)
+
+
+def of_roll_pitch_yaw(roll: float, pitch: float, yaw: float) -> Quaternion:
+    """About the fixed axes x, y and z, one after the other, rad: as in a URDF."""
+    first, second, third = of_axis((1, 0, 0), roll), of_axis((0, 1, 0), pitch), of_axis((0, 0, 1), yaw)
+    return product(third, product(second, first))
+
+
+def roll_pitch_yaw(rotation: Quaternion) -> Vector:
+    """About x, y and z, rad; the other way round of `of_roll_pitch_yaw`."""
+    x, y, z, w = rotation
+    roll = math.atan2(2 * (w * x + y * z), 1 - 2 * (x * x + y * y))
+    pitch = math.asin(max(-1.0, min(1.0, 2 * (w * y - z * x))))
+    yaw = math.atan2(2 * (w * z + x * y), 1 - 2 * (y * y + z * z))
+    return roll, pitch, yaw
+
+
+def matrix(rotation: Quaternion) -> FloatArray:
+    """The matrix (3, 3) of a quaternion."""
+    x, y, z, w = rotation
+    return np.array(
+        [
+            [1 - 2 * (y * y + z * z), 2 * (x * y - z * w), 2 * (x * z + y * w)],
+            [2 * (x * y + z * w), 1 - 2 * (x * x + z * z), 2 * (y * z - x * w)],
+            [2 * (x * z - y * w), 2 * (y * z + x * w), 1 - 2 * (x * x + y * y)],
+        ]
+    )
+
+
+def about(axis: FloatArray, angles: FloatArray) -> FloatArray:
+    """Matrices (n, 3, 3) about an axis (3,) of unit length by angles (n,), rad: Rodrigues' formula."""
+    x, y, z = axis
+    cross = np.array(((0.0, -z, y), (z, 0.0, -x), (-y, x, 0.0)))
+    sine, cosine = np.sin(angles)[:, None, None], np.cos(angles)[:, None, None]
+    found: FloatArray = np.eye(3) + sine * cross + (1 - cosine) * (cross @ cross)
+    return found
+
+
+def matrix_of_roll_pitch_yaw(roll: npt.ArrayLike, pitch: npt.ArrayLike, yaw: npt.ArrayLike) -> FloatArray:
+    """Matrices (…, 3, 3) about the fixed axes x, y and z, one after the other, by angles (…,), rad: as in a URDF."""
+    about_x, about_y, about_z = (_about_frame_axis(axis, angle) for axis, angle in enumerate((roll, pitch, yaw)))
+    found: FloatArray = about_z @ about_y @ about_x
+    return found
+
+
+def _about_frame_axis(axis: int, angle: npt.ArrayLike) -> FloatArray:
+    """Without the rounding of `about`, so that a right angle of a URDF stays one."""
+    found = np.zeros((*np.shape(angle), 3, 3))
+    i, k = (axis + 1) % 3, (axis + 2) % 3
+    found[..., axis, axis] = 1.0
+    found[..., i, i] = found[..., k, k] = np.cos(angle)
+    found[..., k, i] = np.sin(angle)
+    found[..., i, k] = -np.sin(angle)
+    return found
