@@ -347,7 +347,7 @@ def lines(full, folder):
     planned = f"{Gait(steps=12).distance * 100:.0f} cm planned"
     for model in ("lima2009", "ax12"):
         yield both(
-            f"walks 12 × 2 cm, `{model}`",
+            f"walks 12 steps, `{model}`",
             lambda e, m=model: walked(e, None if m == "lima2009" else m),
             "{:.1f} cm",
             planned,

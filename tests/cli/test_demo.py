@@ -92,17 +92,6 @@ def test_a_robot_with_legs_walks_and_is_drawn_as_it_does(tmp_path, monkeypatch, 
     assert app.run(command[1:]) == 0
 
 
-def test_the_same_script_runs_on_the_simulator_and_on_the_bus():
-    script = ROOT / "examples" / "step_response.py"
-    simulated = run(script, "--backend", "sim")
-    with serving("bench_arm") as port:
-        real = run(script, "--backend", "real", "--port", port)
-    for done in (simulated, real):
-        assert done.returncode == 0, done.stderr
-        final = float(done.stdout.split("final position ")[1].split(" deg")[0])
-        assert final == pytest.approx(90, abs=1.5)
-
-
 SDK_ALONE = """
 import sys, time
 from dynamixel_sdk import PacketHandler, PortHandler

@@ -217,7 +217,7 @@ def test_a_recording_killed_in_the_middle_is_compared(tmp_path):
         (("walk", "--rig", "bioloid", "--record", "log.mcap"), "log.mcap is already there"),
         (("walk", "--rig", "bioloid", "--period", "0.3", "--record", "w.mcap"), "the gait needs"),
         (("import", "missing.json", "x.mcap"), "field 'mass' is missing"),
-        (("compare", "log.mcap", "log.mcap", "--rig", "bench_arm"), "both a second recording and --rig"),
+        (("compare", "log.mcap", "log.mcap", "--rig", "bench_arm"), "both a second recording and something to simulate"),
         (("compare", "log.mcap", "--rig", "nothing"), "no such file or name"),
         (("compare", "log.mcap", "--params", "x.toml"), "needs the rig"),
         (("compare", "log.mcap", "--fail-if", "rmse"), "is no condition"),
