@@ -17,6 +17,7 @@ from scipy.spatial import ConvexHull
 from axbridge.arrays import FloatArray
 from axbridge.config.rig import Rig
 from axbridge.config.urdf import read_shapes, read_tree
+from axbridge.motion.footsteps import Place
 from axbridge.motion.gait import Walk
 from axbridge.physics.engine import Contact, Engine
 from axbridge.rotations import roll_pitch_yaw, turned
@@ -97,10 +98,8 @@ class Soles:
         )
         turn = here[2] - plan[2]
         x, y = float(wanted[0]) - plan[0], float(wanted[1]) - plan[1]
-        return (
-            here[0] + math.cos(turn) * x - math.sin(turn) * y,
-            here[1] + math.sin(turn) * x + math.cos(turn) * y,
-        )
+        there = Place(here[0], here[1], turn).moved(x, y)
+        return there.x, there.y
 
     def _outline(self, link: str) -> FloatArray:
         """Corners of a sole on the floor, (n, 2), m."""

@@ -80,8 +80,8 @@ def wrenches(
         base: How the base moves; None = it stands still, its axes those of the world.
     """
     where = posed(tree, position, None if base is None else (base.place, base.turn))
-    spin, rate, moving, force, moment = np.zeros((5, *where.place.shape))  # `moving` as gravity were a lift's push
-    moving[0] = -gravity
+    spin, rate, moving, force, moment = np.zeros((5, *where.place.shape))
+    moving[0] = -gravity  # weight is felt as in a lift that starts upwards
     if base is not None:
         spin[0], rate[0] = base.spin, base.spin_rate
         moving[0] += base.acceleration
