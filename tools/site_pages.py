@@ -202,7 +202,7 @@ def _drawing(rig: Any) -> bytes:
         assert robot.simulation is not None
         assert robot.simulation.engine is not None
         poses = robot.simulation.engine.poses()
-    shapes = read_shapes(rig.urdf_path(), rig.urdf_text())
+    shapes = read_shapes(rig.urdf_path(), "visual", rig.urdf_text())
     figure = picture("", (2.6, 2.6))
     draw_robot(figure.add_axes((0, 0, 1, 1)), shapes, poses, extent(shapes, [poses]), floor=rig.world.ground)
     stream = BytesIO()

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from axbridge.config.urdf import read_tree
+from axbridge.config.urdf import read_shapes, read_tree
 from axbridge.errors import RigError
 
 LINK = '<link name="{0}"><inertial><mass value="1"/><inertia ixx="1" iyy="2" izz="2"/></inertial></link>'
@@ -89,3 +89,35 @@ def test_inertia_is_turned_into_the_link_frame(tmp_path):
 def test_what_would_simulate_nonsense_is_refused_by_name(tmp_path, parts, message):
     with pytest.raises(RigError, match=message):
         read_tree(written(tmp_path, *parts), fixed_base=True)
+
+
+SHAPES = """<material name="red"><color rgba="1 0 0 1"/></material><link name="a">
+  <contact><lateral_friction value="0.8"/></contact>
+  <collision><geometry><box size="1 2 3"/></geometry></collision>
+  <visual><origin xyz="0 0 1"/><geometry><cylinder radius="0.1" length="2"/></geometry><material name="red"/></visual>
+  <visual><geometry><mesh filename="missing.stl"/></geometry></visual>
+  <visual><geometry><capsule radius="3" length="1"/></geometry>
+    <material name="own"><color rgba="0 1 0 1"/></material></visual>
+  <visual><geometry><sphere radius="3"/></geometry></visual></link>"""
+
+
+def test_what_a_link_looks_like_has_size_place_and_colour(tmp_path):
+    first, second, third = read_shapes(written(tmp_path, SHAPES), "visual")
+    assert (first.kind, first.size, first.colour) == ("cylinder", (0.1, 2.0), (1, 0, 0))
+    assert first.place.tolist() == [0, 0, 1]
+    assert (second.kind, second.size, second.colour) == ("capsule", (3.0, 1.0), (0, 1, 0))
+    assert (third.kind, third.size, third.colour) == ("sphere", (3.0,), None)
+
+
+def test_what_a_link_touches_things_with_has_its_friction(tmp_path):
+    (shape,) = read_shapes(written(tmp_path, SHAPES), "collision")
+    assert (shape.link, shape.kind, shape.size, shape.friction) == ("a", "box", (1.0, 2.0, 3.0), 0.8)
+
+
+@pytest.mark.parametrize(
+    ("form", "words"),
+    [("", "its <visual> has no shape"), ("<cone/>", "use one of box"), ('<box size="1 2"/>', "'1 2' should be 3")],
+)
+def test_a_shape_that_cannot_be_read_is_refused(tmp_path, form, words):
+    with pytest.raises(RigError, match=words):
+        read_shapes(written(tmp_path, f'<link name="a"><visual><geometry>{form}</geometry></visual></link>'), "visual")

@@ -21,7 +21,7 @@ AWAY = (0.0, 0.0, 9.0)  # above the picture
 
 def colours(base, arm=(0.0, 0.0, 0.0), turned=UPRIGHT):
     """What is drawn, as (height, width, 3) numbers 0..255."""
-    shapes = read_shapes(Path("two.urdf"), URDF)
+    shapes = read_shapes(Path("two.urdf"), "visual", URDF)
     poses = {"base": (base, UPRIGHT), "arm": (arm, turned)}
     figure = picture("", (4, 4))
     draw_robot(figure.add_axes((0, 0, 1, 1)), shapes, poses, (-0.5, 0.5, -0.5, 0.5))
@@ -41,7 +41,7 @@ def test_a_link_is_drawn_where_it_is_and_as_large():
 
 
 def test_the_window_holds_every_moment():
-    shapes = read_shapes(Path("two.urdf"), URDF)
+    shapes = read_shapes(Path("two.urdf"), "visual", URDF)
     up = {"base": ((0.0, 0.0, 0.0), UPRIGHT), "arm": ((0.0, 0.0, 0.0), UPRIGHT)}
     half = math.sqrt(0.5)
     down = {**up, "arm": ((0.0, 0.0, 0.0), (half, 0.0, 0.0, half))}  # lies along -y

@@ -14,7 +14,7 @@ from websockets.sync.client import connect
 import axbridge
 from axbridge import AxBridgeError, RobotStopped, UsageError
 from axbridge.config.rig import Rig
-from axbridge.config.urdf import read_tree, read_visuals
+from axbridge.config.urdf import read_tree
 from axbridge.errors import ErrorFlag
 from axbridge.robot.state import ServoState
 from axbridge.view.actions import Actions
@@ -295,21 +295,3 @@ def test_the_centre_of_mass_is_that_of_the_links(tmp_path):
     raised = centre_of_mass(tree, {"right_shoulder_swing": 1.5, "left_shoulder_swing": 1.5})
     arms = 2 * (0.010 + 0.070 + 0.068)
     assert raised[0] - standing[0] == pytest.approx(arms / tree.mass.sum() * 0.09, rel=0.2)
-
-
-def test_shapes_of_a_urdf_have_their_size_place_and_colour(tmp_path):
-    path = tmp_path / "one.urdf"
-    path.write_text(
-        '<robot name="x"><material name="red"><color rgba="1 0 0 1"/></material><link name="a">'
-        '<visual><origin xyz="0 0 1"/><geometry><cylinder radius="0.1" length="2"/></geometry>'
-        '<material name="red"/></visual><visual><geometry><mesh filename="missing.stl"/></geometry></visual>'
-        '<visual><geometry><sphere radius="3"/></geometry></visual></link></robot>'
-    )
-    first, second = read_visuals(path)
-    assert (first.kind, first.size, first.colour, first.place.tolist()) == (
-        "cylinder",
-        (0.1, 2.0),
-        (1, 0, 0),
-        [0, 0, 1],
-    )
-    assert (second.kind, second.size, second.colour) == ("sphere", (3.0,), None)

@@ -104,7 +104,7 @@ def _draw(rig: Rig, moments: list[tuple[float, dict[str, LinkPose]]], outcome: O
     from axbridge.report.plots_png import picture, save
     from axbridge.report.robot_png import draw_robot, extent
 
-    shapes = read_shapes(rig.urdf_path(), rig.urdf_text())
+    shapes = read_shapes(rig.urdf_path(), "visual", rig.urdf_text())
     window = extent(shapes, [poses for _, poses in moments])
     count = len(moments)
     figure = picture(_headline(rig, outcome), (max(_WIDTH * count, 7.0), _HEIGHT))

@@ -30,10 +30,8 @@ __all__ = [
     "JointFacts",
     "Shape",
     "Tree",
-    "Visual",
     "read_shapes",
     "read_tree",
-    "read_visuals",
     "without_missing_pictures",
 ]
 
@@ -74,14 +72,14 @@ class Shape:
 
     Attributes:
         link: Its name.
-        kind: `box`, `cylinder`, `capsule`, `sphere` or `mesh`.
+        kind: `box`, `cylinder`, `capsule`, `sphere` or `mesh`; cylinder and capsule lie along z.
         size: Edges of a box; radius and length of a cylinder, of a capsule between its balls; radius of a sphere; scale
             of a mesh, without unit. m.
         file: Of a mesh.
-        place: In the link frame, (3,), m.
+        place: Its centre in the link frame, (3,), m.
         turn: Likewise, (3, 3).
-        friction: Of the link on what has 1, as `<contact><lateral_friction>` says.
-        solid: Whether it touches things; else it is there to be seen.
+        colour: Red, green, blue, 0..1; None where the file says nothing.
+        friction: Of the link on what has 1, as `<contact><lateral_friction>` says; of what touches things alone.
     """
 
     link: str
@@ -90,8 +88,8 @@ class Shape:
     file: Path | None
     place: FloatArray
     turn: FloatArray
+    colour: tuple[float, float, float] | None
     friction: float
-    solid: bool
 
 
 @dataclass(frozen=True)
@@ -129,79 +127,6 @@ class Tree:
     dummies: tuple[str, ...] = ()
     weightless: tuple[str, ...] = ()
     fixed: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Visual:
-    """What a link looks like, or a part of it.
-
-    Attributes:
-        link: Its name.
-        kind: ``box``, ``cylinder`` (along z), ``sphere`` or ``mesh``.
-        size: Of a box x, y, z; radius and length of a cylinder; radius of a sphere; scales of a mesh; m.
-        place: Its centre in the link frame, (3,), m.
-        turn: Its rotation in the link frame, (3, 3).
-        colour: Red, green, blue, 0..1; None where the file says nothing.
-        mesh: File of a mesh.
-    """
-
-    link: str
-    kind: Literal["box", "cylinder", "sphere", "mesh"]
-    size: tuple[float, ...]
-    place: FloatArray
-    turn: FloatArray
-    colour: tuple[float, float, float] | None
-    mesh: Path | None = None
-
-
-def read_visuals(path: Path, text: str | None = None) -> tuple[Visual, ...]:
-    """The `<visual>` elements of a URDF that `read_tree` has accepted; meshes that are not there are left out.
-
-    Args:
-        path: The file.
-        text: What to read instead of the file's own text.
-
-    Raises:
-        RigError: a shape without a size.
-    """
-    root = ET.fromstring(text if text is not None else path.read_text(encoding="utf-8-sig"))  # noqa: S314 - see below
-    named = {material.get("name"): _colour(path, material) for material in root.findall("material")}
-    shapes = []
-    for link in root.findall("link"):
-        name = link.get("name", "?")
-        for visual in link.findall("visual"):
-            geometry, material = visual.find("geometry"), visual.find("material")
-            form = None if geometry is None else next(iter(geometry), None)
-            if form is None or (form.tag == "mesh" and _mesh_file(path, form) is None):
-                continue
-            colour = None if material is None else _colour(path, material) or named.get(material.get("name"))
-            place, turn = _frame(path, name, visual.find("origin"))
-            mesh = _mesh_file(path, form) if form.tag == "mesh" else None
-            shapes.append(Visual(name, *_form(path, name, form), place, turn, colour, mesh))
-    return tuple(shapes)
-
-
-def _form(
-    path: Path, name: str, form: ET.Element
-) -> tuple[Literal["box", "cylinder", "sphere", "mesh"], tuple[float, ...]]:
-    if form.tag == "box":
-        return "box", tuple(_numbers(path, name, form.get("size", ""), 3).tolist())
-    if form.tag == "cylinder":
-        radius, length = (float(_numbers(path, name, form.get(key, ""), 1)[0]) for key in ("radius", "length"))
-        return "cylinder", (radius, length)
-    if form.tag == "sphere":
-        return "sphere", (float(_numbers(path, name, form.get("radius", ""), 1)[0]),)
-    if form.tag == "mesh":
-        return "mesh", tuple(_numbers(path, name, form.get("scale", "1 1 1"), 3).tolist())
-    raise RigError(path, name, f"no shape is called {form.tag!r}", "use box, cylinder, sphere or mesh")
-
-
-def _colour(path: Path, material: ET.Element) -> tuple[float, float, float] | None:
-    colour = material.find("color")
-    if colour is None:
-        return None
-    red, green, blue, _ = _numbers(path, material.get("name", "?"), colour.get("rgba", ""), 4).tolist()
-    return red, green, blue
 
 
 def read_tree(path: Path, *, fixed_base: bool, kinematic: Collection[str] = (), text: str | None = None) -> Tree:
@@ -278,39 +203,37 @@ def read_tree(path: Path, *, fixed_base: bool, kinematic: Collection[str] = (), 
     )
 
 
-def read_shapes(path: Path, text: str | None = None) -> tuple[Shape, ...]:
-    """Shapes of a URDF that `read_tree` has accepted, without visual meshes that are not there.
+def read_shapes(path: Path, element: Literal["collision", "visual"], text: str | None = None) -> tuple[Shape, ...]:
+    """Shapes of a URDF that `read_tree` has accepted; visual meshes that are not there are left out.
 
     Args:
         path: The file.
+        element: What links touch things with, or what they look like.
         text: What it says, instead of the file's own text.
 
     Raises:
         RigError: a shape of a kind that there is not, or a figure that is none.
     """
     root = ET.fromstring(text if text is not None else path.read_text(encoding="utf-8-sig"))  # noqa: S314 - see above
+    seen = element == "visual"
+    named = {material.get("name"): _colour(path, material) for material in root.findall("material") if seen}
     shapes = []
     for link in root.findall("link"):
         name = link.get("name", "")
-        friction = link.find("contact/lateral_friction")
-        value = _numbers(path, name, friction.get("value", ""), 1)[0] if friction is not None else _FRICTION
-        for element in (*link.findall("collision"), *link.findall("visual")):
-            solid = element.tag == "collision"
-            shape = next(iter(element.findall("geometry/*")), None)
-            if shape is None or shape.tag not in _SIZES:
-                why = f"its <{element.tag}> has no shape, or one of a kind that is not known"
+        for found in link.findall(element):
+            form, material = found.find("geometry/*"), found.find("material")
+            if form is None or form.tag not in _SIZES:
+                why = f"its <{element}> has no shape, or one of a kind that is not known"
                 raise RigError(path, name, why, f"use one of {', '.join(_SIZES)}")
-            file = _mesh_file(path, shape) if shape.tag == "mesh" else None
-            if shape.tag == "mesh" and file is None:
+            file = _mesh_file(path, form) if form.tag == "mesh" else None
+            if form.tag == "mesh" and file is None:
                 continue
-            size = tuple(
-                float(figure)
-                for key, count in _SIZES[shape.tag].items()
-                for figure in _numbers(path, name, shape.get(key, "1 1 1" if key == "scale" else ""), count)
+            colour = (
+                None if material is None or not seen else _colour(path, material) or named.get(material.get("name"))
             )
-            shapes.append(
-                Shape(name, shape.tag, size, file, *_frame(path, name, element.find("origin")), float(value), solid)
-            )
+            friction = _FRICTION if seen else _friction(path, link)
+            place, turn = _frame(path, name, found.find("origin"))
+            shapes.append(Shape(name, form.tag, _size(path, name, form), file, place, turn, colour, friction))
     return tuple(shapes)
 
 
@@ -321,6 +244,29 @@ _SIZES = {  # attributes that say how large, and of how many numbers each is
     "sphere": {"radius": 1},
     "mesh": {"scale": 3},
 }
+
+
+def _size(path: Path, name: str, form: ET.Element) -> tuple[float, ...]:
+    return tuple(
+        float(figure)
+        for key, count in _SIZES[form.tag].items()
+        for figure in _numbers(path, name, form.get(key, "1 1 1" if key == "scale" else ""), count)
+    )
+
+
+def _friction(path: Path, link: ET.Element) -> float:
+    found = link.find("contact/lateral_friction")
+    if found is None:
+        return _FRICTION
+    return float(_numbers(path, link.get("name", ""), found.get("value", ""), 1)[0])
+
+
+def _colour(path: Path, material: ET.Element) -> tuple[float, float, float] | None:
+    colour = material.find("color")
+    if colour is None:
+        return None
+    red, green, blue, _ = _numbers(path, material.get("name", "?"), colour.get("rgba", ""), 4).tolist()
+    return red, green, blue
 
 
 def without_missing_pictures(path: Path, text: str | None) -> str | None:

@@ -57,8 +57,8 @@ class Soles:
         moved = {tree.joints[dof].name: link for link, dof in zip(tree.links, tree.dof, strict=True) if dof >= 0}
         self.links = {side: moved[f"{side}_ankle_lateral"] for side in ("left", "right")}
         self._corners: dict[str, list[tuple[float, float, float]]] = {link: [] for link in self.links.values()}
-        for shape in read_shapes(rig.urdf_path(), text):
-            if shape.link in self._corners and shape.solid and shape.kind == "box":
+        for shape in read_shapes(rig.urdf_path(), "collision", text):
+            if shape.link in self._corners and shape.kind == "box":
                 half = 0.5 * np.array(shape.size)
                 ends = [shape.place + shape.turn @ (half * signs) for signs in itertools.product((1, -1), repeat=3)]
                 lowest = sorted(ends, key=lambda corner: float(corner[2]))[:4]

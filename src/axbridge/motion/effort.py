@@ -90,7 +90,7 @@ class Body:
         if world.fixed_base:
             return cls(tree, gravity)
         start = np.array([[positions.get(joint.name, 0.0) for joint in tree.joints]])
-        feet = _feet(tree, read_shapes(path, text), start)
+        feet = _feet(tree, read_shapes(path, "collision", text), start)
         if len(feet) != 2:
             why = f"{len(feet)} links with a box for a sole stand on the floor in this pose"
             raise RigError(rig.path, "world", why, "start from a pose on two feet, or let fixed_base = true")
@@ -156,7 +156,7 @@ def _feet(tree: Tree, shapes: Sequence[Shape], start: FloatArray) -> list[Sole]:
     places = posed(tree, start).place[:, 0]
     boxes: list[tuple[float, Sole]] = []
     for shape in shapes:
-        if shape.solid and shape.kind == "box" and np.allclose(shape.turn, np.eye(3), atol=1e-6):
+        if shape.kind == "box" and np.allclose(shape.turn, np.eye(3), atol=1e-6):
             half = np.array(shape.size) / 2
             link = tree.links.index(shape.link)
             low, high = shape.place - half, shape.place + half * (1.0, 1.0, -1.0)

@@ -95,7 +95,7 @@ def _faces(shapes: Sequence[Shape], poses: Mapping[str, LinkPose]) -> list[Float
     """Corners (n, 3) in the world, m, of every face that is there to be seen."""
     faces = []
     for shape in shapes:
-        if shape.solid or shape.kind == "mesh" or shape.link not in poses:
+        if shape.kind == "mesh" or shape.link not in poses:
             continue
         place, orientation = poses[shape.link]
         turn = matrix(orientation)

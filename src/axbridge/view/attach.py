@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
-from axbridge.config.urdf import read_tree, read_visuals
+from axbridge.config.urdf import read_shapes, read_tree
 from axbridge.robot.robot import Robot
 from axbridge.view import web_server
 from axbridge.view.controls import Controls
@@ -27,7 +27,7 @@ class _Screen:
         if rig.world is not None:
             text = rig.urdf_text()
             tree = read_tree(rig.urdf_path(), fixed_base=rig.world.fixed_base, text=text)
-            shapes = read_visuals(rig.urdf_path(), text)
+            shapes = read_shapes(rig.urdf_path(), "visual", text)
         self._server = server
         self._scene = Scene(server, rig, tree, shapes or (), ghost=ghost)
         self._controls = Controls(page, self._scene, tree)

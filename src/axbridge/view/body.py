@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from axbridge.arrays import FloatArray, IntArray
-from axbridge.config.urdf import SLIDES, Tree, Visual
+from axbridge.config.urdf import SLIDES, Shape, Tree
 from axbridge.physics.engine import LinkPose
 from axbridge.physics.poses import posed
 from axbridge.rotations import Quaternion, of_axis, product
@@ -39,7 +39,7 @@ class Body:
         self,
         server: viser.ViserServer,
         tree: Tree,
-        shapes: tuple[Visual, ...],
+        shapes: tuple[Shape, ...],
         joints: Mapping[str, str],
         root: str,
         ghost: tuple[float, float, float] | None = None,
@@ -73,7 +73,7 @@ class Body:
         self._placed: LinkPose | None = None
         self._parts: dict[str, list[tuple[Any, tuple[float, float, float]]]] = {}
         of_link = {tree.links[link]: servo for servo, (_, _, _, link) in self._moved.items()}
-        alike: dict[tuple[str, tuple[float, float, float]], list[Visual]] = {}
+        alike: dict[tuple[str, tuple[float, float, float]], list[Shape]] = {}
         for shape in shapes:
             alike.setdefault((shape.link, ghost or shape.colour or _PLAIN), []).append(shape)
         for number, ((link_name, colour), parts) in enumerate(alike.items()):  # few meshes: a browser draws them faster
@@ -82,7 +82,7 @@ class Body:
                 self._parts.setdefault(of_link[link_name], []).append((handle, colour))
         self._tints: dict[str, int] = {}
 
-    def _add(self, name: str, shapes: list[Visual], colour: tuple[float, float, float]) -> Any:
+    def _add(self, name: str, shapes: list[Shape], colour: tuple[float, float, float]) -> Any:
         """These shapes of one link as one mesh."""
         meshes = [_mesh(shape) for shape in shapes]
         starts = np.cumsum([0, *(len(vertices) for vertices, _ in meshes)])
@@ -136,7 +136,7 @@ class Body:
         self._root.visible = shown
 
 
-def _mesh(shape: Visual) -> tuple[FloatArray, IntArray]:
+def _mesh(shape: Shape) -> tuple[FloatArray, IntArray]:
     """Corners (n, 3), m, in the link frame, and triangles (m, 3) of a shape."""
     import trimesh
 
@@ -144,10 +144,12 @@ def _mesh(shape: Visual) -> tuple[FloatArray, IntArray]:
         mesh: Any = trimesh.creation.box(shape.size)
     elif shape.kind == "cylinder":
         mesh = trimesh.creation.cylinder(radius=shape.size[0], height=shape.size[1], sections=24)
+    elif shape.kind == "capsule":
+        mesh = trimesh.creation.capsule(radius=shape.size[0], height=shape.size[1], count=(24, 24))
     elif shape.kind == "sphere":
         mesh = trimesh.creation.icosphere(subdivisions=2, radius=shape.size[0])
     else:
-        mesh = trimesh.load(shape.mesh, force="mesh")
+        mesh = trimesh.load(shape.file, force="mesh")
     scale = np.array(shape.size) if shape.kind == "mesh" else 1.0
     return (np.asarray(mesh.vertices) * scale) @ shape.turn.T + shape.place, np.asarray(mesh.faces)
 

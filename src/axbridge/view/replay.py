@@ -10,7 +10,7 @@ import numpy as np
 
 from axbridge.arrays import FloatArray
 from axbridge.config.rig import Rig
-from axbridge.config.urdf import read_tree, read_visuals
+from axbridge.config.urdf import read_shapes, read_tree
 from axbridge.errors import ErrorFlag, RecordingError, RigError
 from axbridge.record.recording import Recording, Track
 from axbridge.robot.state import ServoState
@@ -82,7 +82,8 @@ class Replay:
         if rig.world is not None:
             text = urdf if urdf is not None else rig.urdf_text()
             place = rig.path if urdf is not None else rig.urdf_path()
-            tree, shapes = read_tree(place, fixed_base=rig.world.fixed_base, text=text), read_visuals(place, text)
+            tree = read_tree(place, fixed_base=rig.world.fixed_base, text=text)
+            shapes = read_shapes(place, "visual", text)
         if tree is None:
             raise RigError(rig.path, "world", "this rig has no body to show", 'add [world] urdf = "…"')
         self._scene = Scene(server, rig, tree, shapes or (), ghost=second is not None)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from axbridge.config.rig import Rig
-from axbridge.config.urdf import Tree, Visual
+from axbridge.config.urdf import Shape, Tree
 from axbridge.physics.engine import LinkPose
 from axbridge.rotations import matrix
 from axbridge.view.body import Body, centre_of_mass
@@ -38,7 +38,7 @@ class Scene:
     """
 
     def __init__(
-        self, server: viser.ViserServer, rig: Rig, tree: Tree | None, shapes: tuple[Visual, ...], *, ghost: bool
+        self, server: viser.ViserServer, rig: Rig, tree: Tree | None, shapes: tuple[Shape, ...], *, ghost: bool
     ) -> None:
         self._server, self._tree = server, tree
         self._joints = {servo.name: servo.joint for servo in rig.servos}

@@ -123,9 +123,11 @@ def _hinge(body: mujoco.MjsBody, axis: FloatArray, linear: bool, step: float) ->
 
 
 def _add_shapes(spec: mujoco.MjSpec, scene: Scene, bodies: dict[str, mujoco.MjsBody]) -> None:
-    for number, shape in enumerate(read_shapes(scene.urdf, scene.text)):
+    touching = [(True, shape) for shape in read_shapes(scene.urdf, "collision", scene.text)]
+    seen = [(False, shape) for shape in read_shapes(scene.urdf, "visual", scene.text)]
+    for number, (solid, shape) in enumerate((*touching, *seen)):
         if shape.file is not None and shape.file.suffix.lower() not in _MESHES:
-            if shape.solid:
+            if solid:
                 why = f"MuJoCo cannot read the mesh {shape.file.name!r} of its <collision>"
                 raise RigError(scene.urdf, shape.link, why, 'give STL or OBJ, or write engine = "bullet" in the rig')
             continue
@@ -139,11 +141,10 @@ def _add_shapes(spec: mujoco.MjSpec, scene: Scene, bodies: dict[str, mujoco.MjsB
                 inertia=mujoco.mjtMeshInertia.mjMESH_INERTIA_CONVEX,
             )  # fmt: skip
         geom.mass = 0.0
-        geom.contype, geom.conaffinity = int(shape.solid), int(shape.solid and scene.self_collision)
-        geom.group = 3 if shape.solid else 1  # a window shows the first three groups
+        geom.contype, geom.conaffinity = int(solid), int(solid and scene.self_collision)
+        geom.group = 3 if solid else 1  # a window shows the first three groups
         _touching(geom, shape.friction)
-    seen = {geom.group for geom in spec.geoms}
-    if 1 not in seen:  # nothing but what touches: then that is shown
+    if not any(geom.group == 1 for geom in spec.geoms):  # nothing but what touches: then that is shown
         for geom in spec.geoms:
             geom.group = 0
 
