@@ -285,7 +285,7 @@ if __name__ == "__main__":
     with LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None, protocol="tcp") as cluster:
         with executor(cluster.scheduler_address.replace("tcp", "dask")) as spread:
             (there,) = spread(minimise, [job])
-    assert (there.point == run(job).point).all()
+    assert (there.point == minimise(job).point).all()
     print("same")
 """
     root = str(Path(__file__).parents[2])
@@ -295,6 +295,6 @@ if __name__ == "__main__":
 
 def test_a_dask_scheduler_that_is_not_there_is_named(monkeypatch):
     pytest.importorskip("distributed")
-    monkeypatch.setattr("axbridge.identify.search.PATIENCE", 0.2)
+    monkeypatch.setattr("axbridge.spread._PATIENCE", 0.2)
     with pytest.raises(UsageError, match="no dask scheduler answers"), executor("dask://127.0.0.1:9"):
         pass

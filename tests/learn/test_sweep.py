@@ -10,9 +10,7 @@ import pytest
 from axbridge.cli.app import run
 from axbridge.config.rig import Rig
 from axbridge.errors import UsageError
-from axbridge.learn.spread import results
 from axbridge.learn.sweep import Job, figures, parse_axes, sweep
-from tests.support.killed_once import kill_once
 
 pytestmark = pytest.mark.slow
 import_module("axbridge.cli.sweep")
@@ -34,11 +32,6 @@ def test_latency_comes_later_and_friction_falls_slower():
     assert done == [(0, 2), (1, 2), (2, 2)]
     free, held = (figures(Job(rig, (("friction", friction),), "fall", 0)) for friction in (0.0, 0.005))
     assert free["time"] < held["time"]
-
-
-def test_a_killed_worker_costs_time_alone(tmp_path):
-    jobs = [str(tmp_path / f"{number}") for number in range(3)]
-    assert dict(results(kill_once, jobs)) == dict.fromkeys(range(3), "done")
 
 
 def test_the_verb_prints_a_table_and_asks_back(tmp_path, capsys, monkeypatch):

@@ -15,22 +15,21 @@ import math
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import islice
-from multiprocessing import get_context
 from typing import Protocol, TypeVar
 
 import numpy as np
 
 from axbridge.arrays import FloatArray
-from axbridge.errors import AxBridgeError, UnsupportedOperation, UsageError
+from axbridge.errors import AxBridgeError
 from axbridge.identify.clocks import predicted
 from axbridge.identify.stages import STAGES, parts
 from axbridge.identify.unknowns import Space
 from axbridge.replay.runs import Runs
+from axbridge.spread import workers
 
 __all__ = [
     "COARSE",
@@ -59,7 +58,6 @@ HUBER = 1.0  # degrees: errors beyond it count linearly
 IDLE, NOTHING = 4, 0.005  # so many starts in a row without this share of the error end the search
 PACE = 3e7  # steps that two cores simulate in a second, about: budgets are counted in steps
 SEARCHING = 0.7  # of the budget goes into starts, the rest into sharpening
-PATIENCE = 10.0  # s that a dask scheduler has to answer: it may be starting, too
 
 
 @dataclass(frozen=True)
@@ -207,7 +205,7 @@ B = TypeVar("B")
 class Mapper(Protocol):
     """Does a function for many jobs, wherever; the results come in the order of the jobs."""
 
-    def __call__(self, function: Callable[[A], B], jobs: Iterable[A], /) -> Iterator[B]:
+    def __call__(self, function: Callable[[A], B], jobs: Sequence[A], /) -> Iterator[B]:
         """Results, as they are there."""
 
 
@@ -216,36 +214,13 @@ def executor(where: str | Mapper | None = None) -> Iterator[Mapper]:
     """What runs jobs: processes on this machine, a dask cluster (``dask://host:port``), or what is running already.
 
     Raises:
-        UnsupportedOperation: dask.distributed is not installed.
-        UsageError: no such kind of executor, or no cluster there.
+        AxBridgeError: as `axbridge.spread.workers`.
     """
     if callable(where):
         yield where
         return
-    if where is None:
-        with ProcessPoolExecutor(os.cpu_count(), get_context("spawn"), _import_cma_without_plots) as pool:
-            yield pool.map
-        return
-    if not where.startswith("dask://"):
-        raise UsageError(f"{where!r} is no executor", "write dask://HOST:PORT, or leave it out for local processes")
-    try:
-        from distributed import Client
-    except ImportError as failure:
-        raise UnsupportedOperation(
-            "running on a dask cluster needs dask.distributed", "python -m pip install distributed"
-        ) from failure
-    address = where.removeprefix("dask://")
-    try:
-        client = Client(f"tcp://{address}", timeout=PATIENCE)
-    except OSError as failure:
-        raise UsageError(f"no dask scheduler answers at {address}", "start one, or leave --executor out") from failure
-    with client:
-
-        def spread(function: Callable[[A], B], jobs: Iterable[A]) -> Iterator[B]:
-            for future in [client.submit(function, job, pure=False) for job in jobs]:
-                yield future.result()
-
-        yield spread
+    with workers(where, prepare=_import_cma_without_plots) as pool:
+        yield pool.map
 
 
 def _import_cma_without_plots() -> None:

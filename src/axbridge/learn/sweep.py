@@ -17,10 +17,10 @@ from axbridge.config import toml_tables
 from axbridge.config.model import ServoModel
 from axbridge.config.rig import BusConfig, Rig
 from axbridge.errors import UsageError
-from axbridge.learn.spread import results
 from axbridge.motion.gait import Gait
 from axbridge.motion.walking import Outcome, walk
 from axbridge.robot.open import open_robot
+from axbridge.spread import results
 
 __all__ = ["METRICS", "Job", "Row", "changed", "figures", "parse_axes", "sweep"]
 
