@@ -9,8 +9,8 @@ BIN = .venv/bin
 demo: kernels
 	$(BIN)/axbridge demo --out out/demo
 
-# Most tests wait for a served bus, not for the processor: three at a time take half the time of one.
-SIDE_BY_SIDE = -n 3 --dist loadfile
+# Most tests wait for a served bus, not for the processor: four at a time take half the time of one.
+SIDE_BY_SIDE = -n 4 --dist loadfile
 
 test: .venv/ready
 	$(MAKE) --jobs=2 lint kernels
