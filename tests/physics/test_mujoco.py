@@ -176,6 +176,7 @@ def test_links_that_carry_each_other_do_not_touch_and_others_do(tmp_path):
         engine.close()
 
 
+@pytest.mark.bullet
 def test_the_engine_is_chosen_by_open_by_the_rig_and_by_the_environment(monkeypatch):
     def kind(*arguments, **options):
         with axbridge.open(*arguments, **options) as robot:
@@ -224,6 +225,7 @@ sys.exit(axbridge.cli.main())
         assert done.returncode == status, done.stderr
 
 
+@pytest.mark.bullet
 def test_a_recording_is_compared_with_the_other_engine(tmp_path, capsys):
     path = tmp_path / "a.mcap"
     assert app.run(["record", "step", "--rig", "bench_arm", "--angle", "30", "--out", str(path)]) == 0

@@ -28,7 +28,7 @@ def box(tmp_path):
     (tmp_path / "box.urdf").write_text(BOX)
     opened = []
 
-    def make(*sensors, height=0.05, engine="bullet", **options):
+    def make(*sensors, height=0.05, engine="auto", **options):
         path = tmp_path / "box.toml"
         path.write_text(
             f'name = "box"\n[world]\nurdf = "box.urdf"\nfixed_base = false\nground = true\nbase_height = {height}\n'

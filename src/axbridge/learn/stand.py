@@ -9,11 +9,13 @@ import numpy as np
 from axbridge.config.rig import Rig
 from axbridge.learn.randomise import Randomisation
 from axbridge.learn.servo_env import ServoEnv
+from axbridge.motion.watch import hold_up
 from axbridge.robot.backends.backend import BackendName
 from axbridge.robot.robot import Robot
 
 __all__ = ["BioloidStand"]
 
+_HELD = 25  # steps
 _FALLEN = 0.7  # share of its height below which a simulated robot has fallen
 
 
@@ -40,6 +42,13 @@ class BioloidStand(ServoEnv):
         randomise: Randomisation | None = None,
     ) -> None:
         super().__init__(rig, backend, port=port, step_ms=step_ms, randomise=randomise)
+
+    def begin(self, robot: Robot) -> None:
+        """Hold a simulated robot as by a hand until its motors bear it: it is limp at first, and would sink."""
+        for count in range(_HELD if self._backend == "sim" else 0):
+            robot.set_positions(self.start)
+            hold_up(robot, (count + 1) / _HELD)
+            robot.step(self._step_ms)
 
     def judge(self, robot: Robot) -> tuple[float, bool, dict[str, Any]]:
         """How it stands."""

@@ -297,7 +297,8 @@ def _given_way(
         for side in SIDES
     }
     apart = held["left"] - held["right"]
-    carried = np.clip(np.sum((zmp - held["right"]) * apart, axis=1) / np.sum(apart**2, axis=1), 0.0, 1.0)
+    squared = np.maximum(np.sum(apart**2, axis=1), 1e-12)  # both may be held in the middle
+    carried = np.clip(np.sum((zmp - held["right"]) * apart, axis=1) / squared, 0.0, 1.0)
     share = {"left": carried, "right": 1 - carried}
     links = body.tree.dof.tolist()
     given = np.zeros_like(way.positions)
