@@ -48,6 +48,8 @@ def test_a_rig_without_such_legs_is_refused_by_name():
         Walk.of(Rig.load("bench_arm"), Gait())
     with pytest.raises(UsageError, match="at least one"):
         Gait(steps=0)
+    with pytest.raises(UsageError, match="turn = nan"):
+        Gait(turn=math.nan)
 
 
 def test_at_both_ends_the_feet_stand_side_by_side_and_the_torso_has_gone_all_the_way():

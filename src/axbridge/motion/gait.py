@@ -71,6 +71,9 @@ class Gait:
     def __post_init__(self) -> None:
         if self.steps < 1:
             raise UsageError(f"a walk of {self.steps} steps", "take at least one")
+        for name, value in vars(self).items():
+            if not math.isfinite(value):
+                raise UsageError(f"a walk with {name} = {value:g}", "give a finite number")
         if not 0 < self.period < math.inf:
             raise UsageError(f"a period of {self.period:g} s", "take a positive one")
         if not 0 <= self.feedback < 1:
