@@ -3,9 +3,11 @@
 `python -m tests.support.hand RIG` serves on a pseudo-terminal, as `axbridge serve` does; each line on standard input
 makes the hand lead the shafts whose motors are limp then: 0.8 rad up within 1.2 s, half the way back within 0.8 s. A
 line such as `1 -0.5` makes it turn the second shaft, if that is limp, to -0.5 rad; it says
-`there` when it has.
+`there` when it has. Told to `stop`, the whole process stands still, and no servo answers, until it gets SIGCONT.
 """
 
+import os
+import signal
 import subprocess
 import sys
 import threading
@@ -71,6 +73,8 @@ def main(name):
         for line in sys.stdin:
             if line == "lead\n":
                 bank.told = True
+            elif line == "stop\n":
+                os.kill(os.getpid(), signal.SIGSTOP)
             else:
                 row, angle = line.split()
                 bank.goals[int(row)] = float(angle)
@@ -90,7 +94,7 @@ def led(rig):
         def tell(what="lead"):
             server.stdin.write(f"{what}\n")
             server.stdin.flush()
-            if what != "lead":
+            if what not in {"lead", "stop"}:
                 assert server.stdout.readline() == "there\n"
 
         try:
