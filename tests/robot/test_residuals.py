@@ -8,7 +8,7 @@ import pytest
 import axbridge
 from axbridge.config.rig import Rig
 from axbridge.errors import ErrorFlag
-from axbridge.robot.residuals import Residuals
+from axbridge.robot.residuals import Allowance, Residuals, allowance
 from axbridge.robot.state import ServoState
 from axbridge.serve.background import serving
 
@@ -19,7 +19,7 @@ def alarms(real, seconds, seed=1):
     """What is named when `real` moves beside a bench arm, with the time, s."""
     found = []
     with axbridge.open(real, seed=seed) as robot, axbridge.open("bench_arm", seed=2) as twin:
-        residuals = Residuals(robot)
+        residuals = Residuals({name: allowance(robot.rig.model_of(servo.config)) for name, servo in robot.items()})
         while robot.time < seconds:
             for one in (robot, twin):
                 one["shoulder"].set_position(POSES[int(robot.time / 1.5) % len(POSES)])
@@ -71,7 +71,7 @@ def state(time, position, load=0.0, temperature=30.0):
 
 def test_a_joint_that_moves_away_from_a_goal_that_stands_slips_once_and_a_limp_one_never_does():
     for goal, expected in ((0.5, [(pytest.approx(0.4, abs=0.15), "slipping")]), (math.nan, [])):
-        residuals, found = Residuals(["a"]), []
+        residuals, found = Residuals({"a": Allowance()}), []
         for step in range(60):
             time = 0.02 * step
             here = {"a": state(time, 0.5 - 0.4 * time)}  # 23°/s
@@ -81,7 +81,7 @@ def test_a_joint_that_moves_away_from_a_goal_that_stands_slips_once_and_a_limp_o
 
 
 def test_a_hot_servo_is_named_before_it_switches_itself_off():
-    residuals = Residuals(["a"])
+    residuals = Residuals({"a": Allowance()})
     assert residuals.look(0.0, {"a": state(0.0, 0.0, temperature=64)}, {}, {"a": 0.0}) == []
     assert residuals.look(1.0, {"a": state(1.0, 0.0, temperature=66)}, {}, {"a": 0.0}) == [("overheating", "a")]
 

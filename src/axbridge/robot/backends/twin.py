@@ -29,7 +29,7 @@ class ShadowedBus(Bus):
     def __init__(self, real: Bus, shadow: Bus, lag: float) -> None:
         self._real = real
         self._shadow = shadow
-        self._lag = lag  # wall clock minus simulated time
+        self.lag = lag  # wall clock minus simulated time, s
         self.clock: Clock = real.clock
         self.baud = real.baud
         self.turn = real.turn
@@ -76,7 +76,7 @@ class ShadowedBus(Bus):
         """
         if self._ended is not None:
             raise self._ended
-        self._shadow.clock.sleep_until(self.clock.now() - self._lag)
+        self._shadow.clock.sleep_until(self.clock.now() - self.lag)
         return self._shadow
 
     def _repeat(self, command: Callable[[Bus], object]) -> None:
