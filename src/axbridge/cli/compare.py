@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def compare(
     recording: Annotated[Path, typer.Argument(metavar="REAL.mcap", help="Measured against.")],
     other: Annotated[
-        Path | None, typer.Argument(metavar="[SIM.mcap]", help="Measured; without it, the goals or the simulator.")
+        Path | None, typer.Argument(metavar="SIM.mcap", help="Measured; without it, the goals or the simulator.")
     ] = None,
     *,
     rig: Annotated[
