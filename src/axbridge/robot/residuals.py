@@ -19,7 +19,7 @@ from axbridge.robot.state import ServoState
 
 __all__ = ["REMEDIES", "SHUT_DOWN", "Allowance", "Residuals"]
 
-REMEDIES: Mapping[Cause, str] = {
+REMEDIES: Mapping[str, str] = {
     "blocked": "free the joint",
     "slipping": "look at horn, screws and gears, or it was a hand",
     "extra load": "look what it carries, or weigh it for the rig",
