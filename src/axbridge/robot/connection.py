@@ -205,6 +205,14 @@ class Connection:
                     if servo.name in shut_down and not world.servos[servo.name].alarms.tripped:
                         world.servos[servo.name].overload(world.now())
 
+    def switched_on(self) -> set[str]:
+        """Twin: servos whose torque was switched on since this was asked last."""
+        found: set[str] = set()
+        for cycle, bus, _ in self._shadowed():
+            found |= {servo.name for servo in cycle.servos if servo.id in bus.switched_on}
+            bus.switched_on.clear()
+        return found
+
     def _shadowed(self) -> Iterator[tuple[Cycle, ShadowedBus, World]]:
         """The cycles whose servos have a simulated twin."""
         world = self.backend.world

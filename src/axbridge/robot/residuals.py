@@ -9,17 +9,17 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from axbridge.bus.cycle import Cause
-from axbridge.config.model import ServoModel
 from axbridge.errors import ErrorFlag
+from axbridge.physics.position_laws import felt
 from axbridge.robot.state import ServoState
 
-__all__ = ["REMEDIES", "Allowance", "Residuals", "allowance"]
+__all__ = ["REMEDIES", "SHUT_DOWN", "Allowance", "Residuals"]
 
-REMEDIES: Mapping[Cause, str] = {
+REMEDIES: Mapping[str, str] = {
     "blocked": "free the joint",
     "slipping": "look at horn, screws and gears, or it was a hand",
     "extra load": "look what it carries, or weigh it for the rig",
@@ -29,7 +29,10 @@ REMEDIES: Mapping[Cause, str] = {
     "stale model": "identify the servo again",
 }
 
+SHUT_DOWN = ErrorFlag.OVERLOAD | ErrorFlag.OVERHEATING  # a servo that reports one of them has switched itself off
+
 _WINDOW = 0.5  # s that a cause must be seen on end
+_HELD = 0.3  # s that a load must be held
 _FEWEST = 8  # samples in the window, below which nothing is said
 _GONE = 1.0  # s without it until it counts as gone
 _STILL = math.radians(1.5)  # rad: a joint that has moved less in the window stands
@@ -40,13 +43,6 @@ _HOT = 65.0  # °C: an AX-12 switches itself off at 70
 _STALE = 3.0  # s of wrong motion, or of standing in the wrong place, without another cause
 _LATEST = 0.05  # s: further than this a twin is not looked ahead or back to the moment of a sample
 
-# What a model predicts that says nothing about itself.
-_USUAL_ERROR = math.radians(1.0)  # rad, RMS
-_USUAL_SHARE = 0.2  # of a held load
-# What is more than an error of that size: standing off, and in motion; and how good a model is believed to be at most.
-_OFF, _WRONG = 4.0, 2.5
-_LEAST_ERROR, _LEAST_SHARE = math.radians(0.5), 0.15
-
 
 class Allowance(NamedTuple):
     """How far a servo may be from its model.
@@ -55,19 +51,15 @@ class Allowance(NamedTuple):
         off: For half a second, rad.
         wrong: In motion, root of the mean square, rad.
         share: Of a held load.
+        step: And this much of the load, whatever is held.
+        dead: Share of full duty that its bridge swallows: it is in every load, and holds nothing.
     """
 
-    off: float = _OFF * _USUAL_ERROR
-    wrong: float = _WRONG * _USUAL_ERROR
-    share: float = _USUAL_SHARE
-
-
-def allowance(model: ServoModel) -> Allowance:
-    """What a model's held-out error and its intervals allow; the usual where it has none."""
-    told = model.prediction
-    error = _USUAL_ERROR if told.held_out_error is None else max(told.held_out_error, _LEAST_ERROR)
-    share = _USUAL_SHARE if told.load_share is None else max(told.load_share, _LEAST_SHARE)
-    return Allowance(_OFF * error, _WRONG * error, share)
+    off: float = math.radians(4)
+    wrong: float = math.radians(2.5)
+    share: float = 0.2
+    step: float = 0.0
+    dead: float = 0.0
 
 
 class _Row(NamedTuple):
@@ -79,6 +71,9 @@ class _Row(NamedTuple):
     twin_load: float
     voltage: float
     twin_voltage: float
+
+
+_PLACES = (_Row._fields.index("goal"), _Row._fields.index("position"), _Row._fields.index("twin"))
 
 
 class _Watched:
@@ -148,14 +143,16 @@ class Residuals:
             causes: set[Cause] = set()
             if state.temperature >= _HOT or ErrorFlag.OVERHEATING & state.errors:
                 causes.add("overheating")
-            if twin is None or math.isnan(goal + state.position) or ErrorFlag.OVERLOAD & state.errors:
+            if twin is None or math.isnan(goal + state.position) or SHUT_DOWN & state.errors:
                 watched.restart()  # limp, or shut down: hands and gravity move it, and no twin knows them
             else:
                 at = _at(twin, state.time)
-                row = _Row(time, goal, state.position, at, state.load, twin.load, state.voltage, twin.voltage)
+                load, twin_load = (felt(one.load, watched.allowed.dead) for one in (state, twin))
+                row = _Row(time, goal, state.position, at, load, twin_load, state.voltage, twin.voltage)
                 causes |= _causes(watched, row)
             for cause in causes:
-                if time - watched.seen.get(cause, -math.inf) > _GONE:
+                gone = _STALE if cause == "stale model" else _GONE
+                if time - watched.seen.get(cause, -math.inf) > gone:
                     found.append((cause, name))
                 watched.seen[cause] = time
         return found
@@ -178,32 +175,41 @@ def _causes(watched: _Watched, row: _Row) -> set[Cause]:
     if row.time - rows[0].time < 0.8 * _WINDOW or len(rows) < _FEWEST:
         return set()
     causes: set[Cause] = set()
-    count = len(rows)
-    off = sum(one.position - one.twin for one in rows) / count
-    load, twin_load = sum(one.load for one in rows) / count, sum(one.twin_load for one in rows) / count
-    moved = _spread(one.position for one in rows)
-    twin_moved, goal_moved = _spread(one.twin for one in rows), _spread(one.goal for one in rows)
+    off = sum(one.position - one.twin for one in rows) / len(rows)
+    moved, twin_moved = _spread(one.position for one in rows), _spread(one.twin for one in rows)
+    goal_moved = _spread(one.goal for one in rows)
     far = min(abs(one.position - one.twin) for one in rows) > allowed.off
-    if sum(one.twin_voltage - one.voltage for one in rows) / count > _WEAK:
-        causes.add("weak supply")
     short = min(abs(one.goal - one.position) for one in rows) > allowed.off
-    if far and short and moved < _STILL and abs(load) > _PUSHING:
+    if sum(one.twin_voltage - one.voltage for one in rows) / len(rows) > _WEAK:
+        causes.add("weak supply")  # a servo makes up for it with more duty: its load says nothing then
+    pushes = abs(sum(one.load for one in rows)) > _PUSHING * len(rows)
+    if far and short and moved < _STILL and pushes:
         causes.add("blocked")
     elif goal_moved < _STILL and twin_moved < _STILL and moved > 2 * _STILL:
         if abs(row.position - row.twin) > allowed.off:
             causes.add("slipping")
-    elif goal_moved < _STILL and twin_moved < _STILL and moved < _STILL and _is_settled(rows):  # compare what they hold
-        if "weak supply" in causes:
-            watched.excuse()
-            return causes  # the servo makes up for it with more duty
-        more = abs(load) - abs(twin_load) if load * twin_load > 0 else 0.0
-        if abs(more) > max(_MORE, allowed.share * abs(twin_load)):
-            causes.add("extra load" if more > 0 else "missing load")
+    elif not causes and abs(row.position - row.twin) < allowed.off:
+        causes |= _of_load(allowed, [one for one in rows if row.time - one.time <= _HELD])
     if causes:
         watched.excuse()
     elif _is_stale(watched, row, off, passed if max(twin_moved, moved) > 2 * _STILL else 0.0):
         causes.add("stale model")
     return causes
+
+
+def _of_load(allowed: Allowance, rows: Sequence[_Row]) -> set[Cause]:
+    """What the duty says with which both hold still."""
+    least = max(_MORE, allowed.step)
+    stand = max(_spread(one[column] for one in rows) for column in _PLACES) < _STILL
+    # On the way to rest a moment's delay would look like another load.
+    if not stand or max(_spread(one.load for one in rows), _spread(one.twin_load for one in rows)) > least:
+        return set()
+    load, twin_load = sum(one.load for one in rows) / len(rows), sum(one.twin_load for one in rows) / len(rows)
+    alike = load * twin_load > 0 or abs(load) < least  # else one rests against friction on the other side
+    more = abs(load) - abs(twin_load) if alike else 0.0
+    if abs(more) <= max(least, allowed.share * abs(twin_load)):
+        return set()
+    return {"extra load" if more > 0 else "missing load"}
 
 
 def _is_stale(watched: _Watched, row: _Row, off: float, moving: float) -> bool:
@@ -216,11 +222,6 @@ def _is_stale(watched: _Watched, row: _Row, off: float, moving: float) -> bool:
         watched.note_motion(moving, row.position - row.twin)
     in_motion = watched.moved >= _STALE and math.sqrt(watched.missed / watched.moved) > watched.allowed.wrong
     return in_motion or row.time - watched.wrong_since > _STALE
-
-
-def _is_settled(rows: Collection[_Row]) -> bool:
-    """Whether neither load changes any more: on the way to rest a moment's delay would look like another load."""
-    return max(_spread(one.load for one in rows), _spread(one.twin_load for one in rows)) < _MORE
 
 
 def _spread(values: Iterable[float]) -> float:

@@ -23,10 +23,11 @@ from axbridge.config.rig import Rig
 from axbridge.control import minimum_jerk
 from axbridge.control.battery import Battery
 from axbridge.control.coupled_motors import Limits, couplings, sibling_limits
-from axbridge.errors import AxBridgeError, BusError, ControlWarning, ErrorFlag, UnknownServo, UsageError
+from axbridge.errors import AxBridgeError, BusError, ControlWarning, UnknownServo, UsageError
+from axbridge.robot.allowance import allowance
 from axbridge.robot.backends.backend import SIMULATION, Backend, BackendName
 from axbridge.robot.connection import Connection
-from axbridge.robot.residuals import Residuals, allowance
+from axbridge.robot.residuals import SHUT_DOWN, Residuals
 from axbridge.robot.sensors.sensor import ImuSample, Sample
 from axbridge.robot.servo import Servo
 from axbridge.robot.simulation import Simulation
@@ -109,7 +110,11 @@ class Robot(Mapping[str, Servo]):
             for config in rig.servos
         }
         self._residuals = Residuals(
-            {config.name: allowance(rig.model_of(config)) for config in rig.servos if config.drive == "dynamixel"}
+            {
+                config.name: allowance(rig, config, rig.model_of(config))
+                for config in rig.servos
+                if config.drive == "dynamixel"
+            }
         )
         self._ideal = [servo for servo in self._servos.values() if servo.config.drive == "ideal"]
         self._couple()
@@ -297,7 +302,8 @@ class Robot(Mapping[str, Servo]):
     def _follow_by_hand(self, states: Mapping[str, ServoState], twins: Mapping[str, ServoState]) -> None:
         """Twin: what hands and gravity did to limp joints no model knows, so simulated ones are put where they are."""
         back = {event.name for event in self._connection.events if event.kind == "returned"}
-        shut_down = {name for name in twins if ErrorFlag.OVERLOAD & states[name].errors}
+        back |= self._connection.switched_on()  # they may have been led while nobody stepped
+        shut_down = {name for name in twins if SHUT_DOWN & states[name].errors}
         limp = {name for name in twins if name in back | shut_down or not self._servos[name].torque_enabled}
         moved = {
             name: states[name].position for name in limp if abs(states[name].position - twins[name].position) > _BY_HAND
