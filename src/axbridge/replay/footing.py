@@ -30,7 +30,9 @@ from axbridge.rotations import matrix_of_roll_pitch_yaw
 __all__ = ["Footing", "footing", "link_poses", "measured_zmp"]
 
 _LIFTED = 0.003  # m: between feet whose heights differ by less, the weight is taken to pass over bit by bit
-_UNLIKELY = 0.5  # of its weight: no walk presses the floor by so much more or less, but a gap in the samples looks so
+# What a gap in the samples looks like, and no walk does: the floor pressed by so much more or less, a share of the
+# weight, and at a point so far from the foot that stands, m.
+_UNLIKELY, _FARTHEST = 0.5, 0.15
 _CLEAR = 0.005  # m: a foot so high above the other carries nothing
 
 
@@ -174,7 +176,8 @@ def _floor_push(
     upwards = np.maximum(force[:, 2], 1e-3)
     found: FloatArray = np.column_stack((-about[:, 1], about[:, 0])) / upwards[:, None]
     weight = float(tree.mass.sum() * np.linalg.norm(robot.rig.world.gravity))
-    found[np.abs(force[:, 2] - weight) > _UNLIKELY * weight] = np.nan
+    unlikely = (np.abs(force[:, 2] - weight) > _UNLIKELY * weight) | (np.abs(found).max(axis=1) > _FARTHEST)
+    found[unlikely] = np.nan
     return found
 
 
