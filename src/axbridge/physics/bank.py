@@ -222,7 +222,10 @@ class ServoBank:
             ahead.passed(count)
 
     def sampled(self, rows: IntArray, times: Sequence[float]) -> FloatArray:
-        """Rows of `State` of these servos, each as it was at its own time (s), at most 25 ms ago."""
+        """Rows of `State` of these servos, each as it was at its own time (s), at most 25 ms ago.
+
+        Between two steps, and less than a step after the latest, a shaft goes on at the speed it had.
+        """
         states = np.empty((len(rows), len(State)))
         recall(self._arrays.past, rows, np.array(times), self._h, states)
         return states

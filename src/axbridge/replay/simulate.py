@@ -237,7 +237,7 @@ def _through_robot(recording: Recording, rig: Rig, params: str | None, seed: int
                     (robot[name].torque_on if wanted else robot[name].torque_off)()
                     driven[name] = wanted
                 if wanted:
-                    robot[name].set_position(goal)
+                    robot[name].set_position(goal, clip=True)
             if robot.step(period) == -1:
                 break
             for name, row in rows.items():

@@ -352,7 +352,7 @@ class Robot(Mapping[str, Servo]):
             False, too, when the controller should end.
 
         Raises:
-            UsageError: a time that is not positive and finite, or a position that is not finite.
+            UsageError: a time that is not positive and finite, a position that is not finite, or degrees.
             UnknownServo: the robot has no such servo.
             BusError: as `step`.
         """
@@ -385,6 +385,7 @@ class Robot(Mapping[str, Servo]):
         servo = self[name]
         if not math.isfinite(goal):
             raise UsageError(f"{goal} is no position for {name!r} to go to", "give rad")
+        servo._refuse_degrees(goal)
         end, clipped = servo._checked(goal)
         assert end is not None  # it is finite
         if clipped:
@@ -419,7 +420,7 @@ class Robot(Mapping[str, Servo]):
             positions: (n,), rad (m for linear joints).
 
         Raises:
-            UsageError: not as many positions as servos.
+            UsageError: not as many positions as servos, or degrees; no servo has got its goal then.
             BusError: a servo does not answer.
         """
         goals = np.asarray(positions, dtype=float)
@@ -427,8 +428,11 @@ class Robot(Mapping[str, Servo]):
             raise UsageError(
                 f"positions of shape {goals.shape} for {len(self)} servos", f"give one a servo: {', '.join(self)}"
             )
-        for servo, goal in zip(self._servos.values(), goals.tolist(), strict=True):
-            servo.set_position(goal)
+        given = list(zip(self._servos.values(), goals.tolist(), strict=True))
+        for servo, goal in given:
+            servo._refuse_degrees(goal)
+        for servo, goal in given:
+            servo.set_position(goal, clip=True)  # asked about already
 
     # ---- what it senses beside its servos
 

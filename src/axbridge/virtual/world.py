@@ -43,9 +43,6 @@ class Bank(Motors, Protocol):
     def advance(self, until: float) -> None:
         """Run loops, motors and the engine until `time >= until` (s)."""
 
-    def sampled(self, rows: IntArray, times: Sequence[float]) -> FloatArray:
-        """Rows of `State` of these servos, each as it was at its own time, s, since the last watch."""
-
     def close(self) -> None:
         """Release the engine."""
 
@@ -61,6 +58,11 @@ class _Limp:
 
     def set_goal(self, index: int, goal: float, speed: float, time: float) -> None:
         """Nothing moves."""
+
+    def sampled(self, rows: IntArray, times: Sequence[float]) -> FloatArray:  # noqa: ARG002 - time passes
+        """As they are now."""
+        state: FloatArray = self.state[rows]
+        return state
 
 
 class World:
