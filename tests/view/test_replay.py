@@ -58,7 +58,7 @@ def test_it_plays_in_time_starts_again_at_the_end_and_stops_where_it_should_not(
     replay._again.value = False
     replay._speed = 5.0
     replay.run(0.8)
-    assert replay.time == replay._length
+    assert replay.time == replay.length
     assert not replay.playing
 
 

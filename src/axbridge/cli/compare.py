@@ -13,6 +13,7 @@ from axbridge.cli.progress import progress
 from axbridge.errors import UsageError
 
 if TYPE_CHECKING:
+    from axbridge.config.rig import Rig
     from axbridge.record.recording import Recording
 
 
@@ -31,6 +32,9 @@ def compare(
     ] = None,
     engine: EngineOption = None,
     out: Annotated[Path | None, typer.Option("--out", metavar="REPORT.html", help="Write the report.")] = None,
+    replay: Annotated[
+        bool, typer.Option("--replay/--no-replay", help="Show the motion in the report, where the robot has a body.")
+    ] = True,
     png: Annotated[Path | None, typer.Option("--png", metavar="FILE.png", help="Write the picture.")] = None,
     fail_if: Annotated[
         list[str] | None,
@@ -87,9 +91,15 @@ def compare(
         lacking = comparing.lacks(found)
         if fail_if and not allow_partial:
             failed += lacking
+        motion = ""
+        if out is not None and replay:
+            show("drawing the replay")
+            followed = other is None and rig is None
+            sides = list(zip((found.reference, found.other), found.labels, strict=True))
+            motion = _replay(sides[followed], sides[not followed], loaded if rig is not None else None)
         show("writing the report")
         if out is not None:
-            write_html(found, out)
+            write_html(found, out, replay=motion)
         if png is not None:
             write_png(found, png)
     if json:
@@ -115,6 +125,26 @@ def compare(
     if lacking and fail_if and not allow_partial:
         typer.echo("--allow-partial lets pass what is not compared", err=True)
     return FAILED_CHECK if failed else DONE
+
+
+def _replay(solid: tuple[Recording, str], ghost: tuple[Recording, str], rig: Rig | None) -> str:
+    """The report's replay of two recordings and their labels; empty where there is no body or nothing to see it with.
+
+    Args:
+        solid: What was measured.
+        ghost: Drawn translucent.
+        rig: The robot; None: as the recording says.
+    """
+    from axbridge.errors import RecordingError, RigError
+    from axbridge.view.replay_page import has_body, replay_html
+
+    if rig.world is None if rig is not None else not has_body(solid[0]):
+        return ""
+    try:
+        return replay_html(solid[0], ghost[0], (solid[1], ghost[1]), rig)
+    except (RecordingError, RigError, UsageError) as reason:
+        typer.echo(f"note: the report has no replay: {reason}", err=True)
+        return ""
 
 
 def _rig_of(recording: Recording) -> str:

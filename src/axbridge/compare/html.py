@@ -26,7 +26,9 @@ FEWEST = 300  # of one line
 DETAILED = 6  # servos, the worst, of which all quantities are drawn; of the others position and error
 
 
-def write_html(comparison: Comparison, path: Path | str, title: str = "", *, beside: Comparison | None = None) -> None:
+def write_html(
+    comparison: Comparison, path: Path | str, title: str = "", *, beside: Comparison | None = None, replay: str = ""
+) -> None:
     """Write the report as one page.
 
     Args:
@@ -34,6 +36,7 @@ def write_html(comparison: Comparison, path: Path | str, title: str = "", *, bes
         path: The page.
         title: Instead of what is compared.
         beside: Of the same one servo with another candidate, which is drawn and measured beside it.
+        replay: A part that shows the motion, see `axbridge.view.replay_page`.
 
     Raises:
         RecordingError: it cannot be written; what was at `path` stays.
@@ -63,13 +66,14 @@ def write_html(comparison: Comparison, path: Path | str, title: str = "", *, bes
             parts.append(f'<p class="lead">{escape(_alignment(comparison))}</p>')
             if len(figures) > DETAILED:
                 parts.append(f'<p class="lead">Torque, power and load are drawn for the {DETAILED} worst servos.</p>')
+            parts += [replay] * bool(replay)
         parts += [table_html(table) for table in response_tables(comparison, pair)]
     more = () if beside is None else (beside,)
     if parameters := parameter_table(comparison, *more):
         body = table_html(parameters, words=True)
         parts.append(f"<details><summary>Model parameters of {escape(worst.name)}</summary>{body}</details>")
     parts.append(table_html(provenance_table(comparison, *more), words=True))
-    write_page(path, title or title_of(comparison), parts)
+    write_page(path, title or title_of(comparison), parts, replays=bool(replay))
 
 
 def _lead(comparison: Comparison) -> str:
