@@ -16,7 +16,7 @@ from axbridge.view.replay import Replay, rig_of
 __all__ = ["has_body", "replay_html"]
 
 _RATE = 25.0  # pictures a second
-_MOST = 2500  # of them: two humanoids take 0.4 kB for each, and the client 0.8 MB
+_MOST = 2000  # of them: two trembling humanoids take 0.9 kB for each, and the client 0.8 MB
 
 
 def has_body(recording: Recording) -> bool:
@@ -56,7 +56,7 @@ def replay_html(first: Recording, second: Recording | None, labels: tuple[str, s
         page = film.as_html()
     finally:
         web_server.stop(server)
-    who = f"{escape(labels[0])}" + (f"; translucent: {escape(labels[1])}" if second is not None else "")
+    who = f"Solid: {escape(labels[0])}" + (f"; translucent: {escape(labels[1])}" if second is not None else "")
     return (
         f'<h2>Replay</h2><div class="replay"><iframe title="replay" loading="lazy" srcdoc="{escape(page)}"></iframe>'
         f'<p class="lead">{who}. Drag to turn it, wheel to come nearer.</p></div>'
