@@ -139,10 +139,11 @@ def _check_reach(tcp: str, allow_remote: bool) -> None:
 def _build(rig: Rig, model: str, seed: int, timing: Literal["wire", "none"]) -> World:
     """The world; its motors in a process of their own where the system can fork."""
     from axbridge.serve.bank_process import RemoteBank
+    from axbridge.serve.hand import held
     from axbridge.virtual.assembly import build_bank
     from axbridge.virtual.world import World
 
-    bank = build_bank(rig, model=model, seed=seed)
+    bank = held(build_bank(rig, model=model, seed=seed))
     return World(rig, seed=seed, timing=timing, bank=RemoteBank(bank) if hasattr(os, "fork") else bank)
 
 
