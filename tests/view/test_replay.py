@@ -59,8 +59,16 @@ def test_it_plays_in_time_starts_again_at_the_end_and_stops_where_it_should_not(
     replay._again.value = False
     replay._speed = 5.0
     replay.run(0.8)
-    assert replay.time == replay._length
+    assert replay.time == replay.length
     assert not replay.playing
+
+
+def test_a_recording_of_a_robot_with_sensors_tells_which_robot_it_is_of(tmp_path):
+    rig = axbridge.Rig.load("bioloid")
+    assert rig.sensors
+    with axbridge.Recorder(tmp_path / "a.mcap", describe(rig, backend="sim")):
+        pass
+    assert rig_of(axbridge.open_recording(tmp_path / "a.mcap"))[0].sensors == rig.sensors
 
 
 def test_a_recording_of_no_robot_says_what_to_give(recording, tmp_path):

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from axbridge.compare.comparison import Comparison
+    from axbridge.config.rig import Rig
     from axbridge.record.recording import Recording
 
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 def compare(
     recording: Annotated[Path, typer.Argument(metavar="REAL.mcap", help="Measured against.")],
     other: Annotated[
-        Path | None, typer.Argument(metavar="[SIM.mcap]", help="Measured; without it, the goals or the simulator.")
+        Path | None, typer.Argument(metavar="SIM.mcap", help="Measured; without it, the goals or the simulator.")
     ] = None,
     *,
     rig: Annotated[
@@ -43,6 +44,9 @@ def compare(
     ] = None,
     engine: EngineOption = None,
     out: Annotated[Path | None, typer.Option("--out", metavar="REPORT.html", help="Write the report.")] = None,
+    replay: Annotated[
+        bool, typer.Option("--replay/--no-replay", help="Show the motion in the report, where the robot has a body.")
+    ] = True,
     png: Annotated[Path | None, typer.Option("--png", metavar="FILE.png", help="Write the picture.")] = None,
     fail_if: Annotated[
         list[str] | None,
@@ -108,9 +112,15 @@ def compare(
         lacking = comparing.lacks(found)
         if fail_if and not allow_partial:
             failed += lacking
+        motion = ""
+        if out is not None and replay:
+            show("drawing the replay")
+            followed = other is None and rig is None
+            sides = list(zip((found.reference, found.other), found.labels, strict=True))
+            motion = _replay(sides[followed], sides[not followed], loaded if rig is not None else None)
         show("writing the report")
         if out is not None:
-            write_html(found, out, walks=walks)
+            write_html(found, out, walks=walks, replay=motion)
         if png is not None:
             write_png(found, png)
     if json:
@@ -156,6 +166,26 @@ def _third(
     show("simulating the third")
     third = simulate(reference, Rig.load(rig), beside, engine=engine)
     return comparing.compare(reference, third, labels=("", f"simulated, {Path(beside).stem}"), same_clock=True)
+
+
+def _replay(solid: tuple[Recording, str], ghost: tuple[Recording, str], rig: Rig | None) -> str:
+    """The report's replay of two recordings and their labels; empty where there is no body or nothing to see it with.
+
+    Args:
+        solid: What was measured.
+        ghost: Drawn translucent.
+        rig: The robot; None: as the recording says.
+    """
+    from axbridge.errors import RecordingError, RigError
+    from axbridge.view.replay_page import has_body, replay_html
+
+    if rig.world is None if rig is not None else not has_body(solid[0]):
+        return ""
+    try:
+        return replay_html(solid[0], ghost[0], (solid[1], ghost[1]), rig)
+    except (RecordingError, RigError, UsageError) as reason:
+        typer.echo(f"note: the report has no replay: {reason}", err=True)
+        return ""
 
 
 def _rig_of(recording: Recording) -> str:

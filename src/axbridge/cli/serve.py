@@ -25,7 +25,7 @@ _STANDSTILL = 0.1  # s; what is measured on servos that stood still for longer m
 
 @app.command()
 def serve(
-    rig: Annotated[str, typer.Argument(help="Rig name (see hil_rigs) or path of a rig file.")],
+    rig: Annotated[str, typer.Argument(metavar="RIG", help="Name, folder, or path of a rig file.")],
     *,
     engine: EngineOption = None,
     link: Annotated[

@@ -36,6 +36,7 @@ def write_html(
     *,
     beside: Comparison | None = None,
     walks: Sequence[WalkSide] = (),
+    replay: str = "",
 ) -> None:
     """Write the report as one page.
 
@@ -45,6 +46,7 @@ def write_html(
         title: Instead of what is compared.
         beside: Of the same one servo with another candidate, which is drawn and measured beside it.
         walks: What is compared, where it is walks; a part about them comes first. See `axbridge.compare.walks`.
+        replay: A part that shows the motion, see `axbridge.view.replay_page`.
 
     Raises:
         RecordingError: it cannot be written; what was at `path` stays.
@@ -77,13 +79,14 @@ def write_html(
             parts.append(f'<p class="lead">{escape(_alignment(comparison))}</p>')
             if len(figures) > DETAILED:
                 parts.append(f'<p class="lead">Torque, power and load are drawn for the {DETAILED} worst servos.</p>')
+            parts += [replay] * bool(replay)
         parts += [table_html(table) for table in response_tables(comparison, pair)]
     more = () if beside is None else (beside,)
     if parameters := parameter_table(comparison, *more):
         body = table_html(parameters, words=True)
         parts.append(f"<details><summary>Model parameters of {escape(worst.name)}</summary>{body}</details>")
     parts.append(table_html(provenance_table(comparison, *more), words=True))
-    write_page(path, title or title_of(comparison), parts)
+    write_page(path, title or title_of(comparison), parts, replays=bool(replay))
 
 
 def _lead(comparison: Comparison) -> str:

@@ -232,7 +232,7 @@ def _flat(model: dict[str, Any], prefix: str = "") -> dict[str, str]:
     for key, value in model.items():
         if isinstance(value, dict):
             found |= _flat(value, f"{prefix}{key}.")
-        elif key not in {"description", "provenance", "hash"}:
+        elif key not in {"description", "provenance", "hash"} and value is not None:
             found[prefix + key] = f"{value:.6g}" if isinstance(value, float) else str(value)
     return found
 

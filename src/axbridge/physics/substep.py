@@ -314,6 +314,10 @@ def recall(past: FloatArray, rows: IntArray, times: FloatArray, step: float, sta
         states: Result, (k, len(State)).
     """
     for i in range(len(rows)):
-        tick = int(times[i] / step + 1e-6) % past.shape[0]
+        tick = int(times[i] / step + 1e-6)
+        since = max(times[i] - tick * step, 0.0)
         for column in range(past.shape[2]):
-            states[i, column] = past[tick, rows[i], column]
+            states[i, column] = past[tick % past.shape[0], rows[i], column]
+        moved = since * states[i, State.SPEED]
+        states[i, State.ANGLE] += moved
+        states[i, State.READING] += moved

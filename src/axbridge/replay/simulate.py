@@ -250,7 +250,7 @@ def _through_robot(recording: Recording, rig: Rig, params: str | None, seed: int
                     driven[name] = wanted
                 if wanted:
                     _limit(robot[name], track, index)
-                    robot[name].set_position(goal)
+                    robot[name].set_position(goal, clip=True)
                     if rows[name]:  # a row is a sample, and the goal that acts from then on
                         rows[name][-1] |= {"command": goal, "commanded": now}
             if robot.step(period) == -1:

@@ -14,6 +14,11 @@ __all__ = ["Table", "table_html", "table_text", "write_page"]
 # What the browser lets a page load: nothing but what is in it, so that it works, and says nothing, without a network.
 ALONE = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
 
+# What a replay inside the page needs beside that: its client unpacks itself. Still nothing comes from elsewhere.
+_REPLAY = f"{ALONE}; worker-src blob:; connect-src data:".replace(
+    "'unsafe-inline'", "'unsafe-inline' 'unsafe-eval' blob:", 1
+)
+
 STYLE = """
 :root { color-scheme: light dark; --paper: #fff; --ink: #1c2733; --faint: #556270; --rule: #dde3ea; --zero: #aeb7c0;
   --note: #fff6e5; }
@@ -33,6 +38,7 @@ table.words td:not(:first-child) { white-space: normal; min-width: 18ch; overflo
 .scroll { overflow-x: auto; }
 details { margin-top: 24px; } summary { cursor: pointer; font-weight: 600; }
 .note { background: var(--note); border-left: 4px solid #e0a01a; padding: 8px 12px; margin: 12px 0; }
+.replay iframe { width: 100%; height: min(70vh, 560px); border: 1px solid var(--rule); border-radius: 4px; }
 .figure { margin: 8px 0; }
 .legend { margin: 0; display: flex; flex-wrap: wrap; gap: 2px 18px; font-size: 13px; color: var(--ink); }
 .legend i { display: inline-block; width: 22px; height: 4px; border-radius: 2px; margin-right: 6px;
@@ -51,7 +57,7 @@ figure { margin: 0; min-width: 0; } figcaption { font-size: 14px; font-weight: 6
   --note: #fff; }
   @page { margin: 14mm; } body { margin: 0; padding: 0; max-width: none; font-size: 12px; } table { font-size: 11px; }
   .scroll { overflow: visible; } th, td { padding: 2px 6px; white-space: normal; }
-  .grid { grid-template-columns: 1fr 1fr; } .modebar { display: none; }
+  .grid { grid-template-columns: 1fr 1fr; } .replay { display: none; } .modebar { display: none; }
   .figure, figure, tr, .note { break-inside: avoid; } h2, figcaption, tr:first-child { break-after: avoid; } }
 """
 
@@ -88,14 +94,14 @@ def table_html(table: Table, *, words: bool = False) -> str:
     return f'<h2>{escape(table.title)}</h2><div class="scroll"><table{kind}><tr>{head}</tr>{rows}</table></div>'
 
 
-def write_page(path: Path | str, title: str, parts: Sequence[str]) -> None:
-    """Write a page of parts that are HTML already.
+def write_page(path: Path | str, title: str, parts: Sequence[str], *, replays: bool = False) -> None:
+    """Write a page of parts that are HTML already; `replays` lets one of them be a replay.
 
     Raises:
         RecordingError: it cannot be written; what was at `path` stays.
     """
     view = '<meta name="viewport" content="width=device-width, initial-scale=1">'
-    alone = f'<meta http-equiv="Content-Security-Policy" content="{ALONE}">'
+    alone = f'<meta http-equiv="Content-Security-Policy" content="{_REPLAY if replays else ALONE}">'
     head = f'<meta charset="utf-8">{view}{alone}<title>{escape(title)}</title><style>{STYLE}</style>'
     body = "\n".join((f"<h1>{escape(title)}</h1>", *parts))
     try:

@@ -23,6 +23,7 @@ from axbridge.motion.watch import hold_up
 from axbridge.record.provenance import describe
 from axbridge.record.recorder import Recorder
 from axbridge.record.robot_recorder import RobotRecorder
+from axbridge.robot.residuals import REMEDIES
 from axbridge.robot.robot import Observer, Robot, StepReport
 from axbridge.robot.servo import Servo
 from axbridge.robot.state import ServoState
@@ -120,7 +121,8 @@ class Page:
             else:
                 if event.kind in _MENDED:
                     self._lost.pop(event.name, None)
-                self.tell(f"{event.name or 'the line'}: {event.kind}")
+                remedy = f" ({REMEDIES[event.kind]})" if event.kind in REMEDIES else ""
+                self.tell(f"{event.name or 'the line'}: {event.kind}{remedy}")
         now = monotonic()
         if now < self._due:
             return

@@ -44,6 +44,7 @@ class Replay:
     Attributes:
         time: What is shown, s from the start.
         playing: Whether it goes on.
+        length: S.
     """
 
     def __init__(
@@ -56,7 +57,7 @@ class Replay:
         self._ghosts = (
             {} if second is None else {name: second.tracks[name] for name in self._tracks if name in second.tracks}
         )
-        self._start, self._length = first.start, max(first.end - first.start, 0.01)
+        self._start, self.length = first.start, max(first.end - first.start, 0.01)
         self._ghost_start = 0.0 if second is None else second.start
         self.time = 0.0
         self.playing = True
@@ -80,7 +81,7 @@ class Replay:
         gui.add_markdown(f"**{words}**")
         self._button = gui.add_button("Pause")
         self._button.on_click(lambda _: self._toggle())
-        self._slider = gui.add_slider("time, s", 0.0, round(self._length, 2), 0.01, 0.0)
+        self._slider = gui.add_slider("time, s", 0.0, round(self.length, 2), 0.01, 0.0)
         self._slider.on_update(self._scrub)
         pace = gui.add_dropdown("speed", _SPEEDS, initial_value="1")
         pace.on_update(lambda event: setattr(self, "_speed", float(event.target.value)))
@@ -119,7 +120,7 @@ class Replay:
         )
 
     def _toggle(self) -> None:
-        if not self.playing and self.time >= self._length:
+        if not self.playing and self.time >= self.length:
             self.time = 0.0
         self.playing = not self.playing
 
@@ -137,8 +138,8 @@ class Replay:
             if self.playing:
                 self.time += (now - last) * self._speed
             last = now
-            if self.time > self._length:
-                self.time = self.time % self._length if self._again.value else self._length
+            if self.time > self.length:
+                self.time = self.time % self.length if self._again.value else self.length
                 self.playing &= self._again.value
             self.show()
             sleep(max(0.0, _EVERY - (monotonic() - now)))
@@ -146,7 +147,7 @@ class Replay:
     def show(self) -> None:
         """Draw the moment."""
         with self._server.atomic():
-            self._scene.show(self._picture())
+            self.show_body()
             label = "Pause" if self.playing else "Play"
             if self._button.label != label:
                 self._button.label = label
@@ -155,6 +156,10 @@ class Replay:
         if abs(self.time - self._plotted) > _PLOT_EVERY * self._speed:
             self._plotted = self.time
             self._draw_curves()
+
+    def show_body(self) -> None:
+        """Draw the body at the moment, and no curves."""
+        self._scene.show(self._picture())
 
     def _picture(self) -> Picture:
         at = self._start + self.time

@@ -11,6 +11,7 @@ from typing import Any
 
 from axbridge.bus.base import Bus, Reply
 from axbridge.clock import Clock
+from axbridge.config.registers import Address
 from axbridge.config.rig import Rig
 from axbridge.errors import AxBridgeError, BusError
 from axbridge.packets import BROADCAST, Packet
@@ -24,12 +25,18 @@ _log = logging.getLogger(__name__)
 
 
 class ShadowedBus(Bus):
-    """A real bus that repeats every write on a virtual one, which follows the wall clock."""
+    """A real bus that repeats every write on a virtual one, which follows the wall clock.
+
+    Attributes:
+        lag: Wall clock minus simulated time, s.
+        switched_on: Ids of servos whose torque was switched on; whoever has seen to them takes them out.
+    """
 
     def __init__(self, real: Bus, shadow: Bus, lag: float) -> None:
         self._real = real
         self._shadow = shadow
-        self._lag = lag  # wall clock minus simulated time
+        self.lag = lag
+        self.switched_on: set[int] = set()
         self.clock: Clock = real.clock
         self.baud = real.baud
         self.turn = real.turn
@@ -76,7 +83,7 @@ class ShadowedBus(Bus):
         """
         if self._ended is not None:
             raise self._ended
-        self._shadow.clock.sleep_until(self.clock.now() - self._lag)
+        self._shadow.clock.sleep_until(self.clock.now() - self.lag)
         return self._shadow
 
     def _repeat(self, command: Callable[[Bus], object]) -> None:
@@ -116,6 +123,8 @@ class ShadowedBus(Bus):
         """See `Bus.write`."""
         with self.turn, self.turn.lock:
             reply = self._real.write(id, address, data, answered=answered, deaf=deaf)
+            if any(data[max(Address.TORQUE_ENABLE - address, 0) :][:1]) and address <= Address.TORQUE_ENABLE:
+                self.switched_on.add(id)
             self._repeat(lambda shadow: shadow.write(id, address, data, answered=answered, deaf=deaf))
             return reply
 
