@@ -156,6 +156,16 @@ class WalkSide:
         ])  # fmt: skip
         return Power(self.grid, watt, joules, np.zeros(0))
 
+    @property
+    def lean(self) -> tuple[FloatArray, FloatArray] | None:
+        """Times (n,), s from the walk's start, and roll and pitch by an inertial unit, rad, (n, 2); None without one."""
+        cycles = self.recording.cycles
+        if not {"imu_roll", "imu_pitch"} <= set(cycles) or np.isnan(cycles["imu_roll"]).all():
+            return None
+        at = cycles["time"] - self.span[0]
+        walking = (at >= 0) & (at < self.span[1] - self.span[0])
+        return at[walking], np.stack([cycles[name][walking] for name in ("imu_roll", "imu_pitch")], axis=1)
+
     @cached_property
     def robot(self) -> Standing | None:
         """The robot that walked, where the recording tells, and it stands on two feet."""
