@@ -158,7 +158,7 @@ class WalkSide:
 
     @property
     def lean(self) -> tuple[FloatArray, FloatArray] | None:
-        """Times (n,), s from the walk's start, and roll and pitch by an inertial unit, rad, (n, 2); None without one."""
+        """Times (n,), s from the start, and roll and pitch by an inertial unit, rad, (n, 2); None without one."""
         cycles = self.recording.cycles
         if not {"imu_roll", "imu_pitch"} <= set(cycles) or np.isnan(cycles["imu_roll"]).all():
             return None
