@@ -46,7 +46,7 @@ class Power(NamedTuple):
     """What all servos together drew.
 
     Attributes:
-        time: s from the walk's start, (n,).
+        time: Of the reference, s from the walk's start, (n,).
         watt: (n,).
         joules: Of each step, (steps,).
         volts: Instead of both where no motor model is known: load times voltage, the mean over all servos, V, (n,);
@@ -63,7 +63,7 @@ class Zmp(NamedTuple):
     """The zero-moment point as seen from the middle between the feet.
 
     Attributes:
-        time: s from the walk's start, (n,).
+        time: Of the reference, s from the walk's start, (n,).
         place: Ahead and to the left, m, (n, 2).
         planned: Likewise, where the gait wanted it; NaN where that is not recorded.
         margin: To the nearest edge of the soles that stand, m, (n,).
@@ -104,11 +104,14 @@ class WalkSide:
         label: What to call it.
         colour: A key of `axbridge.report.plots.COLOURS`.
         recording: It.
+        beat: Times of the reference and of this walk, s from their starts, (2, n), at which both were told the same;
+            between them lie straight lines. None where both have one clock.
     """
 
     label: str
     colour: str
     recording: Recording
+    beat: FloatArray | None = None
 
     @cached_property
     def span(self) -> tuple[float, float]:
@@ -121,6 +124,14 @@ class WalkSide:
         """Times every 20 ms, s from the walk's start, (n,)."""
         begin, end = self.span
         return np.arange(0.0, end - begin, _GRID)
+
+    def own(self, time: FloatArray) -> FloatArray:
+        """Times of the reference (n,), s from the walk's start, as those of this walk."""
+        return time if self.beat is None else np.interp(time, self.beat[0], self.beat[1])
+
+    def shared(self, time: FloatArray) -> FloatArray:
+        """Times of this walk (n,), s from its start, as those of the reference."""
+        return time if self.beat is None else np.interp(time, self.beat[1], self.beat[0])
 
     @cached_property
     def steps(self) -> list[tuple[float, float]]:
@@ -135,36 +146,37 @@ class WalkSide:
         return [(part.start - begin, min(part.end, end) - begin) for part in parts] or [(0.0, end - begin)]
 
     def at(self, servo: str, column: str, times: FloatArray) -> FloatArray:
-        """A column of a servo at times (n,), s from the walk's start."""
+        """A column of a servo at times (n,) of the reference, s from the walk's start."""
         track = self.recording[servo]
-        return resample(track.time, getattr(track, column), times + self.span[0])
+        return resample(track.time, getattr(track, column), self.own(times) + self.span[0])
 
     @cached_property
     def power(self) -> Power:
         """See `Power`."""
         watt, volts = np.zeros_like(self.grid), np.zeros_like(self.grid)
         known = 0
-        for name, track in self.recording.items():
+        for track in self.recording.values():
             known += not np.isnan(track.power).all()
-            watt += np.nan_to_num(self.at(name, "power", self.grid))
-            volts += np.abs(np.nan_to_num(self.at(name, "load", self.grid) * self.at(name, "voltage", self.grid)))
+            at = self.grid + self.span[0]
+            watt += np.nan_to_num(resample(track.time, track.power, at))
+            volts += np.abs(np.nan_to_num(resample(track.time, track.load * track.voltage, at)))
         volts /= max(1, len(self.recording))
         if not known:
-            return Power(self.grid, np.full_like(watt, np.nan), np.zeros(0), volts)
+            return Power(self.shared(self.grid), np.full_like(watt, np.nan), np.zeros(0), volts)
         joules = np.array([
             float(watt[(self.grid >= start) & (self.grid < end)].sum() * _GRID) for start, end in self.steps
         ])  # fmt: skip
-        return Power(self.grid, watt, joules, np.zeros(0))
+        return Power(self.shared(self.grid), watt, joules, np.zeros(0))
 
     @property
     def lean(self) -> tuple[FloatArray, FloatArray] | None:
-        """Times (n,), s from the walk's start, and roll and pitch by an inertial unit, rad, (n, 2); None without one."""
+        """Times (n,) of the reference, s, and roll and pitch by an inertial unit, rad, (n, 2); None without one."""
         cycles = self.recording.cycles
         if not {"imu_roll", "imu_pitch"} <= set(cycles) or np.isnan(cycles["imu_roll"]).all():
             return None
         at = cycles["time"] - self.span[0]
         walking = (at >= 0) & (at < self.span[1] - self.span[0])
-        return at[walking], np.stack([cycles[name][walking] for name in ("imu_roll", "imu_pitch")], axis=1)
+        return self.shared(at[walking]), np.stack([cycles[name][walking] for name in ("imu_roll", "imu_pitch")], axis=1)
 
     @cached_property
     def robot(self) -> Standing | None:
@@ -192,7 +204,7 @@ class WalkSide:
         if self.footing is None:
             return None
         unknown = np.full_like(self.footing.zmp, np.nan)
-        return Zmp(self.grid, self.footing.zmp, unknown, self.footing.margin, measured=False)
+        return Zmp(self.shared(self.grid), self.footing.zmp, unknown, self.footing.margin, measured=False)
 
     @cached_property
     def _measured(self) -> Zmp | None:
@@ -203,7 +215,7 @@ class WalkSide:
         place, planned, margin = (part[walking] for part in (*found[1:], self.recording.cycles["zmp_margin"]))
         if np.isfinite(place[:, 0]).mean() < _FEWEST:
             return None
-        return Zmp(at[walking], place, planned, margin, measured=True)
+        return Zmp(self.shared(at[walking]), place, planned, margin, measured=True)
 
 
 def is_walk(recording: Recording) -> bool:
@@ -224,7 +236,25 @@ def sides_of(comparison: Comparison, beside: Comparison | None = None) -> list[W
         sides.append(WalkSide(beside.labels[1], "third", beside.other))
     if first == "goal":  # a comparison with its own goals: one walk
         sides = [WalkSide(second, "other", comparison.other)]
-    return sides if all(is_walk(side.recording) for side in sides) else []
+    if not all(is_walk(side.recording) for side in sides):
+        return []
+    return [sides[0], *(replace(side, beat=_beat(sides[0], side)) for side in sides[1:])]
+
+
+def _beat(reference: WalkSide, other: WalkSide) -> FloatArray | None:
+    """When both were told the same, of two walks of one gait: at the control periods of one number.
+
+    A control period that came late makes a walk on a real bus longer than the same walk in a simulator.
+    """
+    gait = reference.recording.metadata.get("gait")
+    if gait is None or gait != other.recording.metadata.get("gait"):
+        return None
+    moments = []
+    for side in (reference, other):
+        at = side.recording.cycles.get("time", np.zeros(0)) - side.span[0]
+        moments.append(np.concatenate(([0.0], at[(at > 1e-6) & (at < side.span[1] - side.span[0] - 1e-6)])))
+    count = len(moments[0])
+    return np.stack(moments) if 1 < count == len(moments[1]) else None
 
 
 def knees(reference: WalkSide, other: WalkSide) -> list[Knee]:
