@@ -164,3 +164,4 @@ def test_a_walk_that_a_busy_bus_made_longer_is_compared_beat_by_beat(walked):
     sides = sides_of(compare(slower, walked))
     assert sides[0].span[1] - sides[0].span[0] > 1.1 * (sides[1].span[1] - sides[1].span[0])
     assert all(knee.share < 0.01 for knee in knees(*sides))
+    assert max(pair.plain.rmse for pair in compare(slower, walked).pairs) < 1.0

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from axbridge.arrays import FloatArray
+from axbridge.compare.beats import beats, walk_span
 from axbridge.compare.comparison import Comparison
 from axbridge.compare.metrics import deviation, resample
 from axbridge.errors import RecordingError
@@ -116,8 +117,7 @@ class WalkSide:
     @cached_property
     def span(self) -> tuple[float, float]:
         """When the walk began and ended, s on the recording's clock."""
-        walking = [part for part in self.recording.segments if part.name == "walk"]
-        return (walking[0].start, walking[0].end) if walking else (self.recording.start, self.recording.end)
+        return walk_span(self.recording)
 
     @property
     def grid(self) -> FloatArray:
@@ -238,23 +238,15 @@ def sides_of(comparison: Comparison, beside: Comparison | None = None) -> list[W
         sides = [WalkSide(second, "other", comparison.other)]
     if not all(is_walk(side.recording) for side in sides):
         return []
-    return [sides[0], *(replace(side, beat=_beat(sides[0], side)) for side in sides[1:])]
+    return [sides[0], *(_beside(sides[0], side) for side in sides[1:])]
 
 
-def _beat(reference: WalkSide, other: WalkSide) -> FloatArray | None:
-    """When both were told the same, of two walks of one gait: at the control periods of one number.
-
-    A control period that came late makes a walk on a real bus longer than the same walk in a simulator.
-    """
-    gait = reference.recording.metadata.get("gait")
-    if gait is None or gait != other.recording.metadata.get("gait"):
-        return None
-    moments = []
-    for side in (reference, other):
-        at = side.recording.cycles.get("time", np.zeros(0)) - side.span[0]
-        moments.append(np.concatenate(([0.0], at[(at > 1e-6) & (at < side.span[1] - side.span[0] - 1e-6)])))
-    count = len(moments[0])
-    return np.stack(moments) if 1 < count == len(moments[1]) else None
+def _beside(reference: WalkSide, other: WalkSide) -> WalkSide:
+    """The other walk on the reference's clock."""
+    found = beats(reference.recording, other.recording)
+    if found is None:
+        return other
+    return replace(other, beat=found - [[reference.span[0]], [other.span[0]]])
 
 
 def knees(reference: WalkSide, other: WalkSide) -> list[Knee]:
