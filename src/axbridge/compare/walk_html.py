@@ -137,7 +137,7 @@ def _knee_panels(sides: Sequence[WalkSide]) -> list[Panel]:
         goal = np.degrees(reference.at(name, "command", grid))
         lines = [] if np.isnan(goal).all() else [Curve(grid, goal, "goal", "command", width=4.0)]
         lines += [
-            Curve(side.grid, np.degrees(side.at(name, "position", side.grid)), side.label, side.colour)
+            Curve(grid, np.degrees(side.at(name, "position", grid)), side.label, side.colour)
             for side in sides
             if name in side.recording
         ]
@@ -162,8 +162,9 @@ def _strip(sides: Sequence[WalkSide]) -> str:
     for side, stood, robot in drawn:
         assert stood is not None
         assert robot is not None
-        rows = [int(np.argmin(np.abs(side.grid - moment))) for moment in moments]
-        films.append(Film(side.label, [(float(side.grid[row]), link_poses(robot, stood, row)) for row in rows]))
+        rows = [int(np.argmin(np.abs(side.grid - moment))) for moment in side.own(moments)]
+        shown = [(float(moment), link_poses(robot, stood, row)) for moment, row in zip(moments, rows, strict=True)]
+        films.append(Film(side.label, shown))
     robot = sides[0].robot
     assert robot is not None
     words = f"{', '.join(side.label for side in sides)}: two steps, from {begin:.1f} to {end:.1f} s"
