@@ -15,7 +15,7 @@ from axbridge.config.registers import PRESENT, Address
 from axbridge.config.rig import Rig
 from axbridge.robot.allowance import allowance
 from axbridge.robot.drives.dynamixel import DynamixelDrive
-from axbridge.robot.residuals import SHUT_DOWN, Residuals
+from axbridge.robot.residuals import BY_HAND, SHUT_DOWN, Residuals
 from axbridge.robot.state import ServoState
 from axbridge.units import FULL_SCALE
 from axbridge.virtual.assembly import model_of
@@ -26,7 +26,6 @@ __all__ = ["Onlooker"]
 _LIMITS = int(Address.CW_ANGLE_LIMIT), 4  # of the angle, both 0 for a wheel
 _COMMANDS = int(Address.TORQUE_ENABLE), int(Address.PRESENT_POSITION) - int(Address.TORQUE_ENABLE)
 _LOOP, _GOAL, _TORQUE, _ON = slice(2, 6), slice(6, 10), slice(10, 12), slice(0, 1)  # of those bytes
-_BY_HAND = math.radians(0.6)  # a limp joint this far from its twin takes the twin along
 
 
 class Onlooker:
@@ -72,7 +71,7 @@ class Onlooker:
         twins = {name: self._twin(name) for name in goals}
         for name, state in measured.items():
             limp = math.isnan(goals[name]) or SHUT_DOWN & state.errors
-            if limp and abs(state.position - twins[name].position) > _BY_HAND:
+            if limp and abs(state.position - twins[name].position) > BY_HAND:
                 self._place(name, state.position)
         return self._residuals.look(now, measured, twins, goals)
 
