@@ -317,8 +317,9 @@ def test_a_standing_humanoid_shows_where_the_floor_pushes_its_feet():
         assert sum(one.force[2] for one in pushed) == pytest.approx(9.81 * tree.mass.sum(), rel=0.2)
         marks = Scene(page.server, rig, tree, (), ghost=False)
         marks.show(page.picture)
-        places = sorted(one.point for one in pushed)
-        np.testing.assert_allclose(sorted(marks._touched.points[: len(pushed)].tolist()), places, atol=1e-4)
+        strongest = sorted(pushed, key=lambda one: -float(np.linalg.norm(one.force)))
+        drawn = marks._touched.points[: len(pushed)]
+        np.testing.assert_allclose(drawn, [one.point for one in strongest], atol=1e-4)  # half precision
 
 
 # ---- a closed lid
