@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -145,3 +146,22 @@ def test_the_span_of_a_walk_without_parts_is_all_of_it(tmp_path):
     side = WalkSide("a", "other", bare)
     assert side.span == pytest.approx((0.0, 5.9))
     assert side.steps == [pytest.approx((0.0, 5.9))]
+
+
+def test_a_walk_that_a_busy_bus_made_longer_is_compared_beat_by_beat(walked):
+    """A control period that comes late delays all goals after it; the same walk is no other for that."""
+    begin = next(part.start for part in walked.segments if part.name == "walk")
+
+    def later(times):  # every tenth of a second takes 12 ms longer from the walk's start on
+        return times + 0.12 * np.maximum(0.0, times - begin)
+
+    tracks = {
+        name: replace(track, time=later(track.time), commanded=later(track.commanded)) for name, track in walked.items()
+    }
+    cycles = {**walked.cycles, "time": later(walked.cycles["time"])}
+    events = tuple(Event(float(later(event.time)), event.name, event.data) for event in walked.events)
+    slower = Recording(walked.path, tracks, events, cycles, walked.metadata)
+    sides = sides_of(compare(slower, walked))
+    assert sides[0].span[1] - sides[0].span[0] > 1.1 * (sides[1].span[1] - sides[1].span[0])
+    assert all(knee.share < 0.01 for knee in knees(*sides))
+    assert max(pair.plain.rmse for pair in compare(slower, walked).pairs) < 1.0

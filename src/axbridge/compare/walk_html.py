@@ -27,6 +27,7 @@ __all__ = ["walk_headline", "walk_parts", "walk_table"]
 
 _PICTURES = 8  # of a strip: two steps
 _POINTS = 1500  # of a line
+_TIME = "time from the walk's start, s"
 
 
 def walk_headline(sides: Sequence[WalkSide]) -> str:
@@ -89,6 +90,9 @@ def walk_parts(sides: Sequence[WalkSide]) -> list[str]:
         )
         drawn = figure_html(panels, name="walk-zmp", points=_POINTS)
         parts.append(f'<h2>Zero-moment point</h2>{drawn}<p class="lead">{escape(words)}</p>')
+    if panels := _lean_panels(sides):
+        drawn = figure_html(panels, name="walk-lean", points=_POINTS)
+        parts.append(f'<h2>How the body leans</h2>{drawn}<p class="lead">By the inertial unit.</p>')
     parts.append("<h2>Power</h2>" + figure_html(_power_panels(sides), name="walk-power", points=_POINTS))
     if any(len(side.power.joules) for side in sides):
         parts.append(figure_html([_energy_panel(sides)], name="walk-energy", unit=180.0))
@@ -133,13 +137,11 @@ def _knee_panels(sides: Sequence[WalkSide]) -> list[Panel]:
         goal = np.degrees(reference.at(name, "command", grid))
         lines = [] if np.isnan(goal).all() else [Curve(grid, goal, "goal", "command", width=4.0)]
         lines += [
-            Curve(side.grid, np.degrees(side.at(name, "position", side.grid)), side.label, side.colour)
+            Curve(grid, np.degrees(side.at(name, "position", grid)), side.label, side.colour)
             for side in sides
             if name in side.recording
         ]
-        panels.append(
-            Panel(tuple(lines), "time from the walk's start, s", f"{name}, °", share=1.8, marks=_marks(sides))
-        )
+        panels.append(Panel(tuple(lines), _TIME, f"{name}, °", share=1.8, marks=_marks(sides)))
     return panels
 
 
@@ -160,8 +162,9 @@ def _strip(sides: Sequence[WalkSide]) -> str:
     for side, stood, robot in drawn:
         assert stood is not None
         assert robot is not None
-        rows = [int(np.argmin(np.abs(side.grid - moment))) for moment in moments]
-        films.append(Film(side.label, [(float(side.grid[row]), link_poses(robot, stood, row)) for row in rows]))
+        rows = [int(np.argmin(np.abs(side.grid - moment))) for moment in side.own(moments)]
+        shown = [(float(moment), link_poses(robot, stood, row)) for moment, row in zip(moments, rows, strict=True)]
+        films.append(Film(side.label, shown))
     robot = sides[0].robot
     assert robot is not None
     words = f"{', '.join(side.label for side in sides)}: two steps, from {begin:.1f} to {end:.1f} s"
@@ -184,11 +187,24 @@ def _zmp_panels(sides: Sequence[WalkSide]) -> list[Panel]:
             Curve(point.time, 100 * point.place[:, axis], _named(side, point), side.colour, width=1.3)
             for side, point in found
         ]
-        panels.append(Panel(tuple(lines), "time from the walk's start, s", title, share=1.5, marks=_marks(sides)))
+        panels.append(Panel(tuple(lines), _TIME, title, share=1.5, marks=_marks(sides)))
     margins = tuple(
         Curve(point.time, 100 * point.margin, _named(side, point), side.colour, width=1.3) for side, point in found
     )
-    return [*panels, Panel(margins, "time from the walk's start, s", "margin to the soles' edges, cm")]
+    return [*panels, Panel(margins, _TIME, "margin to the soles' edges, cm")]
+
+
+def _lean_panels(sides: Sequence[WalkSide]) -> list[Panel]:
+    found = [(side, lean) for side in sides if (lean := side.lean) is not None]
+    titles = ("roll, °", "pitch, °, positive nose down")
+    return [
+        Panel(
+            tuple(Curve(at, np.degrees(lean[:, axis]), side.label, side.colour) for side, (at, lean) in found),
+            _TIME, title, share=1.3, marks=_marks(sides),
+        )
+        for axis, title in enumerate(titles)
+        if found
+    ]  # fmt: skip
 
 
 def _named(side: WalkSide, point: Zmp) -> str:
@@ -207,7 +223,7 @@ def _power_panels(sides: Sequence[WalkSide]) -> list[Panel]:
         if not known or len(side.power.joules)
     )
     title = "electrical power, W (mean over 0.1 s)" if known else "load · voltage, mean of all servos, V"
-    return [Panel(lines, "time from the walk's start, s", title, share=2.0, marks=_marks(sides))]
+    return [Panel(lines, _TIME, title, share=2.0, marks=_marks(sides))]
 
 
 def _energy_panel(sides: Sequence[WalkSide]) -> Panel:

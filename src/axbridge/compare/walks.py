@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from axbridge.arrays import FloatArray
+from axbridge.compare.beats import beats, walk_span
 from axbridge.compare.comparison import Comparison
 from axbridge.compare.metrics import deviation, resample
 from axbridge.errors import RecordingError
@@ -46,7 +47,7 @@ class Power(NamedTuple):
     """What all servos together drew.
 
     Attributes:
-        time: s from the walk's start, (n,).
+        time: Of the reference, s from the walk's start, (n,).
         watt: (n,).
         joules: Of each step, (steps,).
         volts: Instead of both where no motor model is known: load times voltage, the mean over all servos, V, (n,);
@@ -63,7 +64,7 @@ class Zmp(NamedTuple):
     """The zero-moment point as seen from the middle between the feet.
 
     Attributes:
-        time: s from the walk's start, (n,).
+        time: Of the reference, s from the walk's start, (n,).
         place: Ahead and to the left, m, (n, 2).
         planned: Likewise, where the gait wanted it; NaN where that is not recorded.
         margin: To the nearest edge of the soles that stand, m, (n,).
@@ -104,23 +105,33 @@ class WalkSide:
         label: What to call it.
         colour: A key of `axbridge.report.plots.COLOURS`.
         recording: It.
+        beat: Times of the reference and of this walk, s from their starts, (2, n), at which both were told the same;
+            between them lie straight lines. None where both have one clock.
     """
 
     label: str
     colour: str
     recording: Recording
+    beat: FloatArray | None = None
 
     @cached_property
     def span(self) -> tuple[float, float]:
         """When the walk began and ended, s on the recording's clock."""
-        walking = [part for part in self.recording.segments if part.name == "walk"]
-        return (walking[0].start, walking[0].end) if walking else (self.recording.start, self.recording.end)
+        return walk_span(self.recording)
 
     @property
     def grid(self) -> FloatArray:
         """Times every 20 ms, s from the walk's start, (n,)."""
         begin, end = self.span
         return np.arange(0.0, end - begin, _GRID)
+
+    def own(self, time: FloatArray) -> FloatArray:
+        """Times of the reference (n,), s from the walk's start, as those of this walk."""
+        return time if self.beat is None else np.interp(time, self.beat[0], self.beat[1])
+
+    def shared(self, time: FloatArray) -> FloatArray:
+        """Times of this walk (n,), s from its start, as those of the reference."""
+        return time if self.beat is None else np.interp(time, self.beat[1], self.beat[0])
 
     @cached_property
     def steps(self) -> list[tuple[float, float]]:
@@ -135,26 +146,37 @@ class WalkSide:
         return [(part.start - begin, min(part.end, end) - begin) for part in parts] or [(0.0, end - begin)]
 
     def at(self, servo: str, column: str, times: FloatArray) -> FloatArray:
-        """A column of a servo at times (n,), s from the walk's start."""
+        """A column of a servo at times (n,) of the reference, s from the walk's start."""
         track = self.recording[servo]
-        return resample(track.time, getattr(track, column), times + self.span[0])
+        return resample(track.time, getattr(track, column), self.own(times) + self.span[0])
 
     @cached_property
     def power(self) -> Power:
         """See `Power`."""
         watt, volts = np.zeros_like(self.grid), np.zeros_like(self.grid)
         known = 0
-        for name, track in self.recording.items():
+        for track in self.recording.values():
             known += not np.isnan(track.power).all()
-            watt += np.nan_to_num(self.at(name, "power", self.grid))
-            volts += np.abs(np.nan_to_num(self.at(name, "load", self.grid) * self.at(name, "voltage", self.grid)))
+            at = self.grid + self.span[0]
+            watt += np.nan_to_num(resample(track.time, track.power, at))
+            volts += np.abs(np.nan_to_num(resample(track.time, track.load * track.voltage, at)))
         volts /= max(1, len(self.recording))
         if not known:
-            return Power(self.grid, np.full_like(watt, np.nan), np.zeros(0), volts)
+            return Power(self.shared(self.grid), np.full_like(watt, np.nan), np.zeros(0), volts)
         joules = np.array([
             float(watt[(self.grid >= start) & (self.grid < end)].sum() * _GRID) for start, end in self.steps
         ])  # fmt: skip
-        return Power(self.grid, watt, joules, np.zeros(0))
+        return Power(self.shared(self.grid), watt, joules, np.zeros(0))
+
+    @property
+    def lean(self) -> tuple[FloatArray, FloatArray] | None:
+        """Times (n,) of the reference, s, and roll and pitch by an inertial unit, rad, (n, 2); None without one."""
+        cycles = self.recording.cycles
+        if not {"imu_roll", "imu_pitch"} <= set(cycles) or np.isnan(cycles["imu_roll"]).all():
+            return None
+        at = cycles["time"] - self.span[0]
+        walking = (at >= 0) & (at < self.span[1] - self.span[0])
+        return self.shared(at[walking]), np.stack([cycles[name][walking] for name in ("imu_roll", "imu_pitch")], axis=1)
 
     @cached_property
     def robot(self) -> Standing | None:
@@ -182,7 +204,7 @@ class WalkSide:
         if self.footing is None:
             return None
         unknown = np.full_like(self.footing.zmp, np.nan)
-        return Zmp(self.grid, self.footing.zmp, unknown, self.footing.margin, measured=False)
+        return Zmp(self.shared(self.grid), self.footing.zmp, unknown, self.footing.margin, measured=False)
 
     @cached_property
     def _measured(self) -> Zmp | None:
@@ -193,7 +215,7 @@ class WalkSide:
         place, planned, margin = (part[walking] for part in (*found[1:], self.recording.cycles["zmp_margin"]))
         if np.isfinite(place[:, 0]).mean() < _FEWEST:
             return None
-        return Zmp(at[walking], place, planned, margin, measured=True)
+        return Zmp(self.shared(at[walking]), place, planned, margin, measured=True)
 
 
 def is_walk(recording: Recording) -> bool:
@@ -214,7 +236,17 @@ def sides_of(comparison: Comparison, beside: Comparison | None = None) -> list[W
         sides.append(WalkSide(beside.labels[1], "third", beside.other))
     if first == "goal":  # a comparison with its own goals: one walk
         sides = [WalkSide(second, "other", comparison.other)]
-    return sides if all(is_walk(side.recording) for side in sides) else []
+    if not all(is_walk(side.recording) for side in sides):
+        return []
+    return [sides[0], *(_beside(sides[0], side) for side in sides[1:])]
+
+
+def _beside(reference: WalkSide, other: WalkSide) -> WalkSide:
+    """The other walk on the reference's clock."""
+    found = beats(reference.recording, other.recording)
+    if found is None:
+        return other
+    return replace(other, beat=found - [[reference.span[0]], [other.span[0]]])
 
 
 def knees(reference: WalkSide, other: WalkSide) -> list[Knee]:
