@@ -23,7 +23,7 @@ from axbridge.report.plots import Bars, Curve, Panel
 from axbridge.report.plots_html import figure_html
 from axbridge.report.strip_png import Film, strip_uri
 
-__all__ = ["walk_headline", "walk_parts", "walk_table"]
+__all__ = ["lag_table", "picture_panels", "walk_headline", "walk_parts", "walk_table"]
 
 _PICTURES = 8  # of a strip: two steps
 _POINTS = 1500  # of a line
@@ -105,6 +105,11 @@ def walk_parts(sides: Sequence[WalkSide]) -> list[str]:
         words = "Goal to motion: a delay, and a first-order lag after it, as fitted to the walk."
         parts.append(f'<p class="lead">{escape(words)}</p>')
     return parts
+
+
+def picture_panels(sides: Sequence[WalkSide]) -> list[Panel]:
+    """What a picture of walks shows: both knees, the zero-moment point to the left, and power."""
+    return [*_knee_panels(sides), *_zmp_panels(sides)[:1], *_power_panels(sides)]
 
 
 def lag_table(sides: Sequence[WalkSide]) -> Table | None:
