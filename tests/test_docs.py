@@ -33,11 +33,6 @@ def blocks(page, kind):
     ]
 
 
-def files(page):
-    """What the reader is told to save, by name."""
-    return {m["file"]: m["body"] for m in BLOCK.finditer(page.read_text()) if m["file"]}
-
-
 def commands(page):
     """The runnable lines of a page, in order; a trailing backslash continues one."""
     lines = "".join(blocks(page, "console")).replace("\\\n", " ").splitlines()
@@ -85,9 +80,12 @@ def follow(env, port, tmp_path):
 
 
 def save_files(page, folder):
-    for name, body in files(page).items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(body)
+    """What the reader is told to write."""
+    for block in BLOCK.finditer(page.read_text()):
+        if block["file"]:
+            path = folder / block["file"]
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(block["body"])
 
 
 @pytest.mark.parametrize("page", with_something_to_run("console"))
@@ -102,10 +100,3 @@ def test_python_of_the_page_runs(page, follow, tmp_path):
     save_files(page, tmp_path)
     for block in blocks(page, "python"):
         follow(f"python -c {shlex.quote(block)}")
-
-
-def test_a_file_that_a_page_shows_is_the_example_of_that_name():
-    shown = [(ROOT / "examples" / name, body) for page in PAGES for name, body in files(page).items()]
-    same = [(path, body) for path, body in shown if path.is_file()]
-    assert same
-    assert all(path.read_text() == body for path, body in same)

@@ -5,7 +5,7 @@ import zipfile
 
 import pytest
 
-from tests.support.installed import build_wheel, environment, settings
+from tests.support.installed import ROOT, build_wheel, environment, settings
 
 pytestmark = pytest.mark.slow
 
@@ -23,6 +23,7 @@ def test_wheel_holds_profiles_models_rigs_and_urdfs(wheel):
         "hil_rigs/bench_arm/bench_arm.urdf",
         "docs/real/xl330_pendulum/xl330_kp400_lift_and_drop.json",
         "docs/real/xl330_pendulum/LICENSE.xl330",
+        *(f"examples/{move.name}" for move in (ROOT / "examples").glob("*.json")),
     ):
         assert f"axbridge/_data/{kind}" in names
 

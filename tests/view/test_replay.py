@@ -99,10 +99,20 @@ def test_the_verb_plays_two_recordings_beside_each_other(recording, capsys):
     assert capsys.readouterr().out.startswith("page: http://127.0.0.1:")
 
 
-def test_a_script_that_runs_with_a_page_shows_its_robot(tmp_path, capsys, monkeypatch):
+def test_a_script_that_runs_with_a_page_shows_its_robot_at_a_pace_at_which_one_can_watch_it(
+    tmp_path, capsys, monkeypatch
+):
     monkeypatch.setattr("webbrowser.open", lambda _: True)
+    monkeypatch.setenv("AXBRIDGE_REALTIME", "")  # the verb sets it; taken back at the end
     script = tmp_path / "swing.py"
-    script.write_text('import axbridge\nwith axbridge.open("bench_arm") as robot:\n    robot.step()\n')
+    script.write_text(
+        "import axbridge, time\n"
+        'with axbridge.open("bench_arm") as robot:\n'
+        "    robot.step()\n"
+        "    begun = time.monotonic()\n"
+        "    robot.step(700)\n"
+        "    assert time.monotonic() - begun > 0.65\n"
+    )
     monkeypatch.chdir(tmp_path)
     assert app.run(["run", str(script), "--rig", "bench_arm", "--view"]) == app.DONE
     assert "page: http://127.0.0.1:" in capsys.readouterr().err

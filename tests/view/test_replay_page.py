@@ -8,6 +8,7 @@ import pytest
 import axbridge
 from axbridge.cli import app
 from axbridge.cli import compare as compare_verb  # noqa: F401 - registers it
+from axbridge.cli import import_ as import_verb  # noqa: F401
 from axbridge.record.provenance import describe
 from tests.support.browser import CHROMIUM, browsing
 from tests.support.robot_files import write_comb
@@ -59,6 +60,13 @@ def test_a_robot_without_a_body_gets_a_report_without_a_replay(tmp_path, capsys)
     recording = record(tmp_path / "a.mcap", write_comb(tmp_path, 1, world=False), seconds=1.0)
     assert "<iframe" not in compared(tmp_path, recording).read_text()
     assert "replay" not in capsys.readouterr().err
+
+
+def test_a_log_that_calls_its_servo_otherwise_is_seen_on_the_rig_that_is_named(tmp_path):
+    log = tmp_path / "log.mcap"
+    assert app.run(["import", "sample:xl330", str(log)]) == app.DONE
+    assert "shoulder" not in axbridge.open_recording(log)
+    assert "<iframe" in compared(tmp_path, log, "--rig", "bench_arm").read_text()
 
 
 @pytest.mark.slow

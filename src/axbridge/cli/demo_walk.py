@@ -21,7 +21,7 @@ __all__ = ["can_walk", "demo_walk"]
 
 _STEPS = 6
 _PICTURES = 7
-_WIDTH, _HEIGHT = 2.0, 4.2  # inches of one picture, and of the strip
+_WIDTH, _HEIGHT = 2.0, 3.1  # inches of one picture, and of the strip
 
 
 def can_walk(rig: Rig) -> bool:

@@ -15,7 +15,7 @@ import typer
 from axbridge.cli.app import DONE, HARDWARE, app, emit_json
 from axbridge.cli.options import BaudOption, JsonOption, PortOption
 from axbridge.cli.progress import progress
-from axbridge.errors import BusError, BusTimeout, CorruptPacket, PortError, UsageError
+from axbridge.errors import BusError, BusTimeout, CorruptPacket, PortError, RigError, UsageError
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -123,6 +123,8 @@ def _onlooker(rig: str, model: str, cycles: list[Cycle]) -> Onlooker:
     from axbridge.robot.onlooker import Onlooker
 
     loaded = Rig.load(rig)
+    if loaded.world is None:
+        raise RigError(loaded.path, "world", "there is no body to simulate", 'add [world] urdf = "…"')
     lines = [bus.name for bus in loaded.buses]  # in the order of their cycles
     return Onlooker(loaded, {name: cycle.bus for name, cycle in zip(lines, cycles, strict=True)}, model)
 

@@ -32,7 +32,7 @@ addEventListener("DOMContentLoaded", () => drawn.forEach(([id, , data, layout]) 
     ["zoom2d", "pan2d", "zoomIn2d", "zoomOut2d", "resetScale2d", "toImage"]]})));
 addEventListener("beforeprint", () => drawn.forEach(([id, height]) => {
   const alone = !document.getElementById(id).closest(".grid");
-  Plotly.relayout(id, {autosize: false, width: alone ? 680 : 325, height: Math.min(height, 780)});
+  Plotly.relayout(id, {autosize: false, width: alone ? 680 : 325, height: Math.min(height, 720)});
 }));
 addEventListener("afterprint", () => drawn.forEach(([id, height]) =>
   Plotly.relayout(id, {autosize: true, width: null, height: height})));

@@ -6,6 +6,7 @@ simulated one; then both are compared as on a robot that is a twin itself (`axbr
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Iterable, Mapping
 
@@ -13,9 +14,10 @@ from axbridge.bus.base import Bus, Reply
 from axbridge.bus.cycle import Cause, RawState
 from axbridge.config.registers import PRESENT, Address
 from axbridge.config.rig import Rig
+from axbridge.errors import PortError
 from axbridge.robot.allowance import allowance
 from axbridge.robot.drives.dynamixel import DynamixelDrive
-from axbridge.robot.residuals import SHUT_DOWN, Residuals
+from axbridge.robot.residuals import BY_HAND, SHUT_DOWN, Residuals
 from axbridge.robot.state import ServoState
 from axbridge.units import FULL_SCALE
 from axbridge.virtual.assembly import model_of
@@ -25,8 +27,8 @@ __all__ = ["Onlooker"]
 
 _LIMITS = int(Address.CW_ANGLE_LIMIT), 4  # of the angle, both 0 for a wheel
 _COMMANDS = int(Address.TORQUE_ENABLE), int(Address.PRESENT_POSITION) - int(Address.TORQUE_ENABLE)
+_LONGEST = 5.0  # s that the simulation catches up with, as of a twin
 _LOOP, _GOAL, _TORQUE, _ON = slice(2, 6), slice(6, 10), slice(10, 12), slice(0, 1)  # of those bytes
-_BY_HAND = math.radians(0.6)  # a limp joint this far from its twin takes the twin along
 
 
 class Onlooker:
@@ -64,6 +66,7 @@ class Onlooker:
         """
         if math.isnan(self._start):
             self._start = now
+        self._start += max(0.0, now - self._start - self._world.now() - _LONGEST)
         self._world.sleep_until(now - self._start)
         goals = {}
         for name, block in self._read(states, *_COMMANDS).items():
@@ -72,7 +75,7 @@ class Onlooker:
         twins = {name: self._twin(name) for name in goals}
         for name, state in measured.items():
             limp = math.isnan(goals[name]) or SHUT_DOWN & state.errors
-            if limp and abs(state.position - twins[name].position) > _BY_HAND:
+            if limp and abs(state.position - twins[name].position) > BY_HAND:
                 self._place(name, state.position)
         return self._residuals.look(now, measured, twins, goals)
 
@@ -85,16 +88,19 @@ class Onlooker:
         found: dict[str, bytes] = {}
         for name, bus in self._buses.items():
             asked = [one for one in names if one in self._drives and self._drives[one].config.bus == name]
-            answers = bus.read_many([(self._drives[one].id, address, length) for one in asked])
-            found |= {one: answer.data for one, answer in zip(asked, answers, strict=True) if isinstance(answer, Reply)}
+            with contextlib.suppress(PortError):  # whoever reads the states says so
+                answers = bus.read_many([(self._drives[one].id, address, length) for one in asked])
+                pairs = zip(asked, answers, strict=True)
+                found |= {one: answer.data for one, answer in pairs if isinstance(answer, Reply)}
         return found
 
     def _take(self, name: str, state: RawState, block: bytes) -> float:
         """Write to the simulated servo what was written to the real one; its goal, rad, NaN where it is not judged."""
         drive, twin, now = self._drives[name], self._world.servos[name], self._world.now()
         if name not in self._limits:
-            self._limits |= self._read([name], *_LIMITS)
-            twin.take_block(_LIMITS[0], self._limits.get(name, b""), now)
+            self._limits |= (found := self._read([name], *_LIMITS))
+            for limits in found.values():
+                twin.take_block(_LIMITS[0], limits, now)
         before = self._commands.get(name, bytes(len(block)))
         if block != before:
             self._commands[name] = block

@@ -27,7 +27,7 @@ from axbridge.errors import AxBridgeError, BusError, ControlWarning, UnknownServ
 from axbridge.robot.allowance import allowance
 from axbridge.robot.backends.backend import SIMULATION, Backend, BackendName
 from axbridge.robot.connection import Connection
-from axbridge.robot.residuals import SHUT_DOWN, Residuals
+from axbridge.robot.residuals import BY_HAND, SHUT_DOWN, Residuals
 from axbridge.robot.sensors.sensor import ImuSample, Sample
 from axbridge.robot.servo import Servo
 from axbridge.robot.simulation import Simulation
@@ -40,7 +40,6 @@ _SOFT_START = 0.5  # s in which torque rises after a change of backend
 _THERE = {"rotational": math.radians(2), "linear": 0.002}  # rad, m: this near a goal a joint has arrived
 _PATIENCE = 0.5  # s that a joint may come after its goal
 _INSIST = 0.25  # s between attempts to switch off what has not confirmed
-_BY_HAND = math.radians(0.6)  # a limp joint this far from its twin takes the twin along
 _FOLLOWS = 0.2  # rad or m: a joint this near its target goes on from the target, else from where it is
 
 
@@ -306,7 +305,7 @@ class Robot(Mapping[str, Servo]):
         shut_down = {name for name in twins if SHUT_DOWN & states[name].errors}
         limp = {name for name in twins if name in back | shut_down or not self._servos[name].torque_enabled}
         moved = {
-            name: states[name].position for name in limp if abs(states[name].position - twins[name].position) > _BY_HAND
+            name: states[name].position for name in limp if abs(states[name].position - twins[name].position) > BY_HAND
         }
         if moved or shut_down:
             self._connection.place_shadow(moved, shut_down)

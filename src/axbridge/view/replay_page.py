@@ -5,6 +5,7 @@ Nothing is loaded from elsewhere. The client has play, pause, a slider and speed
 
 from __future__ import annotations
 
+from dataclasses import replace
 from html import escape
 
 from axbridge.config.rig import Rig
@@ -47,7 +48,8 @@ def replay_html(first: Recording, second: Recording | None, labels: tuple[str, s
     robot, urdf = rig_of(first) if rig is None else (rig, None)
     server, _ = web_server.start(0, "127.0.0.1", "axbridge")  # viser makes no scene without one; nobody is told of it
     try:
-        replay = Replay(server, robot, urdf, first, second)
+        ghost = None if second is None else _named(second, robot)
+        replay = Replay(server, robot, urdf, _named(first, robot), ghost)
         pause = max(1 / _RATE, replay.length / _MOST)
         film = server.get_scene_serializer()
         for number in range(int(replay.length / pause) + 1):
@@ -62,3 +64,11 @@ def replay_html(first: Recording, second: Recording | None, labels: tuple[str, s
         f'<h2>Replay</h2><div class="replay"><iframe title="replay" loading="lazy" srcdoc="{escape(page)}"></iframe>'
         f'<p class="lead">{who}. Drag to turn it, wheel to come nearer.</p></div>'
     )
+
+
+def _named(recording: Recording, rig: Rig) -> Recording:
+    """With the rig's name of its servo, where both have one: logs of other programs call it as they like."""
+    if len(recording) != 1 or len(rig.servos) != 1:
+        return recording
+    name = rig.servos[0].name
+    return replace(recording, tracks={name: replace(next(iter(recording.values())), name=name)})

@@ -24,18 +24,27 @@ __all__ = ["ShadowedBus", "open_twin"]
 _log = logging.getLogger(__name__)
 
 
+_LONGEST = 5.0  # s that the simulation catches up with: a program that was stopped for an hour does not stand for one
+
+
+class _Lag:
+    """Wall clock minus simulated time, s; the same for all buses of a world."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+
+
 class ShadowedBus(Bus):
     """A real bus that repeats every write on a virtual one, which follows the wall clock.
 
     Attributes:
-        lag: Wall clock minus simulated time, s.
         switched_on: Ids of servos whose torque was switched on; whoever has seen to them takes them out.
     """
 
-    def __init__(self, real: Bus, shadow: Bus, lag: float) -> None:
+    def __init__(self, real: Bus, shadow: Bus, lag: _Lag) -> None:
         self._real = real
         self._shadow = shadow
-        self.lag = lag
+        self._lag = lag
         self.switched_on: set[int] = set()
         self.clock: Clock = real.clock
         self.baud = real.baud
@@ -83,8 +92,15 @@ class ShadowedBus(Bus):
         """
         if self._ended is not None:
             raise self._ended
-        self._shadow.clock.sleep_until(self.clock.now() - self.lag)
+        behind = self.clock.now() - self._lag.seconds - self._shadow.clock.now()
+        self._lag.seconds += max(0.0, behind - _LONGEST)
+        self._shadow.clock.sleep_until(self.clock.now() - self._lag.seconds)
         return self._shadow
+
+    @property
+    def lag(self) -> float:
+        """Wall clock minus simulated time, s."""
+        return self._lag.seconds
 
     def _repeat(self, command: Callable[[Bus], object]) -> None:
         """Give the shadow the same command. If it fails, the real servos must still be commanded and limped."""
@@ -170,7 +186,7 @@ def open_twin(rig: Rig, port: str | None = None, *, seed: int = 0) -> Backend:
     except BaseException:
         sim.close()
         raise
-    lag = real.clock.now() - sim.clock.now()
+    lag = _Lag(real.clock.now() - sim.clock.now())
     buses = {name: ShadowedBus(bus, sim.buses[name], lag) for name, bus in real.buses.items()}
 
     def close() -> None:
