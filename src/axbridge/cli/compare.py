@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,6 +14,9 @@ from axbridge.cli.progress import progress
 from axbridge.errors import UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from axbridge.compare.comparison import Comparison
     from axbridge.config.rig import Rig
     from axbridge.record.recording import Recording
 
@@ -21,7 +25,7 @@ if TYPE_CHECKING:
 def compare(
     recording: Annotated[Path, typer.Argument(metavar="REAL.mcap", help="Measured against.")],
     other: Annotated[
-        Path | None, typer.Argument(metavar="[SIM.mcap]", help="Measured; without it, the goals or the simulator.")
+        Path | None, typer.Argument(metavar="SIM.mcap", help="Measured; without it, the goals or the simulator.")
     ] = None,
     *,
     rig: Annotated[
@@ -29,6 +33,14 @@ def compare(
     ] = None,
     params: Annotated[
         str | None, typer.Option("--params", metavar="PARAMS.toml", help="Servo model to use instead of the rig's.")
+    ] = None,
+    beside: Annotated[
+        str | None,
+        typer.Option(
+            "--beside",
+            metavar="THIRD.mcap|MODEL",
+            help="Of walks: a third one in the same pictures; with --rig also a servo model to simulate it with.",
+        ),
     ] = None,
     engine: EngineOption = None,
     out: Annotated[Path | None, typer.Option("--out", metavar="REPORT.html", help="Write the report.")] = None,
@@ -58,6 +70,8 @@ def compare(
     from axbridge.compare.findings import headline
     from axbridge.compare.html import write_html
     from axbridge.compare.png import write_png
+    from axbridge.compare.walk_html import walk_headline, walk_table
+    from axbridge.compare.walks import document, sides_of
     from axbridge.record.recording import open_recording
     from axbridge.report.page import table_text
 
@@ -87,6 +101,13 @@ def compare(
         else:
             show("comparing")
             found = comparing.following(reference)
+        walks = sides_of(found, None if beside is None else _third(reference, beside, rig, engine, show))
+        if beside is not None and not walks:
+            raise UsageError(
+                "--beside is for walks, and not all of these are walks", "record walks: axbridge walk --record"
+            )
+        if walks and params is not None:
+            walks[1] = replace(walks[1], label=f"simulated, {Path(params).stem}")
         failed = [line for condition in fail_if or () for line in comparing.check(found, condition)]
         lacking = comparing.lacks(found)
         if fail_if and not allow_partial:
@@ -99,13 +120,15 @@ def compare(
             motion = _replay(sides[followed], sides[not followed], loaded if rig is not None else None)
         show("writing the report")
         if out is not None:
-            write_html(found, out, replay=motion)
+            write_html(found, out, walks=walks, replay=motion)
         if png is not None:
             write_png(found, png)
     if json:
-        emit_json(comparing.summary(found) | {"failed": failed})
+        emit_json(comparing.summary(found) | ({"walks": document(walks)} if walks else {}) | {"failed": failed})
     else:
-        print(headline(found) + "\n")
+        print((walk_headline(walks) or headline(found)) + "\n")
+        if walks:
+            print(table_text(walk_table(walks)) + "\n")
         print(table_text(report.deviation_table(found)))
         for table in report.response_tables(found, found.pairs[0]):
             print("\n" + table_text(table))
@@ -125,6 +148,24 @@ def compare(
     if lacking and fail_if and not allow_partial:
         typer.echo("--allow-partial lets pass what is not compared", err=True)
     return FAILED_CHECK if failed else DONE
+
+
+def _third(
+    reference: Recording, beside: str, rig: str | None, engine: str | None, show: Callable[[str], None]
+) -> Comparison:
+    """The reference compared with a third walk: a recording, or the reference's goals simulated with another model."""
+    from axbridge.compare import comparison as comparing
+    from axbridge.record.recording import open_recording
+
+    if rig is None or Path(beside).suffix == ".mcap":
+        third = open_recording(Path(beside))
+        return comparing.compare(reference, third, labels=("", Path(beside).stem))
+    from axbridge.config.rig import Rig
+    from axbridge.replay.simulate import simulate
+
+    show("simulating the third")
+    third = simulate(reference, Rig.load(rig), beside, engine=engine)
+    return comparing.compare(reference, third, labels=("", f"simulated, {Path(beside).stem}"), same_clock=True)
 
 
 def _replay(solid: tuple[Recording, str], ghost: tuple[Recording, str], rig: Rig | None) -> str:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @app.command()
 def play(
-    move: Annotated[Path, typer.Argument(metavar="MOVE", help="A .json, .mtn or .motion file.")],
+    move: Annotated[Path, typer.Argument(metavar="MOVE", help="A .json, .mtn or .motion file; or sample:bow.")],
     *,
     rig: RigOption,
     backend: BackendOption = "sim",

@@ -37,9 +37,7 @@ def run(
     gui: Annotated[bool, typer.Option("--gui", help="Show the simulated world in a window.")] = False,
     realtime: Annotated[
         bool,
-        typer.Option(
-            "--realtime", help="Pace the simulation by the wall clock, as for a robot of copper; --view does, too."
-        ),
+        typer.Option("--realtime", help="Pace the simulation by the wall clock, as a real robot is; --view does, too."),
     ] = False,
     duration: Annotated[
         float | None, typer.Option("--duration", help="Ask the controller to end after so many seconds of robot time.")

@@ -87,9 +87,10 @@ def _replay(
 ) -> None:
     from axbridge.config.rig import Rig
     from axbridge.record.recording import open_recording
+    from axbridge.replay.recorded_robot import rig_of
     from axbridge.replay.simulate import simulate
     from axbridge.view import web_server
-    from axbridge.view.replay import Replay, rig_of
+    from axbridge.view.replay import Replay
 
     if other is not None and rig is not None:
         raise UsageError("both a second recording and --rig are given", "give one of them")

@@ -209,7 +209,7 @@ def _facts(recording: Recording) -> dict[str, str]:
         "file": recording.path.name + ("" if recording.complete else " (cut off)"),
         "backend": meta.get("backend", ""),
         "experiment": meta.get("experiment", ""),
-        "recorded": meta.get("recorded", ""),
+        "recorded": str(meta.get("recorded", "")).replace("T", " ").replace("+00:00", " UTC"),
         "rig": (meta.get("rig") or {}).get("name", ""),
         "seed": meta.get("seed", ""),
         "source": meta.get("source", ""),

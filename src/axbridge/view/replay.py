@@ -20,7 +20,7 @@ from axbridge.view.scene import COLOURS, Scene
 if TYPE_CHECKING:
     import viser
 
-__all__ = ["Replay", "rig_of"]
+__all__ = ["Replay"]
 
 _EVERY = 0.04  # s between pictures
 _PLOT_EVERY = 0.1
@@ -29,23 +29,6 @@ _POINTS = 400
 _SPEEDS = ("0.1", "0.25", "0.5", "1", "2", "5")
 _DEGREES = 180 / math.pi
 _INK = ("#1c7ed6", "#e8590c", "#2b8a3e")
-
-
-def rig_of(recording: Recording) -> tuple[Rig, str | None]:
-    """The rig that a recording was made with, and its URDF as text, from the recording itself.
-
-    Raises:
-        RecordingError: it does not say.
-    """
-    table = recording.metadata.get("rig")
-    if not isinstance(table, dict):
-        raise RecordingError(recording.path, "does not say which robot it is of", "name it: --rig")
-    try:
-        rig = Rig.model_validate({**table, "path": recording.path})
-    except ValueError as failure:
-        raise RecordingError(recording.path, "holds no rig that this version knows", "name it: --rig") from failure
-    text = recording.metadata.get("urdf")
-    return rig, text if isinstance(text, str) else None
 
 
 class Replay:

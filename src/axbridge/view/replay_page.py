@@ -11,8 +11,9 @@ from html import escape
 from axbridge.config.rig import Rig
 from axbridge.errors import RecordingError
 from axbridge.record.recording import Recording
+from axbridge.replay.recorded_robot import rig_of
 from axbridge.view import web_server
-from axbridge.view.replay import Replay, rig_of
+from axbridge.view.replay import Replay
 
 __all__ = ["has_body", "replay_html"]
 

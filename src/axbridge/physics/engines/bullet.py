@@ -77,7 +77,7 @@ _FASTEST = 1e5  # rad/s: Bullet clamps joint speeds silently, at 100 by default;
 # fall takes more). The sweep that changes no speed by more is the last, (rad/s)²: where anything touches the robot and
 # small corrections go on for long, and in the air.
 _SWEEPS, _MORE_SWEEPS = 50, 200
-_SETTLED, _SOLVED = 1e-3, 1e-7
+_SETTLED, _SOLVED = 2e-4, 1e-7  # coarser, forces that are left over walk feet away until a corner lets go
 _ANCHOR = 20.0  # kg: what the prediction takes a contact for along an axis that it holds
 _SLOW = 0.1  # m/s: faster along an axis, a contact point is about to leave or to slide
 _ERP = 48.0  # 1/s: of the way that a joint is past its stop; Bullet's 0.2 a step throws it back in short steps
@@ -400,6 +400,7 @@ class BulletEngine:
         frame = np.array(place), np.array(bullet.getMatrixFromQuaternion(orientation)).reshape(3, 3)
         self._base = Base(np.zeros(BASE), *frame, np.array(scene.gravity), scene.fixed_base)
         self._base.motion[:7] = sum(self._pose(), ())
+        bullet.performCollisionDetection(**self._on)
 
     def _prepare(self, start: tuple[float, ...], limits: tuple[tuple[float, float], ...]) -> list[int]:
         """Take Bullet's own motors, damping and clamps away, set stops and start; the index of each joint."""
@@ -454,12 +455,13 @@ class BulletEngine:
         figures: list[float] = []
         points = bullet.getContactPoints(self.body, **self._on)
         self._touching = len(points) > 0
-        for _, _, body, link, other, place, _, normal, _, pressed, along, first, across, second in points:
-            if pressed > 0:
+        fresh = self._time == 0.0  # no force is known yet: what touches at the start stands there
+        for _, _, body, link, other, place, _, normal, distance, pressed, along, first, across, second in points:
+            if pressed > 0 or (fresh and distance <= 0):
                 pair = link, body, other
                 friction = grip[pair] if pair in grip else self._pair(pair)
                 if friction >= 0:
-                    most = friction * pressed
+                    most = math.inf if fresh and friction > 0 else friction * pressed
                     figures += (link_of[link], *place, *normal, 0.0, math.inf, *first, along, most)
                     figures += (*second, across, most)
         return np.array(figures, dtype=np.float64).reshape(-1, CONTACT)
