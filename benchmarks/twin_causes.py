@@ -169,7 +169,8 @@ def wander(minutes: float, seed: int, told: Callable[[str], None]) -> list[tuple
             named += [(robot.time, event.kind) for event in robot.last_step.events]
             if robot.time >= say:
                 say = robot.time + 30.0
-                told(f"right model: {robot.time / 60:.1f} of {minutes:g} minutes, named: {named}")
+                alarms = [(round(when, 1), cause) for when, cause in named if cause in REMEDIES]
+                told(f"right model: {robot.time / 60:.1f} of {minutes:g} minutes, alarms: {alarms}")
     return [(when, cause) for when, cause in named if cause in REMEDIES]
 
 
