@@ -265,7 +265,7 @@ def fall(engine, seed, shapes):
 def falls(engine, count):
     """How many falls came to rest within 5 s, and what the worst of them saw."""
     rig = Rig.load("bioloid")
-    shapes = [shape for shape in read_shapes(rig.urdf_path(), rig.urdf_text()) if shape.solid]
+    shapes = read_shapes(rig.urdf_path(), "collision", rig.urdf_text())
     rest, fastest, past = zip(*(fall(engine, seed, shapes) for seed in range(count)), strict=True)
     calm = sum(one < 5 for one in rest)
     return f"{calm} of {count} ({np.median(rest):.2f} s); {max(fastest):.0f} rad/s; {max(past):.1f}°"

@@ -75,15 +75,26 @@ def test_inertia_with_the_base_free_agrees_with_pybullets_matrix(robot):
 
 def test_it_stands_still_as_low_and_as_tilted_as_its_servos_give_way(robot):
     robot.pose()
-    robot.watch(2.0)
+    robot.watch(3.0)
     fastest, travel = robot.watch(4.0)
-    assert fastest < 0.5
-    assert travel < 1.0
+    assert fastest < 0.2
+    assert travel < 0.8
     roll, pitch = robot.tilt()
     # Energy minimum of six springs of Kθ·Ks·N/Ra = 6.49 N·m/rad a leg under the robot's weight, feet flat.
     assert pitch == pytest.approx(-3.34, abs=0.3)
     assert roll == pytest.approx(0.0, abs=0.3)
     assert robot.world.base()[0][2] == pytest.approx(0.2695, abs=5e-4)
+
+
+def test_servos_without_rotors_stand_as_still():
+    """Feet of 30 g on light joints: what the contact solver leaves over must not walk them away (a slip at 8 s)."""
+    robot = Humanoid(model="lima2009")
+    robot.pose()
+    robot.watch(3.0)
+    fastest, travel = robot.watch(7.0)
+    assert fastest < 0.05
+    assert travel < 0.3
+    robot.close()
 
 
 @pytest.mark.parametrize("impulse", [(0.1, 0, 0), (-0.1, 0, 0), (0, 0.1, 0)])

@@ -96,6 +96,41 @@ def test_velocity_control_turns_in_wheel_mode_and_gives_the_angle_limits_back(wh
         assert servo.position == pytest.approx(0.4, abs=0.05)
 
 
+@pytest.mark.filterwarnings("ignore::axbridge.errors.ControlWarning")
+@pytest.mark.parametrize(("speed", "limit"), [(4.0, 0.0), (-4.0, 1.0)])
+def test_a_wheel_that_becomes_a_joint_again_goes_to_its_goal_within_the_turn_it_is_in(wheel_rig, speed, limit):
+    with axbridge.open(wheel_rig(model="ax12")) as robot:
+        servo = robot["axle"]
+        servo.set_position(math.inf)
+        servo.set_velocity(speed)
+        while not abs(servo.truth.position) >= 3 * 2 * math.pi:
+            robot.step(20)
+        before = servo.truth.position
+        servo.set_position(0.4)
+        servo.set_velocity(limit or servo.max_velocity)
+        robot.step(5000)
+        after = servo.truth.position
+        assert abs(after - before) < 2 * math.pi
+        assert math.remainder(after - 0.4, 2 * math.pi) == pytest.approx(0.0, abs=0.05)
+        assert servo.position == pytest.approx(0.4, abs=0.05)
+
+
+def test_registers_alone_turn_a_wheel_into_a_joint_that_stays_within_its_turn(wheel_rig):
+    """With torque on all the time, and a Moving Speed that lets the goal be approached slowly."""
+    with axbridge.open(wheel_rig(model="ax12")) as robot:
+        bus, servo = robot._connection.backend.buses["main"], robot["axle"]
+        bus.write(1, 6, bytes(4))
+        bus.write(1, 32, (600).to_bytes(2, "little"))
+        while not abs(servo.truth.position) >= 3 * 2 * math.pi:
+            robot.step(20)
+        before = servo.truth.position
+        bus.write(1, 6, bytes((0, 0, 0xFF, 3)))
+        bus.write(1, 30, (512).to_bytes(2, "little") + (100).to_bytes(2, "little"))
+        robot.step(6000)
+        assert abs(servo.truth.position - before) < 2 * math.pi
+        assert servo.position == pytest.approx(0.0, abs=0.05)
+
+
 @pytest.mark.parametrize("model", ["lima2009", "ax12"])
 def test_a_controller_sees_a_wheel_turn_on_through_the_dead_zone(wheel_rig, model, capsys):
     session = webots.install(wheel_rig(model=model), "sim")

@@ -41,6 +41,8 @@ class FakeBank:
         return np.array([self._when(time)[row] for row, time in zip(rows, times, strict=True)])
 
     def _when(self, time):
+        if time > self.past[-1][0] - 0.001:
+            return self.state  # also what a test has written there
         return next(state for reached, state in self.past if reached >= time)
 
     def _step(self, h):

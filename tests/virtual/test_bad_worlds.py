@@ -9,7 +9,7 @@ from axbridge.cli import app
 from axbridge.cli import record as record_verb  # noqa: F401 - registers it
 from axbridge.config.rig import Rig
 from axbridge.errors import RigError, SimulationDiverged
-from axbridge.physics.bank import Command
+from axbridge.physics.bank import Command, Mode, State
 from axbridge.virtual.assembly import build_bank
 
 pytestmark = pytest.mark.slow
@@ -116,6 +116,22 @@ def test_a_physics_step_need_not_divide_the_control_period(rig, time_step_ms):
         bank.close()
         ends.append(angles)
     assert np.degrees(np.abs(np.subtract(*ends))).max() < (0.35 if time_step_ms < 10 else 2.0)
+
+
+@pytest.mark.parametrize("time_step_ms", [3.7, 8.3333, 33.0])
+def test_samples_are_of_the_moment_asked_for_whatever_the_physics_step(rig, time_step_ms):
+    world = f"time_step_ms = {time_step_ms}\ngravity = [0, 0, 0]"
+    bank = build_bank(Rig.load(rig(kind="continuous", world=world)))
+    row = np.zeros(len(Command))
+    row[[Command.TORQUE, Command.TORQUE_LIMIT, Command.MODE, Command.DUTY]] = 1, 1, Mode.WHEEL_DUTY, 1
+    bank.set_command(0, row, 0.0)
+    angles = []
+    for tick in range(50, 101):
+        bank.advance(0.02 * tick)
+        angles.append(bank.sampled(np.array([0]), [0.02 * tick])[0, [State.ANGLE, State.READING]])
+    ways = np.diff(angles, axis=0)
+    assert ways == pytest.approx(0.02 * bank.state[0, State.SPEED], rel=1e-4)
+    bank.close()
 
 
 def test_an_unstable_loop_is_bounded_by_its_supply_and_not_clamped(rig):

@@ -188,7 +188,8 @@ class Bus(ABC):
             PortError: the line is gone.
         """
         frame = encode(BROADCAST, Instruction.SYNC_WRITE, sync_write_params(address, data))
-        self.eeprom_writes += sum(_eeprom_bytes(address, len(block)) for block in data.values())
+        if address < EEPROM_END:
+            self.eeprom_writes += sum(_eeprom_bytes(address, len(block)) for block in data.values())
         self._transfer(frame, BROADCAST, None)
 
     def _with_retries(self, id: int, ask: Callable[[], Reply]) -> Reply:

@@ -34,7 +34,7 @@ from axbridge.physics.substep import (
     TORQUE,
     BankArrays,
     System,
-    account,
+    end_step,
     gather,
     recall,
     run,
@@ -150,10 +150,14 @@ class ServoBank:
         self._joint[driven, Joint.SEEN] = self.state[servo[driven], State.READING]
         past = np.tile(self.state, (math.ceil(_KEPT / self._h) + 1, 1, 1))
         noise = np.random.default_rng(seed).standard_normal(NOISE)
-        self._arrays = BankArrays(
+        self._arrays = arrays = BankArrays(
             servo, side, params, self.command, self.state, self._joint, self.passive, self._supply, bus_of, noise,
             workspace(len(self.joints)), past,
         )  # fmt: skip
+        self._unnamed = as_tuple(arrays)
+        motor, friction = arrays.motor, np.zeros(len(self.joints))
+        ends = self.passive[:, Passive.LOW], self.passive[:, Passive.HIGH]
+        self._acting = Actuation(motor[TORQUE], motor[DAMPING], motor[ARMATURE], friction, *ends)
 
     @property
     def positions(self) -> FloatArray:
@@ -179,6 +183,23 @@ class ServoBank:
         self._goals.rows.append(index)
         self._goals.values.append((goal, speed))
 
+    def place(self, index: int, angle: float) -> None:
+        """Put a servo's shaft at an angle (rad, as its sensor has it), at rest, as by a hand; its loop starts anew."""
+        (j,) = np.flatnonzero(self._arrays.servo == index)
+        side, low, high = self._arrays.side[j], self.passive[j, Passive.LOW], self.passive[j, Passive.HIGH]
+        position = float(min(max(side * (angle - self._arrays.params[index, Param.OFFSET]), low), high))
+        true = side * position
+        self.engine.place_joint(int(j), position)
+        joint, state = self._joint[j], self.state[index]
+        joint[Joint.CURRENT : Joint.OPEN] = 0.0
+        joint[Joint.SPEED] = joint[Joint.ROTOR_SPEED] = joint[Joint.LAG] = 0.0
+        joint[Joint.ANGLE] = joint[Joint.ROTOR] = position
+        joint[Joint.REFERENCE], joint[Joint.SEEN] = true, true + self._arrays.params[index, Param.OFFSET]
+        if self._arrays.params[index, Param.BACKLASH] > 0.0:
+            joint[Joint.LOOSE] = 1.0  # in the middle of its play
+        state[State.SPEED] = state[State.CURRENT] = state[State.TORQUE] = state[State.DUTY] = 0.0
+        state[State.ANGLE], state[State.READING] = true, joint[Joint.SEEN]
+
     def advance(self, until: float) -> None:
         """Run loops, motors and the engine up to `until` (s), in whole steps of the engine.
 
@@ -197,7 +218,7 @@ class ServoBank:
                 due = math.ceil(self._pending[0][0] / self._h - 1e-6)
                 count = min(count, max(1, due - self._tick))
             system = System(ahead.inertia, ahead.loads, ahead.book, ahead.work)
-            failed = run(count, self._tick, self._h, as_tuple(self._arrays), as_tuple(system))
+            failed = run(count, self._tick, self._h, self._unnamed, as_tuple(system))
             self._tick += count
             self.time = self._tick * self._h
             if failed >= 0:
@@ -205,7 +226,10 @@ class ServoBank:
             ahead.passed(count)
 
     def sampled(self, rows: IntArray, times: Sequence[float]) -> FloatArray:
-        """Rows of `State` of these servos, each as it was at its own time (s), at most 25 ms ago."""
+        """Rows of `State` of these servos, each as it was at its own time (s), at most 25 ms ago.
+
+        Between two steps, and less than a step after the latest, a shaft goes on at the speed it had.
+        """
         states = np.empty((len(rows), len(State)))
         recall(self._arrays.past, rows, np.array(times), self._h, states)
         return states
@@ -235,26 +259,27 @@ class ServoBank:
 
     def _step(self) -> None:
         """One step of an engine that solves joints, drives and contacts itself."""
-        h, joint, passive = self._h, self._joint, self.passive
-        motor, arrays = self._arrays.motor, as_tuple(self._arrays)
-        before, start = joint[:, Joint.SPEED].copy(), joint[:, Joint.ANGLE].copy()
+        h, motor, arrays, acting = self._h, self._arrays.motor, self._unnamed, self._acting
         if self._load_counts:
             motor[PULL] = self.engine.load()
         gather(self._tick, h, arrays)
-        low, high = passive[:, Passive.LOW], passive[:, Passive.HIGH]
-        actuation = Actuation(motor[TORQUE], motor[DAMPING], motor[ARMATURE], motor[LIMIT] / h, low, high)
-        friction = self.engine.advance(actuation)
-        joint[:, Joint.ANGLE], joint[:, Joint.SPEED] = self.engine.state()
-        for j in self._playing[motor[LOOSE, self._playing] != 0.0]:
+        np.divide(motor[LIMIT], h, out=acting.friction)
+        friction = self.engine.advance(acting)
+        positions, speeds = self.engine.state()
+        if len(self._playing):
+            speeds = self._meet(positions, speeds)
+        end_step(self._tick, h, arrays, self._book, positions, speeds, friction)
+        self._tick += 1
+        self.time = self._tick * h
+
+    def _meet(self, positions: FloatArray, speeds: FloatArray) -> FloatArray:
+        """Let rotors that have crossed their play meet their joints; the speeds of the joints then."""
+        joint = self._joint
+        for j in self._playing[self._arrays.motor[LOOSE, self._playing] != 0.0]:
             play, armature = self._arrays.params[self._arrays.servo[j], [Param.BACKLASH, Param.ARMATURE]]
-            gap = joint[j, Joint.ROTOR] - joint[j, Joint.ANGLE]
-            flank = reached(gap, joint[j, Joint.ROTOR_SPEED], joint[j, Joint.SPEED], play)
+            flank = reached(joint[j, Joint.ROTOR] - positions[j], joint[j, Joint.ROTOR_SPEED], speeds[j], play)
             if flank != 0:
                 self.engine.strike(int(j), armature, joint[j, Joint.ROTOR_SPEED])
                 joint[j, Joint.LOOSE], joint[j, Joint.FLANK] = 0.0, flank
-                joint[:, Joint.SPEED] = self.engine.state()[1]
-        mean = (joint[:, Joint.ANGLE] - start) / h
-        used = motor[TORQUE] - motor[DAMPING] * mean + friction
-        account(self._tick, h, arrays, self._book, before, mean, used, friction * h)
-        self._tick += 1
-        self.time = self._tick * h
+                speeds = self.engine.state()[1]
+        return speeds

@@ -71,7 +71,7 @@ class Batch:
 
     Attributes:
         goals: To be written before a step, (count, servos), rad at the servo.
-        states: (count, servos, len(State)), as of the latest step.
+        states: (count, servos, len(State)), of the moment at which the latest step ended.
         bases: Where free bases are, (count, 3), m; NaN where they are bolted down.
         diverged: Robots whose motion left the finite range; they stand still until they are made anew, (count,).
 
@@ -206,8 +206,10 @@ class _Share:
         self._members.clear()
 
     def _show(self, number: int) -> None:
-        bank = self._members[number].bank
-        self._states[number] = bank.state
+        member = self._members[number]
+        bank = member.bank
+        servos = len(bank.state)
+        self._states[number] = bank.sampled(np.arange(servos), [member.clock] * servos)
         base = bank.engine.base()
         self._bases[number] = np.nan if base is None else base[0]
 

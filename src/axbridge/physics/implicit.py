@@ -22,7 +22,7 @@ from axbridge.jit import jit
 from axbridge.physics.motor import fitted_weight
 
 __all__ = ["BEFORE", "IMPULSE", "MEAN", "SPEED", "USED", "WEIGHT", "Acting", "Book", "forget", "invert", "move",
-           "restrain", "solve", "workspace"]  # fmt: skip
+           "restrain", "settle_at", "solve", "workspace"]  # fmt: skip
 
 _SWEEPS = 40
 _SETTLED = 1e-7  # rad/s
@@ -40,7 +40,7 @@ class Book(IntEnum):
 
     ANGLE = 0
     SPEED = 1
-    PUSH = 2  # N·m·s: impulse of motor, spring and friction since the physics step began
+    PUSH = 2  # N·m·s: impulse of motor, spring, friction and hard stop since the physics step began
     DAMP = 3  # N·m·s/rad·s: their damping, summed likewise
     CLOCK = 4  # s since the physics step began
     DEBT = 5  # N·m·s: momentum that the rotor has beyond its joint's speed
@@ -49,6 +49,13 @@ class Book(IntEnum):
     ARMATURE = 8  # kg·m²: of the rotor
     PLAY = 9  # 1 = the gear has play; 2 = and the rotor is within it, and turns on its own
     FORETOLD = 10  # rad/s: speed worked out for the end of the physics step
+    LEAD = 11  # rad: how far an engine that is asked for speeds has its position ahead of ANGLE
+
+
+def settle_at(row: FloatArray, angle: float) -> None:
+    """Put the joint of a row of the book at an angle, at rest, as if its physics step had begun there."""
+    row[[Book.SPEED, Book.PUSH, Book.DAMP, Book.DEBT, Book.START_SPEED, Book.FORETOLD]] = 0.0
+    row[[Book.ANGLE, Book.START]] = angle
 
 
 class Acting(NamedTuple):
@@ -225,9 +232,12 @@ def solve(
             restrained = True
     if restrained:
         restrain(inverse, speed, limit, impulse, low, high, stop)
+        for j in range(n):
+            if stop[j] != 0.0:  # its speed at the end is the mean one, so that it ends the substep at its stop
+                weight[j] = 1.0
     else:
         for j in range(n):
-            impulse[j] = 0.0
+            impulse[j] = stop[j] = 0.0
     return -1
 
 
@@ -246,13 +256,13 @@ def move(step: float, torque: FloatArray, damping: FloatArray, book: FloatArray,
         -1, or the joint whose motion is not finite.
     """
     speed, weight, impulse, before = work[SPEED], work[WEIGHT], work[IMPULSE], work[BEFORE]
-    mean, used = work[MEAN], work[USED]
+    mean, used, stop = work[MEAN], work[USED], work[_STOP]
     for j in range(book.shape[0]):
         mean[j] = weight[j] * speed[j] + (1.0 - weight[j]) * before[j]
         if not abs(mean[j]) < 1e9:
             return j
         used[j] = torque[j] - damping[j] * mean[j] + impulse[j] / step
-        book[j, Book.PUSH] += step * used[j]
+        book[j, Book.PUSH] += step * used[j] + stop[j]
         book[j, Book.DAMP] += step * damping[j]
         book[j, Book.ANGLE] += step * mean[j]
         book[j, Book.SPEED] = speed[j]

@@ -92,6 +92,8 @@ def control(
     else:
         joint[Joint.FILTERED] = speed
     mode = int(command[Command.MODE])
+    if mode != Mode.JOINT:  # what becomes a joint again starts from where it is
+        joint[Joint.REFERENCE], joint[Joint.INTEGRAL], joint[Joint.LAST_ERROR] = angle, 0.0, 0.0
     if mode == Mode.WHEEL_DUTY:
         joint[Joint.VOLTS] = felt(min(max(command[Command.DUTY], -cap), cap), params[Param.DEAD_DUTY]) * supply
         joint[Joint.FEEDBACK] = 0.0

@@ -20,12 +20,13 @@ from axbridge.physics.position_laws import asked
 from axbridge.physics.position_loop import control
 
 __all__ = ["ARMATURE", "DAMPING", "LIMIT", "LOOSE", "NOISE", "PULL", "TORQUE", "BankArrays", "System", "account",
-           "drive_train", "gather", "recall", "run", "settle", "workspace"]  # fmt: skip
+           "drive_train", "end_step", "gather", "recall", "run", "settle", "workspace"]  # fmt: skip
 
 NOISE = 4096  # entries of the noise table
 # Rows of the workspace. What acts on each joint: torque at rest, damping, armature, largest impulse of dry friction;
 # the load it carries; 1 where the rotor is in its play, and its mean speed then.
 TORQUE, DAMPING, ARMATURE, LIMIT, PULL, LOOSE, _ROTOR = range(7)
+_BEFORE, _MEAN, _USED, _IMPULSE = range(7, 11)  # of `end_step` alone: what `account` is told
 
 
 class BankArrays(NamedTuple):
@@ -154,6 +155,33 @@ def gather(index: int, step: float, arrays: BankArrays) -> None:
 
 
 @jit
+def end_step(
+    index: int, step: float, arrays: BankArrays, book: FloatArray, positions: FloatArray, speeds: FloatArray,
+    friction: FloatArray,
+) -> None:  # fmt: skip
+    """Take over where an engine that solves the joints itself has brought them, and `account` for it.
+
+    Args:
+        index: Number of the substep since the start.
+        step: s.
+        arrays: By `as_tuple`; `joint` is as at the substep's start, the workspace as `gather` left it.
+        book: As for `account`.
+        positions: Of the joints at the end, (n,).
+        speeds: Likewise.
+        friction: Torques of dry friction, (n,), N·m.
+    """
+    joint, motor = arrays[5], arrays[10]
+    before, mean, used, impulse = motor[_BEFORE], motor[_MEAN], motor[_USED], motor[_IMPULSE]
+    for j in range(joint.shape[0]):
+        before[j] = joint[j, Joint.SPEED]
+        mean[j] = (positions[j] - joint[j, Joint.ANGLE]) / step
+        used[j] = motor[TORQUE, j] - motor[DAMPING, j] * mean[j] + friction[j]
+        impulse[j] = friction[j] * step
+        joint[j, Joint.ANGLE], joint[j, Joint.SPEED] = positions[j], speeds[j]
+    account(index, step, arrays, book, before, mean, used, impulse)
+
+
+@jit
 def account(
     index: int, step: float, arrays: BankArrays, book: FloatArray, before: FloatArray, mean: FloatArray,
     used: FloatArray, impulse: FloatArray,
@@ -203,7 +231,7 @@ def account(
 
 def workspace(joints: int) -> FloatArray:
     """What servos need to remember and to work in: rows of what they do to the joints."""
-    return np.zeros((_ROTOR + 1, joints))
+    return np.zeros((_IMPULSE + 1, joints))
 
 
 @jit
@@ -314,6 +342,10 @@ def recall(past: FloatArray, rows: IntArray, times: FloatArray, step: float, sta
         states: Result, (k, len(State)).
     """
     for i in range(len(rows)):
-        tick = int(times[i] / step + 1e-6) % past.shape[0]
+        tick = int(times[i] / step + 1e-6)
+        since = max(times[i] - tick * step, 0.0)
         for column in range(past.shape[2]):
-            states[i, column] = past[tick, rows[i], column]
+            states[i, column] = past[tick % past.shape[0], rows[i], column]
+        moved = since * states[i, State.SPEED]
+        states[i, State.ANGLE] += moved
+        states[i, State.READING] += moved

@@ -142,7 +142,7 @@ def _control(w: FloatArray, lanes: int, law: int) -> None:
         duty = w[_Lane.DUTY * WIDTH + i]
         if duty <= 1.0:  # wheel mode
             volts = felt(min(max(duty, -cap), cap), dead) * supply
-            feedback, reference, fresh, counts = 0.0, before, integral, last
+            feedback, reference, fresh, counts = 0.0, angle, 0.0, 0.0
         if w[_Lane.ON * WIDTH + i] == 0.0:
             volts, feedback, reference, fresh, counts, seen = 0.0, 0.0, angle, 0.0, 0.0, reading
         w[_Lane.VOLTS * WIDTH + i] = volts

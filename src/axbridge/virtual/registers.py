@@ -15,6 +15,7 @@ from axbridge.virtual.control_table import ControlTable
 __all__ = ["Gauges", "compliance_slope", "drive_mode", "loop_command", "stuck_loop"]
 
 _POSITION, _MOVING = int(Address.PRESENT_POSITION), int(Address.MOVING)
+_TURN = 2 * math.pi
 _ACCELERATION_UNIT = math.radians(8.583)  # rad/s² per count of the MX goal acceleration
 _TORQUE, _MODE = Command.TORQUE, Command.MODE
 _GOAL = int(Command.GOAL)
@@ -36,7 +37,9 @@ def drive_mode(table: ControlTable, profile: FirmwareProfile) -> tuple[Mode, boo
     return Mode.JOINT, profile.behaviour.multi_turn and low == high == profile.units.counts
 
 
-def loop_command(table: ControlTable, profile: FirmwareProfile, zero: int, driven: bool) -> list[float]:
+def loop_command(
+    table: ControlTable, profile: FirmwareProfile, zero: int, *, driven: bool, turned: float = 0.0
+) -> list[float]:
     """One row of the command array from the registers.
 
     Args:
@@ -44,6 +47,7 @@ def loop_command(table: ControlTable, profile: FirmwareProfile, zero: int, drive
         profile: Its model.
         zero: Count at 0 rad.
         driven: Whether the motor may be driven at all.
+        turned: Whole turns that its sensor does not tell apart, rad: see `Gauges.turned`.
     """
     units = profile.units
     mode, multi_turn = drive_mode(table, profile)
@@ -54,7 +58,7 @@ def loop_command(table: ControlTable, profile: FirmwareProfile, zero: int, drive
     row = [0.0] * len(Command)
     row[_TORQUE] = 1.0 if driven and table["torque_limit"] else 0.0
     row[_MODE] = float(mode)
-    row[Command.GOAL] = (goal - zero) * units.position
+    row[Command.GOAL] = (goal - zero) * units.position + turned
     row[Command.SPEED] = (bits_to_signed(speed) if mode is Mode.WHEEL_SPEED else speed) * units.speed
     row[Command.DUTY] = bits_to_signed(speed) / units.full_scale if mode is Mode.WHEEL_DUTY else 0.0
     row[Command.TORQUE_LIMIT] = table["torque_limit"] / units.full_scale
@@ -115,25 +119,23 @@ class Gauges:
         """Present Position as the sensor gives it; may exceed 16 bits' sign in multi-turn mode."""
         if self.stuck is not None:
             return self.stuck
-        count = round(self._zero + state[_READING] * self._counts_per_rad)
-        counts = self._counts
-        if 0 <= count <= counts:
-            return count
-        if self._profile.units_name == "ax":
-            return self._beyond_potentiometer(count)
+        reading = state[_READING]
         if self.multi_turn:
+            count = round(self._zero + reading * self._counts_per_rad)
             divider = max(self._table.get("resolution_divider", 1), 1)
             return max(-32768, min(32767, count // divider + self._table.get("multi_turn_offset")))
-        return count & counts
+        count = round(self._zero + (reading - self.turned(reading)) * self._counts_per_rad)
+        return max(0, min(self._counts, count))  # in the dead zone the wiper touches neither end: the nearer one here
 
-    def _beyond_potentiometer(self, count: int) -> int:
-        """Reading in and past the dead zone, where the wiper touches neither end reliably: the nearer end here."""
-        counts = self._counts
-        turn = round(2 * math.pi * self._counts_per_rad)
-        within = count % turn
-        if within <= counts:
-            return within
-        return counts if within - counts < turn - within else 0
+    def turned(self, reading: float) -> float:
+        """Whole turns, rad, that the sensor at `reading` (rad) does not tell: it sees the angle within one turn.
+
+        They change in the middle of the dead zone. 0 where positions go beyond a turn.
+        """
+        if self.multi_turn:
+            return 0.0
+        middle = (0.5 * self._counts - self._zero) / self._counts_per_rad
+        return round((reading - middle) / _TURN) * _TURN
 
     def refresh(self, state: list[float], time: float, driven: bool, busy: bool, *, all_: bool = True) -> None:
         """Write the present registers.

@@ -6,12 +6,12 @@ row of a bank of motors. Behaviour that differs between firmwares is a flag of t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from axbridge.arrays import FloatArray
+from axbridge.arrays import FloatArray, IntArray
 from axbridge.config.profile import FirmwareProfile
 from axbridge.config.registers import EEPROM_END, PRESENT, REALTIME_TICK, Address
 from axbridge.errors import ErrorFlag
@@ -32,12 +32,16 @@ _PRESENT = int(Address.PRESENT_POSITION)
 _PRESENT_END = _PRESENT + PRESENT.size
 _REFRESHED_END = REALTIME_TICK + 2  # of the registers that follow the motor
 _MOVING = int(Address.MOVING)
-_VOLTS = int(State.VOLTAGE)
+_VOLTS, _READING = int(State.VOLTAGE), int(State.READING)
 _BUSY = 0.1  # s after a goal in which a servo at rest still counts as moving: latency and stiction
 
 
 class Motors(Protocol):
-    """What the firmware needs of the bank of motors."""
+    """What the firmware needs of the bank of motors.
+
+    Attributes:
+        state: (servos, len(State)), as of the latest step.
+    """
 
     state: FloatArray
 
@@ -46,6 +50,9 @@ class Motors(Protocol):
 
     def set_goal(self, index: int, goal: float, speed: float, time: float) -> None:
         """Hand over a new goal (rad) and speed limit (rad/s) for joint mode; all else stays as commanded."""
+
+    def sampled(self, rows: IntArray, times: Sequence[float]) -> FloatArray:
+        """Rows of `State` of these servos, each as it was at its own time, s, since the last watch."""
 
 
 class Status(NamedTuple):
@@ -112,10 +119,12 @@ class VirtualServo:
         self._reset_voltage = profile.protection.reset_voltage
         self._motors = motors
         self.row = index
+        self._rows = np.array([index])
         self._zero = zero
         self._registered: tuple[int, bytes] | None = None
         self._wheel_drive = False  # driven in wheel mode although Torque Enable reads 0
         self._busy_until = 0.0
+        self._turned = 0.0  # rad: whole turns of the shaft that its sensor does not tell
         self.deafness = 0.0
         self._units = profile.units
         self._known = frozenset(int(Instruction[name]) for name in profile.instructions)
@@ -345,7 +354,8 @@ class VirtualServo:
         if registers[_GOAL:_GOAL_END] == data:
             return True  # the motor has this goal already, or will have it first
         registers[_GOAL:_GOAL_END] = data
-        self._motors.set_goal(self.row, (goal - self._zero) * units.position, speed * units.speed, time)
+        angle = (goal - self._zero) * units.position + self._turned
+        self._motors.set_goal(self.row, angle, speed * units.speed, time)
         return True
 
     def _apply(self, values: Mapping[str, int], time: float) -> None:
@@ -424,7 +434,10 @@ class VirtualServo:
         return not (sound and self.powered and (self.table.data[_TORQUE] != 0 or self._wheel_drive))
 
     def _push(self, time: float) -> None:
-        command = loop_command(self.table, self.profile, self._zero, self.driven)
+        """Hand the registers to the motor. A goal is an angle within the turn in which the sensor sees the shaft."""
+        sound = self._mode is Mode.JOINT and self.gauges.stuck is None
+        self._turned = self.gauges.turned(float(self._motors.state[self.row, _READING])) if sound else 0.0
+        command = loop_command(self.table, self.profile, self._zero, driven=self.driven, turned=self._turned)
         if self.gauges.stuck is not None:
             command = stuck_loop(command, (self.gauges.stuck - self._zero) * self.profile.units.position)
         self._motors.set_command(self.row, command, time)
@@ -452,9 +465,9 @@ class VirtualServo:
         self._push(time)
 
     def _refresh(self, time: float, state: list[float] | None = None, *, all_: bool = True) -> None:
-        """Write the present registers, from a row of the state array: the present one when it is not given."""
+        """Write the present registers, from a row of the state array: that of `time` when it is not given."""
         if state is None:
-            state = self._motors.state[self.row].tolist()
+            (state,) = self._motors.sampled(self._rows, (time,)).tolist()
         self.gauges.refresh(state, time, self.driven, time < self._busy_until, all_=all_)
 
     def monitor(self, state: list[float], time: float) -> None:

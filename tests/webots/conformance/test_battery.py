@@ -41,6 +41,25 @@ def test_the_step_in_which_it_runs_empty_takes_no_sample(bench):
     assert {position for power, position in seen if not power} == {powered[-1]}
 
 
+def test_the_motor_of_webots_own_battery_test_ends_where_it_does_in_webots(bench):
+    """tests/api/worlds/battery.wbt and its controller: 3000 W of motor on 600 J, in steps of 32 ms."""
+    servo = {
+        "inertia": 4.9e-3, "damping_constant": 10.0, "consumption_factor": 100.0, "max_velocity": 20.0,
+        "max_torque": 30.0,
+    }  # fmt: skip
+    robot = bench.controlled(servo, robot="battery = [600, 36000, 5]\ncpu_consumption = 5")
+    motor, sensor = robot.getDevice("j0"), robot.getDevice("j0_sensor")
+    sensor.enable(32)
+    robot.batterySensorEnable(32)
+    motor.setPosition(2 * math.pi)
+    robot.step(32)
+    assert robot.batterySensorGetValue() == pytest.approx(504, abs=1)
+    for _ in range(10):
+        robot.step(32)
+    assert sensor.getValue() == pytest.approx(0.5739, abs=0.001)
+    assert robot.batterySensorGetValue() == pytest.approx(0, abs=0.001)
+
+
 def test_when_it_is_empty_motors_go_limp_and_sensors_freeze(bench):
     # 5 W of computer and 19.62 W of motor empty 1.5 J within two steps of 0.788 J
     robot = bench.open({"com": 0.2}, gravity=9.81, robot="battery = [1.5, 60, 0]\ncpu_consumption = 5")

@@ -38,7 +38,7 @@ from axbridge.physics.engine import (
 from axbridge.physics.engines.bullet_speeds import FIRM, ask, begin, share, survey, take_over
 from axbridge.physics.engines.ideal_rows import solve_rows
 from axbridge.physics.engines.tree_dynamics import BASE, CONTACT, Base, Contacts, Links, joint_dynamics
-from axbridge.physics.implicit import Book, workspace
+from axbridge.physics.implicit import Book, settle_at, workspace
 
 
 @contextmanager
@@ -77,7 +77,7 @@ _FASTEST = 1e5  # rad/s: Bullet clamps joint speeds silently, at 100 by default;
 # fall takes more). The sweep that changes no speed by more is the last, (rad/s)²: where anything touches the robot and
 # small corrections go on for long, and in the air.
 _SWEEPS, _MORE_SWEEPS = 50, 200
-_SETTLED, _SOLVED = 1e-3, 1e-7
+_SETTLED, _SOLVED = 2e-4, 1e-7  # coarser, forces that are left over walk feet away until a corner lets go
 _ANCHOR = 20.0  # kg: what the prediction takes a contact for along an axis that it holds
 _SLOW = 0.1  # m/s: faster along an axis, a contact point is about to leave or to slide
 _ERP = 48.0  # 1/s: of the way that a joint is past its stop; Bullet's 0.2 a step throws it back in short steps
@@ -193,6 +193,12 @@ class BulletEngine:
             raise UsageError("the base of this robot is bolted down", "write fixed_base = false under [world]")
         bullet.resetBasePositionAndOrientation(self.body, *pose, **self._on)
         bullet.resetBaseVelocity(self.body, [0, 0, 0], [0, 0, 0], **self._on)
+
+    def place_joint(self, joint: int, position: float) -> None:
+        """Put a joint there, at rest; what was worked out ahead for the others stays."""
+        bullet.resetJointState(self.body, self.links[joint], position, 0.0, **self._on)
+        self._positions[joint], self._speeds[joint] = position, 0.0
+        settle_at(self.book[joint], position)
 
     def poses(self) -> dict[str, LinkPose]:
         """Where the frame of each link is."""
@@ -394,6 +400,7 @@ class BulletEngine:
         frame = np.array(place), np.array(bullet.getMatrixFromQuaternion(orientation)).reshape(3, 3)
         self._base = Base(np.zeros(BASE), *frame, np.array(scene.gravity), scene.fixed_base)
         self._base.motion[:7] = sum(self._pose(), ())
+        bullet.performCollisionDetection(**self._on)
 
     def _prepare(self, start: tuple[float, ...], limits: tuple[tuple[float, float], ...]) -> list[int]:
         """Take Bullet's own motors, damping and clamps away, set stops and start; the index of each joint."""
@@ -448,12 +455,13 @@ class BulletEngine:
         figures: list[float] = []
         points = bullet.getContactPoints(self.body, **self._on)
         self._touching = len(points) > 0
-        for _, _, body, link, other, place, _, normal, _, pressed, along, first, across, second in points:
-            if pressed > 0:
+        fresh = self._time == 0.0  # no force is known yet: what touches at the start stands there
+        for _, _, body, link, other, place, _, normal, distance, pressed, along, first, across, second in points:
+            if pressed > 0 or (fresh and distance <= 0):
                 pair = link, body, other
                 friction = grip[pair] if pair in grip else self._pair(pair)
                 if friction >= 0:
-                    most = friction * pressed
+                    most = math.inf if fresh and friction > 0 else friction * pressed
                     figures += (link_of[link], *place, *normal, 0.0, math.inf, *first, along, most)
                     figures += (*second, across, most)
         return np.array(figures, dtype=np.float64).reshape(-1, CONTACT)

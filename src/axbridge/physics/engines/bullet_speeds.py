@@ -20,6 +20,7 @@ FIRM = 1.0  # N·m·s: what a hard stop may take within a step
 _MARGIN, _LITTLE = 10.0, 0.3
 _JUMP = 0.2  # rad/s: changes of speed above this within a physics step count as collisions
 _NEAR = 0.02  # rad
+_GIVE = 0.3  # of a lead that is not due, a step
 _DIVERGED = 1e4  # rad/s
 _STILL = 0.5  # rad/s: where a robot stands every joint is slower
 _PAST = 0.005  # rad past a stop that ask for more sweeps
@@ -58,7 +59,7 @@ def ask(
 
     Without contact it is the mean speed of the step, so that Bullet's one-step rule for positions makes no error, and
     the servos keep their own speed at its end. A contact leaves the joints at the speed it lets them have, so there
-    they get that of the end.
+    they get that of the end; see `_keep_pace`.
 
     Args:
         book: (n, len(Book)), changed in place.
@@ -123,7 +124,8 @@ def take_over(
         # A joint that was stopped by something does not gain what it was predicted to.
         ahead *= max(0.0, 1.0 - abs(missed) / (abs(ahead) + 1e-12))
         book[j, Book.SPEED] = actual[j] + ahead
-        book[j, Book.ANGLE] = angles[j]
+        _keep_pace(book[j], before[j], actual[j], step, resting)
+        book[j, Book.ANGLE] = angles[j] - book[j, Book.LEAD]
         gained = book[j, Book.SPEED] - book[j, Book.START_SPEED]
         book[j, Book.DEBT] = book[j, Book.PUSH] - book[j, Book.DAMP] * missed
         book[j, Book.DEBT] -= book[j, Book.ARMATURE] * gained + step * (applied[j] + 0.5 * step * growth[j])
@@ -139,6 +141,28 @@ def take_over(
         if book[j, Book.PLAY] > 1.0:
             book[j, Book.DEBT] += book[j, Book.ARMATURE] * (book[j, Book.SPEED] - book[j, Book.FORETOLD])
     return worst
+
+
+@jit
+def _keep_pace(row: FloatArray, before: float, actual: float, step: float, resting: bool) -> None:
+    """How far Bullet's position is ahead after a step.
+
+    Bullet moves a joint all step long at the speed of the step's end. Where it was asked for just that speed, its
+    positions are half a step ahead of its speeds; taken as they are, a swing would lose height in each step. Where it
+    was asked for the mean speed they are not ahead. The change from one to the other is spread over some steps.
+
+    Args:
+        row: Of the book; LEAD is changed.
+        before: Speed before the step, rad/s.
+        actual: After it.
+        step: s.
+        resting: Whether it was asked for the speed of the step's end.
+    """
+    due = 0.0
+    if resting:
+        due = 0.5 * step * actual
+        row[Book.LEAD] += 0.5 * step * (actual - before)
+    row[Book.LEAD] += _GIVE * (due - row[Book.LEAD])
 
 
 @jit

@@ -20,17 +20,15 @@ import numpy as np
 
 from axbridge.arrays import FloatArray
 from axbridge.errors import SimulationDiverged, UsageError
+from axbridge.jit import as_tuple
 from axbridge.physics.engine import Actuation, Contact, LinkMotion, LinkPose, Scene, arrange, substeps
 from axbridge.physics.engines.mujoco_model import build_model
+from axbridge.physics.engines.mujoco_steps import Memory, Rows, aim, sum_up, tell
 
 __all__ = ["MujocoEngine"]
 
 _FINE, _COARSE = 1e-3, 1 / 240  # s, longest steps with a base that is bolted down, and with one that stands free
-_GIVE = 0.003  # by this share of the 0.01 % that MuJoCo makes them give way do dry friction, motors and stops
-_RETURN = 1.0  # rad/s: how fast a joint that was pushed past a stop is brought back
-_SLACK = 5e-7  # rad: so far past a stop it is left, or it would press against its own friction there
 _SANE = 1e9  # rad/s
-_LIGHTEST = 1e-15  # kg·m²
 _FRAME = 1 / 60  # s, between two pictures of a window
 
 
@@ -81,14 +79,20 @@ class MujocoEngine:
         self._driven, self._driven_qpos, self._ranges = self._dof[:n], self._qpos[:n], numbers[:n]
         self._ideal_dof, self._ideal_qpos, self._ideal_joints = self._dof[n:], self._qpos[n:], numbers[n:]
         self._held = np.zeros(self.model.nv)  # what dry friction and ideal motors gave in the latest step
+        self._still = np.zeros(self.model.nv)
         self._diagonal = self.model.M_rowadr[self._driven] + self.model.M_rownnz[self._driven] - 1
         # Views of MuJoCo's memory; to ask for them anew in each step costs as much as the step's arithmetic.
         self._q, self._v, self._inertia = self.data.qpos, self.data.qvel, self.data.M
         self._applied, self._friction = self.data.qfrc_applied, self.model.dof_frictionloss
         self._armature, self._range = self.model.dof_armature, self.model.jnt_range
+        memory = Memory(
+            self._driven, self._ranges, self._diagonal, self._inertia, self._v, self._armature, self._friction,
+            self._range, self._applied,
+        )  # fmt: skip
+        self._memory = as_tuple(memory)
         self._q[self._qpos] = start
         self._weighed = False
-        self._solve()
+        self._solve(self._still)
         self._sense(np.zeros(len(self._ideal)))
         self._window: Any = _open_window(self.model, self.data) if scene.gui else None
         self._shown = 0.0
@@ -123,31 +127,22 @@ class MujocoEngine:
 
     def advance(self, actuation: Actuation) -> FloatArray:
         """One step."""
-        dof, data, h = self._driven, self.data, self.time_step
-        torque, damping, armature, friction, low, high = actuation
+        data = self.data
         if not self._weighed:
-            self._weigh(armature)
-        part = h * damping
-        ratio = part / (self._inertia[self._diagonal] - self._armature[dof] + armature + _LIGHTEST)
-        weight = 0.5 + 0.5 * ratio / np.sqrt(36.0 + ratio * ratio)  # `motor.fitted_weight`
-        self._armature[dof] = armature + weight * part
-        self._friction[dof] = friction
-        self._range[self._ranges, 0], self._range[self._ranges, 1] = low, high
-        self._applied[dof] = torque - damping * self._v[dof]
-        self._solve(self._tell_ideal() if self._ideal else None)
+            self._weigh(actuation.armature)
+        tell(self.time_step, as_tuple(actuation), self._memory)
+        self._solve(self._tell_ideal() if self._ideal else self._still)
         mujoco.mj_Euler(self.model, data)
-        self._time += h
-        if not self._v @ self._v < _SANE**2:  # also where one is no number
+        self._time += self.time_step
+        spent = np.empty(len(self._driven))
+        squares = sum_up(data.nf, data.efc_id, data.efc_force, self._driven, self._v, self._held, spent)
+        if not squares < _SANE**2:  # also where one is no number
             raise SimulationDiverged(self._culprit(), self._time)
-        used = self._held
-        used[:] = 0.0
-        used[data.efc_id[: data.nf]] = data.efc_force[: data.nf]
         if self._ideal:
-            self._sense(used[self._ideal_dof])
+            self._sense(self._held[self._ideal_dof])
         if self._window is not None and self._time > self._shown + _FRAME:
             self._shown = self._time
             self._window.sync()
-        spent: FloatArray = used[dof]
         return spent
 
     def strike(self, joint: int, armature: float, speed: float) -> float:
@@ -179,6 +174,11 @@ class MujocoEngine:
         self._q[:3] = np.array(pose[0]) - _turned(self._tree.centre[0], turned)
         self._q[3:7] = turned
         self._v[:6] = 0.0
+
+    def place_joint(self, joint: int, position: float) -> None:
+        """Put a joint there, at rest."""
+        self._q[self._driven_qpos[joint]] = position
+        self._v[self._driven[joint]] = self._held[self._driven[joint]] = 0.0
 
     def poses(self) -> dict[str, LinkPose]:
         """Where the frame of each link is."""
@@ -220,29 +220,18 @@ class MujocoEngine:
             self._window.close()
             self._window = None
 
-    def _solve(self, targets: FloatArray | None = None) -> None:
+    def _solve(self, targets: FloatArray) -> None:
         """Accelerations now, with all that acts.
 
         Args:
-            targets: Speeds that friction is to bring each degree of freedom to, (nv,); None = 0.
+            targets: Speeds that friction is to bring each degree of freedom to, (nv,).
         """
-        model, data, h = self.model, self.data, self.time_step
+        model, data = self.model, self.data
         mujoco.mj_fwdPosition(model, data)
         mujoco.mj_fwdVelocity(model, data)
-        rigid = data.nf + data.nl  # rows of dry friction, motors and stops come first
-        if rigid:
-            data.efc_R[:rigid] *= _GIVE
-            data.efc_D[:rigid] /= _GIVE
-        if data.nf:
-            rubbing = data.efc_id[: data.nf]
-            missing = -data.efc_vel[: data.nf] if targets is None else targets[rubbing] - data.efc_vel[: data.nf]
-            # What it held it goes on holding. Else it would have to creep to know of its load, until a stop takes it.
-            data.efc_aref[: data.nf] = missing / h + data.efc_R[: data.nf] * self._held[rubbing]
-        if data.nl:  # a joint ends the step at its stop at most
-            rows = slice(data.ne + data.nf, data.ne + data.nf + data.nl)
-            away = data.efc_pos[rows]
-            allowed = np.where(away > 0, -away, np.clip(-away - _SLACK, 0.0, h * _RETURN)) / h
-            data.efc_aref[rows] = (allowed - data.efc_vel[rows]) / h
+        if data.nf or data.nl:
+            rows = Rows(data.efc_id, data.efc_R, data.efc_D, data.efc_aref, data.efc_vel, data.efc_pos)
+            aim(self.time_step, data.nf, data.nl, targets, self._held, as_tuple(rows))
         mujoco.mj_fwdAcceleration(model, data)
         mujoco.mj_fwdConstraint(model, data)
 

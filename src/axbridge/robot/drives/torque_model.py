@@ -9,11 +9,15 @@ from __future__ import annotations
 import math
 
 from axbridge.config.model import FrictionParams, MotorParams
-from axbridge.physics.motor import directed
-from axbridge.physics.position_laws import asked, felt
+from axbridge.jit import plain
+from axbridge.physics import motor as motor_kernels
+from axbridge.physics import position_laws
 
 __all__ = ["SpeedForecast", "current", "duty_for", "estimated_torque", "friction"]
 
+# One scalar at a time, a compiled kernel takes many times as long to be called as the arithmetic takes.
+directed = plain(motor_kernels.directed)
+felt, asked = plain(position_laws.felt), plain(position_laws.asked)
 _FRESH = 0.6  # weight of the newest sample; with latency, unfiltered compensation of back-EMF would swing for ever
 _AIM = 0.65  # of a step: right in its middle on average, and still within some per cent at its end
 _RECENT = 0.1  # s: samples further apart say nothing about acceleration
