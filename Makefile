@@ -12,10 +12,13 @@ demo: kernels
 # Most tests wait for a served bus, not for the processor: four at a time take half the time of one.
 SIDE_BY_SIDE = -n 4 --dist loadfile
 
+# More options of pytest for `make test`; CI asks a failed test once more, and lists it.
+OPTIONS =
+
 test: .venv/ready
 	$(MAKE) --jobs=2 lint kernels
-	$(BIN)/pytest $(SIDE_BY_SIDE) -m "not alone" --durations=25
-	$(BIN)/pytest -m alone
+	$(BIN)/pytest $(SIDE_BY_SIDE) -m "not alone" --durations=25 $(OPTIONS)
+	$(BIN)/pytest -m alone $(OPTIONS)
 
 # In a minute: the linters, and every test that takes no more than a moment.
 check: .venv/ready
@@ -27,7 +30,7 @@ wheel: .venv/ready
 	rm -rf out/wheel && mkdir -p out/wheel/empty
 	$(BIN)/python -m build --wheel --outdir out/wheel > out/wheel/build.log || { cat out/wheel/build.log; exit 1; }
 	$(PYTHON) -m venv out/wheel/env
-	out/wheel/env/bin/python -m pip install --quiet out/wheel/*.whl
+	out/wheel/env/bin/python -m pip install --quiet "$$(echo out/wheel/*.whl)[fast]"
 	cd out/wheel/empty && ../env/bin/axbridge demo
 
 # The documentation as a site, in site/; a warning (a broken link, a docstring that does not fit) is an error.

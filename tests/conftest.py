@@ -29,6 +29,27 @@ def pytest_addoption(parser):
     parser.addoption("--manual", action="store_true", help="also hardware tests that need a hand on the cable")
 
 
+@pytest.fixture(scope="session")
+def walked(tmp_path_factory):
+    """A recording of two steps of a simulated Bioloid, with the servo model `ax12` and what was measured of it."""
+    from axbridge.config.rig import Rig
+    from axbridge.motion.gait import Gait
+    from axbridge.motion.walking import walk
+    from axbridge.record.provenance import describe
+    from axbridge.record.recorder import Recorder
+    from axbridge.record.recording import open_recording
+    from axbridge.robot.open import open_robot
+
+    rig = Rig.load("bioloid").with_engine("mujoco")
+    servos = tuple(servo.model_copy(update={"model": "ax12", "params": {}}) for servo in rig.servos)
+    rig, gait = rig.model_copy(update={"servos": servos}), Gait(steps=2)
+    path = tmp_path_factory.mktemp("walk") / "walk.mcap"
+    facts = describe(rig, backend="sim", seed=0, experiment="walk", gait=vars(gait))
+    with Recorder(path, facts) as recorder, open_robot(rig, "sim") as robot:
+        assert not walk(robot, gait, recorder).fell
+    return open_recording(path)
+
+
 @pytest.fixture
 def hardware_port(request):
     port = request.config.getoption("--port")

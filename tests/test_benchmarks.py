@@ -24,6 +24,7 @@ SMALLEST = {
     "plant_humanoid.py": ("--falls", "1"),
     "plant_rollouts.py": ("--sets", "20"),
     "recording_memory.py": ("--minutes", "0.05", "--servos", "2"),
+    "twin_causes.py": ("--runs", "1", "--minutes", "0", "--only", "blocked", "--json"),
 }
 BRIEFLY = 2.0  # s, for those that take longer at any size
 LOGS = FOLDER.parent / "docs" / "real" / "xl330_pendulum"

@@ -25,20 +25,21 @@ def replacing(path: Path | str) -> Iterator[Path]:
     target = Path(path)
     if target.is_dir():
         raise IsADirectoryError(21, "is a folder; give the name of a file", str(target))
-    if target.exists() and not target.is_file():
-        yield target
-        return
-    make_folder(target)
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.part")
+    device = target.exists() and not target.is_file()
+    if not device:
+        make_folder(target)
+    temporary = target if device else target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
         yield temporary
-        os.replace(temporary, target)  # noqa: PTH105  (atomic, and overwrites on every system)
+        if not device:
+            os.replace(temporary, target)  # noqa: PTH105  (atomic, and overwrites on every system)
     except OSError as failure:
         failure.filename = str(target)  # the name the user gave, not the temporary one
         failure.filename2 = None
         raise
     finally:
-        temporary.unlink(missing_ok=True)
+        if not device:
+            temporary.unlink(missing_ok=True)
 
 
 def write_whole(path: Path | str, content: str | bytes) -> None:

@@ -460,6 +460,20 @@ def _a_base_that_stands_free_falls_turns_and_can_be_placed(shop: _Workshop) -> N
         _near(2 * math.asin(pose[1][1]), angle / 2, 0.02 * angle, "how far the base turned against its joint")
 
 
+def _a_joint_can_be_put_somewhere_at_rest_and_the_others_stay(shop: _Workshop) -> None:
+    parts = (*_ARM, _link("hand", 0.05, 1e-4, 0.02), _joint("wrist", "arm", "hand", 2 * _DROP))
+    with shop.build(*parts, joints=("shaft", "wrist"), start={"shaft": 0.4, "wrist": -0.3}) as engine:
+        _ahead(engine, 0.1 + engine.time_step)  # in the middle of a physics step, where steps have a middle
+        before = engine.state()[0][1]
+        engine.place_joint(0, 1.1)
+        (shaft, wrist), (speed, _) = engine.state()
+        _near(float(shaft), 1.1, 1e-9, "the angle of the joint that was put somewhere")
+        _near(float(speed), 0.0, 1e-9, "its speed")
+        _near(float(wrist), float(before), 1e-9, "the angle of the other one")
+        _ahead(engine, _STEP)
+        _near(float(engine.state()[0][0]), 1.1, 0.01, "its angle a moment later")
+
+
 def _a_base_that_is_bolted_down_stays(shop: _Workshop) -> None:
     with shop.build(*_ARM) as engine:
         assert engine.base() is None, "a base that is bolted down has no pose of its own"
@@ -616,6 +630,7 @@ _ENGINE_CHECKS = (
     _joints_of_a_chain_move_each_other,
     _a_rotor_that_meets_a_joint_hands_over_its_momentum,
     _a_base_that_stands_free_falls_turns_and_can_be_placed,
+    _a_joint_can_be_put_somewhere_at_rest_and_the_others_stay,
     _a_base_that_is_bolted_down_stays,
     _the_floor_carries_what_stands_on_it,
     _links_are_where_their_joints_have_them,

@@ -293,6 +293,34 @@ def test_monitor_shows_every_servo(line, capsys):
     assert document["line"]["servos"]["1"]["loss"] == 0
 
 
+@pytest.mark.parametrize(("mass", "causes"), [(1.0, set()), (1.6, {"extra load"})])
+def test_monitor_names_why_a_servo_that_somebody_else_has_told_to_hold_does_not_do_as_its_model(
+    tmp_path, capsys, mass, causes
+):
+    rig = axbridge.Rig.load("bench_arm")
+    heavier = re.sub(r'mass value="([\d.]+)"', lambda found: f'mass value="{mass * float(found[1])}"', rig.urdf_text())
+    (tmp_path / "bench_arm.urdf").write_text(heavier)
+    (tmp_path / "arm.toml").write_bytes(rig.path.read_bytes())
+    with serving(str(tmp_path / "arm.toml"), "--model", "lima2009") as port:
+        with SerialBus(port) as bus:
+            bus.write(1, 30, (512 + 200).to_bytes(2, "little"))  # the goal; that switches it on
+        watch = ["monitor", "--rig", "bench_arm", "--model", "lima2009", "--port", port, "--seconds", "2"]
+        run_arguments([*watch, "--json"])
+        found = json.loads(capsys.readouterr().out)["causes"]
+        assert {one["cause"] for one in found} == causes
+        if causes:
+            run_arguments(watch)
+            assert re.match(r" +\d\.\d s  shoulder: extra load \(look what it carries", capsys.readouterr().out)
+        with SerialBus(port) as bus:
+            assert bus.read(1, 24, 12).data[:1] == b"\1"
+            assert bus.read(1, 30, 2).data == (712).to_bytes(2, "little")  # nothing was written
+
+
+def test_monitor_needs_the_robot_of_a_model(capsys):
+    assert run_arguments(["monitor", "--model", "lima2009"]) == 2
+    assert "--rig" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [

@@ -93,6 +93,15 @@ def lead(wizard, tell, row, way=0.6, ends=(-1.0, 0.8), zero=0.0):
         wizard.press(" ")
 
 
+def blinked(tell):
+    """What the LEDs of all servos show within a second and a half."""
+    until, seen = time.monotonic() + 1.5, set()
+    while time.monotonic() < until:
+        seen.add(tuple(tell("register led")))
+        time.sleep(SEEN)
+    return seen
+
+
 def torques(port, ids):
     with SerialBus(port) as bus:
         return [bus.read(id_, Address.TORQUE_ENABLE, 1).data[0] for id_ in ids]
@@ -105,6 +114,10 @@ def test_a_changed_id_zero_and_direction_are_found_and_the_comments_stay(tmp_pat
     with led(real) as (port, tell), Wizard(mine, port) as wizard:
         wizard.until("servos 1, 9")
         lead(wizard, tell, 0)
+        wizard.until("joint 2 of 2: tilt, servo 2 by the rig: which does not answer")
+        wizard.until("  1 turn it")
+        wizard.press("w")
+        wizard.until("that servo does not answer: nothing was moved")
         lead(wizard, tell, 1)
         wizard.until("write it?")
         assert mine.read_text() == before
@@ -191,6 +204,48 @@ def test_sigterm_leaves_motors_off_and_the_file_as_it_was(mine):
             assert torques(port, [1, 2]) == [0, 0]
     assert (ended, err) == (143, f"stopped: motors are off; {mine} is as it was\n")
     assert mine.read_bytes() == before
+
+
+def test_the_led_of_the_servo_that_is_meant_blinks_and_w_moves_it(mine):
+    with led(mine) as (port, tell), Wizard(mine, port) as wizard:
+        wizard.until("joint 1 of 2: pan, servo 1 by the rig: its LED blinks")
+        wizard.until("  1 turn it")
+        seen = blinked(tell)
+        assert {pan for pan, _ in seen} == {0, 1}
+        assert {tilt for _, tilt in seen} == {0}
+        wizard.press("w")
+        wizard.until("servo 1 moved by 5° at 20% of its torque, and is limp again")
+        assert tell("register torque_enable") == [0, 0]
+        assert tell("register torque_limit") == [1023, 1023]
+        wizard.until("  1 turn it")  # nothing is decided by it
+        tell("stall 0")
+        wizard.press("w")
+        wizard.until("something holds it")
+        wizard.until("  1 turn it")
+        wizard.press("s")
+        wizard.until("joint 2 of 2")
+        wizard.until("  1 turn it")
+        assert {tilt for _, tilt in blinked(tell)} == {0, 1}
+        end_while_it_moves(wizard, tell, mine, 1, signal.SIGTERM, 143)
+
+
+def test_ctrl_c_while_a_servo_moves_leaves_it_limp(mine):
+    with led(mine) as (port, tell), Wizard(mine, port) as wizard:
+        wizard.until("  1 turn it")
+        end_while_it_moves(wizard, tell, mine, 0, signal.SIGINT, 130)
+
+
+def end_while_it_moves(wizard, tell, mine, row, number, code):
+    wizard.press("w")
+    patience = time.monotonic() + 5
+    while not tell("register torque_enable")[row]:
+        assert time.monotonic() < patience
+    assert tell("register torque_limit")[row] == 205
+    wizard.process.send_signal(number)
+    ended, _, err = wizard.end()
+    assert (ended, err) == (code, f"stopped: motors are off; {mine} is as it was\n")
+    for register, values in {"torque_enable": [0, 0], "torque_limit": [1023, 1023], "led": [0, 0]}.items():
+        assert tell(f"register {register}") == values
 
 
 @pytest.mark.parametrize(

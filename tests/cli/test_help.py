@@ -48,9 +48,18 @@ def test_the_example_of_a_verb_is_in_its_help_and_can_be_typed(name, command, ca
     assert run([*name.split(), "-h"]) == 0
     said = " ".join(capsys.readouterr().out.split())
     assert EXAMPLES[name] in said
+    assert "<bool>" not in said  # an option without a value has no type
     words = shlex.split(EXAMPLES[name].partition(" >")[0])
     assert words[: 1 + len(name.split())] == ["axbridge", *name.split()]
     command.make_context(name, words[1 + len(name.split()) :])  # raises where an option does not exist
+
+
+def test_help_is_broken_where_the_terminal_ends(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "100")
+    run(["walk", "-h"])
+    paragraph = capsys.readouterr().out.partition("It measures nothing")[2].partition("Options")[0]
+    first, *_ = paragraph.splitlines()
+    assert len("It measures nothing" + first.rstrip()) > 85  # full, though the source ends it elsewhere
 
 
 def test_verbs_come_in_groups_in_the_order_one_meets_them(capsys):
@@ -61,6 +70,7 @@ def test_verbs_come_in_groups_in_the_order_one_meets_them(capsys):
     ]
     assert places == sorted(places)
     assert " More " not in said
+    assert "<bool>" not in said
 
 
 @pytest.mark.parametrize(

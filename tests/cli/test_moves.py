@@ -176,7 +176,7 @@ def test_a_signal_while_it_is_taught_keeps_what_the_hand_did_and_says_so(hand, t
         time.sleep(1.5)
         teacher.send_signal(number)
         out, err = teacher.communicate(timeout=10)
-    assert teacher.returncode == 128 + number
+    assert teacher.returncode == 128 + number, err
     assert err == f"stopped: motors are off; {path} is whole\n"
     assert f"wrote {path}: " in out
     assert 0.8 < Move.load(path).duration < 1.8

@@ -5,9 +5,10 @@ import pytest
 
 import axbridge
 from axbridge.config.rig import Rig
-from axbridge.motion.balance import Soles, inside
+from axbridge.motion.balance import Soles
 from axbridge.motion.gait import Gait, Walk
 from axbridge.motion.watch import hold_up
+from axbridge.physics.soles import inside
 
 SQUARE = np.array([(0, 0), (0.1, 0), (0.1, 0.06), (0, 0.06)])
 

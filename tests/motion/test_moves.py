@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from axbridge import Move, MoveError, UsageError
 from axbridge.config.rig import Rig
+from axbridge.motion.files import load_move, samples
 from axbridge.motion.mirror import signs
 from axbridge.motion.moves import Key, Page, schema, tracks
 
@@ -228,3 +229,11 @@ def test_a_ways_knots_rest_for_the_pauses():
     arm = tracks(wave().pages["1"])["left_arm"]
     assert arm.times == pytest.approx([1.0, 1.5, 1.75, 3.75])
     assert arm.positions == [0.0, 1.0, 1.0, 0.5]
+
+
+def test_moves_that_come_with_axbridge_have_names_and_a_slip_is_asked_about():
+    assert {"bow", "squat"} <= set(samples())
+    assert all(load_move(f"sample:{name}")[0].pages for name in samples())
+    with pytest.raises(UsageError, match="there is no move sample:bwo") as refused:
+        load_move("sample:bwo")
+    assert "did you mean 'bow'?" in refused.value.hint

@@ -29,6 +29,9 @@ addEventListener("load", () => setTimeout(() => {
   document.title = JSON.stringify({
     words: words.map(word => [word.textContent, word.getBoundingClientRect().toJSON()]),
     lines: document.querySelectorAll(".js-plotly-plot .scatterlayer path.js-line").length,
+    colours: [...new Set([...document.querySelectorAll(".js-plotly-plot path.js-line")].map(
+      line => getComputedStyle(line).stroke))],
+    keys: [...document.querySelectorAll(".legend i")].map(key => getComputedStyle(key).backgroundColor),
     wide: document.documentElement.scrollWidth, window: innerWidth,
     cells: [...document.querySelectorAll("td:first-child")].map(cell => [cell.textContent, cell.clientHeight]),
     paper: getComputedStyle(document.body).backgroundColor,
@@ -36,6 +39,8 @@ addEventListener("load", () => setTimeout(() => {
     ink: [...new Set(words.map(word => getComputedStyle(word).fill))],
   });
 }, 1000))</script>"""
+
+DARK_BLUE = "rgb(0, 114, 178)"
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(BROWSER is None, reason="needs chromium")]
 
@@ -84,6 +89,11 @@ def test_a_dark_screen_gets_a_dark_page_with_light_words(page, tmp_path):
     seen = browse(page, tmp_path, "--blink-settings=preferredColorScheme=0")
     assert seen["paper"] == "rgb(20, 24, 29)"
     assert seen["ink"] == ["rgb(227, 232, 238)"]
+    assert DARK_BLUE not in seen["colours"]
+    assert set(seen["keys"]) <= set(seen["colours"])  # the legend names the colours that are drawn
+    light = browse(page, tmp_path)
+    assert DARK_BLUE in light["colours"]
+    assert set(light["keys"]) <= set(light["colours"])
 
 
 def test_no_other_machine_is_asked_and_none_could_be(page, tmp_path):

@@ -146,6 +146,19 @@ def test_the_twin_moves_robot_and_shadow(port):
         robot["shoulder"].torque_off()
 
 
+def test_a_twin_whose_program_was_stopped_for_long_does_not_live_all_that_time_through(port):
+    with axbridge.open("bench_arm", backend="twin", port=port) as robot:
+        robot.step()
+        bus = robot._connection.cycles["main"].bus
+        bus._lag.seconds -= 3600.0  # as if an hour had passed
+        before = robot.simulation.world.now()
+        begun = time.monotonic()
+        robot.step()
+        assert robot.simulation.world.now() - before == pytest.approx(5.0, abs=0.5)
+        assert time.monotonic() - begun < 30.0
+        assert abs(robot.simulation.shadow()["shoulder"].time - robot.time) < 0.5
+
+
 def test_environment_variables_choose_backend_and_port(port, monkeypatch):
     monkeypatch.setenv("AXBRIDGE_BACKEND", "real")
     monkeypatch.setenv("AXBRIDGE_PORT", port)

@@ -6,11 +6,15 @@ import re
 import pytest
 
 import axbridge
+from axbridge.config.model import PredictionParams
 from axbridge.config.rig import Rig
 from axbridge.errors import ErrorFlag
-from axbridge.robot.residuals import Residuals
+from axbridge.learn.model_file import to_toml, with_model
+from axbridge.robot.allowance import allowance
+from axbridge.robot.residuals import REMEDIES, Allowance, Residuals
 from axbridge.robot.state import ServoState
 from axbridge.serve.background import serving
+from tests.support.hand import led
 
 POSES = 0.9, -0.4, 0.3, 1.2, -1.0
 
@@ -19,7 +23,9 @@ def alarms(real, seconds, seed=1):
     """What is named when `real` moves beside a bench arm, with the time, s."""
     found = []
     with axbridge.open(real, seed=seed) as robot, axbridge.open("bench_arm", seed=2) as twin:
-        residuals = Residuals(robot)
+        residuals = Residuals(
+            {name: allowance(twin.rig, servo.config, twin.rig.model_of(servo.config)) for name, servo in twin.items()}
+        )
         while robot.time < seconds:
             for one in (robot, twin):
                 one["shoulder"].set_position(POSES[int(robot.time / 1.5) % len(POSES)])
@@ -65,13 +71,46 @@ def test_a_cause_is_named_within_a_second(heavy, difference, cause):
     assert found[0][0] < 1.0
 
 
+def stiff():
+    """Wears: friction that grows with speed."""
+    rig = Rig.load("bench_arm")
+    params = {"friction": {"viscous": 0.06}}
+    return rig.model_copy(update={"servos": tuple(one.model_copy(update={"params": params}) for one in rig.servos)})
+
+
+def test_a_model_that_is_a_little_off_in_all_motion_is_called_stale_once_and_nothing_else():
+    found = alarms(stiff(), 12.0)
+    assert [name for _, name in found] == ["stale model"]
+    assert found[0][0] < 8.0  # after three seconds of motion
+
+
+def test_what_a_model_is_worth_says_how_far_a_servo_may_be_from_it():
+    rig = Rig.load("bench_arm")
+    servo, model = rig.servos[0], rig.model_of(rig.servos[0])
+
+    def told(**prediction):
+        return allowance(rig, servo, model.model_copy(update={"prediction": PredictionParams(**prediction)}))
+
+    assert told() == Allowance()
+    rough, fine = told(held_out_error=0.05, load_share=0.4), told(held_out_error=0.01, load_share=0.16)
+    assert (rough.off, rough.wrong, rough.share) == (0.2, 0.125, 0.4)
+    assert (fine.off, fine.wrong, fine.share) == (0.04, 0.025, 0.16)
+    assert told(held_out_error=1e-6, load_share=0.0).off > math.radians(1)  # counts alone make such differences
+
+
+def test_one_step_of_a_loop_that_sees_whole_counts_is_no_load():
+    rig = with_model(Rig.load("bench_arm"), "ax12")
+    step = allowance(rig, rig.servos[0], rig.model_of(rig.servos[0])).step
+    assert 0.031 < step < 0.041  # slope 32: a count of error is a 32nd of full duty
+
+
 def state(time, position, load=0.0, temperature=30.0):
     return ServoState(time, position, 0.0, 0.0, load, 11.1, temperature, ErrorFlag(0))
 
 
 def test_a_joint_that_moves_away_from_a_goal_that_stands_slips_once_and_a_limp_one_never_does():
     for goal, expected in ((0.5, [(pytest.approx(0.4, abs=0.15), "slipping")]), (math.nan, [])):
-        residuals, found = Residuals(["a"]), []
+        residuals, found = Residuals({"a": Allowance()}), []
         for step in range(60):
             time = 0.02 * step
             here = {"a": state(time, 0.5 - 0.4 * time)}  # 23°/s
@@ -81,7 +120,7 @@ def test_a_joint_that_moves_away_from_a_goal_that_stands_slips_once_and_a_limp_o
 
 
 def test_a_hot_servo_is_named_before_it_switches_itself_off():
-    residuals = Residuals(["a"])
+    residuals = Residuals({"a": Allowance()})
     assert residuals.look(0.0, {"a": state(0.0, 0.0, temperature=64)}, {}, {"a": 0.0}) == []
     assert residuals.look(1.0, {"a": state(1.0, 0.0, temperature=66)}, {}, {"a": 0.0}) == [("overheating", "a")]
 
@@ -106,3 +145,51 @@ def test_a_twin_names_the_cause_in_its_step_and_asks_the_simulation_by_no_packet
         before = twin.simulation.world.lines["main"].counters.packets
         twin.simulation.shadow()
         assert twin.simulation.world.lines["main"].counters.packets == before > packets
+
+
+@pytest.mark.slow
+def test_a_served_servo_with_more_friction_than_its_model_makes_the_model_stale(tmp_path):
+    rig = stiff()
+    worn = tmp_path / "worn.toml"
+    worn.write_text(to_toml(rig.model_of(rig.servos[0])))
+    with (
+        serving("bench_arm", "--model", str(worn)) as port,
+        axbridge.open("bench_arm", backend="twin", port=port) as twin,
+    ):
+        found = []
+        while not found and twin.time < 20.0:
+            twin["shoulder"].set_position(POSES[int(twin.time / 0.8) % len(POSES)])
+            twin.step()
+            found += [event.kind for event in twin.last_step.events if event.kind in REMEDIES]
+        assert found == ["stale model"]
+
+
+@pytest.mark.slow
+def test_a_twin_takes_the_place_to_which_a_hand_has_led_its_servo_and_raises_no_alarm():
+    def steps(count):
+        named = []
+        for _ in range(count):
+            robot.step()
+            named += [event.kind for event in robot.last_step.events if event.kind in REMEDIES]
+        return named
+
+    def twin():
+        return robot.simulation.shadow()["shoulder"].position
+
+    weightless = {"gravity": [0, 0, 0]}  # the hand's servos carry nothing
+    with led("bench_arm") as (port, lead), axbridge.open("bench_arm", "twin", port=port, world=weightless) as robot:
+        shoulder = robot["shoulder"]
+        lead("0 1.2")
+        assert steps(5) == []
+        assert twin() == pytest.approx(1.2, abs=0.03)  # limp: it goes along
+        shoulder.torque_on()
+        assert steps(60) == []
+        assert twin() == pytest.approx(1.2, abs=0.03)
+        shoulder.torque_off()
+        lead("0 -0.8")
+        shoulder.torque_on()  # nobody has stepped meanwhile
+        assert steps(60) == []
+        assert twin() == pytest.approx(-0.8, abs=0.03)
+        shoulder.set_position(0.3)
+        steps(60)
+        assert twin() == pytest.approx(0.3, abs=0.03)  # and it goes on from there

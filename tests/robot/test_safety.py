@@ -279,6 +279,39 @@ def test_what_the_guard_cannot_switch_off_either_is_said(line, cycle):
     assert powered(line) == {2}
     assert failed
     assert all("knee" in errors for errors in failed)  # and on a busy machine others, that did not confirm in time
+    assert "knee" in safety.still_powered()
+    with safety.Safety([cycle], report=failed.append):
+        line.deaf.clear()
+        assert safety.still_powered() == ()
+    assert safety.still_powered() == ()
+
+
+def test_the_guard_switches_off_behind_a_port_that_was_closed_here(line, cycle):
+    power(line)
+    failed = []
+    with safety.Safety([cycle], report=failed.append):
+        cycle.bus.close()
+    assert not powered(line)
+    assert not failed
+
+
+def test_one_more_ctrl_c_while_the_guard_works_leaves_no_net_behind(line, cycle, monkeypatch):
+    power(line)
+    line.deaf.add(2)
+    watched = safety.Safety([cycle], report=lambda _: None)
+    watched.arm()
+
+    def interrupted(**_):
+        raise KeyboardInterrupt
+
+    guard = watched._guard
+    monkeypatch.setattr(guard, "wait", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        watched.__exit__(None, None, None)
+    monkeypatch.undo()
+    assert guard.wait(10) == 1  # it was told, and went on
+    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+    assert "knee" in safety.still_powered()
 
 
 def test_a_controller_that_was_stopped_trips_before_its_next_goals(line, cycle):

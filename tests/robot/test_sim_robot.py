@@ -80,8 +80,8 @@ def test_a_limp_arm_falls_and_gets_no_goals():
 def test_targets_are_clipped_with_a_warning_and_impossible_ones_refused():
     with axbridge.open("bench_arm") as robot:
         arm = robot["shoulder"]
-        with pytest.warns(ControlWarning, match="too big requested position: 100 > 2.6"):
-            arm.set_position(100)
+        with pytest.warns(ControlWarning, match="too big requested position: 3 > 2.6"):
+            arm.set_position(3)
         assert arm.target_position == arm.max_position
         with pytest.warns(ControlWarning, match="NaN"):
             arm.set_position(math.nan)
@@ -192,14 +192,37 @@ def test_a_servo_used_after_the_end_says_that_the_bus_is_closed():
         robot.exchange()
 
 
-def test_degrees_are_clipped_and_asked_about():
+@pytest.mark.parametrize("degrees", [90, -45, 180, 3600])  # the last two are beyond the limits in degrees, too
+def test_degrees_are_asked_about_and_move_nothing(degrees):
+    with axbridge.open("bench_arm") as robot:
+        arm = robot["shoulder"]
+        arm.set_position(0.3)
+        ways = (
+            lambda: arm.set_position(degrees),
+            lambda: arm.goto(degrees, 1.0),
+            lambda: robot.set_positions([degrees]),
+        )
+        for way in ways:
+            with pytest.raises(UsageError, match=rf"radians\? {degrees}° is {math.radians(degrees):.3f}: give math"):
+                way()
+            assert arm.target_position == 0.3
+
+
+def test_an_array_with_degrees_in_it_gives_no_servo_a_goal():
+    with axbridge.open("pan_tilt") as robot:
+        with pytest.raises(
+            UsageError, match="-60 rad is no angle of servo 'tilt', which goes from -1.200 to 1.200 rad"
+        ):
+            robot.set_positions([0.5, -60])
+        assert not robot["pan"].torque_enabled
+
+
+def test_a_program_that_wants_them_clipped_says_so():
     with axbridge.open("bench_arm") as robot:
         with pytest.warns(ControlWarning, match=r"too big requested position: 90 > 2\.\d+ \(radians\? 90° is 1.571\)"):
-            robot["shoulder"].set_position(90)
-        robot["shoulder"].set_position(95)  # a loop hears of it once
+            robot["shoulder"].set_position(90, clip=True)
+        robot["shoulder"].set_position(95, clip=True)  # a loop hears of it once
         assert robot["shoulder"].target_position == robot["shoulder"].max_position
-        with pytest.warns(ControlWarning, match="too low requested position: -90"):
-            robot["shoulder"].set_position(-90)
 
 
 def test_what_is_no_time_and_no_count_is_refused():

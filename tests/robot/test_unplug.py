@@ -87,5 +87,5 @@ def test_the_guard_follows_the_port(line, cycle):
         run(cycle, lambda result: len(result.states) == 2, watched)
         run(cycle, lambda result: True, watched)
         assert watched._guard.pid != first
-        assert watched._guarded == (cycle.bus.port.fd,)
+        assert [descriptor for descriptor, _ in watched._guarded] == [cycle.bus.port.fd]
     assert not any(table[24] for table in line.tables.values())

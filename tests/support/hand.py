@@ -2,10 +2,17 @@
 
 `python -m tests.support.hand RIG` serves on a pseudo-terminal, as `axbridge serve` does; each line on standard input
 makes the hand lead the shafts whose motors are limp then: 0.8 rad up within 1.2 s, half the way back within 0.8 s. A
+<<<<<<< HEAD
 line such as `1 -0.5` makes it turn the second shaft, if that is limp, to -0.5 rad; it says
-`there` when it has.
+`there` when it has. Told to `stop`, the whole process stands still, and no servo answers, until it gets SIGCONT.
+=======
+line such as `1 -0.5` makes it turn the second shaft, if that is limp, to -0.5 rad; it says `there` when it has.
+`register led` asks for that register of every servo, as it is in the servo, and `stall 1` takes hold of the second
+shaft, whatever its motor does.
 """
 
+import os
+import signal
 import subprocess
 import sys
 import threading
@@ -69,20 +76,31 @@ def main(name):
 
     def listen():
         for line in sys.stdin:
-            if line == "lead\n":
+            word, *more = line.split()
+            if word == "lead":
                 bank.told = True
+            elif word == "stop":
+                os.kill(os.getpid(), signal.SIGSTOP)
+            elif word == "register":
+                print(*(servo.table[more[0]] for servo in world.servos.values()), flush=True)
+            elif word == "stall":
+                bank.stall[int(more[0])] = True
+                print("there", flush=True)
             else:
-                row, angle = line.split()
-                bank.goals[int(row)] = float(angle)
+                bank.goals[int(word)] = float(more[0])
 
-    threading.Thread(target=listen, daemon=True).start()
     world = World(rig, bank=bank)
+    threading.Thread(target=listen, daemon=True).start()
     serve(world, {"main": channel}, lambda: False, lambda: print(f"ready: {channel.address}", flush=True))
 
 
 @contextmanager
 def led(rig):
-    """Serve in a process of its own; yields the port and a function that tells the hand: to lead, or `"ROW ANGLE"`."""
+    """Serve in a process of its own.
+
+    Yields the port, and a function that tells the hand `"lead"`, `"ROW ANGLE"` or `"stall ROW"`, or asks it for
+    `"register NAME"`: a list of the values in the servos.
+    """
     command = [sys.executable, "-m", "tests.support.hand", str(rig)]
     root = Path(__file__).parents[2]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=root) as server:
@@ -90,8 +108,13 @@ def led(rig):
         def tell(what="lead"):
             server.stdin.write(f"{what}\n")
             server.stdin.flush()
-            if what != "lead":
-                assert server.stdout.readline() == "there\n"
+            if what in {"lead", "stop"}:
+                return None
+            said = server.stdout.readline().split()
+            if what.startswith("register"):
+                return [int(value) for value in said]
+            assert said == ["there"]
+            return None
 
         try:
             yield server.stdout.readline().split()[1], tell

@@ -1,6 +1,9 @@
 """The page without a browser: requests wait for the step, nothing exceeds the rig's limits, strangers stay outside."""
 
 import json
+import signal
+import subprocess
+import sys
 import threading
 import time
 from urllib.error import HTTPError
@@ -23,6 +26,7 @@ from axbridge.view.controls import limbs
 from axbridge.view.desk import Desk
 from axbridge.view.history import History
 from axbridge.view.poses import PoseFile, mirrored
+from axbridge.view.scene import Scene
 from axbridge.view.web_server import Door
 from tests.support.pty_line import PtyLine
 from tests.support.robot_files import write_comb
@@ -295,3 +299,61 @@ def test_the_centre_of_mass_is_that_of_the_links(tmp_path):
     raised = centre_of_mass(tree, {"right_shoulder_swing": 1.5, "left_shoulder_swing": 1.5})
     arms = 2 * (0.010 + 0.070 + 0.068)
     assert raised[0] - standing[0] == pytest.approx(arms / tree.mass.sum() * 0.09, rel=0.2)
+
+
+def test_a_standing_humanoid_shows_where_the_floor_pushes_its_feet():
+    with axbridge.open("bioloid") as robot:
+        page = robot.view(port=0, open=False)
+        for servo in robot.values():
+            servo.torque_on()
+        until = time.monotonic() + 30
+        while robot.time < 2.0 or page.picture.time < robot.time - 1.0:  # pictures come by the wall clock
+            robot.step()
+            assert time.monotonic() < until
+        pushed = page.picture.contacts
+        rig = robot.rig
+        tree = read_tree(rig.urdf_path(), fixed_base=False, text=rig.urdf_text())
+        assert {one.link for one in pushed} == {"left_ankle_lateral_link", "right_ankle_lateral_link"}
+        assert sum(one.force[2] for one in pushed) == pytest.approx(9.81 * tree.mass.sum(), rel=0.2)
+        marks = Scene(page.server, rig, tree, (), ghost=False)
+        marks.show(page.picture)
+        strongest = sorted(pushed, key=lambda one: -float(np.linalg.norm(one.force)))
+        drawn = marks._touched.points[: len(pushed)]
+        np.testing.assert_allclose(drawn, [one.point for one in strongest], atol=1e-4)  # half precision
+
+
+# ---- a closed lid
+
+WATCHED = """
+import sys, axbridge
+with axbridge.open(sys.argv[1], backend="real", port=sys.argv[2]) as robot:
+    page = robot.view(port=0, open=False)
+    page.desk.ask("test", lambda: robot["s1"].set_position(0.2))  # in the first step: before that nobody feeds the watch
+    page.run()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="needs SIGSTOP")
+@pytest.mark.parametrize(("policy", "on"), [("[safety]\nstale_command_ms = 200", 0), ("", 1)])
+def test_a_closed_lid_leaves_the_motors_as_the_rig_says_and_opening_it_switches_none_on(tmp_path, policy, on):
+    rig = write_comb(tmp_path, 1, extra=policy)
+    with (
+        PtyLine((1,)) as line,
+        subprocess.Popen([sys.executable, "-c", WATCHED, str(rig), line.port], stderr=subprocess.DEVNULL) as viewed,
+    ):
+        try:
+            until = time.monotonic() + 20
+            while not line.tables[1][24] or len(line.heard) < 100:
+                assert time.monotonic() < until
+                time.sleep(0.01)
+            viewed.send_signal(signal.SIGSTOP)
+            time.sleep(1.0)  # twice the silence allowed, and a tenth; and a busy machine
+            assert line.tables[1][24] == on
+            heard = len(line.heard)
+            viewed.send_signal(signal.SIGCONT)
+            time.sleep(1.0)
+            assert len(line.heard) > heard + 10  # it goes on
+            assert line.tables[1][24] == on
+        finally:
+            viewed.kill()

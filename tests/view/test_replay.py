@@ -14,8 +14,9 @@ from axbridge.cli import app
 from axbridge.cli import run as run_verb  # noqa: F401 - registers it
 from axbridge.cli import view as view_verb  # noqa: F401
 from axbridge.record.provenance import describe
+from axbridge.replay.recorded_robot import rig_of
 from axbridge.view import web_server
-from axbridge.view.replay import Replay, rig_of
+from axbridge.view.replay import Replay
 
 pytest.importorskip("viser")
 
@@ -58,8 +59,16 @@ def test_it_plays_in_time_starts_again_at_the_end_and_stops_where_it_should_not(
     replay._again.value = False
     replay._speed = 5.0
     replay.run(0.8)
-    assert replay.time == replay._length
+    assert replay.time == replay.length
     assert not replay.playing
+
+
+def test_a_recording_of_a_robot_with_sensors_tells_which_robot_it_is_of(tmp_path):
+    rig = axbridge.Rig.load("bioloid")
+    assert rig.sensors
+    with axbridge.Recorder(tmp_path / "a.mcap", describe(rig, backend="sim")):
+        pass
+    assert rig_of(axbridge.open_recording(tmp_path / "a.mcap"))[0].sensors == rig.sensors
 
 
 def test_a_recording_of_no_robot_says_what_to_give(recording, tmp_path):
@@ -90,10 +99,20 @@ def test_the_verb_plays_two_recordings_beside_each_other(recording, capsys):
     assert capsys.readouterr().out.startswith("page: http://127.0.0.1:")
 
 
-def test_a_script_that_runs_with_a_page_shows_its_robot(tmp_path, capsys, monkeypatch):
+def test_a_script_that_runs_with_a_page_shows_its_robot_at_a_pace_at_which_one_can_watch_it(
+    tmp_path, capsys, monkeypatch
+):
     monkeypatch.setattr("webbrowser.open", lambda _: True)
+    monkeypatch.setenv("AXBRIDGE_REALTIME", "")  # the verb sets it; taken back at the end
     script = tmp_path / "swing.py"
-    script.write_text('import axbridge\nwith axbridge.open("bench_arm") as robot:\n    robot.step()\n')
+    script.write_text(
+        "import axbridge, time\n"
+        'with axbridge.open("bench_arm") as robot:\n'
+        "    robot.step()\n"
+        "    begun = time.monotonic()\n"
+        "    robot.step(700)\n"
+        "    assert time.monotonic() - begun > 0.65\n"
+    )
     monkeypatch.chdir(tmp_path)
     assert app.run(["run", str(script), "--rig", "bench_arm", "--view"]) == app.DONE
     assert "page: http://127.0.0.1:" in capsys.readouterr().err

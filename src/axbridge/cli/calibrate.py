@@ -8,7 +8,7 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from axbridge.robot.calibration import Mounting
     from axbridge.robot.robot import Robot
 
-_SKIP, _BACK, _QUIT = "s", "b", "q"
+_WIGGLE, _SKIP, _BACK, _QUIT = "w", "s", "b", "q"
 _PAUSE = 0.02  # s between two looks for a key
 
 
@@ -40,8 +40,9 @@ def calibrate(
 ) -> None:
     """Find ids, directions, zeros and limits of your robot by hand, and write them into its rig.
 
-    First all motors go off, so hold the robot. Then you turn one joint after the other by hand. You see the changes
-    before they are written. Comments in the file stay. The motors are off at the end, however it ends.
+    First all motors go off, so hold the robot. Then you turn one joint after the other by hand. The LED of the servo
+    that is meant blinks, and the key w moves it a little. You see the changes before they are written. Comments in the
+    file stay. The motors are off at the end, however it ends.
     """
     from axbridge.config.rig import Rig
     from axbridge.robot.calibration import rig_of_bus
@@ -60,7 +61,11 @@ def calibrate(
                 servo.torque_off()
             ids = ", ".join(str(servo.config.id) for servo in robot.values())
             print(f"on the line: servo{'s' * (len(robot) > 1)} {ids}; all motors are off: hold the robot")
-            print(f"keys: any key goes on, {_SKIP} leaves a joint out, {_BACK} goes back, {_QUIT} ends", flush=True)
+            print(
+                f"keys: {_WIGGLE} moves the servo a little, {_SKIP} leaves a joint out, {_BACK} goes back, "
+                f"{_QUIT} ends, any other goes on",
+                flush=True,
+            )
             with progress("") as show:
                 found = _Dialogue(robot, loaded, key, show).run(queue)
             _write(loaded, text, found, key, yes=yes)
@@ -95,7 +100,8 @@ class _Dialogue:
         place = 0
         while place < len(queue):
             servo = queue[place]
-            print(f"joint {place + 1} of {len(queue)}: {servo.name}, servo {servo.id} by the rig", flush=True)
+            cue = "its LED blinks" if self._meant(servo) else "which does not answer"
+            print(f"joint {place + 1} of {len(queue)}: {servo.name}, servo {servo.id} by the rig: {cue}", flush=True)
             answer = self._joint(servo)
             if answer == _BACK:
                 place = max(place - 1, 0)
@@ -123,9 +129,18 @@ class _Dialogue:
 
     def _first(self, servo: ServoConfig, before: dict[str, float]) -> tuple[str, float, str]:
         """The servo that moves a joint, how far it turned towards larger angles, and the key that ended it, or ""."""
+        from axbridge.robot.cue import blinking
+
         way = self._ways.get(servo.joint, "the way that shall count as positive")
+        meant = self._meant(servo)
         while True:
-            if answer := self._asked(f"1 turn it {way}, by 20° or more, and hold it; press a key", before):
+            with blinking(self._robot, meant) if meant else nullcontext(lambda: None) as blink:
+                answer = self._asked(f"1 turn it {way}, by 20° or more, and hold it; press a key", before, follow=blink)
+            if answer == _WIGGLE:
+                self._wiggle(meant)
+                before.update(self._angles())  # it may have sunk since
+                continue
+            if answer:
                 return "", 0.0, answer
             try:
                 return *self._moved(before, servo), ""
@@ -155,6 +170,29 @@ class _Dialogue:
         )
         self._servo_of[servo.name] = name
         return ""
+
+    def _meant(self, servo: ServoConfig) -> str:
+        """The servo that moves a joint by the rig, as it is called here; "" when it does not answer."""
+        place = servo.bus, servo.id
+        return next((one.name for one in self._robot.values() if (one.config.bus, one.config.id) == place), "")
+
+    def _wiggle(self, name: str) -> None:
+        """Move a servo a little, and say what came of it."""
+        from axbridge.robot.cue import SWING, TORQUE, wiggle
+
+        if not name:
+            print("  that servo does not answer: nothing was moved", flush=True)
+            return
+        try:
+            far = wiggle(self._robot, name, self._watch.look)
+        except UsageError as refused:
+            print(f"  not moved: {refused.message}\n  {refused.hint}", flush=True)
+            return
+        held = "" if far > SWING / 2 else ": something holds it, or its load is too heavy for so little torque"
+        print(
+            f"  {name} moved by {math.degrees(far):.0f}° at {TORQUE:.0%} of its torque, and is limp again{held}",
+            flush=True,
+        )
 
     def _moved(self, before: dict[str, float], servo: ServoConfig) -> tuple[str, float]:
         """The servo that has moved.
@@ -186,7 +224,7 @@ class _Dialogue:
         while self._key() not in {"", END}:  # struck twice: that was for the question before
             pass
         print(f"  {what}", flush=True)
-        while not (struck := self._key()):
+        while not (struck := self._key().lower()) or (struck == _WIGGLE and name):  # which servo it is, is known then
             if self._robot.step() == -1:
                 raise _Ended
             self._watch.look()
@@ -194,9 +232,9 @@ class _Dialogue:
             now = self._angles()
             most = name or max(now, key=lambda one: abs(now[one] - before[one]))
             self._show(f"{most} at {math.degrees(now[most]):.1f}°, {math.degrees(now[most] - before[most]):+.1f}°")
-        if struck.lower() in {_QUIT, END}:
+        if struck in {_QUIT, END}:
             raise _Ended
-        return struck.lower() if struck.lower() in {_SKIP, _BACK} else ""
+        return struck if struck in {_WIGGLE, _SKIP, _BACK} else ""
 
     def _tell(self, servo: ServoConfig) -> None:
         found = self._found[servo.name]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,6 +14,10 @@ from axbridge.cli.progress import progress
 from axbridge.errors import UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from axbridge.compare.comparison import Comparison
+    from axbridge.config.rig import Rig
     from axbridge.record.recording import Recording
 
 
@@ -20,7 +25,7 @@ if TYPE_CHECKING:
 def compare(
     recording: Annotated[Path, typer.Argument(metavar="REAL.mcap", help="Measured against.")],
     other: Annotated[
-        Path | None, typer.Argument(metavar="[SIM.mcap]", help="Measured; without it, the goals or the simulator.")
+        Path | None, typer.Argument(metavar="SIM.mcap", help="Measured; without it, the goals or the simulator.")
     ] = None,
     *,
     rig: Annotated[
@@ -29,8 +34,19 @@ def compare(
     params: Annotated[
         str | None, typer.Option("--params", metavar="PARAMS.toml", help="Servo model to use instead of the rig's.")
     ] = None,
+    beside: Annotated[
+        str | None,
+        typer.Option(
+            "--beside",
+            metavar="THIRD.mcap|MODEL",
+            help="Of walks: a third one in the same pictures; with --rig also a servo model to simulate it with.",
+        ),
+    ] = None,
     engine: EngineOption = None,
     out: Annotated[Path | None, typer.Option("--out", metavar="REPORT.html", help="Write the report.")] = None,
+    replay: Annotated[
+        bool, typer.Option("--replay/--no-replay", help="Show the motion in the report, where the robot has a body.")
+    ] = True,
     png: Annotated[Path | None, typer.Option("--png", metavar="FILE.png", help="Write the picture.")] = None,
     fail_if: Annotated[
         list[str] | None,
@@ -54,6 +70,8 @@ def compare(
     from axbridge.compare.findings import headline
     from axbridge.compare.html import write_html
     from axbridge.compare.png import write_png
+    from axbridge.compare.walk_html import walk_headline, walk_table
+    from axbridge.compare.walks import document, sides_of
     from axbridge.record.recording import open_recording
     from axbridge.report.page import table_text
 
@@ -83,19 +101,34 @@ def compare(
         else:
             show("comparing")
             found = comparing.following(reference)
+        walks = sides_of(found, None if beside is None else _third(reference, beside, rig, engine, show))
+        if beside is not None and not walks:
+            raise UsageError(
+                "--beside is for walks, and not all of these are walks", "record walks: axbridge walk --record"
+            )
+        if walks and params is not None:
+            walks[1] = replace(walks[1], label=f"simulated, {Path(params).stem}")
         failed = [line for condition in fail_if or () for line in comparing.check(found, condition)]
         lacking = comparing.lacks(found)
         if fail_if and not allow_partial:
             failed += lacking
+        motion = ""
+        if out is not None and replay:
+            show("drawing the replay")
+            followed = other is None and rig is None
+            sides = list(zip((found.reference, found.other), found.labels, strict=True))
+            motion = _replay(sides[followed], sides[not followed], loaded if rig is not None else None)
         show("writing the report")
         if out is not None:
-            write_html(found, out)
+            write_html(found, out, walks=walks, replay=motion)
         if png is not None:
             write_png(found, png)
     if json:
-        emit_json(comparing.summary(found) | {"failed": failed})
+        emit_json(comparing.summary(found) | ({"walks": document(walks)} if walks else {}) | {"failed": failed})
     else:
-        print(headline(found) + "\n")
+        print((walk_headline(walks) or headline(found)) + "\n")
+        if walks:
+            print(table_text(walk_table(walks)) + "\n")
         print(table_text(report.deviation_table(found)))
         for table in report.response_tables(found, found.pairs[0]):
             print("\n" + table_text(table))
@@ -115,6 +148,44 @@ def compare(
     if lacking and fail_if and not allow_partial:
         typer.echo("--allow-partial lets pass what is not compared", err=True)
     return FAILED_CHECK if failed else DONE
+
+
+def _third(
+    reference: Recording, beside: str, rig: str | None, engine: str | None, show: Callable[[str], None]
+) -> Comparison:
+    """The reference compared with a third walk: a recording, or the reference's goals simulated with another model."""
+    from axbridge.compare import comparison as comparing
+    from axbridge.record.recording import open_recording
+
+    if rig is None or Path(beside).suffix == ".mcap":
+        third = open_recording(Path(beside))
+        return comparing.compare(reference, third, labels=("", Path(beside).stem))
+    from axbridge.config.rig import Rig
+    from axbridge.replay.simulate import simulate
+
+    show("simulating the third")
+    third = simulate(reference, Rig.load(rig), beside, engine=engine)
+    return comparing.compare(reference, third, labels=("", f"simulated, {Path(beside).stem}"), same_clock=True)
+
+
+def _replay(solid: tuple[Recording, str], ghost: tuple[Recording, str], rig: Rig | None) -> str:
+    """The report's replay of two recordings and their labels; empty where there is no body or nothing to see it with.
+
+    Args:
+        solid: What was measured.
+        ghost: Drawn translucent.
+        rig: The robot; None: as the recording says.
+    """
+    from axbridge.errors import RecordingError, RigError
+    from axbridge.view.replay_page import has_body, replay_html
+
+    if rig.world is None if rig is not None else not has_body(solid[0]):
+        return ""
+    try:
+        return replay_html(solid[0], ghost[0], (solid[1], ghost[1]), rig)
+    except (RecordingError, RigError, UsageError) as reason:
+        typer.echo(f"note: the report has no replay: {reason}", err=True)
+        return ""
 
 
 def _rig_of(recording: Recording) -> str:

@@ -21,7 +21,7 @@ __all__ = ["can_walk", "demo_walk"]
 
 _STEPS = 6
 _PICTURES = 7
-_WIDTH, _HEIGHT = 2.0, 4.2  # inches of one picture, and of the strip
+_WIDTH, _HEIGHT = 2.0, 3.1  # inches of one picture, and of the strip
 
 
 def can_walk(rig: Rig) -> bool:
@@ -102,14 +102,9 @@ def _draw(rig: Rig, moments: list[tuple[float, dict[str, LinkPose]]], outcome: O
     """The strip of pictures."""
     from axbridge.config.urdf import read_shapes
     from axbridge.report.plots_png import picture, save
-    from axbridge.report.robot_png import draw_robot, extent
+    from axbridge.report.strip_png import Film, draw_strip
 
-    shapes = read_shapes(rig.urdf_path(), "visual", rig.urdf_text())
-    window = extent(shapes, [poses for _, poses in moments])
-    count = len(moments)
-    figure = picture(_headline(rig, outcome), (max(_WIDTH * count, 7.0), _HEIGHT))
-    for index, (time, poses) in enumerate(moments):
-        axes = figure.add_axes((index / count, 0.0, 1 / count, 0.86))
-        draw_robot(axes, shapes, poses, window, floor=True)
-        axes.set_title(f"{time - moments[0][0]:.1f} s", fontsize=10, y=0.97)
+    film = Film("", [(time - moments[0][0], poses) for time, poses in moments])
+    figure = picture(_headline(rig, outcome), (max(_WIDTH * len(moments), 7.0), _HEIGHT))
+    draw_strip(figure, read_shapes(rig.urdf_path(), "visual", rig.urdf_text()), [film], top=0.9)
     save(figure, path)

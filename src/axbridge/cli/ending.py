@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
+
+from axbridge.cli.app import Stopped
 
 if TYPE_CHECKING:
     from axbridge.config.rig import Rig
 
-__all__ = ["Terminated", "code_of", "motors_after", "terminable"]
+__all__ = ["Terminated", "code_of", "motors_after", "stopping", "terminable"]
 
 _MOTORS = {"limp": "motors are off", "hold": "motors hold, as the rig says", "park": "motors are parked and off"}
 _SIGNALLED = 128  # a shell adds this to the number of the signal that ended a program
@@ -26,13 +30,19 @@ class Terminated(KeyboardInterrupt):
 def terminable() -> Iterator[None]:
     """Raise `Terminated` in the block when SIGTERM comes.
 
-    A robot that is opened inside applies the rig's safety policy first, as it does for Ctrl-C.
+    A robot that is opened inside applies the rig's safety policy first, as it does for Ctrl-C. A process that is forked
+    in the block ends as if there was none.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
 
-    def end(_number: int, _frame: FrameType | None) -> NoReturn:
+    owner = os.getpid()
+
+    def end(number: int, _frame: FrameType | None) -> None:
+        if os.getpid() != owner:
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
         raise Terminated
 
     before = signal.signal(signal.SIGTERM, end)
@@ -42,11 +52,34 @@ def terminable() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
+@contextmanager
+def stopping(rig: Rig, left: Callable[[], str]) -> Iterator[None]:
+    """After Ctrl-C or SIGTERM in the block, which leaves its robot closed, say what became of motors and files.
+
+    Args:
+        rig: The robot's.
+        left: Says what is left beside the motors; called after the block.
+
+    Raises:
+        Stopped: in place of KeyboardInterrupt.
+    """
+    try:
+        with terminable():
+            yield
+    except KeyboardInterrupt as end:
+        print(f"stopped: {motors_after(rig)}; {left()}", file=sys.stderr)
+        raise Stopped(code_of(end)) from None
+
+
 def code_of(end: BaseException) -> int:
     """The exit code of a verb that this has ended: 143 for SIGTERM, else 130, as for Ctrl-C."""
     return _SIGNALLED + (signal.SIGTERM if isinstance(end, Terminated) else signal.SIGINT)
 
 
 def motors_after(rig: Rig) -> str:
-    """What the motors do once a robot of this rig is closed."""
+    """What the motors do now that a robot of this rig is closed."""
+    from axbridge.robot.safety.net import still_powered
+
+    if left := still_powered():
+        return f"{', '.join(left)} may still be powered: cut the servo supply"
     return _MOTORS[rig.safety.on_exit]

@@ -1,4 +1,8 @@
-"""What `--help` shows beside the options: the verbs in groups, in the order one meets them, and an example of each."""
+"""What `--help` shows beside the options: the verbs in groups, in the order one meets them, and an example of each.
+
+Typer would break the lines of a help text where the source breaks them, and say `<bool>` of an option that takes no
+value. Both is mended here.
+"""
 
 from __future__ import annotations
 
@@ -31,10 +35,10 @@ EXAMPLES = {
     "monitor": "axbridge monitor --port /dev/ttyUSB0",
     "record": "axbridge record step --rig bench_arm --angle 45 --out step.mcap",
     "move convert": "axbridge move convert bow.mtn bow.json --rig bioloid",
-    "move info": "axbridge move info bow.json",
-    "move optimise": "axbridge move optimise bow.json less.json --rig bioloid",
+    "move info": "axbridge move info sample:bow",
+    "move optimise": "axbridge move optimise sample:bow less.json --rig bioloid",
     "move schema": "axbridge move schema > move.schema.json",
-    "play": "axbridge play bow.json --rig bioloid",
+    "play": "axbridge play sample:bow --rig bioloid",
     "rig check": "axbridge rig check my_head",
     "rig copy": "axbridge rig copy pan_tilt my_head",
     "rig list": "axbridge rig list",
@@ -66,6 +70,7 @@ class Verbs(typer.core.TyperGroup):
         inside = "" if self.name == "axbridge" else f"{self.name} "
         panels = {verb: panel for panel, verbs in _GROUPS.items() for verb in verbs}
         for name, command in self.commands.items():
+            command.help = _flowing(command.help)
             example = EXAMPLES.get(inside + name)
             if example is not None:
                 command.epilog = f"Example: {example}"
@@ -74,3 +79,27 @@ class Verbs(typer.core.TyperGroup):
         order = [*panels, *(name for name in self.commands if name not in panels)] if not inside else []
         if order:
             self.commands = {name: self.commands[name] for name in order if name in self.commands}
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """A verb of this group."""
+        command = super().get_command(ctx, cmd_name)
+        if command is not None:
+            _without_types(command.get_params(ctx))
+        return command
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """The group's own options."""
+        return _without_types(super().get_params(ctx))
+
+
+def _flowing(text: str | None) -> str | None:
+    """Paragraphs of one line each, which the terminal breaks."""
+    return text and "\n\n".join(" ".join(part.split()) for part in text.split("\n\n"))
+
+
+def _without_types(options: list[Any]) -> list[Any]:
+    """Options, with no type where they take no value."""
+    for option in options:
+        if getattr(option, "is_flag", False):
+            option.metavar = ""
+    return options

@@ -174,8 +174,9 @@ def identify(
 
 def _lags(recordings: list[Path], out: Path, *, json: bool) -> int:
     """Delay and lag of the joints of one recording."""
-    from axbridge.identify.lag import lag_table, lags, lags_document, write_lags
+    from axbridge.identify.lag import lag_table, lags_document, write_lags
     from axbridge.record.recording import open_recording
+    from axbridge.replay.lag import lags
     from axbridge.report.page import table_text
 
     if len(recordings) != 1:

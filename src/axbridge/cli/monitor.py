@@ -1,11 +1,13 @@
-"""`axbridge monitor`: all servos, live."""
+"""`axbridge monitor`: all servos, live; beside their model also what is wrong with them."""
 
 from __future__ import annotations
 
 import math
 import sys
 import time
-from contextlib import ExitStack
+from collections import deque
+from collections.abc import Iterable
+from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -13,36 +15,48 @@ import typer
 from axbridge.cli.app import DONE, HARDWARE, app, emit_json
 from axbridge.cli.options import BaudOption, JsonOption, PortOption
 from axbridge.cli.progress import progress
-from axbridge.errors import BusError, BusTimeout, CorruptPacket, PortError
+from axbridge.errors import BusError, BusTimeout, CorruptPacket, PortError, RigError, UsageError
 
 if TYPE_CHECKING:
     from rich.table import Table
 
     from axbridge.bus.cycle import Cycle, CycleResult
+    from axbridge.robot.onlooker import Onlooker
 
 _PERIOD = 0.02  # s: 50 Hz
 _REDRAW = 0.2  # s
 _COLUMNS = ("servo", "id", "position", "speed", "load", "V", "°C", "torque limit", "errors", "loss")
 _TEXTS = {"servo", "errors"}
+_LATEST = 5  # causes below the table
 
 
 @app.command()
 def monitor(
     port: PortOption = None,
     rig: Annotated[str | None, typer.Option("--rig", help="Rig whose servos are watched.")] = None,
+    model: Annotated[
+        str | None,
+        typer.Option("--model", metavar="PARAMS.toml", help="Simulate the rig with this servo model, and name causes."),
+    ] = None,
     baud: BaudOption = 1_000_000,
     seconds: Annotated[float, typer.Option("--seconds", min=0.0, help="Stop after this time; 0 = at Ctrl-C.")] = 0.0,
     json: JsonOption = False,
 ) -> int:
     """Show all servos of a line live, 50 times a second; writes nothing to them.
 
-    In a pipe, or with --json, one picture after --seconds (1 s if not given). Exit code 3 when a servo is missing then.
+    With --model it says why servos do not do as their model says, a line for each cause. The simulation gets the goals
+    that stand in the servos' registers.
+
+    In a pipe, or with --json, one picture after --seconds (1 s if not given; with --model a pipe gets each cause at
+    once, until Ctrl-C). Exit code 3 when a servo is missing then.
     """
     from axbridge.bus.cycle import Cycle, CycleServo
     from axbridge.bus.scan import scan
     from axbridge.bus.serial import SerialBus
     from axbridge.cli.buses import buses_of
 
+    if model is not None and rig is None:
+        raise UsageError("--model needs the robot that it is simulated on", "add --rig")
     with ExitStack() as stack:
         cycles = []
         for expected in buses_of(port, rig, baud):
@@ -55,15 +69,67 @@ def monitor(
                 raise BusError(f"{bus.port_name}: no servo answers", f"run `axbridge doctor --port {bus.port_name}`")
             cycles.append(Cycle(bus, servos))
         live = sys.stdout.isatty() and not json
-        results = _watch(cycles, seconds or (0.0 if live else 1.0), live=live)
+        causes = _Causes(live=live, quiet=json)
+        if model is not None and rig is not None:
+            with progress("building the simulation", quiet=json):
+                causes.onlooker = stack.enter_context(closing(_onlooker(rig, model, cycles)))
+        for_ever = live or (causes.onlooker is not None and not json)
+        results = _watch(cycles, causes, seconds or (0.0 if for_ever else 1.0), live=live)
     if json:
-        emit_json({"lines": [_document(cycle, result) for cycle, result in zip(cycles, results, strict=True)]})
+        lines = [_document(cycle, result) for cycle, result in zip(cycles, results, strict=True)]
+        emit_json({"lines": lines} | ({} if model is None else {"causes": causes.found}))
     elif not live:
         _print_plain(cycles, results)
     return HARDWARE if any(result.faults for result in results) else DONE
 
 
-def _watch(cycles: list[Cycle], seconds: float, *, live: bool) -> list[CycleResult]:
+class _Causes:
+    """What an onlooker has named.
+
+    Args:
+        live: Whether a table shows it; else each is printed at once.
+        quiet: Nothing is printed.
+
+    Attributes:
+        onlooker: Who looks; None = nobody.
+        found: All of it: time, servo and cause.
+        latest: The last few, in words.
+    """
+
+    def __init__(self, *, live: bool, quiet: bool) -> None:
+        self.onlooker: Onlooker | None = None
+        self.found: list[dict[str, Any]] = []
+        self.latest: deque[str] = deque(maxlen=_LATEST)
+        self._said = not (live or quiet)
+        self._begun = time.monotonic()
+
+    def look(self, results: list[CycleResult]) -> None:
+        """Take a cycle of each line in."""
+        from axbridge.robot.residuals import REMEDIES
+
+        if self.onlooker is None:
+            return
+        states = {name: state for result in results for name, state in result.states.items()}
+        for cause, name in self.onlooker.look(time.monotonic(), states):
+            passed = time.monotonic() - self._begun
+            self.found.append({"time": passed, "servo": name, "cause": cause})
+            self.latest.append(f"{passed:7.1f} s  {name}: {cause} ({REMEDIES[cause]})")
+            if self._said:
+                print(self.latest[-1], flush=True)
+
+
+def _onlooker(rig: str, model: str, cycles: list[Cycle]) -> Onlooker:
+    from axbridge.config.rig import Rig
+    from axbridge.robot.onlooker import Onlooker
+
+    loaded = Rig.load(rig)
+    if loaded.world is None:
+        raise RigError(loaded.path, "world", "there is no body to simulate", 'add [world] urdf = "…"')
+    lines = [bus.name for bus in loaded.buses]  # in the order of their cycles
+    return Onlooker(loaded, {name: cycle.bus for name, cycle in zip(lines, cycles, strict=True)}, model)
+
+
+def _watch(cycles: list[Cycle], causes: _Causes, seconds: float, *, live: bool) -> list[CycleResult]:
     from rich.live import Live
 
     results: list[CycleResult] = []
@@ -73,9 +139,10 @@ def _watch(cycles: list[Cycle], seconds: float, *, live: bool) -> list[CycleResu
         try:
             while not results or time.monotonic() < end:
                 results = [cycle.receive() for cycle in cycles]
+                causes.look(results)
                 if isinstance(screen, Live) and time.monotonic() - drawn > _REDRAW:
                     drawn = time.monotonic()
-                    screen.update(_table(cycles, results), refresh=True)
+                    screen.update(_table(cycles, results, causes.latest), refresh=True)
                 due = max(due + _PERIOD, time.monotonic())
                 time.sleep(max(due - time.monotonic(), 0))
         except KeyboardInterrupt:
@@ -138,13 +205,13 @@ def _caption(cycle: Cycle, result: CycleResult) -> str:
     return f"{first}\n{counts}"
 
 
-def _table(cycles: list[Cycle], results: list[CycleResult]) -> Table:
+def _table(cycles: list[Cycle], results: list[CycleResult], causes: Iterable[str]) -> Table:
     from rich.table import Table
 
     table = Table(box=None, padding=(0, 1, 0, 0), caption_justify="left", header_style="bold underline")
     for name in _COLUMNS:  # as narrow as it goes: 18 servos fit on 80 x 24
         table.add_column(name.replace(" ", "\n"), no_wrap=True, justify="left" if name in _TEXTS else "right")
-    table.caption = "\n".join(_caption(*pair) for pair in zip(cycles, results, strict=True))
+    table.caption = "\n".join((*(_caption(*pair) for pair in zip(cycles, results, strict=True)), *causes))
     for cycle, result in zip(cycles, results, strict=True):
         for row in _rows(cycle, result):
             table.add_row(*row, style="red" if row[0] in result.faults else None)

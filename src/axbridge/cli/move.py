@@ -24,7 +24,7 @@ move = typer.Typer(
 )
 app.add_typer(move, name="move")
 
-MoveArgument = Annotated[Path, typer.Argument(metavar="MOVE", help="A .json, .mtn or .motion file.")]
+MoveArgument = Annotated[Path, typer.Argument(metavar="MOVE", help="A .json, .mtn or .motion file; or sample:bow.")]
 MoveRigOption = Annotated[str | None, typer.Option("--rig", help="Robot whose ids a .mtn file has.")]
 JointOption = Annotated[
     list[str] | None,

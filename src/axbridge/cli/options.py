@@ -52,7 +52,7 @@ def _rigs(begun: str) -> list[str]:
 RigOption = Annotated[
     str,
     typer.Option(
-        "--rig", autocompletion=_rigs, help="Name of a rig, or path of its file; with parameters: pendulum:mass=0.2."
+        "--rig", autocompletion=_rigs, help="Name of a rig, or path of its file; also pendulum:mass=0.2,length=0.15."
     ),
 ]
 BackendOption = Annotated[
@@ -75,7 +75,9 @@ EngineOption = Annotated[
 PortOption = Annotated[
     str | None,
     typer.Option(
-        "--port", envvar="AXBRIDGE_PORT", help="Serial device or URL (socket://, rfc2217://); default: the rig's."
+        "--port",
+        envvar="AXBRIDGE_PORT",
+        help="Serial device or URL (socket://, rfc2217://); default: the rig's, or the only adapter plugged in.",
     ),
 ]
 BaudOption = Annotated[int, typer.Option("--baud", help="Bits per second.")]

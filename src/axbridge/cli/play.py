@@ -14,6 +14,8 @@ import typer
 
 from axbridge.cli.app import app
 from axbridge.cli.options import BackendOption, EngineOption, ForceOption, PortOption, RigOption, SeedOption
+from axbridge.cli.progress import progress
+from axbridge.cli.recording import interruptible
 
 if TYPE_CHECKING:
     from axbridge.motion.player import Played
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
 
 @app.command()
 def play(
-    move: Annotated[Path, typer.Argument(metavar="MOVE", help="A .json, .mtn or .motion file.")],
+    move: Annotated[Path, typer.Argument(metavar="MOVE", help="A .json, .mtn or .motion file; or sample:bow.")],
     *,
     rig: RigOption,
     backend: BackendOption = "sim",
@@ -61,7 +63,12 @@ def play(
     for note in notes:
         _note(f"{move}: {note}")
     only = [name.strip() for name in joints.split(",") if name.strip()] or None
-    with open_robot(loaded, backend, port=port, seed=seed) as robot, ExitStack() as stack:
+    with (
+        interruptible(record, loaded),
+        progress(f"playing {move}"),
+        open_robot(loaded, backend, port=port, seed=seed) as robot,
+        ExitStack() as stack,
+    ):
         if record is not None:
             facts = describe(loaded, backend=robot.backend, seed=seed, experiment="play", move=str(move), speed=speed)
             recorder = stack.enter_context(Recorder(record, facts))

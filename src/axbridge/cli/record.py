@@ -11,7 +11,6 @@ import typer
 
 from axbridge.cli.app import app
 from axbridge.cli.dry_run import dry_run
-from axbridge.cli.ending import terminable
 from axbridge.cli.options import BackendOption, EngineOption, ForceOption, PortOption, RigOption, SeedOption
 from axbridge.cli.progress import progress
 from axbridge.cli.recording import interruptible
@@ -132,7 +131,6 @@ def _record(
     period = rig.robot.basic_time_step_ms if tick is None else tick
     with (
         interruptible(path, rig),
-        terminable(),
         progress("opening the robot") as show,
         open_robot(rig, backend, port=port, seed=seed) as robot,
     ):

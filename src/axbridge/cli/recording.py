@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from axbridge.cli.app import Stopped
-from axbridge.cli.ending import code_of, motors_after
+from axbridge.cli.ending import motors_after, stopping
 
 if TYPE_CHECKING:
     from axbridge.config.rig import Rig
@@ -23,7 +22,7 @@ __all__ = ["ScriptRecording", "interruptible", "watched"]
 
 @contextmanager
 def interruptible(path: Path | None, rig: Rig, asked: Callable[[], bool] = lambda: False) -> Iterator[None]:
-    """After Ctrl-C or `Terminated` in the block, which leaves robot and recorder closed, say what is left of both.
+    """After Ctrl-C or SIGTERM in the block, which leaves robot and recorder closed, say what is left of both.
 
     Args:
         path: The recording, if one is made.
@@ -34,13 +33,10 @@ def interruptible(path: Path | None, rig: Rig, asked: Callable[[], bool] = lambd
         Stopped: in place of KeyboardInterrupt.
     """
     before = _stamp(path)
-    try:
+    with stopping(rig, lambda: _kept(path, before)):
         yield
-    except KeyboardInterrupt as end:
-        _say_what_is_left(path, before, rig)
-        raise Stopped(code_of(end)) from None
     if asked():
-        _say_what_is_left(path, before, rig)
+        typer.echo(f"stopped: {motors_after(rig)}; {_kept(path, before)}", err=True)
 
 
 @contextmanager
@@ -129,10 +125,6 @@ class ScriptRecording:
         recorder = self._held.enter_context(Recorder(self._path, facts))
         self._held.enter_context(robot)
         self._log = self._held.enter_context(RobotRecorder(robot, recorder))
-
-
-def _say_what_is_left(path: Path | None, before: tuple[int, int] | None, rig: Rig) -> None:
-    typer.echo(f"stopped: {motors_after(rig)}; {_kept(path, before)}", err=True)
 
 
 def _stamp(path: Path | None) -> tuple[int, int] | None:

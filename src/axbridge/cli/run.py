@@ -36,7 +36,8 @@ def run(
     port: PortOption = None,
     gui: Annotated[bool, typer.Option("--gui", help="Show the simulated world in a window.")] = False,
     realtime: Annotated[
-        bool, typer.Option("--realtime", help="Pace the simulation by the wall clock, as for a robot of copper.")
+        bool,
+        typer.Option("--realtime", help="Pace the simulation by the wall clock, as a real robot is; --view does, too."),
     ] = False,
     duration: Annotated[
         float | None, typer.Option("--duration", help="Ask the controller to end after so many seconds of robot time.")
@@ -72,7 +73,7 @@ def run(
     if port is not None:
         port = str(Path(port).resolve()) if Path(port).exists() else port
         os.environ["AXBRIDGE_PORT"] = port
-    if realtime:
+    if realtime or view:  # what somebody watches goes as fast as it would on copper
         os.environ["AXBRIDGE_REALTIME"] = "1"
     session = install(loaded, backend, port=port, duration=duration, project=script.parent)
     sys.argv = [str(script), *(context.args or loaded.webots.controller_args)]

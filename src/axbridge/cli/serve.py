@@ -25,7 +25,7 @@ _STANDSTILL = 0.1  # s; what is measured on servos that stood still for longer m
 
 @app.command()
 def serve(
-    rig: Annotated[str, typer.Argument(help="Rig name (see hil_rigs) or path of a rig file.")],
+    rig: Annotated[str, typer.Argument(metavar="RIG", help="Name, folder, or path of a rig file.")],
     *,
     engine: EngineOption = None,
     link: Annotated[
@@ -139,10 +139,11 @@ def _check_reach(tcp: str, allow_remote: bool) -> None:
 def _build(rig: Rig, model: str, seed: int, timing: Literal["wire", "none"]) -> World:
     """The world; its motors in a process of their own where the system can fork."""
     from axbridge.serve.bank_process import RemoteBank
+    from axbridge.serve.hand import held
     from axbridge.virtual.assembly import build_bank
     from axbridge.virtual.world import World
 
-    bank = build_bank(rig, model=model, seed=seed)
+    bank = held(build_bank(rig, model=model, seed=seed))
     return World(rig, seed=seed, timing=timing, bank=RemoteBank(bank) if hasattr(os, "fork") else bank)
 
 

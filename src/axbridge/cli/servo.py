@@ -47,7 +47,7 @@ def info(id: IdArgument, port: PortOption = None, baud: BaudOption = 1_000_000, 
 @servo.command()
 def read(
     id: IdArgument,
-    registers: Annotated[list[str], typer.Argument(metavar="REGISTER…")],
+    registers: Annotated[list[str], typer.Argument(metavar="REGISTER…", help="Names, as `servo info` lists them.")],
     port: PortOption = None,
     baud: BaudOption = 1_000_000,
     json: JsonOption = False,
@@ -68,8 +68,8 @@ def read(
 @servo.command()
 def write(
     id: IdArgument,
-    register: Annotated[str, typer.Argument(metavar="REGISTER")],
-    value: Annotated[int, typer.Argument(metavar="VALUE")],
+    register: Annotated[str, typer.Argument(metavar="REGISTER", help="Its name, as `servo info` lists it.")],
+    value: Annotated[int, typer.Argument(metavar="VALUE", help="In counts.")],
     port: PortOption = None,
     baud: BaudOption = 1_000_000,
 ) -> None:
@@ -110,7 +110,7 @@ def write(
 @servo.command()
 def set_id(
     id: IdArgument,
-    new: Annotated[int, typer.Argument(metavar="NEW", min=0, max=253)],
+    new: Annotated[int, typer.Argument(metavar="NEW", min=0, max=253, help="Its id from now on.")],
     port: PortOption = None,
     baud: BaudOption = 1_000_000,
 ) -> None:
@@ -154,7 +154,7 @@ def _refuse_taken(bus: SerialBus, new: int) -> None:
 @servo.command()
 def set_baud(
     id: IdArgument,
-    new: Annotated[int, typer.Argument(metavar="NEW_BAUD")],
+    new: Annotated[int, typer.Argument(metavar="NEW_BAUD", help="Bits per second from now on.")],
     port: PortOption = None,
     baud: BaudOption = 1_000_000,
 ) -> None:
@@ -220,7 +220,7 @@ def reset(id: IdArgument, port: PortOption = None, baud: BaudOption = 1_000_000,
 @servo.command()
 def torque(
     id: IdArgument,
-    state: Annotated[str, typer.Argument(metavar="on|off")],
+    state: Annotated[str, typer.Argument(metavar="on|off", help="Its motor.")],
     port: PortOption = None,
     baud: BaudOption = 1_000_000,
 ) -> None:

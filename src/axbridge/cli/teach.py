@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from axbridge.cli.app import Stopped, app
-from axbridge.cli.ending import code_of, motors_after, terminable
+from axbridge.cli.app import app
+from axbridge.cli.ending import stopping
 from axbridge.cli.keys import END, pressed
 from axbridge.cli.options import BackendOption, ForceOption, PortOption, RigOption, SeedOption
 from axbridge.errors import BusError, UsageError
@@ -72,21 +72,21 @@ def teach(
         print(f"wrote {out}: {len(move.pages['1'].keys)} poses, {move.duration:.1f} s, {', '.join(move.joints)}")
         left = f"{out} is whole"
 
-    try:
-        with terminable(), open_robot(loaded, backend, port=port, seed=seed) as robot, pressed() as key:
-            names = chosen(robot, only)
-            with soft(robot, names, stiffness):
-                if keyframes:
-                    _poses(robot, names, key, way, save)
-                else:
-                    _hand(robot, names, key, seconds, smooth / 1000, save)
-            if sys.stdin.isatty():
-                print("it holds; support it and press a key to let go", file=sys.stderr)
-                while not key() and robot.step() != -1:
-                    pass
-    except KeyboardInterrupt as end:
-        print(f"stopped: {motors_after(loaded)}; {left}", file=sys.stderr)
-        raise Stopped(code_of(end)) from None
+    with (
+        stopping(loaded, lambda: left),
+        open_robot(loaded, backend, port=port, seed=seed) as robot,
+        pressed() as key,
+    ):
+        names = chosen(robot, only)
+        with soft(robot, names, stiffness):
+            if keyframes:
+                _poses(robot, names, key, way, save)
+            else:
+                _hand(robot, names, key, seconds, smooth / 1000, save)
+        if sys.stdin.isatty():
+            print("it holds; support it and press a key to let go", file=sys.stderr)
+            while not key() and robot.step() != -1:
+                pass
 
 
 def _hand(

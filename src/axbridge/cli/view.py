@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from axbridge.cli.app import app
+from axbridge.cli.ending import stopping
 from axbridge.cli.options import BackendOption, PortOption, SeedOption
 from axbridge.cli.progress import progress
 from axbridge.errors import UsageError
@@ -63,14 +64,15 @@ def view(
         raise UsageError("--params is for a recording", "let the rig name its model")
     loaded = Rig.load(rig)
     realtime = True if backend == "sim" else None
-    with progress("opening the robot"):
-        robot = open_robot(loaded, backend, port=port, seed=seed, realtime=realtime)
-    with robot:
-        if backend == "sim":  # nobody gets hurt
-            for servo in robot.values():
-                servo.torque_on()
-        page = attach(robot, port=page_port, host=host, browser=browser, told=_print_now)
-        page.run(seconds or math.inf)  # the page is closed with the robot, after its motors are off
+    with stopping(loaded, lambda: "the page is closed"):
+        with progress("opening the robot"):
+            robot = open_robot(loaded, backend, port=port, seed=seed, realtime=realtime)
+        with robot:
+            if backend == "sim":  # nobody gets hurt
+                for servo in robot.values():
+                    servo.torque_on()
+            page = attach(robot, port=page_port, host=host, browser=browser, told=_print_now)
+            page.run(seconds or math.inf)  # the page is closed with the robot, after its motors are off
 
 
 def _replay(
@@ -85,9 +87,10 @@ def _replay(
 ) -> None:
     from axbridge.config.rig import Rig
     from axbridge.record.recording import open_recording
+    from axbridge.replay.recorded_robot import rig_of
     from axbridge.replay.simulate import simulate
     from axbridge.view import web_server
-    from axbridge.view.replay import Replay, rig_of
+    from axbridge.view.replay import Replay
 
     if other is not None and rig is not None:
         raise UsageError("both a second recording and --rig are given", "give one of them")

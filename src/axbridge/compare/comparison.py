@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from axbridge.arrays import FloatArray
+from axbridge.compare.beats import beats
 from axbridge.compare.metrics import MEASURES, Deviation, Measure, Motion, best_shift, deviation, moves, resample
 from axbridge.errors import RecordingError, UsageError
 from axbridge.record.recording import Recording, Segment, Track
@@ -68,7 +69,7 @@ class Clock:
     """Which time of the other recording belongs to a time of the reference: that of the same command.
 
     Late control cycles make one recording longer than the other. So the clocks are set anew where each segment's first
-    command was sent.
+    command was sent, and in walks of one gait at every control period.
 
     Attributes:
         since: From these times of the reference on, s, (k,), ascending ...
@@ -406,6 +407,11 @@ def _clock(
     sent = [(_sent(mine, a), _sent(theirs, b)) for a, b in matched]
     pairs = [(b, d) if None not in (b, d) else (a.start, c.start) for (b, d), (a, c) in zip(sent, matched, strict=True)]
     since, then = np.array(pairs, dtype=float).T
+    together = beats(reference, other)
+    if together is not None:
+        since, then = (np.concatenate(part) for part in zip((since, then), together, strict=True))
+        order = np.argsort(since, kind="stable")
+        since, then = since[order], then[order]
     return Clock(since, then - since), zero
 
 

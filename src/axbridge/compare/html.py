@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
@@ -16,8 +17,10 @@ from axbridge.compare.tables import (
     response_tables,
     title_of,
 )
+from axbridge.compare.walk_html import walk_headline, walk_parts
+from axbridge.compare.walks import WalkSide
 from axbridge.report.page import table_html, write_page
-from axbridge.report.plots_html import POINTS, figure_html
+from axbridge.report.plots_html import POINTS, figure_html, program_html
 
 __all__ = ["write_html"]
 
@@ -26,7 +29,15 @@ FEWEST = 300  # of one line
 DETAILED = 6  # servos, the worst, of which all quantities are drawn; of the others position and error
 
 
-def write_html(comparison: Comparison, path: Path | str, title: str = "", *, beside: Comparison | None = None) -> None:
+def write_html(
+    comparison: Comparison,
+    path: Path | str,
+    title: str = "",
+    *,
+    beside: Comparison | None = None,
+    walks: Sequence[WalkSide] = (),
+    replay: str = "",
+) -> None:
     """Write the report as one page.
 
     Args:
@@ -34,18 +45,23 @@ def write_html(comparison: Comparison, path: Path | str, title: str = "", *, bes
         path: The page.
         title: Instead of what is compared.
         beside: Of the same one servo with another candidate, which is drawn and measured beside it.
+        walks: What is compared, where it is walks; a part about them comes first. See `axbridge.compare.walks`.
+        replay: A part that shows the motion, see `axbridge.view.replay_page`.
 
     Raises:
         RecordingError: it cannot be written; what was at `path` stays.
     """
     worst = comparison.pairs[0]
-    parts = [f'<p class="headline">{escape(headline(comparison, beside))}</p>']
+    found = walk_headline(walks) or headline(comparison, beside)
+    parts = [f'<p class="headline">{escape(found)}</p>']
     if beside is None:
         parts.append(f'<p class="lead">{escape(_lead(comparison))}</p>')
     parts += [f'<p class="note">{escape(line)}</p>' for line in lacks(comparison)]
     for recording, label in zip((comparison.reference, comparison.other), comparison.labels, strict=True):
         if not recording.complete:
             parts.append(f'<p class="note">{escape(label)} was cut off: everything up to the cut is shown.</p>')
+    if walks:
+        parts += [program_html(), *walk_parts(walks), "<h2>All joints, worst first</h2>"]
     figures = [
         panels_of(comparison, pair, beside=beside)[: None if index < DETAILED else 2]
         for index, pair in enumerate(comparison.pairs)
@@ -54,7 +70,7 @@ def write_html(comparison: Comparison, path: Path | str, title: str = "", *, bes
     for index, (pair, panels) in enumerate(zip(comparison.pairs, figures, strict=True)):
         if len(comparison.pairs) > 1:
             parts.append(f"<h2>{escape(pair.name)}</h2>")
-        parts.append(figure_html(panels, name=f"servo-{index}", program=index == 0, points=points))
+        parts.append(figure_html(panels, name=f"servo-{index}", program=index == 0 and not walks, points=points))
         if beside is not None:
             parts.append(table_html(acts_table((comparison, beside))))
             continue
@@ -63,13 +79,14 @@ def write_html(comparison: Comparison, path: Path | str, title: str = "", *, bes
             parts.append(f'<p class="lead">{escape(_alignment(comparison))}</p>')
             if len(figures) > DETAILED:
                 parts.append(f'<p class="lead">Torque, power and load are drawn for the {DETAILED} worst servos.</p>')
+            parts += [replay] * bool(replay)
         parts += [table_html(table) for table in response_tables(comparison, pair)]
     more = () if beside is None else (beside,)
     if parameters := parameter_table(comparison, *more):
         body = table_html(parameters, words=True)
         parts.append(f"<details><summary>Model parameters of {escape(worst.name)}</summary>{body}</details>")
     parts.append(table_html(provenance_table(comparison, *more), words=True))
-    write_page(path, title or title_of(comparison), parts)
+    write_page(path, title or title_of(comparison), parts, replays=bool(replay))
 
 
 def _lead(comparison: Comparison) -> str:

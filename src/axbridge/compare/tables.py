@@ -209,7 +209,7 @@ def _facts(recording: Recording) -> dict[str, str]:
         "file": recording.path.name + ("" if recording.complete else " (cut off)"),
         "backend": meta.get("backend", ""),
         "experiment": meta.get("experiment", ""),
-        "recorded": meta.get("recorded", ""),
+        "recorded": str(meta.get("recorded", "")).replace("T", " ").replace("+00:00", " UTC"),
         "rig": (meta.get("rig") or {}).get("name", ""),
         "seed": meta.get("seed", ""),
         "source": meta.get("source", ""),
@@ -232,7 +232,7 @@ def _flat(model: dict[str, Any], prefix: str = "") -> dict[str, str]:
     for key, value in model.items():
         if isinstance(value, dict):
             found |= _flat(value, f"{prefix}{key}.")
-        elif key not in {"description", "provenance", "hash"}:
+        elif key not in {"description", "provenance", "hash"} and value is not None:
             found[prefix + key] = f"{value:.6g}" if isinstance(value, float) else str(value)
     return found
 

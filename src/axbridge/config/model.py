@@ -16,7 +16,7 @@ from axbridge.config import toml_tables
 from axbridge.config.profile import FirmwareProfile
 from axbridge.errors import ProfileError
 
-__all__ = ["ControllerParams", "FrictionParams", "MotorParams", "SensorParams", "ServoModel"]
+__all__ = ["ControllerParams", "FrictionParams", "MotorParams", "PredictionParams", "SensorParams", "ServoModel"]
 
 FOLDER = "firmware_profiles/models"
 
@@ -155,12 +155,25 @@ class SensorParams(toml_tables.Table):
     quantised: bool = False
 
 
+class PredictionParams(toml_tables.Table):
+    """How far off a model may be that was identified from recordings; nothing is simulated by it.
+
+    Attributes:
+        held_out_error: Root mean square error of the position in recordings that the fit never saw, rad.
+        load_share: Share by which its intervals (95 %) let the duty be off with which it holds a load.
+    """
+
+    held_out_error: float | None = Field(default=None, gt=0)
+    load_share: float | None = Field(default=None, ge=0)
+
+
 class ServoModel(toml_tables.Table):
     """All parameters of one simulated servo.
 
     Attributes:
         name: The model's name.
         provenance: Where the numbers come from, in a sentence.
+        prediction: What it is worth, where it was measured.
     """
 
     name: str = Field(min_length=1)
@@ -170,6 +183,7 @@ class ServoModel(toml_tables.Table):
     friction: FrictionParams
     controller: ControllerParams
     sensor: SensorParams = SensorParams()
+    prediction: PredictionParams = PredictionParams()
     path: Path = Path()
 
     @classmethod

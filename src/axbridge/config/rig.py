@@ -214,7 +214,10 @@ class SensorConfig(toml_tables.Table):
     @model_validator(mode="after")
     def _check_kind(self) -> SensorConfig:
         takes = {"name", "kind", "link", "position", "rotation", *_OF_KIND.get(self.kind, ("noise",))}
-        for key in sorted(self.model_fields_set - takes):
+        other = {
+            key for key in self.model_fields_set - takes if getattr(self, key) != type(self).model_fields[key].default
+        }
+        for key in sorted(other):  # a recording keeps the whole rig, with what is usual
             why = f"a sensor of kind {self.kind!r} has no {key}"
             raise toml_tables.Misfit(key, why, f"it has: {', '.join(sorted(takes))}")
         return self

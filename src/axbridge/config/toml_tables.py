@@ -78,7 +78,7 @@ T = TypeVar("T", bound=Table)
 
 
 def shipped(folder: str) -> Path:
-    """The folder of shipped data: ``firmware_profiles``, ``hil_rigs`` or ``docs/real``."""
+    """The folder of shipped data: ``firmware_profiles``, ``hil_rigs``, ``docs/real`` or ``examples``."""
     package = Path(__file__).resolve().parents[1]
     in_wheel = package / "_data" / folder
     return in_wheel if in_wheel.is_dir() else package.parents[1] / folder

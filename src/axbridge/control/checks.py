@@ -9,7 +9,17 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-__all__ = ["Checked", "acceleration", "available_torque", "duty", "gains", "position", "torque", "velocity"]
+__all__ = [
+    "Checked",
+    "acceleration",
+    "available_torque",
+    "duty",
+    "gains",
+    "is_no_angle",
+    "position",
+    "torque",
+    "velocity",
+]
 
 
 class Checked(NamedTuple):
@@ -41,9 +51,14 @@ def position(request: float, low: float, high: float, *, angle: bool = False) ->
     return Checked(value)
 
 
+def is_no_angle(request: float, low: float, high: float) -> bool:
+    """Whether a target out of `low`..`high`, rad, is more than a turn: somebody meant degrees, or counts."""
+    return abs(request) > 2 * math.pi and not low <= request <= high and not math.isinf(request)
+
+
 def _degrees(value: float, low: float, high: float, angle: bool) -> str:
     """A question, when `value` is more than a turn in rad and would be within reach in degrees."""
-    if not angle or abs(value) <= 2 * math.pi or not low <= math.radians(value) <= high:
+    if not angle or not is_no_angle(value, low, high) or not low <= math.radians(value) <= high:
         return ""
     return f" (radians? {value:g}° is {math.radians(value):.3f})"
 

@@ -15,6 +15,7 @@ from axbridge.config.model import ServoModel
 from axbridge.files import unwritable, write_whole
 from axbridge.identify.fit import Estimate, Fit
 from axbridge.identify.friction_laws import LawComparison
+from axbridge.identify.worth import worth_of
 from axbridge.record.provenance import versions
 
 __all__ = ["in_file", "servo_model", "summary", "write_params"]
@@ -30,6 +31,7 @@ def servo_model(fit: Fit, name: str) -> ServoModel:
         value = in_file(fit, estimate.unknown.name, estimate.value, estimate.unknown.scale)
         tables[table][key] = max(0.0, value) if key == "latency_ms" else value
     tables["friction"]["law"] = fit.friction
+    tables["prediction"] = worth_of(fit).model_dump()
     held = [score for score in fit.scores if score.held_out]
     fitted = [score for score in fit.scores if not score.held_out]
     tables["name"] = name
@@ -58,6 +60,8 @@ def write_params(fit: Fit, path: Path | str) -> None:
             text = f"{key} = {_value(value)}"
             estimate = intervals.get(f"{table}.{key}")
             lines.append(text if estimate is None else f"{text:<42} # {_interval(fit, estimate)}")
+    worth = [f"{key} = {value:.3g}" for key, value in model["prediction"].items() if value is not None]
+    lines += ["", "[prediction]  # what the monitor of a twin goes by", *worth]
     lines += ["", f"# {fit.condition}", *(f"# {warning}" for warning in fit.warnings), ""]
     lines += [f"# {one.role}: {one.name}, sha256 {one.sha256}" for one in fit.inputs]
     lines.append("# made with " + ", ".join(f"{name} {found}" for name, found in versions().items() if found))

@@ -22,6 +22,9 @@ def to_toml(model: ServoModel) -> str:
     lines = [f"{key} = {json.dumps(tables[key])}" for key in ("name", "description", "provenance")]
     for table in ("motor", "friction", "controller", "sensor"):
         lines += ["", f"[{table}]", *(f"{key} = {_value(value)}" for key, value in tables[table].items())]
+    worth = [f"{key} = {_value(value)}" for key, value in tables["prediction"].items() if value is not None]
+    if worth:
+        lines += ["", "[prediction]", *worth]
     return "\n".join(lines) + "\n"
 
 

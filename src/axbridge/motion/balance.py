@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
-from scipy.spatial import ConvexHull
 
 from axbridge.arrays import FloatArray
 from axbridge.config.rig import Rig
@@ -20,9 +19,10 @@ from axbridge.config.urdf import read_shapes, read_tree
 from axbridge.motion.footsteps import Place
 from axbridge.motion.gait import Walk
 from axbridge.physics.engine import Contact, Engine
+from axbridge.physics.soles import inside
 from axbridge.rotations import roll_pitch_yaw, turned
 
-__all__ = ["Soles", "Support", "inside"]
+__all__ = ["Soles", "Support"]
 
 _STANDS = 0.5  # N: pressed with less, a foot carries nothing
 
@@ -107,12 +107,6 @@ class Soles:
         corners: FloatArray = np.array([turned(corner, foot.turned)[:2] for corner in self._corners[link]])
         corners += foot.place[:2]
         return corners
-
-
-def inside(point: tuple[float, float], corners: FloatArray) -> float:
-    """How far a point is inside the hull of corners (n, 2), of an upright sole, too; m, below 0 outside."""
-    edges = ConvexHull(corners, qhull_options="QJ").equations  # a unit normal outwards, and minus its distance, of each
-    return -float(np.max(edges[:, :2] @ point + edges[:, 2]))
 
 
 def _at(walk: Walk, ways: FloatArray, time: float) -> FloatArray:

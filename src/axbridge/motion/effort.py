@@ -7,7 +7,6 @@ from there.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -15,29 +14,14 @@ import numpy as np
 
 from axbridge.arrays import FloatArray
 from axbridge.config.rig import Rig
-from axbridge.config.urdf import Shape, Tree, read_shapes, read_tree
+from axbridge.config.urdf import Tree, read_shapes, read_tree
 from axbridge.errors import RigError
 from axbridge.physics.inverse_dynamics import Wrenches, cross, wrenches
 from axbridge.physics.link_paths import rooted_at, way_to_base
 from axbridge.physics.poses import posed
+from axbridge.physics.soles import Sole, soles_of
 
-__all__ = ["Body", "Effort", "Sole"]
-
-_LEVEL = 0.005  # m: feet whose soles differ less in height stand on the same floor
-
-
-class Sole(NamedTuple):
-    """A foot's underside: a rectangle in its link's frame.
-
-    Attributes:
-        link: Index of the foot's link.
-        low: x, y and z of the corner with the lowest figures, m, (3,).
-        high: x and y of the opposite corner, and the same z, m, (3,).
-    """
-
-    link: int
-    low: FloatArray
-    high: FloatArray
+__all__ = ["Body", "Effort"]
 
 
 class Effort(NamedTuple):
@@ -90,7 +74,7 @@ class Body:
         if world.fixed_base:
             return cls(tree, gravity)
         start = np.array([[positions.get(joint.name, 0.0) for joint in tree.joints]])
-        feet = _feet(tree, read_shapes(path, "collision", text), start)
+        feet = soles_of(tree, read_shapes(path, "collision", text), start)
         if len(feet) != 2:
             why = f"{len(feet)} links with a box for a sole stand on the floor in this pose"
             raise RigError(rig.path, "world", why, "start from a pose on two feet, or let fixed_base = true")
@@ -144,22 +128,8 @@ class Body:
 
     def _centres(self) -> FloatArray:
         """Of both soles, in the frame of the first foot, m, (2, 2)."""
-        return np.array([self._in_first(k, (sole.low + sole.high) / 2) for k, sole in enumerate(self.soles)])
+        return np.array([self._in_first(k, sole.middle) for k, sole in enumerate(self.soles)])
 
     def _in_first(self, sole: int, point: FloatArray) -> FloatArray:
         found = self.home[0] + self.home[1] @ point if sole else point
         return np.array(found[:2])
-
-
-def _feet(tree: Tree, shapes: Sequence[Shape], start: FloatArray) -> list[Sole]:
-    """The links whose box is lowest, as far as their undersides are level."""
-    places = posed(tree, start).place[:, 0]
-    boxes: list[tuple[float, Sole]] = []
-    for shape in shapes:
-        if shape.kind == "box" and np.allclose(shape.turn, np.eye(3), atol=1e-6):
-            half = np.array(shape.size) / 2
-            link = tree.links.index(shape.link)
-            low, high = shape.place - half, shape.place + half * (1.0, 1.0, -1.0)
-            boxes.append((float(places[link, 2] + low[2]), Sole(link, low, high)))
-    floor = min((height for height, _ in boxes), default=0.0)
-    return [sole for height, sole in boxes if height < floor + _LEVEL]

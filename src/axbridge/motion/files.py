@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
 from pathlib import Path
 
+from axbridge.config.toml_tables import shipped
 from axbridge.errors import UsageError
 from axbridge.motion.joint_table import JointTable
 from axbridge.motion.keyframes import Motion, Pose
@@ -11,9 +13,10 @@ from axbridge.motion.moves import Key, Move, Page, tracks
 from axbridge.motion.mtn import load_mtn, save_mtn
 from axbridge.motion.mtn_moves import move_of, mtn_of
 
-__all__ = ["load_move", "motion_of", "move_of_motion", "save_move"]
+__all__ = ["load_move", "motion_of", "move_of_motion", "samples", "save_move"]
 
 _KINDS = ".json, .mtn or .motion"
+_SHIPPED, _FOLDER = "sample:", "examples"  # what a name begins with, and where its file lies
 _SAMPLE = 0.02  # s between the rows of a curved way in a .motion file
 
 
@@ -21,7 +24,7 @@ def load_move(path: str | Path, joints: JointTable | None = None) -> tuple[Move,
     """Read a move of any kind.
 
     Args:
-        path: The file.
+        path: The file; or ``sample:NAME``, a move that comes with axbridge.
         joints: Whose ids a `.mtn` file has, and whose aliases a `.motion` file may use.
 
     Returns:
@@ -29,8 +32,10 @@ def load_move(path: str | Path, joints: JointTable | None = None) -> tuple[Move,
 
     Raises:
         MoveError, RecordingError: the file cannot be read.
-        UsageError: another ending, or a `.mtn` without a table of joints.
+        UsageError: another ending, no such sample, or a `.mtn` without a table of joints.
     """
+    if str(path).startswith(_SHIPPED):
+        path = _sample(str(path).removeprefix(_SHIPPED))
     kind = Path(path).suffix.lower()
     if kind == ".mtn":
         file = load_mtn(path)
@@ -63,6 +68,19 @@ def save_move(move: Move, path: str | Path, joints: JointTable | None = None) ->
         move.save(path)
         return []
     raise UsageError(f"{path}: no such kind of move", f"name it {_KINDS}")
+
+
+def samples() -> list[str]:
+    """Names of the moves that come with axbridge."""
+    return sorted(path.stem for path in shipped(_FOLDER).glob("*.json"))
+
+
+def _sample(name: str) -> Path:
+    if name not in samples():
+        close = difflib.get_close_matches(name, samples(), n=1)
+        hint = f"did you mean {close[0]!r}? " if close else ""
+        raise UsageError(f"there is no move {_SHIPPED}{name}", f"{hint}moves: {', '.join(samples())}")
+    return shipped(_FOLDER) / f"{name}.json"
 
 
 def _needed(joints: JointTable | None, path: str | Path) -> JointTable:

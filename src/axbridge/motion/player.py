@@ -223,7 +223,8 @@ class _Player:
     def _command(self, goals: dict[str, float]) -> None:
         self._goals = goals
         for name, goal in goals.items():
-            self._robot[name].set_position(goal)
+            limit = self._bounds[name]
+            self._robot[name].set_position(min(max(goal, limit.low), limit.high))  # a rounding beyond a limit is none
         self._step()
         self._worst = max(self._worst, self._error(goals))
 

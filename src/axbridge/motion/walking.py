@@ -22,6 +22,7 @@ from axbridge.record.recorder import Recorder
 from axbridge.record.robot_recorder import RobotRecorder
 from axbridge.robot.backends.backend import SIMULATION
 from axbridge.robot.robot import Robot, StepReport
+from axbridge.robot.sensors.sensor import ImuSample
 from axbridge.robot.simulation import LinkPose
 from axbridge.robot.state import ServoState
 from axbridge.rotations import roll_pitch_yaw
@@ -83,7 +84,8 @@ def walk(
         recorder: Takes every servo's samples, segments ``get up``, ``stand``, ``walk`` and ``end``, the outcome as the
             event ``walked``, and in a simulation the way of the base in the cycles (``base_x``, ``base_y``, ``base_z``,
             m; ``base_roll``, ``base_pitch``, ``base_yaw``, rad) and the zero-moment point (``zmp_x``, ``zmp_y``,
-            ``zmp_margin``, ``planned_zmp_x``, ``planned_zmp_y``, m).
+            ``zmp_margin``, ``planned_zmp_x``, ``planned_zmp_y``, m). Where the robot has an IMU, also what that tells
+            (``imu_roll`` and so on).
         progress: Called at the start of each of these parts and after each of its steps, with its name and the share of
             it that is done, 0..1.
 
@@ -257,8 +259,8 @@ class _Walker:
         self._progress(part, share)
 
     def _where(self) -> dict[str, float]:
-        """The way of the base and the zero-moment point, as fields of a cycle."""
-        found: dict[str, float] = {}
+        """The way of the base, the zero-moment point and what the IMU says, as fields of a cycle."""
+        found = {} if self._robot.imu is None else _felt(self._robot.imu)
         base = self._base()
         if base is not None:
             names = ("base_x", "base_y", "base_z", "base_roll", "base_pitch", "base_yaw")
@@ -270,6 +272,14 @@ class _Walker:
             if support is not None:
                 found |= {"zmp_x": support.zmp[0], "zmp_y": support.zmp[1], "zmp_margin": support.margin}
         return found
+
+
+def _felt(imu: ImuSample) -> dict[str, float]:
+    """What an inertial unit tells, as fields of a cycle."""
+    turned = zip(("imu_roll", "imu_pitch", "imu_yaw"), imu.roll_pitch_yaw, strict=True)
+    rates = zip(("imu_rate_x", "imu_rate_y", "imu_rate_z"), imu.rates, strict=True)
+    pushed = zip((f"imu_acceleration_{axis}" for axis in "xyz"), imu.acceleration, strict=True)
+    return dict([*turned, *rates, *pushed])
 
 
 class _Energy:

@@ -183,6 +183,23 @@ class ServoBank:
         self._goals.rows.append(index)
         self._goals.values.append((goal, speed))
 
+    def place(self, index: int, angle: float) -> None:
+        """Put a servo's shaft at an angle (rad, as its sensor has it), at rest, as by a hand; its loop starts anew."""
+        (j,) = np.flatnonzero(self._arrays.servo == index)
+        side, low, high = self._arrays.side[j], self.passive[j, Passive.LOW], self.passive[j, Passive.HIGH]
+        position = float(min(max(side * (angle - self._arrays.params[index, Param.OFFSET]), low), high))
+        true = side * position
+        self.engine.place_joint(int(j), position)
+        joint, state = self._joint[j], self.state[index]
+        joint[Joint.CURRENT : Joint.OPEN] = 0.0
+        joint[Joint.SPEED] = joint[Joint.ROTOR_SPEED] = joint[Joint.LAG] = 0.0
+        joint[Joint.ANGLE] = joint[Joint.ROTOR] = position
+        joint[Joint.REFERENCE], joint[Joint.SEEN] = true, true + self._arrays.params[index, Param.OFFSET]
+        if self._arrays.params[index, Param.BACKLASH] > 0.0:
+            joint[Joint.LOOSE] = 1.0  # in the middle of its play
+        state[State.SPEED] = state[State.CURRENT] = state[State.TORQUE] = state[State.DUTY] = 0.0
+        state[State.ANGLE], state[State.READING] = true, joint[Joint.SEEN]
+
     def advance(self, until: float) -> None:
         """Run loops, motors and the engine up to `until` (s), in whole steps of the engine.
 

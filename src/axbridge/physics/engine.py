@@ -264,6 +264,9 @@ class Engine(Protocol):
             UsageError: it is bolted down.
         """
 
+    def place_joint(self, joint: int, position: float) -> None:
+        """Put a joint there, rad or m, at rest; what hangs on it goes along, and no other joint turns."""
+
     def poses(self) -> dict[str, LinkPose]:
         """Where the frame of each link is, by its name."""
 

@@ -22,7 +22,7 @@ from axbridge.jit import jit
 from axbridge.physics.motor import fitted_weight
 
 __all__ = ["BEFORE", "IMPULSE", "MEAN", "SPEED", "USED", "WEIGHT", "Acting", "Book", "forget", "invert", "move",
-           "restrain", "solve", "workspace"]  # fmt: skip
+           "restrain", "settle_at", "solve", "workspace"]  # fmt: skip
 
 _SWEEPS = 40
 _SETTLED = 1e-7  # rad/s
@@ -50,6 +50,12 @@ class Book(IntEnum):
     PLAY = 9  # 1 = the gear has play; 2 = and the rotor is within it, and turns on its own
     FORETOLD = 10  # rad/s: speed worked out for the end of the physics step
     LEAD = 11  # rad: how far an engine that is asked for speeds has its position ahead of ANGLE
+
+
+def settle_at(row: FloatArray, angle: float) -> None:
+    """Put the joint of a row of the book at an angle, at rest, as if its physics step had begun there."""
+    row[[Book.SPEED, Book.PUSH, Book.DAMP, Book.DEBT, Book.START_SPEED, Book.FORETOLD]] = 0.0
+    row[[Book.ANGLE, Book.START]] = angle
 
 
 class Acting(NamedTuple):

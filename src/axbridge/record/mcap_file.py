@@ -99,6 +99,15 @@ CYCLE_FIELDS = {
     "zmp_margin": "m, from there to the nearest edge of the soles that stand",
     "planned_zmp_x": "m, simulation only: where the gait wants the zero-moment point, as seen from where the feet are",
     "planned_zmp_y": "m",
+    "imu_roll": "rad, how the robot's inertial unit is turned, by itself",
+    "imu_pitch": "rad, positive nose down",
+    "imu_yaw": "rad",
+    "imu_rate_x": "rad/s, how fast it turns, in its own axes",
+    "imu_rate_y": "rad/s",
+    "imu_rate_z": "rad/s",
+    "imu_acceleration_x": "m/s², what it is pushed with, in its own axes",
+    "imu_acceleration_y": "m/s²",
+    "imu_acceleration_z": "m/s²",
 }
 
 

@@ -26,7 +26,7 @@ from axbridge.physics.poses import posed
 from axbridge.record.recording import Recording, Track
 from axbridge.rotations import matrix_of_roll_pitch_yaw
 
-__all__ = ["CARRIED", "CarriedRecording", "joint_of_robot"]
+__all__ = ["CARRIED", "CarriedRecording", "joint_of_robot", "joints_motion"]
 
 CARRIED = 4  # columns: inertia, kg·m²; torque a·sin(θ) + b·cos(θ) + c: a, b, c, N·m
 _SMOOTH = 0.05  # s on either side from which speeds and accelerations are taken: rounding makes shorter ones worthless
@@ -84,7 +84,7 @@ def _carried(recording: Recording, rig: Rig, tree: Tree, servo: ServoConfig) -> 
     track = recording[servo.name]
     joint = [one.name for one in tree.joints].index(servo.joint)
     base = None if rig.world.fixed_base else _base_motion(recording, tree, track.time)
-    motion = _motion(recording, rig, tree, track.time)
+    motion = joints_motion(recording, rig, tree, track.time)
     gravity = np.array(rig.world.gravity)
     pieces = []
     for first in range(0, len(track), _BLOCK):
@@ -136,8 +136,14 @@ def _stands(tree: Tree, joint: int, position: FloatArray, base: BaseMotion) -> b
     return any(moved in way_to_base(tree, foot) for foot in feet)
 
 
-def _motion(recording: Recording, rig: Rig, tree: Tree, time: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Positions, speeds and accelerations (l, n) of all joints."""
+def joints_motion(
+    recording: Recording, rig: Rig, tree: Tree, time: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Positions, speeds and accelerations (l, n) of all joints of a tree at the times (l,), s; rad and s.
+
+    Raises:
+        RecordingError: it does not tell how a joint moved.
+    """
     servos = {servo.joint: servo for servo in rig.servos}
     columns = []
     for joint in tree.joints:

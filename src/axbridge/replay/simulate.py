@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -30,14 +30,22 @@ from axbridge.replay.arm import Arm, arm_of, stops_of
 from axbridge.replay.joint_load import CARRIED, CarriedRecording
 from axbridge.replay.rollout import rollouts
 from axbridge.replay.runs import FOLLOWED, FREE, HELD, JOINT_MODE, Runs
+from axbridge.rotations import roll_pitch_yaw
 from axbridge.virtual.control_table import ControlTable
 from axbridge.virtual.registers import loop_command
+
+if TYPE_CHECKING:
+    from axbridge.robot.robot import Robot
+    from axbridge.robot.servo import Servo
 
 __all__ = ["packed", "runs_of", "simulate", "visible"]
 
 _GRAVITY = 9.81
 _LIGHT = 30.0  # s of a recording that plain Python runs in a few seconds
 _RESTING = 0.1  # rad/s: two steps of an AX-12's Present Speed
+_SEEN = ("position", "velocity", "load", "voltage", "torque")  # what is kept of a simulated sample
+_GET_UP = "get up"  # the part of a recorded walk in which a hand holds the robot
+_PUT_DOWN = 0.02  # m above the floor that it is held at first
 _EDGE = 2.5  # counts from an end of the sensor's range that count as beyond it
 
 
@@ -212,21 +220,23 @@ def _through_robot(recording: Recording, rig: Rig, params: str | None, seed: int
         if not np.isnan(track.position).all()
     }
     sent = {name: np.where(np.isnan(track.commanded), track.time, track.commanded) for name, track in tracks.items()}
-    servos = [
-        servo.model_copy(
-            update={"position": started.get(servo.name, servo.position)}
-            | ({"model": params, "params": {}} if params else {})
-        )
-        for servo in rig.servos
-    ]
-    placed = rig.model_copy(update={"servos": tuple(servos)})
+    changes = {"model": params, "params": {}} if params else {}
+    meant = rig.model_copy(update={"servos": tuple(servo.model_copy(update=changes) for servo in rig.servos)})
+    at_start = (
+        servo.model_copy(update={"position": started.get(servo.name, servo.position)}) for servo in meant.servos
+    )
+    placed = meant.model_copy(update={"servos": tuple(at_start)})
     period = placed.robot.basic_time_step_ms
-    rows: dict[str, list[tuple[float, float, float]]] = {name: [] for name in tracks}
+    rows: dict[str, list[dict[str, float]]] = {name: [] for name in tracks}
+    way: list[dict[str, float]] = []
     used = "pendulums" if placed.world is None else chosen(placed.world.engine)
+    hands = next((part for part in recording.segments if part.name == _GET_UP), None)
     with open_robot(placed, "sim", seed=seed) as robot:
         driven = dict.fromkeys(tracks, False)
         for tick in range(math.ceil((recording.end - recording.start) * 1e3 / period) + 1):
             now = recording.start + tick * period * 1e-3
+            if hands is not None and hands.start <= now < hands.end:
+                _hold(robot, (now - hands.start) / (hands.end - hands.start))
             for name, track in tracks.items():
                 # goals go out at the tick nearest to when they did; until the first did, the joint stays where it is
                 index = int(np.searchsorted(sent[name], now + period * 0.5e-3, side="right")) - 1
@@ -237,31 +247,70 @@ def _through_robot(recording: Recording, rig: Rig, params: str | None, seed: int
                     (robot[name].torque_on if wanted else robot[name].torque_off)()
                     driven[name] = wanted
                 if wanted:
-                    robot[name].set_position(goal)
+                    _limit(robot[name], track, index)
+                    robot[name].set_position(goal, clip=True)
+                    if rows[name]:  # a row is a sample, and the goal that acts from then on
+                        rows[name][-1] |= {"command": goal, "commanded": now}
             if robot.step(period) == -1:
                 break
+            then = now + period * 1e-3
             for name, row in rows.items():
-                state = robot[name].state
-                row.append((now + period * 1e-3, state.position, state.velocity))
+                servo, state = robot[name], robot[name].state
+                row.append({"time": then, "power": servo.power, **{key: getattr(state, key) for key in _SEEN}})
+            way.append({"time": then, **_base(robot)})
     done = {}
     for name, row in rows.items():
-        time, position, velocity = np.array(row).T
-        time, columns = in_order(time, {"position": position, "velocity": velocity})
+        time, columns = in_order(*_columns(row))
         done[name] = Track.of(name, time, **columns)
+    at, moved = _columns(way)
     model = placed.model_of(placed.servos[0])
     return replace(
         recording,
         path=Path(f"{rig.name} with {model.name}"),
         tracks=done,
-        cycles={},
-        metadata=_metadata(recording, placed, model, f"the sim backend with {used}, a step each {period:g} ms"),
+        cycles={"time": at, **moved} if moved else {},
+        metadata=_metadata(recording, meant, model, f"the sim backend with {used}, a step each {period:g} ms"),
         complete=True,
     )
+
+
+def _hold(robot: Robot, share: float) -> None:
+    """Hold a robot that stands free as by a hand, and put it on its feet: on the floor at share 1."""
+    simulation = robot.simulation
+    if simulation is not None and simulation.base_start is not None:
+        (x, y, z), upright = simulation.base_start
+        simulation.place_base(((x, y, z + _PUT_DOWN * (1 - share)), upright))
+
+
+def _limit(servo: Servo, track: Track, index: int) -> None:
+    """Limits of speed and torque as they were recorded, where they were."""
+    speed, torque = (float(column[max(index, 0)]) for column in (track.speed_limit, track.torque_limit))
+    if not math.isnan(speed):
+        servo.set_velocity(min(speed, servo.max_velocity) if speed > 0 else servo.max_velocity)
+    if not math.isnan(torque):
+        servo.set_available_torque(servo.max_torque * torque)
+
+
+def _base(robot: Robot) -> dict[str, float]:
+    """Where the base of a robot is that stands free, as fields of a cycle."""
+    base = None if robot.simulation is None else robot.simulation.base
+    if base is None:
+        return {}
+    names = ("base_x", "base_y", "base_z", "base_roll", "base_pitch", "base_yaw")
+    return dict(zip(names, (*base[0], *roll_pitch_yaw(base[1])), strict=True))
+
+
+def _columns(rows: Sequence[Mapping[str, float]]) -> tuple[FloatArray, dict[str, FloatArray]]:
+    """Times (n,), and the other columns by name, NaN where a row does not have it."""
+    names = dict.fromkeys(name for row in rows for name in row)
+    found = {name: np.array([row.get(name, math.nan) for row in rows]) for name in names}
+    return found.pop("time"), found
 
 
 def _metadata(recording: Recording, rig: Rig, model: ServoModel, engine: str) -> dict[str, Any]:
     facts = describe(rig, backend="sim", experiment=str(recording.metadata.get("experiment", "")), engine=engine)
     dumped = model.model_dump(mode="json", exclude={"path"})
+    facts |= {key: recording.metadata[key] for key in ("gait",) if key in recording.metadata}
     return facts | {"models": facts["models"] | ({next(iter(recording)): dumped} if len(rig.servos) == 1 else {})}
 
 

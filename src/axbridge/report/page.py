@@ -14,6 +14,11 @@ __all__ = ["Table", "table_html", "table_text", "write_page"]
 # What the browser lets a page load: nothing but what is in it, so that it works, and says nothing, without a network.
 ALONE = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
 
+# What a replay inside the page needs beside that: its client unpacks itself. Still nothing comes from elsewhere.
+_REPLAY = f"{ALONE}; worker-src blob:; connect-src data:".replace(
+    "'unsafe-inline'", "'unsafe-inline' 'unsafe-eval' blob:", 1
+)
+
 STYLE = """
 :root { color-scheme: light dark; --paper: #fff; --ink: #1c2733; --faint: #556270; --rule: #dde3ea; --zero: #aeb7c0;
   --note: #fff6e5; }
@@ -30,9 +35,14 @@ th, td { padding: 4px 12px; border-bottom: 1px solid var(--rule); text-align: ri
 th { color: var(--faint); font-weight: 600; } th:first-child, td:first-child { text-align: left; padding-left: 0; }
 table.words td, table.words th { text-align: left; }
 table.words td:not(:first-child) { white-space: normal; min-width: 18ch; overflow-wrap: break-word; }
-.scroll { overflow-x: auto; }
+.scroll { overflow-x: auto;  /* a shadow at the edge says that there is more */
+  background: linear-gradient(to right, var(--paper) 40%, transparent) left / 40px 100% no-repeat local,
+    linear-gradient(to left, var(--paper) 40%, transparent) right / 40px 100% no-repeat local,
+    linear-gradient(to right, var(--zero), transparent) left / 12px 100% no-repeat scroll,
+    linear-gradient(to left, var(--zero), transparent) right / 12px 100% no-repeat scroll; }
 details { margin-top: 24px; } summary { cursor: pointer; font-weight: 600; }
 .note { background: var(--note); border-left: 4px solid #e0a01a; padding: 8px 12px; margin: 12px 0; }
+.replay iframe { width: 100%; height: min(70vh, 560px); border: 1px solid var(--rule); border-radius: 4px; }
 .figure { margin: 8px 0; }
 .legend { margin: 0; display: flex; flex-wrap: wrap; gap: 2px 18px; font-size: 13px; color: var(--ink); }
 .legend i { display: inline-block; width: 22px; height: 4px; border-radius: 2px; margin-right: 6px;
@@ -45,13 +55,19 @@ figure { margin: 0; min-width: 0; } figcaption { font-size: 14px; font-weight: 6
 .js-plotly-plot .zerolinelayer path { stroke: var(--zero) !important; }
 .js-plotly-plot .shapelayer path { stroke: var(--zero) !important; }
 .js-plotly-plot .hoverlayer .legend .bg { fill: var(--paper) !important; }
+@media screen and (prefers-color-scheme: dark) {  /* the darkest of the colours, lighter */
+  .js-plotly-plot path.js-line[style*="rgb(0, 114, 178)"] { stroke: #3c9fe0 !important; }
+  .legend i[style*="#0072b2"] { background: #3c9fe0 !important; } }
 @media (max-width: 600px) { body { margin: 16px auto; padding: 0 14px; } h1 { font-size: 20px; }
-  p.headline { font-size: 16px; } }
+  p.headline { font-size: 16px; }
+  table { font-size: 12.5px; } th, td { padding: 4px 6px; }
+  th:not(:first-child) { white-space: normal; }
+  table.words td:not(:first-child) { min-width: 13ch; } }
 @media print { :root { color-scheme: light; --paper: #fff; --ink: #000; --faint: #444; --rule: #ccc; --zero: #999;
   --note: #fff; }
   @page { margin: 14mm; } body { margin: 0; padding: 0; max-width: none; font-size: 12px; } table { font-size: 11px; }
-  .scroll { overflow: visible; } th, td { padding: 2px 6px; white-space: normal; }
-  .grid { grid-template-columns: 1fr 1fr; } .modebar { display: none; }
+  .scroll { overflow: visible; background: none; } th, td { padding: 2px 6px; white-space: normal; }
+  .grid { grid-template-columns: 1fr 1fr; } .replay { display: none; } .modebar { display: none; }
   .figure, figure, tr, .note { break-inside: avoid; } h2, figcaption, tr:first-child { break-after: avoid; } }
 """
 
@@ -82,20 +98,22 @@ def table_text(table: Table) -> str:
 
 def table_html(table: Table, *, words: bool = False) -> str:
     """A table as HTML, under its title; `words` aligns left."""
-    head = "".join(f"<th>{escape(cell)}</th>" for cell in table.header)
+    # a unit stays with what it is the unit of
+    head = "".join(f"<th>{escape(cell).replace(' °', '&nbsp;°')}</th>" for cell in table.header)
     rows = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in table.rows)
     kind = ' class="words"' if words else ""
-    return f'<h2>{escape(table.title)}</h2><div class="scroll"><table{kind}><tr>{head}</tr>{rows}</table></div>'
+    inner = f"<thead><tr>{head}</tr></thead><tbody>{rows}</tbody>"  # on paper, the head is on every page
+    return f'<h2>{escape(table.title)}</h2><div class="scroll"><table{kind}>{inner}</table></div>'
 
 
-def write_page(path: Path | str, title: str, parts: Sequence[str]) -> None:
-    """Write a page of parts that are HTML already.
+def write_page(path: Path | str, title: str, parts: Sequence[str], *, replays: bool = False) -> None:
+    """Write a page of parts that are HTML already; `replays` lets one of them be a replay.
 
     Raises:
         RecordingError: it cannot be written; what was at `path` stays.
     """
     view = '<meta name="viewport" content="width=device-width, initial-scale=1">'
-    alone = f'<meta http-equiv="Content-Security-Policy" content="{ALONE}">'
+    alone = f'<meta http-equiv="Content-Security-Policy" content="{_REPLAY if replays else ALONE}">'
     head = f'<meta charset="utf-8">{view}{alone}<title>{escape(title)}</title><style>{STYLE}</style>'
     body = "\n".join((f"<h1>{escape(title)}</h1>", *parts))
     try:

@@ -17,7 +17,7 @@ import numpy as np
 from axbridge.arrays import FloatArray
 from axbridge.report.plots import COLOURS, Bars, Curve, Map, Panel, mark_rows, thinned
 
-__all__ = ["POINTS", "figure_html", "grid_html"]
+__all__ = ["POINTS", "figure_html", "grid_html", "program_html"]
 
 POINTS = 4000  # of one line: two for each of the pixels a screen has across
 _LEFT, _BOTTOM, _GAP, _ROW = 52, 46, 38, 16  # pixels: beside and below the panels, between two, a row of text
@@ -32,7 +32,7 @@ addEventListener("DOMContentLoaded", () => drawn.forEach(([id, , data, layout]) 
     ["zoom2d", "pan2d", "zoomIn2d", "zoomOut2d", "resetScale2d", "toImage"]]})));
 addEventListener("beforeprint", () => drawn.forEach(([id, height]) => {
   const alone = !document.getElementById(id).closest(".grid");
-  Plotly.relayout(id, {autosize: false, width: alone ? 680 : 325, height: Math.min(height, 780)});
+  Plotly.relayout(id, {autosize: false, width: alone ? 680 : 325, height: Math.min(height, 720)});
 }));
 addEventListener("afterprint", () => drawn.forEach(([id, height]) =>
   Plotly.relayout(id, {autosize: true, width: null, height: height})));
@@ -99,9 +99,13 @@ def figure_html(
         for index, row in rows.items()
     ]  # fmt: skip
     figure = f"draw({json.dumps(name)}, {_json(data)}, {_json(layout)})"
-    return (
-        f"<script>{_plotly()}</script><script>{_PROGRAM}</script>" if program else ""
-    ) + f'<div class="figure">{_legend(panels)}<div id="{escape(name)}"></div><script>{figure}</script></div>'
+    page_part = f'<div class="figure">{_legend(panels)}<div id="{escape(name)}"></div><script>{figure}</script></div>'
+    return program_html() + page_part if program else page_part
+
+
+def program_html() -> str:
+    """The program that draws all figures of a page; comes before the first of them."""
+    return f"<script>{_plotly()}</script><script>{_PROGRAM}</script>"
 
 
 def grid_html(figures: Sequence[tuple[str, str]]) -> str:

@@ -17,12 +17,15 @@ from axbridge.rotations import matrix
 __all__ = ["draw_robot", "extent"]
 
 _ROUND = 20  # faces around a cylinder or a sphere
-_COLOUR = (0.62, 0.69, 0.78)  # red, green, blue of all shapes
+_COLOUR = (0.62, 0.69, 0.78)  # red, green, blue of a shape without a colour
+_DARKEST = 0.16  # of what is black, so that its faces can be told apart
 _LIGHT = np.array([0.35, -0.5, 0.79])  # where it comes from
 _SHADE = 0.45  # of the darkest face
 _AZIMUTH, _ELEVATION = math.radians(-50), math.radians(18)  # of who looks, from the front on the robot's right
 _TILE = 0.05  # m, of the floor
 _MARGIN = 0.06  # of the largest extent
+
+_Colour = tuple[float, float, float]
 
 _BOX = [(0, 1, 3, 2), (4, 6, 7, 5), (0, 4, 5, 1), (2, 3, 7, 6), (0, 2, 6, 4), (1, 5, 7, 3)]
 
@@ -35,7 +38,7 @@ def draw_robot(
     *,
     floor: bool = False,
 ) -> None:
-    """Draw a robot as it stands.
+    """Draw a robot as it stands, in its own colours.
 
     Meshes are not drawn. The ends of a capsule are flat.
 
@@ -51,11 +54,11 @@ def draw_robot(
     right, up, towards = _view()
     faces = _faces(shapes, poses)
     if floor and faces:
-        tiles = _tiles(np.concatenate(faces), right, up)
+        tiles = _tiles(np.concatenate([corners for corners, _ in faces]), right, up)
         axes.add_collection(LineCollection(tiles, colors="#c3cedb", linewidths=0.7, zorder=0))
-    faces.sort(key=lambda face: float((face @ towards).mean()))
-    flat = [np.stack([corners @ right, corners @ up], axis=1) for corners in faces]
-    colours = [_shaded(corners) for corners in faces]
+    faces.sort(key=lambda face: float((face[0] @ towards).mean()))
+    flat = [np.stack([corners @ right, corners @ up], axis=1) for corners, _ in faces]
+    colours = [_shaded(corners, colour) for corners, colour in faces]
     axes.add_collection(PolyCollection(flat, facecolors=colours, edgecolors="#2f3d4d", linewidths=0.3, zorder=1))
     axes.set_xlim(*window[:2])
     axes.set_ylim(*window[2:])
@@ -66,7 +69,7 @@ def draw_robot(
 def extent(shapes: Sequence[Shape], moments: Sequence[Mapping[str, LinkPose]]) -> tuple[float, float, float, float]:
     """A window that a robot fits into at all these moments: left, right, lower and upper edge, m."""
     right, up, _ = _view()
-    corners = [corner for poses in moments for face in _faces(shapes, poses) for corner in face]
+    corners = [corner for poses in moments for face, _ in _faces(shapes, poses) for corner in face]
     points = np.array(corners) if corners else np.array([[-0.1, -0.1, -0.1], [0.1, 0.1, 0.1]])
     across, along = points @ right, points @ up
     margin = _MARGIN * max(float(np.ptp(across)), float(np.ptp(along)))
@@ -91,8 +94,8 @@ def _view() -> tuple[FloatArray, FloatArray, FloatArray]:
     return right, np.cross(towards, right), towards
 
 
-def _faces(shapes: Sequence[Shape], poses: Mapping[str, LinkPose]) -> list[FloatArray]:
-    """Corners (n, 3) in the world, m, of every face that is there to be seen."""
+def _faces(shapes: Sequence[Shape], poses: Mapping[str, LinkPose]) -> list[tuple[FloatArray, _Colour]]:
+    """Corners (n, 3) in the world, m, of every face that is there to be seen, and its colour."""
     faces = []
     for shape in shapes:
         if shape.kind == "mesh" or shape.link not in poses:
@@ -101,7 +104,7 @@ def _faces(shapes: Sequence[Shape], poses: Mapping[str, LinkPose]) -> list[Float
         turn = matrix(orientation)
         for corners in _solid(shape):
             inside = corners @ shape.turn.T + shape.place
-            faces.append(inside @ turn.T + np.array(place))
+            faces.append((inside @ turn.T + np.array(place), shape.colour or _COLOUR))
     return faces
 
 
@@ -129,13 +132,13 @@ def _band(below: FloatArray, above: FloatArray) -> list[FloatArray]:
     ]
 
 
-def _shaded(corners: FloatArray) -> tuple[float, float, float]:
+def _shaded(corners: FloatArray, colour: _Colour) -> _Colour:
     """The colour of a face: lighter where it looks up and to the light."""
     across = np.cross(corners[1] - corners[0], corners[2] - corners[1])
     size = float(np.linalg.norm(across))
     facing = abs(float(across @ _LIGHT)) / size if size > 0 else 0.0
     share = _SHADE + (1 - _SHADE) * facing
-    red, green, blue = (min(1.0, part * share * 1.25) for part in _COLOUR)
+    red, green, blue = (min(1.0, max(part, _DARKEST) * share * 1.25) for part in colour)
     return red, green, blue
 
 

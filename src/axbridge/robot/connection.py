@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
@@ -26,6 +26,7 @@ from axbridge.robot.safety.net import Safety
 from axbridge.robot.sensors.opened import open_sensors
 from axbridge.robot.sensors.sensor import Sensor
 from axbridge.robot.state import ServoState
+from axbridge.virtual.world import World
 
 __all__ = ["Connection"]
 
@@ -60,6 +61,7 @@ class Connection:
         self._threads: ThreadPoolExecutor | None = None
         self._safety: Safety | None = None
         self._owner = os.getpid()
+        self._direction = {config.name: config.direction for config in rig.servos}
         self._exit = ExitStack()
         self._exit.callback(backend.close)
         try:
@@ -165,28 +167,58 @@ class Connection:
             if here:
                 cycle.soften(here, seconds)
 
-    def shadow(self) -> dict[str, ServoState]:
+    def shadow(self, start: float = 0.0) -> dict[str, ServoState]:
         """What the simulated servos of a twin report now, by name; empty on other backends.
+
+        Args:
+            start: When the robot's time began, on its backend's clock, s: times are told from there.
 
         Raises:
             AxBridgeError: the simulation of the twin has failed.
         """
         states: dict[str, ServoState] = {}
-        world = self.backend.world
-        for cycle in self.cycles.values():
-            if not isinstance(cycle.bus, ShadowedBus) or world is None:
-                continue
-            with cycle.bus.turn, cycle.bus.turn.lock:  # nobody else moves the world on meanwhile
-                cycle.bus.follow()
+        for cycle, bus, world in self._shadowed():
+            with bus.turn, bus.turn.lock:  # nobody else moves the world on meanwhile
+                bus.follow()
                 now = world.now()
                 for servo in cycle.servos:  # by no packet: that would take the simulation's time
                     twin = world.servos[servo.name]
                     position, speed, load, voltage, temperature = PRESENT.unpack(
                         twin.peek(Address.PRESENT_POSITION, PRESENT.size, now)
                     )
-                    raw = RawState(now, position, speed, load, voltage, temperature, twin.alarms.bits)
-                    states[servo.name] = self.drives[servo.name].state(raw, 0.0)
+                    raw = RawState(now + bus.lag, position, speed, load, voltage, temperature, twin.alarms.bits)
+                    states[servo.name] = self.drives[servo.name].state(raw, start)
         return states
+
+    def place_shadow(self, positions: Mapping[str, float], shut_down: Collection[str] = ()) -> None:
+        """Twin: put simulated joints where the real ones are, at rest.
+
+        Args:
+            positions: Joint angles by servo, rad.
+            shut_down: Servos that have switched themselves off: the simulated ones do the same.
+        """
+        for cycle, bus, world in self._shadowed():
+            with bus.turn, bus.turn.lock:
+                for servo in cycle.servos:
+                    if servo.name in positions:
+                        world.place(servo.name, self._direction[servo.name] * positions[servo.name])
+                    if servo.name in shut_down and not world.servos[servo.name].alarms.tripped:
+                        world.servos[servo.name].overload(world.now())
+
+    def switched_on(self) -> set[str]:
+        """Twin: servos whose torque was switched on since this was asked last."""
+        found: set[str] = set()
+        for cycle, bus, _ in self._shadowed():
+            found |= {servo.name for servo in cycle.servos if servo.id in bus.switched_on}
+            bus.switched_on.clear()
+        return found
+
+    def _shadowed(self) -> Iterator[tuple[Cycle, ShadowedBus, World]]:
+        """The cycles whose servos have a simulated twin."""
+        world = self.backend.world
+        for cycle in self.cycles.values():
+            if isinstance(cycle.bus, ShadowedBus) and world is not None:
+                yield cycle, cycle.bus, world
 
     def close(self) -> None:
         """Switch every motor off, restore what was changed for good, release ports and worlds; may be called twice.

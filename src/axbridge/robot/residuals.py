@@ -1,33 +1,66 @@
 """What a real servo's difference from its simulated twin means: arithmetic alone.
 
 Both get the same goals, so what they do differently has a cause in the real one, or in its model. A cause is named when
-it has been seen for half a second on end, and again only after it was gone.
+it has been seen for half a second on end, and again only after it was gone. How much difference is too much depends on
+how well the model predicts.
 """
 
 from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from axbridge.bus.cycle import Cause
 from axbridge.errors import ErrorFlag
+from axbridge.physics.position_laws import felt
 from axbridge.robot.state import ServoState
 
-__all__ = ["Residuals"]
+__all__ = ["BY_HAND", "REMEDIES", "SHUT_DOWN", "Allowance", "Residuals"]
+
+REMEDIES: Mapping[str, str] = {
+    "blocked": "free the joint",
+    "slipping": "look at horn, screws and gears, or it was a hand",
+    "extra load": "look what it carries, or weigh it for the rig",
+    "missing load": "look what it has lost, or weigh it for the rig",
+    "weak supply": "charge the battery, or say supply_voltage in the rig",
+    "overheating": "let it rest",
+    "stale model": "identify the servo again",
+}
+
+BY_HAND = math.radians(0.6)  # a limp joint this far from its twin takes the twin along
+SHUT_DOWN = ErrorFlag.OVERLOAD | ErrorFlag.OVERHEATING  # a servo that reports one of them has switched itself off
 
 _WINDOW = 0.5  # s that a cause must be seen on end
+_HELD = 0.3  # s that a load must be held
 _FEWEST = 8  # samples in the window, below which nothing is said
 _GONE = 1.0  # s without it until it counts as gone
-_OFF = math.radians(4)  # rad: this far from the twin, something is wrong
 _STILL = math.radians(1.5)  # rad: a joint that has moved less in the window stands
 _PUSHING = 0.25  # load: a servo that pushes, and not only holds
 _MORE = 0.006  # load beyond the twin's, as a mean over the window: six counts of Present Load
-_SHARE = 0.2  # and this share of it
 _WEAK = 1.0  # V below the twin's supply
 _HOT = 65.0  # °C: an AX-12 switches itself off at 70
-_STALE = 3.0  # s of wrong motion without another cause
+_STALE = 3.0  # s of wrong motion, or of standing in the wrong place, without another cause
+_LATEST = 0.05  # s: further than this a twin is not looked ahead or back to the moment of a sample
+
+
+class Allowance(NamedTuple):
+    """How far a servo may be from its model.
+
+    Attributes:
+        off: For half a second, rad.
+        wrong: In motion, root of the mean square, rad.
+        share: Of a held load.
+        step: And this much of the load, whatever is held.
+        dead: Share of full duty that its bridge swallows: it is in every load, and holds nothing.
+    """
+
+    off: float = math.radians(4)
+    wrong: float = math.radians(2.5)
+    share: float = 0.2
+    step: float = 0.0
+    dead: float = 0.0
 
 
 class _Row(NamedTuple):
@@ -41,29 +74,51 @@ class _Row(NamedTuple):
     twin_voltage: float
 
 
+_PLACES = (_Row._fields.index("goal"), _Row._fields.index("position"), _Row._fields.index("twin"))
+
+
 class _Watched:
     """One servo's last moments."""
 
-    def __init__(self) -> None:
+    def __init__(self, allowed: Allowance) -> None:
+        self.allowed = allowed
         self.rows: deque[_Row] = deque()
         self.seen: dict[Cause, float] = {}  # when a cause was seen last
         self.sampled = math.nan  # time of the latest sample
         self.wrong_since = math.nan  # since when it has been off the twin without another cause
+        self.motion: deque[tuple[float, float]] = deque()  # s in motion without another cause, and rad²·s off in it
+        self.moved = self.missed = 0.0  # the sums of both
 
     def restart(self) -> None:
         self.rows.clear()
+        self.excuse()
+
+    def excuse(self) -> None:
+        """Another cause explains what was off until now."""
         self.wrong_since = math.nan
+        self.motion.clear()
+        self.moved = self.missed = 0.0
+
+    def note_motion(self, seconds: float, residual: float) -> None:
+        """The joint has moved for so long, and was so far off its twin."""
+        self.motion.append((seconds, seconds * residual * residual))
+        self.moved += seconds
+        self.missed += seconds * residual * residual
+        while self.moved - self.motion[0][0] >= _STALE:
+            gone, missed = self.motion.popleft()
+            self.moved -= gone
+            self.missed -= missed
 
 
 class Residuals:
     """Watches servos beside their twins.
 
     Args:
-        names: The servos.
+        allowed: How far each servo may be from its model, by name.
     """
 
-    def __init__(self, names: Iterable[str]) -> None:
-        self._watched = {name: _Watched() for name in names}
+    def __init__(self, allowed: Mapping[str, Allowance]) -> None:
+        self._watched = {name: _Watched(one) for name, one in allowed.items()}
 
     def look(
         self,
@@ -77,7 +132,7 @@ class Residuals:
         Args:
             time: S.
             states: What the servos measure.
-            twins: What their models say at that moment.
+            twins: What their models say at about that moment, on the same clock.
             goals: Position goals, rad; NaN for a servo that is limp or not under position control.
         """
         found: list[tuple[Cause, str]] = []
@@ -89,62 +144,85 @@ class Residuals:
             causes: set[Cause] = set()
             if state.temperature >= _HOT or ErrorFlag.OVERHEATING & state.errors:
                 causes.add("overheating")
-            if twin is None or math.isnan(goal + state.position) or ErrorFlag.OVERLOAD & state.errors:
+            if twin is None or math.isnan(goal + state.position) or SHUT_DOWN & state.errors:
                 watched.restart()  # limp, or shut down: hands and gravity move it, and no twin knows them
             else:
-                row = _Row(
-                    time, goal, state.position, twin.position, state.load, twin.load, state.voltage, twin.voltage
-                )
+                at = _at(twin, state.time)
+                load, twin_load = (felt(one.load, watched.allowed.dead) for one in (state, twin))
+                row = _Row(time, goal, state.position, at, load, twin_load, state.voltage, twin.voltage)
                 causes |= _causes(watched, row)
             for cause in causes:
-                if time - watched.seen.get(cause, -math.inf) > _GONE:
+                gone = _STALE if cause == "stale model" else _GONE
+                if time - watched.seen.get(cause, -math.inf) > gone:
                     found.append((cause, name))
                 watched.seen[cause] = time
         return found
 
 
+def _at(twin: ServoState, time: float) -> float:
+    """Where the twin was, or will be, when the real servo took its sample."""
+    late = time - twin.time
+    return twin.position + late * twin.velocity if abs(late) < _LATEST else twin.position
+
+
 def _causes(watched: _Watched, row: _Row) -> set[Cause]:
-    rows = watched.rows
+    rows, allowed = watched.rows, watched.allowed
     if rows and row.time - rows[-1].time > _WINDOW:
         watched.restart()
+    passed = row.time - rows[-1].time if rows else 0.0
     rows.append(row)
     while row.time - rows[0].time > _WINDOW:
         rows.popleft()
     if row.time - rows[0].time < 0.8 * _WINDOW or len(rows) < _FEWEST:
         return set()
     causes: set[Cause] = set()
-    count = len(rows)
-    off = sum(one.position - one.twin for one in rows) / count
-    load, twin_load = sum(one.load for one in rows) / count, sum(one.twin_load for one in rows) / count
-    moved = _spread(one.position for one in rows)
-    twin_moved, goal_moved = _spread(one.twin for one in rows), _spread(one.goal for one in rows)
-    far = min(abs(one.position - one.twin) for one in rows) > _OFF
-    if sum(one.twin_voltage - one.voltage for one in rows) / count > _WEAK:
-        causes.add("weak supply")
-    if far and moved < _STILL and abs(load) > _PUSHING and min(abs(one.goal - one.position) for one in rows) > _OFF:
+    off = sum(one.position - one.twin for one in rows) / len(rows)
+    moved, twin_moved = _spread(one.position for one in rows), _spread(one.twin for one in rows)
+    goal_moved = _spread(one.goal for one in rows)
+    far = min(abs(one.position - one.twin) for one in rows) > allowed.off
+    short = min(abs(one.goal - one.position) for one in rows) > allowed.off
+    if sum(one.twin_voltage - one.voltage for one in rows) / len(rows) > _WEAK:
+        causes.add("weak supply")  # a servo makes up for it with more duty: its load says nothing then
+    pushes = abs(sum(one.load for one in rows)) > _PUSHING * len(rows)
+    if far and short and moved < _STILL and pushes:
         causes.add("blocked")
-    elif (
-        goal_moved < _STILL and twin_moved < _STILL and moved > 2 * _STILL and abs(rows[-1].position - row.twin) > _OFF
-    ):
-        causes.add("slipping")
-    elif goal_moved < _STILL and twin_moved < _STILL and moved < _STILL and _is_settled(rows):  # compare what they hold
-        if "weak supply" in causes:
-            return causes  # the servo makes up for it with more duty
-        more = abs(load) - abs(twin_load) if load * twin_load > 0 else 0.0
-        if abs(more) > max(_MORE, _SHARE * abs(twin_load)):
-            causes.add("extra load" if more > 0 else "missing load")
-    if causes or abs(off) < _OFF:
-        watched.wrong_since = math.nan
-    elif math.isnan(watched.wrong_since):
-        watched.wrong_since = row.time
-    elif row.time - watched.wrong_since > _STALE:
+    elif goal_moved < _STILL and twin_moved < _STILL and moved > 2 * _STILL:
+        if abs(row.position - row.twin) > allowed.off:
+            causes.add("slipping")
+    elif not causes and abs(row.position - row.twin) < allowed.off:
+        causes |= _of_load(allowed, [one for one in rows if row.time - one.time <= _HELD])
+    if causes:
+        watched.excuse()
+    elif _is_stale(watched, row, off, passed if max(twin_moved, moved) > 2 * _STILL else 0.0):
         causes.add("stale model")
     return causes
 
 
-def _is_settled(rows: Collection[_Row]) -> bool:
-    """Whether neither load changes any more: on the way to rest a moment's delay would look like another load."""
-    return max(_spread(one.load for one in rows), _spread(one.twin_load for one in rows)) < _MORE
+def _of_load(allowed: Allowance, rows: Sequence[_Row]) -> set[Cause]:
+    """What the duty says with which both hold still."""
+    least = max(_MORE, allowed.step)
+    stand = max(_spread(one[column] for one in rows) for column in _PLACES) < _STILL
+    # On the way to rest a moment's delay would look like another load.
+    if not stand or max(_spread(one.load for one in rows), _spread(one.twin_load for one in rows)) > least:
+        return set()
+    load, twin_load = sum(one.load for one in rows) / len(rows), sum(one.twin_load for one in rows) / len(rows)
+    alike = load * twin_load > 0 or abs(load) < least  # else one rests against friction on the other side
+    more = abs(load) - abs(twin_load) if alike else 0.0
+    if abs(more) <= max(least, allowed.share * abs(twin_load)):
+        return set()
+    return {"extra load" if more > 0 else "missing load"}
+
+
+def _is_stale(watched: _Watched, row: _Row, off: float, moving: float) -> bool:
+    """Whether it is off without another cause: a little in all of its motion, or in one place for long."""
+    if abs(off) < watched.allowed.off:
+        watched.wrong_since = math.nan
+    elif math.isnan(watched.wrong_since):
+        watched.wrong_since = row.time
+    if moving:
+        watched.note_motion(moving, row.position - row.twin)
+    in_motion = watched.moved >= _STALE and math.sqrt(watched.missed / watched.moved) > watched.allowed.wrong
+    return in_motion or row.time - watched.wrong_since > _STALE
 
 
 def _spread(values: Iterable[float]) -> float:

@@ -24,9 +24,10 @@ from axbridge.control import minimum_jerk
 from axbridge.control.battery import Battery
 from axbridge.control.coupled_motors import Limits, couplings, sibling_limits
 from axbridge.errors import AxBridgeError, BusError, ControlWarning, UnknownServo, UsageError
+from axbridge.robot.allowance import allowance
 from axbridge.robot.backends.backend import SIMULATION, Backend, BackendName
 from axbridge.robot.connection import Connection
-from axbridge.robot.residuals import Residuals
+from axbridge.robot.residuals import BY_HAND, SHUT_DOWN, Residuals
 from axbridge.robot.sensors.sensor import ImuSample, Sample
 from axbridge.robot.servo import Servo
 from axbridge.robot.simulation import Simulation
@@ -107,7 +108,13 @@ class Robot(Mapping[str, Servo]):
             config.name: Servo(config, self._connection.drives[config.name], seed, self._recover, self.goto)
             for config in rig.servos
         }
-        self._residuals = Residuals(self._servos)
+        self._residuals = Residuals(
+            {
+                config.name: allowance(rig, config, rig.model_of(config))
+                for config in rig.servos
+                if config.drive == "dynamixel"
+            }
+        )
         self._ideal = [servo for servo in self._servos.values() if servo.config.drive == "ideal"]
         self._couple()
         self.last_step = StepReport(0.0, 0.0, 0.0, {})
@@ -281,6 +288,7 @@ class Robot(Mapping[str, Servo]):
         except AxBridgeError:
             return ()  # the simulation has failed: that was said, and the robot goes on
         states = {name: servo.state for name, servo in self._servos.items()}
+        self._follow_by_hand(states, twins)
         goals = {
             name: servo.goals.position
             if servo.torque_enabled and servo.available_torque == servo.max_torque
@@ -289,6 +297,18 @@ class Robot(Mapping[str, Servo]):
         }
         found = self._residuals.look(self.time, states, twins, goals)
         return tuple(BusEvent(cause, name) for cause, name in found)
+
+    def _follow_by_hand(self, states: Mapping[str, ServoState], twins: Mapping[str, ServoState]) -> None:
+        """Twin: what hands and gravity did to limp joints no model knows, so simulated ones are put where they are."""
+        back = {event.name for event in self._connection.events if event.kind == "returned"}
+        back |= self._connection.switched_on()  # they may have been led while nobody stepped
+        shut_down = {name for name in twins if SHUT_DOWN & states[name].errors}
+        limp = {name for name in twins if name in back | shut_down or not self._servos[name].torque_enabled}
+        moved = {
+            name: states[name].position for name in limp if abs(states[name].position - twins[name].position) > BY_HAND
+        }
+        if moved or shut_down:
+            self._connection.place_shadow(moved, shut_down)
 
     def observe(self, observer: Observer, *, closed: Callable[[], None] | None = None) -> Callable[[], None]:
         """Have `observer` called after each step and exchange, with the step's report and every servo's state.
@@ -331,7 +351,7 @@ class Robot(Mapping[str, Servo]):
             False, too, when the controller should end.
 
         Raises:
-            UsageError: a time that is not positive and finite, or a position that is not finite.
+            UsageError: a time that is not positive and finite, a position that is not finite, or degrees.
             UnknownServo: the robot has no such servo.
             BusError: as `step`.
         """
@@ -364,6 +384,7 @@ class Robot(Mapping[str, Servo]):
         servo = self[name]
         if not math.isfinite(goal):
             raise UsageError(f"{goal} is no position for {name!r} to go to", "give rad")
+        servo._refuse_degrees(goal)
         end, clipped = servo._checked(goal)
         assert end is not None  # it is finite
         if clipped:
@@ -398,7 +419,7 @@ class Robot(Mapping[str, Servo]):
             positions: (n,), rad (m for linear joints).
 
         Raises:
-            UsageError: not as many positions as servos.
+            UsageError: not as many positions as servos, or degrees; no servo has got its goal then.
             BusError: a servo does not answer.
         """
         goals = np.asarray(positions, dtype=float)
@@ -406,8 +427,11 @@ class Robot(Mapping[str, Servo]):
             raise UsageError(
                 f"positions of shape {goals.shape} for {len(self)} servos", f"give one a servo: {', '.join(self)}"
             )
-        for servo, goal in zip(self._servos.values(), goals.tolist(), strict=True):
-            servo.set_position(goal)
+        given = list(zip(self._servos.values(), goals.tolist(), strict=True))
+        for servo, goal in given:
+            servo._refuse_degrees(goal)
+        for servo, goal in given:
+            servo.set_position(goal, clip=True)  # asked about already
 
     # ---- what it senses beside its servos
 
@@ -554,10 +578,9 @@ class Robot(Mapping[str, Servo]):
         """What only a simulation can do: faults, truth, the place of the base, a twin's shadow; None on copper."""
         return self._simulation
 
-    @staticmethod
-    def _simulation_of(connection: Connection) -> Simulation | None:
+    def _simulation_of(self, connection: Connection) -> Simulation | None:
         world = connection.backend.world
-        return None if world is None else Simulation(world, connection.shadow)
+        return None if world is None else Simulation(world, lambda: connection.shadow(self._start))
 
     def _recover(self, name: str) -> None:
         self._connection.recover(name)

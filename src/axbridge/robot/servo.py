@@ -3,7 +3,7 @@
 Commands follow Webots' Motor node and act in the next `Robot.step`. `position`, `velocity`, `torque` and the others are
 what the servo measured in the last step; what it was told is `target_position`, `velocity_limit`, and so on. Set-points
 out of range are clipped, with a `ControlWarning` the first time; impossible ones (NaN, a negative speed) are refused
-with one each time, and the old value stays. Units: rad and N·m, for a linear joint m and N.
+with one each time, and the old value stays. Degrees are an error. Units: rad and N·m, for a linear joint m and N.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from axbridge.config.rig import ServoConfig
 from axbridge.control import checks
 from axbridge.control.coupled_motors import Limits, scaled
 from axbridge.control.setpoints import Setpoints
-from axbridge.errors import ControlWarning, ErrorFlag, RobotStopped, UnsupportedOperation
+from axbridge.errors import ControlWarning, ErrorFlag, RobotStopped, UnsupportedOperation, UsageError
 from axbridge.robot.drives.drive import EMULATION, Capability, Drive
 from axbridge.robot.drives.dynamixel import DynamixelDrive
 from axbridge.robot.state import Goals, ServoState, Truth
@@ -95,16 +95,23 @@ class Servo:
 
     # ---- commands
 
-    def set_position(self, position: float) -> None:
+    def set_position(self, position: float, *, clip: bool = False) -> None:
         """Move towards `position` from the next step on; switches the motor on (without a jump) when it is off.
 
         ±inf turns endlessly at the set velocity. Clipped to the soft limits and to what the drive can reach; NaN is
         refused. Coupled motors follow by their multipliers.
 
+        Args:
+            position: rad (m for a linear joint).
+            clip: Clip degrees, too, as Webots does, instead of raising.
+
         Raises:
+            UsageError: an angle out of the limits that is more than a turn: it is in degrees, most likely.
             UnsupportedOperation: endless turning on a drive that cannot.
             BusError: the servo does not answer.
         """
+        if not clip:
+            self._refuse_degrees(position)
         for motor in (self, *self._siblings):
             checked = motor._checked(scaled(position, motor._multiplier))
             if checked.value is None:
@@ -119,6 +126,22 @@ class Servo:
             if checked.warning and motor is self:
                 self._warn_once("position", checked.value > 0, checked.warning)
         return None
+
+    def _refuse_degrees(self, position: float) -> None:
+        """Refuse what can be no angle of this joint, rad, rather than run to its limit.
+
+        Raises:
+            UsageError: says so.
+        """
+        if self.type == "linear" or not checks.is_no_angle(
+            scaled(position, self._multiplier), self.min_position, self.max_position
+        ):
+            return
+        raise UsageError(
+            f"{position:g} rad is no angle of servo {self.name!r}, which goes from {self.min_position:.3f} to "
+            f"{self.max_position:.3f} rad",
+            f"radians? {position:g}° is {math.radians(position):.3f}: give math.radians({position:g})",
+        )
 
     def _checked(self, position: float) -> checks.Checked:
         """What `set_position` makes of a position, rad or m, and the warning that goes with it; nothing moves."""

@@ -68,7 +68,7 @@ class Simulation:
         self.engine.place_base(pose)
 
     def shadow(self) -> dict[str, ServoState]:
-        """Twin: the simulated servos' states at this moment, on the simulation's clock. Else empty.
+        """Twin: the simulated servos' states at this moment, on the robot's clock. Else empty.
 
         Raises:
             AxBridgeError: the simulation of the twin has failed.

@@ -154,6 +154,9 @@ class Controls:
         colour.on_update(lambda event: setattr(self._scene, "colour", event.target.value))
         mass = gui.add_checkbox("centre of mass", initial_value=False)
         mass.on_update(lambda event: setattr(self._scene, "show_mass", event.target.value))
+        if self._page.can_rise:  # a simulated robot that stands free
+            touch = gui.add_checkbox("contacts", initial_value=True)
+            touch.on_update(lambda event: setattr(self._scene, "show_contacts", event.target.value))
         stamp = f"{datetime.now().astimezone():%Y-%m-%d-%H%M}"
         self._recording = gui.add_text("recording", f"{self._robot.name}-{stamp}.mcap")
         self._record = self._click("Record", self._toggle_recording)

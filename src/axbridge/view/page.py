@@ -20,9 +20,11 @@ from axbridge.errors import AxBridgeError, RecordingError, RobotStopped
 from axbridge.files import check_new
 from axbridge.motion.moves import Move
 from axbridge.motion.watch import hold_up
+from axbridge.physics.engine import Contact
 from axbridge.record.provenance import describe
 from axbridge.record.recorder import Recorder
 from axbridge.record.robot_recorder import RobotRecorder
+from axbridge.robot.residuals import REMEDIES
 from axbridge.robot.robot import Observer, Robot, StepReport
 from axbridge.robot.servo import Servo
 from axbridge.robot.state import ServoState
@@ -120,7 +122,8 @@ class Page:
             else:
                 if event.kind in _MENDED:
                     self._lost.pop(event.name, None)
-                self.tell(f"{event.name or 'the line'}: {event.kind}")
+                remedy = f" ({REMEDIES[event.kind]})" if event.kind in REMEDIES else ""
+                self.tell(f"{event.name or 'the line'}: {event.kind}{remedy}")
         now = monotonic()
         if now < self._due:
             return
@@ -136,11 +139,14 @@ class Page:
             with contextlib.suppress(AxBridgeError):  # the twin goes on without its simulation, and has said so
                 ghost = {name: state.position for name, state in simulation.shadow().items()}
         base = simulation.base if simulation is not None and robot.mode == 0 else None
+        touching: tuple[Contact, ...] = ()
+        if base is not None and simulation is not None and simulation.engine is not None:
+            touching = tuple(simulation.engine.contacts())
         lost = sum(sum(counts) for counts in self._line[1].values())
         self.history.add(robot.time, states, goals, ghost, (self._rate, self._line[0], lost))
         self.picture = Picture(
             robot.time, states, goals, on, base, ghost, dict(self._lost), self._rate, self._late, self._line[0],
-            self._line[1], robot.stopped, now,
+            self._line[1], robot.stopped, touching, now,
         )  # fmt: skip
         self._fresh.set()
 

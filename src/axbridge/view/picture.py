@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from time import monotonic
 
-from axbridge.physics.engine import LinkPose
+from axbridge.physics.engine import Contact, LinkPose
 from axbridge.robot.state import ServoState
 
 __all__ = ["Picture"]
@@ -29,6 +29,7 @@ class Picture:
         cycle: Time that a bus cycle takes, ms.
         packets: Lost, damaged and late packets so far, by servo.
         stopped: Whether all motors were switched off by hand.
+        contacts: Where a simulated robot touches the floor, and what pushes it there.
         seen: When it was taken, monotonic.
     """
 
@@ -44,4 +45,5 @@ class Picture:
     cycle: float
     packets: Mapping[str, tuple[int, int, int]]
     stopped: bool
+    contacts: tuple[Contact, ...] = ()
     seen: float = field(default_factory=monotonic)

@@ -20,7 +20,7 @@ from axbridge.view.scene import COLOURS, Scene
 if TYPE_CHECKING:
     import viser
 
-__all__ = ["Replay", "rig_of"]
+__all__ = ["Replay"]
 
 _EVERY = 0.04  # s between pictures
 _PLOT_EVERY = 0.1
@@ -29,23 +29,6 @@ _POINTS = 400
 _SPEEDS = ("0.1", "0.25", "0.5", "1", "2", "5")
 _DEGREES = 180 / math.pi
 _INK = ("#1c7ed6", "#e8590c", "#2b8a3e")
-
-
-def rig_of(recording: Recording) -> tuple[Rig, str | None]:
-    """The rig that a recording was made with, and its URDF as text, from the recording itself.
-
-    Raises:
-        RecordingError: it does not say.
-    """
-    table = recording.metadata.get("rig")
-    if not isinstance(table, dict):
-        raise RecordingError(recording.path, "does not say which robot it is of", "name it: --rig")
-    try:
-        rig = Rig.model_validate({**table, "path": recording.path})
-    except ValueError as failure:
-        raise RecordingError(recording.path, "holds no rig that this version knows", "name it: --rig") from failure
-    text = recording.metadata.get("urdf")
-    return rig, text if isinstance(text, str) else None
 
 
 class Replay:
@@ -61,6 +44,7 @@ class Replay:
     Attributes:
         time: What is shown, s from the start.
         playing: Whether it goes on.
+        length: S.
     """
 
     def __init__(
@@ -73,7 +57,7 @@ class Replay:
         self._ghosts = (
             {} if second is None else {name: second.tracks[name] for name in self._tracks if name in second.tracks}
         )
-        self._start, self._length = first.start, max(first.end - first.start, 0.01)
+        self._start, self.length = first.start, max(first.end - first.start, 0.01)
         self._ghost_start = 0.0 if second is None else second.start
         self.time = 0.0
         self.playing = True
@@ -97,7 +81,7 @@ class Replay:
         gui.add_markdown(f"**{words}**")
         self._button = gui.add_button("Pause")
         self._button.on_click(lambda _: self._toggle())
-        self._slider = gui.add_slider("time, s", 0.0, round(self._length, 2), 0.01, 0.0)
+        self._slider = gui.add_slider("time, s", 0.0, round(self.length, 2), 0.01, 0.0)
         self._slider.on_update(self._scrub)
         pace = gui.add_dropdown("speed", _SPEEDS, initial_value="1")
         pace.on_update(lambda event: setattr(self, "_speed", float(event.target.value)))
@@ -136,7 +120,7 @@ class Replay:
         )
 
     def _toggle(self) -> None:
-        if not self.playing and self.time >= self._length:
+        if not self.playing and self.time >= self.length:
             self.time = 0.0
         self.playing = not self.playing
 
@@ -154,8 +138,8 @@ class Replay:
             if self.playing:
                 self.time += (now - last) * self._speed
             last = now
-            if self.time > self._length:
-                self.time = self.time % self._length if self._again.value else self._length
+            if self.time > self.length:
+                self.time = self.time % self.length if self._again.value else self.length
                 self.playing &= self._again.value
             self.show()
             sleep(max(0.0, _EVERY - (monotonic() - now)))
@@ -163,7 +147,7 @@ class Replay:
     def show(self) -> None:
         """Draw the moment."""
         with self._server.atomic():
-            self._scene.show(self._picture())
+            self.show_body()
             label = "Pause" if self.playing else "Play"
             if self._button.label != label:
                 self._button.label = label
@@ -172,6 +156,10 @@ class Replay:
         if abs(self.time - self._plotted) > _PLOT_EVERY * self._speed:
             self._plotted = self.time
             self._draw_curves()
+
+    def show_body(self) -> None:
+        """Draw the body at the moment, and no curves."""
+        self._scene.show(self._picture())
 
     def _picture(self) -> Picture:
         at = self._start + self.time

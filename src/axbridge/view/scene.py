@@ -10,7 +10,7 @@ import numpy as np
 
 from axbridge.config.rig import Rig
 from axbridge.config.urdf import Shape, Tree
-from axbridge.physics.engine import LinkPose
+from axbridge.physics.engine import Contact, LinkPose
 from axbridge.rotations import matrix
 from axbridge.view.body import Body, centre_of_mass
 from axbridge.view.picture import Picture
@@ -23,6 +23,10 @@ __all__ = ["COLOURS", "Scene"]
 COLOURS = ("parts", "load", "temperature", "residual")
 _COOL, _HOT = 35.0, 70.0  # °C: colours go from the one to the other; 70 is where an AX-12 switches itself off
 _FAR = math.radians(10)  # residual that is red
+_CONTACTS = 16  # that are marked, the strongest
+_NOWHERE = (0.0, 0.0, -1000.0)  # m: marks that are not needed
+_PUSH = 0.5  # of the robot's size: how long the line is that stands for its weight
+_TOUCH = (225, 90, 20)
 _GHOST = (0.25, 0.55, 1.0)
 
 
@@ -44,6 +48,7 @@ class Scene:
         self._joints = {servo.name: servo.joint for servo in rig.servos}
         self.colour = COLOURS[0]
         self.show_mass = False
+        self.show_contacts = True
         self._start = _start(rig)
         self._body = self._ghost = None
         height = self._start[0][2]
@@ -70,6 +75,16 @@ class Scene:
         self._mass = server.scene.add_icosphere(
             "/robot/mass", radius=0.04 * size, color=(240, 170, 20), visible=False, opacity=0.9
         )
+        self._weight = 9.81 * float(tree.mass.sum())
+        self._push = _PUSH * size
+        nowhere = np.full((_CONTACTS, 2, 3), _NOWHERE)
+        self._pushes = server.scene.add_line_segments(
+            "/contacts/pushes", nowhere, colors=_TOUCH, thickness=3.0, thickness_units="screen"
+        )
+        self._touched = server.scene.add_point_cloud(
+            "/contacts/points", nowhere[:, 0], colors=_TOUCH, point_size=0.012 * size, point_shape="circle"
+        )
+        self._marked = 0  # contacts that are drawn
         self._plumb = server.scene.add_frame("/mass_below", show_axes=False, visible=False)
         server.scene.add_cylinder("/mass_below/mark", radius=0.05 * size, height=0.004 * size, color=(240, 170, 20))
 
@@ -83,6 +98,7 @@ class Scene:
         if self._ghost is not None:
             self._ghost.visible = bool(picture.ghost)
             self._ghost.move(picture.ghost, picture.base)
+        self._mark(picture.contacts if self.show_contacts else ())
         if self._mass.visible != self.show_mass:
             self._mass.visible = self._plumb.visible = self.show_mass
         if self.show_mass:
@@ -92,6 +108,19 @@ class Scene:
             place, orientation = picture.base or self._start
             below = place + matrix(orientation) @ centre
             self._plumb.position = (below[0], below[1], 0.001)
+
+    def _mark(self, contacts: tuple[Contact, ...]) -> None:
+        """Mark where it touches the floor: a point, and a line as long as the push, a robot's weight being `_PUSH`."""
+        strongest = sorted(contacts, key=lambda one: -float(np.linalg.norm(one.force)))[:_CONTACTS]
+        if not strongest and not self._marked:
+            return
+        self._marked = len(strongest)
+        ends = np.full((_CONTACTS, 2, 3), _NOWHERE)
+        for row, one in zip(ends, strongest, strict=False):
+            row[0] = one.point
+            row[1] = row[0] + np.array(one.force) * self._push / self._weight
+        self._pushes.points = ends
+        self._touched.points = ends[:, 0]
 
     def _shares(self, picture: Picture) -> Mapping[str, float]:
         if self.colour == "load":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Literal, Protocol
 
 import numpy as np
@@ -13,7 +13,7 @@ import numpy as np
 from axbridge.arrays import FloatArray, IntArray
 from axbridge.config.profile import FirmwareProfile
 from axbridge.config.rig import BusConfig, Rig, ServoConfig
-from axbridge.errors import RigError, UsageError
+from axbridge.errors import RigError, UnsupportedOperation, UsageError
 from axbridge.physics.columns import Limit, Scale, State
 from axbridge.physics.engine import Engine
 from axbridge.physics.engines.ideal_joints import IdealBank, IdealJoint
@@ -102,11 +102,12 @@ class World:
         self.rig = rig
         self.ideal = IdealBank([IdealJoint(servo) for servo in rig.servos if servo.drive == "ideal"])
         self.engine: Engine | None = None
+        self._place: Callable[[int, float], None] | None = None
         if bank is None:
             from axbridge.virtual.assembly import build_bank
 
             bank = own = build_bank(rig, model=model, seed=seed, ideal=self.ideal)
-            self.engine = own.engine
+            self.engine, self._place = own.engine, own.place
         self.bank = bank
         self._now = 0.0
         self.next_watch = _WATCH
@@ -180,6 +181,16 @@ class World:
             return math.nan, math.nan
         (state,) = self.bank.sampled(np.array([self.servos[servo].row]), [time]).tolist()
         return state[State.ANGLE], state[State.TORQUE]
+
+    def place(self, servo: str, angle: float) -> None:
+        """Put a servo's shaft at an angle (rad, servo side, as its sensor has it), at rest, as by a hand.
+
+        Raises:
+            UnsupportedOperation: the motors were given, and live elsewhere.
+        """
+        if self._place is None:
+            raise UnsupportedOperation("the motors of this world live elsewhere", "build the world from the rig alone")
+        self._place(self.servos[servo].row, angle)
 
     def inject(self, faults: str | Iterable[Fault]) -> None:
         """Set faults from now on; times in them count from now.

@@ -41,14 +41,14 @@ class _JointDevice(Device):
             say(f"Error: {type(self).__name__}: invalid device tag.")
         return self._servo
 
-    def _tell(self, command: str, *values: float) -> None:
+    def _tell(self, command: str, *values: float, **how: bool) -> None:
         servo = self._native
         if servo is None:
             return
         for value in values:
             math.isnan(value)  # None or text: TypeError, as Webots' module raises
         with spoken(self._name):
-            getattr(servo, command)(*values)
+            getattr(servo, command)(*values, **how)
 
     def _ask(self, reading: str, missing: Any = 0.0) -> Any:
         servo = self._native
@@ -101,7 +101,7 @@ class Motor(_JointDevice):
 
     def setPosition(self, position: float) -> None:
         """Target position, rad or m; ±inf = velocity control."""
-        self._tell("set_position", position)
+        self._tell("set_position", position, clip=True)
 
     def getTargetPosition(self) -> float:
         """The last request."""

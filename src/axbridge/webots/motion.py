@@ -39,7 +39,7 @@ class Motion:
         for motor, position in self._player.advance(period).items():
             if motor in self._servos:
                 with spoken(motor):
-                    robot[self._servos[motor]].set_position(position)
+                    robot[self._servos[motor]].set_position(position, clip=True)
 
     def isValid(self) -> bool:
         """Whether the file could be read."""

@@ -93,7 +93,7 @@ def test_soft_limits_clip_targets_with_the_words_of_webots(bench):
     robot = bench.open({"min_position": -1.63, "max_position": 1.51})
     servo = robot["j0"]
     with pytest.warns(ControlWarning, match="too big requested position: 100 > 1.51"):
-        servo.set_position(100)
+        servo.set_position(100, clip=True)
     assert positions(robot, "j0", 60)[-1] == pytest.approx(1.51, abs=1e-4)
     with pytest.warns(ControlWarning, match="too low requested position: -3 < -1.63"):
         servo.set_position(-3)

@@ -38,7 +38,7 @@ from axbridge.physics.engine import (
 from axbridge.physics.engines.bullet_speeds import FIRM, ask, begin, share, survey, take_over
 from axbridge.physics.engines.ideal_rows import solve_rows
 from axbridge.physics.engines.tree_dynamics import BASE, CONTACT, Base, Contacts, Links, joint_dynamics
-from axbridge.physics.implicit import Book, workspace
+from axbridge.physics.implicit import Book, settle_at, workspace
 
 
 @contextmanager
@@ -193,6 +193,12 @@ class BulletEngine:
             raise UsageError("the base of this robot is bolted down", "write fixed_base = false under [world]")
         bullet.resetBasePositionAndOrientation(self.body, *pose, **self._on)
         bullet.resetBaseVelocity(self.body, [0, 0, 0], [0, 0, 0], **self._on)
+
+    def place_joint(self, joint: int, position: float) -> None:
+        """Put a joint there, at rest; what was worked out ahead for the others stays."""
+        bullet.resetJointState(self.body, self.links[joint], position, 0.0, **self._on)
+        self._positions[joint], self._speeds[joint] = position, 0.0
+        settle_at(self.book[joint], position)
 
     def poses(self) -> dict[str, LinkPose]:
         """Where the frame of each link is."""

@@ -175,6 +175,11 @@ class MujocoEngine:
         self._q[3:7] = turned
         self._v[:6] = 0.0
 
+    def place_joint(self, joint: int, position: float) -> None:
+        """Put a joint there, at rest."""
+        self._q[self._driven_qpos[joint]] = position
+        self._v[self._driven[joint]] = self._held[self._driven[joint]] = 0.0
+
     def poses(self) -> dict[str, LinkPose]:
         """Where the frame of each link is."""
         mujoco.mj_kinematics(self.model, self.data)

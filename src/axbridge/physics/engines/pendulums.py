@@ -10,7 +10,7 @@ import numpy as np
 from axbridge.arrays import FloatArray
 from axbridge.errors import SimulationDiverged, UsageError
 from axbridge.physics.engine import Actuation, Contact, LinkMotion, LinkPose, solved_ahead, substeps
-from axbridge.physics.implicit import Book, workspace
+from axbridge.physics.implicit import Book, settle_at, workspace
 
 __all__ = ["Pendulums"]
 
@@ -95,6 +95,10 @@ class Pendulums:
     def place_base(self, pose: LinkPose) -> None:  # noqa: ARG002 - of the contract
         """There is no base."""
         raise UsageError("joints without a world have no base", 'add [world] urdf = "…" to the rig')
+
+    def place_joint(self, joint: int, position: float) -> None:
+        """Put a joint there, at rest."""
+        settle_at(self.book[joint], position)
 
     def poses(self) -> dict[str, LinkPose]:
         """There are no links."""

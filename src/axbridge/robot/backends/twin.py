@@ -11,6 +11,7 @@ from typing import Any
 
 from axbridge.bus.base import Bus, Reply
 from axbridge.clock import Clock
+from axbridge.config.registers import Address
 from axbridge.config.rig import Rig
 from axbridge.errors import AxBridgeError, BusError
 from axbridge.packets import BROADCAST, Packet
@@ -23,13 +24,28 @@ __all__ = ["ShadowedBus", "open_twin"]
 _log = logging.getLogger(__name__)
 
 
-class ShadowedBus(Bus):
-    """A real bus that repeats every write on a virtual one, which follows the wall clock."""
+_LONGEST = 5.0  # s that the simulation catches up with: a program that was stopped for an hour does not stand for one
 
-    def __init__(self, real: Bus, shadow: Bus, lag: float) -> None:
+
+class _Lag:
+    """Wall clock minus simulated time, s; the same for all buses of a world."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+
+
+class ShadowedBus(Bus):
+    """A real bus that repeats every write on a virtual one, which follows the wall clock.
+
+    Attributes:
+        switched_on: Ids of servos whose torque was switched on; whoever has seen to them takes them out.
+    """
+
+    def __init__(self, real: Bus, shadow: Bus, lag: _Lag) -> None:
         self._real = real
         self._shadow = shadow
-        self._lag = lag  # wall clock minus simulated time
+        self._lag = lag
+        self.switched_on: set[int] = set()
         self.clock: Clock = real.clock
         self.baud = real.baud
         self.turn = real.turn
@@ -76,8 +92,15 @@ class ShadowedBus(Bus):
         """
         if self._ended is not None:
             raise self._ended
-        self._shadow.clock.sleep_until(self.clock.now() - self._lag)
+        behind = self.clock.now() - self._lag.seconds - self._shadow.clock.now()
+        self._lag.seconds += max(0.0, behind - _LONGEST)
+        self._shadow.clock.sleep_until(self.clock.now() - self._lag.seconds)
         return self._shadow
+
+    @property
+    def lag(self) -> float:
+        """Wall clock minus simulated time, s."""
+        return self._lag.seconds
 
     def _repeat(self, command: Callable[[Bus], object]) -> None:
         """Give the shadow the same command. If it fails, the real servos must still be commanded and limped."""
@@ -116,6 +139,8 @@ class ShadowedBus(Bus):
         """See `Bus.write`."""
         with self.turn, self.turn.lock:
             reply = self._real.write(id, address, data, answered=answered, deaf=deaf)
+            if any(data[max(Address.TORQUE_ENABLE - address, 0) :][:1]) and address <= Address.TORQUE_ENABLE:
+                self.switched_on.add(id)
             self._repeat(lambda shadow: shadow.write(id, address, data, answered=answered, deaf=deaf))
             return reply
 
@@ -161,7 +186,7 @@ def open_twin(rig: Rig, port: str | None = None, *, seed: int = 0) -> Backend:
     except BaseException:
         sim.close()
         raise
-    lag = real.clock.now() - sim.clock.now()
+    lag = _Lag(real.clock.now() - sim.clock.now())
     buses = {name: ShadowedBus(bus, sim.buses[name], lag) for name, bus in real.buses.items()}
 
     def close() -> None:

@@ -134,7 +134,9 @@ def watch(pipe: int, silence: float, ports: Ports) -> int:
             signs = os.read(pipe, 4096)
             said = (said + signs).lstrip(b".")
             if said.endswith(b";"):
-                return end(_parse(said.strip(b"!;").decode().split()), alone=False)
+                asked = _parse(said.strip(b"!;").decode().split())
+                held = {port: ids for port, ids in asked.items() if port in ports}
+                return end(held, alone=False) or int(held != asked)
             if b"q" in said:
                 return 0
             if not signs:

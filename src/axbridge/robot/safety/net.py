@@ -23,7 +23,7 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import FrameType, TracebackType
@@ -37,7 +37,7 @@ from axbridge.errors import BusError, UsageError
 from axbridge.robot.safety.policies import Policy, hold, limp, park
 from axbridge.robot.safety.signal_watch import watch_signals
 
-__all__ = ["Safety"]
+__all__ = ["Safety", "still_powered"]
 
 _STDERR = 2
 _SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK") if hasattr(signal, name))
@@ -49,6 +49,12 @@ _HANDLER_PATIENCE = 0.3  # s in which Python's own handler should have begun
 _nets: list[Safety] = []  # armed in this process
 _watched: list[int] = []  # processes that watch their signals: this one, or those it was forked from
 _begun_at = [0.0]  # when a signal handler here has begun with the policy
+_unconfirmed: list[str] = []  # servos that neither a net nor its guard could switch off, since a net was armed last
+
+
+def still_powered() -> tuple[str, ...]:
+    """The servos that may still be powered after the last nets were disarmed; empty while a new one watches."""
+    return tuple(_unconfirmed)
 
 
 class Safety:
@@ -106,7 +112,7 @@ class Safety:
         self._stop = threading.Event()
         self._watchdog: threading.Thread | None = None
         self._guard: subprocess.Popen[bytes] | None = None
-        self._guarded: tuple[int, ...] = ()
+        self._guarded: tuple[tuple[int, Cycle], ...] = ()  # the lines that the guard holds, open here or not
         self._pipe = -1
 
     # -- life ---------------------------------------------------------------------------------------------------------
@@ -124,6 +130,7 @@ class Safety:
         self._owner = os.getpid()
         self._fed_at = time.monotonic()
         _nets.append(self)
+        _unconfirmed.clear()
         atexit.register(self._at_exit)
         if threading.current_thread() is threading.main_thread():
             for number in _SIGNALS:
@@ -152,7 +159,12 @@ class Safety:
         """
         if not self._armed_here():
             return
-        self._dismiss_guard()
+        try:
+            self._dismiss_guard()
+        finally:  # also when one more signal ends the wait for the guard, which knows its task by then
+            self._give_back()
+
+    def _give_back(self) -> None:
         self._armed = False
         _nets.remove(self)
         atexit.unregister(self._at_exit)
@@ -177,7 +189,7 @@ class Safety:
             with self._applying:  # the watchdog may still be at it
                 self.stale = False
         if self._guard is not None:
-            if self._guarded != self._descriptors():  # the port was lost and found: the guard holds the old one
+            if self._guarded != self._lines():  # the port was lost and found: the guard holds the old one
                 self._end_guard(b"q")
                 self._start_guard()
             try:
@@ -187,7 +199,7 @@ class Safety:
             except OSError:  # it was killed: a new one takes over
                 self._end_guard(b"q")
                 self._start_guard()
-        elif self._armed and self._with_guard and (self._descriptors() or self._names()):
+        elif self._armed and self._with_guard and (self._lines() or self._names()):
             self._start_guard()
 
     def release(self) -> dict[str, BusError]:
@@ -329,19 +341,10 @@ class Safety:
 
     # -- the guard process --------------------------------------------------------------------------------------------
 
-    def _descriptors(self) -> tuple[int, ...]:
-        ports = (getattr(cycle.bus, "port", None) for cycle in self.cycles)
-        return tuple(port.fd for port in ports if port is not None and port.fd is not None)
-
-    def _ids(self, names: Container[str] | None = None) -> list[str]:
-        """``FD:ID,ID`` for each port that has some of these servos (None: of all), for the guard."""
-        ports = []
-        for cycle in self.cycles:
-            fd = getattr(getattr(cycle.bus, "port", None), "fd", None)
-            ids = [str(servo.id) for servo in cycle.servos if names is None or servo.name in names]
-            if fd is not None and ids:
-                ports.append(f"{fd}:{','.join(ids)}")
-        return ports
+    def _lines(self) -> tuple[tuple[int, Cycle], ...]:
+        """The ports that are open and have a descriptor, which a guard can inherit."""
+        ports = ((getattr(getattr(cycle.bus, "port", None), "fd", None), cycle) for cycle in self.cycles)
+        return tuple((fd, cycle) for fd, cycle in ports if fd is not None)
 
     def _names(self) -> list[str]:
         """``BAUD:ID,ID:PORT`` for each port that has no descriptor, for the guard that opens them by name."""
@@ -353,10 +356,10 @@ class Safety:
         return ports
 
     def _start_guard(self) -> None:
-        ports = self._descriptors()
+        lines = self._lines()
         if self._leaving:
             return
-        if not ports:
+        if not lines:
             self._start_guard_by_name()
             return
         pipe, self._pipe = os.pipe()
@@ -366,8 +369,8 @@ class Safety:
         script = str(Path(__file__).with_name("guard.py"))
         try:
             self._guard = subprocess.Popen(
-                [sys.executable, "-I", "-S", script, str(pipe), str(silence), *self._ids()],
-                pass_fds=(pipe, *ports),
+                [sys.executable, "-I", "-S", script, str(pipe), str(silence), *_for_guard(lines)],
+                pass_fds=(pipe, *(fd for fd, _ in lines)),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 start_new_session=True,  # Ctrl-C is for the controller
@@ -376,7 +379,7 @@ class Safety:
             os.close(self._pipe)
             self._without_guard(failure)
         else:
-            self._guarded = ports
+            self._guarded = lines
         finally:
             os.close(pipe)
 
@@ -415,15 +418,19 @@ class Safety:
     def _dismiss_guard(self) -> None:
         """End the guard, after it has limped what the policy could not; report what neither could."""
         self._leaving = True
-        ports = self._ids(self._left) if self._left and self._guarded == self._descriptors() else []
-        with ExitStack() as lines:
-            for cycle in self._real if ports else ():  # the guard must be the only one who asks
-                with contextlib.suppress(BusError):
-                    lines.enter_context(_line_of(cycle))
-            confirmed = self._end_guard(f"!{' '.join(ports)};".encode() if ports else b"q") and ports
-        if self._left and not confirmed:
-            self._report(self._left)
-        self._left = {}
+        ports = _for_guard(self._guarded, self._left)
+        confirmed = False
+        try:
+            with ExitStack() as lines:
+                for cycle in self._real if ports else ():  # the guard must be the only one who asks
+                    with contextlib.suppress(BusError):
+                        lines.enter_context(_line_of(cycle))
+                confirmed = self._end_guard(f"!{' '.join(ports)};".encode() if ports else b"q") and bool(ports)
+        finally:
+            if self._left and not confirmed:
+                _unconfirmed.extend(self._left)
+                self._report(self._left)
+            self._left = {}
 
     def _end_guard(self, farewell: bytes) -> bool:
         """Whether there was a guard, and it has done what the farewell asks."""
@@ -439,6 +446,12 @@ class Safety:
             guard.kill()
             guard.wait()
             return False
+
+
+def _for_guard(lines: Iterable[tuple[int, Cycle]], names: Container[str] | None = None) -> list[str]:
+    """``FD:ID,ID`` for each line that has some of these servos (None: all)."""
+    ids = {fd: [str(s.id) for s in cycle.servos if names is None or s.name in names] for fd, cycle in lines}
+    return [f"{fd}:{','.join(here)}" for fd, here in ids.items() if here]
 
 
 def _leave_all() -> None:

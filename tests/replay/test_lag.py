@@ -11,9 +11,9 @@ import pytest
 from axbridge.cli import app, identify  # noqa: F401 - registers it
 from axbridge.config import toml_tables
 from axbridge.errors import RecordingError
-from axbridge.identify.lag import lags
 from axbridge.record.provenance import describe
 from axbridge.record.recording import Recording, Track, write_recording
+from axbridge.replay.lag import lags
 
 
 def joint(name, delay, lag, *, ramped, period=0.05, offset=0.5, seed=0):

@@ -1,0 +1,261 @@
+"""A walk as its joints' angles tell it: which foot stands, how the body is above it, where the floor's push acts.
+
+A robot that has no sensor but its servos does not know where it is. But one foot stands on the floor, and does not
+move. So the recorded angles tell how the body moves above that foot, and inverse dynamics what the floor has to push
+for it: its resultant acts at the zero-moment point (Vukobratovic and Borovac 2004). What the standing foot itself
+does, tilts or slips, no servo feels; an inertial unit in the body tells the tilt, where it was recorded.
+
+Places are given as seen from the middle between both feet: x ahead, y to the left. So it does not matter how far the
+robot has walked, and a real walk and a simulated one can be laid over each other.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from axbridge.arrays import FloatArray
+from axbridge.physics.engine import LinkPose
+from axbridge.physics.inverse_dynamics import wrenches
+from axbridge.physics.link_paths import rooted_at
+from axbridge.physics.poses import Posed, posed
+from axbridge.physics.soles import Sole, inside
+from axbridge.record.recording import Recording
+from axbridge.replay.joint_load import joints_motion
+from axbridge.replay.recorded_robot import Standing
+from axbridge.rotations import matrix_of_roll_pitch_yaw
+
+__all__ = ["Footing", "footing", "link_poses", "measured_zmp"]
+
+_LIFTED = 0.003  # m: between feet whose heights differ by less, the weight is taken to pass over bit by bit
+# What a gap in the samples looks like, and no walk does: the floor pressed by so much more or less, a share of the
+# weight, and at a point so far from the foot that stands, m.
+_UNLIKELY, _FARTHEST = 0.5, 0.15
+_CLEAR = 0.005  # m: a foot so high above the other carries nothing
+
+
+@dataclass(frozen=True)
+class Footing:
+    """How a robot stood and walked at n moments; in axes of the middle between both feet, on the floor.
+
+    Attributes:
+        time: s, on the recording's clock, (n,).
+        place: Of the base link's frame, m, (n, 3).
+        turn: Its axes, (n, 3, 3).
+        positions: Of the tree's joints, rad, (n, joints).
+        lifted: Height of the left sole's middle above the right one's, m, (n,).
+        zmp: The zero-moment point, m, (n, 2).
+        margin: From there to the nearest edge of the soles that stand, m, (n,); below 0 outside.
+    """
+
+    time: FloatArray
+    place: FloatArray
+    turn: FloatArray
+    positions: FloatArray
+    lifted: FloatArray
+    zmp: FloatArray
+    margin: FloatArray
+
+
+def footing(recording: Recording, robot: Standing, time: FloatArray) -> Footing:
+    """How the robot stood at these times (n,), s.
+
+    Raises:
+        RecordingError: a joint's motion is not recorded.
+    """
+    motion = joints_motion(recording, robot.rig, robot.tree, time)
+    where = posed(robot.tree, motion[0])
+    leaning = _leaning(recording, time)
+    sides = [_from_foot(robot, where, motion, leaning, side) for side in (0, 1)]
+    heights = np.stack([side.other_height for side in sides])  # of the right sole above the left one, and back
+    lifted = (heights[1] - heights[0]) / 2
+    weight = np.clip(0.5 - lifted / (2 * _LIFTED), 0.0, 1.0)[:, None]  # of what is seen from the left foot
+    zmp = weight * sides[0].zmp + (1 - weight) * sides[1].zmp
+    left = weight[:, 0] > 0.5
+    place = np.where(left[:, None], sides[0].place, sides[1].place)
+    turn = np.where(left[:, None, None], sides[0].turn, sides[1].turn)
+    margin = _margins(robot, where, place, turn, lifted, zmp)
+    return Footing(time, place, turn, motion[0], lifted, zmp, margin)
+
+
+def measured_zmp(recording: Recording, robot: Standing) -> tuple[FloatArray, FloatArray, FloatArray] | None:
+    """The zero-moment point that a simulation measured, and the planned one, as seen from between the feet.
+
+    Returns:
+        Times (n,), s, measured and planned, m, (n, 2) each; None where nothing was measured.
+
+    Raises:
+        RecordingError: a joint's motion is not recorded.
+    """
+    cycles = recording.cycles
+    names = ("base_x", "base_y", "base_z", "base_roll", "base_pitch", "base_yaw", "zmp_x", "zmp_y")
+    if not all(name in cycles for name in names) or np.isnan(cycles["zmp_x"]).all():
+        return None
+    time, (x, y, z, roll, pitch, yaw) = cycles["time"], (cycles[name] for name in names[:6])
+    turn = matrix_of_roll_pitch_yaw(roll, pitch, yaw)
+    place = np.stack((x, y, z), axis=1) - turn @ robot.tree.centre[0]  # what is recorded is the base's centre of mass
+    positions = joints_motion(recording, robot.rig, robot.tree, time)[0]
+    middle, heading = _middle(posed(robot.tree, positions, (place, turn)), robot.soles)
+    unknown = np.full(len(time), np.nan)
+    found = [
+        _turned(np.stack([cycles.get(f"{kind}_{axis}", unknown) for axis in "xy"], axis=1) - middle, -heading)
+        for kind in ("zmp", "planned_zmp")
+    ]
+    return time, found[0], found[1]
+
+
+def link_poses(robot: Standing, stood: Footing, index: int) -> dict[str, LinkPose]:
+    """Where each link was at a moment, by its name, in the axes of `Footing`."""
+    one = slice(index, index + 1)
+    where = posed(robot.tree, stood.positions[one], (stood.place[one], stood.turn[one]))
+    found: dict[str, LinkPose] = {}
+    for link, name in enumerate(robot.tree.links):
+        x, y, z = where.place[link, 0].tolist()
+        found[name] = (x, y, z), _quaternion(where.turn[link, 0])
+    return found
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """The walk as if one foot stood flat all the time.
+
+    Attributes:
+        place: Of the base, m, (n, 3), in axes of the middle between the feet.
+        turn: Its axes, (n, 3, 3).
+        zmp: m, (n, 2), likewise.
+        other_height: Of the other sole's middle above this one's, m, (n,).
+    """
+
+    place: FloatArray
+    turn: FloatArray
+    zmp: FloatArray
+    other_height: FloatArray
+
+
+def _from_foot(
+    robot: Standing, where: Posed, motion: tuple[FloatArray, FloatArray, FloatArray], leaning: FloatArray | None,
+    side: int,
+) -> _Seen:  # fmt: skip
+    """Look at a walk from one foot. `where` is in the base's axes."""
+    sole, other = robot.soles[side], robot.soles[1 - side]
+    back = np.swapaxes(where.turn[sole.link], 1, 2)  # from the base's axes into the foot's
+    flat = np.eye(3) if leaning is None else _upright(leaning @ where.turn[sole.link])
+    turn = flat @ back
+    place = -_times(turn, where.place[sole.link]) - _times(flat, sole.middle)
+    seen = posed(robot.tree, motion[0], (place, turn))
+    far = _points(seen, other)
+    middle, heading = far[:, :2] / 2, _heading(seen.turn[other.link]) / 2
+    zmp = _floor_push(robot, sole, motion, flat)
+    level = _about_up(-heading)
+    moved = place - np.column_stack((middle, np.zeros(len(middle))))
+    return _Seen(_times(level, moved), level @ turn, _turned(zmp - middle, -heading), far[:, 2])
+
+
+def _floor_push(
+    robot: Standing, sole: Sole, motion: tuple[FloatArray, FloatArray, FloatArray], flat: FloatArray
+) -> FloatArray:
+    """The zero-moment point (n, 2), m, from the middle of a sole that does not move, in level axes.
+
+    Args:
+        robot: The robot.
+        sole: Where it stands.
+        motion: Positions, speeds and accelerations of the tree's joints, (n, joints) each.
+        flat: How the foot is turned, (3, 3) or (n, 3, 3).
+    """
+    assert robot.rig.world is not None
+    tree = rooted_at(robot.tree, sole.link)
+    names = [joint.name for joint in robot.tree.joints]
+    columns = [names.index(joint.name) for joint in tree.joints]
+    gravity = _times(np.swapaxes(flat, -1, -2), np.array(robot.rig.world.gravity))
+    position, speed, acceleration = (part[:, columns] for part in motion)
+    held = wrenches(tree, position, speed, acceleration, gravity)
+    force = _times(flat, held.force[0])
+    about = _times(flat, held.moment[0] - np.cross(np.broadcast_to(sole.middle, force.shape), held.force[0]))
+    upwards = np.maximum(force[:, 2], 1e-3)
+    found: FloatArray = np.column_stack((-about[:, 1], about[:, 0])) / upwards[:, None]
+    weight = float(tree.mass.sum() * np.linalg.norm(robot.rig.world.gravity))
+    unlikely = (np.abs(force[:, 2] - weight) > _UNLIKELY * weight) | (np.abs(found).max(axis=1) > _FARTHEST)
+    found[unlikely] = np.nan
+    return found
+
+
+def _margins(
+    robot: Standing, where: Posed, place: FloatArray, turn: FloatArray, lifted: FloatArray, zmp: FloatArray
+) -> FloatArray:
+    """How far inside the soles that stand a point is, m, (n,)."""
+    corners = [
+        (_times(turn, where.place[sole.link] + _times(where.turn[sole.link], corner)) + place)[:, :2]
+        for sole in robot.soles
+        for corner in sole.corners
+    ]
+    outline = np.stack(corners, axis=1)
+    standing = np.stack((lifted < _CLEAR, lifted > -_CLEAR), axis=1)
+    return np.array([
+        inside((float(x), float(y)), outline[k][np.repeat(standing[k], 4)]) if math.isfinite(x) else math.nan
+        for k, (x, y) in enumerate(zmp)
+    ])  # fmt: skip
+
+
+def _leaning(recording: Recording, time: FloatArray) -> FloatArray | None:
+    """How the base was turned, by an inertial unit in it, (n, 3, 3), without where it looked; None if not recorded."""
+    columns = [recording.cycles.get(name) for name in ("imu_roll", "imu_pitch")]
+    if any(column is None or np.isnan(column).all() for column in columns):
+        return None
+    at = recording.cycles["time"]
+    roll, pitch = (
+        np.interp(time, at[known], column[known])
+        for column in columns
+        if column is not None and (known := ~np.isnan(column)).any()
+    )
+    return matrix_of_roll_pitch_yaw(roll, pitch, np.zeros(len(time)))
+
+
+def _upright(turn: FloatArray) -> FloatArray:
+    """The same turn (n, 3, 3) without its part about the vertical: x looks ahead."""
+    level: FloatArray = _about_up(-_heading(turn)) @ turn
+    return level
+
+
+def _middle(where: Posed, soles: tuple[Sole, Sole]) -> tuple[FloatArray, FloatArray]:
+    """Between both soles, m, (n, 2), and where that looks, rad, (n,)."""
+    left, right = (_points(where, sole)[:, :2] for sole in soles)
+    one, other = (_heading(where.turn[sole.link]) for sole in soles)
+    return (left + right) / 2, one + np.angle(np.exp(1j * (other - one))) / 2
+
+
+def _points(where: Posed, sole: Sole) -> FloatArray:
+    """The middle of a sole, m, (n, 3)."""
+    found: FloatArray = where.place[sole.link] + _times(where.turn[sole.link], sole.middle)
+    return found
+
+
+def _heading(turn: FloatArray) -> FloatArray:
+    """Where the x axis of frames (n, 3, 3) looks, rad to the left, (n,)."""
+    found: FloatArray = np.arctan2(turn[:, 1, 0], turn[:, 0, 0])
+    return found
+
+
+def _about_up(angle: FloatArray) -> FloatArray:
+    return matrix_of_roll_pitch_yaw(0 * angle, 0 * angle, angle)
+
+
+def _turned(points: FloatArray, angle: FloatArray) -> FloatArray:
+    """Points (n, 2) turned to the left by angles (n,), rad."""
+    level = _about_up(angle)[:, :2, :2]
+    return _times(level, points)
+
+
+def _times(matrices: FloatArray, vectors: FloatArray) -> FloatArray:
+    """Matrices (…, k, k) on vectors (…, k)."""
+    found: FloatArray = (matrices @ vectors[..., None])[..., 0]
+    return found
+
+
+def _quaternion(turn: FloatArray) -> tuple[float, float, float, float]:
+    """x, y, z, w of a matrix (3, 3)."""
+    from scipy.spatial.transform import Rotation
+
+    x, y, z, w = Rotation.from_matrix(turn).as_quat().tolist()
+    return x, y, z, w

@@ -1,0 +1,77 @@
+"""The robot that a recording was made with, from the recording itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from axbridge.arrays import FloatArray
+from axbridge.config.rig import Rig
+from axbridge.config.urdf import Shape, Tree, read_shapes, read_tree
+from axbridge.errors import RecordingError
+from axbridge.physics.poses import posed
+from axbridge.physics.soles import Sole, soles_of
+from axbridge.record.recording import Recording
+
+__all__ = ["Standing", "rig_of", "standing_robot"]
+
+
+@dataclass(frozen=True)
+class Standing:
+    """A robot on two feet, as a recording knows it.
+
+    Attributes:
+        rig: Its rig.
+        tree: Its links; the first is its base.
+        shapes: What they look like.
+        soles: Of its two feet, the left one first.
+    """
+
+    rig: Rig
+    tree: Tree
+    shapes: tuple[Shape, ...]
+    soles: tuple[Sole, Sole]
+
+
+def rig_of(recording: Recording) -> tuple[Rig, str | None]:
+    """The rig that a recording was made with, and its URDF as text, from the recording itself.
+
+    Raises:
+        RecordingError: it does not say.
+    """
+    table = recording.metadata.get("rig")
+    if not isinstance(table, dict):
+        raise RecordingError(recording.path, "does not say which robot it is of", "name it: --rig")
+    try:
+        rig = Rig.model_validate({**table, "path": recording.path})
+    except ValueError as failure:
+        raise RecordingError(recording.path, "holds no rig that this version knows", "name it: --rig") from failure
+    text = recording.metadata.get("urdf")
+    return rig, text if isinstance(text, str) else None
+
+
+def standing_robot(recording: Recording) -> Standing | None:
+    """The robot of a recording; None where it does not say, or the robot does not stand free on two feet.
+
+    Raises:
+        RecordingError, RigError: what it says makes no robot.
+    """
+    if not isinstance(recording.metadata.get("rig"), dict):
+        return None
+    rig, text = rig_of(recording)
+    if rig.world is None or rig.world.fixed_base or text is None:
+        return None
+    tree = read_tree(rig.path, fixed_base=False, text=text)
+    start = {servo.joint: servo.position for servo in rig.servos}
+    pose: FloatArray = np.array([[start.get(joint.name, 0.0) for joint in tree.joints]])
+    found = soles_of(tree, read_shapes(rig.path, "collision", text), pose)
+    if len(found) != 2:
+        return None
+    one, other = sorted(found, key=lambda sole: -_sideways(tree, sole, pose))
+    return Standing(rig, tree, read_shapes(rig.path, "visual", text), (one, other))
+
+
+def _sideways(tree: Tree, sole: Sole, pose: FloatArray) -> float:
+    """How far to the left a foot stands, m."""
+    return float(posed(tree, pose).place[sole.link, 0, 1])

@@ -1,0 +1,45 @@
+"""How far a servo may be from its simulated twin before anything is wrong: as far as its model and its loop say."""
+
+from __future__ import annotations
+
+import math
+
+from axbridge.config.model import ServoModel
+from axbridge.config.rig import Rig, ServoConfig
+from axbridge.physics.columns import Command
+from axbridge.robot.residuals import Allowance
+from axbridge.virtual.control_table import ControlTable
+from axbridge.virtual.registers import loop_command
+
+__all__ = ["allowance"]
+
+_USUAL_ERROR = math.radians(1.0)  # rad, root mean square, of a model that says nothing of its own
+_USUAL_SHARE = 0.2  # of a held load, likewise
+_LEAST_ERROR, _LEAST_SHARE = math.radians(0.5), 0.15  # better than this no model is believed to be
+_OFF, _WRONG = 4.0, 2.5  # so many times the error it may stand off for a moment, and be off in all of its motion
+_STEPS = 1.2  # of its loop's output that two servos may differ by without a cause
+
+
+def allowance(rig: Rig, servo: ServoConfig, model: ServoModel) -> Allowance:
+    """What is allowed to a Dynamixel of a rig beside this model of it: by held-out error and intervals, if it has them.
+
+    Where the loop sees whole counts, friction lets the same servo hold the same load with one step more or less.
+    """
+    told, dead = model.prediction, model.motor.dead_duty
+    error = _USUAL_ERROR if told.held_out_error is None else max(told.held_out_error, _LEAST_ERROR)
+    share = _USUAL_SHARE if told.load_share is None else max(told.load_share, _LEAST_SHARE)
+    step = _loop_step(rig, servo, model) / (1.0 - dead) if model.sensor.quantised else 0.0
+    return Allowance(_OFF * error, _WRONG * error, share, _STEPS * step, dead)
+
+
+def _loop_step(rig: Rig, servo: ServoConfig, model: ServoModel) -> float:
+    """Duty that the loop adds for one count more of error."""
+    profile, law = rig.profile_of(servo), model.controller
+    table = ControlTable(profile)
+    for name, value in servo.registers.items():
+        table[name] = value
+    row = loop_command(table, profile, servo.zero, driven=True)
+    if law.law == "compliance":
+        slope = law.slope or max(row[Command.SLOPE_CW], profile.units.position)
+        return (1.0 - (law.punch if law.punch >= 0 else row[Command.PUNCH])) * profile.units.position / slope
+    return law.p_duty * row[Command.P_GAIN] if law.law == "pid" else 0.0

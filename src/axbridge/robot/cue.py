@@ -1,0 +1,127 @@
+"""Which servo is meant, shown on the robot itself: its LED blinks, or its motor moves a little."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+from axbridge.errors import BusError, ProfileError, UsageError
+from axbridge.robot.robot import Robot
+from axbridge.robot.servo import Servo
+from axbridge.units import Calibration
+
+__all__ = ["SWING", "TORQUE", "blinking", "wiggle"]
+
+SWING = math.radians(5)  # to each side
+TORQUE = 0.2  # of what the servo can: it moves a joint that a hand carries, and a finger stops it
+_LASTS = 2.0  # s, to both sides and back
+_HELD = 0.6 * SWING  # this far behind its goal, something holds the joint: it gives in before it is an overload
+_BLINK = 0.4  # s on, and as long off
+_CHANGED = ("moving_speed", "torque_limit")  # registers that a move leaves changed
+
+
+@contextmanager
+def blinking(robot: Robot, name: str) -> Iterator[Callable[[], None]]:
+    """Let a servo's LED blink in the block, while the robot is stepped; afterwards it is as it was.
+
+    An LED is a help, no more: one that cannot be reached is no error.
+
+    Args:
+        robot: Whose servo it is.
+        name: Of the servo.
+
+    Yields:
+        What is to be called after each step.
+    """
+    servo = robot[name]
+    shown = before = 0
+    with suppress(BusError, ProfileError):
+        shown = before = servo.read("led")
+
+    def blink() -> None:
+        nonlocal shown
+        wanted = int(robot.time / _BLINK) % 2
+        if wanted != shown:
+            shown = wanted
+            with suppress(BusError, ProfileError):
+                servo.write("led", wanted)
+
+    try:
+        yield blink
+    finally:
+        with suppress(BusError, ProfileError):
+            servo.write("led", before)
+
+
+def wiggle(robot: Robot, name: str, look: Callable[[], None] = lambda: None) -> float:
+    """Move a servo slowly by `SWING` to both sides and back, with little torque. It is limp then, however this ends.
+
+    Args:
+        robot: Whose servo it is.
+        name: Of the servo.
+        look: Called after each step; may raise.
+
+    Returns:
+        How far it was from its place at most, rad: less than `SWING` where something held it.
+
+    Raises:
+        UsageError: the servo is too near the end of its range, turns as a wheel, or has shut itself down. Nothing
+            has moved then.
+        BusError: the servo does not answer.
+    """
+    servo = robot[name]
+    here = servo.position
+    before = {register: servo.read(register) for register in _CHANGED}
+    if not before["torque_limit"]:
+        raise UsageError(
+            f"{name} has shut itself down after an overload",
+            f"when the cause is gone: axbridge servo write {servo.config.id} torque_limit 1023",
+        )
+    low, high = _range(robot, servo)
+    if not low + SWING <= here <= high - SWING:
+        raise UsageError(
+            f"{name} stands at {math.degrees(here):.0f}°, near the end of its range, "
+            f"{math.degrees(low):.0f} to {math.degrees(high):.0f}°",
+            "move the joint away from there by hand",
+        )
+    farthest = 0.0
+    try:
+        servo.set_available_torque(TORQUE * servo.max_torque)
+        servo.write("torque_limit", round(TORQUE * robot.rig.profile_of(servo.config).units.full_scale))
+        servo.torque_on()
+        start = robot.time
+        while (passed := robot.time - start) < _LASTS:
+            wanted = here + SWING * math.sin(2 * math.pi * passed / _LASTS)
+            servo.set_position(wanted)
+            if robot.step() == -1:
+                break
+            look()
+            farthest = max(farthest, abs(servo.position - here))
+            if abs(wanted - servo.position) > _HELD:
+                break
+    finally:
+        with suppress(BusError):  # it must not hide what ended this; and the robot's own end switches it off as well
+            servo.torque_off()
+            if servo.read("torque_limit"):  # else it has shut itself down meanwhile, and is not woken
+                for register, value in before.items():
+                    servo.write(register, value)
+        servo.set_available_torque(servo.max_torque)
+    return farthest
+
+
+def _range(robot: Robot, servo: Servo) -> tuple[float, float]:
+    """Where a servo may go, by its own angle limits and by the rig, rad.
+
+    Raises:
+        UsageError: they make it a wheel.
+    """
+    profile = robot.rig.profile_of(servo.config)
+    limits = servo.read("cw_angle_limit"), servo.read("ccw_angle_limit")
+    if limits[0] >= limits[1]:
+        raise UsageError(
+            f"{servo.name} turns as a wheel: its angle limits are {limits[0]} and {limits[1]}", "turn it by hand"
+        )
+    mounted = Calibration(profile.units, servo.config.zero, servo.config.direction)
+    low, high = sorted(mounted.angle(count) for count in limits)
+    return max(low, servo.min_position), min(high, servo.max_position)

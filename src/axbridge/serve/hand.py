@@ -1,0 +1,80 @@
+"""A hand that holds a served robot upright until its motors do: a bus has nobody else to do it.
+
+A robot that nobody holds lies on the floor long before a client comes. So a robot with a free base stays where the
+rig puts it while all its servos are limp. When the first motor is on, the hand puts the robot down, and lets go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from axbridge.arrays import FloatArray, IntArray
+from axbridge.physics.bank import ServoBank
+from axbridge.physics.columns import Command
+from axbridge.virtual.world import Bank
+
+__all__ = ["HeldBank", "held"]
+
+_ABOVE = 0.02  # m that the robot is held above the floor at first
+_DOWN, _LETS_GO = 1.5, 2.0  # s after the first motor is on: it is put down; it is let go
+
+
+class HeldBank:
+    """A bank whose robot a hand holds while it is limp; see `axbridge.virtual.world.Bank`.
+
+    Args:
+        bank: Its engine has a free base.
+
+    Attributes:
+        state, supply: The bank's.
+    """
+
+    def __init__(self, bank: ServoBank) -> None:
+        self._bank = bank
+        self.state: FloatArray = bank.state
+        self.supply: FloatArray = bank.supply
+        self._start = bank.engine.base()
+        self._on: float | None = None  # since when a motor is on, s
+
+    @property
+    def time(self) -> float:
+        """S."""
+        return self._bank.time
+
+    @time.setter
+    def time(self, value: float) -> None:
+        self._bank.time = value
+
+    def set_command(self, index: int, row: list[float], time: float) -> None:
+        """See `ServoBank.set_command`."""
+        self._bank.set_command(index, row, time)
+
+    def set_goal(self, index: int, goal: float, speed: float, time: float) -> None:
+        """See `ServoBank.set_goal`."""
+        self._bank.set_goal(index, goal, speed, time)
+
+    def sampled(self, rows: IntArray, times: Sequence[float]) -> FloatArray:
+        """See `ServoBank.sampled`."""
+        return self._bank.sampled(rows, times)
+
+    def advance(self, until: float) -> None:
+        """See `ServoBank.advance`; the hand holds or lets go."""
+        bank = self._bank
+        if not bank.command[:, Command.TORQUE].any():
+            self._on = None
+        elif self._on is None:
+            self._on = bank.time
+        since = 0.0 if self._on is None else bank.time - self._on
+        if self._start is not None and since < _LETS_GO:
+            (x, y, z), upright = self._start
+            bank.engine.place_base(((x, y, z + _ABOVE * max(0.0, 1 - since / _DOWN)), upright))
+        bank.advance(until)
+
+    def close(self) -> None:
+        """Release the engine."""
+        self._bank.close()
+
+
+def held(bank: ServoBank) -> Bank:
+    """A bank with a hand, where its robot could fall."""
+    return bank if bank.engine.base() is None else HeldBank(bank)

@@ -1,0 +1,74 @@
+"""A recording, seen again inside a report: viser's own client with the whole motion in it, in a frame of the page.
+
+Nothing is loaded from elsewhere. The client has play, pause, a slider and speeds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from html import escape
+
+from axbridge.config.rig import Rig
+from axbridge.errors import RecordingError
+from axbridge.record.recording import Recording
+from axbridge.replay.recorded_robot import rig_of
+from axbridge.view import web_server
+from axbridge.view.replay import Replay
+
+__all__ = ["has_body", "replay_html"]
+
+_RATE = 25.0  # pictures a second
+_MOST = 2000  # of them: two trembling humanoids take 0.9 kB for each, and the client 0.8 MB
+
+
+def has_body(recording: Recording) -> bool:
+    """Whether a recording says which robot it is of, and that has a URDF."""
+    try:
+        rig, _ = rig_of(recording)
+    except RecordingError:
+        return False
+    return rig.world is not None
+
+
+def replay_html(first: Recording, second: Recording | None, labels: tuple[str, str], rig: Rig | None = None) -> str:
+    """The part of a page that shows a recording's motion, with that of a second one as a translucent ghost.
+
+    Args:
+        first: Is drawn solid.
+        second: From the same start on; None = none.
+        labels: What both are called.
+        rig: The robot; None: as the recording itself says.
+
+    Raises:
+        UsageError: viser is not installed.
+        RecordingError: nobody says which robot it is, or it has none of the robot's servos.
+        RigError: the robot has no body.
+    """
+    web_server.need_viser()
+    robot, urdf = rig_of(first) if rig is None else (rig, None)
+    server, _ = web_server.start(0, "127.0.0.1", "axbridge")  # viser makes no scene without one; nobody is told of it
+    try:
+        ghost = None if second is None else _named(second, robot)
+        replay = Replay(server, robot, urdf, _named(first, robot), ghost)
+        pause = max(1 / _RATE, replay.length / _MOST)
+        film = server.get_scene_serializer()
+        for number in range(int(replay.length / pause) + 1):
+            replay.time = number * pause
+            replay.show_body()
+            film.insert_sleep(pause)
+        page = film.as_html()
+    finally:
+        web_server.stop(server)
+    who = f"Solid: {escape(labels[0])}" + (f"; translucent: {escape(labels[1])}" if second is not None else "")
+    return (
+        f'<h2>Replay</h2><div class="replay"><iframe title="replay" loading="lazy" srcdoc="{escape(page)}"></iframe>'
+        f'<p class="lead">{who}. Drag to turn it, wheel to come nearer.</p></div>'
+    )
+
+
+def _named(recording: Recording, rig: Rig) -> Recording:
+    """With the rig's name of its servo, where both have one: logs of other programs call it as they like."""
+    if len(recording) != 1 or len(rig.servos) != 1:
+        return recording
+    name = rig.servos[0].name
+    return replace(recording, tracks={name: replace(next(iter(recording.values())), name=name)})

@@ -1,0 +1,70 @@
+"""SIGTERM to the verbs that move a robot: the exit code, and what the last line says of motors and files."""
+
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from axbridge import Move
+from axbridge.motion.moves import Key, Page
+from tests.support.hand import led
+
+pytestmark = [pytest.mark.slow, pytest.mark.alone]
+
+
+def start(*arguments):
+    return subprocess.Popen(
+        [sys.executable, "-m", "axbridge", *map(str, arguments)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def terminated(process):
+    process.send_signal(signal.SIGTERM)
+    _, err = process.communicate(timeout=20)
+    assert process.returncode == 128 + signal.SIGTERM, err
+    return err
+
+
+def test_view_says_that_the_page_is_closed():
+    pytest.importorskip("viser")
+    with start("view", "--rig", "pan_tilt", "--no-open") as page:
+        assert page.stdout.readline().startswith("page: ")
+        assert terminated(page) == "stopped: motors are off; the page is closed\n"
+
+
+def test_a_walk_says_what_its_recording_holds(tmp_path):
+    path = tmp_path / "walk.mcap"
+    command = ("walk", "--rig", "bioloid", "--backend", "sim", "--steps", "400", "--record", path)
+    with start(*command) as walker:
+        while not (path.exists() or list(tmp_path.iterdir())):
+            time.sleep(0.1)
+        time.sleep(1.0)
+        assert terminated(walker).startswith("stopped: motors are off; ")
+
+
+def test_play_says_that_nothing_was_recorded(tmp_path):
+    path = tmp_path / "nod.json"
+    keys = tuple(Key(positions={"pan": 0.2 * n}, time=0.0) for n in (0, 1))
+    Move(pages={"1": Page(keys=keys, speed={"pan": 0.02}, exit="1")}).save(path)
+    on_bus = ("--rig", "pan_tilt", "--backend", "real", "--port")
+    with led("pan_tilt") as (port, _), start("play", path, *on_bus, port) as player:
+        assert player.stderr.readline().startswith("note: takes")
+        time.sleep(0.5)
+        assert terminated(player) == "stopped: motors are off; nothing was recorded\n"
+
+
+def test_motors_that_do_not_answer_are_not_said_to_be_off(tmp_path):
+    with led("pan_tilt") as (port, tell):
+        command = ("teach", "--rig", "pan_tilt", "--port", port, "--joints", "pan", "--out", tmp_path / "cut.json")
+        with start(*command) as teacher:
+            for _ in range(2):
+                teacher.stderr.readline()
+            tell("stop")
+            err = terminated(teacher)
+    assert err.endswith("stopped: pan, tilt may still be powered: cut the servo supply; nothing was written\n")

@@ -1,0 +1,172 @@
+"""Draws the film strips of docs/gallery.md and writes its table: every motion played in the simulator.
+
+    python tools/make_gallery.py
+
+The strips show the rig's own servos in the engine that the commands of the page use; the table has `ax12`, too.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from axbridge.config.rig import Rig
+from axbridge.config.urdf import read_shapes
+from axbridge.motion.gait import Gait
+from axbridge.motion.moves import Move
+from axbridge.motion.player import play
+from axbridge.motion.walking import walk
+from axbridge.physics.engine import LinkPose
+from axbridge.report.plots_png import picture
+from axbridge.report.strip_png import Film, draw_strip, png_of
+from axbridge.robot.open import open_robot
+from axbridge.robot.robot import Robot
+from axbridge.rotations import roll_pitch_yaw
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE, IMAGES, EXAMPLES = ROOT / "docs" / "gallery.md", ROOT / "docs" / "images", ROOT / "examples"
+RIG = Rig.load("bioloid")
+UPRIGHT, LYING = (9, 1.05, 2.1), (6, 1.6, 1.5)  # pictures in a row, and inches of one
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One motion of the gallery.
+
+    Attributes:
+        name: Of its picture.
+        title: In the table.
+        command: What plays it.
+        run: The same from Python, called with the robot.
+        start: Share of the time at which the strip begins.
+        rows: Of pictures.
+        form: Of them.
+    """
+
+    name: str
+    title: str
+    command: str
+    run: Callable[[Robot], object]
+    start: float = 0.0
+    rows: int = 1
+    form: tuple[int, float, float] = UPRIGHT
+
+
+def played(file: str, page: str | None = None) -> Callable[[Robot], object]:
+    """Play an example."""
+    return lambda robot: play(robot, Move.load(EXAMPLES / file), page=page)
+
+
+def walked(gait: Gait) -> Callable[[Robot], object]:
+    """Walk."""
+    return lambda robot: walk(robot, gait)
+
+
+PLAY, WALK = "axbridge play examples/{} --rig bioloid", "axbridge walk --rig bioloid {}"
+ENTRIES = (
+    Entry("stand", "Stand", PLAY.format("bow.json") + " --page up", played("bow.json", "up")),
+    Entry("walk", "Walk", WALK.format("--steps 4"), walked(Gait(steps=4)), 0.4),
+    Entry(
+        "turn", "Turn", WALK.format("--steps 6 --step-length 0 --turn 20"),
+        walked(Gait(steps=6, step_length=0.0, turn=math.radians(20))), 0.35,
+    ),
+    Entry("squat", "Squat, twice", PLAY.format("squat.json"), played("squat.json"), 0.3),
+    Entry("bow", "Bow", PLAY.format("bow.json"), played("bow.json"), 0.4),
+    Entry(
+        "get_up_front", "Get up from the front", PLAY.format("get_up_front.json"),
+        played("get_up_front.json"), 0.15, 3, LYING,
+    ),
+    Entry(
+        "get_up_back", "Get up from the back", PLAY.format("get_up_back.json"),
+        played("get_up_back.json"), 0.15, 3, LYING,
+    ),
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How one went.
+
+    Attributes:
+        seconds: How long it took, getting up at the start included.
+        joules: What the motors drew in all that time.
+        height: Of the body's centre of mass in the end, m.
+        lean: How far it leans then, rad.
+        moments: Time, s, and where the links were.
+    """
+
+    seconds: float
+    joules: float
+    height: float
+    lean: float
+    moments: list[tuple[float, dict[str, LinkPose]]]
+
+
+def outcome(entry: Entry, rig: Rig) -> Outcome:
+    """Play it."""
+    with open_robot(rig, "sim") as robot:
+        simulation = robot.simulation
+        assert simulation is not None
+        assert simulation.engine is not None
+        engine, moments = simulation.engine, [(0.0, simulation.engine.poses())]
+        robot.observe(lambda _report, _states: moments.append((robot.time, engine.poses())))
+        entry.run(robot)
+        seconds, joules = robot.time, simulation.energy()
+        for _ in range(25):  # does it go on standing?
+            robot.step()
+        base = simulation.base
+        assert base is not None
+        roll, pitch, _ = roll_pitch_yaw(base[1])
+    return Outcome(seconds, joules, base[0][2], max(abs(roll), abs(pitch)), moments)
+
+
+def draw(entry: Entry, done: Outcome) -> None:
+    """The strip."""
+    across, wide, high = entry.form
+    count = across * entry.rows
+    times = [
+        done.seconds * (entry.start + (1 - entry.start) * number / (count - 1)) for number in range(count)
+    ]  # fmt: skip
+    chosen = [min(done.moments, key=lambda moment: abs(moment[0] - time)) for time in times]
+    films = [Film("", chosen[across * row : across * (row + 1)]) for row in range(entry.rows)]
+    figure = picture("", (wide * across, high * entry.rows))
+    draw_strip(figure, read_shapes(RIG.urdf_path(), "visual", RIG.urdf_text()), films)
+    (IMAGES / f"gallery_{entry.name}.png").write_bytes(png_of(figure))
+
+
+def row(entry: Entry, mine: Outcome, other: Outcome) -> str:
+    """One line of the table."""
+    stands = ["yes" if one.height > 0.24 and one.lean < math.radians(15) else "no" for one in (mine, other)]
+    cells = (
+        entry.title, f"{mine.seconds:.1f} s", f"{mine.joules:.0f} J", f"{other.joules:.0f} J",
+        stands[0] if stands[0] == stands[1] else ", ".join(stands),
+        f"{math.degrees(mine.lean):.0f}°, {math.degrees(other.lean):.0f}°",
+    )  # fmt: skip
+    return "| " + " | ".join(cells) + " |"
+
+
+def main() -> None:
+    """Draw all, and write the table between the page's marks."""
+    warnings.simplefilter("ignore")
+    servos = tuple(servo.model_copy(update={"model": "ax12", "params": {}}) for servo in RIG.servos)
+    stiffer = RIG.model_copy(update={"servos": servos})
+    lines = [
+        "| motion | time | energy, the rig's servos | energy, `ax12` | stands in the end | leans then |",
+        "|---|---|---|---|---|---|",
+    ]
+    for entry in ENTRIES:
+        mine, other = outcome(entry, RIG), outcome(entry, stiffer)
+        draw(entry, mine)
+        lines.append(row(entry, mine, other))
+        print(lines[-1], flush=True)
+    before, _, rest = PAGE.read_text(encoding="utf-8").partition("<!-- table -->\n")
+    after = rest.partition("<!-- end -->")[2]
+    table = "\n".join(lines)
+    PAGE.write_text(f"{before}<!-- table -->\n{table}\n<!-- end -->{after}", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
