@@ -78,7 +78,15 @@ def test_the_page_shows_knees_strip_zmp_power_and_lags(sides, walked, repeated, 
     page = tmp_path / "walk.html"
     write_html(compare(walked, repeated[0], labels=("real", "ax12"), same_clock=True), page, walks=sides)
     text = page.read_text()
-    for heading in ("The walk", "Knee angles", "Two steps", "Zero-moment point", "Power", "All joints, worst first"):
+    for heading in (
+        "The walk",
+        "Knee angles",
+        "Two steps",
+        "Zero-moment point",
+        "How the body leans",
+        "Power",
+        "All joints, worst first",
+    ):
         assert re.search(rf"<h2>{heading}", text), heading
     (picture,) = re.findall(r'<img src="data:image/png;base64,([^"]+)"', text)
     assert 20_000 < len(picture) < 400_000
@@ -110,6 +118,13 @@ def test_walks_without_a_rig_have_knees_loads_and_lags(tmp_path):
     alone = sides_of(following(walks[0]))
     assert [side.label for side in alone] == ["position"]
     write_html(following(walks[0]), tmp_path / "alone.html", walks=alone)
+
+
+def test_a_robot_whose_body_is_not_to_be_had_is_compared_by_its_joints(walked):
+    torn = replace(walked, metadata={**walked.metadata, "urdf": "<robot"})
+    sides = sides_of(compare(torn, torn))
+    assert sides[0].zmp is None
+    assert len(knees(*sides)) == 2
 
 
 def test_other_recordings_are_no_walks(walked):

@@ -18,7 +18,7 @@ from axbridge.arrays import FloatArray
 from axbridge.compare.beats import beats, walk_span
 from axbridge.compare.comparison import Comparison
 from axbridge.compare.metrics import deviation, resample
-from axbridge.errors import RecordingError
+from axbridge.errors import AxBridgeError, RecordingError
 from axbridge.record.recording import Recording, Segment
 from axbridge.replay.footing import Footing, footing, measured_zmp
 from axbridge.replay.lag import Lags, lags
@@ -187,7 +187,10 @@ class WalkSide:
     @cached_property
     def robot(self) -> Standing | None:
         """The robot that walked, where the recording tells, and it stands on two feet."""
-        return standing_robot(self.recording)
+        try:
+            return standing_robot(self.recording)
+        except AxBridgeError:  # its meshes are elsewhere: the joints can be compared all the same
+            return None
 
     @cached_property
     def footing(self) -> Footing | None:
