@@ -30,7 +30,7 @@ wheel: .venv/ready
 	rm -rf out/wheel && mkdir -p out/wheel/empty
 	$(BIN)/python -m build --wheel --outdir out/wheel > out/wheel/build.log || { cat out/wheel/build.log; exit 1; }
 	$(PYTHON) -m venv out/wheel/env
-	out/wheel/env/bin/python -m pip install --quiet out/wheel/*.whl
+	out/wheel/env/bin/python -m pip install --quiet "$$(echo out/wheel/*.whl)[fast]"
 	cd out/wheel/empty && ../env/bin/axbridge demo
 
 # The documentation as a site, in site/; a warning (a broken link, a docstring that does not fit) is an error.

@@ -24,7 +24,7 @@ BLOCK = re.compile(
     r"^(?P<need><!-- needs [^\n]*-->\n)?(?:<!-- file (?P<file>\S+) -->\n)?```(?P<kind>\w+)\n(?P<body>.*?)^```",
     re.MULTILINE | re.DOTALL,
 )
-PATIENCE = 120  # s for one command
+PATIENCE = 300  # s for one command
 
 
 def blocks(page, kind):

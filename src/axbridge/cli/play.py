@@ -14,6 +14,7 @@ import typer
 
 from axbridge.cli.app import app
 from axbridge.cli.options import BackendOption, EngineOption, ForceOption, PortOption, RigOption, SeedOption
+from axbridge.cli.progress import progress
 from axbridge.cli.recording import interruptible
 
 if TYPE_CHECKING:
@@ -64,6 +65,7 @@ def play(
     only = [name.strip() for name in joints.split(",") if name.strip()] or None
     with (
         interruptible(record, loaded),
+        progress(f"playing {move}"),
         open_robot(loaded, backend, port=port, seed=seed) as robot,
         ExitStack() as stack,
     ):

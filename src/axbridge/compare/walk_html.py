@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from html import escape
 
@@ -23,7 +24,7 @@ from axbridge.report.plots import Bars, Curve, Panel
 from axbridge.report.plots_html import figure_html
 from axbridge.report.strip_png import Film, strip_uri
 
-__all__ = ["walk_headline", "walk_parts", "walk_table"]
+__all__ = ["lag_table", "picture_panels", "walk_headline", "walk_parts", "walk_table"]
 
 _PICTURES = 8  # of a strip: two steps
 _POINTS = 1500  # of a line
@@ -39,8 +40,9 @@ def walk_headline(sides: Sequence[WalkSide]) -> str:
         found = knees(sides[0], side)
         parts = []
         if found:
-            worst = max(found, key=lambda knee: knee.share)
-            parts.append(f"knees within {worst.rmse:.1f}° (RMSE), {worst.share:.0%} of how far they bend")
+            worst = max(found, key=lambda knee: knee.rmse)
+            share = f", {worst.share:.0%} of how far it bends" if math.isfinite(worst.share) else ""
+            parts.append(f"knees within {worst.rmse:.1f}° (RMSE{share})")
         one, other = sides[0].power, side.power
         if len(one.joules) and len(other.joules):
             parts.append(f"power {float(other.watt.mean() / one.watt.mean() - 1):+.0%}")
@@ -51,10 +53,11 @@ def walk_headline(sides: Sequence[WalkSide]) -> str:
 
 def walk_table(sides: Sequence[WalkSide]) -> Table:
     """The walks' figures, a column each."""
-    rows = [("steps", *(str(len(side.steps)) for side in sides))]
+    named = "steps" if "gait" in sides[0].recording.metadata else "parts"
+    rows = [(named, *(str(len(side.steps)) for side in sides))]
     reference, apart = sides[0], [{knee.name: knee for knee in knees(sides[0], side)} for side in sides[1:]]
-    for name in knee_names(reference):
-        cells = [f"{found[name].rmse:.2f} ({found[name].share:.1%})" if name in found else "-" for found in apart]
+    for name in knee_names(reference) if apart else ():
+        cells = [found[name].text if name in found else "-" for found in apart]
         rows.append((f"{name}: RMSE, ° (of its reach)", "", *cells))
     powers = [side.power for side in sides]
     if any(len(power.joules) for power in powers):
@@ -105,6 +108,11 @@ def walk_parts(sides: Sequence[WalkSide]) -> list[str]:
         words = "Goal to motion: a delay, and a first-order lag after it, as fitted to the walk."
         parts.append(f'<p class="lead">{escape(words)}</p>')
     return parts
+
+
+def picture_panels(sides: Sequence[WalkSide]) -> list[Panel]:
+    """What a picture of walks shows: both knees, the zero-moment point to the left, and power."""
+    return [*_knee_panels(sides), *_zmp_panels(sides)[:1], *_power_panels(sides)]
 
 
 def lag_table(sides: Sequence[WalkSide]) -> Table | None:

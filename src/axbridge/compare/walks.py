@@ -40,6 +40,7 @@ __all__ = [
 
 _GRID = 0.02  # s
 _KNEE = "knee"
+_STILL = 2.0  # degrees: a knee that moves less has no share
 _FEWEST = 0.5  # of the walk that a simulation must have measured to be taken at its word
 
 
@@ -93,8 +94,13 @@ class Knee(NamedTuple):
 
     @property
     def share(self) -> float:
-        """The RMSE as a share of how far the knee moves."""
-        return self.rmse / self.reach
+        """The RMSE as a share of how far the knee moves; NaN where it hardly does."""
+        return self.rmse / self.reach if self.reach > _STILL else math.nan
+
+    @property
+    def text(self) -> str:
+        """Both, in words."""
+        return f"{self.rmse:.2f} ({self.share:.1%})" if math.isfinite(self.share) else f"{self.rmse:.2f}"
 
 
 @dataclass(frozen=True)
@@ -310,7 +316,8 @@ def document(sides: Sequence[WalkSide]) -> dict[str, Any]:
             facts["zmp"] = {"measured": zmp.measured, "median_margin_m": float(np.nanmedian(zmp.margin))}
         if side is not reference:
             facts["knees"] = {
-                knee.name: {"rmse_deg": knee.rmse, "share_of_reach": knee.share} for knee in knees(reference, side)
+                knee.name: {"rmse_deg": knee.rmse, "share_of_reach": knee.share if math.isfinite(knee.share) else None}
+                for knee in knees(reference, side)
             }
             if zmp is not None and reference.zmp is not None:
                 ahead, left = zmp_apart(reference.zmp, zmp)

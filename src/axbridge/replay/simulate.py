@@ -220,14 +220,12 @@ def _through_robot(recording: Recording, rig: Rig, params: str | None, seed: int
         if not np.isnan(track.position).all()
     }
     sent = {name: np.where(np.isnan(track.commanded), track.time, track.commanded) for name, track in tracks.items()}
-    servos = [
-        servo.model_copy(
-            update={"position": started.get(servo.name, servo.position)}
-            | ({"model": params, "params": {}} if params else {})
-        )
-        for servo in rig.servos
-    ]
-    placed = rig.model_copy(update={"servos": tuple(servos)})
+    changes = {"model": params, "params": {}} if params else {}
+    meant = rig.model_copy(update={"servos": tuple(servo.model_copy(update=changes) for servo in rig.servos)})
+    at_start = (
+        servo.model_copy(update={"position": started.get(servo.name, servo.position)}) for servo in meant.servos
+    )
+    placed = meant.model_copy(update={"servos": tuple(at_start)})
     period = placed.robot.basic_time_step_ms
     rows: dict[str, list[dict[str, float]]] = {name: [] for name in tracks}
     way: list[dict[str, float]] = []
@@ -271,7 +269,7 @@ def _through_robot(recording: Recording, rig: Rig, params: str | None, seed: int
         path=Path(f"{rig.name} with {model.name}"),
         tracks=done,
         cycles={"time": at, **moved} if moved else {},
-        metadata=_metadata(recording, placed, model, f"the sim backend with {used}, a step each {period:g} ms"),
+        metadata=_metadata(recording, meant, model, f"the sim backend with {used}, a step each {period:g} ms"),
         complete=True,
     )
 
