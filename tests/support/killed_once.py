@@ -1,4 +1,4 @@
-"""A task whose worker is killed at its first attempt; light to import, because each worker does."""
+"""Tasks whose workers are killed, and one that tells of itself; light to import, because each worker does."""
 
 import os
 import signal
@@ -13,3 +13,14 @@ def kill_once(path):
         return "done"
     os.kill(os.getpid(), signal.SIGKILL)
     return "never"
+
+
+def kill_always(_path):
+    """Die."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def mark(path):
+    """Leave a mark at `path` and give it back."""
+    Path(path).touch()
+    return path
