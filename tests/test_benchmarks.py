@@ -17,6 +17,7 @@ FOLDER = Path(__file__).parents[1] / "benchmarks"
 SMALLEST = {
     "first_run.py": ("import", "version"),
     "identify_throughput.py": ("--rounds", "1", "--sets", "10"),
+    "learn_cluster.py": ("--size", "0.1", "--kinds", "episodes"),
     "learn_sim_to_real.py": ("--generations", "1", "--targets", "1", "--episodes", "1", "--workers", "0"),
     "learn_throughput.py": ("--robots", "1", "--seconds", "0.1"),
     "line_soak.py": ("--transactions", "500"),
@@ -33,9 +34,8 @@ LONG = {
     "identify_gains.py": (str(LOGS), "--leave-out", "none"),
 }  # what they cannot do without
 OF_BULLET = {"engines.py", "plant_cost.py", "plant_couplings.py", "plant_humanoid.py"}
-SCRIPTS = sorted(
-    path.name for path in FOLDER.glob("*.py") if path.name not in OF_BULLET or find_spec("pybullet") is not None
-)
+NEEDS = dict.fromkeys(OF_BULLET, "pybullet") | {"learn_cluster.py": "distributed"}
+SCRIPTS = sorted(path.name for path in FOLDER.glob("*.py") if find_spec(NEEDS.get(path.name, "axbridge")) is not None)
 AT_ONCE = 4  # most of those that are ended soon only wait
 
 
