@@ -36,7 +36,7 @@ KERNELS = {
     axbridge.physics.bank: ("run",),
     axbridge.physics.engines.bullet: ("joint_dynamics", "begin", "ask", "share", "survey", "take_over"),
 }
-EFFORT = {"numSolverIterations": 50, "solverResidualThreshold": 2e-4}  # what a robot asks for that stands
+EFFORT = {"numSolverIterations": 50, "solverResidualThreshold": 5e-4}  # what a robot asks for that stands
 
 
 def bare_world(rig):

@@ -70,3 +70,11 @@ def test_a_benchmark_starts(script, runs):
     assert status == 0 or lost, err[-2000:]
     if script in SMALLEST:
         assert json.loads(out)
+
+
+@pytest.mark.skipif(not (find_spec("mujoco") and find_spec("pybullet")), reason="needs both engines")
+def test_a_fall_is_measured():
+    """It comes late in benchmarks/engines.py, which the test above ends before."""
+    from benchmarks.engines import falls  # it takes both engines along
+
+    assert falls("mujoco", 1).startswith("1 of 1 (")

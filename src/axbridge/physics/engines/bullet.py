@@ -77,7 +77,7 @@ _FASTEST = 1e5  # rad/s: Bullet clamps joint speeds silently, at 100 by default;
 # fall takes more). The sweep that changes no speed by more is the last, (rad/s)²: where anything touches the robot and
 # small corrections go on for long, and in the air.
 _SWEEPS, _MORE_SWEEPS = 50, 200
-_SETTLED, _SOLVED = 2e-4, 1e-7  # coarser, forces that are left over walk feet away until a corner lets go
+_SETTLED, _SOLVED = 5e-4, 1e-7  # coarser, forces that are left over walk feet away until a corner lets go
 _ANCHOR = 20.0  # kg: what the prediction takes a contact for along an axis that it holds
 _SLOW = 0.1  # m/s: faster along an axis, a contact point is about to leave or to slide
 _ERP = 48.0  # 1/s: of the way that a joint is past its stop; Bullet's 0.2 a step throws it back in short steps

@@ -160,8 +160,8 @@ def _keep_pace(row: FloatArray, before: float, actual: float, step: float, resti
     """
     due = 0.0
     if resting:
-        due = 0.5 * step * actual
-        row[Book.LEAD] += 0.5 * step * (actual - before)
+        due = 0.5 * step * min(max(actual, -_MARGIN), _MARGIN)  # faster, a landing has thrown it
+        row[Book.LEAD] += due - 0.5 * step * min(max(before, -_MARGIN), _MARGIN)
     row[Book.LEAD] += _GIVE * (due - row[Book.LEAD])
 
 

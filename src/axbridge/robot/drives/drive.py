@@ -72,6 +72,9 @@ class Drive(Protocol):
     def state(self, raw: RawState | None, start: float) -> ServoState:
         """The sample just taken, in SI units; `start` is the robot's time 0 on the backend's clock."""
 
+    def position(self, raw: RawState) -> float:
+        """The position alone of a sample of a bus: a controller asks for little else."""
+
     def turned(self, state: ServoState) -> float:
         """The position of a sample with its whole turns, rad; each sample of a wheel is to be told once, in order."""
 

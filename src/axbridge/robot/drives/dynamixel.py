@@ -217,7 +217,7 @@ class DynamixelDrive:
         torque = estimated_torque(self.model.motor, self.model.friction, load, voltage, velocity)
         return ServoState(
             time=raw.time - start,
-            position=self.calibration.angle(raw.position),
+            position=self.position(raw),
             velocity=velocity,
             torque=torque if self._powered else 0.0,
             load=load,
@@ -225,6 +225,10 @@ class DynamixelDrive:
             temperature=float(raw.temperature),
             errors=ErrorFlag(raw.error & 0x7F) if raw.error else NO_FLAGS,
         )
+
+    def position(self, raw: RawState) -> float:
+        """See `Drive.position`."""
+        return self.calibration.angle(raw.position)
 
     def turned(self, state: ServoState) -> float:
         """The position with whole turns, counted while it is a wheel; through the dead zone by the motor model."""

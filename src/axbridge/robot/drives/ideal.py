@@ -53,6 +53,10 @@ class IdealDrive:
         load = joint.torque / self.max_torque if self.max_torque else 0.0
         return ServoState(joint.time - start, joint.position, joint.speed, joint.torque, load, nan, nan, ErrorFlag(0))
 
+    def position(self, raw: RawState) -> float:  # noqa: ARG002 - Drive
+        """Of the joint: no bus has samples of it."""
+        return self._joint.position
+
     def turned(self, state: ServoState) -> float:
         """As measured."""
         return state.position
