@@ -8,7 +8,6 @@ whole fit, a minute or two on two cores.
 
 import argparse
 import json
-import math
 import re
 import sys
 from pathlib import Path
@@ -16,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from axbridge.config.rig import Rig
-from axbridge.identify import identify
+from axbridge.identify.fit import fit_law
 from axbridge.record.import_logs import import_log
 
 
@@ -34,7 +33,7 @@ def folds_of(names, kind):
 def fold(logs, left_out, seed, options):
     """One fit, and how well it predicts."""
     rig = Rig.load("xl330_pendulum")
-    fit = identify(
+    fit = fit_law(
         [log for name, log in logs.items() if name not in left_out],
         rig,
         "pendulum-servo",
@@ -42,7 +41,7 @@ def fold(logs, left_out, seed, options):
         held_out=[logs[name] for name in left_out],
         starts=options.starts,
         seed=seed,
-        budget=math.inf,
+        budget=options.budget,
     )
     fitted = {Path(score.name).stem: score.mae for score in fit.scores if not score.held_out}
     held = {Path(score.name).stem: score.mae for score in fit.scores if score.held_out}
@@ -67,6 +66,7 @@ def main():
     )
     arguments.add_argument("--friction")
     arguments.add_argument("--starts", type=int, default=8)
+    arguments.add_argument("--budget", type=float, default=float("inf"), help="of each fold's search, s")
     arguments.add_argument("--seed", type=int, default=0, help="the first")
     arguments.add_argument("--seeds", type=int, default=1)
     options = arguments.parse_args()

@@ -3,28 +3,104 @@
 from __future__ import annotations
 
 import os
+import threading
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Executor, Future, ProcessPoolExecutor, as_completed
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from multiprocessing import get_context
+from functools import partial
+from multiprocessing import get_context, parent_process
 from typing import TypeVar
 
 from axbridge.errors import AxBridgeError, UnsupportedOperation, UsageError
 
-__all__ = ["results", "workers"]
+__all__ = ["Workers", "results", "workers"]
 
 _PATIENCE = 10.0  # s that a scheduler has to answer: it may be starting, too
 _ATTEMPTS = 4  # how often a task is begun whose workers die: then it is the task that kills them
+_AHEAD = 2  # tasks that a worker of a cluster has, the one it is at among them: the next one is on its way meanwhile
 
 Job = TypeVar("Job")
 Result = TypeVar("Result")
 
 
+class Workers:
+    """Processes that do what they are given.
+
+    Args:
+        begin: Starts them; called again when one of them was killed and the others are of no use any more.
+        width: How many tasks they are given at a time.
+    """
+
+    def __init__(self, begin: Callable[[], Executor], width: Callable[[], int]) -> None:
+        self._begin, self._width = begin, width
+        self._pool = begin()
+
+    def results(self, function: Callable[[Job], Result], jobs: Sequence[Job]) -> Iterator[tuple[int, Result]]:
+        """Apply a function to every job; the number of each job with its result, in the order in which they are done.
+
+        Whoever stops asking gives up the rest: what is begun is finished, and thrown away.
+
+        Args:
+            function: To be importable in another process.
+            jobs: What it is applied to.
+
+        Raises:
+            AxBridgeError: what the function raised, or a task killed its workers again and again.
+        """
+        waiting, deaths, width = deque(range(len(jobs))), Counter[int](), self._width()
+        pending: dict[Future[Result], int] = {}
+        try:
+            while waiting or pending:
+                lost = []
+                try:
+                    while waiting and len(pending) < width:
+                        begun = self._pool.submit(function, jobs[waiting[0]])
+                        pending[begun] = waiting.popleft()
+                except BrokenProcessPool:
+                    lost = [waiting.popleft()]
+                for future in wait(pending, return_when=FIRST_COMPLETED).done:
+                    index = pending.pop(future)
+                    try:
+                        found = future.result()
+                    except BrokenProcessPool:
+                        lost.append(index)
+                        continue
+                    yield index, found
+                if lost:  # one of the processes was killed: what they all were at is begun again
+                    lost += pending.values()
+                    pending.clear()
+                    waiting.extendleft(sorted(lost, reverse=True))
+                    deaths.update(lost)
+                    if max(deaths.values()) == _ATTEMPTS:
+                        why = f"worker processes were killed {_ATTEMPTS} times"
+                        raise AxBridgeError(why, "is there enough memory?")
+                    self.close()
+                    self._pool = self._begin()
+        finally:
+            for future in pending:
+                future.cancel()
+
+    def __call__(self, function: Callable[[Job], Result], jobs: Sequence[Job]) -> Iterator[Result]:
+        """The same in the order of the jobs."""
+        early: dict[int, Result] = {}
+        wanted = 0
+        for index, found in self.results(function, jobs):
+            early[index] = found
+            while wanted in early:
+                yield early.pop(wanted)
+                wanted += 1
+
+    def close(self) -> None:
+        """Finish what is begun, and end them."""
+        self._pool.shutdown(cancel_futures=True)
+
+
 @contextmanager
 def workers(
     where: str | None = None, *, most: int | None = None, prepare: Callable[[], None] | None = None
-) -> Iterator[Executor]:
+) -> Iterator[Workers]:
     """Processes that do what they are given, until the block ends.
 
     Args:
@@ -39,17 +115,38 @@ def workers(
     """
     if where is None:
         cores = os.cpu_count() or 1
-        with ProcessPoolExecutor(cores if most is None else min(cores, most), get_context("spawn"), prepare) as pool:
+        count = cores if most is None else max(1, min(cores, most))
+        pool = Workers(
+            lambda: ProcessPoolExecutor(count, get_context("spawn"), partial(_begun, prepare)), lambda: count
+        )
+        try:
             yield pool
+        finally:
+            pool.close()
     elif where.startswith("dask://"):
-        with _on_dask(where.removeprefix("dask://")) as pool:
-            yield pool
+        with _on_dask(where.removeprefix("dask://")) as cluster:
+            yield cluster
     else:
         raise UsageError(f"{where!r} is no executor", "write dask://HOST:PORT, or leave it out for local processes")
 
 
+def _begun(prepare: Callable[[], None] | None) -> None:
+    """What each process of this machine does first."""
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    if prepare is not None:
+        prepare()
+
+
+def _end_with_parent() -> None:
+    """End this process when the one that began it is gone: one that is killed sends no farewell."""
+    parent = parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
+
+
 @contextmanager
-def _on_dask(address: str) -> Iterator[Executor]:
+def _on_dask(address: str) -> Iterator[Workers]:
     try:
         from distributed import Client, KilledWorker
     except ImportError as failure:
@@ -61,38 +158,25 @@ def _on_dask(address: str) -> Iterator[Executor]:
         raise UsageError(f"no dask scheduler answers at {address}", "start one, or leave --executor out") from failure
     with client:
         try:
-            yield client.get_executor(pure=False)  # else the same job twice is done once
+            yield Workers(
+                lambda: client.get_executor(pure=False),  # else the same job twice is done once
+                lambda: _AHEAD * max(1, sum(client.ncores().values())),
+            )
         except KilledWorker as failure:
             why = "a task was lost with each worker that tried it"
             raise AxBridgeError(why, "is there enough memory?") from failure
 
 
 def results(
-    function: Callable[[Job], Result], jobs: Sequence[Job], where: str | None = None
+    function: Callable[[Job], Result], jobs: Sequence[Job], where: str | Workers | None = None
 ) -> Iterator[tuple[int, Result]]:
-    """Apply a function to every job; the number of each job with its result, in the order in which they are done.
-
-    Args:
-        function: To be importable in another process.
-        jobs: What it is applied to.
-        where: See `workers`.
+    """What `Workers.results` gives, of processes that are begun for it, or run already.
 
     Raises:
-        AxBridgeError: as `workers`, what the function raised, or a task killed its workers again and again.
+        AxBridgeError: as `workers` and `Workers.results`.
     """
-    left = dict(enumerate(jobs))
-    for _ in range(_ATTEMPTS):
-        with workers(where, most=len(left)) as pool:
-            pending: dict[Future[Result], int] = {pool.submit(function, job): index for index, job in left.items()}
-            try:
-                for future in as_completed(pending):
-                    result = future.result()
-                    del left[pending[future]]
-                    yield pending[future], result
-            except BrokenProcessPool:  # one of them was killed: what it was at is begun again
-                continue
-            finally:
-                for future in pending:
-                    future.cancel()
+    if isinstance(where, Workers):
+        yield from where.results(function, jobs)
         return
-    raise AxBridgeError(f"worker processes were killed {_ATTEMPTS} times", "is there enough memory?")
+    with workers(where, most=len(jobs)) as pool:
+        yield from pool.results(function, jobs)

@@ -293,7 +293,7 @@ def test_monitor_shows_every_servo(line, capsys):
     assert document["line"]["servos"]["1"]["loss"] == 0
 
 
-@pytest.mark.parametrize(("mass", "causes"), [(1.0, set()), (1.6, {"extra load"})])
+@pytest.mark.parametrize(("mass", "causes"), [(1.0, False), (1.6, True)])
 def test_monitor_names_why_a_servo_that_somebody_else_has_told_to_hold_does_not_do_as_its_model(
     tmp_path, capsys, mass, causes
 ):
@@ -305,12 +305,12 @@ def test_monitor_names_why_a_servo_that_somebody_else_has_told_to_hold_does_not_
         with SerialBus(port) as bus:
             bus.write(1, 30, (512 + 200).to_bytes(2, "little"))  # the goal; that switches it on
         watch = ["monitor", "--rig", "bench_arm", "--model", "lima2009", "--port", port, "--seconds", "2"]
-        run_arguments([*watch, "--json"])
-        found = json.loads(capsys.readouterr().out)["causes"]
-        assert {one["cause"] for one in found} == causes
+        run_arguments(watch if causes else [*watch, "--json"])
+        said = capsys.readouterr().out
         if causes:
-            run_arguments(watch)
-            assert re.match(r" +\d\.\d s  shoulder: extra load \(look what it carries", capsys.readouterr().out)
+            assert re.match(r" +\d\.\d s  shoulder: extra load \(look what it carries", said)
+        else:
+            assert json.loads(said)["causes"] == []
         with SerialBus(port) as bus:
             assert bus.read(1, 24, 12).data[:1] == b"\1"
             assert bus.read(1, 30, 2).data == (712).to_bytes(2, "little")  # nothing was written

@@ -193,3 +193,16 @@ def test_a_twin_takes_the_place_to_which_a_hand_has_led_its_servo_and_raises_no_
         shoulder.set_position(0.3)
         steps(60)
         assert twin() == pytest.approx(0.3, abs=0.03)  # and it goes on from there
+
+
+@pytest.mark.slow
+def test_a_humanoid_that_is_held_until_its_motors_bear_it_raises_no_alarm_and_nor_does_its_twin_fall():
+    with serving("bioloid") as port, axbridge.open("bioloid", backend="twin", port=port) as robot:
+        for servo in robot.values():
+            servo.set_position(servo.config.position)
+        named = []
+        while robot.time < 4.0:
+            robot.step()
+            named += [event for event in robot.last_step.events if event.kind in REMEDIES]
+        assert named == []
+        assert robot.simulation.base[0][2] == pytest.approx(robot.simulation.base_start[0][2], abs=0.03)

@@ -1,7 +1,8 @@
-"""A task whose worker is killed at its first attempt; light to import, because each worker does."""
+"""Tasks whose workers are killed, one that takes long, and one that tells of itself; light to import, because each worker does."""
 
 import os
 import signal
+import time
 from pathlib import Path
 
 
@@ -13,3 +14,20 @@ def kill_once(path):
         return "done"
     os.kill(os.getpid(), signal.SIGKILL)
     return "never"
+
+
+def kill_always(_path):
+    """Die."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def last(path):
+    """Write the process's id to `path`, and take long."""
+    Path(path).write_text(str(os.getpid()))
+    time.sleep(60)
+
+
+def mark(path):
+    """Leave a mark at `path` and give it back."""
+    Path(path).touch()
+    return path

@@ -93,7 +93,7 @@ def identify(
 
     check_writable(out, report, png)
     if model == "lag":
-        if any((report, png, fail_if, holdout, servo, friction, method, load)):
+        if any((report, png, fail_if, holdout, servo, friction, method, load, executor)):
             raise UsageError("--model lag takes --out, --json and nothing else", "leave the other options out")
         return _lags(recordings, out, json=json)
     if not rig:
@@ -121,6 +121,8 @@ def identify(
     surfaces: tuple[paper.Surface, ...] = ()
     compared: laws.LawComparison | None = None
     if _by_grid(model, method, friction):
+        if executor is not None:
+            raise UsageError("the paper's scans run in this process", "leave --executor out, or use --method cma")
         with progress("scanning the paper's grid", quiet=json):
             fit, surfaces = paper.paper_procedure(fitted, loaded, line=line, held_out=held, seed=seed)
     elif friction == "compare":

@@ -105,10 +105,10 @@ class _Causes:
 
     def look(self, results: list[CycleResult]) -> None:
         """Take a cycle of each line in."""
-        from axbridge.robot.residuals import REMEDIES
-
         if self.onlooker is None:
             return
+        from axbridge.robot.residuals import REMEDIES
+
         states = {name: state for result in results for name, state in result.states.items()}
         for cause, name in self.onlooker.look(time.monotonic(), states):
             passed = time.monotonic() - self._begun

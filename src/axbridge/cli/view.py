@@ -32,7 +32,10 @@ def view(
         typer.Option("--rig", help="Robot to show; with a recording: simulate it on this rig, as the ghost."),
     ] = None,
     params: Annotated[
-        str | None, typer.Option("--params", metavar="PARAMS.toml", help="Servo model of that simulation.")
+        str | None,
+        typer.Option(
+            "--model", "--params", metavar="PARAMS.toml", help="Servo model of the simulation; default: the rig's."
+        ),
     ] = None,
     backend: BackendOption = "sim",
     port: PortOption = None,
@@ -60,9 +63,9 @@ def view(
 
     if rig is None:
         raise UsageError("nothing to show", "name a robot with --rig, or give a recording")
-    if params is not None:
-        raise UsageError("--params is for a recording", "let the rig name its model")
-    loaded = Rig.load(rig)
+    if params is not None and backend == "real":
+        raise UsageError("--model is of a simulation", "add --backend twin to see it beside the robot")
+    loaded = Rig.load(rig).with_model(params)
     realtime = True if backend == "sim" else None
     with stopping(loaded, lambda: "the page is closed"):
         with progress("opening the robot"):
@@ -95,7 +98,7 @@ def _replay(
     if other is not None and rig is not None:
         raise UsageError("both a second recording and --rig are given", "give one of them")
     if params is not None and rig is None:
-        raise UsageError("--params needs the rig they belong to", "add --rig")
+        raise UsageError("--model needs the rig that it is of", "add --rig")
     with progress("reading") as show:
         first = open_recording(path)
         second: Recording | None = None if other is None else open_recording(other)

@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,7 +19,7 @@ from axbridge.arrays import FloatArray
 from axbridge.compare.beats import beats, walk_span
 from axbridge.compare.comparison import Comparison
 from axbridge.compare.metrics import deviation, resample
-from axbridge.errors import RecordingError
+from axbridge.errors import AxBridgeError, RecordingError
 from axbridge.record.recording import Recording, Segment
 from axbridge.replay.footing import Footing, footing, measured_zmp
 from axbridge.replay.lag import Lags, lags
@@ -113,12 +114,14 @@ class WalkSide:
         recording: It.
         beat: Times of the reference and of this walk, s from their starts, (2, n), at which both were told the same;
             between them lie straight lines. None where both have one clock.
+        leader: The walk whose clock it has; None where it has its own.
     """
 
     label: str
     colour: str
     recording: Recording
     beat: FloatArray | None = None
+    leader: WalkSide | None = None
 
     @cached_property
     def span(self) -> tuple[float, float]:
@@ -142,14 +145,29 @@ class WalkSide:
     @cached_property
     def steps(self) -> list[tuple[float, float]]:
         """When each step began and ended, s from the walk's start; of a walk without a gait its parts."""
+        if self.leader is not None:
+            return self.leader.steps
         begin, end = self.span
         gait = self.recording.metadata.get("gait")
         if isinstance(gait, dict) and {"steps", "period"} <= gait.keys():
             count, length = int(gait["steps"]) + 1, float(gait["period"]) / 2  # one more closes the feet
-            first = max(0.0, (end - begin - count * length) / 2)
-            return [(first + k * length, first + (k + 1) * length) for k in range(count)]
+            planned, real = self._periods()
+            first = max(0.0, (planned[-1] - count * length) / 2)
+            edges = np.interp(first + length * np.arange(count + 1), planned, real).tolist()
+            return list(pairwise(edges))
         parts: Sequence[Segment] = [part for part in self.recording.segments if part.start >= begin]
         return [(part.start - begin, min(part.end, end) - begin) for part in parts] or [(0.0, end - begin)]
+
+    def _periods(self) -> tuple[FloatArray, FloatArray]:
+        """When the walk's control periods should have ended and when they did, s from its start, (n,) each."""
+        begin, end = self.span
+        cycles = self.recording.cycles
+        if not {"time", "requested_ms"} <= set(cycles):
+            return np.array([0.0, end - begin]), np.array([0.0, end - begin])
+        at = np.asarray(cycles["time"]) - begin
+        walking = (at > 1e-6) & (at < end - begin + 1e-6)
+        asked = np.asarray(cycles["requested_ms"])[walking] / 1e3
+        return np.concatenate(([0.0], np.cumsum(asked))), np.concatenate(([0.0], at[walking]))
 
     def at(self, servo: str, column: str, times: FloatArray) -> FloatArray:
         """A column of a servo at times (n,) of the reference, s from the walk's start."""
@@ -187,7 +205,10 @@ class WalkSide:
     @cached_property
     def robot(self) -> Standing | None:
         """The robot that walked, where the recording tells, and it stands on two feet."""
-        return standing_robot(self.recording)
+        try:
+            return standing_robot(self.recording)
+        except AxBridgeError:  # its meshes are elsewhere: the joints can be compared all the same
+            return None
 
     @cached_property
     def footing(self) -> Footing | None:
@@ -251,7 +272,7 @@ def _beside(reference: WalkSide, other: WalkSide) -> WalkSide:
     """The other walk on the reference's clock."""
     found = beats(reference.recording, other.recording)
     if found is None:
-        return other
+        return replace(other, leader=reference) if np.allclose(reference.span, other.span) else other
     return replace(other, beat=found - [[reference.span[0]], [other.span[0]]])
 
 

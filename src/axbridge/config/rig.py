@@ -443,6 +443,13 @@ class Rig(toml_tables.Table):
         self._simulated()
         return self.overridden({"world": {"engine": name}})
 
+    def with_model(self, name: str | None) -> Rig:
+        """This rig with that servo model, a name or a parameter file, for every servo; None leaves it as it is."""
+        if name is None:
+            return self
+        change = {"model": name, "params": {}}
+        return self.model_copy(update={"servos": tuple(servo.model_copy(update=change) for servo in self.servos)})
+
     @model_validator(mode="after")
     def _check_names(self) -> Rig:
         _unique("bus", "name", ((bus.name, index) for index, bus in enumerate(self.buses)))

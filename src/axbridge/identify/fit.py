@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from axbridge.config.model import ServoModel
 from axbridge.config.rig import Rig
 from axbridge.errors import RecordingError
 from axbridge.identify.clocks import predicted
+from axbridge.identify.richer_laws import Richer, richer_law, widened
 from axbridge.identify.rounding import scatter
 from axbridge.identify.search import SHARPENED, Job, Mapper, Outcome, executor, search
 from axbridge.identify.stages import LENGTHS, parts
@@ -34,9 +35,11 @@ __all__ = [
     "Fit",
     "Input",
     "Score",
+    "allowing_for",
     "base_model",
     "check",
     "doubts",
+    "fit_law",
     "identify",
     "inputs_of",
     "scores_of",
@@ -126,6 +129,8 @@ class Fit:
         simulated: What `row` makes of them, rad, (l,).
         ends: What the best starts make of them, best first; empty where nothing was left to chance.
         inputs: The files it was made from.
+        allowed: A friction law with more terms that the recordings do not rule out, so the intervals allow for it;
+            empty where there is none, None where nobody looked.
     """
 
     kind: str
@@ -144,14 +149,24 @@ class Fit:
     simulated: FloatArray
     ends: tuple[End, ...] = ()
     inputs: tuple[Input, ...] = ()
+    allowed: str | None = None
+
+    @property
+    def space(self) -> Space:
+        """Its unknowns, around `row`."""
+        return Space(tuple(estimate.unknown for estimate in self.estimates), self.row)
 
     @property
     def condition(self) -> str:
         """What the intervals take for granted, in a sentence."""
-        return (
-            f"the intervals hold if the servo's friction follows law {self.friction}: if it follows another, friction "
-            "may lie outside; all torques, inertias and friction scale with the mass given for the arm"
-        )
+        friction = f"the intervals hold if the servo's friction follows law {self.friction}"
+        if self.allowed:
+            friction += f" or {self.allowed}, which the recordings do not rule out (--friction {self.allowed})"
+        elif self.allowed is not None:
+            friction += ", and the recordings call for no law with more terms"
+        else:
+            friction += ": if it follows another, friction may lie outside"
+        return f"{friction}; all torques, inertias and friction scale with the mass given for the arm"
 
 
 def identify(
@@ -169,7 +184,7 @@ def identify(
     where: str | Mapper | None = None,
     report: Callable[[str, Outcome | None], None] = lambda _stage, _outcome: None,
 ) -> Fit:
-    """Fit a model to recordings of a one-servo rig.
+    """Fit a model to recordings of a one-servo rig; its intervals allow for richer friction laws that fit as well.
 
     Args:
         recordings: What is fitted.
@@ -190,6 +205,42 @@ def identify(
         RecordingError: recordings that do not fit the rig, or move too little.
         RigError: the rig is not one arm on a fixed base.
     """
+    began = time.monotonic()
+    with executor(where) as running:
+        fit = fit_law(
+            recordings, rig, kind, friction=friction, held_out=held_out, starts=starts, generations=generations,
+            budget=budget, seed=seed, near=near, where=running, report=report,
+        )  # fmt: skip
+        report("richer friction laws", None)
+        fitted = fit.runs.only(range(len(recordings)))
+        richer = richer_law(
+            fit.space,
+            fit.friction,
+            fitted,
+            fit.space.point(fit.row),
+            generations=generations // 2,
+            seed=seed,
+            spread=running,
+        )
+    return replace(allowing_for(fit, richer), seconds=time.monotonic() - began)
+
+
+def fit_law(
+    recordings: Sequence[Recording],
+    rig: Rig,
+    kind: str,
+    *,
+    friction: str | None = None,
+    held_out: Sequence[Recording] = (),
+    starts: int = 8,
+    generations: int = 300,
+    budget: float = 150.0,
+    seed: int = 0,
+    near: FloatArray | None = None,
+    where: str | Mapper | None = None,
+    report: Callable[[str, Outcome | None], None] = lambda _stage, _outcome: None,
+) -> Fit:
+    """The same with intervals that hold under its friction law alone: arguments and errors as of `identify`."""
     began = time.monotonic()
     start_work("rollouts", light=False)
     base = base_model(rig, kind)
@@ -249,6 +300,25 @@ def identify(
         simulated=simulated,
         ends=_ends(space, every, len(recordings), outcomes),
         inputs=inputs_of(recordings, held_out, rig),
+    )
+
+
+def allowing_for(fit: Fit, richer: Richer | None) -> Fit:
+    """The fit with intervals that hold under a richer friction law, too."""
+    if richer is None:
+        return replace(fit, allowed="")
+    sure = widened(fit.uncertainty, fit.space, richer)
+    lost = [name for name in sure.flat if name not in fit.uncertainty.flat]
+    return replace(
+        fit,
+        allowed=richer.law,
+        uncertainty=sure,
+        estimates=tuple(
+            replace(estimate, low=float(low), high=float(high))
+            for estimate, low, high in zip(fit.estimates, sure.low, sure.high, strict=True)
+        ),
+        warnings=fit.warnings
+        + tuple(f"this data can tell {name} under law {fit.friction} alone, not under {richer.law}" for name in lost),
     )
 
 

@@ -3,9 +3,9 @@
 Each law begins where the best of the laws it contains ended, so that it fits at least as well, and does not lose for
 having been searched less. The law with the smallest held-out error would often win by chance: laws with more terms fit
 what happens to be in the data. So the fewest parameters win among all laws whose held-out error chance may explain: not
-`SURE` standard errors above the smallest. The standard error is that of the difference, over stretches of `STRETCH`
-seconds: what is hard for one law to predict is hard for all. Without held-out recordings the Bayesian information
-criterion decides.
+`SURE` standard errors above the smallest. The standard error is that of the difference, over `stretches`
+of half a second: what is hard for one law to predict is hard for all. Without held-out recordings the Bayesian
+information criterion decides.
 """
 
 from __future__ import annotations
@@ -19,16 +19,14 @@ import numpy as np
 from axbridge.arrays import FloatArray
 from axbridge.config.rig import Rig
 from axbridge.errors import AxBridgeError
-from axbridge.identify.fit import Fit, identify
+from axbridge.identify.fit import Fit, allowing_for, fit_law
+from axbridge.identify.richer_laws import Richer, begun_from, criterion, stretches
 from axbridge.identify.search import Outcome, executor
-from axbridge.identify.unknowns import FRICTION_LAWS
-from axbridge.physics.columns import Param
+from axbridge.identify.unknowns import FRICTION_LAWS, richer_than
 from axbridge.record.recording import Recording
-from axbridge.replay.runs import Runs
 
 __all__ = ["LawComparison", "LawScore", "chosen_law", "compare_laws"]
 
-STRETCH = 0.5  # s: errors of a simulated motion last about so long
 SURE = 2.0
 _BY_ERROR = "fewest parameters among those within two standard errors of the smallest held-out error"
 _BY_CRITERION = "smallest BIC, as no recording was held out"
@@ -125,30 +123,31 @@ def compare_laws(
             def told(stage: str, outcome: Outcome | None, law: str = law) -> None:
                 report(f"{law} {stage}", outcome)
 
-            fits[law] = identify(
+            fits[law] = fit_law(
                 recordings, rig, kind, friction=law, held_out=held_out, starts=starts, generations=generations,
                 budget=budget / len(FRICTION_LAWS), seed=seed, near=_near(law, fits), where=running, report=told,
             )  # fmt: skip
     count = len(recordings)
-    seen = {law: _stretches(fit.runs, fit.simulated, range(count)) for law, fit in fits.items()}
+    seen = {law: stretches(fit.runs, fit.simulated, range(count)) for law, fit in fits.items()}
     rest = range(count, count + len(held_out))
-    new = {law: _stretches(fit.runs, fit.simulated, rest)[0] for law, fit in fits.items()} if held_out else {}
+    new = {law: stretches(fit.runs, fit.simulated, rest)[0] for law, fit in fits.items()} if held_out else {}
     best = min(new, key=lambda law: float(new[law].mean())) if new else None
     scores = []
     for law, fit in fits.items():
         _, squares = seen[law]
-        stretches, unknowns = len(squares), len(fit.estimates)
+        unknowns = len(fit.estimates)
         behind = new[law] - new[best] if best is not None else np.full(1, math.nan)
         scores.append(
             LawScore(
                 law, unknowns, float(np.mean([s.mae for s in fit.scores if not s.held_out])),
                 float(new[law].mean()) if new else math.nan, float(behind.mean()),
                 float(behind.std(ddof=1) / math.sqrt(len(behind))) if len(behind) > 1 else 0.0,
-                stretches * math.log(max(float(squares.mean()), 1e-12)) + unknowns * math.log(stretches),
+                criterion(squares, unknowns),
             )
         )  # fmt: skip
     chosen = chosen_law(scores)
-    return fits[chosen], LawComparison(tuple(scores), chosen, _BY_ERROR if new else _BY_CRITERION)
+    fit = allowing_for(fits[chosen], _not_ruled_out(chosen, scores, fits))
+    return fit, LawComparison(tuple(scores), chosen, _BY_ERROR if new else _BY_CRITERION)
 
 
 def chosen_law(scores: Sequence[LawScore]) -> str:
@@ -164,27 +163,19 @@ def chosen_law(scores: Sequence[LawScore]) -> str:
     return min((score for score in scores if score.tied), key=lambda score: (score.parameters, score.held_out)).law
 
 
+def _not_ruled_out(chosen: str, scores: Sequence[LawScore], fits: Mapping[str, Fit]) -> Richer | None:
+    """The best of the laws that contain the chosen one, if chance may explain that it is not better."""
+    tied = {score.law: score.held_out for score in scores if score.law in richer_than(chosen) and score.tied}
+    if not tied:
+        return None
+    best = min(tied, key=lambda law: tied[law])
+    return Richer(best, fits[best].space, fits[best].uncertainty)
+
+
 def _near(law: str, fits: Mapping[str, Fit]) -> FloatArray | None:
     """The parameter set (len(Param),) of the best fit by a law that this one contains; None when there is none."""
     simpler = [fit for name, fit in fits.items() if set(FRICTION_LAWS[name]) < set(FRICTION_LAWS[law])]
     if not simpler:
         return None
-    row = min(simpler, key=lambda fit: sum(score.rmse**2 for score in fit.scores if not score.held_out)).row.copy()
-    if row[Param.LOAD_EXTERNAL] < 0.0:
-        row[Param.LOAD_EXTERNAL] = row[Param.LOAD]  # the same weight, said by its own parameter
-    return row
-
-
-def _stretches(runs: Runs, simulated: FloatArray, chosen: Sequence[int]) -> tuple[FloatArray, FloatArray]:
-    """Mean absolute (degrees) and mean squared error (deg²) of each stretch of the chosen recordings, (s,) each."""
-    error = np.abs(np.degrees(runs.errors(simulated)))
-    absolute, squared = [], []
-    for recording in chosen:
-        a, b = runs.start[recording], runs.start[recording + 1]
-        known = runs.judged[a:b]
-        number = ((runs.time[a:b] - runs.time[a]) / STRETCH).astype(int)[known]
-        part = error[a:b][known]
-        for stretch in np.unique(number):
-            absolute.append(float(part[number == stretch].mean()))
-            squared.append(float(np.mean(part[number == stretch] ** 2)))
-    return np.array(absolute), np.array(squared)
+    best = min(simpler, key=lambda fit: sum(score.rmse**2 for score in fit.scores if not score.held_out))
+    return begun_from(best.row)

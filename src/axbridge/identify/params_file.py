@@ -95,6 +95,7 @@ def summary(fit: Fit, laws: LawComparison | None = None) -> dict[str, Any]:
         },
         "cannot_tell": list(fit.uncertainty.flat),
         "condition": fit.condition,
+        "friction_allowed": fit.allowed,
         "warnings": list(fit.warnings),
         "starts": list(fit.starts),
         "ends": [{"mae_deg": end.fitted, "held_out_mae_deg": _known(end.held_out)} for end in fit.ends],

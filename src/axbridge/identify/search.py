@@ -12,13 +12,11 @@ when start after start brings nothing, or when it has simulated as much as its b
 from __future__ import annotations
 
 import math
-import os
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from itertools import islice
 from typing import Protocol, TypeVar
 
 import numpy as np
@@ -220,7 +218,7 @@ def executor(where: str | Mapper | None = None) -> Iterator[Mapper]:
         yield where
         return
     with workers(where, prepare=_import_cma_without_plots) as pool:
-        yield pool.map
+        yield pool
 
 
 def _import_cma_without_plots() -> None:
@@ -278,7 +276,7 @@ def search(
             for seed, point in zip(seeds, points, strict=True)
         ]
         found: list[Outcome] = []
-        for outcome in _some_ahead(spread, jobs):
+        for outcome in spread(minimise, jobs):
             if found and (used > SEARCHING * allowed or _idle([one.loss for one in found])):
                 break
             found.append(outcome)
@@ -297,13 +295,6 @@ def search(
     if not found or not np.isfinite(found[0].loss):
         raise AxBridgeError("the search found no parameters with a finite error", "check the recordings: axbridge info")
     return found if job.parts is None else best_of_both(job, found)
-
-
-def _some_ahead(spread: Mapper, jobs: list[Job]) -> Iterator[Outcome]:
-    """Outcomes in the order of the jobs, as many at a time as there are cores: those that nobody asks for are lost."""
-    width, left = max(2, os.cpu_count() or 2), iter(jobs)
-    while several := list(islice(left, width)):
-        yield from spread(minimise, several)
 
 
 def _idle(losses_so_far: list[float]) -> bool:

@@ -12,7 +12,7 @@ from axbridge.arrays import FloatArray
 from axbridge.errors import UsageError
 from axbridge.physics.columns import Param
 
-__all__ = ["FRICTION_LAWS", "MODELS", "Space", "Unknown", "space_of"]
+__all__ = ["FRICTION_LAWS", "MODELS", "Space", "Unknown", "enriched", "richer_than", "space_of"]
 
 
 @dataclass(frozen=True)
@@ -191,3 +191,15 @@ def space_of(
     if warming and _RESISTANCE in rest:
         rest = (*rest, _RESISTANCE_KELVIN)
     return Space(rest + FRICTION_LAWS[law], row)
+
+
+def richer_than(law: str) -> tuple[str, ...]:
+    """The friction laws that have all terms of one, and more."""
+    return tuple(name for name, terms in FRICTION_LAWS.items() if set(terms) > set(FRICTION_LAWS[law]))
+
+
+def enriched(space: Space, law: str) -> Space:
+    """The unknowns of a fit with a richer friction law."""
+    return Space(
+        (*(one for one in space.unknowns if not one.name.startswith("friction.")), *FRICTION_LAWS[law]), space.base
+    )

@@ -220,8 +220,7 @@ def _through_robot(recording: Recording, rig: Rig, params: str | None, seed: int
         if not np.isnan(track.position).all()
     }
     sent = {name: np.where(np.isnan(track.commanded), track.time, track.commanded) for name, track in tracks.items()}
-    changes = {"model": params, "params": {}} if params else {}
-    meant = rig.model_copy(update={"servos": tuple(servo.model_copy(update=changes) for servo in rig.servos)})
+    meant = rig.with_model(params)
     at_start = (
         servo.model_copy(update={"position": started.get(servo.name, servo.position)}) for servo in meant.servos
     )

@@ -32,6 +32,7 @@ from axbridge.robot.sensors.sensor import ImuSample, Sample
 from axbridge.robot.servo import Servo
 from axbridge.robot.simulation import Simulation
 from axbridge.robot.state import ServoState
+from axbridge.serve.hand import lifted
 
 __all__ = ["Observer", "Robot", "StepReport"]
 
@@ -103,6 +104,7 @@ class Robot(Mapping[str, Servo]):
         self._connection = Connection(rig, backend, seed)
         self._sensed: dict[str, Sample | None] = dict.fromkeys(sensor.name for sensor in rig.sensors)
         self._lost: set[str] = set()
+        self._on_since = 0.0  # when no motor was on last, s
         self._simulation = self._simulation_of(self._connection)
         self._servos = {
             config.name: Servo(config, self._connection.drives[config.name], seed, self._recover, self.goto)
@@ -289,9 +291,10 @@ class Robot(Mapping[str, Servo]):
             return ()  # the simulation has failed: that was said, and the robot goes on
         states = {name: servo.state for name, servo in self._servos.items()}
         self._follow_by_hand(states, twins)
+        held = self._hold_twin(self._simulation)
         goals = {
             name: servo.goals.position
-            if servo.torque_enabled and servo.available_torque == servo.max_torque
+            if servo.torque_enabled and servo.available_torque == servo.max_torque and not held
             else math.nan
             for name, servo in self._servos.items()
         }
@@ -309,6 +312,20 @@ class Robot(Mapping[str, Servo]):
         }
         if moved or shut_down:
             self._connection.place_shadow(moved, shut_down)
+
+    def _hold_twin(self, simulation: Simulation) -> bool:
+        """Twin: somebody holds a robot that stands free until its motors do, so its simulation is held, too.
+
+        Returns:
+            Whether it is held now: hands do what no model knows.
+        """
+        if not any(servo.torque_enabled for servo in self._servos.values()):
+            self._on_since = self.time
+        start = simulation.base_start
+        pose = None if start is None else lifted(start, self.time - self._on_since)
+        if pose is not None:
+            simulation.place_base(pose)
+        return pose is not None
 
     def observe(self, observer: Observer, *, closed: Callable[[], None] | None = None) -> Callable[[], None]:
         """Have `observer` called after each step and exchange, with the step's report and every servo's state.

@@ -1,0 +1,139 @@
+"""What the intervals of a fit owe to its friction law: richer laws are tried from where it ended.
+
+An interval says how far a value may lie from its estimate if the law is right. If a law with more terms follows the
+recordings better, the truth may be its: then its intervals count, too. Whether it does is told by the Bayesian
+information criterion, with a sample a stretch: better by more than its terms would be by chance.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from axbridge.arrays import FloatArray
+from axbridge.identify.clocks import predicted
+from axbridge.identify.search import COARSE, Job, Mapper, minimise
+from axbridge.identify.uncertainty import FLAT, Uncertainty, polish, uncertainty
+from axbridge.identify.unknowns import Space, enriched, richer_than
+from axbridge.physics.columns import Param
+from axbridge.replay.runs import Runs
+
+__all__ = ["STRETCH", "Richer", "begun_from", "criterion", "richer_law", "stretches", "widened"]
+
+STRETCH = 0.5  # s: errors of a simulated motion last about so long
+ROUNDS = 12
+SPREAD = 0.1  # of the search for each law, in ranges
+
+
+@dataclass(frozen=True)
+class Richer:
+    """A richer law that the recordings call for, or do not rule out.
+
+    Attributes:
+        law: Its name.
+        space: Its unknowns.
+        sure: Their intervals.
+    """
+
+    law: str
+    space: Space
+    sure: Uncertainty
+
+
+def stretches(runs: Runs, simulated: FloatArray, chosen: Sequence[int]) -> tuple[FloatArray, FloatArray]:
+    """Mean absolute (degrees) and mean squared error (deg²) of each stretch of the chosen recordings, (s,) each."""
+    error = np.abs(np.degrees(runs.errors(simulated)))
+    absolute, squared = [], []
+    for recording in chosen:
+        a, b = runs.start[recording], runs.start[recording + 1]
+        known = runs.judged[a:b]
+        number = ((runs.time[a:b] - runs.time[a]) / STRETCH).astype(int)[known]
+        part = error[a:b][known]
+        for stretch in np.unique(number):
+            absolute.append(float(part[number == stretch].mean()))
+            squared.append(float(np.mean(part[number == stretch] ** 2)))
+    return np.array(absolute), np.array(squared)
+
+
+def criterion(squares: FloatArray, unknowns: int) -> float:
+    """Bayesian information criterion of mean squared errors by stretch, (s,)."""
+    count = len(squares)
+    return count * math.log(max(float(squares.mean()), 1e-12)) + unknowns * math.log(count)
+
+
+def begun_from(row: FloatArray) -> FloatArray:
+    """A parameter set (len(Param),) of a simpler law as one of a richer law, that moves alike."""
+    found = row.copy()
+    if found[Param.LOAD_EXTERNAL] < 0.0:
+        found[Param.LOAD_EXTERNAL] = found[Param.LOAD]  # the same weight, said by its own parameter
+    return found
+
+
+def richer_law(
+    space: Space, law: str, runs: Runs, point: FloatArray, *, generations: int, seed: int, spread: Mapper
+) -> Richer | None:
+    """The law that follows the recordings best among those that contain a fit's; None when the fit's own does.
+
+    Args:
+        space: The fit's unknowns.
+        law: Its law.
+        runs: What was fitted.
+        point: Where the fit ended.
+        generations: Of the search for each law.
+        seed: Of what is random in it.
+        spread: What runs the searches.
+    """
+    row = space.sets(point[None])[0]
+    spaces = {name: enriched(space, name) for name in richer_than(law)}
+    jobs = [
+        Job(wider, runs, seed, generations, wider.point(_begin(row, wider)), SPREAD, COARSE, loss="huber")
+        for wider in spaces.values()
+    ]
+    ends = dict(zip(spaces, spread(_ended, jobs), strict=True))
+    scores = {name: _score(spaces[name], runs, end) for name, end in ends.items()}
+    best = min(scores, key=lambda name: scores[name], default=None)
+    if best is None or scores[best] > _score(space, runs, point):
+        return None
+    return Richer(best, spaces[best], uncertainty(spaces[best], runs, ends[best], spread))
+
+
+def widened(sure: Uncertainty, space: Space, richer: Richer) -> Uncertainty:
+    """Intervals that hold under either law; what the richer one cannot tell is not told."""
+    low, high, share = sure.low.copy(), sure.high.copy(), sure.share.copy()
+    other = richer.sure
+    for index, unknown in enumerate(space.unknowns):
+        if unknown in richer.space.unknowns:
+            there = richer.space.unknowns.index(unknown)
+            low[index] = min(low[index], other.low[there])
+            high[index] = max(high[index], other.high[there])
+            share[index] = max(share[index], other.share[there])
+    flat = tuple(unknown.name for unknown, one in zip(space.unknowns, share, strict=True) if one > FLAT)
+    return replace(sure, low=low, high=high, share=share, flat=flat)
+
+
+def _begin(row: FloatArray, richer: Space) -> FloatArray:
+    """A parameter set (len(Param),) of a simpler law with a little of all that a richer one adds.
+
+    At the ends of their ranges terms do hardly anything, so a search would not find out of there.
+    """
+    found = begun_from(row)
+    found[Param.VISCOUS] = max(found[Param.VISCOUS], 1e-3)
+    searched = {unknown.column for unknown in richer.unknowns}
+    if Param.STRIBECK in searched and row[Param.STRIBECK] == 0.0:
+        found[Param.STRIBECK], found[Param.STRIBECK_SPEED] = 0.3 * row[Param.COULOMB], 0.3
+        found[Param.COULOMB] *= 0.85
+    if Param.LOAD in searched and row[Param.LOAD] == 0.0:
+        found[Param.LOAD] = 0.05
+    return found
+
+
+def _ended(job: Job) -> FloatArray:
+    return polish(job.space, job.runs, minimise(job).point, rounds=ROUNDS)
+
+
+def _score(space: Space, runs: Runs, point: FloatArray) -> float:
+    simulated = predicted(space.sets(point[None]), runs)[0]
+    return criterion(stretches(runs, simulated, range(runs.recordings))[1], len(space))
