@@ -230,7 +230,7 @@ def _power_panels(sides: Sequence[WalkSide]) -> list[Panel]:
         for side in sides
         if not known or len(side.power.joules)
     )
-    title = "electrical power, W (mean over 0.1 s)" if known else "load · voltage, mean of all servos, V"
+    title = "electrical power, W" if known else "load · voltage, V"
     return [Panel(lines, _TIME, title, share=2.0, marks=_marks(sides))]
 
 

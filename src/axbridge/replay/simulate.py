@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from axbridge.arrays import FloatArray
+from axbridge.arrays import FloatArray, IntArray
 from axbridge.config.model import ServoModel
 from axbridge.config.rig import Rig, ServoConfig
 from axbridge.errors import RecordingError
@@ -45,6 +45,8 @@ _LIGHT = 30.0  # s of a recording that plain Python runs in a few seconds
 _RESTING = 0.1  # rad/s: two steps of an AX-12's Present Speed
 _SEEN = ("position", "velocity", "load", "voltage", "torque")  # what is kept of a simulated sample
 _GET_UP = "get up"  # the part of a recorded walk in which a hand holds the robot
+_PAUSE = 3.0  # periods without a goal after which a loop is no longer under way
+_ASTRAY = 0.9  # periods that a goal may go out beside its time in a loop that is
 _PUT_DOWN = 0.02  # m above the floor that it is held at first
 _EDGE = 2.5  # counts from an end of the sensor's range that count as beyond it
 
@@ -220,25 +222,27 @@ def _through_robot(recording: Recording, rig: Rig, params: str | None, seed: int
         if not np.isnan(track.position).all()
     }
     sent = {name: np.where(np.isnan(track.commanded), track.time, track.commanded) for name, track in tracks.items()}
+    period = rig.robot.basic_time_step_ms
+    origin = _in_step(np.concatenate(list(sent.values())), recording.start, period * 1e-3)
+    due = {name: _ticks((times - origin) / (period * 1e-3)) for name, times in sent.items()}
     meant = rig.with_model(params)
     at_start = (
         servo.model_copy(update={"position": started.get(servo.name, servo.position)}) for servo in meant.servos
     )
     placed = meant.model_copy(update={"servos": tuple(at_start)})
-    period = placed.robot.basic_time_step_ms
     rows: dict[str, list[dict[str, float]]] = {name: [] for name in tracks}
     way: list[dict[str, float]] = []
     used = "pendulums" if placed.world is None else chosen(placed.world.engine)
     hands = next((part for part in recording.segments if part.name == _GET_UP), None)
     with open_robot(placed, "sim", seed=seed) as robot:
         driven = dict.fromkeys(tracks, False)
-        for tick in range(math.ceil((recording.end - recording.start) * 1e3 / period) + 1):
-            now = recording.start + tick * period * 1e-3
+        for tick in range(math.ceil((recording.end - origin) * 1e3 / period) + 1):
+            now = origin + tick * period * 1e-3
             if hands is not None and hands.start <= now < hands.end:
                 _hold(robot, (now - hands.start) / (hands.end - hands.start))
             for name, track in tracks.items():
-                # goals go out at the tick nearest to when they did; until the first did, the joint stays where it is
-                index = int(np.searchsorted(sent[name], now + period * 0.5e-3, side="right")) - 1
+                # until the first goal goes out, the joint stays where it is
+                index = int(np.searchsorted(due[name], tick, side="right")) - 1
                 goal = float(track.command[index]) if index >= 0 else started.get(name, math.nan)
                 begun = now >= track.time[0] - period * 0.5e-3
                 wanted = begun and bool(track.enabled[max(index, 0)]) and not math.isnan(goal)
@@ -271,6 +275,30 @@ def _through_robot(recording: Recording, rig: Rig, params: str | None, seed: int
         metadata=_metadata(recording, meant, model, f"the sim backend with {used}, a step each {period:g} ms"),
         complete=True,
     )
+
+
+def _in_step(sent: FloatArray, start: float, period: float) -> float:
+    """A start within half a period (s) of `start`, from which whole periods lead to when goals went out on average."""
+    phase = float(np.angle(np.exp(2j * np.pi * (sent - start) / period).sum()))
+    return start + phase / (2 * np.pi) * period
+
+
+def _ticks(sent: FloatArray) -> IntArray:
+    """The control period in which each goal goes out again, from when it went out, in periods.
+
+    A loop under way gives each period its goal, also where late cycles have moved it half a period: rounding alone would
+    drop goals there and hold others twice.
+    """
+    ticks = np.empty(len(sent), dtype=np.int64)
+    shift, before = 0.0, -math.inf
+    for number, time in enumerate(sent.tolist()):
+        if time - before > _PAUSE:
+            shift = 0.0
+        ticks[number] = tick = math.floor(time + shift + 0.5)
+        shift, before = tick - time, time
+        if abs(shift) > _ASTRAY:
+            shift -= math.copysign(1.0, shift)
+    return ticks
 
 
 def _hold(robot: Robot, share: float) -> None:
