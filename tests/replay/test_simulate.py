@@ -165,6 +165,25 @@ def test_a_goal_does_not_act_before_it_was_sent(name):
     assert math.degrees(simulated.position[-1]) > 14.0
 
 
+def test_a_late_cycle_makes_no_later_goal_go_out_twice_or_not_at_all():
+    rig = Rig.load("leg")
+    period = rig.robot.basic_time_step_ms / 1000
+    count, late = 80, 30
+    rng = np.random.default_rng(1)
+    sent = period * (np.arange(count) + rng.uniform(-0.2, 0.2, count))
+    sent[late:] += 0.5 * period  # the loop goes on from there
+    tracks = {
+        servo.name: Track.of(
+            servo.name, sent, position=np.zeros(count), command=0.002 * np.arange(count), torque_enabled=np.ones(count),
+            commanded=sent,
+        )
+        for servo in rig.servos
+    }  # fmt: skip
+    for track in simulate(Recording(Path("late.mcap"), tracks), rig).values():
+        went_out = np.round(track.command[~np.isnan(track.command)] / 0.002)[:-1]  # the last one stays
+        assert (np.diff(went_out) == 1).all()
+
+
 def turning(duty, position):
     """A recording in wheel mode that reads `position`."""
     n = len(TIME)
