@@ -181,7 +181,7 @@ def test_a_late_cycle_makes_no_later_goal_go_out_twice_or_not_at_all():
     }  # fmt: skip
     for track in simulate(Recording(Path("late.mcap"), tracks), rig).values():
         went_out = np.round(track.command[~np.isnan(track.command)] / 0.002)[:-1]  # the last one stays
-        assert (np.diff(went_out) == 1).all()
+        assert (np.diff(went_out) != 1).sum() <= 1  # at the late cycle itself
 
 
 def turning(duty, position):

@@ -286,8 +286,8 @@ def _in_step(sent: FloatArray, start: float, period: float) -> float:
 def _ticks(sent: FloatArray) -> IntArray:
     """The control period in which each goal goes out again, from when it went out, in periods.
 
-    A loop under way gives each period its goal, also where late cycles have moved it half a period: rounding alone would
-    drop goals there and hold others twice.
+    A loop under way gives each period its goal, also where late cycles have moved it half a period. Rounding alone
+    would drop goals there, and hold others twice.
     """
     ticks = np.empty(len(sent), dtype=np.int64)
     shift, before = 0.0, -math.inf
