@@ -1,0 +1,217 @@
+"""The contract of every `Bus`. Some transactions are lost on purpose, to see what the bus does then."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from axbridge.bus.base import Bus, Reply
+from axbridge.config.registers import PRESENT, Address
+from axbridge.errors import BusError, BusTimeout, PortError, UsageError
+from axbridge.packets import BROADCAST, Instruction
+
+__all__ = ["check_bus"]
+
+
+def check_bus(make_bus: Callable[[], Bus], *, id: int = 1, absent: int = 252) -> list[str]:
+    """Check every promise of the bus contract, each on a bus of its own.
+
+    Args:
+        make_bus: Opens the bus; called once a promise, and the bus is closed each time.
+        id: A servo that is there.
+        absent: An id that no servo has.
+
+    Returns:
+        The names of the promises kept.
+
+    Raises:
+        AssertionError: one was broken; the message is its name and what was seen.
+    """
+    kept = []
+    for check in _CHECKS:
+        name = check.__name__.removeprefix("_").replace("_", " ")
+        bus = make_bus()
+        try:
+            check(bus, id, absent)
+        except AssertionError as broken:
+            raise AssertionError(f"{name}: {broken}") from broken
+        except BusError as failure:
+            raise AssertionError(f"{name}: unexpected {type(failure).__name__}: {failure.message}") from failure
+        finally:
+            bus.close()
+        kept.append(name)
+    return kept
+
+
+def _a_servo_that_is_there_answers_a_ping(bus: Bus, id: int, absent: int) -> None:
+    reply = bus.ping(id)
+    assert reply.data == b"", f"a ping has no data, got {reply.data!r}"
+
+
+def _a_read_returns_exactly_the_bytes_asked_for(bus: Bus, id: int, absent: int) -> None:
+    assert bus.read(id, Address.ID, 1).data == bytes((id,)), "register 3 is the id"
+    for length in (1, 2, 3, 8, 20):
+        data = bus.read(id, 0, length).data
+        assert len(data) == length, f"{length} bytes asked, {len(data)} returned"
+    assert len(bus.read(id, Address.PRESENT_POSITION, PRESENT.size).data) == PRESENT.size
+
+
+def _what_is_written_is_read_back(bus: Bus, id: int, absent: int) -> None:
+    before = bus.read(id, Address.LED, 1).data
+    for value in (b"\x01", b"\x00", before):
+        assert isinstance(bus.write(id, Address.LED, value), Reply), "an answered write returns its reply"
+        assert bus.read(id, Address.LED, 1).data == value, f"wrote {value!r}"
+
+
+def _a_refused_write_is_a_reply_with_its_flag(bus: Bus, id: int, absent: int) -> None:
+    before = bus.read(id, Address.LED, 1).data
+    reply = bus.write(id, Address.LED, b"\x02")
+    assert reply is not None, "the write was answered"
+    assert reply.error & 0x08, f"LED = 2 is out of range, error was 0x{reply.error:02x}"
+    assert bus.read(id, Address.LED, 1).data == before, "a refused write changes nothing"
+
+
+def _nobody_answers_a_broadcast(bus: Bus, id: int, absent: int) -> None:
+    before = bus.read(id, Address.LED, 1).data
+    assert bus.write(BROADCAST, Address.LED, b"\x01") is None, "a broadcast write returns nothing"
+    assert bus.read(id, Address.LED, 1).data == b"\x01", "the servo has taken it"
+    bus.sync_write(Address.LED, {id: before, absent: b"\x01"})
+    assert bus.read(id, Address.LED, 1).data == before, "the servo has taken its part of the sync write"
+
+
+def _a_registered_write_waits_for_its_action(bus: Bus, id: int, absent: int) -> None:
+    before = bus.read(id, Address.LED, 1).data
+    other = b"\x00" if before == b"\x01" else b"\x01"
+    bus.reg_write(id, Address.LED, other)
+    assert bus.read(id, Address.LED, 1).data == before, "nothing happens before the action"
+    bus.action()
+    assert bus.read(id, Address.LED, 1).data == other, "the action has carried it out"
+    bus.write(id, Address.LED, before)
+
+
+class _Losses:
+    """Loses the next transactions of a bus, by plan: the question ("question") or the answer ("answer")."""
+
+    def __init__(self, bus: Bus, *plan: str) -> None:
+        self._plan = list(plan)
+        self._inside = False
+        self.asked = self.writes = 0
+        for name in ("_transfer", "_read_once"):  # all that a bus asks goes through one of them
+            setattr(bus, name, self._losing(getattr(bus, name)))
+
+    def _losing(self, ask: Callable[..., Any]) -> Callable[..., Any]:
+        def lossy(*question: Any) -> Any:
+            if self._inside:
+                return ask(*question)
+            id_: int = question[0] if isinstance(question[0], int) else question[1]
+            self.asked += 1
+            self.writes += isinstance(question[0], bytes) and question[0][4] == Instruction.WRITE
+            fate = self._plan.pop(0) if self._plan else "ok"
+            if fate == "question":
+                raise BusTimeout(id_)
+            self._inside = True
+            try:
+                answer = ask(*question)
+            finally:
+                self._inside = False
+            if fate == "answer":
+                raise BusTimeout(id_)
+            return answer
+
+        return lossy
+
+
+def _a_lost_question_or_answer_is_asked_again(bus: Bus, id: int, absent: int) -> None:
+    for plan in (["question"], ["answer"], ["question", "answer"]):
+        _Losses(bus, *plan)
+        bus.ping(id)
+        _Losses(bus, *plan)
+        assert bus.read(id, Address.ID, 1).data == bytes((id,)), f"after the loss of {plan}"
+
+
+def _a_write_is_sent_again_only_when_it_has_not_arrived(bus: Bus, id: int, absent: int) -> None:
+    before = bus.read(id, Address.LED, 1).data
+    other = b"\x00" if before == b"\x01" else b"\x01"
+    for value, plan, sent in ((other, ["answer", "question"], 1), (before, ["question"], 2)):
+        losses = _Losses(bus, *plan)
+        assert isinstance(bus.write(id, Address.LED, value), Reply), "a write confirmed by reading back returns a reply"
+        assert losses.writes == sent, f"{losses.writes} packets sent after the loss of {plan}, not {sent}"
+        assert bus.read(id, Address.LED, 1).data == value, f"wrote {value!r}"
+
+
+def _what_many_ask_is_asked_once(bus: Bus, id: int, absent: int) -> None:
+    losses = _Losses(bus)
+    (answer,) = bus.read_many([(absent, Address.ID, 1)])
+    assert isinstance(answer, BusTimeout), f"got {answer!r}"
+    assert losses.asked == 1, f"asked {losses.asked} times: a control cycle cannot wait"
+
+
+def _a_missing_servo_is_a_timeout_and_harms_nobody(bus: Bus, id: int, absent: int) -> None:
+    for _ in range(3):
+        try:
+            reply = bus.read(absent, Address.PRESENT_POSITION, 2)
+        except BusTimeout as error:
+            assert error.id == absent, f"the error names servo {error.id}, not {absent}"
+        else:
+            raise AssertionError(f"servo {absent} is not there, but answered {reply}")
+        assert bus.read(id, Address.ID, 1).data == bytes((id,)), "the next servo is heard all the same"
+
+
+def _many_reads_come_in_order_with_errors_in_place(bus: Bus, id: int, absent: int) -> None:
+    first, second, third = bus.read_many([(id, Address.ID, 1), (absent, Address.ID, 1), (id, 0, 2)])
+    assert isinstance(first, Reply), f"got {first!r}"
+    assert first.data == bytes((id,)), "the first answer"
+    assert isinstance(second, BusTimeout), f"got {second!r}"
+    assert isinstance(third, Reply), f"got {third!r}"
+    assert len(third.data) == 2, "the third answer"
+
+
+def _samples_are_taken_between_question_and_answer(bus: Bus, id: int, absent: int) -> None:
+    last = bus.clock.now()
+    for _ in range(5):
+        reply = bus.read(id, Address.PRESENT_POSITION, PRESENT.size)
+        now = bus.clock.now()
+        assert last <= reply.time <= now + 1e-3, f"asked after {last}, sampled at {reply.time}, answered at {now}"
+        last = reply.time
+
+
+def _wrong_use_is_refused_before_the_line_is_touched(bus: Bus, id: int, absent: int) -> None:
+    for wrong in (
+        lambda: bus.sync_write(Address.LED, {}),
+        lambda: bus.sync_write(Address.LED, {id: b"\x01", absent: b"\x01\x02"}),
+        lambda: bus.ping(255),
+        lambda: bus.ping(-1),
+    ):
+        try:
+            wrong()
+        except UsageError:
+            continue
+        raise AssertionError("wrong use must raise UsageError")
+    bus.ping(id)
+
+
+def _a_closed_bus_stays_closed(bus: Bus, id: int, absent: int) -> None:
+    bus.close()
+    bus.close()
+    with suppress(PortError):
+        bus.ping(id)
+        raise AssertionError("a closed bus must raise PortError")
+
+
+_CHECKS = (
+    _a_servo_that_is_there_answers_a_ping,
+    _a_read_returns_exactly_the_bytes_asked_for,
+    _what_is_written_is_read_back,
+    _a_refused_write_is_a_reply_with_its_flag,
+    _nobody_answers_a_broadcast,
+    _a_registered_write_waits_for_its_action,
+    _a_missing_servo_is_a_timeout_and_harms_nobody,
+    _a_lost_question_or_answer_is_asked_again,
+    _a_write_is_sent_again_only_when_it_has_not_arrived,
+    _what_many_ask_is_asked_once,
+    _many_reads_come_in_order_with_errors_in_place,
+    _samples_are_taken_between_question_and_answer,
+    _wrong_use_is_refused_before_the_line_is_touched,
+    _a_closed_bus_stays_closed,
+)
