@@ -44,9 +44,9 @@ class StillBank:
         """Take a goal in."""
         self.command[index, [Command.GOAL, Command.SPEED]] = goal, speed
 
-    def sampled(self, rows: Sequence[int], times: Sequence[float]) -> list[list[float]]:  # noqa: ARG002
+    def sampled(self, rows: Sequence[int], times: Sequence[float]) -> np.ndarray:  # noqa: ARG002
         """States: always the same."""
-        return self.state[list(rows)].tolist()
+        return self.state[list(rows)]
 
     def advance(self, until: float) -> None:
         """Let time pass."""

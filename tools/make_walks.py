@@ -1,4 +1,4 @@
-"""Draws docs/figures/walk_compare.png: a walk on the bus beside simulations of it.
+"""Draws docs/images/walk_compare.png: a walk on the bus beside simulations of it.
 
     python tools/make_walks.py REAL.mcap RIG MODEL MODEL
 
@@ -28,7 +28,7 @@ from axbridge.report.page import table_text
 from axbridge.report.plots_png import draw
 from axbridge.report.strip_png import png_of
 
-OUT = Path(__file__).resolve().parents[1] / "docs" / "figures" / "walk_compare.png"
+OUT = Path(__file__).resolve().parents[1] / "docs" / "images" / "walk_compare.png"
 
 
 def main() -> None:

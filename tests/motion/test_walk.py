@@ -79,7 +79,7 @@ def test_the_command_records_every_servo_and_the_way_of_the_base(tmp_path, capsy
     assert np.nanmin(cycles["zmp_margin"][under]) > -1e-3  # the floor's push cannot leave the soles
     assert 0.02 < np.nanmedian(cycles["zmp_margin"][under]) < 0.06
     for angle in ("roll", "pitch", "yaw"):  # the IMU of the rig is in the torso, and without noise
-        assert np.nanmax(np.abs(cycles[f"imu_{angle}"] - cycles[f"base_{angle}"])[under]) < 0.02
+        assert np.nanmax(np.abs(cycles[f"imu_{angle}"] - cycles[f"base_{angle}"])[under]) < 0.03
     assert np.nanmedian(cycles["imu_acceleration_z"][under]) == pytest.approx(9.81, abs=0.3)
     assert recording.metadata["gait"] == asdict(Gait(steps=2))  # the options' defaults are the gait's
 

@@ -152,13 +152,20 @@ def powered_soon(line):
 )
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_ends_a_robot_whoever_steps_it(line, way, number):
-    with subprocess.Popen([sys.executable, "-c", STEPPED, line.port, way], stdout=subprocess.PIPE) as controller:
-        assert controller.stdout.readline() == b"running\n"
-        powered_soon(line)
-        since = time.monotonic()
-        controller.send_signal(number)
-        assert controller.wait(5) == -number
-        assert torque_off_after(line, since) < LIMIT
+    with subprocess.Popen(
+        [sys.executable, "-c", STEPPED, line.port, way],
+        stdout=subprocess.PIPE,
+        preexec_fn=lambda: signal.signal(number, signal.SIG_DFL),  # noqa: PLW1509 - nohup's children ignore SIGHUP
+    ) as controller:
+        try:
+            assert controller.stdout.readline() == b"running\n"
+            powered_soon(line)
+            since = time.monotonic()
+            controller.send_signal(number)
+            assert controller.wait(5) == -number
+            assert torque_off_after(line, since) < LIMIT
+        finally:
+            controller.kill()
 
 
 def test_a_controller_that_was_stopped_leaves_its_motors_off_when_it_goes_on(line):

@@ -82,7 +82,7 @@ def test_a_recording_of_no_robot_says_what_to_give(recording, tmp_path):
     [
         ([], "name a robot with --rig"),
         (["a.mcap", "b.mcap", "--rig", "bench_arm"], "both a second recording and --rig"),
-        (["a.mcap", "--params", "p.toml"], "--params needs the rig"),
+        (["a.mcap", "--params", "p.toml"], "--model needs the rig"),
         (["missing.mcap"], "missing.mcap"),
     ],
 )

@@ -44,7 +44,7 @@ def walk_headline(sides: Sequence[WalkSide]) -> str:
             share = f", {worst.share:.0%} of how far it bends" if math.isfinite(worst.share) else ""
             parts.append(f"knees within {worst.rmse:.1f}° (RMSE{share})")
         one, other = sides[0].power, side.power
-        if len(one.joules) and len(other.joules):
+        if len(one.joules) and len(other.joules) and one.watt.any():
             parts.append(f"power {float(other.watt.mean() / one.watt.mean() - 1):+.0%}")
         if parts:
             said.append(f"{side.label}: {', '.join(parts)}")
@@ -257,7 +257,7 @@ def _mean(values: FloatArray, digits: int) -> str:
 
 
 def _change(power: Power, first: float) -> str:
-    return f"{float(power.watt.mean()) / first - 1:+.1%}" if len(power.joules) else "-"
+    return f"{float(power.watt.mean()) / first - 1:+.1%}" if len(power.joules) and first else "-"
 
 
 def _margin(point: Zmp | None) -> str:
