@@ -304,7 +304,7 @@ def test_monitor_names_why_a_servo_that_somebody_else_has_told_to_hold_does_not_
     with serving(str(tmp_path / "arm.toml"), "--model", "lima2009") as port:
         with SerialBus(port) as bus:
             bus.write(1, 30, (512 + 200).to_bytes(2, "little"))  # the goal; that switches it on
-        watch = ["monitor", "--rig", "bench_arm", "--model", "lima2009", "--port", port, "--seconds", "2"]
+        watch = ["monitor", "--rig", "bench_arm", "--model", "lima2009", "--port", port, "--seconds", "4"]
         run_arguments(watch if causes else [*watch, "--json"])
         said = capsys.readouterr().out
         if causes:

@@ -125,6 +125,12 @@ def test_a_hot_servo_is_named_before_it_switches_itself_off():
     assert residuals.look(1.0, {"a": state(1.0, 0.0, temperature=66)}, {}, {"a": 0.0}) == [("overheating", "a")]
 
 
+def test_a_servo_that_has_not_answered_is_not_judged():
+    residuals = Residuals({"a": Allowance(), "b": Allowance()})
+    hot = {"b": state(0.0, 0.0, temperature=66)}
+    assert residuals.look(0.0, hot, {}, {"b": 0.0}) == [("overheating", "b")]
+
+
 def test_the_right_model_raises_no_alarm():
     assert alarms("bench_arm", 30.0, seed=7) == []
 

@@ -131,15 +131,15 @@ class Residuals:
 
         Args:
             time: S.
-            states: What the servos measure.
+            states: What the servos measure; a servo that did not answer has its last sample, or none.
             twins: What their models say at about that moment, on the same clock.
             goals: Position goals, rad; NaN for a servo that is limp or not under position control.
         """
         found: list[tuple[Cause, str]] = []
         for name, watched in self._watched.items():
+            if name not in states or watched.sampled == states[name].time:
+                continue  # it did not answer: an old sample says nothing about now
             state, twin, goal = states[name], twins.get(name), goals[name]
-            if watched.sampled == state.time:
-                continue  # it did not answer: the old sample says nothing about now
             watched.sampled = state.time
             causes: set[Cause] = set()
             if state.temperature >= _HOT or ErrorFlag.OVERHEATING & state.errors:
