@@ -1,8 +1,6 @@
 """SIGTERM to the verbs that move a robot: the exit code, and what the last line says of motors and files."""
 
 import signal
-import subprocess
-import sys
 import time
 
 import pytest
@@ -10,18 +8,9 @@ import pytest
 from axbridge import Move
 from axbridge.motion.moves import Key, Page
 from tests.support.hand import led
+from tests.support.verbs import start
 
 pytestmark = [pytest.mark.slow, pytest.mark.alone]
-
-
-def start(*arguments):
-    return subprocess.Popen(
-        [sys.executable, "-m", "axbridge", *map(str, arguments)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
 
 
 def terminated(process):

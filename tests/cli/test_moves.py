@@ -21,6 +21,7 @@ from axbridge.record.recording import open_recording
 from axbridge.serve.background import serving
 from tests.support.hand import led
 from tests.support.page_set import EVERYTHING, page_set
+from tests.support.verbs import start
 
 pytestmark = pytest.mark.slow
 
@@ -35,18 +36,6 @@ def file(tmp_path):
     path = tmp_path / "nod.json"
     nod().save(path)
     return path
-
-
-def start(*arguments, **options):
-    return subprocess.Popen(
-        [sys.executable, "-m", "axbridge", *map(str, arguments)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509 - a shell's `&` ignores it
-        **options,
-    )
 
 
 def test_play_records_what_was_asked_and_what_came(file, tmp_path, capsys):

@@ -7,8 +7,8 @@ import axbridge
 from axbridge.config.rig import Rig
 from axbridge.motion.balance import Soles
 from axbridge.motion.gait import Gait, Walk
-from axbridge.motion.watch import hold_up
 from axbridge.physics.soles import inside
+from axbridge.robot.simulation import hold_up
 
 SQUARE = np.array([(0, 0), (0.1, 0), (0.1, 0.06), (0, 0.06)])
 
@@ -32,7 +32,7 @@ def test_the_push_acts_between_the_soles_of_a_robot_that_stands(engine):
             servo.torque_on()
             servo.set_position(servo.config.position)
         for tick in range(50):
-            hold_up(robot, min(1.0, tick / 25))
+            hold_up(robot.simulation, min(1.0, tick / 25))
             robot.step(20)
         for _ in range(25):
             robot.step(20)

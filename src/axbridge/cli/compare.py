@@ -179,7 +179,8 @@ def _replay(solid: tuple[Recording, str], ghost: tuple[Recording, str], rig: Rig
     from axbridge.errors import RecordingError, RigError
     from axbridge.view.replay_page import has_body, replay_html
 
-    if rig.world is None if rig is not None else not has_body(solid[0]):
+    embodied = has_body(solid[0]) if rig is None else rig.world is not None
+    if not embodied:
         return ""
     try:
         return replay_html(solid[0], ghost[0], (solid[1], ghost[1]), rig)

@@ -9,9 +9,9 @@ import numpy as np
 from axbridge.config.rig import Rig
 from axbridge.learn.randomise import Randomisation
 from axbridge.learn.servo_env import ServoEnv
-from axbridge.motion.watch import hold_up
 from axbridge.robot.backends.backend import BackendName
 from axbridge.robot.robot import Robot
+from axbridge.robot.simulation import hold_up
 
 __all__ = ["BioloidStand"]
 
@@ -47,7 +47,7 @@ class BioloidStand(ServoEnv):
         """Hold a simulated robot as by a hand until its motors bear it: it is limp at first, and would sink."""
         for count in range(_HELD if self._backend == "sim" else 0):
             robot.set_positions(self.start)
-            hold_up(robot, (count + 1) / _HELD)
+            hold_up(robot.simulation, (count + 1) / _HELD)
             robot.step(self._step_ms)
 
     def judge(self, robot: Robot) -> tuple[float, bool, dict[str, Any]]:

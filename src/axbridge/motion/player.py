@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from axbridge.errors import ControlWarning, UsageError
 from axbridge.motion.moves import Move, Page
 from axbridge.motion.planning import Bounds, Plan, check, plan, reachable
-from axbridge.motion.watch import Watch, hold_up
+from axbridge.motion.watch import Watch
 from axbridge.robot.robot import Robot
 from axbridge.robot.servo import Servo
+from axbridge.robot.simulation import hold_up
 
 __all__ = ["Played", "play"]
 
@@ -193,7 +194,7 @@ class _Player:
             if self._stop():
                 raise _Stopped
             if held:
-                hold_up(robot, passed / path.eased)
+                hold_up(robot.simulation, passed / path.eased)
             self._command(path.at(min(passed + robot.basic_time_step / 1000, path.eased)))
 
     def _follow(self, path: Plan, time: float, *, heed: bool = True) -> str | None:

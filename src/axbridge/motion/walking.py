@@ -17,13 +17,13 @@ from axbridge.errors import UsageError
 from axbridge.motion.balance import Soles
 from axbridge.motion.feedback import against
 from axbridge.motion.gait import Gait, Walk
-from axbridge.motion.watch import Watch, hold_up
+from axbridge.motion.watch import Watch
 from axbridge.record.recorder import Recorder
 from axbridge.record.robot_recorder import RobotRecorder
 from axbridge.robot.backends.backend import SIMULATION
 from axbridge.robot.robot import Robot, StepReport
 from axbridge.robot.sensors.sensor import ImuSample
-from axbridge.robot.simulation import LinkPose
+from axbridge.robot.simulation import LinkPose, hold_up
 from axbridge.robot.state import ServoState
 from axbridge.rotations import roll_pitch_yaw
 
@@ -186,7 +186,7 @@ class _Walker:
                 if tick == 0:
                     servo.set_velocity(min(_RISING_SPEED, servo.max_velocity))
                     servo.set_position(angle)
-            hold_up(robot, share)
+            hold_up(robot.simulation, share)
             self._step("get up", (tick + 1) / ticks)
         for name in pose:
             robot[name].set_velocity(robot[name].max_velocity)

@@ -1,15 +1,14 @@
-"""What a robot under way is watched for, and held up by."""
+"""What a robot under way is watched for."""
 
 from __future__ import annotations
 
 from axbridge.errors import BusError
 from axbridge.robot.robot import Robot
 
-__all__ = ["Watch", "hold_up"]
+__all__ = ["Watch"]
 
 _TROUBLE = ("fault", "limit", "port lost")
 _SILENCE = 0.5  # s without an answer of a servo: a lost packet must not make a walking robot fall
-_PUT_DOWN = 0.02  # m above the floor at first
 
 
 class Watch:
@@ -40,14 +39,3 @@ class Watch:
     def _stopped(self, name: str, why: str) -> BusError:
         who = f"servo {name!r}" if name else "the line"
         return BusError(f"stopped {self._robot.time:.1f} s after the start: {who}: {why}", "run `axbridge doctor`")
-
-
-def hold_up(robot: Robot, share: float) -> None:
-    """Hold a simulated robot upright as by a hand, and put it on its feet: on the floor at share 1.
-
-    Nothing happens on copper, where a hand is needed, and to a robot that is bolted down.
-    """
-    simulation = robot.simulation
-    if simulation is not None and simulation.base_start is not None:
-        (x, y, z), upright = simulation.base_start
-        simulation.place_base(((x, y, z + _PUT_DOWN * (1 - share)), upright))

@@ -47,7 +47,6 @@ _SEEN = ("position", "velocity", "load", "voltage", "torque")  # what is kept of
 _GET_UP = "get up"  # the part of a recorded walk in which a hand holds the robot
 _PAUSE = 3.0  # periods without a goal after which a loop is no longer under way
 _ASTRAY = 0.9  # periods that a goal may go out beside its time in a loop that is
-_PUT_DOWN = 0.02  # m above the floor that it is held at first
 _EDGE = 2.5  # counts from an end of the sensor's range that count as beyond it
 
 
@@ -203,6 +202,7 @@ def _in_closed_form(recording: Recording, rig: Rig, params: str | None) -> Recor
 def _through_robot(recording: Recording, rig: Rig, params: str | None, seed: int) -> Recording:
     """Step a simulated robot through the recorded commands, a control period at a time."""
     from axbridge.robot.open import open_robot
+    from axbridge.robot.simulation import hold_up
 
     tracks = {name: track for name, track in recording.items() if name in {servo.name for servo in rig.servos}}
     if not tracks:
@@ -239,7 +239,7 @@ def _through_robot(recording: Recording, rig: Rig, params: str | None, seed: int
         for tick in range(math.ceil((recording.end - origin) * 1e3 / period) + 1):
             now = origin + tick * period * 1e-3
             if hands is not None and hands.start <= now < hands.end:
-                _hold(robot, (now - hands.start) / (hands.end - hands.start))
+                hold_up(robot.simulation, (now - hands.start) / (hands.end - hands.start))
             for name, track in tracks.items():
                 # until the first goal goes out, the joint stays where it is
                 index = int(np.searchsorted(due[name], tick, side="right")) - 1
@@ -299,14 +299,6 @@ def _ticks(sent: FloatArray) -> IntArray:
         if abs(shift) > _ASTRAY:
             shift -= math.copysign(1.0, shift)
     return ticks
-
-
-def _hold(robot: Robot, share: float) -> None:
-    """Hold a robot that stands free as by a hand, and put it on its feet: on the floor at share 1."""
-    simulation = robot.simulation
-    if simulation is not None and simulation.base_start is not None:
-        (x, y, z), upright = simulation.base_start
-        simulation.place_base(((x, y, z + _PUT_DOWN * (1 - share)), upright))
 
 
 def _limit(servo: Servo, track: Track, index: int) -> None:

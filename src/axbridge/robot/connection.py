@@ -14,7 +14,6 @@ from typing import Any
 from axbridge.bus.commission import apply_registers
 from axbridge.bus.cycle import BusEvent, Cycle, CycleServo, Goal, RawState
 from axbridge.bus.handshake import Expected, handshake, require
-from axbridge.config.registers import PRESENT, Address
 from axbridge.config.rig import Rig, ServoConfig
 from axbridge.errors import BusError, ControlWarning
 from axbridge.robot.backends.backend import SIMULATION, Backend
@@ -180,14 +179,9 @@ class Connection:
         for cycle, bus, world in self._shadowed():
             with bus.turn, bus.turn.lock:  # nobody else moves the world on meanwhile
                 bus.follow()
-                now = world.now()
-                for servo in cycle.servos:  # by no packet: that would take the simulation's time
-                    twin = world.servos[servo.name]
-                    position, speed, load, voltage, temperature = PRESENT.unpack(
-                        twin.peek(Address.PRESENT_POSITION, PRESENT.size, now)
-                    )
-                    raw = RawState(now + bus.lag, position, speed, load, voltage, temperature, twin.alarms.bits)
-                    states[servo.name] = self.drives[servo.name].state(raw, start)
+                for servo in cycle.servos:
+                    raw = world.sample(servo.name)
+                    states[servo.name] = self.drives[servo.name].state(raw, start - bus.lag)
         return states
 
     def place_shadow(self, positions: Mapping[str, float], shut_down: Collection[str] = ()) -> None:

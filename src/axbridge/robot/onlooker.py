@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 
 from axbridge.bus.base import Bus, Reply
 from axbridge.bus.cycle import Cause, RawState
-from axbridge.config.registers import PRESENT, Address
+from axbridge.config.registers import Address
 from axbridge.config.rig import Rig
 from axbridge.errors import PortError
 from axbridge.robot.allowance import allowance
@@ -117,9 +117,4 @@ class Onlooker:
         self._world.place(name, self._drives[name].config.direction * position)
 
     def _twin(self, name: str) -> ServoState:
-        twin, now = self._world.servos[name], self._world.now()
-        position, speed, load, voltage, temperature = PRESENT.unpack(
-            twin.peek(Address.PRESENT_POSITION, PRESENT.size, now)
-        )
-        raw = RawState(now, position, speed, load, voltage, temperature, twin.alarms.bits)
-        return self._drives[name].state(raw, 0.0)
+        return self._drives[name].state(self._world.sample(name), 0.0)

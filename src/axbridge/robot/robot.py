@@ -24,6 +24,7 @@ from axbridge.control import minimum_jerk
 from axbridge.control.battery import Battery
 from axbridge.control.coupled_motors import Limits, couplings, sibling_limits
 from axbridge.errors import AxBridgeError, BusError, ControlWarning, UnknownServo, UsageError
+from axbridge.physics.hand import lifted
 from axbridge.robot.allowance import allowance
 from axbridge.robot.backends.backend import SIMULATION, Backend, BackendName
 from axbridge.robot.connection import Connection
@@ -32,7 +33,6 @@ from axbridge.robot.sensors.sensor import ImuSample, Sample
 from axbridge.robot.servo import Servo
 from axbridge.robot.simulation import Simulation
 from axbridge.robot.state import ServoState
-from axbridge.serve.hand import lifted
 
 __all__ = ["Observer", "Robot", "StepReport"]
 

@@ -7,10 +7,11 @@ from collections.abc import Callable
 from axbridge.errors import UnsupportedOperation
 from axbridge.physics.columns import State
 from axbridge.physics.engine import Engine, LinkPose
+from axbridge.physics.hand import raised
 from axbridge.robot.state import ServoState, Truth
 from axbridge.virtual.world import World
 
-__all__ = ["LinkPose", "Simulation"]
+__all__ = ["LinkPose", "Simulation", "hold_up"]
 
 
 class Simulation:
@@ -79,3 +80,12 @@ class Simulation:
     def engine(self) -> Engine | None:
         """What moves the joints; None where no joint moves."""
         return self.world.engine
+
+
+def hold_up(simulation: Simulation | None, share: float) -> None:
+    """Hold a simulated robot upright as by a hand, and put it on its feet: on the floor at share 1.
+
+    Nothing happens on copper (None), where a hand is needed, and to a robot that is bolted down.
+    """
+    if simulation is not None and simulation.base_start is not None:
+        simulation.place_base(raised(simulation.base_start, share))

@@ -11,13 +11,10 @@ from collections.abc import Sequence
 from axbridge.arrays import FloatArray, IntArray
 from axbridge.physics.bank import ServoBank
 from axbridge.physics.columns import Command
-from axbridge.physics.engine import LinkPose
+from axbridge.physics.hand import lifted
 from axbridge.virtual.world import Bank
 
-__all__ = ["HeldBank", "held", "lifted"]
-
-_ABOVE = 0.02  # m that the robot is held above the floor at first
-_DOWN, _LETS_GO = 1.5, 2.0  # s after the first motor is on: it is put down; it is let go
+__all__ = ["HeldBank", "held"]
 
 
 class HeldBank:
@@ -73,12 +70,6 @@ class HeldBank:
     def close(self) -> None:
         """Release the engine."""
         self._bank.close()
-
-
-def lifted(start: LinkPose, since: float) -> LinkPose | None:
-    """Where the hand has a base that starts there, so long (s) after the first motor is on; None: it has let go."""
-    (x, y, z), upright = start
-    return None if since >= _LETS_GO else ((x, y, z + _ABOVE * max(0.0, 1 - since / _DOWN)), upright)
 
 
 def held(bank: ServoBank) -> Bank:

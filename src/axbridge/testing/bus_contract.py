@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import Any
 
 from axbridge.bus.base import Bus, Reply
 from axbridge.config.registers import PRESENT, Address
-from axbridge.errors import BusError, BusTimeout, PortError, UsageError
+from axbridge.errors import BusTimeout, PortError, UsageError
 from axbridge.packets import BROADCAST, Instruction
+from axbridge.testing.promises import kept
 
 __all__ = ["check_bus"]
 
@@ -28,20 +29,12 @@ def check_bus(make_bus: Callable[[], Bus], *, id: int = 1, absent: int = 252) ->
     Raises:
         AssertionError: one was broken; the message is its name and what was seen.
     """
-    kept = []
-    for check in _CHECKS:
-        name = check.__name__.removeprefix("_").replace("_", " ")
-        bus = make_bus()
-        try:
+
+    def run(check: Callable[[Bus, int, int], None]) -> None:
+        with closing(make_bus()) as bus:
             check(bus, id, absent)
-        except AssertionError as broken:
-            raise AssertionError(f"{name}: {broken}") from broken
-        except BusError as failure:
-            raise AssertionError(f"{name}: unexpected {type(failure).__name__}: {failure.message}") from failure
-        finally:
-            bus.close()
-        kept.append(name)
-    return kept
+
+    return kept(_CHECKS, run)
 
 
 def _a_servo_that_is_there_answers_a_ping(bus: Bus, id: int, absent: int) -> None:

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from axbridge.config.urdf import JointFacts
-from axbridge.errors import AxBridgeError, SimulationDiverged, UsageError
+from axbridge.errors import SimulationDiverged, UsageError
 from axbridge.physics.engine import Actuation, Engine, LinkPose, Scene
+from axbridge.testing.promises import kept
 
 __all__ = ["check_engine"]
 
@@ -34,18 +35,8 @@ def check_engine(make_engine: Callable[[Scene], Engine]) -> list[str]:
     Raises:
         AssertionError: one was broken; the message is its name and what was seen.
     """
-    kept = []
     with tempfile.TemporaryDirectory(prefix="axbridge-") as folder:
-        for check in _ENGINE_CHECKS:
-            name = check.__name__.removeprefix("_").replace("_", " ")
-            try:
-                check(_Workshop(make_engine, Path(folder)))
-            except AssertionError as broken:
-                raise AssertionError(f"{name}: {broken}") from broken
-            except AxBridgeError as failure:
-                raise AssertionError(f"{name}: unexpected {type(failure).__name__}: {failure.message}") from failure
-            kept.append(name)
-    return kept
+        return kept(_ENGINE_CHECKS, lambda check: check(_Workshop(make_engine, Path(folder))))
 
 
 class _Workshop:

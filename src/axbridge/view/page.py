@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Protocol
 from axbridge.errors import AxBridgeError, RecordingError, RobotStopped
 from axbridge.files import check_new
 from axbridge.motion.moves import Move
-from axbridge.motion.watch import hold_up
 from axbridge.physics.engine import Contact
 from axbridge.record.provenance import describe
 from axbridge.record.recorder import Recorder
@@ -27,6 +26,7 @@ from axbridge.record.robot_recorder import RobotRecorder
 from axbridge.robot.residuals import REMEDIES
 from axbridge.robot.robot import Observer, Robot, StepReport
 from axbridge.robot.servo import Servo
+from axbridge.robot.simulation import hold_up
 from axbridge.robot.state import ServoState
 from axbridge.view import web_server
 from axbridge.view.actions import Actions
@@ -317,7 +317,7 @@ class Page:
         while (share := (robot.time - begun) / _RISE) < 1:
             for servo in robot.values():
                 servo.set_position(servo.config.position)
-            hold_up(robot, share)
+            hold_up(robot.simulation, share)
             if robot.step() == -1:
                 return
 

@@ -11,7 +11,9 @@ from typing import Literal, Protocol
 import numpy as np
 
 from axbridge.arrays import FloatArray, IntArray
+from axbridge.bus.cycle import RawState
 from axbridge.config.profile import FirmwareProfile
+from axbridge.config.registers import PRESENT, Address
 from axbridge.config.rig import BusConfig, Rig, ServoConfig
 from axbridge.errors import RigError, UnsupportedOperation, UsageError
 from axbridge.physics.columns import Limit, Scale, State
@@ -181,6 +183,13 @@ class World:
             return math.nan, math.nan
         (state,) = self.bank.sampled(np.array([self.servos[servo].row]), [time]).tolist()
         return state[State.ANGLE], state[State.TORQUE]
+
+    def sample(self, servo: str) -> RawState:
+        """What a bus would read of a servo now; without a packet, which would take time."""
+        read, now = self.servos[servo], self._now
+        block = read.peek(Address.PRESENT_POSITION, PRESENT.size, now)
+        position, speed, load, voltage, temperature = PRESENT.unpack(block)
+        return RawState(now, position, speed, load, voltage, temperature, read.alarms.bits)
 
     def place(self, servo: str, angle: float) -> None:
         """Put a servo's shaft at an angle (rad, servo side, as its sensor has it), at rest, as by a hand.
