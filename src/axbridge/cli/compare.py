@@ -10,7 +10,7 @@ import typer
 
 from axbridge.cli.app import DONE, FAILED_CHECK, app, emit_json
 from axbridge.cli.options import EngineOption, JsonOption
-from axbridge.cli.progress import progress
+from axbridge.cli.progress import Show, progress
 from axbridge.errors import UsageError
 
 if TYPE_CHECKING:
@@ -85,8 +85,7 @@ def compare(
             rig = _rig_of(reference)
         if other is not None:
             candidate = open_recording(other)
-            show("comparing")
-            found = comparing.compare(reference, candidate, labels=_labels(recording, other))
+            found = comparing.compare(reference, candidate, labels=_labels(recording, other), progress=show)
         elif rig is not None:
             from axbridge.config.rig import Rig
             from axbridge.replay.simulate import simulate, visible
@@ -94,13 +93,12 @@ def compare(
             loaded = Rig.load(rig)
             show("simulating")
             simulated = simulate(reference, loaded, params, engine=engine)
-            show("comparing")
             found = comparing.compare(
-                visible(reference, loaded), simulated, labels=("recorded", "simulated"), same_clock=True
+                visible(reference, loaded), simulated, labels=("recorded", "simulated"), same_clock=True, progress=show
             )
         else:
-            show("comparing")
-            found = comparing.following(reference)
+            found = comparing.following(reference, progress=show)
+        show("comparing")
         walks = sides_of(found, None if beside is None else _third(reference, beside, rig, engine, show))
         if beside is not None and not walks:
             raise UsageError(
@@ -120,9 +118,10 @@ def compare(
             motion = _replay(sides[followed], sides[not followed], loaded if rig is not None else None)
         show("writing the report")
         if out is not None:
-            write_html(found, out, walks=walks, replay=motion)
+            write_html(found, out, walks=walks, replay=motion, progress=show)
         if png is not None:
             write_png(found, png)
+        doubts = [_unsound(side, show) for side in (found.reference, found.other)]
     if json:
         emit_json(comparing.summary(found) | ({"walks": document(walks)} if walks else {}) | {"failed": failed})
     else:
@@ -135,10 +134,10 @@ def compare(
         for path in (out, png):
             if path is not None:
                 print(f"wrote {path}")
-    for label, side in zip(found.labels, (found.reference, found.other), strict=True):
+    for label, side, lines in zip(found.labels, (found.reference, found.other), doubts, strict=True):
         if not side.complete:
             typer.echo(f"note: {label} was cut off; everything up to the cut was compared", err=True)
-        for line in _unsound(side):
+        for line in lines:
             typer.echo(f"note: {label}: {line}", err=True)
     for line in lacking:
         if line not in failed:
@@ -197,7 +196,7 @@ def _rig_of(recording: Recording) -> str:
     return str(name)
 
 
-def _unsound(recording: Recording) -> list[str]:
+def _unsound(recording: Recording, show: Show) -> list[str]:
     """What makes its figures doubtful."""
     from axbridge.record.mcap_file import SERVO_FIELDS
     from axbridge.record.soundness import findings
@@ -207,7 +206,8 @@ def _unsound(recording: Recording) -> list[str]:
         for event in recording.events
         if event.name == "clock jumped back"
     ]
-    for name, track in recording.items():
+    for index, (name, track) in enumerate(recording.items()):
+        show(f"checking {name}", index / len(recording))
         found = findings(name, track.time, {key: getattr(track, key) for key in SERVO_FIELDS})
         lines += [str(finding) for finding in found if finding.severity == "error"]
     return lines
