@@ -68,7 +68,7 @@ def write_html(
     figures: list[list[Panel]] = []
     for index, pair in enumerate(comparison.pairs):
         progress(f"drawing {pair.name}", index / len(comparison.pairs))
-        panels = panels_of(comparison, pair, beside=beside)[: None if index < DETAILED else 2]
+        panels = panels_of(comparison, pair, beside=beside, everything=index < DETAILED)
         figures.append([fewer(panel) for panel in panels])
     points = min(POINTS, max(FEWEST, ALL_POINTS // sum(len(panel.items) for panels in figures for panel in panels)))
     for index, (pair, panels) in enumerate(zip(comparison.pairs, figures, strict=True)):

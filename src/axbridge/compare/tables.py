@@ -144,13 +144,16 @@ _MORE: tuple[tuple[str, Callable[[Track], FloatArray]], ...] = (
 )  # what else is drawn where one side knows it
 
 
-def panels_of(comparison: Comparison, pair: Pair, *, beside: Comparison | None = None) -> list[Panel]:
+def panels_of(
+    comparison: Comparison, pair: Pair, *, beside: Comparison | None = None, everything: bool = True
+) -> list[Panel]:
     """One servo's figure: positions, error, then what else one of the sides knows.
 
     Args:
         comparison: What is drawn.
         pair: Its servo.
         beside: Of the same reference with another candidate, which is drawn as well.
+        everything: Also torque, power and load.
     """
     measured = "reference" if beside is None else "fitted"  # of two candidates, one may hide it: it is pale and wide
     both = pair.motions
@@ -185,7 +188,7 @@ def panels_of(comparison: Comparison, pair: Pair, *, beside: Comparison | None =
         Panel(tuple(lines), "time, s", "position, °", share=3.0, marks=marks),
         Panel(tuple(errors), "time, s", "error, °", share=1.2),
     ]
-    for title, value in _MORE:
+    for title, value in _MORE if everything else ():
         more = [
             Curve(both.time, values, label, side, width=1.5)
             for side, label, track, at in sides
