@@ -10,7 +10,7 @@ import typer
 
 from axbridge.cli.app import DONE, FAILED_CHECK, app, emit_json
 from axbridge.cli.options import EngineOption, JsonOption
-from axbridge.cli.progress import Show, progress
+from axbridge.cli.progress import progress
 from axbridge.errors import UsageError
 
 if TYPE_CHECKING:
@@ -121,7 +121,6 @@ def compare(
             write_html(found, out, walks=walks, replay=motion, progress=show)
         if png is not None:
             write_png(found, png)
-        doubts = [_unsound(side, show) for side in (found.reference, found.other)]
     if json:
         emit_json(comparing.summary(found) | ({"walks": document(walks)} if walks else {}) | {"failed": failed})
     else:
@@ -134,7 +133,7 @@ def compare(
         for path in (out, png):
             if path is not None:
                 print(f"wrote {path}")
-    for label, side, lines in zip(found.labels, (found.reference, found.other), doubts, strict=True):
+    for label, side, lines in zip(found.labels, (found.reference, found.other), found.doubts, strict=True):
         if not side.complete:
             typer.echo(f"note: {label} was cut off; everything up to the cut was compared", err=True)
         for line in lines:
@@ -194,23 +193,6 @@ def _rig_of(recording: Recording) -> str:
     if not name:
         raise UsageError(f"{recording.path} does not say which rig it is of", "name it with --rig")
     return str(name)
-
-
-def _unsound(recording: Recording, show: Show) -> list[str]:
-    """What makes its figures doubtful."""
-    from axbridge.record.mcap_file import SERVO_FIELDS
-    from axbridge.record.soundness import findings
-
-    lines = [
-        f"{event.data.get('servo')}: the clock jumped back to {event.time:g} s; samples were put in order of time"
-        for event in recording.events
-        if event.name == "clock jumped back"
-    ]
-    for index, (name, track) in enumerate(recording.items()):
-        show(f"checking {name}", index / len(recording))
-        found = findings(name, track.time, {key: getattr(track, key) for key in SERVO_FIELDS})
-        lines += [str(finding) for finding in found if finding.severity == "error"]
-    return lines
 
 
 def _labels(first: Path, second: Path) -> tuple[str, str]:

@@ -16,7 +16,9 @@ from axbridge.arrays import FloatArray
 from axbridge.compare.beats import beats
 from axbridge.compare.metrics import MEASURES, Deviation, Measure, Motion, best_shift, deviation, moves, resample
 from axbridge.errors import RecordingError, UsageError
+from axbridge.record.mcap_file import SERVO_FIELDS
 from axbridge.record.recording import Recording, Segment, Track
+from axbridge.record.soundness import findings
 from axbridge.record.tables import wide_table, with_pandas
 
 __all__ = [
@@ -201,6 +203,7 @@ class Comparison:
         limit: Largest shift tried in the alignment, s.
         pairs: By servo, worst first.
         missing: Servos that could not be compared, and why.
+        doubts: What makes the figures doubtful, in words: of the reference's samples, and of the other's.
     """
 
     reference: Recording
@@ -209,6 +212,7 @@ class Comparison:
     limit: float
     pairs: tuple[Pair, ...]
     missing: dict[str, str]
+    doubts: tuple[tuple[str, ...], tuple[str, ...]]
 
     def __repr__(self) -> str:
         apart = ", ".join(f"{pair.name} {pair.plain.rmse:.2f}°" for pair in self.pairs)
@@ -273,11 +277,14 @@ def compare(
         if len(names) < len(side):
             missing |= {name: f"{label} has no such servo" for name in side if name not in against}
     sides = _Sides(reference, other, same_clock=same_clock)
+    doubts = _jumps(reference), _jumps(other)
     pairs = []
     for index, (mine, theirs) in enumerate(names):
         progress(f"comparing {mine}", index / len(names))
-        for side, name, label in ((reference, mine, labels[0]), (other, theirs, labels[1])):
-            if not np.isfinite(side[name].position).any():
+        for side, name, label, found in zip((reference, other), (mine, theirs), labels, doubts, strict=True):
+            track = side[name]
+            found.extend(_unsound(track))
+            if not np.isfinite(track.position).any():
                 missing[mine] = f"{label} knows not one position of it"
         if mine in missing:
             continue
@@ -290,7 +297,7 @@ def compare(
         facts = "; ".join(f"{name}: {why}" for name, why in missing.items())
         raise RecordingError(other.path, f"nothing can be compared: {facts}", "compare the same experiment")
     pairs.sort(key=lambda pair: -pair.plain.rmse)
-    return Comparison(reference, other, labels, limit, tuple(pairs), missing)
+    return Comparison(reference, other, labels, limit, tuple(pairs), missing, (tuple(doubts[0]), tuple(doubts[1])))
 
 
 def following(
@@ -420,6 +427,21 @@ def _number(text: str) -> float | None:
         return float(text)
     except ValueError:
         return None
+
+
+def _jumps(recording: Recording) -> list[str]:
+    """Where its clock jumped back."""
+    return [
+        f"{event.data.get('servo')}: the clock jumped back to {event.time:g} s; samples were put in order of time"
+        for event in recording.events
+        if event.name == "clock jumped back"
+    ]
+
+
+def _unsound(track: Track) -> list[str]:
+    """What makes figures of its samples doubtful."""
+    found = findings(track.name, track.time, {key: getattr(track, key) for key in SERVO_FIELDS})
+    return [str(finding) for finding in found if finding.severity == "error"]
 
 
 class _Sides:
