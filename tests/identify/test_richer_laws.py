@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from axbridge.identify.fit import allowing_for, fit_law
+from axbridge.identify.fit import allowing_for, identify
 from axbridge.identify.richer_laws import richer_law
 from axbridge.identify.uncertainty import polish
 from axbridge.identify.unknowns import enriched, richer_than, space_of
@@ -31,7 +31,7 @@ def inside(fit, row, column):
 
 def test_stiction_that_the_law_lacks_is_within_the_intervals_that_allow_for_it(spread):
     row, data = recordings(COULOMB=0.03, STRIBECK=0.01, STRIBECK_SPEED=0.2)
-    fit = fit_law(data, RIG, "ax12", near=ax12_truth(), starts=1, generations=1, budget=0, where=spread)
+    fit = identify(data, RIG, "ax12", near=ax12_truth(), starts=1, generations=1, budget=0, richer=False, where=spread)
     point = fit.space.point(fit.row)
     richer = richer_law(fit.space, "M1", runs_of(data, RIG), point, generations=100, seed=0, spread=spread)
     assert not inside(fit, row, Param.COULOMB)
