@@ -203,7 +203,7 @@ def identify(
 
     Raises:
         UsageError: no such model, friction law or executor.
-        RecordingError: recordings that do not fit the rig, or move too little.
+        RecordingError: recordings that do not fit the rig, move too little, or have no supply.
         RigError: the rig is not one arm on a fixed base.
     """
     began = time.monotonic()
@@ -211,7 +211,7 @@ def identify(
     runs = runs_of(recordings, rig)
     every = runs_of([*recordings, *held_out], rig)
     base, space = _posed(rig, kind, friction, runs)
-    _check_motion(recordings, runs)
+    _check_sense(recordings, runs)
     smooth = kind != "pendulum-servo"  # its truth is a model of ours: squares are best; real logs want robustness
     job = Job(
         space,
@@ -402,8 +402,12 @@ def doubts(scores: Sequence[Score]) -> tuple[str, ...]:
     )
 
 
-def _check_motion(recordings: Sequence[Recording], runs: Runs) -> None:
-    for recording, a, b in zip(recordings, runs.start[:-1], runs.start[1:], strict=True):
+def _check_sense(recordings: Sequence[Recording], runs: Runs) -> None:
+    for recording, a, b, volts in zip(recordings, runs.start[:-1], runs.start[1:], runs.supply, strict=True):
+        if not 0.0 < volts < math.inf:
+            raise RecordingError(
+                recording.path, f"has a supply of {volts:g} V", "correct its voltages, or leave that column out"
+            )
         if np.ptp(runs.position[a:b]) < np.radians(2):
             raise RecordingError(
                 recording.path, "hardly moves: less than 2° in all", "leave it out, or record a motion"
