@@ -2,10 +2,11 @@
 
 import math
 
+import numpy as np
 import pytest
 
 from axbridge.identify.fit import allowing_for, identify
-from axbridge.identify.richer_laws import richer_law
+from axbridge.identify.richer_laws import independent, richer_law
 from axbridge.identify.uncertainty import polish
 from axbridge.identify.unknowns import enriched, richer_than, space_of
 from axbridge.physics.columns import Param
@@ -45,6 +46,23 @@ def test_stiction_that_the_law_lacks_is_within_the_intervals_that_allow_for_it(s
         assert wider.low <= narrow.low < narrow.high <= wider.high
         assert narrow.value == wider.value
     assert "call for no law with more terms" in allowing_for(fit, None).condition
+
+
+def test_a_little_more_friction_at_rest_is_seen_where_errors_do_not_last(spread):
+    _, data = recordings(COULOMB=0.03, STRIBECK=0.0015, STRIBECK_SPEED=0.3)
+    runs, space = runs_of(data, RIG), space_of("ax12", "M1", ax12_truth())
+    point = polish(space, runs, space.point(ax12_truth()))
+    found = richer_law(space, "M1", runs, point, generations=1, seed=0, spread=spread)
+    assert found is not None
+    assert Param.STRIBECK in {unknown.column for unknown in found.space.unknowns}
+
+
+@pytest.mark.parametrize("lasting", [1, 10])
+def test_samples_whose_errors_last_count_as_few(lasting):
+    runs = runs_of(recordings()[1], RIG)
+    count = len(runs.time)
+    error = np.repeat(np.random.default_rng(1).normal(size=count // lasting), lasting)[:count]
+    assert independent(runs, runs.position + error) == pytest.approx(count / lasting, rel=0.25)
 
 
 def test_recordings_of_plain_friction_call_for_no_richer_law():
