@@ -147,12 +147,12 @@ def identify(
                 where=executor,
                 report=_searching(show, starts),
             )
+    output.write_params(fit, out)  # first: a report that cannot be written must not cost the fit
     with progress("writing the report", quiet=json):
         if report is not None:
             write_page(fit, loaded, report, line=line, surfaces=surfaces, laws=compared)
         if png is not None:
             write_picture(fit, loaded, png, compared)
-    output.write_params(fit, out)
     failed = [found for condition in fail_if or () for found in fitting.check(fit, condition)]
     if json:
         emit_json(output.summary(fit, compared) | {"out": str(out), "failed": failed})
