@@ -72,6 +72,7 @@ def compare(
     from axbridge.compare.png import write_png
     from axbridge.compare.walk_html import walk_headline, walk_table
     from axbridge.compare.walks import document, sides_of
+    from axbridge.files import check_new
     from axbridge.record.recording import open_recording
     from axbridge.report.page import table_text
 
@@ -79,6 +80,7 @@ def compare(
         raise UsageError("both a second recording and something to simulate are given", "give one of them")
     if params is not None and rig is None:
         raise UsageError("--params needs the rig they belong to", "add --rig")
+    check_new(out, png, force=True, sources=(recording, other, rig, params, beside))
     with progress("reading", quiet=json) as show:
         reference = open_recording(recording)
         if rig is None and engine is not None:
