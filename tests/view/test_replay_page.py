@@ -3,6 +3,7 @@
 import math
 import time
 
+import numpy as np
 import pytest
 
 import axbridge
@@ -10,6 +11,7 @@ from axbridge.cli import app
 from axbridge.cli import compare as compare_verb  # noqa: F401 - registers it
 from axbridge.cli import import_ as import_verb  # noqa: F401
 from axbridge.record.provenance import describe
+from axbridge.view.replay_page import seen_at
 from tests.support.browser import CHROMIUM, browsing
 from tests.support.robot_files import write_comb
 
@@ -54,6 +56,19 @@ def test_a_report_shows_the_motion_in_less_than_three_megabytes_unless_it_is_not
         page = compared(folder, folder / "a.mcap", *others)
         assert "<iframe" in page.read_text()
         assert page.stat().st_size - bare.stat().st_size < 3e6
+
+
+def test_pictures_of_some_moments_need_only_the_samples_beside_them(folder):
+    whole = axbridge.open_recording(folder / "a.mcap")
+    times = np.arange(5) * 0.9013
+    few = seen_at(whole, times)
+    assert (few.start, few.end) == (whole.start, whole.end)
+    track, kept = whole["shoulder"], few["shoulder"]
+    assert len(kept) <= 12 < len(track)
+    at = whole.start + times
+    np.testing.assert_array_equal(np.interp(at, kept.time, kept.position), np.interp(at, track.time, track.position))
+    latest, as_before = (one.command[np.searchsorted(one.time, at, side="right") - 1] for one in (kept, track))
+    np.testing.assert_array_equal(latest, as_before)
 
 
 def test_a_robot_without_a_body_gets_a_report_without_a_replay(tmp_path, capsys):

@@ -259,7 +259,7 @@ class Recording(Mapping[str, Track]):
 
         Args:
             names: Of them.
-            change: What is made of a track when somebody asks for it; its times have to stay.
+            change: What is made of a track when somebody asks for it; its first and last time have to stay.
         """
         return replace(self, tracks=_ChangedTracks(self, names, change))
 

@@ -8,14 +8,18 @@ from __future__ import annotations
 from dataclasses import replace
 from html import escape
 
+import numpy as np
+
+from axbridge.arrays import FloatArray
 from axbridge.config.rig import Rig
 from axbridge.errors import RecordingError
-from axbridge.record.recording import Recording
+from axbridge.record.mcap_file import SERVO_FIELDS
+from axbridge.record.recording import Recording, Track
 from axbridge.replay.recorded_robot import rig_of
 from axbridge.view import web_server
 from axbridge.view.replay import Replay
 
-__all__ = ["has_body", "replay_html"]
+__all__ = ["has_body", "replay_html", "seen_at"]
 
 _RATE = 25.0  # pictures a second
 _MOST = 2000  # of them: two trembling humanoids take 0.9 kB for each, and the client 0.8 MB
@@ -46,14 +50,16 @@ def replay_html(first: Recording, second: Recording | None, labels: tuple[str, s
     """
     web_server.need_viser()
     robot, urdf = rig_of(first) if rig is None else (rig, None)
+    length = max(first.end - first.start, 0.01)
+    pause = max(1 / _RATE, length / _MOST)
+    times: FloatArray = np.arange(int(length / pause) + 1, dtype=np.float64) * pause
     server, _ = web_server.start(0, "127.0.0.1", "axbridge")  # viser makes no scene without one; nobody is told of it
     try:
-        ghost = None if second is None else _named(second, robot)
-        replay = Replay(server, robot, urdf, _named(first, robot), ghost)
-        pause = max(1 / _RATE, replay.length / _MOST)
+        ghost = None if second is None else seen_at(_named(second, robot), times)
+        replay = Replay(server, robot, urdf, seen_at(_named(first, robot), times), ghost)
         film = server.get_scene_serializer()
-        for number in range(int(replay.length / pause) + 1):
-            replay.time = number * pause
+        for time in times.tolist():
+            replay.time = time
             replay.show_body()
             film.insert_sleep(pause)
         page = film.as_html()
@@ -64,6 +70,26 @@ def replay_html(first: Recording, second: Recording | None, labels: tuple[str, s
         f'<h2>Replay</h2><div class="replay"><iframe title="replay" loading="lazy" srcdoc="{escape(page)}"></iframe>'
         f'<p class="lead">{who}. Drag to turn it, wheel to come nearer.</p></div>'
     )
+
+
+def seen_at(recording: Recording, times: FloatArray) -> Recording:
+    """The recording with the samples beside some times, and its first and last: pictures of these times need no others.
+
+    Args:
+        recording: It may be hours long.
+        times: s from its start, (n,).
+    """
+    at = recording.start + times
+
+    def beside(track: Track) -> Track:
+        last = len(track) - 1
+        if last < 0:
+            return track
+        after = np.searchsorted(track.time, at, side="right")
+        rows = np.unique(np.clip(np.concatenate((after - 1, after, [0, last])), 0, last))
+        return replace(track, time=track.time[rows], **{key: getattr(track, key)[rows] for key in SERVO_FIELDS})
+
+    return recording.changed(tuple(recording), beside)
 
 
 def _named(recording: Recording, rig: Rig) -> Recording:
