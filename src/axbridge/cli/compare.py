@@ -87,8 +87,7 @@ def compare(
             rig = _rig_of(reference)
         if other is not None:
             candidate = open_recording(other)
-            show("comparing")
-            found = comparing.compare(reference, candidate, labels=_labels(recording, other))
+            found = comparing.compare(reference, candidate, labels=_labels(recording, other), progress=show)
         elif rig is not None:
             from axbridge.config.rig import Rig
             from axbridge.replay.simulate import simulate, visible
@@ -96,13 +95,12 @@ def compare(
             loaded = Rig.load(rig)
             show("simulating")
             simulated = simulate(reference, loaded, params, engine=engine)
-            show("comparing")
             found = comparing.compare(
-                visible(reference, loaded), simulated, labels=("recorded", "simulated"), same_clock=True
+                visible(reference, loaded), simulated, labels=("recorded", "simulated"), same_clock=True, progress=show
             )
         else:
-            show("comparing")
-            found = comparing.following(reference)
+            found = comparing.following(reference, progress=show)
+        show("comparing")
         walks = sides_of(found, None if beside is None else _third(reference, beside, rig, engine, show))
         if beside is not None and not walks:
             raise UsageError(
@@ -122,7 +120,7 @@ def compare(
             motion = _replay(sides[followed], sides[not followed], loaded if rig is not None else None)
         show("writing the report")
         if out is not None:
-            write_html(found, out, walks=walks, replay=motion)
+            write_html(found, out, walks=walks, replay=motion, progress=show)
         if png is not None:
             write_png(found, png)
     if json:
@@ -137,10 +135,10 @@ def compare(
         for path in (out, png):
             if path is not None:
                 print(f"wrote {path}")
-    for label, side in zip(found.labels, (found.reference, found.other), strict=True):
+    for label, side, lines in zip(found.labels, (found.reference, found.other), found.doubts, strict=True):
         if not side.complete:
             typer.echo(f"note: {label} was cut off; everything up to the cut was compared", err=True)
-        for line in _unsound(side):
+        for line in lines:
             typer.echo(f"note: {label}: {line}", err=True)
     for line in lacking:
         if line not in failed:
@@ -197,22 +195,6 @@ def _rig_of(recording: Recording) -> str:
     if not name:
         raise UsageError(f"{recording.path} does not say which rig it is of", "name it with --rig")
     return str(name)
-
-
-def _unsound(recording: Recording) -> list[str]:
-    """What makes its figures doubtful."""
-    from axbridge.record.mcap_file import SERVO_FIELDS
-    from axbridge.record.soundness import findings
-
-    lines = [
-        f"{event.data.get('servo')}: the clock jumped back to {event.time:g} s; samples were put in order of time"
-        for event in recording.events
-        if event.name == "clock jumped back"
-    ]
-    for name, track in recording.items():
-        found = findings(name, track.time, {key: getattr(track, key) for key in SERVO_FIELDS})
-        lines += [str(finding) for finding in found if finding.severity == "error"]
-    return lines
 
 
 def _labels(first: Path, second: Path) -> tuple[str, str]:
