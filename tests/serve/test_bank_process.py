@@ -64,13 +64,16 @@ class SlowBank:
     def __init__(self):
         self.state = np.zeros((1, len(State)))
         self.supply = np.ones(1)
-        self.time = 0.0
+        self.time = self.foresight = 0.0
         self.due = []
         self.stall = False
 
     def set_command(self, index, row, when):
         self.due.append((when, row[Command.GOAL]))
         self.stall = self.stall or row[Command.PUNCH] > 0
+
+    def sampled(self, rows, times):
+        return self.state[rows]
 
     def advance(self, until):
         if self.stall:

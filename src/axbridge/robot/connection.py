@@ -120,12 +120,14 @@ class Connection:
         if self._safety is not None:
             self._safety.feed()
 
-    def send(self, goals: Mapping[str, Goal]) -> None:
-        """Write the goals, in one packet a bus."""
+    def send(self, goals: Mapping[str, Goal]) -> float:
+        """Write the goals, in one packet a bus; when all servos had theirs, s on the backend's clock."""
+        heard = self.backend.clock.now()
         for cycle in self.cycles.values():
             here = {servo.name: goals[servo.name] for servo in cycle.servos if servo.name in goals}
             if here:
-                cycle.send(here)
+                heard = max(heard, cycle.send(here))
+        return heard
 
     def receive(self) -> tuple[dict[str, RawState], dict[str, BusError]]:
         """Read every servo; samples and faults, by name."""
