@@ -23,7 +23,7 @@ from axbridge.control.setpoints import Setpoints
 from axbridge.control.velocity_pid import VelocityController, braking_speed, towards
 from axbridge.errors import BusError, ErrorFlag, PortError, ServoFault, UsageError
 from axbridge.robot.drives.drive import Capability, Sensed
-from axbridge.robot.drives.torque_model import SpeedForecast, current, duty_for, estimated_torque
+from axbridge.robot.drives.torque_model import SpeedForecast, drawn_power, duty_for, estimated_torque
 from axbridge.robot.drives.turns import TurnCounter
 from axbridge.robot.state import UNKNOWN, ServoState, Truth
 from axbridge.units import RPM, Calibration, signed_to_bits
@@ -242,8 +242,7 @@ class DynamixelDrive:
         """U·i by the motor model."""
         if not self._powered or math.isnan(state.load):
             return 0.0
-        drawn = current(self.model.motor, state.load, state.voltage, state.velocity)
-        return max(0.0, state.load * state.voltage * drawn)
+        return drawn_power(self.model.motor, state.load, state.voltage, state.velocity)
 
     def restore(self) -> None:
         """Give the servo its own angle limits back; limp, because in joint mode it would run to an old goal.
