@@ -65,7 +65,7 @@ def simulate(
             servo alone.
 
     Returns:
-        A recording with positions at about the recorded times; its metadata says which engine ran (``engine``).
+        A recording with positions at the recorded times; its metadata says which engine ran (``engine``).
 
     Raises:
         RecordingError: nothing of the rig in the recording, or no commands.
@@ -203,7 +203,7 @@ def _in_closed_form(recording: Recording, rig: Rig, params: str | None) -> Recor
 
 
 def _through_robot(recording: Recording, rig: Rig, params: str | None, seed: int) -> Recording:
-    """Step a simulated robot through the recorded commands, a control period at a time."""
+    """Step a simulated robot through the recorded commands: each acts, and each sample is taken, when it was."""
     from axbridge.robot.open import open_robot
     from axbridge.robot.simulation import hold_up
 
@@ -229,7 +229,8 @@ def _through_robot(recording: Recording, rig: Rig, params: str | None, seed: int
     at_start = (
         servo.model_copy(update={"position": started.get(servo.name, servo.position)}) for servo in meant.servos
     )
-    prompt = tuple(bus.model_copy(update={"bus_timing": "none"}) for bus in meant.buses)  # the times are the recorded
+    # what packets take is in the recorded times
+    prompt = tuple(bus.model_copy(update={"bus_timing": "none"}) for bus in meant.buses)
     placed = meant.model_copy(update={"servos": tuple(at_start), "buses": prompt})
     rows: dict[str, list[dict[str, float]]] = {name: [] for name in tracks}
     way: list[dict[str, float]] = []

@@ -23,7 +23,7 @@ class Simulation:
         world: The simulated world; closed by the backend.
         shadow: Reads the simulated servos of a twin as of now, by name.
         sample: What a servo reports at a moment of the robot's clock, s, at most 20 ms ago, and the power it draws
-            then, W; no packet is sent. Of an ideal joint: now.
+            then, W; no packet is sent. Of an ideal joint: now. A twin has `shadow` instead.
 
     Attributes:
         world: Lines, virtual servos, motors and joints.
