@@ -35,6 +35,7 @@ __all__ = ["Drawn", "drawn"]
 
 _STEP = 1e-3  # s
 _AGES = np.arange(0.0, 10.1e-3, 0.5e-3)  # s: tried
+_NEAR = 6  # of them on either side
 _HELD = 1 / 3  # of a load's age: see `_Servo.power`
 _FEWEST = 3  # samples
 
@@ -79,8 +80,20 @@ def drawn(recording: Recording) -> Drawn | None:
         watt += np.interp(time, track.time[known], track.power[known], left=0.0, right=0.0)
     start_work("loops", light=not modelled)
     servos = [_Servo.of(recording, rig, servo, model, time) for rig, servo, model in modelled.values()]
-    age = float(_AGES[np.argmin([sum(one.misfit(age) for one in servos) for age in _AGES])]) if servos else np.nan
+    age = _lowest([sum(one.misfit(age) for one in servos) for age in _AGES]) if servos else np.nan
     return Drawn(time, watt + sum(one.power(age) for one in servos), age)
+
+
+def _lowest(misfits: Sequence[float]) -> float:
+    """The age at which a parabola through the misfits of `_AGES` about the least of them is lowest, s.
+
+    Loads come in steps of a duty, so the least one alone is a matter of luck.
+    """
+    least = int(np.argmin(misfits))
+    near = slice(max(0, least - _NEAR), least + _NEAR + 1)
+    bend, slope, _ = np.polyfit(_AGES[near], misfits[near], 2)
+    lowest = -slope / (2 * bend) if bend > 0.0 else _AGES[least]
+    return float(np.clip(lowest, _AGES[0], _AGES[-1]))
 
 
 def _modelled(recording: Recording, tracks: Sequence[Track]) -> dict[str, tuple[Rig, ServoConfig, ServoModel]]:
