@@ -254,6 +254,13 @@ def test_a_sync_write_right_before_a_question_is_not_lost(line, bus):
     assert line.tables[2][30] == 199
 
 
+def test_a_sync_write_tells_when_the_servos_have_all_of_it(bus):
+    """The port takes the bytes at once; on the line they are for another millisecond."""
+    began = bus.clock.now()
+    heard = bus.sync_write(30, dict.fromkeys(range(1, 19), bytes(4)))
+    assert heard - began > (8 + 18 * 5) * 10 / bus.baud
+
+
 def test_an_unplugged_port_is_a_typed_error_and_stays_one(line, bus):
     line.unplug()
     for _ in range(2):

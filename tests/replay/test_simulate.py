@@ -15,7 +15,8 @@ from axbridge.record.recording import Recording, Track
 from axbridge.replay.arm import arm_of
 from axbridge.replay.rollout import rollouts
 from axbridge.replay.runs import FOLLOWED, FREE, JOINT_MODE, Runs
-from axbridge.replay.simulate import packed, simulate
+from axbridge.replay.simulate import packed, runs_of, simulate
+from axbridge.units import RPM
 
 LOG = Path(__file__).parents[2] / "docs" / "real" / "xl330_pendulum" / "xl330_kp400_lift_and_drop.json"
 TIME = np.arange(0, 2, 0.01)
@@ -165,23 +166,35 @@ def test_a_goal_does_not_act_before_it_was_sent(name):
     assert math.degrees(simulated.position[-1]) > 14.0
 
 
-def test_a_late_cycle_makes_no_later_goal_go_out_twice_or_not_at_all():
+def test_every_goal_acts_when_it_was_sent_and_samples_are_of_their_own_moments():
+    """A loop that is late, and asks one servo after the other: once, goals went out in whole periods."""
     rig = Rig.load("leg")
-    period = rig.robot.basic_time_step_ms / 1000
-    count, late = 80, 30
-    rng = np.random.default_rng(1)
-    sent = period * (np.arange(count) + rng.uniform(-0.2, 0.2, count))
-    sent[late:] += 0.5 * period  # the loop goes on from there
-    tracks = {
-        servo.name: Track.of(
-            servo.name, sent, position=np.zeros(count), command=0.002 * np.arange(count), torque_enabled=np.ones(count),
-            commanded=sent,
-        )
-        for servo in rig.servos
-    }  # fmt: skip
-    for track in simulate(Recording(Path("late.mcap"), tracks), rig).values():
-        went_out = np.round(track.command[~np.isnan(track.command)] / 0.002)[:-1]  # the last one stays
-        assert (np.diff(went_out) != 1).sum() <= 1  # at the late cycle itself
+    period, latency = rig.robot.basic_time_step_ms / 1000, 0.02
+    asked = np.arange(0.0, 0.6, period)
+    asked[12:] += 0.4 * period  # a late cycle: the loop goes on from there
+    tracks, went_out = {}, asked[15] + 0.007
+    for place, servo in enumerate(rig.servos):
+        time = asked + 0.0003 * place
+        tracks[servo.name] = Track.of(
+            servo.name, time, position=np.zeros(len(time)), command=np.where(asked >= asked[15], 0.1, 0.0),
+            torque_enabled=np.ones(len(time)), commanded=asked + 0.007,
+        )  # fmt: skip
+    found = simulate(Recording(Path("late.mcap"), tracks), rig, "ax12")
+    for name, track in found.items():
+        np.testing.assert_array_equal(track.time, tracks[name].time)
+        begun = track.time[np.argmax(np.abs(track.load) > 0.3)]
+        assert went_out + latency <= begun < went_out + latency + 1.3 * period, name
+
+
+def test_a_limit_of_the_speed_that_was_lifted_holds_no_goal_back():
+    """The recording has the full speed then, and the servo's register 0: its goal acts at once."""
+    rig = Rig.load("bench_arm")
+    limits = np.where(TIME < 0.1, 1.0, rig.profile_of(rig.servos[0]).electrics.no_load_speed * RPM)
+    track = Track.of(
+        "shoulder", TIME, position=np.zeros(200), command=np.ones(200), speed_limit=limits, torque_enabled=np.ones(200)
+    )
+    found = runs_of([Recording(Path("x"), {"shoulder": track})], rig).speed_limit
+    assert set(found) == {0.0, 1.0}
 
 
 def turning(duty, position):

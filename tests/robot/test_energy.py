@@ -126,3 +126,18 @@ def test_a_recording_has_the_power_and_it_adds_up_to_the_energy(tmp_path):
     assert 0.5 * SUPPLY**2 / RA < track.power.max() < SUPPLY**2 / RA  # as the arm starts
     means = 0.5 * (track.power[:-1] + track.power[1:])
     assert means @ np.diff(track.time) == pytest.approx(drawn, rel=0.1)
+
+
+def test_the_power_at_a_sample_is_that_of_the_duty_that_reaches_the_motor():
+    """`ax12` has a bridge that swallows a part of what its firmware asks for, and reports."""
+    with axbridge.open(axbridge.Rig.load("bench_arm").with_model("ax12")) as robot:
+        arm, bank = robot["shoulder"], robot.simulation.world.bank
+        arm.set_position(math.pi / 2)
+        robot.goto({"shoulder": math.pi / 2}, 0.5)
+        for _ in range(25):
+            robot.step(20)
+        drawn = robot.simulation.energy()
+        robot.step(20)
+        assert 0.05 < abs(arm.load) < 0.4
+        assert arm.power == pytest.approx((robot.simulation.energy() - drawn) / 0.02, rel=0.15, abs=0.01)
+        assert bank.state[0, State.CURRENT] != 0

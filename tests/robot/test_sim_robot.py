@@ -268,3 +268,18 @@ def test_what_only_a_simulation_can_do_is_in_one_place():
         with pytest.raises(UnsupportedOperation, match="bolted down"):
             simulation.place_base(((0, 0, 0), (0, 0, 0, 1)))
         assert simulation.shadow() == {}
+
+
+def test_a_step_without_goals_says_when_the_motor_was_switched_off_and_not_when_it_had_confirmed():
+    with axbridge.open("bench_arm") as robot:
+        arm, world = robot["shoulder"], robot.simulation.world
+        arm.torque_on()
+        robot.step(20)
+        before = world.now()
+        arm.torque_off()
+        confirmed = world.now()
+        robot.step(20)
+        switched, now = robot.last_step.commanded, world.now()
+        robot.step(20)  # nothing goes out: then it says when it began
+        start = now - robot.last_step.commanded
+        assert before < start + switched < confirmed - 0.0005  # the servo's return delay

@@ -64,13 +64,16 @@ class SlowBank:
     def __init__(self):
         self.state = np.zeros((1, len(State)))
         self.supply = np.ones(1)
-        self.time = 0.0
+        self.time = self.foresight = 0.0
         self.due = []
         self.stall = False
 
     def set_command(self, index, row, when):
         self.due.append((when, row[Command.GOAL]))
         self.stall = self.stall or row[Command.PUNCH] > 0
+
+    def sampled(self, rows, times):
+        return self.state[rows]
 
     def advance(self, until):
         if self.stall:
@@ -103,5 +106,45 @@ def test_commands_act_at_once_again_after_the_simulation_was_held_up():
         while bank.state[0, State.ANGLE] != 0.5:
             time.sleep(0.005)
             assert time.monotonic() - sent < 0.6, "the command waits for the time that was lost"
+    finally:
+        bank.close()
+
+
+class Clockwork:
+    """A shaft whose angle is the time; its commands take 20 ms to act. Each advance takes its time."""
+
+    def __init__(self):
+        self.state = np.zeros((1, len(State)))
+        self.supply = np.ones(1)
+        self.time, self.foresight = 0.0, 0.02
+
+    def set_command(self, index, row, when):
+        pass
+
+    def sampled(self, rows, times):
+        assert max(times) <= self.time + 1e-9, "nobody knows the future"
+        states = np.zeros((len(rows), len(State)))
+        states[:, State.ANGLE], states[:, State.SPEED] = times, 1.0
+        return states
+
+    def advance(self, until):
+        self.time = max(self.time, until)
+        time.sleep(0.003)
+
+    def close(self):
+        pass
+
+
+def test_a_servo_is_read_as_it_is_at_that_moment_and_not_as_it_was_when_the_process_woke_up():
+    bank, start = RemoteBank(Clockwork()), time.monotonic()
+    try:
+        late = []
+        while (now := time.monotonic() - start) < 0.5:
+            bank.advance(now)
+            if now > 0.1:
+                late.append(now - bank.sampled(np.array([0]), [now])[0, State.ANGLE])
+            time.sleep(0.0007)
+        assert np.median(np.abs(late)) < 1e-6
+        assert np.quantile(np.abs(late), 0.8) < 1e-6  # unless the machine is busy
     finally:
         bank.close()

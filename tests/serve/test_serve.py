@@ -276,3 +276,11 @@ def child_of(process, argument):
             if parent == process and argument in (folder / "cmdline").read_text().split("\0"):
                 return int(folder.name)
     raise AssertionError("no such process")
+
+
+def test_the_engine_of_the_shell_is_the_one_that_serves(tmp_path, monkeypatch, capsys):
+    taken = tmp_path / "link"
+    taken.write_text("in the way")  # so that nothing is served whatever happens
+    monkeypatch.setenv("AXBRIDGE_ENGINE", "abacus")
+    assert app.run(["serve", "bench_arm", "--link", str(taken)]) == 2
+    assert "abacus" in capsys.readouterr().err

@@ -180,8 +180,11 @@ class Bus(ABC):
         """Send any other instruction that is answered without data (factory reset, reboot)."""
         return self._tell(id, code, params, answered)
 
-    def sync_write(self, address: int, data: Mapping[int, bytes]) -> None:
+    def sync_write(self, address: int, data: Mapping[int, bytes]) -> float:
         """Write equally long `data` per id in one packet; never answered.
+
+        Returns:
+            When the servos had all of the packet, s on the bus's clock.
 
         Raises:
             UsageError: no data, or data of different lengths.
@@ -190,7 +193,7 @@ class Bus(ABC):
         frame = encode(BROADCAST, Instruction.SYNC_WRITE, sync_write_params(address, data))
         if address < EEPROM_END:
             self.eeprom_writes += sum(_eeprom_bytes(address, len(block)) for block in data.values())
-        self._transfer(frame, BROADCAST, None)
+        return self._transfer(frame, BROADCAST, None)[1]
 
     def _with_retries(self, id: int, ask: Callable[[], Reply]) -> Reply:
         """Ask again, and wait longer each time: these questions are rare, unlike those of a control cycle."""

@@ -7,6 +7,7 @@ simulated time.
 from __future__ import annotations
 
 import contextlib
+import math
 import struct
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -199,12 +200,15 @@ class Cycle:
         if blocks:
             self.bus.sync_write(Address.TORQUE_LIMIT, blocks)
 
-    def send(self, goals: Mapping[str, Goal]) -> None:
+    def send(self, goals: Mapping[str, Goal]) -> float:
         """Write goal position and moving speed of the servos named, in one packet (several beyond 27 servos).
 
         Goals are clipped to the servo's limits. A servo that came back first gets its present position as goal, and a
         torque limit that rises. Changed torque limits go out first, in a packet of their own. A missing servo gets
         nothing: when its power comes back it must not jump to an old goal. `receive` reports a lost port.
+
+        Returns:
+            When the servos had their goals, s on the bus's clock: bytes that a port has taken are still to go out.
         """
         started = self.bus.clock.now()
         self._wire = _Wire(start=started)
@@ -235,13 +239,16 @@ class Cycle:
             if torque is not None and torque != track.written_torque:
                 torques[servo.id] = torque.to_bytes(2, "little")
                 track.written_torque = torque
+        heard = started
         if self._port_error is None:
             try:
-                self._sync_write(Address.TORQUE_LIMIT, torques)  # first: a soft start must not begin with one hard push
-                self._sync_write(Address.GOAL_POSITION, blocks)
+                # first: a soft start must not begin with one hard push
+                heard = max(heard, self._sync_write(Address.TORQUE_LIMIT, torques))
+                heard = max(heard, self._sync_write(Address.GOAL_POSITION, blocks))
             except PortError as error:
                 self._lose_port(error)
         self._wire.spent += self.bus.clock.now() - started
+        return heard
 
     def receive(self) -> CycleResult:
         """Read 36..43 of every servo; one of them, in turn, with its torque limit in front.
@@ -370,14 +377,17 @@ class Cycle:
             return max(round(final * max((now - start) / (end - start), 0.1)), 1)
         return None if asked is None else min(asked, top)
 
-    def _sync_write(self, address: int, data: dict[int, bytes]) -> None:
+    def _sync_write(self, address: int, data: dict[int, bytes]) -> float:
+        """When the servos had it; -inf when there is nothing to write."""
+        heard = -math.inf
         size = len(next(iter(data.values()), b"")) + 1
         room = (MAX_PACKET - 8) // size
         ids = list(data)
         for first in range(0, len(ids), room):
             part = {id_: data[id_] for id_ in ids[first : first + room]}
-            self.bus.sync_write(address, part)
+            heard = self.bus.sync_write(address, part)
             self._wire.bytes += 8 + size * len(part)
+        return heard
 
     def _lose_port(self, error: PortError) -> None:
         self._port_error = error

@@ -52,6 +52,7 @@ def serve(
     """
     from axbridge.config.rig import Rig
     from axbridge.errors import UsageError
+    from axbridge.robot.open import with_usual_engine
     from axbridge.serve.server import Console
     from axbridge.serve.server import serve as serve_world
     from axbridge.virtual.faults import parse_faults
@@ -65,7 +66,7 @@ def serve(
         signal.signal(number, lambda received, _frame: stop.append(received))
     if hasattr(signal, "SIGTTIN"):
         signal.signal(signal.SIGTTIN, signal.SIG_IGN)  # in the background, the terminal's input is not ours
-    loaded = Rig.load(rig).with_engine(engine)
+    loaded = with_usual_engine(Rig.load(rig), engine)
     with progress(f"building {loaded.name}"):
         world = _build(loaded, model, seed, "none" if timing == "none" else "wire")
 

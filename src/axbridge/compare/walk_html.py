@@ -100,8 +100,8 @@ def walk_parts(sides: Sequence[WalkSide]) -> list[str]:
     if any(len(side.power.joules) for side in sides):
         parts.append(figure_html([_energy_panel(sides)], name="walk-energy", unit=180.0))
         parts.append(
-            '<p class="lead">Electrical power U·i of all servos, by their motor models, from the load, voltage and '
-            "speed that they reported.</p>"
+            '<p class="lead">Electrical power U·i of all servos, by their motor models, from the goals they were '
+            "sent and the load, voltage, position and speed that they reported.</p>"
         )
     if table := lag_table(sides):
         parts.append(table_html(table))

@@ -21,6 +21,7 @@ from axbridge.compare.comparison import Comparison
 from axbridge.compare.metrics import deviation, resample
 from axbridge.errors import AxBridgeError, RecordingError
 from axbridge.record.recording import Recording, Segment
+from axbridge.replay.drawn import drawn
 from axbridge.replay.footing import Footing, footing, measured_zmp
 from axbridge.replay.lag import Lags, lags
 from axbridge.replay.recorded_robot import Standing, standing_robot
@@ -50,7 +51,7 @@ class Power(NamedTuple):
 
     Attributes:
         time: Of the reference, s from the walk's start, (n,).
-        watt: (n,).
+        watt: The mean of the 20 ms from then on, (n,).
         joules: Of each step, (steps,).
         volts: Instead of both where no motor model is known: load times voltage, the mean over all servos, V, (n,);
             empty where the model is known.
@@ -177,16 +178,13 @@ class WalkSide:
     @cached_property
     def power(self) -> Power:
         """See `Power`."""
-        watt, volts = np.zeros_like(self.grid), np.zeros_like(self.grid)
-        known = 0
-        for track in self.recording.values():
-            known += not np.isnan(track.power).all()
-            at = self.grid + self.span[0]
-            watt += np.nan_to_num(resample(track.time, track.power, at))
-            volts += np.abs(np.nan_to_num(resample(track.time, track.load * track.voltage, at)))
-        volts /= max(1, len(self.recording))
-        if not known:
-            return Power(self.shared(self.grid), np.full_like(watt, np.nan), np.zeros(0), volts)
+        at = self.grid + self.span[0]
+        found = drawn(self.recording)
+        if found is None:
+            volts = [resample(track.time, track.load * track.voltage, at) for track in self.recording.values()]
+            mean = np.abs(np.nan_to_num(volts)).sum(axis=0) / max(1, len(self.recording))
+            return Power(self.shared(self.grid), np.full(len(at), np.nan), np.zeros(0), mean)
+        watt = found.mean(at, _GRID)
         joules = np.array([
             float(watt[(self.grid >= start) & (self.grid < end)].sum() * _GRID) for start, end in self.steps
         ])  # fmt: skip

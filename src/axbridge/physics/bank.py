@@ -90,6 +90,7 @@ class ServoBank:
         engine: What moves them.
         supply: Open-circuit volts of each bus, (buses,); writable.
         time: s.
+        foresight: How long every command takes to act at least, s.
 
     Args:
         engine: What the servos move.
@@ -123,6 +124,7 @@ class ServoBank:
         self.time = 0.0
         params = np.array([pack(s.model, s.count) for s in servos]).reshape(len(servos), len(Param))
         self._latency = [s.model.sensor.latency_ms / 1000 for s in servos]
+        self.foresight = min(self._latency, default=0.0)
         bus_of = np.array([s.supply for s in servos], dtype=np.int64)
         servo, side = self._place(servos)
         self._playing = np.flatnonzero(np.append(params[:, Param.BACKLASH], 0.0)[servo])

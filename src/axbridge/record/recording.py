@@ -49,7 +49,7 @@ class Track:
         name: The servo.
         time: s, strictly increasing.
         command: Position goal in force from `time` on, rad.
-        commanded: When that goal had been sent, s: a little after the sample beside it.
+        commanded: When the servo had that goal, s: a little after the sample beside it.
         position: rad.
         velocity: rad/s, measured by the servo.
         load: Duty the servo reported, -1..1.

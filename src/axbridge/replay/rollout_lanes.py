@@ -37,7 +37,7 @@ __all__ = ["LOOP", "STRETCH", "WIDTH", "fits", "run", "workspace"]
 
 WIDTH = 16
 _VECTOR = 8  # numbers in the longest registers there are: fewer lanes than that are not done side by side
-LOOP = 1e-3  # s: a command waits half a turn of the servo's loop on average, and a reading is half of one old
+LOOP = 0.5e-3  # s: a command waits half a turn of the servo's loop on average; what is read is of that moment
 STRETCH = 1.25  # a step may be so much longer than asked for when a command is due at its end
 
 

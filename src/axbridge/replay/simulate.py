@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from axbridge.arrays import FloatArray, IntArray
+from axbridge.arrays import FloatArray
 from axbridge.config.model import ServoModel
 from axbridge.config.rig import Rig, ServoConfig
 from axbridge.errors import RecordingError
@@ -25,14 +25,14 @@ from axbridge.physics.engines.choice import chosen
 from axbridge.record import stamps
 from axbridge.record.provenance import describe
 from axbridge.record.recording import Recording, Track
-from axbridge.record.samples import in_order
+from axbridge.record.samples import COMMANDS
 from axbridge.replay.arm import Arm, arm_of, stops_of
 from axbridge.replay.joint_load import CARRIED, CarriedRecording
+from axbridge.replay.loop_settings import settings_of, speed_limits, written_in
 from axbridge.replay.rollout import rollouts
 from axbridge.replay.runs import FOLLOWED, FREE, HELD, JOINT_MODE, Runs
+from axbridge.replay.spans import sent_at, spans
 from axbridge.rotations import roll_pitch_yaw
-from axbridge.virtual.control_table import ControlTable
-from axbridge.virtual.registers import loop_command
 
 if TYPE_CHECKING:
     from axbridge.robot.robot import Robot
@@ -44,9 +44,10 @@ _GRAVITY = 9.81
 _LIGHT = 30.0  # s of a recording that plain Python runs in a few seconds
 _RESTING = 0.1  # rad/s: two steps of an AX-12's Present Speed
 _SEEN = ("position", "velocity", "load", "voltage", "torque")  # what is kept of a simulated sample
+_TOGETHER = 0.25  # periods: goals that went out within that went out at once
+_PAST = 0.018  # s of what was that a simulation remembers
+_SAME = 1e-9  # s
 _GET_UP = "get up"  # the part of a recorded walk in which a hand holds the robot
-_PAUSE = 3.0  # periods without a goal after which a loop is no longer under way
-_ASTRAY = 0.9  # periods that a goal may go out beside its time in a loop that is
 _EDGE = 2.5  # counts from an end of the sensor's range that count as beyond it
 
 
@@ -64,7 +65,7 @@ def simulate(
             servo alone.
 
     Returns:
-        A recording with positions at about the recorded times; its metadata says which engine ran (``engine``).
+        A recording with positions at the recorded times; its metadata says which engine ran (``engine``).
 
     Raises:
         RecordingError: nothing of the rig in the recording, or no commands.
@@ -72,7 +73,9 @@ def simulate(
     """
     if len(rig.servos) == 1 and engine is None:
         return _in_closed_form(recording, rig, params)
-    return _through_robot(recording, rig.with_engine(engine), params, seed)
+    from axbridge.robot.open import with_usual_engine
+
+    return _through_robot(recording, with_usual_engine(rig, engine), params, seed)
 
 
 def visible(recording: Recording, rig: Rig) -> Recording:
@@ -126,7 +129,7 @@ def runs_of(recordings: Sequence[Recording], rig: Rig) -> Runs:
             arm = rig_arm
         driven = (track.enabled & ~(np.isnan(track.command) & np.isnan(track.duty))).astype(float)
         driven[track.torque_enabled == HELD] = HELD
-        sent = np.where(np.isnan(track.commanded), track.time, track.commanded)
+        sent = sent_at(track)
         if _starts_at_rest(track):  # its first command has yet to arrive
             driven[0] = HELD
             if _goes_on(track):
@@ -139,7 +142,7 @@ def runs_of(recordings: Sequence[Recording], rig: Rig) -> Runs:
         spreads.append(spread)
         columns.append([
             time, sent,
-            count * np.round(side * np.nan_to_num(track.command) / count), driven, np.nan_to_num(track.speed_limit),
+            count * np.round(side * np.nan_to_num(track.command) / count), driven, speed_limits(rig, servo, track),
             np.nan_to_num(side * track.duty, nan=JOINT_MODE), _caps(recording, track), side * track.position,
             side * np.nan_to_num(track.velocity), known,
         ])  # fmt: skip
@@ -147,7 +150,7 @@ def runs_of(recordings: Sequence[Recording], rig: Rig) -> Runs:
             _supply(recording, track, rig), arm.inertia, arm.gravity, side * arm.phase, _temperature(track),
         ))  # fmt: skip
         passives.append(_passive(servo, arm))
-        settings.append(_settings(rig, _written(recording, track)))
+        settings.append(settings_of(rig, servo, written_in(recording, track.name)))
     lengths = [len(part[0]) for part in columns]
     start = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
     joined = [np.concatenate(parts) for parts in zip(*columns, strict=True)]
@@ -165,7 +168,7 @@ def packed(model: ServoModel, rig: Rig) -> FloatArray:
     Slope and punch that the model leaves to the registers in force are those of the rig's.
     """
     row = pack(model, rig.profile_of(rig.servos[0]).units.position)
-    settings = _settings(rig, {})
+    settings = settings_of(rig, rig.servos[0], {})
     if row[Param.SLOPE] <= 0:
         row[Param.SLOPE] = settings[Command.SLOPE_CW]
     if row[Param.PUNCH] < 0:
@@ -200,7 +203,7 @@ def _in_closed_form(recording: Recording, rig: Rig, params: str | None) -> Recor
 
 
 def _through_robot(recording: Recording, rig: Rig, params: str | None, seed: int) -> Recording:
-    """Step a simulated robot through the recorded commands, a control period at a time."""
+    """Step a simulated robot through the recorded commands: each acts, and each sample is taken, when it was."""
     from axbridge.robot.open import open_robot
     from axbridge.robot.simulation import hold_up
 
@@ -221,84 +224,58 @@ def _through_robot(recording: Recording, rig: Rig, params: str | None, seed: int
         for name, track in tracks.items()
         if not np.isnan(track.position).all()
     }
-    sent = {name: np.where(np.isnan(track.commanded), track.time, track.commanded) for name, track in tracks.items()}
-    period = rig.robot.basic_time_step_ms
-    origin = _in_step(np.concatenate(list(sent.values())), recording.start, period * 1e-3)
-    due = {name: _ticks((times - origin) / (period * 1e-3)) for name, times in sent.items()}
+    sent = {name: sent_at(track) for name, track in tracks.items()}
     meant = rig.with_model(params)
     at_start = (
         servo.model_copy(update={"position": started.get(servo.name, servo.position)}) for servo in meant.servos
     )
-    placed = meant.model_copy(update={"servos": tuple(at_start)})
+    # what packets take is in the recorded times
+    prompt = tuple(bus.model_copy(update={"bus_timing": "none"}) for bus in meant.buses)
+    placed = meant.model_copy(update={"servos": tuple(at_start), "buses": prompt})
     rows: dict[str, list[dict[str, float]]] = {name: [] for name in tracks}
     way: list[dict[str, float]] = []
     used = "pendulums" if placed.world is None else chosen(placed.world.engine)
     hands = next((part for part in recording.segments if part.name == _GET_UP), None)
     with open_robot(placed, "sim", seed=seed) as robot:
+        assert robot.simulation is not None
         driven = dict.fromkeys(tracks, False)
-        for tick in range(math.ceil((recording.end - origin) * 1e3 / period) + 1):
-            now = origin + tick * period * 1e-3
-            if hands is not None and hands.start <= now < hands.end:
-                hold_up(robot.simulation, (now - hands.start) / (hands.end - hands.start))
-            for name, track in tracks.items():
+        for begin, end, goals in spans(tracks.values(), _TOGETHER * rig.robot.basic_time_step_ms * 1e-3, _PAST):
+            if hands is not None and hands.start <= begin < hands.end:
+                hold_up(robot.simulation, (begin - hands.start) / (hands.end - hands.start))
+            for name, track in tracks.items() if goals else ():
                 # until the first goal goes out, the joint stays where it is
-                index = int(np.searchsorted(due[name], tick, side="right")) - 1
+                index = int(np.searchsorted(sent[name], begin + _SAME, side="right")) - 1
                 goal = float(track.command[index]) if index >= 0 else started.get(name, math.nan)
-                begun = now >= track.time[0] - period * 0.5e-3
-                wanted = begun and bool(track.enabled[max(index, 0)]) and not math.isnan(goal)
+                wanted = bool(track.enabled[max(index, 0)]) and not math.isnan(goal) and begin >= track.time[0] - _SAME
                 if wanted != driven[name]:
                     (robot[name].torque_on if wanted else robot[name].torque_off)()
                     driven[name] = wanted
                 if wanted:
                     _limit(robot[name], track, index)
                     robot[name].set_position(goal, clip=True)
-                    if rows[name]:  # a row is a sample, and the goal that acts from then on
-                        rows[name][-1] |= {"command": goal, "commanded": now}
-            if robot.step(period) == -1:
+            if robot.step((end - recording.start - robot.time) * 1e3) == -1:
                 break
-            then = now + period * 1e-3
-            for name, row in rows.items():
-                servo, state = robot[name], robot[name].state
-                row.append({"time": then, "power": servo.power, **{key: getattr(state, key) for key in _SEEN}})
-            way.append({"time": then, **_base(robot)})
+            for name, track in tracks.items():
+                for time in track.time[(track.time >= begin) & (track.time < end)].tolist():
+                    state, power = robot.simulation.sample(name, time - recording.start)
+                    rows[name].append({"time": time, "power": power, **{key: getattr(state, key) for key in _SEEN}})
+            way.append({"time": end, **_base(robot)})
     done = {}
     for name, row in rows.items():
-        time, columns = in_order(*_columns(row))
-        done[name] = Track.of(name, time, **columns)
+        time, columns = _columns(row)
+        track = tracks[name].between(float(time[0]), float(np.nextafter(time[-1], np.inf)))
+        told = {key: getattr(track, key) for key in (*COMMANDS, "commanded")}
+        done[name] = Track.of(name, time, **told, **columns)
     at, moved = _columns(way)
     model = placed.model_of(placed.servos[0])
     return replace(
         recording,
         path=Path(f"{rig.name} with {model.name}"),
         tracks=done,
-        cycles={"time": at, **moved} if moved else {},
-        metadata=_metadata(recording, meant, model, f"the sim backend with {used}, a step each {period:g} ms"),
+        cycles=_of_cycles(recording, at, moved),
+        metadata=_metadata(recording, meant, model, f"the sim backend with {used}, at the recorded times"),
         complete=True,
     )
-
-
-def _in_step(sent: FloatArray, start: float, period: float) -> float:
-    """A start within half a period (s) of `start`, from which whole periods lead to when goals went out on average."""
-    phase = float(np.angle(np.exp(2j * np.pi * (sent - start) / period).sum()))
-    return start + phase / (2 * np.pi) * period
-
-
-def _ticks(sent: FloatArray) -> IntArray:
-    """The control period in which each goal goes out again, from when it went out, in periods.
-
-    A loop under way gives each period its goal, also where late cycles have moved it half a period. Rounding alone
-    would drop goals there, and hold others twice.
-    """
-    ticks = np.empty(len(sent), dtype=np.int64)
-    shift, before = 0.0, -math.inf
-    for number, time in enumerate(sent.tolist()):
-        if time - before > _PAUSE:
-            shift = 0.0
-        ticks[number] = tick = math.floor(time + shift + 0.5)
-        shift, before = tick - time, time
-        if abs(shift) > _ASTRAY:
-            shift -= math.copysign(1.0, shift)
-    return ticks
 
 
 def _limit(servo: Servo, track: Track, index: int) -> None:
@@ -317,6 +294,14 @@ def _base(robot: Robot) -> dict[str, float]:
         return {}
     names = ("base_x", "base_y", "base_z", "base_roll", "base_pitch", "base_yaw")
     return dict(zip(names, (*base[0], *roll_pitch_yaw(base[1])), strict=True))
+
+
+def _of_cycles(recording: Recording, time: FloatArray, moved: Mapping[str, FloatArray]) -> dict[str, FloatArray]:
+    """Fields of a cycle (n,) at the recording's own cycles, where it has any: between them lie straight lines."""
+    if not moved:
+        return {}
+    at = np.asarray(recording.cycles.get("time", time))
+    return {"time": at, **{name: np.interp(at, time, np.unwrap(column)) for name, column in moved.items()}}
 
 
 def _columns(rows: Sequence[Mapping[str, float]]) -> tuple[FloatArray, dict[str, FloatArray]]:
@@ -426,26 +411,6 @@ def _temperature(track: Track) -> float:
     """Mean of what the servo reported, degC; NaN when it reported none."""
     known = track.temperature[~np.isnan(track.temperature)]
     return float(known.mean()) if len(known) else math.nan
-
-
-def _written(recording: Recording, track: Track) -> dict[str, int]:
-    """Registers that differ from the rig's: those of an imported log, and what the experiment wrote before it moved."""
-    written: dict[str, int] = dict(next(iter((recording.metadata.get("registers") or {}).values()), {}))
-    for event in recording.events:
-        if event.name == "register" and event.data.get("servo") == track.name:
-            written[str(event.data["name"])] = int(event.data["value"])
-    return written
-
-
-def _settings(rig: Rig, written: Mapping[str, int]) -> list[float]:
-    """What the registers make of the only servo's loop: the rig's after power-on, and what was `written` since."""
-    servo = rig.servos[0]
-    profile = rig.profile_of(servo)
-    table = ControlTable(profile)
-    for name, value in {**servo.registers, **written}.items():
-        if name in table:
-            table[name] = value
-    return loop_command(table, profile, servo.zero, driven=True)
 
 
 def _passive(servo: ServoConfig, arm: Arm) -> FloatArray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -58,6 +59,7 @@ class Connection:
         self.cycles: dict[str, Cycle] = {}
         self.events: tuple[BusEvent, ...] = ()
         self._threads: ThreadPoolExecutor | None = None
+        self._read_at = -math.inf  # when the last samples had come in, s on the backend's clock
         self._safety: Safety | None = None
         self._owner = os.getpid()
         self._direction = {config.name: config.direction for config in rig.servos}
@@ -120,12 +122,24 @@ class Connection:
         if self._safety is not None:
             self._safety.feed()
 
-    def send(self, goals: Mapping[str, Goal]) -> None:
-        """Write the goals, in one packet a bus."""
+    def send(self, goals: Mapping[str, Goal]) -> float:
+        """Write the goals, in one packet a bus.
+
+        Returns:
+            When all servos had theirs, s on the backend's clock. Where none went out: when a motor was switched off,
+            if that was after the last samples; else now.
+        """
+        heard = -math.inf
         for cycle in self.cycles.values():
             here = {servo.name: goals[servo.name] for servo in cycle.servos if servo.name in goals}
             if here:
-                cycle.send(here)
+                heard = max(heard, cycle.send(here))
+        if heard > -math.inf:
+            return heard
+        limp = max(
+            (drive.limp_at for drive in self.drives.values() if isinstance(drive, DynamixelDrive)), default=heard
+        )
+        return limp if limp > self._read_at else self.backend.clock.now()
 
     def receive(self) -> tuple[dict[str, RawState], dict[str, BusError]]:
         """Read every servo; samples and faults, by name."""
@@ -137,6 +151,7 @@ class Connection:
             samples.update(result.states)
             faults.update(result.faults)
             self.events += result.events
+        self._read_at = self.backend.clock.now()
         return samples, faults
 
     def limp(self) -> dict[str, BusError]:

@@ -12,7 +12,7 @@ from axbridge.errors import UsageError
 from axbridge.robot.backends.backend import Backend
 from axbridge.robot.robot import Robot
 
-__all__ = ["OPENED", "open_robot"]
+__all__ = ["OPENED", "open_robot", "with_usual_engine"]
 
 OPENED: list[Callable[[Robot, int], None]] = []  # called with every robot that is opened here, and its seed
 
@@ -48,8 +48,7 @@ def open_robot(
     loaded = rig if isinstance(rig, Rig) else Rig.load(rig)
     if overrides:
         loaded = loaded.overridden(overrides)
-    usual = os.environ.get("AXBRIDGE_ENGINE") or None
-    loaded = loaded.with_engine(engine or (usual if loaded.world is not None else None))
+    loaded = with_usual_engine(loaded, engine)
 
     def opener(name: str, port: str | None) -> Backend:
         return _backend(loaded, name, port, seed, realtime if name == "sim" else None)
@@ -63,6 +62,16 @@ def open_robot(
         robot.close()
         raise
     return robot
+
+
+def with_usual_engine(rig: Rig, engine: str | None = None) -> Rig:
+    """The rig with this engine, else with that of ``AXBRIDGE_ENGINE``, else as it is.
+
+    Raises:
+        RigError: there is no such engine, or one is asked for and the rig has no world.
+    """
+    usual = os.environ.get("AXBRIDGE_ENGINE") or None
+    return rig.with_engine(engine or (usual if rig.world is not None else None))
 
 
 def _backend(rig: Rig, name: str, port: str | None, seed: int, realtime: bool | None) -> Backend:

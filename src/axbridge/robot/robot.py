@@ -51,7 +51,7 @@ class StepReport:
     Attributes:
         requested: Length of the step asked for, ms.
         actual: Length it took, ms.
-        commanded: When the command packets had been sent.
+        commanded: When the servos had their goals: the end of the command packets on the line.
         sampled: When each servo took its sample.
         errors: Why a servo did not answer, by its name: BusTimeout, CorruptPacket, PortError.
         events: What changed on the buses: a servo missing, returned, with a fault or beyond a limit; a port lost, back.
@@ -155,9 +155,8 @@ class Robot(Mapping[str, Servo]):
         began = clock.now()
         end = self._time_ms + requested
         due = self._start + end / 1000
-        self._send(requested)
-        commanded = clock.now()
-        late = max(0.0, commanded - due)
+        commanded = self._send(requested)
+        late = max(0.0, clock.now() - due)
         for tick in self._ticks(end):
             self._pass_until(tick)
         clock.sleep_until(due)
@@ -181,8 +180,7 @@ class Robot(Mapping[str, Servo]):
             raise UsageError(f"robot {self.rig.name!r} is closed", "open it again with axbridge.open")
         clock = self._connection.backend.clock
         began = clock.now()
-        self._send(self.basic_time_step)
-        commanded = clock.now()
+        commanded = self._send(self.basic_time_step)
         faults = self._receive()
         self._report(0.0, clock.now() - began, commanded, faults)
         return {name: servo.state for name, servo in self._servos.items()}
@@ -238,13 +236,14 @@ class Robot(Mapping[str, Servo]):
             silence = self.rig.safety.stale_command_ms
             _log.warning("no step for %g ms: the motors are off until set_position or torque_on", silence)
 
-    def _send(self, period: float) -> None:
+    def _send(self, period: float) -> float:
+        """Send goals; when the servos had them, s on the backend's clock."""
         self._connection.feed()
         if self._powered_still != {} and (now := self._connection.backend.clock.now()) >= self._insist_at:
             self._insist_at = now + _INSIST
             self._powered_still = self._connection.limp()
         goals = {s.name: goal for s in self._servos.values() if (goal := s._command(period / 1000)) is not None}
-        self._connection.send(goals)
+        return self._connection.send(goals)
 
     def _receive(self) -> dict[str, BusError]:
         for name in self._sensed:
@@ -597,7 +596,16 @@ class Robot(Mapping[str, Servo]):
 
     def _simulation_of(self, connection: Connection) -> Simulation | None:
         world = connection.backend.world
-        return None if world is None else Simulation(world, lambda: connection.shadow(self._start))
+        if world is None:
+            return None
+
+        def sample(name: str, time: float) -> tuple[ServoState, float]:
+            drive, start = connection.drives[name], self._start
+            raw = world.sample(name, start + time) if name in world.servos else None
+            state = drive.state(raw, start)
+            return state, drive.electrical_power(state, self._servos[name].config.consumption_factor)
+
+        return Simulation(world, sample, lambda: connection.shadow(self._start))
 
     def _recover(self, name: str) -> None:
         self._connection.recover(name)

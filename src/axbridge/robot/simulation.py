@@ -22,14 +22,23 @@ class Simulation:
     Args:
         world: The simulated world; closed by the backend.
         shadow: Reads the simulated servos of a twin as of now, by name.
+        sample: What a servo reports at a moment of the robot's clock, s, at most 20 ms ago, and the power it draws
+            then, W; no packet is sent. Of an ideal joint: now. A twin has `shadow` instead.
 
     Attributes:
         world: Lines, virtual servos, motors and joints.
+        sample: As given.
         base_start: Where the rig put the base; None where it is bolted down.
     """
 
-    def __init__(self, world: World, shadow: Callable[[], dict[str, ServoState]] = dict) -> None:
+    def __init__(
+        self,
+        world: World,
+        sample: Callable[[str, float], tuple[ServoState, float]],
+        shadow: Callable[[], dict[str, ServoState]] = dict,
+    ) -> None:
         self.world = world
+        self.sample = sample
         self._shadow = shadow
         self.base_start = self.base
 

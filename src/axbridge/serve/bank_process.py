@@ -16,6 +16,7 @@ import numpy as np
 from axbridge.arrays import FloatArray, IntArray
 from axbridge.errors import AxBridgeError
 from axbridge.physics.columns import Command, State
+from axbridge.physics.substep import recall
 from axbridge.virtual.world import Bank
 
 __all__ = ["RemoteBank"]
@@ -24,6 +25,11 @@ _ROW = struct.Struct(f"={2 + len(Command)}d")  # index, time, the row
 _STEP, _IDLE_STEP = 0.002, 0.01  # s between two advances while something moves, and while all is limp and still
 _STILL = 1e-3  # rad/s
 _BEHIND = 0.25  # s of lag after which the simulation gives up catching up
+_AHEAD = 0.01  # s that the motors are ahead of the clock, where commands take longer than that to act
+_MARGIN = 0.01  # s that a command may take from the line to the process
+_GRID = 0.0005  # s between two states that are kept
+_KEPT = 64  # of them
+_PIECE = 0.02  # s: the longest time in one go: a bank remembers little more
 _NOTE = 512  # bytes for the last words of the process
 _CHECK = 0.1  # s between two looks whether it lives
 
@@ -31,30 +37,41 @@ _CHECK = 0.1  # s between two looks whether it lives
 class RemoteBank:
     """Stands in for a bank that it takes over into a child process, where wall time moves it.
 
+    A read wants the state at the moment it is asked. The process wakes up every 2 ms at best, later on a busy machine.
+    Where commands take their time to act, nobody can tell what it already knows of the next milliseconds: so it goes
+    ahead, and keeps states for `sampled`. Where they act at once, reads get the latest state.
+
     Args:
         bank: The motors; not to be used here any more.
 
     Attributes:
         state: Rows of `State`, at most a few milliseconds old.
+        foresight: See `Bank`.
         supply: Volts of each bus; writable.
     """
 
     def __init__(self, bank: Bank) -> None:
-        bank.advance(1e-3)  # one substep: kernels are compiled, and all readings are there, before the process starts
+        bank.advance(_PIECE)  # kernels are compiled, and all readings are there, before the process starts
         rows, buses = len(bank.state), len(bank.supply)
-        count = rows * len(State) + buses + 2
+        self.foresight = bank.foresight
+        count = (1 + _KEPT) * rows * len(State) + buses + 4
         self._memory = mmap.mmap(-1, count * 8 + _NOTE)
         shared = np.frombuffer(self._memory, dtype=np.float64, count=count)
         self.state: FloatArray = shared[: rows * len(State)].reshape(rows, len(State))
-        self.supply: FloatArray = shared[rows * len(State) : -2]
+        self._past = shared[rows * len(State) : (1 + _KEPT) * rows * len(State)].reshape(_KEPT, rows, len(State))
+        self.supply: FloatArray = shared[(1 + _KEPT) * rows * len(State) : -4]
+        self._latest = shared[-4:-3]  # number of the latest of them; it is kept `_GRID` times that, on the bank's clock
+        self._lost = shared[-3:-2]  # s that the bank's clock is behind the line's
         self._standstill = shared[-2:-1]
         self._origin = shared[-1:]  # monotonic time at which simulated time was 0; NaN: not started
-        self.state[:] = bank.state
+        self.state[:] = self._past[:] = bank.state
         self.supply[:] = bank.supply
+        self._every = np.arange(rows)
+        self.sampled(self._every, [0.0] * rows)
+        bank.sampled(self._every, [0.0] * rows)
         self._origin[0] = np.nan
         self.time = 0.0
         self._rows = [[0.0] * len(Command) for _ in range(rows)]  # as commanded last
-        self._lost = 0.0
         self._next_check = 0.0
         ours, self._commands = os.pipe()
         self._child = os.fork()
@@ -91,10 +108,12 @@ class RemoteBank:
                 note = self._memory[-_NOTE:].rstrip(b"\0").decode(errors="replace")
                 raise AxBridgeError(f"the simulation stopped: {note or 'no reason given'}", "start the server again")
 
-    def sampled(self, rows: IntArray, times: Sequence[float]) -> FloatArray:  # noqa: ARG002 - time passes
-        """As they are now: wall time moves the motors, so nothing is asked about the past."""
-        state: FloatArray = self.state[rows]
-        return state
+    def sampled(self, rows: IntArray, times: Sequence[float]) -> FloatArray:
+        """Rows of `State` of these servos, each as it was at its own time (s), or the latest there is."""
+        states = np.empty((len(rows), len(State)))
+        known = np.minimum(np.array(times) - self._lost[0], self._latest[0] * _GRID)
+        recall(self._past, rows, np.maximum(known, 0.0), _GRID, states)
+        return states
 
     @property
     def standstill(self) -> float:
@@ -142,7 +161,7 @@ class RemoteBank:
             if len(packed) < _ROW.size:
                 return False
             index, when, *row = _ROW.unpack(packed)
-            bank.set_command(int(index), row, when - self._lost)  # the bank's clock stood still while time was lost
+            bank.set_command(int(index), row, when - self._lost[0])  # the bank's clock stood still while time was lost
 
     def _now(self) -> float | None:
         """The line's time; None before it has started."""
@@ -151,14 +170,23 @@ class RemoteBank:
         now = time.monotonic() - float(self._origin[0])
         self._standstill[0] = max(self._standstill[0], now - self.time)
         if now - self.time > _BEHIND:  # this machine is too slow, or was suspended: that time is lost
-            self._lost += now - self.time - _STEP
+            self._lost[0] += now - self.time - _STEP
         self.time = now
         return now
 
     def _follow(self, bank: Bank, now: float) -> None:
+        """Advance, and keep the states on the way."""
         bank.supply[:] = self.supply
-        bank.advance(now - self._lost)
-        self.state[:] = bank.state
+        ahead = min(_AHEAD, max(0.0, self.foresight - _MARGIN))
+        due = now - self._lost[0]
+        last = int((due + ahead) / _GRID)
+        while (begin := int(self._latest[0])) < last:
+            end = min(last, begin + int(_PIECE / _GRID))
+            bank.advance(end * _GRID)
+            for number in range(begin + 1, end + 1):
+                self._past[number % _KEPT] = bank.sampled(self._every, [number * _GRID] * len(self._every))
+            self._latest[0] = end  # not before they are there
+        self.state[:] = self.sampled(self._every, [now] * len(self._every))
 
     def _pause(self) -> float:
         quiet = not self.state[:, State.DUTY].any() and abs(self.state[:, State.SPEED]).max(initial=0.0) < _STILL

@@ -24,13 +24,14 @@ class HeldBank:
         bank: Its engine has a free base.
 
     Attributes:
-        state, supply: The bank's.
+        state, supply, foresight: The bank's.
     """
 
     def __init__(self, bank: ServoBank) -> None:
         self._bank = bank
         self.state: FloatArray = bank.state
         self.supply: FloatArray = bank.supply
+        self.foresight = bank.foresight
         self._start = bank.engine.base()
         self._on: float | None = None  # since when a motor is on, s
 

@@ -37,10 +37,12 @@ class Bank(Motors, Protocol):
     Attributes:
         supply: Volts of each bus, (buses,); writable.
         time: s.
+        foresight: How long every command takes to act at least, s.
     """
 
     supply: FloatArray
     time: float
+    foresight: float
 
     def advance(self, until: float) -> None:
         """Run loops, motors and the engine until `time >= until` (s)."""
@@ -184,12 +186,15 @@ class World:
         (state,) = self.bank.sampled(np.array([self.servos[servo].row]), [time]).tolist()
         return state[State.ANGLE], state[State.TORQUE]
 
-    def sample(self, servo: str) -> RawState:
-        """What a bus would read of a servo now; without a packet, which would take time."""
-        read, now = self.servos[servo], self._now
-        block = read.peek(Address.PRESENT_POSITION, PRESENT.size, now)
+    def sample(self, servo: str, time: float | None = None) -> RawState:
+        """What a bus would read of a servo now, or would have read at `time` (s), at most 20 ms ago.
+
+        No packet is sent, which would take time.
+        """
+        read, when = self.servos[servo], self._now if time is None else time
+        block = read.peek(Address.PRESENT_POSITION, PRESENT.size, when)
         position, speed, load, voltage, temperature = PRESENT.unpack(block)
-        return RawState(now, position, speed, load, voltage, temperature, read.alarms.bits)
+        return RawState(when, position, speed, load, voltage, temperature, read.alarms.bits)
 
     def place(self, servo: str, angle: float) -> None:
         """Put a servo's shaft at an angle (rad, servo side, as its sensor has it), at rest, as by a hand.

@@ -158,11 +158,12 @@ class ShadowedBus(Bus):
             self._repeat(lambda shadow: shadow.action(id, answered=answered))
             return reply
 
-    def sync_write(self, address: int, data: Mapping[int, bytes]) -> None:
+    def sync_write(self, address: int, data: Mapping[int, bytes]) -> float:
         """See `Bus.sync_write`."""
         with self.turn, self.turn.lock:  # the shadow's world must not be moved on by a signal handler meanwhile
-            self._real.sync_write(address, data)
+            heard = self._real.sync_write(address, data)
             self._repeat(lambda shadow: shadow.sync_write(address, data))
+            return heard
 
     def reopen(self) -> None:
         """See `Bus.reopen`."""

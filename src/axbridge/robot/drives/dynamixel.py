@@ -23,7 +23,7 @@ from axbridge.control.setpoints import Setpoints
 from axbridge.control.velocity_pid import VelocityController, braking_speed, towards
 from axbridge.errors import BusError, ErrorFlag, PortError, ServoFault, UsageError
 from axbridge.robot.drives.drive import Capability, Sensed
-from axbridge.robot.drives.torque_model import SpeedForecast, current, duty_for, estimated_torque
+from axbridge.robot.drives.torque_model import SpeedForecast, drawn_power, duty_for, estimated_torque
 from axbridge.robot.drives.turns import TurnCounter
 from axbridge.robot.state import UNKNOWN, ServoState, Truth
 from axbridge.units import RPM, Calibration, signed_to_bits
@@ -97,6 +97,7 @@ class DynamixelDrive:
         self._forecast = SpeedForecast(model.motor, model.sensor.latency_ms / 1000)
         self._direct_goal: tuple[float, float, float, Goal] | None = None  # after target, velocity, available torque
         self._hold = math.nan  # where speed 0 stopped it
+        self.limp_at = -math.inf  # when it was switched off last, s on the bus's clock
         self._powered = False
         self._angle_limits: tuple[int, int] | None = None  # the servo's own, while it is or may be in wheel mode
         self.is_wheel = False
@@ -117,8 +118,11 @@ class DynamixelDrive:
             raise ServoFault(self.id, reply.error)
         return int.from_bytes(reply.data, "little", signed=entry.signed)
 
-    def write(self, name: str, value: int) -> None:
+    def write(self, name: str, value: int) -> float:
         """Write a register, in counts, checked against the profile's range before anything is sent.
+
+        Returns:
+            When the servo had it, s on the bus's clock.
 
         Raises:
             ProfileError: no such register.
@@ -137,6 +141,7 @@ class DynamixelDrive:
         reply = self.bus.write(self.id, entry.address, data, deaf=deaf)
         if reply is not None and reply.error & _REFUSED:
             raise ServoFault(self.id, reply.error, f"the servo did not take {name} = {value}")
+        return self.bus.clock.now() if reply is None else reply.time
 
     # ---- Drive
 
@@ -145,7 +150,7 @@ class DynamixelDrive:
         self._direct_goal = None
         if not on:
             self._powered = False
-            self.write("torque_enable", 0)
+            self.limp_at = self.write("torque_enable", 0)
             return math.nan
         present = self.read("present_position")
         if self._angle_limits is None and self._read_angle_limits() == (0, 0):
@@ -242,8 +247,7 @@ class DynamixelDrive:
         """U·i by the motor model."""
         if not self._powered or math.isnan(state.load):
             return 0.0
-        drawn = current(self.model.motor, state.load, state.voltage, state.velocity)
-        return max(0.0, state.load * state.voltage * drawn)
+        return drawn_power(self.model.motor, state.load, state.voltage, state.velocity)
 
     def restore(self) -> None:
         """Give the servo its own angle limits back; limp, because in joint mode it would run to an old goal.

@@ -13,7 +13,7 @@ from axbridge.jit import plain
 from axbridge.physics import motor as motor_kernels
 from axbridge.physics import position_laws
 
-__all__ = ["SpeedForecast", "current", "duty_for", "estimated_torque", "friction"]
+__all__ = ["SpeedForecast", "current", "drawn_power", "duty_for", "estimated_torque", "friction"]
 
 # One scalar at a time, a compiled kernel takes many times as long to be called as the arithmetic takes.
 directed = plain(motor_kernels.directed)
@@ -45,6 +45,11 @@ def current(motor: MotorParams, duty: float, voltage: float, velocity: float) ->
     duty = felt(duty, motor.dead_duty)
     resistance = motor.resistance + motor.resistance_per_duty * abs(duty)
     return (duty * voltage - motor.output_constant * velocity) / resistance
+
+
+def drawn_power(motor: MotorParams, duty: float, voltage: float, velocity: float) -> float:
+    """Electrical power U·i at a steady duty, W; 0 where the motor brakes and gives some back."""
+    return max(0.0, felt(duty, motor.dead_duty) * voltage * current(motor, duty, voltage, velocity))
 
 
 def estimated_torque(motor: MotorParams, law: FrictionParams, duty: float, voltage: float, velocity: float) -> float:
