@@ -31,6 +31,7 @@ from axbridge.replay.joint_load import CARRIED, CarriedRecording
 from axbridge.replay.rollout import rollouts
 from axbridge.replay.runs import FOLLOWED, FREE, HELD, JOINT_MODE, Runs
 from axbridge.rotations import roll_pitch_yaw
+from axbridge.units import RPM
 from axbridge.virtual.control_table import ControlTable
 from axbridge.virtual.registers import loop_command
 
@@ -47,6 +48,7 @@ _SEEN = ("position", "velocity", "load", "voltage", "torque")  # what is kept of
 _GET_UP = "get up"  # the part of a recorded walk in which a hand holds the robot
 _PAUSE = 3.0  # periods without a goal after which a loop is no longer under way
 _ASTRAY = 0.9  # periods that a goal may go out beside its time in a loop that is
+_FULL = 0.999  # of the speed without load: a limit beyond is none, and the register says 0
 _EDGE = 2.5  # counts from an end of the sensor's range that count as beyond it
 
 
@@ -140,7 +142,7 @@ def runs_of(recordings: Sequence[Recording], rig: Rig) -> Runs:
         spreads.append(spread)
         columns.append([
             time, sent,
-            count * np.round(side * np.nan_to_num(track.command) / count), driven, np.nan_to_num(track.speed_limit),
+            count * np.round(side * np.nan_to_num(track.command) / count), driven, _speed_limits(track, rig),
             np.nan_to_num(side * track.duty, nan=JOINT_MODE), _caps(recording, track), side * track.position,
             side * np.nan_to_num(track.velocity), known,
         ])  # fmt: skip
@@ -410,6 +412,14 @@ def _caps(recording: Recording, track: Track) -> FloatArray:
         if "limit" in segment.data and segment.data.get("servo", track.name) == track.name:
             caps[(track.time >= segment.start - 1e-9) & (track.time < segment.end)] = float(segment.data["limit"])
     return caps
+
+
+def _speed_limits(track: Track, rig: Rig) -> FloatArray:
+    """Limits of the approach, rad/s, (n,); 0 = none, as what a full-speed set-point makes of the register."""
+    limits = np.nan_to_num(track.speed_limit)
+    if rig.servos[0].max_velocity is None:
+        limits[limits > _FULL * rig.profile_of(rig.servos[0]).electrics.no_load_speed * RPM] = 0.0
+    return limits
 
 
 def _supply(recording: Recording, track: Track, rig: Rig) -> float:
