@@ -25,6 +25,7 @@ from axbridge.physics.link_paths import rooted_at, way_to_base
 from axbridge.physics.poses import posed
 from axbridge.record.recording import Recording
 from axbridge.replay.footing import CLEAR, footing, rooted_motion
+from axbridge.replay.hung import hangs
 from axbridge.replay.recorded_motion import base_motion, joints_motion
 from axbridge.replay.recorded_robot import Standing, on_two_feet
 
@@ -33,7 +34,7 @@ __all__ = ["CARRIED", "CarriedRecording", "joint_of_robot"]
 CARRIED = 4  # columns: inertia, kg·m²; torque a·sin(θ) + b·cos(θ) + c: a, b, c, N·m
 _BLOCK = 20_000  # samples at a time: memory
 _FEET = 0.02  # m: ends of the robot that come so near to the lowest one stand on the floor, too
-_ENOUGH = 1.0  # s on one foot, in all, below which a recording tells nothing
+_ENOUGH = 1.0  # s on its feet, in all, below which a recording tells nothing
 _SURELY = 0.99
 _HUNG = "fit it to a recording of the robot hung up by its body, with fixed_base = true in its rig"
 
@@ -130,15 +131,22 @@ def _on_foot(recording: Recording, rig: Rig, servo: ServoConfig, motion: Motion)
             _HUNG,
         )
     stood = footing(recording, robot, track.time)
-    told = stood.margin > 0
-    if _between_feet(robot, servo.joint):
-        told &= np.abs(stood.lifted) > CLEAR
-    if not told.any() or told.sum() * np.median(np.diff(track.time)) < _ENOUGH:
+    standing = stood.margin > 0
+    on_one = standing & (np.abs(stood.lifted) > CLEAR)
+    told = on_one if _between_feet(robot, servo.joint) else standing
+    if told.mean() * np.ptp(track.time) < _ENOUGH:
         raise RecordingError(
             recording.path,
             f"does not tell what {servo.name} carries: for {told.mean() * np.ptp(track.time):.1f} s in all the robot "
             "stood on one foot; on two, nobody knows how they share what the floor pushes",
             f"fit it to a walk of a few steps; or {_HUNG}",
+        )
+    if hangs(recording, robot, stood, motion, on_one):
+        raise RecordingError(
+            recording.path,
+            f"does not tell what {servo.name} carries: its servos report loads like those of a robot that "
+            "hangs, not of one that stands on its feet",
+            "if it hung by its body, say so: fixed_base = true in its rig; else fit it to a walk on the floor",
         )
     load = np.zeros((len(track), CARRIED))
     for side, chosen in enumerate((stood.lifted <= 0, stood.lifted > 0)):
