@@ -36,9 +36,9 @@ def hangs(
     standing = np.empty_like(hanging)
     for side, foot in enumerate((stood.lifted <= 0, stood.lifted > 0)):
         rooted = rooted_motion(recording, robot, motion, stood.time, side)
-        columns = [names.index(joint.name) for joint in rooted.tree.joints]
         torques = wrenches(rooted.tree, *rooted.motion, rooted.gravity).torques()
-        standing[np.ix_(foot, columns)] = torques[foot]
+        for number, joint in enumerate(rooted.tree.joints):
+            standing[foot, names.index(joint.name)] = torques[foot, number]
     parts: list[FloatArray] = []  # of a servo: what it pushed, what it would on its feet, and hanging
     for servo in robot.rig.servos:
         if servo.joint in names and servo.name in recording:
