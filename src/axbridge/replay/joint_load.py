@@ -124,12 +124,12 @@ def _on_foot(recording: Recording, rig: Rig, servo: ServoConfig, motion: Motion)
     track = recording[servo.name]
     robot = on_two_feet(rig, rig.urdf_text())
     if robot is None or rig.world is None or not rig.world.ground:
-        raise RecordingError(
-            recording.path,
-            f"does not tell what {servo.name} carries: the rig has no floor, or the robot does not stand on two flat "
-            "feet, and how its base moved is not recorded",
-            _HUNG,
+        why = (
+            "its rig has no floor to stand on (ground = true)"
+            if rig.world is not None and not rig.world.ground
+            else "how its base moves and what the floor pushes can be told of a robot on two flat feet alone"
         )
+        raise RecordingError(recording.path, f"does not tell what {servo.name} carries: {why}", _HUNG)
     stood = footing(recording, robot, track.time)
     standing = stood.margin > 0
     on_one = standing & (np.abs(stood.lifted) > CLEAR)
