@@ -16,6 +16,7 @@ pytestmark = pytest.mark.slow
 FOLDER = Path(__file__).parents[1] / "benchmarks"
 SMALLEST = {
     "first_run.py": ("import", "version"),
+    "identify_legs.py": ("--walks", "1", "--steps", "4", "--joints", "left_knee"),
     "identify_throughput.py": ("--rounds", "1", "--sets", "10"),
     "learn_cluster.py": ("--size", "0.1", "--kinds", "episodes"),
     "learn_sim_to_real.py": ("--generations", "1", "--targets", "1", "--episodes", "1", "--workers", "0"),
@@ -34,7 +35,10 @@ LONG = {
     "identify_gains.py": (str(LOGS), "--leave-out", "none"),
 }  # what they cannot do without
 OF_BULLET = {"engines.py", "plant_cost.py", "plant_couplings.py", "plant_humanoid.py"}
-NEEDS = dict.fromkeys(OF_BULLET, "pybullet") | {"learn_cluster.py": "distributed"}
+NEEDS = dict.fromkeys(OF_BULLET, "pybullet") | {
+    "learn_cluster.py": "distributed",
+    "identify_legs.py": "mujoco",
+}
 SCRIPTS = sorted(path.name for path in FOLDER.glob("*.py") if find_spec(NEEDS.get(path.name, "axbridge")) is not None)
 AT_ONCE = 4  # most of those that are ended soon only wait
 

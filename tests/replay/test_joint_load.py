@@ -121,7 +121,7 @@ def test_a_robot_on_both_feet_tells_what_its_arms_carry_but_not_its_legs():
 
     np.testing.assert_allclose(torque(free.load)[5:-5], torque(bolted.load)[5:-5], rtol=1e-6)
     assert np.abs(torque(free.load)).max() > 0.01
-    with pytest.raises(RecordingError, match=r"for 0\.0 s in all the robot stood on one foot"):
+    with pytest.raises(RecordingError, match=r"for 0\.00 s in all the robot stood on one foot"):
         joint_of_robot([standing], walker, "left_knee")
 
 

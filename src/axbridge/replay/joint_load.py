@@ -137,7 +137,7 @@ def _on_foot(recording: Recording, rig: Rig, servo: ServoConfig, motion: Motion)
     if told.mean() * np.ptp(track.time) < _ENOUGH:
         raise RecordingError(
             recording.path,
-            f"does not tell what {servo.name} carries: for {told.mean() * np.ptp(track.time):.1f} s in all the robot "
+            f"does not tell what {servo.name} carries: for {told.mean() * np.ptp(track.time):.2f} s in all the robot "
             "stood on one foot; on two, nobody knows how they share what the floor pushes",
             f"fit it to a walk of a few steps; or {_HUNG}",
         )
