@@ -130,6 +130,6 @@ def test_a_hot_servo_is_switched_off(line):
         robot["hip"].set_position(0.3)
         robot.step(20)
         line.tables[1][43] = 61
-        for _ in range(3):
+        for _ in range(10):  # a busy machine may lose some of the answers
             robot.step(20)
         assert powered(line) == []

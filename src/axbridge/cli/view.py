@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 @app.command()
 def view(
     recording: Annotated[
-        Path | None, typer.Argument(metavar="[RECORDING.mcap]", help="See a recording again, not a robot.")
+        Path | None, typer.Argument(metavar="RECORDING.mcap", help="See a recording again, not a robot.")
     ] = None,
     other: Annotated[
-        Path | None, typer.Argument(metavar="[OTHER.mcap]", help="A second one, as a translucent ghost.")
+        Path | None, typer.Argument(metavar="OTHER.mcap", help="A second one, as a translucent ghost.")
     ] = None,
     *,
     rig: Annotated[
