@@ -4,9 +4,11 @@ The motion of the other joints is taken as it was measured; the joint that is fi
 about its axis and the torque of weight, which goes with the sine and the cosine of its own angle, are exact then. What
 the motion adds (accelerations of the others, Coriolis) is that of the recorded motion.
 
-A robot that nobody bolted down must tell how its base moved: recordings of simulated walks do (`base_x` and so on).
-Then what arms and a head carry is known. What a leg carries depends on what the floor pushes, of which nothing is
-recorded: a servo of a leg is refused, and wants a recording of the robot hung up.
+A robot that nobody bolted down stands on the floor, which pushes it. While it stands on one foot, that foot does not
+move, and all that the floor pushes goes through it: then inverse dynamics from the foot tells what each joint carries.
+On two feet nobody knows how they share the weight, so these moments are left out for the joints between the feet. What
+arms and a head carry is known on two feet, too; and in recordings of simulated walks all the time, because they tell
+how the base moved.
 """
 
 from __future__ import annotations
@@ -48,7 +50,7 @@ class CarriedRecording(Recording):
     Attributes:
         at: Times of `load`, s, (l,).
         load: (l, CARRIED), about the joint.
-        told: When that is known, (l,).
+        told: When that is known, (l,). Else it is as if the robot stood on its lower foot.
     """
 
     at: FloatArray = field(default_factory=lambda: np.zeros(0))
@@ -70,7 +72,7 @@ def joint_of_robot(recordings: Sequence[Recording], rig: Rig, name: str) -> tupl
 
     Raises:
         UsageError: the rig has no such servo.
-        RecordingError: the motion of a joint or of the base is missing, or the floor pushes what the servo moves.
+        RecordingError: the motion of a joint is missing, or what the floor pushes cannot be told.
         RigError: the rig has no world, or the joint slides.
     """
     servo = next((servo for servo in rig.servos if servo.name == name), None)
@@ -133,12 +135,14 @@ def _on_foot(recording: Recording, rig: Rig, servo: ServoConfig, motion: Motion)
     stood = footing(recording, robot, track.time)
     standing = stood.margin > 0
     on_one = standing & (np.abs(stood.lifted) > CLEAR)
-    told = on_one if _between_feet(robot, servo.joint) else standing
-    if told.mean() * np.ptp(track.time) < _ENOUGH:
+    leg = _between_feet(robot, servo.joint)
+    told = on_one if leg else standing
+    seconds = told.mean() * np.ptp(track.time)
+    if seconds < _ENOUGH:
+        where = "one foot; on two, nobody knows how they share what the floor pushes" if leg else "its feet"
         raise RecordingError(
             recording.path,
-            f"does not tell what {servo.name} carries: for {told.mean() * np.ptp(track.time):.2f} s in all the robot "
-            "stood on one foot; on two, nobody knows how they share what the floor pushes",
+            f"does not tell what {servo.name} carries: for {seconds:.2f} s in all the robot stood on {where}",
             f"fit it to a walk of a few steps; or {_HUNG}",
         )
     if hangs(recording, robot, stood, motion, on_one):
