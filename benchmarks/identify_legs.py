@@ -50,20 +50,18 @@ def walked(rig, path, steps, turn, seed):
     with open_robot(rig, "sim", seed=seed) as robot:
         engine = robot.simulation.engine
         model, data, advance = engine.model, engine.data, engine.advance
-        numbers = [mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_JOINT, name) for name in engine.joints]
-        dofs, places = model.jnt_dofadr[numbers], model.jnt_qposadr[numbers]
+        joints, dofs, places = engine.joints, engine._driven, engine._driven_qpos
 
         def watched(actuation):
             spent = advance(actuation)
             mujoco.mj_rnePostConstraint(model, data)
             loads = np.sum(data.cdof[dofs] * data.cfrc_int[model.dof_bodyid[dofs]], axis=1)
-            rows.append((data.time, data.qpos[places].copy(), loads))
+            rows.append(((len(rows) + 1) * engine.time_step, data.qpos[places].copy(), loads))
             return spent
 
         engine.advance = watched
         with Recorder(path, describe(rig, backend="sim", seed=seed, experiment="walk")) as recorder:
             walk(robot, Gait(steps=steps, turn=np.radians(turn)), recorder)
-        joints = engine.joints
     recording = open_recording(path)
     time, angles, loads = (np.array(column) for column in zip(*rows, strict=True))
     knee = recording["left_knee"]
