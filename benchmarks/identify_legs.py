@@ -50,7 +50,7 @@ def walked(rig, path, steps, turn, seed):
     with open_robot(rig, "sim", seed=seed) as robot:
         engine = robot.simulation.engine
         model, data, advance = engine.model, engine.data, engine.advance
-        joints, dofs, places = engine.joints, engine._driven, engine._driven_qpos
+        joints, dofs, places = engine.joints, engine._driven, engine._driven_qpos  # noqa: SLF001 - no names in there
 
         def watched(actuation):
             spent = advance(actuation)
