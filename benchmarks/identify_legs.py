@@ -120,6 +120,7 @@ def main():
         "--turn", type=float, default=8.0, help="degrees in two steps: without, the twists stand still"
     )
     arguments.add_argument("--joints", nargs="+", default=LEGS, help="servos whose name has this in it")
+    arguments.add_argument("--blind", action="store_true", help="fit without the inertial unit")
     chosen = arguments.parse_args()
     plain = Rig.load("bioloid").with_engine("mujoco").overridden({"world": {"time_step_ms": 1.0}})
     rig = altered(plain, 0)
@@ -139,7 +140,7 @@ def main():
                 continue
             _, time, loads = made[0]
             try:
-                fit = fitted(recordings, rig, plain, servo)
+                fit = fitted(blind if chosen.blind else recordings, rig, plain, servo)
                 found[servo.name] = {
                     "load": judged(recordings[0], plain, servo, time, loads[servo.joint]),
                     "load without IMU": judged(blind[0], plain, servo, time, loads[servo.joint]),

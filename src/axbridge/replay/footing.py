@@ -20,12 +20,12 @@ import numpy as np
 from axbridge.arrays import FloatArray
 from axbridge.config.urdf import Tree
 from axbridge.physics.engine import LinkPose
-from axbridge.physics.inverse_dynamics import wrenches
+from axbridge.physics.inverse_dynamics import BaseMotion, accelerated, wrenches
 from axbridge.physics.link_paths import rooted_at
 from axbridge.physics.poses import Posed, posed
 from axbridge.physics.soles import Sole, inside
 from axbridge.record.recording import Recording
-from axbridge.replay.recorded_motion import joints_motion
+from axbridge.replay.recorded_motion import derivatives, joints_motion
 from axbridge.replay.recorded_robot import Standing
 from axbridge.rotations import matrix_of_roll_pitch_yaw
 
@@ -62,17 +62,17 @@ class Footing:
 
 
 class Rooted(NamedTuple):
-    """How a robot moved at n moments, as seen from a foot of it that stands flat and does not move.
+    """How a robot moved at n moments, as seen from a foot of it that stands and does not slip.
 
     Attributes:
         tree: The robot with that foot as its base.
         motion: Positions, speeds and accelerations of the tree's joints, (n, joints) each.
-        gravity: In the foot's axes, m/s², (n, 3).
+        base: How the foot tilts; None where no inertial unit tells: then it is flat.
     """
 
     tree: Tree
     motion: tuple[FloatArray, FloatArray, FloatArray]
-    gravity: FloatArray
+    base: BaseMotion | None
 
 
 def rooted_motion(
@@ -82,7 +82,7 @@ def rooted_motion(
     time: FloatArray,
     side: int,
 ) -> Rooted:
-    """A motion as if one foot stood all the time; where an inertial unit tells how the foot tilts, it is tilted.
+    """A motion as if one foot stood all the time.
 
     Args:
         recording: Where the inertial unit is looked for.
@@ -91,9 +91,18 @@ def rooted_motion(
         time: When, s, (n,).
         side: 0 the left foot, 1 the right one.
     """
-    return _rooted(
-        robot, motion, _flat(_leaning(recording, time), posed(robot.tree, motion[0]), robot.soles[side]), side
+    tree, moving = _rooted(robot, motion, side)
+    leaning, sole = _leaning(recording, time), robot.soles[side]
+    if leaning is None:
+        return Rooted(tree, moving, None)
+    turn = _flat(leaning, posed(robot.tree, motion[0]), sole)
+    roll, pitch = np.arctan2(turn[:, 2, 1], turn[:, 2, 2]), -np.arcsin(turn[:, 2, 0])
+    spin, rate = (
+        np.column_stack((*both, 0 * time))
+        for both in zip(*(derivatives(time, angle, time)[1:] for angle in (roll, pitch)), strict=True)
     )
+    arm = -_times(turn, sole.middle)  # it tilts about the middle of its sole
+    return Rooted(tree, moving, BaseMotion(turn, arm, spin, rate, accelerated(arm, spin, rate)))
 
 
 def footing(recording: Recording, robot: Standing, time: FloatArray) -> Footing:
@@ -184,7 +193,7 @@ def _from_foot(
     seen = posed(robot.tree, motion[0], (place, turn))
     far = _points(seen, other)
     middle, heading = far[:, :2] / 2, _heading(seen.turn[other.link]) / 2
-    zmp = _floor_push(_rooted(robot, motion, flat, side), sole, flat)
+    zmp = _floor_push(robot, motion, flat, side)
     level = _about_up(-heading)
     moved = place - np.column_stack((middle, np.zeros(len(middle))))
     return _Seen(_times(level, moved), level @ turn, _turned(zmp - middle, -heading), far[:, 2])
@@ -197,30 +206,37 @@ def _flat(leaning: FloatArray | None, where: Posed, sole: Sole) -> FloatArray:
     return _upright(leaning @ where.turn[sole.link])
 
 
-def _rooted(robot: Standing, motion: tuple[FloatArray, FloatArray, FloatArray], flat: FloatArray, side: int) -> Rooted:
-    assert robot.rig.world is not None
+def _rooted(
+    robot: Standing, motion: tuple[FloatArray, FloatArray, FloatArray], side: int
+) -> tuple[Tree, tuple[FloatArray, FloatArray, FloatArray]]:
+    """The tree with a foot as its base, and the motion of its joints."""
     tree = rooted_at(robot.tree, robot.soles[side].link)
     names = [joint.name for joint in robot.tree.joints]
     columns = [names.index(joint.name) for joint in tree.joints]
     position, speed, acceleration = (part[:, columns] for part in motion)
-    gravity = _times(np.swapaxes(flat, -1, -2), np.array(robot.rig.world.gravity))
-    return Rooted(tree, (position, speed, acceleration), gravity)
+    return tree, (position, speed, acceleration)
 
 
-def _floor_push(rooted: Rooted, sole: Sole, flat: FloatArray) -> FloatArray:
+def _floor_push(
+    robot: Standing, motion: tuple[FloatArray, FloatArray, FloatArray], flat: FloatArray, side: int
+) -> FloatArray:
     """The zero-moment point (n, 2), m, from the middle of a sole that does not move, in level axes.
 
     Args:
-        rooted: The robot above it.
-        sole: Where it stands.
+        robot: The robot.
+        motion: Positions, speeds and accelerations of its tree's joints, (n, joints) each.
         flat: How the foot is turned, (n, 3, 3).
+        side: Which foot: 0 the left one, 1 the right one.
     """
-    held = wrenches(rooted.tree, *rooted.motion, rooted.gravity)
+    assert robot.rig.world is not None
+    sole, (tree, moving) = robot.soles[side], _rooted(robot, motion, side)
+    gravity = _times(np.swapaxes(flat, -1, -2), np.array(robot.rig.world.gravity))
+    held = wrenches(tree, *moving, gravity)
     force = _times(flat, held.force[0])
     about = _times(flat, held.moment[0] - np.cross(np.broadcast_to(sole.middle, force.shape), held.force[0]))
     upwards = np.maximum(force[:, 2], 1e-3)
     found: FloatArray = np.column_stack((-about[:, 1], about[:, 0])) / upwards[:, None]
-    weight = float(rooted.tree.mass.sum() * np.linalg.norm(rooted.gravity[0]))
+    weight = float(tree.mass.sum() * np.linalg.norm(robot.rig.world.gravity))
     unlikely = (np.abs(force[:, 2] - weight) > _UNLIKELY * weight) | (np.abs(found).max(axis=1) > _FARTHEST)
     found[unlikely] = np.nan
     return found
