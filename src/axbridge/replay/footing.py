@@ -18,10 +18,10 @@ from typing import NamedTuple
 import numpy as np
 
 from axbridge.arrays import FloatArray
-from axbridge.config.urdf import Tree
+from axbridge.config.urdf import TURNS, Tree
 from axbridge.physics.engine import LinkPose
 from axbridge.physics.inverse_dynamics import BaseMotion, accelerated, wrenches
-from axbridge.physics.link_paths import rooted_at
+from axbridge.physics.link_paths import rooted_at, way_to_base
 from axbridge.physics.poses import Posed, posed
 from axbridge.physics.soles import Sole, inside
 from axbridge.record.recording import Recording
@@ -36,6 +36,8 @@ _LIFTED = 0.003  # m: between feet whose heights differ by less, the weight is t
 # weight, and at a point so far from the foot that stands, m.
 _UNLIKELY, _FARTHEST = 0.5, 0.15
 CLEAR = 0.005  # m: a foot so high above the other carries nothing
+_TILT = 0.1  # s on either side from which it is taken how a foot tilts: that is little and slow, and all joints' noise is in it
+_RATES = "imu_rate_x", "imu_rate_y", "imu_rate_z"
 
 
 @dataclass(frozen=True)
@@ -67,7 +69,7 @@ class Rooted(NamedTuple):
     Attributes:
         tree: The robot with that foot as its base.
         motion: Positions, speeds and accelerations of the tree's joints, (n, joints) each.
-        base: How the foot tilts; None where no inertial unit tells: then it is flat.
+        base: How the foot tilts, in level axes; None where no inertial unit tells: then it is flat.
     """
 
     tree: Tree
@@ -92,15 +94,18 @@ def rooted_motion(
         side: 0 the left foot, 1 the right one.
     """
     tree, moving = _rooted(robot, motion, side)
-    leaning, sole = _leaning(recording, time), robot.soles[side]
+    leaning, rates, sole = _leaning(recording, time), _of_imu(recording, _RATES, time), robot.soles[side]
     if leaning is None:
         return Rooted(tree, moving, None)
-    turn = _flat(leaning, posed(robot.tree, motion[0]), sole)
-    roll, pitch = np.arctan2(turn[:, 2, 1], turn[:, 2, 2]), -np.arcsin(turn[:, 2, 0])
-    spin, rate = (
-        np.column_stack((*both, 0 * time))
-        for both in zip(*(derivatives(time, angle, time)[1:] for angle in (roll, pitch)), strict=True)
-    )
+    where = posed(robot.tree, motion[0])
+    turn = _flat(leaning, where, sole)
+    spin = rate = np.zeros((len(time), 3))
+    if rates is not None:
+        links = [link for link in way_to_base(robot.tree, sole.link) if robot.tree.kind[link] == TURNS]
+        turning = rates + sum(where.axis[link] * motion[1][:, [robot.tree.dof[link]]] for link in links)
+        seen = _times(turn @ np.swapaxes(where.turn[sole.link], 1, 2), turning)  # from the base's axes into level ones
+        found = [derivatives(time, axis, time, _TILT) for axis in seen.T]
+        spin, rate = (np.stack([one[order] for one in found], axis=1) for order in (0, 1))
     arm = -_times(turn, sole.middle)  # it tilts about the middle of its sole
     return Rooted(tree, moving, BaseMotion(turn, arm, spin, rate, accelerated(arm, spin, rate)))
 
@@ -261,16 +266,24 @@ def _margins(
 
 def _leaning(recording: Recording, time: FloatArray) -> FloatArray | None:
     """How the base was turned, by an inertial unit in it, (n, 3, 3), without where it looked; None if not recorded."""
-    columns = [recording.cycles.get(name) for name in ("imu_roll", "imu_pitch")]
+    found = _of_imu(recording, ("imu_roll", "imu_pitch"), time)
+    return None if found is None else matrix_of_roll_pitch_yaw(found[:, 0], found[:, 1], np.zeros(len(time)))
+
+
+def _of_imu(recording: Recording, names: tuple[str, ...], time: FloatArray) -> FloatArray | None:
+    """What an inertial unit told at these times, (n, names); None if it was not recorded."""
+    columns = [recording.cycles.get(name) for name in names]
     if any(column is None or np.isnan(column).all() for column in columns):
         return None
     at = recording.cycles["time"]
-    roll, pitch = (
-        np.interp(time, at[known], column[known])
-        for column in columns
-        if column is not None and (known := ~np.isnan(column)).any()
+    return np.stack(
+        [
+            np.interp(time, at[known], column[known])
+            for column in columns
+            if column is not None and (known := ~np.isnan(column)).any()
+        ],
+        axis=1,
     )
-    return matrix_of_roll_pitch_yaw(roll, pitch, np.zeros(len(time)))
 
 
 def _upright(turn: FloatArray) -> FloatArray:

@@ -45,13 +45,15 @@ def _smoothed(track: Track, time: FloatArray) -> tuple[FloatArray, FloatArray, F
     return derivatives(track.time[known], track.position[known], time)
 
 
-def derivatives(time: FloatArray, values: FloatArray, wanted: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Values, first and second derivatives (l,) at the `wanted` times, from cubics over `_SMOOTH` s on either side."""
+def derivatives(
+    time: FloatArray, values: FloatArray, wanted: FloatArray, around: float = _SMOOTH
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Values, first and second derivatives (l,) at the `wanted` times, from cubics over `around` s on either side."""
     from scipy.signal import savgol_filter
 
     period = float(np.median(np.diff(time)))
     even = np.arange(time[0], time[-1] + period / 2, period)
-    window = 2 * max(3, round(_SMOOTH / period)) + 1
+    window = 2 * max(3, round(around / period)) + 1
     if len(even) < window:
         flat = np.zeros(len(wanted))
         return np.interp(wanted, time, values), flat, flat
