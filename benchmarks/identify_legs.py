@@ -17,7 +17,7 @@ import numpy as np
 from axbridge.config.rig import Rig
 from axbridge.errors import RecordingError
 from axbridge.identify.fit import base_model, with_noise
-from axbridge.identify.uncertainty import polish, uncertainty
+from axbridge.identify.uncertainty import left_alone, polish, uncertainty
 from axbridge.identify.unknowns import space_of
 from axbridge.motion.gait import Gait
 from axbridge.motion.walking import walk
@@ -98,6 +98,9 @@ def fitted(recordings, truth_rig, rig, servo):
     space = space_of("ax12", None, packed(base, alone))
     point = polish(space, runs, space.point(space.base), rounds=20)
     sure = uncertainty(space, runs, point)
+    if sure.flat:
+        point = left_alone(space, runs, point, sure.flat)
+        sure = uncertainty(space, runs, point)
     row = space.sets(point[None])[0]
     truth = packed(truth_rig.model_of(servo), truth_rig.model_copy(update={"servos": (servo,)}))
     return {

@@ -277,8 +277,9 @@ def fit_law(
             report(f"intervals: {done} of {count} fits", None)
 
         sure = uncertainty(space, runs, point, running, told)
-    if smooth and sure.flat:
-        point = left_alone(space, runs, point, sure.flat)
+        if smooth and sure.flat:
+            point = left_alone(space, runs, point, sure.flat)
+            sure = uncertainty(space, runs, point, running, told)
     row = space.sets(point[None])[0]
     simulated = predicted(row[None], every)[0]
     scores = scores_of(recordings, held_out, every, simulated)
@@ -286,7 +287,7 @@ def fit_law(
         kind=kind,
         friction=friction or MODELS[kind],
         estimates=tuple(
-            Estimate(unknown, value := float(row[unknown.column]), min(value, float(low)), max(value, float(high)))
+            Estimate(unknown, float(row[unknown.column]), float(low), float(high))
             for unknown, low, high in zip(space.unknowns, sure.low, sure.high, strict=True)
         ),
         row=row,

@@ -36,7 +36,7 @@ _LIFTED = 0.003  # m: between feet whose heights differ by less, the weight is t
 # weight, and at a point so far from the foot that stands, m.
 _UNLIKELY, _FARTHEST = 0.5, 0.15
 CLEAR = 0.005  # m: a foot so high above the other carries nothing
-_TILT = 0.1  # s on either side from which it is taken how a foot tilts: that is little and slow, and all joints' noise is in it
+_TILT = 0.1  # s on either side from which it is taken how a foot tilts: slowly, and the noise of all joints is in it
 _RATES = "imu_rate_x", "imu_rate_y", "imu_rate_z"
 
 
