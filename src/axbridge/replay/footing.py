@@ -18,14 +18,14 @@ from typing import NamedTuple
 import numpy as np
 
 from axbridge.arrays import FloatArray
-from axbridge.config.urdf import TURNS, Tree
+from axbridge.config.urdf import Tree
 from axbridge.physics.engine import LinkPose
-from axbridge.physics.inverse_dynamics import BaseMotion, accelerated, wrenches
-from axbridge.physics.link_paths import rooted_at, way_to_base
+from axbridge.physics.inverse_dynamics import wrenches
+from axbridge.physics.link_paths import rooted_at
 from axbridge.physics.poses import Posed, posed
 from axbridge.physics.soles import Sole, inside
 from axbridge.record.recording import Recording
-from axbridge.replay.recorded_motion import derivatives, joints_motion
+from axbridge.replay.recorded_motion import joints_motion
 from axbridge.replay.recorded_robot import Standing
 from axbridge.rotations import matrix_of_roll_pitch_yaw
 
@@ -36,8 +36,6 @@ _LIFTED = 0.003  # m: between feet whose heights differ by less, the weight is t
 # weight, and at a point so far from the foot that stands, m.
 _UNLIKELY, _FARTHEST = 0.5, 0.15
 CLEAR = 0.005  # m: a foot so high above the other carries nothing
-_TILT = 0.1  # s on either side from which it is taken how a foot tilts: slowly, and the noise of all joints is in it
-_RATES = "imu_rate_x", "imu_rate_y", "imu_rate_z"
 
 
 @dataclass(frozen=True)
@@ -64,17 +62,17 @@ class Footing:
 
 
 class Rooted(NamedTuple):
-    """How a robot moved at n moments, as seen from a foot of it that stands and does not slip.
+    """How a robot moved at n moments, as seen from a foot of it that stands flat and does not move.
 
     Attributes:
         tree: The robot with that foot as its base.
         motion: Positions, speeds and accelerations of the tree's joints, (n, joints) each.
-        base: How the foot tilts, in level axes; None where no inertial unit tells: then it is flat.
+        gravity: In the foot's axes, m/s², (n, 3).
     """
 
     tree: Tree
     motion: tuple[FloatArray, FloatArray, FloatArray]
-    base: BaseMotion | None
+    gravity: FloatArray
 
 
 def rooted_motion(
@@ -84,7 +82,7 @@ def rooted_motion(
     time: FloatArray,
     side: int,
 ) -> Rooted:
-    """A motion as if one foot stood all the time.
+    """A motion as if one foot stood all the time; where an inertial unit tells how the foot tilts, it is tilted.
 
     Args:
         recording: Where the inertial unit is looked for.
@@ -93,21 +91,9 @@ def rooted_motion(
         time: When, s, (n,).
         side: 0 the left foot, 1 the right one.
     """
-    tree, moving = _rooted(robot, motion, side)
-    leaning, rates, sole = _leaning(recording, time), _of_imu(recording, _RATES, time), robot.soles[side]
-    if leaning is None:
-        return Rooted(tree, moving, None)
-    where = posed(robot.tree, motion[0])
-    turn = _flat(leaning, where, sole)
-    spin = rate = np.zeros((len(time), 3))
-    if rates is not None:
-        links = [link for link in way_to_base(robot.tree, sole.link) if robot.tree.kind[link] == TURNS]
-        turning = rates + sum(where.axis[link] * motion[1][:, [robot.tree.dof[link]]] for link in links)
-        seen = _times(turn @ np.swapaxes(where.turn[sole.link], 1, 2), turning)  # from the base's axes into level ones
-        found = [derivatives(time, axis, time, _TILT) for axis in seen.T]
-        spin, rate = (np.stack([one[order] for one in found], axis=1) for order in (0, 1))
-    arm = -_times(turn, sole.middle)  # it tilts about the middle of its sole
-    return Rooted(tree, moving, BaseMotion(turn, arm, spin, rate, accelerated(arm, spin, rate)))
+    return _rooted(
+        robot, motion, _flat(_leaning(recording, time), posed(robot.tree, motion[0]), robot.soles[side]), side
+    )
 
 
 def footing(recording: Recording, robot: Standing, time: FloatArray) -> Footing:
@@ -198,7 +184,7 @@ def _from_foot(
     seen = posed(robot.tree, motion[0], (place, turn))
     far = _points(seen, other)
     middle, heading = far[:, :2] / 2, _heading(seen.turn[other.link]) / 2
-    zmp = _floor_push(robot, motion, flat, side)
+    zmp = _floor_push(_rooted(robot, motion, flat, side), sole, flat)
     level = _about_up(-heading)
     moved = place - np.column_stack((middle, np.zeros(len(middle))))
     return _Seen(_times(level, moved), level @ turn, _turned(zmp - middle, -heading), far[:, 2])
@@ -211,37 +197,30 @@ def _flat(leaning: FloatArray | None, where: Posed, sole: Sole) -> FloatArray:
     return _upright(leaning @ where.turn[sole.link])
 
 
-def _rooted(
-    robot: Standing, motion: tuple[FloatArray, FloatArray, FloatArray], side: int
-) -> tuple[Tree, tuple[FloatArray, FloatArray, FloatArray]]:
-    """The tree with a foot as its base, and the motion of its joints."""
+def _rooted(robot: Standing, motion: tuple[FloatArray, FloatArray, FloatArray], flat: FloatArray, side: int) -> Rooted:
+    assert robot.rig.world is not None
     tree = rooted_at(robot.tree, robot.soles[side].link)
     names = [joint.name for joint in robot.tree.joints]
     columns = [names.index(joint.name) for joint in tree.joints]
     position, speed, acceleration = (part[:, columns] for part in motion)
-    return tree, (position, speed, acceleration)
+    gravity = _times(np.swapaxes(flat, -1, -2), np.array(robot.rig.world.gravity))
+    return Rooted(tree, (position, speed, acceleration), gravity)
 
 
-def _floor_push(
-    robot: Standing, motion: tuple[FloatArray, FloatArray, FloatArray], flat: FloatArray, side: int
-) -> FloatArray:
+def _floor_push(rooted: Rooted, sole: Sole, flat: FloatArray) -> FloatArray:
     """The zero-moment point (n, 2), m, from the middle of a sole that does not move, in level axes.
 
     Args:
-        robot: The robot.
-        motion: Positions, speeds and accelerations of its tree's joints, (n, joints) each.
+        rooted: The robot above it.
+        sole: Where it stands.
         flat: How the foot is turned, (n, 3, 3).
-        side: Which foot: 0 the left one, 1 the right one.
     """
-    assert robot.rig.world is not None
-    sole, (tree, moving) = robot.soles[side], _rooted(robot, motion, side)
-    gravity = _times(np.swapaxes(flat, -1, -2), np.array(robot.rig.world.gravity))
-    held = wrenches(tree, *moving, gravity)
+    held = wrenches(rooted.tree, *rooted.motion, rooted.gravity)
     force = _times(flat, held.force[0])
     about = _times(flat, held.moment[0] - np.cross(np.broadcast_to(sole.middle, force.shape), held.force[0]))
     upwards = np.maximum(force[:, 2], 1e-3)
     found: FloatArray = np.column_stack((-about[:, 1], about[:, 0])) / upwards[:, None]
-    weight = float(tree.mass.sum() * np.linalg.norm(robot.rig.world.gravity))
+    weight = float(rooted.tree.mass.sum() * np.linalg.norm(rooted.gravity[0]))
     unlikely = (np.abs(force[:, 2] - weight) > _UNLIKELY * weight) | (np.abs(found).max(axis=1) > _FARTHEST)
     found[unlikely] = np.nan
     return found
@@ -266,24 +245,16 @@ def _margins(
 
 def _leaning(recording: Recording, time: FloatArray) -> FloatArray | None:
     """How the base was turned, by an inertial unit in it, (n, 3, 3), without where it looked; None if not recorded."""
-    found = _of_imu(recording, ("imu_roll", "imu_pitch"), time)
-    return None if found is None else matrix_of_roll_pitch_yaw(found[:, 0], found[:, 1], np.zeros(len(time)))
-
-
-def _of_imu(recording: Recording, names: tuple[str, ...], time: FloatArray) -> FloatArray | None:
-    """What an inertial unit told at these times, (n, names); None if it was not recorded."""
-    columns = [recording.cycles.get(name) for name in names]
+    columns = [recording.cycles.get(name) for name in ("imu_roll", "imu_pitch")]
     if any(column is None or np.isnan(column).all() for column in columns):
         return None
     at = recording.cycles["time"]
-    return np.stack(
-        [
-            np.interp(time, at[known], column[known])
-            for column in columns
-            if column is not None and (known := ~np.isnan(column)).any()
-        ],
-        axis=1,
+    roll, pitch = (
+        np.interp(time, at[known], column[known])
+        for column in columns
+        if column is not None and (known := ~np.isnan(column)).any()
     )
+    return matrix_of_roll_pitch_yaw(roll, pitch, np.zeros(len(time)))
 
 
 def _upright(turn: FloatArray) -> FloatArray:

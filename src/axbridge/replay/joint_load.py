@@ -101,7 +101,8 @@ def _carried(recording: Recording, rig: Rig, tree: Tree, servo: ServoConfig) -> 
     base = None if rig.world.fixed_base else base_motion(recording, tree, track.time)
     told = np.ones(len(track), dtype=np.bool_)
     if rig.world.fixed_base or (base is not None and not _stands(tree, joint, motion[0], base)):
-        load = _load(tree, joint, motion, np.array(rig.world.gravity), base)
+        gravity = np.tile(rig.world.gravity, (len(track), 1))
+        load = _load(tree, joint, motion, gravity, base)
     else:
         load, told = _on_foot(recording, rig, servo, motion)
         track = replace(track, velocity=motion[1][:, joint])  # rounded, Present Speed is a poor start on each step
@@ -155,7 +156,7 @@ def _on_foot(recording: Recording, rig: Rig, servo: ServoConfig, motion: Motion)
     for side, chosen in enumerate((stood.lifted <= 0, stood.lifted > 0)):
         rooted = rooted_motion(recording, robot, motion, track.time, side)
         joint = [one.name for one in rooted.tree.joints].index(servo.joint)
-        load[chosen] = _load(rooted.tree, joint, rooted.motion, np.array(rig.world.gravity), rooted.base)[chosen]
+        load[chosen] = _load(rooted.tree, joint, rooted.motion, rooted.gravity)[chosen]
     return load, told
 
 
@@ -167,22 +168,22 @@ def _between_feet(robot: Standing, joint: str) -> bool:
     return joint in [tree.joints[dof].name for dof in dofs if dof >= 0]
 
 
-def _load(tree: Tree, joint: int, motion: Motion, gravity: FloatArray, base: BaseMotion | None) -> FloatArray:
+def _load(tree: Tree, joint: int, motion: Motion, gravity: FloatArray, base: BaseMotion | None = None) -> FloatArray:
     """(l, CARRIED) along a motion in which nothing touches the robot but at its base.
 
     Args:
         tree: The robot.
         joint: Of its joints.
         motion: Of all of them.
-        gravity: m/s², (3,).
+        gravity: m/s², (l, 3).
         base: How the base moves; None = not at all.
     """
     pieces = []
-    for first in range(0, len(motion[0]), _BLOCK):
+    for first in range(0, len(gravity), _BLOCK):
         part = slice(first, first + _BLOCK)
         moved = None if base is None else BaseMotion(*(column[part] for column in base))
         position, speed, acceleration = (column[part] for column in motion)
-        pieces.append(_loaded(tree, joint, position, speed, acceleration, gravity, moved))
+        pieces.append(_loaded(tree, joint, position, speed, acceleration, gravity[part], moved))
     return np.concatenate(pieces)
 
 

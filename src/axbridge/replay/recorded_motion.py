@@ -12,7 +12,7 @@ from axbridge.physics.inverse_dynamics import BaseMotion, accelerated
 from axbridge.record.recording import Recording, Track
 from axbridge.rotations import matrix_of_roll_pitch_yaw
 
-__all__ = ["base_motion", "derivatives", "joints_motion"]
+__all__ = ["base_motion", "joints_motion"]
 
 _SMOOTH = 0.05  # s on either side from which speeds and accelerations are taken: rounding makes shorter ones worthless
 _BASE = ("base_x", "base_y", "base_z", "base_roll", "base_pitch", "base_yaw")
@@ -42,18 +42,16 @@ def joints_motion(
 
 def _smoothed(track: Track, time: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     known = ~np.isnan(track.position)
-    return derivatives(track.time[known], track.position[known], time)
+    return _derivatives(track.time[known], track.position[known], time)
 
 
-def derivatives(
-    time: FloatArray, values: FloatArray, wanted: FloatArray, around: float = _SMOOTH
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Values, first and second derivatives (l,) at the `wanted` times, from cubics over `around` s on either side."""
+def _derivatives(time: FloatArray, values: FloatArray, wanted: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Values, first and second derivatives (l,) at the `wanted` times, from cubics over `_SMOOTH` s on either side."""
     from scipy.signal import savgol_filter
 
     period = float(np.median(np.diff(time)))
     even = np.arange(time[0], time[-1] + period / 2, period)
-    window = 2 * max(3, round(around / period)) + 1
+    window = 2 * max(3, round(_SMOOTH / period)) + 1
     if len(even) < window:
         flat = np.zeros(len(wanted))
         return np.interp(wanted, time, values), flat, flat
@@ -72,7 +70,7 @@ def base_motion(recording: Recording, tree: Tree, time: FloatArray) -> BaseMotio
         return None
     columns[known, 3:] = np.unwrap(columns[known, 3:], axis=0)
     at = np.asarray(cycles["time"])[known]
-    found = [derivatives(at, columns[known, k], time) for k in range(6)]
+    found = [_derivatives(at, columns[known, k], time) for k in range(6)]
     place, _, acceleration = (np.stack([one[order] for one in found[:3]], axis=1) for order in range(3))
     (roll, pitch, yaw), rates, _ = zip(*found[3:], strict=True)
     turn = matrix_of_roll_pitch_yaw(roll, pitch, yaw)
