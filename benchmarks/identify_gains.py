@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from axbridge.config.rig import Rig
-from axbridge.identify.fit import fit_law
+from axbridge.identify.fit import identify
 from axbridge.record.import_logs import import_log
 
 
@@ -33,7 +33,7 @@ def folds_of(names, kind):
 def fold(logs, left_out, seed, options):
     """One fit, and how well it predicts."""
     rig = Rig.load("xl330_pendulum")
-    fit = fit_law(
+    fit = identify(
         [log for name, log in logs.items() if name not in left_out],
         rig,
         "pendulum-servo",
@@ -42,6 +42,7 @@ def fold(logs, left_out, seed, options):
         starts=options.starts,
         seed=seed,
         budget=options.budget,
+        richer=False,
     )
     fitted = {Path(score.name).stem: score.mae for score in fit.scores if not score.held_out}
     held = {Path(score.name).stem: score.mae for score in fit.scores if score.held_out}

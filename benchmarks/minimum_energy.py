@@ -1,7 +1,9 @@
 """What moves of least energy save in the simulator, beside the smoothest ones: docs/motion.md's table.
 
 Both go from the same pose to the same pose in the same time, and then rest for half a second. The energy is what the
-motors draw in all that time: as the servo models predict it, and in the simulator.
+motors draw in all that time: as the servo models predict it, and in the simulator, with each engine. How a standing
+robot came to its first pose decides how it rests there. So it goes to the second one and back, at several speeds; the
+table has the means, and from what to what the savings go.
 
 python benchmarks/minimum_energy.py                     all moves, each in its time
 python benchmarks/minimum_energy.py --moves squat --models ax12
@@ -19,6 +21,7 @@ from axbridge.motion.moves import Key, Page, tracks
 from axbridge.motion.player import play
 
 BEFORE, AFTER = 1.0, 0.5  # s of rest
+STARTS = (0.7, 1.0, 1.4)  # s in which a standing robot comes back to its first pose
 
 
 def sides(**joints):
@@ -46,11 +49,17 @@ def move(poses, seconds):
     return axbridge.Move(pages={"1": Page(keys=tuple(keys))})
 
 
-def played(rig, wanted):
-    """Energy of a move in the simulator, J, where its joints end, rad, and how far the robot leans then, rad."""
+def played(rig, wanted, poses, seconds):
+    """Energy of a move in the simulator, J, where its joints end, rad, and how far the robot leans then, rad.
+
+    Before, it goes to the second of its poses, and comes back in so many seconds; None: it does not.
+    """
     page = wanted.single
     with axbridge.open(rig) as robot:
         play(robot, axbridge.Move(pages={"1": page.model_copy(update={"keys": page.keys[:1]})}))
+        if seconds is not None:
+            robot.goto(poses[1], 1.0)
+            robot.goto(poses[0], seconds)
         for _ in range(round(BEFORE / 0.02)):
             robot.step()
         ways, end = tracks(page), page.duration
@@ -74,20 +83,36 @@ def with_model(rig, model):
     )
 
 
-def row(name, model):
+def with_engine(rig, engine):
+    return rig.model_copy(update={"world": rig.world.model_copy(update={"engine": engine})})
+
+
+def row(name, model, engines):
     rig_name, poses, seconds = MOVES[name]
     rig = with_model(Rig.load(rig_name), model)
     smooth = move(poses, seconds)
     begun = time.process_time()
     best = least_energy(rig, smooth)
     took = time.process_time() - begun
-    (usual, ends, leant), (spared, others, lean) = played(rig, smooth), played(rig, best.move)
-    apart = max(abs(ends[joint] - others[joint]) for joint in ends)
     predicted = f"{best.minimum_jerk:.2f} → {best.joules:.2f} J ({-best.saved:+.0%})"
-    simulated = f"{usual:.2f} → {spared:.2f} J ({spared / usual - 1:+.0%})"
+    simulated, apart, leans = [], 0.0, [0.0, 0.0]
+    for engine in engines:
+        world = with_engine(rig, engine)
+        energies = []
+        for start in STARTS if rig_name == "bioloid" else (None,):
+            (usual, ends, leant), (spared, others, lean) = (
+                played(world, one, poses, start) for one in (smooth, best.move)
+            )
+            energies.append((usual, spared))
+            apart = max(apart, *(abs(ends[joint] - others[joint]) for joint in ends))
+            leans = [max(leans[0], leant), max(leans[1], lean)]
+        usual, spared = (sum(column) / len(energies) for column in zip(*energies, strict=True))
+        shares = sorted(spared / usual - 1 for usual, spared in energies)
+        between = f"; {shares[0]:+.0%} to {shares[-1]:+.0%}" if len(shares) > 1 else ""
+        simulated.append(f"{usual:.2f} → {spared:.2f} J ({spared / usual - 1:+.0%}{between})")
     print(
-        f"| {name} | {model or 'the rig’s'} | {best.seconds - AFTER:.1f} s | {predicted} | {simulated} "
-        f"| {math.degrees(apart):.1f}° | {math.degrees(leant):.1f}°, {math.degrees(lean):.1f}° | {took:.1f} s |",
+        f"| {name} | {model or 'the rig’s'} | {best.seconds - AFTER:.1f} s | {predicted} | {' | '.join(simulated)} "
+        f"| {math.degrees(apart):.1f}° | {math.degrees(leans[0]):.1f}°, {math.degrees(leans[1]):.1f}° | {took:.1f} s |",
         flush=True,
     )
 
@@ -96,10 +121,13 @@ if __name__ == "__main__":
     options = argparse.ArgumentParser()
     options.add_argument("--moves", default=",,".join(MOVES), help="names, separated by two commas")
     options.add_argument("--models", default="rig,ax12")
+    options.add_argument("--engines", default="bullet,mujoco")
     chosen = options.parse_args()
     warnings.simplefilter("ignore")
-    columns = "move", "servo model", "time", "predicted", "simulated", "ends apart", "leans", "search"
+    engines = chosen.engines.split(",")
+    simulated = [f"simulated, {engine}" for engine in engines]
+    columns = "move", "servo model", "time", "predicted", *simulated, "ends apart", "leans", "search"
     print("| " + " | ".join(columns) + " |\n" + "|---" * len(columns) + "|", flush=True)
     for model in chosen.models.split(","):
         for name in chosen.moves.split(",,"):
-            row(name, None if model == "rig" else model)
+            row(name, None if model == "rig" else model, engines)

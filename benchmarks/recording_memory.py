@@ -1,4 +1,4 @@
-"""Memory and time of a long recording: made, closed, looked at, compared, read by column, and read when cut off.
+"""Memory and time of a long recording: made, closed, looked at, compared, reported, read by column or when cut off.
 
     python benchmarks/recording_memory.py [--minutes 60] [--servos 18] [--rate 50]
 
@@ -17,6 +17,10 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from axbridge.compare.comparison import Comparison
 
 
 def record(path: Path, minutes: float, servos: int, rate: float, *, close: bool = True) -> dict[str, float]:
@@ -71,6 +75,33 @@ def compare(path: Path) -> dict[str, float]:
 
     found = comparing(open_recording(path), open_recording(path))
     return {"pairs": len(found.pairs)}
+
+
+def following(path: Path) -> dict[str, float]:
+    """`axbridge compare` of one recording: each servo with its goals; the page and the picture."""
+    from axbridge.compare.comparison import following as following_
+    from axbridge.record.recording import open_recording
+
+    return _reported(following_(open_recording(path)))
+
+
+def report(path: Path) -> dict[str, float]:
+    """`axbridge compare` of two recordings with `--out` and `--png`."""
+    from axbridge.compare.comparison import compare as comparing
+    from axbridge.record.recording import open_recording
+
+    return _reported(comparing(open_recording(path), open_recording(path)))
+
+
+def _reported(found: Comparison) -> dict[str, float]:
+    from axbridge.compare.html import write_html
+    from axbridge.compare.png import write_png
+
+    with tempfile.TemporaryDirectory() as folder:
+        page, picture = Path(folder) / "page.html", Path(folder) / "picture.png"
+        write_html(found, page)
+        write_png(found, picture)
+        return {"page_mb": page.stat().st_size / 1e6, "picture_mb": picture.stat().st_size / 1e6}
 
 
 def column(path: Path) -> dict[str, float]:
@@ -128,6 +159,8 @@ def main() -> None:
             ("info", whole),
             ("column", whole),
             ("compare", whole),
+            ("report", whole),
+            ("following", whole),
             ("killed", cut),
             ("info", cut),
         ]

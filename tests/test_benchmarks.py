@@ -14,7 +14,9 @@ import pytest
 pytestmark = pytest.mark.slow
 
 FOLDER = Path(__file__).parents[1] / "benchmarks"
+LOGS = FOLDER.parent / "docs" / "real" / "xl330_pendulum"
 SMALLEST = {
+    "export_bam.py": (str(LOGS),),
     "first_run.py": ("import", "version"),
     "identify_legs.py": ("--walks", "1", "--steps", "4", "--joints", "left_knee"),
     "identify_throughput.py": ("--rounds", "1", "--sets", "10"),
@@ -29,7 +31,6 @@ SMALLEST = {
     "twin_causes.py": ("--runs", "1", "--minutes", "0", "--only", "blocked", "--json"),
 }
 BRIEFLY = 2.0  # s, for those that take longer at any size
-LOGS = FOLDER.parent / "docs" / "real" / "xl330_pendulum"
 LONG = {
     "bus_line.py": ("2", "none"),
     "identify_gains.py": (str(LOGS), "--leave-out", "none"),

@@ -89,11 +89,15 @@ def check_new(*paths: Path | str | None, force: bool, sources: tuple[Path | str 
         sources: Files that are read; these are never replaced.
 
     Raises:
-        UsageError: a file is there, or is a source.
+        UsageError: a file is there, or is a source, or two of them are one.
         RecordingError: a file cannot be written.
     """
-    for path in paths:
-        if path is None or not Path(path).exists():
+    asked = [path for path in paths if path is not None]
+    for number, path in enumerate(asked):
+        device = Path(path).exists() and not Path(path).is_file()
+        if not device and any(Path(path).resolve() == Path(other).resolve() for other in asked[:number]):
+            raise UsageError(f"two files are to be written to {path}", "give each a name of its own")
+        if not Path(path).exists():
             continue
         if any(source is not None and Path(source).exists() and Path(path).samefile(source) for source in sources):
             raise UsageError(f"{path} is both read and to be written", "give the output another name")

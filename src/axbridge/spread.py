@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import os
 import threading
 from collections import Counter, deque
@@ -18,6 +20,7 @@ from axbridge.errors import AxBridgeError, UnsupportedOperation, UsageError
 __all__ = ["Workers", "results", "workers"]
 
 _PATIENCE = 10.0  # s that a scheduler has to answer: it may be starting, too
+_FAREWELL = 2.0  # s that leaving a cluster may take: a scheduler that is gone answers no farewell
 _ATTEMPTS = 4  # how often a task is begun whose workers die: then it is the task that kills them
 _AHEAD = 2  # tasks that a worker of a cluster has, the one it is at among them: the next one is on its way meanwhile
 
@@ -111,7 +114,7 @@ def workers(
     Raises:
         UnsupportedOperation: dask.distributed is not installed.
         UsageError: no such kind of executor, or no cluster there.
-        AxBridgeError: a task killed the cluster's workers again and again.
+        AxBridgeError: a task killed the cluster's workers again and again, or its scheduler was lost.
     """
     if where is None:
         cores = os.cpu_count() or 1
@@ -152,19 +155,52 @@ def _on_dask(address: str) -> Iterator[Workers]:
     except ImportError as failure:
         why = "running on a dask cluster needs dask.distributed"
         raise UnsupportedOperation(why, "python -m pip install distributed") from failure
-    try:
-        client = Client(f"tcp://{address}", timeout=_PATIENCE)
-    except OSError as failure:
-        raise UsageError(f"no dask scheduler answers at {address}", "start one, or leave --executor out") from failure
-    with client:
+    with _silenced("distributed", "distributed.client", "tornado", "tornado.application", "asyncio"):
         try:
-            yield Workers(
-                lambda: client.get_executor(pure=False),  # else the same job twice is done once
-                lambda: _AHEAD * max(1, sum(client.ncores().values())),
-            )
+            client = Client(f"tcp://{address}", timeout=_PATIENCE)
+        except (OSError, ValueError) as failure:
+            why = f"no dask scheduler answers at {address}"
+            raise UsageError(why, "start one (dask scheduler), or leave --executor out") from failure
+
+        def width() -> int:
+            try:
+                cores: int = sum(client.ncores().values())
+            except OSError as failure:
+                raise _lost(address) from failure
+            return _AHEAD * max(1, cores)
+
+        try:
+            yield Workers(lambda: client.get_executor(pure=False), width)  # pure: the same job twice would be done once
         except KilledWorker as failure:
             why = "a task was lost with each worker that tried it"
             raise AxBridgeError(why, "is there enough memory?") from failure
+        except AxBridgeError:
+            raise
+        except (Exception, asyncio.CancelledError) as failure:
+            if client.status == "running":
+                raise
+            raise _lost(address) from failure
+        finally:
+            client.close(timeout=_FAREWELL)
+
+
+def _lost(address: str) -> AxBridgeError:
+    why = f"the dask scheduler at {address} was lost, and with it what its workers were at"
+    return AxBridgeError(why, "start it and its workers again, then this command; or leave --executor out")
+
+
+@contextmanager
+def _silenced(*names: str) -> Iterator[None]:
+    """Log nothing of these for a while: whoever waits for the work is told what matters by an error."""
+    loggers = [logging.getLogger(name) for name in names]
+    before = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        for logger, level in zip(loggers, before, strict=True):
+            logger.setLevel(level)
 
 
 def results(

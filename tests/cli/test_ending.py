@@ -2,11 +2,13 @@
 
 import signal
 import time
+from pathlib import Path
 
 import pytest
 
-from axbridge import Move
+from axbridge import Move, samples
 from axbridge.motion.moves import Key, Page
+from axbridge.record.recording import write_recording
 from tests.support.hand import led
 from tests.support.verbs import start
 
@@ -46,6 +48,22 @@ def test_play_says_that_nothing_was_recorded(tmp_path):
         assert player.stderr.readline().startswith("note: takes")
         time.sleep(0.5)
         assert terminated(player) == "stopped: motors are off; nothing was recorded\n"
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="finds its processes in /proc")
+def test_a_fit_ends_with_its_processes_and_leaves_no_file(tmp_path):
+    write_recording(samples.load("xl330"), tmp_path / "log.mcap")
+    command = ("identify", tmp_path / "log.mcap", "--rig", "xl330_pendulum", "--model", "pendulum-servo", "--out")
+    with start(*command, tmp_path / "fit.toml") as fit:
+        children = Path(f"/proc/{fit.pid}/task/{fit.pid}/children")
+        while len(workers := children.read_text().split()) < 2:  # what tracks the pool's semaphores is the first
+            time.sleep(0.05)
+        assert terminated(fit) == "stopped: no motor was moved, and files are whole or not there\n"
+        until = time.monotonic() + 10.0
+        while any(Path(f"/proc/{worker}").exists() for worker in workers) and time.monotonic() < until:
+            time.sleep(0.05)
+        assert not [worker for worker in workers if Path(f"/proc/{worker}").exists()]
+    assert [path.name for path in tmp_path.iterdir()] == ["log.mcap"]
 
 
 def test_motors_that_do_not_answer_are_not_said_to_be_off(tmp_path):

@@ -2,6 +2,7 @@
 
 import json
 import math
+import tracemalloc
 from dataclasses import replace
 from pathlib import Path
 
@@ -255,3 +256,64 @@ def test_an_import_replaces_no_file_without_being_told_to_and_never_its_log(tmp_
     assert app.run(["import", "log.csv", "log.csv", *columns, "--force"]) == app.MISUSE
     assert Path("log.csv").read_text() == log
     assert app.run(["import", "log.csv", "log.mcap", *columns, "--force"]) == app.DONE
+
+
+def robot(count, samples=200, *, late=0.0):
+    """A robot that was told to wave, with a servo that was never told anything."""
+    time = np.arange(samples) / 50
+    tracks = []
+    for number in range(count):
+        goal, moved = np.sin(2 * time + number), np.sin(2 * (time - late) + number) * (1 - 0.01 * number)
+        on = np.full(samples, float(number > 0))
+        tracks.append(Track.of(f"servo {number}", time, position=moved, command=goal, torque_enabled=on))
+    marks = [Event(0.0, "segment", {"name": "first"}), Event(time[-1] / 2, "segment", {"name": "second"})]
+    return recording(*tracks, events=marks)
+
+
+@pytest.mark.parametrize("how", [compare, lambda _a, b: following(b)])
+def test_motions_that_are_not_kept_are_the_same_again(how, tmp_path, monkeypatch):
+    sides = robot(4), robot(4, late=0.05)
+    kept = how(*sides)
+    for module in ("compare.comparison", "record.recording"):
+        monkeypatch.setattr(f"axbridge.{module}._KEPT", 1)
+    found = how(*(write_recording(side, tmp_path / f"{index}.mcap") for index, side in enumerate(sides)))
+    assert [pair.name for pair in found.pairs] == [pair.name for pair in kept.pairs]
+    for pair, as_before in zip(found.pairs, kept.pairs, strict=True):
+        assert pair == as_before  # every figure, exactly
+        for values, others in zip(pair.motions, as_before.motions, strict=True):
+            np.testing.assert_array_equal(values, others)
+        np.testing.assert_array_equal(pair.other - pair.reference, as_before.other - as_before.reference)
+    for one, path in ((found, tmp_path / "found.html"), (kept, tmp_path / "kept.html")):
+        write_html(one, path, title="waves")
+    pages = [(tmp_path / f"{name}.html").read_text().split("Where it comes from")[0] for name in ("found", "kept")]
+    assert pages[0] == pages[1]
+
+
+def test_a_servo_that_was_never_told_anything_follows_nothing(tmp_path):
+    found = following(write_recording(robot(3), tmp_path / "a.mcap"))
+    assert {pair.name for pair in found.pairs} == {"servo 1", "servo 2"}
+    assert list(found.other) == ["servo 1", "servo 2"]
+    assert not found.missing
+
+
+def test_memory_does_not_grow_with_the_servos(tmp_path, monkeypatch):
+    for module in ("compare.comparison", "record.recording"):
+        monkeypatch.setattr(f"axbridge.{module}._KEPT", 1)
+    needed = []
+    for count in (1, 1, 5):  # the first one also imports
+        side = write_recording(robot(count, 2500), tmp_path / f"{count}.mcap")
+        tracemalloc.start()
+        found = compare(side, side)
+        needed.append(tracemalloc.get_traced_memory()[1] / 1e6)
+        tracemalloc.stop()
+        assert len(found.pairs) == count
+    motions = 4 * 6 * 2500 * 8 / 1e6  # of the four more servos, MB
+    assert needed[2] < needed[1] + motions / 2
+
+
+def test_progress_names_each_servo(tmp_path):
+    told = []
+    found = compare(robot(2), robot(2), progress=lambda what, share: told.append((what, share)))
+    write_html(found, tmp_path / "page.html", progress=lambda what, share: told.append((what, share)))
+    assert told[:2] == [("comparing servo 0", 0.0), ("comparing servo 1", 0.5)]
+    assert [share for what, share in told if what.startswith("drawing")] == [0.0, 0.5]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from axbridge.config.rig import Rig
-from axbridge.errors import RecordingError, UsageError
+from axbridge.errors import AxBridgeError, RecordingError, UsageError
 from axbridge.identify import identify
 from axbridge.identify.fit import Score, base_model, doubts, resting_noise
 from axbridge.identify.html import trace_panels, write_page
@@ -86,6 +86,13 @@ def test_a_recording_that_the_model_does_not_follow_is_named():
     assert doubts([good]) == ()
     (doubt,) = doubts([good, bad])
     assert doubt.startswith("the model does not follow fall.mcap (RMSE 9.7°)")
+
+
+def test_a_fit_says_when_no_parameter_changes_anything():
+    held = motion(ax12_truth(), step=1.2, fall=True)
+    still = replace(held, metadata={**held.metadata, "load": {"inertia": 1e-3}})  # nothing pulls, and torque is off
+    with pytest.raises(AxBridgeError, match="parameters change nothing"):
+        polish(ax12_space(), runs_of([still], RIG), np.full(len(ax12_space()), 0.5))
 
 
 def test_ks_is_the_slope_through_the_origin(tmp_path):

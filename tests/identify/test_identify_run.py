@@ -40,6 +40,7 @@ TRUTH = ax12_truth()
 LOG = Path(__file__).parents[2] / "docs" / "real" / "xl330_pendulum" / "xl330_kp400_lift_and_drop.json"
 
 
+FIT = ("identify", "--rig", "xl330_pendulum", "--model", "pendulum-servo")
 COMPARE = ("identify", "--rig", "xl330_pendulum", "--model", "pendulum-servo", "--friction", "compare")
 
 
@@ -247,6 +248,12 @@ def test_a_recording_killed_in_the_middle_is_compared(tmp_path):
          "is no condition"),
         (("identify", "log.mcap", "--rig", "xl330_pendulum", "--model", "ax12", "--budget", "soon", "--out", "x.toml"),
          "is no time"),
+        ((*FIT, "log.mcap", "--out", "./log.mcap"), "both read and to be written"),
+        ((*FIT, "log.mcap", "--holdout", "empty.mcap", "--out", "x.toml", "--report", "empty.mcap"), "both read"),
+        ((*FIT, "log.mcap", "--out", "x.toml", "--png", "./x.toml"), "two files are to be written to x.toml"),
+        ((*FIT, "log.mcap", "--seed", "-1", "--out", "x.toml"), "should be greater than or equal to 0"),
+        ((*FIT, "unpowered.mcap", "--out", "x.toml"), "unpowered.mcap: has a supply of 0 V"),
+        (("compare", "log.mcap", "--out", "log.mcap"), "both read and to be written"),
     ],
 )  # fmt: skip
 def test_bad_input_is_named_in_one_or_two_lines(tmp_path, logged, monkeypatch, capsys, arguments, message):
@@ -273,6 +280,8 @@ def logged(tmp_path_factory):
     write_recording(replace(whole, tracks={}), folder / "empty.mcap")
     knee = replace(next(iter(whole.values())), name="knee")
     write_recording(replace(whole, tracks={"knee": knee}, metadata={"rig": {"name": "leg"}}), folder / "knee.mcap")
+    unpowered = replace(whole, metadata={**whole.metadata, "pendulum": {**whole.metadata["pendulum"], "vin": 0.0}})
+    write_recording(unpowered, folder / "unpowered.mcap")
     return folder
 
 

@@ -2,10 +2,11 @@
 
 import math
 
+import numpy as np
 import pytest
 
-from axbridge.identify.fit import allowing_for, fit_law
-from axbridge.identify.richer_laws import richer_law
+from axbridge.identify.fit import allowing_for, identify
+from axbridge.identify.richer_laws import independent, richer_law
 from axbridge.identify.uncertainty import polish
 from axbridge.identify.unknowns import enriched, richer_than, space_of
 from axbridge.physics.columns import Param
@@ -31,7 +32,7 @@ def inside(fit, row, column):
 
 def test_stiction_that_the_law_lacks_is_within_the_intervals_that_allow_for_it(spread):
     row, data = recordings(COULOMB=0.03, STRIBECK=0.01, STRIBECK_SPEED=0.2)
-    fit = fit_law(data, RIG, "ax12", near=ax12_truth(), starts=1, generations=1, budget=0, where=spread)
+    fit = identify(data, RIG, "ax12", near=ax12_truth(), starts=1, generations=1, budget=0, richer=False, where=spread)
     point = fit.space.point(fit.row)
     richer = richer_law(fit.space, "M1", runs_of(data, RIG), point, generations=100, seed=0, spread=spread)
     assert not inside(fit, row, Param.COULOMB)
@@ -45,6 +46,24 @@ def test_stiction_that_the_law_lacks_is_within_the_intervals_that_allow_for_it(s
         assert wider.low <= narrow.low < narrow.high <= wider.high
         assert narrow.value == wider.value
     assert "call for no law with more terms" in allowing_for(fit, None).condition
+
+
+def test_a_little_more_friction_at_rest_is_seen_where_errors_do_not_last(monkeypatch):
+    monkeypatch.setattr("axbridge.identify.richer_laws.richer_than", lambda _law: ("M2",))  # all five take longer
+    _, data = recordings(COULOMB=0.03, STRIBECK=0.0015, STRIBECK_SPEED=0.3)
+    runs, space = runs_of(data, RIG), space_of("ax12", "M1", ax12_truth())
+    point = polish(space, runs, space.point(ax12_truth()))
+    found = richer_law(space, "M1", runs, point, generations=1, seed=0, spread=map)
+    assert found is not None
+    assert found.law == "M2"
+
+
+@pytest.mark.parametrize("lasting", [1, 10])
+def test_samples_whose_errors_last_count_as_few(lasting):
+    runs = runs_of(recordings()[1], RIG)
+    count = len(runs.time)
+    error = np.repeat(np.random.default_rng(1).normal(size=count // lasting), lasting)[:count]
+    assert independent(runs, runs.position + error) == pytest.approx(count / lasting, rel=0.25)
 
 
 def test_recordings_of_plain_friction_call_for_no_richer_law():

@@ -71,6 +71,16 @@ def test_the_verbs_bring_it_in_and_out(published, monkeypatch, capsys):
     assert json.loads((published / "back.json").read_text())["R"] == PUBLISHED["m6"]["R"]
 
 
+def test_an_export_never_replaces_what_it_reads(published, monkeypatch, capsys):
+    monkeypatch.chdir(published)
+    assert run(["import", "m4.json", "my.toml"]) == 0
+    model = (published / "my.toml").read_bytes()
+    for kind in ("bam", "mujoco"):
+        assert run(["export", kind, "my.toml", "--out", "./my.toml", "--force"]) == 2
+        assert "both read and to be written" in capsys.readouterr().err
+    assert (published / "my.toml").read_bytes() == model
+
+
 def test_gear_loss_goes_into_the_resistance():
     rig = Rig.load("pan_tilt")
     model = rig.model_of(rig.servos[0])

@@ -111,6 +111,35 @@ def test_poses_on_the_way_are_passed_in_time_and_pauses_are_rests():
     assert [key.name for key in found.move.single.keys if key.name] == ["bent"]
 
 
+def soft(rig):
+    """The rig with servos that follow their goals as an AX-12 does."""
+    servos = tuple(servo.model_copy(update={"model": "ax12", "params": {}}) for servo in rig.servos)
+    world = rig.world.model_copy(update={"engine": "mujoco"})
+    return rig.model_copy(update={"servos": servos, "world": world})
+
+
+@pytest.mark.slow
+def test_getting_up_from_a_squat_on_soft_servos_takes_less_in_the_simulator():
+    pytest.importorskip("mujoco")
+    deep = legs(hip_swing=0.7, knee=1.4, ankle_swing=0.7)
+    smooth = move({"positions": deep, "time": 1.0}, {"positions": STAND, "time": 1.0})
+    found = least_energy(soft(BIOLOID), smooth)
+    assert found.saved > 0.06  # a search that begins beyond the limits alone ends at 0.055
+    (usual, _), (spared, _) = (drawn(soft(BIOLOID), one) for one in (smooth, found.move))
+    assert spared < 0.97 * usual
+
+
+def test_goals_that_come_in_steps_heat_the_motor():
+    pytest.importorskip("mujoco")
+    smooth = swing(0.0, 1.5)
+    often = soft(ARM)
+    seldom = often.model_copy(update={"robot": often.robot.model_copy(update={"basic_time_step_ms": 40.0})})
+    predicted = [least_energy(rig, smooth).minimum_jerk for rig in (often, seldom)]
+    assert predicted[1] > 1.2 * predicted[0]
+    held = 0.5 * 0.03  # J in the half second after it, about
+    assert drawn(often, smooth)[0] == pytest.approx(predicted[0] + held, rel=0.12)
+
+
 def test_a_squat_saves_energy_with_both_legs_alike():
     squat = move(*({"positions": pose, "time": 1.0} for pose in (STAND, DEEP, STAND)))
     found = least_energy(BIOLOID, squat)

@@ -15,6 +15,29 @@ from axbridge.record.recording import open_recording, write_recording
 LOG = Path(__file__).parents[2] / "docs" / "real" / "xl330_pendulum" / "xl330_kp400_lift_and_drop.json"
 
 
+def lifted_at(goals):
+    """When the lift of BAM's `lift_and_drop` has these goals, s: 90 degrees in 2 s, a cubic that rests at both ends."""
+    time = np.linspace(0.0, 2.0, 400_001)
+    return np.interp(-goals, np.pi / 2 * (3 * (time / 2) ** 2 - 2 * (time / 2) ** 3), time)
+
+
+def test_goals_of_a_pendulum_log_went_out_when_its_bench_computed_them():
+    track = import_log(LOG)["servo"]
+    lifting = (track.command < -0.05) & (track.command > -1.5)
+    wanted = lifted_at(track.command[lifting])
+    assert np.median(track.time[lifting] - wanted) > 3e-3  # stamps are the middle of the reading that comes after
+    assert np.abs(track.commanded[lifting] - wanted).max() < 0.6e-3
+
+
+@pytest.mark.parametrize(("first", "period", "before"), [(3.5, 5.3, 3.5), (0.0, 5.0, 0.0), (2000.0, 5.3, 0.0)])
+def test_goals_of_a_log_that_does_not_begin_with_its_loop_keep_their_stamps(tmp_path, first, period, before):
+    log = json.loads(LOG.read_text())
+    log["entries"] = [{**entry, "timestamp": (first + period * k) / 1e3} for k, entry in enumerate(log["entries"][:9])]
+    (tmp_path / "log.json").write_text(json.dumps(log))
+    track = import_log(tmp_path / "log.json")["servo"]
+    assert 1e3 * (track.time - track.commanded) == pytest.approx(before)
+
+
 def test_a_pendulum_log_has_everything_to_simulate_it():
     found = import_log(LOG, servo="pendulum")
     track = found["pendulum"]

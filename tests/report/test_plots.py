@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from axbridge.report.plots import COLOURS, Curve, Panel, mark_rows, thinned
+from axbridge.report.plots import COLOURS, Curve, Panel, fewer, mark_rows, thinned
 
 # Linear RGB as people see it who lack one kind of cone (Machado, Oliveira, Fernandes 2009, severity 1).
 SIGHT = {
@@ -70,3 +70,14 @@ def test_a_thinned_line_keeps_its_peaks_and_its_gaps():
     assert {9.0, -9.0} <= set(few_y)
     assert np.isnan(few_y).any()
     np.testing.assert_array_equal(thinned(x[:900], y[:900], 1000)[1], y[:900])
+
+
+def test_a_panel_of_long_lines_becomes_one_of_fewer_points_and_a_short_one_stays():
+    x = np.linspace(0, 10, 50_000)
+    long = Panel((Curve(x, np.sin(x), "goal", "command", held=True),), "x", "y")
+    (line,) = fewer(long).items
+    assert len(line.x) <= 4001
+    assert not line.held  # between what is left, nothing holds
+    assert (line.y.min(), line.y.max()) == (np.sin(x).min(), np.sin(x).max())
+    short = Panel((Curve(x[:4000], x[:4000], "goal", "command", held=True),), "x", "y")
+    assert fewer(short) == short

@@ -17,7 +17,7 @@ def processed(log):
     """A log on the even grid."""
     entries = log["entries"]
     times = [entry["timestamp"] for entry in entries]
-    grid = np.arange(times[0], times[-1], STEP)
+    grid = np.arange(0.0, times[-1], STEP)
     columns = {
         name: np.interp(grid, times, [float(entry[name]) for entry in entries]) for name in entries[0] if name != "load"
     }

@@ -38,7 +38,7 @@ _HARMLESS = {
     "sweep",
     "warmup",
 }
-_UNTOUCHED = "no motor was moved, and files are whole or not there"
+UNTOUCHED = "no motor was moved, and files are whole or not there"
 _WRITES = "a write under way may have reached the servo; `axbridge servo info ID` tells what it holds"
 _AS_THE_RIG_SAYS = "motors were left as the rig's [safety] says (by default off); what was recorded can be read"
 
@@ -144,7 +144,7 @@ def run(arguments: list[str]) -> int:
 def _stopped(arguments: list[str]) -> int:
     """After Ctrl-C: say what became of motors and files."""
     verb = arguments[0] if arguments else ""
-    left = _UNTOUCHED if verb in _HARMLESS else _WRITES if verb == "servo" else _AS_THE_RIG_SAYS
+    left = UNTOUCHED if verb in _HARMLESS else _WRITES if verb == "servo" else _AS_THE_RIG_SAYS
     print(("\n" if sys.stderr.isatty() else "") + f"stopped: {left}", file=sys.stderr)
     return INTERRUPTED
 

@@ -72,6 +72,7 @@ def compare(
     from axbridge.compare.png import write_png
     from axbridge.compare.walk_html import walk_headline, walk_table
     from axbridge.compare.walks import document, sides_of
+    from axbridge.files import check_new
     from axbridge.record.recording import open_recording
     from axbridge.report.page import table_text
 
@@ -79,14 +80,14 @@ def compare(
         raise UsageError("both a second recording and something to simulate are given", "give one of them")
     if params is not None and rig is None:
         raise UsageError("--params needs the rig they belong to", "add --rig")
+    check_new(out, png, force=True, sources=(recording, other, rig, params, beside))
     with progress("reading", quiet=json) as show:
         reference = open_recording(recording)
         if rig is None and engine is not None:
             rig = _rig_of(reference)
         if other is not None:
             candidate = open_recording(other)
-            show("comparing")
-            found = comparing.compare(reference, candidate, labels=_labels(recording, other))
+            found = comparing.compare(reference, candidate, labels=_labels(recording, other), progress=show)
         elif rig is not None:
             from axbridge.config.rig import Rig
             from axbridge.replay.simulate import simulate, visible
@@ -94,13 +95,12 @@ def compare(
             loaded = Rig.load(rig)
             show("simulating")
             simulated = simulate(reference, loaded, params, engine=engine)
-            show("comparing")
             found = comparing.compare(
-                visible(reference, loaded), simulated, labels=("recorded", "simulated"), same_clock=True
+                visible(reference, loaded), simulated, labels=("recorded", "simulated"), same_clock=True, progress=show
             )
         else:
-            show("comparing")
-            found = comparing.following(reference)
+            found = comparing.following(reference, progress=show)
+        show("comparing")
         walks = sides_of(found, None if beside is None else _third(reference, beside, rig, engine, show))
         if beside is not None and not walks:
             raise UsageError(
@@ -120,7 +120,7 @@ def compare(
             motion = _replay(sides[followed], sides[not followed], loaded if rig is not None else None)
         show("writing the report")
         if out is not None:
-            write_html(found, out, walks=walks, replay=motion)
+            write_html(found, out, walks=walks, replay=motion, progress=show)
         if png is not None:
             write_png(found, png)
     if json:
@@ -135,10 +135,10 @@ def compare(
         for path in (out, png):
             if path is not None:
                 print(f"wrote {path}")
-    for label, side in zip(found.labels, (found.reference, found.other), strict=True):
+    for label, side, lines in zip(found.labels, (found.reference, found.other), found.doubts, strict=True):
         if not side.complete:
             typer.echo(f"note: {label} was cut off; everything up to the cut was compared", err=True)
-        for line in _unsound(side):
+        for line in lines:
             typer.echo(f"note: {label}: {line}", err=True)
     for line in lacking:
         if line not in failed:
@@ -195,22 +195,6 @@ def _rig_of(recording: Recording) -> str:
     if not name:
         raise UsageError(f"{recording.path} does not say which rig it is of", "name it with --rig")
     return str(name)
-
-
-def _unsound(recording: Recording) -> list[str]:
-    """What makes its figures doubtful."""
-    from axbridge.record.mcap_file import SERVO_FIELDS
-    from axbridge.record.soundness import findings
-
-    lines = [
-        f"{event.data.get('servo')}: the clock jumped back to {event.time:g} s; samples were put in order of time"
-        for event in recording.events
-        if event.name == "clock jumped back"
-    ]
-    for name, track in recording.items():
-        found = findings(name, track.time, {key: getattr(track, key) for key in SERVO_FIELDS})
-        lines += [str(finding) for finding in found if finding.severity == "error"]
-    return lines
 
 
 def _labels(first: Path, second: Path) -> tuple[str, str]:

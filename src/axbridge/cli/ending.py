@@ -11,12 +11,12 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from axbridge.cli.app import Stopped
+from axbridge.cli.app import UNTOUCHED, Stopped
 
 if TYPE_CHECKING:
     from axbridge.config.rig import Rig
 
-__all__ = ["Terminated", "code_of", "motors_after", "stopping", "terminable"]
+__all__ = ["Terminated", "code_of", "motors_after", "stopping", "terminable", "unharmed"]
 
 _MOTORS = {"limp": "motors are off", "hold": "motors hold, as the rig says", "park": "motors are parked and off"}
 _SIGNALLED = 128  # a shell adds this to the number of the signal that ended a program
@@ -68,6 +68,21 @@ def stopping(rig: Rig, left: Callable[[], str]) -> Iterator[None]:
             yield
     except KeyboardInterrupt as end:
         print(f"stopped: {motors_after(rig)}; {left()}", file=sys.stderr)
+        raise Stopped(code_of(end)) from None
+
+
+@contextmanager
+def unharmed() -> Iterator[None]:
+    """After Ctrl-C or SIGTERM in a verb that moves no motor, say so; its processes have ended by then.
+
+    Raises:
+        Stopped: in place of KeyboardInterrupt.
+    """
+    try:
+        with terminable():
+            yield
+    except KeyboardInterrupt as end:
+        print(("\n" if sys.stderr.isatty() else "") + f"stopped: {UNTOUCHED}", file=sys.stderr)
         raise Stopped(code_of(end)) from None
 
 

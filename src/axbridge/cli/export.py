@@ -44,7 +44,7 @@ def mujoco(
     from axbridge.learn.residuals import Residuals
     from axbridge.learn.residuals import measure as measured
 
-    check_new(out, force=force)
+    check_new(out, force=force, sources=(source, rig))
     with progress("reading", quiet=json) as show:
         robot = rig_or_model(source, rig)
         to_mjcf(robot)  # what is wrong is said before the measuring
@@ -79,7 +79,7 @@ def bam(
     from axbridge.learn.bam import to_bam
     from axbridge.learn.model_file import rig_or_model
 
-    check_new(out, force=force)
+    check_new(out, force=force, sources=(source, rig))
     robot = rig_or_model(source, rig)
     known = {one.name: one for one in robot.servos if one.drive == "dynamixel"}
     chosen = known.get(servo or next(iter(known), ""))

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from axbridge.cli.app import DONE, FAILED_CHECK, app, emit_json
+from axbridge.cli.ending import unharmed
 from axbridge.cli.options import JsonOption, RigOption, SeedOption
 from axbridge.cli.progress import Show, progress
 from axbridge.errors import UsageError
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 
 @app.command()
+@unharmed()
 def identify(
     recordings: Annotated[list[Path], typer.Argument(metavar="REC.mcap...", help="What is fitted.")],
     *,
@@ -77,7 +79,7 @@ def identify(
     """Fit a servo model to recordings, and say how sure each parameter is."""
     from axbridge.compare.comparison import parse_condition
     from axbridge.config.rig import Rig
-    from axbridge.files import check_writable
+    from axbridge.files import check_new
     from axbridge.identify import fit as fitting
     from axbridge.identify import friction_laws as laws
     from axbridge.identify import lima2009 as paper
@@ -91,7 +93,7 @@ def identify(
     from axbridge.replay.joint_load import joint_of_robot
     from axbridge.report.page import table_text
 
-    check_writable(out, report, png)
+    check_new(out, report, png, force=True, sources=(*recordings, *(holdout or ()), ks_pairs, rig or None))
     if model == "lag":
         if any((report, png, fail_if, holdout, servo, friction, method, load, executor)):
             raise UsageError("--model lag takes --out, --json and nothing else", "leave the other options out")
@@ -145,12 +147,12 @@ def identify(
                 where=executor,
                 report=_searching(show, starts),
             )
+    output.write_params(fit, out)  # first: a report that cannot be written must not cost the fit
     with progress("writing the report", quiet=json):
         if report is not None:
             write_page(fit, loaded, report, line=line, surfaces=surfaces, laws=compared)
         if png is not None:
             write_picture(fit, loaded, png, compared)
-    output.write_params(fit, out)
     failed = [found for condition in fail_if or () for found in fitting.check(fit, condition)]
     if json:
         emit_json(output.summary(fit, compared) | {"out": str(out), "failed": failed})

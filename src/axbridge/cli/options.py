@@ -82,7 +82,7 @@ PortOption = Annotated[
 ]
 BaudOption = Annotated[int, typer.Option("--baud", help="Bits per second.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout, and nothing else.")]
-SeedOption = Annotated[int, typer.Option("--seed", help="Seed of all random numbers.")]
+SeedOption = Annotated[int, typer.Option("--seed", min=0, help="Seed of all random numbers.")]
 ForceOption = Annotated[bool, typer.Option("--force", help="Replace a file that is already there.")]
 YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask before changing anything.")]
 ViewOption = Annotated[bool, typer.Option("--view", help="Show the robot live in the browser, see `axbridge view`.")]

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 import operator
 import re
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,13 +16,16 @@ from axbridge.arrays import FloatArray
 from axbridge.compare.beats import beats
 from axbridge.compare.metrics import MEASURES, Deviation, Measure, Motion, best_shift, deviation, moves, resample
 from axbridge.errors import RecordingError, UsageError
+from axbridge.record.mcap_file import SERVO_FIELDS
 from axbridge.record.recording import Recording, Segment, Track
+from axbridge.record.soundness import findings
 from axbridge.record.tables import wide_table, with_pandas
 
 __all__ = [
     "Clock",
     "Comparison",
     "Coverage",
+    "Motions",
     "Pair",
     "Part",
     "check",
@@ -36,6 +40,7 @@ __all__ = [
 SHARE = 0.98  # of the samples have to be compared ...
 EDGE = 2  # ... but for so many: one at either end
 HOLE = 0.25  # s: nor may a longer stretch be missing
+_KEPT = 16 * 2**20  # bytes of motions that a comparison keeps; others are set side by side again when asked for
 
 
 @dataclass(frozen=True)
@@ -108,19 +113,37 @@ class Coverage:
         return (self.share >= SHARE or self.lacking <= EDGE) and self.hole <= HOLE and self.beyond <= HOLE
 
 
-@dataclass(frozen=True)
-class Pair:
-    """One servo in both recordings, on common times.
+class Motions(NamedTuple):
+    """One servo of both recordings, on common times.
 
     Attributes:
-        name: The servo (in the reference).
-        other_name: The servo in the other recording.
         time: s, (n,), on the comparison's clock.
         reference_time: The same on the reference's clock, s, (n,).
         other_time: The same on the other's clock, s, (n,).
         reference: Position, rad, (n,).
         other: Position, rad, (n,).
         command: Position goal, rad, (n,); NaN where unknown.
+    """
+
+    time: FloatArray
+    reference_time: FloatArray
+    other_time: FloatArray
+    reference: FloatArray
+    other: FloatArray
+    command: FloatArray
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One servo in both recordings: its figures. Its motions are worked out when somebody looks at them.
+
+    So the memory does not grow with the length of the recordings. Take `motions` once where you need several of them.
+
+    Attributes:
+        name: The servo (in the reference).
+        other_name: The servo in the other recording.
+        samples: Common times: n.
+        seconds: From the first of them to the last, s.
         coverage: How much of the motion this is.
         shift: How much later `other` is than `reference`, s; None when no shift within the limit fits best.
         plain: Errors as they are.
@@ -131,20 +154,42 @@ class Pair:
 
     name: str
     other_name: str
-    time: FloatArray
-    reference_time: FloatArray
-    other_time: FloatArray
-    reference: FloatArray
-    other: FloatArray
-    command: FloatArray
+    samples: int
+    seconds: float
     coverage: Coverage
     shift: float | None
     plain: Deviation
     aligned: Deviation | None
     parts: tuple[Part, ...]
+    _sides: _Sides = field(repr=False, compare=False)
 
     def __repr__(self) -> str:
-        return f"<Pair {self.name!r}: {len(self.time)} common times, rms error {self.plain.rmse:.2f}°>"
+        return f"<Pair {self.name!r}: {self.samples} common times, rms error {self.plain.rmse:.2f}°>"
+
+    @property
+    def motions(self) -> Motions:
+        """Both motions and the goal, all their samples."""
+        return self._sides.motions(self.name, self.other_name)
+
+    @property
+    def time(self) -> FloatArray:
+        """See `Motions`, as for the others."""
+        return self.motions.time
+
+    @property
+    def reference(self) -> FloatArray:
+        """Position, rad, (n,)."""
+        return self.motions.reference
+
+    @property
+    def other(self) -> FloatArray:
+        """Position, rad, (n,)."""
+        return self.motions.other
+
+    @property
+    def command(self) -> FloatArray:
+        """Position goal, rad, (n,); NaN where unknown."""
+        return self.motions.command
 
 
 @dataclass(frozen=True)
@@ -158,6 +203,7 @@ class Comparison:
         limit: Largest shift tried in the alignment, s.
         pairs: By servo, worst first.
         missing: Servos that could not be compared, and why.
+        doubts: What makes the figures doubtful, in words: of the reference's samples, and of the other's.
     """
 
     reference: Recording
@@ -166,6 +212,7 @@ class Comparison:
     limit: float
     pairs: tuple[Pair, ...]
     missing: dict[str, str]
+    doubts: tuple[tuple[str, ...], tuple[str, ...]]
 
     def __repr__(self) -> str:
         apart = ", ".join(f"{pair.name} {pair.plain.rmse:.2f}°" for pair in self.pairs)
@@ -181,10 +228,10 @@ class Comparison:
             UnsupportedOperation: pandas is not installed.
         """
         pandas = with_pandas()
-        sides = {
-            pair.name: {"time": pair.time, "command": pair.command, "reference": pair.reference, "other": pair.other}
-            for pair in self.pairs
-        }
+        sides = {}
+        for pair in self.pairs:
+            motions = pair.motions._asdict()
+            sides[pair.name] = {key: motions[key] for key in ("time", "command", "reference", "other")}
         time, columns = wide_table(sides)
         named = {f"{name}.{key}_rad": values for (name, key), values in columns.items()}
         return pandas.DataFrame(named, index=pandas.Index(time, name="time_s"))
@@ -197,6 +244,7 @@ def compare(
     labels: tuple[str, str] = ("reference", "other"),
     limit: float = 0.2,
     same_clock: bool = False,
+    progress: Callable[[str, float], None] = lambda _what, _share: None,
 ) -> Comparison:
     """Compare the servos that two recordings share; two recordings of one servo each are compared whatever its name.
 
@@ -209,6 +257,7 @@ def compare(
         labels: What to call them.
         limit: Largest shift tried in the alignment, s.
         same_clock: The times of both are of one clock already.
+        progress: Told what is under way and which share is done, before each servo.
 
     Raises:
         RecordingError: no servo in common, or they do not overlap in time.
@@ -227,14 +276,19 @@ def compare(
     for side, label, against in ((reference, labels[1], other), (other, labels[0], reference)):
         if len(names) < len(side):
             missing |= {name: f"{label} has no such servo" for name in side if name not in against}
+    sides = _Sides(reference, other, same_clock=same_clock)
+    doubts = _jumps(reference), _jumps(other)
     pairs = []
-    for mine, theirs in names:
-        for side, name, label in ((reference, mine, labels[0]), (other, theirs, labels[1])):
-            if not np.isfinite(side[name].position).any():
+    for index, (mine, theirs) in enumerate(names):
+        progress(f"comparing {mine}", index / len(names))
+        for side, name, label, found in zip((reference, other), (mine, theirs), labels, doubts, strict=True):
+            track = side[name]
+            found.extend(_unsound(track))
+            if not np.isfinite(track.position).any():
                 missing[mine] = f"{label} knows not one position of it"
         if mine in missing:
             continue
-        pair = _pair(reference, other, mine, theirs, limit, same_clock=same_clock)
+        pair = _pair(sides, mine, theirs, limit)
         if pair.plain.samples:
             pairs.append(pair)
         else:
@@ -243,25 +297,43 @@ def compare(
         facts = "; ".join(f"{name}: {why}" for name, why in missing.items())
         raise RecordingError(other.path, f"nothing can be compared: {facts}", "compare the same experiment")
     pairs.sort(key=lambda pair: -pair.plain.rmse)
-    return Comparison(reference, other, labels, limit, tuple(pairs), missing)
+    return Comparison(reference, other, labels, limit, tuple(pairs), missing, (tuple(doubts[0]), tuple(doubts[1])))
 
 
-def following(recording: Recording, *, limit: float = 0.5) -> Comparison:
+def following(
+    recording: Recording,
+    *,
+    limit: float = 0.5,
+    progress: Callable[[str, float], None] = lambda _what, _share: None,
+) -> Comparison:
     """How well each servo followed its goals: its command is the reference.
+
+    Args:
+        recording: It.
+        limit: Largest shift tried in the alignment, s.
+        progress: As of `compare`.
 
     Raises:
         RecordingError: no servo has commands.
     """
-    goals = {
-        name: Track.of(name, track.time, position=goal, commanded=track.commanded)
-        for name, track in recording.items()
-        if not np.isnan(goal := np.where(track.enabled, track.command, np.nan)).all()
-    }
-    if not goals:
+    told = [name for name in recording if any(map(_commands, recording.rows(name)))]
+    if not told:
         raise RecordingError(recording.path, "holds no commands", "give a second recording to compare with, or --rig")
-    commanded = replace(recording, tracks=goals, cycles={})
-    followers = replace(recording, tracks={name: recording[name] for name in goals})
-    return compare(commanded, followers, labels=("goal", "position"), limit=limit, same_clock=True)
+    followers = recording.changed(told)
+    commanded = replace(recording.changed(told, _goals), cycles={})
+    labels = "goal", "position"
+    return compare(commanded, followers, labels=labels, limit=limit, same_clock=True, progress=progress)
+
+
+def _commands(row: Mapping[str, float]) -> bool:
+    """Whether a goal is in force in a sample."""
+    return not math.isnan(row.get("command", math.nan)) and row.get("torque_enabled", math.nan) != 0
+
+
+def _goals(track: Track) -> Track:
+    """Its goals as a motion."""
+    goal = np.where(track.enabled, track.command, np.nan)
+    return Track.of(track.name, track.time, position=goal, commanded=track.commanded)
 
 
 def lacks(comparison: Comparison) -> list[str]:
@@ -357,62 +429,123 @@ def _number(text: str) -> float | None:
         return None
 
 
-def _pair(reference: Recording, other: Recording, mine: str, theirs: str, limit: float, *, same_clock: bool) -> Pair:
-    a, b = _finite(reference[mine]), _finite(other[theirs])
-    segments = [segment for segment in reference.segments if segment.data.get("servo", mine) == mine]
-    clock, zero = _clock(reference, other, a, b, same_clock=same_clock)
+def _jumps(recording: Recording) -> list[str]:
+    """Where its clock jumped back."""
+    return [
+        f"{event.data.get('servo')}: the clock jumped back to {event.time:g} s; samples were put in order of time"
+        for event in recording.events
+        if event.name == "clock jumped back"
+    ]
+
+
+def _unsound(track: Track) -> list[str]:
+    """What makes figures of its samples doubtful."""
+    found = findings(track.name, track.time, {key: getattr(track, key) for key in SERVO_FIELDS})
+    return [str(finding) for finding in found if finding.severity == "error"]
+
+
+class _Sides:
+    """Two recordings, whose servos are put on common times; the latest are kept, as far as `_KEPT` goes.
+
+    Args:
+        reference: Measured against.
+        other: Measured.
+        same_clock: The times of both are of one clock already.
+
+    Attributes:
+        zero: The reference's time that is 0 in the comparison, s.
+        segments: Of the reference.
+    """
+
+    def __init__(self, reference: Recording, other: Recording, *, same_clock: bool) -> None:
+        self._reference, self._other, self._same_clock = reference, other, same_clock
+        self.segments = reference.segments
+        self._matched = _matched(self.segments, other.segments)
+        self.zero = self._matched[0][0].start if self._matched else reference.start
+        self._beats = beats(reference, other) if self._matched and not same_clock else None
+        self._kept: OrderedDict[tuple[str, str], Motions] = OrderedDict()
+
+    def tracks(self, mine: str, theirs: str) -> tuple[Track, Track]:
+        """Both sides of a servo."""
+        return _finite(self._reference[mine]), _finite(self._other[theirs])
+
+    def clock(self, mine: Track, theirs: Track) -> Clock:
+        """The other's clock."""
+        zero = self.zero
+        if self._same_clock:
+            return Clock(np.array([zero]), np.array([0.0]))
+        if not self._matched:
+            return Clock(np.array([zero]), np.array([self._other.start - zero]))
+        sent = [(_sent(mine, a), _sent(theirs, b)) for a, b in self._matched]
+        pairs = [
+            (b, d) if None not in (b, d) else (a.start, c.start)
+            for (b, d), (a, c) in zip(sent, self._matched, strict=True)
+        ]
+        since, then = np.array(pairs, dtype=float).T
+        if self._beats is not None:
+            since, then = (np.concatenate(part) for part in zip((since, then), self._beats, strict=True))
+            order = np.argsort(since, kind="stable")
+            since, then = since[order], then[order]
+        return Clock(since, then - since)
+
+    def motions(self, mine: str, theirs: str) -> Motions:
+        """See `Motions`."""
+        found = self._kept.pop((mine, theirs), None)
+        if found is None:
+            a, b = self.tracks(mine, theirs)
+            times = self.clock(a, b).other(a.time)
+            found = self.together(a, b, times, _seen(b.time, b.position, times))
+        self._kept[mine, theirs] = found
+        while len(self._kept) > 1 and sum(column.nbytes for kept in self._kept.values() for column in kept) > _KEPT:
+            self._kept.popitem(last=False)
+        return found
+
+    def together(self, a: Track, b: Track, times: FloatArray, found: FloatArray) -> Motions:
+        """Both where they overlap.
+
+        Args:
+            a: Of the reference.
+            b: Of the other.
+            times: Of the other, s, (n,), at those of the reference.
+            found: The other's positions then, rad, (n,).
+        """
+        overlap = (times >= b.time[0]) & (times <= b.time[-1])
+        at = a.time[overlap]
+        return Motions(at - self.zero, at, times[overlap], a.position[overlap], found[overlap], _command(a, at))
+
+
+def _pair(sides: _Sides, mine: str, theirs: str, limit: float) -> Pair:
+    a, b = sides.tracks(mine, theirs)
+    clock = sides.clock(a, b)
     times = clock.other(a.time)
-    overlap = (times >= b.time[0]) & (times <= b.time[-1])
     found = _seen(b.time, b.position, times)
-    at, at_other = a.time[overlap], times[overlap]
-    time, position_a, position_b = at - zero, a.position[overlap], found[overlap]
-    plain = deviation(position_a, position_b)
+    both = sides.together(a, b, times, found)
+    plain = deviation(both.reference, both.other)
     aligned: Deviation | None = plain
     shift = None
-    if moves(position_a):
-        shift = best_shift(time, position_a, position_b, limit)
-        aligned = None if shift is None else deviation(position_a, _seen(b.time, b.position, at_other + shift))
+    if moves(both.reference):
+        shift = best_shift(both.time, both.reference, both.other, limit)
+        aligned = None
+        if shift is not None:
+            aligned = deviation(both.reference, _seen(b.time, b.position, both.other_time + shift))
+    segments = [segment for segment in sides.segments if segment.data.get("servo", mine) == mine]
     return Pair(
         mine,
         theirs,
-        time,
-        at,
-        at_other,
-        position_a,
-        position_b,
-        _command(a, at),
-        _coverage(a, b, clock, zero, found),
+        len(both.time),
+        float(both.time[-1] - both.time[0]) if len(both.time) else 0.0,
+        _coverage(a, b, clock, sides.zero, found),
         shift,
         plain,
         aligned,
-        tuple(_part(a, b, segment, clock, zero, time, position_a, position_b) for segment in segments),
+        tuple(_part(a, b, segment, clock, sides.zero, both) for segment in segments),
+        sides,
     )
 
 
 def _finite(track: Track) -> Track:
     """The same with positions that are no finite number taken for unknown."""
     return replace(track, position=np.where(np.isfinite(track.position), track.position, np.nan))
-
-
-def _clock(
-    reference: Recording, other: Recording, mine: Track, theirs: Track, *, same_clock: bool
-) -> tuple[Clock, float]:
-    """The other's clock, and the reference's time that is 0 in the comparison."""
-    matched = _matched(reference.segments, other.segments)
-    zero = matched[0][0].start if matched else reference.start
-    if same_clock:
-        return Clock(np.array([zero]), np.array([0.0])), zero
-    if not matched:
-        return Clock(np.array([zero]), np.array([other.start - zero])), zero
-    sent = [(_sent(mine, a), _sent(theirs, b)) for a, b in matched]
-    pairs = [(b, d) if None not in (b, d) else (a.start, c.start) for (b, d), (a, c) in zip(sent, matched, strict=True)]
-    since, then = np.array(pairs, dtype=float).T
-    together = beats(reference, other)
-    if together is not None:
-        since, then = (np.concatenate(part) for part in zip((since, then), together, strict=True))
-        order = np.argsort(since, kind="stable")
-        since, then = since[order], then[order]
-    return Clock(since, then - since), zero
 
 
 def _matched(mine: Sequence[Segment], theirs: Sequence[Segment]) -> list[tuple[Segment, Segment]]:
@@ -469,12 +602,10 @@ def _part(
     segment: Segment,
     clock: Clock,
     zero: float,
-    time: FloatArray,
-    position_a: FloatArray,
-    position_b: FloatArray,
+    both: Motions,
 ) -> Part:
     start, end = segment.start - zero, segment.end - zero
-    inside = (time >= start) & (time < end)
+    inside = slice(*np.searchsorted(both.time, (start, end)))
     kind = str(segment.data.get("kind", ""))
     results = None
     measure = MEASURES.get(kind)
@@ -487,7 +618,7 @@ def _part(
             measure.of(Motion(first.time, first.command, first.position, sent, segment.data)),
             measure.of(Motion(second.time, second.command, second.position, float(then), segment.data)),
         )
-    return Part(segment.name, kind, start, end, deviation(position_a[inside], position_b[inside]), results)
+    return Part(segment.name, kind, start, end, deviation(both.reference[inside], both.other[inside]), results)
 
 
 def _command(track: Track, at: FloatArray) -> FloatArray:

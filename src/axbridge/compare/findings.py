@@ -178,18 +178,19 @@ def _within(
     comparison: Comparison, pair: Pair, parts: Sequence[Part]
 ) -> tuple[float | None, float | None, float | None]:
     """In some parts alone: how much later the other is, s, and the RMSE as it is and with that taken out, degrees."""
-    inside = np.zeros(len(pair.time), dtype=bool)
+    both = pair.motions
+    inside = np.zeros(len(both.time), dtype=bool)
     for part in parts:
-        inside |= (pair.time >= part.start) & (pair.time < part.end)
-    reference = np.where(inside, pair.reference, np.nan)
-    plain = deviation(reference, pair.other)
+        inside |= (both.time >= part.start) & (both.time < part.end)
+    reference = np.where(inside, both.reference, np.nan)
+    plain = deviation(reference, both.other)
     if not plain.samples:
         return None, None, None
-    shift = best_shift(pair.time, reference, pair.other, comparison.limit)
+    shift = best_shift(both.time, reference, both.other, comparison.limit)
     if shift is None:
         return None, plain.rmse, None
     track = comparison.other[pair.other_name]
-    moved: FloatArray = resample(track.time, track.position, pair.other_time + shift)
+    moved: FloatArray = resample(track.time, track.position, both.other_time + shift)
     return shift, plain.rmse, deviation(reference, moved).rmse
 
 
@@ -198,13 +199,14 @@ def _hangs(pair: Pair, part: Part) -> float:
 
     NaN where an arm swings past the bottom: its momentum has brought it there, and friction is not told.
     """
-    inside = np.flatnonzero((pair.time >= part.start) & (pair.time < part.end))
-    for side in (pair.reference[inside], pair.other[inside]):
+    both = pair.motions
+    inside = np.flatnonzero((both.time >= part.start) & (both.time < part.end))
+    for side in (both.reference[inside], both.other[inside]):
         above = side * np.sign(side[:1])
         if (above < -math.radians(RESTS)).any():
             return math.nan
     last = inside[-max(3, len(inside) // 10) :]
-    a, b = (np.abs(side[last]) for side in (pair.reference, pair.other))
+    a, b = (np.abs(side[last]) for side in (both.reference, both.other))
     known = ~np.isnan(a) & ~np.isnan(b)
     return math.degrees(float(np.mean((b - a)[known]))) if known.any() else math.nan
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from html import escape
 from pathlib import Path
 
@@ -20,7 +20,8 @@ from axbridge.compare.tables import (
 from axbridge.compare.walk_html import walk_headline, walk_parts
 from axbridge.compare.walks import WalkSide
 from axbridge.report.page import table_html, write_page
-from axbridge.report.plots_html import POINTS, figure_html, program_html
+from axbridge.report.plots import POINTS, Panel, fewer
+from axbridge.report.plots_html import figure_html, program_html
 
 __all__ = ["write_html"]
 
@@ -37,6 +38,7 @@ def write_html(
     beside: Comparison | None = None,
     walks: Sequence[WalkSide] = (),
     replay: str = "",
+    progress: Callable[[str, float], None] = lambda _what, _share: None,
 ) -> None:
     """Write the report as one page.
 
@@ -47,6 +49,7 @@ def write_html(
         beside: Of the same one servo with another candidate, which is drawn and measured beside it.
         walks: What is compared, where it is walks; a part about them comes first. See `axbridge.compare.walks`.
         replay: A part that shows the motion, see `axbridge.view.replay_page`.
+        progress: Told what is under way and which share is done, before each servo.
 
     Raises:
         RecordingError: it cannot be written; what was at `path` stays.
@@ -62,10 +65,11 @@ def write_html(
             parts.append(f'<p class="note">{escape(label)} was cut off: everything up to the cut is shown.</p>')
     if walks:
         parts += [program_html(), *walk_parts(walks), "<h2>All joints, worst first</h2>"]
-    figures = [
-        panels_of(comparison, pair, beside=beside)[: None if index < DETAILED else 2]
-        for index, pair in enumerate(comparison.pairs)
-    ]
+    figures: list[list[Panel]] = []
+    for index, pair in enumerate(comparison.pairs):
+        progress(f"drawing {pair.name}", index / len(comparison.pairs))
+        panels = panels_of(comparison, pair, beside=beside, everything=index < DETAILED)
+        figures.append([fewer(panel) for panel in panels])
     points = min(POINTS, max(FEWEST, ALL_POINTS // sum(len(panel.items) for panels in figures for panel in panels)))
     for index, (pair, panels) in enumerate(zip(comparison.pairs, figures, strict=True)):
         if len(comparison.pairs) > 1:
@@ -94,7 +98,7 @@ def _lead(comparison: Comparison) -> str:
     which = f"worst of {len(comparison.pairs)} servos, {worst.name}" if len(comparison.pairs) > 1 else worst.name
     return (
         f"{which}: mean absolute error {worst.plain.mae:.2f}°, RMSE {worst.plain.rmse:.2f}° "
-        f"({worst.plain.mse:.2f} deg²) over {worst.time[-1] - worst.time[0]:.1f} s."
+        f"({worst.plain.mse:.2f} deg²) over {worst.seconds:.1f} s."
     )
 
 

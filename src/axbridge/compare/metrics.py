@@ -135,8 +135,8 @@ def best_shift(time: FloatArray, reference: FloatArray, other: FloatArray, limit
     inner = (time >= time[0] + limit) & (time <= time[-1] - limit)  # the same samples for every shift
     if inner.sum() < 3:
         return None
-    errors = [resample(time, other, time[inner] + shift) - reference[inner] for shift in shifts]
-    costs = np.array([deviation(np.zeros(len(error)), error).mse for error in errors])
+    at, wanted, none = time[inner], reference[inner], np.zeros(inner.sum())
+    costs = np.array([deviation(none, resample(time, other, at + shift) - wanted).mse for shift in shifts])
     if np.isnan(costs).any():
         return None
     best = int(np.argmin(costs))

@@ -13,7 +13,7 @@ from axbridge.compare.comparison import Comparison, Pair
 from axbridge.compare.findings import headline
 from axbridge.compare.tables import acts_table, deviation_table, figure_rows, panels_of, title_of
 from axbridge.report.page import Table
-from axbridge.report.plots import COLOURS
+from axbridge.report.plots import COLOURS, fewer
 from axbridge.report.plots_png import draw, legend, picture, save
 
 __all__ = ["write_png"]
@@ -52,7 +52,7 @@ def _one(figure: Any, comparison: Comparison, beside: Comparison | None) -> None
         2, 2, width_ratios=[2.6 if beside is None else 1.6, 1], height_ratios=[3, 1], left=0.065, right=0.985,
         top=0.82, bottom=0.09, hspace=0.12, wspace=0.06,
     )  # fmt: skip
-    position, error, *_ = panels_of(comparison, pair, beside=beside)
+    position, error = map(fewer, panels_of(comparison, pair, beside=beside, everything=False))
     above = figure.add_subplot(grid[0, 0])
     below = figure.add_subplot(grid[1, 0], sharex=above)
     draw(above, replace(position, x=""))
@@ -122,7 +122,7 @@ def _many(figure: Any, comparison: Comparison) -> None:
     for index, pair in enumerate(shown):
         axes = figure.add_subplot(grid[index // columns, index % columns])
         panel = replace(
-            panels_of(comparison, pair)[0],
+            fewer(panels_of(comparison, pair, everything=False)[0]),
             title=f"{pair.name}   RMSE {pair.plain.rmse:.2f}°",
             marks=(),
             x="time, s" if index + columns >= len(shown) else "",

@@ -144,47 +144,53 @@ _MORE: tuple[tuple[str, Callable[[Track], FloatArray]], ...] = (
 )  # what else is drawn where one side knows it
 
 
-def panels_of(comparison: Comparison, pair: Pair, *, beside: Comparison | None = None) -> list[Panel]:
+def panels_of(
+    comparison: Comparison, pair: Pair, *, beside: Comparison | None = None, everything: bool = True
+) -> list[Panel]:
     """One servo's figure: positions, error, then what else one of the sides knows.
 
     Args:
         comparison: What is drawn.
         pair: Its servo.
         beside: Of the same reference with another candidate, which is drawn as well.
+        everything: Also torque, power and load.
     """
     measured = "reference" if beside is None else "fitted"  # of two candidates, one may hide it: it is pale and wide
+    both = pair.motions
     sides = [
-        (measured, comparison.labels[0], comparison.reference[pair.name], pair.reference_time),
-        ("other", comparison.labels[1], comparison.other[pair.other_name], pair.other_time),
+        (measured, comparison.labels[0], comparison.reference[pair.name], both.reference_time),
+        ("other", comparison.labels[1], comparison.other[pair.other_name], both.other_time),
     ]
-    moved = [pair.reference, pair.other]
-    errors = [Curve(pair.time, np.degrees(pair.other - pair.reference), "error", "error", width=1.2)]
+    moved = [both.reference, both.other]
+    errors = [Curve(both.time, np.degrees(both.other - both.reference), "error", "error", width=1.2)]
     if beside is not None:
         second = next(found for found in beside.pairs if found.name == pair.name)
+        with_second = second.motions
         label = beside.labels[1]
-        sides.append(("third", label, beside.other[second.other_name], second.other_time))
-        moved.append(second.other)
+        sides.append(("third", label, beside.other[second.other_name], with_second.other_time))
+        moved.append(with_second.other)
+        apart = np.degrees(with_second.other - with_second.reference)
         errors = [
-            Curve(pair.time, errors[0].y, comparison.labels[1], "other", width=1.2),
-            Curve(second.time, np.degrees(second.other - second.reference), label, "third", width=1.2),
+            Curve(both.time, errors[0].y, comparison.labels[1], "other", width=1.2),
+            Curve(with_second.time, apart, label, "third", width=1.2),
         ]
     following = comparison.labels[0] == "goal"
     lines = [
-        Curve(pair.time, np.degrees(values), label, side, width=5.0 if side == "fitted" else 1.7)
+        Curve(both.time, np.degrees(values), label, side, width=5.0 if side == "fitted" else 1.7)
         for (side, label, _, _), values in zip(sides, moved, strict=True)
         if not (following and side == "reference")
     ]
-    goal = pair.reference if following else pair.command
+    goal = both.reference if following else both.command
     if not np.isnan(goal).all():  # wide and pale, to be seen below motions that follow it
-        lines = [Curve(pair.time, np.degrees(goal), "goal", "command", width=4.0, held=True), *lines]
+        lines = [Curve(both.time, np.degrees(goal), "goal", "command", width=4.0, held=True), *lines]
     marks = tuple((part.start, part.name) for part in pair.parts if part.deviation.samples)
     panels = [
         Panel(tuple(lines), "time, s", "position, °", share=3.0, marks=marks),
         Panel(tuple(errors), "time, s", "error, °", share=1.2),
     ]
-    for title, value in _MORE:
+    for title, value in _MORE if everything else ():
         more = [
-            Curve(pair.time, values, label, side, width=1.5)
+            Curve(both.time, values, label, side, width=1.5)
             for side, label, track, at in sides
             if not (following and side == "reference")
             and not np.isnan(values := resample(track.time, value(track), at)).all()

@@ -39,7 +39,6 @@ __all__ = [
     "base_model",
     "check",
     "doubts",
-    "fit_law",
     "identify",
     "inputs_of",
     "scores_of",
@@ -181,10 +180,11 @@ def identify(
     budget: float = 150.0,
     seed: int = 0,
     near: FloatArray | None = None,
+    richer: bool = True,
     where: str | Mapper | None = None,
     report: Callable[[str, Outcome | None], None] = lambda _stage, _outcome: None,
 ) -> Fit:
-    """Fit a model to recordings of a one-servo rig; its intervals allow for richer friction laws that fit as well.
+    """Fit a model to recordings of a one-servo rig, and say how sure each parameter is.
 
     Args:
         recordings: What is fitted.
@@ -197,65 +197,21 @@ def identify(
         budget: Of simulation, as much as two cores do in this time, s; see `search`.
         seed: Of everything random.
         near: A parameter set (len(Param),) to begin at, too: that of a simpler model.
+        richer: Whether the intervals allow for friction laws with more terms; else they hold under the fit's own.
         where: See `axbridge.identify.search.executor`.
         report: Called after each start, and after each fit that the intervals take.
 
     Raises:
         UsageError: no such model, friction law or executor.
-        RecordingError: recordings that do not fit the rig, or move too little.
+        RecordingError: recordings that do not fit the rig, move too little, or have no supply.
         RigError: the rig is not one arm on a fixed base.
     """
     began = time.monotonic()
-    with executor(where) as running:
-        fit = fit_law(
-            recordings, rig, kind, friction=friction, held_out=held_out, starts=starts, generations=generations,
-            budget=budget, seed=seed, near=near, where=running, report=report,
-        )  # fmt: skip
-        report("richer friction laws", None)
-        fitted = fit.runs.only(range(len(recordings)))
-        richer = richer_law(
-            fit.space,
-            fit.friction,
-            fitted,
-            fit.space.point(fit.row),
-            generations=generations // 2,
-            seed=seed,
-            spread=running,
-        )
-    return replace(allowing_for(fit, richer), seconds=time.monotonic() - began)
-
-
-def fit_law(
-    recordings: Sequence[Recording],
-    rig: Rig,
-    kind: str,
-    *,
-    friction: str | None = None,
-    held_out: Sequence[Recording] = (),
-    starts: int = 8,
-    generations: int = 300,
-    budget: float = 150.0,
-    seed: int = 0,
-    near: FloatArray | None = None,
-    where: str | Mapper | None = None,
-    report: Callable[[str, Outcome | None], None] = lambda _stage, _outcome: None,
-) -> Fit:
-    """The same with intervals that hold under its friction law alone: arguments and errors as of `identify`."""
-    began = time.monotonic()
     start_work("rollouts", light=False)
-    base = base_model(rig, kind)
     runs = runs_of(recordings, rig)
-    if kind != "pendulum-servo":
-        base = with_noise(base, runs)
-    known = runs.temperature[~np.isnan(runs.temperature)]
-    if len(known):
-        motor = base.motor.model_copy(update={"ambient_temperature": float(known.mean())})
-        base = base.model_copy(update={"motor": motor})
-    turning, warming = bool((runs.duty < JOINT_MODE).any()), len(known) > 0 and bool(np.ptp(known) > WARMING)
-    adrift = bool(runs.adrift.any())
-    space = space_of(kind, friction, packed(base, rig), turning=turning, warming=warming, adrift=adrift)
     every = runs_of([*recordings, *held_out], rig)
-    _check_motion(recordings, runs)
+    base, space = _posed(rig, kind, friction, runs)
+    _check_sense(recordings, runs)
     smooth = kind != "pendulum-servo"  # its truth is a model of ours: squares are best; real logs want robustness
     job = Job(
         space,
@@ -266,24 +222,30 @@ def fit_law(
         parts=None if smooth else parts(runs, lengths=LENGTHS),
     )
     begin = space.point(near) if near is not None else None
+
+    def told(done: int, count: int) -> None:
+        report(f"intervals: {done} of {count} fits", None)
+
     with executor(where) as running:
         outcomes = search(job, starts=starts, budget=budget, near=begin, where=running, report=report)
         point = outcomes[0].point
         if smooth:
             polished = np.array([polish(space, runs, one) for one in (point, begin) if one is not None])
             point = polished[int(np.argmin(misfits(space, runs, polished)))]
-
-        def told(done: int, count: int) -> None:
-            report(f"intervals: {done} of {count} fits", None)
-
         sure = uncertainty(space, runs, point, running, told)
         if smooth and sure.flat:
             point = left_alone(space, runs, point, sure.flat)
             sure = uncertainty(space, runs, point, running, told)
+        more = None
+        if richer:
+            report("richer friction laws", None)
+            law = friction or MODELS[kind]
+            more = richer_law(space, law, runs, point, generations=generations // 2, seed=seed, spread=running)
     row = space.sets(point[None])[0]
     simulated = predicted(row[None], every)[0]
     scores = scores_of(recordings, held_out, every, simulated)
-    return Fit(
+    adrift = _ADRIFT if runs.adrift.any() else ()
+    fit = Fit(
         kind=kind,
         friction=friction or MODELS[kind],
         estimates=tuple(
@@ -295,7 +257,7 @@ def fit_law(
         scores=scores,
         uncertainty=sure,
         starts=tuple(sorted(outcome.loss for outcome in outcomes)),
-        warnings=(_ADRIFT if adrift else ()) + _warnings(space, sure, outcomes, row) + doubts(scores),
+        warnings=adrift + _warnings(space, sure, outcomes, row) + doubts(scores),
         rollouts=sum(outcome.rollouts for outcome in outcomes),
         seconds=time.monotonic() - began,
         seed=seed,
@@ -304,6 +266,21 @@ def fit_law(
         ends=_ends(space, every, len(recordings), outcomes),
         inputs=inputs_of(recordings, held_out, rig),
     )
+    return allowing_for(fit, more) if richer else fit
+
+
+def _posed(rig: Rig, kind: str, friction: str | None, runs: Runs) -> tuple[ServoModel, Space]:
+    """What a fit of these recordings starts from, and its unknowns."""
+    base = base_model(rig, kind)
+    if kind != "pendulum-servo":
+        base = with_noise(base, runs)
+    known = runs.temperature[~np.isnan(runs.temperature)]
+    if len(known):
+        motor = base.motor.model_copy(update={"ambient_temperature": float(known.mean())})
+        base = base.model_copy(update={"motor": motor})
+    turning, warming = bool((runs.duty < JOINT_MODE).any()), len(known) > 0 and bool(np.ptp(known) > WARMING)
+    adrift = bool(runs.adrift.any())
+    return base, space_of(kind, friction, packed(base, rig), turning=turning, warming=warming, adrift=adrift)
 
 
 def allowing_for(fit: Fit, richer: Richer | None) -> Fit:
@@ -428,8 +405,12 @@ def doubts(scores: Sequence[Score]) -> tuple[str, ...]:
     )
 
 
-def _check_motion(recordings: Sequence[Recording], runs: Runs) -> None:
-    for recording, a, b in zip(recordings, runs.start[:-1], runs.start[1:], strict=True):
+def _check_sense(recordings: Sequence[Recording], runs: Runs) -> None:
+    for recording, a, b, volts in zip(recordings, runs.start[:-1], runs.start[1:], runs.supply, strict=True):
+        if not 0.0 < volts < math.inf:
+            raise RecordingError(
+                recording.path, f"has a supply of {volts:g} V", "correct its voltages, or leave that column out"
+            )
         if np.ptp(runs.position[a:b]) < np.radians(2):
             raise RecordingError(
                 recording.path, "hardly moves: less than 2° in all", "leave it out, or record a motion"

@@ -3,9 +3,9 @@
 Each law begins where the best of the laws it contains ended, so that it fits at least as well, and does not lose for
 having been searched less. The law with the smallest held-out error would often win by chance: laws with more terms fit
 what happens to be in the data. So the fewest parameters win among all laws whose held-out error chance may explain: not
-`SURE` standard errors above the smallest. The standard error is that of the difference, over `stretches`
-of half a second: what is hard for one law to predict is hard for all. Without held-out recordings the Bayesian
-information criterion decides.
+`SURE` standard errors above the smallest. The standard error is that of the difference, over stretches of `STRETCH`
+seconds: what is hard for one law to predict is hard for all. Without held-out recordings the Bayesian information
+criterion decides.
 """
 
 from __future__ import annotations
@@ -19,15 +19,17 @@ import numpy as np
 from axbridge.arrays import FloatArray
 from axbridge.config.rig import Rig
 from axbridge.errors import AxBridgeError
-from axbridge.identify.fit import Fit, allowing_for, fit_law
-from axbridge.identify.richer_laws import Richer, begun_from, criterion, stretches
+from axbridge.identify.fit import Fit, allowing_for, identify
+from axbridge.identify.richer_laws import Richer, begun_from, criterion, independent
 from axbridge.identify.search import Outcome, executor
 from axbridge.identify.unknowns import FRICTION_LAWS, richer_than
 from axbridge.record.recording import Recording
+from axbridge.replay.runs import Runs
 
 __all__ = ["LawComparison", "LawScore", "chosen_law", "compare_laws"]
 
 SURE = 2.0
+STRETCH = 0.5  # s: errors of a simulated motion mostly last no longer
 _BY_ERROR = "fewest parameters among those within two standard errors of the smallest held-out error"
 _BY_CRITERION = "smallest BIC, as no recording was held out"
 
@@ -43,7 +45,7 @@ class LawScore:
         held_out: Of the held-out ones; NaN when there are none.
         behind: By how much that is above the smallest, degrees.
         error: Standard error of `behind`.
-        bic: Bayesian information criterion, with a sample a stretch.
+        bic: Bayesian information criterion of the fitted recordings.
     """
 
     law: str
@@ -120,21 +122,22 @@ def compare_laws(
     with executor(where) as running:
         for law in FRICTION_LAWS:
 
-            def told(stage: str, outcome: Outcome | None, law: str = law) -> None:
+            def after(stage: str, outcome: Outcome | None, law: str = law) -> None:
                 report(f"{law} {stage}", outcome)
 
-            fits[law] = fit_law(
+            fits[law] = identify(
                 recordings, rig, kind, friction=law, held_out=held_out, starts=starts, generations=generations,
-                budget=budget / len(FRICTION_LAWS), seed=seed, near=_near(law, fits), where=running, report=told,
+                budget=budget / len(FRICTION_LAWS), seed=seed, near=_near(law, fits), richer=False, where=running,
+                report=after,
             )  # fmt: skip
     count = len(recordings)
-    seen = {law: stretches(fit.runs, fit.simulated, range(count)) for law, fit in fits.items()}
+    fitted = fits[max(fits)].runs.only(range(count))
+    told = independent(fitted, fits[max(fits)].simulated[: len(fitted.time)])  # by the law with most terms
     rest = range(count, count + len(held_out))
-    new = {law: stretches(fit.runs, fit.simulated, rest)[0] for law, fit in fits.items()} if held_out else {}
+    new = {law: _stretches(fit.runs, fit.simulated, rest) for law, fit in fits.items()} if held_out else {}
     best = min(new, key=lambda law: float(new[law].mean())) if new else None
     scores = []
     for law, fit in fits.items():
-        _, squares = seen[law]
         unknowns = len(fit.estimates)
         behind = new[law] - new[best] if best is not None else np.full(1, math.nan)
         scores.append(
@@ -142,7 +145,7 @@ def compare_laws(
                 law, unknowns, float(np.mean([s.mae for s in fit.scores if not s.held_out])),
                 float(new[law].mean()) if new else math.nan, float(behind.mean()),
                 float(behind.std(ddof=1) / math.sqrt(len(behind))) if len(behind) > 1 else 0.0,
-                criterion(squares, unknowns),
+                criterion(fitted, fit.simulated[: len(fitted.time)], unknowns, told),
             )
         )  # fmt: skip
     chosen = chosen_law(scores)
@@ -170,6 +173,19 @@ def _not_ruled_out(chosen: str, scores: Sequence[LawScore], fits: Mapping[str, F
         return None
     best = min(tied, key=lambda law: tied[law])
     return Richer(best, fits[best].space, fits[best].uncertainty)
+
+
+def _stretches(runs: Runs, simulated: FloatArray, chosen: Sequence[int]) -> FloatArray:
+    """Mean absolute error of each stretch of the chosen recordings, degrees, (s,)."""
+    error = np.abs(np.degrees(runs.errors(simulated)))
+    found = []
+    for recording in chosen:
+        a, b = runs.start[recording], runs.start[recording + 1]
+        known = runs.judged[a:b]
+        number = ((runs.time[a:b] - runs.time[a]) / STRETCH).astype(int)[known]
+        part = error[a:b][known]
+        found += [float(part[number == stretch].mean()) for stretch in np.unique(number)]
+    return np.array(found)
 
 
 def _near(law: str, fits: Mapping[str, Fit]) -> FloatArray | None:

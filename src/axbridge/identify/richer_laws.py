@@ -2,13 +2,13 @@
 
 An interval says how far a value may lie from its estimate if the law is right. If a law with more terms follows the
 recordings better, the truth may be its: then its intervals count, too. Whether it does is told by the Bayesian
-information criterion, with a sample a stretch: better by more than its terms would be by chance.
+information criterion: better by more than its terms would be by chance. Errors last, so not every sample counts as one;
+how long they last is measured (`independent`).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,14 +16,14 @@ import numpy as np
 from axbridge.arrays import FloatArray
 from axbridge.identify.clocks import predicted
 from axbridge.identify.search import COARSE, Job, Mapper, minimise
-from axbridge.identify.uncertainty import FLAT, Uncertainty, polish, uncertainty
+from axbridge.identify.uncertainty import FLAT, Uncertainty, misfits, polish, uncertainty
 from axbridge.identify.unknowns import Space, enriched, richer_than
 from axbridge.physics.columns import Param
 from axbridge.replay.runs import Runs
 
-__all__ = ["STRETCH", "Richer", "begun_from", "criterion", "richer_law", "stretches", "widened"]
+__all__ = ["Richer", "begun_from", "criterion", "independent", "richer_law", "widened"]
 
-STRETCH = 0.5  # s: errors of a simulated motion last about so long
+FADED = 0.05  # samples correlate less than that where an error is over
 ROUNDS = 12
 SPREAD = 0.1  # of the search for each law, in ranges
 
@@ -43,25 +43,24 @@ class Richer:
     sure: Uncertainty
 
 
-def stretches(runs: Runs, simulated: FloatArray, chosen: Sequence[int]) -> tuple[FloatArray, FloatArray]:
-    """Mean absolute (degrees) and mean squared error (deg²) of each stretch of the chosen recordings, (s,) each."""
-    error = np.abs(np.degrees(runs.errors(simulated)))
-    absolute, squared = [], []
-    for recording in chosen:
-        a, b = runs.start[recording], runs.start[recording + 1]
-        known = runs.judged[a:b]
-        number = ((runs.time[a:b] - runs.time[a]) / STRETCH).astype(int)[known]
-        part = error[a:b][known]
-        for stretch in np.unique(number):
-            absolute.append(float(part[number == stretch].mean()))
-            squared.append(float(np.mean(part[number == stretch] ** 2)))
-    return np.array(absolute), np.array(squared)
+def independent(runs: Runs, simulated: FloatArray) -> float:
+    """How many samples would tell as much if no error lasted: their number over the errors' correlation time."""
+    parts = np.split(runs.errors(simulated), runs.start[1:-1])
+    power = max(sum(float(part @ part) for part in parts), 1e-12)
+    lasts = 1.0
+    for lag in range(1, max(len(part) for part in parts)):
+        alike = sum(float(part[lag:] @ part[:-lag]) for part in parts) / power
+        if alike < FADED:
+            break
+        lasts += 2.0 * alike
+    return max(float(runs.compared.sum()) / lasts, 2.0)
 
 
-def criterion(squares: FloatArray, unknowns: int) -> float:
-    """Bayesian information criterion of mean squared errors by stretch, (s,)."""
-    count = len(squares)
-    return count * math.log(max(float(squares.mean()), 1e-12)) + unknowns * math.log(count)
+def criterion(runs: Runs, simulated: FloatArray, unknowns: int, count: float) -> float:
+    """Bayesian information criterion of a simulation (l,), with so many samples that tell something of their own."""
+    error = np.degrees(runs.errors(simulated))
+    square = float(error @ error) / float(runs.compared.sum())
+    return count * math.log(max(square, 1e-12)) + unknowns * math.log(count)
 
 
 def begun_from(row: FloatArray) -> FloatArray:
@@ -93,9 +92,14 @@ def richer_law(
         for wider in spaces.values()
     ]
     ends = dict(zip(spaces, spread(_ended, jobs), strict=True))
-    scores = {name: _score(spaces[name], runs, end) for name, end in ends.items()}
-    best = min(scores, key=lambda name: scores[name], default=None)
-    if best is None or scores[best] > _score(space, runs, point):
+    plain = predicted(row[None], runs)[0]
+    gains = {}
+    for name, wider in spaces.items():
+        simulated = predicted(wider.sets(ends[name][None]), runs)[0]
+        count = independent(runs, simulated)
+        gains[name] = criterion(runs, plain, len(space), count) - criterion(runs, simulated, len(wider), count)
+    best = max(gains, key=lambda name: gains[name], default=None)
+    if best is None or gains[best] <= 0:
         return None
     return Richer(best, spaces[best], uncertainty(spaces[best], runs, ends[best], spread))
 
@@ -131,9 +135,8 @@ def _begin(row: FloatArray, richer: Space) -> FloatArray:
 
 
 def _ended(job: Job) -> FloatArray:
-    return polish(job.space, job.runs, minimise(job).point, rounds=ROUNDS)
-
-
-def _score(space: Space, runs: Runs, point: FloatArray) -> float:
-    simulated = predicted(space.sets(point[None]), runs)[0]
-    return criterion(stretches(runs, simulated, range(runs.recordings))[1], len(space))
+    """The better one of where the search ends and where least squares alone do, from the same point."""
+    begun = (minimise(job).point, job.point)
+    ends = np.array([polish(job.space, job.runs, point, rounds=ROUNDS) for point in begun if point is not None])
+    best: FloatArray = ends[int(np.argmin(misfits(job.space, job.runs, ends)))]
+    return best

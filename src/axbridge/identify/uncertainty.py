@@ -19,6 +19,7 @@ from functools import partial
 import numpy as np
 
 from axbridge.arrays import FloatArray, IntArray
+from axbridge.errors import AxBridgeError
 from axbridge.identify.clocks import predicted
 from axbridge.identify.rounding import shared, weights
 from axbridge.identify.search import FINE, HUBER, Mapper
@@ -64,12 +65,18 @@ class Uncertainty:
 
 
 def polish(space: Space, runs: Runs, point: FloatArray, rounds: int = 6, step: float = FINE) -> FloatArray:
-    """Robust least squares from a point that is close: damped Gauss-Newton steps (Levenberg) as long as they help."""
+    """Robust least squares from a point that is close: damped Gauss-Newton steps (Levenberg) as long as they help.
+
+    Raises:
+        AxBridgeError: no unknown changes anything.
+    """
     best = point.copy()
     error = _robust(space, runs, best[None], step)[0]
     cost, damping = float(error @ error), 1e-3
     for _ in range(rounds):
         slope = _slopes(space, runs, best, step, _robust)
+        if not slope.any():
+            raise AxBridgeError("the servo's parameters change nothing in these recordings", "record other motions")
         normal, gradient = slope.T @ slope, slope.T @ error
         scale = np.diag(np.maximum(np.diag(normal), 1e-9 * np.trace(normal)))
         trials = [damping * factor for factor in (0.01, 1.0, 30.0, 1e3)]

@@ -193,6 +193,15 @@ class _Found(NamedTuple):
     seconds: float
 
 
+_Edge = tuple[int, int, int]  # a limit in reach: moment, figure, side
+_Ranges = Sequence[tuple[float, float]]
+
+
+def _reached(over: FloatArray) -> set[_Edge]:
+    """The limits that figures are near or beyond; see `_Search._over`."""
+    return {(int(moment), int(figure), int(side)) for side, moment, figure in np.argwhere(over > -_NEAR)}
+
+
 class _Search:
     """For the spline of one way from rest to rest.
 
@@ -239,31 +248,23 @@ class _Search:
         Raises:
             UsageError: no way within the limits was found.
         """
-        unknowns = np.zeros(self._free.shape[1] + free_time)
         fixed = [(-_FURTHEST, _FURTHEST)] * self._free.shape[1]
         bounds = [*fixed, *([(math.log(_TIMES[0]), math.log(_TIMES[1]))] if free_time else [])]
         limited = self._machine.limited
-        span = limited.span
-        active: set[tuple[int, int, int]] = set()  # moment, figure, side
-        over = np.zeros(0)
-        for turn in range(1, _ROUNDS + 1):
-            progress(f"{named}, round {turn}")
-            done = minimize(
-                self._scaled,
-                unknowns,
-                jac=self._scaled_gradient,
-                bounds=bounds,
-                method="SLSQP",
-                constraints=self._constraints(sorted(active), span),
-                options={"maxiter": _STEPS, "ftol": 1e-6},
-            )
-            if np.all(np.isfinite(done.x)):
-                unknowns = done.x
-            over = self._over(unknowns, span)
-            if over.max() <= _BROKEN:
-                break
-            reached = np.argwhere(over > -_NEAR)
-            active |= {(int(moment), int(figure), int(side)) for side, moment, figure in reached}
+        smooth = np.zeros(len(bounds))
+        progress(f"{named}, without limits")
+        unknowns = self._improved(smooth, bounds, [])
+        over = self._over(unknowns, limited.span)
+        if over.max() > _BROKEN:
+            # Limits cut the ways into groups, and no search leaves its own. So one begins at the way that breaks
+            # them, and one at the smoothest: mostly they end in different groups.
+            ways = []
+            for number, begin in enumerate((unknowns, smooth), 1):
+                progress(f"{named}, within limits, search {number} of 2")
+                found = self._within(begin, _reached(over), bounds)
+                ways.append((self._over(found, limited.span).max() > _BROKEN, self._cost(found)[0], number, found))
+            unknowns = min(ways)[-1]
+            over = self._over(unknowns, limited.span)
         if over.max() > _BROKEN:
             self._refuse(over, unknowns, free_time=free_time)
         seconds = self._part.seconds * self._stretch(unknowns)
@@ -273,7 +274,37 @@ class _Search:
         keys = [_pose(seconds / count, self._machine.pose(pose)) for pose in poses]
         return _Found(keys, self._cost(unknowns)[0], seconds)
 
-    def _constraints(self, chosen: Sequence[tuple[int, int, int]], span: FloatArray) -> list[NonlinearConstraint]:
+    def _within(self, unknowns: FloatArray, active: set[_Edge], bounds: _Ranges) -> FloatArray:
+        """A way that keeps its limits, from `unknowns` on, as far as there is one.
+
+        Args:
+            unknowns: Where it begins.
+            active: Limits that are in reach.
+            bounds: Of the unknowns.
+        """
+        for _ in range(_ROUNDS):
+            unknowns = self._improved(unknowns, bounds, sorted(active))
+            over = self._over(unknowns, self._machine.limited.span)
+            if over.max() <= _BROKEN:
+                break
+            active = active | _reached(over)
+        return unknowns
+
+    def _improved(self, unknowns: FloatArray, bounds: _Ranges, active: Sequence[_Edge]) -> FloatArray:
+        """Less energy within these limits; where nothing is found, the same."""
+        done = minimize(
+            self._scaled,
+            unknowns,
+            jac=self._scaled_gradient,
+            bounds=bounds,
+            method="SLSQP",
+            constraints=self._constraints(active, self._machine.limited.span),
+            options={"maxiter": _STEPS, "ftol": 1e-6},
+        )
+        found: FloatArray = done.x if np.all(np.isfinite(done.x)) else unknowns
+        return found
+
+    def _constraints(self, chosen: Sequence[_Edge], span: FloatArray) -> list[NonlinearConstraint]:
         """Limits that are in reach: moment, figure and side of each."""
         if not chosen:
             return []

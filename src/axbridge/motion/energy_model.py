@@ -16,6 +16,7 @@ from axbridge.motion.effort import Body
 from axbridge.motion.mirror import signs
 from axbridge.motion.moves import Page
 from axbridge.motion.planning import Bounds
+from axbridge.motion.stiffness import volts_per_radian
 from axbridge.physics.link_paths import way_to_base
 from axbridge.units import RPM
 
@@ -51,6 +52,7 @@ class _Motors(NamedTuple):
     quadratic: FloatArray
     supply: FloatArray
     torque: FloatArray  # at most
+    ripple: FloatArray  # V for each rad/s: what goals that come in steps add to the voltage, root mean square
 
 
 class Limited(NamedTuple):
@@ -212,7 +214,8 @@ class Machine:
         volts = (m.resistance + m.resistance_per_duty * np.minimum(duty, 1.0)) * current + m.constant * rate
         power = volts * current
         positive = (power + np.sqrt(power**2 + _NOTHING**2)) / 2  # what a braking motor gives back is lost
-        return positive.sum(axis=1), np.hstack((position, speed, volts, torque, effort.zmp, effort.slip))
+        heated = (m.ripple * rate) ** 2 / (m.resistance + m.resistance_per_duty * np.minimum(duty, 1.0))
+        return (positive + heated).sum(axis=1), np.hstack((position, speed, volts, torque, effort.zmp, effort.slip))
 
 
 def _dry(m: _Motors, rate: FloatArray, needed: FloatArray) -> FloatArray:
@@ -259,6 +262,7 @@ def _bounds(rig: Rig, servo: ServoConfig, body: Body, page: Page) -> Bounds:
 def _motors(rig: Rig, servos: Sequence[ServoConfig], body: Body, page: Page) -> _Motors:
     volts = {bus.name: bus.supply_voltage for bus in rig.buses}
     joints = {joint.name: joint for joint in body.tree.joints}
+    tick = rig.robot.basic_time_step_ms / 1e3  # s: between two goals a joint goes rate * tick, evenly
     rows = []
     for servo in servos:
         model, joint = rig.model_of(servo), joints[servo.joint]
@@ -287,6 +291,7 @@ def _motors(rig: Rig, servos: Sequence[ServoConfig], body: Body, page: Page) -> 
                 friction.quadratic,
                 volts[servo.bus],
                 most,
+                volts_per_radian(model, rig.profile_of(servo), volts[servo.bus]) * tick / math.sqrt(12.0),
             )
         )
     return _Motors(*np.array(rows).T)

@@ -6,7 +6,7 @@ from axbridge.config.model import ServoModel
 from axbridge.config.profile import FirmwareProfile
 from axbridge.virtual.registers import compliance_slope
 
-__all__ = ["stiffness"]
+__all__ = ["stiffness", "volts_per_radian"]
 
 
 def stiffness(model: ServoModel, profile: FirmwareProfile, supply: float) -> float:
@@ -19,15 +19,25 @@ def stiffness(model: ServoModel, profile: FirmwareProfile, supply: float) -> flo
         profile: Its registers.
         supply: V.
     """
-    motor, law = model.motor, model.controller
-    units, registers = profile.units, profile.registers
-    if law.law == "state_feedback":
-        volts = law.k_theta
-    elif law.law == "compliance":
-        slope = law.slope or compliance_slope(int(registers["cw_compliance_slope"].initial)) * units.position
-        volts = supply / slope
-    else:
-        volts = supply * law.p_duty * int(registers["p_gain"].initial) / units.position
-    resistance = motor.resistance + (0.0 if law.law == "state_feedback" else motor.resistance_per_duty)
+    motor = model.motor
+    resistance = motor.resistance
+    if model.controller.law != "state_feedback":
+        resistance += motor.resistance_per_duty
     constant = motor.torque_constant * motor.gear_ratio
-    return motor.efficiency * constant * volts / resistance
+    return motor.efficiency * constant * volts_per_radian(model, profile, supply) / resistance
+
+
+def volts_per_radian(model: ServoModel, profile: FirmwareProfile, supply: float) -> float:
+    """What the position loop adds to the voltage for each radian between goal and position, V, likewise.
+
+    Args:
+        model: Its position loop.
+        profile: Its registers.
+        supply: V.
+    """
+    law, units, registers = model.controller, profile.units, profile.registers
+    if law.law == "state_feedback":
+        return law.k_theta
+    if law.law == "compliance":
+        return supply / (law.slope or compliance_slope(int(registers["cw_compliance_slope"].initial)) * units.position)
+    return supply * law.p_duty * int(registers["p_gain"].initial) / units.position

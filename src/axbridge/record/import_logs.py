@@ -194,6 +194,7 @@ def _pendulum_json(path: Path, text: str, servo: str, warned: Callable[[Finding]
     values = {name: _json_column(path, entries, key) for name, key in _XL330.items()}
     raw = _json_column(path, entries, "load")
     values["load"] = np.where(raw > 0x7FFF, raw - 0x10000, raw) / _XL330_FULL_DUTY  # a signed word, logged unsigned
+    values["commanded"] = values["time"] - _told_before(values["time"])
     samples = _Samples(values, [f"entries[{index}]" for index in range(len(entries))])
     facts = {key: log[key] for key in ("mass", "length", "kp", "vin")}
     return _recording(
@@ -209,6 +210,17 @@ def _pendulum_json(path: Path, text: str, servo: str, warned: Callable[[Finding]
             "load": Column("load", 1 / _XL330_FULL_DUTY)._asdict(),
         },
     )
+
+
+def _told_before(stamps: FloatArray) -> float:
+    """How long before each stamp of a pendulum log its goal went out, s; 0 where the log does not tell.
+
+    A turn of BAM's recording loop writes the goal, reads the servo, and stamps both with the middle of the reading. The
+    clock starts with the first turn, so the first stamp is that time. A log that was cut, or put on an even grid, does
+    not begin within its first turn.
+    """
+    whole = len(stamps) > 1 and 0.0 < stamps[0] < stamps[1] - stamps[0]
+    return float(stamps[0]) if whole else 0.0
 
 
 def _json_column(path: Path, entries: list[Any], key: str) -> FloatArray:

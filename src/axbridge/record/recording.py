@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import tempfile
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from pathlib import Path
@@ -38,7 +38,7 @@ from axbridge.record.tables import HEADERS, wide_table, with_pandas
 
 __all__ = ["Event", "Recording", "Segment", "Track", "log_origin", "open_recording", "write_recording"]
 
-_KEPT = 64 * 2**20  # bytes of samples that a file's tracks keep; those used least lately are read again when asked for
+_KEPT = 32 * 2**20  # bytes of samples that a file's tracks keep; those used least lately are read again when asked for
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ class Track:
 
     def between(self, start: float, end: float) -> Track:
         """The samples with start <= time < end."""
-        chosen = (self.time >= start) & (self.time < end)
+        chosen = slice(*np.searchsorted(self.time, (start, end)))
         return replace(self, time=self.time[chosen], **{key: getattr(self, key)[chosen] for key in SERVO_FIELDS})
 
 
@@ -244,6 +244,25 @@ class Recording(Mapping[str, Track]):
             return self.tracks.facts[servo]
         return self.tracks[servo].facts()
 
+    def rows(self, servo: str) -> Iterator[dict[str, float]]:
+        """One servo's samples one by one, as they were written, without reading all of them into memory.
+
+        Raises:
+            KeyError: no such servo.
+        """
+        if isinstance(self.tracks, _StoredTracks):
+            return self.tracks.rows(servo)
+        return self.tracks[servo].rows()
+
+    def changed(self, names: Sequence[str], change: Callable[[Track], Track] = lambda track: track) -> Recording:
+        """The same recording with some of its servos.
+
+        Args:
+            names: Of them.
+            change: What is made of a track when somebody asks for it; its times have to stay.
+        """
+        return replace(self, tracks=_ChangedTracks(self, names, change))
+
     @property
     def cycle_count(self) -> int:
         """Control cycles recorded; of a whole file known without reading them."""
@@ -251,9 +270,21 @@ class Recording(Mapping[str, Track]):
 
     def spans(self) -> list[tuple[float, float]]:
         """First and last time of every servo that has samples, s."""
+        return [span for name in self if (span := self.span(name)) is not None]
+
+    def span(self, servo: str) -> tuple[float, float] | None:
+        """First and last time of one servo, s; None without samples. Of a whole file no sample is read.
+
+        Raises:
+            KeyError: no such servo.
+        """
         if isinstance(self.tracks, _StoredTracks):
-            return [(known.start, known.end) for known in self.tracks.facts.values() if known.samples]
-        return [(float(track.time[0]), float(track.time[-1])) for track in self.tracks.values() if len(track)]
+            known = self.tracks.facts[servo]
+            return (known.start, known.end) if known.samples else None
+        if isinstance(self.tracks, _ChangedTracks):
+            return self.tracks.span(servo)
+        time = self.tracks[servo].time
+        return (float(time[0]), float(time[-1])) if len(time) else None
 
     @property
     def start(self) -> float:
@@ -305,6 +336,12 @@ class _StoredTracks(Mapping[str, Track]):
         """For another process, as samples: an open file does not travel."""
         return dict, (dict(self.items()),)
 
+    def rows(self, servo: str) -> Iterator[dict[str, float]]:
+        """See `Recording.rows`."""
+        if servo not in self.facts:
+            raise KeyError(servo)
+        return self._file.rows(SERVO_PREFIX + servo)
+
     def columns(self, servo: str, names: tuple[str, ...]) -> dict[str, FloatArray]:
         """See `Recording.columns`."""
         if servo in self._kept:
@@ -314,6 +351,32 @@ class _StoredTracks(Mapping[str, Track]):
         read = self._file.columns(SERVO_PREFIX + servo, tuple({"time": None, **dict.fromkeys(names)}))
         time, known = in_order(read.pop("time"), read)
         return {name: time if name == "time" else known[name] for name in names}
+
+
+class _ChangedTracks(Mapping[str, Track]):
+    """Some tracks of a recording, each made of the recorded one when it is asked for."""
+
+    def __init__(self, source: Recording, names: Sequence[str], change: Callable[[Track], Track]) -> None:
+        self._source, self._names, self._change = source, names, change
+
+    def __getitem__(self, servo: str) -> Track:
+        if servo not in self._names:
+            raise KeyError(servo)
+        return self._change(self._source[servo])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """As that of the tracks."""
+        return dict, (dict(self.items()),)
+
+    def span(self, servo: str) -> tuple[float, float] | None:
+        """See `Recording.span`."""
+        return self._source.span(servo)
 
 
 class _StoredCycles(Mapping[str, FloatArray]):

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 import numpy as np
 
 from axbridge.arrays import FloatArray
 
-__all__ = ["COLOURS", "Bars", "Curve", "Map", "Panel", "mark_rows", "thinned"]
+__all__ = ["COLOURS", "POINTS", "Bars", "Curve", "Map", "Panel", "fewer", "mark_rows", "thinned"]
+
+POINTS = 4000  # of one line: two for each of the pixels a screen has across
 
 # Okabe and Ito's, which people who do not tell red from green tell apart, and which show on white and on black.
 COLOURS = {
@@ -163,3 +165,15 @@ def thinned(x: FloatArray, y: FloatArray, points: int) -> tuple[FloatArray, Floa
             kept.add(start + int(np.argmax(unknown[start:end])))
     chosen = np.array(sorted(kept))
     return x[chosen], y[chosen]
+
+
+def fewer(panel: Panel) -> Panel:
+    """The panel with `POINTS` points a line at most: it looks the same on a screen, and needs less memory."""
+    items: list[Curve | Bars | Map] = []
+    for item in panel.items:
+        if isinstance(item, Curve) and len(item.x) > POINTS:
+            x, y = thinned(item.x, item.y, POINTS)
+            items.append(replace(item, x=x, y=y, held=False))  # between what is left of many points, nothing holds
+        else:
+            items.append(item)
+    return replace(panel, items=tuple(items))

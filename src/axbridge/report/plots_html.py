@@ -15,11 +15,10 @@ from typing import Any
 import numpy as np
 
 from axbridge.arrays import FloatArray
-from axbridge.report.plots import COLOURS, Bars, Curve, Map, Panel, mark_rows, thinned
+from axbridge.report.plots import COLOURS, POINTS, Bars, Curve, Map, Panel, mark_rows, thinned
 
-__all__ = ["POINTS", "figure_html", "grid_html", "program_html"]
+__all__ = ["figure_html", "grid_html", "program_html"]
 
-POINTS = 4000  # of one line: two for each of the pixels a screen has across
 _LEFT, _BOTTOM, _GAP, _ROW = 52, 46, 38, 16  # pixels: beside and below the panels, between two, a row of text
 _NARROW = 44  # letters that fit side by side above a panel on a telephone
 
