@@ -18,6 +18,7 @@ LOGS = FOLDER.parent / "docs" / "real" / "xl330_pendulum"
 SMALLEST = {
     "export_bam.py": (str(LOGS),),
     "first_run.py": ("import", "version"),
+    "identify_legs.py": ("--walks", "1", "--steps", "4", "--joints", "left_knee"),
     "identify_throughput.py": ("--rounds", "1", "--sets", "10"),
     "learn_cluster.py": ("--size", "0.1", "--kinds", "episodes"),
     "learn_sim_to_real.py": ("--generations", "1", "--targets", "1", "--episodes", "1", "--workers", "0"),
@@ -35,7 +36,10 @@ LONG = {
     "identify_gains.py": (str(LOGS), "--leave-out", "none"),
 }  # what they cannot do without
 OF_BULLET = {"engines.py", "plant_cost.py", "plant_couplings.py", "plant_humanoid.py"}
-NEEDS = dict.fromkeys(OF_BULLET, "pybullet") | {"learn_cluster.py": "distributed"}
+NEEDS = dict.fromkeys(OF_BULLET, "pybullet") | {
+    "learn_cluster.py": "distributed",
+    "identify_legs.py": "mujoco",
+}
 SCRIPTS = sorted(path.name for path in FOLDER.glob("*.py") if find_spec(NEEDS.get(path.name, "axbridge")) is not None)
 AT_ONCE = 4  # most of those that are ended soon only wait
 

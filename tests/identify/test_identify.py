@@ -14,8 +14,8 @@ from axbridge.identify.fit import Score, base_model, doubts, resting_noise
 from axbridge.identify.html import trace_panels, write_page
 from axbridge.identify.lima2009 import ks_line, paper_procedure
 from axbridge.identify.search import executor
-from axbridge.identify.uncertainty import polish, uncertainty
-from axbridge.identify.unknowns import space_of
+from axbridge.identify.uncertainty import left_alone, misfits, polish, uncertainty
+from axbridge.identify.unknowns import Space, space_of
 from axbridge.physics.columns import Param
 from axbridge.record.provenance import describe
 from axbridge.record.recording import Event, Recording, Track
@@ -174,6 +174,24 @@ def test_what_the_data_cannot_tell_is_named():
     held = [motion(row, step=math.radians(20), seed=1)]
     sure = uncertainty(space, runs_of(held, RIG), space.point(row))
     assert sure.flat or sure.alike
+
+
+def test_what_the_data_cannot_tell_stays_as_the_model_has_it():
+    row = ax12_truth()
+    space = space_of("ax12", None, row)
+    runs = runs_of([motion(row, step=math.radians(angle), seed=angle) for angle in (20, 50)], RIG)
+    names = [unknown.name for unknown in space.unknowns]
+    free = names.index("friction.viscous")
+    off = space.point(row)
+    off[free] -= 0.1  # somewhere else, and as good
+    left = left_alone(space, runs, off, ("friction.viscous",))
+    assert left[free] == space.point(row)[free]
+    assert misfits(space, runs, left[None])[0] < 1.05 * misfits(space, runs, off[None])[0]
+    # what the data contradict is not kept
+    wrong = row.copy()
+    wrong[Param.SLOPE] *= 3
+    there = Space(space.unknowns, wrong)
+    np.testing.assert_array_equal(left_alone(there, runs, left, ("controller.slope",)), left)
 
 
 def turn(row, duty, *, whole=False):

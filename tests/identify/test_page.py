@@ -10,6 +10,7 @@ from axbridge.config.rig import Rig
 from axbridge.identify import identify
 from axbridge.identify.html import residual_panels, trace_panels, write_page
 from axbridge.identify.png import write_picture
+from axbridge.replay.runs import FOLLOWED
 from tests.identify.test_identify import ax12_data, ax12_truth
 
 pytestmark = pytest.mark.slow
@@ -37,6 +38,15 @@ def test_residuals_are_what_the_simulation_has_more_than_the_measurement(fit):
         (left,) = residual.items
         np.testing.assert_allclose(measured.y + left.y, simulated.y)
         assert np.mean(np.abs(left.y)) == pytest.approx(score.mae, rel=0.05)
+
+
+def test_what_was_followed_is_not_shown_as_simulated(fit):
+    driven = fit.runs.driven.copy()
+    driven[5:20] = FOLLOWED
+    followed = replace(fit, runs=fit.runs._replace(driven=driven))
+    measured, simulated = trace_panels(followed, RIG)[0].items
+    np.testing.assert_array_equal(np.flatnonzero(np.isnan(simulated.y)), np.arange(5, 20))
+    assert not np.isnan(measured.y).any()
 
 
 def test_the_page_has_every_recording_and_its_residual(fit, tmp_path):

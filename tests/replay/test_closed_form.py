@@ -66,3 +66,18 @@ def test_a_robot_does_not_pretend_to_repeat_a_motion_by_duty():
     rig = Rig.load("pan_tilt")
     with pytest.raises(RecordingError, match=f"turns {rig.servos[0].name} by duty"):
         simulate(Recording(Path("turned.mcap"), {rig.servos[0].name: turned}), rig)
+
+
+def test_a_full_speed_set_point_is_no_limit_unless_the_rig_has_one():
+    """At full speed the register says 0, no limit, while the set-point that is recorded is the speed without load."""
+    arm = Rig.load("bench_arm").with_model("ax12")
+    full = arm.profile_of(arm.servos[0]).electrics.no_load_speed * 2 * np.pi / 60
+    time = np.arange(0, 1.0, 0.02)
+    recording = Recording(
+        Path("a.mcap"),
+        {"shoulder": Track.of("shoulder", time, command=1.5 * time, speed_limit=np.full(50, full), position=0 * time)},
+        metadata=describe(backend="sim"),
+    )
+    assert (runs_of([recording], arm).speed_limit == 0).all()
+    slower = arm.model_copy(update={"servos": (arm.servos[0].model_copy(update={"max_velocity": full}),)})
+    assert (runs_of([recording], slower).speed_limit == full).all()

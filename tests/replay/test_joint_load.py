@@ -12,11 +12,15 @@ from axbridge.errors import RecordingError, RigError, UsageError
 from axbridge.identify.uncertainty import polish
 from axbridge.identify.unknowns import space_of
 from axbridge.physics.columns import Param, pack
+from axbridge.physics.link_paths import rooted_at
+from axbridge.physics.poses import posed
 from axbridge.record.provenance import describe
 from axbridge.record.recorder import Recorder
 from axbridge.record.recording import Recording, Track, open_recording
 from axbridge.record.robot_recorder import RobotRecorder
+from axbridge.replay.footing import footing
 from axbridge.replay.joint_load import joint_of_robot
+from axbridge.replay.recorded_robot import rig_of, standing_robot
 from axbridge.replay.rollout import rollouts
 from axbridge.replay.simulate import packed, runs_of
 from axbridge.robot.open import open_robot
@@ -86,14 +90,14 @@ def test_a_robot_that_says_too_little_is_refused_with_the_reason(recording, rig)
     less = replace(recording, tracks={name: track for name, track in recording.items() if name != "hip_swing"})
     with pytest.raises(RecordingError, match="how joint hip_swing moved"):
         joint_of_robot([less], rig, "knee")
-    free = rig.overridden({"world": {"fixed_base": False}})
-    with pytest.raises(RecordingError, match="how the robot's base moved"):
+    free = rig.overridden({"world": {"fixed_base": False, "ground": True}})
+    with pytest.raises(RecordingError, match="on two flat feet alone"):
         joint_of_robot([recording], free, "knee")
     with pytest.raises(RigError, match="--servo NAME"):
         runs_of([replace(recording, tracks={"knee": recording["knee"]}, metadata={})], rig)
 
 
-def test_a_robot_on_its_feet_tells_what_its_arms_carry_but_not_its_legs():
+def test_a_robot_on_both_feet_tells_what_its_arms_carry_but_not_its_legs():
     walker = Rig.load("bioloid")
     time = np.arange(0, 1, 0.02)
     tracks = {
@@ -117,5 +121,91 @@ def test_a_robot_on_its_feet_tells_what_its_arms_carry_but_not_its_legs():
 
     np.testing.assert_allclose(torque(free.load)[5:-5], torque(bolted.load)[5:-5], rtol=1e-6)
     assert np.abs(torque(free.load)).max() > 0.01
-    with pytest.raises(RecordingError, match="nobody recorded what the floor pushes"):
+    with pytest.raises(RecordingError, match=r"for 0\.00 s in all the robot stood on one foot"):
         joint_of_robot([standing], walker, "left_knee")
+
+
+@pytest.fixture(scope="module")
+def walker(walked):
+    return rig_of(walked)[0].model_copy(update={"path": Rig.load("bioloid").path})
+
+
+@pytest.mark.parametrize(
+    ("name", "without"), [("left_knee", 1.5), ("right_hip_lateral", 1.0), ("left_ankle_swing", 0.5)]
+)
+def test_what_a_leg_carries_on_one_foot_explains_how_it_moves(walked, walker, name, without):
+    (one,), alone = joint_of_robot([walked], walker, name)
+    runs = runs_of([one], alone)
+    row = pack(alone.model_of(alone.servos[0]), alone.profile_of(alone.servos[0]).units.position)
+    unloaded = runs._replace(load=runs.load * (1.0, 0.0, 0.0, 0.0))
+    share = len(runs.time) / runs.judged.sum()
+    assert mean_error(runs, row) * share < 0.2
+    assert mean_error(unloaded, row) * share > without
+
+
+def test_only_moments_on_one_foot_are_judged(walked, walker):
+    (one,), alone = joint_of_robot([walked], walker, "left_knee")
+    judged = runs_of([one], alone).judged
+    lifted = footing(walked, standing_robot(walked), one.at).lifted
+    assert 0.1 < judged.mean() < 0.6
+    assert np.abs(lifted[judged]).min() >= 0.005
+
+
+@pytest.mark.parametrize("foot", ["left", "right"])
+def test_at_rest_on_one_foot_a_leg_carries_what_raises_the_body(walked, walker, foot):
+    """The torque of weight is the slope of the height of the centre of mass, above the foot that stands."""
+    robot = standing_robot(walked)
+    track = walked["left_knee"]
+    stood = footing(walked, robot, track.time)
+    up = stood.lifted if foot == "right" else -stood.lifted
+    moment = int(np.argmax(np.where(stood.margin > 0.005, up, -1)))
+    tree = rooted_at(robot.tree, robot.soles[foot == "right"].link)
+    names = [joint.name for joint in tree.joints]
+    pose = np.array(
+        [stood.positions[moment][[joint.name for joint in robot.tree.joints].index(name)] for name in names]
+    )
+    time = np.arange(0, 1.5, 0.02)
+    tracks = {
+        servo.name: Track.of(servo.name, time, position=np.full(len(time), pose[names.index(servo.joint)]))
+        for servo in walker.servos
+    }
+    still = Recording(Path("still.mcap"), tracks, (), {}, describe(backend="sim"))
+
+    def height(name, change):
+        moved = pose.copy()
+        moved[names.index(name)] += change
+        return float(posed(tree, moved[None]).centre[0, 2])
+
+    for name in ("left_knee", "left_hip_lateral", "right_ankle_swing", "right_hip_swing"):
+        (one,), _ = joint_of_robot([still], walker, name)
+        _, a, b, rest = one.load[10]
+        theta = pose[names.index(name)]
+        slope = (height(name, 1e-4) - height(name, -1e-4)) / 2e-4
+        assert a * math.sin(theta) + b * math.cos(theta) + rest == pytest.approx(
+            tree.mass.sum() * 9.81 * slope, abs=2e-4
+        )
+
+
+def test_a_robot_that_hangs_while_it_walks_is_refused(walked, walker, tmp_path):
+    hung = walker.overridden({"world": {"fixed_base": True}})
+    part = next(part for part in walked.segments if part.name == "walk")
+    with (
+        open_robot(hung, "sim") as robot,
+        Recorder(tmp_path / "hung.mcap", describe(hung, backend="sim")) as recorder,
+        RobotRecorder(robot, recorder),
+    ):
+        for now in np.arange(part.start, part.end, 0.02):
+            for name, track in walked.items():
+                robot[name].set_position(float(np.interp(now, track.time, track.command)), clip=True)
+            robot.step(20)
+    recording = open_recording(tmp_path / "hung.mcap")
+    with pytest.raises(RecordingError, match="of a robot that hangs"):
+        joint_of_robot([recording], walker, "left_knee")
+    (one,), _ = joint_of_robot([recording], hung, "left_knee")
+    assert one.told.all()
+
+
+def test_without_a_floor_a_leg_is_refused(walked, walker):
+    flying = walker.overridden({"world": {"ground": False}})
+    with pytest.raises(RecordingError, match="no floor"):
+        joint_of_robot([walked], flying, "left_knee")

@@ -2,11 +2,8 @@
 
 `python -m tests.support.hand RIG` serves on a pseudo-terminal, as `axbridge serve` does; each line on standard input
 makes the hand lead the shafts whose motors are limp then: 0.8 rad up within 1.2 s, half the way back within 0.8 s. A
-<<<<<<< HEAD
-line such as `1 -0.5` makes it turn the second shaft, if that is limp, to -0.5 rad; it says
-`there` when it has. Told to `stop`, the whole process stands still, and no servo answers, until it gets SIGCONT.
-=======
-line such as `1 -0.5` makes it turn the second shaft, if that is limp, to -0.5 rad; it says `there` when it has.
+line such as `1 -0.5` makes it turn the second shaft, if that is limp, to -0.5 rad; it says `there` when it has. Told
+to `stop`, the whole process stands still, and no servo answers, until it gets SIGCONT.
 `register led` asks for that register of every servo, as it is in the servo, and `stall 1` takes hold of the second
 shaft, whatever its motor does.
 """

@@ -20,7 +20,7 @@ from axbridge.identify.richer_laws import Richer, richer_law, widened
 from axbridge.identify.rounding import scatter
 from axbridge.identify.search import SHARPENED, Job, Mapper, Outcome, executor, search
 from axbridge.identify.stages import LENGTHS, parts
-from axbridge.identify.uncertainty import Uncertainty, misfits, polish, uncertainty
+from axbridge.identify.uncertainty import Uncertainty, left_alone, misfits, polish, uncertainty
 from axbridge.identify.unknowns import MODELS, Space, Unknown, space_of
 from axbridge.jit import start_work
 from axbridge.record.provenance import origin_of
@@ -233,6 +233,9 @@ def identify(
             polished = np.array([polish(space, runs, one) for one in (point, begin) if one is not None])
             point = polished[int(np.argmin(misfits(space, runs, polished)))]
         sure = uncertainty(space, runs, point, running, told)
+        if smooth and sure.flat:
+            point = left_alone(space, runs, point, sure.flat)
+            sure = uncertainty(space, runs, point, running, told)
         more = None
         if richer:
             report("richer friction laws", None)
@@ -254,7 +257,7 @@ def identify(
         scores=scores,
         uncertainty=sure,
         starts=tuple(sorted(outcome.loss for outcome in outcomes)),
-        warnings=adrift + _warnings(space, sure, outcomes) + doubts(scores),
+        warnings=adrift + _warnings(space, sure, outcomes, row) + doubts(scores),
         rollouts=sum(outcome.rollouts for outcome in outcomes),
         seconds=time.monotonic() - began,
         seed=seed,
@@ -414,15 +417,21 @@ def _check_sense(recordings: Sequence[Recording], runs: Runs) -> None:
             )
 
 
-def _warnings(space: Space, sure: Uncertainty, outcomes: Sequence[Outcome]) -> tuple[str, ...]:
+def _warnings(space: Space, sure: Uncertainty, outcomes: Sequence[Outcome], row: FloatArray) -> tuple[str, ...]:
     told_by = {unknown.name: unknown.told_by for unknown in space.unknowns}
-    found = [f"this data cannot tell {name}; what would: {told_by[name]}" for name in sure.flat]
+    kept = {
+        u.name: ", so the model's value stays"
+        if math.isclose(row[u.column], space.base[u.column], rel_tol=1e-6)
+        else ""
+        for u in space.unknowns
+    }
+    found = [f"this data cannot tell {name}{kept[name]}; what would: {told_by[name]}" for name in sure.flat]
     found += [
         f"this data cannot tell {a} from {b} (correlation {value:+.2f}); what would: {told_by[a]}"
         for a, b, value in sure.alike
         if a not in sure.flat and b not in sure.flat
     ]
-    found += [f"{name} ended at an end of its range" for name in sure.at_end]
+    found += [f"{name} ended at an end of its range" for name in sure.at_end if name not in sure.flat]
     ended = sorted(outcome.loss for outcome in outcomes)
     if len(ended) > 3 and ended[2] > 1.15 * ended[0]:
         found.append("only few starts found the best solution: more --starts may find a better one")

@@ -16,6 +16,7 @@ from axbridge.identify.friction_laws import LawComparison
 from axbridge.identify.lima2009 import KsLine, Surface
 from axbridge.identify.params_file import in_file
 from axbridge.physics.columns import Param
+from axbridge.replay.runs import FOLLOWED
 from axbridge.report.page import Table, table_html
 from axbridge.report.page import write_page as write_parts
 from axbridge.report.plots import Bars, Curve, Map, Panel
@@ -80,6 +81,7 @@ def trace_panels(fit: Fit, rig: Rig) -> list[Panel]:
     """Every recording as it was measured and as the fit simulates it, in the order of `fit.scores`."""
     runs, direction = fit.runs, rig.servos[0].direction
     measured = np.where(runs.known, runs.position, np.nan) if len(runs.known) else runs.position
+    simulated = np.where(runs.driven == FOLLOWED, np.nan, fit.simulated)  # there it only repeats the measurement
     panels = []
     for score, a, b in zip(fit.scores, runs.start[:-1], runs.start[1:], strict=True):
         lines = tuple(
@@ -87,7 +89,7 @@ def trace_panels(fit: Fit, rig: Rig) -> list[Panel]:
             Curve(runs.time[a:b], direction * np.degrees(values[a:b]), label, colour, width=width)
             for values, label, colour, width in (
                 (measured, "measured", "fitted", 5.0),
-                (fit.simulated, "simulated", "other", 1.6),
+                (simulated, "simulated", "other", 1.6),
             )
         )
         title = f"{score.name.removesuffix('.mcap')}: {score.mae:.2f}°{' (held out)' if score.held_out else ''}"

@@ -12,7 +12,7 @@ own step does to the estimates, and the millisecond in which the servo's loop ma
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -27,7 +27,7 @@ from axbridge.identify.unknowns import Space
 from axbridge.physics.columns import Param
 from axbridge.replay.runs import Runs
 
-__all__ = ["Uncertainty", "misfits", "polish", "uncertainty"]
+__all__ = ["Uncertainty", "left_alone", "misfits", "polish", "uncertainty"]
 
 BLOCK = 0.25  # s
 GROUPS = 12  # of recordings, which the jackknife leaves out in turn: its cost grows as they do, not as their square
@@ -97,6 +97,19 @@ def misfits(space: Space, runs: Runs, points: FloatArray) -> FloatArray:
     """What `polish` minimises, (k,), of points (k, n), deg²."""
     result: FloatArray = np.sum(_robust(space, runs, points) ** 2, axis=1)
     return result
+
+
+def left_alone(space: Space, runs: Runs, point: FloatArray, flat: Sequence[str]) -> FloatArray:
+    """The point with what the data do not tell (`flat`) as the model has it, and the rest polished again.
+
+    The same point where that would follow the data worse than `TOLERANCE` allows.
+    """
+    free = np.array([unknown.name not in flat for unknown in space.unknowns])
+    found = space.point(space.base)
+    if free.any():
+        found[free] = polish(space.without(flat), runs, point[free])
+    before, after = misfits(space, runs, np.array([point, found]))
+    return found if after <= (1 + TOLERANCE) * before else point
 
 
 def uncertainty(

@@ -13,27 +13,29 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from axbridge.arrays import FloatArray
+from axbridge.config.urdf import Tree
 from axbridge.physics.engine import LinkPose
 from axbridge.physics.inverse_dynamics import wrenches
 from axbridge.physics.link_paths import rooted_at
 from axbridge.physics.poses import Posed, posed
 from axbridge.physics.soles import Sole, inside
 from axbridge.record.recording import Recording
-from axbridge.replay.joint_load import joints_motion
+from axbridge.replay.recorded_motion import joints_motion
 from axbridge.replay.recorded_robot import Standing
 from axbridge.rotations import matrix_of_roll_pitch_yaw
 
-__all__ = ["Footing", "footing", "link_poses", "measured_zmp"]
+__all__ = ["CLEAR", "Footing", "Rooted", "footing", "link_poses", "measured_zmp", "rooted_motion"]
 
 _LIFTED = 0.003  # m: between feet whose heights differ by less, the weight is taken to pass over bit by bit
 # What a gap in the samples looks like, and no walk does: the floor pressed by so much more or less, a share of the
 # weight, and at a point so far from the foot that stands, m.
 _UNLIKELY, _FARTHEST = 0.5, 0.15
-_CLEAR = 0.005  # m: a foot so high above the other carries nothing
+CLEAR = 0.005  # m: a foot so high above the other carries nothing
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,41 @@ class Footing:
     lifted: FloatArray
     zmp: FloatArray
     margin: FloatArray
+
+
+class Rooted(NamedTuple):
+    """How a robot moved at n moments, as seen from a foot of it that stands flat and does not move.
+
+    Attributes:
+        tree: The robot with that foot as its base.
+        motion: Positions, speeds and accelerations of the tree's joints, (n, joints) each.
+        gravity: In the foot's axes, m/s², (n, 3).
+    """
+
+    tree: Tree
+    motion: tuple[FloatArray, FloatArray, FloatArray]
+    gravity: FloatArray
+
+
+def rooted_motion(
+    recording: Recording,
+    robot: Standing,
+    motion: tuple[FloatArray, FloatArray, FloatArray],
+    time: FloatArray,
+    side: int,
+) -> Rooted:
+    """A motion as if one foot stood all the time; where an inertial unit tells how the foot tilts, it is tilted.
+
+    Args:
+        recording: Where the inertial unit is looked for.
+        robot: The robot.
+        motion: Of its own tree's joints, as `joints_motion` gives it.
+        time: When, s, (n,).
+        side: 0 the left foot, 1 the right one.
+    """
+    return _rooted(
+        robot, motion, _flat(_leaning(recording, time), posed(robot.tree, motion[0]), robot.soles[side]), side
+    )
 
 
 def footing(recording: Recording, robot: Standing, time: FloatArray) -> Footing:
@@ -141,41 +178,49 @@ def _from_foot(
     """Look at a walk from one foot. `where` is in the base's axes."""
     sole, other = robot.soles[side], robot.soles[1 - side]
     back = np.swapaxes(where.turn[sole.link], 1, 2)  # from the base's axes into the foot's
-    flat = np.eye(3) if leaning is None else _upright(leaning @ where.turn[sole.link])
+    flat = _flat(leaning, where, sole)
     turn = flat @ back
     place = -_times(turn, where.place[sole.link]) - _times(flat, sole.middle)
     seen = posed(robot.tree, motion[0], (place, turn))
     far = _points(seen, other)
     middle, heading = far[:, :2] / 2, _heading(seen.turn[other.link]) / 2
-    zmp = _floor_push(robot, sole, motion, flat)
+    zmp = _floor_push(_rooted(robot, motion, flat, side), sole, flat)
     level = _about_up(-heading)
     moved = place - np.column_stack((middle, np.zeros(len(middle))))
     return _Seen(_times(level, moved), level @ turn, _turned(zmp - middle, -heading), far[:, 2])
 
 
-def _floor_push(
-    robot: Standing, sole: Sole, motion: tuple[FloatArray, FloatArray, FloatArray], flat: FloatArray
-) -> FloatArray:
+def _flat(leaning: FloatArray | None, where: Posed, sole: Sole) -> FloatArray:
+    """How a foot that stands is turned, (n, 3, 3): flat, where nothing tells how the base leans."""
+    if leaning is None:
+        return np.broadcast_to(np.eye(3), (len(where.centre), 3, 3))
+    return _upright(leaning @ where.turn[sole.link])
+
+
+def _rooted(robot: Standing, motion: tuple[FloatArray, FloatArray, FloatArray], flat: FloatArray, side: int) -> Rooted:
+    assert robot.rig.world is not None
+    tree = rooted_at(robot.tree, robot.soles[side].link)
+    names = [joint.name for joint in robot.tree.joints]
+    columns = [names.index(joint.name) for joint in tree.joints]
+    position, speed, acceleration = (part[:, columns] for part in motion)
+    gravity = _times(np.swapaxes(flat, -1, -2), np.array(robot.rig.world.gravity))
+    return Rooted(tree, (position, speed, acceleration), gravity)
+
+
+def _floor_push(rooted: Rooted, sole: Sole, flat: FloatArray) -> FloatArray:
     """The zero-moment point (n, 2), m, from the middle of a sole that does not move, in level axes.
 
     Args:
-        robot: The robot.
+        rooted: The robot above it.
         sole: Where it stands.
-        motion: Positions, speeds and accelerations of the tree's joints, (n, joints) each.
-        flat: How the foot is turned, (3, 3) or (n, 3, 3).
+        flat: How the foot is turned, (n, 3, 3).
     """
-    assert robot.rig.world is not None
-    tree = rooted_at(robot.tree, sole.link)
-    names = [joint.name for joint in robot.tree.joints]
-    columns = [names.index(joint.name) for joint in tree.joints]
-    gravity = _times(np.swapaxes(flat, -1, -2), np.array(robot.rig.world.gravity))
-    position, speed, acceleration = (part[:, columns] for part in motion)
-    held = wrenches(tree, position, speed, acceleration, gravity)
+    held = wrenches(rooted.tree, *rooted.motion, rooted.gravity)
     force = _times(flat, held.force[0])
     about = _times(flat, held.moment[0] - np.cross(np.broadcast_to(sole.middle, force.shape), held.force[0]))
     upwards = np.maximum(force[:, 2], 1e-3)
     found: FloatArray = np.column_stack((-about[:, 1], about[:, 0])) / upwards[:, None]
-    weight = float(tree.mass.sum() * np.linalg.norm(robot.rig.world.gravity))
+    weight = float(rooted.tree.mass.sum() * np.linalg.norm(rooted.gravity[0]))
     unlikely = (np.abs(force[:, 2] - weight) > _UNLIKELY * weight) | (np.abs(found).max(axis=1) > _FARTHEST)
     found[unlikely] = np.nan
     return found
@@ -191,7 +236,7 @@ def _margins(
         for corner in sole.corners
     ]
     outline = np.stack(corners, axis=1)
-    standing = np.stack((lifted < _CLEAR, lifted > -_CLEAR), axis=1)
+    standing = np.stack((lifted < CLEAR, lifted > -CLEAR), axis=1)
     return np.array([
         inside((float(x), float(y)), outline[k][np.repeat(standing[k], 4)]) if math.isfinite(x) else math.nan
         for k, (x, y) in enumerate(zmp)

@@ -4,36 +4,43 @@ The motion of the other joints is taken as it was measured; the joint that is fi
 about its axis and the torque of weight, which goes with the sine and the cosine of its own angle, are exact then. What
 the motion adds (accelerations of the others, Coriolis) is that of the recorded motion.
 
-A robot that nobody bolted down must tell how its base moved: recordings of simulated walks do (`base_x` and so on).
-Then what arms and a head carry is known. What a leg carries depends on what the floor pushes, of which nothing is
-recorded: a servo of a leg is refused, and wants a recording of the robot hung up.
+A robot that nobody bolted down stands on the floor, which pushes it. While it stands on one foot, that foot does not
+move, and all that the floor pushes goes through it: then inverse dynamics from the foot tells what each joint carries.
+On two feet nobody knows how they share the weight, so these moments are left out for the joints between the feet. What
+arms and a head carry is known on two feet, too; and in recordings of simulated walks all the time, because they tell
+how the base moved.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from axbridge.arrays import FloatArray
+from axbridge.arrays import BoolArray, FloatArray
 from axbridge.config.rig import Rig, ServoConfig
 from axbridge.config.urdf import Tree, read_tree
 from axbridge.errors import RecordingError, RigError, UsageError
-from axbridge.physics.inverse_dynamics import BaseMotion, accelerated, wrenches
-from axbridge.physics.link_paths import way_to_base
+from axbridge.physics.inverse_dynamics import BaseMotion, wrenches
+from axbridge.physics.link_paths import rooted_at, way_to_base
 from axbridge.physics.poses import posed
-from axbridge.record.recording import Recording, Track
-from axbridge.rotations import matrix_of_roll_pitch_yaw
+from axbridge.record.recording import Recording
+from axbridge.replay.footing import CLEAR, footing, rooted_motion
+from axbridge.replay.hung import hangs
+from axbridge.replay.recorded_motion import base_motion, joints_motion
+from axbridge.replay.recorded_robot import Standing, on_two_feet
 
-__all__ = ["CARRIED", "CarriedRecording", "joint_of_robot", "joints_motion"]
+__all__ = ["CARRIED", "CarriedRecording", "joint_of_robot"]
 
 CARRIED = 4  # columns: inertia, kg·m²; torque a·sin(θ) + b·cos(θ) + c: a, b, c, N·m
-_SMOOTH = 0.05  # s on either side from which speeds and accelerations are taken: rounding makes shorter ones worthless
 _BLOCK = 20_000  # samples at a time: memory
-_BASE = ("base_x", "base_y", "base_z", "base_roll", "base_pitch", "base_yaw")
 _FEET = 0.02  # m: ends of the robot that come so near to the lowest one stand on the floor, too
+_ENOUGH = 1.0  # s on its feet, in all, below which a recording tells nothing
+_SURELY = 0.99
 _HUNG = "fit it to a recording of the robot hung up by its body, with fixed_base = true in its rig"
+
+Motion = tuple[FloatArray, FloatArray, FloatArray]  # positions, speeds, accelerations of a tree's joints, (l, joints)
 
 
 @dataclass(frozen=True)
@@ -43,14 +50,21 @@ class CarriedRecording(Recording):
     Attributes:
         at: Times of `load`, s, (l,).
         load: (l, CARRIED), about the joint.
+        told: When that is known, (l,). Else it is as if the robot stood on its lower foot.
     """
 
     at: FloatArray = field(default_factory=lambda: np.zeros(0))
     load: FloatArray = field(default_factory=lambda: np.zeros((0, CARRIED)))
+    told: BoolArray = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
 
     def load_at(self, time: FloatArray) -> FloatArray:
         """The load at other times (k,): (k, CARRIED)."""
         return np.stack([np.interp(time, self.at, column) for column in self.load.T], axis=1)
+
+    def told_at(self, time: FloatArray) -> BoolArray:
+        """Whether it is known at other times (k,): (k,)."""
+        known: BoolArray = np.interp(time, self.at, self.told) > _SURELY
+        return known
 
 
 def joint_of_robot(recordings: Sequence[Recording], rig: Rig, name: str) -> tuple[list[Recording], Rig]:
@@ -58,7 +72,7 @@ def joint_of_robot(recordings: Sequence[Recording], rig: Rig, name: str) -> tupl
 
     Raises:
         UsageError: the rig has no such servo.
-        RecordingError: the motion of a joint or of the base is missing, or the floor pushes what the servo moves.
+        RecordingError: the motion of a joint is missing, or what the floor pushes cannot be told.
         RigError: the rig has no world, or the joint slides.
     """
     servo = next((servo for servo in rig.servos if servo.name == name), None)
@@ -83,38 +97,104 @@ def _carried(recording: Recording, rig: Rig, tree: Tree, servo: ServoConfig) -> 
         raise RecordingError(recording.path, f"has no servo {servo.name}", f"it has {', '.join(recording) or 'none'}")
     track = recording[servo.name]
     joint = [one.name for one in tree.joints].index(servo.joint)
-    base = None if rig.world.fixed_base else _base_motion(recording, tree, track.time)
     motion = joints_motion(recording, rig, tree, track.time)
-    gravity = np.array(rig.world.gravity)
-    pieces = []
-    for first in range(0, len(track), _BLOCK):
-        part = slice(first, first + _BLOCK)
-        moved = None if base is None else BaseMotion(*(column[part] for column in base))
-        if moved is not None and _stands(tree, joint, motion[0][part], moved):
-            raise RecordingError(
-                recording.path,
-                f"does not tell what {servo.name} carries: it moves a foot, and nobody recorded what the floor pushes",
-                _HUNG,
-            )
-        pieces.append(_load(tree, joint, motion[0][part], motion[1][part], motion[2][part], gravity, moved))
+    base = None if rig.world.fixed_base else base_motion(recording, tree, track.time)
+    told = np.ones(len(track), dtype=np.bool_)
+    if rig.world.fixed_base or (base is not None and not _stands(tree, joint, motion[0], base)):
+        gravity = np.tile(rig.world.gravity, (len(track), 1))
+        load = _load(tree, joint, motion, gravity, base)
+    else:
+        load, told = _on_foot(recording, rig, servo, motion)
+        track = replace(track, velocity=motion[1][:, joint])  # rounded, Present Speed is a poor start on each step
     registers = recording.metadata.get("registers") or {}
     metadata = {**recording.metadata, "registers": {key: registers[key] for key in (servo.name,) if key in registers}}
     return CarriedRecording(
-        recording.path, {servo.name: track}, recording.events, {}, metadata, recording.complete,
-        at=track.time, load=np.concatenate(pieces),
+        recording.path, {servo.name: track}, recording.events, {}, metadata,
+        recording.complete, at=track.time, load=load, told=told,
     )  # fmt: skip
 
 
-def _load(
+def _on_foot(recording: Recording, rig: Rig, servo: ServoConfig, motion: Motion) -> tuple[FloatArray, BoolArray]:
+    """What a joint of a robot on its feet carried (l, CARRIED), as the floor lets it be told, and when it does (l,).
+
+    On one foot all that the floor pushes goes through that foot, which does not move. On two feet the weight is shared,
+    nobody knows how; that leaves open what the joints between the feet carry, but not what arms and head do.
+
+    Raises:
+        RecordingError: it does not, or hardly ever.
+    """
+    track = recording[servo.name]
+    robot = on_two_feet(rig, rig.urdf_text())
+    if robot is None or rig.world is None or not rig.world.ground:
+        why = (
+            "its rig has no floor to stand on (ground = true)"
+            if rig.world is not None and not rig.world.ground
+            else "how its base moves and what the floor pushes can be told of a robot on two flat feet alone"
+        )
+        raise RecordingError(recording.path, f"does not tell what {servo.name} carries: {why}", _HUNG)
+    stood = footing(recording, robot, track.time)
+    standing = stood.margin > 0
+    on_one = standing & (np.abs(stood.lifted) > CLEAR)
+    leg = _between_feet(robot, servo.joint)
+    told = on_one if leg else standing
+    seconds = told.mean() * np.ptp(track.time)
+    if seconds < _ENOUGH:
+        where = "one foot; on two, nobody knows how they share what the floor pushes" if leg else "its feet"
+        raise RecordingError(
+            recording.path,
+            f"does not tell what {servo.name} carries: for {seconds:.2f} s in all the robot stood on {where}",
+            f"fit it to a walk of a few steps; or {_HUNG}",
+        )
+    if hangs(recording, robot, stood, motion, on_one):
+        raise RecordingError(
+            recording.path,
+            f"does not tell what {servo.name} carries: its servos report loads like those of a robot that "
+            "hangs, not of one that stands on its feet",
+            "if it hung by its body, say so: fixed_base = true in its rig; else fit it to a walk on the floor",
+        )
+    load = np.zeros((len(track), CARRIED))
+    for side, chosen in enumerate((stood.lifted <= 0, stood.lifted > 0)):
+        rooted = rooted_motion(recording, robot, motion, track.time, side)
+        joint = [one.name for one in rooted.tree.joints].index(servo.joint)
+        load[chosen] = _load(rooted.tree, joint, rooted.motion, rooted.gravity)[chosen]
+    return load, told
+
+
+def _between_feet(robot: Standing, joint: str) -> bool:
+    """Whether a joint is on the way from foot to foot."""
+    tree = rooted_at(robot.tree, robot.soles[0].link)
+    foot = tree.links.index(robot.tree.links[robot.soles[1].link])
+    dofs = [int(tree.dof[link]) for link in way_to_base(tree, foot)]
+    return joint in [tree.joints[dof].name for dof in dofs if dof >= 0]
+
+
+def _load(tree: Tree, joint: int, motion: Motion, gravity: FloatArray, base: BaseMotion | None = None) -> FloatArray:
+    """(l, CARRIED) along a motion in which nothing touches the robot but at its base.
+
+    Args:
+        tree: The robot.
+        joint: Of its joints.
+        motion: Of all of them.
+        gravity: m/s², (l, 3).
+        base: How the base moves; None = not at all.
+    """
+    pieces = []
+    for first in range(0, len(gravity), _BLOCK):
+        part = slice(first, first + _BLOCK)
+        moved = None if base is None else BaseMotion(*(column[part] for column in base))
+        position, speed, acceleration = (column[part] for column in motion)
+        pieces.append(_loaded(tree, joint, position, speed, acceleration, gravity[part], moved))
+    return np.concatenate(pieces)
+
+
+def _loaded(
     tree: Tree, joint: int, position: FloatArray, speed: FloatArray, acceleration: FloatArray, gravity: FloatArray,
     base: BaseMotion | None,
 ) -> FloatArray:  # fmt: skip
-    """(l, CARRIED) along a motion in which nothing touches what the joint moves."""
     still, alone = np.zeros_like(position), np.zeros_like(position)
     alone[:, joint] = 1.0
-    weightless = np.zeros(3)
     torque = wrenches(tree, position, speed, acceleration, gravity, base).torques()[:, joint]
-    inertia = wrenches(tree, position, still, alone, weightless).torques()[:, joint]
+    inertia = wrenches(tree, position, still, alone, 0 * gravity).torques()[:, joint]
     leaning = None if base is None else base._replace(**dict.fromkeys(base._fields[2:], np.zeros((len(position), 3))))
     weight = []
     for angle in (np.pi / 2, 0.0):
@@ -134,77 +214,3 @@ def _stands(tree: Tree, joint: int, position: FloatArray, base: BaseMotion) -> b
     moved = int(np.flatnonzero(tree.dof == joint)[0])
     feet = [end for end in ends if height[end] < min(height[ends]) + _FEET]
     return any(moved in way_to_base(tree, foot) for foot in feet)
-
-
-def joints_motion(
-    recording: Recording, rig: Rig, tree: Tree, time: FloatArray
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Positions, speeds and accelerations (l, n) of all joints of a tree at the times (l,), s; rad and s.
-
-    Raises:
-        RecordingError: it does not tell how a joint moved.
-    """
-    servos = {servo.joint: servo for servo in rig.servos}
-    columns = []
-    for joint in tree.joints:
-        servo = servos.get(joint.name)
-        if servo is None or servo.name not in recording or np.isnan(recording[servo.name].position).all():
-            raise RecordingError(
-                recording.path,
-                f"does not tell how joint {joint.name} moved",
-                "record all servos of the rig: axbridge record …, axbridge run --record",
-            )
-        columns.append(_smoothed(recording[servo.name], time))
-    return tuple(np.stack(part, axis=1) for part in zip(*columns, strict=True))  # type: ignore[return-value]
-
-
-def _smoothed(track: Track, time: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    known = ~np.isnan(track.position)
-    return _derivatives(track.time[known], track.position[known], time)
-
-
-def _derivatives(time: FloatArray, values: FloatArray, wanted: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Values, first and second derivatives (l,) at the `wanted` times, from cubics over `_SMOOTH` s on either side."""
-    from scipy.signal import savgol_filter
-
-    period = float(np.median(np.diff(time)))
-    even = np.arange(time[0], time[-1] + period / 2, period)
-    window = 2 * max(3, round(_SMOOTH / period)) + 1
-    if len(even) < window:
-        flat = np.zeros(len(wanted))
-        return np.interp(wanted, time, values), flat, flat
-    at = np.interp(even, time, values)
-    found = [np.interp(wanted, even, savgol_filter(at, window, 3, deriv=order, delta=period)) for order in range(3)]
-    return found[0], found[1], found[2]
-
-
-def _base_motion(recording: Recording, tree: Tree, time: FloatArray) -> BaseMotion:
-    """How the base moved, from the cycles.
-
-    Raises:
-        RecordingError: nothing tells.
-    """
-    cycles = recording.cycles
-    nothing = np.zeros(0)
-    columns = np.stack([np.asarray(cycles.get(name, nothing)) for name in _BASE], axis=1)
-    known = ~np.isnan(columns).any(axis=1)
-    if not known.any():
-        raise RecordingError(
-            recording.path,
-            "does not tell how the robot's base moved, so neither what its joints carry",
-            _HUNG,
-        )
-    columns[known, 3:] = np.unwrap(columns[known, 3:], axis=0)
-    at = np.asarray(cycles["time"])[known]
-    found = [_derivatives(at, columns[known, k], time) for k in range(6)]
-    place, _, acceleration = (np.stack([one[order] for one in found[:3]], axis=1) for order in range(3))
-    (roll, pitch, yaw), rates, _ = zip(*found[3:], strict=True)
-    turn = matrix_of_roll_pitch_yaw(roll, pitch, yaw)
-    # each angle turns about its axis as the angles after it have turned that
-    heading = matrix_of_roll_pitch_yaw(0 * roll, 0 * pitch, yaw)
-    axes = turn[:, :, 0], heading[:, :, 1], heading[:, :, 2]
-    spin = sum(axis * fast[:, None] for axis, fast in zip(axes, rates, strict=True))
-    rate = np.gradient(spin, time, axis=0)
-    arm = turn @ -tree.centre[0]  # what is recorded is the base's centre of mass
-    acceleration = acceleration + accelerated(arm, spin, rate)
-    return BaseMotion(turn, place + arm, spin, rate, acceleration)

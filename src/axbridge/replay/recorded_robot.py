@@ -14,7 +14,7 @@ from axbridge.physics.poses import posed
 from axbridge.physics.soles import Sole, soles_of
 from axbridge.record.recording import Recording
 
-__all__ = ["Standing", "rig_of", "standing_robot"]
+__all__ = ["Standing", "on_two_feet", "rig_of", "standing_robot"]
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,20 @@ def standing_robot(recording: Recording) -> Standing | None:
     if not isinstance(recording.metadata.get("rig"), dict):
         return None
     rig, text = rig_of(recording)
-    if rig.world is None or rig.world.fixed_base or text is None:
+    return None if text is None else on_two_feet(rig, text)
+
+
+def on_two_feet(rig: Rig, text: str) -> Standing | None:
+    """The robot of a rig; None where it does not stand free on two feet.
+
+    Args:
+        rig: Its rig.
+        text: Its URDF.
+
+    Raises:
+        RigError: that makes no robot.
+    """
+    if rig.world is None or rig.world.fixed_base:
         return None
     tree = read_tree(rig.path, fixed_base=False, text=text)
     start = {servo.joint: servo.position for servo in rig.servos}

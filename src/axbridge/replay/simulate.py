@@ -137,6 +137,7 @@ def runs_of(recordings: Sequence[Recording], rig: Rig) -> Runs:
         driven[_unseen(track, rig)] = FOLLOWED
         if isinstance(recording, CarriedRecording):
             loads.append(recording.load_at(track.time) * [1.0, 1.0, side, side])
+            driven[~recording.told_at(track.time)] = FOLLOWED
         time, spread = _sampled(recording, track)
         adrift.append(float(bool(recording.metadata.get("goal", {}).get("time_estimated"))))
         spreads.append(spread)
