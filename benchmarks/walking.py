@@ -79,11 +79,11 @@ def table(engines):
             row(f"{engine} | {model or 'the rig’s'} | {physics:.2f} ms", gait, done)
 
 
-def seeds(count, engines, steps):
-    """Friction 0.5 to 1.0, each link's mass within 5 %, latency 10 to 30 ms."""
+def seeds(count, engines, gait):
+    """Friction 0.5 to 1.0, each link's mass within 5 %, latency 10 to 30 ms; the plan knows nothing of them."""
     for engine in engines:
         for model in (None, "ax12"):
-            fallen, drift, turned, walked = 0, [], [], []
+            fallen, drift, turned, walked, tilt = 0, [], [], [], []
             for seed in range(count):
                 draw = random.Random(seed)
                 friction, latency = draw.uniform(0.5, 1.0), draw.uniform(10.0, 30.0)
@@ -92,18 +92,22 @@ def seeds(count, engines, steps):
                         rig(model, STEP, engine, latency), friction, lambda d=draw: d.uniform(0.95, 1.05), Path(folder)
                     )
                     with axbridge.open(changed, seed=seed) as robot:
-                        done = walk(robot, Gait(steps=steps))
+                        robot.rig = rig(model, STEP, engine)
+                        done = walk(robot, gait)
                 fallen += done.fell
                 if not done.fell:
                     drift.append(abs(done.sideways) * 100)
                     turned.append(abs(math.degrees(done.turned)))
                     walked.append(done.distance / done.planned)
+                    tilt.append(math.degrees(done.tilt))
             drift.sort()
             turned.sort()
+            tilt.sort()
             print(
                 f"{engine}, {model or 'the rig’s'}: {fallen} of {count} fell; walked {min(walked):.0%} to "
                 f"{max(walked):.0%} of the way; drift median {drift[len(drift) // 2]:.1f} cm, most {drift[-1]:.1f}; "
-                f"turned median {turned[len(turned) // 2]:.0f}°, most {turned[-1]:.0f}",
+                f"turned median {turned[len(turned) // 2]:.1f}°, most {turned[-1]:.1f}; "
+                f"tilt median {tilt[len(tilt) // 2]:.1f}°, most {tilt[-1]:.1f}",
                 flush=True,
             )
 
@@ -112,8 +116,12 @@ if __name__ == "__main__":
     options = argparse.ArgumentParser()
     options.add_argument("--seeds", type=int, default=0)
     options.add_argument("--steps", type=int, default=40)
+    options.add_argument("--feedback", type=float, default=0.0)
     options.add_argument("--engines", default="auto")
     chosen = options.parse_args()
     warnings.simplefilter("ignore")
     names = chosen.engines.split(",")
-    seeds(chosen.seeds, names, chosen.steps) if chosen.seeds else table(names)
+    if chosen.seeds:
+        seeds(chosen.seeds, names, Gait(steps=chosen.steps, feedback=chosen.feedback))
+    else:
+        table(names)

@@ -71,6 +71,24 @@ def test_one_foot_at_a_time_leaves_the_ground():
     assert not (lifted["left"] & lifted["right"]).any()
 
 
+def test_a_foot_comes_down_upright_and_does_not_scrape():
+    walk = Walk.of(BIOLOID, Gait(steps=4))
+    for way in walk.feet.values():
+        low = (way[:, 2] > 0) & (way[:, 2] < 0.0012)
+        assert low.sum() > 10
+        assert np.abs(np.gradient(way[:, 0], walk.time))[low].max() < 0.02  # m/s, of 0.3 on its way
+
+
+def test_a_plan_tells_the_step_under_way_and_the_place_between_the_feet():
+    walk = Walk.of(BIOLOID, Gait(steps=3, turn=0.2))
+    assert walk.step_at(0.0) == (0, 0.0)
+    assert walk.step_at(0.9 + 0.65 * 1.5) == (1, pytest.approx(0.5))
+    assert walk.step_at(99.0) == (3, 1.0)
+    assert walk.middle(0.0).turn == 0.0
+    end = walk.middle(99.0)
+    assert (end.x, end.turn) == pytest.approx((sum(0.04 * np.cos(turn) for turn in (0.0, 0.2, 0.2)), 0.4), abs=0.02)
+
+
 def test_the_zero_moment_point_is_inside_the_sole_of_the_foot_that_stands_alone():
     """A sole of 101 by 61 mm, its middle 9 mm outside the ankle."""
     walk = Walk.of(BIOLOID, Gait(steps=6, turn=0.3))
@@ -114,14 +132,14 @@ def test_a_walk_leads_ahead_back_aside_and_round(gait, place):
 
 
 def test_what_a_servo_gives_way_under_the_weight_is_added_to_its_goal():
-    """0.6 N·m at the hip of the standing leg is 5 degrees for a servo of 6.5 N·m/rad."""
+    """0.6 N·m at the hip of the standing leg is 5 degrees for a servo of 6.5 N·m/rad; a lifted leg weighs little."""
     plain, more = (Walk.of(BIOLOID, Gait(steps=4, made_up=share)) for share in (0.0, 1.0))
     column = plain.joints.index("left_hip_lateral")
     added = more.angles_at[:, column] - plain.angles_at[:, column]
     alone = plain.feet["right"][:, 2] > 0.01
     assert np.abs(added[alone]).min() > 0.06
     assert np.abs(added[alone]).max() < 0.15
-    assert np.abs(added[plain.feet["left"][:, 2] > 0.01]).max() < 0.005
+    assert np.abs(added[plain.feet["left"][:, 2] > 0.01]).max() < 0.02
 
 
 @pytest.mark.parametrize("gait", [Gait(), Gait(steps=4, turn=0.3), Gait(steps=4, step_height=0.02)])

@@ -2,8 +2,8 @@
 
 Footsteps say where the feet stand. The zero-moment point waits over the standing foot and goes on to the next one while
 both stand; preview control says how the centre of mass has to move for that, and the legs' joints follow from where the
-feet are below it. Servos give way under the weight, so each is told what its load will cost it on top. Nothing is
-measured and nothing corrected, unless `Gait.feedback` asks for it.
+feet are below it. Servos lag and give way under their load, so each one's goal is ahead by what its model says.
+Nothing is measured and nothing corrected, unless `Gait.feedback` asks for it.
 """
 
 from __future__ import annotations
@@ -16,19 +16,23 @@ from typing import NamedTuple
 import numpy as np
 
 from axbridge.arrays import FloatArray
-from axbridge.config.rig import Rig
+from axbridge.config.rig import Rig, ServoConfig
 from axbridge.config.urdf import Tree, read_tree
 from axbridge.errors import UsageError
+from axbridge.motion.carrying import Carrier, carried
 from axbridge.motion.footsteps import SIDES, Place, Step, footsteps
+from axbridge.motion.lead import lead
 from axbridge.motion.leg import JOINTS, Leg
-from axbridge.motion.stiffness import stiffness
 from axbridge.motion.zmp import GRAVITY, followed
+from axbridge.physics.inverse_dynamics import BaseMotion
 from axbridge.physics.poses import posed
+from axbridge.rotations import about
 
 __all__ = ["Gait", "Walk"]
 
 _GRID = 0.01  # s between two poses that are worked out
 _SHIFT = 0.9  # s before the first step, in which the weight goes over the standing foot, and after the last
+_UPRIGHT = 0.1  # of a foot's way: up alone at its start, and down alone at its end, so that it does not scrape
 _ROUNDS = 3  # of moving the torso until it, legs and arms together have their centre of mass where it should be
 
 
@@ -47,9 +51,9 @@ class Gait:
         lower: How much lower than standing the torso walks, m.
         zmp_ahead: The zero-moment point is held so far in front of the standing ankle, m.
         zmp_inward: And so far inside of it, m.
-        made_up: Share of what the servos give way under their load that is added to their goals; friction carries the
-            rest.
-        feedback: Share of the torso's lean, as an IMU feels it, that the hips take back; 0 = none, 0.3 does.
+        made_up: Share of what the servos would lag and give way under their load that is added to their goals.
+        feedback: Share of the torso's lean and of its wrong heading, as an IMU feels them, that the hips take back;
+            0 = none, 0.3 does.
 
     Raises:
         UsageError: a figure that no walk has.
@@ -65,7 +69,7 @@ class Gait:
     lower: float = 0.012
     zmp_ahead: float = 0.005
     zmp_inward: float = 0.0075
-    made_up: float = 0.9
+    made_up: float = 1.0
     feedback: float = 0.0
 
     def __post_init__(self) -> None:
@@ -117,6 +121,7 @@ class Walk:
         gait: How to walk.
         legs: By side.
         joints: Names of the legs' joints.
+        steps: One foot after the other.
         time: s, (n,).
         feet: Where each foot is, by side: x, y, height, turn; m and rad, (n, 4).
         centre: Of mass, m, (n, 2); planned, without what the servos make of it.
@@ -127,6 +132,7 @@ class Walk:
     gait: Gait
     legs: dict[str, Leg]
     joints: tuple[str, ...]
+    steps: tuple[Step, ...]
     time: FloatArray
     feet: dict[str, FloatArray]
     centre: FloatArray
@@ -153,17 +159,27 @@ class Walk:
         height = float(posed(body.tree, body.standing[None]).centre[0, 2]) - floor
         centre, zmp = followed(reference, height, _GRID)
         stepping = _stepping(body, feet, centre, ankles["left"][2] + gait.lower)
-        goals: FloatArray = stepping.positions + gait.made_up * _given_way(
-            body, stepping, centre, zmp, feet, gait, floor
-        )
+        goals: FloatArray = stepping.positions + gait.made_up * _leads(rig, body, stepping, feet, gait, -floor)
         columns = [column for side in SIDES for column in body.columns(side)]
         names = tuple(body.tree.joints[column].name for column in columns)
-        return cls(gait, body.legs, names, time, feet, centre, zmp, goals[:, columns])
+        return cls(gait, body.legs, names, tuple(plan), time, feet, centre, zmp, goals[:, columns])
 
     def angles(self, time: float) -> dict[str, float]:
         """Goals of the legs' joints, rad, by joint, `time` s after the start; held before it and after the end."""
         goals = (float(np.interp(time, self.time, column)) for column in self.angles_at.T)
         return dict(zip(self.joints, goals, strict=True))
+
+    def middle(self, time: float) -> Place:
+        """Between the feet, then."""
+        left, right = ([float(np.interp(time, self.time, column)) for column in self.feet[side].T] for side in SIDES)
+        return Place(*((left[k] + right[k]) / 2 for k in (0, 1, 3)))
+
+    def step_at(self, time: float) -> tuple[int, float]:
+        """Which step is taken then, and which share of the foot's way is done, 0..1."""
+        number = min(max(math.floor((time - _SHIFT) / (self.gait.period / 2)), 0), len(self.steps) - 1)
+        begun = (time - _SHIFT) / (self.gait.period / 2) - number
+        both = self.gait.double_support
+        return number, min(max((begun - both / 2) / (1 - both), 0.0), 1.0)
 
 
 @dataclass(frozen=True)
@@ -174,28 +190,21 @@ class _Body:
         tree: Its links.
         legs: By side.
         standing: Its pose in the rig, (joints of the tree,).
-        stiffness: Of the servo of each joint, N·m/rad, inf where there is none, (joints of the tree,).
+        servos: By joint.
     """
 
     tree: Tree
     legs: dict[str, Leg]
     standing: FloatArray
-    stiffness: FloatArray
+    servos: dict[str, ServoConfig]
 
     @classmethod
     def of(cls, rig: Rig) -> _Body:
         tree = read_tree(rig.urdf_path(), fixed_base=False)
         legs = {side: Leg.of(tree, f"{side}_", rig.path) for side in SIDES}
         servos = {servo.joint: servo for servo in rig.servos}
-        supply = {bus.name: bus.supply_voltage for bus in rig.buses}
-        standing, stiff = np.zeros(len(tree.joints)), np.full(len(tree.joints), np.inf)
-        for column, joint in enumerate(tree.joints):
-            servo = servos.get(joint.name)
-            if servo is not None:
-                standing[column] = servo.position
-            if servo is not None and servo.drive == "dynamixel":
-                stiff[column] = stiffness(rig.model_of(servo), rig.profile_of(servo), supply[servo.bus])
-        return cls(tree, legs, standing, stiff)
+        standing = np.array([servos[joint.name].position if joint.name in servos else 0.0 for joint in tree.joints])
+        return cls(tree, legs, standing, servos)
 
     def columns(self, side: str) -> list[int]:
         """Of the joints of a leg, the twist first."""
@@ -226,7 +235,8 @@ def _way_of_foot(side: str, plan: Sequence[Step], gait: Gait, time: FloatArray) 
         if step.side == side:
             begun = (time - _SHIFT) / length - number
             share = np.clip((begun - gait.double_support / 2) / (1 - gait.double_support), 0.0, 1.0)
-            eased = share - np.sin(2 * math.pi * share) / (2 * math.pi)  # no speed and no acceleration at the ends
+            ahead = np.clip((share - _UPRIGHT) / (1 - 2 * _UPRIGHT), 0.0, 1.0)
+            eased = ahead - np.sin(2 * math.pi * ahead) / (2 * math.pi)  # no speed and no acceleration at the ends
             moving = share > 0
             for column, (start, end) in enumerate(zip(_flat(step.start), _flat(step.end), strict=True)):
                 way[moving, column] = (start + (end - start) * eased)[moving]
@@ -286,32 +296,47 @@ def _stepping(body: _Body, feet: Mapping[str, FloatArray], centre: FloatArray, d
     return _Stepping(positions, torso, turned)
 
 
-def _given_way(
-    body: _Body, way: _Stepping, centre: FloatArray, zmp: FloatArray, feet: Mapping[str, FloatArray], gait: Gait,
-    floor: float,
-) -> FloatArray:  # fmt: skip
-    """How far the legs' servos would give way, rad, (n, joints), by the floor's push on the standing feet alone."""
-    found = posed(body.tree, way.positions)
-    faster = np.gradient(np.gradient(centre, _GRID, axis=0), _GRID, axis=0)
-    mass = float(body.tree.mass.sum())
-    push = mass * np.column_stack((_turned(faster, -way.turned), np.full(len(centre), GRAVITY)))
-    held = {
-        side: np.array([_held(Place(x, y, turn), gait, left=side == "left") for x, y, _, turn in feet[side]])
+def _leads(
+    rig: Rig, body: _Body, way: _Stepping, feet: Mapping[str, FloatArray], gait: Gait, high: float
+) -> FloatArray:
+    """How far ahead of the legs' joints the goals of their servos have to be, rad, (n, joints).
+
+    Args:
+        rig: With the servos.
+        body: Of the robot.
+        way: Of its joints.
+        feet: Of its feet.
+        gait: How it walks.
+        high: The torso's origin above the floor, m.
+    """
+    joints = (way.positions, *_rates(way.positions))
+    speed, faster = joints[1:]
+    spin, spinning = (np.pad(rate, ((0, 0), (2, 0))) for rate in _rates(way.turned[:, None]))
+    place = np.column_stack((way.torso, np.full(len(way.torso), high)))
+    base = BaseMotion(about(np.array((0.0, 0.0, 1.0)), way.turned), place, spin, spinning, _rates(place)[1])
+    left, right = (
+        Carrier(
+            body.columns(side),
+            np.array([_held(Place(x, y, turn), gait, left=side == "left") for x, y, _, turn in feet[side]]),
+        )
         for side in SIDES
-    }
-    apart = held["left"] - held["right"]
-    squared = np.maximum(np.sum(apart**2, axis=1), 1e-12)  # both may be held in the middle
-    carried = np.clip(np.sum((zmp - held["right"]) * apart, axis=1) / squared, 0.0, 1.0)
-    share = {"left": carried, "right": 1 - carried}
-    links = body.tree.dof.tolist()
-    given = np.zeros_like(way.positions)
-    for side in SIDES:
-        under = np.column_stack((_turned(held[side] - way.torso, -way.turned), np.full(len(centre), floor)))
-        for column in body.columns(side):
-            link = links.index(column)
-            moment = np.sum(found.axis[link] * np.cross(under - found.place[link], push), axis=1)
-            given[:, column] = -share[side] * moment / body.stiffness[column]
-    return given
+    )
+    torque = carried(body.tree, joints, base, (left, right), GRAVITY)
+    supply = {bus.name: bus.supply_voltage for bus in rig.buses}
+    found = np.zeros_like(way.positions)
+    for column in (*left.joints, *right.joints):
+        servo = body.servos.get(body.tree.joints[column].name)
+        if servo is not None and servo.drive == "dynamixel":
+            moving = (servo.direction * one[:, column] for one in (speed, faster, torque))
+            ahead = lead(rig.model_of(servo), rig.profile_of(servo), supply[servo.bus], *moving)
+            found[:, column] = servo.direction * ahead
+    return found
+
+
+def _rates(way: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Speed and acceleration along a way (n, k)."""
+    speed = np.gradient(way, _GRID, axis=0)
+    return speed, np.gradient(speed, _GRID, axis=0)
 
 
 def _turned(points: FloatArray, angles: FloatArray) -> FloatArray:

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 
 from axbridge.errors import UsageError
 from axbridge.motion.balance import Soles
-from axbridge.motion.feedback import against
+from axbridge.motion.feedback import Steering, against
 from axbridge.motion.gait import Gait, Walk
 from axbridge.motion.watch import Watch
 from axbridge.record.recorder import Recorder
@@ -116,6 +116,7 @@ class _Walker:
         servo_of = {config.joint: config.name for config in robot.rig.servos}
         self._names = {joint: servo_of[joint] for joint in path.angles(0.0) if joint in servo_of}
         self._watch = Watch(robot)
+        self._steering = Steering(path)
         self._tilt = 0.0
         self._moment = 0.0  # of the plan, s
         simulation = robot.simulation
@@ -186,7 +187,7 @@ class _Walker:
                 if tick == 0:
                     servo.set_velocity(min(_RISING_SPEED, servo.max_velocity))
                     servo.set_position(angle)
-            hold_up(robot.simulation, share)
+            hold_up(robot.simulation, share, self._path.gait.lower)
             self._step("get up", (tick + 1) / ticks)
         for name in pose:
             robot[name].set_velocity(robot[name].max_velocity)
@@ -214,8 +215,10 @@ class _Walker:
 
     def _balanced(self, angles: dict[str, float]) -> dict[str, float]:
         """Goals with what the gait's feedback adds; nothing while the IMU is lost."""
-        share, lean = self._path.gait.feedback, self._robot.imu
-        turns = against(lean, share) if share and lean is not None else {}
+        share, felt = self._path.gait.feedback, self._robot.imu
+        if not share or felt is None:
+            return angles
+        turns = against(felt, share) | self._steering.turns(self._moment, felt.roll_pitch_yaw[2])
         return {joint: angle + turns.get(joint, 0.0) for joint, angle in angles.items()}
 
     def _judge(self, seconds: float, start: tuple[float, float, float] | None, energy: float, *, fell: bool) -> Outcome:

@@ -237,12 +237,13 @@ def _through_robot(recording: Recording, rig: Rig, params: str | None, seed: int
     way: list[dict[str, float]] = []
     used = "pendulums" if placed.world is None else chosen(placed.world.engine)
     hands = next((part for part in recording.segments if part.name == _GET_UP), None)
+    lower = recording.metadata.get("gait", {}).get("lower", 0.0)
     with open_robot(placed, "sim", seed=seed) as robot:
         assert robot.simulation is not None
         driven = dict.fromkeys(tracks, False)
         for begin, end, goals in spans(tracks.values(), _TOGETHER * rig.robot.basic_time_step_ms * 1e-3, _PAST):
             if hands is not None and hands.start <= begin < hands.end:
-                hold_up(robot.simulation, (begin - hands.start) / (hands.end - hands.start))
+                hold_up(robot.simulation, (begin - hands.start) / (hands.end - hands.start), lower)
             for name, track in tracks.items() if goals else ():
                 # until the first goal goes out, the joint stays where it is
                 index = int(np.searchsorted(sent[name], begin + _SAME, side="right")) - 1

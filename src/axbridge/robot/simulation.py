@@ -91,10 +91,13 @@ class Simulation:
         return self.world.engine
 
 
-def hold_up(simulation: Simulation | None, share: float) -> None:
+def hold_up(simulation: Simulation | None, share: float, lower: float = 0.0) -> None:
     """Hold a simulated robot upright as by a hand, and put it on its feet: on the floor at share 1.
+
+    In a pose with bent knees it stands `lower` (m) than at its start.
 
     Nothing happens on copper (None), where a hand is needed, and to a robot that is bolted down.
     """
     if simulation is not None and simulation.base_start is not None:
-        simulation.place_base(raised(simulation.base_start, share))
+        (x, y, z), upright = simulation.base_start
+        simulation.place_base(raised(((x, y, z - lower), upright), share))
