@@ -8,14 +8,17 @@ import argparse
 import math
 import random
 import re
+import sys
 import tempfile
 import warnings
 from pathlib import Path
+from statistics import median
 
 import axbridge
 from axbridge.config.rig import Rig
 from axbridge.motion.gait import Gait
 from axbridge.motion.walking import walk
+from axbridge.spread import workers
 
 BIOLOID = Rig.load("bioloid")
 STEP = 1000 / 240
@@ -79,37 +82,43 @@ def table(engines):
             row(f"{engine} | {model or 'the rig’s'} | {physics:.2f} ms", gait, done)
 
 
+def one(job):
+    """Whether a drawn robot fell, its drift (cm), turn (°), share of the way and tilt (°); its plan knows nothing."""
+    engine, model, seed, gait = job
+    draw = random.Random(seed)
+    friction, latency = draw.uniform(0.5, 1.0), draw.uniform(10.0, 30.0)
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings(action="ignore"):
+        drawn = rig(model, STEP, engine, latency)
+        changed = altered(drawn, friction, lambda: draw.uniform(0.95, 1.05), Path(folder))
+        with axbridge.open(changed, seed=seed) as robot:
+            robot.rig = rig(model, STEP, engine)
+            done = walk(robot, gait)
+    drift, turned = abs(done.sideways) * 100, abs(math.degrees(done.turned))
+    return done.fell, drift, turned, done.distance / done.planned, math.degrees(done.tilt)
+
+
 def seeds(count, engines, gait):
-    """Friction 0.5 to 1.0, each link's mass within 5 %, latency 10 to 30 ms; the plan knows nothing of them."""
-    for engine in engines:
-        for model in (None, "ax12"):
-            fallen, drift, turned, walked, tilt = 0, [], [], [], []
-            for seed in range(count):
-                draw = random.Random(seed)
-                friction, latency = draw.uniform(0.5, 1.0), draw.uniform(10.0, 30.0)
-                with tempfile.TemporaryDirectory() as folder:
-                    changed = altered(
-                        rig(model, STEP, engine, latency), friction, lambda d=draw: d.uniform(0.95, 1.05), Path(folder)
-                    )
-                    with axbridge.open(changed, seed=seed) as robot:
-                        robot.rig = rig(model, STEP, engine)
-                        done = walk(robot, gait)
-                fallen += done.fell
-                if not done.fell:
-                    drift.append(abs(done.sideways) * 100)
-                    turned.append(abs(math.degrees(done.turned)))
-                    walked.append(done.distance / done.planned)
-                    tilt.append(math.degrees(done.tilt))
-            drift.sort()
-            turned.sort()
-            tilt.sort()
-            print(
-                f"{engine}, {model or 'the rig’s'}: {fallen} of {count} fell; walked {min(walked):.0%} to "
-                f"{max(walked):.0%} of the way; drift median {drift[len(drift) // 2]:.1f} cm, most {drift[-1]:.1f}; "
-                f"turned median {turned[len(turned) // 2]:.1f}°, most {turned[-1]:.1f}; "
-                f"tilt median {tilt[len(tilt) // 2]:.1f}°, most {tilt[-1]:.1f}",
-                flush=True,
-            )
+    """Friction 0.5 to 1.0, each link's mass within 5 %, latency 10 to 30 ms."""
+    with workers() as pool:
+        for engine in engines:
+            for model in (None, "ax12"):
+                name, found = f"{engine}, {model or 'the rig’s'}", []
+                for done in pool(one, [(engine, model, seed, gait) for seed in range(count)]):
+                    found.append(done)
+                    print(f"\r{name}: {len(found)} of {count}", end="", file=sys.stderr)
+                print("\r", end="", file=sys.stderr)
+                stood = [rest for fell, *rest in found if not fell]
+                print(f"{name}: {count - len(stood)} of {count} fell", end="; " if stood else "\n")
+                if not stood:
+                    continue
+                drift, turned, walked, tilt = (sorted(column) for column in zip(*stood, strict=True))
+                print(
+                    f"walked {walked[0]:.0%} to {walked[-1]:.0%} of the way; "
+                    f"drift median {median(drift):.1f} cm, most {drift[-1]:.1f}; "
+                    f"turned median {median(turned):.1f}°, most {turned[-1]:.1f}; "
+                    f"tilt median {median(tilt):.1f}°, most {tilt[-1]:.1f}",
+                    flush=True,
+                )
 
 
 if __name__ == "__main__":
