@@ -31,7 +31,7 @@ def pytest_addoption(parser):
 
 @pytest.fixture(scope="session")
 def walked(tmp_path_factory):
-    """A recording of two steps of a simulated Bioloid, with the servo model `ax12` and what was measured of it."""
+    """A recording of three steps of a simulated Bioloid, with the servo model `ax12` and what was measured of it."""
     from axbridge.config.rig import Rig
     from axbridge.motion.gait import Gait
     from axbridge.motion.walking import walk
@@ -42,7 +42,7 @@ def walked(tmp_path_factory):
 
     rig = Rig.load("bioloid").with_engine("mujoco")
     servos = tuple(servo.model_copy(update={"model": "ax12", "params": {}}) for servo in rig.servos)
-    rig, gait = rig.model_copy(update={"servos": servos}), Gait(steps=2)
+    rig, gait = rig.model_copy(update={"servos": servos}), Gait(steps=3)
     path = tmp_path_factory.mktemp("walk") / "walk.mcap"
     facts = describe(rig, backend="sim", seed=0, experiment="walk", gait=vars(gait))
     with Recorder(path, facts) as recorder, open_robot(rig, "sim") as robot:

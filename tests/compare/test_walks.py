@@ -57,13 +57,13 @@ def test_a_walk_repeated_with_its_own_servos_is_near_and_with_others_it_is_not(s
     assert all(knee.share < 0.05 < other.share for knee, other in zip(near, far, strict=True))
     watts = [side.power.watt.mean() for side in sides]
     assert watts[1] == pytest.approx(watts[0], rel=0.05)
-    assert watts[2] < 0.5 * watts[0]
+    assert watts[2] < 0.6 * watts[0]
     assert max(zmp_apart(real.zmp, same.zmp)) < 0.015
 
 
 def test_each_step_has_its_energy_and_they_add_up(sides):
     real = sides[0]
-    assert len(real.steps) == len(real.power.joules) == 3  # two, and one that closes the feet
+    assert len(real.steps) == len(real.power.joules) == 4  # three, and one that closes the feet
     starts = [start for start, _ in real.steps]
     assert np.diff(starts) == pytest.approx(0.65, abs=0.01)
     stepping = (real.power.time >= starts[0]) & (real.power.time < real.steps[-1][1])
@@ -98,7 +98,7 @@ def test_the_page_shows_knees_strip_zmp_power_and_lags(sides, walked, repeated, 
 def test_the_headline_says_how_near_knees_and_power_are(sides):
     text = walk_headline(sides)
     assert re.search(r"against real. ax12: knees within \d\.\d° \(RMSE, \d% of how far it bends\), power [+-]\d%", text)
-    assert re.search(r"lima2009: .* power -[5-9]\d%", text)
+    assert re.search(r"lima2009: .* power -[4-9]\d%", text)
     assert walk_headline(sides[:1]) == ""
 
 
