@@ -283,4 +283,4 @@ def test_the_engine_of_the_shell_is_the_one_that_serves(tmp_path, monkeypatch, c
     taken.write_text("in the way")  # so that nothing is served whatever happens
     monkeypatch.setenv("AXBRIDGE_ENGINE", "abacus")
     assert app.run(["serve", "bench_arm", "--link", str(taken)]) == 2
-    assert "abacus" in capsys.readouterr().err
+    assert "AXBRIDGE_ENGINE is 'abacus'" in capsys.readouterr().err

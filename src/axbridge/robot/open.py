@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from axbridge.config.rig import Rig
-from axbridge.errors import UsageError
+from axbridge.errors import RigError, UsageError
 from axbridge.robot.backends.backend import Backend
 from axbridge.robot.robot import Robot
 
@@ -41,7 +41,7 @@ def open_robot(
         overrides: Top-level tables of the rig to change: ``world={"time_step_ms": 1.0}``.
 
     Raises:
-        UsageError: no such backend, an engine that is not installed, or `realtime=False` on a real one.
+        UsageError: no such backend, an engine that is not there, or `realtime=False` on a real one.
         RigError, ProfileError: the rig or something it names is wrong.
         BusError: a port cannot be opened, or a servo does not answer.
     """
@@ -69,9 +69,15 @@ def with_usual_engine(rig: Rig, engine: str | None = None) -> Rig:
 
     Raises:
         RigError: there is no such engine, or one is asked for and the rig has no world.
+        UsageError: the variable names no engine.
     """
-    usual = os.environ.get("AXBRIDGE_ENGINE") or None
-    return rig.with_engine(engine or (usual if rig.world is not None else None))
+    usual = os.environ.get("AXBRIDGE_ENGINE")
+    if engine or not usual or rig.world is None:
+        return rig.with_engine(engine)
+    try:
+        return rig.with_engine(usual)
+    except RigError as failure:
+        raise UsageError(f"AXBRIDGE_ENGINE is {usual!r}", "set it to bullet, mujoco or auto, or unset it") from failure
 
 
 def _backend(rig: Rig, name: str, port: str | None, seed: int, realtime: bool | None) -> Backend:
