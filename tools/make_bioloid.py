@@ -4,6 +4,12 @@ Figures: masses, principal inertia and offsets from the CAD of public Bioloid de
 battery and 0.38 m tall from Lima et al. 2009. x forward, y left, z up; m, kg, kg·m². At 0 rad the robot stands with
 straight legs and hanging arms. Swing joints are positive forward (hip, shoulder) and where they bend (knee, and the
 ankle's toes up), so a squat is hip = a, knee = 2a, ankle = a on both sides; twist and lateral joints turn about +z, +x.
+
+Which way each servo turns, and its counts at 0 rad: from `typea.urdf` of github.com/robkwan/bioloid_ros2, whose zero is
+512 of each servo. There the arms are stretched out sideways and the legs turned out by 45 degrees. Limits: the servo
+cannot leave 0 to 1023; within that, they hold the poses of ROBOTIS' own motion pages for this robot (its elbow bends
+105 degrees, its knee 148), and where these ask for less, the limits of that URDF.
+tests/config/test_bioloid_counts.py compares both with published poses.
 """
 
 from __future__ import annotations
@@ -35,9 +41,11 @@ class Part:
     parent: str
     axis: tuple[float, float, float]
     offset: tuple[float, float, float]  # of the joint in the parent's frame, left side
-    limits: tuple[float, float]
+    limits: tuple[float, float]  # rad, left side
     link: Link
     ids: tuple[int, int]  # right, left
+    directions: tuple[int, int] = (1, 1)  # of the servos, against the joint's axis; right, left
+    zeros: tuple[int, int] = (512, 512)  # counts at 0 rad; right, left
     stand: float = 0.0  # rad, standing pose
     swing: bool = False  # a mirrored pose has the same sign on both sides
 
@@ -47,29 +55,33 @@ _SCALE = 0.861 / 0.411  # battery in the torso
 TORSO = Link(0.861, (7.9e-4 * _SCALE, 7.0e-4 * _SCALE, 5.7e-4 * _SCALE), (0.070, 0.075, 0.090), (0, 0, -0.012))
 HEAD = Link(0.050, (4e-5, 4e-5, 2e-5), (0.040, 0.040, 0.040), (0, 0, 0.020))
 ARM = [
-    Part("shoulder_swing", "torso", FORWARD, (0, 0.032, 0), (-1.0, 1.57),
-         Link(0.010, (2e-6, 3e-6, 4e-6), (0.020, 0.030, 0.030), (0, 0.025, 0)), (1, 2), swing=True),
-    Part("shoulder_lateral", "shoulder_swing", AHEAD, (0.0, 0.044, -0.014), (-1.5, 1.5),
-         Link(0.070, (5.7e-5, 5.0e-5, 2.0e-5), (0.032, 0.032, 0.060), (0, 0, -0.035)), (3, 4)),
-    Part("elbow", "shoulder_lateral", AHEAD, (0, 0, -0.0675), (-1.77, 1.77),
-         Link(0.068, (4.9e-5, 4.5e-5, 1.7e-5), (0.032, 0.032, 0.100), (0, 0, -0.053)), (5, 6)),
+    Part("shoulder_swing", "torso", FORWARD, (0, 0.032, 0), (-1.04, 3.4),
+         Link(0.010, (2e-6, 3e-6, 4e-6), (0.020, 0.030, 0.030), (0, 0.025, 0)), (1, 2), (1, -1), (205, 819),
+         swing=True),
+    Part("shoulder_lateral", "shoulder_swing", AHEAD, (0.0, 0.044, -0.014), (-0.45, 3.0),
+         Link(0.070, (5.7e-5, 5.0e-5, 2.0e-5), (0.032, 0.032, 0.060), (0, 0, -0.035)), (3, 4), (-1, -1), (205, 819)),
+    Part("elbow", "shoulder_lateral", AHEAD, (0, 0, -0.0675), (-1.84, 1.84),
+         Link(0.068, (4.9e-5, 4.5e-5, 1.7e-5), (0.032, 0.032, 0.100), (0, 0, -0.053)), (5, 6), (-1, -1)),
 ]  # fmt: skip
 LEG = [
-    Part("hip_twist", "torso", UP, (0, 0.0385, -0.0655), (-0.8, 0.8),
-         Link(0.016, (1.1e-5, 3e-6, 1.0e-5), (0.030, 0.040, 0.020), (0, 0, -0.012)), (7, 8)),
-    Part("hip_lateral", "hip_twist", AHEAD, (0, 0, -0.050), (-0.8, 0.8),
-         Link(0.120, (7.8e-5, 6.8e-5, 4.2e-5), (0.050, 0.045, 0.040)), (9, 10)),
-    Part("hip_swing", "hip_lateral", FORWARD, (0, 0, 0), (-2.0, 2.0),
-         Link(0.030, (2.9e-5, 2.6e-5, 9e-6), (0.030, 0.045, 0.060), (0.007, 0, -0.040)), (11, 12), CROUCH, swing=True),
-    Part("knee", "hip_swing", SIDE, (0.0145, 0, -0.075), (0.0, 2.0),
-         Link(0.080, (8.2e-5, 7.9e-5, 2.6e-5), (0.040, 0.045, 0.065), (-0.007, 0, -0.032)), (13, 14), 2 * CROUCH,
-         swing=True),
-    Part("ankle_swing", "knee", FORWARD, (-0.0145, 0, -0.0725), (-0.4, 2.0),
-         Link(0.120, (6.8e-5, 4.2e-5, 7.9e-5), (0.050, 0.045, 0.038)), (15, 16), CROUCH, swing=True),
-    Part("ankle_lateral", "ankle_swing", AHEAD, (0, 0, 0), (-0.8, 0.8),
-         Link(0.030, (8e-6, 2.4e-5, 2.7e-5), (0.101, 0.061, 0.009), (0, 0.009, -0.0275)), (17, 18)),
+    Part("hip_twist", "torso", UP, (0, 0.0385, -0.0655), (-0.8, 1.6),
+         Link(0.016, (1.1e-5, 3e-6, 1.0e-5), (0.030, 0.040, 0.020), (0, 0, -0.012)), (7, 8), (-1, -1), (358, 666)),
+    Part("hip_lateral", "hip_twist", AHEAD, (0, 0, -0.050), (-0.8, 1.4),
+         Link(0.120, (7.8e-5, 6.8e-5, 4.2e-5), (0.050, 0.045, 0.040)), (9, 10), (1, 1)),
+    Part("hip_swing", "hip_lateral", FORWARD, (0, 0, 0), (-2.0, 2.4),
+         Link(0.030, (2.9e-5, 2.6e-5, 9e-6), (0.030, 0.045, 0.060), (0.007, 0, -0.040)), (11, 12), (-1, 1),
+         stand=CROUCH, swing=True),
+    Part("knee", "hip_swing", SIDE, (0.0145, 0, -0.075), (-0.1, 2.6),
+         Link(0.080, (8.2e-5, 7.9e-5, 2.6e-5), (0.040, 0.045, 0.065), (-0.007, 0, -0.032)), (13, 14), (-1, 1),
+         stand=2 * CROUCH, swing=True),
+    Part("ankle_swing", "knee", FORWARD, (-0.0145, 0, -0.0725), (-0.5, 2.0),
+         Link(0.120, (6.8e-5, 4.2e-5, 7.9e-5), (0.050, 0.045, 0.038)), (15, 16), (1, -1),
+         stand=CROUCH, swing=True),
+    Part("ankle_lateral", "ankle_swing", AHEAD, (0, 0, 0), (-1.15, 0.8),
+         Link(0.030, (8e-6, 2.4e-5, 2.7e-5), (0.101, 0.061, 0.009), (0, 0.009, -0.0275)), (17, 18), (-1, -1)),
 ]  # fmt: skip
 SOLE = 0.032  # ankle to sole
+SIDES = (("right_", -1.0), ("left_", 1.0))
 
 
 @dataclass(frozen=True)
@@ -233,7 +245,7 @@ def body_xml(*, head: bool) -> str:
     """URDF of the robot."""
     text = '<?xml version="1.0"?>\n<!-- Written by tools/make_bioloid.py -->\n<robot name="bioloid">\n'
     text += materials_xml() + link_xml("torso", TORSO, "torso")
-    for side, mirror in (("right_", -1.0), ("left_", 1.0)):
+    for side, mirror in SIDES:
         text += limb_xml(ARM, side, mirror, "torso") + limb_xml(LEG, side, mirror, "torso")
     neck = Part("head", "torso", UP, (0, 0, 0.045), (-1.5, 1.5), HEAD, (19, 19))
     if head:
@@ -250,16 +262,17 @@ def leg_xml() -> str:
     return text + materials_xml() + link_xml("torso", TORSO, "torso") + limb_xml(LEG, "", 1.0, "torso") + "</robot>\n"
 
 
-def servo_toml(name: str, id: int, part: Part, mirror: float) -> str:
-    """Rig entry of a servo; mirrored poses sum to 1023 counts, so swing servos turn the other way on the right."""
+def servo_toml(name: str, part: Part, mirror: float) -> str:
+    """Rig entry of a servo."""
     low, high = part.limits if part.swing or mirror > 0 else (-part.limits[1], -part.limits[0])
-    direction = -1 if part.swing and mirror < 0 else 1
+    side = int(mirror > 0)
     return f"""
 [[servo]]
 name = "{name}"
 joint = "{name}"
-id = {id}
-direction = {direction}
+id = {part.ids[side]}
+zero = {part.zeros[side]}
+direction = {part.directions[side]}
 model = "lima2009"
 params = {{ motor = {{ armature = 0.0092 }} }}
 min_position = {low:g}
@@ -304,20 +317,14 @@ def write(folder: str, urdf: str, toml: str) -> None:
 
 def main() -> None:
     """Write the three rigs."""
-    sides = ((0, "right_", -1.0), (1, "left_", 1.0))
-    entries = [
-        (part.ids[place], f"{side}{part.name}", part, mirror) for place, side, mirror in sides for part in ARM + LEG
-    ]
-    servos = "".join(
-        servo_toml(name, number, part, mirror)
-        for number, name, part, mirror in sorted(entries, key=lambda entry: entry[0])
-    )
+    pairs = [[(f"{side}{part.name}", part, mirror) for side, mirror in SIDES] for part in ARM + LEG]
+    servos = "".join(servo_toml(*entry) for pair in pairs for entry in pair)
     about = "Bioloid Type A, {} AX-12A, 2 kg, 0.38 m; standing pose"
     write("bioloid", body_xml(head=False), head_toml("bioloid", about.format(18), "bioloid.urdf", fixed=False) + servos)
     neck = Part("head", "torso", UP, (0, 0, 0.045), (-1.5, 1.5), HEAD, (19, 19))
     toml = head_toml("bioloid_head", about.format(19), "bioloid_head.urdf", fixed=False)
-    write("bioloid_head", body_xml(head=True), toml + servos + servo_toml("head", 19, neck, 1.0))
-    legs = "".join(servo_toml(part.name, part.ids[1], part, 1.0) for part in LEG)
+    write("bioloid_head", body_xml(head=True), toml + servos + servo_toml("head", neck, 1.0))
+    legs = "".join(servo_toml(part.name, part, 1.0) for part in LEG)
     toml = head_toml("leg", "the left leg of a Bioloid, six AX-12A, hip bolted", "leg.urdf", fixed=True)
     write("leg", leg_xml(), toml + legs)
 

@@ -187,8 +187,8 @@ def test_counts_become_angles_levels_slopes_and_links_pages():
         4,
     )
     count = 5.2359877 / 1023  # 300 degrees
-    assert wave.keys[0].positions["left_shoulder_swing"] == pytest.approx(88 * count)
-    assert move.pages["1"].keys[0].positions["right_shoulder_swing"] == pytest.approx(12 * count)  # it turns against
+    assert wave.keys[0].positions["left_shoulder_swing"] == pytest.approx((819 - 600) * count)  # it turns against
+    assert move.pages["1"].keys[0].positions["right_shoulder_swing"] == pytest.approx((500 - 205) * count)
     assert (wave.slope["left_shoulder_swing"], wave.slope["left_elbow"], wave.slope["left_knee"]) == (64, 1, 32)
     assert move.start == "1"
 

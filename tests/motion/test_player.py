@@ -15,8 +15,9 @@ from axbridge.motion.files import load_move
 from axbridge.motion.joint_table import joints_of
 from axbridge.motion.moves import Key, Page
 from axbridge.motion.player import play
+from axbridge.rotations import roll_pitch_yaw
 from axbridge.serve.background import serving
-from tests.support.page_set import page, page_set, step
+from tests.support.page_set import WALK_READY, page, page_set, step
 
 pytestmark = pytest.mark.slow
 
@@ -254,6 +255,27 @@ def test_a_bow_from_a_page_set_leaves_the_simulated_bioloid_standing(tmp_path):
     assert abs(pitch[-1]) < 0.15
     assert height > 0.26
     assert math.hypot(x, y) < 0.05
+
+
+@pytest.mark.parametrize("model", ["ax12", "lima2009"])
+@pytest.mark.parametrize("engine", ["bullet", "mujoco"])
+def test_robotis_walk_ready_stands_and_leans_as_it_does_on_the_real_robot(tmp_path, engine, model):
+    """It was put down upright, 5 cm above its soles: on stiff servos it fell on its face."""
+    counts = {f"id{number}": count for number, count in enumerate(WALK_READY, 1)}
+    (tmp_path / "ready.mtn").write_bytes(page_set(page(step("0.0", "1.0", **counts), name="Walk Ready")))
+    rig = axbridge.Rig.load("bioloid").with_engine(engine).with_model(model)
+    found, _ = load_move(tmp_path / "ready.mtn", joints_of(rig))
+    with axbridge.open(rig) as robot:
+        play(robot, found)
+        heights = [robot.simulation.base[0][2]]
+        while robot.time < 6.0:
+            robot.step()
+            heights.append(robot.simulation.base[0][2])
+        _, turned = robot.simulation.base
+    roll, pitch, _ = np.degrees(roll_pitch_yaw(turned))
+    assert max(heights) - min(heights) < 2e-3  # m: it neither sinks nor falls
+    assert abs(roll) < 0.5
+    assert pitch == pytest.approx(10.0, abs=1.5)  # the servos give way a little
 
 
 def test_a_limp_simulated_bioloid_stands_while_only_its_arm_moves():

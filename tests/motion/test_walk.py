@@ -126,7 +126,7 @@ def test_a_servo_that_fails_under_way_ends_the_walk(fault, said):
 
 def test_feedback_takes_a_quarter_of_the_tilt_or_more_with_a_noisy_imu_too():
     noisy = [{"name": "imu", "kind": "imu", "orientation_noise": 0.01, "rate_noise": 0.02}]
-    rig = Rig.load("bioloid").overridden({"world": {"engine": "mujoco"}, "sensor": noisy})
+    rig = Rig.load("bioloid").overridden({"world": {"engine": "bullet"}, "sensor": noisy})
     tilts = []
     for share in (0.0, 0.3):
         with axbridge.open(rig) as robot:

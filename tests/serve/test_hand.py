@@ -1,11 +1,16 @@
 """A served robot that stands free is held while it is limp, put down when its motors come on, and let go."""
 
+import math
+
 import pytest
 
 from axbridge.config.rig import Rig
+from axbridge.rotations import roll_pitch_yaw
 from axbridge.serve.hand import HeldBank, held
+from axbridge.units import AX
 from axbridge.virtual.assembly import build_bank
 from axbridge.virtual.world import World
+from tests.support.page_set import WALK_READY
 
 pytestmark = pytest.mark.slow
 
@@ -13,7 +18,7 @@ pytestmark = pytest.mark.slow
 def served(engine="mujoco"):
     rig = Rig.load("bioloid").with_engine(engine)
     bank = build_bank(rig, model="ax12")
-    return World(rig, bank=held(bank)), bank.engine
+    return World(rig, bank=held(bank, rig)), bank.engine
 
 
 def passes(world, seconds, step=0.01):
@@ -22,10 +27,17 @@ def passes(world, seconds, step=0.01):
         world.sleep_until(world.now() + step)
 
 
-def switch(world, *, on):
-    for name, servo in world.servos.items():
-        config = next(config for config in world.rig.servos if config.name == name)
-        goal = config.zero + round(config.direction * config.position / servo.profile.units.position)
+def standing(world):
+    """Counts of the rig's start pose, by servo."""
+    return {
+        config.name: config.zero + round(config.direction * config.position / AX.position)
+        for config in world.rig.servos
+    }
+
+
+def switch(world, *, on, goals=None):
+    for name, goal in (goals or standing(world)).items():
+        servo = world.servos[name]
         servo.table["goal_position"], servo.table["torque_enable"] = goal, int(on)
         servo._push(world.now())
 
@@ -46,6 +58,19 @@ def test_a_limp_robot_is_held_and_stands_by_itself_once_its_motors_are_on():
     world.close()
 
 
+def test_a_robot_on_bent_knees_is_put_on_its_soles_before_it_is_let_go():
+    """Not upright where the rig has it: from there ROBOTIS' own pose fell 5 cm on its toes."""
+    world, engine = served()
+    ids = {config.id: config.name for config in world.rig.servos}
+    switch(world, on=True, goals={ids[number]: count for number, count in enumerate(WALK_READY, 1)})
+    passes(world, 1.9)
+    (_, _, held), turned = engine.base()
+    assert math.degrees(roll_pitch_yaw(turned)[1]) == pytest.approx(10.0, abs=1.0)
+    passes(world, 2.0)
+    assert engine.base()[0][2] == pytest.approx(held, abs=0.004)
+    world.close()
+
+
 def test_a_robot_that_is_let_go_can_fall():
     world, engine = served()
     switch(world, on=True)
@@ -59,7 +84,8 @@ def test_a_robot_that_is_let_go_can_fall():
 
 
 def test_a_robot_that_is_bolted_down_needs_no_hand():
-    bank = build_bank(Rig.load("bench_arm"))
-    assert held(bank) is bank
-    assert not isinstance(held(bank), HeldBank)
+    rig = Rig.load("bench_arm")
+    bank = build_bank(rig)
+    assert held(bank, rig) is bank
+    assert not isinstance(held(bank, rig), HeldBank)
     bank.close()

@@ -3,6 +3,8 @@
 from axbridge.motion.mtn import checksum
 
 IDS = range(26)
+# ROBOTIS' pose of a Bioloid Type A, ids 1 to 18: page 31 of bio_prm_humanoidtypea_en.mtn, robkwan/bioloid_ros2
+WALK_READY = (235, 788, 279, 744, 462, 561, 358, 666, 507, 516, 341, 682, 240, 783, 647, 376, 507, 516)
 
 
 def line(values):

@@ -144,7 +144,7 @@ def _build(rig: Rig, model: str, seed: int, timing: Literal["wire", "none"]) -> 
     from axbridge.virtual.assembly import build_bank
     from axbridge.virtual.world import World
 
-    bank = held(build_bank(rig, model=model, seed=seed))
+    bank = held(build_bank(rig, model=model, seed=seed), rig)
     return World(rig, seed=seed, timing=timing, bank=RemoteBank(bank) if hasattr(os, "fork") else bank)
 
 

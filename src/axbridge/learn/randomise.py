@@ -148,9 +148,7 @@ class Supply:
                 continue
             motor = rig.model_of(servos[0]).motor
             resistance = motor.resistance + motor.resistance_per_duty * np.abs(track.load)
-            current = (
-                track.load * track.voltage - motor.output_constant * track.velocity * servos[0].direction
-            ) / resistance
+            current = (track.load * track.voltage - motor.output_constant * track.velocity) / resistance
             known = np.isfinite(track.voltage) & np.isfinite(current)
             volts.append((track.time[known], track.voltage[known], np.abs(track.load * current)[known]))
         count = sum(len(time) for time, _, _ in volts)

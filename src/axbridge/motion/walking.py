@@ -187,7 +187,7 @@ class _Walker:
                 if tick == 0:
                     servo.set_velocity(min(_RISING_SPEED, servo.max_velocity))
                     servo.set_position(angle)
-            hold_up(robot.simulation, share, self._path.gait.lower)
+            hold_up(robot.simulation, share)
             self._step("get up", (tick + 1) / ticks)
         for name in pose:
             robot[name].set_velocity(robot[name].max_velocity)

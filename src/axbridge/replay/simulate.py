@@ -22,6 +22,7 @@ from axbridge.errors import RecordingError
 from axbridge.jit import start_work
 from axbridge.physics.columns import Command, Param, Passive, pack
 from axbridge.physics.engines.choice import chosen
+from axbridge.physics.hand import Hand
 from axbridge.record import stamps
 from axbridge.record.provenance import describe
 from axbridge.record.recording import Recording, Track
@@ -206,7 +207,6 @@ def _in_closed_form(recording: Recording, rig: Rig, params: str | None) -> Recor
 def _through_robot(recording: Recording, rig: Rig, params: str | None, seed: int) -> Recording:
     """Step a simulated robot through the recorded commands: each acts, and each sample is taken, when it was."""
     from axbridge.robot.open import open_robot
-    from axbridge.robot.simulation import hold_up
 
     tracks = {name: track for name, track in recording.items() if name in {servo.name for servo in rig.servos}}
     if not tracks:
@@ -236,14 +236,16 @@ def _through_robot(recording: Recording, rig: Rig, params: str | None, seed: int
     rows: dict[str, list[dict[str, float]]] = {name: [] for name in tracks}
     way: list[dict[str, float]] = []
     used = "pendulums" if placed.world is None else chosen(placed.world.engine)
-    hands = next((part for part in recording.segments if part.name == _GET_UP), None)
-    lower = recording.metadata.get("gait", {}).get("lower", 0.0)
+    held = next((part for part in recording.segments if part.name == _GET_UP), None)
     with open_robot(placed, "sim", seed=seed) as robot:
         assert robot.simulation is not None
+        engine = robot.simulation.engine
+        # of the rig as it is: where a recording begins, its feet may stand anyhow
+        hand = None if held is None or engine is None or engine.base() is None else Hand(rig, engine)
         driven = dict.fromkeys(tracks, False)
         for begin, end, goals in spans(tracks.values(), _TOGETHER * rig.robot.basic_time_step_ms * 1e-3, _PAST):
-            if hands is not None and hands.start <= begin < hands.end:
-                hold_up(robot.simulation, (begin - hands.start) / (hands.end - hands.start), lower)
+            if hand is not None and held is not None and held.start <= begin < held.end:
+                hand.put((begin - held.start) / (held.end - held.start))
             for name, track in tracks.items() if goals else ():
                 # until the first goal goes out, the joint stays where it is
                 index = int(np.searchsorted(sent[name], begin + _SAME, side="right")) - 1

@@ -24,7 +24,6 @@ from axbridge.control import minimum_jerk
 from axbridge.control.battery import Battery
 from axbridge.control.coupled_motors import Limits, couplings, sibling_limits
 from axbridge.errors import AxBridgeError, BusError, ControlWarning, UnknownServo, UsageError
-from axbridge.physics.hand import lifted
 from axbridge.robot.allowance import allowance
 from axbridge.robot.backends.backend import SIMULATION, Backend, BackendName
 from axbridge.robot.connection import Connection
@@ -320,11 +319,7 @@ class Robot(Mapping[str, Servo]):
         """
         if not any(servo.torque_enabled for servo in self._servos.values()):
             self._on_since = self.time
-        start = simulation.base_start
-        pose = None if start is None else lifted(start, self.time - self._on_since)
-        if pose is not None:
-            simulation.place_base(pose)
-        return pose is not None
+        return simulation.hand is not None and simulation.hand.holds(self.time - self._on_since)
 
     def observe(self, observer: Observer, *, closed: Callable[[], None] | None = None) -> Callable[[], None]:
         """Have `observer` called after each step and exchange, with the step's report and every servo's state.

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 
 from axbridge.errors import UnsupportedOperation
 from axbridge.physics.columns import State
 from axbridge.physics.engine import Engine, LinkPose
-from axbridge.physics.hand import raised
+from axbridge.physics.hand import Hand
 from axbridge.robot.state import ServoState, Truth
 from axbridge.virtual.world import World
 
@@ -77,6 +78,11 @@ class Simulation:
             raise UnsupportedOperation("the robot's base is bolted down", "let the rig's world say fixed_base = false")
         self.engine.place_base(pose)
 
+    @cached_property
+    def hand(self) -> Hand | None:
+        """What holds a robot that cannot stand yet; None where its base is bolted down."""
+        return None if self.engine is None or self.base_start is None else Hand(self.world.rig, self.engine)
+
     def shadow(self) -> dict[str, ServoState]:
         """Twin: the simulated servos' states at this moment, on the robot's clock. Else empty.
 
@@ -91,13 +97,10 @@ class Simulation:
         return self.world.engine
 
 
-def hold_up(simulation: Simulation | None, share: float, lower: float = 0.0) -> None:
-    """Hold a simulated robot upright as by a hand, and put it on its feet: on the floor at share 1.
-
-    In a pose with bent knees it stands `lower` (m) than at its start.
+def hold_up(simulation: Simulation | None, share: float) -> None:
+    """Hold a simulated robot as by a hand, its soles level, and put it on them: on the floor at share 1.
 
     Nothing happens on copper (None), where a hand is needed, and to a robot that is bolted down.
     """
-    if simulation is not None and simulation.base_start is not None:
-        (x, y, z), upright = simulation.base_start
-        simulation.place_base(raised(((x, y, z - lower), upright), share))
+    if simulation is not None and simulation.hand is not None:
+        simulation.hand.put(share)

@@ -1,7 +1,8 @@
 """A hand that holds a served robot upright until its motors do: a bus has nobody else to do it.
 
 A robot that nobody holds lies on the floor long before a client comes. So a robot with a free base stays where the
-rig puts it while all its servos are limp. When the first motor is on, the hand puts the robot down, and lets go.
+rig puts it while all its servos are limp. When the first motor is on, the hand puts the robot on its soles and lets
+go.
 """
 
 from __future__ import annotations
@@ -9,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from axbridge.arrays import FloatArray, IntArray
+from axbridge.config.rig import Rig
 from axbridge.physics.bank import ServoBank
 from axbridge.physics.columns import Command
-from axbridge.physics.hand import lifted
+from axbridge.physics.hand import Hand
 from axbridge.virtual.world import Bank
 
 __all__ = ["HeldBank", "held"]
@@ -22,17 +24,17 @@ class HeldBank:
 
     Args:
         bank: Its engine has a free base.
+        hand: What holds it.
 
     Attributes:
         state, supply, foresight: The bank's.
     """
 
-    def __init__(self, bank: ServoBank) -> None:
-        self._bank = bank
+    def __init__(self, bank: ServoBank, hand: Hand) -> None:
+        self._bank, self._hand = bank, hand
         self.state: FloatArray = bank.state
         self.supply: FloatArray = bank.supply
         self.foresight = bank.foresight
-        self._start = bank.engine.base()
         self._on: float | None = None  # since when a motor is on, s
 
     @property
@@ -63,9 +65,7 @@ class HeldBank:
             self._on = None
         elif self._on is None:
             self._on = bank.time
-        pose = None if self._start is None else lifted(self._start, 0.0 if self._on is None else bank.time - self._on)
-        if pose is not None:
-            bank.engine.place_base(pose)
+        self._hand.holds(0.0 if self._on is None else bank.time - self._on)
         bank.advance(until)
 
     def close(self) -> None:
@@ -73,6 +73,6 @@ class HeldBank:
         self._bank.close()
 
 
-def held(bank: ServoBank) -> Bank:
-    """A bank with a hand, where its robot could fall."""
-    return bank if bank.engine.base() is None else HeldBank(bank)
+def held(bank: ServoBank, rig: Rig) -> Bank:
+    """The bank of a rig, with a hand where its robot could fall."""
+    return bank if bank.engine.base() is None else HeldBank(bank, Hand(rig, bank.engine))

@@ -1,0 +1,141 @@
+"""The Bioloid's directions, zeros and limits against poses that others published for this robot, in counts.
+
+The poses are single lines of ROBOTIS' motion pages for Type A (bio_prm_humanoidtypea_en.mtn, as in
+github.com/robkwan/bioloid_ros2, bioloid_demos/motions). Directions and places are those of `typea.urdf` in the same
+repository, whose zero is 512 of each servo, put into these poses. So nothing here was made with the rig.
+"""
+
+import numpy as np
+import pytest
+
+from axbridge.config.rig import Rig
+from axbridge.config.urdf import read_tree
+from axbridge.motion.joint_table import joints_of
+from axbridge.physics.poses import posed
+from tests.support.page_set import WALK_READY
+
+BIOLOID = Rig.load("bioloid")
+MIDDLE = (512,) * 18  # arms stretched out sideways, legs turned out by 45 degrees
+LEFT_ATTACK = (520, 496, 169, 507, 166, 505, 352, 670, 291, 592, 471, 748, 435, 991, 539, 270, 294, 584)
+FURTHEST = {  # poses in which a servo goes further than in any other of these pages
+    "Bow": (483, 540, 280, 743, 206, 817, 353, 670, 508, 515, 97, 926, 282, 741, 547, 476, 508, 515),
+    "Bravo": (800, 223, 223, 800, 465, 558, 421, 743, 495, 520, 542, 562, 330, 770, 675, 352, 488, 514),
+    "Bravo 2": (800, 223, 223, 800, 465, 558, 280, 602, 503, 528, 448, 481, 203, 693, 709, 348, 520, 535),
+    "Rap chest": (552, 471, 145, 599, 158, 864, 353, 670, 508, 515, 427, 596, 282, 741, 647, 376, 508, 515),
+    "Push up": (528, 495, 234, 789, 503, 520, 354, 669, 512, 511, 77, 928, 28, 778, 850, 395, 512, 481),
+    "Push up 2": (528, 495, 234, 789, 503, 520, 354, 669, 512, 511, 335, 967, 497, 1015, 621, 181, 512, 511),
+    "Hand standing": (833, 190, 497, 526, 214, 809, 353, 670, 498, 525, 63, 960, 524, 499, 535, 488, 501, 522),
+    "Hand standing 2": (532, 491, 306, 717, 504, 519, 353, 670, 248, 775, 611, 412, 452, 571, 552, 471, 501, 522),
+    "F attack": (680, 645, 151, 632, 460, 559, 412, 619, 505, 559, 49, 426, 85, 529, 581, 265, 432, 528),
+    "R attack": (527, 503, 516, 854, 518, 857, 353, 671, 431, 732, 275, 552, 32, 588, 753, 484, 439, 729),
+    "R kick": (235, 788, 279, 744, 462, 561, 354, 669, 421, 511, 220, 623, 507, 736, 422, 399, 440, 446),
+    "F getup": (611, 412, 580, 443, 155, 868, 353, 670, 498, 525, 55, 968, 121, 902, 835, 188, 504, 519),
+    "B getup": (545, 478, 770, 253, 521, 502, 353, 670, 508, 515, 600, 423, 111, 912, 796, 227, 508, 515),
+    "F_M_R": (303, 856, 279, 744, 462, 561, 358, 666, 496, 505, 372, 715, 262, 775, 675, 398, 496, 505),
+}
+AXES = {  # a rising count turns each joint about this direction, in the torso's frame, in `LEFT_ATTACK`
+    "shoulder_swing": ((0.0, -1.0, 0.0), (0.0, 1.0, 0.0)),
+    "shoulder_lateral": ((0.041, 0.0, -0.999), (0.082, 0.0, -0.997)),
+    "elbow": ((0.041, 0.0, -0.999), (0.082, 0.0, -0.997)),
+    "hip_twist": ((0.0, 0.0, -1.0), (0.0, 0.0, -1.0)),
+    "hip_lateral": ((0.999, 0.036, 0.0), (1.0, -0.026, 0.0)),
+    "hip_swing": ((-0.015, 0.425, -0.905), (-0.024, -0.917, -0.398)),
+    "knee": ((0.015, -0.425, 0.905), (0.024, 0.917, 0.398)),
+    "ankle_swing": ((0.015, -0.425, 0.905), (0.024, 0.917, 0.398)),
+    "ankle_lateral": ((-1.0, 0.006, 0.020), (-1.0, 0.024, 0.005)),
+}  # right, left
+
+
+def angles(counts):
+    """What the rig makes of counts of ids 1 to 18: rad, by servo."""
+    table = joints_of(BIOLOID)
+    names = [table.names[number] for number in range(1, 19)]
+    return {name: table.calibrations[name].angle(count) for name, count in zip(names, counts, strict=True)}
+
+
+class Pose:
+    """The rig in these counts: places (m), axes and turns (3, 3) of links, in the torso's frame, by joint."""
+
+    def __init__(self, counts):
+        tree = read_tree(BIOLOID.urdf_path(), fixed_base=True)
+        at = angles(counts)
+        found = posed(tree, np.array([[at[joint.name] for joint in tree.joints]]))
+        self.place, self.axis, self.turn = (
+            {tree.joints[dof].name: part[link, 0] for link, dof in enumerate(tree.dof) if dof >= 0}
+            for part in (found.place, found.axis, found.turn)
+        )
+
+    def sole(self, side):
+        """How the sole is tilted sideways and turned about y, degrees."""
+        _, y, z = self.turn[f"{side}_ankle_lateral"][:, 1]
+        (forward, _, down) = self.turn[f"{side}_ankle_lateral"][:, 0]
+        return np.degrees(np.arctan2(z, y)), np.degrees(np.arctan2(-down, forward))
+
+
+@pytest.mark.parametrize("side", ["right", "left"])
+def test_in_walk_ready_the_soles_are_level_and_the_body_leans_forward_by_ten_degrees(side):
+    sideways, about_y = Pose(WALK_READY).sole(side)
+    assert abs(sideways) < 0.5
+    assert about_y == pytest.approx(-10.0, abs=1.0)
+
+
+@pytest.mark.parametrize(
+    ("side", "elbow", "forearm"),
+    [
+        ("right", (0.012, -0.101, -0.076), (0.151, -0.122, -0.981)),
+        ("left", (0.012, 0.101, -0.076), (0.156, 0.133, -0.979)),
+    ],
+)
+def test_in_walk_ready_the_arms_hang_where_the_published_urdf_has_them(side, elbow, forearm):
+    """The frames that it calls hands lie in the elbows; from there the forearms go down, and a little outwards."""
+    pose = Pose(WALK_READY)
+    assert pose.place[f"{side}_elbow"] == pytest.approx(elbow, abs=1e-3)
+    assert -pose.turn[f"{side}_elbow"][:, 2] == pytest.approx(forearm, abs=0.005)
+
+
+@pytest.mark.parametrize("joint", AXES)
+def test_a_rising_count_turns_every_joint_the_way_it_does_in_the_published_urdf(joint):
+    """In a pose in which no joint is at its zero, so that a zero that is off by some degrees shows in the next axis."""
+    pose = Pose(LEFT_ATTACK)
+    directions = {servo.name: servo.direction for servo in BIOLOID.servos}
+    for side, axis in zip(("right", "left"), AXES[joint], strict=True):
+        name = f"{side}_{joint}"
+        assert directions[name] * pose.axis[name] == pytest.approx(axis, abs=0.02), name
+
+
+@pytest.mark.parametrize("side", ["right", "left"])
+def test_a_robot_that_steps_far_aside_has_both_soles_on_the_floor(side):
+    """The right leg is stretched out sideways, by 65 degrees at the hip, and the sole is level all the same."""
+    assert Pose(LEFT_ATTACK).sole(side) == pytest.approx((0.0, 0.0), abs=3.0)
+
+
+@pytest.mark.parametrize("page", [*FURTHEST, "middle", "Walk Ready", "L attack"])
+def test_published_poses_are_within_the_limits(page):
+    poses = FURTHEST | {"middle": MIDDLE, "Walk Ready": WALK_READY, "L attack": LEFT_ATTACK}
+    at, limits = angles(poses[page]), {servo.name: servo.soft_limits for servo in BIOLOID.servos}
+    out = {name: angle for name, angle in at.items() if not limits[name][0] <= angle <= limits[name][1]}
+    assert not out
+
+
+def test_the_servos_reach_every_angle_within_the_limits():
+    table = joints_of(BIOLOID)
+    for servo in BIOLOID.servos:
+        low, high = table.calibrations[servo.name].range
+        assert low <= servo.min_position < servo.max_position <= high, servo.name
+
+
+def test_a_mirrored_pose_is_the_same_pose_on_the_other_side():
+    """What the counts of a pair sum to is 1024 at 0 rad, as in ROBOTIS' own pages, where it is 1023 or 1024."""
+    zeros = {servo.name: servo.zero for servo in BIOLOID.servos}
+    for name, zero in zeros.items():
+        other = name.replace("right_", "left_") if name.startswith("right_") else name.replace("left_", "right_")
+        assert zero + zeros[other] == 1024
+
+
+@pytest.mark.parametrize("name", ["bioloid_head", "leg"])
+def test_its_other_rigs_count_as_it_does(name):
+    def mounted(rig):
+        return {servo.id: (servo.zero, servo.direction, servo.soft_limits) for servo in rig.servos if servo.id < 19}
+
+    whole, part = mounted(BIOLOID), mounted(Rig.load(name))
+    assert part == {number: whole[number] for number in part}
