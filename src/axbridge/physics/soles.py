@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from scipy.spatial import ConvexHull
 
 from axbridge.arrays import FloatArray
 from axbridge.config.urdf import Shape, Tree
@@ -65,5 +64,7 @@ def soles_of(tree: Tree, shapes: Sequence[Shape], start: FloatArray) -> list[Sol
 
 def inside(point: tuple[float, float], corners: FloatArray) -> float:
     """How far a point is inside the hull of corners (n, 2), of an upright sole, too; m, below 0 outside."""
+    from scipy.spatial import ConvexHull  # takes longer to load than everything else that a robot needs
+
     edges = ConvexHull(corners, qhull_options="QJ").equations  # a unit normal outwards, and minus its distance, of each
     return -float(np.max(edges[:, :2] @ point + edges[:, 2]))

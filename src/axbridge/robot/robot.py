@@ -23,10 +23,11 @@ from axbridge.config.rig import Rig
 from axbridge.control import minimum_jerk
 from axbridge.control.battery import Battery
 from axbridge.control.coupled_motors import Limits, couplings, sibling_limits
-from axbridge.errors import AxBridgeError, BusError, ControlWarning, UnknownServo, UsageError
+from axbridge.errors import AxBridgeError, BusError, ControlWarning, RigError, UnknownServo, UsageError
 from axbridge.robot.allowance import allowance
 from axbridge.robot.backends.backend import SIMULATION, Backend, BackendName
 from axbridge.robot.connection import Connection
+from axbridge.robot.possible import impossible
 from axbridge.robot.residuals import BY_HAND, SHUT_DOWN, Residuals
 from axbridge.robot.sensors.sensor import ImuSample, Sample
 from axbridge.robot.servo import Servo
@@ -104,6 +105,7 @@ class Robot(Mapping[str, Servo]):
         self._sensed: dict[str, Sample | None] = dict.fromkeys(sensor.name for sensor in rig.sensors)
         self._lost: set[str] = set()
         self._on_since = 0.0  # when no motor was on last, s
+        self._believed = False  # that it stands as its servos say: looked at since its motors are on
         self._simulation = self._simulation_of(self._connection)
         self._servos = {
             config.name: Servo(config, self._connection.drives[config.name], seed, self._recover, self.goto)
@@ -144,6 +146,8 @@ class Robot(Mapping[str, Servo]):
         Raises:
             UsageError: a period that is not positive and finite.
             BusError: a change of control mode needed a register that could not be written.
+            RigError: on copper, before the first goals of the whole robot: its servos report a pose that cannot be.
+                Nothing has moved then, and every motor is off.
         """
         if self._closed:
             return -1.0
@@ -242,7 +246,42 @@ class Robot(Mapping[str, Servo]):
             self._insist_at = now + _INSIST
             self._powered_still = self._connection.limp()
         goals = {s.name: goal for s in self._servos.values() if (goal := s._command(period / 1000)) is not None}
+        if self.mode != SIMULATION:
+            whole = len(goals) == len(self._servos)
+            if whole and not self._believed:
+                self._refuse_impossible_pose()
+            self._believed = whole or (self._believed and bool(goals))
         return self._connection.send(goals)
+
+    def _refuse_impossible_pose(self) -> None:
+        """Before the first goals of the whole robot on copper: a wrong zero or direction would tear at its joints.
+
+        Raises:
+            RigError: the servos report what cannot be; every motor is off again.
+        """
+        wrong = impossible(
+            self.rig,
+            {name: servo.position for name, servo in self._servos.items()},
+            {name: (servo.min_position, servo.max_position) for name, servo in self._servos.items()},
+        )
+        if not wrong:
+            return
+        for servo in self._servos.values():
+            servo._switched_off()
+        left = self._connection.limp()
+        off = (
+            f"{', '.join(left)} may be on: cut the servo supply"
+            if left
+            else "nothing has moved, and all motors are off"
+        )
+        told = "; ".join(f"{name} {why}" for name, why in wrong.items())
+        raise RigError(
+            self.rig.path,
+            "",
+            f"this cannot be: {told}; {off}",
+            "if a joint is really there, lead it back by hand; else the rig has its id, zero or direction wrong: "
+            "`axbridge verify` finds which, and `axbridge calibrate` mends it",
+        )
 
     def _receive(self) -> dict[str, BusError]:
         for name in self._sensed:

@@ -16,7 +16,7 @@ from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Protocol
 
-from axbridge.errors import AxBridgeError, RecordingError, RobotStopped
+from axbridge.errors import AxBridgeError, RecordingError, RigError, RobotStopped
 from axbridge.files import check_new
 from axbridge.motion.moves import Move
 from axbridge.physics.engine import Contact
@@ -291,8 +291,11 @@ class Page:
         while robot.time < end and not self._done.is_set():
             wanted, self._move = self._move, None
             if wanted is None and not self._rise:
-                if robot.step() == -1:
-                    return
+                try:
+                    if robot.step() == -1:
+                        return
+                except RigError as error:  # its servos report what cannot be: the motors are off again
+                    self.tell(str(error))
                 continue
             try:
                 if self._rise:

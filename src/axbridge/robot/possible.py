@@ -1,0 +1,73 @@
+"""Whether a robot can be in the pose that its servos report. If not, its rig is wrong, and so would be its goals."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+
+from axbridge.config.rig import Rig
+from axbridge.config.urdf import read_shapes, read_tree
+from axbridge.physics.poses import posed
+from axbridge.physics.soles import Sole, soles_of
+
+__all__ = ["BEYOND", "impossible"]
+
+BEYOND = math.radians(10)  # a limp joint may hang a little beyond its soft limit; so far it cannot
+_INSIDE, _THICK = 0.008, 0.012  # m: so far within the edges of another foot's sole, and so near to it, is in that foot
+
+
+def impossible(rig: Rig, positions: Mapping[str, float], limits: Mapping[str, tuple[float, float]]) -> dict[str, str]:
+    """What cannot be about a pose, in words, by servo.
+
+    Args:
+        rig: The robot.
+        positions: As its servos report them, rad; NaN where one did not answer.
+        limits: Lowest and highest position, rad, by servo.
+
+    Raises:
+        RigError: the rig's URDF is wrong.
+    """
+    found = {}
+    for name, here in positions.items():
+        low, high = limits[name]
+        beyond = max(low - here, here - high)
+        if beyond > BEYOND:
+            limit = math.degrees(low if here < low else high)
+            found[name] = (
+                f"stands at {math.degrees(here):.0f}°, {math.degrees(beyond):.0f}° beyond its limit of {limit:.0f}°"
+            )
+    return found or _feet_in_each_other(rig, positions)
+
+
+def _feet_in_each_other(rig: Rig, positions: Mapping[str, float]) -> dict[str, str]:
+    """Of a robot with two feet: that they would be in the same place."""
+    if rig.world is None or rig.world.fixed_base:
+        return {}
+    text = rig.urdf_text()
+    tree = read_tree(rig.urdf_path(), fixed_base=False, text=text)
+    servo_of = {servo.joint: servo for servo in rig.servos}
+    start, here = (np.zeros((1, len(tree.joints))) for _ in range(2))
+    for column, joint in enumerate(tree.joints):
+        if (servo := servo_of.get(joint.name)) is not None:
+            start[0, column] = servo.position
+            here[0, column] = positions.get(servo.name, servo.position)
+    soles = soles_of(tree, read_shapes(rig.urdf_path(), "collision", text), start)
+    if len(soles) != 2 or not np.isfinite(here).all():
+        return {}
+    places = posed(tree, here)
+
+    def reaches_into(one: Sole, other: Sole) -> bool:
+        points = np.vstack((one.corners, one.middle)) @ places.turn[one.link, 0].T + places.place[one.link, 0]
+        x, y, z = ((points - places.place[other.link, 0]) @ places.turn[other.link, 0] - other.low).T
+        length, width, _ = other.high - other.low
+        across = np.minimum(np.minimum(x, length - x), np.minimum(y, width - y))
+        return bool(((across > _INSIDE) & (np.abs(z) < _THICK)).any())
+
+    first, second = soles
+    if not (reaches_into(first, second) or reaches_into(second, first)):
+        return {}
+    moved = {tree.joints[tree.dof[sole.link]].name: sole for sole in soles}
+    both = [servo_of[joint].name for joint in moved if joint in servo_of]
+    return {" and ".join(both): "would have their feet in the same place"}
