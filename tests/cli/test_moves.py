@@ -20,7 +20,7 @@ from axbridge.motion.moves import Key, Page
 from axbridge.record.recording import open_recording
 from axbridge.serve.background import serving
 from tests.support.hand import led
-from tests.support.page_set import EVERYTHING, page_set
+from tests.support.page_set import EVERYTHING, page, page_set, step
 from tests.support.verbs import start
 
 pytestmark = pytest.mark.slow
@@ -56,7 +56,7 @@ def test_play_says_on_stderr_what_takes_longer(file, capsys):
     nod(speed={"pan": 0.5}).save(file)
     assert app.run(["play", str(file), "--rig", "pan_tilt", "--joints", "pan"]) == app.DONE
     assert (
-        "note: takes 1.9 s instead of 0.4 s: pan would have to turn at 2.3 rad/s, and may at 0.5"
+        "note: takes 1.88 s instead of 0.40 s: pan would have to turn at 2.3 rad/s, and may at 0.5"
         in capsys.readouterr().err
     )
 
@@ -226,6 +226,19 @@ def test_convert_keeps_a_page_set_and_makes_its_checksum_right(tmp_path, capsys)
     assert app.run(["move", "convert", str(tmp_path / "a.mtn"), str(tmp_path / "b.mtn")]) == app.DONE
     assert (tmp_path / "b.mtn").read_bytes() == good
     assert "note: no checksum" in capsys.readouterr().err
+
+
+def test_convert_divides_a_page_of_more_than_seven_steps_the_same_way_with_and_without_json(tmp_path, capsys):
+    """Most public files are such: single pages that a script cut out of a set and merged."""
+    walk = page(*(step("0.0", "0.08", id12=600 + n) for n in range(14)), name="F_M_L", param="37 37 1 2.7 5")
+    (tmp_path / "a.mtn").write_bytes(page_set(walk))
+    for source, target in (("a.mtn", "b.mtn"), ("a.mtn", "c.json"), ("c.json", "d.mtn")):
+        ways = [str(tmp_path / source), str(tmp_path / target), "--rig", "bioloid"]
+        assert app.run(["move", "convert", *ways]) == app.DONE
+    said = "note: page 1 has 14 steps, and 7 are the most: it goes on on 2\n"
+    assert capsys.readouterr().err == 2 * said
+    assert (tmp_path / "b.mtn").read_bytes() == (tmp_path / "d.mtn").read_bytes()
+    assert b"play_param=2 2 1 2.7 5\n" in (tmp_path / "b.mtn").read_bytes()
 
 
 @pytest.mark.parametrize(

@@ -137,7 +137,14 @@ def test_pages_follow_with_their_rates_and_repeats_and_the_ends_are_known():
     assert [(end.page, pytest.approx(end.time)) for end in made.rounds] == [("1", 1.0), ("2", 2.0), ("2", 3.0)]
     assert made.loop == "1"
     assert made.page_at(1.5).page == "2"
-    assert plan(Move(pages=pages), "2", {"a": 0.0}, FAST, alone=True, speed=2.0).duration == pytest.approx(1.0)
+
+
+def test_who_asks_for_the_end_gets_the_exit_pages_one_after_the_other_each_once():
+    half = Page(keys=(key(0.5, 1.0),), interpolation="linear", rate=2.0, repeat=3, next="1", exit="2")
+    pages = {"1": half, "2": half.model_copy(update={"next": "1", "exit": "3"}), "3": Page(next="1", exit="1")}
+    made = plan(Move(pages=pages), "1", {"a": 0.0}, FAST, ending=True)
+    assert [(end.page, pytest.approx(end.time)) for end in made.rounds] == [("1", 0.5), ("2", 1.0)]
+    assert made.loop is None
 
 
 def test_a_joint_that_a_pose_does_not_name_goes_on_to_the_next_that_does():
@@ -151,13 +158,26 @@ def test_a_joint_that_a_pose_does_not_name_goes_on_to_the_next_that_does():
     assert made.at(2.0) == pytest.approx({"a": 1.0, "b": 0.5})
 
 
-def test_a_pose_out_of_limits_is_refused_with_the_worst_named_and_a_count_is_forgiven():
-    with pytest.raises(
-        UsageError, match=r"page 1, pose 3: a at 2.50 rad, beyond its limits -2.00..2.00 \(and 1 more\)"
-    ):
-        check(move(key(0.0, 1.0), key(-2.1, 1.0), key(2.5, 1.0)), ["1"], FAST)
+def test_a_pose_out_of_limits_is_refused_with_the_worst_joint_named_and_the_others_listed():
+    far = (Key(positions={"a": -2.1, "b": 2.2}, time=1.0), Key(positions={"a": 2.5, "b": 0.0}, time=1.0))
+    said = r"page 1, pose 2: a at 2.50 rad, 28.6° beyond its limits -2.00..2.00; too far are also b"
+    with pytest.raises(UsageError, match=said):
+        check(move(*far), ["1"], FAST | {"b": FAST["a"]})
+
+
+def test_a_pose_a_little_out_of_limits_is_played_at_the_limit_and_a_joint_named_once():
+    nearly = move(key(2.03, 1.0), key(2.05, 1.0), key(0.0, 1.0))
+    assert check(nearly, ["1"], FAST, beyond=0.06) == [
+        "page 1, pose 2: a at 2.05 rad, 2.9° beyond its limits -2.00..2.00: it stops at the limit"
+    ]
+    assert plan(nearly, "1", {"a": 0.0}, FAST).at(2.0) == {"a": 2.0}
+    with pytest.raises(UsageError, match="2.9° beyond"):
+        check(nearly, ["1"], FAST)
+
+
+def test_a_count_out_of_limits_is_forgiven():
     nearly = move(key(2.005, 1.0))
-    check(nearly, ["1"], FAST)
+    assert check(nearly, ["1"], FAST) == []
     assert plan(nearly, "1", {"a": 0.0}, FAST).at(1.0) == {"a": 2.0}
 
 

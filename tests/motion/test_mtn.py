@@ -15,8 +15,9 @@ from axbridge.motion.files import load_move, motion_of, move_of_motion, save_mov
 from axbridge.motion.joint_table import joints_of, parse_joints
 from axbridge.motion.keyframes import Motion
 from axbridge.motion.moves import Key, Page, tracks
-from axbridge.motion.mtn import MtnFile, MtnPage, MtnStep, checksum, load_mtn, parse_mtn, save_mtn
+from axbridge.motion.mtn import MtnFile, MtnPage, MtnStep, checksum, in_sevens, load_mtn, parse_mtn, save_mtn
 from axbridge.motion.mtn_moves import move_of, mtn_of
+from tests.support import page_set as lines
 from tests.support.page_set import EVERYTHING, page_set
 
 BIOLOID = joints_of(Rig.load("bioloid"))
@@ -92,13 +93,15 @@ GOOD = page_set(*EVERYTHING)
         (GOOD[:-1], "a wrong checksum"),
         (GOOD[:-2] + b"??", "a wrong checksum"),
         (GOOD + b"\n", "a wrong checksum, or something behind it"),
-        (GOOD[:-3], "cut off behind its last page"),
+        (GOOD[:-2] + b"  \n", "no checksum"),  # as an editor that took the two bytes for text left a public set
+        (GOOD[:-3], "no line end and no checksum behind its last page"),
         (GOOD.replace(b"\n", b"\r\n"), "Windows' line ends"),
         (GOOD.replace(b"version=1.01", b"version=1,01"), "version '1,01' is written 1.01"),
         (GOOD.replace(b"page_begin\n", b"\npage_begin\n", 1), "is empty"),
         (page_set(*EVERYTHING, fill=False), "5 pages, not 255"),
         (GOOD.replace(b"page_end\npage_begin", b"page_begin", 1), "page_begin within a page"),
         (GOOD.replace(b"0.504", b"0,504"), "a wrong checksum"),
+        (GOOD.replace(b".", b","), "decimal commas: 1,5 is read as 1.5"),
         (GOOD.replace(b"motor_type=" + b"0 " * 25 + b"0\n", b""), "no line motor_type"),
     ],
 )
@@ -135,6 +138,14 @@ def test_what_cannot_be_understood_is_refused_with_its_line(old, new, said):
     assert caught.value.hint
 
 
+def test_a_file_written_with_commas_throughout_is_whole():
+    """RoboPlus on a Windows with decimal commas writes such files, and their checksums are right."""
+    body = GOOD[:-2].replace(b".", b",")
+    file = parse_mtn(body + checksum(body))
+    assert file.warnings == ("version '1,01' is written 1.01", "decimal commas: 1,5 is read as 1.5")
+    assert file.data() == GOOD
+
+
 def test_damaged_files_are_refused_or_read_but_never_end_in_something_else():
     dice = random.Random(5)
     body = page_set(*EVERYTHING, fill=False)
@@ -156,6 +167,70 @@ def test_what_the_format_forbids_is_not_written():
             MtnFile(pages=(wrong, *(MtnPage(),) * 254)).data()
     with pytest.raises(MoveError, match="1 pages, not 255"):
         MtnFile(pages=(MtnPage(),)).data()
+
+
+def long_page(count, **more):
+    steps = tuple(MtnStep((500 + n,) * 26, Decimal(0), Decimal(1)) for n in range(count))
+    return MtnPage(steps=steps, **more)
+
+
+def whole(*pages):
+    return MtnFile(pages=(*pages, *(MtnPage(),) * (255 - len(pages))))
+
+
+def poses(file, number, link):
+    """The first positions of the steps from a page on, until the pages end or come again."""
+    found, seen = [], []
+    while number and number not in seen:
+        seen.append(number)
+        page = file.pages[number - 1]
+        found += [step.positions[0] for step in page.steps] * (page.repeat if link == "next" else 1)
+        number = getattr(page, link)
+    return found
+
+
+@pytest.mark.parametrize("count", [7, 8, 14, 15])
+@pytest.mark.parametrize("repeat", [1, 3])
+@pytest.mark.parametrize(("after", "leave"), [(0, 0), (2, 3), (1, 3), (0, 1)])
+def test_a_long_page_goes_on_on_free_ones_and_ends_as_it_did(count, repeat, after, leave):
+    """ROBOTIS' own walks link their halves so: an exit page, too, is the next half where a page is not over."""
+    long = long_page(count, name="Long", next=after, exit=leave, repeat=repeat, speed=Decimal("2.7"), inertia=5)
+    file = whole(long, long_page(2), long_page(3))
+    split, notes = in_sevens(file)
+    assert parse_mtn(split.data()) == split
+    assert split.pages[1:3] == file.pages[1:3]
+    for link in ("next", "exit"):
+        assert poses(split, 1, link) == poses(file, 1, link)
+    used = [page for page in split.pages if page.steps]
+    assert {(page.speed, page.inertia) for page in used[:1] + used[3:]} == {(Decimal("2.7"), 5)}
+    assert [page.name for page in used if page.name] == ["Long"]
+    assert bool(notes) == (count > 7)
+
+
+def test_pages_that_others_lead_to_and_pages_with_a_name_are_not_free():
+    """Single pages cut out of a set still lead to the pages they had there."""
+    file = whole(long_page(8, next=2, exit=4), MtnPage(), MtnPage(name="Later"), MtnPage())
+    split, notes = in_sevens(file)
+    assert notes == ["page 1 has 8 steps, and 7 are the most: it goes on on 5"]
+    assert [(page.next, page.exit) for page in (split.pages[0], split.pages[4])] == [(5, 5), (2, 4)]
+    assert split.pages[1:4] == file.pages[1:4]
+
+
+def test_a_page_that_needs_more_pages_than_are_free_is_refused():
+    with pytest.raises(UsageError, match="page 1 has 15 steps, 100 times: too many for the free pages of 7"):
+        in_sevens(whole(long_page(15, repeat=100)))
+
+
+def test_a_long_page_becomes_the_same_pages_by_way_of_json(tmp_path):
+    """The way from .mtn to .mtn refused such a file, and named the one to be written."""
+    steps = (lines.step("0.0", "0.08", id2=500 + n) for n in range(15))
+    long = lines.page(*steps, name="Walk", param="9 9 2 2.7 5")
+    (tmp_path / "a.mtn").write_bytes(page_set(long, fill=False).removeprefix(b"\xef\xbb\xbf")[:-3])
+    direct, notes = in_sevens(load_mtn(tmp_path / "a.mtn"))
+    move, _ = load_move(tmp_path / "a.mtn", BIOLOID)
+    by_json, same_notes = mtn_of(Move.parse(move.text()), BIOLOID)
+    assert by_json == direct
+    assert same_notes == notes
 
 
 def test_the_checksum_is_the_inverted_sum():
@@ -234,7 +309,7 @@ def test_a_first_pose_without_a_time_is_no_jump():
 def test_a_long_page_with_repeats_is_written_out():
     file, _ = mtn_of(samples(*([0.0, 0.5] * 4), way=1.0, repeat=2, interpolation="cubic"), ARM)
     used = [page for page in file.pages if page.steps]
-    assert [len(page.steps) for page in used] == [7, 7, 2]
+    assert [len(page.steps) for page in used] == [7, 1, 7, 1]
     assert {page.repeat for page in used} == {1}
 
 
@@ -252,7 +327,7 @@ def test_a_long_page_with_repeats_is_written_out():
             ),
             "page '2' does not say where a should be",
         ),
-        (samples(*(n % 2 for n in range(1800)), way=1.0, interpolation="cubic"), "too many"),
+        (samples(*(n % 2 for n in range(1800)), way=1.0, interpolation="cubic"), "1800 steps: too many"),
     ],
 )
 def test_what_a_page_set_cannot_hold_is_refused(move, said):

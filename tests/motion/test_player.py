@@ -116,7 +116,7 @@ def test_only_some_joints_move_and_the_others_hold(robot):
 @pytest.mark.parametrize(
     ("made", "options", "said"),
     [
-        (move(key(2.5, 1.0)), {}, r"page 1, pose 1: pan at 2.50 rad, beyond its limits -2.00..2.00"),
+        (move(key(2.5, 1.0)), {}, r"page 1, pose 1: pan at 2.50 rad, 28.6° beyond its limits -2.00..2.00"),
         (move(Key(positions={"tail": 0.0}, time=1.0)), {}, "has no servo tail"),
         (NOD, {"joints": ["tail"]}, "the move has no joint tail"),
         (NOD, {"page": "2"}, "the move has no page '2'"),
@@ -130,6 +130,13 @@ def test_what_cannot_be_played_is_refused_before_anything_moves(robot, made, opt
         play(robot, made, **options)
     assert robot.time == 0
     assert not robot["pan"].torque_enabled
+
+
+def test_a_pose_a_few_counts_beyond_a_limit_is_played_at_the_limit_and_said_once(robot):
+    goals, said = Goals(robot), []
+    play(robot, move(key(2.04, 0.5), key(2.03, 0.5), key(0.0, 1.0, tilt=0.0)), note=said.append)
+    assert said == ["page 1, pose 1: pan at 2.04 rad, 2.3° beyond its limits -2.00..2.00: it stops at the limit"]
+    assert np.array(goals.rows)[:, 0].max() == pytest.approx(2.0)
 
 
 def test_slopes_and_torque_limits_act_while_their_page_is_played(robot):
@@ -170,6 +177,21 @@ def test_a_stop_plays_the_page_to_its_end_and_then_its_exit(robot):
     after = np.array(goals.rows)[asked[0] :, 0]
     assert after.max() >= 0.4 - 1e-9  # the round under way ended at its last pose
     assert robot.time < 3.0 + 0.6 + 0.5 + 0.6
+
+
+def test_an_exit_page_leads_to_its_own_exit_page_and_each_is_played_once(robot):
+    """ROBOTIS' walks have a step's second half as the exit of its first: without it, the robot ends on one foot."""
+    pages = {
+        "1": Page(keys=(key(0.4, 0.3), key(0.0, 0.3)), next="1", exit="2"),
+        "2": Page(keys=(key(0.8, 0.3), key(0.0, 0.3)), repeat=2, next="1", exit="3"),
+        "3": Page(keys=(key(-0.5, 0.5),), next="1", exit="2"),
+    }
+    goals = Goals(robot)
+    played = play(robot, Move(pages=pages), stop=lambda: robot.time > 2.0)
+    assert (played.stopped, played.exit) == (True, "3")
+    assert robot["pan"].position == pytest.approx(-0.5, abs=0.02)
+    pan = np.array(goals.rows)[:, 0]
+    assert np.count_nonzero((pan[1:-1] > 0.75) & (pan[1:-1] >= pan[2:]) & (pan[1:-1] > pan[:-2])) == 1
 
 
 def test_a_stop_without_an_exit_stops_at_once_where_it_is(robot):

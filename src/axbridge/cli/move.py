@@ -43,15 +43,18 @@ def convert(
     joint: JointOption = None,
     force: ForceOption = False,
 ) -> None:
-    """Write a move as another kind of file. From .mtn to .mtn every page stays as it is, with a right checksum."""
+    """Write a move as another kind of file.
+
+    From .mtn to .mtn every page stays as it is, with a right checksum; one of more than 7 steps goes on on free pages.
+    """
     from axbridge.files import check_new
     from axbridge.motion.files import load_move, save_move
-    from axbridge.motion.mtn import load_mtn, save_mtn
+    from axbridge.motion.mtn import in_sevens, load_mtn, save_mtn
 
     check_new(target, force=force, sources=(source,))
     if source.suffix.lower() == target.suffix.lower() == ".mtn":
-        file = load_mtn(source)
-        notes = list(file.warnings)
+        file, notes = in_sevens(load_mtn(source))
+        notes = [*file.warnings, *notes]
         save_mtn(file, target)
     else:
         table = _table(rig, joint)

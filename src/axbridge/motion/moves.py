@@ -55,7 +55,7 @@ class Page(Table):
         rate: Times and pauses are divided by it.
         repeat: How often the page is played before `next`.
         next: Page that follows; None = the end.
-        exit: Page that is played last when somebody asks for the end; None = none.
+        exit: Page that follows when somebody asks for the end, then that page's own exit; None = the end.
         speed: Highest speed, rad/s, by joint; a joint that is absent may do what its servo can.
         torque: Highest torque, N·m, by joint; likewise.
         slope: Compliance slope register by joint; absent = left as it is.
@@ -217,20 +217,21 @@ class Move(Table):
         """
         if page in self.pages:
             return page
-        called = [key for key, one in self.pages.items() if one.name == page]
+        called = [key for key, one in self.pages.items() if one.name.strip() == page.strip()]
         if len(called) == 1:
             return called[0]
         if called:
             raise UsageError(f"{len(called)} pages are called {page!r}", f"choose one of {', '.join(called)}")
-        raise UsageError(f"the move has no page {page!r}", f"pages: {', '.join(list(self.pages)[:20])}")
+        there = [f"{key} {one.name}".strip() for key, one in self.pages.items() if one.name or one.keys]
+        raise UsageError(f"the move has no page {page!r}", f"pages: {', '.join(there[:20])}")
 
-    def chain(self, start: str) -> tuple[tuple[str, ...], str | None]:
-        """The pages from `start` on by `next`, each once; and the page the last one leads back to (None: the end)."""
+    def chain(self, start: str, link: Literal["next", "exit"] = "next") -> tuple[tuple[str, ...], str | None]:
+        """The pages from `start` on by `link`, each once; and the page the last one leads back to (None: the end)."""
         names: list[str] = []
         name: str | None = start
         while name is not None and name not in names:
             names.append(name)
-            name = self.pages[name].next
+            name = getattr(self.pages[name], link)
         return tuple(names), name
 
     def rounds(self, start: str) -> Iterator[str]:

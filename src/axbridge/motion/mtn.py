@@ -7,14 +7,26 @@ bytes before, inverted, 16 bits, high byte first.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 
-from axbridge.errors import MoveError
+from axbridge.errors import MoveError, UsageError
 from axbridge.files import unwritable, write_whole
 
-__all__ = ["IDS", "PAGES", "STEPS", "MtnFile", "MtnPage", "MtnStep", "checksum", "load_mtn", "parse_mtn", "save_mtn"]
+__all__ = [
+    "IDS",
+    "PAGES",
+    "STEPS",
+    "MtnFile",
+    "MtnPage",
+    "MtnStep",
+    "checksum",
+    "in_sevens",
+    "load_mtn",
+    "parse_mtn",
+    "save_mtn",
+]
 
 IDS = 26
 PAGES = 255
@@ -52,7 +64,7 @@ class MtnPage:
         repeat: How often the page is played.
         speed: Times are divided by it.
         inertia: The controller's share of acceleration.
-        steps: At most seven.
+        steps: At most seven in a file that RoboPlus reads; see `in_sevens`.
     """
 
     name: str = ""
@@ -131,7 +143,7 @@ def parse_mtn(data: bytes, path: str | Path = "motion") -> MtnFile:
     if b"\r" in body:
         warnings.append("Windows' line ends")
     if line_end < 0:
-        warnings.append("cut off behind its last page")
+        warnings.append("no line end and no checksum behind its last page")
     elif rest != checksum(body):
         warnings.append("no checksum" if not rest.strip() else "a wrong checksum, or something behind it")
     reader = _Reader(path, warnings)
@@ -168,6 +180,45 @@ def save_mtn(file: MtnFile, path: str | Path) -> None:
         raise unwritable(path, failure) from failure
 
 
+def in_sevens(file: MtnFile) -> tuple[MtnFile, list[str]]:
+    """The same set without a page of more than seven steps, and notes: such a page goes on on free ones.
+
+    A page that repeats is written out round by round, because only a single page can repeat. The parts of a round have
+    each other as NEXT and as EXIT: who asks for the end gets the round whole, as before, and then the page's own exit.
+
+    Raises:
+        UsageError: too few pages are free.
+    """
+    pages, notes = list(file.pages), []
+    led_to = {number for page in pages for number in (page.next, page.exit)}
+    free = [n for n, page in enumerate(pages, 1) if not page.steps and not page.name and n not in led_to]
+    for number, page in enumerate(file.pages, 1):
+        parts = [page.steps[first : first + STEPS] for first in range(0, len(page.steps), STEPS)]
+        if len(parts) < 2:
+            continue
+        chain = [number, *free[: page.repeat * len(parts) - 1]]
+        free = free[len(chain) - 1 :]
+        if len(chain) < page.repeat * len(parts):
+            rounds = f", {page.repeat} times" if page.repeat > 1 else ""
+            raise UsageError(
+                f"page {number} has {len(page.steps)} steps{rounds}: too many for the free pages of {STEPS}",
+                "cut the move in parts",
+            )
+        for place, (own, after) in enumerate(zip(chain, [*chain[1:], page.next], strict=True)):
+            whole = (place + 1) % len(parts) == 0
+            pages[own - 1] = replace(
+                page,
+                name="" if place else page.name,
+                next=after,
+                exit=page.exit if whole else after,
+                repeat=1,
+                steps=parts[place % len(parts)],
+            )
+        where = ", ".join(map(str, chain[1:]))
+        notes.append(f"page {number} has {len(page.steps)} steps, and {STEPS} are the most: it goes on on {where}")
+    return replace(file, pages=tuple(pages)), notes
+
+
 class _Reader:
     """Takes the lines of a file, one by one."""
 
@@ -180,6 +231,7 @@ class _Reader:
         self._pages: list[MtnPage] = []
         self._open: dict[str, object] | None = None  # the page under way
         self._steps: list[MtnStep] = []
+        self._commas = False  # numbers as a German or Spanish Windows writes them
 
     def take(self, number: int, line: str) -> None:
         self._line = number
@@ -218,7 +270,9 @@ class _Reader:
         if len(self._pages) > PAGES:
             raise MoveError(self._path, "", f"has {len(self._pages)} pages", f"{PAGES} are the most")
         if len(self._pages) < PAGES:
-            self._warnings.append(f"{len(self._pages)} pages, not {PAGES}")
+            self._warnings.append(f"{len(self._pages)} page{'s' * (len(self._pages) != 1)}, not {PAGES}")
+        if self._commas:
+            self._warnings.append("decimal commas: 1,5 is read as 1.5")
         motor_type = self._motor_type
         if self._version == "1.01" and motor_type is None:
             self._warnings.append("no line motor_type")
@@ -271,6 +325,7 @@ class _Reader:
         return values
 
     def _decimal(self, text: str, above: float = -1.0) -> Decimal:
+        self._commas = self._commas or "," in text
         try:
             value = Decimal(text.replace(",", "."))
         except InvalidOperation as mistake:

@@ -10,7 +10,7 @@ from axbridge.arrays import FloatArray
 from axbridge.errors import UsageError
 from axbridge.motion.joint_table import JointTable
 from axbridge.motion.moves import Key, Move, Page, tracks
-from axbridge.motion.mtn import IDS, PAGES, STEPS, MtnFile, MtnPage, MtnStep
+from axbridge.motion.mtn import IDS, PAGES, STEPS, MtnFile, MtnPage, MtnStep, in_sevens
 
 __all__ = ["move_of", "mtn_of"]
 
@@ -71,8 +71,8 @@ def _page_of(page: MtnPage, known: dict[int, str], joints: JointTable) -> Page:
 def mtn_of(move: Move, joints: JointTable) -> tuple[MtnFile, list[str]]:
     """A move as a page set of version 1.01, and notes on what such a file cannot hold.
 
-    A page of more than seven keys is continued on free pages; one of dense samples (``linear``) is first written with
-    as few keys as keep it within one count.
+    A page of more than seven keys goes on on free pages (`in_sevens`); one of dense samples (``linear``) is first
+    written with as few keys as keep it within one count.
 
     Raises:
         UsageError: a joint without an id, a page that leaves a joint open, an angle no servo can say, or too many keys.
@@ -82,34 +82,27 @@ def mtn_of(move: Move, joints: JointTable) -> tuple[MtnFile, list[str]]:
         if not 1 <= ids.get(joint, 0) < IDS:
             raise UsageError(f"joint {joint!r} has no id from 1 to {IDS - 1}", "give a table with --joint ID=NAME")
     numbers = _numbers(move)
-    free = [number for number in range(1, PAGES + 1) if number not in numbers.values()]
     pages = [_BLANK] * PAGES
     notes: list[str] = []
     for name, page in move.pages.items():
-        page_notes, chunks = _chunks(name, page, move.joints, joints)
+        page_notes, steps = _steps(name, page, move.joints, joints)
         notes += page_notes
-        if len(chunks) - 1 > len(free):
-            raise UsageError(f"page {name!r} needs {len(chunks)} pages of 7 steps: too many", "cut the move in parts")
-        chain = [numbers[name], *free[: len(chunks) - 1]]
-        free = free[len(chunks) - 1 :]
         compliance = [_LEVEL] * IDS
         for joint, slope in page.slope.items():
             compliance[ids[joint]] = min(slope.bit_length() - 1, 7)
-        for place, (number, steps) in enumerate(zip(chain, chunks, strict=True)):
-            last = place == len(chain) - 1
-            after = chain[place + 1] if not last else numbers[page.next] if page.next is not None else 0
-            pages[number - 1] = MtnPage(
-                name=page.name if place == 0 else "",
-                compliance=tuple(compliance),
-                next=after,
-                exit=numbers[page.exit] if page.exit is not None else 0,
-                repeat=page.repeat if len(chain) == 1 else 1,
-                speed=_decimal(page.rate),
-                inertia=page.inertia,
-                steps=tuple(steps),
-            )
+        pages[numbers[name] - 1] = MtnPage(
+            name=page.name,
+            compliance=tuple(compliance),
+            next=0 if page.next is None else numbers[page.next],
+            exit=0 if page.exit is None else numbers[page.exit],
+            repeat=page.repeat,
+            speed=_decimal(page.rate),
+            inertia=page.inertia,
+            steps=tuple(steps),
+        )
     on = {ids[joint] for joint in move.joints}
-    return MtnFile(enable=tuple(int(id_ in on) for id_ in range(IDS)), pages=tuple(pages)), notes
+    file, more = in_sevens(MtnFile(enable=tuple(int(id_ in on) for id_ in range(IDS)), pages=tuple(pages)))
+    return file, [*notes, *more]
 
 
 def _numbers(move: Move) -> dict[str, int]:
@@ -128,10 +121,10 @@ def _numbers(move: Move) -> dict[str, int]:
     return numbers
 
 
-def _chunks(name: str, page: Page, every: tuple[str, ...], joints: JointTable) -> tuple[list[str], list[list[MtnStep]]]:
-    """The page's steps by sevens, at least one (maybe empty) list; and notes."""
+def _steps(name: str, page: Page, every: tuple[str, ...], joints: JointTable) -> tuple[list[str], list[MtnStep]]:
+    """Notes, and the page's steps."""
     if not page.keys:
-        return [], [[]]
+        return [], []
     notes = [f"page {name!r}: {field} is not kept" for field in ("speed", "torque") if getattr(page, field)]
     if missing := [joint for joint in every if joint not in page.joints]:
         raise UsageError(
@@ -160,13 +153,10 @@ def _chunks(name: str, page: Page, every: tuple[str, ...], joints: JointTable) -
         notes.append(f"page {name!r}: the way to its first pose takes {_FIRST:g} s, because 0 s would be a jump")
         times[0] = (times[0][0], _FIRST)
     times = [(pause, play or _CYCLE) for pause, play in times]
-    steps = [
+    return notes, [
         MtnStep(tuple(int(count) for count in row), _decimal(pause), _decimal(play))
         for row, (pause, play) in zip(counts.tolist(), times, strict=True)
     ]
-    if len(steps) > STEPS:
-        steps *= page.repeat  # a chain of pages cannot repeat
-    return notes, [steps[first : first + STEPS] for first in range(0, len(steps), STEPS)]
 
 
 def _thinned(times: FloatArray, rows: FloatArray) -> list[int]:

@@ -100,26 +100,40 @@ def reachable(move: Move, start: str) -> list[str]:
     return found
 
 
-def check(move: Move, pages: Sequence[str], bounds: Mapping[str, Bounds]) -> None:
+def check(move: Move, pages: Sequence[str], bounds: Mapping[str, Bounds], beyond: float = _COUNT) -> list[str]:
     """Refuse what the robot cannot do, before anything moves.
 
+    Args:
+        move: The poses.
+        pages: Which of its pages.
+        bounds: What every joint may do.
+        beyond: How far a pose may be beyond a joint's limits, rad; `plan` keeps within them.
+
+    Returns:
+        What more than a count of it is cut off, a sentence a joint.
+
     Raises:
-        UsageError: a pose beyond a joint's limits (by more than a count), or pages without a pose.
+        UsageError: a pose further beyond, or pages without a pose.
     """
-    wrong: list[tuple[float, str]] = []
+    worst: dict[str, tuple[float, str]] = {}
     for name in pages:
         for number, key in enumerate(move.pages[name].keys, 1):
             for joint, angle in key.positions.items():
                 limit = bounds[joint]
-                beyond = max(limit.low - angle, angle - limit.high)
-                if beyond > _COUNT or not math.isfinite(angle):
-                    where = f"page {name}, pose {number}: {joint} at {angle:.2f} rad"
-                    wrong.append((beyond, f"{where}, beyond its limits {limit.low:.2f}..{limit.high:.2f}"))
-    if wrong:
-        more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
-        raise UsageError(max(wrong)[1] + more, "correct the poses, or the limits in the rig; or leave joints out")
+                out = max(limit.low - angle, angle - limit.high) if math.isfinite(angle) else math.inf
+                if out > max(_COUNT, worst.get(joint, (0.0, ""))[0]):
+                    where = f"page {name}, pose {number}: {joint} at {angle:.2f} rad, {math.degrees(out):.1f}° beyond"
+                    worst[joint] = (out, f"{where} its limits {limit.low:.2f}..{limit.high:.2f}")
+    far = sorted((joint for joint in worst if worst[joint][0] > beyond), key=lambda joint: -worst[joint][0])
+    if far:
+        also = f"; too far are also {', '.join(far[1:])}" if far[1:] else ""
+        raise UsageError(
+            worst[far[0]][1] + also,
+            "is it a move of another robot? else correct the poses, or the limits in the rig; or leave joints out",
+        )
     if not any(move.pages[name].keys for name in pages):
         raise UsageError("the move has no poses", "choose another page")
+    return [f"{where}: it stops at the limit" for _, where in worst.values()]
 
 
 @dataclass
@@ -143,7 +157,7 @@ def plan(
     *,
     speed: float = 1.0,
     ease: float | None = None,
-    alone: bool = False,
+    ending: bool = False,
     tick: float = 0.02,
 ) -> Plan:
     """Plan from `start` to the end, or to where the pages lead back.
@@ -155,14 +169,14 @@ def plan(
         bounds: What every joint may do.
         speed: Times are divided by it.
         ease: Go to the first pose as from rest, slowly, in this time (s) at least; None = as the page says.
-        alone: Play the first page only.
+        ending: Somebody asked for the end: go on by `exit` instead of `next`, each page once.
         tick: Shortest way, s.
 
     Raises:
         UsageError: none of the pages has a pose.
     """
-    names = [start] * move.pages[start].repeat if alone else list(move.rounds(start))
-    loop = None if alone else move.chain(start)[1]
+    names = list(move.chain(start, "exit")[0] if ending else move.rounds(start))
+    loop = None if ending else move.chain(start)[1]
     steps = [step for name in names for step in _steps(name, move.pages[name], bounds, speed)]
     if not steps:
         raise UsageError("there are no poses to play", "choose another page")

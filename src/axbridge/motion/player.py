@@ -22,6 +22,7 @@ _STAND = 0.5  # s that it stands before the move goes on
 _NEAR = math.radians(1)  # a pose is reached
 _PATIENCE = 0.5  # s that the joints may come after it
 _FOLLOWS = 0.2  # rad: a joint this near its target has got there
+_BEYOND = math.radians(3)  # ten counts: limits of two robots of a kind differ by that much
 _SLOPES = ("cw_compliance_slope", "ccw_compliance_slope")
 
 
@@ -66,8 +67,8 @@ def play(
     Speed limits of the move's joints become their servos' own. The robot first goes slowly from where it is to the
     first pose. A simulated robot that stands free and is limp is
     held up meanwhile, as by a hand. Joints that are not in the move hold where they are. Ways for which a joint is too
-    slow take longer. When `stop` says so, the page under way is played to its end and then its exit page; where it has
-    none, the robot stops at once.
+    slow take longer. When `stop` says so, the page under way is played to its end, then its exit page, then that page's
+    exit page, and so on; where the page under way has none, the robot stops at once.
 
     Args:
         robot: With servos that are called as the move's joints.
@@ -77,10 +78,12 @@ def play(
         page: Start with this page instead of the move's own: its key, or its name.
         loop: Start again at the end, until `stop`.
         stop: Asked once a step.
-        note: Told what takes longer than it should; by default a `ControlWarning`.
+        note: Told what takes longer than it should, and which joint stops at a limit up to 3 degrees before its pose;
+            by default a `ControlWarning`.
 
     Raises:
-        UsageError: a joint the robot does not have, a pose beyond a limit, a wrong argument: nothing has moved then.
+        UsageError: a joint the robot does not have, a pose further beyond a limit, a wrong argument: nothing has moved
+            then.
         BusError: a servo failed or got lost under way.
     """
     if not 0 < speed < math.inf:
@@ -110,7 +113,8 @@ class _Player:
                 f"robot {robot.name!r} has no servo {', '.join(strange)}", "leave joints out, or choose another rig"
             )
         self._bounds = {name: _bounds(robot[name]) for name in self._names}
-        check(move, self._pages, self._bounds)
+        for clipped in check(move, self._pages, self._bounds, _BEYOND):
+            note(clipped)
         self._goals: dict[str, float] = {}
         self._watch = Watch(robot)
         self._found: dict[tuple[str, str], int] = {}  # slopes before, by servo and register
@@ -145,8 +149,11 @@ class _Player:
             begun, self._worst = robot.time, 0.0
             left = self._pages_from(path, loop=loop)
             stopped = left is not None
-            if left is not None and self._move.pages[left].keys:
-                self._follow(self._plan(left, self._goals, alone=True), 0.0, heed=False)
+            if left is not None:
+                ending, _ = self._move.chain(left, "exit")
+                if any(self._move.pages[name].keys for name in ending):
+                    self._follow(self._plan(left, self._goals, ending=True), 0.0, heed=False)
+                left = ending[-1]
             self._settle(self._goals)
         except _Stopped:
             stopped = True
@@ -173,16 +180,16 @@ class _Player:
             left = self._follow(path, 0.0)
         return left
 
-    def _plan(self, page: str, here: dict[str, float], *, ease: float | None = None, alone: bool = False) -> Plan:
+    def _plan(self, page: str, here: dict[str, float], *, ease: float | None = None, ending: bool = False) -> Plan:
         tick = self._robot.basic_time_step / 1000
         pose = {name: here[name] for name in self._names}
-        path = plan(self._move, page, pose, self._bounds, speed=self._speed, ease=ease, alone=alone, tick=tick)
+        path = plan(self._move, page, pose, self._bounds, speed=self._speed, ease=ease, ending=ending, tick=tick)
         if path.slowest is not None and not self._said:
             joint, wanted, top = path.slowest
             before = 0.0 if ease is None else path.eased
             self._said = True
             self._note(
-                f"takes {path.duration - before:.1f} s instead of {path.asked - before:.1f} s: {joint} would have to "
+                f"takes {path.duration - before:.2f} s instead of {path.asked - before:.2f} s: {joint} would have to "
                 f"turn at {wanted:.1f} rad/s, and may at {top:.1f}"
             )
         return path
