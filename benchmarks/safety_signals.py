@@ -1,12 +1,17 @@
-"""Controllers of 18 served servos, ended by SIGTERM and SIGHUP at random moments; prints JSON.
+"""Controllers of 18 served servos, ended at random moments in every way there is; prints JSON.
 
 Each end opens `bioloid` on a virtual bus with every motor on, and takes its turn of the policies limp, park and hold,
-of steps of 1, 8 and 20 ms, of compiled and plain reads; every fifth one is ended while it still greets its servos. When
-the controller is dead, another client reads every servo: limp and park must have left none with torque, hold each with
-the present position as its goal. What the controller says on stderr counts as an error, too.
+and of steps of 1, 8 and 20 ms. When the controller is dead, another client reads every servo: limp and park must have
+left none with torque, hold each with the present position as its goal; behind a program that died at once the guard
+must have left none with torque.
 
-The time runs from the signal to the death of the controller, which is when every servo has said that its torque is off,
-or that it holds.
+Signals: SIGTERM and SIGHUP, with compiled and plain reads, every fifth one while the controller still greets its
+servos. What it says on stderr counts as an error, too. The time runs from the signal to the death of the controller,
+which is when every servo has said that its torque is off, or that it holds.
+
+Programs: those of `tests/support/ending_program.py`: threads, asyncio, concurrent.futures, multiprocessing; the end of
+the script, exceptions, `sys.exit`, signals, `os._exit`. Notebooks: a kernel that is restarted or shut down while it
+steps the robot, or while a thread in it does.
 """
 
 from __future__ import annotations
@@ -16,11 +21,15 @@ import json
 import os
 import random
 import signal
+import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
+from pathlib import Path
 from typing import Any, TextIO
+
+from jupyter_client.manager import start_new_kernel
 
 import axbridge
 from axbridge.bus.base import Bus
@@ -32,13 +41,35 @@ from axbridge.robot import connection
 from axbridge.serve.background import serving
 from axbridge.units import Calibration
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from tests.support import ending_program
+
 SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 POLICIES, STEPS = ("limp", "park", "hold"), (1, 8, 20)
 SWING = 0.03  # rad, and no more on the way to the park pose: it takes its time
 MOMENT = 0.25  # s in which the signal comes, once the controller runs
 GREETING = 0.15  # s in which it comes during the handshake
 PATIENCE = 1.0  # s: a busy machine may stop the virtual servos for a while
+LONGEST = 30.0  # s that a program may take to end, on a busy machine
 NEAR = 10  # counts between goal and present position of a servo that holds: 3 degrees, under load
+
+CELL = """
+import threading, time, warnings, axbridge
+warnings.simplefilter("ignore")
+robot = axbridge.open("bioloid", backend="real", port={port!r}, safety={safety!r})
+start = {{name: min(max(s.position, s.min_position + 0.03), s.max_position - 0.03) for name, s in robot.items()}}
+def drive():
+    count = 0
+    while robot.step({step_ms}) != -1:
+        count += 1
+        for name, servo in robot.items():
+            servo.set_position(start[name] + 0.03 * (-1) ** (count // 20))
+"""
+DRIVEN_BY = {
+    "notebook": "for name, servo in robot.items(): servo.set_position(start[name])",
+    "notebook's thread": "threading.Thread(target=drive, daemon=True).start(); time.sleep(0.2)",
+}
+KERNEL_ENDS = ("restart", "interrupt, restart", "shutdown", "kill")
 
 
 def control(port: str, way: dict[str, Any], pose: dict[str, float], ready: int) -> None:
@@ -134,6 +165,48 @@ def switch_on(bus: Bus, rig: Rig) -> dict[str, float]:
     return pose
 
 
+def end_program(port: str, way: dict[str, Any], safety: dict[str, Any]) -> str:
+    """Let one of `ending_program` end; what is wrong with that."""
+    how = way["end"]
+    with ending_program.start(
+        way["way"], how, way["step_ms"], rig="bioloid", backend="real", port=port, safety=safety
+    ) as program:
+        assert program.stdout is not None
+        if program.stdout.readline() != "running\n":
+            return program.communicate()[1]
+        time.sleep(random.uniform(0, MOMENT))
+        ending_program.tell(program, how)
+        try:
+            said = program.communicate(timeout=LONGEST)[1]
+        except subprocess.TimeoutExpired:
+            os.killpg(program.pid, signal.SIGKILL)
+            return f"did not end: {program.communicate()[1]}"
+    return said if "powered" in said or (how in {"SIGTERM", "SIGHUP"} and "child" not in way["way"]) else ""
+
+
+def end_kernel(port: str, way: dict[str, Any], safety: dict[str, Any]) -> str:
+    """Let a notebook's kernel end; what is wrong with that."""
+    kernel, client = start_new_kernel()
+    try:
+        for cell in (CELL.format(port=port, safety=safety, step_ms=way["step_ms"]), DRIVEN_BY[way["way"]]):
+            answer = client.execute_interactive(cell, timeout=LONGEST, output_hook=lambda _: None)
+            if answer["content"]["status"] != "ok":
+                return str(answer["content"])
+        if way["way"] == "notebook":
+            client.execute("drive()")
+        time.sleep(random.uniform(0, MOMENT))
+        if way["end"] == "interrupt, restart":
+            kernel.interrupt_kernel()
+        if way["end"] == "shutdown":
+            kernel.shutdown_kernel()
+        else:
+            kernel.restart_kernel(now=way["end"] == "kill")
+        return ""
+    finally:
+        client.stop_channels()
+        kernel.shutdown_kernel(now=True)
+
+
 def look(bus: Bus, rig: Rig, policy: str) -> tuple[list[str], int]:
     """The servos that are not as the policy leaves them, and the farthest goal of those that hold, counts."""
     wrong, farthest = [], 0
@@ -151,10 +224,20 @@ def look(bus: Bus, rig: Rig, policy: str) -> tuple[list[str], int]:
     return wrong, farthest
 
 
+def cases() -> list[dict[str, Any]]:
+    """Every way of driving and ending, in a random order; signals in the handshake and after it are a tenth."""
+    found = [{"way": way, "end": how} for way, ends in ending_program.WAYS.items() for how in ends]
+    found += [{"way": way, "end": how} for way in DRIVEN_BY for how in KERNEL_ENDS]
+    found += [{"way": "signals", "end": number.name} for number in SIGNALS] * (len(found) // 18)
+    random.shuffle(found)
+    return found
+
+
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--ends", type=int, default=20, help="by each of the two signals")
+    parser.add_argument("--ends", type=int, default=20)
+    parser.add_argument("--way", help="this way of driving alone: signals, 'daemon thread', notebook, …")
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
     random.seed(arguments.seed)
@@ -165,44 +248,51 @@ def main() -> None:
     unstarted: list[str] = []
     farthest = 0
     counted: Counter[str] = Counter()
+    due: list[dict[str, Any]] = []
     with serving("bioloid") as port:
-        for turn in range(arguments.ends * len(SIGNALS)):
-            number = SIGNALS[turn % 2]
-            way: dict[str, Any] = {
-                "policy": POLICIES[turn // 2 % 3],
-                "step_ms": STEPS[turn // 6 % 3],
-                "compiled": turn // 18 % 2 == 0,
-                "handshake": turn % 5 == 0,
-            }
+        for turn in range(arguments.ends):
+            due = due or [case for case in cases() if arguments.way in {None, case["way"]}]
+            way: dict[str, Any] = {**due.pop(), "policy": POLICIES[turn % 3], "step_ms": STEPS[turn // 3 % 3]}
             with opened(port) as bus:
                 bus.prepare()  # once: children find it compiled
                 pose = switch_on(bus, rig)
-            while isinstance(ended := end(port, number, way, pose), str):
-                unstarted.append(ended)  # a busy machine holds the virtual servos up
-                with opened(port) as bus:
-                    pose = switch_on(bus, rig)
-            took, status, said = ended
+            policy = way["policy"]
+            if way["way"] == "signals":
+                number = signal.Signals[way["end"]]
+                way |= {"compiled": turn // 9 % 2 == 0, "handshake": counted["signals"] % 5 == 0}
+                while isinstance(ended := end(port, number, way, pose), str):
+                    unstarted.append(ended)  # a busy machine holds the virtual servos up
+                    with opened(port) as bus:
+                        pose = switch_on(bus, rig)
+                took, status, said = ended
+                times[policy].append(took * 1e3)
+                problem = f"status {status}: {said}" if said or status != -number else ""
+            else:
+                ending = end_kernel if way["way"] in DRIVEN_BY else end_program
+                problem = ending(port, way, {"on_exit": policy, "park": pose})
+                lasts = (
+                    way["end"] != "kill" if way["way"] in DRIVEN_BY else ending_program.lasts(way["way"], way["end"])
+                )
+                policy = policy if lasts else "limp"
             with opened(port) as bus:
-                left, away = look(bus, rig, way["policy"])
-            times[way["policy"]].append(took * 1e3)
+                left, away = look(bus, rig, policy)
             farthest = max(farthest, away)
-            counted[number.name] += 1
-            counted["in the handshake" if way["handshake"] else "running"] += 1
-            counted["compiled" if way["compiled"] else "plain"] += 1
+            counted[way["way"]] += 1
+            counted[f"by {way['end']}"] += 1
             if left:
-                wrong.append({**way, "signal": number.name, "servos": left})
-            if said or status != -number:
-                errors.append(f"{way}: status {status}: {said}")
+                wrong.append({**way, "servos": left})
+            if problem:
+                errors.append(f"{way}: {problem}")
             if sys.stderr.isatty() or turn % 50 == 49:
                 print(f"{turn + 1} ends, {len(wrong)} wrong, {len(errors)} errors", file=sys.stderr, flush=True)
     report = {
-        "ends": sum(map(len, times.values())),
+        "ends": counted.total() // 2,
         "counted": counted,
         "left powered, or not holding": wrong,
         "errors": errors,
         "had to be started again": unstarted,
         "farthest_goal_when_holding_counts": farthest,
-        "ms": {
+        "signal_ms": {
             policy: {"median": sorted(taken)[len(taken) // 2], "longest": max(taken)}
             for policy, taken in times.items()
             if taken

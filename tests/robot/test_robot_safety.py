@@ -1,12 +1,15 @@
 """What a rig says about safety, through a whole robot on a line with behaviour."""
 
+import os
+import signal
+import threading
 import time
 
 import pytest
 
 import axbridge
 from axbridge.config.rig import Rig
-from axbridge.errors import BusError, PortError
+from axbridge.errors import BusError, PortError, RobotStopped, UsageError
 from tests.support.pty_line import PtyLine
 
 pytestmark = pytest.mark.slow
@@ -134,3 +137,61 @@ def test_a_hot_servo_is_switched_off(line):
         for _ in range(10):  # a busy machine may lose some of the answers
             robot.step(20)
         assert powered(line) == []
+
+
+def in_thread(call):
+    """What `call` returns or raises in another thread."""
+    answers = []
+
+    def run():
+        try:
+            answers.append(call())
+        except axbridge.AxBridgeError as failure:
+            answers.append(failure)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join(10)
+    return answers[0]
+
+
+def test_after_ctrl_c_that_was_caught_other_threads_may_not_move_the_robot_until_it_is_resumed(line):
+    with open_robot(line, make_rig()) as robot:
+        robot["hip"].set_position(0.3)
+        robot.step(20)
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        assert powered(line) == []
+        assert in_thread(robot.step) == -1
+        refused = in_thread(robot["knee"].torque_on)
+        assert isinstance(refused, RobotStopped)
+        assert "SIGINT" in refused.message
+        assert "Robot.resume()" in refused.hint
+        for _ in range(3):
+            assert robot.step(20) >= 0
+        assert powered(line) == [1]  # the main thread goes on
+        robot.resume()
+        assert in_thread(robot.step) >= 0
+        assert in_thread(robot["knee"].torque_on) is None
+        assert powered(line) == [1, 2]
+    assert powered(line) == []
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_child_cannot_drive_its_parents_robot(line):
+    with open_robot(line, make_rig()) as robot:
+        robot["hip"].set_position(0.3)
+        robot.step(20)
+        heard = len(line.heard)
+        child = os.fork()
+        if child == 0:
+            refused = 0
+            for command in (robot.step, robot.exchange, robot["knee"].torque_on, lambda: robot["hip"].set_position(0)):
+                try:
+                    command()
+                except UsageError as why:
+                    refused += "forked" in why.message
+            os._exit(refused)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 4
+        assert len(line.heard) == heard
+    assert powered(line) == []

@@ -8,9 +8,10 @@ import pytest
 
 from axbridge.bus.cycle import Cycle, CycleServo, Goal
 from axbridge.bus.serial import SerialBus
-from axbridge.errors import BusError, BusTimeout, PortError, SimulationDiverged, UsageError
+from axbridge.errors import BusError, BusTimeout, PortError, RobotStopped, SimulationDiverged, UsageError
 from axbridge.robot.safety import net as safety
 from axbridge.robot.safety import policies
+from axbridge.robot.safety.ways_out import WAYS_OUT, still_powered
 from tests.support.pty_line import PtyLine
 
 pytestmark = [pytest.mark.slow, pytest.mark.alone]
@@ -279,11 +280,11 @@ def test_what_the_guard_cannot_switch_off_either_is_said(line, cycle):
     assert powered(line) == {2}
     assert failed
     assert all("knee" in errors for errors in failed)  # and on a busy machine others, that did not confirm in time
-    assert "knee" in safety.still_powered()
+    assert "knee" in still_powered()
     with safety.Safety([cycle], report=failed.append):
         line.deaf.clear()
-        assert safety.still_powered() == ()
-    assert safety.still_powered() == ()
+        assert still_powered() == ()
+    assert still_powered() == ()
 
 
 def test_the_guard_switches_off_behind_a_port_that_was_closed_here(line, cycle):
@@ -311,7 +312,7 @@ def test_one_more_ctrl_c_while_the_guard_works_leaves_no_net_behind(line, cycle,
     monkeypatch.undo()
     assert guard.wait(10) == 1  # it was told, and went on
     assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
-    assert "knee" in safety.still_powered()
+    assert "knee" in still_powered()
 
 
 def test_a_controller_that_was_stopped_trips_before_its_next_goals(line, cycle):
@@ -362,6 +363,153 @@ def test_a_forked_child_that_leaves_the_context_leaves_robot_and_guard_alone(lin
         settle(cycle)
         assert powered(line) == {1, 2, 3}
         assert watched._guard.poll() is None
+    assert not powered(line)
+
+
+@pytest.fixture
+def driving(cycle):
+    """A function that starts a thread, which sends goals until it is refused or told to stop; what it was refused with."""
+    threads, stop = [], threading.Event()
+
+    def start():
+        refused = []
+
+        def run():
+            try:
+                while not stop.is_set():
+                    cycle.exchange({"hip": Goal(900, 0), "knee": Goal(900, 0), "ankle": Goal(900, 0)})
+            except RobotStopped as why:
+                refused.append(why)
+
+        threads.append(threading.Thread(target=run, daemon=True))
+        threads[-1].start()
+        return threads[-1], refused
+
+    yield start
+    stop.set()
+    cycle.bus.close()
+    for thread in threads:
+        thread.join(10)
+        assert not thread.is_alive()
+
+
+def powered_soon(line):
+    while powered(line) != {1, 2, 3}:
+        time.sleep(0.001)
+
+
+@pytest.mark.parametrize("policy", ["limp", "park", "hold"])
+def test_when_the_program_ends_no_thread_of_it_reaches_the_line_any_more(line, cycle, driving, policy):
+    safety.Safety([cycle], policy, park_pose={"hip": 501, "knee": 501, "ankle": 501}).arm()
+    thread, refused = driving()
+    powered_soon(line)
+    WAYS_OUT.leave_for_good()
+    heard = len(line.heard)
+    thread.join(0.2)  # time enough for many goals
+    assert thread.is_alive()
+    assert len(line.heard) == heard
+    assert powered(line) == ({1, 2, 3} if policy == "hold" else set())
+    assert all(table[30:32] == table[36:38] for table in line.tables.values()) or policy == "limp"
+    assert not refused
+    with pytest.raises(PortError, match="closed"):  # nor does what the main thread does last
+        cycle.bus.sync_write(24, {1: b"\1"})
+    cycle.bus.turn.lock.release()  # or the thread could never end
+
+
+def test_a_line_that_a_thread_keeps_to_the_end_is_left_to_the_guard(line, cycle, monkeypatch):
+    monkeypatch.setattr(safety, "_PATIENCE", 0.05)
+    power(line)
+    taken, done = threading.Event(), threading.Event()
+
+    def keep():
+        with cycle.bus.turn.lock:
+            taken.set()
+            done.wait(5)
+
+    keeper = threading.Thread(target=keep)
+    keeper.start()
+    taken.wait(5)
+    watched = safety.Safety([cycle])
+    watched.arm()
+    WAYS_OUT.leave_for_good()
+    assert watched._guard.poll() is None
+    assert powered(line) == {1, 2, 3}
+    os.close(watched._pipe)  # as when the process is gone
+    assert watched._guard.wait(10) == 0
+    assert not powered(line)
+    done.set()
+    keeper.join()
+
+
+def test_after_a_signal_that_ends_nothing_the_main_thread_alone_commands(line, cycle, driving):
+    with safety.Safety([cycle], guard=False):
+        thread, refused = driving()
+        powered_soon(line)
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        thread.join(5)
+        assert "SIGINT" in refused[0].message
+        assert not powered(line)
+        cycle.exchange({"hip": Goal(900, 0)})  # from where it is: read first
+        cycle.exchange({"hip": Goal(900, 0)})
+        settle(cycle)
+        assert powered(line) == {1}
+        thread, refused = driving()
+        thread.join(5)
+        assert refused
+        cycle.bus.turn.reserve(None)
+        thread, refused = driving()
+        powered_soon(line)
+        assert not refused
+
+
+def test_a_thread_that_leaves_its_robot_after_a_signal_switches_it_off(line, cycle):
+    power(line)
+    failed = []
+    watched = safety.Safety([cycle], report=failed.append)
+    watched.arm()
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGINT)
+    power(line)
+    thread = threading.Thread(target=watched.__exit__, args=(None, None, None))
+    thread.start()
+    thread.join(10)
+    assert not powered(line)
+    assert not failed
+
+
+def test_a_signal_in_the_middle_of_a_goal_finds_the_motors_off_afterwards(line, cycle, monkeypatch):
+    power(line)
+    write = cycle.bus.sync_write
+
+    def interrupted(address, data):
+        signal.raise_signal(signal.SIGTERM)
+        return write(address, data)
+
+    seen = []
+    before = signal.signal(signal.SIGTERM, lambda number, _: seen.append(number))  # a handler that only takes note
+    try:
+        with safety.Safety([cycle], guard=False):
+            monkeypatch.setattr(cycle.bus, "sync_write", interrupted)
+            cycle.send({"hip": Goal(900, 0)})
+            monkeypatch.undo()
+            settle(cycle)
+            assert seen == [signal.SIGTERM]
+            assert not powered(line)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def test_a_park_takes_its_time_whatever_the_watchdog_and_the_guard_are_told(line, cycle):
+    power(line)
+    with safety.Safety([cycle], "park", park_pose={"hip": 700}, stale_command_ms=30) as watched:
+        watched.feed()
+        arrived = threading.Timer(0.4, lambda: line.tables[1].__setitem__(slice(36, 38), (700).to_bytes(2, "little")))
+        arrived.start()
+    offs = [when for _, code, data, when in line.heard if code == 3 and data == b"\x18\0"]
+    goals = [when for _, code, data, when in line.heard if code == 0x83 and data[0] == 30]
+    assert goals[-1] - goals[0] > 0.3
+    assert offs[0] > goals[-1]
     assert not powered(line)
 
 
@@ -423,7 +571,7 @@ def test_a_missing_guard_is_an_error_where_warnings_are_and_leaves_no_net_behind
     with pytest.raises(BusError, match="no guard process.*\n"), watched:
         pass
     assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
-    watched._at_exit()
+    WAYS_OUT.leave_for_good()
     assert powered(line) == {1, 2, 3}  # it never was this net's
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from axbridge.bus.serial import SerialBus
 from axbridge.errors import PortError
+from tests.support import ending_program
 from tests.support.pty_line import PtyLine
 
 pytestmark = pytest.mark.slow
@@ -166,6 +167,56 @@ def test_a_signal_ends_a_robot_whoever_steps_it(line, way, number):
             assert torque_off_after(line, since) < LIMIT
         finally:
             controller.kill()
+
+
+PAIR = """
+name = "pair"
+[[servo]]
+name = "hip"
+joint = "a"
+id = 1
+[[servo]]
+name = "knee"
+joint = "b"
+id = 2
+"""
+ENDS = [
+    *(("daemon thread", how) for how in ("script", "exception", "sys.exit", "SIGINT", "caught", "own handler")),
+    *(("robot of a thread", how) for how in ("exception", "SIGINT")),
+    *(("asyncio and threads", how) for how in ("SIGINT", "own handler")),
+    ("concurrent.futures", "SIGINT"),
+    ("child that takes its parent's robot", "script"),
+    ("child by fork", "script"),
+    ("child by spawn", "exception"),
+]
+
+
+@pytest.mark.parametrize(("way", "how"), ENDS, ids=map(", ".join, ENDS))
+def test_a_program_leaves_no_motor_on_however_it_drives_and_ends(line, tmp_path, way, how):
+    rig = tmp_path / "pair.toml"
+    rig.write_text(PAIR)
+    with ending_program.start(way, how, 1, rig=str(rig), backend="real", port=line.port) as program:
+        assert program.stdout.readline() == "running\n", program.stderr.read()
+        ending_program.tell(program, how)
+        _, said = program.communicate(timeout=20)
+    wait_for_guard(line)
+    assert [table[24] for table in line.tables.values()] == [0, 0], said
+    assert "powered" not in said
+
+
+def wait_for_guard(line):
+    """Until nobody holds the port any more, and the servos have heard everything."""
+    end = time.monotonic() + 5
+    while True:
+        try:
+            with SerialBus(line.port) as bus:
+                bus.latency = 1.0
+                bus.ping(1)
+        except PortError:
+            assert time.monotonic() < end
+            time.sleep(0.01)
+        else:
+            return
 
 
 def test_a_controller_that_was_stopped_leaves_its_motors_off_when_it_goes_on(line):

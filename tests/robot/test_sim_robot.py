@@ -5,7 +5,7 @@ import math
 import pytest
 
 import axbridge
-from axbridge import ControlWarning, ErrorFlag, PortError, UnsupportedOperation, UsageError
+from axbridge import ControlWarning, ErrorFlag, UnsupportedOperation, UsageError
 
 NO_LOAD = 9.6 / (0.006810 * 254)  # rad/s at the paper's supply: U / (Ks N)
 
@@ -182,14 +182,37 @@ def test_a_motor_that_shut_itself_down_moves_again_when_it_is_told_to():
         assert arm.position == pytest.approx(0.6, abs=0.05)
 
 
-def test_a_servo_used_after_the_end_says_that_the_bus_is_closed():
+def test_every_command_to_a_closed_robot_is_an_error_that_names_it():
     with axbridge.open("bench_arm") as robot:
         arm = robot["shoulder"]
-    for use in (arm.torque_on, lambda: arm.read("id")):
-        with pytest.raises(PortError, match="the bus is closed"):
-            use()
-    with pytest.raises(UsageError, match="is closed"):
-        robot.exchange()
+        arm.set_position(0.3)
+        robot.step(20)
+    position = arm.position
+    commands = (
+        lambda: arm.set_position(0.5),
+        lambda: arm.set_velocity(1.0),
+        lambda: arm.set_acceleration(1.0),
+        lambda: arm.set_available_torque(0.5),
+        lambda: arm.set_control_pid(1, 0, 0),
+        lambda: arm.set_torque(0.1),
+        lambda: arm.set_duty(0.1),
+        lambda: arm.set_damping_constant(0.1),
+        lambda: arm.goto(0.5, 1.0),
+        lambda: arm.read("id"),
+        lambda: arm.write("led", 1),
+        arm.torque_on,
+        arm.torque_off,
+        arm.restore,
+        arm.recover,
+        robot.exchange,
+        lambda: robot.set_positions([0.5]),
+        lambda: robot.goto({"shoulder": 0.5}, 1.0),
+    )
+    for command in commands:
+        with pytest.raises(UsageError, match="'bench_arm' is closed"):
+            command()
+    assert arm.position == position  # what was read last
+    assert arm.target_position == 0.3
 
 
 @pytest.mark.parametrize("degrees", [90, -45, 180, 3600])  # the last two are beyond the limits in degrees, too

@@ -210,6 +210,10 @@ class Cycle:
         Returns:
             When the servos had their goals, s on the bus's clock: bytes that a port has taken are still to go out.
         """
+        with self.bus.turn, self.bus.turn.lock:  # or a policy could come between a goal's choice and its way out
+            return self._send(goals)
+
+    def _send(self, goals: Mapping[str, Goal]) -> float:
         started = self.bus.clock.now()
         self._wire = _Wire(start=started)
         blocks: dict[int, bytes] = {}

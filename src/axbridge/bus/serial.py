@@ -35,6 +35,7 @@ __all__ = ["LATE_WINDOW", "SerialBus"]
 LATE_WINDOW = 0.25  # s: so long may a reply come after its question was given up and a later one answered
 _REMOTE_LATE_WINDOW = 2.0
 _QUIET = 0.001  # s: a pause that ends a damaged reply
+_CLOSING = 2.0  # s to wait for the end of another thread's transaction
 _LONGEST_TAG = 24  # bytes a question may be lengthened by
 _DAMAGED = int(ErrorFlag.CHECKSUM)  # plain integers: flags are slow
 _ECHO_PROBE = encode(BROADCAST, Instruction.READ, bytes((Address.ID, 1)))  # no servo answers a broadcast READ
@@ -66,6 +67,7 @@ class SerialBus(Bus):
         self.retries = retries
         self.stats = LineStats()
         self.echo = False
+        self._ended = False
         self._byte = byte_seconds(baud)
         self.port = Port(self.port_name, baud)
         self.latency = self.port.latency
@@ -94,8 +96,13 @@ class SerialBus(Bus):
     # -- life ---------------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Close the port; may be called twice."""
+        """Close the port for good, after the transaction under way; may be called twice."""
+        self._ended = True
+        mine = self.turn.lock.acquire(timeout=_CLOSING)
         self.port.close()
+        self.turn.reserve(None)  # whoever waits to write finds it closed
+        if mine:
+            self.turn.lock.release()
 
     @property
     def closed(self) -> bool:
@@ -106,9 +113,11 @@ class SerialBus(Bus):
         """Open a lost port again under its old name, and look for echo again.
 
         Raises:
-            PortError: it is still away.
+            PortError: it is still away, or the bus was closed.
         """
         with self.turn, self.turn.lock:
+            if self._ended:
+                raise PortError(self.port_name, "the port is closed")
             self.port.setupPort(self.baud)
             self._late.forgive()
             self.stats.reopened += 1
@@ -281,6 +290,7 @@ class SerialBus(Bus):
 
     def _transfer(self, frame: bytes, id: int, length: int | None) -> tuple[Packet | None, float]:
         with self.turn, self.turn.lock:
+            self.turn.wait_to_write()
             if length is None:
                 self.port.send(frame)
                 now = self.clock.now() + len(frame) * self._byte

@@ -93,7 +93,7 @@ def code_of(end: BaseException) -> int:
 
 def motors_after(rig: Rig) -> str:
     """What the motors do now that a robot of this rig is closed."""
-    from axbridge.robot.safety.net import still_powered
+    from axbridge.robot.safety.ways_out import still_powered
 
     if left := still_powered():
         return f"{', '.join(left)} may still be powered: cut the servo supply"

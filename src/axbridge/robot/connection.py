@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import os
+import threading
 import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -47,6 +48,7 @@ class Connection:
         sensors: Those of the rig that this backend has, by name.
         cycles: By bus name, for buses that have servos; empty before `open`.
         events: What the latest `receive` noticed.
+        closed: Whether it was let go of.
 
     Raises:
         RigError, ProfileError: a servo's profile or model is wrong, or a sensor's link; the backend is closed.
@@ -58,6 +60,7 @@ class Connection:
         self.backend = backend
         self.cycles: dict[str, Cycle] = {}
         self.events: tuple[BusEvent, ...] = ()
+        self.closed = False
         self._threads: ThreadPoolExecutor | None = None
         self._read_at = -math.inf  # when the last samples had come in, s on the backend's clock
         self._safety: Safety | None = None
@@ -98,7 +101,7 @@ class Connection:
         try:
             if len(self.cycles) > 1 and self.backend.mode:
                 self._threads = ThreadPoolExecutor(len(self.cycles))
-                self._exit.callback(self._threads.shutdown)
+                self._exit.callback(self._threads.shutdown, wait=False)  # one may wait for a line that is closed next
             if self.cycles:
                 self._exit.callback(self._restore)
                 safety = self.rig.safety
@@ -108,7 +111,7 @@ class Connection:
                     park_pose=self._park_pose(),
                     stale_command_ms=safety.stale_command_ms,
                     guard=self.backend.mode != SIMULATION,
-                    restore=self._restore,
+                    restore=self._end,
                     tripped=tripped,
                 )
                 self._exit.enter_context(self._safety)  # left first: motors go off while the ports are open
@@ -116,6 +119,21 @@ class Connection:
         except BaseException:
             self.close()
             raise
+
+    @property
+    def foreign(self) -> bool:
+        """Whether it is a real robot's, and this process only a child, forked from the one that opened it."""
+        return os.getpid() != self._owner and self.backend.mode != SIMULATION
+
+    @property
+    def refused(self) -> bool:
+        """Whether this thread may command no servo, because a signal has come; see `Turn.refused`."""
+        return any(cycle.bus.turn.refused for cycle in self.cycles.values())
+
+    def resume(self) -> None:
+        """Let every thread command the servos again."""
+        for cycle in self.cycles.values():
+            cycle.bus.turn.reserve(None)
 
     def feed(self) -> None:
         """A sign of life, before the goals of a step are worked out; see `Safety.feed`."""
@@ -232,10 +250,19 @@ class Connection:
     def close(self) -> None:
         """Switch every motor off, restore what was changed for good, release ports and worlds; may be called twice.
 
-        In a forked child nothing happens: robot, ports and worlds are its parent's.
+        From the first step on no other thread commands a servo. In a forked child nothing happens: robot, ports and
+        worlds are its parent's.
         """
         if os.getpid() == self._owner:
+            self.closed = True
+            for cycle in self.cycles.values():
+                cycle.bus.turn.reserve(threading.get_ident())
             self._exit.close()
+
+    def _end(self) -> None:
+        """The program ends, and nobody closes this."""
+        self.closed = True
+        self._restore()
 
     def _drive(self, config: ServoConfig) -> Drive:
         simulated = self.backend.simulated

@@ -108,7 +108,9 @@ class Robot(Mapping[str, Servo]):
         self._believed = False  # that it stands as its servos say: looked at since its motors are on
         self._simulation = self._simulation_of(self._connection)
         self._servos = {
-            config.name: Servo(config, self._connection.drives[config.name], seed, self._recover, self.goto)
+            config.name: Servo(
+                config, self._connection.drives[config.name], seed, self._recover, self.goto, self._refuse_closed
+            )
             for config in rig.servos
         }
         self._residuals = Residuals(
@@ -141,16 +143,19 @@ class Robot(Mapping[str, Servo]):
             period: ms; the rig's `basic_time_step_ms` when not given.
 
         Returns:
-            0 when the tick was met, else how late it was, ms. -1 when the controller should end: the robot is closed.
+            0 when the tick was met, else how late it was, ms. -1 when the controller should end: the robot is closed,
+            or a signal has come, and this is not the main thread (see `resume`).
 
         Raises:
-            UsageError: a period that is not positive and finite.
+            UsageError: a period that is not positive and finite, or a process that was forked from the robot's own.
+            RobotStopped: a signal comes in this step, and this is not the main thread.
             BusError: a change of control mode needed a register that could not be written.
             RigError: on copper, before the first goals of the whole robot: its servos report a pose that cannot be.
                 Nothing has moved then, and every motor is off.
         """
-        if self._closed:
+        if self._connection.closed or self._connection.refused:
             return -1.0
+        self._refuse_closed()
         requested = self.basic_time_step if period is None else float(period)
         if not 0 < requested < math.inf:
             raise UsageError(f"a step of {requested:g} ms is not positive and finite")
@@ -179,14 +184,27 @@ class Robot(Mapping[str, Servo]):
             UsageError: the robot is closed.
             BusError: as `step`.
         """
-        if self._closed:
-            raise UsageError(f"robot {self.rig.name!r} is closed", "open it again with axbridge.open")
+        self._refuse_closed()
         clock = self._connection.backend.clock
         began = clock.now()
         commanded = self._send(self.basic_time_step)
         faults = self._receive()
         self._report(0.0, clock.now() - began, commanded, faults)
         return {name: servo.state for name, servo in self._servos.items()}
+
+    def _refuse_closed(self) -> None:
+        """Refuse what has no effect any more.
+
+        Raises:
+            UsageError: says so.
+        """
+        if self._connection.closed:
+            raise UsageError(f"robot {self.rig.name!r} is closed", "open it again with axbridge.open")
+        if self._connection.foreign:
+            raise UsageError(
+                f"robot {self.rig.name!r} belongs to the process that opened it, not to one forked from it",
+                "command it there, or open it here alone",
+            )
 
     def _ticks(self, end: float) -> Iterator[float]:
         """Times, ms, at which something happens inside a step: ideal joints and batteries live by the basic step."""
@@ -401,10 +419,12 @@ class Robot(Mapping[str, Servo]):
             False, too, when the controller should end.
 
         Raises:
-            UsageError: a time that is not positive and finite, a position that is not finite, or degrees.
+            UsageError: a time that is not positive and finite, a position that is not finite, or degrees; or the robot
+                is closed.
             UnknownServo: the robot has no such servo.
             BusError: as `step`.
         """
+        self._refuse_closed()
         if not 0 < duration < math.inf:
             raise UsageError(f"a way of {duration:g} s is not positive and finite", "give seconds")
         ways = {name: self._way(name, float(goal)) for name, goal in pose.items()}
@@ -509,14 +529,18 @@ class Robot(Mapping[str, Servo]):
         self._stopped = True
         for servo in self._servos.values():
             servo._stop(stopped=True)
-        left = {} if self._closed else self._connection.limp()
+        left = {} if self._connection.closed else self._connection.limp()
         self._powered_still = left or None  # None: told once more, because a step under way may have sent a goal since
         self._insist_at = -math.inf
         return left
 
     def resume(self) -> None:
-        """After `stop`: let motors be switched on again. They stay off until somebody does."""
+        """After `stop`: let motors be switched on again. They stay off until somebody does.
+
+        Also after a signal that did not end the program: let other threads than the main one command the robot again.
+        """
         self._stopped = False
+        self._connection.resume()
         self._powered_still = {}
         for servo in self._servos.values():
             servo._stop(stopped=False)
@@ -556,7 +580,7 @@ class Robot(Mapping[str, Servo]):
             UsageError: the robot is closed, or was not made by `axbridge.open`.
             AxBridgeError: the new backend cannot be opened, or a servo does not answer; nothing has changed.
         """
-        if self._closed or self._opener is None:
+        if self._connection.closed or self._opener is None:
             raise UsageError(
                 "this robot cannot change its backend", "open it with axbridge.open, and before closing it"
             )
@@ -675,7 +699,7 @@ class Robot(Mapping[str, Servo]):
         return -1.0 if self._battery is None else self._battery.energy
 
     def __repr__(self) -> str:
-        state = "closed" if self._closed else f"{self.time:.2f} s after the start"
+        state = "closed" if self._connection.closed else f"{self.time:.2f} s after the start"
         servos = "1 servo" if len(self) == 1 else f"{len(self)} servos"
         return f"<Robot {self.name!r} on {self.backend}: {servos}, {state}>"
 

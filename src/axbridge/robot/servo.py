@@ -3,7 +3,8 @@
 Commands follow Webots' Motor node and act in the next `Robot.step`. `position`, `velocity`, `torque` and the others are
 what the servo measured in the last step; what it was told is `target_position`, `velocity_limit`, and so on. Set-points
 out of range are clipped, with a `ControlWarning` the first time; impossible ones (NaN, a negative speed) are refused
-with one each time, and the old value stays. Degrees are an error. Units: rad and N·m, for a linear joint m and N.
+with one each time, and the old value stays. Degrees are an error, and so is a command to a robot that was closed.
+Units: rad and N·m, for a linear joint m and N.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ class Servo:
         seed: Of the position sensor's noise.
         recover: Lets a motor that was shut down move again, by name.
         lead: `Robot.goto`.
+        refuse_closed: Raises `UsageError` when the robot takes no commands any more.
 
     Attributes:
         sampled_at: Time of the last sample, s on the robot's clock; NaN before the first.
@@ -55,6 +57,7 @@ class Servo:
         seed: int,
         recover: Callable[[str], None],
         lead: Callable[[Mapping[str, float], float], bool],
+        refuse_closed: Callable[[], None],
     ) -> None:
         self.name = config.name
         self.config = config
@@ -71,6 +74,7 @@ class Servo:
         self._stopped = False  # by hand, see `Robot.stop`
         self._recover = recover
         self._lead = lead
+        self._refuse_closed = refuse_closed
         self._multiplier = config.multiplier or 1.0
         self._siblings: tuple[Servo, ...] = ()
         self._limits = _widened(config)
@@ -110,6 +114,7 @@ class Servo:
             UnsupportedOperation: endless turning on a drive that cannot.
             BusError: the servo does not answer.
         """
+        self._refuse_closed()
         if not clip:
             self._refuse_degrees(position)
         for motor in (self, *self._siblings):
@@ -163,6 +168,7 @@ class Servo:
         Clipped to `max_velocity`. NaN is refused, and a negative value unless the target is infinite. Stored but
         without effect in torque control. Coupled motors follow by their multipliers.
         """
+        self._refuse_closed()
         signed = self._wanted.endless or velocity >= 0  # only the request may not be negative: a multiplier turns it
         for motor in (self, *self._siblings):
             checked = checks.velocity(velocity * motor._multiplier, motor._max_velocity, endless=signed)
@@ -180,6 +186,7 @@ class Servo:
         Raises:
             UnsupportedOperation: the drive cannot.
         """
+        self._refuse_closed()
         checked = checks.acceleration(acceleration)
         if checked.value is None:
             return _warn(checked.warning)
@@ -194,6 +201,7 @@ class Servo:
         Clipped to `max_torque`. NaN and negative values are refused. On a Dynamixel this is a cap on duty: exact at
         stall.
         """
+        self._refuse_closed()
         checked = checks.available_torque(torque, self.max_torque)
         if checked.value is None:
             return _warn(checked.warning)
@@ -211,6 +219,7 @@ class Servo:
         Raises:
             UnsupportedOperation: the servo's own position loop is in use (``controller = "firmware"``).
         """
+        self._refuse_closed()
         refused = checks.gains(p, i, d)
         if refused:
             return _warn(refused)
@@ -228,6 +237,7 @@ class Servo:
             UnsupportedOperation: the drive cannot.
             BusError: the servo does not answer.
         """
+        self._refuse_closed()
         for motor in (self, *self._siblings):
             checked = checks.torque(torque * motor._multiplier, motor._wanted.available_torque)
             if checked.value is None:
@@ -271,6 +281,7 @@ class Servo:
         Raises:
             UnsupportedOperation: the joint has no brake.
         """
+        self._refuse_closed()
         if not self._drive.brake:
             raise UnsupportedOperation(f"servo {self.name!r} has no brake", "only ideal joints have one")
         if math.isnan(damping) or damping < 0:
@@ -292,6 +303,7 @@ class Servo:
             RobotStopped: the robot was stopped, and nobody has called `Robot.resume`.
             BusError: the servo does not answer; torque stays off.
         """
+        self._refuse_closed()
         if self._stopped:
             raise RobotStopped(
                 f"servo {self.name!r} stays off: all motors were switched off by hand",
@@ -309,6 +321,7 @@ class Servo:
         Raises:
             BusError: the servo does not answer, so it may still be powered.
         """
+        self._refuse_closed()
         self._convert_sample()
         self._wanted.enabled = False
         self._drive.power(on=False)
@@ -329,6 +342,7 @@ class Servo:
         within the rig's `soft_start_ms`. When the cause is still there, it will shut down again. Nothing happens to an
         ideal joint, which never shuts down.
         """
+        self._refuse_closed()
         self._recover(self.name)
 
     def read(self, register: str) -> int:
@@ -363,6 +377,7 @@ class Servo:
         return self._needs_registers("has no registers")
 
     def _needs_registers(self, lack: str) -> DynamixelDrive:
+        self._refuse_closed()
         if not isinstance(self._drive, DynamixelDrive):
             raise UnsupportedOperation(f"servo {self.name!r} is an ideal joint and {lack}")
         return self._drive

@@ -7,54 +7,40 @@ interpreter locked. Then the guard process acts (`axbridge.robot.safety.guard`):
 descriptor to hand on, as on Windows, a guard opens it by its name when the controller is dead
 (`axbridge.robot.safety.guard_by_name`); a locked hang is beyond that one.
 
-A signal in the middle of a transaction waits for its end, because packets of the policy would break the transaction.
-The guard may end only when every servo has said that its torque is off, or that it holds. A servo that does not hold is
-limped. A servo that does not limp is left to the guard, which goes on trying.
+Signals and the interpreter's end come by way of `axbridge.robot.safety.ways_out`. The guard may end only when every
+servo has said that its torque is off, or that it holds. A servo that does not hold is limped. A servo that does not
+limp is left to the guard, which goes on trying.
 """
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import os
-import signal
 import subprocess
 import sys
 import threading
 import time
 import warnings
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
-from types import FrameType, TracebackType
+from types import TracebackType
 from typing import Any
 
 from axbridge.bus.base import Reply
 from axbridge.bus.cycle import Cycle
+from axbridge.bus.turn import Turn
 from axbridge.clock import WallClock
 from axbridge.config.registers import Address
 from axbridge.errors import BusError, UsageError
 from axbridge.robot.safety.policies import Policy, hold, limp, park
-from axbridge.robot.safety.signal_watch import watch_signals
+from axbridge.robot.safety.ways_out import WAYS_OUT
 
-__all__ = ["Safety", "still_powered"]
+__all__ = ["Safety"]
 
 _STDERR = 2
-_SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK") if hasattr(signal, name))
 _PATIENCE = 2.0  # s to wait for the end of another thread's transaction
 _GUARD_PATIENCE = 3.0  # s for the guard to end: it asks the servos for half of that
-
-_HANDLER_PATIENCE = 0.3  # s in which Python's own handler should have begun
-
-_nets: list[Safety] = []  # armed in this process
-_watched: list[int] = []  # processes that watch their signals: this one, or those it was forked from
-_begun_at = [0.0]  # when a signal handler here has begun with the policy
-_unconfirmed: list[str] = []  # servos that neither a net nor its guard could switch off, since a net was armed last
-
-
-def still_powered() -> tuple[str, ...]:
-    """The servos that may still be powered after the last nets were disarmed; empty while a new one watches."""
-    return tuple(_unconfirmed)
 
 
 class Safety:
@@ -68,7 +54,7 @@ class Safety:
             in simulated time waits for nobody.
         guard: Start the guard process.
         report: Called with the servos that failed, by name, when the policy was applied outside of `release`'s caller.
-        restore: Called after the policy at a deadly signal and at the interpreter's end: no other code runs after them.
+        restore: Called after the policy when the program ends without leaving this: no other code runs after it.
         tripped: Called with the names of the servos that were switched off because `feed` was not called in time; from
             whichever thread notices.
 
@@ -102,13 +88,13 @@ class Safety:
         self._tripped = tripped
         self._armed = False
         self._leaving = False  # for good: no sign of life counts any more
-        self._owner = -1
+        self._held = True  # the lines, when leaving for good
         self._releasing = self._released = False
         self._releases = 0
         self._left: Mapping[str, BusError] = {}  # what the policy has not confirmed
-        self._earlier: dict[int, Any] = {}
         self._fed_at = time.monotonic()
         self._applying = threading.RLock()
+        self._guarding = threading.RLock()  # a guard is started or ended
         self._stop = threading.Event()
         self._watchdog: threading.Thread | None = None
         self._guard: subprocess.Popen[bytes] | None = None
@@ -127,19 +113,8 @@ class Safety:
             return
         self._armed = True
         self._leaving = False
-        self._owner = os.getpid()
         self._fed_at = time.monotonic()
-        _nets.append(self)
-        _unconfirmed.clear()
-        atexit.register(self._at_exit)
-        if threading.current_thread() is threading.main_thread():
-            for number in _SIGNALS:
-                earlier = signal.getsignal(number)
-                if earlier is not signal.SIG_IGN and earlier is not None:  # None: set by a C library
-                    self._earlier[number] = earlier
-                    signal.signal(number, self._on_signal)
-            if self._real and os.getpid() not in _watched and watch_signals(_notice):
-                _watched.append(os.getpid())
+        WAYS_OUT.add(self)
         if self._with_guard:
             try:
                 self._start_guard()
@@ -157,24 +132,16 @@ class Safety:
         Servos that did not confirm the last `release` are left to the guard, and reported when it fails, too. A forked
         child changes nothing: the net is its parent's.
         """
-        if not self._armed_here():
+        if self not in WAYS_OUT.nets:
             return
         try:
-            self._dismiss_guard()
+            self.dismiss_guard()
         finally:  # also when one more signal ends the wait for the guard, which knows its task by then
-            self._give_back()
-
-    def _give_back(self) -> None:
-        self._armed = False
-        _nets.remove(self)
-        atexit.unregister(self._at_exit)
-        self._stop.set()
-        for number, earlier in list(self._earlier.items()):
-            if signal.getsignal(number) == self._on_signal:  # else somebody took over after us, and may call us yet
-                signal.signal(number, earlier)
-                del self._earlier[number]
-        if self._watchdog is not None and self._watchdog is not threading.current_thread():
-            self._watchdog.join(timeout=1.0)
+            self._armed = False
+            WAYS_OUT.remove(self)
+            self._stop.set()
+            if self._watchdog is not None and self._watchdog is not threading.current_thread():
+                self._watchdog.join(timeout=1.0)
 
     def feed(self) -> None:
         """A sign of life: call it once a step. After a silence goals are taken again, from the present position on."""
@@ -188,19 +155,8 @@ class Safety:
         if self.stale:
             with self._applying:  # the watchdog may still be at it
                 self.stale = False
-        if self._guard is not None:
-            if self._guarded != self._lines():  # the port was lost and found: the guard holds the old one
-                self._end_guard(b"q")
-                self._start_guard()
-            try:
-                os.write(self._pipe, b".")
-            except BlockingIOError:
-                pass  # the pipe is full of signs of life
-            except OSError:  # it was killed: a new one takes over
-                self._end_guard(b"q")
-                self._start_guard()
-        elif self._armed and self._with_guard and (self._lines() or self._names()):
-            self._start_guard()
+        with self._guarding:
+            self._feed_guard()
 
     def release(self) -> dict[str, BusError]:
         """Apply the policy now, to every servo of every bus, whatever fails on the way.
@@ -223,7 +179,8 @@ class Safety:
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if not self._armed_here():
+        WAYS_OUT.wait_for_end()
+        if self not in WAYS_OUT.nets:
             return
         self._leaving = True
         try:
@@ -239,11 +196,17 @@ class Safety:
         self._releasing = self._released = True
         self._releases += 1
         turn = self._releases
+
+        def given_up() -> bool:
+            with contextlib.suppress(OSError):  # there is no guard any more
+                self._show_life()  # nobody steps meanwhile
+            return self._releases != turn
+
         try:
             for cycle in cycles if self.policy == "park" and not again else ():
                 with contextlib.suppress(Exception):  # whatever it is: it will be limped all the same
                     # a later release, in a signal handler or another thread, limps: going on would undo that
-                    park(cycle, self._pose, given_up=lambda: self._releases != turn)
+                    park(cycle, self._pose, given_up=given_up)
         finally:
             self._releasing = False
         return "hold" if self.policy == "hold" else "limp"
@@ -254,7 +217,7 @@ class Safety:
         errors: dict[str, BusError] = {}
         for cycle in cycles:
             try:
-                with _line_of(cycle):
+                with cycle.bus.turn.held(_PATIENCE):
                     failed = _hold(cycle) if policy == "hold" else None
                     if failed is None or failed:  # there is something to limp
                         errors |= limp(cycle, failed)
@@ -264,39 +227,41 @@ class Safety:
         self._left = errors
         return errors
 
-    # -- ways out -----------------------------------------------------------------------------------------------------
+    # -- what `WAYS_OUT` asks for --------------------------------------------------------------------------------------
 
-    def _at_exit(self) -> None:
-        armed = self._armed_here()
-        self.__exit__(None, None, None)
-        if armed:
-            self._restore()
+    @property
+    def turns(self) -> Sequence[Turn]:
+        """See `Net.turns`."""
+        return [cycle.bus.turn for cycle in self._real]
 
-    def _armed_here(self) -> bool:
-        """Whether it is this process's net: a forked child inherits handlers and port, but not the robot."""
-        return self._armed and os.getpid() == self._owner
+    @property
+    def parks(self) -> bool:
+        """See `Net.parks`."""
+        return self.policy == "park"
 
-    def _on_signal(self, number: int, frame: FrameType | None) -> None:
-        for net in _nets:
-            for cycle in net._real if net._armed_here() else ():  # noqa: SLF001 - its own kind
-                if cycle.bus.turn.mine:
-                    cycle.bus.turn.afterwards(lambda: self._on_signal(number, frame))
-                    return
-        _begun_at[0] = time.monotonic()
-        if self._is_deadly(number):
-            _leave_all()
-            signal.signal(number, signal.SIG_DFL)
-            os.kill(os.getpid(), number)  # so that our parent sees the signal as the cause
-            return
-        if self._armed_here() and self._real and (errors := self._hold_or_limp(self._park(self._real), self._real)):
+    def interrupt(self) -> None:
+        """See `Net.interrupt`. Goals are taken again from the present position on, unless the servos hold."""
+        policy = self._park(self._real)
+        if policy == "limp":
+            for cycle in self._real:
+                cycle.restart_softly()
+        if errors := self._hold_or_limp(policy, self._real):
             self._report(errors)
-        self._earlier[number](number, frame)
 
-    def _is_deadly(self, number: int) -> bool:
-        """Whether nobody's handler comes after the nets', so that the signal ends the process."""
-        earlier = self._earlier.get(number, signal.SIG_DFL)
-        net = getattr(earlier, "__self__", None)
-        return net._is_deadly(number) if isinstance(net, Safety) else not callable(earlier)  # noqa: SLF001 - its own kind
+    def apply_for_good(self) -> None:
+        """See `Net.apply_for_good`."""
+        self._leaving = True
+        policy = self._park(self._real)
+        held = [turn.lock.acquire(timeout=_PATIENCE) for turn in self.turns]
+        self._held = all(held)
+        self._hold_or_limp(policy, self._real)
+
+    def close_lines(self) -> None:
+        """See `Net.close_lines`; a line that another thread has not left stays open, and its guard stays."""
+        if self._real and self._held:
+            self._restore()
+            for cycle in self._real:
+                cycle.bus.close()
 
     # -- silence ------------------------------------------------------------------------------------------------------
 
@@ -312,25 +277,25 @@ class Safety:
     def _trip(self) -> None:
         """Apply the policy to a controller that was silent for too long; once a silence."""
         with self._applying:
-            if self.stale:
+            if self.stale or self._leaving:
                 return
             self.stale = True
             policy = self._park(self._real)
             if policy == "limp":
                 self._tell_tripped(frozenset(name for cycle in self._real for name in cycle.servos_by_name))
+            for cycle in self._real:
+                cycle.restart_softly()  # before the motors go off: a step under way may have goals yet
             if errors := self._hold_or_limp(policy, self._real):
                 self._report(errors)
             if policy == "hold":
                 self._tell_tripped(frozenset(name for cycle in self._real for name in _limp_ones(cycle)))
-            for cycle in self._real:
-                cycle.restart_softly()
 
     def _insist(self) -> None:
         """Limp the servos that have not confirmed; the watchdog repeats it until they do or a controller moves them."""
         errors: dict[str, BusError] = {}
         for cycle in self._real:
             if names := [name for name in cycle.servos_by_name if name in self._left]:
-                with contextlib.suppress(BusError), _line_of(cycle):
+                with contextlib.suppress(BusError), cycle.bus.turn.held(_PATIENCE):
                     errors |= limp(cycle, names)
         if self.stale:
             self._left = errors
@@ -415,20 +380,41 @@ class Safety:
         self._pipe = os.dup(self._guard.stdin.fileno())
         self._guard.stdin.close()
 
-    def _dismiss_guard(self) -> None:
+    def _feed_guard(self) -> None:
+        if self._guard is not None:
+            if self._guarded != self._lines():  # the port was lost and found: the guard holds the old one
+                self._end_guard(b"q")
+                self._start_guard()
+            try:
+                self._show_life()
+            except OSError:  # it was killed: a new one takes over
+                self._end_guard(b"q")
+                self._start_guard()
+        elif self._armed and self._with_guard and (self._lines() or self._names()):
+            self._start_guard()
+
+    def _show_life(self) -> None:
+        self._fed_at = time.monotonic()
+        if self._guard is not None:
+            with contextlib.suppress(BlockingIOError):  # the pipe is full of signs of life
+                os.write(self._pipe, b".")
+
+    def dismiss_guard(self) -> None:
         """End the guard, after it has limped what the policy could not; report what neither could."""
         self._leaving = True
+        if not self._held:
+            return  # another thread may write yet: the guard acts when this process is gone
         ports = _for_guard(self._guarded, self._left)
         confirmed = False
         try:
-            with ExitStack() as lines:
+            with self._guarding, ExitStack() as lines:
                 for cycle in self._real if ports else ():  # the guard must be the only one who asks
                     with contextlib.suppress(BusError):
-                        lines.enter_context(_line_of(cycle))
+                        lines.enter_context(cycle.bus.turn.held(_PATIENCE))
                 confirmed = self._end_guard(f"!{' '.join(ports)};".encode() if ports else b"q") and bool(ports)
         finally:
             if self._left and not confirmed:
-                _unconfirmed.extend(self._left)
+                WAYS_OUT.unconfirmed.extend(self._left)
                 self._report(self._left)
             self._left = {}
 
@@ -454,60 +440,6 @@ def _for_guard(lines: Iterable[tuple[int, Cycle]], names: Container[str] | None 
     return [f"{fd}:{','.join(here)}" for fd, here in ids.items() if here]
 
 
-def _leave_all() -> None:
-    """Apply every net's policy, and keep the lines from then on, so that no thread moves a servo any more."""
-    nets = [net for net in reversed(_nets) if net._armed_here()]  # noqa: SLF001 - its own kind
-    for net in nets:
-        net._leaving = True  # noqa: SLF001
-    policies = [net._park(net._real) for net in nets]  # noqa: SLF001
-    for net in nets:
-        for cycle in net._real:  # noqa: SLF001
-            cycle.bus.turn.lock.acquire(timeout=_PATIENCE)
-    for net, policy in zip(nets, policies, strict=True):
-        net._hold_or_limp(policy, net._real)  # noqa: SLF001
-        net._dismiss_guard()  # noqa: SLF001
-    for net in nets:  # last, because it may wait for a servo that is gone
-        if net._real:  # noqa: SLF001
-            net._restore()  # noqa: SLF001
-
-
-def _notice(number: int) -> None:
-    """A signal has come. Handle it here if the main thread does not, because it is in a library's call."""
-    net = getattr(signal.getsignal(number), "__self__", None)
-    if number not in _SIGNALS or not isinstance(net, Safety):
-        return
-    came = time.monotonic()
-    time.sleep(_HANDLER_PATIENCE)
-    if _begun_at[0] > came - _HANDLER_PATIENCE or not net._armed_here():  # noqa: SLF001
-        return
-    if net._is_deadly(number):  # noqa: SLF001
-        import ctypes
-
-        _leave_all()
-        ctypes.CDLL(None).signal(number, 0)  # the default action; Python itself sets it in the main thread only
-        os.kill(os.getpid(), number)
-    for each in _nets:
-        if errors := each._hold_or_limp(each._park(each._real), each._real):  # noqa: SLF001
-            each._report(errors)  # noqa: SLF001
-
-
-@contextmanager
-def _line_of(cycle: Cycle) -> Iterator[None]:
-    """Keep other threads off a line.
-
-    Raises:
-        BusError: another one does not leave it.
-    """
-    turn = cycle.bus.turn
-    with turn:
-        if not turn.lock.acquire(timeout=_PATIENCE):
-            raise BusError("another thread does not leave the line", "cut the servo supply")
-        try:
-            yield
-        finally:
-            turn.lock.release()
-
-
 def _hold(cycle: Cycle) -> list[str] | None:
     """The servos that do not hold; None when nothing is known of any."""
     try:
@@ -519,7 +451,7 @@ def _hold(cycle: Cycle) -> list[str] | None:
 def _limp_ones(cycle: Cycle) -> list[str]:
     """The servos that do not say that their torque is on."""
     try:
-        with _line_of(cycle):
+        with cycle.bus.turn.held(_PATIENCE):
             answers = cycle.bus.read_many([(servo.id, Address.TORQUE_ENABLE, 1) for servo in cycle.servos])
     except BusError:
         return list(cycle.servos_by_name)
