@@ -6,7 +6,9 @@ from axbridge.bus.cycle import Cycle, CycleServo, Goal
 from axbridge.bus.serial import SerialBus
 from axbridge.bus.stats import wire_time
 from axbridge.errors import BusTimeout, ErrorFlag, PortError
+from axbridge.virtual.bus import VirtualBus
 from tests.support.pty_line import PtyLine
+from tests.support.virtual_rig import make_world
 
 SERVOS = [CycleServo("hip", 1), CycleServo("knee", 2), CycleServo("ankle", 3)]
 
@@ -123,3 +125,123 @@ def test_a_soft_start_raises_the_torque_limit_step_by_step(line, cycle):
 
 def test_the_wire_limit_of_eighteen_servos_is_187_hz():
     assert 1 / wire_time(18) == pytest.approx(187, abs=1)
+
+
+class Loop:
+    """A 50 Hz loop in simulated time that sends servo 1 to one goal, and servo 2 to another."""
+
+    def __init__(self, profile="ax-12a"):
+        self.world = make_world((1, 2), profile, shutdown=36)
+        self.cycle = Cycle(VirtualBus(self.world), [CycleServo("hip", 1), CycleServo("knee", 2)], soft_start=0.1)
+        self.limit = 1023
+        self.events = []
+
+    def run(self, steps):
+        for _ in range(steps):
+            result = self.cycle.exchange({"hip": Goal(600, 0, self.limit), "knee": Goal(400, 0, 1023)})
+            self.events += [(event.kind, event.name) for event in result.events]
+            self.world.sleep_until(self.world.now() + 0.02)
+
+    def hip(self, name):
+        return self.world.servos["s1"].table[name]
+
+    def limp(self):
+        servo = self.world.servos["s1"]
+        return servo.table["torque_limit"] == 0 or not servo.table["torque_enable"]
+
+
+def lose_some_packets(loop):
+    loop.world.inject("drop=1")
+    loop.run(3)
+    loop.world.inject("none")
+
+
+def change_its_limit(loop):
+    for loop.limit in range(300, 800, 20):
+        loop.run(1)
+
+
+def lose_the_port(loop):
+    loop.world.inject("unplug:50ms")
+    loop.run(3)
+
+
+def take_its_power(loop):
+    loop.world.inject("drop=1")
+    loop.run(3)
+    loop.world.power_cycle()
+    loop.world.inject("none")
+
+
+@pytest.mark.parametrize("profile", ["ax-12a", "ax-12"])  # Torque Limit becomes 0, Torque Enable becomes 0
+@pytest.mark.parametrize("mishap", [lose_some_packets, change_its_limit, lose_the_port, take_its_power])
+def test_nothing_but_recover_wakes_a_servo_that_has_shut_itself_down(profile, mishap):
+    loop = Loop(profile)
+    loop.run(10)
+    loop.world.inject("overload:1")
+    loop.run(3)
+    assert ("fault", "hip") in loop.events
+    mishap(loop)
+    for _ in range(100):
+        loop.run(1)
+        assert loop.limp() or mishap is take_its_power
+    assert loop.cycle.receive().states["knee"].position == pytest.approx(400, abs=3)  # the other one goes on
+    assert not loop.hip("torque_enable") or mishap is not take_its_power
+    loop.cycle.recover("hip")
+    loop.run(1)
+    assert 0 < loop.hip("torque_limit") < 300
+    loop.run(100)
+    assert loop.hip("torque_limit") == loop.limit
+    assert loop.hip("present_position") == pytest.approx(600, abs=3)
+
+
+def test_a_servo_that_shut_itself_down_while_it_was_away_stays_so():
+    loop = Loop()
+    loop.run(10)
+    loop.world.inject("drop=1")
+    loop.run(3)
+    loop.world.servos["s1"].overload(loop.world.now())
+    loop.world.servos["s1"].alarms.reset()  # of the overload nothing is left but the torque limit
+    loop.world.inject("none")
+    loop.events.clear()
+    loop.run(50)
+    assert loop.limp()
+    assert loop.events.index(("returned", "hip")) < loop.events.index(("fault", "hip"))
+
+
+def test_a_servo_that_comes_back_too_hot_after_a_loss_of_power_stays_limp():
+    loop = Loop()
+    loop.run(10)
+    loop.world.inject("drop=1")
+    loop.run(3)
+    loop.world.power_cycle()
+    loop.world.inject("none,overheat:1")
+    loop.run(50)
+    assert not loop.hip("torque_enable")
+
+
+def test_a_servo_that_lost_its_power_goes_on_from_where_it_is():
+    loop = Loop()
+    loop.run(100)
+    take_its_power(loop)
+    loop.world.bank.state[0, 0] = 0.0  # somebody has turned it
+    loop.run(50)
+    loop.run(100)
+    assert ("fault", "hip") not in loop.events
+    assert loop.hip("present_position") == pytest.approx(600, abs=3)
+
+
+def test_a_torque_limit_of_0_that_the_program_asked_for_is_no_shutdown():
+    loop = Loop()
+    loop.limit = 0
+    loop.run(10)
+    lose_some_packets(loop)
+    loop.run(50)
+    assert loop.hip("torque_limit") == 0
+    assert ("fault", "hip") not in loop.events
+    loop.limit = 500
+    loop.world.inject("drop=1")
+    loop.run(1)  # the packet that raises it again is lost
+    loop.world.inject("none")
+    loop.run(10)
+    assert loop.hip("torque_limit") == 500

@@ -9,7 +9,7 @@ import pytest
 
 import axbridge
 from axbridge.config.rig import Rig
-from axbridge.errors import BusError, PortError, RobotStopped, UsageError
+from axbridge.errors import BusError, ControlWarning, PortError, RobotStopped, UsageError
 from tests.support.pty_line import PtyLine
 
 pytestmark = pytest.mark.slow
@@ -137,6 +137,21 @@ def test_a_hot_servo_is_switched_off(line):
         for _ in range(10):  # a busy machine may lose some of the answers
             robot.step(20)
         assert powered(line) == []
+
+
+def test_a_change_of_backend_wakes_no_servo_that_has_shut_itself_down(line):
+    line.tables[1][34:36] = bytes(2)
+    with axbridge.open(make_rig(), backend="sim") as robot:
+        for servo in robot.values():
+            servo.set_position(0.2)
+        robot.step(20)
+        with pytest.warns(ControlWarning, match="'hip' had shut itself down"):
+            robot.switch("real", port=line.port)
+        for _ in range(5):
+            robot.step(20)
+        assert line.tables[1][34:36] == bytes(2)
+        assert powered(line) == [2]
+        assert not robot["hip"].torque_enabled
 
 
 def in_thread(call):

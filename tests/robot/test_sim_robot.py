@@ -182,6 +182,32 @@ def test_a_motor_that_shut_itself_down_moves_again_when_it_is_told_to():
         assert arm.position == pytest.approx(0.6, abs=0.05)
 
 
+def test_a_motor_that_shut_itself_down_is_not_woken_by_lost_packets():
+    with axbridge.open("pan_tilt", backend="sim") as robot:
+        pan = robot["pan"]
+        pan.set_position(0.3)
+        for _ in range(50):
+            robot.step(20)
+        robot.simulation.inject("overload:1")
+        robot.step(20)
+        pan.set_position(-0.3)
+        robot.simulation.inject("drop=1")
+        for _ in range(3):
+            robot.step(20)
+        robot.simulation.inject("none")
+        kinds = []
+        for _ in range(100):
+            robot.step(20)
+            kinds += [event.kind for event in robot.last_step.events if event.name == "pan"]
+        assert kinds == ["returned", "fault"]  # still shut down
+        assert pan.read("torque_limit") == 0
+        assert pan.position == pytest.approx(0.3, abs=0.02)
+        pan.recover()
+        for _ in range(100):
+            robot.step(20)
+        assert pan.position == pytest.approx(-0.3, abs=0.02)
+
+
 def test_every_command_to_a_closed_robot_is_an_error_that_names_it():
     with axbridge.open("bench_arm") as robot:
         arm = robot["shoulder"]

@@ -1,5 +1,8 @@
 """One control cycle: all goals out in one packet, then one read a servo. It goes on whatever is missing.
 
+A servo that protects itself sets its Torque Limit to 0, or takes its Torque Enable away. Whatever is written to these
+then wakes it. So a servo with a new alarm, or one that was away, gets nothing before both registers were read.
+
 Values are register counts; the Robot knows radians. Time is the bus's clock, so a cycle on a virtual bus runs in
 simulated time.
 """
@@ -24,6 +27,8 @@ __all__ = ["BusEvent", "Cause", "Cycle", "CycleResult", "CycleServo", "Goal", "R
 _GOAL = struct.Struct("<HH")  # Goal Position, Moving Speed
 _USUAL = int(Address.PRESENT_POSITION), PRESENT.size  # what is read of a servo: from where on, bytes
 _LONGER = int(Address.TORQUE_LIMIT), PRESENT.size + 2  # with the torque limit in front
+_LONGEST = int(Address.TORQUE_ENABLE), PRESENT.size + 12  # with all torque registers in front
+_HURT = int(ErrorFlag.OVERLOAD | ErrorFlag.OVERHEATING)  # for these a servo shuts down, as it comes from the factory
 NO_FLAGS = ErrorFlag(0)
 _FORGIVEN = 2  # consecutive losses before a servo counts as missing
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 2.0  # s between attempts at a missing servo or port
@@ -133,7 +138,9 @@ class _Track:
     ramp: tuple[float, float, int] | None = None  # start, end (bus clock), final torque limit
     position: int | None = None  # as read last
     restart: bool = False  # its next goal is its present position
-    limited: bool = False  # no goals: it is too hot, its supply is wrong, or it was found shut down
+    limited: bool = False  # no goals: it is too hot, its supply is wrong, or it has shut itself down
+    unsure: bool = False  # no goals, either, until its torque registers were read
+    driven: bool = False  # there is a goal for it in this cycle
     sent: tuple[Goal, bytes] | None = None  # the latest goal, and what went out
     must_limp: bool = False  # beyond its limits; has not yet confirmed that its torque is off
 
@@ -204,8 +211,9 @@ class Cycle:
         """Write goal position and moving speed of the servos named, in one packet (several beyond 27 servos).
 
         Goals are clipped to the servo's limits. A servo that came back first gets its present position as goal, and a
-        torque limit that rises. Changed torque limits go out first, in a packet of their own. A missing servo gets
-        nothing: when its power comes back it must not jump to an old goal. `receive` reports a lost port.
+        torque limit that rises. One that has shut itself down gets nothing until `recover`, and a missing one nothing
+        before it is back: when its power comes back it must not jump to an old goal. Changed torque limits go out
+        first, in a packet of their own. `receive` reports a lost port.
 
         Returns:
             When the servos had their goals, s on the bus's clock: bytes that a port has taken are still to go out.
@@ -218,10 +226,12 @@ class Cycle:
         self._wire = _Wire(start=started)
         blocks: dict[int, bytes] = {}
         torques: dict[int, bytes] = {}
+        for name, track in self._tracks.items():
+            track.driven = name in goals
         for name, goal in goals.items():
             track = self._tracks[name]
             servo = track.servo
-            if track.missing or track.limited:
+            if track.missing or track.limited or track.unsure:
                 continue
             if track.sent is not None and goal is track.sent[0] and track.ramp is None and not track.restart:
                 blocks[servo.id] = track.sent[1]
@@ -295,7 +305,7 @@ class Cycle:
         Its next goal brings a new Torque Limit (an AX-12 sets it to 0 at an overload), which rises softly.
         """
         track = self._tracks[name]
-        track.limited = track.must_limp = False
+        track.limited = track.must_limp = track.unsure = False
         track.written_torque = None
         track.restart = True
         track.ramp = (0.0, 0.0, torque_limit)
@@ -309,6 +319,9 @@ class Cycle:
         self._turn = (self._turn + 1) % len(due)
         requests = [track.request for track in due]
         requests[self._turn] = due[self._turn].servo.id, *_LONGER
+        for place, track in enumerate(due):
+            if track.missing or track.unsure:
+                requests[place] = track.servo.id, *_LONGEST
         wire = self._wire
         try:
             # after an exception nobody fetches the other answers: close the generator, which holds the line
@@ -340,26 +353,47 @@ class Cycle:
             track.must_limp = False
 
     def _take(self, track: _Track, reply: Reply, address: int) -> RawState:
-        data = reply.data
-        if address == Address.TORQUE_LIMIT:
-            track.torque_limit, data = int.from_bytes(data[:2], "little"), data[2:]
-        position, speed, load, voltage, temperature = PRESENT.unpack(data)
+        position, speed, load, voltage, temperature = PRESENT.unpack_from(
+            reply.data, Address.PRESENT_POSITION - address
+        )
         name, (lowest, highest) = track.servo.name, track.servo.voltage_range
+        returned = track.missing
+        if returned:
+            self._wire.events.append(BusEvent("returned", name))
+            track.flags = 0  # what is wrong with it is said anew
         if track.failures:
-            if track.missing:
-                track.written_torque = None  # it may have been without power, and has then forgotten what was written
-                track.restart = True
-                self._wire.events.append(BusEvent("returned", name))
             track.failures, track.error = 0, None
         if reply.error != track.flags:
-            if reply.error & ~track.flags:
+            if rising := reply.error & ~track.flags:
                 self._wire.events.append(BusEvent("fault", name, flags=ErrorFlag(reply.error)))
+                track.unsure = bool(rising & _HURT)
             track.flags = reply.error
+        if address != Address.PRESENT_POSITION:
+            self._look_at_torque(track, reply, address, returned=returned)
+        if returned:
+            track.written_torque = None  # it may have been without power, and has then forgotten what was written
+            track.restart = True
         track.position = position
         if (temperature > track.servo.top_temperature or not lowest <= voltage <= highest) and not track.limited:
             track.limited = track.must_limp = True
             self._wire.events.append(BusEvent("limit", name))
         return RawState(reply.time, position, speed, load, voltage, temperature, reply.error, track.torque_limit)
+
+    def _look_at_torque(self, track: _Track, reply: Reply, address: int, *, returned: bool) -> None:
+        """Find out whether the servo has shut itself down: then it gets no goals until `recover`."""
+        before, ours = track.torque_limit, track.written_torque == 0
+        track.torque_limit = limit = int.from_bytes(reply.data[Address.TORQUE_LIMIT - address :][:2], "little")
+        sure, hurt = address == Address.TORQUE_ENABLE, bool(reply.error & _HURT)
+        track.unsure = track.unsure and not sure
+        if track.limited or (track.ramp is not None and not sure):
+            return  # known; or the host wakes it just now
+        off = limit == 0 or (sure and (returned or (track.driven and not reply.data[0])))
+        if limit == 0 and before == 0 and not (ours or hurt or sure):
+            track.written_torque = None  # the host has raised it again, and that packet was lost
+        elif (hurt and off) or (limit == 0 and not ours):
+            track.limited = True
+            if not hurt:
+                self._wire.events.append(BusEvent("fault", track.servo.name, flags=ErrorFlag.OVERLOAD))
 
     def _fail(self, track: _Track, error: BusError) -> None:
         track.failures += 1
@@ -378,7 +412,7 @@ class Cycle:
             if now >= end:
                 track.ramp = None
                 return final
-            return max(round(final * max((now - start) / (end - start), 0.1)), 1)
+            return max(round(final * max((now - start) / (end - start), 0.1)), min(final, 1))
         return None if asked is None else min(asked, top)
 
     def _sync_write(self, address: int, data: dict[int, bytes]) -> float:

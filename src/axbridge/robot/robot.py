@@ -574,7 +574,8 @@ class Robot(Mapping[str, Servo]):
         """Go on with another backend while the controller runs: same servos, same settings, same time.
 
         Motors that were on are switched on where the joint is there (goal := present first), with torque rising within
-        half a second; the goals set last then act again. The old backend is left as the rig's `on_exit` says.
+        half a second; the goals set last then act again. Those that have shut themselves down there stay off. The old
+        backend is left as the rig's `on_exit` says.
 
         Raises:
             UsageError: the robot is closed, or was not made by `axbridge.open`.
@@ -587,7 +588,7 @@ class Robot(Mapping[str, Servo]):
         new = Connection(self.rig, self._opener(backend, port), self._seed)
         new.open(self._reach, self._trip)
         try:
-            on = [name for name, servo in self._servos.items() if servo.torque_enabled]
+            on = [name for name, servo in self._servos.items() if servo.torque_enabled and name not in new.withheld]
             new.soften(on, _SOFT_START)
             for name in on:
                 new.drives[name].power(on=True)
@@ -598,6 +599,8 @@ class Robot(Mapping[str, Servo]):
         self._simulation = self._simulation_of(new)
         for name, servo in self._servos.items():
             servo._rewire(new.drives[name])
+            if name not in on:
+                servo._switched_off()
         old.close()
         self._drawn = self._simulation.energy() if self._simulation is not None else 0.0
         self._start = new.backend.clock.now() - self.time
