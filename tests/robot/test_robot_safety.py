@@ -9,7 +9,8 @@ import pytest
 
 import axbridge
 from axbridge.config.rig import Rig
-from axbridge.errors import BusError, ControlWarning, PortError, RobotStopped, UsageError
+from axbridge.errors import BusError, BusTimeout, ControlWarning, PortError, RobotStopped, UsageError
+from axbridge.robot.safety.ways_out import still_powered
 from tests.support.pty_line import PtyLine
 
 pytestmark = pytest.mark.slow
@@ -88,6 +89,23 @@ def test_motors_that_were_limped_stay_off_until_the_program_asks_for_them_anew(l
         for _ in range(3):
             robot.step(20)
         assert powered(line) == [1]
+
+
+def test_a_servo_that_was_never_heard_is_no_cause_for_alarm(line, capfd):
+    line.deaf.add(2)
+    with pytest.raises(BusTimeout, match="servo 2 did not answer"):
+        open_robot(line, make_rig())
+    assert capfd.readouterr().err == ""
+    assert still_powered() == ()
+
+
+def test_a_servo_that_falls_silent_is_one(line, capfd):
+    with open_robot(line, make_rig()) as robot:
+        robot["knee"].set_position(0.3)
+        robot.step(20)
+        line.deaf.add(2)
+    assert "these servos may still be powered: knee (servo 2 did not answer)\ncut the" in capfd.readouterr().err
+    assert still_powered() == ("knee",)
 
 
 def test_all_that_is_wrong_is_one_error_before_anything_moves(line):

@@ -15,7 +15,7 @@ from typing import Any
 
 from axbridge.bus.commission import apply_registers
 from axbridge.bus.cycle import BusEvent, Cycle, CycleServo, Goal, RawState
-from axbridge.bus.handshake import Expected, handshake, require
+from axbridge.bus.handshake import Expected, Finding, handshake, require
 from axbridge.config.rig import Rig, ServoConfig
 from axbridge.errors import BusError, ControlWarning
 from axbridge.robot.backends.backend import SIMULATION, Backend
@@ -299,21 +299,24 @@ class Connection:
 
     def _set_up_servos(self) -> None:
         """Check that every servo is there and the right one; write the registers that differ from the rig's."""
-        failures: list[BusError] = []
+        drives = [drive for drive in self.drives.values() if isinstance(drive, DynamixelDrive)]
+        findings: dict[str, list[Finding]] = {}
         for name, bus in self.backend.buses.items():
-            here = [
-                drive
-                for drive in self.drives.values()
-                if isinstance(drive, DynamixelDrive) and drive.config.bus == name
-            ]
-            port = getattr(bus, "port_name", "")
-            expected = [Expected(drive.config.name, drive.id, drive.profile) for drive in here]
-            require(handshake(bus, expected, port=port), port or name)
-            for drive in here:
-                _, errors = apply_registers(bus, drive.id, drive.profile, drive.config.registers)
-                failures += errors.values()
-                if drive.read("torque_limit") == 0 and "torque_limit" not in drive.config.registers:
-                    self._leave_shut_down(drive)
+            here = [Expected(d.config.name, d.id, d.profile) for d in drives if d.config.bus == name]
+            findings[name] = handshake(bus, here, port=getattr(bus, "port_name", ""))
+        if self._safety is not None:
+            missing = {
+                (name, finding.id) for name in findings for finding in findings[name] if finding.kind == "missing"
+            }
+            self._safety.expect_no_answer(d.config.name for d in drives if (d.config.bus, d.id) in missing)
+        for name, bus in self.backend.buses.items():
+            require(findings[name], getattr(bus, "port_name", "") or name)
+        failures: list[BusError] = []
+        for drive in drives:
+            _, errors = apply_registers(drive.bus, drive.id, drive.profile, drive.config.registers)
+            failures += errors.values()
+            if drive.read("torque_limit") == 0 and "torque_limit" not in drive.config.registers:
+                self._leave_shut_down(drive)
         if failures:
             raise failures[0]
 

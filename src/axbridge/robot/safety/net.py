@@ -92,6 +92,7 @@ class Safety:
         self._releasing = self._released = False
         self._releases = 0
         self._left: Mapping[str, BusError] = {}  # what the policy has not confirmed
+        self._absent: frozenset[str] = frozenset()
         self._fed_at = time.monotonic()
         self._applying = threading.RLock()
         self._guarding = threading.RLock()  # a guard is started or ended
@@ -167,6 +168,10 @@ class Safety:
         """
         return self._hold_or_limp(self._park(self.cycles), self.cycles)
 
+    def expect_no_answer(self, names: Iterable[str]) -> None:
+        """Nothing is known of these servos, and nothing was told them: that they confirm nothing is no alarm."""
+        self._absent = frozenset(names)
+
     def limp(self) -> dict[str, BusError]:
         """Switch every motor off now, whatever the policy; from any thread. Returns the servos that did not confirm."""
         with self._applying:
@@ -213,7 +218,8 @@ class Safety:
 
     def _hold_or_limp(self, policy: Policy, cycles: Sequence[Cycle]) -> dict[str, BusError]:
         """Hold or limp, without another thread in between."""
-        self._left = {name: BusError("the policy was interrupted") for cycle in cycles for name in cycle.servos_by_name}
+        names = {name for cycle in cycles for name in cycle.servos_by_name} - self._absent
+        self._left = {name: BusError("the policy was interrupted") for name in names}
         errors: dict[str, BusError] = {}
         for cycle in cycles:
             try:
@@ -224,7 +230,7 @@ class Safety:
             except Exception as failure:  # noqa: BLE001 - whatever it is, it must not spare the next bus
                 unknown = failure if isinstance(failure, BusError) else BusError(f"{type(failure).__name__}: {failure}")
                 errors |= dict.fromkeys(cycle.servos_by_name, unknown)
-        self._left = errors
+        self._left = errors = {name: error for name, error in errors.items() if name not in self._absent}
         return errors
 
     # -- what `WAYS_OUT` asks for --------------------------------------------------------------------------------------
