@@ -4,6 +4,7 @@ import os
 import signal
 import threading
 import time
+import warnings
 
 import pytest
 
@@ -37,6 +38,11 @@ def line(tmp_path):
 
 def open_robot(line, rig):
     return axbridge.open(rig, backend="real", port=line.port)
+
+
+def step(robot, count):
+    for _ in range(count):
+        robot.step(20)
 
 
 def powered(line):
@@ -124,13 +130,18 @@ def test_the_registers_of_the_rig_cost_eeprom_once(line):
         assert line.writes == 4  # two servos, two bytes, the first time
 
 
-def test_a_robot_survives_an_unplugged_adapter(line):
+def test_a_robot_survives_an_unplugged_adapter(line, caplog):
     with open_robot(line, make_rig()) as robot:
         robot["hip"].set_position(0.3)
         robot.step(20)
         line.unplug()
-        robot.step(20)
-        robot.step(20)
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            step(robot, 20)
+        reasons = [str(one.message) for one in said]
+        assert "the port was lost" in reasons[0]
+        assert reasons[0].endswith("the motors keep their last goals until it is back")
+        assert len(set(reasons)) == len(reasons)  # each is said once
         assert all(isinstance(error, PortError) for error in robot.last_step.errors.values())
         assert robot.bus_statistics["main"]["line"]["servos"][1]["asked"] > 0
         line.power_cycle()
@@ -141,6 +152,7 @@ def test_a_robot_survives_an_unplugged_adapter(line):
             seen |= {event.kind for event in robot.last_step.events}
         assert not robot.last_step.errors
         assert {"port back", "returned"} <= seen
+        assert "every port is back" in caplog.text
         robot.step(20)
         robot.step(20)
         assert powered(line) == [1]
@@ -188,6 +200,14 @@ def in_thread(call):
     return answers[0]
 
 
+@pytest.fixture
+def python_takes_ctrl_c():
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # whatever other tests have left there
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("python_takes_ctrl_c")
 def test_after_ctrl_c_that_was_caught_other_threads_may_not_move_the_robot_until_it_is_resumed(line):
     with open_robot(line, make_rig()) as robot:
         robot["hip"].set_position(0.3)

@@ -18,6 +18,7 @@ from axbridge.cli import app
 from axbridge.cli import serve as serve_verb  # noqa: F401 - registers it
 from axbridge.errors import BusTimeout, CorruptPacket
 from axbridge.serve.background import serving
+from axbridge.serve.pty import PtyChannel
 from tests.support.robot_files import write_comb
 
 pytestmark = pytest.mark.slow
@@ -131,6 +132,27 @@ def test_a_second_server_on_the_link_is_refused(rig, tmp_path):
         done = refused(rig, "--link", str(link))
         assert done.returncode == 2
         assert "another `axbridge serve`" in done.stderr
+
+
+def test_a_link_never_points_to_a_number_that_is_not_its_servers(tmp_path, monkeypatch):
+    link = tmp_path / "ax"
+    link.symlink_to("/dev/pts/0")  # left by a server that was killed
+    seen = []
+
+    def opened():
+        seen.append(link.is_symlink())
+        return os.openpty()
+
+    monkeypatch.setattr("axbridge.serve.pty.pty.openpty", opened)
+    channel = PtyChannel(1_000_000, link)
+    assert str(link.readlink()) == channel.address
+    channel.unplug()
+    assert not link.is_symlink()
+    channel.plug()
+    assert str(link.readlink()) == channel.address
+    channel.close()
+    assert seen == [False, False]
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_stale_link_is_taken_over_and_a_file_is_not(rig, tmp_path):

@@ -122,12 +122,21 @@ class Bus(ABC):
         """
         yield from self.read_many(requests)
 
-    def reopen(self) -> None:  # noqa: B027  # most lines have nothing to do
-        """Open a lost line again; nothing to do where a line cannot be lost.
+    @cached_property
+    def rewritten(self) -> dict[int, set[int]]:
+        """EEPROM addresses that were written here, by id (254: of every servo)."""
+        return {}
+
+    def reopen(self, check: Callable[[], None] = lambda: None) -> None:
+        """Open a lost line again.
+
+        Args:
+            check: Called before anybody else can use the line. When it raises, the line stays lost.
 
         Raises:
             PortError: it is still away.
         """
+        check()
 
     def write(
         self, id: int, address: int, data: bytes, *, answered: bool = True, deaf: float | None = None
@@ -155,7 +164,7 @@ class Bus(ABC):
         for attempt in range(self.retries + 1):
             if attempt:
                 self._note_retry(id)
-            self.eeprom_writes += worn
+            self._note_eeprom(id, address, len(data))
             awaited = answered and id != BROADCAST
             reply = self._write_once(frame, id) if awaited else self._send(frame, id)
             if deaf:
@@ -191,8 +200,8 @@ class Bus(ABC):
             PortError: the line is gone.
         """
         frame = encode(BROADCAST, Instruction.SYNC_WRITE, sync_write_params(address, data))
-        if address < EEPROM_END:
-            self.eeprom_writes += sum(_eeprom_bytes(address, len(block)) for block in data.values())
+        for id_, block in data.items() if address < EEPROM_END else ():
+            self._note_eeprom(id_, address, len(block))
         return self._transfer(frame, BROADCAST, None)[1]
 
     def _with_retries(self, id: int, ask: Callable[[], Reply]) -> Reply:
@@ -213,6 +222,11 @@ class Bus(ABC):
 
     def _note_retry(self, id: int) -> None:  # noqa: B027  # not every line counts
         """A question to servo `id` is about to be repeated."""
+
+    def _note_eeprom(self, id: int, address: int, length: int) -> None:
+        if worn := _eeprom_bytes(address, length):
+            self.eeprom_writes += worn
+            self.rewritten.setdefault(id, set()).update(range(address, address + worn))
 
     def _rest(self, seconds: float) -> None:
         """Wait while a servo burns its EEPROM."""
@@ -255,7 +269,7 @@ class Bus(ABC):
     def _tell(self, id: int, code: int, params: bytes, answered: bool) -> Reply | None:
         frame = encode(id, code, params)
         if code == Instruction.REG_WRITE:
-            self.eeprom_writes += _eeprom_bytes(params[0], len(params) - 1)
+            self._note_eeprom(id, params[0], len(params) - 1)
         if answered and id != BROADCAST and id not in self.silent:
             return self._ask(frame, id, 0)
         return self._send(frame, id)

@@ -18,9 +18,9 @@ from typing import Literal, NamedTuple
 
 from axbridge.bus.base import Bus, Reply
 from axbridge.bus.stats import TURNAROUND, CycleTimes
-from axbridge.config.registers import PRESENT, Address
+from axbridge.config.registers import EEPROM_END, PRESENT, Address
 from axbridge.errors import BusError, BusTimeout, ErrorFlag, PortError
-from axbridge.packets import MAX_PACKET, byte_seconds
+from axbridge.packets import BROADCAST, MAX_PACKET, byte_seconds
 
 __all__ = ["BusEvent", "Cause", "Cycle", "CycleResult", "CycleServo", "Goal", "RawState"]
 
@@ -30,7 +30,9 @@ _LONGER = int(Address.TORQUE_LIMIT), PRESENT.size + 2  # with the torque limit i
 _LONGEST = int(Address.TORQUE_ENABLE), PRESENT.size + 12  # with all torque registers in front
 _HURT = int(ErrorFlag.OVERLOAD | ErrorFlag.OVERHEATING)  # for these a servo shuts down, as it comes from the factory
 NO_FLAGS = ErrorFlag(0)
+_EEPROM = 0, EEPROM_END
 _FORGIVEN = 2  # consecutive losses before a servo counts as missing
+_OTHER_ROBOT = "connect the robot that was there when it was opened, or open it anew"
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 2.0  # s between attempts at a missing servo or port
 
 
@@ -143,6 +145,8 @@ class _Track:
     driven: bool = False  # there is a goal for it in this cycle
     sent: tuple[Goal, bytes] | None = None  # the latest goal, and what went out
     must_limp: bool = False  # beyond its limits; has not yet confirmed that its torque is off
+    eeprom: bytes = b""  # by which it is known again when the port was lost; empty: taken for the same
+    strange: bool = False  # since then it was not looked at
 
     @property
     def missing(self) -> bool:
@@ -184,6 +188,15 @@ class Cycle:
         self._port_retry = self._port_pause = 0.0
         self._port_error: PortError | None = None
         self._wire = _Wire()
+
+    def remember(self) -> None:
+        """Read the EEPROM of every servo. A lost port is used again only when all that answer are the same servos.
+
+        Raises:
+            BusError: a servo does not answer.
+        """
+        for track in self._tracks.values():
+            track.eeprom = self.bus.read(track.servo.id, *_EEPROM).data
 
     def exchange(self, goals: Mapping[str, Goal]) -> CycleResult:
         """`send` and `receive`."""
@@ -320,7 +333,9 @@ class Cycle:
         requests = [track.request for track in due]
         requests[self._turn] = due[self._turn].servo.id, *_LONGER
         for place, track in enumerate(due):
-            if track.missing or track.unsure:
+            if track.strange:
+                requests[place] = track.servo.id, *_EEPROM
+            elif track.missing or track.unsure:
                 requests[place] = track.servo.id, *_LONGEST
         wire = self._wire
         try:
@@ -331,7 +346,10 @@ class Cycle:
                     if isinstance(answer, Reply) and len(answer.data) == length:
                         wire.bytes += length + 6
                         wire.replies += 1
-                        states[track.servo.name] = self._take(track, answer, address)
+                        if track.strange:
+                            self._recognise(track, answer)
+                        else:
+                            states[track.servo.name] = self._take(track, answer, address)
                     else:
                         refused = BusTimeout(track.servo.id, "it refused the read: is this an AX or MX servo?")
                         self._fail(track, answer if isinstance(answer, BusError) else refused)
@@ -440,7 +458,7 @@ class Cycle:
         if now < self._port_retry:
             return False
         try:
-            self.bus.reopen()
+            self.bus.reopen(self._recognise_all)
         except PortError as error:
             self._port_error = error
             self._port_pause = min(self._port_pause * 2, _LONGEST_PAUSE)
@@ -449,3 +467,30 @@ class Cycle:
         self._port_error = None
         self._wire.events.append(BusEvent("port back", ""))
         return True
+
+    def _recognise_all(self) -> None:
+        """Look who answers on a port that is back.
+
+        Raises:
+            PortError: another servo than before.
+        """
+        known = [track for track in self._tracks.values() if track.eeprom]
+        for track, answer in zip(known, self.bus.read_many([(t.servo.id, *_EEPROM) for t in known]), strict=True):
+            track.strange = not isinstance(answer, Reply)
+            if isinstance(answer, Reply) and not self._is_same(track, answer):
+                who, port = track.servo, getattr(self.bus, "port_name", "")
+                raise PortError(port, f"{who.name!r} (id {who.id}) is another servo than before", _OTHER_ROBOT)
+
+    def _recognise(self, track: _Track, reply: Reply) -> None:
+        """Look who answers later than the others on a port that is back; another one gets nothing."""
+        if self._is_same(track, reply):
+            track.strange, track.retry_at = False, 0.0
+        else:
+            self._fail(track, BusError(f"servo {track.servo.id} is another one than before", _OTHER_ROBOT))
+
+    def _is_same(self, track: _Track, reply: Reply) -> bool:
+        written = self.bus.rewritten.get(track.servo.id, set()) | self.bus.rewritten.get(BROADCAST, set())
+        return len(reply.data) == len(track.eeprom) and all(
+            before == now or address in written
+            for address, (before, now) in enumerate(zip(track.eeprom, reply.data, strict=True))
+        )

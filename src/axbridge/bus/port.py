@@ -25,6 +25,7 @@ import serial
 from dynamixel_sdk import PortHandler
 
 from axbridge.bus.adapter import Adapter, connected, identify_adapter, is_remote
+from axbridge.bus.port_name import line_behind
 from axbridge.errors import PortError
 from axbridge.packets import byte_seconds
 
@@ -74,6 +75,7 @@ class Port(PortHandler):  # type: ignore[misc]  # the SDK is untyped
         self.adapter: Adapter = identify_adapter(name)
         self.low_latency = False
         self.latency = self.adapter.latency
+        self._behind: frozenset[str] = frozenset()
         self._fd: int | None = None
         self._poll: Any = None
         self._deadline = 0.0
@@ -200,14 +202,22 @@ class Port(PortHandler):  # type: ignore[misc]  # the SDK is untyped
     # -- dynamixel-sdk's side -----------------------------------------------------------------------------------------
 
     def setupPort(self, cflag_baud: int) -> bool:
-        """Open and configure (SDK name)."""
+        """Open and configure (SDK name). Nothing is sent to a line that has taken the name of the one opened first."""
         self.close()
+        behind = line_behind(self.port_name)
+        if self._behind and not self._behind & behind and Path(self.port_name).exists():
+            raise PortError(
+                self.port_name,
+                "another line has this name now",
+                "open it anew if that one is meant, or end the program",
+            )
         try:
             # one program a port: two masters on one line garble each other's replies
             self.ser = serial.serial_for_url(self.port_name, baudrate=cflag_baud, timeout=0, exclusive=True)
         except (OSError, ValueError) as failure:
             raise _explain(self.port_name, cflag_baud, failure) from failure
         self.baudrate = cflag_baud
+        self._behind = self._behind or behind
         self.is_open = True
         self.tx_time_per_byte = byte_seconds(cflag_baud) * 1e3
         # a pty and many drivers know no low-latency mode: then the latency timer's own value counts

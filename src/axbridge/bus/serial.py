@@ -14,7 +14,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from axbridge.bus.adapter import find_port
@@ -109,11 +109,11 @@ class SerialBus(Bus):
         """Whether the port is closed or lost."""
         return not self.port.is_open
 
-    def reopen(self) -> None:
-        """Open a lost port again under its old name, and look for echo again.
+    def reopen(self, check: Callable[[], None] = lambda: None) -> None:
+        """See `Bus.reopen`: under the port's old name, when the same line is behind it; looks for echo again.
 
         Raises:
-            PortError: it is still away, or the bus was closed.
+            PortError: it is still away, or another one, or the bus was closed.
         """
         with self.turn, self.turn.lock:
             if self._ended:
@@ -121,7 +121,12 @@ class SerialBus(Bus):
             self.port.setupPort(self.baud)
             self._late.forgive()
             self.stats.reopened += 1
-            self._start()
+            try:
+                self._start()
+                check()
+            except BaseException:
+                self.port.close()
+                raise
 
     def set_baud(self, baud: int) -> None:
         """Talk at another rate from now on.

@@ -319,6 +319,8 @@ class Connection:
                 self._leave_shut_down(drive)
         if failures:
             raise failures[0]
+        for cycle in self.cycles.values() if self.backend.mode != SIMULATION else ():
+            cycle.remember()
 
     def _leave_shut_down(self, drive: DynamixelDrive) -> None:
         """A servo found shut down by an overload (it sets its Torque Limit to 0) stays so until `recover`."""

@@ -23,7 +23,7 @@ from axbridge.config.rig import Rig
 from axbridge.control import minimum_jerk
 from axbridge.control.battery import Battery
 from axbridge.control.coupled_motors import Limits, couplings, sibling_limits
-from axbridge.errors import AxBridgeError, BusError, ControlWarning, RigError, UnknownServo, UsageError
+from axbridge.errors import AxBridgeError, BusError, ControlWarning, PortError, RigError, UnknownServo, UsageError
 from axbridge.robot.allowance import allowance
 from axbridge.robot.backends.backend import SIMULATION, Backend, BackendName
 from axbridge.robot.connection import Connection
@@ -104,6 +104,7 @@ class Robot(Mapping[str, Servo]):
         self._connection = Connection(rig, backend, seed)
         self._sensed: dict[str, Sample | None] = dict.fromkeys(sensor.name for sensor in rig.sensors)
         self._lost: set[str] = set()
+        self._ports_lost: set[str] = set()  # reasons that were said
         self._on_since = 0.0  # when no motor was on last, s
         self._believed = False  # that it stands as its servos say: looked at since its motors are on
         self._simulation = self._simulation_of(self._connection)
@@ -327,6 +328,7 @@ class Robot(Mapping[str, Servo]):
     def _report(
         self, requested: float, actual: float, commanded: float, faults: dict[str, BusError], late: float = 0.0
     ) -> None:
+        self._say_lost(faults)
         sampled = {name: servo.sampled_at for name, servo in self._servos.items()}
         events = self._connection.events + self._beside_twin()
         self.last_step = StepReport(requested, actual * 1000, commanded - self._start, sampled, faults, events, late)
@@ -335,6 +337,15 @@ class Robot(Mapping[str, Servo]):
             for observer in tuple(self._observers):
                 if observer in self._observers:  # an earlier one may have sent it away
                     observer(self.last_step, states)
+
+    def _say_lost(self, faults: Mapping[str, BusError]) -> None:
+        """Say why a port is lost, each reason once, and when it is back."""
+        lost = {fault.message for fault in faults.values() if isinstance(fault, PortError)}
+        for message in sorted(lost - self._ports_lost):
+            warnings.warn(f"{message}: the motors keep their last goals until it is back", ControlWarning, stacklevel=4)
+        if self._ports_lost and not lost:
+            _log.warning("every port is back")
+        self._ports_lost = lost and self._ports_lost | lost
 
     def _beside_twin(self) -> tuple[BusEvent, ...]:
         """Twin: why servos do not do as their models say."""

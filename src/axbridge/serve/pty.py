@@ -19,6 +19,7 @@ except ImportError as failure:  # as on Windows
 else:
     _MISSING = ""
 
+from axbridge.bus.port_name import lock_of
 from axbridge.errors import PortError, UsageError
 from axbridge.serve.channel import Arrival
 from axbridge.serve.pty_listener import TERMIOS2, Listener
@@ -31,6 +32,7 @@ _TCSETS2 = 0x402C542B
 _CBAUD, _BOTHER = 0o010017, 0o010000
 _MOST_UNREAD = 2048  # bytes
 _TRIALS = 200
+_CLAIMS, _CLAIM_PAUSE = 5, 0.02  # attempts to lock a link, and the pause between them, s
 _OTHERWISE = "serve on TCP: --tcp 127.0.0.1:7000"
 
 
@@ -104,6 +106,8 @@ class PtyChannel:
         """Pull the adapter: clients see the port hang up."""
         ends, self._ends = self._ends, None
         if ends is not None:
+            if self._link is not None:
+                self._link.unlink(missing_ok=True)  # the number may be another's next
             ends.listener.close(ends.slave)
             os.close(ends.master)
             os.close(ends.slave)
@@ -124,8 +128,7 @@ class PtyChannel:
         """Close the pseudo-terminal and take the link away; may be called twice."""
         self.unplug()
         if self._lock >= 0 and self._link is not None:
-            self._link.unlink(missing_ok=True)
-            _lock_path(self._link).unlink(missing_ok=True)
+            lock_of(self._link).unlink(missing_ok=True)
             os.close(self._lock)
             self._lock = -1
 
@@ -133,8 +136,9 @@ class PtyChannel:
         if link.exists() and not link.is_symlink():
             raise UsageError(f"{link} is in the way of the link", "give another --link")
         try:
-            self._lock = os.open(_lock_path(link), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._lock = os.open(lock_of(link), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+            _lock_now(self._lock)
+            link.unlink(missing_ok=True)  # of a server that was killed
         except BlockingIOError:
             os.close(self._lock)
             self._lock = -1
@@ -145,8 +149,21 @@ class PtyChannel:
             raise UsageError(f"cannot make the link {link}: {failure.strerror}", "give a writable folder") from failure
 
 
-def _lock_path(link: Path) -> Path:
-    return link.with_name(f".{link.name}.lock")
+def _lock_now(file: int) -> None:
+    """Lock it; clients lock it for a moment to find out whether the server runs.
+
+    Raises:
+        BlockingIOError: another server has locked it.
+    """
+    for attempt in range(_CLAIMS):
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if attempt == _CLAIMS - 1:
+                raise
+            time.sleep(_CLAIM_PAUSE)
+        else:
+            return
 
 
 def _unread(slave: int) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from axbridge.bus.base import Bus, Reply
 from axbridge.errors import BusError, BusTimeout, CorruptPacket, PortError
@@ -35,11 +35,12 @@ class VirtualBus(Bus):
         self._line: Line | None = world.lines[name]
         self.baud = round(self._line.baud)
 
-    def reopen(self) -> None:
+    def reopen(self, check: Callable[[], None] = lambda: None) -> None:
         """See `Bus.reopen`."""
         self._line = line = self._world.lines[self.name]
         if not line.plugged:
             raise PortError(self.name, "the adapter is unplugged", "plug it in again")
+        check()
 
     def close(self) -> None:
         """Let go of the line; the world stays."""

@@ -165,9 +165,14 @@ class ShadowedBus(Bus):
             self._repeat(lambda shadow: shadow.sync_write(address, data))
             return heard
 
-    def reopen(self) -> None:
+    @property
+    def rewritten(self) -> dict[int, set[int]]:
+        """The real bus's."""
+        return self._real.rewritten
+
+    def reopen(self, check: Callable[[], None] = lambda: None) -> None:
         """See `Bus.reopen`."""
-        self._real.reopen()
+        self._real.reopen(check)
 
     def close(self) -> None:
         """See `Bus.close`."""

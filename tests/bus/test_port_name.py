@@ -1,0 +1,160 @@
+"""A name that now means another line: it is noticed before anything is sent."""
+
+import fcntl
+import os
+import subprocess
+import sys
+
+import pytest
+
+from axbridge.bus.cycle import Cycle, CycleServo, Goal
+from axbridge.bus.port_name import line_behind, lock_of
+from axbridge.bus.serial import SerialBus
+from axbridge.errors import PortError
+from axbridge.packets import Instruction
+from tests.support.pty_line import PtyLine
+
+GOALS = {"hip": Goal(900, 0, 1023), "knee": Goal(100, 0, 1023)}
+
+SERVER = """
+import sys, time
+from pathlib import Path
+from axbridge.serve.pty import PtyChannel
+PtyChannel(1_000_000, Path(sys.argv[1]))
+print("ready", flush=True)
+time.sleep(60)
+"""
+STRANGER = """
+import os, pty, sys
+master, slave = pty.openpty()
+print(os.ttyname(slave), flush=True)
+sys.stdin.readline()
+os.set_blocking(master, False)
+try:
+    print(os.read(master, 4096))
+except BlockingIOError:
+    print("nothing")
+"""
+
+
+@pytest.fixture
+def line(tmp_path):
+    with PtyLine((1, 2), link=tmp_path / "bus") as made:
+        yield made
+
+
+@pytest.fixture
+def cycle(line):
+    with SerialBus(line.port) as bus:
+        bus.latency = 0.1
+        made = Cycle(bus, [CycleServo("hip", 1), CycleServo("knee", 2)])
+        made.remember()
+        made.exchange(GOALS)
+        yield made
+
+
+def run(cycle, until):
+    """A loop until `until(result)`; that result, and all events."""
+    events, end = [], cycle.bus.clock.now() + 10
+    while cycle.bus.clock.now() < end:
+        result = cycle.exchange(GOALS)
+        events += [(event.kind, event.name) for event in result.events]
+        if until(result):
+            return result, events
+        cycle.bus.clock.sleep_until(cycle.bus.clock.now() + 0.01)
+    raise AssertionError(f"it did not come to that: {events}")
+
+
+def lost_because(words):
+    return lambda result: any(isinstance(f, PortError) and words in f.message for f in result.faults.values())
+
+
+def test_a_link_whose_server_was_killed_is_refused_until_it_is_served_again(tmp_path):
+    link = tmp_path / "bus"
+    for _ in range(2):
+        with subprocess.Popen([sys.executable, "-c", SERVER, str(link)], stdout=subprocess.PIPE) as server:
+            assert server.stdout.readline() == b"ready\n"
+            SerialBus(str(link)).close()
+            server.kill()
+        with pytest.raises(PortError, match=f"has ended.*\n.*rm {link}"):
+            SerialBus(str(link))
+        (tmp_path / "alias").unlink(missing_ok=True)
+        (tmp_path / "alias").symlink_to(link)
+        with pytest.raises(PortError, match="has ended"):  # by whatever way one comes to it
+            SerialBus(str(tmp_path / "alias"))
+
+
+def test_a_link_that_is_served_by_another_server_now_is_taken_for_the_same(tmp_path):
+    link = tmp_path / "bus"
+    marks = []
+    for _ in range(2):
+        with PtyLine((1,), link=link), lock_of(link).open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            marks.append(line_behind(str(link)))
+    assert marks[0] == marks[1] != frozenset()
+
+
+def test_nothing_is_sent_to_a_pseudo_terminal_of_another_program(line, cycle):
+    with subprocess.Popen(
+        [sys.executable, "-c", STRANGER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as stranger:
+        line.unplug()
+        name = stranger.stdout.readline().strip()
+        line.link.unlink()
+        line.link.symlink_to(name)
+        run(cycle, lost_because("another line has this name"))
+        said, _ = stranger.communicate("end\n")
+    assert said == "nothing\n"
+    line.replug()
+    _, events = run(cycle, lambda result: len(result.states) == 2)
+    assert events[0] == ("port back", "")
+
+
+def test_another_robot_of_the_same_program_gets_nothing(line, cycle):
+    line.unplug()
+    run(cycle, lambda result: not result.states)
+    line.tables[2][20] = 47  # calibrated as another servo is
+    line.power_cycle()
+    line.heard.clear()
+    line.replug()
+    run(cycle, lost_because("'knee' (id 2) is another servo"))
+    assert {code for _, code, _, _ in line.heard} == {Instruction.READ}
+    with pytest.raises(PortError):
+        cycle.bus.write(1, 24, b"\1")
+    line.tables[2][20] = 0
+    _, events = run(cycle, lambda result: len(result.states) == 2)
+    assert events == [("port back", ""), ("returned", "hip"), ("returned", "knee")]
+
+
+def test_a_servo_that_answers_later_and_is_another_one_gets_nothing(line, cycle):
+    line.unplug()
+    run(cycle, lambda result: not result.states)
+    line.tables[2][20] = 47
+    line.power_cycle()
+    line.deaf.add(2)
+    line.replug()
+    run(cycle, lambda result: line.tables[1][24])
+    line.deaf.clear()
+    result, _ = run(cycle, lambda result: "another one" in result.faults["knee"].message)
+    assert "hip" in result.states
+    assert not line.tables[2][24]
+    line.tables[2][20] = 0
+    run(cycle, lambda result: len(result.states) == 2)
+    run(cycle, lambda _: line.tables[2][24])
+
+
+def test_eeprom_that_was_written_here_is_no_sign_of_another_servo(line, cycle):
+    cycle.bus.write(1, 6, bytes(4))  # a wheel
+    line.unplug()
+    run(cycle, lambda result: not result.states)
+    line.replug()
+    run(cycle, lambda result: len(result.states) == 2)
+
+
+def test_what_is_not_there_or_not_here_has_no_marks(tmp_path):
+    assert line_behind("/dev/nothing") == line_behind("socket://127.0.0.1:1") == frozenset()
+    assert line_behind(str(tmp_path)) == frozenset()
+    master, slave = os.openpty()
+    assert any(f"process {os.getpid()} " in mark for mark in line_behind(os.ttyname(slave)))
+    os.close(master)
+    os.close(slave)
