@@ -247,7 +247,8 @@ def main() -> None:
     errors: list[str] = []
     unstarted: list[str] = []
     farthest = 0
-    counted: Counter[str] = Counter()
+    ways: Counter[str] = Counter()
+    ends: Counter[str] = Counter()
     due: list[dict[str, Any]] = []
     with serving("bioloid") as port:
         for turn in range(arguments.ends):
@@ -259,7 +260,7 @@ def main() -> None:
             policy = way["policy"]
             if way["way"] == "signals":
                 number = signal.Signals[way["end"]]
-                way |= {"compiled": turn // 9 % 2 == 0, "handshake": counted["signals"] % 5 == 0}
+                way |= {"compiled": turn // 9 % 2 == 0, "handshake": ways["signals"] % 5 == 0}
                 while isinstance(ended := end(port, number, way, pose), str):
                     unstarted.append(ended)  # a busy machine holds the virtual servos up
                     with opened(port) as bus:
@@ -277,8 +278,8 @@ def main() -> None:
             with opened(port) as bus:
                 left, away = look(bus, rig, policy)
             farthest = max(farthest, away)
-            counted[way["way"]] += 1
-            counted[f"by {way['end']}"] += 1
+            ways[way["way"]] += 1
+            ends[way["end"]] += 1
             if left:
                 wrong.append({**way, "servos": left})
             if problem:
@@ -286,8 +287,9 @@ def main() -> None:
             if sys.stderr.isatty() or turn % 50 == 49:
                 print(f"{turn + 1} ends, {len(wrong)} wrong, {len(errors)} errors", file=sys.stderr, flush=True)
     report = {
-        "ends": counted.total() // 2,
-        "counted": counted,
+        "ends": arguments.ends,
+        "driven by": ways,
+        "ended by": ends,
         "left powered, or not holding": wrong,
         "errors": errors,
         "had to be started again": unstarted,
