@@ -384,7 +384,7 @@ class Cycle:
         if reply.error != track.flags:
             if rising := reply.error & ~track.flags:
                 self._wire.events.append(BusEvent("fault", name, flags=ErrorFlag(reply.error)))
-                track.unsure = bool(rising & _HURT)
+                track.unsure = track.unsure or bool(rising & _HURT)
             track.flags = reply.error
         if address != Address.PRESENT_POSITION:
             self._look_at_torque(track, reply, address, returned=returned)

@@ -49,7 +49,7 @@ def line_behind(name: str) -> frozenset[str]:
                     f"start it again, or remove what is left: rm {path}",
                 )
             return frozenset({f"link {path.absolute()}"})
-        path = path.parent / path.readlink()
+        path = Path(os.path.normpath(path.parent / path.readlink()))
     if path.parent == Path("/dev/pts"):
         return frozenset(_holders_of(path.name))
     return frozenset(_usb_marks(path))

@@ -51,9 +51,11 @@ class Turn:
 
         Args:
             thread: Its identity.
-            why: Others get `RobotStopped` with this text; None: they wait.
+            why: Others get `RobotStopped` with this text; None: they wait, until the line is closed. Whoever has it to
+                close it keeps it.
         """
-        self._only, self._why = thread, why
+        if why is None or self._only is None or self._why is not None:
+            self._only, self._why = thread, why
 
     @property
     def refused(self) -> bool:

@@ -24,6 +24,7 @@ from axbridge.robot.drives.drive import Drive
 from axbridge.robot.drives.dynamixel import DynamixelDrive
 from axbridge.robot.drives.ideal import IdealDrive
 from axbridge.robot.safety.net import Safety
+from axbridge.robot.safety.ways_out import WAYS_OUT
 from axbridge.robot.sensors.opened import open_sensors
 from axbridge.robot.sensors.sensor import Sensor
 from axbridge.robot.state import ServoState
@@ -257,8 +258,9 @@ class Connection:
         """
         if os.getpid() == self._owner:
             self.closed = True
-            for cycle in self.cycles.values():
-                cycle.bus.turn.reserve(threading.get_ident())
+            with WAYS_OUT.ending:
+                for cycle in self.cycles.values():
+                    cycle.bus.turn.reserve(threading.get_ident())
             self._exit.close()
 
     def _end(self) -> None:

@@ -184,9 +184,9 @@ class Safety:
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
-        WAYS_OUT.wait_for_end()
-        if self not in WAYS_OUT.nets:
-            return
+        with WAYS_OUT.ending:
+            if self not in WAYS_OUT.nets:
+                return
         self._leaving = True
         try:
             self.release()

@@ -69,6 +69,7 @@ class WaysOut:
     """Owns the nets that are armed in this process.
 
     Attributes:
+        ending: Held by the thread that lets the program end: others wait for it before they leave a net.
         unconfirmed: Servos that neither a net nor its guard could switch off, since a net was armed last.
     """
 
@@ -76,7 +77,7 @@ class WaysOut:
         self.unconfirmed: list[str] = []
         self._nets: list[Net] = []
         self._process = self._watching = -1
-        self._ending = threading.RLock()  # held by the thread that lets the program end
+        self.ending = threading.RLock()
         self._begun_at = 0.0  # when a signal handler here has begun with the policy
 
     @property
@@ -86,10 +87,11 @@ class WaysOut:
 
     def add(self, net: Net) -> None:
         """Take over the interpreter's end, and in the main thread the signals."""
-        if not self.nets:
+        if self._process != os.getpid():  # what was inherited by forking is the parent's
             self._nets.clear()
             self._process = os.getpid()
-            self._ending = threading.RLock()
+            self.ending = threading.RLock()
+        if not self._nets:
             atexit.register(self.leave_for_good)
         self._nets.append(net)
         self.unconfirmed.clear()
@@ -122,7 +124,7 @@ class WaysOut:
         """
         if not self.nets:
             return
-        with self._ending, ExitStack() as steps:  # from the last to the first
+        with self.ending, ExitStack() as steps:  # from the last to the first
             nets = self.nets
             for net in nets:
                 steps.callback(self.remove, net)
@@ -133,11 +135,6 @@ class WaysOut:
             for net in reversed(nets):
                 steps.callback(net.apply_for_good)
             _reserve(nets, threading.get_ident())
-
-    def wait_for_end(self) -> None:
-        """While another thread lets the program end, wait: there is nothing left to do."""
-        with self._ending:
-            pass
 
     def take_up(self, number: int, frame: FrameType | None, handler: _Handler) -> None:
         """What `handler` does with a signal: as soon as no transaction is under way in this thread."""
