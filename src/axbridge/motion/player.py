@@ -230,7 +230,7 @@ class _Player:
 
     def _command(self, goals: dict[str, float]) -> None:
         self._goals = goals
-        for name, goal in goals.items():
+        for name, goal in goals.items() if not self._robot.closed else ():
             limit = self._bounds[name]
             self._robot[name].set_position(min(max(goal, limit.low), limit.high))  # a rounding beyond a limit is none
         self._step()

@@ -154,7 +154,7 @@ class Robot(Mapping[str, Servo]):
             RigError: on copper, before the first goals of the whole robot: its servos report a pose that cannot be.
                 Nothing has moved then, and every motor is off.
         """
-        if self._connection.closed or self._connection.refused:
+        if self.closed or self._connection.refused:
             return -1.0
         self._refuse_closed()
         requested = self.basic_time_step if period is None else float(period)
@@ -199,7 +199,7 @@ class Robot(Mapping[str, Servo]):
         Raises:
             UsageError: says so.
         """
-        if self._connection.closed:
+        if self.closed:
             raise UsageError(f"robot {self.rig.name!r} is closed", "open it again with axbridge.open")
         if self._connection.foreign:
             raise UsageError(
@@ -540,7 +540,7 @@ class Robot(Mapping[str, Servo]):
         self._stopped = True
         for servo in self._servos.values():
             servo._stop(stopped=True)
-        left = {} if self._connection.closed else self._connection.limp()
+        left = {} if self.closed else self._connection.limp()
         self._powered_still = left or None  # None: told once more, because a step under way may have sent a goal since
         self._insist_at = -math.inf
         return left
@@ -560,6 +560,11 @@ class Robot(Mapping[str, Servo]):
     def stopped(self) -> bool:
         """Whether `stop` was called, and `resume` was not."""
         return self._stopped
+
+    @property
+    def closed(self) -> bool:
+        """Whether it was closed: steps return -1, and commands are errors."""
+        return self._connection.closed
 
     def view(self, *, port: int | None = None, host: str = "127.0.0.1", open: bool = True) -> Any:
         """Show this robot live in a browser, and take commands from there; see `axbridge.view.attach.attach`.
@@ -592,7 +597,7 @@ class Robot(Mapping[str, Servo]):
             UsageError: the robot is closed, or was not made by `axbridge.open`.
             AxBridgeError: the new backend cannot be opened, or a servo does not answer; nothing has changed.
         """
-        if self._connection.closed or self._opener is None:
+        if self.closed or self._opener is None:
             raise UsageError(
                 "this robot cannot change its backend", "open it with axbridge.open, and before closing it"
             )
@@ -713,7 +718,7 @@ class Robot(Mapping[str, Servo]):
         return -1.0 if self._battery is None else self._battery.energy
 
     def __repr__(self) -> str:
-        state = "closed" if self._connection.closed else f"{self.time:.2f} s after the start"
+        state = "closed" if self.closed else f"{self.time:.2f} s after the start"
         servos = "1 servo" if len(self) == 1 else f"{len(self)} servos"
         return f"<Robot {self.name!r} on {self.backend}: {servos}, {state}>"
 
