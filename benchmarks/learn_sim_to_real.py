@@ -20,7 +20,6 @@ import numpy as np
 
 from axbridge.config.rig import Rig
 from axbridge.learn.fleet import Fleet
-from axbridge.learn.model_file import with_model
 from axbridge.learn.randomise import Parameters, Randomisation, Supply
 from axbridge.learn.reach import Reach
 from axbridge.serve.background import serving
@@ -130,8 +129,8 @@ def worlds():
     value, low, high = np.array(list(LEFT_OPEN.values())).T
     told = Parameters(names, value, low, high, np.eye(len(names)), np.ones(len(names)))
     measured = Randomisation([told], supplies=[Supply(11.1, 0.2, 0.3, 0.2)])
-    fitted = with_model(arm, "ax12")
-    return {"lima2009": (with_model(arm, "lima2009"), None), "ax12": (fitted, None), "ax12 drawn": (fitted, measured)}
+    fitted = arm.with_model("ax12")
+    return {"lima2009": (arm.with_model("lima2009"), None), "ax12": (fitted, None), "ax12 drawn": (fitted, measured)}
 
 
 def main():

@@ -28,10 +28,10 @@ def sides(**joints):
     return {f"{side}_{joint}": angle for joint, angle in joints.items() for side in ("left", "right")}
 
 
-STAND = sides(hip_swing=0.25, knee=0.5, ankle_swing=0.25)
-DEEP = sides(hip_swing=0.7, knee=1.4, ankle_swing=0.7)
-STRAIGHT = {"hip_swing": 0.25, "knee": 0.5, "ankle_swing": 0.25}
-BENT = {"hip_swing": 1.0, "knee": 1.5, "ankle_swing": 0.5}
+STAND = sides(hip_swing=0.632, knee=1.277, ankle_swing=0.645)
+DEEP = sides(hip_swing=1.082, knee=2.177, ankle_swing=1.095)
+STRAIGHT = {"hip_swing": 0.632, "knee": 1.277, "ankle_swing": 0.645}
+BENT = {"hip_swing": 1.382, "knee": 2.277, "ankle_swing": 0.895}
 MOVES = {
     "arm": ("bench_arm", ({"shoulder": 0.0}, {"shoulder": 1.5}), 1.0),
     "arm, held high": ("bench_arm", ({"shoulder": 0.5}, {"shoulder": 2.5}), 1.0),
@@ -75,21 +75,9 @@ def played(rig, wanted, poses, seconds):
         return robot.simulation.energy() - begun, {name: robot[name].position for name in ways}, lean
 
 
-def with_model(rig, model):
-    if model is None:
-        return rig
-    return rig.model_copy(
-        update={"servos": tuple(s.model_copy(update={"model": model, "params": {}}) for s in rig.servos)}
-    )
-
-
-def with_engine(rig, engine):
-    return rig.model_copy(update={"world": rig.world.model_copy(update={"engine": engine})})
-
-
 def row(name, model, engines):
     rig_name, poses, seconds = MOVES[name]
-    rig = with_model(Rig.load(rig_name), model)
+    rig = Rig.load(rig_name).with_model(model)
     smooth = move(poses, seconds)
     begun = time.process_time()
     best = least_energy(rig, smooth)
@@ -97,7 +85,7 @@ def row(name, model, engines):
     predicted = f"{best.minimum_jerk:.2f} → {best.joules:.2f} J ({-best.saved:+.0%})"
     simulated, apart, leans = [], 0.0, [0.0, 0.0]
     for engine in engines:
-        world = with_engine(rig, engine)
+        world = rig.with_engine(engine)
         energies = []
         for start in STARTS if rig_name == "bioloid" else (None,):
             (usual, ends, leant), (spared, others, lean) = (

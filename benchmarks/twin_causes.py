@@ -29,7 +29,7 @@ from statistics import median
 
 import axbridge
 from axbridge.config.rig import Rig
-from axbridge.learn.model_file import to_toml, with_model
+from axbridge.learn.model_file import to_toml
 from axbridge.robot.residuals import REMEDIES
 
 SERVO = "shoulder"
@@ -96,7 +96,7 @@ def made(case: Case, folder: Path) -> tuple[Path, Path]:
     if case.stop is not None:
         toml = toml.replace("max_stop = 2.617", f"max_stop = {case.stop}")
     (folder / "arm.toml").write_text(toml)
-    right = with_model(rig, "ax12")
+    right = rig.with_model("ax12")
     model = right.model_of(right.servos[0])
     tables = {table: getattr(model, table).model_copy(update=changes) for table, changes in case.model.items()}
     (folder / "servo.toml").write_text(to_toml(model.model_copy(update=tables)))
@@ -110,7 +110,7 @@ def beside(case: Case, seed: int) -> Iterator[tuple[axbridge.Robot, Callable[[st
         right, model = made(RIGHT, Path(folder, "right"))
         with (
             served(*made(case, Path(folder, "arm")), seed) as (port, strike),
-            axbridge.open(with_model(Rig.load(right), str(model)), backend="twin", port=port, seed=seed + 100) as robot,
+            axbridge.open(Rig.load(right).with_model(str(model)), backend="twin", port=port, seed=seed + 100) as robot,
         ):
             yield robot, strike
 

@@ -40,9 +40,7 @@ def walked(tmp_path_factory):
     from axbridge.record.recording import open_recording
     from axbridge.robot.open import open_robot
 
-    rig = Rig.load("bioloid").with_engine("mujoco")
-    servos = tuple(servo.model_copy(update={"model": "ax12", "params": {}}) for servo in rig.servos)
-    rig, gait = rig.model_copy(update={"servos": servos}), Gait(steps=3)
+    rig, gait = Rig.load("bioloid").with_engine("mujoco"), Gait(steps=3)
     path = tmp_path_factory.mktemp("walk") / "walk.mcap"
     facts = describe(rig, backend="sim", seed=0, experiment="walk", gait=vars(gait))
     with Recorder(path, facts) as recorder, open_robot(rig, "sim") as robot:

@@ -2,8 +2,10 @@
 
 Figures: masses, principal inertia and offsets from the CAD of public Bioloid descriptions; 19 AX-12, about 2 kg with
 battery and 0.38 m tall from Lima et al. 2009. x forward, y left, z up; m, kg, kg·m². At 0 rad the robot stands with
-straight legs and hanging arms. Swing joints are positive forward (hip, shoulder) and where they bend (knee, and the
-ankle's toes up), so a squat is hip = a, knee = 2a, ankle = a on both sides; twist and lateral joints turn about +z, +x.
+its feet straight below its hips and hanging arms. The knee's axis is 14.5 mm behind the line from hip to ankle then,
+so that it can bend so far: a leg is longest with its knee at 22 degrees. Swing joints are positive forward (hip,
+shoulder) and where they bend (knee, and the ankle's toes up), so a sole is level where hip + ankle = knee; twist and
+lateral joints turn about +z, +x.
 
 Which way each servo turns, and its counts at 0 rad: from `typea.urdf` of github.com/robkwan/bioloid_ros2, whose zero is
 512 of each servo. There the arms are stretched out sideways and the legs turned out by 45 degrees. Limits: the servo
@@ -19,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 RIGS = Path(__file__).resolve().parents[1] / "hil_rigs"
-CROUCH = 0.25  # rad: hip swing of the standing pose
+HIP, KNEE = 0.632, 1.277  # rad: swing joints of the standing pose; the ankle makes the sole level
 FRICTION = 0.4  # sole and shell on the floor
 
 
@@ -69,14 +71,14 @@ LEG = [
     Part("hip_lateral", "hip_twist", AHEAD, (0, 0, -0.050), (-0.8, 1.4),
          Link(0.120, (7.8e-5, 6.8e-5, 4.2e-5), (0.050, 0.045, 0.040)), (9, 10), (1, 1)),
     Part("hip_swing", "hip_lateral", FORWARD, (0, 0, 0), (-2.0, 2.4),
-         Link(0.030, (2.9e-5, 2.6e-5, 9e-6), (0.030, 0.045, 0.060), (0.007, 0, -0.040)), (11, 12), (-1, 1),
-         stand=CROUCH, swing=True),
-    Part("knee", "hip_swing", SIDE, (0.0145, 0, -0.075), (-0.1, 2.6),
-         Link(0.080, (8.2e-5, 7.9e-5, 2.6e-5), (0.040, 0.045, 0.065), (-0.007, 0, -0.032)), (13, 14), (-1, 1),
-         stand=2 * CROUCH, swing=True),
-    Part("ankle_swing", "knee", FORWARD, (-0.0145, 0, -0.0725), (-0.5, 2.0),
+         Link(0.030, (2.9e-5, 2.6e-5, 9e-6), (0.030, 0.045, 0.060), (-0.007, 0, -0.040)), (11, 12), (-1, 1),
+         stand=HIP, swing=True),
+    Part("knee", "hip_swing", SIDE, (-0.0145, 0, -0.075), (-0.1, 2.6),
+         Link(0.080, (8.2e-5, 7.9e-5, 2.6e-5), (0.040, 0.045, 0.065), (0.007, 0, -0.032)), (13, 14), (-1, 1),
+         stand=KNEE, swing=True),
+    Part("ankle_swing", "knee", FORWARD, (0.0145, 0, -0.0725), (-0.5, 2.0),
          Link(0.120, (6.8e-5, 4.2e-5, 7.9e-5), (0.050, 0.045, 0.038)), (15, 16), (1, -1),
-         stand=CROUCH, swing=True),
+         stand=KNEE - HIP, swing=True),
     Part("ankle_lateral", "ankle_swing", AHEAD, (0, 0, 0), (-1.15, 0.8),
          Link(0.030, (8e-6, 2.4e-5, 2.7e-5), (0.101, 0.061, 0.009), (0, 0.009, -0.0275)), (17, 18), (-1, -1)),
 ]  # fmt: skip
@@ -152,14 +154,14 @@ LOOKS: dict[str, list[Look]] = {
     ],
     "hip_lateral": _CROSSED,
     "hip_swing": [
-        *(Look((0.024, 0.003, 0.098), (0.007, side * 0.0235, -0.0375), "bracket") for side in (1, -1)),
-        Look((0.024, 0.047, 0.003), (0.009, 0, -0.038), "bracket"),
-        Look((0.004, 0.034, 0.024), (0.022, 0, -0.036), "shell"),
+        *(Look((0.024, 0.003, 0.098), (-0.007, side * 0.0235, -0.0375), "bracket") for side in (1, -1)),
+        Look((0.024, 0.047, 0.003), (-0.009, 0, -0.038), "bracket"),
+        Look((0.004, 0.034, 0.024), (0.007, 0, -0.036), "shell"),
     ],
     "knee": [
         Look((0.032, 0.038, 0.050), (0, 0, -0.0135), "servo"), Look((0.0325, 0.0385, 0.004), (0, 0, -0.022), "bracket"),
         *(Look(_HORN, (0, side * 0.0205, 0), "horn", "y") for side in (1, -1)),
-        *(Look((0.024, 0.003, 0.056), (-0.0105, side * 0.0235, -0.056), "bracket") for side in (1, -1)),
+        *(Look((0.024, 0.003, 0.056), (0.0105, side * 0.0235, -0.056), "bracket") for side in (1, -1)),
         Look((0.004, 0.030, 0.034), (0.018, 0, -0.018), "shell"),
     ],
     "ankle_swing": _CROSSED,
@@ -175,8 +177,8 @@ _TURNS = {"x": "0 1.570796 0", "y": "1.570796 0 0", "z": "0 0 0"}
 
 def standing_height() -> float:
     """Height of the torso's origin above the soles in the standing pose, m."""
-    thigh = 0.075 * math.cos(CROUCH) - 0.0145 * math.sin(CROUCH)
-    shank = 0.0725 * math.cos(CROUCH) - 0.0145 * math.sin(CROUCH)
+    thigh = 0.075 * math.cos(HIP) + 0.0145 * math.sin(HIP)
+    shank = 0.0725 * math.cos(KNEE - HIP) + 0.0145 * math.sin(KNEE - HIP)
     return 0.0655 + 0.050 + thigh + shank + SOLE
 
 
@@ -273,8 +275,7 @@ joint = "{name}"
 id = {part.ids[side]}
 zero = {part.zeros[side]}
 direction = {part.directions[side]}
-model = "lima2009"
-params = {{ motor = {{ armature = 0.0092 }} }}
+model = "ax12"
 min_position = {low:g}
 max_position = {high:g}
 min_stop = {low:g}
@@ -290,6 +291,7 @@ def head_toml(name: str, description: str, urdf: str, *, fixed: bool) -> str:
     )
     imu = "" if fixed else '\n[[sensor]]\nname = "imu"\nkind = "imu"\nlink = "torso"\n'
     return f"""# Written by tools/make_bioloid.py: change it there.
+# Its servos are `ax12`, measured on real AX-12A. The servo of Lima et al. 2009, as it was published: --model lima2009
 name = "{name}"
 description = "{description}"
 

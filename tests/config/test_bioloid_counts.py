@@ -103,6 +103,31 @@ def test_a_rising_count_turns_every_joint_the_way_it_does_in_the_published_urdf(
         assert directions[name] * pose.axis[name] == pytest.approx(axis, abs=0.02), name
 
 
+@pytest.mark.parametrize(
+    ("counts", "joint", "places"),
+    [
+        (WALK_READY, "knee", ((0.0483, -0.0398, -0.1747), (0.0480, 0.0395, -0.1749))),
+        (WALK_READY, "ankle_swing", ((0.0258, -0.0416, -0.2435), (0.0255, 0.0410, -0.2438))),
+        (LEFT_ATTACK, "knee", ((0.0039, -0.1075, -0.1480), (0.0654, 0.0528, -0.1524))),
+        (LEFT_ATTACK, "ankle_swing", ((0.0076, -0.1730, -0.1788), (0.0032, 0.0690, -0.1859))),
+    ],
+)
+def test_knees_and_ankles_are_where_the_published_urdf_has_them(counts, joint, places):
+    """The knee's axis was 14.5 mm in front of the line from hip to ankle, and is as far behind it."""
+    pose = Pose(counts)
+    for side, place in zip(("right", "left"), places, strict=True):
+        assert pose.place[f"{side}_{joint}"] == pytest.approx(place, abs=2.5e-3), side  # shanks differ by 1.5 mm
+
+
+@pytest.mark.parametrize("page", FURTHEST)
+def test_no_published_pose_folds_a_leg_into_itself(page):
+    """Two servos lie about the hip and two about the ankle, each 32 mm thick or more."""
+    pose = Pose(FURTHEST[page])
+    for side in ("right", "left"):
+        folded = np.linalg.norm(pose.place[f"{side}_ankle_swing"] - pose.place[f"{side}_hip_swing"])
+        assert folded > 0.060, side
+
+
 @pytest.mark.parametrize("side", ["right", "left"])
 def test_a_robot_that_steps_far_aside_has_both_soles_on_the_floor(side):
     """The right leg is stretched out sideways, by 65 degrees at the hip, and the sole is level all the same."""

@@ -192,3 +192,27 @@ def test_paths_and_names_both_load(tmp_path):
     by_name = Rig.load("bench_arm")
     assert Rig.load(by_name.path) == by_name
     assert isinstance(by_name.path, Path)
+
+
+def test_another_servo_model_is_pure_and_in_every_servo_whose_firmware_has_its_law(load):
+    mixed = GOOD + 'params = { motor = { armature = 0.004 } }\n[[servo]]\nname = "c"\njoint = "c"\ndrive = "ideal"\n'
+    changed = load(mixed).with_model("ax12")
+    assert [(servo.model, servo.params) for servo in changed.servos] == [("ax12", {}), ("ax12", {}), ("lima2009", {})]
+    mx = load(GOOD.replace('name = "b"', 'name = "b"\nprofile = "mx-28"\nmodel = "mx28"'))
+    assert [servo.model for servo in mx.with_model("ax12").servos] == ["ax12", "mx28"]
+    assert mx.with_model(None) is mx
+
+
+def test_a_servo_model_that_fits_no_servo_is_refused():
+    with pytest.raises(RigError, match="'ax12' fits no servo of this rig"):
+        Rig.load("xl330_pendulum").with_model("ax12")
+    with pytest.raises(ProfileError, match="known names: ax12"):
+        Rig.load("bench_arm").with_model("ax21")
+
+
+def test_a_servo_models_file_is_meant_as_seen_from_here(tmp_path, monkeypatch):
+    source = Rig.load("bench_arm").with_model("ax12")
+    (tmp_path / "ax12.toml").write_bytes(source.model_of(source.servos[0]).path.read_bytes())
+    monkeypatch.chdir(tmp_path)
+    changed = Rig.load("bench_arm").with_model("ax12.toml")
+    assert changed.model_of(changed.servos[0]).path == tmp_path / "ax12.toml"

@@ -10,7 +10,7 @@ import pytest
 from axbridge.cli.app import run
 from axbridge.config.rig import Rig
 from axbridge.learn.mjcf import LIMP_GROUP, to_mjcf
-from axbridge.learn.model_file import rig_or_model, with_model
+from axbridge.learn.model_file import rig_or_model
 from axbridge.learn.residuals import measure
 
 mujoco = pytest.importorskip("mujoco")
@@ -33,7 +33,7 @@ def test_the_papers_servo_steps_and_falls_as_in_axbridge():
 
 
 def test_what_mujoco_cannot_say_of_an_ax12_is_named_and_has_its_size():
-    found = measure(with_model(Rig.load("bench_arm"), "ax12"))
+    found = measure(Rig.load("bench_arm").with_model("ax12"))
     steps = [value for name, value in found.moves.items() if name.startswith("step")]
     falls = [value for name, value in found.moves.items() if name.startswith("fall")]
     assert max(steps) < 0.7
@@ -44,7 +44,7 @@ def test_what_mujoco_cannot_say_of_an_ax12_is_named_and_has_its_size():
 
 
 def test_gear_loss_does_not_make_the_motor_faster():
-    model, data = loaded(with_model(Rig.load("bare_horn"), "ax12"))
+    model, data = loaded(Rig.load("bare_horn").with_model("ax12"))
     model.opt.gravity[:] = 0.0
     model.jnt_limited[:] = 0
     model.actuator_ctrllimited[:] = 0
@@ -52,7 +52,7 @@ def test_gear_loss_does_not_make_the_motor_faster():
     for _ in range(round(2.0 / model.opt.timestep)):
         mujoco.mj_step(model, data)
     servo = Rig.load("bare_horn").model_copy().servos[0]
-    ax12 = with_model(Rig.load("bare_horn"), "ax12").model_of(servo, "ax12")
+    ax12 = Rig.load("bare_horn").with_model("ax12").model_of(servo, "ax12")
     supply = Rig.load("bare_horn").buses[0].supply_voltage
     assert 0.9 * supply / ax12.motor.output_constant < data.qvel[0] < supply / ax12.motor.output_constant
 
@@ -70,7 +70,7 @@ def test_a_humanoid_stands_in_mujoco_and_goes_limp_when_told():
 
 
 def test_latency_is_kept():
-    late = with_model(Rig.load("bench_arm"), "ax12")
+    late = Rig.load("bench_arm").with_model("ax12")
     model, data = loaded(late)
     data.ctrl[0] = 1.0
     while data.qpos[0] < 1e-5:

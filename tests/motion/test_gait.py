@@ -19,14 +19,14 @@ AX12_NO_LOAD = 59 * 2 * math.pi / 60  # rad/s
 
 def test_the_leg_is_the_urdfs():
     assert LEG.hip == pytest.approx((0, 0.0385, -0.1155))
-    assert (LEG.thigh, LEG.shank) == ((0.0145, -0.075), (-0.0145, -0.0725))
+    assert (LEG.thigh, LEG.shank) == ((-0.0145, -0.075), (0.0145, -0.0725))
     assert LEG.ankle((0, 0, 0, 0, 0)) == pytest.approx((0, 0.0385, -0.1155 - 0.1475))  # straight down
 
 
 @given(
     lateral=st.floats(-0.8, 0.8),
-    swing=st.floats(-1.0, 1.5),
-    knee=st.floats(0.0, 2.0),
+    swing=st.floats(-0.6, 1.9),
+    knee=st.floats(0.4, 2.6),  # less than 22 degrees is a knee that bends backwards
 )
 def test_angles_put_the_ankle_where_it_was_asked_for_with_the_sole_level(lateral, swing, knee):
     ankle = LEG.ankle((lateral, swing, knee, 0.0, 0.0))
@@ -39,7 +39,7 @@ def test_angles_put_the_ankle_where_it_was_asked_for_with_the_sole_level(lateral
 
 
 def test_a_foot_out_of_reach_is_refused_with_the_reach():
-    with pytest.raises(UsageError, match="160 mm from the hip is out of reach: 2 to 148 mm"):
+    with pytest.raises(UsageError, match="160 mm from the hip is out of reach: 2 to 150 mm"):
         LEG.angles((0.0, 0.0385, -0.1155 - 0.160))
 
 
@@ -133,13 +133,14 @@ def test_a_walk_leads_ahead_back_aside_and_round(gait, place):
 
 def test_what_a_servo_gives_way_under_the_weight_is_added_to_its_goal():
     """0.6 N·m at the hip of the standing leg is 5 degrees for a servo of 6.5 N·m/rad; a lifted leg weighs little."""
-    plain, more = (Walk.of(BIOLOID, Gait(steps=4, made_up=share)) for share in (0.0, 1.0))
+    robot = BIOLOID.with_model("lima2009")
+    plain, more = (Walk.of(robot, Gait(steps=4, made_up=share)) for share in (0.0, 1.0))
     column = plain.joints.index("left_hip_lateral")
     added = more.angles_at[:, column] - plain.angles_at[:, column]
     alone = plain.feet["right"][:, 2] > 0.01
     assert np.abs(added[alone]).min() > 0.06
     assert np.abs(added[alone]).max() < 0.15
-    assert np.abs(added[plain.feet["left"][:, 2] > 0.01]).max() < 0.02
+    assert np.abs(added[plain.feet["left"][:, 2] > 0.01]).max() < 0.025
 
 
 @pytest.mark.parametrize("gait", [Gait(), Gait(steps=4, turn=0.3), Gait(steps=4, step_height=0.02)])
@@ -162,7 +163,7 @@ def test_seconds_hold_as_many_steps_as_fit():
 
 def test_a_leg_whose_axes_do_not_cross_is_refused(tmp_path):
     (tmp_path / "skew.urdf").write_text(
-        (BIOLOID.urdf_path()).read_text().replace('xyz="0.0145 0 -0.075"', 'xyz="0.0145 0.002 -0.075"')
+        (BIOLOID.urdf_path()).read_text().replace('xyz="-0.0145 0 -0.075"', 'xyz="-0.0145 0.002 -0.075"')
     )
     skew = BIOLOID.model_copy(
         update={"path": tmp_path / "skew.toml", "world": BIOLOID.world.model_copy(update={"urdf": "skew.urdf"})}

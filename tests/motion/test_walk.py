@@ -19,16 +19,10 @@ from axbridge.serve.background import serving
 pytestmark = pytest.mark.slow
 
 
-def bioloid(model):
-    rig = Rig.load("bioloid")
-    servos = tuple(servo.model_copy(update={"model": model, "params": {}}) for servo in rig.servos)
-    return rig.model_copy(update={"servos": servos}) if model else rig
-
-
 @pytest.mark.parametrize("engine", ["bullet", "mujoco"])
-@pytest.mark.parametrize("model", [None, "ax12"], ids=["the rig's", "ax12"])
+@pytest.mark.parametrize("model", ["ax12", "lima2009"])
 def test_a_bioloid_walks_ahead_without_falling(model, engine):
-    with axbridge.open(bioloid(model), engine=engine) as robot:
+    with axbridge.open("bioloid", engine=engine, model=model) as robot:
         outcome = walk(robot, Gait(steps=8))
         assert robot.simulation.base[0][2] > 0.25  # m: on its feet
     assert not outcome.fell
@@ -126,7 +120,7 @@ def test_a_servo_that_fails_under_way_ends_the_walk(fault, said):
 
 def test_feedback_takes_a_quarter_of_the_tilt_or_more_with_a_noisy_imu_too():
     noisy = [{"name": "imu", "kind": "imu", "orientation_noise": 0.01, "rate_noise": 0.02}]
-    rig = Rig.load("bioloid").overridden({"world": {"engine": "bullet"}, "sensor": noisy})
+    rig = Rig.load("bioloid").with_model("lima2009").overridden({"world": {"engine": "mujoco"}, "sensor": noisy})
     tilts = []
     for share in (0.0, 0.3):
         with axbridge.open(rig) as robot:

@@ -73,20 +73,15 @@ def test_inertia_with_the_base_free_agrees_with_pybullets_matrix(robot):
     assert np.allclose(inertia[np.ix_(order, order)], free, atol=1e-12)
 
 
-def test_it_stands_still_as_low_and_as_tilted_as_its_servos_give_way(robot):
+def test_it_stands_still(robot):
     robot.pose()
     robot.watch(3.0)
     fastest, travel = robot.watch(4.0)
     assert fastest < 0.2
     assert travel < 1.0
-    roll, pitch = robot.tilt()
-    # Energy minimum of six springs of Kθ·Ks·N/Ra = 6.49 N·m/rad a leg under the robot's weight, feet flat.
-    assert pitch == pytest.approx(-3.34, abs=0.3)
-    assert roll == pytest.approx(0.0, abs=0.3)
-    assert robot.world.base()[0][2] == pytest.approx(0.2695, abs=5e-4)
 
 
-def test_servos_without_rotors_stand_as_still():
+def test_it_stands_as_low_and_as_tilted_as_servos_without_rotors_give_way():
     """Feet of 30 g on light joints: what the contact solver leaves over must not walk them away (a slip at 8 s)."""
     robot = Humanoid(model="lima2009")
     robot.pose()
@@ -94,6 +89,11 @@ def test_servos_without_rotors_stand_as_still():
     fastest, travel = robot.watch(7.0)
     assert fastest < 0.3
     assert travel < 0.8
+    roll, pitch = robot.tilt()
+    # Energy minimum of six springs of Kθ·Ks·N/Ra = 6.49 N·m/rad a leg under the robot's weight, feet flat.
+    assert pitch == pytest.approx(-3.32, abs=0.3)
+    assert roll == pytest.approx(0.0, abs=0.3)
+    assert robot.world.base()[0][2] == pytest.approx(0.2695, abs=5e-4)
     robot.close()
 
 

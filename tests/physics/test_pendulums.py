@@ -27,7 +27,7 @@ def test_a_free_pendulum_swings_with_the_period_of_the_textbook():
 
 
 def test_a_rig_without_a_world_moves_all_the_same():
-    world = World(make_rig(ids=(1, 2)), model="ax12", timing="none")
+    world = World(make_rig(ids=(1, 2)).with_model("ax12"), timing="none")
     bus = VirtualBus(world)
     bus.sync_write(30, {1: (700).to_bytes(2, "little"), 2: (400).to_bytes(2, "little")})
     world.sleep_until(2.0)

@@ -9,7 +9,7 @@ import axbridge
 from axbridge.config.model import PredictionParams
 from axbridge.config.rig import Rig
 from axbridge.errors import ErrorFlag
-from axbridge.learn.model_file import to_toml, with_model
+from axbridge.learn.model_file import to_toml
 from axbridge.robot.allowance import allowance
 from axbridge.robot.residuals import REMEDIES, Allowance, Residuals
 from axbridge.robot.state import ServoState
@@ -99,7 +99,7 @@ def test_what_a_model_is_worth_says_how_far_a_servo_may_be_from_it():
 
 
 def test_one_step_of_a_loop_that_sees_whole_counts_is_no_load():
-    rig = with_model(Rig.load("bench_arm"), "ax12")
+    rig = Rig.load("bench_arm").with_model("ax12")
     step = allowance(rig, rig.servos[0], rig.model_of(rig.servos[0])).step
     assert 0.031 < step < 0.041  # slope 32: a count of error is a 32nd of full duty
 

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 
 def served(engine="mujoco"):
     rig = Rig.load("bioloid").with_engine(engine)
-    bank = build_bank(rig, model="ax12")
+    bank = build_bank(rig)
     return World(rig, bank=held(bank, rig)), bank.engine
 
 

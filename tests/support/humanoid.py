@@ -36,12 +36,12 @@ class Humanoid:
     """The bioloid rig, driven below the registers."""
 
     def __init__(self, *, name="bioloid", model=None, time_step=None):
-        rig = Rig.load(name)
+        rig = Rig.load(name).with_model(model)
         if time_step is not None:
             world = rig.world.model_copy(update={"time_step_ms": time_step * 1000})
             rig = rig.model_copy(update={"world": world})
         self.servos = rig.servos
-        self.bank = build_bank(rig, model=model)
+        self.bank = build_bank(rig)
         self.world = self.bank.engine
         self.on = {"physicsClientId": self.world.client}
         self.count = rig.profile_of(rig.servos[0]).units.position

@@ -94,7 +94,7 @@ def test_odd_requests_are_answered_alike():
 @pytest.mark.parametrize("model", ["lima2009", "ax12"])
 def test_the_same_with_motors(model):
     def make():
-        return World(make_rig(IDS, return_delay_time=250), model=model, seed=2)
+        return World(make_rig(IDS, return_delay_time=250).with_model(model), seed=2)
 
     compare(make)
 

@@ -32,7 +32,8 @@ def compare(
         str | None, typer.Option("--rig", help="Simulate the recorded goals on this rig, and compare with that.")
     ] = None,
     params: Annotated[
-        str | None, typer.Option("--params", metavar="PARAMS.toml", help="Servo model to use instead of the rig's.")
+        str | None,
+        typer.Option("--model", "--params", metavar="NAME|FILE.toml", help="Servo model to use instead of the rig's."),
     ] = None,
     beside: Annotated[
         str | None,
@@ -79,7 +80,7 @@ def compare(
     if other is not None and (rig is not None or engine is not None):
         raise UsageError("both a second recording and something to simulate are given", "give one of them")
     if params is not None and rig is None:
-        raise UsageError("--params needs the rig they belong to", "add --rig")
+        raise UsageError("--model needs the rig whose servos have it", "add --rig")
     check_new(out, png, force=True, sources=(recording, other, rig, params, beside))
     with progress("reading", quiet=json) as show:
         reference = open_recording(recording)

@@ -11,14 +11,14 @@ import typer
 
 from axbridge.cli.app import app, emit_json
 from axbridge.cli.demo_walk import can_walk, demo_walk
-from axbridge.cli.options import EngineOption, JsonOption, PortOption, RigOption, SeedOption
+from axbridge.cli.options import EngineOption, JsonOption, ModelOption, PortOption, RigOption, SeedOption
 from axbridge.cli.progress import Show, progress
+from axbridge.cli.serve import MEASURED, served
 
 if TYPE_CHECKING:
     from axbridge.compare.comparison import Comparison
     from axbridge.config.rig import Rig
 
-SERVED = "ax12"  # the model behind the virtual servos
 TAUGHT = (35.0, 65.0)  # degrees: the steps and falls that the model is identified from; the one to 90 it never sees
 STARTS, BUDGET = 2, 8.0  # searches, and s
 
@@ -31,6 +31,7 @@ def demo(
     ),
     rig: RigOption = "bench_arm",
     engine: EngineOption = None,
+    model: ModelOption = None,
     port: PortOption = None,
     servo: Annotated[str | None, typer.Option("--servo", help="Which servo of the rig; default: the first.")] = None,
     seed: SeedOption = 0,
@@ -56,7 +57,7 @@ def demo(
     from axbridge.record.recording import open_recording
     from axbridge.serve.background import serving
 
-    loaded = Rig.load(rig).with_engine(engine)
+    loaded = Rig.load(rig).with_engine(engine).with_model(model)
     if port is None and can_walk(loaded):
         demo_walk(loaded, rig, out, seed, open_picture=open_, json=json)
         return
@@ -69,8 +70,8 @@ def demo(
     measured = "virtual AX-12" if port is None else "servo"
     published = loaded.model_of(next(one for one in loaded.servos if one.name == run.servo)).name
     # what moves behind the pseudo-terminal, which a recording of it names; a rig cannot tell that of copper
-    behind = _with_model(loaded, SERVED) if port is None else loaded
-    options = ["--seed", str(seed), "--model", SERVED, *(["--engine", engine] if engine else [])]
+    behind = served(loaded) if port is None else loaded
+    options = ["--seed", str(seed), *(["--engine", engine] if engine else [])]
     hardware = serving(rig, *options) if port is None else nullcontext(port)
     with progress(f"starting the {measured}", quiet=json) as show, hardware as device:
         run.record(loaded, "real", files["real"], 90.0, device, behind, show=show)
@@ -86,7 +87,7 @@ def demo(
         with progress("identifying a model", quiet=json):
             write_params(_identified(loaded, taught, seed), files["model"])
         with progress("starting the simulator, identified model", quiet=json) as show:
-            run.record(_with_model(loaded, str(files["model"].resolve())), "sim", files["identified"], 90.0, show=show)
+            run.record(loaded.with_model(str(files["model"])), "sim", files["identified"], 90.0, show=show)
         after = compare(real, open_recording(files["identified"]), labels=(measured, "identified"))
     files |= {"report": out / "report.html", "picture": out / "report.png"}
     with progress("writing the report", quiet=json):
@@ -147,26 +148,11 @@ class _Run:
             )  # fmt: skip
 
 
-def _with_model(rig: Rig, model: str) -> Rig:
-    """The rig with another model of its servos, where their firmware has its law."""
-    from axbridge.errors import ProfileError
-
-    servos = []
-    for servo in rig.servos:
-        changed = servo.model_copy(update={"model": model, "params": {}})
-        try:
-            rig.model_of(changed)
-        except ProfileError:
-            changed = servo
-        servos.append(changed)
-    return rig.model_copy(update={"servos": tuple(servos)})
-
-
 def _identified(rig: Rig, taught: list[Path], seed: int) -> Any:
     from axbridge.identify import identify
     from axbridge.record.recording import open_recording
 
-    return identify([open_recording(path) for path in taught], rig, SERVED, starts=STARTS, budget=BUDGET, seed=seed)
+    return identify([open_recording(path) for path in taught], rig, MEASURED, starts=STARTS, budget=BUDGET, seed=seed)
 
 
 def _tell(before: Comparison, after: Comparison | None) -> None:

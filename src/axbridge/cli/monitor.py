@@ -36,7 +36,9 @@ def monitor(
     rig: Annotated[str | None, typer.Option("--rig", help="Rig whose servos are watched.")] = None,
     model: Annotated[
         str | None,
-        typer.Option("--model", metavar="PARAMS.toml", help="Simulate the rig with this servo model, and name causes."),
+        typer.Option(
+            "--model", metavar="NAME|FILE.toml", help="Simulate the rig with this servo model, and name causes."
+        ),
     ] = None,
     baud: BaudOption = 1_000_000,
     seconds: Annotated[float, typer.Option("--seconds", min=0.0, help="Stop after this time; 0 = at Ctrl-C.")] = 0.0,
@@ -122,11 +124,11 @@ def _onlooker(rig: str, model: str, cycles: list[Cycle]) -> Onlooker:
     from axbridge.config.rig import Rig
     from axbridge.robot.onlooker import Onlooker
 
-    loaded = Rig.load(rig)
+    loaded = Rig.load(rig).with_model(model)
     if loaded.world is None:
         raise RigError(loaded.path, "world", "there is no body to simulate", 'add [world] urdf = "…"')
     lines = [bus.name for bus in loaded.buses]  # in the order of their cycles
-    return Onlooker(loaded, {name: cycle.bus for name, cycle in zip(lines, cycles, strict=True)}, model)
+    return Onlooker(loaded, {name: cycle.bus for name, cycle in zip(lines, cycles, strict=True)})
 
 
 def _watch(cycles: list[Cycle], causes: _Causes, seconds: float, *, live: bool) -> list[CycleResult]:

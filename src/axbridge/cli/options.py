@@ -13,6 +13,7 @@ __all__ = [
     "EngineOption",
     "ForceOption",
     "JsonOption",
+    "ModelOption",
     "PortOption",
     "RigOption",
     "SeedOption",
@@ -70,6 +71,15 @@ EngineOption = Annotated[
         "--engine",
         callback=_known_engine,
         help="Simulate with bullet or mujoco; default: the rig's, else Bullet where it is installed.",
+    ),
+]
+ModelOption = Annotated[
+    str | None,
+    typer.Option(
+        "--model",
+        metavar="NAME|FILE.toml",
+        envvar="AXBRIDGE_MODEL",
+        help="Servo model of the simulation: lima2009, ax12, or a file; default: the rig's.",
     ),
 ]
 PortOption = Annotated[

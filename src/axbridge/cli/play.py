@@ -13,7 +13,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from axbridge.cli.app import app
-from axbridge.cli.options import BackendOption, EngineOption, ForceOption, PortOption, RigOption, SeedOption
+from axbridge.cli.options import (
+    BackendOption,
+    EngineOption,
+    ForceOption,
+    ModelOption,
+    PortOption,
+    RigOption,
+    SeedOption,
+)
 from axbridge.cli.progress import progress
 from axbridge.cli.recording import interruptible
 
@@ -28,6 +36,7 @@ def play(
     rig: RigOption,
     backend: BackendOption = "sim",
     engine: EngineOption = None,
+    model: ModelOption = None,
     port: PortOption = None,
     speed: Annotated[float, typer.Option("--speed", help="2 is twice as fast.")] = 1.0,
     joints: Annotated[str, typer.Option("--joints", help="Only these, separated by commas.")] = "",
@@ -56,7 +65,7 @@ def play(
     from axbridge.robot.open import open_robot
 
     check_new(record, force=force, sources=(move,))
-    loaded = Rig.load(rig).with_engine(engine)
+    loaded = Rig.load(rig).with_engine(engine).with_model(model)
     if gui:
         loaded = loaded.overridden({"world": {"gui": True}})
     found, notes = load_move(move, joints_of(loaded))

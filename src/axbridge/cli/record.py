@@ -11,7 +11,15 @@ import typer
 
 from axbridge.cli.app import app
 from axbridge.cli.dry_run import dry_run
-from axbridge.cli.options import BackendOption, EngineOption, ForceOption, PortOption, RigOption, SeedOption
+from axbridge.cli.options import (
+    BackendOption,
+    EngineOption,
+    ForceOption,
+    ModelOption,
+    PortOption,
+    RigOption,
+    SeedOption,
+)
 from axbridge.cli.progress import progress
 from axbridge.cli.recording import interruptible
 from axbridge.errors import UsageError
@@ -37,6 +45,7 @@ def record(
     rig: RigOption,
     backend: BackendOption = "sim",
     engine: EngineOption = None,
+    model: ModelOption = None,
     port: PortOption = None,
     servo: Annotated[
         str | None, typer.Option("--servo", help="Which servo; default: the first, in replay all that the source has.")
@@ -78,7 +87,7 @@ def record(
         raise UsageError("angles, amplitude and speed must be numbers, speed not negative", "correct the option")
     if not all(0 < value <= 1 for value in duty or ()):
         raise UsageError("a duty must be above 0 and at most 1", "write --duty 0.5")
-    loaded = Rig.load(rig).with_engine(engine)
+    loaded = Rig.load(rig).with_engine(engine).with_model(model)
     if servo is not None and servo not in {config.name for config in loaded.servos}:
         known = ", ".join(config.name for config in loaded.servos)
         raise UsageError(f"rig {loaded.name} has no servo {servo!r}", f"it has: {known}")

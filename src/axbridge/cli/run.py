@@ -16,7 +16,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from axbridge.cli.app import DONE, FAILED_CHECK, app
-from axbridge.cli.options import BackendOption, EngineOption, ForceOption, PortOption, RigOption, ViewOption
+from axbridge.cli.options import (
+    BackendOption,
+    EngineOption,
+    ForceOption,
+    ModelOption,
+    PortOption,
+    RigOption,
+    ViewOption,
+)
 from axbridge.cli.recording import ScriptRecording, interruptible, watched
 
 if TYPE_CHECKING:
@@ -33,6 +41,7 @@ def run(
     rig: RigOption,
     backend: BackendOption = "sim",
     engine: EngineOption = None,
+    model: ModelOption = None,
     port: PortOption = None,
     gui: Annotated[bool, typer.Option("--gui", help="Show the simulated world in a window.")] = False,
     realtime: Annotated[
@@ -51,8 +60,8 @@ def run(
 ) -> int:
     """Run a Webots controller, or any script that uses axbridge, as it is.
 
-    A script that uses axbridge itself finds what was chosen in AXBRIDGE_BACKEND, AXBRIDGE_PORT, AXBRIDGE_ENGINE and
-    AXBRIDGE_REALTIME.
+    A script that uses axbridge itself finds what was chosen in AXBRIDGE_BACKEND, AXBRIDGE_PORT, AXBRIDGE_ENGINE,
+    AXBRIDGE_MODEL and AXBRIDGE_REALTIME.
     """
     from axbridge.config.rig import Rig
     from axbridge.errors import UsageError
@@ -63,13 +72,15 @@ def run(
         raise UsageError(f"no such script: {script}", "give the path of a Python controller")
     script = script.resolve()
     check_new(record, force=force, sources=(script,))
-    loaded = Rig.load(rig).with_engine(engine)
+    loaded = Rig.load(rig).with_engine(engine).with_model(model)
     loaded = loaded.model_copy(update={"path": loaded.path.resolve()})
     if gui:
         loaded = loaded.overridden({"world": {"gui": True}})
     os.environ["AXBRIDGE_BACKEND"] = backend
     if engine is not None:
         os.environ["AXBRIDGE_ENGINE"] = engine
+    if model is not None:
+        os.environ["AXBRIDGE_MODEL"] = str(Path(model).resolve()) if Path(model).is_file() else model
     if port is not None:
         port = str(Path(port).resolve()) if Path(port).exists() else port
         os.environ["AXBRIDGE_PORT"] = port

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from axbridge.serve.channel import Channel
     from axbridge.virtual.world import World
 
+MEASURED = "ax12"  # the model of a real servo
 _STDIN = 0
 _STANDSTILL = 0.1  # s; what is measured on servos that stood still for longer means little
 
@@ -37,7 +38,12 @@ def serve(
         typer.Option("--faults", help="What goes wrong: drop=0.01,late=0.01:40ms,echo,brownout@2s,overload:3@4s …"),
     ] = "",
     seed: SeedOption = 0,
-    model: Annotated[str, typer.Option("--model", help="Servo model, where the firmware has its law.")] = "ax12",
+    model: Annotated[
+        str | None,
+        typer.Option(
+            "--model", metavar="NAME|FILE.toml", help="Servo model; default: ax12, where the firmware has its law."
+        ),
+    ] = None,
     tcp: Annotated[
         str, typer.Option("--tcp", help="Serve on HOST:PORT instead, for socket:// clients (next bus: next port).")
     ] = "",
@@ -66,14 +72,14 @@ def serve(
         signal.signal(number, lambda received, _frame: stop.append(received))
     if hasattr(signal, "SIGTTIN"):
         signal.signal(signal.SIGTTIN, signal.SIG_IGN)  # in the background, the terminal's input is not ours
-    loaded = with_usual_engine(Rig.load(rig), engine)
+    loaded = served(with_usual_engine(Rig.load(rig), engine), model)
     with progress(f"building {loaded.name}"):
-        world = _build(loaded, model, seed, "none" if timing == "none" else "wire")
+        world = _build(loaded, seed, "none" if timing == "none" else "wire")
 
     def ready() -> None:
         _announce(channels)
         if sys.stdout.isatty():
-            _explain(loaded, channels, model, timing, faults, link)
+            _explain(loaded, channels, timing, faults, link)
 
     channels: dict[str, Channel] = {}
     try:
@@ -97,21 +103,35 @@ def serve(
     return DONE
 
 
+def served(rig: Rig, model: str | None = None) -> Rig:
+    """The rig as it is served: with this model, else with the measured one, because a server stands for hardware.
+
+    Raises:
+        RigError, ProfileError: as `Rig.with_model`.
+    """
+    from axbridge.errors import RigError
+
+    if model is not None:
+        return rig.with_model(model)
+    try:
+        return rig.with_model(MEASURED)
+    except RigError:  # no servo's firmware has its law
+        return rig
+
+
 def _announce(channels: dict[str, Channel]) -> None:
     for name, channel in channels.items():
         print(f"ready: {channel.address}" + (f" {name}" if len(channels) > 1 else ""), flush=True)
 
 
-def _explain(rig: Rig, channels: dict[str, Channel], model: str, timing: str, faults: str, link: Path | None) -> None:
+def _explain(rig: Rig, channels: dict[str, Channel], timing: str, faults: str, link: Path | None) -> None:
     """What a person sees beside the line for programs."""
-    from axbridge.virtual.assembly import model_of
-
     print(f"serving {rig.name}: {rig.description}" if rig.description else f"serving {rig.name}")
     served = [servo for servo in rig.servos if servo.drive == "dynamixel"]
     width = max((len(servo.name) for servo in served), default=0)
     for servo in served:
         on = f"  bus {servo.bus}" if len(channels) > 1 else ""
-        name = model_of(rig, servo, model).name
+        name = rig.model_of(servo).name
         print(f"  {servo.name:<{width}}  id {servo.id}  {rig.profile_of(servo).name}, model {name}{on}")
     linked = f"link {link}" + ("-BUS" if len(channels) > 1 else "") if link else "no link"
     print(f"{linked}; timing {timing}; faults: {faults or 'none'}")
@@ -137,14 +157,14 @@ def _check_reach(tcp: str, allow_remote: bool) -> None:
     print(f"axbridge: whoever reaches {tcp} can move the robot", file=sys.stderr)
 
 
-def _build(rig: Rig, model: str, seed: int, timing: Literal["wire", "none"]) -> World:
+def _build(rig: Rig, seed: int, timing: Literal["wire", "none"]) -> World:
     """The world; its motors in a process of their own where the system can fork."""
     from axbridge.serve.bank_process import RemoteBank
     from axbridge.serve.hand import held
     from axbridge.virtual.assembly import build_bank
     from axbridge.virtual.world import World
 
-    bank = held(build_bank(rig, model=model, seed=seed), rig)
+    bank = held(build_bank(rig, seed=seed), rig)
     return World(rig, seed=seed, timing=timing, bank=RemoteBank(bank) if hasattr(os, "fork") else bank)
 
 

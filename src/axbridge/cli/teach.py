@@ -14,7 +14,7 @@ import typer
 from axbridge.cli.app import app
 from axbridge.cli.ending import stopping
 from axbridge.cli.keys import END, pressed
-from axbridge.cli.options import BackendOption, ForceOption, PortOption, RigOption, SeedOption
+from axbridge.cli.options import BackendOption, ForceOption, ModelOption, PortOption, RigOption, SeedOption
 from axbridge.errors import BusError, UsageError
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ def teach(
     rig: RigOption,
     out: Annotated[Path, typer.Option("--out", metavar="MOVE", help="A .json, .mtn or .motion file to write.")],
     backend: BackendOption = "real",
+    model: ModelOption = None,
     port: PortOption = None,
     joints: Annotated[
         str, typer.Option("--joints", help="Joints to make soft, separated by commas; default: all.")
@@ -60,7 +61,7 @@ def teach(
     if out.suffix.lower() not in {".json", ".mtn", ".motion"}:
         raise UsageError(f"{out}: no such kind of move", "name it .json, .mtn or .motion")
     check_new(out, force=force)
-    loaded = Rig.load(rig)
+    loaded = Rig.load(rig).with_model(model)
     only = [name.strip() for name in joints.split(",") if name.strip()] or None
 
     left = "nothing was written"

@@ -34,7 +34,7 @@ def view(
     params: Annotated[
         str | None,
         typer.Option(
-            "--model", "--params", metavar="PARAMS.toml", help="Servo model of the simulation; default: the rig's."
+            "--model", "--params", metavar="NAME|FILE.toml", help="Servo model of the simulation; default: the rig's."
         ),
     ] = None,
     backend: BackendOption = "sim",

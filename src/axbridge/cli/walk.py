@@ -15,6 +15,7 @@ from axbridge.cli.options import (
     EngineOption,
     ForceOption,
     JsonOption,
+    ModelOption,
     PortOption,
     RigOption,
     SeedOption,
@@ -33,6 +34,7 @@ def walk(
     rig: RigOption,
     backend: BackendOption = "sim",
     engine: EngineOption = None,
+    model: ModelOption = None,
     port: PortOption = None,
     steps: Annotated[int | None, typer.Option("--steps", help="Steps ahead; default: 12.")] = None,
     seconds: Annotated[float | None, typer.Option("--seconds", help="Time to walk, instead of --steps.")] = None,
@@ -79,7 +81,7 @@ def walk(
         step_height=step_height / 100,
         feedback=feedback,
     )
-    loaded = Rig.load(rig).with_engine(engine)
+    loaded = Rig.load(rig).with_engine(engine).with_model(model)
     if gui:
         loaded = loaded.overridden({"world": {"gui": True}})
     check_new(record, force=force)

@@ -444,11 +444,32 @@ class Rig(toml_tables.Table):
         return self.overridden({"world": {"engine": name}})
 
     def with_model(self, name: str | None) -> Rig:
-        """This rig with that servo model, a name or a parameter file, for every servo; None leaves it as it is."""
+        """This rig with that servo model, pure, in every Dynamixel whose firmware has its position law.
+
+        Args:
+            name: Of a model, or a parameter file; None leaves the rig as it is.
+
+        Raises:
+            RigError, ProfileError: there is no such model, it has a mistake, or it fits no servo of the rig.
+        """
         if name is None:
             return self
-        change = {"model": name, "params": {}}
-        return self.model_copy(update={"servos": tuple(servo.model_copy(update=change) for servo in self.servos)})
+        path = Path(name)
+        change = {"model": str(path.resolve()) if path.is_file() else name, "params": {}}
+        servos = []
+        found = False
+        for servo in self.servos:
+            fits = servo.drive == "dynamixel" and self._has_law(servo, self.model_of(servo, name).controller.law)
+            servos.append(servo.model_copy(update=change) if fits else servo)
+            found = found or fits
+        if not found:
+            why = f"the servo model {name!r} fits no servo of this rig"
+            raise RigError(self.path, "servo.model", why, "choose one with the position law of their firmware")
+        return self.model_copy(update={"servos": tuple(servos)})
+
+    def _has_law(self, servo: ServoConfig, law: str) -> bool:
+        """Whether a servo's firmware has what a position law needs."""
+        return law != "compliance" or "cw_compliance_slope" in self.profile_of(servo).registers
 
     @model_validator(mode="after")
     def _check_names(self) -> Rig:

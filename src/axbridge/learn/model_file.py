@@ -11,7 +11,7 @@ from axbridge.config.model import ServoModel
 from axbridge.config.rig import FOLDER, Rig
 from axbridge.errors import ProfileError, RigError
 
-__all__ = ["rig_or_model", "to_toml", "with_model"]
+__all__ = ["rig_or_model", "to_toml"]
 
 _SHOWN_ON = "bench_arm"  # where a model without a rig is shown
 
@@ -32,15 +32,6 @@ def _value(value: Any) -> str:
     return repr(value) if isinstance(value, float) else json.dumps(value)
 
 
-def with_model(rig: Rig, model: str) -> Rig:
-    """The rig with this model (a name or a path) in each of its Dynamixels, without the rig's own overrides."""
-    path = Path(model)
-    name = str(path.resolve()) if path.suffix == ".toml" and path.is_file() else model
-    changed = {"model": name, "params": {}}
-    servos = (servo.model_copy(update=changed) if servo.drive == "dynamixel" else servo for servo in rig.servos)
-    return rig.model_copy(update={"servos": tuple(servos)})
-
-
 def rig_or_model(name: str, rig: str | None = None) -> Rig:
     """What is meant by a name or path: a rig, or a servo model, which is then put into `rig`.
 
@@ -49,14 +40,12 @@ def rig_or_model(name: str, rig: str | None = None) -> Rig:
     """
     if rig is None and _is_rig(name):
         return Rig.load(name)
-    changed = with_model(Rig.load(rig or _SHOWN_ON), name)
     try:
-        changed.model_of(changed.servos[0])
+        return Rig.load(rig or _SHOWN_ON).with_model(name)
     except (ProfileError, RigError):
         if rig is None and not Path(name).is_file():
             return Rig.load(name)  # which says what rigs there are
         raise
-    return changed
 
 
 def _is_rig(name: str) -> bool:

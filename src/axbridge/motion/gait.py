@@ -38,7 +38,7 @@ _ROUNDS = 3  # of moving the torso until it, legs and arms together have their c
 
 @dataclass(frozen=True)
 class Gait:
-    """How to walk. The defaults do on the rig `bioloid`, with the servo models `lima2009` and `ax12`.
+    """How to walk. The defaults do on the rig `bioloid`, with the servo models `ax12` and `lima2009`.
 
     Attributes:
         steps: Steps ahead; one more closes the feet.

@@ -67,7 +67,8 @@ class Leg:
     def reach(self) -> tuple[float, float]:
         """Nearest and furthest distance of the ankle from the hip with a knee of 0 or more, m."""
         thigh, shank = math.hypot(*self.thigh), math.hypot(*self.shank)
-        return abs(thigh - shank), math.hypot(self.thigh[0] + self.shank[0], self.thigh[1] + self.shank[1])
+        least = max(0.0, _direction(*self.thigh) - _direction(*self.shank))  # bend of a knee of 0, or a straight leg
+        return abs(thigh - shank), math.sqrt(thigh**2 + shank**2 + 2 * thigh * shank * math.cos(least))
 
     def angles(self, ankle: Point) -> LegAngles:
         """Joint angles that put the ankle there, knee forward, sole level.

@@ -66,7 +66,11 @@ class Hand:
 
     def _place(self, centre: FloatArray, turned: Quaternion, share: float) -> None:
         x, y, z = centre.tolist()
-        self._engine.place_base(((x, y, z + _ABOVE * (1 - share)), turned))
+        z += _ABOVE * (1 - share)
+        base = self._engine.base()
+        if share >= 1 and base is not None:
+            z = min(z, base[0][2])  # what stands is not lifted again: its feet would slip apart, step by step
+        self._engine.place_base(((x, y, z), turned))
 
     def _level(self) -> tuple[FloatArray, Quaternion]:
         """Where the base's centre of mass has to be, m, and how it has to be turned."""

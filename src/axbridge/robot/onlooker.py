@@ -20,7 +20,6 @@ from axbridge.robot.drives.dynamixel import DynamixelDrive
 from axbridge.robot.residuals import BY_HAND, SHUT_DOWN, Residuals
 from axbridge.robot.state import ServoState
 from axbridge.units import FULL_SCALE
-from axbridge.virtual.assembly import model_of
 from axbridge.virtual.world import World
 
 __all__ = ["Onlooker"]
@@ -37,15 +36,14 @@ class Onlooker:
     Args:
         rig: The robot, with a world.
         buses: Its real buses, by name.
-        model: Servo model of every servo instead of the rig's.
 
     Raises:
-        RigError, ProfileError: something that the rig names is wrong, or there is no such model.
+        RigError, ProfileError: something that the rig names is wrong.
     """
 
-    def __init__(self, rig: Rig, buses: Mapping[str, Bus], model: str | None) -> None:
+    def __init__(self, rig: Rig, buses: Mapping[str, Bus]) -> None:
         servos = [servo for servo in rig.servos if servo.drive == "dynamixel"]
-        models = {servo.name: model_of(rig, servo, model) for servo in servos}
+        models = {servo.name: rig.model_of(servo) for servo in servos}
         self._buses = buses
         self._drives = {
             servo.name: DynamixelDrive(servo, rig.profile_of(servo), models[servo.name], buses[servo.bus])
@@ -54,7 +52,7 @@ class Onlooker:
         self._residuals = Residuals({servo.name: allowance(rig, servo, models[servo.name]) for servo in servos})
         self._limits: dict[str, bytes] = {}  # as they were when the servo was seen first
         self._commands: dict[str, bytes] = {}  # as they were seen last
-        self._world = World(rig, model=model)
+        self._world = World(rig)
         self._start = math.nan
 
     def look(self, now: float, states: Mapping[str, RawState]) -> list[tuple[Cause, str]]:

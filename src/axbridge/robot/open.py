@@ -25,6 +25,7 @@ def open_robot(
     seed: int = 0,
     realtime: bool | None = None,
     engine: str | None = None,
+    model: str | None = None,
     **overrides: Any,
 ) -> Robot:
     """Open a robot on copper or in the simulator.
@@ -38,6 +39,8 @@ def open_robot(
         realtime: Pace the simulation by the wall clock; by default when `world.gui` shows it, or when
             ``AXBRIDGE_REALTIME`` is set. The real backend always runs in real time.
         engine: ``"bullet"``, ``"mujoco"`` or ``"auto"`` instead of the rig's; by default ``AXBRIDGE_ENGINE``.
+        model: Servo model of the simulation, a name or a file, instead of the rig's; by default ``AXBRIDGE_MODEL``,
+            where `rig` is no `Rig`.
         overrides: Top-level tables of the rig to change: ``world={"time_step_ms": 1.0}``.
 
     Raises:
@@ -45,10 +48,10 @@ def open_robot(
         RigError, ProfileError: the rig or something it names is wrong.
         BusError: a port cannot be opened, or a servo does not answer.
     """
-    loaded = rig if isinstance(rig, Rig) else Rig.load(rig)
+    loaded = rig if isinstance(rig, Rig) else Rig.load(rig).with_model(os.environ.get("AXBRIDGE_MODEL") or None)
     if overrides:
         loaded = loaded.overridden(overrides)
-    loaded = with_usual_engine(loaded, engine)
+    loaded = with_usual_engine(loaded, engine).with_model(model)
 
     def opener(name: str, port: str | None) -> Backend:
         return _backend(loaded, name, port, seed, realtime if name == "sim" else None)

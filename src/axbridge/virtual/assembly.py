@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 
-from axbridge.config.model import ServoModel
 from axbridge.config.rig import Rig, ServoConfig
 from axbridge.errors import RigError, RigWarning
 from axbridge.jit import start_work
@@ -13,13 +12,13 @@ from axbridge.physics.engine import Engine, Scene
 from axbridge.physics.engines.choice import build_engine, chosen
 from axbridge.physics.engines.ideal_joints import IdealBank, IdealJoint
 
-__all__ = ["build_bank", "model_of"]
+__all__ = ["build_bank"]
 
 _PENDULUM_STEP = 1 / 240  # s
 _FEW = 6  # servos that plain Python simulates faster than they move
 
 
-def build_bank(rig: Rig, *, model: str | None = None, seed: int = 0, ideal: IdealBank | None = None) -> ServoBank:
+def build_bank(rig: Rig, *, seed: int = 0, ideal: IdealBank | None = None) -> ServoBank:
     """The bank of a rig's Dynamixels in its world; `ideal` are the joints that have none.
 
     Without a world every Dynamixel swings a pendulum of its own.
@@ -32,7 +31,7 @@ def build_bank(rig: Rig, *, model: str | None = None, seed: int = 0, ideal: Idea
     servos = [
         BankServo(
             config.joint,
-            model_of(rig, config, model),
+            rig.model_of(config),
             config.direction,
             rig.profile_of(config).units.position,
             names.index(config.bus),
@@ -78,13 +77,6 @@ def _say_what_is_odd(bank: ServoBank, rig: Rig, configs: list[ServoConfig], serv
         elif abs(loads[joint]) > stall + friction:
             text = f"{where} carries {abs(loads[joint]):.3g} N·m at the start, and holds {stall + friction:.3g} N·m"
             warnings.warn(f"{text} at most: it will sink", RigWarning, stacklevel=4)
-
-
-def model_of(rig: Rig, config: ServoConfig, name: str | None) -> ServoModel:
-    """The model called `name`; the rig's where there is none, or the firmware has no registers for its law."""
-    chosen = rig.model_of(config, name)
-    fits = chosen.controller.law != "compliance" or "cw_compliance_slope" in rig.profile_of(config).registers
-    return chosen if fits else rig.model_of(config)
 
 
 def _engine(rig: Rig, configs: list[ServoConfig], ideal: IdealBank) -> Engine:

@@ -74,7 +74,6 @@ class World:
 
     Args:
         rig: What to build.
-        model: Servo model of every servo instead of the rig's.
         seed: Of everything random.
         timing: Instead of the buses' own ``bus_timing``.
         faults: Fault spec, see `inject`.
@@ -97,7 +96,6 @@ class World:
         self,
         rig: Rig,
         *,
-        model: str | None = None,
         seed: int = 0,
         timing: Literal["wire", "none"] | None = None,
         faults: str = "",
@@ -110,7 +108,7 @@ class World:
         if bank is None:
             from axbridge.virtual.assembly import build_bank
 
-            bank = own = build_bank(rig, model=model, seed=seed, ideal=self.ideal)
+            bank = own = build_bank(rig, seed=seed, ideal=self.ideal)
             self.engine, self._place = own.engine, own.place
         self.bank = bank
         self._now = 0.0

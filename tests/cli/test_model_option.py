@@ -1,0 +1,111 @@
+"""`--model` of the verbs that simulate: another servo model in the whole robot, one word away."""
+
+import pytest
+
+import axbridge
+from axbridge.cli import app
+from axbridge.cli import compare as compare_verb  # noqa: F401 - registers it
+from axbridge.cli import demo as demo_verb  # noqa: F401
+from axbridge.cli import play as play_verb  # noqa: F401
+from axbridge.cli import record as record_verb  # noqa: F401
+from axbridge.cli import run as run_verb  # noqa: F401
+from axbridge.cli import serve as serve_verb  # noqa: F401
+from axbridge.cli import teach as teach_verb  # noqa: F401
+from axbridge.cli import view as view_verb  # noqa: F401
+from axbridge.cli import walk as walk_verb  # noqa: F401
+from axbridge.config.rig import Rig
+from axbridge.learn.model_file import to_toml
+from axbridge.motion.moves import Key, Move, Page
+from axbridge.record.recording import open_recording
+
+pytestmark = pytest.mark.slow
+
+SCRIPT = """
+import axbridge
+with axbridge.open("bench_arm") as robot:
+    robot.step()
+    print(robot.rig.model_of(robot.rig.servos[0]).name)
+"""
+
+
+def simulated(path):
+    """Names of the servo models that a recording was made with."""
+    return {facts["name"] for facts in open_recording(path).metadata["models"].values()}
+
+
+@pytest.mark.parametrize("model", ["lima2009", "ax12"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("record", "step", "--rig", "bench_arm", "--angle", "10", "--duration", "0.2", "--out", "it.mcap"),
+        ("play", "raise.json", "--rig", "bioloid", "--record", "it.mcap"),
+        ("walk", "--rig", "bioloid", "--steps", "1", "--period", "0.8", "--record", "it.mcap"),
+    ],
+    ids=lambda command: command[0],
+)
+def test_the_servos_of_the_simulation_have_it(command, model, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    arm = Page(keys=(Key(positions={"left_shoulder_swing": 0.2}, time=0.1),))
+    Move(pages={"1": arm}).save(tmp_path / "raise.json")
+    assert app.run([*command, "--model", model]) == app.DONE
+    assert simulated("it.mcap") == {model}
+
+
+def test_a_robot_with_legs_is_demonstrated_with_it(tmp_path):
+    assert app.run(["demo", "--rig", "bioloid", "--model", "lima2009", "--out", str(tmp_path)]) == app.DONE
+    assert simulated(tmp_path / "walk.mcap") == {"lima2009"}
+
+
+def test_a_script_that_opens_its_robot_by_name_gets_it_and_a_file_is_found_from_there(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("AXBRIDGE_MODEL", "")  # put back afterwards
+    rig = Rig.load("bench_arm")
+    mine = rig.model_of(rig.servos[0]).model_copy(update={"name": "mine"})
+    (tmp_path / "mine.toml").write_text(to_toml(mine))
+    (tmp_path / "scripts").mkdir()
+    (tmp_path / "scripts" / "it.py").write_text(SCRIPT)
+    command = ["run", "scripts/it.py", "--rig", "bench_arm", "--model", "mine.toml"]
+    assert app.run(command) == app.DONE
+    assert capsys.readouterr().out == "mine\n"
+
+
+@pytest.mark.parametrize("verb", ["play", "walk", "record", "run", "demo", "teach", "view", "serve", "compare"])
+def test_a_model_that_nobody_knows_is_named_with_those_that_are_known(verb, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "it.py").write_text("")
+    Move(pages={"1": Page(keys=(Key(positions={"left_knee": 1.0}, time=0.1),))}).save(tmp_path / "it.json")
+    command = {
+        "play": ["play", "it.json"], "record": ["record", "step", "--out", "it.mcap"], "run": ["run", "it.py"],
+        "demo": ["demo", "--out", "here"], "teach": ["teach", "--out", "new.json"], "view": ["view", "--no-open"],
+        "serve": ["serve", "bench_arm"], "compare": ["compare", str(walked_step(tmp_path))], "walk": ["walk"],
+    }[verb]  # fmt: skip
+    before = sorted(tmp_path.rglob("*"))
+    rig = [] if verb == "serve" else ["--rig", "bench_arm" if verb in {"record", "compare"} else "bioloid"]
+    assert app.run([*command, *rig, "--model", "lima2008"]) == app.MISUSE
+    said = capsys.readouterr().err
+    assert "lima2008" in said
+    assert "known names: ax12, ax18, lima2009" in said
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def walked_step(folder):
+    """A small recording."""
+    path = folder / "step.mcap"
+    arguments = ["record", "step", "--rig", "bench_arm", "--angle", "5", "--duration", "0.1", "--out", str(path)]
+    assert app.run(arguments) == app.DONE
+    return path
+
+
+def test_in_python_it_is_a_word_of_open():
+    with axbridge.open("bioloid", model="lima2009") as robot:
+        assert {robot.rig.model_of(servo).name for servo in robot.rig.servos} == {"lima2009"}
+    with axbridge.open("bioloid") as robot:
+        assert {robot.rig.model_of(servo).name for servo in robot.rig.servos} == {"ax12"}
+
+
+def test_what_is_chosen_for_a_shell_counts_where_a_robot_is_opened_by_name(monkeypatch):
+    monkeypatch.setenv("AXBRIDGE_MODEL", "ax12")
+    with axbridge.open("bench_arm") as robot:
+        assert robot.rig.servos[0].model == "ax12"
+    with axbridge.open(Rig.load("bench_arm")) as robot:
+        assert robot.rig.servos[0].model == "lima2009"
