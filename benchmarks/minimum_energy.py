@@ -99,7 +99,7 @@ def row(name, model, engines):
         between = f"; {shares[0]:+.0%} to {shares[-1]:+.0%}" if len(shares) > 1 else ""
         simulated.append(f"{usual:.2f} → {spared:.2f} J ({spared / usual - 1:+.0%}{between})")
     print(
-        f"| {name} | {model or 'the rig’s'} | {best.seconds - AFTER:.1f} s | {predicted} | {' | '.join(simulated)} "
+        f"| {name} | {model} | {best.seconds - AFTER:.1f} s | {predicted} | {' | '.join(simulated)} "
         f"| {math.degrees(apart):.1f}° | {math.degrees(leans[0]):.1f}°, {math.degrees(leans[1]):.1f}° | {took:.1f} s |",
         flush=True,
     )
@@ -108,7 +108,7 @@ def row(name, model, engines):
 if __name__ == "__main__":
     options = argparse.ArgumentParser()
     options.add_argument("--moves", default=",,".join(MOVES), help="names, separated by two commas")
-    options.add_argument("--models", default="rig,ax12")
+    options.add_argument("--models", default="lima2009,ax12")
     options.add_argument("--engines", default="bullet,mujoco")
     chosen = options.parse_args()
     warnings.simplefilter("ignore")
@@ -118,4 +118,4 @@ if __name__ == "__main__":
     print("| " + " | ".join(columns) + " |\n" + "|---" * len(columns) + "|", flush=True)
     for model in chosen.models.split(","):
         for name in chosen.moves.split(",,"):
-            row(name, None if model == "rig" else model, engines)
+            row(name, model, engines)
