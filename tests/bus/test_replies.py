@@ -14,10 +14,19 @@ def test_an_answer_is_found_between_junk(id, data, before, after):
     question = encode(id, Instruction.READ, bytes((36, len(data))))
     found = find_answer(before + raw + after, question, id, len(data), echo=False, refusable=True)
     if found.packet is None:  # one byte behind it may make it look like a longer, damaged one
-        assert may_be_longer(raw, after[:1])
+        assert may_be_longer(raw, after[:2])
     else:
         assert found.packet.params == data
         assert found.rest == before + after
+
+
+@given(ids, st.binary(max_size=20), st.binary(max_size=20))
+def test_an_answer_counts_whatever_packet_is_behind_it(id, data, late):
+    question = encode(id, Instruction.READ, bytes((36, len(data))))
+    behind = encode(id, 0, late)
+    found = find_answer(encode(id, 0, data) + behind, question, id, len(data), echo=False, refusable=True)
+    assert found.packet is not None
+    assert (found.packet.params, found.rest) == (data, behind)
 
 
 @given(ids, st.binary(min_size=1, max_size=20), st.data())

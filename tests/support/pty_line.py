@@ -55,7 +55,8 @@ class PtyLine:
         self.random = Random(seed)
         self.mishap = mishap or (
             lambda _: "ok"
-        )  # "ok", "drop", "corrupt", "junk", "again", "short", seconds of delay, a refusal's error
+        )  # "ok", "drop", "corrupt", "junk", "again", "earlier", "short", seconds of delay, a refusal's error
+        self._answered = deque(maxlen=5)
         self.deaf = set()
         self.frozen = set()  # addresses that take no write
         self.heard = []  # (id, instruction, params, when)
@@ -195,6 +196,9 @@ class PtyLine:
             frame = encode(frame[2], frame[4], frame[5:-2])
         elif fate == "again":
             self._late.append((time.monotonic() + 0.001, frame))
+        elif fate == "earlier":  # what was answered before is delivered once more, ahead of this answer
+            self._answered.append(frame)
+            frame = b"".join(self._answered)
         elif isinstance(fate, float):
             self._late.append((time.monotonic() + fate, frame))
             return

@@ -66,7 +66,7 @@ def find_answer(heard: bytes, frame: bytes, id: int, length: int, *, echo: bool,
             if sum(raw) & 0xFF == SUM_OK and (not refusal or raw[4] & _REFUSED):
                 if raw == frame and frame[4] == Instruction.READ and not echo:
                     echo = True  # missed at open
-                elif not may_be_longer(raw, heard[end : end + 1]):
+                elif not may_be_longer(raw, heard[end : end + 2]):
                     rest = heard[start:at] + heard[end:]
                     return Search(Packet(id, raw[4], raw[5:-1]), rest, damaged, echo)
             damaged = damaged or not refusal
@@ -128,8 +128,9 @@ def may_be_longer(raw: bytes, following: bytes) -> bool:
     """Whether `raw`, intact as it looks, could be a longer damaged packet: a stray byte in it, its checksum behind it.
 
     A stray byte inside a packet passes the 8-bit checksum once in 256 times; the byte that then follows gives it away.
+    What follows as a packet of its own, such as a late reply, is no checksum.
     """
-    if not following:
+    if not following or following.startswith(HEADER):
         return False
     body = raw[2:]
     total = sum(body)

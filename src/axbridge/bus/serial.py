@@ -6,6 +6,8 @@ number of bytes*: some more registers in front, which it cuts off again. The lat
 pause. It also works on lines that reorder replies, where a PING in between would not.
 While the whole line is silent, the bus forgets nothing: the line may release what it held back at any time, in order.
 When no length is left, the bus sends PINGs until one is answered. Then every earlier reply has passed.
+A reply may also come twice, the second time while the next question waits. So a servo that has just answered is asked
+for another length, too, until `TWIN_WINDOW` is over. (That is a control cycle of 18 servos: most never notice.)
 An acknowledgement has a fixed length. While an old one may come, a write is confirmed by reading it back.
 """
 
@@ -30,13 +32,14 @@ from axbridge.packets import BROADCAST, HEADER, Instruction, Packet, byte_second
 if TYPE_CHECKING:
     from axbridge.bus.read_burst import Burst
 
-__all__ = ["LATE_WINDOW", "SerialBus"]
+__all__ = ["LATE_WINDOW", "TWIN_WINDOW", "SerialBus"]
 
 LATE_WINDOW = 0.25  # s: so long may a reply come after its question was given up and a later one answered
 _REMOTE_LATE_WINDOW = 2.0
+TWIN_WINDOW = 0.005  # s: so long may a reply be delivered once more after it came
 _QUIET = 0.001  # s: a pause that ends a damaged reply
 _CLOSING = 2.0  # s to wait for the end of another thread's transaction
-_LONGEST_TAG = 24  # bytes a question may be lengthened by
+_LONGEST_TAG = 24  # bytes a question may be lengthened by; at 1 Mbps that many questions last longer than TWIN_WINDOW
 _DAMAGED = int(ErrorFlag.CHECKSUM)  # plain integers: flags are slow
 _ECHO_PROBE = encode(BROADCAST, Instruction.READ, bytes((Address.ID, 1)))  # no servo answers a broadcast READ
 
@@ -73,6 +76,7 @@ class SerialBus(Bus):
         self.latency = self.port.latency
         self._burst: Burst | None = None
         self._late = LateReplies(_REMOTE_LATE_WINDOW if self.remote else LATE_WINDOW)
+        self._twins: dict[tuple[int, int], float] = {}  # until when a reply may come again, by id and length
         try:
             self._start()
         except BaseException:
@@ -217,32 +221,37 @@ class SerialBus(Bus):
         fd = self.port.fd
         if fd is None:
             return
-        asked = [expected(request)[0] for request in requests]
-        good, heard, started = burst(fd, asked, REPLY_DELAY + self.latency, self._byte)
-        sending = len(asked[0]) * self._byte
-        for frame, (answer, sent) in zip(asked, good, strict=False):
-            counts = self.stats.of(frame[2])
+        asked = [self._lengthened(*request) for request in requests]
+        frames = [expected(question)[0] for question in asked]
+        good, heard, started = burst(fd, frames, REPLY_DELAY + self.latency, self._byte)
+        sending = len(frames[0]) * self._byte
+        next_sent = [sent for _, sent in good[1:]]
+        next_sent.append(time.monotonic() if started is None else started)
+        for request, (id_, first, count), (answer, sent), over in zip(requests, asked, good, next_sent, strict=False):
+            counts = self.stats.of(id_)
             counts.asked += 1
             counts.last_seen = sampled = sent + sending
-            yield Reply(answer[4], answer[5:-1], sampled)
+            self._twins[id_, count] = over + TWIN_WINDOW
+            skipped = 5 + request[1] - first
+            yield Reply(answer[4], answer[skipped : skipped + request[2]], sampled)
         if started is not None:
-            request = requests[len(good)]
-            frame, prefix, _ = expected(request)
+            question, (_, address, length) = asked[len(good)], requests[len(good)]
+            frame, prefix, _ = expected(question)
             try:
-                packet, sampled = self._await(heard, started, frame, prefix, request[0], request[2])
+                packet, sampled = self._await(heard, started, frame, prefix, question[0], question[2])
             except (BusTimeout, CorruptPacket) as error:
                 yield error
             else:
-                yield Reply(packet.code, packet.params, sampled)
+                yield _cut(packet, sampled, question, address, length)
 
     def _read_once(self, id: int, address: int, length: int) -> Reply:
         """One read; the usual case runs as little Python as possible."""
-        request = id, address, length
         port = self.port
         fd = port.fd
         if fd is None or self.echo or self._late:
-            return self._read_carefully(*request)
-        frame, prefix, need = expected(request)
+            return self._read_carefully(id, address, length)
+        question = self._lengthened(id, address, length)
+        frame, prefix, need = expected(question)
         wire = (len(frame) + need) * self._byte * 1e3
         heard = b""
         try:
@@ -250,18 +259,20 @@ class SerialBus(Bus):
                 self._clear()
             os.write(fd, frame)
             started = time.monotonic()
-            counts = self.stats.of(request[0])  # work done while the servo answers costs no time
+            counts = self.stats.of(id)  # work done while the servo answers costs no time
             sampled = started + len(frame) * self._byte
             if port.poller.poll(wire + (REPLY_DELAY + self.latency * self._patience) * 1e3):
                 heard = os.read(fd, 4096)
         except OSError:  # the port is lost, or its buffer is full: `_read_carefully` finds out which
-            return self._read_carefully(*request)
+            return self._read_carefully(id, address, length)
         if len(heard) == need and heard.startswith(prefix) and sum(heard) & 0xFF == SUM_OK and heard != frame:
             counts.asked += 1
             counts.last_seen = sampled
-            return Reply(heard[4], heard[5:-1], sampled)
-        packet, sampled = self._await(heard, started, frame, prefix, request[0], request[2])
-        return Reply(packet.code, packet.params, sampled)
+            self._twins[id, question[2]] = time.monotonic() + TWIN_WINDOW
+            skipped = 5 + address - question[1]
+            return Reply(heard[4], heard[skipped : skipped + length], sampled)
+        packet, sampled = self._await(heard, started, frame, prefix, id, question[2])
+        return _cut(packet, sampled, question, address, length)
 
     def _write_once(self, frame: bytes, id: int) -> Reply | None:
         if id in self.silent or not self._late.owes(id, 0):
@@ -277,21 +288,24 @@ class SerialBus(Bus):
     # -- one transaction ----------------------------------------------------------------------------------------------
 
     def _read_carefully(self, id: int, address: int, length: int) -> Reply:
-        first, count = address, length
-        if self._late:
-            while self._late.owes(id, count):
-                count += 1
-            if count - length > min(_LONGEST_TAG, max(address, TABLE_SIZE - address - length)):
+        question = self._lengthened(id, address, length)
+        frame, prefix, _ = expected(question)
+        packet, sampled = self._converse(frame, prefix, id, question[2])
+        return _cut(packet, sampled, question, address, length)
+
+    def _lengthened(self, id: int, address: int, length: int) -> tuple[int, int, int]:
+        """The READ to send for this one: with more registers in front (or behind) where an old answer would fit."""
+        now, count, twins, late = time.monotonic(), length, self._twins, self._late
+        most = length + min(_LONGEST_TAG, max(address, TABLE_SIZE - address - length))
+        while count <= most and (twins.get((id, count), 0.0) > now or late.owes(id, count)):
+            count += 1
+        if count > most:
+            if all(late.owes(id, count) for count in range(length, most + 1)):
                 self._wait_out(id)
-                count = length
-            first = address - (count - length) if address >= count - length else address
-        request = (id, first, count)
-        frame, prefix, _ = expected(request)
-        packet, sampled = self._converse(frame, prefix, id, count)
-        data = packet.params
-        if count != length and data:
-            data = data[address - first : address - first + length]
-        return Reply(packet.code, data, sampled)
+            free = (count for count in range(length, most + 1) if not late.owes(id, count))
+            count = min(free, key=lambda count: twins.get((id, count), 0.0))
+        twins[id, count] = now + TWIN_WINDOW
+        return id, address - (count - length) if address >= count - length else address, count
 
     def _transfer(self, frame: bytes, id: int, length: int | None) -> tuple[Packet | None, float]:
         with self.turn, self.turn.lock:
@@ -328,6 +342,7 @@ class SerialBus(Bus):
             if intact and (heard != frame or frame[4] != Instruction.READ) and not heard[skipped + 4] & _DAMAGED:
                 self._late.heard()
                 counts.last_seen = sampled
+                self._twins[id, length] = time.monotonic() + TWIN_WINDOW
                 return Packet(id, heard[skipped + 4], heard[skipped + 5 : -1]), sampled
             found = find_answer(heard, frame, id, length, echo=self.echo, refusable=not self._late.owes(id, 0))
             self.echo = found.echo
@@ -335,6 +350,7 @@ class SerialBus(Bus):
                 self._account(found.rest, frame)
                 self._late.heard()
                 counts.last_seen = sampled
+                self._twins[id, length] = time.monotonic() + TWIN_WINDOW
                 if found.packet.code & _DAMAGED:  # not an answer: the question was damaged on its way
                     counts.corrupt += 1
                     raise CorruptPacket(id, heard)
@@ -375,3 +391,9 @@ class SerialBus(Bus):
         while time.monotonic() < until:
             self.port.receive(until)
         self._late.forgive(id)
+
+
+def _cut(packet: Packet, sampled: float, question: tuple[int, int, int], address: int, length: int) -> Reply:
+    """What was wanted of the answer to a READ that may have been lengthened."""
+    skipped = address - question[1]
+    return Reply(packet.code, packet.params[skipped : skipped + length], sampled)
