@@ -323,6 +323,11 @@ class Cycle:
         track.restart = True
         track.ramp = (0.0, 0.0, torque_limit)
 
+    @property
+    def withheld(self) -> frozenset[str]:
+        """Servos that get no goals until `recover`."""
+        return frozenset(name for name, track in self._tracks.items() if track.limited)
+
     # -- parts ---------------------------------------------------------------------------------------------------------
 
     def _read(self, states: dict[str, RawState], now: float) -> None:

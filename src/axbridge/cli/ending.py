@@ -53,11 +53,11 @@ def terminable() -> Iterator[None]:
 
 
 @contextmanager
-def stopping(rig: Rig, left: Callable[[], str]) -> Iterator[None]:
+def stopping(rig: Rig | None, left: Callable[[], str]) -> Iterator[None]:
     """After Ctrl-C or SIGTERM in the block, which leaves its robot closed, say what became of motors and files.
 
     Args:
-        rig: The robot's.
+        rig: The robot's; None where a script of the user's has chosen it.
         left: Says what is left beside the motors; called after the block.
 
     Raises:
@@ -91,10 +91,10 @@ def code_of(end: BaseException) -> int:
     return _SIGNALLED + (signal.SIGTERM if isinstance(end, Terminated) else signal.SIGINT)
 
 
-def motors_after(rig: Rig) -> str:
-    """What the motors do now that a robot of this rig is closed."""
+def motors_after(rig: Rig | None) -> str:
+    """What the motors do now that a robot of this rig is closed; None: of some rig."""
     from axbridge.robot.safety.ways_out import still_powered
 
     if left := still_powered():
         return f"{', '.join(left)} may still be powered: cut the servo supply"
-    return _MOTORS[rig.safety.on_exit]
+    return "motors are left as their rig says" if rig is None else _MOTORS[rig.safety.on_exit]

@@ -21,12 +21,12 @@ __all__ = ["ScriptRecording", "interruptible", "watched"]
 
 
 @contextmanager
-def interruptible(path: Path | None, rig: Rig, asked: Callable[[], bool] = lambda: False) -> Iterator[None]:
+def interruptible(path: Path | None, rig: Rig | None, asked: Callable[[], bool] = lambda: False) -> Iterator[None]:
     """After Ctrl-C or SIGTERM in the block, which leaves robot and recorder closed, say what is left of both.
 
     Args:
         path: The recording, if one is made.
-        rig: Says what the motors do at the end.
+        rig: Says what the motors do at the end; None where a script of the user's has chosen it.
         asked: Whether there was a Ctrl-C that only asked the block to end, and it did.
 
     Raises:
@@ -72,16 +72,16 @@ class ScriptRecording:
 
     Args:
         path: The file; what is there is replaced.
-        rig: Probably the robot's: it is described beforehand, so that the robot need not wait for that.
+        rig: Probably the robot's: it is described beforehand, so that the robot need not wait for that; None: unknown.
         **facts: Metadata, beside rig, backend and seed.
     """
 
-    def __init__(self, path: Path, rig: Rig, **facts: Any) -> None:
+    def __init__(self, path: Path, rig: Rig | None, **facts: Any) -> None:
         from axbridge.record import recorder, robot_recorder  # noqa: F401 - loaded before a robot waits for it
         from axbridge.record.provenance import describe
 
         self._path, self._rig, self._facts = path, rig, facts
-        self._described = describe(rig, **facts)
+        self._described = {} if rig is None else describe(rig, **facts)
         self._held = ExitStack()
         self._log: RobotRecorder | None = None
 

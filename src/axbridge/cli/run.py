@@ -16,15 +16,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from axbridge.cli.app import DONE, FAILED_CHECK, app
-from axbridge.cli.options import (
-    BackendOption,
-    EngineOption,
-    ForceOption,
-    ModelOption,
-    PortOption,
-    RigOption,
-    ViewOption,
-)
+from axbridge.cli.options import BackendOption, EngineOption, ForceOption, ModelOption, PortOption, ViewOption
 from axbridge.cli.recording import ScriptRecording, interruptible, watched
 
 if TYPE_CHECKING:
@@ -38,7 +30,10 @@ def run(
     context: typer.Context,
     script: Annotated[Path, typer.Argument(help="Controller script; what follows it are its arguments.")],
     *,
-    rig: RigOption,
+    rig: Annotated[
+        str | None,
+        typer.Option("--rig", help="Robot of a Webots controller; other scripts open their own."),
+    ] = None,
     backend: BackendOption = "sim",
     engine: EngineOption = None,
     model: ModelOption = None,
@@ -72,10 +67,14 @@ def run(
         raise UsageError(f"no such script: {script}", "give the path of a Python controller")
     script = script.resolve()
     check_new(record, force=force, sources=(script,))
-    loaded = Rig.load(rig).with_engine(engine).with_model(model)
-    loaded = loaded.model_copy(update={"path": loaded.path.resolve()})
-    if gui:
-        loaded = loaded.overridden({"world": {"gui": True}})
+    if rig is None and (gui or duration is not None):
+        raise UsageError("--gui and --duration are for the robot of a Webots controller", "name it with --rig")
+    loaded = None
+    if rig is not None:
+        loaded = Rig.load(rig).with_engine(engine).with_model(model)
+        loaded = loaded.model_copy(update={"path": loaded.path.resolve()})
+        if gui:
+            loaded = loaded.overridden({"world": {"gui": True}})
     os.environ["AXBRIDGE_BACKEND"] = backend
     if engine is not None:
         os.environ["AXBRIDGE_ENGINE"] = engine
@@ -86,8 +85,12 @@ def run(
         os.environ["AXBRIDGE_PORT"] = port
     if realtime or view:  # what somebody watches goes as fast as it would on copper
         os.environ["AXBRIDGE_REALTIME"] = "1"
-    session = install(loaded, backend, port=port, duration=duration, project=script.parent)
-    sys.argv = [str(script), *(context.args or loaded.webots.controller_args)]
+    session = None
+    arguments = context.args
+    if loaded is not None:
+        session = install(loaded, backend, port=port, duration=duration, project=script.parent)
+        arguments = arguments or list(loaded.webots.controller_args)
+    sys.argv = [str(script), *arguments]
     sys.path.insert(0, str(script.parent))
     record = None if record is None else record.resolve()
     os.chdir(script.parent)  # where Webots runs its controllers
@@ -99,29 +102,30 @@ def run(
             held.enter_context(interruptible(record, loaded, lambda: signal.SIGINT in asked))
             facts = {"script": str(script), "arguments": sys.argv[1:]}
             recording = held.enter_context(ScriptRecording(record, loaded, experiment=script.stem, **facts))
-        held.callback(session.close)
+        if session is not None:
+            held.callback(session.close)
         _end_on_signals(session, asked, held.close)
-        status = _execute(script)
+        status = _execute(script, controller=session is not None)
         if recording is not None and status != DONE:
             recording.failed(status)
         return status
 
 
-def _end_on_signals(session: Session, asked: set[int], close: Callable[[], None]) -> None:
+def _end_on_signals(session: Session | None, asked: set[int], close: Callable[[], None]) -> None:
     """Ctrl-C and SIGTERM ask the controller to end, as Webots does; a second one does not ask.
 
     A controller that does not step cannot hear it: then Ctrl-C says how to go on, and SIGTERM comes again by itself.
     A script without a controller's robot has nothing to hear it with: Ctrl-C interrupts it, as it does in Python.
 
     Args:
-        session: Of the controller.
+        session: Of the controller, if the script may be one.
         asked: Takes the number of each signal that came.
         close: Switches every motor off, and closes the recording.
     """
     from axbridge.webots.session import say
 
     def ask(number: int, frame: FrameType | None) -> None:
-        if number == signal.SIGINT and (session.ending or not session.opened):
+        if number == signal.SIGINT and (session is None or session.ending or not session.opened):
             asked.add(number)
             signal.default_int_handler(number, frame)
         if number in asked:
@@ -130,14 +134,15 @@ def _end_on_signals(session: Session, asked: set[int], close: Callable[[], None]
             finally:
                 signal.signal(number, signal.SIG_DFL)
                 os.kill(os.getpid(), number)
-        session.ending = True
+        if session is not None:
+            session.ending = True
         asked.add(number)
         waiting = threading.Timer(_STEP_PATIENCE, insist, (number,))
         waiting.daemon = True
         waiting.start()
 
     def insist(number: int) -> None:
-        if session.told:
+        if session is not None and session.told:
             return
         if number == signal.SIGTERM:
             os.kill(os.getpid(), number)
@@ -148,9 +153,13 @@ def _end_on_signals(session: Session, asked: set[int], close: Callable[[], None]
         signal.signal(number, ask)
 
 
-def _execute(script: Path) -> int:
-    """Run the script as `__main__`; its exit status, 1 with its own traceback when it raised."""
-    from axbridge.errors import AxBridgeError
+def _execute(script: Path, *, controller: bool) -> int:
+    """Run the script as `__main__`; its exit status, 1 with its own traceback when it raised.
+
+    Raises:
+        UsageError: it imports Webots' module, and there is no robot for that (`controller`).
+    """
+    from axbridge.errors import AxBridgeError, UsageError
 
     module = {"__name__": "__main__", "__file__": str(script), "__builtins__": __builtins__}
     try:
@@ -162,7 +171,9 @@ def _execute(script: Path) -> int:
         return FAILED_CHECK
     except (KeyboardInterrupt, AxBridgeError):
         raise
-    except Exception as failure:  # noqa: BLE001 - whatever a script raises is told like Python does
+    except Exception as failure:  # whatever a script raises is told like Python does
+        if isinstance(failure, ModuleNotFoundError) and failure.name == "controller" and not controller:
+            raise UsageError(f"{script.name} is a Webots controller", "name its robot with --rig") from failure
         below = failure.__traceback__.tb_next if failure.__traceback__ else None  # without our own frame
         traceback.print_exception(type(failure), failure, below)
         return FAILED_CHECK

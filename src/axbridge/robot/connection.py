@@ -185,6 +185,11 @@ class Connection:
             if name in cycle.servos_by_name:
                 cycle.recover(name)
 
+    @property
+    def withheld(self) -> frozenset[str]:
+        """Servos that get no goals until `recover`."""
+        return frozenset(name for cycle in self.cycles.values() for name in cycle.withheld)
+
     def statistics(self) -> dict[str, dict[str, Any]]:
         """By bus: rate and time of the cycles, and for real lines what was lost, late or damaged, by id; plain data."""
         return {

@@ -2,7 +2,8 @@
 
 Both get the same goals, so what they do differently has a cause in the real one, or in its model. A cause is named when
 it has been seen for half a second on end, and again only after it was gone. How much difference is too much depends on
-how well the model predicts.
+how well the model predicts. While many steps are late, nothing is compared: goals and samples come at other times than
+the twin's.
 """
 
 from __future__ import annotations
@@ -42,6 +43,8 @@ _MORE = 0.006  # load beyond the twin's, as a mean over the window: six counts o
 _WEAK = 1.0  # V below the twin's supply
 _HOT = 65.0  # °C: an AX-12 switches itself off at 70
 _STALE = 3.0  # s of wrong motion, or of standing in the wrong place, without another cause
+_SETTLES = 0.1  # weight of the latest step in the share of steps that are late
+_TOO_LATE = 0.25  # of the steps: above it nothing is compared
 _LATEST = 0.05  # s: further than this a twin is not looked ahead or back to the moment of a sample
 
 
@@ -119,6 +122,7 @@ class Residuals:
 
     def __init__(self, allowed: Mapping[str, Allowance]) -> None:
         self._watched = {name: _Watched(one) for name, one in allowed.items()}
+        self._late = 0.0  # share of the latest steps
 
     def look(
         self,
@@ -126,6 +130,8 @@ class Residuals:
         states: Mapping[str, ServoState],
         twins: Mapping[str, ServoState],
         goals: Mapping[str, float],
+        *,
+        late: bool = False,
     ) -> list[tuple[Cause, str]]:
         """Take a sample of each servo in; what is newly wrong, with the servo.
 
@@ -134,7 +140,9 @@ class Residuals:
             states: What the servos measure; a servo that did not answer has its last sample, or none.
             twins: What their models say at about that moment, on the same clock.
             goals: Position goals, rad; NaN for a servo that is limp or not under position control.
+            late: Whether this step was late.
         """
+        self._late += _SETTLES * (late - self._late)
         found: list[tuple[Cause, str]] = []
         for name, watched in self._watched.items():
             if name not in states or watched.sampled == states[name].time:
@@ -144,8 +152,9 @@ class Residuals:
             causes: set[Cause] = set()
             if state.temperature >= _HOT or ErrorFlag.OVERHEATING & state.errors:
                 causes.add("overheating")
-            if twin is None or math.isnan(goal + state.position) or SHUT_DOWN & state.errors:
-                watched.restart()  # limp, or shut down: hands and gravity move it, and no twin knows them
+            limp = math.isnan(goal + state.position) or SHUT_DOWN & state.errors
+            if twin is None or limp or self._late > _TOO_LATE:
+                watched.restart()  # hands and gravity move what is limp, and no twin knows them
             else:
                 at = _at(twin, state.time)
                 load, twin_load = (felt(one.load, watched.allowed.dead) for one in (state, twin))
@@ -157,6 +166,14 @@ class Residuals:
                     found.append((cause, name))
                 watched.seen[cause] = time
         return found
+
+    def present(self, time: float) -> dict[str, list[Cause]]:
+        """The causes that are not gone yet, by servo, at this time, s."""
+        return {
+            name: causes
+            for name, watched in self._watched.items()
+            if (causes := [cause for cause, seen in watched.seen.items() if time - seen <= _GONE])
+        }
 
 
 def _at(twin: ServoState, time: float) -> float:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import math
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType, TracebackType
 from typing import Any
@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from axbridge.arrays import FloatArray
-from axbridge.bus.cycle import BusEvent
+from axbridge.bus.cycle import BusEvent, Cause
 from axbridge.config.rig import Rig
 from axbridge.control import minimum_jerk
 from axbridge.control.battery import Battery
@@ -41,6 +41,7 @@ _SOFT_START = 0.5  # s in which torque rises after a change of backend
 _THERE = {"rotational": math.radians(2), "linear": 0.002}  # rad, m: this near a goal a joint has arrived
 _PATIENCE = 0.5  # s that a joint may come after its goal
 _INSIST = 0.25  # s between attempts to switch off what has not confirmed
+_LATE = 0.1  # of a step: what is later counts as late for a twin
 _FOLLOWS = 0.2  # rad or m: a joint this near its target goes on from the target, else from where it is
 
 
@@ -330,7 +331,7 @@ class Robot(Mapping[str, Servo]):
     ) -> None:
         self._say_lost(faults)
         sampled = {name: servo.sampled_at for name, servo in self._servos.items()}
-        events = self._connection.events + self._beside_twin()
+        events = self._connection.events + self._beside_twin(late=late > _LATE * requested)
         self.last_step = StepReport(requested, actual * 1000, commanded - self._start, sampled, faults, events, late)
         if self._observers:
             states = {name: servo.state for name, servo in self._servos.items()}
@@ -347,7 +348,7 @@ class Robot(Mapping[str, Servo]):
             _log.warning("every port is back")
         self._ports_lost = lost and self._ports_lost | lost
 
-    def _beside_twin(self) -> tuple[BusEvent, ...]:
+    def _beside_twin(self, *, late: bool) -> tuple[BusEvent, ...]:
         """Twin: why servos do not do as their models say."""
         if self.backend != "twin" or self._simulation is None:
             return ()
@@ -364,7 +365,7 @@ class Robot(Mapping[str, Servo]):
             else math.nan
             for name, servo in self._servos.items()
         }
-        found = self._residuals.look(self.time, states, twins, goals)
+        found = self._residuals.look(self.time, states, twins, goals, late=late)
         return tuple(BusEvent(cause, name) for cause, name in found)
 
     def _follow_by_hand(self, states: Mapping[str, ServoState], twins: Mapping[str, ServoState]) -> None:
@@ -665,6 +666,16 @@ class Robot(Mapping[str, Servo]):
     def bus_statistics(self) -> dict[str, dict[str, Any]]:
         """By bus: cycle rate and times (s), and what was lost, late or damaged, by id; plain data."""
         return self._connection.statistics()
+
+    @property
+    def withheld(self) -> frozenset[str]:
+        """Servos that get no goals until `Servo.recover`: they were switched off at a limit, or found shut down."""
+        return self._connection.withheld
+
+    @property
+    def causes(self) -> Mapping[str, Sequence[Cause]]:
+        """Why servos do not do as their simulated twins now, by name; empty on other backends."""
+        return self._residuals.present(self.time)
 
     @property
     def simulation(self) -> Simulation | None:

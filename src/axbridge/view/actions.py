@@ -1,7 +1,7 @@
 """What the page can have a robot do: each a request for the desk, so that it happens inside the robot's step.
 
-Everything goes through the servo's own set-points, so limits of the rig hold. Registers that would go around them are
-refused.
+Everything goes through the servo's own set-points, so limits of the rig hold. What is beyond them, or no number, is
+refused: who has typed it meant something else. So are registers that would go around them.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 
 from axbridge.bus.commission import write_register
+from axbridge.config.profile import FirmwareProfile
 from axbridge.config.register_units import in_units
 from axbridge.control import minimum_jerk
-from axbridge.errors import UsageError
+from axbridge.errors import BusError, UsageError
 from axbridge.robot.robot import Robot
 from axbridge.robot.servo import Servo
 from axbridge.view.desk import Job
@@ -32,6 +33,14 @@ _NOT_HERE = {  # what a register would go around, and where it is done instead
     "status_return_level": "`axbridge servo write`, when no robot is open",
 }
 
+_HIGHEST = {
+    "temperature_limit",
+    "max_voltage_limit",
+    "max_torque",
+}  # protect the servo: above the factory's they do less
+_LOWEST = {"min_voltage_limit"}  # below it likewise
+_BITS = {"shutdown"}  # without one of its bits likewise
+
 RegisterRow = tuple[int, str, str, str, int, str]  # address, area, access, name, counts, in units
 
 
@@ -48,24 +57,52 @@ class Actions:
         self.share = 1.0  # of their highest speed that servos may turn with, on ways and by sliders
 
     def move(self, name: str, position: float) -> None:
-        """Send one servo to a position, rad; switches it on."""
+        """Send one servo to a position, rad; switches it on.
+
+        Raises:
+            UsageError: it is beyond the servo's limits, or no number.
+        """
         servo = self._robot[name]
+        low, high = end_of_range(servo)
+        if not low <= position <= high:
+            scale, unit = (math.degrees(1), "°") if servo.type == "rotational" else (1000.0, " mm")
+            raise UsageError(
+                f"{name} stays where it is: {scale * position:g}{unit} is not within "
+                f"{scale * low:.1f} .. {scale * high:.1f}{unit}"
+            )
         self._by_hand.add(name)
         if not servo.torque_enabled:
             servo.torque_on()
         servo.set_position(position)
 
     def torque(self, names: Iterable[str], *, on: bool) -> None:
-        """Switch motors on where they are, or off."""
+        """Switch motors on where they are, or off.
+
+        Raises:
+            BusError: a servo does not answer; all others were switched off. On the way to on, it ends there.
+        """
+        failure: BusError | None = None
         for name in names:
             if on and not self._robot[name].torque_enabled:
                 self._robot[name].torque_on()
             elif not on:
                 self._by_hand.add(name)
-                self._robot[name].torque_off()
+                try:
+                    self._robot[name].torque_off()
+                except BusError as error:
+                    failure = error
+        if failure is not None:
+            raise failure
 
     def limit(self, names: Iterable[str], *, speed: float | None = None, torque: float | None = None) -> None:
-        """Limit speed or torque to a share, 0..1, of the servo's highest."""
+        """Limit speed or torque to a share, 0..1, of the servo's highest.
+
+        Raises:
+            UsageError: it is no share.
+        """
+        for share in (speed, torque):
+            if share is not None and not 0 <= share <= 1:
+                raise UsageError(f"{100 * share:g} % is no limit: nothing is changed", "give 0 to 100 %")
         for name in names:
             servo = self._robot[name]
             if speed is not None:
@@ -77,10 +114,15 @@ class Actions:
         """Lead servos to a pose, rad, along minimum-jerk paths; takes longer where a speed limit asks for it.
 
         A servo that somebody moves or switches off meanwhile leaves the way.
+
+        Raises:
+            UsageError: a time that is not positive and finite, or a position that is not finite.
         """
         robot = self._robot
         if not 0 < duration < math.inf:
             raise UsageError(f"a way of {duration:g} s is not positive and finite", "give seconds")
+        if wrong := [name for name, goal in pose.items() if not math.isfinite(goal)]:
+            raise UsageError(f"the pose says no number for {', '.join(wrong)}", "save it anew")
         self._by_hand.clear()
         ways: dict[str, tuple[float, float]] = {}
         for name, goal in pose.items():
@@ -125,6 +167,20 @@ class Actions:
             ]
         )
 
+    def doubt(self, name: str, register: str, value: int) -> str:
+        """Why somebody should think twice before this is written, in a sentence; "" if there is no reason.
+
+        Limits that lie beyond the factory's let a servo heat, starve or push more than its maker thought good for it.
+        """
+        profile = self._robot.rig.profile_of(self._robot[name].config)
+        factory = _factory(profile, register)
+        if factory is None or not _is_laxer(register, value, factory):
+            return ""
+        return (
+            f"{name}: {register} {value} protects the servo less than the {factory} from its factory, "
+            "also after the power was off"
+        )
+
     def write(self, name: str, register: str, value: int) -> str:
         """Set one register as `axbridge servo write` does: read, refuse, write, verify. What was done, in words.
 
@@ -138,6 +194,20 @@ class Actions:
         drive = servo._dynamixel  # noqa: SLF001 - its line; `Servo.write` neither spares the EEPROM nor verifies
         worn = write_register(drive.bus, drive.id, drive.profile, register, value)
         return f"{name}: {register} is {value}" + (f" ({worn} EEPROM bytes written)" if worn else "")
+
+
+def _factory(profile: FirmwareProfile, register: str) -> int | None:
+    """What the maker set there; None where nothing is to be protected."""
+    entry = profile.registers.get(register)
+    if entry is None or register not in {*_HIGHEST, *_LOWEST, *_BITS} or not isinstance(entry.initial, int):
+        return None
+    return entry.initial
+
+
+def _is_laxer(register: str, value: int, factory: int) -> bool:
+    if register in _BITS:
+        return bool(factory & ~value)
+    return value > factory if register in _HIGHEST else value < factory
 
 
 def end_of_range(servo: Servo) -> tuple[float, float]:

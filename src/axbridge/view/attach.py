@@ -64,16 +64,16 @@ def attach(
         UsageError: viser is not installed, or the port is taken.
         RigError: the rig's URDF is wrong.
     """
-    server, url = web_server.start(port, host, f"axbridge: {robot.name}")
+    page = Page(robot, port, host)
     try:
-        page = Page(robot, server, url)
         page.begin(_Screen(page))
     except BaseException:
-        web_server.stop(server)
+        web_server.stop(page.server)
         raise
-    told(f"page: {url}")
+    told(f"page: {page.url}")
+    told(f"stop: {page.stop_url}")
     if browser:
         import webbrowser
 
-        webbrowser.open(url)
+        webbrowser.open(page.url)
     return page

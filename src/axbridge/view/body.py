@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["Body", "centre_of_mass"]
 
 _STILL = 5e-4  # rad or m: a joint that has moved less is not drawn anew
+_APART = {False: math.radians(1), True: 0.001}  # rad, or m where it slides: joints that differ to the eye
 _PLAIN = (0.55, 0.58, 0.62)  # of shapes without a colour
 
 
@@ -76,8 +77,10 @@ class Body:
         alike: dict[tuple[str, tuple[float, float, float]], list[Shape]] = {}
         for shape in shapes:
             alike.setdefault((shape.link, ghost or shape.colour or _PLAIN), []).append(shape)
+        self._led: list[tuple[Any, frozenset[str]]] = []  # each mesh, and the servos that move it
         for number, ((link_name, colour), parts) in enumerate(alike.items()):  # few meshes: a browser draws them faster
             handle = self._add(f"{names[tree.links.index(link_name)]}/shape{number}", parts, colour)
+            self._led.append((handle, frozenset(_leaders(tree, link_name, of_link))))
             if link_name in of_link:
                 self._parts.setdefault(of_link[link_name], []).append((handle, colour))
         self._tints: dict[str, int] = {}
@@ -126,14 +129,30 @@ class Body:
                 red, green, blue = (a * (1 - share) + b * share for a, b in zip(own, (0.9, 0.1, 0.08), strict=True))
                 handle.color = _bytes((red, green, blue))
 
-    @property
-    def visible(self) -> bool:
-        """Whether it is shown."""
-        return bool(self._root.visible)
+    def show_apart(self, positions: Mapping[str, float], others: Mapping[str, float]) -> None:
+        """Show the parts that are elsewhere than those of another body: two surfaces in one place darken each other.
 
-    @visible.setter
-    def visible(self, shown: bool) -> None:
-        self._root.visible = shown
+        Args:
+            positions: Of this body's joints, rad or m.
+            others: Of the other's.
+        """
+        apart = {
+            servo
+            for servo, sliding in self._sliding.items()
+            if abs(positions.get(servo, math.nan) - others.get(servo, math.nan)) > _APART[sliding]
+        }
+        for handle, leaders in self._led:
+            if handle.visible != (shown := not leaders.isdisjoint(apart)):
+                handle.visible = shown
+
+
+def _leaders(tree: Tree, link: str, of_link: Mapping[str, str]) -> Iterator[str]:
+    """The servos between the base and a link."""
+    at = tree.links.index(link)
+    while at >= 0:
+        if tree.links[at] in of_link:
+            yield of_link[tree.links[at]]
+        at = int(tree.parent[at])
 
 
 def _mesh(shape: Shape) -> tuple[FloatArray, IntArray]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import math
+import re
 import time
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -17,6 +18,7 @@ from axbridge.motion.joint_table import joints_of
 from axbridge.motion.mirror import signs
 from axbridge.robot.robot import Robot
 from axbridge.view.actions import RegisterRow, end_of_range
+from axbridge.view.events import Line
 from axbridge.view.page import Page
 from axbridge.view.picture import Picture
 from axbridge.view.poses import PoseFile, mirrored
@@ -26,7 +28,9 @@ __all__ = ["Controls", "limbs"]
 
 _EVERY = 0.1  # s between updates of sliders and words
 _HANDS = 0.7  # s in which a slider that somebody has moved is left alone
+_SLOW = 0.9  # of the steps that were asked for: fewer are too slow
 _START = "start pose of the rig"
+_TEMPI = 0.1, 4.0  # of moves
 _GOOD, _BAD, _IDLE = "#2b8a3e", "#c92a2a", "#b07800"
 
 
@@ -58,6 +62,8 @@ class Controls:
             self._build_servo()
         with tabs.add_tab("Robot"):
             self._build_robot()
+        with tabs.add_tab("Events"):
+            self._events = self._gui.add_html("")
 
     # ---- building
 
@@ -68,19 +74,16 @@ class Controls:
         off.on_click(lambda _: page.all_off())
         self._release = self._gui.add_button("Release", color="green", visible=False, hint="Motors may be switched on")
         self._release.on_click(lambda _: page.release())
-        command = self._gui.add_command("All motors off", hotkey="space")
-        command.on_trigger(lambda _: page.all_off())
         self._log = self._gui.add_html("")
 
     def _build_drive(self) -> None:
-        gui, actions = self._gui, self._page.actions
-        names = list(self._robot)
+        gui, names = self._gui, list(self._robot)
         power = gui.add_button_group("torque, all", ("on", "off"))
-        power.on_click(lambda event: self._ask("torque", lambda: actions.torque(names, on=event.target.value == "on")))
+        power.on_click(lambda event: self._power(names, on=event.target.value == "on"))
         self._duration = gui.add_number("goto takes, s", 1.0, min=0.1, max=60.0, step=0.1)
-        self._speed = gui.add_slider("speed, %", 1, 100, 1, 100, hint="Of each servo's highest speed")
+        self._speed = gui.add_slider("speed, %", 1.0, 100.0, 0.5, 100.0, hint="Of each servo's highest speed")
         self._speed.on_update(self._limit_all)
-        self._torque = gui.add_slider("torque, %", 0, 100, 1, 100, hint="Of each servo's highest torque")
+        self._torque = gui.add_slider("torque, %", 0.0, 100.0, 0.5, 100.0, hint="Of each servo's highest torque")
         self._torque.on_update(self._limit_all)
         self._sliders: dict[str, Any] = {}
         self._switches: dict[str, Any] = {}
@@ -89,17 +92,14 @@ class Controls:
             with gui.add_folder(title, expand_by_default=len(parts) < 3 or title == next(iter(parts))):
                 if len(parts) > 1:
                     group = gui.add_button_group("torque", ("on", "off"))
-                    group.on_click(
-                        lambda event, members=members: self._ask(
-                            "torque", lambda: actions.torque(members, on=event.target.value == "on")
-                        )
-                    )
+                    group.on_click(lambda event, some=members: self._power(some, on=event.target.value == "on"))
                 for name in members:
                     self._build_joint(name, title)
 
     def _build_joint(self, name: str, limb: str) -> None:
         servo, (scale, unit) = self._robot[name], self._scale[name]
-        low, high = (round(scale * end, 1) for end in end_of_range(servo))
+        low, high = end_of_range(servo)
+        low, high = math.ceil(10 * scale * low) / 10, math.floor(10 * scale * high) / 10  # its ends are still allowed
         label = _shorter(name, limb)
         here = servo.state.position
         at = min(max(round(scale * here, 1), low), high) if math.isfinite(here) else low
@@ -124,7 +124,7 @@ class Controls:
         with gui.add_folder("Move"):
             moves = sorted(str(path) for kind in ("json", "mtn", "motion") for path in Path().glob(f"*.{kind}"))
             self._file = gui.add_text("file", next((path for path in moves if "poses" not in path), ""))
-            self._tempo = gui.add_number("speed", 1.0, min=0.1, max=4.0, step=0.1)
+            self._tempo = gui.add_number("speed", 1.0, min=_TEMPI[0], max=_TEMPI[1], step=0.1)
             self._click("Play", self._play)
             self._click("Stop", page.stop_move, hint="By its exit page, where it has one")
 
@@ -133,18 +133,21 @@ class Controls:
         names = tuple(self._robot)
         self._servo = gui.add_dropdown("servo", names)
         self._facts = gui.add_html("")
-        self._own_speed = gui.add_slider("speed, %", 1, 100, 1, 100)
-        self._own_torque = gui.add_slider("torque, %", 0, 100, 1, 100)
+        self._own_speed = gui.add_slider("speed, %", 1.0, 100.0, 0.5, 100.0)
+        self._own_torque = gui.add_slider("torque, %", 0.0, 100.0, 0.5, 100.0)
         for slider in (self._own_speed, self._own_torque):
             slider.on_update(self._limit_one)
-        self._servo.on_update(lambda _: self._show_limits())
-        self._click("Let it recover", lambda: self._ask("recover", self._robot[self._servo.value].recover),
+        self._servo.on_update(lambda _: self._try(self._show_limits))
+        self._click("Let it recover", lambda: self._ask("recover", self._robot[self._chosen()].recover),
                     hint="After an overload, or when it was switched off at a limit of the rig")  # fmt: skip
         self._click("Read its registers", self._read_registers)
         self._registers: dict[str, int] = {}
         self._register = gui.add_dropdown("register", ("read them first",))
-        self._counts = gui.add_number("counts", 0, step=1)
+        self._counts = gui.add_text("counts", "0")
         self._click("Write", self._write_register, hint="Checked and verified, as by `axbridge servo write`")
+        self._sure = self._click("Write it all the same", self._write_doubtful)
+        self._sure.visible = False
+        self._doubtful: tuple[str, str, int] | None = None
         self._register.on_update(lambda _: self._show_counts())
         self._table = gui.add_html("")
 
@@ -158,27 +161,36 @@ class Controls:
             touch = gui.add_checkbox("contacts", initial_value=True)
             touch.on_update(lambda event: setattr(self._scene, "show_contacts", event.target.value))
         stamp = f"{datetime.now().astimezone():%Y-%m-%d-%H%M}"
-        self._recording = gui.add_text("recording", f"{self._robot.name}-{stamp}.mcap")
+        self._recording = gui.add_text(
+            "recording", f"{self._robot.name}-{stamp}.mcap", hint="The second one of this name gets a number"
+        )
         self._record = self._click("Record", self._toggle_recording)
         self._line = gui.add_html("")
 
     def _click(self, label: str, done: Callable[[], object], hint: str | None = None) -> Any:
         """A button; what goes wrong is told on the page."""
         button = self._gui.add_button(label, hint=hint)
-
-        def clicked(_: object) -> None:
-            try:
-                done()
-            except AxBridgeError as error:
-                self._page.tell(str(error))
-
-        button.on_click(clicked)
+        button.on_click(lambda _: self._try(done))
         return button
+
+    def _try(self, done: Callable[[], object]) -> None:
+        try:
+            done()
+        except AxBridgeError as error:
+            self._page.tell(str(error))
 
     # ---- what people do
 
-    def _ask(self, topic: str, request: Callable[[], Any]) -> None:
+    def _ask(self, topic: str | None, request: Callable[[], Any]) -> None:
         self._page.desk.ask(topic, request)
+
+    def _power(self, names: Sequence[str], *, on: bool) -> None:
+        """No later request takes the place of this one: what is to be off goes off."""
+        self._ask(None, lambda: self._page.actions.torque(names, on=on))
+
+    def _chosen(self) -> str:
+        """The servo of the tab Servo; a client of somebody's own may name any."""
+        return self._robot[self._servo.value].name
 
     def _slid(self, name: str, event: Any) -> None:
         if event.client is None:  # by ourselves, to follow the joint
@@ -191,33 +203,36 @@ class Controls:
         if event.client is None:
             return
         self._moved_at[f"torque {name}"] = time.monotonic()
-        on = event.target.value
-        self._ask(f"torque {name}", lambda: self._page.actions.torque([name], on=on))
+        self._power([name], on=event.target.value)
 
     def _limit_all(self, event: Any) -> None:
         if event.client is None:
             return
-        actions, names = self._page.actions, list(self._robot)
-        speed, torque = self._speed.value / 100, self._torque.value / 100
-        actions.share = speed
+        actions, names, share = self._page.actions, list(self._robot), event.target.value / 100
+
+        def limit_speed() -> None:
+            actions.limit(names, speed=share)
+            actions.share = share
+
         if event.target is self._speed:
-            self._ask("speed", lambda: actions.limit(names, speed=speed))
+            self._ask("speed", limit_speed)
         else:
-            self._ask("torque limit", lambda: actions.limit(names, torque=torque))
+            self._ask("torque limit", lambda: actions.limit(names, torque=share))
 
     def _limit_one(self, event: Any) -> None:
         if event.client is None:
             return
-        actions, name = self._page.actions, self._servo.value
-        speed, torque = self._own_speed.value / 100, self._own_torque.value / 100
+        actions, name, share = self._page.actions, self._servo.value, event.target.value / 100
         if event.target is self._own_speed:
-            self._ask(f"speed {name}", lambda: actions.limit([name], speed=speed))
+            self._ask(f"speed {name}", lambda: actions.limit([name], speed=share))
         else:
-            self._ask(f"torque limit {name}", lambda: actions.limit([name], torque=torque))
+            self._ask(f"torque limit {name}", lambda: actions.limit([name], torque=share))
 
     def _chosen_pose(self) -> dict[str, float]:
         if self._pose.value == _START:
             return {servo.name: servo.position for servo in self._robot.rig.servos}
+        if self._pose.value not in self._poses.poses:
+            raise AxBridgeError(f"there is no pose {self._pose.value!r}")
         return self._poses.poses[self._pose.value]
 
     def _go(self, pose: dict[str, float]) -> None:
@@ -234,13 +249,15 @@ class Controls:
         self._page.tell(f"saved {self._pose.value} in {self._poses.path}")
 
     def _play(self) -> None:
+        if not _TEMPI[0] <= self._tempo.value <= _TEMPI[1]:
+            raise AxBridgeError(f"a speed of {self._tempo.value:g} is not within {_TEMPI[0]:g} .. {_TEMPI[1]:g}")
         move, notes = load_move(self._file.value, joints_of(self._robot.rig))
         for note in notes:
             self._page.tell(note)
         self._page.play(Path(self._file.value).name, move, float(self._tempo.value))
 
     def _read_registers(self) -> None:
-        name = self._servo.value
+        name = self._chosen()
         self._ask("registers", lambda: self._page.actions.registers(name, lambda rows: self._take(name, rows)))
 
     def _take(self, name: str, rows: Sequence[RegisterRow]) -> None:
@@ -248,10 +265,28 @@ class Controls:
         self._read = name, rows
 
     def _write_register(self) -> None:
-        name, register, value = self._servo.value, self._register.value, int(self._counts.value)
+        name, register, text = self._chosen(), self._register.value, self._counts.value.strip()
         if register not in self._registers:
             raise AxBridgeError("no registers were read yet", "press `Read its registers`")
+        if not re.fullmatch(r"-?[0-9]{1,6}", text):
+            raise AxBridgeError(f"{text!r} is no whole number: nothing is written", "give counts, not units")
+        value = int(text)
+        doubt = self._page.actions.doubt(name, register, value)
+        self._doubtful = (name, register, value) if doubt else None
+        self._sure.visible = bool(doubt)
+        if doubt:
+            self._sure.label = f"Write {register} {value} to {name} all the same"
+            raise AxBridgeError(doubt, "nothing is written yet: press the button below Write if you mean it")
+        self._write(name, register, value)
 
+    def _write_doubtful(self) -> None:
+        """What somebody was asked about, and nothing else."""
+        doubtful, self._doubtful = self._doubtful, None
+        self._sure.visible = False
+        if doubtful is not None:
+            self._write(*doubtful)
+
+    def _write(self, name: str, register: str, value: int) -> None:
         def write() -> Any:
             self._page.tell(self._page.actions.write(name, register, value))
             return self._page.actions.registers(name, lambda rows: self._take(name, rows))
@@ -260,19 +295,21 @@ class Controls:
 
     def _toggle_recording(self) -> None:
         if self._page.recording is None:
-            name = Path(self._recording.value.strip()).name
-            self._page.record(Path(name))  # in the folder where one started, and nowhere else
+            name = Path(self._recording.value.strip()).name  # in the folder where one started, and nowhere else
+            if not name:
+                raise AxBridgeError("a recording needs a name", "type one in the field above")
+            self._page.record(Path(name))
         else:
             self._page.stop_recording()
 
     def _show_limits(self) -> None:
-        servo = self._robot[self._servo.value]
+        servo = self._robot[self._chosen()]
         speed = servo.goals.speed
-        self._own_speed.value = round(100 * speed / servo.max_velocity) if 0 < speed < math.inf else 100
-        self._own_torque.value = round(100 * servo.available_torque / servo.max_torque) if servo.max_torque else 100
+        self._own_speed.value = _percent(speed / servo.max_velocity) if 0 < speed < math.inf else 100.0
+        self._own_torque.value = _percent(servo.available_torque / servo.max_torque) if servo.max_torque else 100.0
 
     def _show_counts(self) -> None:
-        self._counts.value = self._registers.get(self._register.value, 0)
+        self._counts.value = str(self._registers.get(self._register.value, 0))
 
     # ---- the page's thread
 
@@ -284,7 +321,8 @@ class Controls:
         self._due = now + _EVERY
         page = self._page
         said = "<br>".join(html.escape(text) for text in page.messages)
-        _show(self._log, f'<div style="{_PLAIN};color:#555;font-size:11px;min-height:3em">{said}</div>')
+        _show(self._log, f'<div style="{_PLAIN};{_PALE};font-size:11px;min-height:3em">{said}</div>')
+        _show(self._events, _table([(_span(line), _often(line)) for line in page.events.latest()]))
         if picture is None:
             _show(self._status, _banner("waiting for the first step", _IDLE))
             return
@@ -298,7 +336,7 @@ class Controls:
             self._follow(name, slider, picture, now)
         _show(self._facts, self._facts_of(picture))
         _show(self._line, self._line_of(picture))
-        if (share := round(100 * page.actions.share)) != self._speed.value and page.owned:
+        if (share := _percent(page.actions.share)) != self._speed.value and page.owned:
             self._speed.value = share
         read, self._read = self._read, None
         if read is not None:
@@ -309,7 +347,7 @@ class Controls:
         shown = goal if math.isfinite(goal) else at
         if now - self._moved_at.get(name, -math.inf) > _HANDS and math.isfinite(shown):
             value = min(max(round(self._scale[name][0] * shown, 1), slider.min), slider.max)
-            if abs(value - slider.value) >= 0.25:
+            if not abs(value - slider.value) < 0.25:  # it may be no number
                 slider.value = value
         switch = self._switches[name]
         if now - self._moved_at.get(f"torque {name}", -math.inf) > _HANDS and switch.value != picture.on[name]:
@@ -325,12 +363,18 @@ class Controls:
             return _banner(f"no step for {now - picture.seen:.0f} s: what you ask for waits", _IDLE)
         if picture.stopped:
             return _banner("all motors are off", _BAD)
+        if picture.causes:
+            return _banner("; ".join(picture.causes), _IDLE)
         doing = f" · plays {page.playing}" if page.playing else ""
         kept = " · records" if page.recording else ""
-        return _banner(f"{robot.backend} · {picture.time:.0f} s · {picture.rate:.0f} steps/s{doing}{kept}", _GOOD)
+        where = f"{robot.backend} · {picture.time:.0f} s"
+        if picture.rate < _SLOW * picture.wanted:
+            why = "steps are late, by the line or by this computer"
+            return _banner(f"{where} · {picture.rate:.0f} of {picture.wanted:.0f} steps/s: {why}{doing}{kept}", _IDLE)
+        return _banner(f"{where} · {picture.rate:.0f} steps/s{doing}{kept}", _GOOD)
 
     def _facts_of(self, picture: Picture) -> str:
-        name = self._servo.value
+        name = self._servo.value if self._servo.value in picture.states else next(iter(picture.states))
         state, (scale, unit) = picture.states[name], self._scale[name]
         goal = picture.goals[name]
         rows = (
@@ -380,20 +424,34 @@ def _show(element: Any, content: str) -> None:
 
 
 _PLAIN = "font-family:sans-serif;font-variant-numeric:tabular-nums;padding:0 0.75em"
+_PALE = "color:var(--mantine-color-dimmed)"  # readable on light and on dark pages
 
 
 def _banner(text: str, colour: str) -> str:
     return (
-        f'<div style="{_PLAIN};font-size:13px;font-weight:600;color:white;background:{colour};border-radius:4px;'
-        f'margin:0.3em 0.6em;padding:0.35em 0.75em">{html.escape(text)}</div>'
+        f'<div class="axbridge-banner" style="{_PLAIN};font-size:13px;font-weight:600;color:white;background:{colour};'
+        f'border-radius:4px;margin:0.3em 0.6em;padding:0.35em 0.75em">{html.escape(text)}</div>'
     )
 
 
 def _table(rows: Sequence[tuple[str, str]]) -> str:
     body = "".join(
-        f"<tr><td style='color:#666'>{html.escape(name)}</td><td>{html.escape(value)}</td></tr>" for name, value in rows
+        f"<tr><td style='{_PALE}'>{html.escape(name)}</td><td>{html.escape(value)}</td></tr>" for name, value in rows
     )
     return f'<table style="{_PLAIN};font-size:12px;border-spacing:6px 1px">{body}</table>'
+
+
+def _span(line: Line) -> str:
+    """From when till when, s."""
+    return f"{line.first:.0f} s" if line.last - line.first < 1 else f"{line.first:.0f} … {line.last:.0f} s"
+
+
+def _often(line: Line) -> str:
+    return line.text if line.times == 1 else f"{line.text} (× {line.times})"
+
+
+def _percent(share: float) -> float:
+    return round(200 * share) / 2  # as the sliders go
 
 
 def _unit(kind: str) -> tuple[float, str]:

@@ -21,7 +21,7 @@ Request = Callable[[], "Job | None"]
 
 
 class Desk:
-    """Requests by topic: a newer one on the same topic takes the place of the older, done or under way.
+    """Requests in their order; a newer one on the same topic takes the place of the older, waiting or under way.
 
     Args:
         tell: Told what was clipped or went wrong, in words.
@@ -30,14 +30,15 @@ class Desk:
     def __init__(self, tell: Callable[[str], None]) -> None:
         self._tell = tell
         self._lock = threading.Lock()
-        self._waiting: deque[tuple[str, Request]] = deque()
-        self._jobs: dict[str, Job] = {}
+        self._waiting: deque[tuple[str | None, Request]] = deque()
+        self._jobs: dict[str | None, Job] = {}
         self.cleared_at = 0.0  # when it was emptied last, monotonic
 
-    def ask(self, topic: str, request: Request) -> None:
-        """Have a request done at the next step; from any thread."""
+    def ask(self, topic: str | None, request: Request) -> None:
+        """Have a request done at the next step; from any thread. Without a topic no other takes its place."""
         with self._lock:
-            self._waiting = deque(entry for entry in self._waiting if entry[0] != topic)
+            if topic is not None:
+                self._waiting = deque(entry for entry in self._waiting if entry[0] != topic)
             self._waiting.append((topic, request))
 
     def clear(self) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from axbridge.arrays import FloatArray
 from axbridge.robot.state import ServoState
 
-__all__ = ["QUANTITIES", "History"]
+__all__ = ["QUANTITIES", "History", "without_gaps"]
 
 QUANTITIES = ("goal", "position", "ghost", "velocity", "load", "torque", "voltage", "temperature")
 _EVERY = 0.04  # s between rows: 25 a second, whatever the loop's rate
@@ -104,13 +104,20 @@ class History:
     def _rows(self, seconds: float, most: int) -> np.ndarray:
         """Indices of the rows of that time, oldest first. The step is a fixed grid, so that curves do not flicker."""
         count = len(self._time) if self._full else self._next
-        span = min(round(seconds / _EVERY), len(self._time))
-        wanted = min(count, span)
-        step = max(1, -(-span // most))
-        offsets = np.arange(wanted, 0, -1)
-        rows = (self._next - offsets) % len(self._time)
+        rows = (self._next - np.arange(count, 0, -1)) % len(self._time)
+        time = self._time[rows]
+        rows = rows[np.searchsorted(time, time[-1] - seconds) :] if count else rows
+        step = max(1, -(-round(seconds / _EVERY) // most))
         return rows[(rows % step) == 0] if step > 1 else rows
 
 
 def _ago(time: FloatArray) -> FloatArray:
     return time - time[-1] if len(time) else time
+
+
+def without_gaps(curve: FloatArray, instead: FloatArray) -> FloatArray:
+    """A curve with the values of another one where it has none.
+
+    The page's plots join what is beside a gap by a line, and show nothing at all where a curve begins with one.
+    """
+    return np.where(np.isnan(curve), instead, curve)

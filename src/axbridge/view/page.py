@@ -12,10 +12,13 @@ import math
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
+from itertools import count
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
+from axbridge.bus.cycle import BusEvent
+from axbridge.config.model import PredictionParams
 from axbridge.errors import AxBridgeError, RecordingError, RigError, RobotStopped
 from axbridge.files import check_new
 from axbridge.motion.moves import Move
@@ -31,19 +34,17 @@ from axbridge.robot.state import ServoState
 from axbridge.view import web_server
 from axbridge.view.actions import Actions
 from axbridge.view.desk import Desk
+from axbridge.view.events import Events
 from axbridge.view.history import History
 from axbridge.view.picture import Picture
-
-if TYPE_CHECKING:
-    import viser
 
 __all__ = ["Page", "Screen"]
 
 _EVERY = 0.04  # s between pictures
 _UNHURRIED = 0.02  # s that the button for all motors leaves to the step before it acts by itself
-_MENDED = {"returned", "port back"}
+_SIMULATED = 1.0  # s likewise where motors are simulated: they do nothing while nobody steps
 _GONE = 2.0  # s without a page until the last one counts as closed: loading it anew takes less
-_TROUBLE = {"missing", "fault", "limit", "port lost"}
+_OF_MODEL = {"extra load", "missing load", "stale model"}  # causes that are as well the model's
 _RISE = 1.5  # s in which a simulated robot is put on its feet
 _GENTLE = 0.3  # share of their highest speed that servos turn with at first, where the page is all that moves them
 
@@ -60,8 +61,8 @@ class Page:
 
     Args:
         robot: The robot.
-        server: The web server; owned from now on.
-        url: Its address.
+        port: As of `web_server.start`.
+        host: As of `web_server.start`.
 
     Attributes:
         robot: The robot.
@@ -70,14 +71,16 @@ class Page:
         desk: What waits for the robot's step.
         actions: What can be asked for.
         history: The last ten minutes.
-        messages: What was told last, newest first.
+        messages: What was told last to who asked for something, newest first.
+        events: What happened, all of it.
         picture: The newest picture.
         owned: Whether this page runs the loop, so that it can play moves.
     """
 
-    def __init__(self, robot: Robot, server: viser.ViserServer, url: str) -> None:
-        self.robot, self.server, self.url = robot, server, url
-        self.messages: deque[str] = deque(maxlen=6)
+    def __init__(self, robot: Robot, port: int | None, host: str) -> None:
+        self.robot = robot
+        self.messages: deque[str] = deque(maxlen=3)
+        self.events = Events()
         self.desk = Desk(self.tell)
         self.actions = Actions(robot)
         self.history = History(list(robot))
@@ -88,10 +91,12 @@ class Page:
         self._move: tuple[str, Move, float] | None = None
         self._stop_move = self._rise = False
         self._log: tuple[RobotRecorder, Recorder] | None = None
-        self._lost: dict[str, str] = {}
+        self._missing: set[str] = set()  # servos, and "" for the line
         self._late = self._steps = 0
         self._counted = 0, monotonic()
-        self._rate = 0.0
+        self._rate = self._wanted = 0.0
+        self._asked = self._delayed = 0.0  # ms since the line was looked at: what steps took by wish, and beyond it
+        self._guesses = _unfitted(robot)
         self._line: tuple[float, dict[str, tuple[int, int, int]]] = math.nan, {}
         self._line_due = self._due = 0.0
         self._fresh = threading.Event()
@@ -100,9 +105,13 @@ class Page:
         self._had_clients = False
         self._leave: Callable[[], None] = lambda: None
         self._thread: threading.Thread | None = None
+        self.server, self.url = web_server.start(port, host, f"axbridge: {robot.name}", self)
 
     def begin(self, screen: Screen) -> None:
         """Watch the robot from now on, and draw it there."""
+        if self._guesses:
+            models = ", ".join(sorted(set(self._guesses.values())))
+            self.tell(f"the ghost is a servo of model {models}, which nobody has fitted to these: identify them")
         self._leave = self.robot.observe(self._step, closed=self.close)
         self._thread = threading.Thread(target=self._draw, args=(screen,), name="axbridge page", daemon=True)
         self._thread.start()
@@ -114,16 +123,10 @@ class Page:
         self.desk.serve()
         self._steps += 1
         self._late += report.late > 0
+        self._asked += report.requested
+        self._delayed += report.late
         for event in report.events:
-            if event.kind in _TROUBLE:
-                why = f": {event.flags.describe()}" if event.flags else ""
-                self._lost[event.name] = event.kind + why
-                self.tell(f"{event.name or 'the line'}: {event.kind}{why}")
-            else:
-                if event.kind in _MENDED:
-                    self._lost.pop(event.name, None)
-                remedy = f" ({REMEDIES[event.kind]})" if event.kind in REMEDIES else ""
-                self.tell(f"{event.name or 'the line'}: {event.kind}{remedy}")
+            self._note(event)
         now = monotonic()
         if now < self._due:
             return
@@ -143,18 +146,50 @@ class Page:
         if base is not None and simulation is not None and simulation.engine is not None:
             touching = tuple(simulation.engine.contacts())
         lost = sum(sum(counts) for counts in self._line[1].values())
+        causes = tuple(self._words(cause, name) for name, found in robot.causes.items() for cause in found)
+        for words in causes:
+            self.events.go_on(robot.time, words)
         self.history.add(robot.time, states, goals, ghost, (self._rate, self._line[0], lost))
         self.picture = Picture(
-            robot.time, states, goals, on, base, ghost, dict(self._lost), self._rate, self._late, self._line[0],
-            self._line[1], robot.stopped, touching, now,
+            robot.time, states, goals, on, base, ghost, self._troubles(states), causes, self._rate, self._wanted,
+            self._late, self._line[0], self._line[1], robot.stopped, touching, now,
         )  # fmt: skip
         self._fresh.set()
+
+    def _note(self, event: BusEvent) -> None:
+        """Put it on the list, and keep in mind what is away."""
+        why = f": {event.flags.describe()}" if event.flags else ""
+        self.events.note(self.robot.time, self._words(event.kind, event.name) + why)
+        if event.kind in {"missing", "port lost"}:
+            self._missing.add(event.name)
+        elif event.kind in {"returned", "port back"}:
+            self._missing.discard(event.name)
+
+    def _words(self, kind: str, name: str) -> str:
+        remedy = [REMEDIES[kind]] if kind in REMEDIES else []
+        if kind in _OF_MODEL and name in self._guesses:
+            remedy.append(f"or {self._guesses[name]} is not its model")
+        return f"{name or 'the line'}: {kind}" + (f" ({', '.join(remedy)})" if remedy else "")
+
+    def _troubles(self, states: Mapping[str, ServoState]) -> dict[str, str]:
+        """What is wrong now, by servo. One that has shut itself down says so until the program has let it recover."""
+        found = {"": "port lost"} if "" in self._missing else {}
+        withheld = self.robot.withheld
+        for name, state in states.items():
+            words = ["missing"] if name in self._missing else []
+            words += [state.errors.describe()] if state.errors else []
+            words += ["off until somebody lets it recover"] if name in withheld else []
+            if words:
+                found[name] = ", ".join(words)
+        return found
 
     def _look_at_line(self, now: float) -> tuple[float, dict[str, tuple[int, int, int]]]:
         """Time of a cycle, ms, and packets lost, damaged and late by servo."""
         steps, since = self._counted
         self._counted = self._steps, now
         self._rate = (self._steps - steps) / (now - since) if now > since else 0.0
+        self._wanted = 1000 * (self._steps - steps) / self._asked if self._asked and self._delayed else 0.0
+        self._asked = self._delayed = 0.0
         names = {(servo.bus, servo.id): servo.name for servo in self.robot.rig.servos}
         packets: dict[str, tuple[int, int, int]] = {}
         cycle = 0.0
@@ -169,7 +204,9 @@ class Page:
 
     def tell(self, text: str) -> None:
         """Show a message on every page."""
-        self.messages.appendleft(text.replace("\n", "; "))
+        text = text.replace("\n", "; ")
+        self.messages.appendleft(text)
+        self.events.note(self.robot.time, text)
         self._fresh.set()
 
     def all_off(self, why: str = "all motors are off") -> None:
@@ -184,9 +221,23 @@ class Page:
             done.set()
 
         self.desk.ask("all off", stop)
-        served = done.wait(_UNHURRIED)
-        if not served and self.robot.mode != 0:  # nobody steps, or slowly; a simulation stands still then
+        served = done.wait(_UNHURRIED if self.robot.mode else _SIMULATED)
+        if not served and self.robot.mode:  # nobody steps, or slowly
             stop()
+
+    @property
+    def state(self) -> str:
+        """Which motors are on, in a sentence."""
+        on = [name for name, servo in self.robot.items() if servo.torque_enabled]
+        if self.robot.stopped:
+            return "All motors are off, until somebody releases them on the live page."
+        return f"{len(on)} of {len(self.robot)} motors are on."
+
+    @property
+    def stop_url(self) -> str:
+        """Address of the plain page that stops the robot."""
+        before, mark, token = self.url.partition("?")
+        return f"{before}stop{mark}{token}"
 
     def _told_off(self, left: Mapping[str, object], why: str) -> None:
         self.tell(f"{', '.join(left)} did not confirm: cut the servo supply" if left else why)
@@ -200,9 +251,11 @@ class Page:
 
         Raises:
             AxBridgeError: a program of the user's owns it.
+            RobotStopped: all motors were switched off.
         """
         if not self.owned:
             raise AxBridgeError("a program of yours moves this robot: it plays the moves", "see axbridge.play")
+        self._refuse_stopped()
         self._stop_move = False
         self._move = name, move, speed
 
@@ -217,22 +270,28 @@ class Page:
 
         Raises:
             AxBridgeError: a program of the user's owns the loop, or the robot cannot be held up.
+            RobotStopped: all motors were switched off.
         """
         if not (self.owned and self.can_rise):
             raise AxBridgeError("nobody can hold this robot up from here", "only a simulated one, with `axbridge view`")
+        self._refuse_stopped()
         self._rise = True
+
+    def _refuse_stopped(self) -> None:
+        if self.robot.stopped:
+            raise RobotStopped("all motors were switched off: nothing moves", "press Release first")
 
     def stop_move(self) -> None:
         """End the move under way: by its exit page where it has one."""
         self._stop_move = True
 
     def record(self, path: Path) -> None:
-        """Begin a recording; `stop_recording` ends it.
+        """Begin a recording; `stop_recording` ends it. Where the file is there already, the name gets a number.
 
         Raises:
-            UsageError: the file is there already.
             RecordingError: it cannot be written.
         """
+        path = _unused(path)
         check_new(path, force=False)
         facts = describe(self.robot.rig, backend=self.robot.backend, experiment="view")
         recorder = Recorder(path, facts)
@@ -380,6 +439,20 @@ class Page:
 
     def __repr__(self) -> str:
         return f"<Page of {self.robot.name!r} at {self.url}>"
+
+
+def _unused(path: Path) -> Path:
+    """This path, or with the first number for which no file is there."""
+    names = (path.with_stem(f"{path.stem}-{number}") for number in count(2))
+    return path if not path.exists() else next(name for name in names if not name.exists())
+
+
+def _unfitted(robot: Robot) -> dict[str, str]:
+    """Servos beside a simulation by a model that nobody says to be fitted to them, with its name."""
+    if robot.backend != "twin":
+        return {}
+    models = {servo.name: robot.rig.model_of(servo) for servo in robot.rig.servos if servo.drive == "dynamixel"}
+    return {name: model.name for name, model in models.items() if model.prediction == PredictionParams()}
 
 
 class _Careful:

@@ -24,7 +24,9 @@ class Picture:
         base: Where its base is; None: unknown, or bolted down.
         ghost: Position of each simulated servo of a twin, rad.
         lost: What is wrong now, by servo; "" is the line.
+        causes: Why servos do not do as their models say, in words; beside a simulation alone.
         rate: Steps a second.
+        wanted: Steps a second that were asked for, where steps are late; else 0.
         late: Steps that were late so far.
         cycle: Time that a bus cycle takes, ms.
         packets: Lost, damaged and late packets so far, by servo.
@@ -40,7 +42,9 @@ class Picture:
     base: LinkPose | None
     ghost: Mapping[str, float]
     lost: Mapping[str, str]
+    causes: tuple[str, ...]
     rate: float
+    wanted: float
     late: int
     cycle: float
     packets: Mapping[str, tuple[int, int, int]]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from axbridge.arrays import FloatArray
-from axbridge.view.history import History
+from axbridge.view.history import History, without_gaps
 
 if TYPE_CHECKING:
     import viser
@@ -35,7 +35,7 @@ class Plots:
     """
 
     def __init__(self, server: viser.ViserServer, history: History, names: Sequence[str], *, ghost: bool) -> None:
-        self._history, self._ghost = history, ghost
+        self._history, self._names, self._ghost = history, frozenset(names), ghost
         self._due = 0.0
         gui = server.gui
         panel = gui.add_panel()
@@ -60,11 +60,14 @@ class Plots:
         if time.monotonic() < self._due:
             return
         self._due = time.monotonic() + _EVERY
-        span = _SPANS[self._span.value]
+        span, servo = _SPANS.get(self._span.value), self._servo.value
+        if span is None or servo not in self._names:
+            return  # a client of somebody's own may ask for anything
         wanted = ("goal", "position", "ghost", "load", "voltage", "temperature")
-        at, (goal, position, ghost, load, voltage, heat) = self._history.of(self._servo.value, wanted, span, _POINTS)
+        at, (goal, position, ghost, load, voltage, heat) = self._history.of(servo, wanted, span, _POINTS)
         if len(at) < 2:
             return
+        goal, ghost = without_gaps(goal, position), without_gaps(ghost, position)
         against = ghost if self._ghost else goal
         curves = [goal, position, ghost] if self._ghost else [goal, position]
         self._angle.data = _data(at, *(_DEGREES * curve for curve in curves))

@@ -14,6 +14,7 @@ from axbridge.config.urdf import read_shapes, read_tree
 from axbridge.errors import ErrorFlag, RecordingError, RigError
 from axbridge.record.recording import Recording, Track
 from axbridge.robot.state import ServoState
+from axbridge.view.history import without_gaps
 from axbridge.view.picture import Picture
 from axbridge.view.scene import COLOURS, Scene
 
@@ -26,7 +27,7 @@ _EVERY = 0.04  # s between pictures
 _PLOT_EVERY = 0.1
 _AROUND = 5.0  # s of curve before and after the moment that is shown
 _POINTS = 400
-_SPEEDS = ("0.1", "0.25", "0.5", "1", "2", "5")
+_SPEEDS = {f"{speed:g}": speed for speed in (0.1, 0.25, 0.5, 1.0, 2.0, 5.0)}
 _DEGREES = 180 / math.pi
 _INK = ("#1c7ed6", "#e8590c", "#2b8a3e")
 
@@ -83,8 +84,8 @@ class Replay:
         self._button.on_click(lambda _: self._toggle())
         self._slider = gui.add_slider("time, s", 0.0, round(self.length, 2), 0.01, 0.0)
         self._slider.on_update(self._scrub)
-        pace = gui.add_dropdown("speed", _SPEEDS, initial_value="1")
-        pace.on_update(lambda event: setattr(self, "_speed", float(event.target.value)))
+        pace = gui.add_dropdown("speed", tuple(_SPEEDS), initial_value="1")
+        pace.on_update(lambda event: setattr(self, "_speed", _SPEEDS.get(event.target.value, 1.0)))
         self._again = gui.add_checkbox("again and again", initial_value=True)
         colour = gui.add_dropdown("colour by", COLOURS, initial_value=COLOURS[0])
         colour.on_update(lambda event: setattr(self._scene, "colour", event.target.value))
@@ -110,10 +111,10 @@ class Replay:
             (
                 {"label": "s"},
                 *lines,
-                {"label": "now", "stroke": "#888", "width": 1, "points": {"show": True, "size": 7}},
+                {"label": "now", "stroke": "#888", "width": 1, "points": {"show": True, "size": 7}, "auto": False},
             ),
             title=title,
-            scales={"x": {"time": False, "auto": True}},
+            scales={"x": {"time": False, "range": (-_AROUND, _AROUND)}},
             axes=({"size": 28}, {"size": 44}),
             legend={"show": len(curves) > 1},
             height=170,
@@ -125,7 +126,7 @@ class Replay:
         self.playing = not self.playing
 
     def _scrub(self, event: Any) -> None:
-        if event.client is not None:
+        if event.client is not None and 0 <= event.target.value <= self.length:
             self.time, self.playing = float(event.target.value), False
 
     def run(self, seconds: float = math.inf) -> None:
@@ -173,32 +174,36 @@ class Replay:
             goals[name], on[name] = _at(track.command, row), _at(track.torque_enabled, row) > 0
         beside = self._ghost_start + self.time
         ghost = {name: _value(track, track.position, beside) for name, track in self._ghosts.items()}
-        return Picture(self.time, states, goals, on, None, ghost, {}, 0.0, 0, 0.0, {}, stopped=False)
+        return Picture(self.time, states, goals, on, None, ghost, {}, (), 0.0, 0.0, 0, 0.0, {}, stopped=False)
 
     def _draw_curves(self) -> None:
         name = self._servo.value
+        if name not in self._tracks:
+            return  # a client of somebody's own may ask for anything
         track, ghost = self._tracks[name], self._ghosts.get(name)
         grid = np.linspace(-_AROUND, _AROUND, _POINTS + 1)
         at = self._start + self.time + grid
-        position, goal, load = (
-            np.interp(at, track.time, column, left=np.nan, right=np.nan)
-            for column in (track.position, track.command, track.load)
-        )
+        measured = (track.time[0] <= at) & (at <= track.time[-1]) if len(track) else np.zeros(len(at), dtype=bool)
+        grid, at = grid[measured], at[measured]
+        if not len(grid):
+            return
+        position, goal, load = (np.interp(at, track.time, one) for one in (track.position, track.command, track.load))
+        goal = without_gaps(goal, position)
         curves = [goal, position]
-        if ghost is not None:
-            curves.append(
-                np.interp(self._ghost_start + self.time + grid, ghost.time, ghost.position, left=np.nan, right=np.nan)
-            )
-        elif self._ghosts:
-            curves.append(np.full_like(grid, np.nan))
-        rest = position - (curves[2] if self._ghosts else goal)
+        other = goal
+        if self._ghosts:
+            other = np.full_like(grid, np.nan)
+            if ghost is not None and len(ghost):
+                other = np.interp(self._ghost_start + self.time + grid, ghost.time, ghost.position)
+            curves.append(without_gaps(other, position))
+        rest = position - other
         for plot, columns in (
             (self._angle, [_DEGREES * curve for curve in curves]),
             (self._rest, [_DEGREES * rest]),
             (self._load, [100 * load]),
         ):
-            here = np.full_like(grid, np.nan)
-            here[_POINTS // 2] = columns[min(1, len(columns) - 1)][_POINTS // 2]  # a point on the curve: this moment
+            here, now = np.full_like(grid, np.nan), int(np.argmin(np.abs(grid)))
+            here[now] = columns[min(1, len(columns) - 1)][now]  # a point on the curve: this moment
             plot.data = (grid, *columns, here)
 
 

@@ -96,8 +96,8 @@ class Scene:
         self._body.move(positions, picture.base)
         self._body.tint(self._shares(picture))
         if self._ghost is not None:
-            self._ghost.visible = bool(picture.ghost)
             self._ghost.move(picture.ghost, picture.base)
+            self._ghost.show_apart(picture.ghost, positions)
         self._mark(picture.contacts if self.show_contacts else ())
         if self._mass.visible != self.show_mass:
             self._mass.visible = self._plumb.visible = self.show_mass

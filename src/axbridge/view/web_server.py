@@ -1,21 +1,26 @@
-"""viser's web server, with a door: who may open the page, and who may talk to it.
+"""viser's web server, with a door: who may open the page, and who may talk to it; and with what axbridge serves itself.
 
 A page that moves motors must not take commands from other pages. Any page in a browser may open a websocket to this
 machine. So a request must name the host that it came to, and where it comes from must be that host, too. Hosts other
 than this machine's own need a token.
+
+axbridge puts a script of its own (`page.js`) before viser's, and serves a plain page that stops the robot without it.
 """
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import http
 import ipaddress
 import secrets
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from html import escape
 from http.cookies import SimpleCookie
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import parse_qs, urlsplit
 
 from axbridge.errors import UsageError
@@ -23,11 +28,32 @@ from axbridge.errors import UsageError
 if TYPE_CHECKING:
     import viser
 
-__all__ = ["Door", "need_viser", "start", "stop"]
+__all__ = ["Door", "Stoppable", "need_viser", "start", "stop"]
 
 _FIRST_PORT = 8080
 _COOKIE = "axbridge"
 _PATIENCE = 1.0  # s for the end of the server
+_OWN_PAGES = {"same-origin", "none"}  # Sec-Fetch-Site of what our page sends, and of an address that somebody typed
+_STOP_PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>stop: {name}</title>
+<meta name="viewport" content="width=device-width, initial-scale=1"><meta name="color-scheme" content="light dark">
+<style>body {{ font: 16px sans-serif; max-width: 34em; margin: 2em auto; padding: 0 1em }}
+button {{ font: 600 1.6em sans-serif; width: 100%; padding: 1em; color: white; background: #c92a2a; border: 0 }}</style>
+<script>{script}</script></head><body><h1>{name}</h1><p role="status">{state}</p>
+<form action="/stop/now"><button autofocus>ALL OFF (space)</button></form>
+<p>This page stops the robot and does no more. It needs neither 3D graphics nor a script.
+<a href="/">The live page</a> needs WebGL: switch on hardware acceleration, or use another browser.</p></body></html>
+"""
+
+
+class Stoppable(Protocol):
+    """A robot that the plain page stops."""
+
+    @property
+    def state(self) -> str:
+        """Its motors, in a sentence."""
+
+    def all_off(self) -> None:
+        """Switch every motor off."""
 
 
 class Door:
@@ -63,7 +89,7 @@ class Door:
         given = parse_qs(urlsplit(path).query).get("token", [""])[0]
         if given and self._fits(given):
             kept = f"{cookie}={self.token}; HttpOnly; SameSite=Strict; Path=/"
-            return 303, "", {"Location": "/", "Set-Cookie": kept}
+            return 303, "", {"Location": urlsplit(path).path, "Set-Cookie": kept}
         known = SimpleCookie(cookies).get(cookie)
         if known is not None and self._fits(known.value):
             return None
@@ -92,13 +118,14 @@ def need_viser() -> None:
         raise UsageError("the page needs viser", "install it: pip install 'axbridge[view]'") from missing
 
 
-def start(port: int | None, host: str, title: str) -> tuple[viser.ViserServer, str]:
+def start(port: int | None, host: str, title: str, robot: Stoppable | None = None) -> tuple[viser.ViserServer, str]:
     """Start the server in threads of its own, quietly.
 
     Args:
         port: None: the first free one from 8080 on; 0: any free one.
         host: Address to listen on.
         title: Of the page.
+        robot: What space bar, red button and the page ``stop`` switch off; None: there is nothing to stop.
 
     Returns:
         The server, and the address to open, with the token where one is needed.
@@ -110,7 +137,7 @@ def start(port: int | None, host: str, title: str) -> tuple[viser.ViserServer, s
     import viser
 
     door = Door(host)
-    with _quiet(), _guarded(door) as guarded:
+    with _quiet(), _guarded(door, _Own(title, robot)) as guarded:
         server = viser.ViserServer(host=host, port=_FIRST_PORT if port is None else port, label=title, verbose=False)
     found = server.get_port()
     if not guarded():
@@ -150,8 +177,40 @@ def _quiet() -> Iterator[None]:
         console.quiet = before
 
 
+class _Own:
+    """What axbridge answers itself.
+
+    Args:
+        title: Of the page.
+        robot: As of `start`.
+    """
+
+    def __init__(self, title: str, robot: Stoppable | None) -> None:
+        self._title, self._robot = title, robot
+        script = Path(__file__).with_name("page.js").read_text(encoding="utf-8").rstrip()
+        self._script = f"{script}({'false' if robot is None else 'true'});"
+
+    async def answer(self, path: str, headers: Mapping[str, str]) -> tuple[int, str, dict[str, str]] | None:
+        """Status, text and headers; None for what is viser's."""
+        if path == "/alive":
+            return 200, "", {}
+        if self._robot is None or path not in {"/stop", "/stop/now"}:
+            return None
+        if path == "/stop":
+            page = _STOP_PAGE.format(name=escape(self._title), state=escape(self._robot.state), script=self._script)
+            return 200, page, {"Content-Type": "text/html; charset=utf-8", "Cache-Control": "no-store"}
+        if headers.get("Sec-Fetch-Site", "none") not in _OWN_PAGES or "Sec-Purpose" in headers:
+            return 403, "another page may not stop this robot", {}
+        await asyncio.get_running_loop().run_in_executor(None, self._robot.all_off)
+        return 303, "", {"Location": "/stop"}
+
+    def before(self, page: bytes) -> bytes:
+        """The page of viser with our script before its own."""
+        return page.replace(b"<head>", b"<head><script>" + self._script.encode() + b"</script>", 1)
+
+
 @contextmanager
-def _guarded(door: Door) -> Iterator[Callable[[], bool]]:
+def _guarded(door: Door, own: _Own) -> Iterator[Callable[[], bool]]:
     """Have every server that is started in this block ask the door first; yields what says whether one did.
 
     viser passes no such question on, so it is put in where viser starts its websocket server.
@@ -163,20 +222,27 @@ def _guarded(door: Door) -> Iterator[Callable[[], bool]]:
     plain = module.serve
     used: list[bool] = []
 
+    def respond(status: int, body: bytes, more: Mapping[str, str]) -> Response:
+        usual = {"Content-Type": "text/plain; charset=utf-8", "Content-Length": str(len(body))}
+        return Response(status, http.HTTPStatus(status).phrase, Headers({**usual, **more}), body)
+
     def serve(*args: Any, process_request: Any = None, **settings: Any) -> Any:
-        def ask(connection: Any, request: Any) -> Any:
-            headers = request.headers
+        async def ask(connection: Any, request: Any) -> Any:
+            headers, path = request.headers, urlsplit(request.path).path
             refusal = door.refuses(
                 request.path, headers.get("Host", ""), headers.get("Origin"), "; ".join(headers.get_all("Cookie"))
             )
-            if refusal is None:
-                return None if process_request is None else process_request(connection, request)
-            status, text, more = refusal
-            body = f"{text}\n".encode()
-            all_headers = Headers(
-                {"Content-Type": "text/plain; charset=utf-8", "Content-Length": str(len(body)), **more}
-            )
-            return Response(status, http.HTTPStatus(status).phrase, all_headers, body)
+            found = refusal or await own.answer(path, headers)
+            if found is not None:
+                status, text, more = found
+                return respond(status, f"{text}\n".encode(), more)
+            if process_request is None:
+                return None
+            headers.pop("Accept-Encoding", None)  # viser packs its page once, without our script
+            response = process_request(connection, request)
+            if response is not None and (kind := response.headers.get("Content-Type", "")).startswith("text/html"):
+                return respond(response.status_code, own.before(response.body), {"Content-Type": kind})
+            return response
 
         used.append(True)
         return plain(*args, process_request=ask, **settings)
