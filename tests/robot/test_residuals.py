@@ -131,6 +131,26 @@ def test_a_servo_that_has_not_answered_is_not_judged():
     assert residuals.look(0.0, hot, {}, {"b": 0.0}) == [("overheating", "b")]
 
 
+def test_no_cause_is_named_while_steps_are_late_and_a_cause_is_there_until_it_is_gone():
+    def look(steps, late, load=0.4):
+        nonlocal time
+        found = []
+        for step in range(steps):
+            time += 0.02
+            one, twin = state(time, 0.3, load=load), state(time, 0.3, load=0.2)
+            found += residuals.look(time, {"a": one}, {"a": twin}, {"a": 0.35}, late=late(step))
+        return found
+
+    time = 0.0
+    residuals = Residuals({"a": Allowance()})
+    assert look(100, lambda step: step % 2) == []
+    assert residuals.present(time) == {}
+    assert look(100, lambda step: step % 10 == 0) == [("extra load", "a")]
+    assert residuals.present(time) == {"a": ["extra load"]}
+    assert look(100, lambda _: False, load=0.2) == []
+    assert residuals.present(time) == {}
+
+
 def test_the_right_model_raises_no_alarm():
     assert alarms("bench_arm", 30.0, seed=7) == []
 

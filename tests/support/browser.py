@@ -15,8 +15,10 @@ CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shuti
 _QUIET = (
     "--headless", "--no-sandbox", "--disable-quic", "--no-first-run", "--disable-component-update",
     "--disable-background-networking", "--disable-sync", "--disable-default-apps", "--mute-audio",
-    "--use-gl=angle", "--use-angle=swiftshader", "--enable-unsafe-swiftshader", "--remote-debugging-port=0",
+    "--remote-debugging-port=0",
 )  # fmt: skip
+_DRAWN = "--use-gl=angle", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"
+_BLIND = "--disable-gpu", "--disable-3d-apis"
 
 # The centre of the first visible element of this selector that has this text.
 _FIND = """(selector, text) => {
@@ -128,11 +130,14 @@ class Tab:
 
 
 @contextmanager
-def browsing(folder, width=1500, height=950):
-    """A browser with a profile in `folder`; yields what opens a page, and its process as `opened.process`."""
+def browsing(folder, width=1500, height=950, *, graphics=True):
+    """A browser with a profile in `folder`; yields what opens a page, and its process as `opened.process`.
+
+    Without `graphics` it has no WebGL, as on many remote desktops.
+    """
     profile = folder / "profile"
     process = subprocess.Popen(
-        [CHROMIUM, *_QUIET, f"--window-size={width},{height}", f"--user-data-dir={profile}", "about:blank"],
+        [CHROMIUM, *_QUIET, *(_DRAWN if graphics else _BLIND), f"--window-size={width},{height}", f"--user-data-dir={profile}", "about:blank"],
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     sockets = []
@@ -151,7 +156,8 @@ def browsing(folder, width=1500, height=950):
                     target = json.load(answer)
             else:
                 target = next(one for one in known if one["type"] == "page")
-            sockets.append(connect(target["webSocketDebuggerUrl"], max_size=None, proxy=None, close_timeout=1))
+            settings = {"max_size": None, "proxy": None, "close_timeout": 1, "ping_interval": None}
+            sockets.append(connect(target["webSocketDebuggerUrl"], **settings))
             tab = Tab(sockets[-1])
             tab.call("Page.navigate", url=url)
             return tab

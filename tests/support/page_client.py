@@ -2,6 +2,7 @@
 
 import time
 from contextlib import contextmanager
+from html import unescape
 
 import msgspec
 import viser
@@ -53,7 +54,7 @@ class PageClient:
             self.hear()
 
     def find(self, label, kind=""):
-        """The uuid of the first element with this label, of a kind (as ``Slider``) where two have it."""
+        """The uuids of the elements with this label, and of a kind (as ``Slider``)."""
 
         def found():
             return [
@@ -63,14 +64,15 @@ class PageClient:
             ]
 
         self.wait_for(found)
-        return found()[0]
+        return found()
 
     def value(self, label, kind=""):
-        return self.elements[self.find(label, kind)]["value"]
+        return self.elements[self.find(label, kind)[0]]["value"]
 
     def set(self, label, value, kind=""):
-        """Give an element a value, as a hand at it does."""
-        self._send({"type": "GuiUpdateMessage", "uuid": self.find(label, kind), "updates": {"value": value}})
+        """Give these elements a value, as a hand at them does."""
+        for uuid in self.find(label, kind):
+            self._send({"type": "GuiUpdateMessage", "uuid": uuid, "updates": {"value": value}})
 
     def press(self, label):
         """Press a button."""
@@ -83,7 +85,7 @@ class PageClient:
     def text(self):
         """All that stands on the page as HTML."""
         self.hear()
-        return " ".join(facts["content"] for facts in self.elements.values() if facts.get("content"))
+        return unescape(" ".join(facts["content"] for facts in self.elements.values() if facts.get("content")))
 
 
 @contextmanager

@@ -1,11 +1,13 @@
 """The page without a browser: requests wait for the step, nothing exceeds the rig's limits, strangers stay outside."""
 
 import json
+import math
 import signal
 import subprocess
 import sys
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
@@ -15,19 +17,22 @@ from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
 import axbridge
-from axbridge import AxBridgeError, RobotStopped, UsageError
+from axbridge import AxBridgeError, BusError, RobotStopped, UsageError
 from axbridge.config.rig import Rig
-from axbridge.config.urdf import read_tree
+from axbridge.config.urdf import read_shapes, read_tree
 from axbridge.errors import ErrorFlag
+from axbridge.motion.moves import Key, Move, Page
 from axbridge.robot.state import ServoState
 from axbridge.view.actions import Actions
-from axbridge.view.body import centre_of_mass
+from axbridge.view.body import Body, centre_of_mass
 from axbridge.view.controls import limbs
 from axbridge.view.desk import Desk
+from axbridge.view.events import Events
 from axbridge.view.history import History
 from axbridge.view.poses import PoseFile, mirrored
 from axbridge.view.scene import Scene
 from axbridge.view.web_server import Door
+from tests.support.page_client import page_client
 from tests.support.pty_line import PtyLine
 from tests.support.robot_files import write_comb
 
@@ -36,6 +41,14 @@ from tests.support.robot_files import write_comb
 def arm():
     with axbridge.open("bench_arm") as robot:
         yield robot
+
+
+def step_until(robot, true, seconds=10):
+    """Step the robot until this is true: pages and their clients live by the wall clock."""
+    until = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < until
+        robot.step()
 
 
 def run(robot, job, most=500):
@@ -68,6 +81,31 @@ def test_a_newer_request_on_a_topic_takes_the_place_of_the_older_one_waiting_or_
     desk.serve()
     desk.serve()
     assert done == [2, "step", "step", "end"]
+
+
+def test_what_is_to_be_off_goes_off_although_a_limb_is_switched_on_before_the_next_step(tmp_path):
+    with axbridge.open(write_comb(tmp_path, 3)) as robot:
+        for servo in robot.values():
+            servo.torque_on()
+        actions, desk = Actions(robot), Desk(print)
+        desk.ask(None, lambda: actions.torque(list(robot), on=False))
+        desk.ask(None, lambda: actions.torque(["s2"], on=True))
+        desk.serve()
+        assert [servo.torque_enabled for servo in robot.values()] == [False, True, False]
+
+
+def test_a_servo_that_does_not_answer_keeps_no_other_from_going_off(tmp_path):
+    with (
+        PtyLine((1, 2, 3)) as line,
+        axbridge.open(write_comb(tmp_path, 3), backend="real", port=line.port) as robot,
+    ):
+        for servo in robot.values():
+            servo.torque_on()
+        line.deaf = {1}
+        with pytest.raises(BusError):
+            Actions(robot).torque(list(robot), on=False)
+        assert [line.tables[id_][24] for id_ in (1, 2, 3)] == [1, 0, 0]
+        line.deaf = set()
 
 
 def test_what_goes_wrong_is_told_and_never_raised_into_the_step(arm):
@@ -124,6 +162,104 @@ def test_registers_are_read_a_few_a_step_and_written_with_the_checks_of_servo_wr
 def test_registers_that_would_go_around_the_limits_of_the_rig_are_not_written(arm, register):
     with pytest.raises(UsageError, match="is not written here"):
         Actions(arm).write("shoulder", register, 1)
+
+
+def test_a_joint_is_sent_nowhere_beyond_its_limits_and_to_nothing_that_is_no_number(arm):
+    actions, servo = Actions(arm), arm["shoulder"]
+    for wrong in (math.inf, -math.inf, math.nan, servo.max_position + 0.01, servo.min_position - 0.01):
+        with pytest.raises(UsageError, match="shoulder stays where it is"):
+            actions.move("shoulder", wrong)
+        with pytest.raises(UsageError, match=r"is no limit|stays"):
+            actions.limit(["shoulder"], speed=wrong)
+        with pytest.raises(UsageError, match="is no limit"):
+            actions.limit(["shoulder"], torque=wrong)
+    with pytest.raises(UsageError, match="no number for shoulder"):
+        next(actions.way({"shoulder": math.nan}, 1.0))
+    assert not servo.torque_enabled
+    actions.move("shoulder", servo.max_position)
+    assert servo.target_position == servo.max_position
+
+
+@pytest.mark.parametrize(
+    ("register", "harmless", "doubtful"),
+    [
+        ("temperature_limit", 70, 71),
+        ("max_voltage_limit", 140, 141),
+        ("min_voltage_limit", 60, 59),
+        ("shutdown", 36, 4),
+        ("cw_compliance_slope", 254, None),
+    ],
+)
+def test_what_protects_a_servo_less_than_its_factory_thought_good_is_asked_about(arm, register, harmless, doubtful):
+    actions = Actions(arm)
+    assert not actions.doubt("shoulder", register, harmless)
+    if doubtful is not None:
+        assert f"{register} {doubtful} protects the servo less" in actions.doubt("shoulder", register, doubtful)
+
+
+# ---- a client of somebody's own
+
+
+@pytest.fixture
+def client(page):
+    with page_client(page.url) as client:
+        yield client
+
+
+def test_nothing_that_a_client_sends_turns_a_real_servo_into_a_wheel(tmp_path, monkeypatch):
+    pytest.importorskip("viser")
+    monkeypatch.chdir(tmp_path)
+    with (
+        PtyLine((1,)) as line,
+        axbridge.open(write_comb(tmp_path, 1), backend="real", port=line.port) as robot,
+        robot.view(port=0, open=False) as page,
+        page_client(page.url) as client,
+    ):
+        client.find("s1", "Slider")
+        before = bytes(line.tables[1][:24])
+        for wrong in (math.inf, -math.inf, math.nan, 1e300):
+            client.set("s1", wrong, "Slider")
+            step_until(robot, lambda wrong=wrong: f"{wrong:g}°" in client.text)
+        assert bytes(line.tables[1][:24]) == before
+        assert not line.tables[1][24]
+
+
+def test_counts_are_whole_numbers_and_a_limit_above_the_factorys_is_written_at_the_second_asking(arm, client):
+    servo = arm["shoulder"]
+    client.press("Read its registers")
+    step_until(arm, lambda: "temperature_limit" in client.text)
+    client.set("register", "temperature_limit")
+    step_until(arm, lambda: client.hear() or client.value("counts") == "70")
+    client.set("counts", "40.7")
+    client.press("Write")
+    step_until(arm, lambda: "no whole number" in client.text)
+    client.set("counts", "80")
+    client.press("Write")
+    step_until(arm, lambda: "protects the servo less than the 70" in client.text)
+    assert servo.read("temperature_limit") == 70
+    client.press("Write temperature_limit 80 to shoulder all the same")
+    step_until(arm, lambda: "temperature_limit is 80" in client.text)
+    assert servo.read("temperature_limit") == 80
+
+
+def test_a_client_that_names_what_is_not_there_stops_neither_page_nor_robot(arm, page, client):
+    for label, value in (("servo", "nobody"), ("time", "a week"), ("pose", "none"), ("colour by", "none")):
+        client.set(label, value)
+    client.press("Go")
+    client.press("Read its registers")
+    client.set("speed, %", math.nan)
+    step_until(arm, lambda: "no servo 'nobody'" in client.text and "there is no pose" in client.text)
+    page.tell("still there")
+    step_until(arm, lambda: "still there" in client.text)
+
+
+def test_play_says_why_nothing_moves_after_all_off(arm, page, client, tmp_path):
+    page.owned = True
+    Move(pages={"1": Page(keys=(Key(positions={"shoulder": 0.3}, time=0.5),))}).save(tmp_path / "nod.json")
+    client.set("file", "nod.json")
+    arm.stop()
+    client.press("Play")
+    step_until(arm, lambda: "all motors were switched off: nothing moves; press Release first" in client.text)
 
 
 # ---- all off
@@ -224,6 +360,22 @@ def test_without_viser_the_verb_says_in_one_line_what_to_install(arm, monkeypatc
         arm.view(open=False)
 
 
+def test_the_plain_page_stops_the_robot_without_a_script_and_for_no_other_page(page, arm):
+    arm["shoulder"].set_position(0.2)
+    arm.step()
+    assert page.stop_url == f"{page.url}stop"
+    assert "1 of 1 motors are on" in urlopen(page.stop_url, timeout=5).read().decode()
+    for header in ({"Sec-Fetch-Site": "cross-site"}, {"Sec-Purpose": "prefetch"}, {"Origin": "http://robot.example"}):
+        with pytest.raises(HTTPError, match="403"):
+            urlopen(Request(f"{page.stop_url}/now", headers=header), timeout=5)
+    assert not arm.stopped
+    with ThreadPoolExecutor() as others:
+        answer = others.submit(lambda: urlopen(f"{page.stop_url}/now?", timeout=5).read().decode())
+        step_until(arm, lambda: arm.stopped)
+        assert "All motors are off" in answer.result()
+    assert arm["shoulder"].read("torque_enable") == 0
+
+
 def test_the_page_goes_with_the_robot_and_the_robot_goes_on_without_the_page(page, arm):
     page.close()
     assert arm.step() == 0
@@ -246,8 +398,9 @@ def test_a_recording_made_from_the_page_is_axbridges_own(page, arm, tmp_path):
     recording = axbridge.open_recording(tmp_path / "kept.mcap")
     assert recording.complete
     assert 15 <= len(recording.tracks["shoulder"]) <= 21
-    with pytest.raises(AxBridgeError, match="kept.mcap"):
-        page.record(tmp_path / "kept.mcap")  # nothing is lost
+    page.record(tmp_path / "kept.mcap")
+    arm.step()
+    assert page.recording == tmp_path / "kept-2.mcap"  # nothing is lost, and nobody has to think of a name
 
 
 def test_poses_are_kept_in_a_file_and_mirrored(tmp_path):
@@ -275,7 +428,86 @@ def test_history_keeps_its_last_minutes_in_memory_that_does_not_grow():
     assert len(history.of("a", ["position"], 2.0, 10)[0]) <= 10
 
 
+def test_a_window_of_half_a_minute_holds_half_a_minute_whatever_the_rate_of_the_rows():
+    history = History(["a"])
+    for step in range(2000):  # 80 s at 25 Hz, then 50 s at 10 Hz
+        at = 0.04 * step if step < 1500 else 60 + 0.1 * (step - 1500)
+        state = ServoState(at, at, 0, 0, 0, 11, 30, ErrorFlag(0))
+        history.add(at, {"a": state}, {}, {}, (10.0, 4.0, 0))
+    for seconds in (30.0, 120.0):
+        time_, _ = history.of("a", ["position"], seconds, 1000)
+        assert time_[0] == pytest.approx(-min(seconds, at), abs=0.5)
+
+
+def test_what_happened_stays_on_the_list_with_its_times_however_often_something_else_happens():
+    events = Events()
+    events.note(1.0, "pan: blocked")
+    for at in range(2, 300):
+        events.note(at, "tilt: missing")
+        events.note(at + 0.5, "tilt: returned")
+        events.go_on(at, "pan: blocked")
+    assert [(line.text, line.first, line.last, line.times) for line in events.latest()] == [
+        ("tilt: returned", 2.5, 299.5, 298),
+        ("tilt: missing", 2.0, 299.0, 298),
+        ("pan: blocked", 1.0, 299.0, 1),
+    ]
+
+
 # ---- what is seen
+
+
+def test_a_servo_that_has_shut_itself_down_stays_red_when_it_was_away_for_a_moment(tmp_path, monkeypatch):
+    pytest.importorskip("viser")
+    monkeypatch.chdir(tmp_path)
+    with (
+        PtyLine((1,)) as line,
+        axbridge.open(write_comb(tmp_path, 1), backend="real", port=line.port) as robot,
+        robot.view(port=0, open=False) as page,
+    ):
+        line.errors[1] = ErrorFlag.OVERLOAD
+        step_until(robot, lambda: page.picture is not None and page.picture.lost == {"s1": "overload"})
+        line.deaf = {1}
+        step_until(robot, lambda: page.picture.lost == {"s1": "missing, overload"})
+        line.deaf = set()
+        step_until(robot, lambda: page.picture.lost == {"s1": "overload"})
+        assert any("s1: returned" in line.text for line in page.events.latest())
+        line.errors[1] = 0  # it was let recover
+        step_until(robot, lambda: page.picture.lost == {})
+
+
+def test_the_coloured_line_says_when_steps_are_late(tmp_path, monkeypatch):
+    pytest.importorskip("viser")
+    monkeypatch.chdir(tmp_path)
+    with (
+        axbridge.open("bench_arm", realtime=True) as robot,
+        robot.view(port=0, open=False) as page,
+        page_client(page.url) as client,
+    ):
+        step_until(robot, lambda: time.sleep(0.06) or "of 50 steps/s: steps are late" in client.text)
+
+
+def test_of_a_ghost_only_what_is_elsewhere_than_the_robot_is_drawn(tmp_path, monkeypatch):
+    viser = pytest.importorskip("viser")
+    rig = Rig.load("pan_tilt")
+    tree = read_tree(rig.urdf_path(), fixed_base=True, text=rig.urdf_text())
+    shapes = read_shapes(rig.urdf_path(), "visual", rig.urdf_text())
+    server = viser.ViserServer(port=0, verbose=False)
+    try:
+        joints = {servo.name: servo.joint for servo in rig.servos}
+        ghost = Body(server, tree, shapes, joints, "/ghost", (0.2, 0.5, 1.0))
+
+        def drawn(**apart):
+            at = dict.fromkeys(joints, 0.3)
+            ghost.show_apart({**at, **apart}, at)
+            return {handle.name.split("/")[-2] for handle, _ in ghost._led if handle.visible}
+
+        assert drawn() == drawn(tilt=0.3 + 0.01) == set()  # half a degree
+        alone, both = drawn(tilt=0.4), drawn(pan=0.4)
+        assert alone
+        assert alone < both
+        assert drawn(pan=math.nan) == set()
+    finally:
+        server.stop()
 
 
 def test_limbs_are_the_chains_that_leave_the_base():

@@ -197,7 +197,15 @@ class Controls:
             return
         self._moved_at[name] = time.monotonic()
         goal = event.target.value / self._scale[name][0]
-        self._ask(f"move {name}", lambda: self._page.actions.move(name, goal))
+
+        def move() -> None:
+            try:
+                self._page.actions.move(name, goal)
+            except AxBridgeError:
+                self._moved_at.pop(name, None)  # it shows where the joint goes again
+                raise
+
+        self._ask(f"move {name}", move)
 
     def _switched(self, name: str, event: Any) -> None:
         if event.client is None:
@@ -436,7 +444,9 @@ def _banner(text: str, colour: str) -> str:
 
 def _table(rows: Sequence[tuple[str, str]]) -> str:
     body = "".join(
-        f"<tr><td style='{_PALE}'>{html.escape(name)}</td><td>{html.escape(value)}</td></tr>" for name, value in rows
+        f"<tr><td style='{_PALE};white-space:nowrap;vertical-align:top'>{html.escape(name)}</td>"
+        f"<td>{html.escape(value)}</td></tr>"
+        for name, value in rows
     )
     return f'<table style="{_PLAIN};font-size:12px;border-spacing:6px 1px">{body}</table>'
 

@@ -107,7 +107,7 @@ class History:
         rows = (self._next - np.arange(count, 0, -1)) % len(self._time)
         time = self._time[rows]
         rows = rows[np.searchsorted(time, time[-1] - seconds) :] if count else rows
-        step = max(1, -(-round(seconds / _EVERY) // most))
+        step = max(1, -(-min(round(seconds / _EVERY), len(self._time)) // most))
         return rows[(rows % step) == 0] if step > 1 else rows
 
 

@@ -44,7 +44,7 @@ _EVERY = 0.04  # s between pictures
 _UNHURRIED = 0.02  # s that the button for all motors leaves to the step before it acts by itself
 _SIMULATED = 1.0  # s likewise where motors are simulated: they do nothing while nobody steps
 _GONE = 2.0  # s without a page until the last one counts as closed: loading it anew takes less
-_OF_MODEL = {"extra load", "missing load", "stale model"}  # causes that are as well the model's
+_OF_MODEL = {"extra load", "missing load", "stale model"}  # causes that a wrong model looks like, too
 _RISE = 1.5  # s in which a simulated robot is put on its feet
 _GENTLE = 0.3  # share of their highest speed that servos turn with at first, where the page is all that moves them
 
@@ -111,7 +111,7 @@ class Page:
         """Watch the robot from now on, and draw it there."""
         if self._guesses:
             models = ", ".join(sorted(set(self._guesses.values())))
-            self.tell(f"the ghost is a servo of model {models}, which nobody has fitted to these: identify them")
+            self.tell(f"the ghost's servos are of model {models}, which nobody has fitted to these: identify them")
         self._leave = self.robot.observe(self._step, closed=self.close)
         self._thread = threading.Thread(target=self._draw, args=(screen,), name="axbridge page", daemon=True)
         self._thread.start()
@@ -166,10 +166,11 @@ class Page:
             self._missing.discard(event.name)
 
     def _words(self, kind: str, name: str) -> str:
-        remedy = [REMEDIES[kind]] if kind in REMEDIES else []
+        """What happened to whom, and what helps; first that it may be the model, where nobody has fitted that."""
+        remedy = REMEDIES.get(kind, "")
         if kind in _OF_MODEL and name in self._guesses:
-            remedy.append(f"or {self._guesses[name]} is not its model")
-        return f"{name or 'the line'}: {kind}" + (f" ({', '.join(remedy)})" if remedy else "")
+            kind, remedy = f"another model than {self._guesses[name]}, or {kind}", f"identify it, or {remedy}"
+        return f"{name or 'the line'}: {kind}" + (f" ({remedy})" if remedy else "")
 
     def _troubles(self, states: Mapping[str, ServoState]) -> dict[str, str]:
         """What is wrong now, by servo. One that has shut itself down says so until the program has let it recover."""

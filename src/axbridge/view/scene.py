@@ -56,7 +56,7 @@ class Scene:
         floor = 0.0 if rig.world is not None and rig.world.ground else -_depth(tree)
         server.scene.add_grid(
             "/floor", 20 * size, 20 * size, cell_size=_round(size / 5), section_size=5 * _round(size / 5),
-            cell_color=(205, 208, 214), section_color=(160, 166, 176), position=(0.0, 0.0, floor), shadow_opacity=0.25,
+            cell_color=(180, 184, 192), section_color=(135, 141, 151), position=(0.0, 0.0, floor), shadow_opacity=0.25,
             fade_distance=12 * size, infinite_grid=True,
         )  # fmt: skip
         server.scene.configure_default_lights(cast_shadow=True)
