@@ -46,7 +46,7 @@ class PageClient:
             facts = {**message["props"], "value": message.get("value"), "type": message["type"]}
             self.elements.setdefault(message["uuid"], {}).update(facts)
 
-    def wait_for(self, true, seconds=10):
+    def wait_for(self, true, seconds=20):
         """Wait until this is true of the page."""
         until = time.monotonic() + seconds
         while not true():
@@ -89,12 +89,16 @@ class PageClient:
 
 
 @contextmanager
-def page_client(url):
+def page_client(page):
+    """A client of a `axbridge.view.page.Page` that is counted as there."""
+    url = page.url
     protocol = f"viser-v{viser.__version__}"
     socket = connect(
         url.replace("http", "ws"), origin=url.rstrip("/"), proxy=None, subprotocols=[protocol], max_size=None
     )
     with socket:
         client = PageClient(socket)
+        before = set(page.server.get_clients())
         client.look()
+        client.wait_for(lambda: set(page.server.get_clients()) - before)
         yield client

@@ -43,7 +43,7 @@ def arm():
         yield robot
 
 
-def step_until(robot, true, seconds=10):
+def step_until(robot, true, seconds=20):
     """Step the robot until this is true: pages and their clients live by the wall clock."""
     until = time.monotonic() + seconds
     while not true():
@@ -202,7 +202,7 @@ def test_what_protects_a_servo_less_than_its_factory_thought_good_is_asked_about
 
 @pytest.fixture
 def client(page):
-    with page_client(page.url) as client:
+    with page_client(page) as client:
         yield client
 
 
@@ -213,7 +213,7 @@ def test_nothing_that_a_client_sends_turns_a_real_servo_into_a_wheel(tmp_path, m
         PtyLine((1,)) as line,
         axbridge.open(write_comb(tmp_path, 1), backend="real", port=line.port) as robot,
         robot.view(port=0, open=False) as page,
-        page_client(page.url) as client,
+        page_client(page) as client,
     ):
         client.find("s1", "Slider")
         before = bytes(line.tables[1][:24])
@@ -481,7 +481,7 @@ def test_the_coloured_line_says_when_steps_are_late(tmp_path, monkeypatch):
     with (
         axbridge.open("bench_arm", realtime=True) as robot,
         robot.view(port=0, open=False) as page,
-        page_client(page.url) as client,
+        page_client(page) as client,
     ):
         step_until(robot, lambda: time.sleep(0.06) or "of 50 steps/s: steps are late" in client.text)
 

@@ -286,7 +286,7 @@ def test_a_number_is_typed_in_peace_while_the_joint_moves_and_sent_on_enter_or_o
 
 def test_the_curves_are_drawn_although_the_window_begins_without_a_goal(comb, tab, opened):
     page = comb[2]
-    with page_client(page.url) as client:
+    with page_client(page) as client:
         client.set("time", "10 min")  # from the start: limp, without a goal
     wide = opened("about:blank")
     wide.call("Emulation.setDeviceMetricsOverride", width=1010, height=300, deviceScaleFactor=1, mobile=False)

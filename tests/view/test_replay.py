@@ -114,8 +114,22 @@ def test_a_script_that_runs_with_a_page_shows_its_robot_at_a_pace_at_which_one_c
         "    assert time.monotonic() - begun > 0.65\n"
     )
     monkeypatch.chdir(tmp_path)
-    assert app.run(["run", str(script), "--rig", "bench_arm", "--view"]) == app.DONE
+    assert app.run(["run", str(script), "--view"]) == app.DONE  # the script opens its robot itself
     assert "page: http://127.0.0.1:" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("line", "arguments", "said"),
+    [
+        ("from controller import Robot", [], "swing.py is a Webots controller\nname its robot with --rig"),
+        ("import axbridge", ["--duration", "1"], "--gui and --duration are for the robot of a Webots controller"),
+    ],
+)
+def test_a_script_that_cannot_run_without_a_rig_is_told_so(tmp_path, capsys, monkeypatch, line, arguments, said):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "swing.py").write_text(f"{line}\n")
+    assert app.run(["run", "swing.py", *arguments]) == app.MISUSE
+    assert said in capsys.readouterr().err
 
 
 def test_the_live_verb_serves_its_page_while_the_robot_stands(tmp_path, monkeypatch):
