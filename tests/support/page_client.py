@@ -4,9 +4,6 @@ import time
 from contextlib import contextmanager
 from html import unescape
 
-import msgspec
-import viser
-import zstandard
 from websockets.sync.client import connect
 
 
@@ -30,6 +27,9 @@ class PageClient:
 
     def hear(self):
         """Take in what has come."""
+        import msgspec
+        import zstandard
+
         while True:
             try:
                 packet = self._socket.recv(timeout=0.01)
@@ -79,6 +79,8 @@ class PageClient:
         self.set(label, True, "Button")
 
     def _send(self, message):
+        import msgspec
+
         self._socket.send(msgspec.msgpack.encode(message))
 
     @property
@@ -91,6 +93,8 @@ class PageClient:
 @contextmanager
 def page_client(page):
     """A client of a `axbridge.view.page.Page` that is counted as there."""
+    import viser
+
     url = page.url
     protocol = f"viser-v{viser.__version__}"
     socket = connect(

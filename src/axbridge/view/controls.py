@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from axbridge.config.urdf import Tree
-from axbridge.errors import AxBridgeError
+from axbridge.errors import AxBridgeError, UsageError
 from axbridge.motion.files import load_move
 from axbridge.motion.joint_table import joints_of
 from axbridge.motion.mirror import signs
@@ -30,6 +30,7 @@ _EVERY = 0.1  # s between updates of sliders and words
 _HANDS = 0.7  # s in which a slider that somebody has moved is left alone
 _SLOW = 0.9  # of the steps that were asked for: fewer are too slow
 _START = "start pose of the rig"
+_DURATIONS = 0.1, 60.0  # s of a way to a pose
 _TEMPI = 0.1, 4.0  # of moves
 _GOOD, _BAD, _IDLE = "#2b8a3e", "#c92a2a", "#b07800"
 
@@ -80,7 +81,7 @@ class Controls:
         gui, names = self._gui, list(self._robot)
         power = gui.add_button_group("torque, all", ("on", "off"))
         power.on_click(lambda event: self._power(names, on=event.target.value == "on"))
-        self._duration = gui.add_number("goto takes, s", 1.0, min=0.1, max=60.0, step=0.1)
+        self._duration = gui.add_number("goto takes, s", 1.0, min=_DURATIONS[0], max=_DURATIONS[1], step=0.1)
         self._speed = gui.add_slider("speed, %", 1.0, 100.0, 0.5, 100.0, hint="Of each servo's highest speed")
         self._speed.on_update(self._limit_all)
         self._torque = gui.add_slider("torque, %", 0.0, 100.0, 0.5, 100.0, hint="Of each servo's highest torque")
@@ -244,7 +245,7 @@ class Controls:
         return self._poses.poses[self._pose.value]
 
     def _go(self, pose: dict[str, float]) -> None:
-        duration = float(self._duration.value)
+        duration = _within(_DURATIONS, self._duration.value, "goto takes, s")
         self._ask("way", lambda: self._page.actions.way(pose, duration))
 
     def _save_pose(self) -> None:
@@ -257,12 +258,11 @@ class Controls:
         self._page.tell(f"saved {self._pose.value} in {self._poses.path}")
 
     def _play(self) -> None:
-        if not _TEMPI[0] <= self._tempo.value <= _TEMPI[1]:
-            raise AxBridgeError(f"a speed of {self._tempo.value:g} is not within {_TEMPI[0]:g} .. {_TEMPI[1]:g}")
+        tempo = _within(_TEMPI, self._tempo.value, "speed")
         move, notes = load_move(self._file.value, joints_of(self._robot.rig))
         for note in notes:
             self._page.tell(note)
-        self._page.play(Path(self._file.value).name, move, float(self._tempo.value))
+        self._page.play(Path(self._file.value).name, move, tempo)
 
     def _read_registers(self) -> None:
         name = self._chosen()
@@ -460,8 +460,20 @@ def _often(line: Line) -> str:
     return line.text if line.times == 1 else f"{line.text} (× {line.times})"
 
 
+def _within(ends: tuple[float, float], value: float, what: str) -> float:
+    """The value of a field.
+
+    Raises:
+        UsageError: it is not between these ends.
+    """
+    low, high = ends
+    if not low <= value <= high:
+        raise UsageError(f"{what}: {value:g} is not within {low:g} .. {high:g}")
+    return value
+
+
 def _percent(share: float) -> float:
-    return round(200 * share) / 2  # as the sliders go
+    return round(100 * share, 1)
 
 
 def _unit(kind: str) -> tuple[float, str]:

@@ -66,6 +66,10 @@
 
   // ---- numbers: what is typed goes into a field of ours before viser's, which sends each key and is written to
   const write = Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, "value").set;
+  const focus = HTMLInputElement.prototype.focus;
+  HTMLInputElement.prototype.focus = function (...how) { // scripts bring nobody back to a field that was left
+    if (!this.matches(FIELD)) focus.apply(this, how);
+  };
   addEventListener("focusin", event => {
     const field = event.target;
     if (!field.matches?.(FIELD) || field.disabled) return;
