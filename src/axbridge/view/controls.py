@@ -329,7 +329,7 @@ class Controls:
         self._due = now + _EVERY
         page = self._page
         said = "<br>".join(html.escape(text) for text in page.messages)
-        _show(self._log, f'<div style="{_PLAIN};{_PALE};font-size:11px;min-height:3em">{said}</div>')
+        _show(self._log, f'<div style="{_PLAIN};{_PALE};font-size:11px;{_FIXED}">{said}</div>')
         _show(self._events, _table([(_span(line), _often(line)) for line in page.events.latest()]))
         if picture is None:
             _show(self._status, _banner("waiting for the first step", _IDLE))
@@ -377,7 +377,7 @@ class Controls:
         kept = " · records" if page.recording else ""
         where = f"{robot.backend} · {picture.time:.0f} s"
         if picture.rate < _SLOW * picture.wanted:
-            why = "steps are late, by the line or by this computer"
+            why = "steps are late"
             return _banner(f"{where} · {picture.rate:.0f} of {picture.wanted:.0f} steps/s: {why}{doing}{kept}", _IDLE)
         return _banner(f"{where} · {picture.rate:.0f} steps/s{doing}{kept}", _GOOD)
 
@@ -432,13 +432,15 @@ def _show(element: Any, content: str) -> None:
 
 
 _PLAIN = "font-family:sans-serif;font-variant-numeric:tabular-nums;padding:0 0.75em"
+# Two lines, whatever is said: what is below must not slip away from under somebody's hand.
+_FIXED = "box-sizing:content-box;line-height:1.4;height:2.8em;overflow:auto"
 _PALE = "color:var(--mantine-color-dimmed)"  # readable on light and on dark pages
 
 
 def _banner(text: str, colour: str) -> str:
     return (
         f'<div class="axbridge-banner" style="{_PLAIN};font-size:13px;font-weight:600;color:white;background:{colour};'
-        f'border-radius:4px;margin:0.3em 0.6em;padding:0.35em 0.75em">{html.escape(text)}</div>'
+        f'border-radius:4px;margin:0.3em 0.6em;padding:0.35em 0.75em;{_FIXED}">{html.escape(text)}</div>'
     )
 
 
