@@ -313,6 +313,13 @@ def test_the_button_works_although_the_program_makes_no_step(tmp_path, monkeypat
         assert line.tables[1][24] == 0
         with pytest.raises(RobotStopped):
             robot["s1"].set_position(0.0)
+        page.release()
+        robot.step()
+        robot["s1"].torque_on()
+        line.deaf = {1}
+        page.all_off()
+        assert page.state == "s1 did not confirm to be off: cut the servo supply."
+        line.deaf = set()
 
 
 # ---- who may come in

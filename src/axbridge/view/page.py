@@ -91,6 +91,7 @@ class Page:
         self._move: tuple[str, Move, float] | None = None
         self._stop_move = self._rise = False
         self._log: tuple[RobotRecorder, Recorder] | None = None
+        self._unconfirmed: tuple[str, ...] = ()  # servos, at the latest stop
         self._missing: set[str] = set()  # servos, and "" for the line
         self._late = self._steps = 0
         self._counted = 0, monotonic()
@@ -230,9 +231,11 @@ class Page:
     def state(self) -> str:
         """Which motors are on, in a sentence."""
         on = [name for name, servo in self.robot.items() if servo.torque_enabled]
-        if self.robot.stopped:
-            return "All motors are off, until somebody releases them on the live page."
-        return f"{len(on)} of {len(self.robot)} motors are on."
+        if not self.robot.stopped:
+            return f"{len(on)} of {len(self.robot)} motors are on."
+        if self._unconfirmed:
+            return f"{', '.join(self._unconfirmed)} did not confirm to be off: cut the servo supply."
+        return "All motors are off, until somebody releases them on the live page."
 
     @property
     def stop_url(self) -> str:
@@ -241,6 +244,7 @@ class Page:
         return f"{before}stop{mark}{token}"
 
     def _told_off(self, left: Mapping[str, object], why: str) -> None:
+        self._unconfirmed = tuple(left)
         self.tell(f"{', '.join(left)} did not confirm: cut the servo supply" if left else why)
 
     def release(self) -> None:
