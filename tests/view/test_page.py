@@ -476,9 +476,10 @@ def test_a_servo_that_has_shut_itself_down_stays_red_when_it_was_away_for_a_mome
         line.deaf = {1}
         step_until(robot, lambda: page.picture.lost == {"s1": "missing, overload"})
         line.deaf = set()
-        step_until(robot, lambda: page.picture.lost == {"s1": "overload"})
+        step_until(robot, lambda: page.picture.lost == {"s1": "overload, off until somebody lets it recover"})
         assert any("s1: returned" in line.text for line in page.events.latest())
-        line.errors[1] = 0  # it was let recover
+        line.errors[1] = 0
+        robot["s1"].recover()
         step_until(robot, lambda: page.picture.lost == {})
 
 

@@ -362,6 +362,7 @@ def test_a_browser_without_webgl_gets_the_plain_page_with_the_button_and_the_spa
             wait_until(lambda: not robot.stopped)
 
 
+@pytest.mark.filterwarnings("ignore:.*the motors keep their last goals:axbridge.errors.ControlWarning")
 def test_a_lost_port_shows_red_and_comes_back(comb, tab):
     line = comb[0]
     line.unplug()

@@ -49,7 +49,6 @@ class Connection:
         sensors: Those of the rig that this backend has, by name.
         cycles: By bus name, for buses that have servos; empty before `open`.
         events: What the latest `receive` noticed.
-        withheld: Servos that were found shut down.
         closed: Whether it was let go of.
 
     Raises:
@@ -62,7 +61,6 @@ class Connection:
         self.backend = backend
         self.cycles: dict[str, Cycle] = {}
         self.events: tuple[BusEvent, ...] = ()
-        self.withheld: set[str] = set()
         self.closed = False
         self._threads: ThreadPoolExecutor | None = None
         self._read_at = -math.inf  # when the last samples had come in, s on the backend's clock
@@ -333,7 +331,6 @@ class Connection:
         """A servo found shut down by an overload (it sets its Torque Limit to 0) stays so until `recover`."""
         name = drive.config.name
         self.cycles[drive.config.bus].withhold(name)
-        self.withheld.add(name)
         warnings.warn(
             f"servo {name!r} had shut itself down and stays limp: call recover() when the cause is gone",
             ControlWarning,
