@@ -13,7 +13,7 @@ from tools.import_graph import circles, graph, rooms
 
 # In import order: a room imports only rooms before it. Folders are rooms, and so are the files beside them.
 ROOMS = (
-    *("errors", "units", "clock", "files", "arrays", "rotations", "jit", "packets", "spread"),
+    *("errors", "units", "clock", "files", "reading", "arrays", "rotations", "jit", "packets", "spread"),
     *("control", "config", "bus", "physics", "virtual", "serve", "robot"),
     *("record", "samples", "replay", "report", "compare", "identify", "motion", "webots", "view", "learn"),
     *("cli", "__main__", "testing"),
