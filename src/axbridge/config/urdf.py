@@ -6,11 +6,11 @@ are checked here first.
 
 from __future__ import annotations
 
-import io
 import math
 import warnings
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal
 from xml.etree import ElementTree as ET
@@ -18,7 +18,9 @@ from xml.etree import ElementTree as ET
 import numpy as np
 
 from axbridge.arrays import FloatArray, IntArray
+from axbridge.config.mesh import Mesh, read_mesh
 from axbridge.errors import RigError, RigWarning
+from axbridge.reading import reading
 from axbridge.rotations import matrix_of_roll_pitch_yaw
 
 __all__ = [
@@ -32,7 +34,7 @@ __all__ = [
     "Tree",
     "read_shapes",
     "read_tree",
-    "without_missing_pictures",
+    "with_checked_meshes",
 ]
 
 FIXED, TURNS, SLIDES = 0, 1, 2  # what a joint does: `Tree.kind`
@@ -43,6 +45,7 @@ DUMMY_INERTIA = 1.7e-12  # kg·m²
 _ROUNDED = 0.01  # by so much figures of inertia may be off for being rounded
 _KINDS = {"fixed": FIXED, "revolute": TURNS, "continuous": TURNS, "prismatic": SLIDES}
 _FRICTION = 0.5  # of a link whose <contact> says nothing
+_CORRECT = "correct the URDF"
 
 
 @dataclass(frozen=True)
@@ -141,30 +144,38 @@ def read_tree(path: Path, *, fixed_base: bool, kinematic: Collection[str] = (), 
     Raises:
         RigError: not a URDF tree, a joint of a kind that cannot be driven, or a link without mass or inertia.
     """
+    with reading(partial(RigError, path, ""), _CORRECT):
+        return _tree(path, _root(path, text), kinematic, fixed_base=fixed_base)
+
+
+def _root(path: Path, text: str | None) -> ET.Element:
     try:
-        source = path if text is None else io.StringIO(text)
-        root = ET.parse(source).getroot()  # noqa: S314 - the user's own file; entities are not resolved from outside
-    except (OSError, ET.ParseError) as failure:
+        # The user's own file; entities are not resolved from outside.
+        return ET.fromstring(path.read_bytes() if text is None else text)  # noqa: S314
+    except ET.ParseError as failure:
         raise RigError(path, "", f"not a readable URDF: {failure}", "give a valid URDF file") from failure
+
+
+def _tree(path: Path, root: ET.Element, kinematic: Collection[str], *, fixed_base: bool) -> Tree:
     links = {link.get("name", ""): link for link in root.findall("link")}
-    moving = {}
+    moving: dict[str, ET.Element] = {}
+    below: dict[str, list[str]] = {}
     for joint in root.findall("joint"):
-        child = _ends(path, joint, links)[1]
+        above, child = _ends(path, joint, links)
         if child in moving:
             raise RigError(path, child, "this link has two parents", "a URDF is a tree: give it one joint")
         moving[child] = joint
+        below.setdefault(above, []).append(child)
     bases = [name for name in links if name not in moving]
     if len(bases) != 1:
-        raise RigError(path, "", f"{len(bases)} links have no parent: {', '.join(bases)}", "join them into one tree")
+        raise RigError(path, "", f"{len(bases)} links have no parent: {_listed(bases)}", "join them into one tree")
     order, parent = [bases[0]], [-1]
-    for name in order:  # grows while it is read
-        for child, joint in moving.items():
-            if _ends(path, joint, links)[0] == name:
-                order.append(child)
-                parent.append(order.index(name))
+    for index, name in enumerate(order):  # grows while it is read
+        for child in below.get(name, ()):
+            order.append(child)
+            parent.append(index)
     if len(order) != len(links):
-        lost = ", ".join(name for name in links if name not in order)
-        raise RigError(path, lost, "not connected to the base", "join them into one tree")
+        raise RigError(path, _listed(links.keys() - set(order)), "not connected to the base", "join them into one tree")
     _check_meshes(path, links)
     n = len(order)
     kind, dof = np.zeros(n, dtype=np.int64), np.full(n, -1, dtype=np.int64)
@@ -172,8 +183,9 @@ def read_tree(path: Path, *, fixed_base: bool, kinematic: Collection[str] = (), 
     mass, centre, inertia = np.zeros(n), np.zeros((n, 3)), np.zeros((n, 3, 3))
     joints: list[JointFacts] = []
     dummies, weightless = _dummies(links, order, parent, moving, kinematic)
+    frames = set(dummies)
     for index, name in enumerate(order):
-        if name in dummies:
+        if name in frames:
             mass[index], inertia[index] = DUMMY_MASS, np.eye(3) * DUMMY_INERTIA
         elif index or not fixed_base:
             mass[index], centre[index], inertia[index] = _inertial(path, name, links[name])
@@ -214,10 +226,13 @@ def read_shapes(path: Path, element: Literal["collision", "visual"], text: str |
     Raises:
         RigError: a shape of a kind that there is not, or a figure that is none.
     """
-    root = ET.fromstring(text if text is not None else path.read_text(encoding="utf-8-sig"))  # noqa: S314 - see above
+    with reading(partial(RigError, path, ""), _CORRECT):
+        return tuple(_shapes(path, _root(path, text), element))
+
+
+def _shapes(path: Path, root: ET.Element, element: Literal["collision", "visual"]) -> Iterator[Shape]:
     seen = element == "visual"
     named = {material.get("name"): _colour(path, material) for material in root.findall("material") if seen}
-    shapes = []
     for link in root.findall("link"):
         name = link.get("name", "")
         for found in link.findall(element):
@@ -233,8 +248,7 @@ def read_shapes(path: Path, element: Literal["collision", "visual"], text: str |
             )
             friction = _FRICTION if seen else _friction(path, link)
             place, turn = _frame(path, name, found.find("origin"))
-            shapes.append(Shape(name, form.tag, _size(path, name, form), file, place, turn, colour, friction))
-    return tuple(shapes)
+            yield Shape(name, form.tag, _size(path, name, form), file, place, turn, colour, friction)
 
 
 _SIZES = {  # attributes that say how large, and of how many numbers each is
@@ -269,21 +283,46 @@ def _colour(path: Path, material: ET.Element) -> tuple[float, float, float] | No
     return red, green, blue
 
 
-def without_missing_pictures(path: Path, text: str | None) -> str | None:
-    """What a URDF says, without the `<visual>` elements whose mesh is not there; None where none is missing.
+def with_checked_meshes(
+    path: Path, text: str | None, keep: Callable[[Mesh], Path] | None = None, *, pictures: bool = True
+) -> str | None:
+    """What a URDF says, for an engine: its meshes read whole; without those of `<visual>` that are not there.
 
     Args:
         path: The file.
         text: What it says, instead of the file's own text.
+        keep: Puts what was understood of a mesh into a file of its own, which is then named instead; None: the files
+            that were checked are named as before.
+        pictures: Whether the engine shows anything; if not, no mesh of a `<visual>` is left.
+
+    Returns:
+        None where nothing was changed.
+
+    Raises:
+        RigError: a mesh that cannot be read, or a shape of a `<collision>` that is none.
     """
-    root = ET.fromstring(text if text is not None else path.read_text(encoding="utf-8-sig"))  # noqa: S314 - see above
-    missing = False
-    for link in root.findall("link"):
-        for visual in link.findall("visual"):
-            if any(_mesh_file(path, mesh) is None for mesh in visual.iter("mesh")):
-                link.remove(visual)
-                missing = True
-    return ET.tostring(root, encoding="unicode") if missing else None
+    with reading(partial(RigError, path, ""), _CORRECT):
+        root = _root(path, text)
+        list(_shapes(path, root, "collision"))  # raises what is wrong with one
+        soft = root.findall("deformable") + root.findall("reduced_deformable")  # Bullet's own, with meshes of their own
+        for body in soft:
+            root.remove(body)
+        changed = bool(soft)
+        for link in root.iterfind("link"):
+            for kind in ("collision", "visual"):
+                for element in link.findall(kind):
+                    files = [(mesh, _mesh_file(path, mesh)) for mesh in element.iter("mesh")]
+                    if kind == "visual" and files and not (pictures and all(file for _, file in files)):
+                        link.remove(element)
+                        changed = True
+                        continue
+                    for mesh, file in files:
+                        assert file is not None  # `read_tree` has seen to it
+                        understood = read_mesh(file)
+                        if keep is not None:
+                            mesh.set("filename", str(keep(understood)))
+                            changed = True
+        return ET.tostring(root, encoding="unicode") if changed else None
 
 
 def _check_meshes(path: Path, links: Mapping[str, ET.Element]) -> None:
@@ -334,6 +373,12 @@ def _dummies(
     light = {name: moving[name].get("name", "?") for name in order[1:] if carrier[name] == name and name not in heavy}
     allowed = tuple(name for name in order[1:] if name in bare and light.get(carrier[name], "") in {"", *kinematic})
     return allowed, tuple(joint for joint in light.values() if joint in kinematic)
+
+
+def _listed(names: Iterable[str]) -> str:
+    """Some names in a row."""
+    every = sorted(names)
+    return ", ".join(every[:10]) + (f" and {len(every) - 10} more" if len(every) > 10 else "")
 
 
 def _ends(path: Path, joint: ET.Element, links: dict[str, ET.Element]) -> tuple[str, str]:

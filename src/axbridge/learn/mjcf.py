@@ -13,7 +13,7 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 from axbridge.config.rig import Rig, ServoConfig
-from axbridge.config.urdf import DUMMY_INERTIA, DUMMY_MASS, without_missing_pictures
+from axbridge.config.urdf import DUMMY_INERTIA, DUMMY_MASS, with_checked_meshes
 from axbridge.errors import UnsupportedOperation
 from axbridge.learn.linear_loop import linear_loop
 from axbridge.physics.engine import Scene, arrange, substeps
@@ -77,7 +77,7 @@ def to_mjcf(rig: Rig, note: str = "") -> str:
         start={servo.joint: servo.position for servo in rig.servos},
     )  # fmt: skip
     arrangement = arrange(scene)
-    spec = _read(mujoco, rig, without_missing_pictures(path, text) or text)
+    spec = _read(mujoco, rig, with_checked_meshes(path, text) or text)
     spec.modelname = rig.name
     spec.option.gravity = list(world.gravity)
     spec.option.timestep = substeps(rig.physics_step_ms / 1000)[1]

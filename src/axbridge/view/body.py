@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from axbridge.arrays import FloatArray, IntArray
+from axbridge.config.mesh import read_mesh
 from axbridge.config.urdf import SLIDES, Shape, Tree
 from axbridge.physics.engine import LinkPose
 from axbridge.physics.poses import posed
@@ -168,9 +169,10 @@ def _mesh(shape: Shape) -> tuple[FloatArray, IntArray]:
     elif shape.kind == "sphere":
         mesh = trimesh.creation.icosphere(subdivisions=2, radius=shape.size[0])
     else:
-        mesh = trimesh.load(shape.file, force="mesh")
-    scale = np.array(shape.size) if shape.kind == "mesh" else 1.0
-    return (np.asarray(mesh.vertices) * scale) @ shape.turn.T + shape.place, np.asarray(mesh.faces)
+        assert shape.file is not None  # `read_shapes` has seen to it
+        read = read_mesh(shape.file)
+        return (read.corners * shape.size) @ shape.turn.T + shape.place, read.triangles
+    return np.asarray(mesh.vertices) @ shape.turn.T + shape.place, np.asarray(mesh.faces)
 
 
 def _bytes(colour: tuple[float, float, float]) -> tuple[int, int, int]:

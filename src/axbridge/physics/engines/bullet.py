@@ -14,14 +14,16 @@ import struct
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from axbridge.arrays import FloatArray
-from axbridge.config.urdf import DUMMY_INERTIA, DUMMY_MASS, without_missing_pictures
+from axbridge.config.mesh import Mesh
+from axbridge.config.urdf import DUMMY_INERTIA, DUMMY_MASS, with_checked_meshes
 from axbridge.errors import RigError, SimulationDiverged, UsageError
 from axbridge.jit import as_tuple
 from axbridge.physics.engine import (
@@ -375,7 +377,7 @@ class BulletEngine:
         if scene.self_collision:
             flags |= bullet.URDF_USE_SELF_COLLISION | bullet.URDF_USE_SELF_COLLISION_EXCLUDE_ALL_PARENTS
         try:
-            with _on_disk(urdf, without_missing_pictures(urdf, scene.text) or scene.text) as file, _quiet(1):
+            with _on_disk(scene) as file, _quiet(1):
                 if file != urdf:
                     bullet.setAdditionalSearchPath(str(urdf.parent), **self._on)
                 self.body = bullet.loadURDF(
@@ -478,12 +480,22 @@ class BulletEngine:
 
 
 @contextmanager
-def _on_disk(urdf: Path, text: str | None) -> Iterator[Path]:
-    """A file that says `text`, as PyBullet reads files alone."""
-    if text is None or text == urdf.read_text(encoding="utf-8-sig"):
-        yield urdf
-        return
-    with tempfile.TemporaryDirectory(prefix="axbridge-") as folder:
-        file = Path(folder, urdf.name)
+def _on_disk(scene: Scene) -> Iterator[Path]:
+    """A file that says what the scene's URDF says, as PyBullet reads files alone; its meshes were read whole."""
+    urdf = scene.urdf
+    with ExitStack() as stack:
+        folder = cache(lambda: Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="axbridge-"))))
+
+        def keep(mesh: Mesh) -> Path:
+            ending, content = mesh.file()
+            file = folder() / f"mesh{len(list(folder().iterdir()))}{ending}"
+            file.write_bytes(content)
+            return file
+
+        text = with_checked_meshes(urdf, scene.text, keep, pictures=scene.gui) or scene.text
+        if text is None or text == urdf.read_text(encoding="utf-8-sig"):
+            yield urdf
+            return
+        file = folder() / urdf.name
         file.write_text(text, encoding="utf-8")
         yield file

@@ -8,6 +8,7 @@ import mujoco
 import numpy as np
 
 from axbridge.arrays import FloatArray, IntArray
+from axbridge.config.mesh import read_mesh
 from axbridge.config.urdf import Shape, read_shapes
 from axbridge.errors import RigError
 from axbridge.physics.engine import Arrangement, Scene
@@ -20,7 +21,6 @@ _CONTACT_SHARE = (0.95, 0.99, 0.0005, 0.5, 2.0)
 _CONE = 20.0  # how much harder friction holds than pressure does
 _RIGID = (0.9999, 0.9999, 0.001, 0.5, 2.0)  # dry friction, motors and stops give way by 0.01 %
 _FASTEST = 50.0  # rad/s: a joint slower than this cannot pass a stop unseen in a step
-_MESHES = (".stl", ".obj", ".msh")
 _GEOMS = {
     "box": mujoco.mjtGeom.mjGEOM_BOX,
     "cylinder": mujoco.mjtGeom.mjGEOM_CYLINDER,
@@ -126,18 +126,16 @@ def _add_shapes(spec: mujoco.MjSpec, scene: Scene, bodies: dict[str, mujoco.MjsB
     touching = [(True, shape) for shape in read_shapes(scene.urdf, "collision", scene.text)]
     seen = [(False, shape) for shape in read_shapes(scene.urdf, "visual", scene.text)]
     for number, (solid, shape) in enumerate((*touching, *seen)):
-        if shape.file is not None and shape.file.suffix.lower() not in _MESHES:
-            if solid:
-                why = f"MuJoCo cannot read the mesh {shape.file.name!r} of its <collision>"
-                raise RigError(scene.urdf, shape.link, why, 'give STL or OBJ, or write engine = "bullet" in the rig')
+        if shape.file is not None and not (solid or scene.gui):
             continue
         geom = bodies[shape.link].add_geom(type=_GEOMS[shape.kind], pos=shape.place, quat=_quaternion(shape.turn))
         if shape.file is None:
             geom.size = _sizes(shape)
         else:
             geom.meshname = f"mesh{number}"
+            mesh = read_mesh(shape.file)
             spec.add_mesh(
-                name=geom.meshname, file=str(shape.file.resolve()), scale=shape.size,
+                name=geom.meshname, uservert=mesh.corners.ravel(), userface=mesh.triangles.ravel(), scale=shape.size,
                 inertia=mujoco.mjtMeshInertia.mjMESH_INERTIA_CONVEX,
             )  # fmt: skip
         geom.mass = 0.0

@@ -1,0 +1,216 @@
+"""Meshes are read whole, and by no engine before; what they say is what Bullet's own readers understand."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from axbridge.config.mesh import read_mesh
+from axbridge.config.urdf import with_checked_meshes
+from axbridge.errors import RigError
+from axbridge.physics.engine import Actuation, Scene
+from axbridge.physics.engines.choice import build_engine
+
+URDF = """<robot name="r"><link name="a"><inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1"/></inertial>
+<{kind}><geometry><mesh filename="{file}"/></geometry></{kind}></link></robot>"""
+CORNERS = [(x, y, z) for x in (0.0, 1.0) for y in (0.0, 2.0) for z in (0.0, 3.0)]
+SIDES = [(0, 1, 3, 2), (4, 6, 7, 5), (0, 4, 5, 1), (2, 3, 7, 6), (0, 2, 6, 4), (1, 5, 7, 3)]
+FACES = [face for a, b, c, d in SIDES for face in ((a, b, c), (a, c, d))]
+
+
+def stl(faces=FACES, corners=CORNERS):
+    raw = bytes(80) + len(faces).to_bytes(4, "little")
+    for face in faces:
+        raw += bytes(12) + np.array([corners[c] for c in face], "<f4").tobytes() + bytes(2)
+    return raw
+
+
+def text_stl():
+    facets = "\n".join(
+        "facet normal 0 0 1\nouter loop\n"
+        + "\n".join("vertex {} {} {}".format(*CORNERS[c]) for c in face)
+        + "\nendloop\nendfacet"
+        for face in FACES
+    )
+    return f"solid box\n{facets}\nendsolid box\n".encode()
+
+
+def obj(sides=SIDES, start=1):
+    corners = "".join("v {} {} {}\n".format(*corner) for corner in CORNERS)
+    faces = "".join("f " + " ".join(f"{c + start}/1/1" for c in side) + "\n" for side in sides)
+    return f"# a box\nmtllib none.mtl\n{corners}vt 0 0\nvn 0 0 1\no box\n{faces}".encode()
+
+
+COLLADA = """<?xml version="1.0"?>
+<COLLADA xmlns="http://www.collada.org/2005/11/COLLADASchema"><asset>{asset}</asset>
+<library_geometries><geometry id="box"><mesh>
+<source id="at"><float_array id="numbers" count="24">{corners}</float_array>
+<technique_common><accessor source="#numbers" count="8" stride="3"/></technique_common></source>
+<vertices id="v"><input semantic="POSITION" source="#at"/></vertices>
+<polylist count="6"><input semantic="VERTEX" source="#v" offset="0"/><input semantic="NORMAL" source="#at" offset="1"/>
+<vcount>4 4 4 4 4 4</vcount><p>{sides}</p></polylist></mesh></geometry></library_geometries>
+<library_visual_scenes><visual_scene>{nodes}</visual_scene></library_visual_scenes></COLLADA>"""
+
+
+def collada(asset="", nodes='<node><instance_geometry url="#box"/></node>'):
+    corners = " ".join(str(number) for corner in CORNERS for number in corner)
+    sides = " ".join(f"{corner} 0" for side in SIDES for corner in side)
+    return COLLADA.format(asset=asset, corners=corners, sides=sides, nodes=nodes).encode()
+
+
+def box_of(mesh):
+    used = mesh.corners[mesh.triangles]
+    return used.min(axis=(0, 1)).tolist(), used.max(axis=(0, 1)).tolist()
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("box.stl", stl()),
+        ("BOX.STL", text_stl()),
+        ("box.obj", obj()),
+        ("counted_from_the_end.obj", obj(start=-8)),
+        ("box.dae", collada()),
+    ],
+)
+def test_a_box_is_a_box_in_every_kind_of_file(tmp_path, name, content):
+    (tmp_path / name).write_bytes(content)
+    mesh = read_mesh(tmp_path / name)
+    assert len(mesh.triangles) == 12
+    assert box_of(mesh) == ([0, 0, 0], [1, 2, 3])
+    corners = mesh.corners[mesh.triangles]  # of a closed body, the triangles' areas point nowhere together
+    assert np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]).sum(axis=0).tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("asset", "nodes", "low", "high"),
+    [
+        ('<unit meter="0.01"/>', '<node><instance_geometry url="#box"/></node>', (0, 0, 0), (0.01, 0.02, 0.03)),
+        ("", '<node><translate>1 0 0</translate><node><instance_geometry url="#box"/></node></node>', (1, 0, 0), (2, 2, 3)),
+        ("", '<node><rotate>0 0 1 90</rotate><instance_geometry url="#box"/></node>', (-2, 0, 0), (0, 1, 3)),
+        ("", '<node><scale>2 1 1</scale><instance_geometry url="#box"/></node>', (0, 0, 0), (2, 2, 3)),
+        ("", '<node><matrix>0 1 0 5 1 0 0 0 0 0 1 0 0 0 0 1</matrix><instance_geometry url="#box"/></node>', (5, 0, 0), (7, 1, 3)),
+        ("", "", (0, 0, 0), (1, 2, 3)),
+        ("<up_axis>X_UP</up_axis>", '<node><instance_geometry url="#box"/></node>', (0, 0, 0), (1, 2, 3)),
+    ],
+)  # fmt: skip
+def test_units_and_places_of_a_collada_scene_count_and_the_way_that_is_up_does_not(tmp_path, asset, nodes, low, high):
+    (tmp_path / "box.dae").write_bytes(collada(asset, nodes))
+    found = box_of(read_mesh(tmp_path / "box.dae"))
+    np.testing.assert_allclose(found, [low, high], atol=1e-12)
+
+
+@pytest.mark.bullet
+@pytest.mark.parametrize(
+    "name",
+    [
+        "duck.dae",
+        "racecar/meshes/cone.dae",
+        "racecar/meshes/left_rear_wheel.dae",
+        "xarm/xarm_gripper/meshes/right_finger.STL",
+        "stone.obj",
+        "xarm/xarm_description/meshes/xarm6/collision/link1_vhacd.obj",
+    ],
+)
+def test_published_meshes_are_as_large_as_bullets_own_readers_find_them(tmp_path, name):
+    import pybullet
+    import pybullet_data
+
+    path = Path(pybullet_data.getDataPath(), name)
+    (tmp_path / "one.urdf").write_text(URDF.format(kind="collision", file=path))
+    client = pybullet.connect(pybullet.DIRECT)
+    try:
+        body = pybullet.loadURDF(str(tmp_path / "one.urdf"), physicsClientId=client)
+        theirs = np.array(pybullet.getAABB(body, physicsClientId=client))
+    finally:
+        pybullet.disconnect(client)
+    ours = np.array(box_of(read_mesh(path)))
+    assert np.abs(ours - theirs).max() < 3.5e-3  # Bullet adds 1 to 3 mm
+
+
+def test_the_parts_of_a_convex_decomposition_stay_apart(tmp_path):
+    two = obj() + b"o other\n" + b"f 1 2 3\n"
+    (tmp_path / "two.obj").write_bytes(two)
+    mesh = read_mesh(tmp_path / "two.obj")
+    assert [len(part) for part in mesh.parts] == [12, 1]
+    ending, content = mesh.file()
+    (tmp_path / f"again{ending}").write_bytes(content)
+    again = read_mesh(tmp_path / f"again{ending}")
+    assert [part.tolist() for part in again.parts] == [part.tolist() for part in mesh.parts]
+    np.testing.assert_array_equal(again.corners, mesh.corners)
+
+
+HOSTILE = {
+    "bare.dae": b"<COLLADA/>",
+    "scene_only.dae": b"<COLLADA><library_visual_scenes><visual_scene/></library_visual_scenes></COLLADA>",
+    "no_xml.dae": b"\x00\xff",
+    "unknown_shape.dae": collada(nodes='<node><instance_geometry url="#ball"/></node>'),
+    "beyond.dae": collada().replace(b"<p>0 0", b"<p>9999 0"),
+    "deep.dae": collada(nodes="<node>" * 5000 + "</node>" * 5000),
+    "cut.stl": stl()[:-1],
+    "many.stl": bytes(80) + b"\xff\xff\xff\xff",
+    "nan.stl": stl(corners=[(np.nan, 0, 0), *CORNERS[1:]]),
+    "empty.stl": b"",
+    "no_triangles.stl": stl(faces=[]),
+    "half.stl": b"solid x\nvertex 0 0 0\nvertex 1 0 0\n",
+    "beyond.obj": obj(start=5),
+    "before.obj": b"v 0 0 0\nf -5 -4 -3\n",
+    "digits.obj": b"v 0 0 0\nf " + b"9" * 5000 + b" 1 1\n",
+    "words.obj": b"v a b c\n",
+    "no_corners.obj": b"f 1 2 3\n",
+    "other.ply": b"ply\n",
+}
+
+
+@pytest.mark.parametrize("engine", ["bullet", "mujoco"])
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_mesh_that_makes_no_sense_is_refused_before_an_engine_sees_it(tmp_path, engine, name):
+    (tmp_path / name).write_bytes(HOSTILE[name])
+    (tmp_path / "arm.urdf").write_text(URDF.format(kind="collision", file=name))
+    with pytest.raises(RigError, match=rf"{name}: .+\n.+"):
+        build_engine(engine, Scene(tmp_path / "arm.urdf"))  # <COLLADA/> ended the process here
+
+
+@pytest.mark.slow
+def test_a_small_file_that_says_the_same_box_again_and_again_does_not_fill_the_memory(tmp_path):
+    copies = '<instance_geometry url="#box"/>' * 200_000
+    (tmp_path / "copies.dae").write_bytes(collada(nodes=f"<node>{copies}</node>"))
+    with pytest.raises(RigError, match="copies.dae: makes no sense: more than 2000000 triangles"):
+        read_mesh(tmp_path / "copies.dae")
+
+
+@pytest.mark.parametrize("engine", ["bullet", "mujoco"])
+def test_an_engine_without_a_window_gets_no_mesh_that_is_only_to_look_at(tmp_path, engine):
+    (tmp_path / "bare.dae").write_bytes(b"<COLLADA/>")
+    (tmp_path / "arm.urdf").write_text(URDF.format(kind="visual", file="bare.dae"))
+    build_engine(engine, Scene(tmp_path / "arm.urdf")).close()
+
+
+@pytest.mark.parametrize("engine", ["bullet", "mujoco"])
+@pytest.mark.parametrize(("name", "content"), [("box.stl", stl()), ("box.dae", collada()), ("box.obj", obj())])
+def test_a_body_stands_on_its_mesh(tmp_path, engine, name, content):
+    (tmp_path / name).write_bytes(content)
+    (tmp_path / "arm.urdf").write_text(
+        URDF.format(kind="collision", file=name).replace("<mesh", '<mesh scale="1 1 0.1"')
+    )
+    world = build_engine(engine, Scene(tmp_path / "arm.urdf", fixed_base=False, ground=True, base_height=0.01))
+    none = np.zeros(0)
+    for _ in range(round(0.5 / world.time_step)):
+        world.advance(Actuation(none, none, none, none, none, none))
+    place, orientation = world.base()
+    world.close()
+    assert place[2] == pytest.approx(0.0, abs=3e-3)
+    assert orientation[3] == pytest.approx(1.0, abs=0.02)
+
+
+def test_what_an_engine_is_given_names_files_of_ours(tmp_path):
+    (tmp_path / "box.stl").write_bytes(stl())
+    kept = []
+
+    def keep(mesh):
+        kept.append(box_of(mesh))
+        return tmp_path / "copy.stl"
+
+    text = with_checked_meshes(tmp_path / "arm.urdf", URDF.format(kind="collision", file="box.stl"), keep)
+    assert f'filename="{tmp_path / "copy.stl"}"' in text
+    assert kept == [([0, 0, 0], [1, 2, 3])]
