@@ -2,6 +2,7 @@
 
 import json
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 
@@ -45,8 +46,17 @@ def test_a_copy_replaces_nothing(desk, capsys):
     (desk / "mine").mkdir()
     (desk / "mine" / "pan_tilt.urdf").write_text("mine")
     assert run(["rig", "copy", "pan_tilt", "mine"]) == 2
-    assert "is already there" in capsys.readouterr().err
+    assert "is no empty folder" in capsys.readouterr().err
     assert [path.name for path in (desk / "mine").iterdir()] == ["pan_tilt.urdf"]
+
+
+def test_a_copy_goes_into_no_folder_that_has_something_in_it(desk, capsys):
+    Path("notes.txt").touch()
+    assert run(["rig", "copy", "pan_tilt", "."]) == 2
+    assert capsys.readouterr().err == "axbridge: . is no empty folder\ngive the name of a new folder\n"
+    assert [path.name for path in Path().iterdir()] == ["notes.txt"]
+    Path("empty").mkdir()
+    assert run(["rig", "copy", "pan_tilt", "empty"]) == 0
 
 
 def test_a_copy_does_not_drop_numbers_that_were_given(desk, capsys):

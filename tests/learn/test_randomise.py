@@ -102,7 +102,7 @@ def test_a_recording_without_voltages_is_refused(tmp_path):
 
 def test_no_result_of_a_fit_is_refused(tmp_path):
     (tmp_path / "no.json").write_text("{}")
-    with pytest.raises(UsageError, match="no result of a fit"):
+    with pytest.raises(UsageError, match=r"has no 'parameters'\ngive what `axbridge identify"):
         Parameters.load(tmp_path / "no.json")
     with pytest.raises(UsageError, match="No such file"):
         Parameters.load(tmp_path / "none.json")

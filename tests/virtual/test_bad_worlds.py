@@ -61,7 +61,7 @@ def rig(tmp_path, request):
         ),
         ({"params": "[servo.params.gear]\nratio = 3"}, r"arm.toml: servo.a.params.gear: unknown key\nknown keys: "),
         ({"params": 'model = "lima"'}, r"arm.toml: servo.a.model: .*no such file or name\ndid you mean 'lima2009'\?"),
-        ({"world": "time_step_ms = 0"}, r"world.time_step_ms: input should be greater than 0"),
+        ({"world": "time_step_ms = 0"}, r"world.time_step_ms: input should be greater than or equal to 0.01"),
     ],
 )
 def test_what_cannot_be_simulated_is_refused_with_the_file_the_key_and_the_fix(rig, changes, words):

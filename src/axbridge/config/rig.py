@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,6 +21,7 @@ from axbridge.config.model import ServoModel
 from axbridge.config.profile import FirmwareProfile
 from axbridge.config.urdf_parameters import Parameter, filled, split_options
 from axbridge.errors import ProfileError, RigError
+from axbridge.reading import reading
 from axbridge.units import baud_register
 
 __all__ = [
@@ -36,6 +38,7 @@ __all__ = [
 
 FOLDER = "hil_rigs"
 SensorKind = Literal["imu", "gps", "force-3d", "force", "bumper", "distance"]
+_SHORTEST, _LONGEST = 0.01, 60_000.0  # ms, of a step: 100 kHz to a minute
 _ROUNDING = 1e-4  # share by which a physics step differs from a whole rate where it was rounded
 
 
@@ -78,7 +81,7 @@ class WorldConfig(toml_tables.Table):
     engine: Literal["auto", "bullet", "mujoco"] = "auto"
     fixed_base: bool = True
     gravity: tuple[float, float, float] = (0.0, 0.0, -9.81)
-    time_step_ms: float = Field(default=1000 / 240, gt=0, le=100)
+    time_step_ms: float = Field(default=1000 / 240, ge=_SHORTEST, le=100)
     self_collision: bool = False
     ground: bool = False
     base_height: float = 0.0
@@ -102,7 +105,7 @@ class RobotConfig(toml_tables.Table):
         cpu_consumption: W.
     """
 
-    basic_time_step_ms: float = Field(default=20.0, gt=0)
+    basic_time_step_ms: float = Field(default=20.0, ge=_SHORTEST, le=_LONGEST)
     battery: tuple[float, float, float] | None = None
     cpu_consumption: float = Field(default=0.0, ge=0)
 
@@ -128,8 +131,8 @@ class SafetyConfig(toml_tables.Table):
 
     on_exit: Literal["limp", "hold", "park"] = "limp"
     park: dict[str, float] = {}
-    stale_command_ms: float | None = Field(default=None, gt=0)
-    soft_start_ms: float = Field(default=500.0, ge=0)
+    stale_command_ms: float | None = Field(default=None, gt=0, le=_LONGEST)
+    soft_start_ms: float = Field(default=500.0, ge=0, le=_LONGEST)
     max_temperature: float | None = Field(default=None, gt=0)
     voltage: tuple[float, float] | None = None
 
@@ -164,7 +167,7 @@ class WebotsConfig(toml_tables.Table):
         project_path: Robot.getProjectPath(); by default the controller's folder.
     """
 
-    time_step_ms: float | None = Field(default=None, gt=0)
+    time_step_ms: float | None = Field(default=None, ge=_SHORTEST, le=_LONGEST)
     aliases: dict[str, str] = {}
     devices: dict[str, str] = {}
     controller_args: tuple[str, ...] = ()
@@ -539,7 +542,8 @@ class Rig(toml_tables.Table):
     def _beside(self, name: str) -> Path | None:
         """A file that the rig names: beside the rig, else beside the nearest base that has it."""
         places = (file.parent / name for file in (self.path, *self.bases))
-        return next((place for place in places if place.is_file()), None)
+        with reading(partial(RigError, self.path, ""), "give the name of a file beside the rig"):
+            return next((place for place in places if place.is_file()), None)
 
     def urdf_text(self) -> str:
         """The URDF of the world with the rig's parameters in it.

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from axbridge.config.rig import Rig, ServoConfig
-from axbridge.config.urdf import FIXED, SLIDES, JointFacts, Tree, read_tree
+from axbridge.config.urdf import FIXED, SLIDES, JointFacts, Tree, read_tree, with_checked_meshes
 from axbridge.errors import RigError
 
 __all__ = ["Checked", "check_rig", "positive_ways"]
@@ -52,13 +52,15 @@ def check_rig(rig: Rig) -> Checked:
             raise RigError(rig.path, f"servo.{ideal.name}.drive", why, 'add [world] urdf = "…"')
         return Checked((), tuple(_assumed(rig, None)))
     kinematic = {servo.joint for servo in rig.servos if servo.drive == "ideal"}
-    tree = read_tree(rig.urdf_path(), fixed_base=rig.world.fixed_base, kinematic=kinematic, text=rig.urdf_text())
+    path, text = rig.urdf_path(), rig.urdf_text()
+    tree = read_tree(path, fixed_base=rig.world.fixed_base, kinematic=kinematic, text=text)
+    with_checked_meshes(path, text)
     joints = {joint.name: joint for joint in tree.joints}
     for servo in rig.servos:
         _check_joint(rig, servo, tree, joints)
     for sensor in rig.sensors:
         if sensor.link is not None and sensor.link not in tree.links:
-            why = f"link {sensor.link!r} is not in {rig.urdf_path().name}"
+            why = f"link {sensor.link!r} is not in {path.name}"
             raise RigError(rig.path, f"sensor.{sensor.name}.link", why, f"it has: {', '.join(tree.links)}")
     return Checked(tuple(_drawn(rig, tree)), tuple(_assumed(rig, tree)))
 
@@ -104,22 +106,24 @@ def _drawn(rig: Rig, tree: Tree) -> Iterable[str]:
     """The tree of links, children below their parent."""
     assert rig.world is not None  # `check_rig` has seen to it
     yield f"{tree.links[0]}, {'bolted down' if rig.world.fixed_base else 'free'}"
-    yield from _below(rig, tree, 0, "")
+    children: dict[int, list[int]] = {}
+    for link, parent in enumerate(tree.parent.tolist()):
+        children.setdefault(parent, []).append(link)
+    servos = {servo.joint: servo for servo in rig.servos}
+    waiting = [(link, "") for link in reversed(children.get(0, ()))]
+    while waiting:  # a chain may be longer than Python calls itself
+        link, indent = waiting.pop()
+        last = link == children[int(tree.parent[link])][-1]
+        yield f"{indent}{'└─ ' if last else '├─ '}{_branch(servos, tree, link)}"
+        inner = indent + ("   " if last else "│  ")
+        waiting += [(child, inner) for child in reversed(children.get(link, ()))]
 
 
-def _below(rig: Rig, tree: Tree, link: int, indent: str) -> Iterable[str]:
-    children = [index for index, parent in enumerate(tree.parent) if parent == link]
-    for child in children:
-        last = child == children[-1]
-        yield f"{indent}{'└─ ' if last else '├─ '}{_branch(rig, tree, child)}"
-        yield from _below(rig, tree, child, indent + ("   " if last else "│  "))
-
-
-def _branch(rig: Rig, tree: Tree, link: int) -> str:
+def _branch(servos: Mapping[str, ServoConfig], tree: Tree, link: int) -> str:
     if tree.kind[link] == FIXED:
         return f"{tree.links[link]}, fixed"
     joint = tree.joints[tree.dof[link]]
-    servo = next((servo for servo in rig.servos if servo.joint == joint.name), None)
+    servo = servos.get(joint.name)
     way = "slides along" if tree.kind[link] == SLIDES else "turns about"
     text = f"{joint.name}: {way} {_axis(tree, link)}, {_range(*_reach(servo, joint), linear=joint.linear)}"
     if servo is None:

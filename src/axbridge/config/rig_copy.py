@@ -36,13 +36,13 @@ def files_of(rig: Rig) -> list[Path]:
 
 
 def copy_rig(rig: Rig, folder: Path) -> list[Path]:
-    """Copy a rig into `folder`; the rig is called after it. Nothing that is there is replaced.
+    """Copy a rig into `folder`, which is new or empty; the rig is called after it.
 
     Returns:
         The files written, the rig file first.
 
     Raises:
-        UsageError: a file is there already, or the rig stands on one that does not come with axbridge.
+        UsageError: the folder is not empty, or the rig stands on one that does not come with axbridge.
         OSError: it cannot be written.
     """
     home = shipped(FOLDER).resolve()
@@ -54,9 +54,8 @@ def copy_rig(rig: Rig, folder: Path) -> list[Path]:
     first, *others = files_of(rig)
     target = folder / f"{folder.resolve().name}.toml"
     pairs = [(path, folder / path.relative_to(first.parent)) for path in others]
-    for path in (target, *(place for _, place in pairs)):
-        if path.exists():
-            raise UsageError(f"{path} is already there", "give the name of a new folder")
+    if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
+        raise UsageError(f"{folder} is no empty folder", "give the name of a new folder")
     text = _NAME.sub(f'name = "{target.stem}"', first.read_text(encoding="utf-8-sig"), count=1)
     write_whole(target, text)
     for path, place in pairs:

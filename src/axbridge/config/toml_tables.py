@@ -10,12 +10,14 @@ from __future__ import annotations
 import difflib
 import sys
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from axbridge.errors import ProfileError, RigError
+from axbridge.reading import controls, printable, reading
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -39,6 +41,8 @@ __all__ = [
 FileError = type[ProfileError] | type[RigError]
 
 _OWN = ("path", "bases")
+_CORRECT = "correct the file, or begin with a shipped one"
+_LONGEST = 80  # characters of a wrong value that are told
 
 
 def _frozen(value: Any) -> Any:
@@ -48,15 +52,29 @@ def _frozen(value: Any) -> Any:
     return tuple(_frozen(below) for below in value) if isinstance(value, list | tuple) else value
 
 
+def _steers(value: Any) -> bool:
+    """Whether a string, or one of a list or of a table's keys, has characters that would steer a terminal."""
+    if isinstance(value, str):
+        return controls(value)
+    return isinstance(value, Mapping | tuple) and any(isinstance(part, str) and controls(part) for part in value)
+
+
 class Table(BaseModel):
-    """Base of the schemas. Types are taken strictly, so that ``id = true`` is no number; TOML's arrays are tuples."""
+    """Base of the schemas. Types are taken strictly, so that ``id = true`` is no number; TOML's arrays are tuples.
+
+    Names are printed, so control characters are a mistake in every text.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, strict=True)
 
     @model_validator(mode="before")
     @classmethod
     def _take_arrays(cls, data: Any) -> Any:
-        return _frozen(data)
+        table = _frozen(data)
+        for key, value in table.items() if isinstance(table, dict) else ():
+            if _steers(key) or _steers(value):
+                raise Misfit(printable(key), "has control characters", "write plain text")
+        return table
 
 
 class Misfit(ValueError):
@@ -100,14 +118,15 @@ def find_toml(name: str | Path, folder: str, error: FileError) -> Path:
     """
     given = Path(name)
     root = shipped(folder)
-    candidates = [given] if given.suffix == ".toml" or given.is_file() else []
-    if given.is_dir():
-        candidates.append(given / f"{given.resolve().name}.toml")
-    if given.parent == Path():
-        candidates += [root / f"{given}.toml", root / given / f"{given}.toml"]
-    for path in candidates:
-        if path.is_file():
-            return path
+    with reading(partial(error, name, ""), "give a name, or the path of a .toml file"):
+        candidates = [given] if given.suffix == ".toml" or given.is_file() else []
+        if given.is_dir():
+            candidates.append(given / f"{given.resolve().name}.toml")
+        if given.parent == Path():
+            candidates += [root / f"{given}.toml", root / given / f"{given}.toml"]
+        for path in candidates:
+            if path.is_file():
+                return path
     known = shipped_names(folder)
     close = difflib.get_close_matches(str(name), known, n=1)
     hint = f"did you mean {close[0]!r}? " if close else ""
@@ -122,12 +141,8 @@ def read_toml(path: Path, error: FileError) -> dict[str, Any]:
     Raises:
         ProfileError, RigError: (`error`) unreadable, or not TOML; the message has line and column.
     """
-    try:
+    with reading(partial(error, path, ""), _CORRECT):
         return parse_toml(path.read_text(encoding="utf-8-sig"), path, error)  # Windows' editors put a mark in front
-    except OSError as failure:
-        raise error(path, "", failure.strerror or str(failure), "give a readable TOML file") from failure
-    except UnicodeDecodeError as failure:
-        raise error(path, "", f"not valid TOML: {failure}", "correct the line named") from failure
 
 
 def parse_toml(text: str, path: Path, error: FileError) -> dict[str, Any]:
@@ -136,10 +151,11 @@ def parse_toml(text: str, path: Path, error: FileError) -> dict[str, Any]:
     Raises:
         ProfileError, RigError: (`error`) it is not TOML; the message has line and column.
     """
-    try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as failure:
-        raise error(path, "", f"not valid TOML: {failure}", "correct the line named") from failure
+    with reading(partial(error, path, ""), _CORRECT):
+        try:
+            return tomllib.loads(text)
+        except tomllib.TOMLDecodeError as failure:
+            raise error(path, "", f"not valid TOML: {failure}", "correct the line named") from failure
 
 
 def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
@@ -182,17 +198,18 @@ def load_chain(path: Path, folder: str, error: FileError) -> list[tuple[Path, di
 
 def _find_base(base: str, path: Path, folder: str, error: FileError) -> Path:
     """The file that `path` calls its base."""
-    given = path.parent / Path(base).expanduser()
-    if given.suffix == ".toml":
-        candidates = [given]
-    else:
-        beside = [given.with_name(f"{given.name}.toml"), given / f"{given.name}.toml"]
-        root = shipped(folder)
-        candidates = [file for file in beside if file.resolve() != path]  # a copy may have the name of its base
-        candidates += [root / f"{base}.toml", root / base / f"{base}.toml"]
-    for candidate in candidates:
-        if candidate.is_file():
-            return candidate.resolve()
+    with reading(partial(error, path, "base"), 'write base = "NAME", or the path of a .toml'):
+        given = path.parent / Path(base).expanduser()
+        if given.suffix == ".toml":
+            candidates = [given]
+        else:
+            beside = [given.with_name(f"{given.name}.toml"), given / f"{given.name}.toml"]
+            root = shipped(folder)
+            candidates = [file for file in beside if file.resolve() != path]  # a copy may have the name of its base
+            candidates += [root / f"{base}.toml", root / base / f"{base}.toml"]
+        for candidate in candidates:
+            if candidate.is_file():
+                return candidate.resolve()
     known = shipped_names(folder)
     close = difflib.get_close_matches(base, known, n=1)
     hint = f"did you mean {close[0]!r}? " if close else ""
@@ -222,18 +239,19 @@ def validate(schema: type[T], table: Mapping[str, Any], path: Path, error: FileE
     Raises:
         ProfileError, RigError: (`error`) the first mistake, with the key as written in the file and the fix.
     """
-    try:
-        return schema.model_validate(dict(table))
-    except ValidationError as failure:
-        first = failure.errors()[0]
-        where = list(first["loc"])
-        cause = first.get("ctx", {}).get("error")
-        if isinstance(cause, Misfit):
-            key = _by_name(table, [*where, *cause.key.split(".")])
-            raise error(path, prefix + key, str(cause), cause.hint) from None
-        if first["type"] == "missing" and isinstance(first["loc"][-1], int):
-            where.pop()
-        raise error(path, prefix + _by_name(table, where), *_explain(schema, first)) from None
+    with reading(partial(error, path, ""), _CORRECT):
+        try:
+            return schema.model_validate(dict(table))
+        except ValidationError as failure:
+            first = failure.errors()[0]
+            where = list(first["loc"])
+            cause = first.get("ctx", {}).get("error")
+            if isinstance(cause, Misfit):
+                key = _by_name(table, [*where, *cause.key.split(".")])
+                raise error(path, prefix + key, str(cause), cause.hint) from None
+            if first["type"] == "missing" and isinstance(first["loc"][-1], int):
+                where.pop()
+            raise error(path, prefix + _by_name(table, where), *_explain(schema, first)) from None
 
 
 def _by_name(table: Any, where: Sequence[str | int]) -> str:
@@ -265,9 +283,11 @@ def _explain(schema: type[Table], first: Any) -> tuple[str, str]:
     if first["type"] == "tuple_type" and isinstance(first["input"], Mapping):
         return "one table where a list of them belongs", f"write [[{first['loc'][-1]}]], with two brackets"
     message = str(first["msg"]).removeprefix("Value error, ")
-    return f"{message[0].lower()}{message[1:]}, not {first['input']!r}" if first[
-        "type"
-    ] != "value_error" else message, ""
+    if first["type"] == "value_error":
+        return message, ""
+    wrong = repr(first["input"])
+    wrong = wrong if len(wrong) <= _LONGEST else f"{wrong[:_LONGEST]}…"
+    return f"{message[0].lower()}{message[1:]}, not {wrong}", ""
 
 
 def _fields_at(schema: type[Table], path: tuple[str | int, ...]) -> list[str]:

@@ -6,7 +6,9 @@ import ast
 import math
 import operator
 import re
+import warnings
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from pydantic import model_validator
 
 from axbridge.config import toml_tables
 from axbridge.errors import RigError
+from axbridge.reading import printable, reading
 
 __all__ = ["Parameter", "fill", "filled", "split_options"]
 
@@ -91,17 +94,14 @@ def filled(urdf: Path, parameters: Mapping[str, Parameter], rig: Path) -> str:
     Raises:
         RigError: it cannot be read, names what is no parameter, or leaves one out.
     """
-    try:
+    known = f"parameters of the rig: {', '.join(parameters) or 'none'}; add others to [parameters]"
+    with reading(partial(RigError, urdf, ""), known):
         text = urdf.read_text(encoding="utf-8-sig")
-        used = _names_in(text)
-        result = fill(text, {name: one.value for name, one in parameters.items()})
-    except OSError as failure:
-        raise RigError(urdf, "", f"not a readable URDF: {failure}", "give a valid URDF file") from failure
-    except UnicodeDecodeError as failure:
-        raise RigError(urdf, "", f"not a readable URDF: {failure}", "save it as UTF-8") from failure
-    except ValueError as failure:
-        known = ", ".join(parameters) or "none"
-        raise RigError(urdf, "", str(failure), f"parameters of the rig: {known}; add others to [parameters]") from None
+        try:
+            used = _names_in(text)
+            result = fill(text, {name: one.value for name, one in parameters.items()})
+        except ValueError as failure:
+            raise RigError(urdf, "", printable(failure), known) from None
     for name in parameters:
         if name not in used:
             raise RigError(
@@ -136,7 +136,9 @@ def _value(expression: str, values: Mapping[str, float]) -> float:
 
 def _parsed(expression: str) -> ast.expr:
     try:
-        return ast.parse(expression.strip(), mode="eval").body
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of Python's parser, about what is no arithmetic anyway
+            return ast.parse(expression.strip(), mode="eval").body
     except (SyntaxError, ValueError):
         raise ValueError(f"${{{expression}}} is no arithmetic") from None
 

@@ -12,6 +12,7 @@ import csv
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +26,7 @@ from axbridge.identify.search import COARSE, losses
 from axbridge.identify.uncertainty import Uncertainty, polish, uncertainty
 from axbridge.identify.unknowns import Space, Unknown, space_of
 from axbridge.physics.columns import Param
+from axbridge.reading import reading
 from axbridge.record.recording import Recording
 from axbridge.replay.runs import HELD, Runs
 from axbridge.replay.simulate import packed, runs_of
@@ -84,14 +86,11 @@ def ks_line(path: Path | str) -> KsLine:
     Raises:
         RecordingError: unreadable, a column missing, no number, or fewer than two points.
     """
-    try:
-        with Path(path).open(encoding="utf-8-sig", newline="") as stream:
-            rows = list(csv.DictReader(stream))
-        points = np.array([[float(row["speed"]), float(row["volts"])] for row in rows])
-    except OSError as failure:
-        raise RecordingError(path, failure.strerror or str(failure), "check the name") from failure
-    except (KeyError, TypeError, ValueError) as failure:
-        raise RecordingError(path, f"{failure}: no such column, or no number", "give columns speed,volts") from failure
+    with (
+        reading(partial(RecordingError, path), "give columns speed,volts"),
+        Path(path).open(encoding="utf-8-sig", newline="") as stream,
+    ):
+        points = np.array([[float(row["speed"]), float(row["volts"])] for row in csv.DictReader(stream)])
     if len(points) < 2 or not np.any(points[:, 0]):
         raise RecordingError(path, "holds fewer than two points", "measure the voltage at several speeds")
     speed, volts = points.T

@@ -10,11 +10,13 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from axbridge.config.model import ServoModel
 from axbridge.errors import ProfileError, UnsupportedOperation
+from axbridge.reading import reading
 from axbridge.units import UNITS
 
 __all__ = ["ERROR_GAINS", "differences", "from_bam", "is_bam", "to_bam"]
@@ -66,12 +68,11 @@ def from_bam(path: Path) -> ServoModel:
         ProfileError: no such file, none of BAM's, or a number in it is missing or impossible.
         UnsupportedOperation: it is of a kind of servo whose loop is not known here.
     """
-    try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as failure:
-        raise ProfileError(
-            path, "", f"not a readable JSON file: {failure}", "give BAM's m1.json to m6.json"
-        ) from failure
+    with reading(partial(ProfileError, path, ""), "give BAM's m1.json to m6.json"):
+        return _model(path, json.loads(path.read_text(encoding="utf-8")))
+
+
+def _model(path: Path, document: Any) -> ServoModel:
     if not is_bam(document):
         raise ProfileError(path, "", "no parameter file of BAM", "it has model, actuator, kt, R and friction terms")
     law, kind = str(document["model"]).upper(), str(document["actuator"])

@@ -21,6 +21,7 @@ from axbridge.arrays import FloatArray
 from axbridge.config import toml_tables
 from axbridge.config.rig import Rig
 from axbridge.errors import RecordingError, UsageError
+from axbridge.reading import reading
 from axbridge.record.recording import Recording
 
 __all__ = ["Line", "Parameters", "Randomisation", "Supply"]
@@ -56,18 +57,21 @@ class Parameters:
         Raises:
             UsageError: it is no such file.
         """
-        hint = "give what `axbridge identify RECORDING --json` prints"
-        try:
+
+        def error(message: str, hint: str) -> UsageError:
+            return UsageError(f"{path}: {message}", hint)
+
+        with reading(error, "give what `axbridge identify RECORDING --json` prints"):
             document = json.loads(Path(path).read_text(encoding="utf-8"))
             table, correlations = document["parameters"], document["correlations"]
             names = tuple(table)
             ends = np.array([[table[name][key] for key in ("value", "low", "high")] for name in names], dtype=float)
             correlation = np.array([[correlations[a][b] for b in names] for a in names], dtype=float)
             unsure = np.array([name in document["cannot_tell"] for name in names], dtype=float)
-        except OSError as failure:
-            raise UsageError(f"{path}: {failure.strerror}", hint) from failure
-        except (ValueError, KeyError, TypeError) as failure:
-            raise UsageError(f"{path} is no result of a fit: {failure!r}", hint) from failure
+            if not all(name.count(".") == 1 for name in names):
+                raise ValueError("a parameter that is of no table")
+            if not (np.isfinite(ends).all() and np.isfinite(correlation).all()):
+                raise ValueError("a figure that is not finite")
         value, low, high = ends.T if len(ends) else np.empty((3, 0))
         return cls(names, value, low, high, correlation.reshape(len(names), len(names)), unsure)
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from axbridge.errors import AxBridgeError, UsageError
 from axbridge.files import write_whole
 from axbridge.motion.moves import Signs
+from axbridge.reading import reading
 
 __all__ = ["PoseFile", "mirrored"]
 
@@ -29,13 +30,11 @@ class PoseFile:
         self.poses: dict[str, dict[str, float]] = {}
         if not path.is_file():
             return
-        try:
+        with reading(lambda what, hint: UsageError(f"{path}: {what}", hint), "move it away, or mend it"):
             found = json.loads(path.read_text(encoding="utf-8"))
             self.poses = {
                 str(name): {str(servo): float(angle) for servo, angle in pose.items()} for name, pose in found.items()
             }
-        except (OSError, ValueError, AttributeError, TypeError) as failure:
-            raise UsageError(f"{path} holds no poses: {failure}", "move it away, or mend it") from failure
 
     def save(self, name: str, pose: Mapping[str, float]) -> None:
         """Keep a pose, rad by servo, and write the file.
