@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from axbridge import Move, MoveError, UsageError
 from axbridge.config.rig import Rig
-from axbridge.motion.files import load_move, samples
+from axbridge.motion.files import load_move, motion_of, samples
 from axbridge.motion.mirror import signs
 from axbridge.motion.moves import Key, Page, schema, tracks
 
@@ -20,7 +20,7 @@ keys = st.lists(
         positions=st.fixed_dictionaries({"left_arm": angles, "head": angles}),
         time=st.floats(0.01, 3.0),
         pause=st.sampled_from([0.0, 0.3]),
-        name=st.text(max_size=5),
+        name=st.text(st.characters(exclude_categories=["C"]), max_size=5),
     ),
     min_size=1,
     max_size=6,
@@ -80,6 +80,13 @@ def test_the_schema_names_every_field():
         ('{"pages": {"1": {"slope": {"a": 255}}}}', "pages.1.slope.a: 255 is no slope"),
         ('{"pages": {"1": {"speed": {"a": 0}}}}', "pages.1.speed.a: 0.0 is no speed"),
         ('{"pages": {"1": {"rate": 0}}}', "pages.1.rate: "),
+        ('{"pages": {"1": {"keys": [{"positions": {"a": 1e308}, "time": 1}]}}}', "pages.1.keys.0.positions.a: "),
+        ('{"pages": {"1": {"keys": [{"positions": {"a": 0}, "time": 1e9}]}}}', "pages.1.keys.0.time: "),
+        (f'{{"pages": {{"1": {{"keys": [{{"positions": {{"a": {"9" * 400}}}, "time": 1}}]}}}}}}', "pages.1.keys.0.pos"),
+        (f'{{"pages": {{"1": {{"repeat": {"9" * 5000}}}}}}}', "has a number that is too large"),
+        ('{"pages": {"1": {"repeat": 1000000000}}}', "pages.1.repeat: "),
+        ('{"pages": {"1": {"name": "\\u001b[31m"}}}', "pages.1.name: has control characters"),
+        ('{"pages": ' + "[" * 100_000, "is nested too deeply"),
         ('{"format": "other", "pages": {"1": {}}}', "format: "),
     ],
 )
@@ -92,11 +99,24 @@ def test_a_mistake_is_named_with_its_key(text, said):
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path):
-    with pytest.raises(MoveError, match=r"none\.json: cannot be read"):
+    with pytest.raises(MoveError, match=r"none\.json: No such file or directory\ncheck the name"):
         Move.load(tmp_path / "none.json")
     (tmp_path / "bytes.json").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(MoveError, match="cannot be read"):
+    with pytest.raises(MoveError, match=r"bytes\.json: is no text: .*\nsave it as UTF-8"):
         Move.load(tmp_path / "bytes.json")
+
+
+def test_a_move_of_days_has_no_end_of_rows_and_is_told_so():
+    long = Move(pages={"1": Page(keys=tuple(Key(positions={"a": k}, time=5e5) for k in (0.0, 1.0)))})
+    with pytest.raises(
+        UsageError, match=r"a .motion file of 1e\+06 s would have more than 1000000 rows\nmake the move"
+    ):
+        motion_of(long)
+    with pytest.raises(UsageError, match="50000001 poses, and 1000000 are the most"):
+        long.blended(Move(pages={"1": Page(keys=(Key(positions={"a": 0.0}, time=1e6),))}), 0.5)
+    again = wave(repeat=1_000_000)
+    with pytest.raises(UsageError, match=r"more than 1000000 poses with its repeats\nwork on its pages"):
+        assert again.single
 
 
 def test_the_length_counts_rate_repeats_and_what_follows():

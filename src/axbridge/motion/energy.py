@@ -23,7 +23,7 @@ from axbridge.config.rig import Rig
 from axbridge.errors import UsageError
 from axbridge.motion.energy_model import Machine
 from axbridge.motion.interpolation import Track
-from axbridge.motion.moves import Key, Move, Page, tracks
+from axbridge.motion.moves import MOST, Key, Move, Page, tracks
 from axbridge.motion.planning import check
 
 __all__ = ["LeastEnergy", "least_energy"]
@@ -93,6 +93,8 @@ def least_energy(
         RigError: no world, or a robot that stands free on no two feet.
     """
     page = move.single
+    if page.duration / _GRID > MOST:
+        raise UsageError(f"a way of {page.duration:g} s has more than {MOST} poses", "make the move shorter")
     parts = _parts(page)
     ways = tracks(page.model_copy(update={"interpolation": "minimum-jerk"}))
     moments = [parts[0].times[0], *(time for part in parts for time in part.times[1:])]

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import difflib
+from functools import partial
 from pathlib import Path
 
 from axbridge.config.toml_tables import shipped
-from axbridge.errors import UsageError
+from axbridge.errors import MoveError, UsageError
 from axbridge.motion.joint_table import JointTable
 from axbridge.motion.keyframes import Motion, Pose
-from axbridge.motion.moves import Key, Move, Page, tracks
+from axbridge.motion.moves import MOST, Key, Move, Page, tracks
 from axbridge.motion.mtn import load_mtn, save_mtn
 from axbridge.motion.mtn_moves import move_of, mtn_of
+from axbridge.reading import reading
 
 __all__ = ["load_move", "motion_of", "move_of_motion", "samples", "save_move"]
 
@@ -37,15 +39,16 @@ def load_move(path: str | Path, joints: JointTable | None = None) -> tuple[Move,
     if str(path).startswith(_SHIPPED):
         path = _sample(str(path).removeprefix(_SHIPPED))
     kind = Path(path).suffix.lower()
-    if kind == ".mtn":
-        file = load_mtn(path)
-        move, notes = move_of(file, _needed(joints, path))
-        return move, [*file.warnings, *notes]
-    if kind == ".motion":
-        move = move_of_motion(Motion.load(path))
-        return (move if joints is None else move.renamed(joints.aliases)), []
-    if kind == ".json":
-        return Move.load(path), []
+    with reading(partial(MoveError, path, ""), "correct it, or record the move again"):
+        if kind == ".mtn":
+            file = load_mtn(path)
+            move, notes = move_of(file, _needed(joints, path))
+            return move, [*file.warnings, *notes]
+        if kind == ".motion":
+            move = move_of_motion(Motion.load(path))
+            return (move if joints is None else move.renamed(joints.aliases)), []
+        if kind == ".json":
+            return Move.load(path), []
     raise UsageError(f"{path}: no such kind of move", f"name it {_KINDS}")
 
 
@@ -108,9 +111,12 @@ def motion_of(move: Move) -> Motion:
     """A move as a Webots motion: its keys as they are where the way between them is straight, else a row every 20 ms.
 
     Raises:
-        UsageError: it never ends, or its pages differ in their settings.
+        UsageError: it never ends, is too long, or its pages differ in their settings.
     """
     page = move.single
+    if page.duration / _SAMPLE > MOST:
+        why = f"a .motion file of {page.duration:g} s would have more than {MOST} rows"
+        raise UsageError(why, "make the move shorter, or keep it as .json")
     poses: list[Pose] = []
 
     def add(time: float, name: str, positions: dict[str, float]) -> None:

@@ -6,16 +6,19 @@ order of time; ``*`` leaves a motor alone. Between two poses positions change li
 
 from __future__ import annotations
 
-import math
 from bisect import bisect_right
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from axbridge.errors import RecordingError, UsageError
 from axbridge.files import unwritable, write_whole
+from axbridge.reading import controls, reading
 
-__all__ = ["Motion", "Player", "Pose"]
+__all__ = ["FARTHEST", "LONGEST", "Motion", "Player", "Pose"]
 
+FARTHEST = 1e4  # rad or m: no motor goes as far
+LONGEST = 1e6  # s, eleven days: no motion lasts as long
 _HEADER = "#WEBOTS_MOTION"
 _VERSIONS = {"V1.0", "V1.1"}
 
@@ -54,11 +57,8 @@ class Motion:
         Raises:
             RecordingError: unreadable, or a mistake in it; names the line.
         """
-        try:
-            lines = Path(path).read_text(encoding="utf-8").splitlines()
-        except (OSError, UnicodeDecodeError) as failure:
-            raise RecordingError(path, f"cannot be read: {failure}", "give a Webots .motion file") from failure
-        return cls.parse(lines, path)
+        with reading(partial(RecordingError, path), "give a Webots .motion file"):
+            return cls.parse(Path(path).read_text(encoding="utf-8").splitlines(), path)
 
     @classmethod
     def parse(cls, lines: list[str], path: str | Path = "motion") -> Motion:
@@ -70,6 +70,8 @@ class Motion:
         header = [field.strip() for field in lines[0].split(",")] if lines else [""]
         if header[0] != _HEADER or len(header) < 3 or header[1] not in _VERSIONS:
             raise RecordingError(path, "no Webots motion", f"the first line must be `{_HEADER},V1.0,motor,…`")
+        if controls("".join(lines)):
+            raise RecordingError(path, "has control characters", "write plain text")
         motors = tuple(header[2:])
         poses: list[Pose] = []
         for number, line in enumerate(lines[1:], start=2):
@@ -193,8 +195,8 @@ def _pose(line: str, motors: tuple[str, ...], after: float) -> Pose:
     if len(fields) != len(motors):
         raise ValueError(f"{len(fields)} positions for {len(motors)} motors")
     positions = {motor: float(field) for motor, field in zip(motors, fields, strict=True) if field != "*"}
-    if not all(math.isfinite(position) for position in positions.values()):
-        raise ValueError("positions must be finite")
+    if not all(abs(position) <= FARTHEST for position in positions.values()):
+        raise ValueError(f"positions must be between {-FARTHEST:g} and {FARTHEST:g}")
     at = _milliseconds(time)
     if at <= after:
         raise ValueError(f"time {time} is not later than the pose before")
@@ -207,7 +209,10 @@ def _milliseconds(text: str) -> float:
     if len(parts) != 3 or not all(part.isdigit() for part in parts):
         raise ValueError(f"time {text!r} is not mm:ss:ms")
     minutes, seconds, milliseconds = (int(part) for part in parts)
-    return float((minutes * 60 + seconds) * 1000 + milliseconds)
+    total = (minutes * 60 + seconds) * 1000 + milliseconds
+    if total > 1000 * LONGEST:
+        raise ValueError(f"a motion of more than {LONGEST:g} s")
+    return float(total)
 
 
 def _between(frames: list[tuple[float, float]], time: float) -> float:

@@ -12,8 +12,9 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError, model_validator
 
@@ -21,12 +22,16 @@ from axbridge.config.toml_tables import Misfit, Table
 from axbridge.errors import MoveError, UsageError
 from axbridge.files import unwritable, write_whole
 from axbridge.motion.interpolation import Law, Track
+from axbridge.motion.keyframes import FARTHEST, LONGEST
+from axbridge.reading import reading
 
-__all__ = ["Key", "Move", "Page", "Signs", "schema", "tracks"]
+__all__ = ["MOST", "Key", "Move", "Page", "Signs", "schema", "tracks"]
 
 Signs = Mapping[str, tuple[str, float]]  # joint -> the joint that mirrors it, and 1 or -1
 
 _GRID = 0.02  # s between samples where two moves with other times are blended
+_SCHEMA = "see `axbridge move schema`"
+MOST = 1_000_000  # poses of a page: five hours at 20 ms
 
 
 class Key(Table):
@@ -39,9 +44,9 @@ class Key(Table):
         name: For people.
     """
 
-    positions: dict[str, float] = Field(min_length=1)
-    time: float = Field(ge=0)
-    pause: float = Field(default=0.0, ge=0)
+    positions: dict[str, Annotated[float, Field(ge=-FARTHEST, le=FARTHEST)]] = Field(min_length=1)
+    time: float = Field(ge=0, le=LONGEST)
+    pause: float = Field(default=0.0, ge=0, le=LONGEST)
     name: str = ""
 
 
@@ -65,8 +70,8 @@ class Page(Table):
     keys: tuple[Key, ...] = ()
     name: str = ""
     interpolation: Law = "minimum-jerk"
-    rate: float = Field(default=1.0, gt=0)
-    repeat: int = Field(default=1, ge=1)
+    rate: float = Field(default=1.0, ge=1e-6, le=1e6)
+    repeat: int = Field(default=1, ge=1, le=1_000_000)
     next: str | None = None
     exit: str | None = None
     speed: dict[str, float] = {}
@@ -138,23 +143,24 @@ class Move(Table):
         Raises:
             MoveError: no JSON, or no move; names the key.
         """
-        try:
-            document = json.loads(text)
-        except ValueError as mistake:
-            raise MoveError(path, "", f"is no JSON: {mistake}", "correct the line named") from mistake
-        if not isinstance(document, dict):
-            raise MoveError(path, "", "holds no move", "see `axbridge move schema`")
-        try:
-            return cls.model_validate(document)
-        except ValidationError as failure:
-            first = failure.errors()[0]
-            where = [str(part) for part in first["loc"]]
-            cause = first.get("ctx", {}).get("error")
-            if isinstance(cause, Misfit):
-                raise MoveError(path, ".".join([*where, cause.key]), str(cause), cause.hint) from None
-            message = str(first["msg"])
-            said = f"{message[0].lower()}{message[1:]}"
-            raise MoveError(path, ".".join(where), said, "see `axbridge move schema`") from None
+        with reading(partial(MoveError, path, ""), _SCHEMA):
+            try:
+                document = json.loads(text)
+            except json.JSONDecodeError as mistake:
+                raise MoveError(path, "", f"is no JSON: {mistake}", "correct the line named") from mistake
+            if not isinstance(document, dict):
+                raise MoveError(path, "", "holds no move", _SCHEMA)
+            try:
+                return cls.model_validate(document)
+            except ValidationError as failure:
+                first = failure.errors()[0]
+                where = [str(part) for part in first["loc"]]
+                cause = first.get("ctx", {}).get("error")
+                if isinstance(cause, Misfit):
+                    raise MoveError(path, ".".join([*where, cause.key]), str(cause), cause.hint) from None
+                message = str(first["msg"])
+                said = f"{message[0].lower()}{message[1:]}"
+                raise MoveError(path, ".".join(where), said, _SCHEMA) from None
 
     @classmethod
     def load(cls, path: str | Path) -> Move:
@@ -163,11 +169,8 @@ class Move(Table):
         Raises:
             MoveError: unreadable, or as `parse`.
         """
-        try:
-            text = Path(path).read_text(encoding="utf-8-sig")
-        except (OSError, UnicodeDecodeError) as failure:
-            raise MoveError(path, "", f"cannot be read: {failure}", "give a move's JSON file") from failure
-        return cls.parse(text, path)
+        with reading(partial(MoveError, path, ""), _SCHEMA):
+            return cls.parse(Path(path).read_text(encoding="utf-8-sig"), path)
 
     def text(self) -> str:
         """The JSON file: one line a key pose, so that people can edit it and see what changed."""
@@ -245,7 +248,7 @@ class Move(Table):
         """The whole move as one page at rate 1, without repeats.
 
         Raises:
-            UsageError: it never ends, or its pages differ in interpolation, speed, torque or slope.
+            UsageError: it never ends, is too long, or its pages differ in interpolation, speed, torque or slope.
         """
         names, loop = self.chain(self.start)
         if loop is not None:
@@ -258,6 +261,8 @@ class Move(Table):
             for setting in ("interpolation", "speed", "torque", "slope"):
                 if getattr(page, setting) != getattr(first, setting):
                     raise UsageError(f"its pages differ in {setting}", "work on its pages one by one")
+        if sum(self.pages[name].repeat * len(self.pages[name].keys) for name in names) > MOST:
+            raise UsageError(f"the move has more than {MOST} poses with its repeats", "work on its pages one by one")
         keys = [
             key.model_copy(update={"time": key.time / page.rate, "pause": key.pause / page.rate})
             for page in (self.pages[name] for name in self.rounds(self.start))
@@ -430,6 +435,8 @@ def _restricted(page: Page, joints: Collection[str]) -> Page:
 def _sampled(one: Page, two: Page, share: float) -> tuple[Page, Page]:
     """Both as dense pages with as many keys."""
     count = max(2, math.ceil(_mix(one.duration, two.duration, share) / _GRID) + 1)
+    if count > MOST:
+        raise UsageError(f"between these moves there are {count} poses, and {MOST} are the most", "make them shorter")
     found = []
     for page in (one, two):
         ways = tracks(page)

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from decimal import Decimal, InvalidOperation
+from functools import partial
 from pathlib import Path
 
 from axbridge.errors import MoveError, UsageError
 from axbridge.files import unwritable, write_whole
+from axbridge.motion.keyframes import LONGEST
+from axbridge.reading import reading
 
 __all__ = [
     "IDS",
@@ -35,6 +38,7 @@ _BOM = b"\xef\xbb\xbf"
 _TOP = 1023
 _LEVELS = 7  # compliance 2^7 = 128
 _END = b"page_end"
+_LEAST = Decimal("0.000001")  # of a time or speed that is not 0
 
 
 @dataclass(frozen=True)
@@ -159,11 +163,8 @@ def load_mtn(path: str | Path) -> MtnFile:
     Raises:
         MoveError: unreadable, or as `parse_mtn`.
     """
-    try:
-        data = Path(path).read_bytes()
-    except OSError as failure:
-        raise MoveError(path, "", f"cannot be read: {failure.strerror}", "give a RoboPlus .mtn file") from failure
-    return parse_mtn(data, path)
+    with reading(partial(MoveError, path, ""), "give a RoboPlus .mtn file"):
+        return parse_mtn(Path(path).read_bytes(), path)
 
 
 def save_mtn(file: MtnFile, path: str | Path) -> None:
@@ -332,6 +333,8 @@ class _Reader:
             raise self._wrong(f"{text!r} is no number", "write seconds as 0.504") from mistake
         if not value.is_finite() or value < 0 or value <= above:
             raise self._wrong(f"{text} is no time or speed", "times are 0 or more, speeds more than 0")
+        if value and not _LEAST <= value <= LONGEST:  # 1E+999999999 is a Decimal
+            raise self._wrong(f"{text} is no time or speed", f"write {_LEAST} to {LONGEST:g}")
         return value
 
     def _wrong(self, message: str, hint: str) -> MoveError:

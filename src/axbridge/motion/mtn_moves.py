@@ -11,6 +11,7 @@ from axbridge.errors import UsageError
 from axbridge.motion.joint_table import JointTable
 from axbridge.motion.moves import Key, Move, Page, tracks
 from axbridge.motion.mtn import IDS, PAGES, STEPS, MtnFile, MtnPage, MtnStep, in_sevens
+from axbridge.reading import printable
 
 __all__ = ["move_of", "mtn_of"]
 
@@ -49,7 +50,7 @@ def move_of(file: MtnFile, joints: JointTable) -> tuple[Move, list[str]]:
 
 def _page_of(page: MtnPage, known: dict[int, str], joints: JointTable) -> Page:
     return Page(
-        name=page.name.encode("utf-8", "surrogateescape").decode("utf-8", "replace"),
+        name=printable(page.name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")),
         interpolation="cubic",
         rate=float(page.speed),
         repeat=page.repeat,
