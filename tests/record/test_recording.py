@@ -5,12 +5,14 @@ import json
 import math
 import os
 import pickle
+import re
 import signal
 import subprocess
 import sys
 import textwrap
 import time
 import warnings
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +21,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from axbridge.errors import ErrorFlag, RecordingError
-from axbridge.record.mcap_file import CYCLE_FIELDS
+from axbridge.record.mcap_file import CYCLE_FIELDS, Entry
+from axbridge.record.mcap_grouped import GroupedWriter
 from axbridge.record.recorder import Recorder
 from axbridge.record.recording import Event, Recording, Track, open_recording, write_recording
 from axbridge.record.sample_facts import ServoFacts, Tally
@@ -326,31 +329,59 @@ def test_memory_does_not_grow_with_the_recording(tmp_path):
     assert float(done.stdout) < 10.0  # MB; a hundred thousand samples as objects take 130
 
 
-def damaged_after(path, topic):
-    """Damage every chunk of a topic."""
+def damaged_after(path, topic, number=0):
+    """Damage a chunk of a topic."""
     from mcap.reader import make_reader
 
     with path.open("rb") as stream:
         summary = make_reader(stream).get_summary()
     content = bytearray(path.read_bytes())
-    for chunk in summary.chunk_indexes:
-        (channel,) = chunk.message_index_offsets
-        if summary.channels[channel].topic == topic:
-            content[chunk.chunk_start_offset + chunk.chunk_length - 20] ^= 0xFF
+    mine = [
+        chunk
+        for chunk in summary.chunk_indexes
+        if [summary.channels[channel].topic for channel in chunk.message_index_offsets] == [topic]
+    ]
+    content[mine[number].chunk_start_offset + mine[number].chunk_length - 20] ^= 0xFF
     path.write_bytes(content)
 
 
 def test_one_servo_is_read_without_the_others(tmp_path):
     path = tmp_path / "run.mcap"
+    with path.open("wb") as stream:
+        writer = GroupedWriter(stream, {})
+        for servo, text in (("a", b'{"time": 1.0}'), ("b", b"no JSON")):
+            writer.write(Entry(f"/servo/{servo}", {}, text=text))
+        writer.finish({name: ServoFacts(1, 1.0, 1.0) for name in ("a", "b")})
+    found = open_recording(path)
+    assert found.complete
+    assert [found.facts(name).samples for name in found] == [1, 1]  # known without a sample
+    assert len(found["a"]) == 1
+    with pytest.raises(RecordingError, match=r"run.mcap: holds a message of /servo/b that makes no sense"):
+        assert found["b"]
+
+
+def test_a_recording_whose_only_part_is_damaged_is_not_whole(tmp_path):
+    path = tmp_path / "run.mcap"
     write_recording(sample(2), path)
     damaged_after(path, "/servo/servo 1")
     found = open_recording(path)
-    assert found.complete
-    assert found.end == 2.0
-    assert [found.facts(name).samples for name in found] == [200, 200]  # known without a sample
+    assert not found.complete
+    assert found.flaw == "is damaged: 1 of 1 parts of servo 1 cannot be read"
+    assert [found.facts(name).samples for name in found] == [200, 0]
+    assert len(found["servo 1"]) == 0
     np.testing.assert_array_equal(found["servo 0"].position, sample()["servo 0"].position)
-    with pytest.warns(UserWarning, match="is damaged: part 1 of 1 of /servo/servo 1 is left out"):
-        assert len(found["servo 1"]) == 0
+
+
+def test_of_a_servo_with_a_damaged_part_the_rest_is_read(tmp_path):
+    path = tmp_path / "run.mcap"
+    write_recording(sample(length=20_000), path)
+    damaged_after(path, "/servo/servo 0", number=2)
+    found = open_recording(path)
+    (lost,) = found.lost
+    parts = int(re.fullmatch(r"1 of (\d+) parts of servo 0", lost)[1])
+    assert parts > 3
+    assert 20_000 - 2 * 20_000 / parts < len(found["servo 0"]) == found.facts("servo 0").samples < 20_000
+    assert set(found["servo 0"].time) < set(sample(length=20_000)["servo 0"].time)
 
 
 def test_columns_are_those_of_the_track(tmp_path):
@@ -414,7 +445,7 @@ def test_where_compression_fails_the_plain_file_stays_whole(tmp_path):
     path = tmp_path / "run.mcap"
     recorder = Recorder(path, {})
     recorder.record_state("a", state(0.5))
-    (tmp_path / f".run.mcap.{os.getpid()}.part").mkdir()  # in the way
+    (tmp_path / f".{zlib.crc32(b'run.mcap'):08x}.{os.getpid()}.part").mkdir()  # in the way
     with pytest.raises(RecordingError, match="is whole, but could not be compressed"):
         recorder.close()
     found = open_recording(path)

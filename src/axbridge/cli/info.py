@@ -11,6 +11,7 @@ import typer
 from axbridge.cli.app import app, emit_json
 from axbridge.cli.options import JsonOption
 from axbridge.cli.progress import progress
+from axbridge.reading import printable
 
 if TYPE_CHECKING:
     from axbridge.record.sample_facts import ServoFacts
@@ -33,8 +34,9 @@ def info(
         "path": str(recording),
         "complete": found.complete,
         "servos": {name: _document(name, known) for name, known in servos.items()},
-        "segments": [{"name": s.name, "start_s": s.start, "end_s": s.end, **s.data} for s in found.segments],
-        "events": [{"time_s": e.time, "name": e.name, **e.data} for e in found.events if e.name != "segment"],
+        "lost": list(found.lost),
+        "segments": [{**s.data, "name": s.name, "start_s": s.start, "end_s": s.end} for s in found.segments],
+        "events": [{**e.data, "time_s": e.time, "name": e.name} for e in found.events if e.name != "segment"],
         "cycles": found.cycle_count,
         "metadata": found.metadata,
     }
@@ -43,19 +45,19 @@ def info(
         return
     meta = found.metadata
     rig = meta.get("rig", {})
-    print(f"{recording}: {'whole' if found.complete else 'cut off; everything up to the cut was read'}")
+    print(f"{recording} {found.flaw}" if found.flaw else f"{recording}: whole")
     origin = [meta.get("experiment"), meta.get("backend"), rig.get("name") if rig else meta.get("source")]
-    print("  " + ", ".join(str(part) for part in (*origin, meta.get("recorded")) if part))
+    print("  " + ", ".join(printable(part) for part in (*origin, meta.get("recorded")) if part))
     for name, known in servos.items():
-        print(f"  {name}: {_line(known)}")
+        print(f"  {printable(name)}: {_line(known)}")
         for finding in suspicions(name, known):
             print(f"    odd: {finding.what} (probably {finding.cause})")
     for segment in found.segments[:20]:
-        print(f"  segment {segment.name}: {segment.start:.3f} to {segment.end:.3f} s")
+        print(f"  segment {printable(segment.name)}: {segment.start:.3f} to {segment.end:.3f} s")
     if len(found.segments) > 20:
         print(f"  and {len(found.segments) - 20} more segments (--json lists them)")
     for event in facts["events"]:
-        print(f"  {event['name']} at {event['time_s']:.3f} s")
+        print(f"  {printable(event['name'])} at {event['time_s']:.3f} s")
 
 
 def _document(name: str, known: ServoFacts) -> dict[str, Any]:
@@ -96,4 +98,4 @@ def _line(known: ServoFacts) -> str:
         parts.append(f"{jumps} faster than a servo turns, first at {known.first_jump_at:.3f} s")
     if known.backwards:
         parts.append(f"time goes back {known.backwards} times")
-    return f"{', '.join(parts)}: {', '.join(known.columns)}"
+    return f"{', '.join(parts)}: {printable(', '.join(known.columns))}"

@@ -148,4 +148,4 @@ def _kept(path: Path | None, before: tuple[int, int] | None) -> str:
     if not found.spans():
         return f"{path} holds no samples yet"
     end = f"{found.end - found.start:.1f} s"
-    return f"{path} is whole and holds {end}" if found.complete else f"{path} was cut off and can be read: {end}"
+    return f"{path} is whole and holds {end}" if found.complete else f"{path} {found.flaw}: {end}"

@@ -102,6 +102,9 @@ def _replay(
     with progress("reading") as show:
         first = open_recording(path)
         second: Recording | None = None if other is None else open_recording(other)
+        for one in (first, second):
+            if one is not None and one.flaw:
+                typer.echo(f"note: {one.path} {one.flaw}", err=True)
         if rig is None:
             robot, urdf = rig_of(first)
         else:

@@ -61,8 +61,8 @@ def write_html(
         parts.append(f'<p class="lead">{escape(_lead(comparison))}</p>')
     parts += [f'<p class="note">{escape(line)}</p>' for line in lacks(comparison)]
     for recording, label in zip((comparison.reference, comparison.other), comparison.labels, strict=True):
-        if not recording.complete:
-            parts.append(f'<p class="note">{escape(label)} was cut off: everything up to the cut is shown.</p>')
+        if recording.flaw:
+            parts.append(f'<p class="note">{escape(label)} {escape(recording.flaw)}.</p>')
     if walks:
         parts += [program_html(), *walk_parts(walks), "<h2>All joints, worst first</h2>"]
     figures: list[list[Panel]] = []

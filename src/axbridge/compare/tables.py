@@ -212,7 +212,7 @@ def title_of(comparison: Comparison) -> str:
 def _facts(recording: Recording) -> dict[str, str]:
     meta = recording.metadata
     facts = {
-        "file": recording.path.name + ("" if recording.complete else " (cut off)"),
+        "file": recording.path.name + (f" ({recording.flaw})" if recording.flaw else ""),
         "backend": meta.get("backend", ""),
         "experiment": meta.get("experiment", ""),
         "recorded": str(meta.get("recorded", "")).replace("T", " ").replace("+00:00", " UTC"),

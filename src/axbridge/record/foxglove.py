@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 from xml.etree import ElementTree as ET
@@ -17,8 +18,9 @@ from xml.etree import ElementTree as ET
 from mcap.writer import Writer
 
 from axbridge.config.rig import Rig
-from axbridge.errors import UsageError
+from axbridge.errors import RecordingError, UsageError
 from axbridge.files import replacing, unwritable
+from axbridge.reading import reading
 from axbridge.record.recording import Recording, log_origin
 from axbridge.rotations import of_roll_pitch_yaw
 
@@ -65,12 +67,14 @@ def write_foxglove(recording: Recording, path: Path | str, rig: Rig | None = Non
     Raises:
         UsageError: neither the recording nor `rig` has a URDF, or no servo of the recording is in it.
         RigError: the URDF of `rig` is not there.
-        RecordingError: it cannot be written; what was at `path` stays.
+        RecordingError: it cannot be written; what was at `path` stays. Or the recording's own URDF is none.
     """
-    urdf, joints = _robot(recording, rig)
+    with reading(partial(RecordingError, recording.path), "name its rig with --rig"):
+        urdf, joints = _robot(recording, rig)
+        base = _base_link(urdf)
     try:
         with replacing(path) as temporary, temporary.open("wb") as stream:
-            return _write(recording, urdf, joints, stream)
+            return _write(recording, urdf, base, joints, stream)
     except OSError as failure:
         raise unwritable(path, failure) from failure
 
@@ -94,7 +98,7 @@ def _robot(recording: Recording, rig: Rig | None) -> tuple[str, dict[str, str]]:
     return urdf, known
 
 
-def _write(recording: Recording, urdf: str, joints: Mapping[str, str], stream: IO[bytes]) -> int:
+def _write(recording: Recording, urdf: str, base: str, joints: Mapping[str, str], stream: IO[bytes]) -> int:
     writer = Writer(stream)
     writer.start(profile="", library="axbridge")
     channels = {}
@@ -114,7 +118,7 @@ def _write(recording: Recording, urdf: str, joints: Mapping[str, str], stream: I
     for time, body in _joint_states(recording, joints):
         put(JOINTS, time, body)
         states += 1
-    for time, body in _transforms(recording, _base_link(urdf)):
+    for time, body in _transforms(recording, base):
         put(TRANSFORMS, time, body)
     writer.finish()
     return states

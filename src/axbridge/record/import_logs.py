@@ -6,6 +6,7 @@ import csv
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,6 +15,7 @@ import numpy as np
 from axbridge.arrays import FloatArray
 from axbridge.config.profile import FirmwareProfile
 from axbridge.errors import RecordingError, UsageError
+from axbridge.reading import printable, reading
 from axbridge.record.import_wizard import Goal, is_wizard, wizard_recording
 from axbridge.record.mcap_file import SERVO_FIELDS
 from axbridge.record.provenance import describe, origin_of
@@ -59,6 +61,7 @@ _XL330 = {
     "torque_enabled": "torque_enable",
 }
 _LINE = "(line)"  # where each row's line number in the file is kept
+_LARGEST = 1e6  # kg, m, V: no pendulum has more
 _XL330_FULL_DUTY = 885.0  # raw PWM register at which these logs saturate
 
 
@@ -101,12 +104,19 @@ def import_log(
             (`axbridge.record.soundness`); names it and its line.
     """
     path = Path(path)
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except OSError as failure:
-        raise RecordingError(path, failure.strerror or str(failure), "check the name and its permissions") from failure
-    except UnicodeDecodeError as failure:
-        raise RecordingError(path, "is no text file", "give a JSON or CSV log") from failure
+    with reading(partial(RecordingError, path), "give a JSON or CSV log"):
+        return _imported(path, path.read_text(encoding="utf-8-sig"), columns, servo, walk, goal, warned)
+
+
+def _imported(
+    path: Path,
+    text: str,
+    columns: Mapping[str, Column] | None,
+    servo: str,
+    walk: int | None,
+    goal: Goal | None,
+    warned: Callable[[Finding], None],
+) -> Recording:
     if columns is None and is_wizard(text):
         exported = wizard_recording(path, text, servo, goal)
         for name, track in exported.items():
@@ -186,8 +196,10 @@ def _pendulum_json(path: Path, text: str, servo: str, warned: Callable[[Finding]
     if not isinstance(log, dict) or "entries" not in log:
         raise RecordingError(path, "has no field 'entries'", "give a pendulum log as BAM records them")
     for key in ("mass", "length", "kp", "vin"):
-        if not isinstance(log.get(key), (int, float)):
+        if not _is_number(log.get(key)):
             raise RecordingError(path, f"field {key!r} is missing or no number", "a pendulum log needs it")
+        if not 0 < log[key] < _LARGEST or (key == "kp" and log[key] != int(log[key])):
+            raise RecordingError(path, f"field {key!r} is {log[key]:g}", "correct it: kp is a register, the others SI")
     entries = log["entries"]
     if not isinstance(entries, list) or not entries:
         raise RecordingError(path, "field 'entries' holds no samples", "the log is empty; record it again")
@@ -203,7 +215,7 @@ def _pendulum_json(path: Path, text: str, servo: str, warned: Callable[[Finding]
         str(log.get("trajectory", "log")),
         warned,
         pendulum=facts,
-        registers={servo: {"position_p_gain": log["kp"]}},
+        registers={servo: {"position_p_gain": int(log["kp"])}},
         motor=str(log.get("motor", "")),
         column_map={
             **_map({name: Column(key, 1.0) for name, key in _XL330.items()}),
@@ -289,7 +301,7 @@ def _by_name(
 ) -> dict[str, _Samples]:
     groups: dict[str, list[dict[str, str]]] = {}
     for row in rows:
-        groups.setdefault(row[key], []).append(row)
+        groups.setdefault(printable(row[key]), []).append(row)
     return {name: _mapped(path, group, headers, columns) for name, group in groups.items()}
 
 
@@ -316,7 +328,7 @@ def _poppy(
             name = f"walk {part[0]} segment {part[1]}"
             events.append(Event(offset, "segment", {"name": name, "walk": part[0], "segment": part[1]}))
         last = offset + time
-        groups.setdefault(row["joint"], []).append({**row, "t_s": repr(last)})
+        groups.setdefault(printable(row["joint"]), []).append({**row, "t_s": repr(last)})
     columns = {name: Column(header, UNIT_FACTORS[unit]) for name, (header, unit) in _POPPY.items()}
     columns["time"] = Column("t_s", 1.0)
     tracks = {joint: _mapped(path, group, headers, columns) for joint, group in groups.items()}

@@ -9,9 +9,10 @@ the field ``time``. Metadata is one record, ``axbridge``, whose values are JSON.
 from __future__ import annotations
 
 import json
+import math
 import struct
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from io import BytesIO
 from typing import IO, Any, NamedTuple
 
@@ -23,6 +24,7 @@ from mcap.records import Channel, Chunk, Metadata, Schema
 from mcap.writer import CompressionType, Writer
 
 from axbridge import __version__
+from axbridge.record.sample_facts import LAST
 
 __all__ = [
     "CYCLE",
@@ -40,6 +42,7 @@ __all__ = [
     "Entry",
     "FormatError",
     "RecordWriter",
+    "bodies",
     "in_text",
     "of_text",
     "read_entries",
@@ -56,14 +59,15 @@ LIBRARY = f"axbridge {__version__}"
 MAGIC = b"\x89MCAP0\r\n"
 HEAD = struct.Struct("<BQ")  # of a record: kind, length
 MESSAGE = struct.Struct("<HIQQ")  # of a message: channel, sequence, log time, publish time
-LARGEST = 1 << 30  # bytes: a record or chunk that says to be larger is damaged
+LARGEST = 1 << 26  # bytes: a record or chunk that says to be larger is damaged; ours have a quarter of a megabyte
 DAMAGE = (  # what damaged bytes make of the libraries
     McapError, struct.error, ValueError, KeyError, TypeError, AttributeError, StopIteration, OverflowError, OSError,
-    MemoryError, zstandard.ZstdError,
+    MemoryError, RecursionError, zstandard.ZstdError,
 )  # fmt: skip
 _LATEST = 2**64 - 1  # ns, what a log time can hold
-_NUMBERS = {int, float, bool}
+_NUMBERS = {float, bool}  # `SAMPLES` knows no other
 _BLOCK = 1 << 20  # bytes read at once
+_SAMPLES = json.JSONDecoder(parse_int=float)  # 400 digits are inf then, and no integer that nothing can hold
 
 SERVO_FIELDS = {
     "command": "rad, position goal in force",
@@ -198,21 +202,30 @@ class RecordWriter:
         return int(self._writer.register_channel(topic, "json", self._schemas[name]))
 
 
-def _checked(entry: Entry) -> Entry:
-    """The entry, if it is what its schema says.
+def bodies(topic: str, texts: Sequence[bytes]) -> list[dict[str, Any]]:
+    """The messages of a topic; numbers that are not finite are left out, as what is not known.
 
     Raises:
-        ValueError: it is not.
+        ValueError, RecursionError: one is no JSON, or not what its schema says.
     """
-    topic, body = entry[:2]
-    if not isinstance(body, dict) or not isinstance(body.get("time"), (int, float)):
-        raise ValueError("no time")  # noqa: TRY004 - handled with the others
+    text = b"[" + b",".join(texts) + b"]"  # one call: four times as fast
+    found = json.loads(text) if topic == EVENTS else _SAMPLES.decode(text.decode())
+    if len(found) != len(texts):
+        raise ValueError("a message that is none")
+    return [_checked(topic, body) for body in found]
+
+
+def _checked(topic: str, body: Any) -> dict[str, Any]:
+    if not isinstance(body, dict) or not isinstance(time := body.get("time"), (int, float)) or not abs(time) <= LAST:
+        raise ValueError("no time")
     if topic == EVENTS:
         if not isinstance(body.get("name"), str) or not isinstance(body.get("data", {}), dict):
             raise ValueError("no event")
     elif not set(map(type, body.values())) <= _NUMBERS:
         raise ValueError("no numbers")
-    return entry
+    elif not math.isfinite(sum(body.values())):
+        return {key: value for key, value in body.items() if math.isfinite(value)}
+    return body
 
 
 def records(stream: IO[bytes]) -> Iterator[tuple[int, bytes]]:
@@ -259,8 +272,8 @@ def read_entries(stream: IO[bytes]) -> Iterator[Entry | dict[str, Any]]:
             if kind == Opcode.MESSAGE:
                 channel_id, _, logged, _ = MESSAGE.unpack_from(content)
                 if channel_id in topics:
-                    text = content[MESSAGE.size :]
-                    yield _checked(Entry(topics[channel_id], json.loads(text.decode()), logged, text))
+                    topic, text = topics[channel_id], content[MESSAGE.size :]
+                    yield Entry(topic, bodies(topic, [text])[0], logged, text)
             elif kind == Opcode.HEADER:
                 started = True
             elif kind == Opcode.SCHEMA:
@@ -301,6 +314,8 @@ def unpack(content: bytes) -> bytes:
         raise ValueError("larger than can be")
     if chunk.compression not in {"", "zstd"}:
         raise ValueError(f"compressed by {chunk.compression}")
+    if chunk.compression and zstandard.frame_content_size(chunk.data) not in {-1, chunk.uncompressed_size}:
+        raise ValueError("another size than it says")  # zstandard would believe the frame, be it terabytes
     data = zstandard.decompress(chunk.data, chunk.uncompressed_size) if chunk.compression else chunk.data
     if chunk.uncompressed_crc and zlib.crc32(data) != chunk.uncompressed_crc:
         raise ValueError("changed since it was written")

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import math
 import tempfile
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ import numpy.typing as npt
 from axbridge.arrays import FloatArray
 from axbridge.errors import RecordingError
 from axbridge.files import replacing, unwritable
+from axbridge.reading import reading
 from axbridge.record.mcap_file import (
     CYCLE,
     EVENTS,
@@ -32,12 +34,15 @@ from axbridge.record.mcap_file import (
     read_entries,
 )
 from axbridge.record.mcap_grouped import GroupedFile, GroupedWriter
+from axbridge.record.metadata import check_event, checked
 from axbridge.record.sample_facts import ServoFacts, Tally
 from axbridge.record.samples import in_order
 from axbridge.record.tables import HEADERS, wide_table, with_pandas
 
 __all__ = ["Event", "Recording", "Segment", "Track", "log_origin", "open_recording", "write_recording"]
 
+_OURS = "give a .mcap file made by `axbridge record` or `axbridge import`"
+_TELL = 10_000  # messages written between two words about how far it is
 _KEPT = 32 * 2**20  # bytes of samples that a file's tracks keep; those used least lately are read again when asked for
 
 
@@ -165,7 +170,8 @@ class Recording(Mapping[str, Track]):
         events: In order of time.
         cycles: Timing of the control cycles: arrays of equal length, with ``time``; empty when not recorded.
         metadata: Rig, profiles, parameters, versions, experiment; see docs/recordings.md.
-        complete: False when the file was cut off.
+        complete: False when the file was cut off, or a part of it is damaged.
+        lost: What is damaged, in words; the rest was read.
     """
 
     path: Path
@@ -174,6 +180,7 @@ class Recording(Mapping[str, Track]):
     cycles: Mapping[str, FloatArray] = field(default_factory=dict)
     metadata: dict[str, Any] = field(default_factory=dict)
     complete: bool = True
+    lost: tuple[str, ...] = ()
 
     def __getitem__(self, servo: str) -> Track:
         return self.tracks[servo]
@@ -187,6 +194,13 @@ class Recording(Mapping[str, Track]):
     def __repr__(self) -> str:
         cut = "" if self.complete else ", cut off"
         return f"<Recording {self.path.name!r} of {', '.join(self) or 'no servo'}{cut}>"
+
+    @property
+    def flaw(self) -> str:
+        """What is wrong with the file, to be said of it; empty when it is whole."""
+        if self.lost:
+            return f"is damaged: {', '.join(self.lost)} cannot be read"
+        return "" if self.complete else "was cut off; everything up to the cut was read"
 
     def wide(self, rate: float | None = None) -> tuple[FloatArray, dict[tuple[str, str], FloatArray]]:
         """Every servo on common times: see `axbridge.record.tables.wide_table`.
@@ -320,10 +334,12 @@ class _StoredTracks(Mapping[str, Track]):
         if track is None:
             if servo not in self.facts:
                 raise KeyError(servo)
+            sizes = list(map(_size, self._kept.values()))
+            while sizes and sum(sizes) + max(sizes) > _KEPT:  # the new one is probably as large as the others
+                self._kept.popitem(last=False)
+                sizes.pop(0)
             track = _track(servo, self._file.columns(SERVO_PREFIX + servo))
         self._kept[servo] = track
-        while len(self._kept) > 1 and sum(map(_size, self._kept.values())) > _KEPT:
-            self._kept.popitem(last=False)
         return track
 
     def __iter__(self) -> Iterator[str]:
@@ -413,45 +429,39 @@ def open_recording(path: Path | str) -> Recording:
         RecordingError: no such file, not readable, no MCAP, or nothing of ours in it.
     """
     path = Path(path)
-    try:
-        file, metadata, complete = GroupedFile.open(path), None, True
-        if file is None:
-            file, metadata, complete = _scanned(path)
-    except FormatError as failure:
-        raise RecordingError(
-            path, str(failure), "give a .mcap file made by `axbridge record` or `axbridge import`"
-        ) from failure
-    except OSError as failure:
-        raise RecordingError(path, failure.strerror or str(failure), "check the name and its permissions") from failure
-    events = [Event(body["time"], body["name"], body.get("data", {})) for body in file.rows(EVENTS)]
-    events += [
-        Event(facts.backwards_to, "clock jumped back", {"servo": name, "from": facts.backwards_from})
-        for name, facts in file.facts.items()
-        if facts.backwards
-    ]
-    events.sort(key=lambda event: event.time)
-    return Recording(
-        path,
-        _StoredTracks(file),
-        tuple(events),
-        _StoredCycles(file),
-        file.metadata if metadata is None else metadata,
-        complete,
-    )
+    with reading(partial(RecordingError, path), _OURS):
+        try:
+            file, complete = GroupedFile.open(path), True
+            if file is None:
+                file, complete = _scanned(path)
+            metadata = checked(path, file.metadata)
+            events = [Event(body["time"], body["name"], body.get("data", {})) for body in file.rows(EVENTS)]
+        except FormatError as failure:
+            raise RecordingError(path, str(failure), _OURS) from failure
+        for event in events:
+            check_event(path, event.time, event.name, event.data)
+        events += [
+            Event(facts.backwards_to, "clock jumped back", {"servo": name, "from": facts.backwards_from})
+            for name, facts in file.facts.items()
+            if facts.backwards
+        ]
+        events.sort(key=lambda event: event.time)
+        tracks, cycles = _StoredTracks(file), _StoredCycles(file)
+    return Recording(path, tracks, tuple(events), cycles, metadata, complete and not file.lost, file.lost)
 
 
-def _scanned(path: Path) -> tuple[GroupedFile, dict[str, Any], bool]:
+def _scanned(path: Path) -> tuple[GroupedFile, bool]:
     """A recording without our index (cut off, or of an earlier version), read from its first byte on as far as it goes.
 
     Returns:
-        A grouped copy of it in a temporary file, its metadata, and whether it was whole.
+        A grouped copy of it in a temporary file, and whether it was whole.
 
     Raises:
         FormatError: no MCAP.
         RecordingError: nothing of ours in it.
         OSError: it cannot be read, or there is no space for the copy.
     """
-    tallies: dict[str, Tally] = {}
+    tallies: defaultdict[str, Tally] = defaultdict(Tally)
     metadata: dict[str, Any] = {}
     ours, complete = False, True
     copy = tempfile.TemporaryFile()  # noqa: SIM115 - `GroupedFile` closes it
@@ -469,9 +479,9 @@ def _scanned(path: Path) -> tuple[GroupedFile, dict[str, Any], bool]:
                 else:
                     writer.write(entry)
                     if entry.topic.startswith(SERVO_PREFIX):
-                        tallies.setdefault(entry.topic.removeprefix(SERVO_PREFIX), Tally()).add(entry.body)
+                        tallies[entry.topic.removeprefix(SERVO_PREFIX)].add(entry.body)
         writer.finish({name: tally.facts() for name, tally in tallies.items()})
-        file = GroupedFile(copy)
+        file = GroupedFile(copy, path)
     except BaseException:
         copy.close()
         raise
@@ -479,27 +489,37 @@ def _scanned(path: Path) -> tuple[GroupedFile, dict[str, Any], bool]:
         raise RecordingError(
             path, "holds nothing of axbridge's", "it was cut off at its start, or another program made it"
         )
-    return file, metadata, complete
+    file.metadata = metadata
+    return file, complete
 
 
-def write_recording(recording: Recording, path: Path | str) -> Recording:
+def write_recording(
+    recording: Recording, path: Path | str, progress: Callable[[int], None] = lambda _written: None
+) -> Recording:
     """Write a whole, compressed file; what was at `path` stays if that fails. Returns it as it lies there.
 
     Its folder is made. Log times count from when it was recorded (``recorded`` in its metadata, else now).
+
+    Args:
+        recording: What to write.
+        path: The file.
+        progress: Told how many messages are written; a million take some 10 s.
 
     Raises:
         RecordingError: the file cannot be written.
     """
     path = Path(path)
-    facts: dict[str, Tally] = {}
+    facts: defaultdict[str, Tally] = defaultdict(Tally)
     try:
         with replacing(path) as temporary, temporary.open("wb") as stream:
             writer = GroupedWriter(stream, recording.metadata)
             origin = log_origin(recording)
-            for topic, body in _entries(recording):
+            for number, (topic, body) in enumerate(_entries(recording)):
+                if number % _TELL == 0:
+                    progress(number)
                 writer.write(Entry(topic, body, origin + round(body["time"] * 1e9)))
                 if topic.startswith(SERVO_PREFIX):
-                    facts.setdefault(topic.removeprefix(SERVO_PREFIX), Tally()).add(body)
+                    facts[topic.removeprefix(SERVO_PREFIX)].add(body)
             writer.finish({name: tally.facts() for name, tally in facts.items()})
     except OSError as failure:
         raise unwritable(path, failure) from failure

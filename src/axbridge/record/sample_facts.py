@@ -6,14 +6,18 @@ import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from itertools import accumulate
 from typing import Any
 
-__all__ = ["JUMP", "TOO_FAST", "ServoFacts", "Tally"]
+from pydantic import TypeAdapter
+
+__all__ = ["JUMP", "LAST", "TOO_FAST", "ServoFacts", "Tally"]
 
 _FINENESS = 8  # spacings are counted in classes of 2^(1/8), 9 %: fine enough for a median
 _GAP_CLASSES = _FINENESS * math.log2(2.5)  # 2.5 times the usual spacing: longer than that is a gap
 JUMP = math.radians(20)  # a smaller one may be noise
+LAST = 1e15  # s: no clock reads more, and log times could not hold it
 TOO_FAST = 40.0  # rad/s: several times what any servo of this kind turns
 
 
@@ -57,9 +61,15 @@ class ServoFacts:
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> ServoFacts:
-        """From the JSON object of `vars`, where what is not a number is null."""
-        values = {key: math.nan if value is None else value for key, value in document.items()}
-        return cls(**(values | {"columns": tuple(document["columns"])}))
+        """From the JSON object of `vars`, where what is not a number is null.
+
+        Raises:
+            ValueError: it is none.
+        """
+        found: ServoFacts = _adapter().validate_python(
+            {key: math.nan if value is None else value for key, value in document.items()}
+        )
+        return found
 
     def document(self) -> dict[str, Any]:
         """As a JSON object."""
@@ -70,6 +80,11 @@ class ServoFacts:
         """Samples a second on average, Hz; 0 with fewer than two."""
         span = self.end - self.start
         return (self.samples - 1) / span if self.samples > 1 and span > 0 else 0.0
+
+
+@cache
+def _adapter() -> TypeAdapter[ServoFacts]:
+    return TypeAdapter(ServoFacts)
 
 
 class Tally:

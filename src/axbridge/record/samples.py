@@ -26,13 +26,13 @@ def in_order(time: FloatArray, columns: Mapping[str, FloatArray]) -> tuple[Float
     Returns:
         time (m,), columns (m,) each, m <= n.
     """
+    if (time[1:] > time[:-1]).all():  # as nearly always: compared, not subtracted, so nothing overflows
+        return time, dict(columns)
     order = np.argsort(time, kind="stable")
     time = time[order]
     columns = {key: column[order] for key, column in columns.items()}
     fresh = np.ones(len(time), dtype=bool)
-    fresh[1:] = time[1:] > time[:-1]  # compared, not subtracted: no overflow
-    if fresh.all():
-        return time, columns
+    fresh[1:] = time[1:] > time[:-1]
     first = np.flatnonzero(fresh)
     last = np.append(first[1:], len(time)) - 1
     merged = {key: _last_known(column, first, last) for key, column in columns.items()}

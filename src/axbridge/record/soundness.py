@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 
 from axbridge.arrays import FloatArray
-from axbridge.record.sample_facts import JUMP, TOO_FAST, ServoFacts
+from axbridge.record.sample_facts import JUMP, LAST, TOO_FAST, ServoFacts
 
 __all__ = ["Finding", "findings", "suspicions"]
 
@@ -67,12 +67,12 @@ def findings(
     """
     if not len(time):
         return []
-    bad = np.flatnonzero(~np.isfinite(time))
+    bad = np.flatnonzero(~(np.abs(time) <= LAST))
     if len(bad):
         return [
             Finding(
-                servo, f"the time of {row(int(bad[0]))} is no finite number", "a broken line",
-                "correct or remove that line", "error",
+                servo, f"the time of {row(int(bad[0]))} is {time[bad[0]]:g} s", "a broken line, or another unit",
+                "correct or remove that line, or import it with --column time=HEADER:us", "error",
             )
         ]  # fmt: skip
     found = [*_clock(servo, time, row), *_values(servo, columns, row)]

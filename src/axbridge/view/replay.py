@@ -80,6 +80,8 @@ class Replay:
         gui.configure_theme(show_logo=False, show_share_button=False, brand_color=(30, 96, 190))
         words = first.path.name + (f", ghost: {second.path.name}" if second is not None else "")
         gui.add_markdown(f"**{words}**")
+        if first.flaw:
+            gui.add_markdown(f"{first.path.name} {first.flaw}")
         self._button = gui.add_button("Pause")
         self._button.on_click(lambda _: self._toggle())
         self._slider = gui.add_slider("time, s", 0.0, round(self.length, 2), 0.01, 0.0)
