@@ -4,13 +4,32 @@ from __future__ import annotations
 
 import os
 import tempfile
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 from axbridge.errors import RecordingError, UsageError
 
-__all__ = ["check_new", "check_writable", "make_folder", "replacing", "unwritable", "write_whole"]
+try:
+    import fcntl
+except ImportError:  # as on Windows
+    _LOCKS = False
+else:
+    _LOCKS = True
+
+__all__ = [
+    "check_new",
+    "check_writable",
+    "claim",
+    "claimed",
+    "make_folder",
+    "release",
+    "replacing",
+    "unwritable",
+    "write_whole",
+]
 
 
 @contextmanager
@@ -28,7 +47,8 @@ def replacing(path: Path | str) -> Iterator[Path]:
     device = target.exists() and not target.is_file()
     if not device:
         make_folder(target)
-    temporary = target if device else target.with_name(f".{target.name}.{os.getpid()}.part")
+    short = f"{zlib.crc32(os.fsencode(target.name)):08x}"  # a name may be as long as the system takes already
+    temporary = target if device else target.with_name(f".{short}.{os.getpid()}.part")
     try:
         yield temporary
         if not device:
@@ -60,6 +80,61 @@ def make_folder(path: Path | str) -> None:
         OSError: it cannot be made.
     """
     Path(path).parent.mkdir(parents=True, exist_ok=True)
+
+
+def claim(path: Path | str, opened: IO[bytes] | None = None) -> int:
+    """Take a file or a folder for whoever asks, until the descriptor that is returned is given to `release`.
+
+    -1 where the system knows no such locks. Windows needs none for a file: nobody can replace one that is open.
+
+    Args:
+        path: What to take.
+        opened: The same, where it is open already.
+
+    Raises:
+        BlockingIOError: somebody else has it, or `opened` is no longer what has this name.
+        OSError: it is not there.
+    """
+    if not _LOCKS:
+        return -1
+    descriptor = os.open(path, os.O_RDONLY) if opened is None else os.dup(opened.fileno())
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        raise
+    except OSError:  # a file system without locks
+        os.close(descriptor)
+        return -1
+    if Path(path).exists() and os.path.samestat(os.fstat(descriptor), Path(path).stat()):
+        return descriptor
+    os.close(descriptor)
+    raise BlockingIOError(11, "was replaced a moment ago", str(path))
+
+
+def release(descriptor: int) -> None:
+    """Give back what `claim` took."""
+    if descriptor >= 0:
+        os.close(descriptor)
+
+
+@contextmanager
+def claimed(folder: Path) -> Iterator[None]:
+    """Make a folder, and let nobody else write into it as long as the block runs.
+
+    Raises:
+        UsageError: somebody else does.
+        OSError: it cannot be made.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        descriptor = claim(folder)
+    except BlockingIOError:
+        raise UsageError(f"another program is writing into {folder}", "give another folder, or wait for it") from None
+    try:
+        yield
+    finally:
+        release(descriptor)
 
 
 def check_writable(*paths: Path | str | None) -> None:

@@ -48,21 +48,39 @@ def demo(
 
     A robot with legs, such as the rig bioloid, walks instead. It does so in the simulator, and is drawn as it walks.
     """
+    from axbridge.config.rig import Rig
+    from axbridge.files import claimed
+
+    loaded = Rig.load(rig).with_engine(engine).with_model(model)
+    with claimed(out):
+        if port is None and can_walk(loaded):
+            demo_walk(loaded, rig, out, seed, open_picture=open_, json=json)
+        else:
+            _demo_arm(loaded, rig, out, engine, port, servo, seed, open_page=open_, json=json)
+
+
+def _demo_arm(
+    loaded: Rig,
+    rig: str,
+    out: Path,
+    engine: str | None,
+    port: str | None,
+    servo: str | None,
+    seed: int,
+    *,
+    open_page: bool,
+    json: bool,
+) -> None:
+    """The demo of a servo; the options are the verb's."""
     from axbridge.compare.comparison import compare, summary
     from axbridge.compare.html import write_html
     from axbridge.compare.png import write_png
-    from axbridge.config.rig import Rig
     from axbridge.identify import write_params
     from axbridge.jit import COMPILED
     from axbridge.record.recording import open_recording
     from axbridge.serve.background import serving
 
-    loaded = Rig.load(rig).with_engine(engine).with_model(model)
-    if port is None and can_walk(loaded):
-        demo_walk(loaded, rig, out, seed, open_picture=open_, json=json)
-        return
     run = _Run(loaded, servo or loaded.servos[0].name, seed)
-    out.mkdir(parents=True, exist_ok=True)
     alone = len(loaded.servos) == 1
     teaches = alone and COMPILED  # as plain Python a fit takes hours
     files = {"real": out / "real.mcap", "sim": out / "sim.mcap"}
@@ -104,7 +122,7 @@ def demo(
         if alone and not COMPILED:
             print("\nThe third act, a model identified from recordings, needs numba: pip install numba")
         _next(rig, files, taught)
-    if open_:
+    if open_page:
         typer.launch(str(files["report"].resolve()))
 
 

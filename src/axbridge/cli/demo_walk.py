@@ -44,7 +44,7 @@ def demo_walk(rig: Rig, name: str, out: Path, seed: int, *, open_picture: bool, 
     Args:
         rig: With legs, see `can_walk`.
         name: How the user calls it.
-        out: Folder for the files.
+        out: Folder for the files, which is there.
         seed: Of the simulation.
         open_picture: Show the strip in the end.
         json: Print the outcome as one JSON document.
@@ -56,7 +56,6 @@ def demo_walk(rig: Rig, name: str, out: Path, seed: int, *, open_picture: bool, 
     from axbridge.robot.open import open_robot
 
     gait = Gait(steps=_STEPS)
-    out.mkdir(parents=True, exist_ok=True)
     files = {"recording": out / "walk.mcap", "picture": out / "walk.png"}
     moments: list[tuple[float, dict[str, LinkPose]]] = []
     with progress("starting the simulator", quiet=json) as show, open_robot(rig, "sim", seed=seed) as robot:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from axbridge.cli.app import app
-from axbridge.cli.options import ForceOption
+from axbridge.cli.options import ForceOption, named_mcap
 from axbridge.cli.progress import progress
+from axbridge.reading import printable
 
 if TYPE_CHECKING:
     from axbridge.record.soundness import Finding
@@ -75,6 +76,7 @@ def import_(
     if recording.suffix == ".toml":
         _parameters(path, recording)
         return
+    named_mcap(recording)
     odd: list[Finding] = []
     with progress("reading") as show:
         found = import_log(
@@ -86,15 +88,14 @@ def import_(
             warned=odd.append,
         )
         found = marked(trimmed(found, start, end), marks, kind)
-        show("writing the recording")
-        write_recording(found, recording)
-    samples = sum(len(track) for track in found.values())
+        samples = sum(len(track) for track in found.values())
+        write_recording(found, recording, lambda written: show("writing the recording", written / max(samples, 1)))
     noun = "servo" if len(found) == 1 else "servos"
     print(f"{recording}: {len(found)} {noun}, {samples} samples, {found.end - found.start:.1f} s")
     for finding in odd:
-        typer.echo(f"note: {finding}: {finding.remedy}", err=True)
+        typer.echo(printable(f"note: {finding}: {finding.remedy}"), err=True)
     for note in found.metadata.get("notes", ()):
-        typer.echo(f"note: {note}", err=True)
+        typer.echo(printable(f"note: {note}"), err=True)
 
 
 def _parameters(path: Path, out: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -15,10 +16,12 @@ __all__ = [
     "JsonOption",
     "ModelOption",
     "PortOption",
+    "RecordOption",
     "RigOption",
     "SeedOption",
     "ViewOption",
     "YesOption",
+    "named_mcap",
 ]
 
 
@@ -40,6 +43,20 @@ def _known_engine(name: str | None) -> str | None:
         hint = f"did you mean {close[0]!r}? " if close else ""
         raise UsageError(f"no engine {name!r}", f"{hint}known engines: auto, bullet, mujoco")
     return name
+
+
+def named_mcap(path: Path | None) -> Path | None:
+    """A recording's name, which says what it is.
+
+    Raises:
+        UsageError: it says something else.
+    """
+    from axbridge.errors import UsageError
+
+    if path is not None and path.suffix not in ("", ".mcap"):
+        hint = f"name it {path.with_suffix('.mcap')}; `axbridge convert` makes a table of it"
+        raise UsageError(f"{path}: a recording is no {path.suffix} file", hint)
+    return path
 
 
 def _rigs(begun: str) -> list[str]:
@@ -92,6 +109,9 @@ PortOption = Annotated[
 ]
 BaudOption = Annotated[int, typer.Option("--baud", help="Bits per second.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout, and nothing else.")]
+RecordOption = Annotated[
+    Path | None, typer.Option("--record", metavar="FILE.mcap", callback=named_mcap, help="Record every sample.")
+]
 SeedOption = Annotated[int, typer.Option("--seed", min=0, help="Seed of all random numbers.")]
 ForceOption = Annotated[bool, typer.Option("--force", help="Replace a file that is already there.")]
 YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask before changing anything.")]

@@ -19,6 +19,7 @@ from axbridge.cli.options import (
     ForceOption,
     ModelOption,
     PortOption,
+    RecordOption,
     RigOption,
     SeedOption,
 )
@@ -42,7 +43,7 @@ def play(
     joints: Annotated[str, typer.Option("--joints", help="Only these, separated by commas.")] = "",
     page: Annotated[str | None, typer.Option("--page", help="Start with this page: its name or number.")] = None,
     loop: Annotated[bool, typer.Option("--loop", help="Start again at the end, until Ctrl-C.")] = False,
-    record: Annotated[Path | None, typer.Option("--record", metavar="FILE.mcap", help="Record every sample.")] = None,
+    record: RecordOption = None,
     force: ForceOption = False,
     gui: Annotated[bool, typer.Option("--gui", help="Show the simulated world in a window.")] = False,
     seed: SeedOption = 0,

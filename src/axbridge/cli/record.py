@@ -19,6 +19,7 @@ from axbridge.cli.options import (
     PortOption,
     RigOption,
     SeedOption,
+    named_mcap,
 )
 from axbridge.cli.progress import progress
 from axbridge.cli.recording import interruptible
@@ -104,7 +105,7 @@ def record(
         duties=tuple(duty) if duty else chosen.duties,
         source=open_recording(source) if source is not None else None,
     )
-    target = out or Path(f"{experiment}.mcap")
+    target = (out if dry else named_mcap(out)) or Path(f"{experiment}.mcap")
     if experiment == "protocol":
         jobs = [(name, target.with_name(f"{target.stem}-{label}.mcap"), o) for label, name, o in PROTOCOL]
     else:

@@ -16,7 +16,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from axbridge.cli.app import DONE, FAILED_CHECK, app
-from axbridge.cli.options import BackendOption, EngineOption, ForceOption, ModelOption, PortOption, ViewOption
+from axbridge.cli.options import (
+    BackendOption,
+    EngineOption,
+    ForceOption,
+    ModelOption,
+    PortOption,
+    ViewOption,
+    named_mcap,
+)
 from axbridge.cli.recording import ScriptRecording, interruptible, watched
 
 if TYPE_CHECKING:
@@ -48,7 +56,9 @@ def run(
     ] = None,
     record: Annotated[
         Path | None,
-        typer.Option("--record", metavar="FILE.mcap", help="Record the first robot that the script opens."),
+        typer.Option(
+            "--record", metavar="FILE.mcap", callback=named_mcap, help="Record the first robot that the script opens."
+        ),
     ] = None,
     view: ViewOption = False,
     force: ForceOption = False,

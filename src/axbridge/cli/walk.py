@@ -17,6 +17,7 @@ from axbridge.cli.options import (
     JsonOption,
     ModelOption,
     PortOption,
+    RecordOption,
     RigOption,
     SeedOption,
     ViewOption,
@@ -46,7 +47,7 @@ def walk(
     feedback: Annotated[
         float, typer.Option("--feedback", help="Share of the lean that the hips take back: 0.3.")
     ] = 0.0,
-    record: Annotated[Path | None, typer.Option("--record", metavar="FILE.mcap", help="Record every sample.")] = None,
+    record: RecordOption = None,
     gui: Annotated[bool, typer.Option("--gui", help="Show the simulated world in a window.")] = False,
     view: ViewOption = False,
     force: ForceOption = False,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import threading
 import time as clocks
 from collections.abc import Iterable, Mapping
@@ -19,7 +20,7 @@ from types import TracebackType
 from typing import IO, Any
 
 from axbridge.errors import RecordingError
-from axbridge.files import make_folder, replacing, unwritable
+from axbridge.files import claim, make_folder, release, replacing, unwritable
 from axbridge.record.mcap_file import CYCLE, CYCLE_FIELDS, EVENTS, SERVO_FIELDS, SERVO_PREFIX, Entry, RecordWriter
 from axbridge.record.mcap_grouped import regroup
 from axbridge.record.sample_facts import Tally
@@ -31,6 +32,40 @@ FLUSH_PERIOD = 0.025  # s; half of the 50 ms promised, because the thread may be
 _WAITING = 20_000  # messages: 20 s of 18 servos at 50 Hz; a program that is faster than the disk waits from here on
 _PATIENCE = 10.0  # s it waits before it is told
 _FROM_STATE = ("position", "velocity", "torque", "load", "voltage", "temperature", "errors")
+
+
+def _opened(path: Path) -> tuple[IO[bytes], int]:
+    """The file, empty, and what keeps others from recording into it.
+
+    Raises:
+        RecordingError: it cannot be opened, or somebody is recording into it.
+    """
+    try:
+        make_folder(path)
+        try:
+            return _claimed(path)
+        except (BlockingIOError, FileExistsError, FileNotFoundError):
+            why = "is being recorded by another program"
+            raise RecordingError(path, why, "give another name, or wait until that has ended") from None
+    except OSError as failure:
+        raise unwritable(path, failure) from failure
+
+
+def _claimed(path: Path) -> tuple[IO[bytes], int]:
+    if path.is_file():
+        before = claim(path)
+        try:
+            path.unlink()  # not emptied: whoever has it open goes on reading what was there
+        finally:
+            release(before)
+    if path.exists():  # a device
+        return path.open("wb"), -1
+    stream = path.open("xb")
+    try:
+        return stream, claim(path, stream)
+    except OSError:
+        stream.close()
+        raise
 
 
 def wall_clock_of_zero(sampled: Iterable[float]) -> int:
@@ -50,11 +85,11 @@ class Recorder:
     time, because it runs at a speed of its own.
 
     Args:
-        path: The file; what is there is replaced. Its folder is made.
+        path: The file; what is there is replaced, unless somebody is recording into it. Its folder is made.
         metadata: JSON values, see `axbridge.record.provenance.describe`.
 
     Raises:
-        RecordingError: the file cannot be opened.
+        RecordingError: the file cannot be opened, or is being recorded by somebody else.
     """
 
     def __init__(self, path: Path | str, metadata: Mapping[str, Any]) -> None:
@@ -66,20 +101,17 @@ class Recorder:
         self._metadata = dict(metadata)
         self._began = clocks.time_ns() if metadata.get("backend") == "sim" else None
         self._tallies: dict[str, Tally] = {}
-        try:
-            make_folder(self.path)
-            if self.path.is_file():
-                self.path.unlink()  # not emptied: whoever has it open goes on reading what was there
-            self._stream: IO[bytes] = self.path.open("wb")
-        except OSError as failure:
-            raise unwritable(self.path, failure) from failure
+        self._stream, self._claim = _opened(self.path)
         try:
             self._writer = RecordWriter(self._stream, metadata)
             self._stream.flush()
         except OSError as failure:
             with suppress(OSError):
                 self._stream.close()
-            raise self._error(failure) from failure
+            if self.path.is_file():
+                self.path.unlink()  # nothing can be read in it
+            release(self._claim)
+            raise unwritable(self.path, failure) from failure
         self._thread = threading.Thread(target=self._write, name="recorder", daemon=True)
         self._thread.start()
 
@@ -155,15 +187,19 @@ class Recorder:
         self._closing.set()
         self._thread.join()
         try:
-            if self._failure is None:
-                self._writer.finish()
-            self._stream.close()
-        except OSError as failure:
-            self._failure = self._failure or failure
-        if self._failure is not None:
-            raise self._error(self._failure) from self._failure
-        if self.path.is_file():
-            self._compress()
+            ours = os.fstat(self._stream.fileno())
+            try:
+                if self._failure is None:
+                    self._writer.finish()
+                self._stream.close()
+            except OSError as failure:
+                self._failure = self._failure or failure
+            if self._failure is not None:
+                raise self._error(self._failure) from self._failure
+            if self.path.is_file() and os.path.samestat(ours, self.path.stat()):  # else it was moved meanwhile
+                self._compress()
+        finally:
+            release(self._claim)
 
     def _compress(self) -> None:
         """Put the compressed file in the place of the plain one.
