@@ -14,9 +14,10 @@ from axbridge import samples
 from axbridge.cli.app import run
 from axbridge.compare.comparison import compare
 from axbridge.errors import UnsupportedOperation, UsageError
+from axbridge.record import csv_parquet
 from axbridge.record.csv_parquet import write_csv
 from axbridge.record.recording import Recording, Track, write_recording
-from axbridge.record.tables import rounded, wide_table
+from axbridge.record.tables import HEADERS, rounded, wide_table
 
 import_module("axbridge.cli.convert")
 
@@ -150,3 +151,31 @@ def test_a_recording_and_a_comparison_are_data_frames_or_pandas_is_asked_for(two
     both = compare(two, two).to_pandas()
     assert sorted(both) == sorted(f"{n}.{k}_rad" for n in two for k in ("command", "reference", "other"))
     np.testing.assert_allclose(both["pan.reference_rad"].dropna(), both["pan.other_rad"].dropna(), atol=1e-9)
+
+
+@pytest.mark.parametrize("rate", [None, 37.0])
+def test_a_wide_table_is_written_in_pieces_as_it_would_be_at_once(tmp_path, monkeypatch, rate):
+    random = np.random.default_rng(3)
+    tracks = {}
+    for name, start in (("a", 0.0), ("b", 0.3), ("c", 5.0)):
+        time = start + np.cumsum(random.choice([0.01, 0.02, 0.5], 400))
+        position = np.where(random.random(400) < 0.2, np.nan, np.sin(time))
+        errors = np.where(random.random(400) < 0.1, 32.0, 0.0)
+        tracks[name] = Track.of(name, time, position=position, errors=errors, command=np.round(position))
+    recording = Recording(tmp_path / "x.mcap", {**tracks, "empty": Track.of("empty", np.empty(0))})
+    write_csv(recording, tmp_path / "once.csv", wide=True, rate=rate)
+    monkeypatch.setattr(csv_parquet, "_CELLS", 70)
+    write_csv(recording, tmp_path / "pieces.csv", wide=True, rate=rate)
+    assert (tmp_path / "pieces.csv").read_text() == (tmp_path / "once.csv").read_text()
+    time, columns = recording.wide(rate)
+    rows = np.genfromtxt(tmp_path / "pieces.csv", delimiter=",", names=True, deletechars="")
+    np.testing.assert_allclose(rows["time_s"], time, atol=1e-6)
+    for (servo, key), values in columns.items():
+        np.testing.assert_allclose(rows[f"{servo}.{HEADERS[key]}"], values, atol=1e-6)
+
+
+def test_more_rows_than_anybody_reads_are_refused(tmp_path):
+    long = Recording(tmp_path / "x.mcap", {"a": Track.of("a", np.array([0.0, 1e9]))})
+    with pytest.raises(UsageError, match=r"50 rows a second make 5e\+10 rows in 1e\+09 s\ngive a lower rate"):
+        write_csv(long, tmp_path / "x.csv", wide=True, rate=50.0)
+    assert not list(tmp_path.iterdir())

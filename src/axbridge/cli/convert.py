@@ -10,7 +10,7 @@ import typer
 from axbridge.cli.app import app
 from axbridge.cli.options import ForceOption
 from axbridge.cli.progress import progress
-from axbridge.errors import UsageError
+from axbridge.errors import RecordingError, UsageError
 
 if TYPE_CHECKING:
     from axbridge.record.recording import Recording
@@ -55,6 +55,8 @@ def convert(
     check_new(table, force=force, sources=(recording,))
     with progress("reading") as show:
         found = open_recording(recording)
+        if found.lost and not found.spans():
+            raise RecordingError(recording, f"{found.flaw}, and nothing else is in it", "record it again")
         show("writing")
         if table.suffix == ".mcap":
             states = write_foxglove(found, table, Rig.load(rig) if rig is not None else None)
@@ -63,8 +65,8 @@ def convert(
             said = _tabulate(found, table, wide=wide, rate=rate)
     # A pipe has the table on it: there the line goes beside it.
     typer.echo(said, err=not table.is_file())
-    if not found.complete:
-        typer.echo(f"note: {recording} was cut off; everything up to the cut was converted", err=True)
+    if found.flaw:
+        typer.echo(f"note: {recording} {found.flaw}", err=True)
 
 
 def _tabulate(found: Recording, table: Path, *, wide: bool, rate: float | None) -> str:

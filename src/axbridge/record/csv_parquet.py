@@ -1,13 +1,14 @@
 """Recordings as files for spreadsheets, pandas and plotting tools: a row a sample, or wide.
 
-Of a long table one servo is in memory at a time, of a wide one all.
+Memory: one servo's samples, however long the recording and however wide the table.
 """
 
 from __future__ import annotations
 
 import csv
 import itertools
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,10 +18,14 @@ import numpy as np
 from axbridge.arrays import FloatArray
 from axbridge.errors import UnsupportedOperation
 from axbridge.files import replacing, unwritable
+from axbridge.reading import printable
+from axbridge.record.mcap_file import SERVO_FIELDS
 from axbridge.record.recording import Recording
-from axbridge.record.tables import HEADERS, rounded
+from axbridge.record.tables import HEADERS, even_times, every_time, resampled, rounded
 
 __all__ = ["Written", "write_csv", "write_parquet"]
+
+_CELLS = 250_000  # numbers of a table that are text at a time
 
 
 @dataclass(frozen=True)
@@ -65,7 +70,7 @@ def write_csv(recording: Recording, path: Path | str, *, wide: bool = False, rat
             writer = csv.writer(stream, lineterminator="\n")
             writer.writerow(headers)
             for block in blocks:
-                name = [] if block.servo is None else [block.servo]
+                name = [] if block.servo is None else [printable(block.servo)]
                 texts = (map(rounded, itertools.repeat(key), column.tolist())
                          for key, column in zip(keys, block.columns, strict=True))  # fmt: skip
                 for row in zip(*texts, strict=True):
@@ -113,12 +118,47 @@ def write_parquet(recording: Recording, path: Path | str, *, wide: bool = False,
 
 def _table(recording: Recording, *, wide: bool, rate: float | None) -> tuple[list[str], list[str], Iterator[_Block]]:
     """Headers, what each column of numbers is, and the rows."""
+    known = {name: [key for key in SERVO_FIELDS if key in recording.facts(name).columns] for name in recording}
     if wide:
-        time, columns = recording.wide(rate)
-        headers = [HEADERS["time"], *(f"{servo}.{HEADERS[key]}" for servo, key in columns)]
-        keys = ["time", *(key for _, key in columns)]
-        return headers, keys, iter([_Block(None, [time, *columns.values()])])
-    found = {key for name in recording for key in recording.facts(name).columns}
-    known = [key for key in HEADERS if key in found or key == "time"]
-    blocks = (_Block(name, [getattr(track, key) for key in known]) for name, track in recording.tracks.items())
-    return ["servo", *(HEADERS[key] for key in known)], known, blocks
+        headers = [f"{printable(name)}.{HEADERS[key]}" for name, keys in known.items() for key in keys]
+        every = [key for keys in known.values() for key in keys]
+        return [HEADERS["time"], *headers], ["time", *every], _wide_blocks(recording, known, rate)
+    found = {"time", *(key for keys in known.values() for key in keys)}
+    every = [key for key in HEADERS if key in found]
+    return ["servo", *(HEADERS[key] for key in every)], every, _long_blocks(recording, every)
+
+
+def _long_blocks(recording: Recording, keys: Sequence[str]) -> Iterator[_Block]:
+    rows = max(1, _CELLS // len(keys))
+    for name, track in recording.tracks.items():
+        for first in range(0, len(track), rows):
+            yield _Block(name, [getattr(track, key)[first : first + rows] for key in keys])
+
+
+def _wide_blocks(recording: Recording, known: Mapping[str, Sequence[str]], rate: float | None) -> Iterator[_Block]:
+    """The rows of `axbridge.record.tables.wide_table`; in memory are one servo's samples, or some rows of all."""
+    at = None if rate is None else even_times(recording.spans(), rate)
+    times: dict[str, FloatArray] = {}
+    with tempfile.TemporaryFile() as shelf:  # every column, one after the other
+        for name, keys in known.items():
+            columns = recording.columns(name, "time", *keys)
+            times[name] = columns["time"] if at is None else at
+            for key in keys:
+                column = columns[key] if at is None else resampled(key, columns["time"], columns[key], at)
+                shelf.write(column.tobytes())
+        at = every_time(times.values()) if at is None else at
+        rows = max(1, _CELLS // (1 + sum(map(len, known.values()))))
+        for first in range(0, len(at), rows):
+            moments = at[first : first + rows]
+            block, place = [moments], 0
+            for name, keys in known.items():
+                time = times[name]
+                low, high = np.searchsorted(time, moments[0]), np.searchsorted(time, moments[-1], side="right")
+                where = np.searchsorted(moments, time[low:high])
+                for _ in keys:
+                    column = np.full(len(moments), np.nan)
+                    shelf.seek(8 * (place + int(low)))
+                    column[where] = np.frombuffer(shelf.read(8 * int(high - low)))
+                    place += len(time)
+                    block.append(column)
+            yield _Block(None, block)

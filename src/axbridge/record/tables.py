@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from types import ModuleType
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from axbridge.arrays import FloatArray
 from axbridge.errors import UnsupportedOperation, UsageError
 
-__all__ = ["HEADERS", "rounded", "wide_table", "with_pandas"]
+__all__ = ["HEADERS", "even_times", "every_time", "resampled", "rounded", "wide_table", "with_pandas"]
 
 HEADERS = {
     "time": "time_s",
@@ -52,6 +52,7 @@ _OTHERS = 5
 
 _HELD = {"command", "commanded", "torque_enabled", "speed_limit", "duty", "torque_limit", "errors"}
 _GAP = 2.5  # times the usual spacing: what is longer is not bridged
+_MOST_ROWS = 50_000_000
 _SAME = 1e-9  # s: times that differ by less are one
 
 
@@ -83,29 +84,46 @@ def wide_table(
     Raises:
         UsageError: a rate that is not positive.
     """
-    times = [columns["time"] for columns in servos.values() if len(columns["time"])]
-    if rate is not None and not 0 < rate < math.inf:
-        raise UsageError(f"a rate of {rate:g} rows a second makes no table", "give a positive rate, as 50")
-    if not times:
-        return np.empty(0), {(name, key): np.empty(0) for name in servos for key in servos[name] if key != "time"}
-    if rate is None:
-        at = np.unique(np.concatenate(times))
-    else:
-        start, end = min(time[0] for time in times), max(time[-1] for time in times)
-        at = start + np.arange(math.floor((end - start) * rate + 1e-6) + 1) / rate
+    times = [columns["time"] for columns in servos.values()]
+    at = every_time(times) if rate is None else even_times([(t[0], t[-1]) for t in times if len(t)], rate)
     result = {}
     for name, columns in servos.items():
         for key, values in columns.items():
-            if key != "time":
-                result[name, key] = _placed(key, columns["time"], values, at, resampled=rate is not None)
+            if key == "time":
+                continue
+            if rate is None:
+                result[name, key] = np.full(len(at), np.nan)
+                result[name, key][np.searchsorted(at, columns["time"])] = values
+            else:
+                result[name, key] = resampled(key, columns["time"], values, at)
     return at, result
 
 
-def _placed(key: str, time: FloatArray, values: FloatArray, at: FloatArray, *, resampled: bool) -> FloatArray:
-    if not resampled:
-        placed = np.full(len(at), np.nan)
-        placed[np.searchsorted(at, time)] = values
-        return placed
+def every_time(times: Iterable[FloatArray]) -> FloatArray:
+    """Times of all, s, once each, (m,)."""
+    return np.unique(np.concatenate([np.empty(0), *times]))
+
+
+def even_times(spans: Sequence[tuple[float, float]], rate: float) -> FloatArray:
+    """`rate` times a second from the first to the last of all, s, (m,).
+
+    Raises:
+        UsageError: a rate that is not positive, or makes more rows than anybody reads.
+    """
+    if not 0 < rate < math.inf:
+        raise UsageError(f"a rate of {rate:g} rows a second makes no table", "give a positive rate, as 50")
+    if not spans:
+        return np.empty(0)
+    start, end = min(start for start, _ in spans), max(end for _, end in spans)
+    count = (end - start) * rate
+    if count > _MOST_ROWS:
+        raise UsageError(f"{rate:g} rows a second make {count:.3g} rows in {end - start:g} s", "give a lower rate")
+    times: FloatArray = start + np.arange(math.floor(count + 1e-6) + 1) / rate
+    return times
+
+
+def resampled(key: str, time: FloatArray, values: FloatArray, at: FloatArray) -> FloatArray:
+    """A column (n,) at other times (m,), as `wide_table` says."""
     known = np.isfinite(values)
     time, end, values = time[known], time[-1] if len(time) else -math.inf, values[known]
     if not len(time):
