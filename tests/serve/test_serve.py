@@ -3,6 +3,7 @@
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import termios
@@ -16,7 +17,7 @@ import serial
 from axbridge.bus.serial import SerialBus
 from axbridge.cli import app
 from axbridge.cli import serve as serve_verb  # noqa: F401 - registers it
-from axbridge.errors import BusTimeout, CorruptPacket
+from axbridge.errors import BusTimeout, CorruptPacket, PortError
 from axbridge.serve.background import serving
 from axbridge.serve.pty import PtyChannel
 from tests.support.robot_files import write_comb
@@ -253,6 +254,48 @@ def test_tcp_serves_a_socket_client(rig, tmp_path):
             check=False,
         )
         assert done.stdout == "ok\n", done.stderr
+        assert served.stop() == 0
+
+
+GO = bytes.fromhex("ffff0105031e0002d6")  # goal position 512
+
+
+def connected(served):
+    host, port = served.address.removeprefix("socket://").rsplit(":", 1)
+    return socket.create_connection((host, int(port)), timeout=10)
+
+
+def torque(line):
+    """What the first servo says of its torque."""
+    line.sendall(bytes.fromhex("ffff0104021801df"))
+    reply = b""
+    while len(reply) < 7:
+        reply += line.recv(7 - len(reply))
+    return reply[5]
+
+
+def test_a_second_tcp_client_is_told_so_and_what_it_says_is_never_done(rig):
+    with server(rig, "--tcp", "127.0.0.1:0") as served:
+        with connected(served) as first:
+            assert torque(first) == 0
+            with connected(served) as second:
+                second.sendall(GO)
+                said = b"".join(iter(lambda: second.recv(4096), b""))
+            assert said == b"axbridge: this bus has a client already; it takes another one when that has left\n"
+            assert torque(first) == 0
+        with connected(served) as third:  # which is the second's turn, if it tries again
+            assert torque(third) == 0
+        assert served.stop() == 0
+
+
+def test_a_tcp_client_that_says_nothing_does_not_keep_others_waiting(rig):
+    with server(rig, "--tcp", "127.0.0.1:0") as served:
+        with connected(served) as silent:
+            with pytest.raises(PortError), SerialBus(served.address) as bus:
+                bus.ping(1)
+            silent.close()
+            with SerialBus(served.address) as bus:
+                bus.ping(1)
         assert served.stop() == 0
 
 

@@ -32,11 +32,11 @@ class Channel(Protocol):
     address: str
     transit: float
 
-    def fileno(self) -> int:
-        """Descriptor to wait on; -1 while there is none."""
+    def descriptors(self) -> tuple[int, ...]:
+        """What to wait on; nothing while it is unplugged."""
 
     def receive(self) -> list[Arrival]:
-        """What has come since the last call; called when the descriptor is readable."""
+        """What has come since the last call; called when a descriptor is readable."""
 
     def write(self, data: bytes) -> None:
         """Hand bytes to the client."""

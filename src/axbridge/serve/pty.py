@@ -76,9 +76,9 @@ class PtyChannel:
             self._claim(link)
         self.plug()
 
-    def fileno(self) -> int:
-        """Descriptor to wait on; -1 while unplugged."""
-        return self._ends.listener.news if self._ends else -1
+    def descriptors(self) -> tuple[int, ...]:
+        """What to wait on; nothing while it is unplugged."""
+        return (self._ends.listener.news,) if self._ends else ()
 
     def plug(self) -> None:
         """Open the pseudo-terminal (again) and point the link at it."""

@@ -129,7 +129,7 @@ def serve(
         world.sleep_until(now)
         due = math.inf
         for line, channel in pairs:
-            if line.plugged != (channel.fileno() >= 0):
+            if line.plugged != bool(channel.descriptors()):
                 channel.plug() if line.plugged else channel.unplug()
             due = min(due, _deliver(line, channel, now, offset, lateness))
         now = time.monotonic() - offset
@@ -159,7 +159,7 @@ def _deliver(line: Line, channel: Channel, now: float, offset: float, lateness: 
 
 def _listen(pairs: list[tuple[Line, Channel]], console: Console | None, wait: float, offset: float) -> bool:
     """Wait for bytes at most `wait` seconds (if that is positive) and put them on their line; whether any came."""
-    open_ = {channel.fileno(): (line, channel) for line, channel in pairs if channel.fileno() >= 0}
+    open_ = {number: (line, channel) for line, channel in pairs for number in channel.descriptors()}
     waiting = [*open_, console.descriptor] if console is not None and console.descriptor >= 0 else list(open_)
     came = False
     if not waiting:  # Windows waits for nothing but sockets

@@ -13,6 +13,7 @@ from axbridge.serve.channel import Arrival
 __all__ = ["TcpChannel", "is_loopback", "parse_address"]
 
 _CHUNK = 4096
+_TAKEN = b"axbridge: this bus has a client already; it takes another one when that has left\n"
 
 
 def parse_address(text: str) -> tuple[str, int]:
@@ -38,7 +39,9 @@ def is_loopback(host: str) -> bool:
 
 
 class TcpChannel:
-    """Listens on a TCP port; one client at a time, the next is served when it leaves.
+    """Listens on a TCP port; one client at a time.
+
+    Another one is told so and sent away: what it said meanwhile must not move the robot when the first one leaves.
 
     A socket has no baud rate: the line keeps the one it has.
 
@@ -62,10 +65,9 @@ class TcpChannel:
         self.transit = 0.0
         self.plug()
 
-    def fileno(self) -> int:
-        """Descriptor to wait on; -1 while unplugged."""
-        active = self._client or self._listener
-        return active.fileno() if active else -1
+    def descriptors(self) -> tuple[int, ...]:
+        """What to wait on; nothing while it is unplugged."""
+        return tuple(one.fileno() for one in (self._listener, self._client) if one is not None)
 
     def plug(self) -> None:
         """Listen (again)."""
@@ -78,6 +80,7 @@ class TcpChannel:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listener.bind((host, port))
             listener.listen(4)
+            listener.setblocking(False)
         except OSError as failure:
             listener.close()
             raise PortError(
@@ -98,23 +101,39 @@ class TcpChannel:
     close = unplug
 
     def receive(self) -> list[Arrival]:
-        """What has come from the client; takes a waiting client in."""
+        """What has come from the client; takes one in, or sends it away."""
+        found = list(iter(self._read, None))
+        self._accept()  # after that, so that one that has left is not in the way of the next
+        return found
+
+    def _read(self) -> Arrival | None:
         if self._client is None:
-            assert self._listener is not None  # else nobody waits on it
-            self._client, _ = self._listener.accept()
-            self._client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self._client.setblocking(False)
-            return []
+            return None
         try:
             data = self._client.recv(_CHUNK)
         except BlockingIOError:
-            return []
+            return None
         except OSError:
             data = b""
-        if not data:
-            self._hang_up()
-            return []
-        return [Arrival(data, time.monotonic(), None)]
+        if data:
+            return Arrival(data, time.monotonic(), None)
+        self._hang_up()
+        return None
+
+    def _accept(self) -> None:
+        assert self._listener is not None  # else nobody waits on it
+        try:
+            client, _ = self._listener.accept()
+        except OSError:  # nobody is there, or no longer
+            return
+        client.setblocking(False)
+        if self._client is None:
+            client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._client = client
+            return
+        with contextlib.suppress(OSError), client:
+            client.send(_TAKEN)
+            client.recv(_CHUNK)  # else closing takes the words back
 
     def write(self, data: bytes) -> None:
         """Hand bytes to the client; without one, or when it never reads, they are lost."""
