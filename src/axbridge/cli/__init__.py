@@ -6,11 +6,14 @@ import sys
 from importlib import import_module
 from pkgutil import iter_modules
 
+from axbridge.cli.streams import open_streams
+
 __all__ = ["main"]
 
 
 def main() -> None:
     """Entry point of the `axbridge` program."""
+    open_streams()
     try:
         for module in iter_modules(__path__):
             import_module(f"axbridge.cli.{module.name}")

@@ -16,11 +16,13 @@ import typer
 from axbridge import __version__
 from axbridge.cli.help import Verbs
 from axbridge.errors import AxBridgeError, BusError
+from axbridge.reading import printable
 
 __all__ = ["DONE", "FAILED_CHECK", "HARDWARE", "MISUSE", "Stopped", "app", "emit_json", "run"]
 
 DONE, FAILED_CHECK, MISUSE, HARDWARE = 0, 1, 2, 3  # exit codes
 INTERRUPTED = 130
+_LONGEST_LINE = 2000  # characters of an error
 
 # verbs that move no motor
 _HARMLESS = {
@@ -174,5 +176,7 @@ def _verbs() -> set[str]:
 
 
 def _complain(text: str, code: int) -> int:
-    print(f"axbridge: {text}", file=sys.stderr)
+    lines = printable(text, lines=True).splitlines()  # it may quote a file
+    shown = "\n".join(line if len(line) <= _LONGEST_LINE else f"{line[:_LONGEST_LINE]}…" for line in lines)
+    print(f"axbridge: {shown}", file=sys.stderr)
     return code

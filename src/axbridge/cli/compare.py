@@ -12,6 +12,7 @@ from axbridge.cli.app import DONE, FAILED_CHECK, app, emit_json
 from axbridge.cli.options import EngineOption, JsonOption
 from axbridge.cli.progress import progress
 from axbridge.errors import UsageError
+from axbridge.reading import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -127,7 +128,7 @@ def compare(
     if json:
         emit_json(comparing.summary(found) | ({"walks": document(walks)} if walks else {}) | {"failed": failed})
     else:
-        print((walk_headline(walks) or headline(found)) + "\n")
+        print(printable(walk_headline(walks) or headline(found), lines=True) + "\n")
         if walks:
             print(table_text(walk_table(walks)) + "\n")
         print(table_text(report.deviation_table(found)))
@@ -137,15 +138,15 @@ def compare(
             if path is not None:
                 print(f"wrote {path}")
     for label, side, lines in zip(found.labels, (found.reference, found.other), found.doubts, strict=True):
-        if not side.complete:
-            typer.echo(f"note: {label} was cut off; everything up to the cut was compared", err=True)
+        if side.flaw:
+            typer.echo(f"note: {label} {side.flaw}", err=True)
         for line in lines:
-            typer.echo(f"note: {label}: {line}", err=True)
+            typer.echo(printable(f"note: {label}: {line}"), err=True)
     for line in lacking:
         if line not in failed:
-            typer.echo(f"note: {line}", err=True)
+            typer.echo(printable(f"note: {line}"), err=True)
     for line in failed:
-        typer.echo(f"failed: {line}", err=True)
+        typer.echo(printable(f"failed: {line}"), err=True)
     if lacking and fail_if and not allow_partial:
         typer.echo("--allow-partial lets pass what is not compared", err=True)
     return FAILED_CHECK if failed else DONE

@@ -209,14 +209,15 @@ def _caption(cycle: Cycle, result: CycleResult) -> str:
 
 def _table(cycles: list[Cycle], results: list[CycleResult], causes: Iterable[str]) -> Table:
     from rich.table import Table
+    from rich.text import Text
 
     table = Table(box=None, padding=(0, 1, 0, 0), caption_justify="left", header_style="bold underline")
     for name in _COLUMNS:  # as narrow as it goes: 18 servos fit on 80 x 24
         table.add_column(name.replace(" ", "\n"), no_wrap=True, justify="left" if name in _TEXTS else "right")
-    table.caption = "\n".join((*(_caption(*pair) for pair in zip(cycles, results, strict=True)), *causes))
+    table.caption = Text("\n".join((*(_caption(*pair) for pair in zip(cycles, results, strict=True)), *causes)))
     for cycle, result in zip(cycles, results, strict=True):
         for row in _rows(cycle, result):
-            table.add_row(*row, style="red" if row[0] in result.faults else None)
+            table.add_row(*map(Text, row), style="red" if row[0] in result.faults else None)
     return table
 
 

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Protocol
 
 from axbridge.jit import compiling, telling
+from axbridge.reading import printable
 
 __all__ = ["Show", "progress"]
 
@@ -44,7 +45,7 @@ def progress(what: str, *, quiet: bool = False) -> Iterator[Show]:
         task = line.add_task(what, total=None, share="", kernels="")
 
         def show(what: str, share: float | None = None, /) -> None:
-            line.update(task, description=what, share="" if share is None else f" {share:.0%}")
+            line.update(task, description=printable(what), share="" if share is None else f" {share:.0%}")
 
         def tell(done: int, total: int) -> None:
             line.update(task, kernels=f": {compiling(done, total)}" if total else "")

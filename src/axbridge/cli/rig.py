@@ -10,6 +10,7 @@ import typer
 
 from axbridge.cli.app import app
 from axbridge.cli.help import Verbs
+from axbridge.reading import printable
 
 if TYPE_CHECKING:
     from axbridge.config.rig import Rig, ServoConfig
@@ -103,11 +104,11 @@ def check(rig: Annotated[str, typer.Argument(metavar="FILE", help="Rig file, fol
         if servo.drive == "dynamixel":
             initial_registers(loaded, servo, loaded.profile_of(servo), buses[servo.bus])
     for line in checked.tree:
-        print(line)
+        print(printable(line))
     if checked.assumed:
         print("assumed, as the file does not say:")
         for line in checked.assumed:
-            print(f"  {line}")
+            print(f"  {printable(line)}")
     print(f"{loaded.path} is sound: {_count(loaded)}")
 
 

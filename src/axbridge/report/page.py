@@ -8,6 +8,7 @@ from html import escape
 from pathlib import Path
 
 from axbridge.files import unwritable, write_whole
+from axbridge.reading import printable
 
 __all__ = ["Table", "table_html", "table_text", "write_page"]
 
@@ -83,7 +84,7 @@ class Table:
 
 def table_text(table: Table) -> str:
     """A table for the terminal: columns lined up."""
-    lines = [table.header, *table.rows]
+    lines = [tuple(map(printable, cells)) for cells in (table.header, *table.rows)]
     widths = [max(len(line[column]) for line in lines) for column in range(len(table.header))]
 
     def line(cells: Sequence[str]) -> str:
@@ -93,7 +94,7 @@ def table_text(table: Table) -> str:
         )
         return "  ".join((first, *rest)).rstrip()
 
-    return "\n".join((table.title, *(line(cells) for cells in lines)))
+    return "\n".join((printable(table.title), *(line(cells) for cells in lines)))
 
 
 def table_html(table: Table, *, words: bool = False) -> str:

@@ -1,0 +1,125 @@
+"""Closed streams, terminals that know no °, and names that would steer a terminal."""
+
+import os
+import subprocess
+import sys
+from importlib import import_module
+from io import StringIO
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from axbridge.bus.cycle import Cycle, CycleServo
+from axbridge.bus.serial import SerialBus
+from axbridge.cli import monitor
+from axbridge.cli.app import run
+from axbridge.reading import controls
+from axbridge.record.recording import Event, Recording, Track, write_recording
+from tests.support.pty_line import PtyLine
+from tests.support.terminal import on_terminal
+
+for verb in ("compare", "convert", "import_", "info", "rig"):
+    import_module(f"axbridge.cli.{verb}")
+
+ESCAPE = "\x1b[31mred\x07"
+
+
+@pytest.fixture
+def walk(tmp_path):
+    """A recording whose names are what nobody should print."""
+    time = np.arange(0, 1, 0.02)
+    track = Track.of(ESCAPE, time, position=np.sin(time), command=np.zeros(len(time)))
+    events = (Event(0.0, "segment", {"name": ESCAPE, "kind": "step"}), Event(0.5, ESCAPE))
+    metadata = {"experiment": ESCAPE, "backend": ESCAPE, "rig": {"name": ESCAPE}, "models": {ESCAPE: {ESCAPE: ESCAPE}}}
+    write_recording(Recording(tmp_path, {ESCAPE: track}, events, {}, metadata), tmp_path / "walk.mcap")
+    return tmp_path / "walk.mcap"
+
+
+def axbridge(*arguments, close=(), **more):
+    """Run the program; `close`: descriptors that it has not."""
+
+    def shut():
+        for number in close:
+            os.close(number)
+
+    command = [sys.executable, "-m", "axbridge", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, timeout=120, preexec_fn=shut, check=False, **more)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="streams are closed otherwise there")
+@pytest.mark.parametrize("close", [(2,), (1,), (0, 1, 2)])
+def test_a_closed_stream_hinders_no_verb_and_no_file_gets_its_number(walk, close):
+    table = walk.with_suffix(".csv")
+    done = axbridge("convert", walk, table, close=close)
+    assert done.returncode == 0
+    assert len(table.read_text().splitlines()) == 51
+    assert table.read_text().startswith("servo,")  # and not with what was printed
+
+
+@pytest.mark.skipif(os.name == "nt", reason="streams are closed otherwise there")
+def test_a_mistake_with_closed_streams_still_has_its_exit_code(tmp_path):
+    assert axbridge("info", tmp_path / "none.mcap", close=(1, 2)).returncode == 2
+
+
+def test_a_terminal_without_a_degree_sign_gets_the_word(walk):
+    done = axbridge("compare", walk, walk, env={**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0"})
+    assert done.returncode == 0, done.stderr
+    assert b"MAE deg" in done.stdout
+    assert done.stdout.isascii()
+
+
+@pytest.mark.parametrize(
+    "arguments", [("info",), ("info", "--json"), ("compare",), ("compare", "--json"), ("convert", "--wide"), ("convert",)]
+)  # fmt: skip
+def test_names_in_a_recording_do_not_steer_the_terminal_or_a_table(walk, capsys, arguments):
+    verb, *options = arguments
+    files = {"compare": [walk], "convert": [walk.with_suffix(".csv")]}.get(verb, [])
+    assert run([verb, str(walk), *map(str, files), *options]) == 0
+    said = "".join(capsys.readouterr()) + "".join(path.read_text() for path in files if path.suffix == ".csv")
+    assert not controls(said)
+    assert r"\x1b[31mred\x07" in said or r"\u001b[31mred\u0007" in said
+
+
+def test_names_in_a_log_do_not_steer_the_terminal(tmp_path, capsys):
+    log = tmp_path / "log.csv"
+    log.write_text(f"servo,time_s,position_rad\n{ESCAPE},0,0\n{ESCAPE},0.1,7000\n")
+    assert run(["import", str(log), str(tmp_path / "log.mcap")]) == 0
+    log.write_text(f"t{ESCAPE},angle\n0,0\n")
+    assert run(["import", str(log), str(tmp_path / "other.mcap")]) == 2
+    said = "".join(capsys.readouterr())
+    assert not controls(said)
+    assert said.count(r"\x1b[31mred\x07") > 1
+
+
+@pytest.mark.parametrize(
+    "line", ['name = "a\\u001b[31m"', 'description = "\\u0007"', '[parameters]\n"a\\u001b" = 1.0', 'base = "\\u001b"']
+)  # fmt: skip
+def test_a_rig_with_control_characters_is_refused_in_plain_text(tmp_path, capsys, line):
+    (tmp_path / "mine.toml").write_text(line if line.startswith("base") else f'base = "bench_arm"\n{line}\n')
+    assert run(["rig", "check", str(tmp_path / "mine.toml")]) == 2
+    said = capsys.readouterr().err
+    assert not controls(said)
+    assert len(said.splitlines()) == 2
+
+
+def test_an_error_that_quotes_a_large_file_stays_short(tmp_path, capsys):
+    (tmp_path / "mine.toml").write_text(f'base = "bench_arm"\nname = {["x" * 50] * 5000}\n'.replace("'", '"'))
+    assert run(["rig", "check", str(tmp_path / "mine.toml")]) == 2
+    assert len(capsys.readouterr().err) < 1000
+
+
+def test_what_is_under_way_is_shown_on_a_terminal_without_what_would_steer_it(walk):
+    shown, _ = on_terminal("compare", str(walk), str(walk))
+    assert ESCAPE not in shown
+    assert "comparing" in shown
+
+
+def test_a_name_that_looks_like_markup_is_a_name_in_the_live_table():
+    with PtyLine((1,)) as line, SerialBus(line.port) as bus:
+        bus.latency = 0.1  # a busy machine may keep the responder waiting
+        cycle = Cycle(bus, [CycleServo("[/red]", 1)])
+        table = monitor._table([cycle], [cycle.receive()], ["[/red]: blocked"])
+    console = Console(file=StringIO(), width=200)
+    console.print(table)
+    assert console.file.getvalue().count("[/red]") == 2
