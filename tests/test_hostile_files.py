@@ -1,0 +1,415 @@
+"""Every reader, given files that are almost right: it reads them, or says in words which file is wrong and what to do.
+
+A thousand files each; ``AXBRIDGE_FUZZ=10000`` makes it more.
+"""
+
+import json
+import math
+import os
+import warnings
+from contextlib import redirect_stdout
+from dataclasses import dataclass
+from io import BytesIO, StringIO
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import pytest
+from hypothesis import given, note, settings
+from mcap.records import Metadata, MetadataIndex
+
+from axbridge.cli.info import info
+from axbridge.compare.comparison import compare, following
+from axbridge.compare.findings import headline
+from axbridge.compare.tables import deviation_table, provenance_table, response_tables
+from axbridge.config.mesh import read_mesh
+from axbridge.config.model import ServoModel
+from axbridge.config.profile import FirmwareProfile
+from axbridge.config.rig import Rig
+from axbridge.config.rig_check import check_rig
+from axbridge.config.toml_tables import shipped
+from axbridge.config.urdf import read_shapes, read_tree, with_checked_meshes
+from axbridge.config.urdf_parameters import Parameter, filled
+from axbridge.errors import AxBridgeError, RigWarning
+from axbridge.learn.bam import from_bam
+from axbridge.learn.randomise import Parameters
+from axbridge.motion.files import load_move, motion_of
+from axbridge.motion.joint_table import parse_joints
+from axbridge.motion.mtn_moves import mtn_of
+from axbridge.reading import controls
+from axbridge.record.csv_parquet import write_csv
+from axbridge.record.foxglove import write_foxglove
+from axbridge.record.import_logs import import_log, parse_columns
+from axbridge.record.import_wizard import Goal
+from axbridge.record.mcap_file import CYCLE, EVENTS, SERVO_PREFIX, Entry
+from axbridge.record.mcap_grouped import GroupedWriter, _bytes
+from axbridge.record.provenance import describe
+from axbridge.record.recording import open_recording, write_recording
+from axbridge.record.sample_facts import ServoFacts
+from axbridge.replay.loop_settings import written_in
+from axbridge.replay.recorded_robot import rig_of
+from axbridge.report.page import table_text
+from axbridge.virtual.control_table import ControlTable
+from axbridge.virtual.world import initial_registers
+from tests.support.hostile import AT_ONCE, SEEDS, edited
+
+FILES = int(os.environ.get("AXBRIDGE_FUZZ", "1000"))
+
+
+@pytest.fixture(autouse=True)
+def quiet():
+    """Odd figures may be warned of; here the question is what is raised."""
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore", RigWarning)
+        yield
+
+
+def survives(path, content, use, files=FILES):
+    """Give files that were edited to their reader: it may refuse, in two lines.
+
+    Args:
+        path: Where they lie.
+        content: Before the edits, bytes; or what makes the bytes of a seed.
+        use: What reads the path.
+        files: How many.
+    """
+
+    @settings(max_examples=max(1, files // AT_ONCE), deadline=None, database=None)
+    @given(SEEDS)
+    def each(seeds):
+        for seed in seeds:
+            path.write_bytes(content(seed) if callable(content) else edited(content, seed))
+            note(f"seed {seed}")
+            try:
+                use(path)
+            except AxBridgeError as refused:
+                two_lines = len(str(refused).splitlines()) <= 2
+                assert two_lines
+
+    each()
+
+
+def use_rig(path):
+    rig = Rig.load(path)
+    check_rig(rig)
+    buses = {bus.name: bus for bus in rig.buses}
+    for servo in rig.servos:
+        if servo.drive == "dynamixel":
+            initial_registers(rig, servo, rig.profile_of(servo), buses[servo.bus])
+
+
+RIG = b"""name = "arm"
+description = "text"
+[[bus]]
+name = "main"
+port = "auto"
+baud = 1000000
+supply_voltage = 11.1
+[world]
+urdf = "arm.urdf"
+fixed_base = true
+gravity = [0, 0, -9.81]
+time_step_ms = 1.0
+[parameters]
+mass = { value = 0.2, unit = "kg", min = 0.0, max = 1.0 }
+[robot]
+basic_time_step_ms = 20
+battery = [600, 36000, 5]
+[safety]
+on_exit = "park"
+park = { shoulder = 0.5 }
+stale_command_ms = 500
+[webots]
+aliases = { LeftKnee = "shoulder" }
+[[servo]]
+name = "shoulder"
+joint = "shoulder"
+id = 1
+zero = 512
+direction = -1
+model = "lima2009"
+min_position = -1.5
+max_position = 1.5
+min_stop = -2.6
+max_stop = 2.6
+max_velocity = 5.3
+control_pid = [10, 0, 0]
+params = { motor = { armature = 0.004 } }
+registers = { torque_limit = 512, punch = 32 }
+[[sensor]]
+name = "imu"
+kind = "imu"
+rate_bias = [0.0, 0.1, 0.0]
+"""
+URDF = b"""<?xml version="1.0"?>
+<robot name="arm"><material name="grey"><color rgba="0.5 0.5 0.5 1"/></material>
+<link name="base"><collision><geometry><box size="0.1 0.2 0.3"/></geometry></collision></link>
+<link name="arm"><inertial><origin xyz="0 0 ${-0.1 * mass}" rpy="0 0 0"/><mass value="${2 * mass}"/>
+<inertia ixx="0.001" iyy="0.001" izz="0.001" ixy="0" ixz="0" iyz="0"/></inertial>
+<contact><lateral_friction value="0.8"/></contact>
+<visual><origin xyz="0 0 0.1"/><geometry><cylinder radius="0.01" length="0.2"/></geometry><material name="grey"/></visual>
+<collision><geometry><mesh filename="box.obj" scale="1 1 1"/></geometry></collision></link>
+<joint name="shoulder" type="revolute"><parent link="base"/><child link="arm"/><origin xyz="0 0 1" rpy="0 0 0"/>
+<axis xyz="0 -1 0"/><limit lower="-2.6" upper="2.6" effort="9" velocity="9"/><dynamics damping="0.1" friction="0.1"/></joint>
+</robot>
+"""
+OBJ = b"v 0 0 0\nv 1 0 0\nv 0 1 0\nv 0 0 1\no part\nf 1 2 3\nf 1/1/1 2 4\nf -1 -2 -3\n"
+
+
+def written(folder, **files):
+    for name, content in files.items():
+        (folder / name.replace("_", ".")).write_bytes(content)
+    return folder
+
+
+@pytest.fixture
+def tmp_path(tmp_path):
+    """Memory, where the system lends some: ten thousand files are written."""
+    if not os.access("/dev/shm", os.W_OK):
+        yield tmp_path
+        return
+    with TemporaryDirectory(dir="/dev/shm") as folder:
+        yield Path(folder)
+
+
+def test_rigs(tmp_path):
+    written(tmp_path, arm_urdf=URDF, box_obj=OBJ)
+    survives(tmp_path / "arm.toml", RIG, use_rig)
+
+
+def test_urdfs(tmp_path):
+    written(tmp_path, box_obj=OBJ)
+
+    def use(path):
+        text = filled(path, {"mass": Parameter(value=0.2)}, path)
+        for fixed in (True, False):
+            read_tree(path, fixed_base=fixed, text=text)
+        read_shapes(path, "collision", text)
+        read_shapes(path, "visual", text)
+        with_checked_meshes(path, text)
+
+    survives(tmp_path / "arm.urdf", URDF, use)
+
+
+def test_meshes(tmp_path):
+    survives(tmp_path / "box.obj", OBJ, read_mesh)
+
+
+PROFILE = (shipped("firmware_profiles") / "ax-12a.toml").read_bytes()
+MODEL = (shipped("firmware_profiles") / "models" / "ax12.toml").read_bytes()
+
+
+def test_profiles(tmp_path):
+    def use(path):
+        profile = FirmwareProfile.load(path)
+        ControlTable(profile)
+        assert profile.size
+
+    survives(tmp_path / "mine.toml", PROFILE, use)
+
+
+def test_models(tmp_path):
+    survives(tmp_path / "mine.toml", MODEL, lambda path: ServoModel.load(path, AX12))
+
+
+AX12 = FirmwareProfile.load("ax-12a")
+
+
+def recording_lines():
+    """A short recording as text: what each record says, one a line."""
+    metadata = describe(
+        Rig.load("bench_arm"), backend="sim", seed=0, experiment="step", registers={"shoulder": {"punch": 32}},
+        pendulum={"mass": 0.2, "length": 0.1, "vin": 12.0}, gait={"steps": 3, "period": 0.5}, notes=["one"],
+    )  # fmt: skip
+    facts = ServoFacts(30, 0.0, 0.58, 0.02, ("position", "command"), -0.1, 0.1).document()
+    step = {"name": "step", "kind": "step", "servo": "shoulder", "target": 1.0}
+    lines = [(f"metadata {key}", value) for key, value in metadata.items()]
+    lines += [("facts shoulder", facts)]
+    lines += [(EVENTS, {"time": 0.0, "name": "segment", "data": step})]
+    lines += [(EVENTS, {"time": 0.1, "name": "register", "data": {"servo": "shoulder", "name": "punch", "value": 32}})]
+    for k in range(30):
+        row = {"time": 0.02 * k, "position": 0.1 * math.sin(k), "command": 0.1, "errors": 0}
+        lines += [(SERVO_PREFIX + "shoulder", row), (CYCLE, {"time": 0.02 * k, "late_ms": 0.0})]
+    return "\n".join(f"{topic}\t{json.dumps(body)}" for topic, body in lines).encode()
+
+
+class AsItIs(GroupedWriter):
+    """Writes metadata that are JSON already, or anything else."""
+
+    def _describe(self, name, metadata):
+        record = _bytes(Metadata(name=name, metadata=dict(metadata)))
+        self._metadata.append(MetadataIndex(offset=self._at, length=len(record), name=name))
+        self._put(record)
+
+
+@dataclass
+class Facts:
+    text: str
+
+    def document(self):
+        return self.text
+
+
+def assembled(lines):
+    """A whole file of `recording_lines`, or what has become of them."""
+    said, facts, stream = {}, {}, BytesIO()
+    messages = []
+    for line in lines.split(b"\n"):
+        topic, _, text = line.partition(b"\t")
+        kind, _, key = topic.decode("utf-8", "replace").partition(" ")
+        if kind == "metadata":
+            said[key] = text.decode("utf-8", "replace")
+        elif kind == "facts":
+            facts[key] = Facts(text.decode("utf-8", "replace"))
+        else:
+            messages.append(Entry(topic.decode("utf-8", "replace"), {}, 10**18, text or b" "))
+    writer = AsItIs(stream, said)
+    for message in messages:
+        writer.write(message)
+    writer.finish(facts)
+    return stream.getvalue()
+
+
+def use_recording(path):
+    with redirect_stdout(StringIO()) as said:
+        info(path, json=False)
+    assert not controls(said.getvalue())
+    recording = open_recording(path)
+    write_csv(recording, path.with_suffix(".csv"), wide=True)
+    write_recording(recording, path.with_suffix(".again"))
+    for name in recording:
+        written_in(recording, name)
+    rig_of(recording)
+
+
+LINES = recording_lines()
+
+
+def test_recordings_with_other_content(tmp_path):
+    def content(seed):
+        whole = assembled(edited(LINES, seed))
+        return whole if seed % 2 else whole[:-9]  # without its end: read from the first byte on
+
+    survives(tmp_path / "run.mcap", content, use_recording)
+
+
+def test_recordings_side_by_side(tmp_path):
+    (tmp_path / "good.mcap").write_bytes(WHOLE)
+    good = open_recording(tmp_path / "good.mcap")
+
+    def use(path):
+        recording = open_recording(path)
+        for found in (compare(good, recording), following(recording)):
+            headline(found)
+            tables = [deviation_table(found), *response_tables(found, found.pairs[0]), provenance_table(found)]
+            assert not controls("".join(map(table_text, tables)))
+        write_foxglove(recording, path.with_suffix(".again"))
+
+    survives(tmp_path / "run.mcap", lambda seed: assembled(edited(LINES, seed)), use, FILES // 20)
+
+
+def test_recordings_with_other_bytes(tmp_path):
+    survives(tmp_path / "run.mcap", WHOLE, use_recording)
+
+
+WHOLE = assembled(LINES)
+CSV = {
+    "own": b"servo,time_s,position_rad,command_rad\n" + b"".join(b"a,%d.5,0.%d,0.5\nb,%d.5,0.1,\n" % (k, k, k) for k in range(9)),
+    "poppy": b"walk,segment,t_s,joint,target_deg,position_deg,speed_dps,load_pct,voltage_V,temp_C\n"
+    + b"".join(b"%d,%d,0.0%d,l_hip,10.5,%d.2,5,1,11.1,40\n" % (k // 6, k // 3, k % 3, k) for k in range(12)),
+    "wizard": b"DYNAMIXEL Graph,2\nAX-12A,12\nItemCount,2\nPresent Position,#ff0000,0,1,0\nPresent Load,#00ff00,0,1,0\n"
+    b"Time[ms],Present Position,Present Load\n"
+    + b"".join(b"%d,%d,10\n" % (16 * (20 * k // 16), 500 if k < 9 else 600) for k in range(40)),
+    "mapped": b"t,angle,goal\n" + b"".join(b"%d,%d.5,3\n" % (20 * k, k) for k in range(12)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", CSV)
+def test_csv_logs(tmp_path, kind):
+    def use(path):
+        columns = ["time=t:ms", "position=angle:deg", "command=goal:deg"] if kind == "mapped" else []
+        recording = import_log(path, columns=parse_columns(columns), goal=Goal() if kind == "wizard" else None)
+        write_recording(recording, path.with_suffix(".mcap"))
+
+    survives(tmp_path / "log.csv", CSV[kind], use, FILES // len(CSV))
+
+
+def test_json_logs(tmp_path):
+    row = {"goal_position": 0.1, "position": 0.1, "speed": 0.0, "input_volts": 5.0, "temp": 30, "torque_enable": True}
+    rows = [{"timestamp": 0.01 * k, "load": 65_000, **row} for k in range(5)]
+    log = {"mass": 0.1, "length": 0.2, "kp": 32, "vin": 12.0, "motor": "xl330", "trajectory": "step", "entries": rows}
+
+    def use(path):
+        write_recording(import_log(path), path.with_suffix(".mcap"))
+
+    survives(tmp_path / "log.json", json.dumps(log).encode(), use)
+
+
+JOINTS = parse_joints(["1=a", "2=b"])
+
+
+def use_move(path):
+    move, _ = load_move(path, JOINTS)
+    assert move.duration >= 0
+    motion_of(move).text()
+    mtn_of(move, JOINTS)[0].data()
+    Path(path).with_suffix(".again").write_text(move.text())
+
+
+KEYS = [{"positions": {"a": 0.1 * k, "b": -0.1}, "time": 0.5, "pause": 0.1, "name": "up"} for k in range(3)]
+PAGE = {"keys": KEYS, "name": "wave", "rate": 1.5, "repeat": 2, "next": "2", "speed": {"a": 1.0}, "slope": {"a": 32}}
+MOVE = {
+    "format": "axbridge-move-1",
+    "start": "1",
+    "pages": {"1": PAGE, "2": {"keys": KEYS[:1], "interpolation": "linear"}},
+}
+
+
+def test_moves(tmp_path):
+    survives(tmp_path / "wave.json", json.dumps(MOVE, indent=1).encode(), use_move)
+
+
+def test_motions(tmp_path):
+    motion = b"#WEBOTS_MOTION,V1.0,a,b\n00:00:000,Pose1,0.1,0.2\n00:01:500,Pose2,*,-0.2\n01:02:000,Pose3,1,1e-3\n"
+    survives(tmp_path / "wave.motion", motion, use_move)
+
+
+STEP = " ".join(["512"] * 26)
+PAGES = "".join(
+    f"page_begin\nname=p{n}\ncompliance={' '.join(['5'] * 26)}\nplay_param={n + 1} 0 1 1.0 32\n"
+    f"step={STEP} 0.0 0.504\nstep={STEP} 0.1 1.0\npage_end\n"
+    for n in (1, 2)
+)
+MTN = f"type=motion\nversion=1.01\nenable={' '.join(['1'] * 26)}\nmotor_type={' '.join(['0'] * 26)}\n{PAGES}".encode()
+
+
+def test_roboplus_motions(tmp_path):
+    survives(tmp_path / "wave.mtn", MTN, use_move)
+
+
+def test_parameters_of_bam(tmp_path):
+    survives(tmp_path / "m6.json", BAM, from_bam)
+
+
+BAM = json.dumps(
+    {
+        "model": "m6", "actuator": "xl330", "kt": 0.36, "R": 3.0, "armature": 0.003, "friction_base": 0.02,
+        "friction_viscous": 0.01, "friction_stribeck": 0.01, "dtheta_stribeck": 0.2, "alpha": 1.3,
+        "load_friction_motor": 0.1, "load_friction_external": 0.1, "load_friction_motor_stribeck": 0.1,
+        "load_friction_external_stribeck": 0.1, "load_friction_motor_quad": 0.0, "q_offset": 0.01, "command_delay": 0.01,
+    },
+    indent=1,
+).encode()  # fmt: skip
+
+
+def test_results_of_fits(tmp_path):
+    fit = {
+        "parameters": {f"motor.{name}": {"value": 1.0, "low": 0.5, "high": 1.5} for name in "ab"},
+        "correlations": {f"motor.{name}": {"motor.a": 0.1, "motor.b": 1.0} for name in "ab"},
+        "cannot_tell": ["motor.a"],
+    }
+
+    def use(path):
+        Parameters.load(path).drawn(np.random.default_rng(0))
+
+    survives(tmp_path / "fit.json", json.dumps(fit, indent=1).encode(), use)
