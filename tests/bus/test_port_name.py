@@ -113,7 +113,7 @@ def test_nothing_is_sent_to_a_pseudo_terminal_of_another_program(line, cycle):
 def test_another_robot_of_the_same_program_gets_nothing(line, cycle):
     line.unplug()
     run(cycle, lambda result: not result.states)
-    line.tables[2][20] = 47  # calibrated as another servo is
+    own, line.tables[2][20] = line.tables[2][20], 47  # calibrated as another servo is
     line.power_cycle()
     line.heard.clear()
     line.replug()
@@ -121,7 +121,7 @@ def test_another_robot_of_the_same_program_gets_nothing(line, cycle):
     assert {code for _, code, _, _ in line.heard} == {Instruction.READ}
     with pytest.raises(PortError):
         cycle.bus.write(1, 24, b"\1")
-    line.tables[2][20] = 0
+    line.tables[2][20] = own
     _, events = run(cycle, lambda result: len(result.states) == 2)
     assert events == [("port back", ""), ("returned", "hip"), ("returned", "knee")]
 
@@ -129,7 +129,7 @@ def test_another_robot_of_the_same_program_gets_nothing(line, cycle):
 def test_a_servo_that_answers_later_and_is_another_one_gets_nothing(line, cycle):
     line.unplug()
     run(cycle, lambda result: not result.states)
-    line.tables[2][20] = 47
+    own, line.tables[2][20] = line.tables[2][20], 47
     line.power_cycle()
     line.deaf.add(2)
     line.replug()
@@ -138,7 +138,7 @@ def test_a_servo_that_answers_later_and_is_another_one_gets_nothing(line, cycle)
     result, _ = run(cycle, lambda result: "another one" in result.faults["knee"].message)
     assert "hip" in result.states
     assert not line.tables[2][24]
-    line.tables[2][20] = 0
+    line.tables[2][20] = own
     run(cycle, lambda result: len(result.states) == 2)
     run(cycle, lambda _: line.tables[2][24])
 

@@ -18,6 +18,7 @@ def line():
 @pytest.fixture
 def bus(line):
     with SerialBus(line.port) as made:
+        made.latency = 0.1  # a busy machine may keep the responder waiting
         yield made
 
 
@@ -44,8 +45,7 @@ def test_an_echo_that_starts_after_open_is_noticed(line, bus):
 
 def test_a_late_reply_never_answers_the_next_question(line, bus):
     bus.retries = 0
-    bus.latency = 0.1  # a busy machine may keep the responder waiting; the late reply comes later still
-    fates = iter([0.15])
+    fates = iter([0.22])  # midway between the wait for a reply and the last moment of a late one
     line.mishap = lambda _: next(fates, "ok")
     line.tables[1][30:32] = (777).to_bytes(2, "little")
     with pytest.raises(BusTimeout):
@@ -61,8 +61,7 @@ def test_a_late_reply_never_answers_the_next_question(line, bus):
 def test_a_late_read_of_a_servo_never_answers_the_next_same_read_of_it(line, bus, way):
     if way == "compiled":
         bus.prepare()
-    bus.latency = 0.1  # a busy machine may keep the responder waiting
-    fates = iter([0.15])
+    fates = iter([0.22])  # midway between the wait for a reply and the last moment of a late one
     line.mishap = lambda _: next(fates, "ok")
     (lost,) = bus.read_many([(1, 36, 8)])
     assert isinstance(lost, BusTimeout)
@@ -114,7 +113,7 @@ def test_a_reply_delivered_twice_never_answers_the_next_question(line, bus, way)
 
 
 @pytest.mark.parametrize("way", ["python", "compiled"])
-@pytest.mark.parametrize("addresses", [[36], [30, 38, 36]], ids=["one register", "three registers by turns"])
+@pytest.mark.parametrize("addresses", [[36], [30, 32, 36]], ids=["one register", "three registers by turns"])
 def test_a_reply_delivered_twice_never_answers_a_question_that_waits(line, bus, way, addresses, monkeypatch):
     monkeypatch.setattr("axbridge.bus.serial.TWIN_WINDOW", 60.0)  # a busy machine may take its time
     if way == "compiled":
@@ -124,10 +123,10 @@ def test_a_reply_delivered_twice_never_answers_a_question_that_waits(line, bus, 
     for turn in range(24):
         asked = [(id_, addresses[(turn + id_) % len(addresses)], 2) for id_ in (1, 1, 2)]
         for id_ in (1, 2):
-            for place, address in enumerate((30, 36, 38)):
+            for place, address in enumerate((30, 36, 32)):
                 line.tables[id_][address : address + 2] = (turn * 8 + place * 2 + id_).to_bytes(2, "little")
         for (id_, address, _), answer in zip(asked, bus.read_many(asked), strict=True):
-            assert int.from_bytes(answer.data, "little") == turn * 8 + (30, 36, 38).index(address) * 2 + id_
+            assert int.from_bytes(answer.data, "little") == turn * 8 + (30, 36, 32).index(address) * 2 + id_
     assert bus.stats.of(1).late > 24
 
 
@@ -193,8 +192,7 @@ def test_a_question_damaged_on_its_way_is_asked_again(line, bus):
 
 def test_a_late_refusal_answers_nothing(line, bus):
     bus.retries = 0
-    bus.latency = 0.1  # a busy machine may keep the responder waiting
-    fates = iter([(0.15, 16)])
+    fates = iter([(0.22, 16)])
     line.mishap = lambda _: next(fates, "ok")
     with pytest.raises(BusTimeout):
         bus.read(1, 36, 2)
@@ -294,8 +292,9 @@ def test_an_unplugged_port_is_a_typed_error_and_stays_one(line, bus):
             bus.read(1, 36, 2)
 
 
-@pytest.mark.parametrize("baud", [57142, 200_000, 250_000, 400_000, 1_000_000, 2_250_000])
+@pytest.mark.parametrize("baud", [57142, 200_000, 250_000, 400_000, 666_667, 2_000_000])
 def test_any_baud_the_driver_can_make_is_taken(line, baud):
+    line.tables[1][4] = round(2e6 / baud) - 1
     with SerialBus(line.port, baud) as bus:
         assert bus.read(1, 3, 1).data == b"\x01"
 

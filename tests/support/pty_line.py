@@ -1,4 +1,8 @@
-"""A pseudo-terminal with AX-12 registers behind it, and a line that loses, delays, damages and echoes on demand."""
+"""AX-12s on a pseudo-terminal, and for each of their replies what becomes of it.
+
+The servos and their line are those of `axbridge serve`. A thread of the test's own process serves them, so a test can
+look into a servo and reach past the bus, and a script decides what happens to a reply instead of dice.
+"""
 
 import os
 import pty
@@ -7,65 +11,209 @@ import threading
 import time
 import tty
 from collections import deque
+from collections.abc import MutableSequence
 from random import Random
 
-from axbridge.packets import BROADCAST, Decoder, Instruction, encode
+from axbridge.packets import Decoder, encode
+from axbridge.physics.columns import Scale, State
+from axbridge.serve.pty_listener import baud
 from axbridge.serve.realtime import wake_on_time
+from axbridge.virtual.faults import Mishaps
+from axbridge.virtual.world import World
+from tests.support.fake_bank import FakeBank
+from tests.support.virtual_rig import make_rig
+
+EEPROM_END, POSITION, TEMPERATURE = 24, 36, 43
+READ, VOLTS, DEGREES = 501, 12.1, 43.0  # what each servo says until a test says otherwise
 
 
-def registers(**changes):
-    """The 50 bytes of an AX-12+ with position 501, 12.1 V and 43 degrees."""
-    table = bytearray(50)
-    values = {
-        0: 12,
-        2: 24,
-        3: 1,
-        4: 1,
-        5: 0,
-        9: 3,
-        8: 255,
-        11: 70,
-        12: 60,
-        13: 140,
-        14: 255,
-        15: 3,
-        16: 2,
-        17: 36,
-        18: 36,
-    }
-    values |= {30: 0xF5, 31: 1, 34: 0xFF, 35: 3, 36: 0xF5, 37: 1, 42: 121, 43: 43, 48: 32}
-    for address, value in values.items():
-        table[address] = value
-    for key, value in changes.items():
-        table[int(key.removeprefix("r"))] = value
-    return table
+class StillBank(FakeBank):
+    """Shafts that stay where a test puts them."""
+
+    def __init__(self, count):
+        super().__init__(count)
+        self.state[:, [State.VOLTAGE, State.TEMPERATURE]] = VOLTS, DEGREES
+
+    def advance(self, until):
+        self.time = until
+
+    def sampled(self, rows, times):
+        return self.state[rows]
+
+
+class Registers(MutableSequence):
+    """The bytes of one servo, read and written past the bus."""
+
+    def __init__(self, servo, state):
+        self._servo, self._state = servo, state
+
+    def __getitem__(self, key):
+        self._servo._refresh(0.0)
+        return self._servo.table.data[key]
+
+    def __setitem__(self, key, value):
+        data, row, scale = self._servo.table.data, self._servo.row, self._servo.gauges.scale
+        self._servo._refresh(0.0)
+        data[key] = value
+        turned = int.from_bytes(data[POSITION : POSITION + 2], "little") - scale[Scale.ZERO]
+        self._state[row, [State.READING, State.ANGLE]] = turned / scale[Scale.COUNTS_PER_RAD]
+        self._state[row, State.VOLTAGE] = data[TEMPERATURE - 1] / 10
+        self._state[row, State.TEMPERATURE] = data[TEMPERATURE]
+        self._servo._configure()
+
+    def __len__(self):
+        return len(self._servo.table.data)
+
+    def __delitem__(self, key):
+        raise TypeError
+
+    insert = __delitem__
+
+
+class Script(Mishaps):
+    """What happens on the line as a test says it, in the place of dice."""
+
+    def __init__(self, owner, seed):
+        super().__init__(seed)
+        self.shares = {"scripted": 1.0}  # so that the line asks for every packet
+        self._owner, self._random = owner, Random(seed)
+        self._decoder = Decoder()
+        self._asked = None
+        self._answered = deque(maxlen=5)
+
+    def damage(self, data):
+        """Note what the host says."""
+        for packet in self._decoder.feed(data):
+            self._owner.heard.append((*packet[:3], time.monotonic()))
+            self._asked = packet
+        return data
+
+    def deliver(self, due, data):
+        """A reply as the host gets it: when, and what."""
+        owner, dice = self._owner, self._random
+        if error := owner.errors.get(data[2], 0):
+            data = encode(data[2], data[4] | error, data[5:-1])
+        fate = owner.mishap(self._asked)
+        if fate == "drop":
+            return []
+        if isinstance(fate, tuple):  # a late refusal
+            fate, error = fate
+            data = encode(data[2], error)
+        if isinstance(fate, float):
+            return [(due + fate, data)]
+        if isinstance(fate, int):
+            data = encode(data[2], fate)
+        elif fate == "corrupt":
+            at = dice.randrange(len(data))
+            data = data[:at] + bytes((data[at] ^ dice.randrange(1, 256),)) + data[at + 1 :]
+        elif fate == "junk":
+            data = dice.randbytes(3) + data
+        elif fate == "insert":
+            at = dice.randrange(4, len(data))
+            data = data[:at] + dice.randbytes(1) + data[at:]
+        elif fate == "short":
+            data = encode(data[2], data[4], data[5:-2])
+        elif fate == "earlier":
+            self._answered.append(data)
+            data = b"".join(self._answered)
+        return [(due, data), (due + 0.001, data)] if fate == "again" else [(due, data)]
 
 
 class PtyLine:
-    """Servos by id on a pty. `faults` says for each reply what happens to it; see `mishap`."""
+    """Servos by id.
+
+    Attributes:
+        tables: The registers of each servo.
+        errors: Error bits that its replies have besides, by id.
+        mishap: Says of each packet of the host what becomes of its reply: ``ok``, ``drop``, ``corrupt``, ``junk``,
+            ``insert``, ``again``, ``earlier`` (what was answered before comes once more, ahead of it), ``short``, a
+            float (s late), an integer (refused with this error), or both.
+        deaf: Ids that hear nothing.
+        frozen: Addresses that take no write.
+        heard: What the host has sent: id, instruction, parameters, when.
+        writes: Bytes written to EEPROMs.
+        burn: How long a servo hears nothing after each of them, s.
+    """
 
     def __init__(self, ids=(1,), *, echo=False, seed=1, mishap=None, link=None):
         self.link = link
-        self.tables = {}
-        for id_ in ids:
-            self.tables[id_] = registers()
-            self.tables[id_][3] = id_
-        self.errors = dict.fromkeys(ids, 0)
+        self.errors = {}
+        self.mishap = mishap or (lambda _: "ok")
+        self.deaf, self.frozen = set(), set()
+        self.heard = []
+        self.writes, self.burn = 0, 0.0
+        bank = StillBank(len(ids))
+        self._world = World(make_rig(ids, return_delay_time=0), bank=bank)
+        self._line = self._world.lines["main"]
+        self._line.mishaps = self._script = Script(self, seed)
+        self._line._hears = self._hears
+        self._heard_by_servos, self._bank = type(self._line)._hears, bank
+        for servo in self._line.servos:
+            self._watch(servo)
+        for table in self.tables.values():
+            table[POSITION : POSITION + 2] = table[30:32] = READ.to_bytes(2, "little")
         self.echo = echo
-        self.random = Random(seed)
-        self.mishap = mishap or (
-            lambda _: "ok"
-        )  # "ok", "drop", "corrupt", "junk", "again", "earlier", "short", seconds of delay, a refusal's error
-        self._answered = deque(maxlen=5)
-        self.deaf = set()
-        self.frozen = set()  # addresses that take no write
-        self.heard = []  # (id, instruction, params, when)
-        self.writes = 0  # bytes written below address 24
-        self.burn = 0.0  # s that a servo hears nothing after each of them
-        self._busy = {}  # until when, by id
-        self._late = deque()
+        self._world.sleep_until(0.05)  # kernels are loaded before somebody waits
+        self._origin = time.monotonic() - self._world.now()
         self._stop = threading.Event()
         self._open()
+
+    @property
+    def tables(self):
+        return {servo.id: Registers(servo, self._bank.state) for servo in self._line.servos}
+
+    @property
+    def echo(self):
+        return self._script.echo
+
+    @echo.setter
+    def echo(self, on):
+        self._script.echo = on
+
+    def unplug(self):
+        self._stop.set()
+        self._thread.join()
+        self._line.unplug()
+        os.close(self.slave)
+        os.close(self.master)
+
+    close = unplug
+
+    def replug(self):
+        self._line.plug()
+        self._open()
+
+    def power_cycle(self):
+        self._world.power_cycle()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if not self._stop.is_set():
+            self.unplug()
+
+    def present(self, id):
+        return int.from_bytes(self.tables[id][36:38], "little")
+
+    def _hears(self, servo, start, size):
+        return servo.id not in self.deaf and self._heard_by_servos(self._line, servo, start, size)
+
+    def _watch(self, servo):
+        """Let what is frozen take no write, and count what is burnt."""
+        write, steer = servo._write, servo._steer
+
+        def written(address, data, now):
+            if self.frozen & set(range(address, address + len(data))):
+                return 0
+            error = write(address, data, now)
+            burnt = 0 if error else len(range(address, min(address + len(data), EEPROM_END)))
+            self.writes += burnt
+            servo.deafness = burnt * self.burn
+            return error
+
+        servo._write = written
+        servo._steer = lambda data, now: bool(self.frozen & {30, 31, 32, 33}) or steer(data, now)
 
     def _open(self):
         self.master, self.slave = pty.openpty()
@@ -80,126 +228,20 @@ class PtyLine:
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
-    def unplug(self):
-        self._stop.set()
-        self._thread.join()
-        os.close(self.slave)
-        os.close(self.master)
-
-    close = unplug
-
-    def replug(self):
-        self._open()
-
-    def power_cycle(self):
-        for table in self.tables.values():
-            table[24:] = registers()[24:]
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        if not self._stop.is_set():
-            self.unplug()
-
-    def present(self, id):
-        return int.from_bytes(self.tables[id][36:38], "little")
-
     def _run(self):
         wake_on_time()
-        decoder = Decoder()
+        world, line = self._world, self._line
         while not self._stop.is_set():
-            wait = 0.02
-            while self._late and self._late[0][0] <= time.monotonic():
-                os.write(self.master, self._late.popleft()[1])
-            if self._late:
-                wait = min(wait, max(self._late[0][0] - time.monotonic(), 0))
-            if not select.select((self.master,), (), (), wait)[0]:
-                continue
-            try:
-                data = os.read(self.master, 4096)
-            except (OSError, ValueError):
-                continue
-            if self.echo:
-                os.write(self.master, data)
-            for packet in decoder.feed(data):
-                self._hear(packet)
-
-    def _hear(self, packet):
-        self.heard.append((*packet[:3], time.monotonic()))
-        for id_ in list(self.tables) if packet.id == BROADCAST else [packet.id]:
-            if id_ not in self.tables or id_ in self.deaf or not packet.intact:
-                continue
-            if time.monotonic() < self._busy.get(id_, 0.0):
-                continue
-            error = self.errors[id_]
-            if packet.code == Instruction.WRITE and packet.params[0] < 24 and self.tables[id_][47]:
-                error |= 0x08  # locked
-                reply = b"" if self.tables[id_][16] == 2 else None
-            else:
-                reply = self._obey(id_, packet)
-            if reply is not None and packet.id != BROADCAST:
-                self._answer(encode(id_, error, reply), packet)
-
-    def _obey(self, id, packet):
-        table, params = self.tables[id], packet.params
-        if packet.code == Instruction.PING:
-            return b""
-        if packet.code == Instruction.READ:
-            if table[16] == 0:
-                return None
-            return bytes(table[params[0] : params[0] + params[1]])
-        if packet.code == Instruction.WRITE:
-            self._store(id, params[0], params[1:])
-            return b"" if table[16] == 2 else None
-        if packet.code == Instruction.SYNC_WRITE:
-            address, size = params[:2]
-            for at in range(2, len(params), size + 1):
-                if params[at] == id:
-                    self._store(id, address, params[at + 1 : at + 1 + size])
-        return None
-
-    def _store(self, id, address, data):
-        table = self.tables[id]
-        before = bytes(table)
-        for at, value in enumerate(data, address):
-            if at not in self.frozen:
-                table[at] = value
-        burnt = len(range(address, min(address + len(data), 24)))
-        self.writes += burnt
-        if burnt:
-            self._busy[id] = self._busy[table[3]] = time.monotonic() + burnt * self.burn
-        if address <= 30 < address + len(data):
-            table[24] = 1
-        if before[3] != table[3]:
-            self.tables[table[3]] = self.tables.pop(id)
-            self.errors[table[3]] = self.errors.pop(id)
-
-    def _answer(self, frame, packet):
-        fate = self.mishap(packet)
-        if fate == "drop":
-            return
-        if isinstance(fate, tuple):  # a late refusal
-            fate, error = fate
-            frame = encode(frame[2], error)
-        if isinstance(fate, int):
-            frame = encode(frame[2], fate)
-        if fate == "corrupt":
-            at = self.random.randrange(len(frame))
-            frame = frame[:at] + bytes((frame[at] ^ self.random.randrange(1, 256),)) + frame[at + 1 :]
-        elif fate == "junk":
-            frame = self.random.randbytes(3) + frame
-        elif fate == "insert":
-            at = self.random.randrange(4, len(frame))
-            frame = frame[:at] + self.random.randbytes(1) + frame[at:]
-        elif fate == "short":
-            frame = encode(frame[2], frame[4], frame[5:-2])
-        elif fate == "again":
-            self._late.append((time.monotonic() + 0.001, frame))
-        elif fate == "earlier":  # what was answered before is delivered once more, ahead of this answer
-            self._answered.append(frame)
-            frame = b"".join(self._answered)
-        elif isinstance(fate, float):
-            self._late.append((time.monotonic() + fate, frame))
-            return
-        os.write(self.master, frame)
+            now = time.monotonic() - self._origin
+            world.sleep_until(now)
+            for delivery in line.collect(now):
+                os.write(self.master, delivery.data)
+            due = line.next_due
+            wait = 0.02 if due is None else min(0.02, max(due - now, 0.0))
+            if select.select((self.master,), (), (), wait)[0]:
+                try:
+                    data = os.read(self.master, 4096)
+                except OSError:
+                    continue
+                line.baud = baud(self.slave) or line.baud
+                line.send(data, time.monotonic() - self._origin)
