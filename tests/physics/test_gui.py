@@ -11,38 +11,45 @@ pytestmark = pytest.mark.slow
 
 SHOW = """
 import time, axbridge
-with axbridge.open("bench_arm", engine=ENGINE, world={"gui": True}) as robot:
-    robot["shoulder"].set_position(0.5)
-    began = time.monotonic()
-    while robot.time < 0.5:
-        robot.step(20)
-    paced = time.monotonic() - began
-print(round(robot["shoulder"].position, 1), paced > 0.4)
+robot = axbridge.open("bench_arm", engine=ENGINE, world={"gui": True})
+robot["shoulder"].set_position(0.5)
+began = time.monotonic()
+while robot.time < 0.2:
+    robot.step(20)
+print(robot["shoulder"].position > 0.05, time.monotonic() - began > 0.15, flush=True)
+END
 """
 
 
-@pytest.fixture(params=["bullet", "mujoco"])
-def engine(request):
-    return request.param
+@pytest.fixture(scope="module")
+def screen():
+    """An X server of its own."""
+    command = ["Xvfb", "-displayfd", "1", "-screen", "0", "1280x1024x24", "-nolisten", "tcp"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as server:
+        try:
+            yield f":{server.stdout.readline().strip()}"
+        finally:
+            server.terminate()
 
 
-def run(engine, *command, **environment):
+def run(engine, end="", **environment):
     return subprocess.run(
-        [*command, sys.executable, "-c", SHOW.replace("ENGINE", repr(engine))],
-        capture_output=True,
-        text=True,
-        timeout=60,
+        [sys.executable, "-c", SHOW.replace("ENGINE", repr(engine)).replace("END", end)],
+        capture_output=True, text=True, timeout=300,  # it draws with the processor
         env={**os.environ, **environment},
-    )
+    )  # fmt: skip
 
 
+@pytest.mark.parametrize("engine", ["bullet", "mujoco"])
 def test_without_a_display_it_says_so(engine):
     done = run(engine, DISPLAY="", WAYLAND_DISPLAY="")
     assert done.returncode == 1
     assert "there is no display to show the world on" in done.stderr
 
 
-@pytest.mark.skipif(shutil.which("xvfb-run") is None, reason="needs Xvfb (apt install xvfb)")
-def test_a_watched_world_keeps_pace_with_the_wall_clock(engine):
-    done = run(engine, "xvfb-run", "-a")
-    assert done.stdout.splitlines()[-1] == "0.5 True", done.stdout + done.stderr
+@pytest.mark.skipif(shutil.which("Xvfb") is None, reason="needs Xvfb (apt install xvfb)")
+@pytest.mark.parametrize(("engine", "end"), [("bullet", "robot.close()"), ("mujoco", "robot.close()"), ("mujoco", "")])
+def test_a_watched_world_keeps_pace_with_the_wall_clock_and_its_window_goes(engine, end, screen):
+    done = run(engine, end, DISPLAY=screen, WAYLAND_DISPLAY="")
+    assert "True True" in done.stdout.splitlines(), done.stdout + done.stderr
+    assert done.returncode == 0, done.stderr

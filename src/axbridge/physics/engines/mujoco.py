@@ -11,9 +11,10 @@ Dry friction is MuJoCo's friction loss; an ideal motor is a friction loss about 
 
 from __future__ import annotations
 
+import atexit
 import os
 import sys
-from typing import Any
+import threading
 
 import mujoco
 import numpy as np
@@ -30,6 +31,7 @@ __all__ = ["MujocoEngine"]
 _FINE, _COARSE = 1e-3, 1 / 240  # s, longest steps with a base that is bolted down, and with one that stands free
 _SANE = 1e9  # rad/s
 _FRAME = 1 / 60  # s, between two pictures of a window
+_FAREWELL = 5.0  # s that a window may take to be gone
 
 
 class MujocoEngine:
@@ -94,7 +96,7 @@ class MujocoEngine:
         self._weighed = False
         self._solve(self._still)
         self._sense(np.zeros(len(self._ideal)))
-        self._window: Any = _open_window(self.model, self.data) if scene.gui else None
+        self._window = _Window(self.model, self.data) if scene.gui else None
         self._shown = 0.0
 
     def state(self) -> tuple[FloatArray, FloatArray]:
@@ -289,11 +291,35 @@ def _to_xyzw(quaternion: FloatArray) -> tuple[float, float, float, float]:
     return x, y, z, w
 
 
-def _open_window(model: mujoco.MjModel, data: mujoco.MjData) -> Any:
-    if sys.platform == "linux" and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
-        raise UsageError("there is no display to show the world on", "set DISPLAY, or leave gui out")
-    try:
-        from mujoco import viewer
-    except ImportError as failure:
-        raise UsageError(f"MuJoCo's window cannot be opened: {failure}", "pip install mujoco") from failure
-    return viewer.launch_passive(model, data, show_left_ui=False, show_right_ui=False)
+class _Window:
+    """MuJoCo's window.
+
+    Its own thread draws it. That has to end before the process takes the graphics library down, or it draws into what
+    is gone: a segmentation fault as the last word of a script.
+
+    Raises:
+        UsageError: there is no display.
+    """
+
+    def __init__(self, model: mujoco.MjModel, data: mujoco.MjData) -> None:
+        if sys.platform == "linux" and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
+            raise UsageError("there is no display to show the world on", "set DISPLAY, or leave gui out")
+        try:
+            from mujoco import viewer
+        except ImportError as failure:
+            raise UsageError(f"MuJoCo's window cannot be opened: {failure}", "pip install mujoco") from failure
+        before = set(threading.enumerate())
+        self._viewer = viewer.launch_passive(model, data, show_left_ui=False, show_right_ui=False)
+        self._drawing = [thread for thread in threading.enumerate() if thread not in before]
+        atexit.register(self.close)
+
+    def sync(self) -> None:
+        """Show the world as it is now."""
+        self._viewer.sync()
+
+    def close(self) -> None:
+        """Close it, and wait until nothing is drawn; may be called twice."""
+        atexit.unregister(self.close)
+        self._viewer.close()
+        for thread in self._drawing:
+            thread.join(_FAREWELL)
