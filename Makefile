@@ -4,26 +4,27 @@ PYTHON ?= $(shell for p in python3.11 python3.10 python3.12 python3.13 python3.1
 	"$$p" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 10))' 2>/dev/null && echo "$$p" && break; done)
 BIN = .venv/bin
 
-.PHONY: demo test check lint kernels wheel site bench figures clean
+.PHONY: demo test long check lint kernels wheel site bench figures clean
 
 demo: kernels
 	$(BIN)/axbridge demo --out out/demo
 
-# Most tests wait for a served bus, not for the processor: four at a time take half the time of one.
-SIDE_BY_SIDE = -n 4 --dist loadfile
-
-# More options of pytest for `make test`; CI asks a failed test once more, and lists it.
-OPTIONS =
+# Many tests wait for a served bus, not for the processor: four at a time keep two cores busy.
+SIDE_BY_SIDE = -n 4 --dist worksteal
 
 test: .venv/ready
 	$(MAKE) --jobs=2 lint kernels
-	$(BIN)/pytest $(SIDE_BY_SIDE) -m "not alone" --durations=25 $(OPTIONS)
-	$(BIN)/pytest -m alone $(OPTIONS)
+	$(BIN)/pytest $(SIDE_BY_SIDE) -m "not alone and not ci" --durations=25
+	$(BIN)/pytest -m "alone and not ci"
+
+# What takes minutes and guards what seldom changes: every benchmark at its smallest size, and long commands of the docs.
+long: .venv/ready
+	$(BIN)/pytest $(SIDE_BY_SIDE) -m ci --durations=25
 
 # In a minute: the linters, and every test that takes no more than a moment.
 check: .venv/ready
 	$(MAKE) --jobs=2 lint kernels
-	$(BIN)/pytest $(SIDE_BY_SIDE) -m "not slow and not alone"
+	$(BIN)/pytest $(SIDE_BY_SIDE) -m "not slow and not alone and not ci"
 
 # What a user of pip gets: the wheel in an environment of its own, its demo run in an empty folder.
 wheel: .venv/ready

@@ -4,6 +4,8 @@ from importlib.util import find_spec
 
 import pytest
 
+from tests.support.real_time import pytest_runtest_protocol  # noqa: F401 - a hook
+
 BULLET = ("import pybullet", "from axbridge.physics.engines.bullet import", "from tests.support.humanoid import")
 
 

@@ -13,13 +13,13 @@ from axbridge.cli import demo as demo_verb  # noqa: F401
 from axbridge.record.recording import open_recording
 from axbridge.serve.background import serving
 
-pytestmark = [pytest.mark.slow, pytest.mark.alone]
+pytestmark = [pytest.mark.slow, pytest.mark.real_time]
 
 ROOT = Path(__file__).parents[2]
 
 
 def run(*command, **options):
-    return subprocess.run([sys.executable, *map(str, command)], capture_output=True, text=True, timeout=60, **options)
+    return subprocess.run([sys.executable, *map(str, command)], capture_output=True, text=True, timeout=300, **options)
 
 
 @pytest.fixture(scope="module")
