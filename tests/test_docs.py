@@ -1,8 +1,8 @@
 """What the documentation tells people to type works: every `$ axbridge …` and `$ python …` line, every Python block.
 
 It works for whoever has only the wheel: each page is followed in an empty folder, in an environment made from the
-wheel. A block below a line `<!-- needs hardware -->` (or any other `<!-- needs … -->`) is not run; one below
-`<!-- file NAME -->` is saved under that name first. /dev/ttyUSB0 and /dev/pts/3 stand for the port of a served bench
+wheel. A block below a line `<!-- needs hardware -->` (or any other `<!-- needs … -->`) is not run, one below
+`<!-- takes long -->` in CI alone; one below `<!-- file NAME -->` is saved under that name first. /dev/ttyUSB0 and /dev/pts/3 stand for the port of a served bench
 arm.
 """
 
@@ -13,29 +13,28 @@ from pathlib import Path
 
 import pytest
 
-from axbridge.serve.background import serving
-from tests.support.installed import build_wheel, environment, settings
+from tests.support.installed import installed, settings
+from tests.support.warm import Warm, serving
 
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(
-    r"^(?P<need><!-- needs [^\n]*-->\n)?(?:<!-- file (?P<file>\S+) -->\n)?```(?P<kind>\w+)\n(?P<body>.*?)^```",
+    r"^(?P<need><!-- needs [^\n]*-->\n)?(?P<long><!-- takes long -->\n)?(?:<!-- file (?P<file>\S+) -->\n)?```(?P<kind>\w+)\n(?P<body>.*?)^```",
     re.MULTILINE | re.DOTALL,
 )
 PATIENCE = 300  # s for one command
 
 
-def blocks(page, kind):
-    return [
-        m["body"] for m in BLOCK.finditer(page.read_text()) if m["kind"] == kind and not m["need"] and not m["file"]
-    ]
+def blocks(page, kind, *, long=False):
+    found = (block for block in BLOCK.finditer(page.read_text()) if block["kind"] == kind)
+    return [one["body"] for one in found if not one["need"] and not one["file"] and (long or not one["long"])]
 
 
-def commands(page):
+def commands(page, **which):
     """The runnable lines of a page, in order; a trailing backslash continues one."""
-    lines = "".join(blocks(page, "console")).replace("\\\n", " ").splitlines()
+    lines = "".join(blocks(page, "console", **which)).replace("\\\n", " ").splitlines()
     typed = [line.removeprefix("$ ").split("  #")[0].strip() for line in lines if line.startswith("$ ")]
     return [line for line in typed if line.split()[0] in {"axbridge", "python"}]
 
@@ -54,27 +53,27 @@ def port():
         yield device
 
 
-@pytest.fixture(scope="module")
-def env(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("wheel")
-    return environment(build_wheel(folder), folder / "env")
-
-
 @pytest.fixture
-def follow(env, port, tmp_path):
-    """Type something in an empty folder, as a reader does, and see that it ends well."""
+def follow(port, tmp_path, tmp_path_factory):
+    """Type something in an empty folder, as a reader does, and see that it ends well.
 
-    def typed(line):
-        done = subprocess.run(
-            re.sub(r"/dev/(ttyUSB0|pts/3)\b", port, line),
-            shell=True,
-            cwd=tmp_path,
-            env=settings(env),
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE,
-        )
-        assert done.returncode == 0, f"$ {line}\n{done.stdout}{done.stderr}"
+    The front page is typed into a shell. On the others, processes that have imported axbridge already do the same.
+    """
+    _, env = installed(tmp_path_factory)
+    options = {"cwd": tmp_path, "env": settings(env), "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+
+    def typed(line, page):
+        line = re.sub(r"/dev/(ttyUSB0|pts/3)\b", port, line)
+        words = shlex.split(line)
+        if page.name != "README.md" and ">" not in words and words[0] == "axbridge":
+            process = Warm("-m", *words, python=env / "bin" / "python", **options)
+        elif page.name != "README.md" and words[:2] == ["python", "-c"]:
+            process = Warm(*words[1:], python=env / "bin" / "python", **options)
+        else:
+            process = subprocess.Popen(line, shell=True, text=True, **options)
+        with process:
+            out, err = process.communicate(timeout=PATIENCE)
+        assert process.returncode == 0, f"$ {line}\n{out}{err}"
 
     return typed
 
@@ -92,11 +91,21 @@ def save_files(page, folder):
 def test_commands_of_the_page_work(page, follow, tmp_path):
     save_files(page, tmp_path)
     for command in commands(page):
-        follow(command)
+        follow(command, page)
+
+
+@pytest.mark.ci
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if "<!-- takes long -->" in page.read_text()], ids=lambda page: page.name
+)
+def test_commands_that_take_long_work(page, follow, tmp_path):
+    save_files(page, tmp_path)
+    for command in commands(page, long=True):
+        follow(command, page)
 
 
 @pytest.mark.parametrize("page", with_something_to_run("python"))
 def test_python_of_the_page_runs(page, follow, tmp_path):
     save_files(page, tmp_path)
     for block in blocks(page, "python"):
-        follow(f"python -c {shlex.quote(block)}")
+        follow(f"python -c {shlex.quote(block)}", page)

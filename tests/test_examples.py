@@ -10,9 +10,13 @@ import numpy as np
 import pytest
 
 import axbridge
-from axbridge.serve.background import serving
+from tests.support.warm import serving
 
-pytestmark = [pytest.mark.slow, pytest.mark.alone, pytest.mark.filterwarnings("ignore::axbridge.errors.ControlWarning")]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.real_time,
+    pytest.mark.filterwarnings("ignore::axbridge.errors.ControlWarning"),
+]
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 RIGS = {"log_positions.py": "pan_tilt"}

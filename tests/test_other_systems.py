@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from axbridge.serve.background import serving
 from tests.support.pty_line import PtyLine
+from tests.support.warm import serving
 
 # What Windows has not. dynamixel-sdk and pyserial are there first, because they look for Linux's own modules here.
 WITHOUT = """

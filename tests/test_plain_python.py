@@ -16,7 +16,7 @@ from axbridge.jit import COMPILED
 with axbridge.open("bench_arm") as robot:
     arm = robot["shoulder"]
     arm.set_position(1.0)
-    for _ in range(12):
+    for _ in range(3):
         robot.step(20)
     print(json.dumps([COMPILED, arm.position, arm.load, robot.time]))
 """

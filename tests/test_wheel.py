@@ -5,17 +5,13 @@ import zipfile
 
 import pytest
 
-from tests.support.installed import ROOT, build_wheel, environment, settings
+from tests.support.installed import ROOT, installed, settings
 
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory):
-    return build_wheel(tmp_path_factory.mktemp("dist"))
-
-
-def test_wheel_holds_profiles_models_rigs_and_urdfs(wheel):
+def test_wheel_holds_profiles_models_rigs_and_urdfs(tmp_path_factory):
+    wheel, _ = installed(tmp_path_factory)
     names = zipfile.ZipFile(wheel).namelist()
     for kind in (
         "firmware_profiles/ax-12a.toml",
@@ -28,8 +24,8 @@ def test_wheel_holds_profiles_models_rigs_and_urdfs(wheel):
         assert f"axbridge/_data/{kind}" in names
 
 
-def test_installed_wheel_finds_its_data_without_the_checkout(wheel, tmp_path):
-    env = environment(wheel, tmp_path / "env")
+def test_installed_wheel_finds_its_data_without_the_checkout(tmp_path_factory, tmp_path):
+    _, env = installed(tmp_path_factory)
     code = (
         "import axbridge; from axbridge.config.rig import Rig; rig = Rig.load('bench_arm');"
         "print(axbridge.__file__); print(rig.model_of(rig.servos[0]).name, rig.urdf_path().is_file())"

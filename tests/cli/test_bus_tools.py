@@ -17,11 +17,11 @@ from axbridge.bus.scan import scan
 from axbridge.bus.serial import SerialBus
 from axbridge.cli.app import run as run_arguments
 from axbridge.errors import ErrorFlag
-from axbridge.serve.background import serving
 from tests.support.pty_line import PtyLine
 from tests.support.robot_files import write_comb
+from tests.support.warm import serving
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.real_time]
 
 BUSY = {"loss", "rate"}  # what a busy machine adds
 
@@ -85,16 +85,16 @@ def test_doctor_lists_findings_with_their_commands_and_fails(line, capsys):
 
 
 @pytest.mark.parametrize(
-    ("address", "value", "kind", "words"),
+    ("address", "data", "kind", "words"),
     [
-        (42, 60, "voltage", "has 6.0 V at its terminals"),
-        (16, 0, "status_level", "answers PING, but no read"),
-        (34, 0, "shutdown", "shut itself down"),
-        (2, 23, "firmware", "has firmware 23"),
+        (42, b"\x3c", "voltage", "has 6.0 V at its terminals"),
+        (16, b"\0", "status_level", "answers PING, but no read"),
+        (34, b"\0\0", "shutdown", "shut itself down"),
+        (2, b"\x17", "firmware", "has firmware 23"),
     ],
 )
-def test_doctor_names_the_cause(line, capsys, address, value, kind, words):
-    line.tables[1][address : address + 2] = bytes((value, 0))
+def test_doctor_names_the_cause(line, capsys, address, data, kind, words):
+    line.tables[1][address : address + len(data)] = data
     assert run(line, "doctor", "--packets", "10", "--rig", "pan_tilt", "--json") == 1
     (report,) = json.loads(capsys.readouterr().out)["lines"]
     (finding,) = [finding for finding in report["findings"] if finding["kind"] == kind]

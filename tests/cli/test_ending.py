@@ -1,7 +1,6 @@
 """SIGTERM to the verbs that move a robot: the exit code, and what the last line says of motors and files."""
 
 import signal
-import time
 from pathlib import Path
 
 import pytest
@@ -10,14 +9,15 @@ from axbridge import Move, samples
 from axbridge.motion.moves import Key, Page
 from axbridge.record.recording import write_recording
 from tests.support.hand import led
-from tests.support.verbs import start
+from tests.support.waiting import has_grown, until
+from tests.support.warm import start
 
-pytestmark = [pytest.mark.slow, pytest.mark.alone]
+pytestmark = pytest.mark.slow
 
 
 def terminated(process):
     process.send_signal(signal.SIGTERM)
-    _, err = process.communicate(timeout=20)
+    _, err = process.communicate(timeout=60)
     assert process.returncode == 128 + signal.SIGTERM, err
     return err
 
@@ -33,9 +33,7 @@ def test_a_walk_says_what_its_recording_holds(tmp_path):
     path = tmp_path / "walk.mcap"
     command = ("walk", "--rig", "bioloid", "--backend", "sim", "--steps", "400", "--record", path)
     with start(*command) as walker:
-        while not (path.exists() or list(tmp_path.iterdir())):
-            time.sleep(0.1)
-        time.sleep(1.0)
+        until(lambda: has_grown(path))
         assert terminated(walker).startswith("stopped: motors are off; ")
 
 
@@ -44,9 +42,9 @@ def test_play_says_that_nothing_was_recorded(tmp_path):
     keys = tuple(Key(positions={"pan": 0.2 * n}, time=0.0) for n in (0, 1))
     Move(pages={"1": Page(keys=keys, speed={"pan": 0.02}, exit="1")}).save(path)
     on_bus = ("--rig", "pan_tilt", "--backend", "real", "--port")
-    with led("pan_tilt") as (port, _), start("play", path, *on_bus, port) as player:
+    with led("pan_tilt") as (port, tell), start("play", path, *on_bus, port) as player:
         assert player.stderr.readline().startswith("note: takes")
-        time.sleep(0.5)
+        until(lambda: tell("register torque_enable")[0])
         assert terminated(player) == "stopped: motors are off; nothing was recorded\n"
 
 
@@ -56,14 +54,15 @@ def test_a_fit_ends_with_its_processes_and_leaves_no_file(tmp_path):
     command = ("identify", tmp_path / "log.mcap", "--rig", "xl330_pendulum", "--model", "pendulum-servo", "--out")
     with start(*command, tmp_path / "fit.toml") as fit:
         children = Path(f"/proc/{fit.pid}/task/{fit.pid}/children")
-        while len(workers := children.read_text().split()) < 2:  # what tracks the pool's semaphores is the first
-            time.sleep(0.05)
+        workers = until(lambda: [child for child in children.read_text().split() if has_begun(child)])
         assert terminated(fit) == "stopped: no motor was moved, and files are whole or not there\n"
-        until = time.monotonic() + 10.0
-        while any(Path(f"/proc/{worker}").exists() for worker in workers) and time.monotonic() < until:
-            time.sleep(0.05)
-        assert not [worker for worker in workers if Path(f"/proc/{worker}").exists()]
+        until(lambda: not any(Path(f"/proc/{worker}").exists() for worker in workers))
     assert [path.name for path in tmp_path.iterdir()] == ["log.mcap"]
+
+
+def has_begun(process):
+    """Whether a process of a pool knows what it is for; what tracks the pool's semaphores never does."""
+    return "numpy" in Path(f"/proc/{process}/maps").read_text()
 
 
 def test_motors_that_do_not_answer_are_not_said_to_be_off(tmp_path):

@@ -6,7 +6,6 @@ import shlex
 import signal
 import subprocess
 import sys
-import time
 from importlib import import_module
 from pkgutil import iter_modules
 
@@ -18,7 +17,8 @@ from axbridge.cli.app import app, run
 from axbridge.cli.help import EXAMPLES
 from axbridge.config.profile import FirmwareProfile
 from axbridge.config.register_units import in_units
-from axbridge.serve.background import serving
+from tests.support.waiting import has_grown, until
+from tests.support.warm import serving, start
 
 pytestmark = pytest.mark.slow
 
@@ -126,33 +126,34 @@ def test_completion_is_installed_for_the_shell(tmp_path):
     assert "_AXBRIDGE_COMPLETE" in (tmp_path / ".bash_completions" / "axbridge.sh").read_text()
 
 
-def interrupted(*arguments, seconds=3.0, cwd=None):
-    """Exit code and stderr of a program that gets a Ctrl-C."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "axbridge", *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=cwd,
-    )
-    time.sleep(seconds)
-    process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=30)
-    return process.returncode, said
-
-
 def test_ctrl_c_says_in_a_line_what_became_of_motors_and_files():
-    with serving("bench_arm") as port:
-        code, said = interrupted("scan", "--port", port, "--baud", "all")
-    assert code == 130
-    assert said.splitlines() == ["stopped: no motor was moved, and files are whole or not there"]
+    ours, theirs = pty.openpty()
+    with serving("bench_arm") as port, start("scan", "--port", port, "--baud", "all", stderr=theirs) as scan:
+        os.close(theirs)
+        heard_until(ours, "asking at 1000000 baud")
+        scan.send_signal(signal.SIGINT)
+        said = heard_until(ours, "not there")
+        assert scan.wait(30) == 130
+    os.close(ours)
+    assert said.splitlines()[-1].endswith("stopped: no motor was moved, and files are whole or not there")
+    assert said.count("stopped") == 1
+
+
+def heard_until(terminal, words):
+    """What a terminal shows until it has shown these words."""
+    said = ""
+    while words not in said:
+        said += os.read(terminal, 4096).decode()
+    return said
 
 
 def test_ctrl_c_in_a_recording_is_told_once(tmp_path):
-    with serving("bench_arm") as port:
-        options = ("--rig", "bench_arm", "--backend", "real", "--port", port, "--duration", "30")
-        code, said = interrupted("record", "sine", *options, seconds=6.0, cwd=tmp_path)
-    assert code == 130
+    on_bus = ("--rig", "bench_arm", "--backend", "real", "--duration", "30", "--port")
+    with serving("bench_arm") as port, start("record", "sine", *on_bus, port, cwd=tmp_path) as recorder:
+        until(lambda: has_grown(tmp_path / "sine.mcap"))
+        recorder.send_signal(signal.SIGINT)
+        _, said = recorder.communicate(timeout=30)
+    assert recorder.returncode == 130
     assert (
         [line for line in said.splitlines() if "stopped" in line]
         == [line for line in said.splitlines() if line.startswith("stopped: motors are off; ")]
@@ -162,26 +163,22 @@ def test_ctrl_c_in_a_recording_is_told_once(tmp_path):
 
 def test_serve_tells_a_person_what_it_serves_and_a_program_only_that_it_is_ready(tmp_path):
     link = tmp_path / "head"
-    command = [sys.executable, "-m", "axbridge", "serve", "pan_tilt", "--link", link, "--faults", "late=0.01:5ms"]
+    command = ("serve", "pan_tilt", "--link", link, "--faults", "late=0.01:5ms")
     ours, theirs = pty.openpty()
-    process = subprocess.Popen(command, stdout=theirs, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
-    os.close(theirs)
-    said = ""
-    while "Ctrl-C" not in said:
-        said += os.read(ours, 4096).decode()
-    process.send_signal(signal.SIGINT)
-    assert process.wait(timeout=20) == 0
+    with start(*command, stdout=theirs) as server:
+        os.close(theirs)
+        said = heard_until(ours, "Ctrl-C")
+        server.send_signal(signal.SIGINT)
+        assert server.wait(timeout=20) == 0
     os.close(ours)
     assert said.startswith("ready: /dev/")
     for words in ("pan   id 1  ax-12a, model ax12", "faults: late=0.01:5ms", f"axbridge scan --port {link}"):
         assert words in said
-    process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL, text=True
-    )
-    first = process.stdout.readline()
-    process.send_signal(signal.SIGINT)
-    assert first.startswith("ready: ")
-    assert process.communicate(timeout=20)[0] == ""
+    with start(*command) as server:
+        first = server.stdout.readline()
+        server.send_signal(signal.SIGINT)
+        assert first.startswith("ready: ")
+        assert server.communicate(timeout=20)[0] == ""
 
 
 AX, MX = FirmwareProfile.load("ax-12a"), FirmwareProfile.load("mx-28")

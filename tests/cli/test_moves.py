@@ -4,8 +4,6 @@ import json
 import os
 import pty
 import signal
-import subprocess
-import sys
 import time
 
 import pytest
@@ -18,10 +16,9 @@ from axbridge.cli import servo as servo_verb  # noqa: F401
 from axbridge.cli import teach as teach_verb  # noqa: F401
 from axbridge.motion.moves import Key, Page
 from axbridge.record.recording import open_recording
-from axbridge.serve.background import serving
 from tests.support.hand import led
 from tests.support.page_set import EVERYTHING, page, page_set, step
-from tests.support.verbs import start
+from tests.support.warm import serving, start
 
 pytestmark = pytest.mark.slow
 
@@ -177,13 +174,7 @@ def test_on_a_terminal_single_keys_take_poses_and_the_arm_holds_until_one_more(h
     path = tmp_path / "poses.json"
     controller, terminal = pty.openpty()
     command = ["teach", "--rig", "pan_tilt", "--port", port, "--keyframes", "--way", "0.5", "--out", str(path)]
-    with subprocess.Popen(
-        [sys.executable, "-m", "axbridge", *command],
-        stdin=terminal,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as teacher:
+    with start(*command, stdin=terminal) as teacher:
         for _ in range(2):
             teacher.stderr.readline()
         for struck in (b"\n", b"p", b"q"):

@@ -19,15 +19,12 @@ RIG = Rig.load("bench_arm")
 
 
 @pytest.fixture(scope="module")
-def fit():
-    step, *others = ax12_data(ax12_truth())
+def fit(spread):
+    short = (replace(one, tracks={"shoulder": one["shoulder"].between(0.0, 0.45)}) for one in ax12_data(ax12_truth()))
+    step, *others = short
     fitted = [replace(others[k % 3], path=step.path.with_name(f"fitted-{k}.mcap")) for k in range(13)]
-
-    def here(job, jobs):
-        return [job(one) for one in jobs]
-
     held = [replace(step, path=step.path.with_name("unseen.mcap"))]
-    return identify(fitted, RIG, "ax12", held_out=held, starts=1, generations=2, budget=1.0, where=here)
+    return identify(fitted, RIG, "ax12", held_out=held, starts=1, generations=2, budget=1.0, where=spread)
 
 
 def test_residuals_are_what_the_simulation_has_more_than_the_measurement(fit):

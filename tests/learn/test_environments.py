@@ -14,7 +14,7 @@ import axbridge.learn  # noqa: E402, F401 - registers them
 from axbridge.config.rig import Rig  # noqa: E402
 from axbridge.errors import UsageError  # noqa: E402
 from axbridge.learn.randomise import Line, Randomisation  # noqa: E402
-from axbridge.serve.background import serving  # noqa: E402
+from tests.support.warm import serving  # noqa: E402
 
 pytestmark = pytest.mark.slow
 

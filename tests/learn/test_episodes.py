@@ -1,9 +1,11 @@
 """Episodes of many policies: what they earn, wherever that is worked out."""
 
+import os
 import subprocess
 import sys
 import textwrap
 from functools import partial
+from pathlib import Path
 
 import pytest
 
@@ -17,6 +19,7 @@ from axbridge.spread import workers  # noqa: E402
 
 pytestmark = pytest.mark.slow
 
+ROOT = Path(__file__).parents[2]
 DRAWN = Randomisation(line=Line(loss=0.05, jitter=0.003))
 MAKE = partial(gymnasium.make, "axbridge/Reach-v0", rig=Rig.load("bench_arm"), randomise=DRAWN, max_episode_steps=25)
 
@@ -58,7 +61,6 @@ def test_numbers_of_one_policy_alone_are_asked_back():
 
 
 def test_a_dask_cluster_gives_the_same_and_may_lose_a_worker(tmp_path):
-    pytest.importorskip("distributed")
     script = textwrap.dedent("""
         import os, signal
         from distributed import LocalCluster
@@ -82,5 +84,8 @@ def test_a_dask_cluster_gives_the_same_and_may_lose_a_worker(tmp_path):
             print("same")
     """)
     (tmp_path / "both.py").write_text(script)
-    done = subprocess.run([sys.executable, tmp_path / "both.py"], capture_output=True, text=True, timeout=180)
+    done = subprocess.run(
+        [sys.executable, tmp_path / "both.py"], capture_output=True, text=True, timeout=180,
+        env=os.environ | {"PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"},
+    )  # fmt: skip
     assert done.stdout.strip().endswith("same"), done.stderr[-2000:]

@@ -16,8 +16,8 @@ from axbridge.motion.joint_table import joints_of
 from axbridge.motion.moves import Key, Page
 from axbridge.motion.player import play
 from axbridge.rotations import roll_pitch_yaw
-from axbridge.serve.background import serving
 from tests.support.page_set import WALK_READY, page, page_set, step
+from tests.support.warm import serving
 
 pytestmark = pytest.mark.slow
 
@@ -328,7 +328,7 @@ def port():
         yield device
 
 
-@pytest.mark.alone
+@pytest.mark.real_time
 def test_on_a_served_arm_it_starts_within_two_degrees_and_no_joint_is_too_fast(port):
     with axbridge.open("bench_arm", backend="real", port=port) as robot:
         arm = robot["shoulder"]

@@ -14,7 +14,7 @@ from axbridge.motion.gait import Gait
 from axbridge.motion.walking import walk
 from axbridge.record.recording import open_recording
 from axbridge.rotations import of_axis, product
-from axbridge.serve.background import serving
+from tests.support.warm import serving
 
 pytestmark = pytest.mark.slow
 

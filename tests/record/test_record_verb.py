@@ -3,8 +3,6 @@
 import shutil
 import signal
 import subprocess
-import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +13,8 @@ from axbridge.cli import app, convert, import_, info, record, walk  # noqa: F401
 from axbridge.config.rig import Rig
 from axbridge.record.provenance import revision_of
 from axbridge.record.recording import open_recording
-from axbridge.serve.background import serving
+from tests.support.waiting import has_grown, until
+from tests.support.warm import serving, start
 
 pytestmark = pytest.mark.slow
 
@@ -52,14 +51,9 @@ def test_a_tick_that_is_nearly_kept_is_recorded_as_it_was_and_told(tmp_path, cap
 def test_ctrl_c_leaves_the_motor_off_and_says_what_is_kept(tmp_path):
     path = tmp_path / "sine.mcap"
     with serving("bench_arm") as port:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "axbridge", "record", "sine", "--rig", "bench_arm", "--backend", "real",
-             "--port", port, "--duration", "60", "--out", str(path)],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        )  # fmt: skip
-        until = time.monotonic() + 60
-        while time.monotonic() < until and not (path.is_file() and path.stat().st_size > 20_000):
-            time.sleep(0.05)
+        on_bus = ("--rig", "bench_arm", "--backend", "real", "--port", port)
+        process = start("record", "sine", *on_bus, "--duration", "60", "--out", path)
+        until(lambda: has_grown(path))
         process.send_signal(signal.SIGINT)
         _, said = process.communicate(timeout=30)
         with axbridge.open("bench_arm", backend="real", port=port) as robot:
@@ -145,14 +139,9 @@ def test_info_shows_range_rate_gaps_and_jumps(tmp_path, capsys):
 def test_an_experiment_that_is_ended_while_it_turns_leaves_no_wheel_behind_and_says_what_is_left(tmp_path):
     path = tmp_path / "duty.mcap"
     with serving("bench_arm") as port:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "axbridge", "record", "duty", "--rig", "bench_arm", "--backend", "real",
-             "--port", port, "--duration", "60", "--duty", "0.1", "--out", str(path)],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        )  # fmt: skip
-        until = time.monotonic() + 60
-        while time.monotonic() < until and not (path.is_file() and path.stat().st_size > 20_000):
-            time.sleep(0.05)
+        on_bus = ("--rig", "bench_arm", "--backend", "real", "--port", port)
+        process = start("record", "duty", *on_bus, "--duration", "60", "--duty", "0.1", "--out", path)
+        until(lambda: has_grown(path))
         process.send_signal(signal.SIGTERM)
         _, said = process.communicate(timeout=30)
         with axbridge.open("bench_arm", backend="real", port=port) as robot:

@@ -7,9 +7,9 @@ import pytest
 import axbridge
 from axbridge import ControlWarning, UnsupportedOperation, webots
 from axbridge.physics.columns import State
-from axbridge.serve.background import serving
 from axbridge.webots.module import uninstall
 from axbridge.webots.robot import Robot as WebotsRobot
+from tests.support.warm import serving
 
 pytestmark = pytest.mark.slow
 

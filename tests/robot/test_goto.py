@@ -8,7 +8,7 @@ import pytest
 import axbridge
 from axbridge import ControlWarning, UnknownServo, UsageError
 from axbridge.control import minimum_jerk
-from axbridge.serve.background import serving
+from tests.support.warm import serving
 
 pytestmark = pytest.mark.slow
 

@@ -12,7 +12,7 @@ import pytest
 import axbridge
 from axbridge import BusTimeout, PortError, RigError
 from axbridge.packets import Instruction, encode, whole_packet
-from axbridge.serve.background import serving
+from tests.support.warm import serving
 
 pytestmark = pytest.mark.slow
 

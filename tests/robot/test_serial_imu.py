@@ -14,7 +14,7 @@ import pytest
 import axbridge
 from axbridge.config.rig import Rig
 from axbridge.robot.sensors.serial_imu import SerialImu, parsed
-from axbridge.serve.background import serving
+from tests.support.warm import serving
 
 LEVEL = b"#YPRAG=0.00,0.00,0.00,0.00,0.00,256.00,0.00,0.00,0.00\r\n"
 LEANING = b"#YPRAG=-90.00,-5.73,11.46,-25.60,12.80,250.00,0.50,-0.25,-0.10\r\n"

@@ -10,7 +10,7 @@ from axbridge.config.rig import Rig
 from axbridge.record.experiments import Options, conduct
 from axbridge.record.recorder import Recorder
 from axbridge.record.recording import open_recording
-from axbridge.serve.background import serving
+from tests.support.warm import serving
 
 pytestmark = pytest.mark.slow
 

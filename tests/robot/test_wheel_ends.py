@@ -1,10 +1,7 @@
 """A servo that was a wheel is a joint again, however the program ends, or it is said how to mend it."""
 
 import math
-import os
 import signal
-import subprocess
-import sys
 import textwrap
 from pathlib import Path
 
@@ -14,11 +11,10 @@ import axbridge
 from axbridge.bus.serial import SerialBus
 from axbridge.config.rig import Rig
 from axbridge.errors import BusTimeout
-from axbridge.serve.background import serving
+from tests.support.warm import Warm, serving
 
 pytestmark = pytest.mark.slow
 
-SRC = Path(axbridge.__file__).parents[1]
 WHEEL = """
     import math, os, signal, sys, axbridge
     robot = axbridge.open(sys.argv[1], backend="real", port=sys.argv[2])
@@ -63,21 +59,15 @@ def test_the_angle_limits_are_back(served, end):
     script = textwrap.dedent(WHEEL)
     if "SIGHUP" in end:
         script += "signal.signal(signal.SIGALRM, lambda *_: os.kill(os.getpid(), signal.SIGHUP))\n"
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", script + ENDS[end], rig, port],
-        env={**os.environ, "PYTHONPATH": str(SRC)},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.stdout == "wheel\n", done.stderr
-    assert "still be" not in done.stderr
+    with Warm("-c", script + ENDS[end], rig, port) as process:
+        out, err = process.communicate(timeout=60)
+    assert out == "wheel\n", err
+    assert "still be" not in err
     with SerialBus(port) as bus:
-        assert bus.read(1, 6, 4).data == bytes((0, 0, 0xFF, 3)), done.stderr
+        assert bus.read(1, 6, 4).data == bytes((0, 0, 0xFF, 3)), err
         assert bus.read(1, 24, 1).data == b"\0"
     died_of = {"SIGTERM": signal.SIGTERM, "SIGHUP while it steps": signal.SIGHUP}.get(end)
-    assert died_of is None or done.returncode == -died_of
+    assert died_of is None or process.returncode == -died_of
 
 
 class Troubled:

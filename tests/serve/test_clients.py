@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from axbridge.serve.background import serving
+from tests.support.warm import serving
 
-pytestmark = [pytest.mark.slow, pytest.mark.alone]
+pytestmark = [pytest.mark.slow, pytest.mark.real_time]
 
 CLIENTS = Path(__file__).parent / "clients"
 NEEDS = {
@@ -21,7 +21,7 @@ NEEDS = {
 }
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def port():
     with serving("bioloid") as port:
         yield port

@@ -18,9 +18,11 @@ from axbridge.bus.serial import SerialBus
 from axbridge.cli import app
 from axbridge.cli import serve as serve_verb  # noqa: F401 - registers it
 from axbridge.errors import BusTimeout, CorruptPacket, PortError
-from axbridge.serve.background import serving
+from axbridge.serve import background
 from axbridge.serve.pty import PtyChannel
 from tests.support.robot_files import write_comb
+from tests.support.waiting import until
+from tests.support.warm import run, start
 
 pytestmark = pytest.mark.slow
 
@@ -55,9 +57,7 @@ class Server:
 
 @contextmanager
 def server(rig, *options):
-    command = [sys.executable, "-m", "axbridge", "serve", str(rig), *options]
-    pipe = subprocess.PIPE
-    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True) as process:
+    with start("serve", rig, *options) as process:
         try:
             yield Server(process)
         finally:
@@ -67,13 +67,7 @@ def server(rig, *options):
 
 
 def refused(rig, *options):
-    done = subprocess.run(
-        [sys.executable, "-m", "axbridge", "serve", str(rig), *options],
-        capture_output=True,
-        text=True,
-        timeout=20,
-        check=False,
-    )
+    done = run("serve", rig, *options)
     assert "Traceback" not in done.stderr
     return done
 
@@ -112,7 +106,7 @@ def test_a_client_that_flushes_its_output_loses_no_packet_already_taken(rig):
     with server(rig) as served, serial.Serial(served.address, 1_000_000, timeout=0.5) as port:
         for _ in range(20):
             port.write(PING)
-            time.sleep(0.03)  # a busy machine may keep the server from taking it
+            until(lambda: port.in_waiting == len(PONG))
             port.reset_output_buffer()
             assert port.read(6) == PONG
 
@@ -323,9 +317,9 @@ def test_no_fault_makes_the_serial_bus_answer_wrongly(tmp_path):
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="finds the motors' process by /proc")
 def test_a_server_whose_servos_stood_still_says_so_to_who_started_it(capfd):
-    with serving("bench_arm"):
-        server = child_of(os.getpid(), "bench_arm")
-        motors = child_of(server, "bench_arm")
+    with background.serving("bench_arm"):
+        (server,) = (one for one in children(os.getpid()) if b"bench_arm" in Path(f"/proc/{one}/cmdline").read_bytes())
+        (motors,) = children(server)
         os.kill(motors, signal.SIGSTOP)
         time.sleep(0.3)
         os.kill(motors, signal.SIGCONT)
@@ -333,14 +327,11 @@ def test_a_server_whose_servos_stood_still_says_so_to_who_started_it(capfd):
     assert "servos stood still for 0." in capfd.readouterr().err
 
 
-def child_of(process, argument):
-    """Id of the process that it started with this argument."""
-    for folder in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):
-            parent = int((folder / "stat").read_text().rsplit(")", 1)[1].split()[1])
-            if parent == process and argument in (folder / "cmdline").read_text().split("\0"):
-                return int(folder.name)
-    raise AssertionError("no such process")
+def children(process):
+    """Ids of the processes that it has started."""
+    return [
+        int(one) for task in Path(f"/proc/{process}/task").iterdir() for one in (task / "children").read_text().split()
+    ]
 
 
 def test_the_engine_of_the_shell_is_the_one_that_serves(tmp_path, monkeypatch, capsys):

@@ -10,7 +10,6 @@ shaft, whatever its motor does.
 
 import os
 import signal
-import subprocess
 import sys
 import threading
 from contextlib import contextmanager
@@ -25,6 +24,7 @@ from axbridge.serve.pty import PtyChannel
 from axbridge.serve.server import serve
 from axbridge.virtual.world import World
 from tests.support.fake_bank import FakeBank
+from tests.support.warm import Warm
 
 UP, BACK = 1.2, 0.8  # s
 HIGH, LEFT = 0.8, 0.4  # rad above where it took hold
@@ -98,9 +98,8 @@ def led(rig):
     Yields the port, and a function that tells the hand `"lead"`, `"ROW ANGLE"` or `"stall ROW"`, or asks it for
     `"register NAME"`: a list of the values in the servos.
     """
-    command = [sys.executable, "-m", "tests.support.hand", str(rig)]
     root = Path(__file__).parents[2]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=root) as server:
+    with Warm("-m", "tests.support.hand", rig, cwd=root, stderr=None) as server:
 
         def tell(what="lead"):
             server.stdin.write(f"{what}\n")

@@ -1,5 +1,6 @@
 """axbridge as pip installs it: a wheel, an environment made from it, and a folder with nothing of this checkout."""
 
+import fcntl
 import os
 import subprocess
 import sys
@@ -9,22 +10,37 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 
 
-def build_wheel(folder):
-    """A wheel of this checkout, in `folder`; its path."""
-    build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", folder, ROOT]
-    subprocess.run(build, check=True)
-    return next(Path(folder).glob("axbridge-*.whl"))
+def installed(factory):
+    """A wheel of this checkout, and an environment with axbridge from it; made once, whichever process of pytest asks.
+
+    Args:
+        factory: pytest's `tmp_path_factory`.
+    """
+    base = factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "installed"
+    folder.mkdir(exist_ok=True)
+    with (folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / "done").exists():
+            _build(folder)
+            _environment(next(folder.glob("axbridge-*.whl")), folder / "env")
+            (folder / "done").touch()
+    return next(folder.glob("axbridge-*.whl")), folder / "env"
 
 
-def environment(wheel, folder):
-    """An environment with axbridge from the wheel; its dependencies are borrowed from that of this test run."""
+def _build(folder):
+    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", folder, ROOT]
+    subprocess.run(command, check=True)
+
+
+def _environment(wheel, folder):
+    """Its dependencies are borrowed from the environment of this test run."""
     venv.create(folder, with_pip=False, symlinks=True)
     python = folder / "bin" / "python"
     subprocess.run([sys.executable, "-m", "pip", "--python", python, "install", "-q", "--no-deps", wheel], check=True)
     site = next(folder.glob("lib/python*/site-packages"))
     borrowed = next(path for path in sys.path if path.endswith("site-packages"))
     (site / "borrowed.pth").write_text(borrowed + "\n")
-    return folder
 
 
 def settings(env):

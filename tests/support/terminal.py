@@ -5,20 +5,16 @@ from __future__ import annotations
 import os
 import pty
 import subprocess
-import sys
 from contextlib import suppress
+
+from tests.support.warm import start
 
 
 def on_terminal(*arguments: str) -> tuple[str, str]:
     """Run `axbridge` with its stderr on a terminal and its stdout on a pipe; what came there, and there."""
     ours, theirs = pty.openpty()
-    with subprocess.Popen(
-        [sys.executable, "-W", "ignore", "-m", "axbridge", *arguments],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=theirs,
-        env={**os.environ, "TERM": "xterm", "COLUMNS": "120"},
-    ) as process:
+    env = {**os.environ, "TERM": "xterm", "COLUMNS": "120"}
+    with start(*arguments, stdin=subprocess.DEVNULL, stderr=theirs, env=env) as process:
         os.close(theirs)
         said = bytearray()
         with suppress(OSError):  # the terminal's end
@@ -28,4 +24,4 @@ def on_terminal(*arguments: str) -> tuple[str, str]:
         written = process.stdout.read()
     os.close(ours)
     assert process.returncode == 0, said.decode()
-    return said.decode(), written.decode()
+    return said.decode(), written

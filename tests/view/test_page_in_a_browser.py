@@ -16,13 +16,13 @@ import axbridge
 from axbridge.packets import Instruction
 from axbridge.record.provenance import describe
 from axbridge.replay.recorded_robot import rig_of
-from axbridge.serve.background import serving
 from axbridge.view import web_server
 from axbridge.view.replay import Replay
 from tests.support.browser import CHROMIUM, browsing
 from tests.support.page_client import page_client
 from tests.support.pty_line import PtyLine
 from tests.support.robot_files import write_comb
+from tests.support.warm import serving
 
 pytest.importorskip("viser")
 pytestmark = [

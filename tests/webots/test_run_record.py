@@ -1,16 +1,15 @@
 """`axbridge run --record`: what a script did, in a recording, whoever opened the robot."""
 
 import signal
-import subprocess
-import sys
-import time
 
 import numpy as np
 import pytest
 
 import axbridge
 from axbridge.record.recording import open_recording
-from axbridge.serve.background import serving
+from tests.support import warm
+from tests.support.waiting import has_grown, until
+from tests.support.warm import serving, start
 
 pytestmark = pytest.mark.slow
 
@@ -41,17 +40,10 @@ FOREVER = {
 }
 
 
-def command(script, *options):
-    return [sys.executable, "-W", "ignore", "-m", "axbridge", "run", str(script), "--rig", "bench_arm", *options]
-
-
 def run(folder, text, *options):
     script = folder / "script.py"
     script.write_text(text)
-    done = subprocess.run(
-        command(script, *options), cwd=folder, capture_output=True, text=True, timeout=60, check=False
-    )
-    return done, folder / "run.mcap"
+    return warm.run("run", script, "--rig", "bench_arm", *options, cwd=folder), folder / "run.mcap"
 
 
 def check_goals(found):
@@ -137,10 +129,8 @@ def test_ctrl_c_leaves_the_motor_off_and_says_what_is_kept(tmp_path, kind):
     script.write_text(FOREVER[kind])
     with serving("bench_arm") as port:
         options = "--backend", "real", "--port", port, "--record", str(path)
-        process = subprocess.Popen(command(script, *options), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        until = time.monotonic() + 60
-        while time.monotonic() < until and not (path.is_file() and path.stat().st_size > 20_000):
-            time.sleep(0.05)
+        process = start("run", script, "--rig", "bench_arm", *options)
+        until(lambda: has_grown(path))
         process.send_signal(signal.SIGINT)
         _, said = process.communicate(timeout=30)
         with axbridge.open("bench_arm", backend="real", port=port) as robot:

@@ -3,7 +3,7 @@
 import math
 import os
 import pty
-import time
+import select
 import types
 
 import pytest
@@ -329,8 +329,7 @@ def test_the_keyboard_gives_the_keys_of_a_step_then_minus_one(controller, monkey
     with os.fdopen(terminal, "r") as stdin:
         monkeypatch.setattr("sys.stdin", stdin)
         keyboard.enable(32)
-        os.write(host, b"ab")
-        time.sleep(0.05)
+        strike(host, b"ab", stdin)
         assert keyboard.getKey() == -1
         robot.step(32)
         assert [keyboard.getKey(), keyboard.getKey(), keyboard.getKey()] == [65, 66, -1]
@@ -338,8 +337,15 @@ def test_the_keyboard_gives_the_keys_of_a_step_then_minus_one(controller, monkey
     os.close(host)
 
 
-@pytest.mark.alone
+def strike(host, keys, stdin):
+    """Keys that have come to the terminal."""
+    os.write(host, keys)
+    assert select.select([stdin], (), (), 30)[0]
+
+
 def test_a_held_key_stays_held_until_the_terminal_stops_repeating_it(controller, monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr("axbridge.webots.keyboard.time", types.SimpleNamespace(monotonic=lambda: now[0]))
     robot = controller.Robot()
     keyboard = robot.getKeyboard()
     host, terminal = pty.openpty()
@@ -351,15 +357,13 @@ def test_a_held_key_stays_held_until_the_terminal_stops_repeating_it(controller,
     with os.fdopen(terminal, "r") as stdin:
         monkeypatch.setattr("sys.stdin", stdin)
         keyboard.enable(32)
-        os.write(host, b"a")
-        time.sleep(0.05)
+        strike(host, b"a", stdin)
         assert [keys() for _ in range(3)] == [[65]] * 3
-        time.sleep(0.4)  # before the first repeat
+        now[0] += 0.4  # before the first repeat
         assert keys() == [65]
-        os.write(host, b"aaa")
-        time.sleep(0.02)
+        strike(host, b"aaa", stdin)
         assert keys() == [65]  # once a step, however often it came
-        time.sleep(0.2)
+        now[0] += 0.2
         assert keys() == []
         keyboard.disable()
     os.close(host)

@@ -1,8 +1,6 @@
 """`axbridge run`: Webots controllers, unmodified, on ideal joints, simulated servos and a served bus."""
 
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -10,7 +8,8 @@ import pytest
 
 import axbridge
 from axbridge.config.toml_tables import shipped
-from axbridge.serve.background import serving
+from tests.support import warm
+from tests.support.warm import serving, start
 
 pytestmark = pytest.mark.slow
 
@@ -46,8 +45,7 @@ if __name__ == "__main__":
 
 
 def run(script, *options):
-    command = [sys.executable, "-m", "axbridge", "run", str(script), *options]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return warm.run("run", script, *options)
 
 
 @pytest.fixture
@@ -114,8 +112,7 @@ def test_ctrl_c_asks_the_controller_to_end(tmp_path):
         "from controller import Robot\nrobot = Robot()\nprint('running', flush=True)\n"
         "while robot.step(20) != -1: pass\nprint('left cleanly')\n"
     )
-    command = [sys.executable, "-m", "axbridge", "run", str(script), "--rig", "bench_arm"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+    with start("run", script, "--rig", "bench_arm") as running:
         assert running.stdout
         assert running.stdout.readline().strip() == "running"
         running.send_signal(signal.SIGINT)
@@ -139,9 +136,7 @@ def test_a_controller_that_never_steps_is_ended_by_sigterm_and_hears_of_ctrl_c(t
     script = tmp_path / "stuck.py"
     script.write_text(NEVER_STEPS)
     with serving("bench_arm") as port:
-        command = [sys.executable, "-m", "axbridge", "run", str(script), "--rig", "bench_arm"]
-        command += ["--backend", "real", "--port", port]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+        with start("run", script, "--rig", "bench_arm", "--backend", "real", "--port", port) as running:
             assert running.stdout
             assert running.stderr
             assert running.stdout.readline().strip() == "running"
@@ -164,7 +159,6 @@ print(time.monotonic() - began)
 """
 
 
-@pytest.mark.alone
 def test_a_simulated_controller_is_paced_by_the_clock_when_asked_to_be(tmp_path):
     script = tmp_path / "second.py"
     script.write_text(SECOND)
