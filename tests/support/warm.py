@@ -174,6 +174,9 @@ def _become(request):
     os.environ.clear()
     os.environ.update(request["env"])
     os.chdir(request["cwd"])
+    sys.stdin = sys.__stdin__ = open(0, closefd=False)  # noqa: SIM115
+    sys.stdout = sys.__stdout__ = open(1, "w", closefd=False)  # noqa: SIM115 - by lines where it is a terminal
+    sys.stderr = sys.__stderr__ = open(2, "w", closefd=False, errors="backslashreplace", buffering=1)  # noqa: SIM115
     if "PYTHONUNBUFFERED" in os.environ:
         sys.stdout.reconfigure(write_through=True)
     sys.path[0] = request["cwd"]
