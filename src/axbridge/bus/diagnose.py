@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from axbridge.bus.base import Reply
 from axbridge.bus.cycle import Cycle, CycleServo
-from axbridge.bus.handshake import Expected, Finding, inspect, measure_latency, profile_for
+from axbridge.bus.handshake import Expected, Finding, inspect, measure_latency, name_of, profile_for
 from axbridge.bus.scan import AX_BAUDS, Found, scan, scan_bauds
 from axbridge.bus.serial import SerialBus
 from axbridge.bus.stats import percentile, wire_time
@@ -17,12 +17,27 @@ from axbridge.config.registers import PRESENT, TABLE_SIZE, Address
 from axbridge.errors import ErrorFlag
 from axbridge.packets import byte_seconds
 
-__all__ = ["Diagnosis", "diagnose"]
+__all__ = [
+    "Diagnosis",
+    "diagnose",
+    "look_at_adapter",
+    "look_at_condition",
+    "look_at_loss",
+    "look_at_rate",
+    "no_answer",
+    "ranges",
+    "strangers",
+    "told_together",
+]
 
 _CYCLES = 60
+_FAST_ENOUGH = 2e-3  # s: with few servos, what the computer itself needs is most of a cycle
 _ACCEPTABLE_LOSS = 1e-3
 _PATIENCE = 0.02  # s: an answer that a busy host keeps waiting is not lost
 _VOLTAGES = Address.PRESENT_VOLTAGE, Address.MIN_VOLTAGE_LIMIT, Address.MAX_VOLTAGE_LIMIT
+_HICCUP = 1  # lost answer: a busy computer does that
+_FEW = 2  # servos that lose answers: their own cables, perhaps; many that lose about as much: the line
+_MANY = 4  # servos that are not named one by one
 _HOT = 10  # degrees below the servo's own limit
 
 
@@ -58,12 +73,12 @@ def diagnose(
     """
     where = f" --port {bus.port_name}"
     facts: dict[str, Any] = {"port": bus.port_name, "baud": bus.baud}
-    findings = _adapter(bus, facts)
+    findings = look_at_adapter(bus, facts)
     progress("looking for servos")
     found = scan(bus)
     facts["servos"] = [vars(servo) for servo in found]
     if not found:
-        findings.append(_no_answer(bus, progress, where))
+        findings.append(no_answer(bus, progress))
         return Diagnosis(facts, findings)
     known = expected or [Expected("", servo.id, _guess(servo)) for servo in found]
     ids = [servo.id for servo in known if any(servo.id == other.id and not other.mute for other in found)]
@@ -71,25 +86,19 @@ def diagnose(
     for servo in known:
         findings += inspect(bus, servo, where)
         if servo.id in ids:
-            findings += _condition(bus, servo)
-    strangers = sorted({servo.id for servo in found} - {servo.id for servo in known})
-    if strangers:
-        listed = ", ".join(map(str, strangers))
-        findings.append(
-            Finding(
-                f"ids {listed}", "answer, but are not in the rig", "add them to the rig, or unplug them", False, "extra"
-            )
-        )
+            findings += look_at_condition(bus, servo)
+    findings += strangers(found, known)
     if ids:
         facts["latency_ms"] = 1e3 * measure_latency(bus, ids)
         progress(f"reading {packets} packets")
-        findings += _loss(bus, ids, packets, facts)
+        findings += look_at_loss(bus, {servo.id: name_of(servo) for servo in known if servo.id in ids}, packets, facts)
         progress("measuring the rate")
-        findings += _rate(bus, ids, facts)
+        findings += look_at_rate(bus, ids, facts)
     return Diagnosis(facts, findings)
 
 
-def _adapter(bus: SerialBus, facts: dict[str, Any]) -> list[Finding]:
+def look_at_adapter(bus: SerialBus, facts: dict[str, Any]) -> list[Finding]:
+    """Kind of adapter, latency timer, echo; what is found out goes into `facts`, here and in the functions below."""
     adapter = bus.port.adapter
     facts |= {
         "adapter": adapter.kind,
@@ -109,7 +118,9 @@ def _adapter(bus: SerialBus, facts: dict[str, Any]) -> list[Finding]:
     return findings
 
 
-def _no_answer(bus: SerialBus, progress: Callable[[str], None], where: str) -> Finding:
+def no_answer(bus: SerialBus, progress: Callable[[str], None]) -> Finding:
+    """Why nobody may answer: they talk at another rate, or not at all."""
+    where = f" --port {bus.port_name}"
     progress("nobody answers: trying other baud rates")
     for baud in AX_BAUDS:  # a factory-new or a Bioloid servo has one of these ids
         found = scan_bauds(bus, [baud], range(31)).get(baud) if baud != bus.baud else None
@@ -130,12 +141,22 @@ def _guess(servo: Found) -> FirmwareProfile:
     return profile or FirmwareProfile.load("ax-12a")
 
 
-def _condition(bus: SerialBus, servo: Expected) -> list[Finding]:
+def strangers(found: Sequence[Found], known: Sequence[Expected]) -> list[Finding]:
+    """Who answers and should not be there."""
+    ids = sorted({servo.id for servo in found} - {servo.id for servo in known})
+    if not ids:
+        return []
+    listed = ", ".join(map(str, ids))
+    fix = "add them to the rig, or unplug them"
+    return [Finding(f"ids {listed}", "answer, but are not in the rig", fix, False, "extra")]
+
+
+def look_at_condition(bus: SerialBus, servo: Expected) -> list[Finding]:
     """Supply, temperature and alarms."""
     (answer,) = bus.read_many([(servo.id, 0, TABLE_SIZE)])
     if not isinstance(answer, Reply) or len(answer.data) < TABLE_SIZE:
         return []
-    table, label = answer.data, f"servo {servo.id}"
+    table, label = answer.data, name_of(servo)
     findings = []
     voltage, low, high = (table[at] / 10 for at in _VOLTAGES)
     nominal = servo.profile.electrics.nominal_voltage
@@ -165,32 +186,60 @@ def _condition(bus: SerialBus, servo: Expected) -> list[Finding]:
     return findings
 
 
-def _loss(bus: SerialBus, ids: Sequence[int], packets: int, facts: dict[str, Any]) -> list[Finding]:
+def look_at_loss(bus: SerialBus, servos: Mapping[int, str], packets: int, facts: dict[str, Any]) -> list[Finding]:
+    """Ask the servos in turn for what they always say, and count the answers that are missing or wrong.
+
+    Args:
+        bus: Their bus.
+        servos: What to call them, by id.
+        packets: Questions altogether.
+        facts: Gets the share lost by id (``loss``), and how many answers were wrong.
+    """
+    ids = list(servos)
     lost: dict[int, int] = {}
     asked = dict.fromkeys(ids, 0)
+    known: dict[int, bytes] = {}
+    wrong = 0
     usual, bus.latency = bus.latency, max(bus.latency, _PATIENCE)
     for turn in range(packets):
         id_ = ids[turn % len(ids)]
         asked[id_] += 1
-        if not isinstance(bus.read_many([(id_, Address.PRESENT_POSITION, PRESENT.size)])[0], Reply):
+        answer = bus.read_many([(id_, 0, PRESENT.size)])[0]  # as long as what a control cycle reads
+        if not isinstance(answer, Reply):
             lost[id_] = lost.get(id_, 0) + 1
+        elif known.setdefault(id_, answer.data) != answer.data:
+            wrong += 1
     bus.latency = usual
     facts["loss"] = {id_: lost.get(id_, 0) / count for id_, count in asked.items() if count}
-    return [
+    facts["wrong"] = wrong
+    findings = []
+    if wrong:
+        problem = f"{wrong} of {packets} answers were intact, and said something else than before"
+        fix = "look for two servos with one id: connect them one at a time; then please report it"
+        findings.append(Finding(bus.port_name, problem, fix, True, "wrong"))
+    total, worst = sum(lost.values()), max(lost, key=lambda id_: lost[id_], default=-1)
+    if total / packets > _ACCEPTABLE_LOSS and len(lost) > _FEW and lost[worst] <= total / 2:
+        problem = (
+            f"lost {total} of {packets} answers ({total / packets:.1%}), of {len(lost)} of {len(ids)} servos; "
+            f"most of {servos[worst]}, {lost[worst]} of {asked[worst]}"
+        )
+        fix = "check the common ground, the supply, and the cable to the first servo; shorter chains lose less"
+        return [*findings, Finding(bus.port_name, problem, fix, False, "loss")]
+    return findings + [
         Finding(
-            f"servo {id_}",
+            servos[id_],
             f"lost {count} of {asked[id_]} answers",
-            "check its cable and the supply; several servos: a common ground, shorter chains",
+            "check its cable and the supply",
             False,
             "loss",
             id_,
         )
         for id_, count in lost.items()
-        if count / asked[id_] > _ACCEPTABLE_LOSS
+        if count > _HICCUP and count / asked[id_] > _ACCEPTABLE_LOSS
     ]
 
 
-def _rate(bus: SerialBus, ids: Sequence[int], facts: dict[str, Any]) -> list[Finding]:
+def look_at_rate(bus: SerialBus, ids: Sequence[int], facts: dict[str, Any]) -> list[Finding]:
     """Rate of full exchanges: reads as measured, the goals' packet by its length (nothing may move here)."""
     cycle = Cycle(bus, [CycleServo(str(id_), id_) for id_ in ids])
     goals = (8 + 5 * len(ids)) * byte_seconds(bus.baud)
@@ -207,8 +256,34 @@ def _rate(bus: SerialBus, ids: Sequence[int], facts: dict[str, Any]) -> list[Fin
         "wire_limit_hz": 1 / limit,
         "wire_share": limit / usual,
     }
-    if limit / usual < 0.5 and bus.port.adapter.kind != "remote":
+    if limit / usual < 0.5 and usual > _FAST_ENOUGH and bus.port.adapter.kind != "remote":
         problem = f"{1 / usual:.0f} Hz for {len(ids)} servos, where the line allows {1 / limit:.0f} Hz"
         fix = "return delay 0 and latency timer 1 ms (see the other findings); a USB hub or a busy host costs, too"
         return [Finding(bus.port_name, problem, fix, False, "rate")]
     return []
+
+
+def told_together(findings: Iterable[Finding]) -> list[tuple[str, str, str]]:
+    """Who has a problem, what it is, and the command that mends it; what several servos have in common once."""
+    alike: dict[tuple[str, str], list[Finding]] = {}
+    for finding in findings:
+        fix = finding.fix if finding.id is None else finding.fix.replace(f" {finding.id} ", " $id ")
+        alike.setdefault((finding.problem, fix), []).append(finding)
+    told = []
+    for (problem, fix), group in alike.items():
+        ids = [finding.id for finding in group if finding.id is not None]
+        who = ", ".join(finding.subject for finding in group) if len(group) < _MANY else f"servos {ranges(ids)}"
+        loop = f"for id in {' '.join(map(str, ids))}; do {fix}; done"
+        told.append((who, problem, loop if len(group) > 1 and "$id" in fix else group[0].fix))
+    return told
+
+
+def ranges(ids: Sequence[int]) -> str:
+    """Ids in ascending order, as in ``1-18, 20``."""
+    ends: list[list[int]] = []
+    for id_ in ids:
+        if ends and ends[-1][1] == id_ - 1:
+            ends[-1][1] = id_
+        else:
+            ends.append([id_, id_])
+    return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in ends)

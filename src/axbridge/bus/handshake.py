@@ -19,11 +19,13 @@ from axbridge.packets import byte_seconds
 __all__ = [
     "UNREADABLE",
     "Expected",
+    "ExpectedBus",
     "Finding",
     "handshake",
     "inspect",
     "is_shared",
     "measure_latency",
+    "name_of",
     "profile_for",
     "require",
 ]
@@ -41,6 +43,15 @@ class Expected:
     name: str
     id: int
     profile: FirmwareProfile
+
+
+@dataclass(frozen=True)
+class ExpectedBus:
+    """A port and who should be on it; `servos` is empty where nobody says."""
+
+    port: str
+    baud: int
+    servos: tuple[Expected, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -97,7 +108,7 @@ def handshake(bus: Bus, servos: Sequence[Expected], *, port: str = "") -> list[F
 
 def inspect(bus: Bus, servo: Expected, where: str = "") -> list[Finding]:
     """Findings about one servo; see `handshake`."""
-    label = _label(servo)
+    label = name_of(servo)
     try:
         table = read_start(bus, servo.id, _SETTINGS)
     except BusTimeout:
@@ -158,7 +169,7 @@ def is_shared(bus: Bus, id: int) -> bool:
 def _collision(servo: Expected, where: str) -> Finding:
     problem = "answers with damaged packets: two servos with one id, or a bad cable"
     fix = f"connect them one at a time and give one another id: axbridge servo set-id OLD NEW{where}"
-    return Finding(_label(servo), problem, fix, True, "collision", servo.id)
+    return Finding(name_of(servo), problem, fix, True, "collision", servo.id)
 
 
 def measure_latency(bus: SerialBus, ids: Sequence[int], rounds: int = 20) -> float:
@@ -214,5 +225,6 @@ def profile_for(model: int, firmware: int | None = None) -> FirmwareProfile | No
     return max(old_enough or known, key=lambda profile: (profile.firmware_version, profile.name), default=None)
 
 
-def _label(servo: Expected) -> str:
+def name_of(servo: Expected) -> str:
+    """What a person calls it: its name and its id."""
     return f"servo {servo.id}" if servo.name in {"", str(servo.id)} else f"{servo.name} (id {servo.id})"

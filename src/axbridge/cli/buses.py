@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from axbridge.errors import UsageError
 
 if TYPE_CHECKING:
-    from axbridge.bus.handshake import Expected
+    from axbridge.bus.handshake import ExpectedBus
 
-__all__ = ["ExpectedBus", "buses_of"]
-
-
-@dataclass(frozen=True)
-class ExpectedBus:
-    """A port and who should be on it; `servos` is empty without a rig."""
-
-    port: str
-    baud: int
-    servos: tuple[Expected, ...] = ()
+__all__ = ["buses_of"]
 
 
 def buses_of(port: str | None, rig: str | None, baud: int) -> list[ExpectedBus]:
@@ -30,9 +20,10 @@ def buses_of(port: str | None, rig: str | None, baud: int) -> list[ExpectedBus]:
         PortError: ``auto`` is not clear.
         UsageError: one port for a rig with several buses; a rig without Dynamixels.
     """
+    from axbridge.bus.handshake import Expected, ExpectedBus
+
     if rig is None:
         return [ExpectedBus(port or "auto", baud)]
-    from axbridge.bus.handshake import Expected
     from axbridge.config.rig import Rig
     from axbridge.robot.backends.real import ports_of
 

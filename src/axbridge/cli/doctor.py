@@ -13,8 +13,6 @@ from axbridge.cli.options import BaudOption, JsonOption, PortOption
 if TYPE_CHECKING:
     from axbridge.bus.handshake import Finding
 
-_MANY = 4  # servos that are not named one by one
-
 
 @app.command()
 def doctor(
@@ -61,36 +59,21 @@ def doctor(
 
 
 def _tell(findings: Iterable[Finding]) -> None:
-    """What is wrong, and the command that mends it; what several servos have in common once."""
-    alike: dict[tuple[str, str], list[Finding]] = {}
-    for finding in findings:
-        fix = finding.fix if finding.id is None else finding.fix.replace(f" {finding.id} ", " $id ", 1)
-        alike.setdefault((finding.problem, fix), []).append(finding)
-    for (problem, fix), group in alike.items():
-        ids = [finding.id for finding in group if finding.id is not None]
-        who = ", ".join(finding.subject for finding in group)
-        print(f"! {who if len(group) < _MANY else f'servos {_ranges(ids)}'}: {problem}")
-        loop = f"for id in {' '.join(map(str, ids))}; do {fix}; done"
-        print(f"  {loop if len(group) > 1 and '$id' in fix else group[0].fix}")
+    """What is wrong, and the command that mends it."""
+    from axbridge.bus.diagnose import told_together
 
-
-def _ranges(ids: list[int]) -> str:
-    """Ids in ascending order, as in ``1-18, 20``."""
-    ends: list[list[int]] = []
-    for id_ in ids:
-        if ends and ends[-1][1] == id_ - 1:
-            ends[-1][1] = id_
-        else:
-            ends.append([id_, id_])
-    return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in ends)
+    for who, problem, fix in told_together(findings):
+        print(f"! {who}: {problem}\n  {fix}")
 
 
 def _show(facts: dict[str, Any]) -> None:
+    from axbridge.bus.diagnose import ranges
+
     timer = "" if facts["latency_timer_ms"] is None else f", latency timer {facts['latency_timer_ms']} ms"
     low = ", low-latency mode" if facts["low_latency"] else ""
     echo = ", returns what is sent (stripped)" if facts["echo"] else ""
     print(f"{facts['port']}: {facts['adapter']} adapter at {facts['baud']} baud{timer}{low}{echo}")
-    print(f"servos: {_ranges([servo['id'] for servo in facts['servos']]) or 'none'}")
+    print(f"servos: {ranges([servo['id'] for servo in facts['servos']]) or 'none'}")
     if "rate_hz" in facts:
         worst = max(facts["loss"].values())
         print(
