@@ -267,14 +267,12 @@ def _refuse_unwritable(rig: Rig, given: str) -> None:
         UsageError: the rig comes with axbridge, or parameters were given with its name.
         RecordingError: its folder is not writable.
     """
-    from axbridge.config.rig import FOLDER
-    from axbridge.config.toml_tables import shipped
     from axbridge.config.urdf_parameters import split_options
     from axbridge.files import check_writable
 
     if split_options(given)[1]:
         raise UsageError(f"{given}: parameters are not calibrated", "give the rig's name alone")
-    if shipped(FOLDER).resolve() in rig.path.resolve().parents:
+    if rig.comes_along:
         own = f"my_{rig.name}"
         raise UsageError(
             f"rig {rig.name} comes with axbridge", f"run `axbridge rig copy {rig.name} {own}`, then calibrate {own}"

@@ -504,6 +504,11 @@ class Rig(toml_tables.Table):
         return self
 
     @property
+    def comes_along(self) -> bool:
+        """Whether it comes with axbridge: it is no file of the user's own, to be written to."""
+        return toml_tables.shipped(FOLDER).resolve() in self.path.resolve().parents
+
+    @property
     def physics_step_ms(self) -> float:
         """Physics step of the world: as it says, but the basic time step for ideal joints alone, as in Webots.
 

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from axbridge.arrays import FloatArray
 from axbridge.config.rig import Rig, ServoConfig
-from axbridge.config.urdf import FIXED, SLIDES, JointFacts, Tree, read_tree, with_checked_meshes
+from axbridge.config.urdf import FIXED, SLIDES, TURNS, JointFacts, Tree, read_tree, with_checked_meshes
 from axbridge.errors import RigError
 
 __all__ = ["Checked", "check_rig", "positive_ways"]
@@ -21,6 +22,8 @@ _TELLING = (
     "direction",
 )  # what a simulation and a real robot go by, and a file may leave out
 _SIDES = ("the front", "the left", "above", "behind", "the right", "below")  # where x, y, z, -x, -y, -z point
+_TOWARDS = ("forward", "to the robot's left", "up", "back", "to the robot's right", "down")  # likewise
+_LEVER = 0.03  # m from a joint's axis: what hangs nearer to it shows no way
 _NEAR = 0.94  # cosine of 20°: so near to a side an axis points there
 
 
@@ -68,7 +71,8 @@ def check_rig(rig: Rig) -> Checked:
 def positive_ways(rig: Rig) -> dict[str, str]:
     """The way each joint turns towards larger angles, in words, by joint: seen from the end that its axis points to.
 
-    The robot stands at 0 rad and looks along x; y is its left, z is up.
+    The robot stands at 0 rad and looks along x; y is its left, z is up. Where what hangs on a joint goes one way, that
+    is said, too.
 
     Raises:
         RigError: the URDF is wrong. Without a world nothing is known, and nothing returned.
@@ -77,17 +81,37 @@ def positive_ways(rig: Rig) -> dict[str, str]:
         return {}
     kinematic = {servo.joint for servo in rig.servos if servo.drive == "ideal"}
     tree = read_tree(rig.urdf_path(), fixed_base=rig.world.fixed_base, kinematic=kinematic, text=rig.urdf_text())
-    turned = [np.eye(3)]
+    turned, place = [np.eye(3)], [np.zeros(3)]
+    for link in range(1, len(tree.links)):
+        parent = tree.parent[link]
+        turned.append(turned[parent] @ tree.turn[link])
+        place.append(place[parent] + turned[parent] @ tree.place[link])
+    mass = tree.mass.copy()
+    moment = np.array([tree.mass[link] * (place[link] + turned[link] @ tree.centre[link]) for link in range(len(mass))])
+    for link in range(len(mass) - 1, 0, -1):  # children come after their parents
+        mass[tree.parent[link]] += mass[link]
+        moment[tree.parent[link]] += moment[link]
     ways = {}
     for link in range(1, len(tree.links)):
-        turned.append(turned[tree.parent[link]] @ tree.turn[link])
         if tree.kind[link] != FIXED:
             axis = turned[link] @ tree.axis[link]
-            towards = np.concatenate([axis, -axis])
-            side = int(np.argmax(towards))
-            seen = _SIDES[side] if towards[side] >= _NEAR else "where ({:.2g}, {:.2g}, {:.2g}) points".format(*axis)
-            ways[tree.joints[tree.dof[link]].name] = f"counter-clockwise, seen from {seen}"
+            side, share = _side_of(axis)
+            seen = _SIDES[side] if share >= _NEAR else "where ({:.2g}, {:.2g}, {:.2g}) points".format(*axis)
+            moves = np.cross(axis, moment[link] / mass[link] - place[link]) if mass[link] else np.zeros(3)
+            goes, share = _side_of(moves)
+            shown = tree.kind[link] == TURNS and share >= _NEAR and np.linalg.norm(moves) >= _LEVER
+            ways[tree.joints[tree.dof[link]].name] = f"counter-clockwise, seen from {seen}" + (
+                f" (so that its far end goes {_TOWARDS[goes]})" if shown else ""
+            )
     return ways
+
+
+def _side_of(vector: FloatArray) -> tuple[int, float]:
+    """The side that a vector points to most, as an index of `_SIDES`, and the cosine of the angle to it."""
+    towards = np.concatenate([vector, -vector])
+    side = int(np.argmax(towards))
+    length = float(np.linalg.norm(vector))
+    return side, float(towards[side]) / length if length else 0.0
 
 
 def _check_joint(rig: Rig, servo: ServoConfig, tree: Tree, joints: Mapping[str, JointFacts]) -> None:

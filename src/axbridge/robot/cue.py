@@ -1,4 +1,4 @@
-"""Which servo is meant, shown on the robot itself: its LED blinks, or its motor moves a little."""
+"""Which servo is meant, and which way it turns, shown on the robot itself: its LED blinks, its motor moves a little."""
 
 from __future__ import annotations
 
@@ -6,16 +6,19 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
+from axbridge.control import minimum_jerk
 from axbridge.errors import BusError, ProfileError, UsageError
 from axbridge.robot.robot import Robot
 from axbridge.robot.servo import Servo
 from axbridge.units import Calibration
 
-__all__ = ["SWING", "TORQUE", "blinking", "wiggle"]
+__all__ = ["NUDGE", "SWING", "TORQUE", "blinking", "nudge", "wiggle"]
 
-SWING = math.radians(5)  # to each side
+SWING = math.radians(5)  # of a wiggle, to each side
+NUDGE = math.radians(3)  # one way, and back
 TORQUE = 0.2  # of what the servo can: it moves a joint that a hand carries, and a finger stops it
 _LASTS = 2.0  # s, to both sides and back
+_GOES, _STAYS = 0.4, 0.4  # s of a nudge: to its end, there, and back
 _HELD = 0.6 * SWING  # this far behind its goal, something holds the joint: it gives in before it is an overload
 _BLINK = 0.4  # s on, and as long off
 _CHANGED = ("moving_speed", "torque_limit")  # registers that a move leaves changed
@@ -70,6 +73,32 @@ def wiggle(robot: Robot, name: str, look: Callable[[], None] = lambda: None) -> 
             has moved then.
         BusError: the servo does not answer.
     """
+    return _led(robot, name, lambda passed: SWING * math.sin(2 * math.pi * passed / _LASTS), _LASTS, SWING, look)
+
+
+def nudge(robot: Robot, name: str, look: Callable[[], None] = lambda: None) -> float:
+    """Move a servo by `NUDGE` towards larger angles of its joint, and back; else as `wiggle`."""
+
+    def way(passed: float) -> float:
+        there, back = passed / _GOES, (passed - _GOES - _STAYS) / _GOES
+        return NUDGE * (minimum_jerk.way(there) - minimum_jerk.way(back))
+
+    return _led(robot, name, way, 2 * _GOES + _STAYS, NUDGE, look)
+
+
+def _led(
+    robot: Robot, name: str, way: Callable[[float], float], lasts: float, reach: float, look: Callable[[], None]
+) -> float:
+    """Lead a servo along `way(s)`, rad from where it is, with little torque; see `wiggle`.
+
+    Args:
+        robot: Whose servo it is.
+        name: Of the servo.
+        way: From 0 and back to 0.
+        lasts: s.
+        reach: The farthest point of the way, rad.
+        look: Called after each step; may raise.
+    """
     servo = robot[name]
     here = servo.position
     before = {register: servo.read(register) for register in _CHANGED}
@@ -79,7 +108,7 @@ def wiggle(robot: Robot, name: str, look: Callable[[], None] = lambda: None) -> 
             f"when the cause is gone: axbridge servo write {servo.config.id} torque_limit 1023",
         )
     low, high = _range(robot, servo)
-    if not low + SWING <= here <= high - SWING:
+    if not low + reach <= here <= high - reach:
         raise UsageError(
             f"{name} stands at {math.degrees(here):.0f}°, near the end of its range, "
             f"{math.degrees(low):.0f} to {math.degrees(high):.0f}°",
@@ -91,8 +120,8 @@ def wiggle(robot: Robot, name: str, look: Callable[[], None] = lambda: None) -> 
         servo.write("torque_limit", round(TORQUE * robot.rig.profile_of(servo.config).units.full_scale))
         servo.torque_on()
         start = robot.time
-        while (passed := robot.time - start) < _LASTS:
-            wanted = here + SWING * math.sin(2 * math.pi * passed / _LASTS)
+        while (passed := robot.time - start) < lasts:
+            wanted = here + way(passed)
             servo.set_position(wanted)
             if robot.step() == -1:
                 break
