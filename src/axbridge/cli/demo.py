@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from axbridge.cli.app import app, emit_json
-from axbridge.cli.demo_walk import can_walk, demo_walk
+from axbridge.cli.demo_walk import demo_walk
 from axbridge.cli.options import EngineOption, JsonOption, ModelOption, PortOption, RigOption, SeedOption
 from axbridge.cli.progress import Show, progress
 from axbridge.cli.serve import MEASURED, served
@@ -77,6 +77,7 @@ def _demo_arm(
     from axbridge.compare.png import write_png
     from axbridge.identify import write_params
     from axbridge.jit import COMPILED
+    from axbridge.motion.gait import can_walk
     from axbridge.record.recording import open_recording
     from axbridge.serve.background import serving
 

@@ -17,32 +17,18 @@ if TYPE_CHECKING:
     from axbridge.motion.walking import Outcome
     from axbridge.physics.engine import LinkPose
 
-__all__ = ["can_walk", "demo_walk"]
+__all__ = ["demo_walk"]
 
 _STEPS = 6
 _PICTURES = 7
 _WIDTH, _HEIGHT = 2.0, 3.1  # inches of one picture, and of the strip
 
 
-def can_walk(rig: Rig) -> bool:
-    """Whether a rig has a free base and the legs that a gait needs."""
-    from axbridge.errors import RigError, UsageError
-    from axbridge.motion.gait import Gait, Walk
-
-    if rig.world is None or rig.world.fixed_base:
-        return False
-    try:
-        Walk.of(rig, Gait(steps=_STEPS))
-    except (RigError, UsageError):
-        return False
-    return True
-
-
 def demo_walk(rig: Rig, name: str, out: Path, seed: int, *, open_picture: bool, json: bool) -> None:
     """Let a robot walk in the simulator; write its recording and its strip of pictures.
 
     Args:
-        rig: With legs, see `can_walk`.
+        rig: With legs, see `axbridge.motion.gait.can_walk`.
         name: How the user calls it.
         out: Folder for the files, which is there.
         seed: Of the simulation.

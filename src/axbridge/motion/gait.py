@@ -18,7 +18,7 @@ import numpy as np
 from axbridge.arrays import FloatArray
 from axbridge.config.rig import Rig, ServoConfig
 from axbridge.config.urdf import Tree, read_tree
-from axbridge.errors import UsageError
+from axbridge.errors import RigError, UsageError
 from axbridge.motion.carrying import Carrier, carried
 from axbridge.motion.footsteps import SIDES, Place, Step, footsteps
 from axbridge.motion.lead import lead
@@ -28,7 +28,7 @@ from axbridge.physics.inverse_dynamics import BaseMotion
 from axbridge.physics.poses import posed
 from axbridge.rotations import about
 
-__all__ = ["Gait", "Walk"]
+__all__ = ["Gait", "Walk", "can_walk"]
 
 _GRID = 0.01  # s between two poses that are worked out
 _SHIFT = 0.9  # s before the first step, in which the weight goes over the standing foot, and after the last
@@ -180,6 +180,17 @@ class Walk:
         begun = (time - _SHIFT) / (self.gait.period / 2) - number
         both = self.gait.double_support
         return number, min(max((begun - both / 2) / (1 - both), 0.0), 1.0)
+
+
+def can_walk(rig: Rig) -> bool:
+    """Whether a rig has a free base and the legs that a gait needs."""
+    if rig.world is None or rig.world.fixed_base:
+        return False
+    try:
+        Walk.of(rig, Gait())
+    except (RigError, UsageError):
+        return False
+    return True
 
 
 @dataclass(frozen=True)

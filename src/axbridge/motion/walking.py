@@ -35,6 +35,7 @@ _WEAK = 0.1  # share of the torque to begin with
 _WAIT = {"sim": 0.5}  # s between the first pose and the first step
 _WAIT_FOR_HANDS = 3.0  # where somebody has to put the robot on its feet
 _AFTER = 0.6  # s on both feet before the motors go off
+_IN_THE_AIR = 0.5  # share of the torque that legs need that carry nothing but themselves
 _TIPPED = math.radians(45)
 
 
@@ -74,6 +75,7 @@ def walk(
     gait: Gait,
     recorder: Recorder | None = None,
     *,
+    hanging: bool = False,
     progress: Callable[[str, float], None] = lambda _part, _share: None,
 ) -> Outcome:
     """Let a Bioloid get up and walk; its motors are on when it ends.
@@ -86,6 +88,7 @@ def walk(
             m; ``base_roll``, ``base_pitch``, ``base_yaw``, rad) and the zero-moment point (``zmp_x``, ``zmp_y``,
             ``zmp_margin``, ``planned_zmp_x``, ``planned_zmp_y``, m). Where the robot has an IMU, also what that tells
             (``imu_roll`` and so on).
+        hanging: A hand holds it in the air: half its torque does, and it need not be put on its feet.
         progress: Called at the start of each of these parts and after each of its steps, with its name and the share of
             it that is done, 0..1.
 
@@ -94,7 +97,7 @@ def walk(
         RigError: the rig has no such legs.
         BusError: a servo failed or got lost under way.
     """
-    return _Walker(robot, Walk.of(robot.rig, gait), progress).run(recorder)
+    return _Walker(robot, Walk.of(robot.rig, gait), progress, hanging=hanging).run(recorder)
 
 
 def check(robot: Robot, gait: Gait) -> None:
@@ -109,8 +112,12 @@ def check(robot: Robot, gait: Gait) -> None:
 class _Walker:
     """One walk under way."""
 
-    def __init__(self, robot: Robot, path: Walk, progress: Callable[[str, float], None]) -> None:
+    def __init__(
+        self, robot: Robot, path: Walk, progress: Callable[[str, float], None], *, hanging: bool = False
+    ) -> None:
         self._robot, self._path, self._progress = robot, path, progress
+        self._torque = _IN_THE_AIR if hanging else 1.0
+        self._wait = _WAIT["sim"] if hanging else _WAIT.get(robot.backend, _WAIT_FOR_HANDS)
         self._log: RobotRecorder | None = None
         self._period = robot.basic_time_step / 1000
         servo_of = {config.joint: config.name for config in robot.rig.servos}
@@ -131,7 +138,7 @@ class _Walker:
                 self._log = observers.enter_context(RobotRecorder(self._robot, recorder, cycle=self._where))
             observers.callback(self._robot.observe(lambda _report, _states: self._watch.look()))
             self._get_up()
-            self._hold("stand", _WAIT.get(self._robot.backend, _WAIT_FOR_HANDS))
+            self._hold("stand", self._wait)
             energy = _Energy(self._robot)
             observers.callback(self._robot.observe(energy))
             began, start = self._robot.time, self._place()
@@ -183,7 +190,7 @@ class _Walker:
             share = min(1.0, 1.5 * tick / ticks)  # the last third with all its torque
             for name, angle in pose.items():
                 servo = robot[name]
-                servo.set_available_torque(servo.max_torque * (_WEAK + (1 - _WEAK) * share))
+                servo.set_available_torque(servo.max_torque * (_WEAK + (self._torque - _WEAK) * share))
                 if tick == 0:
                     servo.set_velocity(min(_RISING_SPEED, servo.max_velocity))
                     servo.set_position(angle)
