@@ -15,7 +15,7 @@ from tools.import_graph import circles, graph, rooms
 ROOMS = (
     *("errors", "units", "clock", "files", "reading", "arrays", "rotations", "jit", "packets", "spread"),
     *("control", "config", "bus", "physics", "virtual", "serve", "robot"),
-    *("record", "samples", "replay", "report", "compare", "identify", "motion", "webots", "view", "learn"),
+    *("record", "samples", "replay", "report", "compare", "identify", "motion", "verify", "webots", "view", "learn"),
     *("cli", "__main__", "testing"),
 )
 

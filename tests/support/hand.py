@@ -5,13 +5,18 @@ makes the hand lead the shafts whose motors are limp then: 0.8 rad up within 1.2
 line such as `1 -0.5` makes it turn the second shaft, if that is limp, to -0.5 rad; it says `there` when it has. Told
 to `stop`, the whole process stands still, and no servo answers, until it gets SIGCONT.
 `register led` asks for that register of every servo, as it is in the servo, and `stall 1` takes hold of the second
-shaft, whatever its motor does.
+shaft, whatever its motor does. `all 0` leads every limp shaft to 0 rad.
+
+`python -m tests.support.hand RIG FAULTS MODEL` serves the robot itself with these faults (`none`) and motors; without a
+model, shafts without load. A hand holds a robot with a free base in the air, whatever its motors do.
 """
 
+import mmap
 import os
 import signal
 import sys
 import threading
+import time
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -20,8 +25,11 @@ import numpy as np
 from axbridge.config.rig import Rig
 from axbridge.control import minimum_jerk
 from axbridge.physics.columns import Command, State
+from axbridge.serve.bank_process import RemoteBank
+from axbridge.serve.hand import HeldBank
 from axbridge.serve.pty import PtyChannel
 from axbridge.serve.server import serve
+from axbridge.virtual.assembly import build_bank
 from axbridge.virtual.world import World
 from tests.support.fake_bank import FakeBank
 from tests.support.warm import Warm
@@ -29,6 +37,8 @@ from tests.support.warm import Warm
 UP, BACK = 1.2, 0.8  # s
 HIGH, LEFT = 0.8, 0.4  # rad above where it took hold
 QUICK = 6.0  # rad/s, of a shaft that is turned
+AIR = 0.1  # m that a robot is held above the place where it stands
+NEAR = 0.004  # rad from where a hand leads a joint of a robot
 
 
 def lead(passed):
@@ -63,43 +73,94 @@ class LedBank(FakeBank):
                 self.state[row, [State.ANGLE, State.READING]] += np.clip(left, -QUICK * h, QUICK * h)
                 if abs(left) < QUICK * h:
                     del self.goals[row]
-                    print("there", flush=True)
+                    if not self.goals:
+                        print("there", flush=True)
+
+    def turn(self, goals):
+        """Lead shafts to angles, by row; says `there` when the last one is."""
+        self.goals.update(goals)
 
 
-def main(name):
+class HandledBank(HeldBank):
+    """The joints of a robot, each held by a hand where it was led to, as long as its motor is off.
+
+    It lives in a process of its own: what the hand does goes through shared memory.
+    """
+
+    def __init__(self, bank, directions):
+        super().__init__(bank, None)
+        self.directions = directions
+        shared = np.frombuffer(mmap.mmap(-1, 2 * len(directions) * 8), dtype=np.float64).reshape(2, len(directions))
+        self.goals, self.left = shared  # rad, by row, NaN: free; how far there is still to go
+        self.goals[:] = np.nan
+        self.start = bank.engine.base()
+
+    def advance(self, until):
+        bank = self._bank
+        if self.start is not None:
+            (x, y, z), upright = self.start
+            bank.engine.place_base(((x, y, z + AIR), upright))
+        on = bank.command[:, Command.TORQUE] > 0
+        self.goals[on] = np.nan  # the motor has it now
+        for row in np.flatnonzero(~np.isnan(self.goals)):
+            here = bank.state[row, State.ANGLE]
+            left = self.directions[row] * self.goals[row] - here
+            if abs(left) > NEAR / 2:
+                most = QUICK * max(until - bank.time, 0.0)
+                bank.place(row, here + float(np.clip(left, -most, most)))
+        self.left[:] = np.nan_to_num(self.directions * self.goals - bank.state[:, State.ANGLE])
+        bank.advance(until)
+
+    def turn(self, goals):
+        """Lead joints to angles, by row; says `there` when all are."""
+        rows = list(goals)
+        self.left[rows] = np.inf
+        self.goals[rows] = list(goals.values())
+        while (np.abs(self.left[rows]) > NEAR).any():
+            time.sleep(0.002)
+        print("there", flush=True)
+
+
+def main(name, faults="none", model=""):
     rig = Rig.load(name)
-    bank = LedBank([servo.direction for servo in rig.servos])
+    directions = [servo.direction for servo in rig.servos]
+    bank = hand = LedBank(directions)
+    if model:
+        hand = HandledBank(build_bank(rig, model=model if model != "own" else None), np.array(directions))
+        bank = RemoteBank(hand)
     channel = PtyChannel(1_000_000, None)
 
     def listen():
         for line in sys.stdin:
             word, *more = line.split()
             if word == "lead":
-                bank.told = True
+                hand.told = True
             elif word == "stop":
                 os.kill(os.getpid(), signal.SIGSTOP)
             elif word == "register":
                 print(*(servo.table[more[0]] for servo in world.servos.values()), flush=True)
             elif word == "stall":
-                bank.stall[int(more[0])] = True
+                hand.stall[int(more[0])] = True
                 print("there", flush=True)
+            elif word == "all":
+                hand.turn(dict.fromkeys(range(len(directions)), float(more[0])))
             else:
-                bank.goals[int(word)] = float(more[0])
+                hand.turn({int(word): float(more[0])})
 
-    world = World(rig, bank=bank)
+    world = World(rig, bank=bank, faults=faults)
     threading.Thread(target=listen, daemon=True).start()
     serve(world, {"main": channel}, lambda: False, lambda: print(f"ready: {channel.address}", flush=True))
 
 
 @contextmanager
-def led(rig):
-    """Serve in a process of its own.
+def led(rig, *options):
+    """Serve in a process of its own; `options` are faults and model.
 
     Yields the port, and a function that tells the hand `"lead"`, `"ROW ANGLE"` or `"stall ROW"`, or asks it for
     `"register NAME"`: a list of the values in the servos.
     """
     root = Path(__file__).parents[2]
-    with Warm("-m", "tests.support.hand", rig, cwd=root, stderr=None) as server:
+    with Warm("-m", "tests.support.hand", rig, *options, cwd=root, stderr=None) as server:
 
         def tell(what="lead"):
             server.stdin.write(f"{what}\n")
@@ -119,4 +180,4 @@ def led(rig):
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

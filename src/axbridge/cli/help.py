@@ -15,7 +15,7 @@ __all__ = ["EXAMPLES", "Verbs"]
 _GROUPS = {
     "Begin here": ("demo", "serve", "rig", "warmup"),
     "Look at a bus": ("scan", "doctor", "servo", "monitor"),
-    "Drive a robot": ("view", "calibrate", "run", "walk", "record", "teach", "play", "move"),
+    "Drive a robot": ("view", "calibrate", "verify", "run", "walk", "record", "teach", "play", "move"),
     "Use recordings": ("info", "compare", "identify", "convert", "import"),
     "Take models elsewhere": ("export", "sweep"),
 }
@@ -56,6 +56,7 @@ EXAMPLES = {
     "servo write": "axbridge servo write 1 led 1 --port /dev/ttyUSB0",
     "sweep": "axbridge sweep bench_arm --over latency=0:40:5 --metric step.overshoot",
     "teach": "axbridge teach --rig bench_arm --port /dev/ttyUSB0 --out wave.json",
+    "verify": "axbridge verify --rig bioloid --port /dev/ttyUSB0",
     "view": "axbridge view --rig bioloid",
     "warmup": "axbridge warmup",
     "walk": "axbridge walk --rig bioloid --steps 6",

@@ -1,0 +1,135 @@
+"""Step 6: the motors are off after a program that held them was ended, by SIGTERM and by SIGKILL."""
+
+from __future__ import annotations
+
+import math
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import IO, Any
+
+from axbridge.bus.handshake import Expected, ExpectedBus, Finding, name_of
+from axbridge.errors import BusError
+from axbridge.verify.calm import powered
+from axbridge.verify.outcome import Found
+
+__all__ = ["judge_endings", "look_at_endings", "looked_at_the_end"]
+
+_STARTS = 30.0  # s in which the child is there
+_DIES = 10.0
+_SNAPS = 3.0  # degrees: a motor that comes on where it is does not move so far
+
+
+def look_at_endings(rig: str, lines: Sequence[ExpectedBus], port: str | None, progress: Callable[[str], None]) -> Found:
+    """Let a child hold one servo, then all, and end it each time by each signal; then ask every servo.
+
+    Args:
+        rig: As the user calls it.
+        lines: Its buses and servos.
+        port: As the user gave it.
+        progress: Told what is under way.
+
+    Raises:
+        BusError: the child could not hold them, or a line cannot be opened any more.
+    """
+    names = [servo.name for line in lines for servo in line.servos]
+    numbers = [signal.SIGTERM]
+    if hasattr(signal, "SIGKILL") and not any(line.port.startswith("rfc2217://") for line in lines):
+        numbers.append(signal.SIGKILL)  # no guard can inherit such a port: see docs/safety.md
+    facts: dict[str, Any] = {"endings": []}
+    told = []
+    for held in dict.fromkeys(((names[0],), tuple(names))):
+        for number in numbers:
+            what = held[0] if len(held) == 1 else f"{len(held)} servos"
+            progress(f"{what}, {number.name}")
+            moved, seconds, on = _ended(rig, lines, port, held, number)
+            ending = {"signal": number.name, "servos": len(held), "moved_deg": math.degrees(moved), "on": on}
+            facts["endings"].append({**ending, "seconds": seconds})
+            left = f"still on: {', '.join(on)}" if on else f"off, as all servos say {seconds:.2f} s later"
+            told.append(f"{number.name} with {what} on: {left}")
+            if on:
+                return Found(facts, told, judge_endings(facts, lines))
+    return Found(facts, told, judge_endings(facts, lines))
+
+
+def _ended(
+    rig: str, lines: Sequence[ExpectedBus], port: str | None, held: Sequence[str], number: signal.Signals
+) -> tuple[float, float, list[str]]:
+    """How far a servo moved when it came on, rad; how long after the signal all were known to be off, s; who was not.
+
+    Raises:
+        BusError: as `look_at_endings`.
+    """
+    command = [sys.executable, "-m", "axbridge.verify.holder", rig, port or "", ",".join(held)]
+    with tempfile.TemporaryFile("w+") as said, _child(command, said) as child:
+        assert child.stdout is not None
+        ready = select.select([child.stdout], [], [], _STARTS)[0]
+        line = child.stdout.readline() if ready else ""
+        if not line:
+            raise BusError(
+                f"the program that should hold the motors did not get so far: {_words_of(said)}", "try again"
+            )
+        started = time.monotonic()
+        child.send_signal(number)
+        try:
+            child.wait(_DIES)
+        except subprocess.TimeoutExpired as still:
+            raise BusError(f"the program that held the motors did not end by {number.name}", "try again") from still
+        on = powered(lines)
+        return float(line), time.monotonic() - started, on
+
+
+@contextmanager
+def _child(command: list[str], said: IO[str]) -> Iterator[subprocess.Popen[str]]:
+    """A process that is dead after the block, whatever ends that; it is asked first, so that it switches motors off."""
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=said, text=True) as child:
+        try:
+            yield child
+        finally:
+            if child.poll() is None:
+                child.terminate()
+                try:
+                    child.wait(_DIES)
+                except subprocess.TimeoutExpired:
+                    child.kill()
+
+
+def _words_of(said: IO[str]) -> str:
+    """What a process has said, in one line."""
+    said.seek(0)
+    return " ".join(said.read().split()) or "it says nothing"
+
+
+def looked_at_the_end(lines: Sequence[ExpectedBus], found: Found) -> Found:
+    """What a step found, and whether its motors are off now that it has ended.
+
+    Raises:
+        PortError: a port cannot be opened.
+    """
+    on = powered(lines)
+    servos = {servo.name: servo for line in lines for servo in line.servos}
+    findings = [_on(servos[name], "its program had ended") for name in on]
+    return Found({**found.facts, "left_on": on}, found.told, [*found.findings, *findings])
+
+
+def judge_endings(facts: dict[str, Any], lines: Sequence[ExpectedBus]) -> list[Finding]:
+    """Motors that stayed on, and motors that jumped when they came on."""
+    servos = {servo.name: servo for line in lines for servo in line.servos}
+    findings = [_on(servos[name], ending["signal"]) for ending in facts["endings"] for name in ending["on"]]
+    for ending in facts["endings"]:
+        if ending["moved_deg"] > _SNAPS:
+            problem = f"moved by {ending['moved_deg']:.0f}° when torque came on"
+            fix = "it sank, because it was not held, or it does not stand where it says: do this step again"
+            findings.append(Finding(f"one of {ending['servos']}", problem, fix, False, "snap"))
+    return findings
+
+
+def _on(servo: Expected, after: str) -> Finding:
+    problem = f"still had torque, or did not answer, after {after}"
+    fix = "it was switched off now; until this is understood, keep a hand on the switch, and send what was found"
+    return Finding(name_of(servo), problem, fix, True, "powered", servo.id)

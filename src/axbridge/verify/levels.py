@@ -1,0 +1,117 @@
+"""Step 2: who each servo is, and how it is set up, against the rig and the profile. Nothing moves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from axbridge.bus.commission import read_start
+from axbridge.bus.diagnose import look_at_condition
+from axbridge.bus.handshake import UNREADABLE, Expected, ExpectedBus, Finding, inspect, name_of
+from axbridge.bus.serial import SerialBus
+from axbridge.config.profile import FirmwareProfile
+from axbridge.config.registers import TABLE_SIZE
+from axbridge.config.rig import Rig, ServoConfig
+from axbridge.units import Calibration
+from axbridge.verify.outcome import Found
+
+__all__ = ["judge_levels", "look_at_servos"]
+
+_NEAR = 3  # counts between a servo's own angle limit and the rig's that are no matter
+_FACTS = (
+    "model_number", "firmware_version", "id", "return_delay_time", "cw_angle_limit", "ccw_angle_limit",
+    "temperature_limit", "max_torque", "status_return_level", "shutdown", "torque_enable", "torque_limit",
+    "present_voltage", "present_temperature",
+)  # fmt: skip
+
+
+def look_at_servos(rig: Rig, lines: Sequence[ExpectedBus]) -> Found:
+    """Ask every servo of the rig for its registers, and say what is not as it should be.
+
+    Raises:
+        PortError: a port cannot be opened, or is lost.
+        RigError, ProfileError: a profile cannot be loaded.
+    """
+    configs = {servo.name: servo for servo in rig.servos}
+    facts: dict[str, Any] = {"servos": {}}
+    findings: list[Finding] = []
+    for line in lines:
+        with SerialBus(line.port, line.baud) as bus:
+            where = f" --port {bus.port_name}"
+            for servo in line.servos:
+                found = inspect(bus, servo, where)
+                findings += found
+                if any(finding.kind in UNREADABLE for finding in found):
+                    continue
+                findings += look_at_condition(bus, servo)
+                values = _values(read_start(bus, servo.id, TABLE_SIZE) or b"", servo.profile)
+                facts["servos"][servo.name] = {key: values[key] for key in _FACTS if key in values}
+                findings += judge_levels(servo, configs[servo.name], values, where)
+    there = list(facts["servos"].values())
+    told = [f"{len(there)} of {sum(len(line.servos) for line in lines)} servos of the rig are there"]
+    if there:
+        volts = [servo["present_voltage"] / 10 for servo in there]
+        warmest = max(servo["present_temperature"] for servo in there)
+        firmware = sorted({servo["firmware_version"] for servo in there})
+        told.append(
+            f"firmware {', '.join(map(str, firmware))}; {min(volts):.1f} to {max(volts):.1f} V; up to {warmest} °C; "
+            f"{sum(servo['torque_enable'] for servo in there)} motors on"
+        )
+    return Found(facts, told, findings)
+
+
+def judge_levels(servo: Expected, config: ServoConfig, values: Mapping[str, int], where: str = "") -> list[Finding]:
+    """What keeps a servo from doing what the rig expects of it, or from protecting itself.
+
+    Args:
+        servo: Which.
+        config: The rig's entry.
+        values: Its registers, by name, in counts.
+        where: How the commands of the fixes name the port.
+    """
+    wanted = {**{name: value for name in values if (value := _factory(servo.profile, name)) is not None},
+              **config.registers}  # fmt: skip
+    findings: list[Finding] = []
+
+    def say(problem: str, kind: str, **mended: int) -> None:
+        commands = (f"axbridge servo write {servo.id} {name} {value}{where}" for name, value in mended.items())
+        findings.append(Finding(name_of(servo), problem, " && ".join(commands), False, kind, servo.id))
+
+    most, full = wanted["max_torque"], servo.profile.units.full_scale
+    if values["max_torque"] < most:
+        problem = f"gives at most {values['max_torque'] / full:.0%} of its torque: max_torque is {values['max_torque']}"
+        say(problem, "torque", max_torque=most, torque_limit=most)
+    elif 0 < values["torque_limit"] < values["max_torque"]:  # 0: it has shut itself down, which is told elsewhere
+        problem = f"gives at most {values['torque_limit'] / full:.0%} of its torque: torque_limit is"
+        say(f"{problem} {values['torque_limit']}", "torque", torque_limit=most)
+    if values["status_return_level"] == 1:
+        say("acknowledges no write (status return level 1): each is read back", "status", status_return_level=2)
+    if values["temperature_limit"] > wanted["temperature_limit"]:
+        problem = f"lets itself get {values['temperature_limit']} °C hot"
+        say(problem, "temperature_limit", temperature_limit=wanted["temperature_limit"])
+    if wanted["shutdown"] & ~values["shutdown"]:
+        say("does not switch itself off when it is overloaded or hot", "protection", shutdown=wanted["shutdown"])
+    low, high = config.soft_limits
+    own = values["cw_angle_limit"], values["ccw_angle_limit"]
+    if own != (0, 0) and low > -float("inf"):
+        mounted = Calibration(servo.profile.units, config.zero, config.direction)
+        ends = sorted(min(max(mounted.goal(angle), 0), servo.profile.units.counts) for angle in (low, high))
+        if own[0] > ends[0] + _NEAR or own[1] < ends[1] - _NEAR:
+            problem = f"goes from {own[0]} to {own[1]} by its own angle limits, and the rig sends it from {ends[0]} to"
+            whole = {"cw_angle_limit": 0, "ccw_angle_limit": servo.profile.units.counts}
+            say(f"{problem} {ends[1]}", "angle_limits", **whole)
+    return findings
+
+
+def _factory(profile: FirmwareProfile, name: str) -> int | None:
+    initial = profile.registers[name].initial
+    return initial if isinstance(initial, int) else None
+
+
+def _values(table: bytes, profile: FirmwareProfile) -> dict[str, int]:
+    """Registers by name, of as much of the control table as was read."""
+    return {
+        name: int.from_bytes(table[register.address : register.end], "little", signed=register.signed)
+        for name, register in profile.registers.items()
+        if register.end <= len(table)
+    }

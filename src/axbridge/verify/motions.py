@@ -1,0 +1,160 @@
+"""Step 7: one servo steps, falls, and swings slowly; its model is given the same goals."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from axbridge.bus.handshake import Finding
+from axbridge.compare.comparison import Comparison, compare
+from axbridge.config.rig import Rig, ServoConfig
+from axbridge.config.urdf import read_tree
+from axbridge.errors import UsageError
+from axbridge.record.experiment_run import ExperimentRun, Stopped
+from axbridge.record.provenance import describe
+from axbridge.record.recorder import Recorder
+from axbridge.record.recording import open_recording
+from axbridge.record.robot_recorder import RobotRecorder
+from axbridge.replay.simulate import simulate
+from axbridge.robot.allowance import allowance
+from axbridge.robot.open import open_robot
+from axbridge.robot.robot import Robot
+from axbridge.verify.outcome import Found
+
+__all__ = ["ENDS", "compared", "judge_motion", "look_at_motion", "record_motion", "suited"]
+
+_SHARE = 0.5  # of the torque
+_STEP, _SWING = math.radians(35), math.radians(20)
+ENDS = -_SWING, _STEP  # between them the servo moves, rad
+_APPROACH = 0.8  # s
+_CYCLES = 2  # of the sine
+
+
+def suited(rig: Rig, wanted: str | None = None) -> str:
+    """The servo that such a motion does least harm to: of those that may go so far, the one that carries fewest links.
+
+    Args:
+        rig: The robot.
+        wanted: Take this one.
+
+    Raises:
+        UsageError: it, or none of them, may go so far.
+        RigError: the rig's URDF is wrong.
+    """
+    able = [servo for servo in rig.servos if _reaches(servo) and wanted in {None, servo.name}]
+    if not able:
+        low, high = (math.degrees(end) for end in ENDS)
+        who = f"servo {wanted} of rig {rig.name} does not go" if wanted else f"no servo of rig {rig.name} goes"
+        raise UsageError(f"{who} from {low:.0f} to {high:.0f}°", "choose another, or leave the step motion out")
+    if rig.world is None or wanted:
+        return able[0].name
+    tree = read_tree(rig.urdf_path(), fixed_base=rig.world.fixed_base, text=rig.urdf_text())
+    carried = [1] * len(tree.links)
+    for link in range(len(tree.links) - 1, 0, -1):  # children come after their parents
+        carried[tree.parent[link]] += carried[link]
+    behind = {tree.joints[dof].name: carried[link] for link, dof in enumerate(tree.dof.tolist()) if dof >= 0}
+    return min(able, key=lambda servo: behind.get(servo.joint, len(tree.links))).name
+
+
+def _reaches(servo: ServoConfig) -> bool:
+    low, high = servo.soft_limits
+    return low <= ENDS[0] and ENDS[1] <= high
+
+
+def record_motion(
+    rig: Rig, port: str | None, servo: str, path: Path, period: float, progress: Callable[[str, float], None]
+) -> None:
+    """Move one servo at half its torque, and record all; the others hold where they are.
+
+    Args:
+        rig: The robot; its motors are off in the end.
+        port: Of it.
+        servo: Which.
+        path: Takes the recording.
+        period: Of the sine, s; step and fall take half as long.
+        progress: Told what is under way.
+
+    Raises:
+        BusError: a servo does not answer, or the port is lost.
+        RigError: the robot stands as it cannot.
+        RecordingError: the recording cannot be written.
+    """
+    facts = describe(rig, backend="real", experiment="step, fall, sine")
+    with open_robot(rig, "real", port=port) as robot, Recorder(path, facts) as recorder, robot, suppress(Stopped):
+        _move(robot, servo, recorder, period, progress)
+
+
+def look_at_motion(rig: Rig, comparison: Comparison, path: Path) -> Found:
+    """How far a servo is from its model, in the `compared` recording at `path`."""
+    (pair,) = comparison.pairs
+    servo = next(one for one in rig.servos if one.name == pair.name)
+    best = pair.plain if pair.aligned is None else pair.aligned
+    about: dict[str, Any] = {
+        "servo": pair.name,
+        "model": rig.model_of(servo).name,
+        "rmse_deg": pair.plain.rmse,
+        "aligned_rmse_deg": best.rmse,
+        "worst_deg": pair.plain.worst,
+        "shift_ms": None if pair.shift is None else 1e3 * pair.shift,
+    }
+    late = "" if pair.shift is None else f"; the model {1e3 * pair.shift:+.0f} ms later"
+    apart = f"{pair.plain.rmse:.2f}° RMS, {pair.plain.worst:.1f}° at most{late}"
+    told = [f"{pair.name} beside its model {about['model']}: {apart}"]
+    return Found(about, told, judge_motion(rig, about, path))
+
+
+def _move(robot: Robot, servo: str, recorder: Recorder, period: float, progress: Callable[[str, float], None]) -> None:
+    for one in robot.values():
+        one.set_available_torque(_SHARE * one.max_torque)
+        one.torque_on()  # where it is
+    with RobotRecorder(robot, recorder) as log:
+        run = ExperimentRun(robot, log, [servo], robot.basic_time_step, progress)
+        arm = run.servos[servo]
+        arm.driven = True
+
+        def approach() -> None:
+            arm.goal(robot[servo].position)
+            begin = robot[servo].position
+            run.segment(
+                "approach", _APPROACH, lambda t: arm.goal(begin * (1 - min(1.0, t / _APPROACH))), kind="approach"
+            )
+
+        approach()
+        run.segment("rest", 0.3, kind="rest")
+        arm.goal(_STEP)
+        run.segment(f"step to {math.degrees(_STEP):.0f}°", period / 2, kind="step", start=0.0, target=_STEP)
+        arm.let_go()
+        run.segment(f"fall from {math.degrees(_STEP):.0f}°", period / 2, kind="fall", start=_STEP)
+        approach()
+        run.segment("sine", _CYCLES * period, lambda t: arm.goal(_SWING * math.sin(math.tau * t / period)), kind="sine")
+
+
+def compared(path: Path, rig: Rig, servo: str) -> Comparison:
+    """A recording of `record_motion` beside the simulation of it: hands hold the robot upright.
+
+    Raises:
+        RecordingError, RigError: it cannot be simulated.
+    """
+    recording = open_recording(path)
+    held = rig if rig.world is None else rig.overridden({"world": {"fixed_base": True}})
+    return compare(recording.changed([servo]), simulate(recording, held), labels=("measured", "simulated"))
+
+
+def judge_motion(rig: Rig, about: dict[str, Any], path: Path) -> list[Finding]:
+    """Whether a servo does what its model says, as well as the model claims."""
+    servo = next(one for one in rig.servos if one.name == about["servo"])
+    allowed = math.degrees(allowance(rig, servo, rig.model_of(servo)).wrong)
+    if about["aligned_rmse_deg"] <= allowed:
+        return []
+    problem = (
+        f"is {about['aligned_rmse_deg']:.1f}° RMS away from what its model {about['model']} does; {allowed:.1f}° are "
+        "within its word"
+    )
+    fix = (
+        f"look what it carries, and what holds it; if nothing does, identify it: axbridge identify {path} "
+        f"--rig {rig.path} --servo {servo.name} --model ax12 --out {servo.name}.toml"
+    )
+    return [Finding(f"{servo.name} (id {servo.id})", problem, fix, False, "model", servo.id)]
