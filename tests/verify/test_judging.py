@@ -155,11 +155,17 @@ def test_a_control_period_that_is_not_kept_and_a_servo_that_is_deaf_too_long_are
 
 def test_a_servo_that_does_not_do_as_its_model_says_is_sent_to_identify(tmp_path):
     arm = Rig.load("bench_arm")
-    about = {"servo": "shoulder", "model": "lima2009", "aligned_rmse_deg": 1.2}
+    about = {"servo": "shoulder", "model": "lima2009", "rmse_deg": {"step": 1.2, "fall": 0.5, "sine": 0.8}}
     assert judge_motion(arm, about, tmp_path / "motion.mcap") == []
-    (found,) = judge_motion(arm, about | {"aligned_rmse_deg": 4.0}, tmp_path / "motion.mcap")
+    about["rmse_deg"] = {"step": 5.0, "fall": 0.5, "sine": 2.65}
+    (found,) = judge_motion(arm, about, tmp_path / "motion.mcap")
     assert "4.0° RMS away from what its model lima2009 does; 2.5° are within its word" in found.problem
     assert f"axbridge identify {tmp_path / 'motion.mcap'} --rig" in found.fix
+
+
+def test_a_limp_joint_that_friction_just_holds_or_does_not_is_no_finding(tmp_path):
+    about = {"servo": "right_elbow", "model": "lima2009", "rmse_deg": {"step": 0.3, "fall": 9.4, "sine": 0.3}}
+    assert judge_motion(BIOLOID, about, tmp_path / "motion.mcap") == []
 
 
 def test_a_joint_that_does_not_follow_in_the_air_is_named():

@@ -489,7 +489,9 @@ class _Hand:
                 self._show(f"{most} {math.degrees(now[most] - before[most]):+.1f}°")
 
         self._show("waiting for a key")
-        return _asked(self._key, what, keys, go_on)
+        struck = _asked(self._key, what, keys, go_on)
+        go_on()  # so that the angles are those after the key
+        return struck
 
     def _angles(self) -> dict[str, float]:
         return {name: servo.position for name, servo in self._robot.items()}
@@ -512,7 +514,9 @@ def _asked(key: Callable[[], str], what: str, keys: str, meanwhile: Callable[[],
     print(what, flush=True)
     while True:
         struck = key().lower()
-        if struck in {_QUIT, END}:
+        if struck == END:
+            raise _Ended("nobody is at the keys")
+        if struck == _QUIT:
             raise _Ended
         if struck and struck in (keys or struck):
             return struck
@@ -567,5 +571,6 @@ def _saying_what_is_left(folder: Path, begun: Sequence[str]) -> Iterator[None]:
             motors = f"{', '.join(left)} may still be powered: cut the servo supply"
         kept = folder / _FILES["kept"]
         files = f"{folder} holds what was found so far" if kept.exists() else "nothing was written"
-        print(f"stopped: {motors}; {files}", file=sys.stderr)
+        why = "stopped" if isinstance(end, KeyboardInterrupt) or not end.args else f"stopped ({end})"
+        print(f"{why}: {motors}; {files}", file=sys.stderr)
         raise Stopped(code_of(end)) from None
