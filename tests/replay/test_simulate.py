@@ -12,7 +12,7 @@ from axbridge.errors import RecordingError, RigError
 from axbridge.physics.columns import Command, Param
 from axbridge.record.import_logs import import_log
 from axbridge.record.recording import Recording, Track
-from axbridge.replay.arm import arm_of
+from axbridge.replay.arm import arm_of, stops_of
 from axbridge.replay.rollout import rollouts
 from axbridge.replay.runs import FOLLOWED, FREE, JOINT_MODE, Runs
 from axbridge.replay.simulate import packed, runs_of, simulate
@@ -184,6 +184,16 @@ def test_every_goal_acts_when_it_was_sent_and_samples_are_of_their_own_moments()
         np.testing.assert_array_equal(track.time, tracks[name].time)
         begun = track.time[np.argmax(np.abs(track.load) > 0.3)]
         assert went_out + latency <= begun < went_out + latency + 1.3 * period, name
+
+
+def test_a_joint_that_reads_as_beyond_its_stop_starts_on_it():
+    rig = Rig.load("bioloid").overridden({"world": {"fixed_base": True, "ground": False}})
+    low, _ = stops_of(rig, next(servo for servo in rig.servos if servo.name == "left_knee"))
+    time = np.arange(0.0, 0.1, rig.robot.basic_time_step_ms / 1000)
+    where = np.full(len(time), low - 0.01)
+    limp = Track.of("left_knee", time, position=where, command=where, torque_enabled=np.zeros(len(time)))
+    found = simulate(Recording(Path("limp.mcap"), {"left_knee": limp}), rig)["left_knee"]
+    assert found.position[0] == pytest.approx(low, abs=0.005)
 
 
 def test_a_limit_of_the_speed_that_was_lifted_holds_no_goal_back():

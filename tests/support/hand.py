@@ -37,7 +37,6 @@ from tests.support.warm import Warm
 UP, BACK = 1.2, 0.8  # s
 HIGH, LEFT = 0.8, 0.4  # rad above where it took hold
 QUICK = 6.0  # rad/s, of a shaft that is turned
-AIR = 0.1  # m that a robot is held above the place where it stands
 NEAR = 0.004  # rad from where a hand leads a joint of a robot
 
 
@@ -93,13 +92,9 @@ class HandledBank(HeldBank):
         shared = np.frombuffer(mmap.mmap(-1, 2 * len(directions) * 8), dtype=np.float64).reshape(2, len(directions))
         self.goals, self.left = shared  # rad, by row, NaN: free; how far there is still to go
         self.goals[:] = np.nan
-        self.start = bank.engine.base()
 
     def advance(self, until):
         bank = self._bank
-        if self.start is not None:
-            (x, y, z), upright = self.start
-            bank.engine.place_base(((x, y, z + AIR), upright))
         on = bank.command[:, Command.TORQUE] > 0
         self.goals[on] = np.nan  # the motor has it now
         for row in np.flatnonzero(~np.isnan(self.goals)):
@@ -126,6 +121,8 @@ def main(name, faults="none", model=""):
     directions = [servo.direction for servo in rig.servos]
     bank = hand = LedBank(directions)
     if model:
+        if rig.world is not None:
+            rig = rig.overridden({"world": {"fixed_base": True, "ground": False}})
         hand = HandledBank(build_bank(rig, model=model if model != "own" else None), np.array(directions))
         bank = RemoteBank(hand)
     channel = PtyChannel(1_000_000, None)

@@ -17,7 +17,7 @@ import typer
 
 from axbridge.cli.app import DONE, FAILED_CHECK, Stopped, app
 from axbridge.cli.buses import buses_of
-from axbridge.cli.ending import code_of, terminable
+from axbridge.cli.ending import code_of, motors_after, terminable
 from axbridge.cli.keys import END, pressed
 from axbridge.cli.options import ForceOption, PortOption, RigOption
 from axbridge.cli.progress import Show, progress
@@ -139,7 +139,7 @@ def verify(
         if "walk" in wanted:
             raise UsageError(f"rig {loaded.name} has no legs that walk", "leave the step walk out")
     begun: list[str] = []
-    with _saying_what_is_left(folder, begun), terminable(), pressed() as key, progress("") as show:
+    with _saying_what_is_left(loaded, folder, begun), terminable(), pressed() as key, progress("") as show:
         size = _QUICK if quick else _Size()
         task = _Task(loaded, rig, port, lines, folder, turned, servo, size)
         return _Hour(task, kept, key, show).run(queue, begun)
@@ -550,25 +550,21 @@ def _listed(text: str, known: list[str], what: str) -> list[str]:
 
 
 @contextmanager
-def _saying_what_is_left(folder: Path, begun: Sequence[str]) -> Iterator[None]:
+def _saying_what_is_left(rig: Rig, folder: Path, begun: Sequence[str]) -> Iterator[None]:
     """Say at an early end what became of motors and files.
 
     Args:
+        rig: The robot, calm.
         folder: Of the files.
         begun: Not empty when the motors were switched off.
 
     Raises:
         Stopped: in place of what ended it.
     """
-    from axbridge.robot.safety.net import still_powered
-
     try:
         yield
     except (KeyboardInterrupt, _Ended) as end:
-        left = still_powered()
-        motors = "motors are off" if begun else "no motor was moved"
-        if left:
-            motors = f"{', '.join(left)} may still be powered: cut the servo supply"
+        motors = motors_after(rig) if begun else "no motor was moved"
         kept = folder / _FILES["kept"]
         files = f"{folder} holds what was found so far" if kept.exists() else "nothing was written"
         why = "stopped" if isinstance(end, KeyboardInterrupt) or not end.args else f"stopped ({end})"

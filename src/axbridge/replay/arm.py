@@ -75,7 +75,8 @@ def stops_of(rig: Rig, servo: ServoConfig) -> tuple[float, float]:
     Raises:
         RigError: the rig has no world, or its URDF is wrong.
     """
-    tree = read_tree(rig.urdf_path(), fixed_base=True, text=rig.urdf_text())
+    kinematic = {other.joint for other in rig.servos if other.drive == "ideal"}
+    tree = read_tree(rig.urdf_path(), fixed_base=True, kinematic=kinematic, text=rig.urdf_text())
     return _stops(servo, next(joint for joint in tree.joints if joint.name == servo.joint))
 
 

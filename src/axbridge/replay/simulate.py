@@ -204,6 +204,18 @@ def _in_closed_form(recording: Recording, rig: Rig, params: str | None) -> Recor
     )
 
 
+def _start(rig: Rig, servo: ServoConfig, started: Mapping[str, float]) -> float:
+    """Where a joint is put, rad: where it was seen first; but a real one that rests on its stop may read as beyond it.
+
+    Raises:
+        RigError: the rig's URDF is wrong.
+    """
+    if servo.name not in started:
+        return servo.position
+    low, high = (-math.inf, math.inf) if rig.world is None else stops_of(rig, servo)
+    return min(max(started[servo.name], low), high)
+
+
 def _through_robot(recording: Recording, rig: Rig, params: str | None, seed: int) -> Recording:
     """Step a simulated robot through the recorded commands: each acts, and each sample is taken, when it was."""
     from axbridge.robot.open import open_robot
@@ -227,9 +239,7 @@ def _through_robot(recording: Recording, rig: Rig, params: str | None, seed: int
     }
     sent = {name: sent_at(track) for name, track in tracks.items()}
     meant = rig.with_model(params)
-    at_start = (
-        servo.model_copy(update={"position": started.get(servo.name, servo.position)}) for servo in meant.servos
-    )
+    at_start = (servo.model_copy(update={"position": _start(meant, servo, started)}) for servo in meant.servos)
     # what packets take is in the recorded times
     prompt = tuple(bus.model_copy(update={"bus_timing": "none"}) for bus in meant.buses)
     placed = meant.model_copy(update={"servos": tuple(at_start), "buses": prompt})

@@ -128,13 +128,13 @@ def _move(robot: Robot, servo: str, recorder: Recorder, period: float, progress:
 
 
 def compared(path: Path, rig: Rig, servo: str) -> Comparison:
-    """A recording of `record_motion` beside the simulation of it: hands hold the robot upright.
+    """A recording of `record_motion` beside the simulation of it: hands hold the robot upright, in the air.
 
     Raises:
         RecordingError, RigError: it cannot be simulated.
     """
     recording = open_recording(path)
-    held = rig if rig.world is None else rig.overridden({"world": {"fixed_base": True}})
+    held = rig if rig.world is None else rig.overridden({"world": {"fixed_base": True, "ground": False}})
     return compare(recording.changed([servo]), simulate(recording, held), labels=("measured", "simulated"))
 
 
