@@ -123,7 +123,7 @@ def main(name, faults="none", model=""):
     if model:
         if rig.world is not None:
             rig = rig.overridden({"world": {"fixed_base": True, "ground": False}})
-        hand = HandledBank(build_bank(rig, model=model if model != "own" else None), np.array(directions))
+        hand = HandledBank(build_bank(rig.with_model(model if model != "own" else None)), np.array(directions))
         bank = RemoteBank(hand)
     channel = PtyChannel(1_000_000, None)
 
