@@ -26,7 +26,7 @@ from tests.support.hand import led
 pytestmark = pytest.mark.slow
 
 TURNED = 0.35  # rad, that the hand turns each joint
-LATE = {"rate", "late", "loss"}  # kinds that a machine which stands still now and then causes
+LATE = {"rate", "late", "loss", "model", "behind"}  # kinds that a machine which stands still now and then causes
 
 
 def built(tmp_path, name, *changes):

@@ -23,7 +23,7 @@ from axbridge.robot.open import open_robot
 from axbridge.robot.robot import Robot
 from axbridge.verify.outcome import Found
 
-__all__ = ["ENDS", "compared", "judge_motion", "look_at_motion", "record_motion", "suited"]
+__all__ = ["ENDS", "compared", "conduct", "judge_motion", "look_at_motion", "record_motion", "suited"]
 
 _SHARE = 0.5  # of the torque
 _STEP, _SWING = math.radians(35), math.radians(20)
@@ -85,7 +85,7 @@ def record_motion(
     facts = describe(rig, backend="real", experiment="step, fall, sine")
     with open_robot(rig, "real", port=port) as robot, Recorder(path, facts) as recorder, robot:
         try:
-            _move(robot, servo, recorder, period, progress)
+            conduct(robot, servo, recorder, period, progress)
         except Stopped as stopped:
             raise BusError("the robot was closed under way", "do this step again") from stopped
 
@@ -101,7 +101,17 @@ def look_at_motion(rig: Rig, comparison: Comparison, path: Path) -> Found:
     return Found(about, told, judge_motion(rig, about, path))
 
 
-def _move(robot: Robot, servo: str, recorder: Recorder, period: float, progress: Callable[[str, float], None]) -> None:
+def conduct(
+    robot: Robot, servo: str, recorder: Recorder, period: float,
+    progress: Callable[[str, float], None] = lambda _part, _share: None,
+) -> None:  # fmt: skip
+    """The motion itself; see `record_motion`.
+
+    Raises:
+        Stopped: the robot was closed.
+        BusError: a servo does not answer, or the port is lost.
+        RecordingError: the recording cannot be written.
+    """
     for one in robot.values():
         one.set_available_torque(_SHARE * one.max_torque)
         one.torque_on()  # where it is
