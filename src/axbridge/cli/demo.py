@@ -50,6 +50,7 @@ def demo(
     """
     from axbridge.config.rig import Rig
     from axbridge.files import claimed
+    from axbridge.motion.gait import can_walk
 
     loaded = Rig.load(rig).with_engine(engine).with_model(model)
     with claimed(out):
@@ -77,7 +78,6 @@ def _demo_arm(
     from axbridge.compare.png import write_png
     from axbridge.identify import write_params
     from axbridge.jit import COMPILED
-    from axbridge.motion.gait import can_walk
     from axbridge.record.recording import open_recording
     from axbridge.serve.background import serving
 
