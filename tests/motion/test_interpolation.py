@@ -12,23 +12,32 @@ from axbridge.motion.interpolation import Track
 from axbridge.motion.moves import Key, Move, Page
 from axbridge.motion.planning import Bounds, check, plan, reachable
 
-LAWS = ["linear", "trapezoid", "minimum-jerk", "cubic", "quintic"]
+BETWEEN = ["linear", "trapezoid", "minimum-jerk", "cubic", "quintic"]  # never leave the range between two knots
+LAWS = [*BETWEEN, "ramps"]
 ways = st.lists(st.tuples(st.floats(0.05, 2.0), st.floats(-2.0, 2.0)), min_size=2, max_size=7)
 
 
 def track(law, found):
     times = np.cumsum([duration for duration, _ in found]).tolist()
-    return Track(law, times, [position for _, position in found])
+    return Track(law, times, [position for _, position in found], 0.25)
 
 
 @pytest.mark.parametrize("law", LAWS)
 @settings(max_examples=60, deadline=None)
 @given(found=ways)
-def test_every_knot_is_met_and_the_way_stays_between_its_ends(law, found):
+def test_every_knot_is_met_from_both_sides(law, found):
     way = track(law, found)
     for time, position in zip(way.times, way.positions, strict=True):
         assert way.at(time) == pytest.approx(position, abs=1e-9)
+        assert way.at(time - 1e-9) == pytest.approx(position, abs=1e-6)
     assert (way.at(way.times[0] - 1), way.at(way.times[-1] + 1)) == (way.positions[0], way.positions[-1])
+
+
+@pytest.mark.parametrize("law", BETWEEN)
+@settings(max_examples=60, deadline=None)
+@given(found=ways)
+def test_the_way_stays_between_its_ends(law, found):
+    way = track(law, found)
     for (begin, start), (end, stop) in itertools.pairwise(zip(way.times, way.positions, strict=True)):
         inside = [way.at(time) for time in np.linspace(begin, end, 20)]
         assert min(start, stop) - 1e-9 <= min(inside)
@@ -44,7 +53,7 @@ def test_the_peak_speed_is_the_fastest_there_is(law, found):
         fine = np.array([way.at(time) for time in np.linspace(begin, end, 401)])
         measured = np.abs(np.diff(fine)).max() / ((end - begin) / 400)
         assert measured <= peak * (1 + 1e-6) + 1e-6
-        assert measured >= 0.98 * peak - 1e-6
+        assert measured >= 0.97 * peak - 1e-6
 
 
 @pytest.mark.parametrize("law", ["cubic", "quintic"])
@@ -68,6 +77,30 @@ def test_a_trapezoid_cruises_for_half_of_its_time():
     slope = np.diff(fine) / 0.001
     assert slope[10:490] == pytest.approx(np.full(480, 4.0), abs=1e-3)
     assert slope[1510:] == pytest.approx(np.full(489, -4.0), abs=1e-3)
+
+
+def test_ramps_go_as_robotis_published_player_goes():
+    """Counts of `Action.cpp` of the ROBOTIS-OP's framework, every 8/128 s of the second, third and fourth of these steps.
+
+    It works in whole numbers, so it is off its own way by some counts. In the third step it goes 46 counts too far.
+    """
+    steps = ((722, 85), (936, 34), (943, 40), (516, 51))  # counts, and 1/128 s
+    theirs = (738, 787, 852, 919), (982, 989, 966, 949, 943), (922, 859, 754, 635, 556, 519)
+    ends = list(itertools.accumulate((0, *(time for _, time in steps))))
+    way = Track("ramps", [end / 128 for end in ends], [783, *(count for count, _ in steps)], 32 / 128)
+    for begin, counts in zip(ends[1:], theirs, strict=False):
+        mine = [way.at((begin + 8 * (number + 1)) / 128) for number in range(len(counts))]
+        assert mine == pytest.approx(counts, abs=5.0)
+
+
+def test_a_ramp_takes_its_time_and_a_joint_runs_on_through_a_knot_at_full_speed():
+    way = Track("ramps", [0.0, 1.0, 3.0, 4.0], [0.0, 1.0, 2.0, 2.0], [0.2, 0.4, 0.4])
+    speed = {t: (way.at(t + 1e-6) - way.at(t - 1e-6)) / 2e-6 for t in (0.1, 0.3, 1.0, 1.2, 2.0, 2.8, 3.5)}
+    first = 1.0 / 0.9  # half of 0.2 s is lost at the start
+    second = (1.0 - first * 0.2) / 1.6
+    wanted = {0.1: first / 2, 0.3: first, 1.0: first, 1.2: (first + second) / 2, 2.0: second, 2.8: second / 2, 3.5: 0.0}
+    assert speed == pytest.approx(wanted, abs=1e-6)
+    assert Track("ramps", [0.0, 1.0], [0.0, 1.0]).at(0.25) == 0.25  # without a ramp it is a line
 
 
 @pytest.mark.parametrize(("law", "jump"), [("cubic", 4.0), ("quintic", 0.0)])
@@ -137,6 +170,17 @@ def test_pages_follow_with_their_rates_and_repeats_and_the_ends_are_known():
     assert [(end.page, pytest.approx(end.time)) for end in made.rounds] == [("1", 1.0), ("2", 2.0), ("2", 3.0)]
     assert made.loop == "1"
     assert made.page_at(1.5).page == "2"
+
+
+def test_ramps_run_on_from_page_to_page_each_page_with_its_own():
+    pages = {
+        "1": Page(keys=(key(1.0, 1.0),), interpolation="ramps", inertia=32, next="2"),
+        "2": Page(keys=(key(2.0, 1.0),), interpolation="ramps", inertia=64, rate=0.5),
+    }
+    made = plan(Move(pages=pages), "1", {"a": 0.0}, FAST)
+    same = Track("ramps", [0.0, 1.0, 3.0], [0.0, 1.0, 2.0], [0.25, 0.5])
+    for time in np.linspace(0.0, 3.0, 31):
+        assert made.at(time)["a"] == pytest.approx(same.at(time))
 
 
 def test_who_asks_for_the_end_gets_the_exit_pages_one_after_the_other_each_once():

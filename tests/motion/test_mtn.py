@@ -268,6 +268,7 @@ def test_counts_become_angles_levels_slopes_and_links_pages():
     assert wave.keys[0].positions["left_shoulder_swing"] == pytest.approx((819 - 600) * count)  # it turns against
     assert move.pages["1"].keys[0].positions["right_shoulder_swing"] == pytest.approx((500 - 205) * count)
     assert (wave.slope["left_shoulder_swing"], wave.slope["left_elbow"], wave.slope["left_knee"]) == (64, 1, 32)
+    assert (wave.interpolation, wave.ramp) == ("ramps", 4 / 128)
     assert move.start == "1"
 
 

@@ -1,6 +1,6 @@
 """The way between key poses: what a joint does between the times at which its position is given.
 
-Five laws; none leaves the range between two neighbouring knots.
+Six laws; all but ``ramps`` stay in the range between two neighbouring knots.
 
 * ``linear``: a straight line, as Webots plays motions and as dense samples want it.
 * ``trapezoid``: every knot is a rest; the speed rises for a quarter of the time, holds, and falls for a quarter.
@@ -8,6 +8,10 @@ Five laws; none leaves the range between two neighbouring knots.
 * ``cubic``: the joint runs on through a knot when its direction stays, and rests where it turns (Fritsch and Carlson
   1980, "Monotone piecewise cubic interpolation", with the harmonic mean of Fritsch and Butland 1984).
 * ``quintic``: likewise, and the acceleration is continuous, too: it is 0 at every knot.
+* ``ramps``: the speed changes evenly for a given time, then it stays; the joint runs on through a knot at full speed
+  when its direction stays, and slows down before one where it turns or rests. This is how ROBOTIS' player of the
+  ROBOTIS-OP plays the same kind of pages (`Action.cpp` of its framework: pre, main and post section). Where a slow way
+  follows a fast one, the joint goes too far, and comes back.
 """
 
 from __future__ import annotations
@@ -23,7 +27,7 @@ from axbridge.control import minimum_jerk
 
 __all__ = ["Law", "Track"]
 
-Law = Literal["linear", "trapezoid", "minimum-jerk", "cubic", "quintic"]
+Law = Literal["linear", "trapezoid", "minimum-jerk", "cubic", "quintic", "ramps"]
 
 _RAMP = 0.25  # share of the time in which a trapezoid's speed rises, and falls
 _STEEPEST = 2.0  # slope of a quintic at a knot over the mean speed beside it; from 15/7 on it would overshoot
@@ -36,11 +40,20 @@ class Track:
         law: How it goes from knot to knot.
         times: Of the knots, (n,), s, rising.
         positions: There, (n,), rad.
+        ramps: ``ramps`` alone: how long the speed changes in each interval, (n - 1,) or one for all, s; at most half of
+            the interval.
     """
 
-    def __init__(self, law: Law, times: Sequence[float], positions: Sequence[float]) -> None:
+    def __init__(
+        self, law: Law, times: Sequence[float], positions: Sequence[float], ramps: Sequence[float] | float = 0.0
+    ) -> None:
         self.law, self.times, self.positions = law, list(times), list(positions)
-        self._slopes = _slopes(law, np.array(times), np.array(positions)).tolist()
+        durations = np.diff(times)
+        self._ramps = np.minimum(np.broadcast_to(ramps, durations.shape), durations / 2).tolist()
+        if law == "ramps":
+            self._slopes = _passed(durations.tolist(), np.diff(positions).tolist(), self._ramps)
+        else:
+            self._slopes = _slopes(law, np.array(times), np.array(positions)).tolist()
 
     def at(self, time: float) -> float:
         """Position at `time`, s, rad; held before the first knot and after the last."""
@@ -51,8 +64,10 @@ class Track:
             return self.positions[-1]
         begin, duration = self.times[place - 1], self.times[place] - self.times[place - 1]
         start, end = self.positions[place - 1 : place + 1]
-        share = (time - begin) / duration
         out, into = self._slopes[place - 1 : place + 1]
+        if self.law == "ramps":
+            return start + _ramped(end - start, duration, self._ramps[place - 1], out, into, time - begin)
+        share = (time - begin) / duration
         return start + (end - start) * _way(self.law, share) + duration * _lean(self.law, out, into, share)
 
     def peak_speeds(self) -> FloatArray:
@@ -61,6 +76,10 @@ class Track:
         if self.law in _PEAKS:
             return np.abs(mean) * _PEAKS[self.law]
         out, into = np.array(self._slopes[:-1]), np.array(self._slopes[1:])
+        if self.law == "ramps":
+            durations = np.diff(self.times)
+            steady = [_steady(*way) for way in zip(mean * durations, durations, self._ramps, out, into, strict=True)]
+            return np.maximum(np.abs(steady), np.abs(out))
         if self.law == "quintic":
             return np.array([_quintic_peak(*figures) for figures in zip(mean, out, into, strict=True)])
         # The speed is a parabola in the share s of the time: out + 2 a s + 3 b s²; its top is at s = -a / 3b.
@@ -115,6 +134,31 @@ def _quintic_peak(mean: float, out: float, into: float) -> float:
     turns = np.roots(np.polyder(speed))
     inside = turns.real[(np.abs(turns.imag) < 1e-9) & (turns.real > 0) & (turns.real < 1)]
     return float(np.abs(np.polyval(speed, np.array([0.0, 1.0, *inside]))).max())
+
+
+def _steady(distance: float, duration: float, ramp: float, out: float, into: float) -> float:
+    """The speed between the ramps, rad/s: it ends there, or goes on where the joint runs through the knot (`into`)."""
+    return (distance - out * ramp / 2) / (duration - (ramp / 2 if into else ramp))
+
+
+def _passed(durations: list[float], distances: list[float], ramps: list[float]) -> list[float]:
+    """Speed at each knot, (n,), rad/s: each interval begins with the speed that the one before ended with."""
+    speeds = [0.0]
+    for number, (duration, distance, ramp) in enumerate(zip(durations, distances, ramps, strict=True)):
+        on = number + 1 < len(distances) and distance * distances[number + 1] > 0
+        speeds.append(_steady(distance, duration, ramp, speeds[-1], 1.0) if on else 0.0)
+    return speeds
+
+
+def _ramped(distance: float, duration: float, ramp: float, out: float, into: float, passed: float) -> float:
+    """The way made in a time `passed`, s, of an interval that begins at speed `out`, rad/s."""
+    steady = _steady(distance, duration, ramp, out, into)
+    first, last = min(passed, ramp), max(0.0, passed - (duration - ramp))
+    way = out * first + steady * (passed - first)
+    if ramp:
+        way += (steady - out) * first**2 / (2 * ramp)
+        way -= 0.0 if into else steady * last**2 / (2 * ramp)
+    return way
 
 
 def _slopes(law: Law, times: FloatArray, positions: FloatArray) -> FloatArray:

@@ -29,6 +29,7 @@ __all__ = ["MOST", "Key", "Move", "Page", "Signs", "schema", "tracks"]
 
 Signs = Mapping[str, tuple[str, float]]  # joint -> the joint that mirrors it, and 1 or -1
 
+_RAMPS_A_SECOND = 128  # ROBOTIS counts INERTIA in 1/128 s
 _GRID = 0.02  # s between samples where two moves with other times are blended
 _SCHEMA = "see `axbridge move schema`"
 MOST = 1_000_000  # poses of a page: five hours at 20 ms
@@ -64,7 +65,7 @@ class Page(Table):
         speed: Highest speed, rad/s, by joint; a joint that is absent may do what its servo can.
         torque: Highest torque, N·m, by joint; likewise.
         slope: Compliance slope register by joint; absent = left as it is.
-        inertia: RoboPlus' share of acceleration: kept for `.mtn` files, playing takes no notice.
+        inertia: Where the interpolation is ``ramps``: how long a joint speeds up and slows down, in 1/128 s.
     """
 
     keys: tuple[Key, ...] = ()
@@ -102,6 +103,11 @@ class Page(Table):
     def duration(self) -> float:
         """Of one round, with the way to the first key, s."""
         return sum(key.time + key.pause for key in self.keys) / self.rate
+
+    @property
+    def ramp(self) -> float:
+        """How long a joint speeds up and slows down in ``ramps``, s; no rate changes it."""
+        return self.inertia / _RAMPS_A_SECOND
 
 
 class Move(Table):
@@ -411,7 +417,7 @@ def tracks(page: Page) -> dict[str, Track]:
                 times.append(moment)
                 positions.append(position)
         time += key.pause
-    return {joint: Track(page.interpolation, *lists) for joint, lists in knots.items()}
+    return {joint: Track(page.interpolation, *lists, page.ramp) for joint, lists in knots.items()}
 
 
 def _restricted(page: Page, joints: Collection[str]) -> Page:

@@ -67,7 +67,7 @@ class MtnPage:
         exit: Page that is played when somebody asks for the end, 0 = none.
         repeat: How often the page is played.
         speed: Times are divided by it.
-        inertia: The controller's share of acceleration.
+        inertia: How long a joint speeds up and slows down, in 1/128 s.
         steps: At most seven in a file that RoboPlus reads; see `in_sevens`.
     """
 

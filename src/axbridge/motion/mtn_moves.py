@@ -51,7 +51,7 @@ def move_of(file: MtnFile, joints: JointTable) -> tuple[Move, list[str]]:
 def _page_of(page: MtnPage, known: dict[int, str], joints: JointTable) -> Page:
     return Page(
         name=printable(page.name.encode("utf-8", "surrogateescape").decode("utf-8", "replace")),
-        interpolation="cubic",
+        interpolation="ramps",
         rate=float(page.speed),
         repeat=page.repeat,
         next=str(page.next) if page.next else None,

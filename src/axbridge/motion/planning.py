@@ -145,6 +145,7 @@ class _Step:
     way: float
     pause: float
     law: Law
+    ramp: float
     last: bool
     """Whether the round of the page ends with it."""
 
@@ -222,7 +223,7 @@ def _steps(name: str, page: Page, bounds: Mapping[str, Bounds], speed: float) ->
         reached = {j: min(max(angle, bounds[j].low), bounds[j].high) for j, angle in key.positions.items()}
         within = key.model_copy(update={"positions": reached})
         last = number == len(page.keys)
-        found.append(_Step(name, within, key.time / rate, key.pause / rate, page.interpolation, last))
+        found.append(_Step(name, within, key.time / rate, key.pause / rate, page.interpolation, page.ramp, last))
     return found
 
 
@@ -278,4 +279,6 @@ def _tracks(
                 spans[joint].append((number, number))
         time += step.pause
     law = group[0].law
-    return {joint: Track(law, *lists) for joint, lists in knots.items()}, spans
+    return {
+        joint: Track(law, *lists, [group[last].ramp for _, last in spans[joint]]) for joint, lists in knots.items()
+    }, spans

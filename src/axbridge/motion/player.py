@@ -232,7 +232,7 @@ class _Player:
         self._goals = goals
         for name, goal in goals.items() if not self._robot.closed else ():
             limit = self._bounds[name]
-            self._robot[name].set_position(min(max(goal, limit.low), limit.high))  # a rounding beyond a limit is none
+            self._robot[name].set_position(min(max(goal, limit.low), limit.high))  # a ramp may go too far
         self._step()
         self._worst = max(self._worst, self._error(goals))
 
