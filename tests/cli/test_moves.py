@@ -6,6 +6,7 @@ import pty
 import signal
 import time
 
+import numpy as np
 import pytest
 
 from axbridge import Move
@@ -17,7 +18,7 @@ from axbridge.cli import teach as teach_verb  # noqa: F401
 from axbridge.motion.moves import Key, Page
 from axbridge.record.recording import open_recording
 from tests.support.hand import led
-from tests.support.page_set import EVERYTHING, page, page_set, step
+from tests.support.page_set import EVERYTHING, WALK_READY, page, page_set, step
 from tests.support.warm import serving, start
 
 pytestmark = pytest.mark.slow
@@ -47,6 +48,20 @@ def test_play_records_what_was_asked_and_what_came(file, tmp_path, capsys):
     assert track.command.max() == pytest.approx(0.5)
     assert track.position.max() == pytest.approx(0.5, abs=0.02)
     assert recording.metadata["speed"] == 0.5
+
+
+@pytest.mark.parametrize("engine", ["bullet", "mujoco"])
+def test_a_bioloid_plays_robotis_walk_ready_and_its_legs_carry_it(tmp_path, engine):
+    """A robot that lies on its face has nothing to carry at the knees."""
+    counts = {f"id{number}": count for number, count in enumerate(WALK_READY, 1)}
+    file, out = tmp_path / "ready.mtn", tmp_path / "ready.mcap"
+    file.write_bytes(page_set(page(step("3.0", "1.0", **counts), name="Walk Ready")))
+    play = ["play", str(file), "--page", "Walk Ready", "--rig", "bioloid", "--engine", engine, "--record", str(out)]
+    assert app.run(play) == app.DONE
+    recording = open_recording(out)
+    for knee in ("left_knee", "right_knee"):
+        assert np.abs(recording[knee].load[-25:]).min() > 0.05, knee
+        assert np.ptp(recording[knee].position[-100:]) < 0.01, knee  # rad: it rests for two seconds
 
 
 def test_play_says_on_stderr_what_takes_longer(file, capsys):
