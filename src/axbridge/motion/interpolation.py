@@ -78,8 +78,8 @@ class Track:
         out, into = np.array(self._slopes[:-1]), np.array(self._slopes[1:])
         if self.law == "ramps":
             durations = np.diff(self.times)
-            steady = [_steady(*way) for way in zip(mean * durations, durations, self._ramps, out, into, strict=True)]
-            return np.maximum(np.abs(steady), np.abs(out))
+            ways = zip(mean * durations, durations, self._ramps, out, into, strict=True)
+            return np.array([max(abs(way[3]), abs(_steady(*way))) for way in ways])
         if self.law == "quintic":
             return np.array([_quintic_peak(*figures) for figures in zip(mean, out, into, strict=True)])
         # The speed is a parabola in the share s of the time: out + 2 a s + 3 b s²; its top is at s = -a / 3b.
