@@ -4,6 +4,9 @@ PYTHON ?= $(shell for p in python3.11 python3.10 python3.12 python3.13 python3.1
 	"$$p" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 10))' 2>/dev/null && echo "$$p" && break; done)
 BIN = .venv/bin
 
+# Tests begin hundreds of interpreters; without its bytecode each would compile everything anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo test long check lint kernels wheel site bench figures clean
 
 demo: kernels

@@ -3,10 +3,8 @@
 import math
 import shutil
 import signal
-import subprocess
-import sys
 import threading
-import time
+from itertools import pairwise
 
 import pytest
 
@@ -17,11 +15,12 @@ from axbridge.config.registers import Address
 from axbridge.config.rig import Rig
 from axbridge.config.rig_copy import copy_rig
 from tests.support.hand import led
+from tests.support.waiting import until
+from tests.support.warm import start
 
 pytestmark = pytest.mark.slow
 
 COUNT = math.radians(300 / 1023)
-SEEN = 0.1  # s in which the program has seen where a hand stands
 
 
 @pytest.fixture
@@ -46,16 +45,9 @@ class Wizard:
     """The program, and somebody at its keys."""
 
     def __init__(self, rig, port, *options):
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "axbridge", "calibrate", "--rig", str(rig), "--port", port, *options],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509 - a shell's `&` ignores it
-        )
+        self.process = start("calibrate", "--rig", rig, "--port", port, *options)
         self.said = ""
-        self.patience = threading.Timer(60, self.process.kill)  # a test that fails must not wait for ever
+        self.patience = threading.Timer(120, self.process.kill)  # a test that fails must not wait for ever
         self.patience.start()
 
     def __enter__(self):
@@ -89,16 +81,14 @@ def lead(wizard, tell, row, way=0.6, ends=(-1.0, 0.8), zero=0.0):
         wizard.until(words)
         for angle in angles:
             tell(f"{row} {angle}")
-            time.sleep(SEEN)
+            tell("seen")
         wizard.press(" ")
 
 
-def blinked(tell):
-    """What the LEDs of all servos show within a second and a half."""
-    until, seen = time.monotonic() + 1.5, set()
-    while time.monotonic() < until:
-        seen.add(tuple(tell("register led")))
-        time.sleep(SEEN)
+def blinked(tell, row):
+    """What the LEDs of all servos show until that of `row` has been on and off again."""
+    seen = [tell("register led")]
+    until(lambda: seen.append(tell("register led")) or sum(one[row] != two[row] for one, two in pairwise(seen)) >= 3)
     return seen
 
 
@@ -153,7 +143,7 @@ def test_swapped_ids_are_found_and_the_other_joint_is_asked_for_as_well(tmp_path
         wizard.until("servo 2 is tilt's by the rig: tilt comes, too")
         wizard.until("  1 turn it")
         tell("0 0.0")
-        time.sleep(SEEN)
+        tell("seen")
         wizard.press(" ")
         wizard.until("again: servo 2 has moved, and it moves pan")
         lead(wizard, tell, 1, ends=())  # its limits stay
@@ -178,7 +168,7 @@ def test_keys_go_back_leave_out_and_end_and_nothing_is_written_then(mine):
         wizard.until("joint 1 of 2")
         wizard.until("  1 turn it")
         tell("0 0.6")
-        time.sleep(SEEN)
+        tell("seen")
         wizard.press(" ")
         wizard.until("servo 1 moved by +")
         wizard.until("  2 bring it")
@@ -206,13 +196,12 @@ def test_sigterm_leaves_motors_off_and_the_file_as_it_was(mine):
     assert mine.read_bytes() == before
 
 
+@pytest.mark.real_time
 def test_the_led_of_the_servo_that_is_meant_blinks_and_w_moves_it(mine):
     with led(mine) as (port, tell), Wizard(mine, port) as wizard:
         wizard.until("joint 1 of 2: pan, servo 1 by the rig: its LED blinks")
         wizard.until("  1 turn it")
-        seen = blinked(tell)
-        assert {pan for pan, _ in seen} == {0, 1}
-        assert {tilt for _, tilt in seen} == {0}
+        assert {tilt for _, tilt in blinked(tell, 0)} == {0}
         wizard.press("w")
         wizard.until("servo 1 moved by 5° at 20% of its torque, and is limp again")
         assert tell("register torque_enable") == [0, 0]
@@ -225,10 +214,11 @@ def test_the_led_of_the_servo_that_is_meant_blinks_and_w_moves_it(mine):
         wizard.press("s")
         wizard.until("joint 2 of 2")
         wizard.until("  1 turn it")
-        assert {tilt for _, tilt in blinked(tell)} == {0, 1}
+        assert {pan for pan, _ in blinked(tell, 1)} == {0}
         end_while_it_moves(wizard, tell, mine, 1, signal.SIGTERM, 143)
 
 
+@pytest.mark.real_time
 def test_ctrl_c_while_a_servo_moves_leaves_it_limp(mine):
     with led(mine) as (port, tell), Wizard(mine, port) as wizard:
         wizard.until("  1 turn it")
@@ -237,10 +227,7 @@ def test_ctrl_c_while_a_servo_moves_leaves_it_limp(mine):
 
 def end_while_it_moves(wizard, tell, mine, row, number, code):
     wizard.press("w")
-    patience = time.monotonic() + 5
-    while not tell("register torque_enable")[row]:
-        assert time.monotonic() < patience
-    assert tell("register torque_limit")[row] == 205
+    until(lambda: tell("register torque_limit")[row] == 205 and tell("register torque_enable")[row])
     wizard.process.send_signal(number)
     ended, _, err = wizard.end()
     assert (ended, err) == (code, f"stopped: motors are off; {mine} is as it was\n")

@@ -101,9 +101,10 @@ assert port.openPort() and port.setBaudRate(1_000_000)
 model, result, error = packets.ping(port, 1)
 assert (model, result, error) == (12, 0, 0), (model, result, error)
 assert packets.write2ByteTxRx(port, 1, 30, 700) == (0, 0)
-time.sleep(0.8)
-position, result, error = packets.read2ByteTxRx(port, 1, 36)
-assert result == 0
+position, end = 0, time.monotonic() + 20
+while abs(position - 700) > 4 and time.monotonic() < end:
+    position, result, error = packets.read2ByteTxRx(port, 1, 36)
+    assert result == 0
 assert not any(name.startswith("axbridge") for name in sys.modules)
 print(position)
 """

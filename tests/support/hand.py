@@ -132,6 +132,11 @@ def main(name, faults="none", model=""):
             word, *more = line.split()
             if word == "lead":
                 hand.told = True
+            elif word == "seen":
+                packets = counters.packets
+                while counters.packets < packets + 4 * len(world.servos):
+                    time.sleep(0.002)
+                print("there", flush=True)
             elif word == "stop":
                 os.kill(os.getpid(), signal.SIGSTOP)
             elif word == "register":
@@ -145,6 +150,7 @@ def main(name, faults="none", model=""):
                 hand.turn({int(word): float(more[0])})
 
     world = World(rig, bank=bank, faults=faults)
+    counters = world.lines["main"].counters
     threading.Thread(target=listen, daemon=True).start()
     serve(world, {"main": channel}, lambda: False, lambda: print(f"ready: {channel.address}", flush=True))
 
@@ -153,8 +159,8 @@ def main(name, faults="none", model=""):
 def led(rig, *options):
     """Serve in a process of its own; `options` are faults and model.
 
-    Yields the port, and a function that tells the hand `"lead"`, `"ROW ANGLE"` or `"stall ROW"`, or asks it for
-    `"register NAME"`: a list of the values in the servos.
+    Yields the port, and a function that tells the hand `"lead"`, `"ROW ANGLE"` or `"stall ROW"`, waits with `"seen"`
+    until a client has read where every shaft is, or asks for `"register NAME"`: a list of the values in the servos.
     """
     root = Path(__file__).parents[2]
     with Warm("-m", "tests.support.hand", rig, *options, cwd=root, stderr=None) as server:

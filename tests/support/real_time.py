@@ -53,6 +53,8 @@ def pytest_runtest_protocol(item, nextitem):
     found, failed = [], True
     while not found or (failed and found[-1] > ON_TIME and len(found) < _ATTEMPTS):
         time.sleep(len(found))
+        if found:
+            item.session._setupstate.teardown_exact(None)  # what its fixtures have seen was late, too
         with lateness() as late:
             reports = runtestprotocol(item, log=False, nextitem=nextitem)
         failed = [report for report in reports if report.failed]
