@@ -1,6 +1,7 @@
 """The verbs of moves: play, teach, move; on the simulator, and on a served bus with a hand or a Ctrl-C."""
 
 import json
+import math
 import os
 import pty
 import signal
@@ -17,11 +18,40 @@ from axbridge.cli import servo as servo_verb  # noqa: F401
 from axbridge.cli import teach as teach_verb  # noqa: F401
 from axbridge.motion.moves import Key, Page
 from axbridge.record.recording import open_recording
-from tests.support.hand import led
+from tests.support.hand import HIGH, LEFT, UP, led
 from tests.support.page_set import EVERYTHING, WALK_READY, page, page_set, step
-from tests.support.warm import serving, start
+from tests.support.waiting import until
+from tests.support.warm import start
 
 pytestmark = pytest.mark.slow
+
+COUNT = math.radians(300 / 1023)
+
+
+@pytest.fixture(scope="module")
+def hand():
+    with led("pan_tilt") as (port, tell):
+        yield port, tell
+
+
+@pytest.fixture
+def still():
+    """A hand that has led nothing yet."""
+    with led("pan_tilt") as (port, tell):
+        yield port, tell
+
+
+def lead(tell):
+    """Let the hand lead what is limp, and wait until it has come to its end."""
+    begun = tell("register present_position")[0]
+
+    def turned():
+        return abs(tell("register present_position")[0] - begun) * COUNT
+
+    tell()
+    until(lambda: turned() > (HIGH + LEFT) / 2)
+    until(lambda: abs(turned() - LEFT) < 2 * COUNT)
+    tell("seen")
 
 
 def nod(**page):
@@ -96,47 +126,42 @@ def test_play_refuses_a_move_of_another_robot_and_a_file_that_is_none(file, tmp_
 
 
 @pytest.mark.parametrize(("exit_page", "ends"), [(None, "stopped: "), ("2", "stopped, by page 2: ")])
-def test_ctrl_c_ends_as_the_page_says_and_leaves_the_motors_off(tmp_path, exit_page, ends, capsys):
+def test_ctrl_c_ends_as_the_page_says_and_leaves_the_motors_off(still, tmp_path, exit_page, ends, capsys):
+    port, tell = still
     path = tmp_path / "nod.json"
     pages = {"1": nod(speed={"pan": 2.0}).pages["1"].model_copy(update={"next": "1", "exit": exit_page})}
     pages["2"] = Page(keys=(Key(positions={"pan": -0.4, "tilt": 0.0}, time=0.4),))
     Move(pages=pages).save(path)
-    with serving("pan_tilt") as port:
-        with start("play", path, "--rig", "pan_tilt", "--backend", "real", "--port", port) as player:
-            assert player.stderr.readline().startswith("note: takes")  # it is about to move
-            time.sleep(1.5)
-            player.send_signal(signal.SIGINT)
-            out, err = player.communicate(timeout=10)
-        assert player.returncode == app.DONE, err
-        assert out.startswith(ends)
-        assert torque(port, capsys) == 0
+    with start("play", path, "--rig", "pan_tilt", "--backend", "real", "--port", port) as player:
+        until(lambda: tell("register goal_position")[0] > 600)  # to the first key
+        until(lambda: tell("register goal_position")[0] < 560)  # and on its way to the second
+        player.send_signal(signal.SIGINT)
+        out, err = player.communicate(timeout=30)
+    assert player.returncode == app.DONE, err
+    assert out.startswith(ends)
+    assert torque(port, capsys) == 0
 
 
-def test_a_second_ctrl_c_does_not_wait(tmp_path):
+def test_a_second_ctrl_c_does_not_wait(still, tmp_path):
+    port, tell = still
     path = tmp_path / "slow.json"
     keys = tuple(Key(positions={"pan": 0.2 * n}, time=0.0) for n in (0, 1))
     Move(pages={"1": Page(keys=keys, speed={"pan": 0.02}, exit="1")}).save(path)
     on_bus = ("--rig", "pan_tilt", "--backend", "real", "--port")
-    with serving("pan_tilt") as port, start("play", path, *on_bus, port) as player:
+    with start("play", path, *on_bus, port) as player:
         assert player.stderr.readline().startswith("note: takes")
-        time.sleep(1.5)
+        until(lambda: tell("register goal_position")[0] > 512)
         player.send_signal(signal.SIGINT)
         time.sleep(0.5)
         assert player.poll() is None
         player.send_signal(signal.SIGINT)
-        assert player.wait(5) == 130
+        assert player.wait(30) == 130
 
 
 def torque(port, capsys):
     capsys.readouterr()
     assert app.run(["servo", "read", "1", "torque_enable", "--port", port, "--json"]) == app.DONE
     return json.loads(capsys.readouterr().out)["registers"]["torque_enable"]
-
-
-@pytest.fixture(scope="module")
-def hand():
-    with led("pan_tilt") as (port, tell):
-        yield port, tell
 
 
 @pytest.mark.parametrize("kind", ["json", "mtn", "motion"])
@@ -150,15 +175,14 @@ def test_a_hand_teaches_between_two_keys_and_the_arm_repeats_it(hand, tmp_path, 
         teacher.stdin.write(" ")
         teacher.stdin.flush()
         assert "recording" in teacher.stderr.readline()
-        tell()
-        time.sleep(2.5)
-        out, err = teacher.communicate(" ", timeout=10)
+        lead(tell)
+        out, err = teacher.communicate(" ", timeout=30)
     assert teacher.returncode == 0, err
     assert f"wrote {path}: " in out
     assert "smoothed  by " in out
     assert torque(port, capsys) == 0
     with start("play", path, *on_bus, "--backend", "real") as player:
-        out, err = player.communicate(timeout=20)
+        out, err = player.communicate(timeout=60)
     assert player.returncode == 0, err
     assert float(out.split("start")[1].split("°")[0]) < 2.0
 
@@ -173,14 +197,15 @@ def test_a_signal_while_it_is_taught_keeps_what_the_hand_did_and_says_so(hand, t
         teacher.stdin.write(" ")
         teacher.stdin.flush()
         teacher.stderr.readline()
-        tell()
-        time.sleep(1.5)
+        begun = time.monotonic()
+        lead(tell)
         teacher.send_signal(number)
-        out, err = teacher.communicate(timeout=10)
+        out, err = teacher.communicate(timeout=30)
+        took = time.monotonic() - begun
     assert teacher.returncode == 128 + number, err
     assert err == f"stopped: motors are off; {path} is whole\n"
     assert f"wrote {path}: " in out
-    assert 0.8 < Move.load(path).duration < 1.8
+    assert UP < Move.load(path).duration < took
     assert torque(port, capsys) == 0
 
 
@@ -192,15 +217,14 @@ def test_on_a_terminal_single_keys_take_poses_and_the_arm_holds_until_one_more(h
     with start(*command, stdin=terminal) as teacher:
         for _ in range(2):
             teacher.stderr.readline()
-        for struck in (b"\n", b"p", b"q"):
-            os.write(controller, struck)
-            time.sleep(0.3)
+        os.write(controller, b"\np")
         assert "pose 1" in teacher.stderr.readline()
+        os.write(controller, b"q")
         while "press a key" not in teacher.stderr.readline():
             pass
         assert teacher.poll() is None
         os.write(controller, b" ")
-        assert teacher.wait(10) == 0
+        assert teacher.wait(30) == 0
     os.close(controller)
     os.close(terminal)
     keys = Move.load(path).pages["1"].keys
