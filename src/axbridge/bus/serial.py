@@ -23,6 +23,7 @@ from axbridge.bus.adapter import find_port
 from axbridge.bus.base import Bus, Reply
 from axbridge.bus.port import REPLY_DELAY, Port
 from axbridge.bus.replies import SUM_OK, LateReplies, expected, find_answer
+from axbridge.bus.standstill import StandstillReader
 from axbridge.bus.stats import LineStats
 from axbridge.clock import WallClock
 from axbridge.config.registers import TABLE_SIZE, Address
@@ -76,11 +77,13 @@ class SerialBus(Bus):
         self.latency = self.port.latency
         self._burst: Burst | None = None
         self._late = LateReplies(_REMOTE_LATE_WINDOW if self.remote else LATE_WINDOW)
+        self._standstills = StandstillReader(self.port_name)
         self._twins: dict[tuple[int, int], float] = {}  # until when a reply may come again, by id and length
         try:
             self._start()
         except BaseException:
             self.port.close()
+            self._standstills.close()
             raise
 
     @property
@@ -104,6 +107,7 @@ class SerialBus(Bus):
         self._ended = True
         mine = self.turn.lock.acquire(timeout=_CLOSING)
         self.port.close()
+        self._standstills.close()
         self.turn.reserve(None)  # whoever waits to write finds it closed
         if mine:
             self.turn.lock.release()
@@ -123,6 +127,8 @@ class SerialBus(Bus):
             if self._ended:
                 raise PortError(self.port_name, "the port is closed")
             self.port.setupPort(self.baud)
+            self._standstills.close()
+            self._standstills = StandstillReader(self.port_name)
             self._late.forgive()
             self.stats.reopened += 1
             try:
@@ -146,6 +152,11 @@ class SerialBus(Bus):
             self._byte = byte_seconds(baud)
             self._late.forgive()
             self.port.drain(_QUIET)
+
+    def stood_still(self) -> float:
+        """See `Bus.stood_still`; an `axbridge serve` on this machine notes it."""
+        begin = self._standstills.begin()
+        return 0.0 if begin is None else time.monotonic() - begin
 
     def _start(self) -> None:
         self.port.drain(_QUIET)

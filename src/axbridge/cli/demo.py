@@ -13,6 +13,7 @@ from axbridge.cli.app import app, emit_json
 from axbridge.cli.demo_walk import demo_walk
 from axbridge.cli.options import EngineOption, JsonOption, ModelOption, PortOption, RigOption, SeedOption
 from axbridge.cli.progress import Show, progress
+from axbridge.cli.recording import note_standstills
 from axbridge.cli.serve import MEASURED, served
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from axbridge.config.rig import Rig
 
 TAUGHT = (35.0, 65.0)  # degrees: the steps and falls that the model is identified from; the one to 90 it never sees
+SPOILT = 0.2  # of a recording's time: a model is not identified from what is left
 STARTS, BUDGET = 2, 8.0  # searches, and s
 
 
@@ -96,11 +98,14 @@ def _demo_arm(
         run.record(loaded, "real", files["real"], 90.0, device, behind, show=show)
         for path, angle in zip(taught, TAUGHT, strict=False):
             run.record(loaded, "real", path, angle, device, behind, show=show)
+    note_standstills(files["real"])
+    spoilt = max(map(note_standstills, taught), default=0.0)
     with progress(f"starting the simulator, {published}", quiet=json) as show:
         run.record(loaded, "sim", files["sim"], 90.0, show=show)
     real = open_recording(files["real"])
     before = compare(real, open_recording(files["sim"]), labels=(measured, published))
     after = None
+    teaches = teaches and spoilt < SPOILT
     if teaches:
         files |= {"model": out / "identified.toml", "identified": out / "identified.mcap"}
         with progress("identifying a model", quiet=json):
@@ -122,7 +127,9 @@ def _demo_arm(
             print(f"{name:<10} {path}")
         if alone and not COMPILED:
             print("\nThe third act, a model identified from recordings, needs numba: pip install numba")
-        _next(rig, files, taught)
+        if alone and COMPILED and not teaches:
+            print("\nno model was identified: this computer was too busy. Close other programs, and run it again")
+        _next(rig, files, taught if teaches else [])
     if open_page:
         typer.launch(str(files["report"].resolve()))
 

@@ -17,7 +17,7 @@ from axbridge.compare.beats import beats
 from axbridge.compare.metrics import MEASURES, Deviation, Measure, Motion, best_shift, deviation, moves, resample
 from axbridge.errors import RecordingError, UsageError
 from axbridge.record.mcap_file import SERVO_FIELDS
-from axbridge.record.recording import Recording, Segment, Track
+from axbridge.record.recording import AGAIN, TOO_BUSY, Recording, Segment, Track
 from axbridge.record.soundness import findings
 from axbridge.record.tables import wide_table, with_pandas
 
@@ -272,6 +272,7 @@ def compare(
             f"has none of the servos {', '.join(reference)}",
             f"it has {', '.join(other) or 'none'}; compare recordings of the same rig",
         )
+    reference, other = _without_standstills(reference), _without_standstills(other)
     missing: dict[str, str] = {}
     for side, label, against in ((reference, labels[1], other), (other, labels[0], reference)):
         if len(names) < len(side):
@@ -285,17 +286,20 @@ def compare(
             track = side[name]
             found.extend(_unsound(track))
             if not np.isfinite(track.position).any():
-                missing[mine] = f"{label} knows not one position of it"
+                missing[mine] = TOO_BUSY if side.stood_still else f"{label} knows not one position of it"
         if mine in missing:
             continue
         pair = _pair(sides, mine, theirs, limit)
         if pair.plain.samples:
             pairs.append(pair)
         else:
-            missing[mine] = f"{labels[0]} and {labels[1]} know no position of it at the same time"
+            apart = f"{labels[0]} and {labels[1]} know no position of it at the same time"
+            missing[mine] = TOO_BUSY if reference.stood_still or other.stood_still else apart
     if not pairs:
         facts = "; ".join(f"{name}: {why}" for name, why in missing.items())
-        raise RecordingError(other.path, f"nothing can be compared: {facts}", "compare the same experiment")
+        busy = [side for side in (reference, other) if side.stood_still]
+        again = AGAIN if busy else "compare the same experiment"
+        raise RecordingError((busy or [other])[0].path, f"nothing can be compared: {facts}", again)
     pairs.sort(key=lambda pair: -pair.plain.rmse)
     return Comparison(reference, other, labels, limit, tuple(pairs), missing, (tuple(doubts[0]), tuple(doubts[1])))
 
@@ -325,6 +329,17 @@ def following(
     return compare(commanded, followers, labels=labels, limit=limit, same_clock=True, progress=progress)
 
 
+def _without_standstills(recording: Recording) -> Recording:
+    """The same without the positions that were read while a virtual bus stood still."""
+    if not recording.stood_still:
+        return recording
+
+    def blank(track: Track) -> Track:
+        return replace(track, position=np.where(recording.within_standstill(track.time), np.nan, track.position))
+
+    return recording.changed(list(recording), blank)
+
+
 def _commands(row: Mapping[str, float]) -> bool:
     """Whether a goal is in force in a sample."""
     return not math.isnan(row.get("command", math.nan)) and row.get("torque_enabled", math.nan) != 0
@@ -340,6 +355,10 @@ def lacks(comparison: Comparison) -> list[str]:
     """What was not compared, in words: servos that are missing, and motions that end early or have holes."""
     found = [f"{name}: not compared: {why}" for name, why in comparison.missing.items()]
     first, second = comparison.labels
+    for side, label in zip((comparison.reference, comparison.other), comparison.labels, strict=True):
+        if side.stood_still:
+            begin, seconds = side.stood_still[0][0], sum(end - begin for begin, end in side.stood_still)
+            found.append(f"{TOO_BUSY}: {seconds:.2f} s of {label}, from {begin:.2f} s on, not compared")
     for pair in comparison.pairs:
         covered = pair.coverage
         if not covered.whole:
@@ -469,6 +488,10 @@ class _Sides:
         """Both sides of a servo."""
         return _finite(self._reference[mine]), _finite(self._other[theirs])
 
+    def stood_still(self, mine: FloatArray, theirs: FloatArray) -> bool:
+        """Whether a virtual bus stood still at one of these times, s, of the reference or of the other."""
+        return bool(self._reference.within_standstill(mine).any() or self._other.within_standstill(theirs).any())
+
     def clock(self, mine: Track, theirs: Track) -> Clock:
         """The other's clock."""
         zero = self.zero
@@ -538,7 +561,7 @@ def _pair(sides: _Sides, mine: str, theirs: str, limit: float) -> Pair:
         shift,
         plain,
         aligned,
-        tuple(_part(a, b, segment, clock, sides.zero, both) for segment in segments),
+        tuple(_part(a, b, segment, clock, sides, both) for segment in segments),
         sides,
     )
 
@@ -601,10 +624,10 @@ def _part(
     b: Track,
     segment: Segment,
     clock: Clock,
-    zero: float,
+    sides: _Sides,
     both: Motions,
 ) -> Part:
-    start, end = segment.start - zero, segment.end - zero
+    start, end = segment.start - sides.zero, segment.end - sides.zero
     inside = slice(*np.searchsorted(both.time, (start, end)))
     kind = str(segment.data.get("kind", ""))
     results = None
@@ -614,10 +637,11 @@ def _part(
         sent = segment.start if sent is None else sent
         begin, then, over = clock.other(np.array([segment.start - 0.5, sent, segment.end]))
         first, second = a.between(segment.start - 0.5, segment.end), b.between(float(begin), float(over))
-        results = (
-            measure.of(Motion(first.time, first.command, first.position, sent, segment.data)),
-            measure.of(Motion(second.time, second.command, second.position, float(then), segment.data)),
-        )
+        if not sides.stood_still(first.time, second.time):
+            results = (
+                measure.of(Motion(first.time, first.command, first.position, sent, segment.data)),
+                measure.of(Motion(second.time, second.command, second.position, float(then), segment.data)),
+            )
     return Part(segment.name, kind, start, end, deviation(both.reference[inside], both.other[inside]), results)
 
 

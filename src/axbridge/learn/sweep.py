@@ -36,6 +36,17 @@ _SHORT = {
     "sag": "bus.supply_resistance",
     "viscous": "friction.viscous",
 }
+_UNITS = {
+    "bus.supply_voltage": "V",
+    "bus.supply_resistance": "ohm",
+    "friction.coulomb": "N·m",
+    "friction.viscous": "N·m·s/rad",
+    "motor.armature": "kg·m²",
+    "motor.backlash": "rad",
+    "motor.resistance": "ohm",
+    "sensor.latency_ms": "ms",
+    "sensor.position_noise": "rad",
+}
 _RANGE = 3  # numbers of a range: from, to, how many
 _STEP, _FALL = math.radians(45), math.radians(90)
 _SECONDS = 1.5

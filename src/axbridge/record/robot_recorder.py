@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, Protocol
 
 from axbridge.errors import ErrorFlag, RecordingError
 from axbridge.record.recorder import Recorder, wall_clock_of_zero
+from axbridge.record.recording import STOOD_STILL
 from axbridge.robot.robot import Observer, StepReport
 from axbridge.robot.state import Goals, ServoState, Truth
 
@@ -82,7 +83,8 @@ class RobotRecorder:
     Args:
         robot: It is observed: `Robot.observe`.
         recorder: Takes samples, goals, power and truth, a cycle each step, and what changed on the buses as events
-            (``missing``, ``returned``, ``fault``, ``limit``, ``port lost``, ``port back``).
+            (``missing``, ``returned``, ``fault``, ``limit``, ``port lost``, ``port back``). Also that a virtual bus
+            fell behind (``stood still``), and for how many seconds.
         servos: Which; all by default.
         cycle: Called after each step for further fields of the cycle, see `axbridge.record.mcap_file.CYCLE_FIELDS`.
 
@@ -154,6 +156,8 @@ class RobotRecorder:
             if report.requested > 0:
                 times = {"requested_ms": report.requested, "actual_ms": report.actual, "late_ms": report.late}
                 self._recorder.cycle(self.time, **times, errors=len(report.errors), **self._cycle())
+            if report.stood_still:
+                self.event(STOOD_STILL, seconds=report.stood_still)
             for event in report.events:
                 why = "" if event.error is None else event.error.message
                 flags = [flag.name for flag in ErrorFlag if flag & event.flags]

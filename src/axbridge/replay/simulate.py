@@ -25,7 +25,7 @@ from axbridge.physics.engines.choice import chosen
 from axbridge.physics.hand import Hand
 from axbridge.record import stamps
 from axbridge.record.provenance import describe
-from axbridge.record.recording import Recording, Track
+from axbridge.record.recording import AGAIN, TOO_BUSY, Recording, Track
 from axbridge.record.samples import COMMANDS
 from axbridge.replay.arm import Arm, arm_of, stops_of
 from axbridge.replay.joint_load import CARRIED, CarriedRecording
@@ -94,11 +94,12 @@ def runs_of(recordings: Sequence[Recording], rig: Rig) -> Runs:
     The arm is the rig's, or the pendulum's or balanced load's that a recording's metadata names, or what it carried as
     one servo of a robot (`axbridge.replay.joint_load`); likewise supply voltage and registers. Times of samples whose
     stamps are known to be coarse are restored (`axbridge.record.stamps`). While an arm that turns endlessly is where
-    its sensor cannot see it, the run is `FOLLOWED`: there is nothing to compare.
+    its sensor cannot see it, the run is `FOLLOWED`: there is nothing to compare. While a virtual bus stood
+    still, it is, too.
 
     Raises:
-        RecordingError: more than one servo in a recording, or another than the rig's, no commands, or fewer than two
-            samples.
+        RecordingError: more than one servo in a recording, or another than the rig's, no commands, fewer than two
+            samples, or all of them taken while a virtual bus stood still.
         RigError: the rig is not one arm on a fixed base.
     """
     servo = rig.servos[0]
@@ -135,7 +136,10 @@ def runs_of(recordings: Sequence[Recording], rig: Rig) -> Runs:
             driven[0] = HELD
             if _goes_on(track):
                 sent[1] = sent[0]
-        driven[_unseen(track, rig)] = FOLLOWED
+        spoilt = recording.within_standstill(track.time)
+        if spoilt.all():
+            raise RecordingError(recording.path, f"nothing of it can be used: {TOO_BUSY}", AGAIN)
+        driven[_unseen(track, rig) | spoilt] = FOLLOWED
         if isinstance(recording, CarriedRecording):
             loads.append(recording.load_at(track.time) * [1.0, 1.0, side, side])
             driven[~recording.told_at(track.time)] = FOLLOWED

@@ -49,6 +49,7 @@ class Connection:
         sensors: Those of the rig that this backend has, by name.
         cycles: By bus name, for buses that have servos; empty before `open`.
         events: What the latest `receive` noticed.
+        stood_still: See `StepReport`.
         closed: Whether it was let go of.
 
     Raises:
@@ -61,6 +62,7 @@ class Connection:
         self.backend = backend
         self.cycles: dict[str, Cycle] = {}
         self.events: tuple[BusEvent, ...] = ()
+        self.stood_still = 0.0
         self.closed = False
         self._threads: ThreadPoolExecutor | None = None
         self._read_at = -math.inf  # when the last samples had come in, s on the backend's clock
@@ -170,6 +172,7 @@ class Connection:
             samples.update(result.states)
             faults.update(result.faults)
             self.events += result.events
+        self.stood_still = max((cycle.bus.stood_still() for cycle in self.cycles.values()), default=0.0)
         self._read_at = self.backend.clock.now()
         return samples, faults
 

@@ -58,6 +58,7 @@ class StepReport:
         events: What changed on the buses: a servo missing, returned, with a fault or beyond a limit; a port lost, back.
             On a twin also why a servo does not do as its model says: blocked, slipping, extra load, …
         late: How late it was, ms; 0 = on time.
+        stood_still: For how long the servos of a virtual bus had stood still by then, s: its machine was too busy.
     """
 
     requested: float
@@ -67,6 +68,7 @@ class StepReport:
     errors: Mapping[str, BusError] = field(default_factory=dict)
     events: tuple[BusEvent, ...] = ()
     late: float = 0.0
+    stood_still: float = 0.0
 
 
 Observer = Callable[[StepReport, Mapping[str, ServoState]], None]
@@ -332,7 +334,10 @@ class Robot(Mapping[str, Servo]):
         self._say_lost(faults)
         sampled = {name: servo.sampled_at for name, servo in self._servos.items()}
         events = self._connection.events + self._beside_twin(late=late > _LATE * requested)
-        self.last_step = StepReport(requested, actual * 1000, commanded - self._start, sampled, faults, events, late)
+        still = self._connection.stood_still
+        self.last_step = StepReport(
+            requested, actual * 1000, commanded - self._start, sampled, faults, events, late, still
+        )
         if self._observers:
             states = {name: servo.state for name, servo in self._servos.items()}
             for observer in tuple(self._observers):

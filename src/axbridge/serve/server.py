@@ -120,6 +120,7 @@ def serve(
     offset = time.monotonic() - world.now()
     world.sleep_until(time.monotonic() - offset)
     awake, asked = Awake(), 0.0
+    standstills = getattr(world.bank, "standstills", tuple)  # of motors in a process of their own
     ready()
     while not stopping():
         now = time.monotonic() - offset
@@ -127,6 +128,9 @@ def serve(
             offset += now - world.now()
             now = world.now()
         world.sleep_until(now)
+        for begin, end in standstills():
+            for _, channel in pairs:
+                channel.note_standstill(begin, end)
         due = math.inf
         for line, channel in pairs:
             if line.plugged != bool(channel.descriptors()):
