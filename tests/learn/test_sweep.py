@@ -36,12 +36,14 @@ def test_latency_comes_later_and_friction_falls_slower():
 
 def test_the_verb_prints_a_table_and_asks_back(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    said = ["sweep", "bench_arm", "--over", "latency=0,20", "--metric", "step.rise"]
+    said = ["sweep", "bench_arm", "--over", "supply=9.6,11.1", "--metric", "step.rise"]
     assert run([*said, "--out", "table.csv"]) == 0
     table = capsys.readouterr().out.splitlines()
-    assert table[0].split() == ["latency", "rise"]
+    assert table[0].split() == ["supply_V", "rise_s"]
     assert len(table) == 4
-    assert (tmp_path / "table.csv").read_text().startswith("latency,rise\n0.0,")
+    assert (tmp_path / "table.csv").read_text().startswith("supply_V,rise_s\n9.6,")
+    slow, fast = (float(line.split(",")[1]) for line in (tmp_path / "table.csv").read_text().splitlines()[1:])
+    assert slow > 1.1 * fast
     assert run([*said[:-1], "stepp"]) == 2
     assert "did you mean step?" in capsys.readouterr().err
     assert run([*said[:-1], "step.rice"]) == 2

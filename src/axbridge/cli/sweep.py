@@ -63,5 +63,7 @@ def sweep(
 
 
 def _table(rows: list[Row], form: str) -> list[list[str]]:
-    head = [*rows[0].values, *rows[0].figures]
+    from axbridge.learn.sweep import header
+
+    head = [header(name) for name in (*rows[0].values, *rows[0].figures)]
     return [head, *([form.format(value) for value in (*row.values.values(), *row.figures.values())] for row in rows)]

@@ -22,7 +22,7 @@ from axbridge.motion.walking import Outcome, walk
 from axbridge.robot.open import open_robot
 from axbridge.spread import results
 
-__all__ = ["METRICS", "Job", "Row", "changed", "figures", "parse_axes", "sweep"]
+__all__ = ["METRICS", "Job", "Row", "changed", "figures", "header", "parse_axes", "sweep"]
 
 _SHORT = {
     "armature": "motor.armature",
@@ -36,16 +36,19 @@ _SHORT = {
     "sag": "bus.supply_resistance",
     "viscous": "friction.viscous",
 }
-_UNITS = {
+_UNITS = {  # ASCII: they are in the headers of tables
     "bus.supply_voltage": "V",
-    "bus.supply_resistance": "ohm",
-    "friction.coulomb": "N·m",
-    "friction.viscous": "N·m·s/rad",
-    "motor.armature": "kg·m²",
-    "motor.backlash": "rad",
-    "motor.resistance": "ohm",
+    **dict.fromkeys(("bus.supply_resistance", "motor.resistance"), "ohm"),
+    **dict.fromkeys(("motor.backlash", "sensor.position_noise", "turned", "tilt"), "rad"),
+    **dict.fromkeys(("delay", "rise", "settling", "time"), "s"),
+    **dict.fromkeys(("overshoot", "steady_state_error"), "deg"),
+    **dict.fromkeys(("planned", "distance", "sideways"), "m"),
+    "energy": "J",
+    "friction.coulomb": "Nm",
+    "friction.viscous": "Nms/rad",
+    "motor.armature": "kgm2",
     "sensor.latency_ms": "ms",
-    "sensor.position_noise": "rad",
+    "speed": "m/s",
 }
 _RANGE = 3  # numbers of a range: from, to, how many
 _STEP, _FALL = math.radians(45), math.radians(90)
@@ -125,6 +128,12 @@ def _check_name(name: str) -> None:
 
 def _tables() -> tuple[str, ...]:
     return "motor", "friction", "controller", "sensor"
+
+
+def header(name: str) -> str:
+    """What is varied or measured, with its unit where it has one: ``rise_s``."""
+    unit = _UNITS.get(_SHORT.get(name, name))
+    return name if unit is None or name.endswith(f"_{unit}") else f"{name}_{unit}"
 
 
 def changed(rig: Rig, values: Mapping[str, float]) -> Rig:
