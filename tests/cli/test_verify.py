@@ -72,7 +72,7 @@ class Person:
     def __init__(self, rig, real, port, tell, folder, *options, answers=None):
         self.rows = {servo.name: row for row, servo in enumerate(Rig.load(real).servos)}
         self.tell, self.answers, self.said, self.port = tell, answers or {}, "", port
-        self.tries = 3  # of steps that came to no end: a machine that stands still loses servos
+        self.tries = 3  # of steps that lost servos: a machine that stands still does that
         self.process = start("verify", "--rig", rig, "--port", port, "--quick", "--out", folder, *options)
         self.patience = threading.Timer(240, self.process.kill)  # a test that fails must not wait for ever
         self.patience.start()
@@ -116,10 +116,11 @@ class Person:
         if found := re.search(r" of \d+: turn (\w+) \(id", line):
             self.tell(f"{self.rows[found[1]]} {TURNED}")
             return self.press(" ")
-        if "r does it again, any other key goes on" in line and "it came to no end" in self.said[-400:] and self.tries:
-            self.tries -= 1
-            self.said += "\n" * 400
-            return self.press("r")
+        if "r does it again, any other key goes on" in line and self.tries:
+            step = self.said.rpartition("y does it, s leaves it out")[2]
+            if re.search("it came to no end|no servo answers|does not answer", step):
+                self.tries -= 1
+                return self.press("r")
         if "any other key" in line and "keys:" not in line:
             return self.press(" ")
         return None

@@ -1,5 +1,6 @@
 """What `axbridge verify` measures on a line with behaviour: deaf servos, motors that are on, levels as they are."""
 
+import itertools
 import time
 
 import pytest
@@ -10,7 +11,7 @@ from axbridge.config.profile import FirmwareProfile
 from axbridge.config.registers import Address
 from axbridge.config.rig import Rig
 from axbridge.errors import ServoFault
-from axbridge.packets import BROADCAST
+from axbridge.packets import BROADCAST, Instruction
 from axbridge.verify.calm import calm, powered, silence, torque_limits_kept
 from axbridge.verify.deafness import WRITES, look_at_deafness
 from axbridge.verify.levels import look_at_servos
@@ -90,6 +91,17 @@ def test_torque_limits_are_given_back_whatever_ends_the_block(line):
         end()
     with SerialBus(line.port) as bus:
         assert [int.from_bytes(bus.read(id_, 34, 2).data, "little") for id_ in (1, 2)] == [700, 1023]
+
+
+def test_a_line_that_loses_every_second_answer_is_no_reason_to_give_up(line):
+    fates = itertools.cycle(["drop", "ok"])
+    line.mishap = lambda packet: next(fates) if packet.code == Instruction.READ else "ok"
+    with torque_limits_kept([expected(line)]), SerialBus(line.port) as bus:
+        bus.sync_write(Address.TORQUE_LIMIT, {1: b"\1\0", 2: b"\2\0"})
+    assert powered([expected(line)]) == []
+    with SerialBus(line.port) as bus:
+        line.mishap = lambda _: "ok"
+        assert [int.from_bytes(bus.read(id_, 34, 2).data, "little") for id_ in (1, 2)] == [1023, 1023]
 
 
 def test_a_rig_that_parks_or_holds_is_limp_at_the_end_of_its_first_hour():

@@ -6,19 +6,18 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 
-from axbridge.bus.commission import read_register
 from axbridge.bus.handshake import ExpectedBus
 from axbridge.bus.serial import SerialBus
 from axbridge.config.registers import Address
 from axbridge.config.rig import Rig
-from axbridge.errors import BusError, PortError
+from axbridge.errors import BusError, BusTimeout, CorruptPacket, PortError
 from axbridge.packets import BROADCAST
 
 __all__ = ["SHARE", "calm", "powered", "silence", "torque_limits_kept"]
 
 SHARE = 0.2  # of a servo's torque: it holds a joint that hands carry, and a finger stops it
 _FREE = 5.0  # s in which the guard of a dead program lets the port go
-_ATTEMPTS = 5
+_ATTEMPTS = 5  # on a line that loses packets
 
 
 def calm(rig: Rig) -> Rig:
@@ -34,8 +33,7 @@ def silence(lines: Sequence[ExpectedBus]) -> None:
     """
     for line in lines:
         with SerialBus(line.port, line.baud) as bus:
-            for _ in range(_ATTEMPTS):
-                bus.write(BROADCAST, Address.TORQUE_ENABLE, b"\0")
+            _silence(bus)
 
 
 def powered(lines: Sequence[ExpectedBus]) -> list[str]:
@@ -48,19 +46,15 @@ def powered(lines: Sequence[ExpectedBus]) -> list[str]:
     for line in lines:
         with _opened(line) as bus:
             for servo in line.servos:
-                for _ in range(_ATTEMPTS):
-                    try:
-                        torque = read_register(bus, servo.id, servo.profile.register("torque_enable"))
-                    except PortError:
-                        raise
-                    except BusError:
-                        continue
-                    break
-                else:
-                    torque = 1
+                try:
+                    torque = _read(bus, servo.id, Address.TORQUE_ENABLE, 1) != b"\0"
+                except PortError:
+                    raise
+                except BusError:
+                    torque = True
                 if torque:
                     on.append(servo.name)
-            bus.write(BROADCAST, Address.TORQUE_ENABLE, b"\0")
+            _silence(bus)
     return on
 
 
@@ -74,15 +68,32 @@ def torque_limits_kept(lines: Sequence[ExpectedBus]) -> Iterator[None]:
     before: list[dict[int, bytes]] = []
     for line in lines:
         with SerialBus(line.port, line.baud) as bus:
-            register = Address.TORQUE_LIMIT
-            before.append({servo.id: bus.read(servo.id, register, 2).data for servo in line.servos})
+            before.append({servo.id: _read(bus, servo.id, Address.TORQUE_LIMIT, 2) for servo in line.servos})
     try:
         yield
     finally:
         with suppress(BusError):  # it must not hide what ended the block
             for line, limits in zip(lines, before, strict=True):
                 with _opened(line) as bus:
-                    bus.sync_write(Address.TORQUE_LIMIT, limits)
+                    for _ in range(_ATTEMPTS):
+                        bus.sync_write(Address.TORQUE_LIMIT, limits)
+
+
+def _silence(bus: SerialBus) -> None:
+    for _ in range(_ATTEMPTS):  # nobody answers a broadcast
+        bus.write(BROADCAST, Address.TORQUE_ENABLE, b"\0")
+
+
+def _read(bus: SerialBus, id: int, address: int, length: int) -> bytes:
+    """Ask a servo on a line that may lose packets.
+
+    Raises:
+        BusError: it never answers.
+    """
+    for _ in range(_ATTEMPTS - 1):
+        with suppress(BusTimeout, CorruptPacket):
+            return bus.read(id, address, length).data
+    return bus.read(id, address, length).data
 
 
 def _opened(line: ExpectedBus) -> SerialBus:
