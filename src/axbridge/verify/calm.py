@@ -18,6 +18,7 @@ __all__ = ["SHARE", "calm", "powered", "silence", "torque_limits_kept"]
 SHARE = 0.2  # of a servo's torque: it holds a joint that hands carry, and a finger stops it
 _FREE = 5.0  # s in which the guard of a dead program lets the port go
 _ATTEMPTS = 5  # on a line that loses packets
+_PATIENCE = 0.02  # s: an answer that a busy computer keeps waiting is not lost
 
 
 def calm(rig: Rig) -> Rig:
@@ -67,7 +68,7 @@ def torque_limits_kept(lines: Sequence[ExpectedBus]) -> Iterator[None]:
     """
     before: list[dict[int, bytes]] = []
     for line in lines:
-        with SerialBus(line.port, line.baud) as bus:
+        with _opened(line) as bus:
             before.append({servo.id: _read(bus, servo.id, Address.TORQUE_LIMIT, 2) for servo in line.servos})
     try:
         yield
@@ -101,8 +102,11 @@ def _opened(line: ExpectedBus) -> SerialBus:
     until = time.monotonic() + _FREE
     while True:
         try:
-            return SerialBus(line.port, line.baud)
+            bus = SerialBus(line.port, line.baud)
         except PortError:
             if time.monotonic() > until:
                 raise
             time.sleep(0.005)
+            continue
+        bus.latency = max(bus.latency, _PATIENCE)
+        return bus
