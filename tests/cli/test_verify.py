@@ -74,7 +74,7 @@ class Person:
         self.tell, self.answers, self.said, self.port = tell, answers or {}, "", port
         self.tries = 3  # of steps that lost servos: a machine that stands still does that
         self.process = start("verify", "--rig", rig, "--port", port, "--quick", "--out", folder, *options)
-        self.patience = threading.Timer(240, self.process.kill)  # a test that fails must not wait for ever
+        self.patience = threading.Timer(180, self.process.kill)  # a test that fails must not wait for ever
         self.patience.start()
 
     def __enter__(self):
@@ -158,7 +158,7 @@ def test_a_right_robot_comes_through_and_page_and_text_say_what_was_seen(tmp_pat
     steps = kept(out)
     assert findings(out) == [], person.said
     late = [one["kind"] for step in steps.values() for one in step["findings"]]
-    assert code == (FAILED_CHECK if late else 0), person.err
+    assert code == (FAILED_CHECK if late else 0), person.said + person.err
     assert {step["state"] for step in steps.values()} == {"done"}, person.said
     assert list(steps) == [*("line", "servos", "joints", "cycle", "eeprom", "endings", "motion"),
                            *(["walk"] if name == "bioloid" else [])]  # fmt: skip

@@ -109,8 +109,8 @@ class HandledBank(HeldBank):
     def turn(self, goals):
         """Lead joints to angles, by row; says `there` when all are."""
         rows = list(goals)
-        self.left[rows] = np.inf
         self.goals[rows] = list(goals.values())
+        self.left[rows] = np.inf  # after that: whoever works it out from now on knows the goals
         while (np.abs(self.left[rows]) > NEAR).any():
             time.sleep(0.002)
         print("there", flush=True)
