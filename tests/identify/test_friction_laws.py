@@ -80,7 +80,7 @@ def test_the_command_shows_the_laws_everywhere(tmp_path):
     found = json.loads(done.stdout)
     laws = {entry["law"]: entry for entry in found["friction_laws"]}
     assert list(laws) == ["M1", "M2", "M3", "M4", "M5", "M6"]
-    assert [entry["parameters"] for entry in laws.values()] == [7, 9, 8, 11, 12, 13]
+    assert [entry["parameters"] for entry in laws.values()] == [7, 9, 8, 11, 13, 14]
     assert laws[found["friction"]]["chosen"]
     assert f'law = "{found["friction"]}"' in (tmp_path / "p.toml").read_text()
     assert "friction laws; chosen" in (tmp_path / "p.html").read_text()

@@ -25,8 +25,8 @@ from axbridge.identify import identify, write_params
 from axbridge.identify.fit import Score, base_model, check
 from axbridge.identify.search import Job, Outcome, executor, minimise
 from axbridge.identify.unknowns import space_of
-from axbridge.identify.worth import held_duty
 from axbridge.physics.columns import Param
+from axbridge.physics.steady import SteadyServo
 from axbridge.record.recording import open_recording, write_recording
 from axbridge.replay.simulate import packed, runs_of
 from tests.identify.test_identify import ax12_data as data_of
@@ -79,7 +79,9 @@ def test_a_fit_finds_its_truth_and_writes_a_model_that_rigs_can_use(tmp_path, sp
     assert model.name == "mine"
     np.testing.assert_allclose(packed(model, RIG), fit.row, rtol=1e-9, atol=1e-12)
     assert model.prediction.held_out_error == pytest.approx(math.radians(held[0].rmse), rel=0.01)
-    held_load = [held_duty(row, 0.1, 9.6) for row in (fit.row, packed(RIG.model_of(RIG.servos[0], "ax12"), RIG))]
+    held_load = [
+        SteadyServo.of(row).duty(0.1, 9.6, 0.0) for row in (fit.row, packed(RIG.model_of(RIG.servos[0], "ax12"), RIG))
+    ]
     assert (
         abs(held_load[0] / held_load[1] - 1) < model.prediction.load_share < 0.5
     )  # the truth is within what it allows

@@ -8,11 +8,13 @@ import pytest
 from axbridge.config.model import ServoModel
 from axbridge.config.profile import FirmwareProfile
 from axbridge.errors import ErrorFlag
-from axbridge.robot.drives.torque_model import duty_for, estimated_torque
+from axbridge.physics.columns import pack
+from axbridge.physics.steady import SteadyServo
 from axbridge.robot.drives.turns import TurnCounter, speed_under
 from axbridge.robot.state import ServoState
 
-MODEL = ServoModel.load("ax12", FirmwareProfile.load("ax-12a"))
+PROFILE = FirmwareProfile.load("ax-12a")
+SERVO = SteadyServo.of(pack(ServoModel.load("ax12", PROFILE), PROFILE.units.position))
 END = math.radians(150)
 VOLTS = 12.0
 
@@ -21,7 +23,7 @@ def sample(time, angle, speed, reading):
     """What an AX-12 says of a shaft at `angle`: where its sensor sees nothing, `reading` and no speed."""
     seen = (angle + math.pi) % (2 * math.pi) - math.pi
     inside = abs(seen) < END
-    duty = duty_for(MODEL.motor, MODEL.friction, 0.0, VOLTS, speed)
+    duty = SERVO.duty(0.0, VOLTS, speed)
     position, velocity = (seen, speed) if inside else (reading(seen), 0.0)
     return ServoState(time, position, velocity, 0.0, duty, VOLTS, 30.0, ErrorFlag(0))
 
@@ -36,7 +38,7 @@ READINGS = {
 @pytest.mark.parametrize("reading", READINGS.values(), ids=list(READINGS))
 @pytest.mark.parametrize("speed", [4.0, -4.0, 0.5])
 def test_turns_are_counted_whatever_the_sensor_says_in_the_dead_zone(reading, speed):
-    counter = TurnCounter(MODEL.motor, MODEL.friction, (-END, END), 0.0)
+    counter = TurnCounter(SERVO, (-END, END), 0.0)
     off = []
     for step in range(600):
         angle = speed * step * 0.02
@@ -46,7 +48,7 @@ def test_turns_are_counted_whatever_the_sensor_says_in_the_dead_zone(reading, sp
 
 
 def test_a_turn_back_within_the_dead_zone_is_no_turn():
-    counter = TurnCounter(MODEL.motor, MODEL.friction, (-END, END), 2.0)
+    counter = TurnCounter(SERVO, (-END, END), 2.0)
     for step in range(300):
         angle = 2.0 + 1.0 * math.sin(step * 0.02 * 3)  # up to 3.0, beyond 2.618
         position = counter.update(sample(step * 0.02, angle, 3 * math.cos(step * 0.06), READINGS["the nearer end"]))
@@ -56,11 +58,11 @@ def test_a_turn_back_within_the_dead_zone_is_no_turn():
 @pytest.mark.parametrize("torque", [-0.2, 0.0, 0.3])
 @pytest.mark.parametrize("speed", [-3.0, 1.0, 4.0])
 def test_the_speed_under_a_torque_is_the_inverse_of_the_motor_model(speed, torque):
-    duty = duty_for(MODEL.motor, MODEL.friction, torque, VOLTS, speed)
+    duty = SERVO.duty(torque, VOLTS, speed)
     if abs(duty) < 1:
-        given = estimated_torque(MODEL.motor, MODEL.friction, duty, VOLTS, speed)
-        assert speed_under(MODEL.motor, MODEL.friction, duty, VOLTS, given) == pytest.approx(speed, abs=1e-3)
+        given = SERVO.torque(duty, VOLTS, speed)
+        assert speed_under(SERVO, duty, VOLTS, given) == pytest.approx(speed, abs=1e-3)
 
 
 def test_friction_holds_a_motor_that_is_not_driven():
-    assert speed_under(MODEL.motor, MODEL.friction, 0.0, VOLTS, 1e-3) == 0.0
+    assert speed_under(SERVO, 0.0, VOLTS, 1e-3) == 0.0

@@ -67,7 +67,8 @@ def begun_from(row: FloatArray) -> FloatArray:
     """A parameter set (len(Param),) of a simpler law as one of a richer law, that moves alike."""
     found = row.copy()
     if found[Param.LOAD_EXTERNAL] < 0.0:
-        found[Param.LOAD_EXTERNAL] = found[Param.LOAD]  # the same weight, said by its own parameter
+        found[Param.LOAD_EXTERNAL] = found[Param.LOAD]  # the same weights, said by their own parameters
+        found[Param.LOAD_EXTERNAL_STRIBECK] = found[Param.LOAD_STRIBECK]
     return found
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from axbridge.arrays import FloatArray
 from axbridge.errors import UsageError
 from axbridge.physics.columns import Param
+from axbridge.physics.friction_laws import TERMS
 
 __all__ = ["FRICTION_LAWS", "MODELS", "Space", "Unknown", "enriched", "richer_than", "space_of"]
 
@@ -61,6 +62,9 @@ _STRIBECK_SPEED = Unknown("friction.stribeck_speed", Param.STRIBECK_SPEED, 0.05,
 _LOAD = Unknown("friction.load", Param.LOAD, 0.0, 0.4, False, _HOLD)
 _LOAD_STRIBECK = Unknown("friction.load_stribeck", Param.LOAD_STRIBECK, 0.0, 0.4, False, _HOLD)
 _LOAD_EXTERNAL = Unknown("friction.load_external", Param.LOAD_EXTERNAL, 0.0, 0.4, False, _HOLD)
+_LOAD_EXTERNAL_STRIBECK = Unknown(
+    "friction.load_external_stribeck", Param.LOAD_EXTERNAL_STRIBECK, 0.0, 0.4, False, _HOLD
+)
 _QUADRATIC = Unknown("friction.quadratic", Param.QUADRATIC, 0.0, 0.02, False, _FALLS)
 _SLOPE = Unknown("controller.slope", Param.SLOPE, math.radians(0.5), math.radians(45), True, _STEPS)
 _PUNCH = Unknown("controller.punch", Param.PUNCH, 0.0, 0.4, False, _SLOW)
@@ -72,19 +76,16 @@ _SHORT_LATENCY = Unknown("sensor.latency_ms", Param.LATENCY, 0.0, 0.015, False, 
 _LAG = Unknown("sensor.lag_ms", Param.LAG, 0.0, 0.025, False, _STEPS, 1e3)
 _OFFSET = Unknown("sensor.angle_offset", Param.OFFSET, -0.05, 0.05, False, _HOLD)
 
-FRICTION_LAWS: dict[str, tuple[Unknown, ...]] = {
-    "M1": (_COULOMB, _VISCOUS),
-    "M2": (_COULOMB, _VISCOUS, _STRIBECK, _STRIBECK_SPEED),
-    "M3": (_COULOMB, _VISCOUS, _LOAD),
-    "M4": (_COULOMB, _VISCOUS, _STRIBECK, _STRIBECK_SPEED, _LOAD, _LOAD_STRIBECK),
-    "M5": (
-        _COULOMB, _VISCOUS, _STRIBECK, _STRIBECK_SPEED, _LOAD, _LOAD_STRIBECK, _LOAD_EXTERNAL,
-    ),
-    "M6": (
-        _COULOMB, _VISCOUS, _STRIBECK, _STRIBECK_SPEED, _LOAD, _LOAD_STRIBECK, _LOAD_EXTERNAL,
+_FRICTION = {  # the exponent is not searched: it hides behind the speed
+    one.name.removeprefix("friction."): one
+    for one in (
+        _COULOMB, _VISCOUS, _STRIBECK, _STRIBECK_SPEED, _LOAD, _LOAD_STRIBECK, _LOAD_EXTERNAL, _LOAD_EXTERNAL_STRIBECK,
         _QUADRATIC,
-    ),
+    )
 }  # fmt: skip
+FRICTION_LAWS: dict[str, tuple[Unknown, ...]] = {
+    law: tuple(_FRICTION[term] for term in terms if term in _FRICTION) for law, terms in TERMS.items()
+}
 _REST: dict[str, tuple[Unknown, ...]] = {
     "pendulum-servo": (
         _CONSTANT,
@@ -173,16 +174,9 @@ def space_of(
     if law not in FRICTION_LAWS:
         raise UsageError(f"there is no friction law {law!r}", f"laws: {', '.join(FRICTION_LAWS)}")
     row = base.copy()
-    if law in {"M1", "M3"}:
-        row[Param.STRIBECK] = 0.0
-    if law in {"M1", "M2"}:
-        row[Param.LOAD] = 0.0
-    if law in {"M1", "M2", "M3"}:
-        row[Param.LOAD_STRIBECK] = 0.0
-    if law not in {"M5", "M6"}:
-        row[Param.LOAD_EXTERNAL] = -1.0
-    if law != "M6":
-        row[Param.QUADRATIC] = 0.0
+    for term, unknown in _FRICTION.items():
+        if term not in TERMS[law] and term != "stribeck_speed":  # which a model always has
+            row[unknown.column] = -1.0 if unknown is _LOAD_EXTERNAL else 0.0  # -1: counts as the motor's
     rest = _ADRIFT if adrift and model == "ax12" else _REST[model]
     if adrift:
         rest = tuple(unknown for unknown in rest if unknown.column is not Param.LATENCY)

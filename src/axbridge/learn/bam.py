@@ -16,6 +16,7 @@ from typing import Any
 
 from axbridge.config.model import ServoModel
 from axbridge.errors import ProfileError, UnsupportedOperation
+from axbridge.physics.friction_laws import TERMS
 from axbridge.reading import reading
 from axbridge.units import UNITS
 
@@ -25,35 +26,26 @@ __all__ = ["ERROR_GAINS", "differences", "from_bam", "is_bam", "to_bam"]
 # units a position count has.
 ERROR_GAINS = {"mx64": 0.158, "mx106": 0.158, "xl320": 0.05048199, "xl330": 4096 / (2 * math.pi) / (256 * 885)}
 _UNITS = {"mx64": "mx", "mx106": "mx", "xl320": "ax", "xl330": "mx"}
-_ALWAYS = {
-    "kt": "motor.torque_constant",
-    "R": "motor.resistance",
-    "armature": "motor.armature",
-    "friction_base": "friction.coulomb",
-    "friction_viscous": "friction.viscous",
+_MOTOR = {"kt": "motor.torque_constant", "R": "motor.resistance", "armature": "motor.armature"}
+_TERMS = {  # BAM's words for those of `TERMS` that its files have
+    "coulomb": "friction_base",
+    "viscous": "friction_viscous",
+    "stribeck": "friction_stribeck",
+    "stribeck_speed": "dtheta_stribeck",
+    "stribeck_exponent": "alpha",
+    "load": "load_friction_base",
+    "load_stribeck": "load_friction_stribeck",
+    "load_external": "load_friction_external",
+    "load_external_stribeck": "load_friction_external_stribeck",
 }
-_STRIBECK = {
-    "friction_stribeck": "friction.stribeck",
-    "dtheta_stribeck": "friction.stribeck_speed",
-    "alpha": "friction.stribeck_exponent",
-}
-_TOGETHER = {"load_friction_base": "friction.load"}
-_TOGETHER_AT_REST = {"load_friction_stribeck": "friction.load_stribeck"}
-_APART = {
-    "load_friction_motor": "friction.load",
-    "load_friction_external": "friction.load_external",
-    "load_friction_motor_stribeck": "friction.load_stribeck",
-    "load_friction_external_stribeck": "friction.load_external_stribeck",
-}
-_KEYS = {
-    "M1": _ALWAYS,
-    "M2": _ALWAYS | _STRIBECK,
-    "M3": _ALWAYS | _TOGETHER,
-    "M4": _ALWAYS | _STRIBECK | _TOGETHER | _TOGETHER_AT_REST,
-    "M5": _ALWAYS | _STRIBECK | _APART,
-    "M6": _ALWAYS | _STRIBECK | _APART,
-}
+_APART = {"load": "load_friction_motor", "load_stribeck": "load_friction_motor_stribeck"}  # where there are both
 _QUADRATIC = ("load_friction_motor_quad", "load_friction_external_quad")
+
+
+def _keys(law: str) -> dict[str, str]:
+    """Which figure of a model each of BAM's keys is under a friction law."""
+    words = _TERMS | (_APART if "load_external" in TERMS[law] else {})
+    return _MOTOR | {words[term]: f"friction.{term}" for term in TERMS[law] if term in words}
 
 
 def is_bam(document: Any) -> bool:
@@ -76,7 +68,7 @@ def _model(path: Path, document: Any) -> ServoModel:
     if not is_bam(document):
         raise ProfileError(path, "", "no parameter file of BAM", "it has model, actuator, kt, R and friction terms")
     law, kind = str(document["model"]).upper(), str(document["actuator"])
-    if law not in _KEYS:
+    if law not in TERMS:
         raise ProfileError(path, "model", f"{document['model']!r} is no friction law", "known ones: m1 to m6")
     if kind not in ERROR_GAINS:
         raise UnsupportedOperation(
@@ -92,7 +84,7 @@ def _model(path: Path, document: Any) -> ServoModel:
             "latency_ms": 1000 * _number(path, document, "command_delay", 0.0),
         },
     }
-    for key, name in _KEYS[law].items():
+    for key, name in _keys(law).items():
         table, constant = name.split(".")
         tables[table][constant] = _number(path, document, key)
     try:
@@ -133,7 +125,7 @@ def to_bam(model: ServoModel, kind: str) -> tuple[dict[str, Any], list[str]]:
         "motor.armature": motor.armature,
         **{f"friction.{key}": value for key, value in friction.model_dump().items() if key != "law"},
     }
-    document: dict[str, Any] = {key: values[name] for key, name in _KEYS[friction.law].items()}
+    document: dict[str, Any] = {key: values[name] for key, name in _keys(friction.law).items()}
     if friction.law == "M6":
         document |= dict.fromkeys(_QUADRATIC, 0.0)
     document["q_offset"] = 0.0 - model.sensor.angle_offset

@@ -21,6 +21,8 @@ from axbridge.arrays import FloatArray
 from axbridge.config import toml_tables
 from axbridge.config.rig import Rig
 from axbridge.errors import RecordingError, UsageError
+from axbridge.physics.columns import pack
+from axbridge.physics.steady import SteadyServo
 from axbridge.reading import reading
 from axbridge.record.recording import Recording
 
@@ -150,9 +152,8 @@ class Supply:
             servos = [servo for servo in rig.servos if servo.name == name]
             if not servos:
                 continue
-            motor = rig.model_of(servos[0]).motor
-            resistance = motor.resistance + motor.resistance_per_duty * np.abs(track.load)
-            current = (track.load * track.voltage - motor.output_constant * track.velocity) / resistance
+            servo = SteadyServo.of(pack(rig.model_of(servos[0]), 0.0))
+            current = servo.current(track.load, track.voltage, track.velocity)
             known = np.isfinite(track.voltage) & np.isfinite(current)
             volts.append((track.time[known], track.voltage[known], np.abs(track.load * current)[known]))
         count = sum(len(time) for time, _, _ in volts)

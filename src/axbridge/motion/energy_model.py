@@ -17,7 +17,9 @@ from axbridge.motion.mirror import signs
 from axbridge.motion.moves import Page
 from axbridge.motion.planning import Bounds
 from axbridge.motion.stiffness import volts_per_radian
+from axbridge.physics.columns import Param, pack
 from axbridge.physics.link_paths import way_to_base
+from axbridge.physics.steady import SteadyServo
 from axbridge.units import RPM
 
 __all__ = ["Limited", "Machine"]
@@ -34,22 +36,12 @@ _ZMP = "zero-moment point"
 
 
 class _Motors(NamedTuple):
-    """Figures of the servo models, one of each servo, (servos,); as in `axbridge.config.model`."""
+    """Figures of the servos and their joints, one of each servo, (servos,)."""
 
-    resistance: FloatArray
-    resistance_per_duty: FloatArray
-    constant: FloatArray
-    gain: FloatArray  # N·m/A that arrive at the output
+    servos: SteadyServo  # with the friction of their joints
+    side: FloatArray  # 1 or -1: servo angle over joint angle
     armature: FloatArray
-    viscous: FloatArray
     spring: FloatArray
-    coulomb: FloatArray
-    stribeck: FloatArray
-    stribeck_speed: FloatArray
-    stribeck_exponent: FloatArray
-    load: FloatArray
-    load_stribeck: FloatArray
-    quadratic: FloatArray
     supply: FloatArray
     torque: FloatArray  # at most
     ripple: FloatArray  # V for each rad/s: what goals that come in steps add to the voltage, root mean square
@@ -207,23 +199,15 @@ class Machine:
         effort = self.body.effort(*moving)
         angle, rate, faster = (whole[:, self.driven] for whole in moving)
         m = self.motors
-        needed = effort.torque[:, self.driven] + m.armature * faster + m.viscous * rate + m.spring * angle
-        torque = needed + _dry(m, rate, needed) * np.tanh(rate / _STILL)
-        current = torque / m.gain
-        duty = np.abs(m.resistance * current + m.constant * rate) / m.supply
-        volts = (m.resistance + m.resistance_per_duty * np.minimum(duty, 1.0)) * current + m.constant * rate
-        power = volts * current
+        load = m.side * (effort.torque[:, self.driven] + m.spring * angle)
+        rate = m.side * rate
+        torque = m.servos.needed(load, rate, np.tanh(rate / _STILL)) + m.armature * m.side * faster
+        duty = m.servos.duty_of(torque, m.supply, rate)
+        volts = m.supply * m.servos.felt(duty)
+        power = m.servos.power(duty, m.supply, rate)
         positive = (power + np.sqrt(power**2 + _NOTHING**2)) / 2  # what a braking motor gives back is lost
-        heated = (m.ripple * rate) ** 2 / (m.resistance + m.resistance_per_duty * np.minimum(duty, 1.0))
+        heated = (m.ripple * rate) ** 2 / m.servos.resistance(np.clip(duty, -1.0, 1.0))
         return (positive + heated).sum(axis=1), np.hstack((position, speed, volts, torque, effort.zmp, effort.slip))
-
-
-def _dry(m: _Motors, rate: FloatArray, needed: FloatArray) -> FloatArray:
-    """Dry friction of moving gears, N·m: `axbridge.physics.friction.budget` for arrays."""
-    at_rest = np.exp(-((np.abs(rate) / m.stribeck_speed) ** m.stribeck_exponent))
-    dry = m.coulomb + m.stribeck * at_rest + m.quadratic * rate**2
-    found: FloatArray = dry + (m.load + m.load_stribeck * at_rest) * np.abs(needed)
-    return found
 
 
 def _mirrored(rig: Rig, page: Page, joints: Sequence[str]) -> dict[str, tuple[str, float]]:
@@ -263,35 +247,17 @@ def _motors(rig: Rig, servos: Sequence[ServoConfig], body: Body, page: Page) -> 
     volts = {bus.name: bus.supply_voltage for bus in rig.buses}
     joints = {joint.name: joint for joint in body.tree.joints}
     tick = rig.robot.basic_time_step_ms / 1e3  # s: between two goals a joint goes rate * tick, evenly
-    rows = []
+    rows, figures = [], []
     for servo in servos:
-        model, joint = rig.model_of(servo), joints[servo.joint]
-        motor, friction = model.motor, model.friction
-        gain = motor.efficiency * motor.output_constant
-        most = servo.max_torque or rig.profile_of(servo).electrics.stall_torque
-        most = min(most, page.torque.get(servo.name, math.inf))
-        if motor.max_current:
-            most = min(most, gain * motor.max_current)
-        through = 2.0 if friction.law in {"M3", "M4"} else 1.0  # these count motor and load torque together
-        rows.append(
-            (
-                motor.resistance,
-                motor.resistance_per_duty,
-                motor.output_constant,
-                gain,
-                motor.armature,
-                friction.viscous + joint.damping + servo.damping_constant,
-                servo.spring_constant,
-                friction.coulomb + joint.friction + servo.static_friction,
-                friction.stribeck,
-                friction.stribeck_speed,
-                friction.stribeck_exponent,
-                through * friction.load + friction.load_external,
-                through * friction.load_stribeck,
-                friction.quadratic,
-                volts[servo.bus],
-                most,
-                volts_per_radian(model, rig.profile_of(servo), volts[servo.bus]) * tick / math.sqrt(12.0),
-            )
-        )
-    return _Motors(*np.array(rows).T)
+        model, profile, joint = rig.model_of(servo), rig.profile_of(servo), joints[servo.joint]
+        row = pack(model, profile.units.position)
+        most = min(servo.max_torque or profile.electrics.stall_torque, page.torque.get(servo.name, math.inf))
+        if model.motor.max_current:
+            most = min(most, row[Param.EFFICIENCY] * row[Param.CONSTANT] * model.motor.max_current)
+        row[Param.VISCOUS] += joint.damping + servo.damping_constant
+        row[Param.COULOMB] += joint.friction + servo.static_friction
+        row[Param.MAX_CURRENT] = 0.0  # `most` it is
+        rows.append(row)
+        ripple = volts_per_radian(model, profile, volts[servo.bus]) * tick / math.sqrt(12.0)
+        figures.append((servo.direction, model.motor.armature, servo.spring_constant, volts[servo.bus], most, ripple))
+    return _Motors(SteadyServo.of(np.array(rows)), *np.array(figures).T)

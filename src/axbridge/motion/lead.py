@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from axbridge.arrays import FloatArray
-from axbridge.config.model import MotorParams, ServoModel
+from axbridge.config.model import ServoModel
 from axbridge.config.profile import FirmwareProfile
+from axbridge.physics.columns import pack
+from axbridge.physics.steady import SteadyServo
 from axbridge.virtual.registers import compliance_slope
 
 __all__ = ["lead"]
@@ -25,8 +27,8 @@ def lead(
 ) -> FloatArray:
     """How far ahead of its shaft a servo's goal has to be, rad, (n,); servo side, with the factory registers.
 
-    Left out are the latency, which makes all joints late alike, current limits, backlash, the I and D gains of a pid
-    loop, and all dry friction but Coulomb's.
+    Left out are the latency, which makes all joints late alike, current limits, backlash, and the I and D gains of a
+    pid loop.
 
     Args:
         model: Motor, friction and position loop.
@@ -36,10 +38,10 @@ def lead(
         acceleration: Likewise, rad/s², (n,).
         load: Torque that the joint takes, N·m, (n,).
     """
-    motor, friction, law = model.motor, model.friction, model.controller
-    dry = friction.coulomb * np.tanh(speed / _STILL)
-    torque = load + motor.armature * acceleration + friction.viscous * speed + dry
-    volts = _volts(motor, supply, torque, speed)
+    motor, law = model.motor, model.controller
+    servo = SteadyServo.of(pack(model, profile.units.position))
+    drive = servo.needed(load, speed, np.tanh(speed / _STILL)) + motor.armature * acceleration
+    volts = supply * servo.felt(np.clip(servo.duty_of(drive, np.full_like(drive, supply), speed), -1.0, 1.0))
     if law.law == "state_feedback":
         ahead: FloatArray = (volts + law.k_omega * speed) / law.k_theta
         return ahead
@@ -55,12 +57,3 @@ def lead(
         size = count * (dead + (1 - dead) * duty) / (law.p_duty * int(initial["p_gain"].initial))
     ahead = np.tanh(volts / (_LITTLE * supply)) * size
     return ahead - model.sensor.lag_ms / 1000 * speed  # the loop sees where the shaft was: less goal does
-
-
-def _volts(motor: MotorParams, supply: float, torque: FloatArray, speed: FloatArray) -> FloatArray:
-    """What drives a motor so, V, at most `supply`; its resistance grows with the duty, and so with these volts."""
-    current = torque / (motor.efficiency * motor.output_constant)
-    volts = motor.resistance * current + motor.output_constant * speed
-    growing = motor.resistance_per_duty * current * np.sign(volts) / supply  # ohm·A of each volt
-    found: FloatArray = np.clip(volts / np.maximum(1 - growing, 1e-3), -supply, supply)
-    return found

@@ -10,6 +10,7 @@ from axbridge.arrays import FloatArray
 from axbridge.config.model import ServoModel
 from axbridge.jit import jit
 from axbridge.physics.friction import Friction
+from axbridge.physics.friction_laws import TERMS
 from axbridge.physics.motor import Motor
 
 __all__ = [
@@ -187,14 +188,6 @@ class Param(IntEnum):
 
 
 _LAWS = {"state_feedback": Law.STATE_FEEDBACK, "compliance": Law.COMPLIANCE, "pid": Law.PID}
-_TERMS = {  # what each friction law has beside Coulomb and viscous friction
-    "M1": (),
-    "M2": ("stribeck",),
-    "M3": ("load",),
-    "M4": ("stribeck", "load", "load_stribeck"),
-    "M5": ("stribeck", "load", "load_stribeck", "load_external", "load_external_stribeck"),
-    "M6": ("stribeck", "load", "load_stribeck", "load_external", "load_external_stribeck", "quadratic"),
-}
 
 
 def pack(model: ServoModel, count: float) -> FloatArray:
@@ -203,7 +196,7 @@ def pack(model: ServoModel, count: float) -> FloatArray:
     Friction terms that the model's law does not have become 0.
     """
     motor, friction, controller, sensor = model.motor, model.friction, model.controller, model.sensor
-    has = _TERMS[friction.law]
+    has = TERMS[friction.law]
     row = np.zeros(len(Param))
     row[Param.RESISTANCE] = motor.resistance
     row[Param.INDUCTANCE] = motor.inductance

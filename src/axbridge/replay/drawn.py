@@ -20,13 +20,14 @@ from typing import NamedTuple
 import numpy as np
 
 from axbridge.arrays import BoolArray, FloatArray
-from axbridge.config.model import MotorParams, ServoModel
+from axbridge.config.model import ServoModel
 from axbridge.config.rig import Rig, ServoConfig
 from axbridge.errors import AxBridgeError
 from axbridge.jit import jit, start_work
 from axbridge.physics.columns import Command, Joint, Param, pack
 from axbridge.physics.position_laws import asked
 from axbridge.physics.position_loop import control
+from axbridge.physics.steady import SteadyServo
 from axbridge.record.recording import Recording, Track
 from axbridge.replay.loop_settings import settings_of, speed_limits, written_in
 from axbridge.replay.recorded_robot import rig_of
@@ -122,7 +123,7 @@ class _Servo:
     """One servo; its duty by the model every millisecond, (n,), and what it reported at its samples, (l,).
 
     Attributes:
-        motor: Its motor.
+        servo: Its motor's equations.
         time: Of the duty, s.
         duty: What its loop asked for, if that answers at once, (n,).
         speed: rad/s, (n,).
@@ -132,7 +133,7 @@ class _Servo:
         load: What it reported, servo side, (l,).
     """
 
-    motor: MotorParams
+    servo: SteadyServo
     time: FloatArray
     duty: FloatArray
     speed: FloatArray
@@ -169,7 +170,9 @@ class _Servo:
         motion = np.stack((side * position - params[Param.OFFSET], side * speed, volts), axis=1)
         _asked(params, command, orders, motion, np.zeros(len(Joint)), duty)
         known = ~np.isnan(track.load)
-        return cls(model.motor, time, duty, side * speed, volts, driven, track.time[known], side * track.load[known])
+        return cls(
+            SteadyServo.of(params), time, duty, side * speed, volts, driven, track.time[known], side * track.load[known]
+        )
 
     def misfit(self, age: float) -> float:
         """Sum of the squares of what the model leaves of the loads, if they were so old, s, when they were reported."""
@@ -184,11 +187,8 @@ class _Servo:
         left, share = self._left(age)
         duty = share * np.interp(self.time - _HELD * age, self.time, self.duty)
         duty += np.interp(self.time, self.sampled - age * (1 - _HELD), left)
-        motor, size = self.motor, np.minimum(np.abs(duty), 1.0) - self.motor.dead_duty
-        felt = np.copysign(np.maximum(size, 0.0) / (1.0 - motor.dead_duty), duty)
-        resistance = motor.resistance + motor.resistance_per_duty * np.abs(felt)
-        current = (felt * self.volts - motor.output_constant * self.speed) / resistance
-        found: FloatArray = np.where(self.driven, np.maximum(felt * self.volts * current, 0.0), 0.0)
+        power = self.servo.power(np.clip(duty, -1.0, 1.0), self.volts, self.speed)
+        found: FloatArray = np.where(self.driven, np.maximum(power, 0.0), 0.0)
         return found
 
     def _left(self, age: float) -> tuple[FloatArray, float]:

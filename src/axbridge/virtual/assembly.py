@@ -8,9 +8,11 @@ from axbridge.config.rig import Rig, ServoConfig
 from axbridge.errors import RigError, RigWarning
 from axbridge.jit import start_work
 from axbridge.physics.bank import BankServo, Passive, ServoBank
+from axbridge.physics.columns import pack
 from axbridge.physics.engine import Engine, Scene
 from axbridge.physics.engines.choice import build_engine, chosen
 from axbridge.physics.engines.ideal_joints import IdealBank, IdealJoint
+from axbridge.physics.steady import SteadyServo
 
 __all__ = ["build_bank"]
 
@@ -67,15 +69,16 @@ def _say_what_is_odd(bank: ServoBank, rig: Rig, configs: list[ServoConfig], serv
     loads = bank.engine.load()
     for config, servo in zip(configs, servos, strict=True):
         joint = bank.joints.index(config.joint)
-        motor = servo.model.motor
-        stall = motor.efficiency * motor.output_constant * bank.supply[servo.supply] / motor.resistance
-        friction = servo.model.friction.coulomb + bank.passive[joint, Passive.FRICTION]
+        motor = SteadyServo.of(pack(servo.model, servo.count))
+        volts, passive = float(bank.supply[servo.supply]), float(bank.passive[joint, Passive.FRICTION])
+        stall, held = motor.drive(1.0, volts, 0.0), motor.held(1.0, volts) + passive
         where = f"{rig.path}: servo {config.name!r}"
-        if friction > stall:
+        if motor.torque(1.0, volts, 0.0) <= passive:
+            friction = stall - motor.torque(1.0, volts, 0.0) + passive
             text = f"{where}: dry friction of {friction:.3g} N·m is above its stall torque of {stall:.3g} N·m"
             warnings.warn(f"{text}: it will not move", RigWarning, stacklevel=4)
-        elif abs(loads[joint]) > stall + friction:
-            text = f"{where} carries {abs(loads[joint]):.3g} N·m at the start, and holds {stall + friction:.3g} N·m"
+        elif abs(loads[joint]) > held:
+            text = f"{where} carries {abs(loads[joint]):.3g} N·m at the start, and holds {held:.3g} N·m"
             warnings.warn(f"{text} at most: it will sink", RigWarning, stacklevel=4)
 
 

@@ -22,8 +22,10 @@ from axbridge.control.coupled_motors import Limits
 from axbridge.control.setpoints import Setpoints
 from axbridge.control.velocity_pid import VelocityController, braking_speed, towards
 from axbridge.errors import BusError, ErrorFlag, PortError, ServoFault, UsageError
+from axbridge.physics.columns import Param, pack
+from axbridge.physics.steady import SteadyServo
 from axbridge.robot.drives.drive import Capability, Sensed
-from axbridge.robot.drives.torque_model import SpeedForecast, drawn_power, duty_for, estimated_torque
+from axbridge.robot.drives.speed_forecast import SpeedForecast
 from axbridge.robot.drives.turns import TurnCounter
 from axbridge.robot.state import UNKNOWN, ServoState, Truth
 from axbridge.units import RPM, Calibration, signed_to_bits
@@ -82,6 +84,9 @@ class DynamixelDrive:
         self.id = config.id
         self.profile = profile
         self.model = model
+        row = pack(model, profile.units.position)
+        row[Param.ASYMMETRY] *= config.direction  # all torques here are the joint's
+        self.steady = SteadyServo.of(row)
         self.bus = bus
         self._truth = truth
         self.calibration = Calibration(profile.units, config.zero, config.direction)
@@ -219,7 +224,8 @@ class DynamixelDrive:
         velocity = self.calibration.speed(raw.speed)
         load = self.calibration.load(raw.load)
         voltage = raw.voltage * self.profile.units.voltage
-        torque = estimated_torque(self.model.motor, self.model.friction, load, voltage, velocity)
+        temperature = float(raw.temperature)
+        torque = self.steady.at(temperature).torque(load, voltage, velocity)
         return ServoState(
             time=raw.time - start,
             position=self.position(raw),
@@ -227,7 +233,7 @@ class DynamixelDrive:
             torque=torque if self._powered else 0.0,
             load=load,
             voltage=voltage,
-            temperature=float(raw.temperature),
+            temperature=temperature,
             errors=ErrorFlag(raw.error & 0x7F) if raw.error else NO_FLAGS,
         )
 
@@ -240,14 +246,14 @@ class DynamixelDrive:
         if not self.is_wheel:
             return state.position
         if self._turns is None:
-            self._turns = TurnCounter(self.model.motor, self.model.friction, self.calibration.range, state.position)
+            self._turns = TurnCounter(self.steady, self.calibration.range, state.position)
         return self._turns.update(state)
 
     def electrical_power(self, state: ServoState, factor: float) -> float:  # noqa: ARG002 - a motor model knows better
         """U·i by the motor model."""
         if not self._powered or math.isnan(state.load):
             return 0.0
-        return drawn_power(self.model.motor, state.load, state.voltage, state.velocity)
+        return max(0.0, self.steady.power(state.load, state.voltage, state.velocity))
 
     def restore(self) -> None:
         """Give the servo its own angle limits back; limp, because in joint mode it would run to an old goal.
@@ -323,7 +329,7 @@ class DynamixelDrive:
         """The duty that gives the torque: as Moving Speed in wheel mode, else as torque limit of a far goal."""
         voltage = state.voltage or self.profile.electrics.nominal_voltage
         velocity = self._forecast.update(state.time, state.velocity, torque, period)
-        duty = duty_for(self.model.motor, self.model.friction, torque, voltage, velocity)
+        duty = max(-1.0, min(1.0, self.steady.duty(torque, voltage, velocity)))
         outward = (duty > 0 and state.position >= self._high) or (duty < 0 and state.position <= self._low)
         if self.is_wheel:
             return self._wheel_goal(0.0 if outward else duty, self.profile.units.full_scale)
@@ -345,14 +351,13 @@ class DynamixelDrive:
         if self.profile.behaviour.wheel_mode == "speed":
             counts = round(self._speed / self.profile.units.speed) * self.config.direction
             return Goal(0, signed_to_bits(counts), limit, wheel=True)
-        motor, law = self.model.motor, self.model.friction
         voltage = state.voltage or self.profile.electrics.nominal_voltage
         if wanted.velocity * self._wheel_velocity < 0:
             self._correction = 0.0  # what was summed up against a stop must not delay the way back
         self._wheel_velocity = wanted.velocity
         self._correction += _SPEED_GAIN * (self._speed - state.velocity) * period
         self._correction = max(-_MOST_CORRECTION, min(_MOST_CORRECTION, self._correction))
-        duty = duty_for(motor, law, 0.0, voltage, self._speed) + self._correction
+        duty = self.steady.duty(0.0, voltage, self._speed) + self._correction
         if self._speed == wanted.velocity == 0 and abs(state.velocity) <= 2 * self.profile.units.speed:
             duty = self._correction = 0.0  # duty 0 brakes
         return self._wheel_goal(duty, limit)

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import math
 
-from axbridge.config.model import FrictionParams, MotorParams
-from axbridge.robot.drives.torque_model import estimated_torque
+from axbridge.physics.steady import SteadyServo
 from axbridge.robot.state import ServoState
 
 __all__ = ["TurnCounter", "speed_under"]
@@ -30,8 +29,7 @@ class TurnCounter:
     less than half a turn when the shaft is seen again, and less than half a turn passes from sample to sample.
 
     Args:
-        motor: Of the servo's model.
-        law: Its friction.
+        servo: The servo's model.
         seen: Lowest and highest angle that the sensor reads, rad.
         start: Angle now, rad.
 
@@ -39,9 +37,9 @@ class TurnCounter:
         position: rad, with whole turns.
     """
 
-    def __init__(self, motor: MotorParams, law: FrictionParams, seen: tuple[float, float], start: float) -> None:
+    def __init__(self, servo: SteadyServo, seen: tuple[float, float], start: float) -> None:
         self.position = start
-        self._motor, self._law = motor, law
+        self._servo = servo
         self._low, self._high = seen
         self._time = math.nan
         self._reading = start
@@ -51,10 +49,10 @@ class TurnCounter:
     def update(self, state: ServoState) -> float:
         """Take a sample of a driven wheel; its angle, rad."""
         passed = state.time - self._time if state.time > self._time else 0.0
-        reach = abs(state.voltage) / self._motor.output_constant * passed + _MARGIN
+        reach = abs(state.voltage) / self._servo.motor.constant * passed + _MARGIN
         self._agreed = self._agreed + 1 if abs(state.position - self._reading) <= reach else 0
         self._time, self._reading = state.time, state.position
-        expected = self.position + passed * speed_under(self._motor, self._law, state.load, state.voltage, self._torque)
+        expected = self.position + passed * speed_under(self._servo, state.load, state.voltage, self._torque)
         ahead = round((expected - (self._high + self._low + _TURN) / 2) / _TURN)
         begin, end = self._high + ahead * _TURN, self._low + (ahead + 1) * _TURN  # the dead zone nearest to it
         if not self._low < state.position < self._high:
@@ -63,25 +61,21 @@ class TurnCounter:
         read = state.position + round((expected - state.position) / _TURN) * _TURN
         if self._agreed >= (_NEAR if abs(read - expected) <= end - begin + _MARGIN else _FAR):
             self.position = read
-            self._torque = estimated_torque(self._motor, self._law, state.load, state.voltage, state.velocity)
+            self._torque = self._servo.torque(state.load, state.voltage, state.velocity)
         else:
             self.position = expected
         return self.position
 
 
-def speed_under(motor: MotorParams, law: FrictionParams, duty: float, voltage: float, torque: float) -> float:
+def speed_under(servo: SteadyServo, duty: float, voltage: float, torque: float) -> float:
     """Speed, rad/s, at which a motor gives `torque` (N·m) at a steady duty: 0 where friction holds it."""
-
-    def torque_at(speed: float) -> float:
-        return estimated_torque(motor, law, duty, voltage, speed)
-
-    if torque_at(_CREEP) <= torque <= torque_at(-_CREEP):
+    if servo.torque(duty, voltage, _CREEP) <= torque <= servo.torque(duty, voltage, -_CREEP):
         return 0.0
-    high = abs(voltage) / motor.output_constant
+    high = abs(voltage) / servo.motor.constant
     low = -high
     for _ in range(_HALVINGS):  # the torque falls with the speed
         speed = (low + high) / 2
-        if torque_at(speed) > torque:
+        if servo.torque(duty, voltage, speed) > torque:
             low = speed
         else:
             high = speed
