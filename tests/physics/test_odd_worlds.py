@@ -133,6 +133,14 @@ def test_a_servo_that_cannot_hold_its_load_is_told(rig):
         build_bank(rig(moments=(1, 1, 1), centre=-6, servo="position = 1.5")).close()
 
 
+def test_the_measured_servo_is_told_what_its_winding_lets_it_hold_and_does_sink(rig):
+    """Its resistance grows with the duty: without that it would hold 3.4 N·m."""
+    heavy = rig(moments=(1, 1, 1), centre=-4, servo='model = "ax12"\nposition = 1.5')
+    with pytest.warns(RigWarning, match=r"carries 1\.96 N·m at the start, and holds 1\.45 N·m at most: it will sink"):
+        angle, _ = end(heavy, goal=1.5)
+    assert angle < 1.0
+
+
 def test_a_box_slides_on_the_floor_by_the_friction_that_the_urdf_says(tmp_path, engine):
     body = """<robot name="r"><link name="box"><contact><lateral_friction value="{}"/></contact>
 <inertial><mass value="1"/><inertia ixx="1e-2" iyy="1e-2" izz="1e-2"/></inertial>
