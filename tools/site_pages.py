@@ -50,6 +50,7 @@ API = {
     ),
     "Errors": ("axbridge.errors",),
 }
+HEADINGS = {"axbridge.robot.open.open_robot": "axbridge.open"}  # as people write it
 INSIDE = {
     "Buses": ("axbridge.bus.base", "axbridge.bus.serial.SerialBus", "axbridge.virtual.bus.VirtualBus"),
     "The virtual servos": ("axbridge.virtual.world.World", "axbridge.virtual.faults"),
@@ -112,7 +113,9 @@ def _docstrings(title: str, about: str, groups: dict[str, tuple[str, ...]]) -> s
     for group, names in groups.items():
         lines += [f"## {group}", ""]
         for name in names:
-            lines += [f"::: {name}", "    options:", "      heading_level: 3", ""]
+            lines += [f"::: {name}", "    options:", "      heading_level: 3"]
+            lines += [f"      heading: {HEADINGS[name]}"] if name in HEADINGS else []
+            lines += [""]
     return "\n".join(lines)
 
 

@@ -1,5 +1,6 @@
 """What a newcomer types first: help in groups with examples that parse, completion, slips of the finger, Ctrl-C."""
 
+import math
 import os
 import pty
 import shlex
@@ -17,6 +18,7 @@ from axbridge.cli.app import app, run
 from axbridge.cli.help import EXAMPLES
 from axbridge.config.profile import FirmwareProfile
 from axbridge.config.register_units import in_units
+from axbridge.record.recording import open_recording
 from tests.support.waiting import has_grown, until
 from tests.support.warm import serving, start
 
@@ -243,3 +245,17 @@ def test_a_dry_run_of_a_wheel_draws_its_duty(tmp_path, monkeypatch, capsys):
     assert run(["record", "duty", "--rig", "bench_arm", "--duty", "0.3", "--dry-run"]) == 0
     assert "shoulder -30 % duty" in capsys.readouterr().out
     assert (tmp_path / "duty.png").is_file()
+
+
+def test_a_number_that_is_none_is_refused_in_words(capsys):
+    assert run(["servo", "info", "shoulder"]) == 2
+    assert "ID must be a whole number (a bus id; `axbridge scan` lists them)" in capsys.readouterr().err
+
+
+def test_the_rig_may_come_from_the_environment(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("AXBRIDGE_RIG", "bioloid")
+    made = tmp_path / "knee.mcap"
+    assert (
+        run(["record", "sine", "--servo", "left_knee", "--duration", "0.1", "--period", "0.1", "--out", str(made)]) == 0
+    )
+    assert math.degrees(open_recording(made)["left_knee"].command.max()) < 6.5  # its lower limit is at -6°

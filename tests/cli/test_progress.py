@@ -1,11 +1,13 @@
-"""What a person sees while a verb works: a line on a terminal, nothing in a pipe."""
+"""What a person sees while a verb works: a line on a terminal, one every 10 s in a pipe."""
 
 import json
 import subprocess
 import sys
+import time
 
 import pytest
 
+from axbridge.cli.progress import progress
 from tests.support.terminal import on_terminal
 from tests.support.warm import run
 
@@ -23,7 +25,7 @@ def test_a_terminal_shows_what_is_under_way_its_share_and_the_time(tmp_path):
     assert printed == f"wrote {out}\n"  # stdout is a pipe here: what belongs there is there
 
 
-def test_a_pipe_shows_nothing(tmp_path):
+def test_a_pipe_shows_nothing_of_what_is_soon_done(tmp_path):
     done = run(*STEP, "--out", tmp_path / "a.mcap")
     assert (done.returncode, done.stderr) == (0, "")
 
@@ -43,3 +45,16 @@ def test_the_fit_knows_nothing_of_terminals():
     code = "import sys, axbridge.identify.fit, axbridge.identify.friction_laws; print('rich' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
+
+
+def test_a_pipe_is_told_every_ten_seconds_how_much_is_done_and_left(capsys, monkeypatch):
+    monkeypatch.setattr("axbridge.cli.progress._EVERY", 0.02)
+    with progress("searching", steadily=True) as show:
+        show("start 2", 0.25)
+        until = time.monotonic() + 10.0
+        said = ""
+        while "s left" not in said:
+            assert time.monotonic() < until
+            said += capsys.readouterr().err
+            time.sleep(0.01)
+    assert "start 2 25%, 0 s so far, about 0 s left\n" in said

@@ -80,8 +80,11 @@ def test_a_limp_arm_falls_and_gets_no_goals():
 def test_targets_are_clipped_with_a_warning_and_impossible_ones_refused():
     with axbridge.open("bench_arm") as robot:
         arm = robot["shoulder"]
-        with pytest.warns(ControlWarning, match="too big requested position: 3 > 2.6"):
+        with pytest.warns(
+            ControlWarning, match=r"^servo 'shoulder' \(rad\): too big requested position: 3 > 2.6"
+        ) as said:
             arm.set_position(3)
+        assert [one.filename for one in said] == [__file__]
         assert arm.target_position == arm.max_position
         with pytest.warns(ControlWarning, match="NaN"):
             arm.set_position(math.nan)

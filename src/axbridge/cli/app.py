@@ -159,6 +159,12 @@ def _in_our_words(misuse: typer.TyperException) -> str:
         wrong = str(getattr(misuse, "option_name", ""))
         nearest = difflib.get_close_matches(wrong, close, n=1, cutoff=0)[0]
         return f"no such option: {wrong}; did you mean {nearest}?"
+    if (
+        number := re.fullmatch(r"Invalid value for '(.*)': Input should be a valid (integer|number).*", text)
+    ) is not None:
+        whole = "whole " if number[2] == "integer" else ""
+        meant = " (a bus id; `axbridge scan` lists them)" if number[1] == "ID" else ""
+        return f"{number[1]} must be a {whole}number{meant}"
     found = re.fullmatch(r"No such command ('.*')\. Did you mean (.*)\?", text)
     return f"no such verb: {found[1]}; did you mean {' or '.join(found[2].split(', '))}?" if found else text
 

@@ -128,13 +128,13 @@ def identify(
         with progress("scanning the paper's grid", quiet=json):
             fit, surfaces = paper.paper_procedure(fitted, loaded, line=line, held_out=held, seed=seed)
     elif friction == "compare":
-        with progress("searching", quiet=json) as show:
+        with progress("searching", quiet=json, steadily=True) as show:
             fit, compared = laws.compare_laws(
                 fitted, loaded, model, held_out=held, starts=starts, budget=_seconds(budget), seed=seed, where=executor,
                 report=_searching(show, starts, len(FRICTION_LAWS)),
             )  # fmt: skip
     else:
-        with progress("searching", quiet=json) as show:
+        with progress("searching", quiet=json, steadily=True) as show:
             fit = fitting.identify(
                 fitted,
                 loaded,

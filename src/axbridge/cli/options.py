@@ -70,7 +70,10 @@ def _rigs(begun: str) -> list[str]:
 RigOption = Annotated[
     str,
     typer.Option(
-        "--rig", autocompletion=_rigs, help="Name of a rig, or path of its file; also pendulum:mass=0.2,length=0.15."
+        "--rig",
+        envvar="AXBRIDGE_RIG",
+        autocompletion=_rigs,
+        help="Name of a rig, or path of its file; also pendulum:mass=0.2,length=0.15.",
     ),
 ]
 BackendOption = Annotated[

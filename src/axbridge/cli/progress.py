@@ -1,8 +1,10 @@
-"""How far a verb is: one line on a terminal, nothing in a pipe, nothing with ``--json``."""
+"""How far a verb is: one line on a terminal; in a pipe a line every 10 s; nothing with ``--json``."""
 
 from __future__ import annotations
 
 import sys
+import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
@@ -11,6 +13,8 @@ from axbridge.jit import compiling, telling
 from axbridge.reading import printable
 
 __all__ = ["Show", "progress"]
+
+_EVERY = 10.0  # s
 
 
 class Show(Protocol):
@@ -21,19 +25,26 @@ class Show(Protocol):
 
 
 @contextmanager
-def progress(what: str, *, quiet: bool = False) -> Iterator[Show]:
+def progress(what: str, *, quiet: bool = False, steadily: bool = False) -> Iterator[Show]:
     """Show a line on stderr while the block runs: what is under way, how much of it is done, and since when.
+
+    Where stderr is no terminal, such a line comes every 10 s, with the time that is left, about.
 
     Args:
         what: Is under way to begin with.
         quiet: Show nothing, as with ``--json``.
+        steadily: Without a terminal show it also while nothing new is known. (By a thread: the block must not fork.)
 
     Yields:
         What changes the line.
     """
-    if quiet or not sys.stderr.isatty():
+    if quiet or sys.stderr is None or not sys.stderr.isatty():
         with telling(lambda _done, _total: None):
-            yield lambda _what, _share=None: None
+            if quiet or sys.stderr is None:
+                yield lambda _what, _share=None: None
+            else:
+                with _lines(what, steadily=steadily) as show:
+                    yield show
         return
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -52,3 +63,43 @@ def progress(what: str, *, quiet: bool = False) -> Iterator[Show]:
 
         with telling(tell):
             yield show
+
+
+@contextmanager
+def _lines(what: str, *, steadily: bool) -> Iterator[Show]:
+    """Yields what says how far it is, a line every 10 s at most; `steadily`: a thread says so meanwhile, too."""
+    began = said = time.monotonic()
+    latest: tuple[str, float | None] = what, None
+
+    def say() -> None:
+        nonlocal said
+        said = time.monotonic()
+        what, share = latest
+        passed = said - began
+        done = "" if share is None else f" {share:.0%}"
+        left = f", about {passed * (1 - share) / share:.0f} s left" if share else ""
+        print(f"{printable(what)}{done}, {passed:.0f} s so far{left}", file=sys.stderr, flush=True)
+
+    def show(what: str, share: float | None = None, /) -> None:
+        nonlocal latest
+        latest = what, share
+        if time.monotonic() - said >= _EVERY:
+            say()
+
+    over = threading.Event()
+
+    def keep_saying() -> None:
+        while not over.wait(_EVERY):
+            if time.monotonic() - said >= _EVERY / 2:
+                say()
+
+    if not steadily:
+        yield show
+        return
+    thread = threading.Thread(target=keep_saying, daemon=True)
+    thread.start()
+    try:
+        yield show
+    finally:
+        over.set()
+        thread.join()

@@ -53,7 +53,9 @@ def record(
     ] = None,
     out: Annotated[Path | None, typer.Option("--out", metavar="FILE.mcap", help="Default: EXPERIMENT.mcap.")] = None,
     angle: Annotated[list[float] | None, typer.Option("--angle", help="Of steps and falls, degrees; repeat.")] = None,
-    amplitude: Annotated[float, typer.Option(help="Of periodic motions, degrees.")] = 60.0,
+    amplitude: Annotated[
+        float | None, typer.Option(help="Of periodic motions, degrees; default: 60, or less where a limit is nearer.")
+    ] = None,
     speed: Annotated[float, typer.Option(help="Limit of the approach, rad/s; 0 = none.")] = 0.0,
     slope: Annotated[int, typer.Option(help="Compliance slope register for steps; 0 = as it is.")] = 0,
     period: Annotated[float, typer.Option(help="Of a sine, s.")] = 4.0,
@@ -84,7 +86,7 @@ def record(
     numbers = [value for value in (tick, duration, period, low, high) if value is not None]
     if not all(0 < value < math.inf for value in numbers):
         raise UsageError("tick, duration, period and frequencies must be positive", "correct the option")
-    if not all(math.isfinite(value) for value in (amplitude, speed, *(angle or ()))) or speed < 0:
+    if not all(math.isfinite(value) for value in (amplitude or 0.0, speed, *(angle or ()))) or speed < 0:
         raise UsageError("angles, amplitude and speed must be numbers, speed not negative", "correct the option")
     if not all(0 < value <= 1 for value in duty or ()):
         raise UsageError("a duty must be above 0 and at most 1", "write --duty 0.5")
@@ -95,7 +97,7 @@ def record(
     chosen = Options()
     options = Options(
         angles=tuple(math.radians(value) for value in angle) if angle else chosen.angles,
-        amplitude=math.radians(amplitude),
+        amplitude=math.radians(amplitude) if amplitude is not None else _amplitude(loaded, servo),
         speed=speed,
         period=period,
         low=low,
@@ -119,6 +121,17 @@ def record(
         return
     for name, path, job in jobs:
         _record(loaded, backend, port, servo, seed, name, path, job, tick)
+
+
+def _amplitude(rig: Rig, name: str | None) -> float:
+    """60°, or as much as the rig's limits of the servo leave on both sides of 0, in whole degrees; rad."""
+    from axbridge.record.experiments import Options
+
+    servo = next(one for one in rig.servos if name in {None, one.name})
+    low, high = servo.soft_limits
+    room = math.degrees(min(-low, high))
+    usual = Options().amplitude
+    return math.radians(math.floor(room)) if 1.0 <= room < math.degrees(usual) else usual
 
 
 def _record(

@@ -54,7 +54,7 @@ class Leg:
         chain = [side + name for name in ("hip_twist", *JOINTS)]
         for name in chain:
             if name not in names:
-                raise RigError(path, name, "a walking robot needs this joint", "walk with the rig bioloid")
+                raise RigError(path, name, "is missing: a robot needs it to walk", "walk with the rig bioloid")
         links = [tree.dof.tolist().index(names.index(name)) for name in chain]
         twist, lateral, swing, knee, ankle, end = (tree.place[link] for link in links)
         apart = max(abs(value) for value in (*swing, *end, knee[1], ankle[1], *lateral[:2]))
@@ -88,7 +88,7 @@ class Leg:
             raise UsageError(
                 f"a foot {distance * 1000:.0f} mm from the hip is out of reach: {nearest * 1000:.0f} to "
                 f"{furthest * 1000:.0f} mm",
-                "take shorter or lower steps",
+                "take shorter, lower or less wide steps (of axbridge walk: --step-length, --step-height, --side-step)",
             )
         thigh, shank = math.hypot(*self.thigh), math.hypot(*self.shank)
         thigh_bend, shank_bend = _direction(*self.thigh), _direction(*self.shank)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 import random
+import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -28,11 +29,21 @@ from axbridge.robot.state import Goals, ServoState, Truth
 
 __all__ = ["Servo"]
 
+_UNITS = {
+    "position": {"rotational": "rad", "linear": "m"},
+    "velocity": {"rotational": "rad/s", "linear": "m/s"},
+    "acceleration": {"rotational": "rad/s²", "linear": "m/s²"},
+    "torque": {"rotational": "N·m", "linear": "N"},
+}
 _UNREAD = ServoState(math.nan, math.nan, math.nan, math.nan, math.nan, math.nan, math.nan, ErrorFlag(0))
 
 
 def _warn(message: str) -> None:
-    warnings.warn(message, ControlWarning, stacklevel=3)
+    """Warn in the caller's line: the first one that is not axbridge's own."""
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("axbridge."):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, ControlWarning, stacklevel=level)
 
 
 class Servo:
@@ -120,7 +131,7 @@ class Servo:
         for motor in (self, *self._siblings):
             checked = motor._checked(scaled(position, motor._multiplier))
             if checked.value is None:
-                return _warn(checked.warning)
+                return self._say(checked.warning, "position")
             if math.isinf(checked.value):
                 motor._needs("wheel")
             if not motor._wanted.enabled:
@@ -173,7 +184,7 @@ class Servo:
         for motor in (self, *self._siblings):
             checked = checks.velocity(velocity * motor._multiplier, motor._max_velocity, endless=signed)
             if checked.value is None:
-                return _warn(checked.warning)
+                return self._say(checked.warning, "velocity")
             motor._wanted.velocity = checked.value
             motor._follow(self, velocity=velocity)
             if checked.warning and motor is self:
@@ -189,7 +200,7 @@ class Servo:
         self._refuse_closed()
         checked = checks.acceleration(acceleration)
         if checked.value is None:
-            return _warn(checked.warning)
+            return self._say(checked.warning, "acceleration")
         if checked.value != -1:
             self._needs("acceleration")
         self._wanted.acceleration = checked.value
@@ -204,7 +215,7 @@ class Servo:
         self._refuse_closed()
         checked = checks.available_torque(torque, self.max_torque)
         if checked.value is None:
-            return _warn(checked.warning)
+            return self._say(checked.warning, "torque")
         self._wanted.available_torque = checked.value
         if checked.warning:
             self._warn_once("available torque", True, checked.warning)
@@ -222,7 +233,7 @@ class Servo:
         self._refuse_closed()
         refused = checks.gains(p, i, d)
         if refused:
-            return _warn(refused)
+            return self._say(refused)
         self._needs("pid")
         self._wanted.gains = (float(p), float(i), float(d))
         self._wanted.gains_set += 1
@@ -241,7 +252,7 @@ class Servo:
         for motor in (self, *self._siblings):
             checked = checks.torque(torque * motor._multiplier, motor._wanted.available_torque)
             if checked.value is None:
-                return _warn(checked.warning)
+                return self._say(checked.warning, "torque")
             motor._needs("torque")
             if not motor._wanted.enabled:
                 motor.torque_on()
@@ -265,7 +276,7 @@ class Servo:
         for motor in (self, *self._siblings):
             checked = checks.duty(duty * motor._multiplier)
             if checked.value is None:
-                return _warn(checked.warning)
+                return self._say(checked.warning)
             full = motor._needs_registers("turns by velocity, not by duty").profile.units.full_scale
             if not motor._wanted.enabled:
                 motor.torque_on()
@@ -285,7 +296,7 @@ class Servo:
         if not self._drive.brake:
             raise UnsupportedOperation(f"servo {self.name!r} has no brake", "only ideal joints have one")
         if math.isnan(damping) or damping < 0:
-            return _warn(f"damping must be positive, not {damping:g}; it stays {self._wanted.damping:g}")
+            return self._say(f"damping must be positive, not {damping:g}; it stays {self._wanted.damping:g}")
         self._wanted.damping = float(damping)
         return None
 
@@ -389,13 +400,18 @@ class Servo:
             raise UnsupportedOperation(f"servo {self.name!r} has no {capability}", "see Servo.capabilities")
         if kind == "emulated" and capability not in self._warned:
             self._warned.add(capability)
-            warnings.warn(f"servo {self.name!r} {EMULATION[capability]}", ControlWarning, stacklevel=3)
+            _warn(f"servo {self.name!r} {EMULATION[capability]}")
 
     def _warn_once(self, command: str, upwards: bool, message: str) -> None:
         """Say what was clipped, the first time that this command goes beyond this end: loops repeat themselves."""
         if (command, upwards) not in self._clipped:
             self._clipped.add((command, upwards))
-            warnings.warn(message, ControlWarning, stacklevel=3)
+            self._say(message, command)
+
+    def _say(self, message: str, command: str = "") -> None:
+        """Warn of a command to this servo; with the unit of its numbers."""
+        unit = _UNITS.get(command.removeprefix("available "), {}).get(self.type, "")
+        _warn(f"servo {self.name!r}{unit and f' ({unit})'}: {message}")
 
     # ---- set-points and limits
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -21,6 +22,7 @@ from axbridge.webots.sampling import BodySensors, JointSensors
 
 __all__ = ["Session", "current", "say", "spoken"]
 
+_OURS = re.compile(r"^servo '[^']*'(?: \([^)]*\))?: ")  # Webots names the device instead
 _NOTHING = 1e-6  # ms or steps: what rounding leaves
 
 
@@ -176,6 +178,6 @@ def spoken(who: str) -> Iterator[None]:
             current().say_once(f"Error: {who}: {refused.message}")
     for warning in caught:
         if issubclass(warning.category, ControlWarning):
-            current().say_once(f"Warning: {who}: {warning.message}")
+            current().say_once(f"Warning: {who}: {_OURS.sub('', str(warning.message))}")
         else:
             warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
