@@ -207,7 +207,13 @@ def _drawing(rig: Any) -> bytes:
         poses = robot.simulation.engine.poses()
     shapes = read_shapes(rig.urdf_path(), "visual", rig.urdf_text())
     figure = picture("", (2.6, 2.6))
-    draw_robot(figure.add_axes((0, 0, 1, 1)), shapes, poses, extent(shapes, [poses]), floor=rig.world.ground)
+    draw_robot(
+        figure.add_axes((0, 0, 1, 1)),
+        shapes,
+        poses,
+        extent(shapes, [poses], floor=rig.world.ground),
+        floor=rig.world.ground,
+    )
     stream = BytesIO()
     figure.savefig(stream, format="png")
     return stream.getvalue()

@@ -6,6 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import axbridge
+from axbridge.config.rig import Rig
 from axbridge.config.urdf import read_shapes
 from axbridge.report.plots_png import picture
 from axbridge.report.robot_png import draw_robot, extent
@@ -50,3 +52,19 @@ def test_the_window_holds_every_moment():
     assert wider[0] < left - 0.1 or wider[1] > right + 0.1
     assert wider[2] <= low
     assert wider[3] >= high - 1e-9
+
+
+def test_the_window_of_a_picture_with_a_floor_has_room_for_all_of_it():
+    rig = Rig.load("bioloid")
+    shapes = read_shapes(rig.urdf_path(), "visual", rig.urdf_text())
+    with axbridge.open(rig) as robot:
+        poses = robot.simulation.engine.poses()
+    figure = picture("", (2.6, 2.6))
+    axes = figure.add_axes((0, 0, 1, 1))
+    left, right, low, high = extent(shapes, [poses], floor=True)
+    draw_robot(axes, shapes, poses, (left, right, low, high), floor=True)
+    tiles = np.concatenate([line for part in axes.collections[:1] for line in part.get_segments()])
+    assert left < tiles[:, 0].min()
+    assert tiles[:, 0].max() < right
+    assert low < tiles[:, 1].min()
+    assert tiles[:, 1].max() < high

@@ -21,7 +21,7 @@ __all__ = ["demo_walk"]
 
 _STEPS = 6
 _PICTURES = 7
-_WIDTH, _HEIGHT = 2.0, 3.1  # inches of one picture, and of the strip
+_WIDTH, _HEIGHT = 2.6, 3.1  # inches of one picture, and of the strip
 
 
 def demo_walk(rig: Rig, name: str, out: Path, seed: int, *, open_picture: bool, json: bool) -> None:

@@ -1,4 +1,4 @@
-"""`axbridge verify`: the first hour of a robot on copper, step by step, with a hand on the switch."""
+"""`axbridge verify`: the first hour of a real robot, step by step, with a hand on the switch."""
 
 from __future__ import annotations
 

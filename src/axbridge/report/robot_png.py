@@ -66,19 +66,27 @@ def draw_robot(
     axes.axis("off")
 
 
-def extent(shapes: Sequence[Shape], moments: Sequence[Mapping[str, LinkPose]]) -> tuple[float, float, float, float]:
-    """A window that a robot fits into at all these moments: left, right, lower and upper edge, m."""
+def extent(
+    shapes: Sequence[Shape], moments: Sequence[Mapping[str, LinkPose]], *, floor: bool = False
+) -> tuple[float, float, float, float]:
+    """A window that a robot fits into at all these moments: left, right, lower and upper edge, m.
+
+    Args:
+        shapes: What the links look like.
+        moments: Where the frame of each link is, by its name.
+        floor: With the tiles below it.
+    """
     right, up, _ = _view()
-    corners = [corner for poses in moments for face, _ in _faces(shapes, poses) for corner in face]
-    points = np.array(corners) if corners else np.array([[-0.1, -0.1, -0.1], [0.1, 0.1, 0.1]])
-    across, along = points @ right, points @ up
-    margin = _MARGIN * max(float(np.ptp(across)), float(np.ptp(along)))
-    return (
-        float(across.min()) - margin,
-        float(across.max()) + margin,
-        float(along.min()) - margin,
-        float(along.max()) + margin,
-    )
+    spots = []
+    for poses in moments:
+        corners = np.array([corner for face, _ in _faces(shapes, poses) for corner in face])
+        if len(corners):
+            spots.append(np.stack([corners @ right, corners @ up], axis=1))
+            spots += _tiles(corners, right, up) if floor else []
+    points = np.concatenate(spots) if spots else np.array([[-0.1, -0.1], [0.1, 0.1]])
+    (left, lower), (rightmost, upper) = points.min(axis=0), points.max(axis=0)
+    margin = _MARGIN * max(rightmost - left, upper - lower)
+    return float(left - margin), float(rightmost + margin), float(lower - margin), float(upper + margin)
 
 
 def _view() -> tuple[FloatArray, FloatArray, FloatArray]:

@@ -41,7 +41,7 @@ def draw_strip(figure: Any, shapes: Sequence[Shape], films: Sequence[Film], *, t
         films: With as many moments each.
         top: Share of the figure's height that they take.
     """
-    window = extent(shapes, [poses for film in films for _, poses in film.moments])
+    window = extent(shapes, [poses for film in films for _, poses in film.moments], floor=True)
     count, height = max(len(film.moments) for film in films), top / len(films)
     for row, film in enumerate(films):
         for column, (time, poses) in enumerate(film.moments):
