@@ -155,6 +155,7 @@ def _next(link):
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup's children ignore it
         for number, stream in enumerate(streams[:3]):
             os.dup2(stream, number)
         for descriptor in (*streams, *told.values(), woken, wake, link.detach()):
