@@ -1,5 +1,6 @@
 """A controller in a process of its own ends in every way there is; the servos say when their torque went off."""
 
+import json
 import os
 import signal
 import subprocess
@@ -190,10 +191,12 @@ ENDS = [
 def test_a_program_leaves_no_motor_on_however_it_drives_and_ends(line, tmp_path, way, how):
     rig = tmp_path / "pair.toml"
     rig.write_text(PAIR)
-    with ending_program.start(way, how, 1, rig=str(rig), backend="real", port=line.port) as program:
+    given = json.dumps({"rig": str(rig), "backend": "real", "port": line.port})
+    here = {"cwd": Path(__file__).parents[2], "start_new_session": True}
+    with Warm("-m", "tests.support.ending_program", way, how, 1, given, **here) as program:
         assert program.stdout.readline() == "running\n", program.stderr.read()
         ending_program.tell(program, how)
-        _, said = program.communicate(timeout=20)
+        _, said = program.communicate(timeout=60)
     wait_for_guard(line)
     assert [table[24] for table in line.tables.values()] == [0, 0], said
     assert "powered" not in said

@@ -47,6 +47,7 @@ class Warm(subprocess.Popen):
         theirs = [number if stream < 0 else stream for number, stream in enumerate((stdin, stdout, stderr))]
         self._told, told = os.pipe()
         request = {"arguments": args, "cwd": str(cwd or Path.cwd()), "env": dict(env or os.environ)}
+        request["session"] = streams[11]
         socket.send_fds(_begun(self._python)[0], [json.dumps(request).encode()], [*theirs, told])
         os.close(told)
         for ours, stream in ((ours_in, stdin), (ours_out, stdout), (ours_err, stderr)):
@@ -172,6 +173,8 @@ def _tell(told, number, *, last=False):
 
 def _become(request):
     """Do what the interpreter does at its start."""
+    if request["session"]:
+        os.setsid()
     os.environ.clear()
     os.environ.update(request["env"])
     os.chdir(request["cwd"])
