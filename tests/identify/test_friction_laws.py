@@ -2,8 +2,6 @@
 
 import json
 import math
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,6 +16,7 @@ from axbridge.record.recording import write_recording
 from axbridge.replay.rollout import rollouts
 from axbridge.replay.simulate import runs_of
 from tests.identify.test_identify import RIG, ax12_truth, motion
+from tests.support.warm import run
 
 pytestmark = pytest.mark.slow
 
@@ -68,13 +67,10 @@ def test_the_command_shows_the_laws_everywhere(tmp_path):
     fitted, held = recordings()
     for one in (fitted[1], held[0]):
         write_recording(one, tmp_path / one.path.name)
-    done = subprocess.run(
-        [
-            sys.executable, "-m", "axbridge", "identify", "1.mcap", "--holdout", "5.mcap", "--rig", "bench_arm", "--model",
-            "ax12", "--friction", "compare", "--starts", "1", "--budget", "1s", "--out", "p.toml", "--report", "p.html",
-            "--png", "p.png", "--json",
-        ],
-        cwd=tmp_path, capture_output=True, text=True,
+    done = run(
+        "identify", "1.mcap", "--holdout", "5.mcap", "--rig", "bench_arm", "--model", "ax12", "--friction", "compare",
+        "--starts", "1", "--budget", "1s", "--out", "p.toml", "--report", "p.html", "--png", "p.png", "--json",
+        cwd=tmp_path,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)

@@ -31,6 +31,8 @@ from axbridge.record.recording import open_recording, write_recording
 from axbridge.replay.simulate import packed, runs_of
 from tests.identify.test_identify import ax12_data as data_of
 from tests.identify.test_identify import ax12_truth
+from tests.support.waiting import has_grown, until
+from tests.support.warm import start
 
 pytestmark = pytest.mark.slow
 
@@ -172,33 +174,11 @@ def test_a_turning_servo_tells_its_back_emf(tmp_path):
 
 
 def test_a_recording_killed_in_the_middle_is_compared(tmp_path):
-    process = subprocess.Popen(
-        [
-            sys.executable,
-            "-m",
-            "axbridge",
-            "record",
-            "sine",
-            "--rig",
-            "bench_arm",
-            "--duration",
-            "600",
-            "--out",
-            "s.mcap",
-        ],
-        cwd=tmp_path,
-        stderr=subprocess.DEVNULL,
-    )
     path = tmp_path / "s.mcap"
-    for _ in range(300):
-        if path.is_file() and path.stat().st_size > 100_000:
-            break
-        try:
-            process.wait(0.1)
-        except subprocess.TimeoutExpired:
-            continue
-    process.kill()
-    process.wait()
+    command = ("record", "sine", "--rig", "bench_arm", "--duration", "600", "--out", path)
+    with start(*command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as recorder:
+        until(lambda: has_grown(path, 100_000))
+        recorder.kill()
     assert not open_recording(path).complete
     done = axbridge("compare", "s.mcap", "--rig", "bench_arm", cwd=tmp_path)
     assert done.returncode == 0, done.stderr

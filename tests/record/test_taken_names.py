@@ -15,6 +15,7 @@ from axbridge.record.csv_parquet import write_csv
 from axbridge.record.recorder import Recorder
 from axbridge.record.recording import Recording, Track, open_recording, write_recording
 from axbridge.robot.state import ServoState
+from tests.support.warm import start
 
 for verb in ("demo", "import_", "play", "record", "run", "walk"):
     import_module(f"axbridge.cli.{verb}")
@@ -57,9 +58,8 @@ def test_a_name_is_free_again_when_its_program_was_killed(tmp_path):
 
 @pytest.mark.slow
 def test_of_programs_that_begin_at_once_one_records_and_the_others_are_refused(tmp_path):
-    command = [sys.executable, "-m", "axbridge", "record", "sine", "--rig", "bench_arm", "--duration", "20"]
-    command += ["--force", "--out", str(tmp_path / "run.mcap")]
-    programs = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(3)]
+    command = ["record", "sine", "--rig", "bench_arm", "--duration", "20", "--force", "--out", tmp_path / "run.mcap"]
+    programs = [start(*command) for _ in range(3)]
     ends = [(program.communicate(timeout=120), program.returncode) for program in programs]
     wrote = [said for (said, _), code in ends if code == 0]
     assert all("is being recorded" in err for (_, err), code in ends if code == 2)

@@ -4,15 +4,17 @@ import os
 import select
 import signal
 import subprocess
-import sys
 import time
+from contextlib import suppress
 
 import pytest
 
 import axbridge
 from axbridge import BusTimeout, PortError, RigError
+from axbridge.bus.serial import SerialBus
 from axbridge.packets import Instruction, encode, whole_packet
-from tests.support.warm import serving
+from tests.support.waiting import until
+from tests.support.warm import Warm, serving
 
 pytestmark = pytest.mark.slow
 
@@ -64,19 +66,23 @@ def overheard_torque(port):
 
 @pytest.mark.parametrize("way", ["hang", "hang with the interpreter locked"])
 def test_a_controller_that_hangs_is_limped_while_it_hangs(port, way):
-    command = [sys.executable, "-c", CONTROLLER, port, way]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as controller:
+    with Warm("-c", CONTROLLER, port, way, stderr=subprocess.DEVNULL) as controller:
         try:
             assert controller.stdout.readline() == "moving\n"
-            end = time.monotonic() + 10
-            while overheard_torque(port) != 0:
-                assert time.monotonic() < end, "the motor is still powered"
-                time.sleep(0.05)
+            until(lambda: overheard_torque(port) == 0)
             time.sleep(0.3)
             assert overheard_torque(port) in {0, None}  # and stays limp
             assert controller.poll() is None
         finally:
             controller.kill()
+    until(lambda: is_free(port))  # when the guard has ended, too
+
+
+def is_free(port):
+    with suppress(PortError):
+        SerialBus(port).close()
+        return True
+    return False
 
 
 @pytest.mark.parametrize(
@@ -90,19 +96,18 @@ def test_a_controller_that_hangs_is_limped_while_it_hangs(port, way):
     ],
 )
 def test_every_way_out_leaves_the_motor_off(port, ending, number, code):
-    command = [sys.executable, "-c", CONTROLLER, port, ending]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as controller:
+    with Warm("-c", CONTROLLER, port, ending) as controller:
         assert controller.stdout.readline() == "moving\n"
         if number is not None:
             controller.send_signal(number)
-        _, said = controller.communicate(timeout=10)
+        _, said = controller.communicate(timeout=30)
     if code is not None:
         assert controller.returncode == code, said
     else:
         assert controller.returncode != 0
     if ending == "raise":
         assert "ValueError: controller bug" in said
-    time.sleep(0.2)  # the guard process has 0.1 s after SIGKILL
+    until(lambda: is_free(port))  # after SIGKILL the guard has it
     assert torque(port) == 0
 
 
