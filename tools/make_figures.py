@@ -49,7 +49,7 @@ INERTIA, WEIGHT, SUPPLY = 7.2e-4, 0.081, 9.6
 def motion(model: str, goal: float | None, start: float, seconds: float) -> tuple[np.ndarray, np.ndarray]:
     """Times, s, and angles, deg, of the bench arm in PyBullet; goal None = torque off. rad."""
     servos = (RIG.servos[0].model_copy(update={"position": start}),)
-    bank = build_bank(RIG.model_copy(update={"servos": servos}), model=model)
+    bank = build_bank(RIG.model_copy(update={"servos": servos}).with_model(model))
     count = math.radians(300 / 1023)
     row = np.zeros(len(Command))
     row[Command.TORQUE_LIMIT] = 1

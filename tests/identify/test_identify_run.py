@@ -262,8 +262,12 @@ def logged(tmp_path_factory):
     write_recording(replace(whole, tracks={}), folder / "empty.mcap")
     knee = replace(next(iter(whole.values())), name="knee")
     write_recording(replace(whole, tracks={"knee": knee}, metadata={"rig": {"name": "leg"}}), folder / "knee.mcap")
-    unpowered = replace(whole, metadata={**whole.metadata, "pendulum": {**whole.metadata["pendulum"], "vin": 0.0}})
-    write_recording(unpowered, folder / "unpowered.mcap")
+    (name, track), *_ = whole.items()
+    pendulum = {key: value for key, value in whole.metadata["pendulum"].items() if key != "vin"}
+    dead = {name: replace(track, voltage=np.zeros(len(track)))}
+    write_recording(
+        replace(whole, tracks=dead, metadata={**whole.metadata, "pendulum": pendulum}), folder / "unpowered.mcap"
+    )
     return folder
 
 

@@ -123,12 +123,13 @@ def test_every_shape_stands_on_the_floor_by_its_own_size(tmp_path, shape, height
     engine.close()
 
 
-def test_a_mesh_that_mujoco_cannot_read_is_named_with_the_way_out(tmp_path):
+def test_a_mesh_that_cannot_be_read_or_is_flat_is_named_with_the_way_out(tmp_path):
     (tmp_path / "claw.dae").write_text("<COLLADA/>")
     (tmp_path / "body.urdf").write_text(BODY.format(2e-3, '<mesh filename="claw.dae"/>'))
-    with pytest.raises(RigError, match=r"body.urdf: body: MuJoCo cannot read the mesh 'claw.dae'.*\ngive STL or OBJ"):
+    with pytest.raises(RigError, match=r"claw.dae: has no triangles\nexport the mesh again, as STL or OBJ"):
         MujocoEngine(Scene(tmp_path / "body.urdf"))
-    (tmp_path / "claw.stl").write_text("no mesh")
+    flat = np.array([[0, 0, 1], [0, 0, 0], [1, 0, 0], [0, 1, 0]], "<f4").tobytes()
+    (tmp_path / "claw.stl").write_bytes(bytes(80) + np.uint32(1).tobytes() + flat + bytes(2))
     (tmp_path / "body.urdf").write_text(BODY.format(2e-3, '<mesh filename="claw.stl"/>'))
     with pytest.raises(RigError, match=r"body.urdf: MuJoCo cannot take it: .*\ncorrect the shape"):
         MujocoEngine(Scene(tmp_path / "body.urdf"))
