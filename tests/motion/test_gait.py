@@ -44,7 +44,7 @@ def test_a_foot_out_of_reach_is_refused_with_the_reach():
 
 
 def test_a_rig_without_such_legs_is_refused_by_name():
-    with pytest.raises(RigError, match="left_hip_twist: a walking robot needs this joint"):
+    with pytest.raises(RigError, match="left_hip_twist: is missing: a robot needs it to walk"):
         Walk.of(Rig.load("bench_arm"), Gait())
     with pytest.raises(UsageError, match="at least one"):
         Gait(steps=0)
