@@ -47,6 +47,7 @@ EXAMPLES = {
     "run": "axbridge run my_controller.py --rig bioloid",
     "scan": "axbridge scan --port /dev/ttyUSB0 --baud all",
     "serve": "axbridge serve bench_arm --link /tmp/arm --faults drop=0.01",
+    "servo goto": "axbridge servo goto 1 30 --port /dev/ttyUSB0",
     "servo info": "axbridge servo info 1 --port /dev/ttyUSB0",
     "servo read": "axbridge servo read 1 present_position present_voltage --port /dev/ttyUSB0",
     "servo reset": "axbridge servo reset 1 --port /dev/ttyUSB0",

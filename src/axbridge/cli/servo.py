@@ -1,28 +1,37 @@
-"""`axbridge servo`: look at and change the registers of one servo."""
+"""`axbridge servo`: look at one servo, change its registers, and move it."""
 
 from __future__ import annotations
 
+import math
+import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from axbridge.cli.app import app, emit_json
+from axbridge.cli.app import DONE, HARDWARE, app, emit_json
+from axbridge.cli.ending import motors_after, stopping
 from axbridge.cli.help import Verbs
-from axbridge.cli.options import BaudOption, JsonOption, PortOption, YesOption
+from axbridge.cli.options import BaudOption, JsonOption, PortOption, RigOption, YesOption
+from axbridge.cli.progress import progress
 from axbridge.errors import BusError, BusTimeout, CorruptPacket, UsageError
 from axbridge.packets import Instruction
 
 if TYPE_CHECKING:
     from axbridge.bus.serial import SerialBus
     from axbridge.config.profile import FirmwareProfile
+    from axbridge.config.rig import Rig
+    from axbridge.robot.servo import Servo
 
-servo = typer.Typer(cls=Verbs, no_args_is_help=True, help="Look at and change the registers of one servo.")
+servo = typer.Typer(cls=Verbs, no_args_is_help=True, help="Look at one servo, change its registers, and move it.")
 app.add_typer(servo, name="servo")
 
-IdArgument = Annotated[int, typer.Argument(metavar="ID", min=0, max=253, help="Bus id of the servo.")]
+_LAST_ID = 253
+IdArgument = Annotated[int, typer.Argument(metavar="ID", min=0, max=_LAST_ID, help="Bus id of the servo.")]
 _MOVERS = {"goal_position", "moving_speed", "torque_enable"}  # registers that may give the motor power
 _USUAL_BAUD = 1_000_000
+_SOFTLY = math.radians(60)  # rad/s, at most, where no duration is given
+_SHORTEST = 0.5  # s, likewise
 
 
 @servo.command()
@@ -240,6 +249,133 @@ def torque(
             write_register(bus, id, profile, "goal_position", present)
         write_register(bus, id, profile, "torque_enable", int(state == "on"))
     print(f"torque of servo {id} is {state}")
+
+
+@servo.command(context_settings={"ignore_unknown_options": True})  # an angle may be negative
+def goto(
+    servo: Annotated[str, typer.Argument(metavar="ID|NAME", help="Its bus id, or its name in the rig.")],
+    angle: Annotated[float, typer.Argument(metavar="DEGREES", help="0 is the middle of its range, or the rig's zero.")],
+    rig: RigOption = "",
+    port: PortOption = None,
+    baud: BaudOption = _USUAL_BAUD,
+    duration: Annotated[
+        float | None, typer.Option("--duration", help="Time for the way, s; default: at 60°/s or slower.")
+    ] = None,
+) -> int:
+    """Move one servo softly to an angle, then switch its motor off.
+
+    Without a rig, an id is enough: 0° is the middle of the servo's range. With one (--rig or AXBRIDGE_RIG), its zero,
+    direction and limits are used. Ctrl-C stops it, and the motor goes off.
+    """
+    from axbridge.control import minimum_jerk
+    from axbridge.robot.open import open_robot
+
+    if not math.isfinite(angle):
+        raise UsageError(f"{angle} is no angle", "give degrees: 30, or -12.5")
+    if duration is not None and not 0 < duration < math.inf:
+        raise UsageError(f"a way of {duration:g} s is not positive and finite", "give seconds")
+    alone = _one_of_rig(rig, servo) if rig else _rig_of_id(servo, port, baud)
+    there = f"{alone.servos[0].name} is where it was"
+    with (
+        stopping(alone, lambda: there),
+        progress(f"{alone.servos[0].name} goes to {angle:g}°") as show,
+        open_robot(alone, "real", port=port) as robot,
+    ):
+        one = robot[0]
+        _refuse_beyond(one, alone.profile_of(one.config), angle)
+
+        def follow(*_: object) -> None:
+            nonlocal there
+            there = f"{one.name} is at {math.degrees(one.position):.1f}°"
+            show(f"{there} on its way to {angle:g}°")
+
+        robot.observe(follow)
+        goal = math.radians(angle)
+        quickest, softly = (minimum_jerk.shortest(goal - one.position, speed) for speed in (one.max_velocity, _SOFTLY))
+        if duration is not None and duration < quickest:
+            raise UsageError(
+                f"{duration:g} s are too short for {one.name}: it needs {quickest:.2f} s at least",
+                "give --duration more, or leave it out",
+            )
+        arrived = one.goto(goal, duration or max(quickest, softly, _SHORTEST))
+        lost = robot.last_step.errors.get(one.name)
+    if lost is not None:
+        raise lost
+    print(f"{there}; {motors_after(alone)}")
+    if arrived:
+        return DONE
+    print(f"it did not get to {angle:g}°: something holds it, or its load is too heavy", file=sys.stderr)
+    return HARDWARE
+
+
+def _one_of_rig(name: str, servo: str) -> Rig:
+    """A rig with nothing but this servo of it, by name or bus id, and what is coupled with it.
+
+    Raises:
+        UsageError: there is none, or more than one has this id.
+        RigError, ProfileError: the rig cannot be loaded.
+    """
+    from axbridge.config.rig import Rig
+
+    rig = Rig.load(name)
+    found = [one for one in rig.servos if one.name == servo] or [one for one in rig.servos if str(one.id) == servo]
+    if not found:
+        known = ", ".join(one.name if one.id is None else f"{one.name} ({one.id})" for one in rig.servos)
+        raise UsageError(f"rig {rig.name} has no servo {servo!r}", f"it has: {known}; an id alone needs no rig")
+    if len(found) > 1:
+        raise UsageError(f"{' and '.join(one.name for one in found)} have id {servo}", "give a name")
+    (chosen,) = found
+    base, coupled, _ = chosen.name.partition("::")
+    others = [one for one in rig.servos if coupled and one.name.startswith(f"{base}::") and one != chosen]
+    lines = tuple(bus for bus in rig.buses if bus.name in {one.bus for one in (chosen, *others)})
+    limp = rig.safety.model_copy(update={"on_exit": "limp", "park": {}})
+    alone = {"servos": (chosen, *others), "buses": lines, "safety": limp, "world": None, "sensors": ()}
+    return rig.model_copy(update=alone)
+
+
+def _rig_of_id(servo: str, port: str | None, baud: int) -> Rig:
+    """A rig of the servo with this bus id, whose angles count from the middle of its range.
+
+    Raises:
+        UsageError: it is no id.
+        BusError: the servo does not answer.
+    """
+    from axbridge.config.rig import Rig
+
+    if not (servo.isascii() and servo.isdigit() and int(servo) <= _LAST_ID):
+        raise UsageError(f"{servo!r} is no bus id, and names are a rig's", "give an id, 0..253, or add --rig")
+    with _open(port, baud) as bus:
+        profile = _readable(bus, int(servo))
+        line = {"port": bus.port_name, "baud": baud}
+    name = f"servo {int(servo)}"
+    middle = (profile.units.counts + 1) // 2
+    one = {"name": name, "joint": name, "id": int(servo), "profile": profile.name, "zero": middle}
+    return Rig.model_validate({"name": name, "bus": [line], "servo": [one]})
+
+
+def _refuse_beyond(servo: Servo, profile: FirmwareProfile, angle: float) -> None:
+    """Refuse an angle that the rig or the servo's own angle limits do not let it go to.
+
+    Raises:
+        UsageError: says so; it is a wheel, likewise.
+        BusError: the servo does not answer.
+    """
+    from axbridge.units import Calibration
+
+    limits = servo.read("cw_angle_limit"), servo.read("ccw_angle_limit")
+    if limits == (0, 0):
+        raise UsageError(
+            f"{servo.name} is set up as a wheel: both its angle limits are 0",
+            "`axbridge doctor` says which command makes it a joint",
+        )
+    mounted = Calibration(profile.units, servo.config.zero, servo.config.direction)
+    ends = sorted(mounted.angle(count) for count in limits)
+    low, high = max(ends[0], servo.min_position), min(ends[1], servo.max_position)
+    if not low <= math.radians(angle) <= high:
+        raise UsageError(
+            f"{angle:g}° is out of the limits of {servo.name}: {math.degrees(low):.1f}° to {math.degrees(high):.1f}°",
+            "give an angle between them",
+        )
 
 
 def _open(port: str | None, baud: int) -> SerialBus:
