@@ -15,6 +15,7 @@ from axbridge.config.registers import Address
 from axbridge.config.rig import Rig
 from axbridge.config.rig_copy import copy_rig
 from tests.support.hand import led
+from tests.support.robot_files import write_comb
 from tests.support.waiting import until
 from tests.support.warm import start
 
@@ -107,7 +108,7 @@ def test_a_changed_id_zero_and_direction_are_found_and_the_comments_stay(tmp_pat
         wizard.until("joint 2 of 2: tilt, servo 2 by the rig: which does not answer")
         wizard.until("  1 turn it")
         wizard.press("w")
-        wizard.until("that servo does not answer: nothing was moved")
+        wizard.until("it is not known which servo that is: nothing was moved")
         lead(wizard, tell, 1)
         wizard.until("write it?")
         assert mine.read_text() == before
@@ -141,7 +142,9 @@ def test_swapped_ids_are_found_and_the_other_joint_is_asked_for_as_well(tmp_path
     with led(real) as (port, tell), Wizard(mine, port, "--joints", "pan", "--yes") as wizard:
         lead(wizard, tell, 0)
         wizard.until("servo 2 is tilt's by the rig: tilt comes, too")
+        wizard.until("joint 2 of 2: tilt, servo 1, the only one left (servo 2, by the rig, moves pan): its LED blinks")
         wizard.until("  1 turn it")
+        assert {pan for pan, _ in blinked(tell, 1)} == {0}
         tell("0 0.0")
         tell("seen")
         wizard.press(" ")
@@ -152,6 +155,25 @@ def test_swapped_ids_are_found_and_the_other_joint_is_asked_for_as_well(tmp_path
     pan, tilt = Rig.load(mine).servos
     assert (pan.id, tilt.id) == (2, 1)
     assert (tilt.min_position, tilt.max_position) == (-1.2, 1.2)
+
+
+def test_a_servo_that_was_found_to_move_one_joint_is_not_offered_as_another(tmp_path):
+    (tmp_path / "mine").mkdir()
+    mine = write_comb(tmp_path / "mine", count=3)
+    real = built(tmp_path, mine, ["id = 1\n", "id = 2\n", "id = 7\n"], ["id = 7\n", "id = 1\n", "id = 2\n"])
+    with led(real) as (port, tell), Wizard(mine, port, "--yes") as wizard:
+        lead(wizard, tell, 0, ends=())
+        wizard.until("joint 2 of 3: s2, one of servo 1, servo 3 (servo 2, by the rig, moves s1)")
+        wizard.until("  1 turn it")
+        wizard.press("w")
+        wizard.until("it is not known which servo that is: nothing was moved")
+        assert tell("register led") == [0, 0, 0]
+        lead(wizard, tell, 1, ends=())
+        wizard.until("joint 3 of 3: s3, servo 3 by the rig: its LED blinks")
+        lead(wizard, tell, 2, ends=())
+        code, _, err = wizard.end()
+    assert code == DONE, err
+    assert [servo.id for servo in Rig.load(mine).servos] == [2, 1, 3]
 
 
 def test_keys_go_back_leave_out_and_end_and_nothing_is_written_then(mine):

@@ -100,8 +100,7 @@ class _Dialogue:
         place = 0
         while place < len(queue):
             servo = queue[place]
-            cue = "its LED blinks" if self._meant(servo) else "which does not answer"
-            print(f"joint {place + 1} of {len(queue)}: {servo.name}, servo {servo.id} by the rig: {cue}", flush=True)
+            print(f"joint {place + 1} of {len(queue)}: {servo.name}, {self._expected(servo)}", flush=True)
             answer = self._joint(servo)
             if answer == _BACK:
                 place = max(place - 1, 0)
@@ -171,17 +170,43 @@ class _Dialogue:
         self._servo_of[servo.name] = name
         return ""
 
-    def _meant(self, servo: ServoConfig) -> str:
+    def _by_rig(self, servo: ServoConfig) -> str:
         """The servo that moves a joint by the rig, as it is called here; "" when it does not answer."""
         place = servo.bus, servo.id
         return next((one.name for one in self._robot.values() if (one.config.bus, one.config.id) == place), "")
+
+    def _taken(self, servo: ServoConfig) -> dict[str, str]:
+        """Servos that move another joint, as was found, and that joint."""
+        return {moved: joint for joint, moved in self._servo_of.items() if joint != servo.name}
+
+    def _left(self, servo: ServoConfig) -> list[str]:
+        """Servos that may move a joint: nobody has found them to move another."""
+        return [name for name in self._robot if name not in self._taken(servo)]
+
+    def _meant(self, servo: ServoConfig) -> str:
+        """The servo that should move a joint: the rig's, or the only one that is left; "" when nobody can say."""
+        name, left = self._by_rig(servo), self._left(servo)
+        if name in self._taken(servo):
+            return left[0] if len(left) == 1 else ""
+        return name
+
+    def _expected(self, servo: ServoConfig) -> str:
+        """Which servo should move a joint, in words."""
+        name, meant, taken = self._by_rig(servo), self._meant(servo), self._taken(servo)
+        if name not in taken:
+            return f"servo {servo.id} by the rig: {'its LED blinks' if meant else 'which does not answer'}"
+        but = f"{name}, by the rig, moves {taken[name]}"
+        if meant:
+            return f"{meant}, the only one left ({but}): its LED blinks"
+        left = self._left(servo)
+        return f"one of {', '.join(left)} ({but})" if left else f"but no servo is left ({but})"
 
     def _wiggle(self, name: str) -> None:
         """Move a servo a little, and say what came of it."""
         from axbridge.robot.cue import SWING, TORQUE, wiggle
 
         if not name:
-            print("  that servo does not answer: nothing was moved", flush=True)
+            print("  it is not known which servo that is: nothing was moved", flush=True)
             return
         try:
             far = wiggle(self._robot, name, self._watch.look)
@@ -207,7 +232,7 @@ class _Dialogue:
         if max(abs(now[name] - start[name]) for name in now) >= ENOUGH:
             before.update(now)  # a second try starts here
         name, turned = moved_most(start, now)
-        taken = {moved: joint for joint, moved in self._servo_of.items() if joint != servo.name}
+        taken = self._taken(servo)
         if name in taken:
             raise UsageError(f"{name} has moved, and it moves {taken[name]}", f"turn {servo.name}, or go back with b")
         return name, turned
