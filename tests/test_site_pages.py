@@ -1,5 +1,6 @@
 """The pages of the site that are made from the code hold what the code has."""
 
+import re
 from types import SimpleNamespace
 
 import pytest
@@ -38,7 +39,20 @@ def test_every_rig_is_drawn(pages):
 def test_every_example_is_shown(pages):
     programs = [path.name for path in (site_pages.ROOT / "examples").glob("*.py")]
     assert programs
-    assert all(f"\n## {name}\n" in pages["examples.md"] for name in programs)
+    assert all(f"\n`{name}`:\n" in pages["examples.md"] for name in programs)
+    assert "\n## Move a servo: the smallest program\n\n`wave.py`:\n" in pages["examples.md"]
+
+
+def test_the_navigation_says_what_a_page_and_a_module_are_about(pages):
+    for page in ("api.md", "api-inside.md"):
+        headings = re.findall(
+            r"^::: (\S+)\n(?:    options:\n      heading_level: 3\n)((?:      .*\n)*)", pages[page], re.MULTILINE
+        )
+        assert headings
+        for name, options in headings:
+            title = site_pages.HEADINGS.get(name)
+            assert title or name.rsplit(".", 1)[1][0].isupper(), f"{name} is a module: it needs a title"
+            assert not title or f"toc_label: {title}\n" in options
 
 
 def test_links_out_of_docs_lead_to_the_pages_of_the_site(pages):
@@ -50,4 +64,5 @@ def test_links_out_of_docs_lead_to_the_pages_of_the_site(pages):
         == "[this](contributing.md#a), [that](rigs.md)"
     )
     assert shown("index.md", "[a](examples/README.md)") == "[a](examples.md)"
+    assert shown("examples.md", "[a](../docs/gallery.md#bow)") == "[a](gallery.md#bow)"
     assert shown("index.md", "[a](docs/rigs.md) ![b](docs/images/demo.png)") == "[a](rigs.md) ![b](images/demo.png)"

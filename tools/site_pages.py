@@ -50,7 +50,25 @@ API = {
     ),
     "Errors": ("axbridge.errors",),
 }
-HEADINGS = {"axbridge.robot.open.open_robot": "axbridge.open"}  # as people write it
+HEADINGS = {  # where the last name says too little, or is not what people write
+    "axbridge.robot.open.open_robot": "axbridge.open",
+    "axbridge.robot.state": "What a servo measures",
+    "axbridge.config.rig": "Rig files",
+    "axbridge.record.recording": "Reading recordings",
+    "axbridge.samples": "Recordings that come along",
+    "axbridge.compare.comparison": "Comparing",
+    "axbridge.identify.fit": "Fitting",
+    "axbridge.motion.moves": "Moves",
+    "axbridge.motion.player": "Playing moves",
+    "axbridge.motion.teaching": "Teaching by hand",
+    "axbridge.motion.gait": "Gaits",
+    "axbridge.motion.walking": "Walking",
+    "axbridge.errors": "All errors",
+    "axbridge.bus.base": "A bus",
+    "axbridge.virtual.faults": "Faults",
+    "axbridge.physics.engine": "An engine",
+    "axbridge.testing": "For your own tests",
+}
 INSIDE = {
     "Buses": ("axbridge.bus.base", "axbridge.bus.serial.SerialBus", "axbridge.virtual.bus.VirtualBus"),
     "The virtual servos": ("axbridge.virtual.world.World", "axbridge.virtual.faults"),
@@ -80,7 +98,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
     """Let links out of docs/ lead to the site's own pages."""
-    text = markdown.replace("](examples/README.md)", "](examples.md)")
+    text = markdown.replace("](examples/README.md)", "](examples.md)").replace("](../docs/", "](")
     text = LINK.sub(lambda found: f"{found[1]}{_COPIES[found[2]]}.md", text)
     if page.file.src_uri in {f"{copy}.md" for copy in _COPIES.values()}:
         text = text.replace("](docs/", "](")
@@ -100,11 +118,13 @@ def _pages() -> dict[str, str | bytes]:
 
 
 def _examples() -> str:
-    """The page of examples/, with the text of each program."""
+    """The page of examples/, with the text of each program below what it shows."""
     folder = ROOT / "examples"
-    lines = [re.sub(r"\[([\w.]+)\]\(\1\)", r"`\1`", (folder / "README.md").read_text(encoding="utf-8"))]
-    for path in sorted(folder.glob("*.py")):
-        lines += [f"## {path.name}", "", "```python", path.read_text(encoding="utf-8").rstrip(), "```", ""]
+    front = (folder / "README.md").read_text(encoding="utf-8")
+    lines = [re.sub(r"\[([\w.]+)\]\(\1\)", r"`\1`", front)]
+    for name, shows in re.findall(r"^\| \[([\w.]+\.py)\]\(\1\) \| (.+) \|$", front, re.MULTILINE):
+        text = (folder / name).read_text(encoding="utf-8").rstrip()
+        lines += [f"## {shows[0].upper()}{shows[1:]}", "", f"`{name}`:", "", "```python", text, "```", ""]
     return "\n".join(lines)
 
 
@@ -114,7 +134,10 @@ def _docstrings(title: str, about: str, groups: dict[str, tuple[str, ...]]) -> s
         lines += [f"## {group}", ""]
         for name in names:
             lines += [f"::: {name}", "    options:", "      heading_level: 3"]
-            lines += [f"      heading: {HEADINGS[name]}"] if name in HEADINGS else []
+            if name in HEADINGS:
+                title = HEADINGS[name]
+                heading = title if title.startswith("axbridge.") else f"{title} ({name})"  # that is what one imports
+                lines += [f"      heading: {heading}", f"      toc_label: {title}"]
             lines += [""]
     return "\n".join(lines)
 
