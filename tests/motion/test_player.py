@@ -69,8 +69,9 @@ def test_no_step_is_faster_than_the_joints_limits_and_that_is_said(robot):
     goals = Goals(robot)
     with pytest.warns(
         ControlWarning, match=r"takes .* s instead of .* s: pan would have to turn at 18.8 rad/s, and may"
-    ):
+    ) as said:
         played = play(robot, move(key(1.0, 0.5), key(-1.0, 0.2, tilt=0.1), key(1.0, 2.0, tilt=0.0)))
+    assert {one.filename for one in said} == {__file__}
     assert goals.steps().max() <= robot["pan"].max_velocity * (1 + 1e-6)
     assert played.asked == pytest.approx(2.2)
     assert played.seconds == pytest.approx(2.2 - 0.2 + 2 * 1.875 / robot["pan"].max_velocity, abs=0.05)

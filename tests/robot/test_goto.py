@@ -46,15 +46,23 @@ def test_one_servo_goes_and_the_others_stay_limp(robot):
 
 
 def test_a_way_too_fast_for_the_servo_takes_longer_and_says_so(robot):
-    with pytest.warns(ControlWarning, match=r"0.1 s are too short for the servos' speed: it takes 0.61 s"):
-        assert robot.goto({"pan": 2.0}, 0.1)
+    words = r"^servo 'pan': 0.1 s are too short for its speed: it takes 0.61 s"
+    with pytest.warns(ControlWarning, match=words) as said:
+        assert robot.goto({"tilt": 0.1, "pan": 2.0}, 0.1)
+    assert [one.filename for one in said] == [__file__]
     assert robot.time >= 0.6
 
 
 def test_a_goal_beyond_the_limits_is_clipped_once(robot):
     with pytest.warns(ControlWarning) as said:
         assert robot.goto({"tilt": 1.5}, 1.0)
-    assert [str(one.message) for one in said] == ["'tilt': too big requested position: 1.5 > 1.2"]
+    assert [str(one.message) for one in said] == ["servo 'tilt' (rad): too big requested position: 1.5 > 1.2"]
+
+
+def test_a_servo_that_goes_by_itself_warns_in_the_line_that_sent_it(robot):
+    with pytest.warns(ControlWarning, match="^servo 'tilt'") as said:
+        robot["tilt"].goto(1.5, 1.0)
+    assert [one.filename for one in said] == [__file__]
 
 
 def test_a_joint_that_is_held_back_is_reported_as_not_there(robot):

@@ -140,7 +140,8 @@ def test_a_robot_survives_an_unplugged_adapter(line, caplog):
             step(robot, 20)
         reasons = [str(one.message) for one in said]
         assert "the port was lost" in reasons[0]
-        assert reasons[0].endswith("the motors keep their last goals until it is back")
+        assert reasons[0].endswith("the motors keep their last goals until it is back (all servos)")
+        assert said[0].filename == __file__
         assert len(set(reasons)) == len(reasons)  # each is said once
         assert all(isinstance(error, PortError) for error in robot.last_step.errors.values())
         assert robot.bus_statistics["main"]["line"]["servos"][1]["asked"] > 0

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
-from axbridge.errors import ControlWarning, UsageError
+from axbridge.errors import UsageError
 from axbridge.motion.moves import Move, Page
 from axbridge.motion.planning import Bounds, Plan, check, plan, reachable
 from axbridge.motion.watch import Watch
 from axbridge.robot.robot import Robot
 from axbridge.robot.servo import Servo
 from axbridge.robot.simulation import hold_up
+from axbridge.robot.warn import warn
 
 __all__ = ["Played", "play"]
 
@@ -47,10 +47,6 @@ class Played:
     exit: str | None
 
 
-def _warn(text: str) -> None:
-    warnings.warn(text, ControlWarning, stacklevel=4)
-
-
 def play(
     robot: Robot,
     move: Move,
@@ -60,7 +56,7 @@ def play(
     page: str | None = None,
     loop: bool = False,
     stop: Callable[[], bool] = lambda: False,
-    note: Callable[[str], None] = _warn,
+    note: Callable[[str], None] = warn,
 ) -> Played:
     """Play a move; the motors are on when it ends, at the last pose.
 

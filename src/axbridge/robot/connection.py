@@ -6,7 +6,6 @@ import contextlib
 import math
 import os
 import threading
-import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -17,7 +16,7 @@ from axbridge.bus.commission import apply_registers
 from axbridge.bus.cycle import BusEvent, Cycle, CycleServo, Goal, RawState
 from axbridge.bus.handshake import Expected, Finding, handshake, require
 from axbridge.config.rig import Rig, ServoConfig
-from axbridge.errors import BusError, ControlWarning
+from axbridge.errors import BusError
 from axbridge.robot.backends.backend import SIMULATION, Backend
 from axbridge.robot.backends.twin import ShadowedBus
 from axbridge.robot.drives.drive import Drive
@@ -28,6 +27,7 @@ from axbridge.robot.safety.ways_out import WAYS_OUT
 from axbridge.robot.sensors.opened import open_sensors
 from axbridge.robot.sensors.sensor import Sensor
 from axbridge.robot.state import ServoState
+from axbridge.robot.warn import warn
 from axbridge.virtual.world import World
 
 __all__ = ["Connection"]
@@ -334,11 +334,7 @@ class Connection:
         """A servo found shut down by an overload (it sets its Torque Limit to 0) stays so until `recover`."""
         name = drive.config.name
         self.cycles[drive.config.bus].withhold(name)
-        warnings.warn(
-            f"servo {name!r} had shut itself down and stays limp: call recover() when the cause is gone",
-            ControlWarning,
-            stacklevel=6,
-        )
+        warn(f"servo {name!r} had shut itself down and stays limp: call recover() when the cause is gone")
 
     def _restore(self) -> None:
         """Undo what was written for good; say which servos it could not be undone for, and what mends them."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import math
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType, TracebackType
@@ -23,7 +22,7 @@ from axbridge.config.rig import Rig
 from axbridge.control import minimum_jerk
 from axbridge.control.battery import Battery
 from axbridge.control.coupled_motors import Limits, couplings, sibling_limits
-from axbridge.errors import AxBridgeError, BusError, ControlWarning, PortError, RigError, UnknownServo, UsageError
+from axbridge.errors import AxBridgeError, BusError, PortError, RigError, UnknownServo, UsageError
 from axbridge.robot.allowance import allowance
 from axbridge.robot.backends.backend import SIMULATION, Backend, BackendName
 from axbridge.robot.connection import Connection
@@ -33,6 +32,7 @@ from axbridge.robot.sensors.sensor import ImuSample, Sample
 from axbridge.robot.servo import Servo
 from axbridge.robot.simulation import Simulation
 from axbridge.robot.state import ServoState
+from axbridge.robot.warn import warn
 
 __all__ = ["Observer", "Robot", "StepReport"]
 
@@ -323,7 +323,7 @@ class Robot(Mapping[str, Servo]):
         self._sensed[name] = sample = None if sensor is None else sensor.read(self._start)
         if sensor is not None and sample is None and name not in self._lost:
             self._lost.add(name)
-            warnings.warn(f"sensor {name!r} tells nothing: {sensor.trouble}", ControlWarning, stacklevel=4)
+            warn(f"sensor {name!r} tells nothing: {sensor.trouble}")
         elif sample is not None and name in self._lost:
             self._lost.remove(name)
             _log.warning("sensor %r is back", name)
@@ -345,10 +345,12 @@ class Robot(Mapping[str, Servo]):
                     observer(self.last_step, states)
 
     def _say_lost(self, faults: Mapping[str, BusError]) -> None:
-        """Say why a port is lost, each reason once, and when it is back."""
+        """Say why a port is lost and with whom, each reason once, and when it is back."""
         lost = {fault.message for fault in faults.values() if isinstance(fault, PortError)}
         for message in sorted(lost - self._ports_lost):
-            warnings.warn(f"{message}: the motors keep their last goals until it is back", ControlWarning, stacklevel=4)
+            names = [name for name, fault in faults.items() if fault.message == message]
+            who = "all servos" if len(names) == len(self) else ", ".join(names)
+            warn(f"{message}: the motors keep their last goals until it is back ({who})")
         if self._ports_lost and not lost:
             _log.warning("every port is back")
         self._ports_lost = lost and self._ports_lost | lost
@@ -445,13 +447,12 @@ class Robot(Mapping[str, Servo]):
         if not 0 < duration < math.inf:
             raise UsageError(f"a way of {duration:g} s is not positive and finite", "give seconds")
         ways = {name: self._way(name, float(goal)) for name, goal in pose.items()}
-        needed = max(
-            (minimum_jerk.shortest(end - start, self[name].max_velocity) for name, (start, end) in ways.items()),
-            default=0.0,
-        )
-        if needed > duration:
-            slow = f"{duration:g} s are too short for the servos' speed: it takes {needed:.2f} s"
-            warnings.warn(slow, ControlWarning, stacklevel=2)
+        times = {
+            name: minimum_jerk.shortest(end - start, self[name].max_velocity) for name, (start, end) in ways.items()
+        }
+        slowest = max(times, key=lambda name: times[name], default="")
+        if slowest and (needed := times[slowest]) > duration:
+            warn(f"servo {slowest!r}: {duration:g} s are too short for its speed: it takes {needed:.2f} s")
             duration = needed
         ticks = max(1, math.ceil(duration * 1000 / self.basic_time_step - 1e-9))
         for tick in range(1, ticks + 1):
@@ -475,7 +476,7 @@ class Robot(Mapping[str, Servo]):
         end, clipped = servo._checked(goal)
         assert end is not None  # it is finite
         if clipped:
-            warnings.warn(f"{name!r}: {clipped}", ControlWarning, stacklevel=3)
+            servo._say(clipped, "position")
         if not servo.torque_enabled:
             servo.torque_on()
         here, target = servo.position, servo.target_position
@@ -633,7 +634,7 @@ class Robot(Mapping[str, Servo]):
         """Join motors named ``base::member``, and give them the first one's limits, scaled."""
         for base, names in couplings(list(self._servos)).items():
             if len(names) == 1:
-                warnings.warn(f"{names[0]!r} is coupled with nothing: no other {base}::…", ControlWarning, stacklevel=4)
+                warn(f"servo {names[0]!r} is coupled with nothing: no other {base}::…")
                 continue
             servos = {name: self._servos[name] for name in names}
             limits = {name: Limits(*servo._limits, servo.max_velocity) for name, servo in servos.items()}

@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import math
 import random
-import sys
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
@@ -22,10 +20,11 @@ from axbridge.config.rig import ServoConfig
 from axbridge.control import checks
 from axbridge.control.coupled_motors import Limits, scaled
 from axbridge.control.setpoints import Setpoints
-from axbridge.errors import ControlWarning, ErrorFlag, RobotStopped, UnsupportedOperation, UsageError
+from axbridge.errors import ErrorFlag, RobotStopped, UnsupportedOperation, UsageError
 from axbridge.robot.drives.drive import EMULATION, Capability, Drive
 from axbridge.robot.drives.dynamixel import DynamixelDrive
 from axbridge.robot.state import Goals, ServoState, Truth
+from axbridge.robot.warn import warn
 
 __all__ = ["Servo"]
 
@@ -36,14 +35,6 @@ _UNITS = {
     "torque": {"rotational": "N·m", "linear": "N"},
 }
 _UNREAD = ServoState(math.nan, math.nan, math.nan, math.nan, math.nan, math.nan, math.nan, ErrorFlag(0))
-
-
-def _warn(message: str) -> None:
-    """Warn in the caller's line: the first one that is not axbridge's own."""
-    level, frame = 2, sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("axbridge."):
-        level, frame = level + 1, frame.f_back
-    warnings.warn(message, ControlWarning, stacklevel=level)
 
 
 class Servo:
@@ -99,14 +90,14 @@ class Servo:
         self._warned: set[str] = set()
         self._clipped: set[tuple[str, bool]] = set()  # command and end that a warning has told of
         if config.multiplier == 0:
-            _warn(f"multiplier of {self.name!r} must not be 0; it becomes 1")
+            warn(f"multiplier of {self.name!r} must not be 0; it becomes 1")
         if config.acceleration != -1:  # what the rig asks for is used from the first step on, so it is said now
             self._needs("acceleration")
         if config.controller == "pid":
             self._needs("pid")
         low, high = config.soft_limits
         if config.min_stop < config.max_stop and (config.min_stop > low or config.max_stop < high) and low > -math.inf:
-            _warn(f"the soft limits of {self.name!r} reach beyond its stops {config.min_stop:g}..{config.max_stop:g}")
+            warn(f"the soft limits of {self.name!r} reach beyond its stops {config.min_stop:g}..{config.max_stop:g}")
 
     # ---- commands
 
@@ -400,7 +391,7 @@ class Servo:
             raise UnsupportedOperation(f"servo {self.name!r} has no {capability}", "see Servo.capabilities")
         if kind == "emulated" and capability not in self._warned:
             self._warned.add(capability)
-            _warn(f"servo {self.name!r} {EMULATION[capability]}")
+            warn(f"servo {self.name!r} {EMULATION[capability]}")
 
     def _warn_once(self, command: str, upwards: bool, message: str) -> None:
         """Say what was clipped, the first time that this command goes beyond this end: loops repeat themselves."""
@@ -411,7 +402,7 @@ class Servo:
     def _say(self, message: str, command: str = "") -> None:
         """Warn of a command to this servo; with the unit of its numbers."""
         unit = _UNITS.get(command.removeprefix("available "), {}).get(self.type, "")
-        _warn(f"servo {self.name!r}{unit and f' ({unit})'}: {message}")
+        warn(f"servo {self.name!r}{unit and f' ({unit})'}: {message}")
 
     # ---- set-points and limits
 
