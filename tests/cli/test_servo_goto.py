@@ -90,6 +90,15 @@ def test_the_servos_own_angle_limits_hold(line, capsys):
     assert not line.tables[1][Address.TORQUE_ENABLE]
 
 
+def test_a_servo_that_has_shut_itself_down_stays_so(line, capsys):
+    line.tables[1][Address.TORQUE_LIMIT : Address.TORQUE_LIMIT + 2] = bytes(2)
+    assert goto(line, "1", "30") == HARDWARE
+    err = capsys.readouterr().err
+    assert "servo 1 has shut itself down\nsee why; then `axbridge servo write 1 torque_limit 1023" in err
+    assert line.tables[1][Address.TORQUE_LIMIT : Address.TORQUE_LIMIT + 2] == bytes(2)
+    assert goals(line) == []
+
+
 @pytest.mark.real_time
 def test_a_servo_that_something_holds_is_led_softly_and_said_to_be_elsewhere(line, capsys):
     assert goto(line, "1", "60") == HARDWARE

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+import warnings
 from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,7 +15,7 @@ from axbridge.cli.ending import motors_after, stopping
 from axbridge.cli.help import Verbs
 from axbridge.cli.options import BaudOption, JsonOption, PortOption, RigOption, YesOption
 from axbridge.cli.progress import progress
-from axbridge.errors import BusError, BusTimeout, CorruptPacket, UsageError
+from axbridge.errors import BusError, BusTimeout, ControlWarning, CorruptPacket, UsageError
 from axbridge.packets import Instruction
 
 if TYPE_CHECKING:
@@ -279,26 +280,34 @@ def goto(
     with (
         stopping(alone, lambda: there),
         progress(f"{alone.servos[0].name} goes to {angle:g}°") as show,
-        open_robot(alone, "real", port=port) as robot,
+        warnings.catch_warnings(),
     ):
-        one = robot[0]
-        _refuse_beyond(one, alone.profile_of(one.config), angle)
+        warnings.simplefilter("ignore", ControlWarning)  # all of it is an error here
+        with open_robot(alone, "real", port=port) as robot:
+            one = robot[0]
+            if one.name in robot.withheld:
+                where = f" --port {port}" if port else ""
+                command = f"axbridge servo write {one.config.id} torque_limit 1023{where}"
+                raise BusError(f"{one.name} has shut itself down", f"see why; then `{command}` lets it move again")
+            _refuse_beyond(one, alone.profile_of(one.config), angle)
 
-        def follow(*_: object) -> None:
-            nonlocal there
-            there = f"{one.name} is at {math.degrees(one.position):.1f}°"
-            show(f"{there} on its way to {angle:g}°")
+            def follow(*_: object) -> None:
+                nonlocal there
+                there = f"{one.name} is at {math.degrees(one.position):.1f}°"
+                show(f"{there} on its way to {angle:g}°")
 
-        robot.observe(follow)
-        goal = math.radians(angle)
-        quickest, softly = (minimum_jerk.shortest(goal - one.position, speed) for speed in (one.max_velocity, _SOFTLY))
-        if duration is not None and duration < quickest:
-            raise UsageError(
-                f"{duration:g} s are too short for {one.name}: it needs {quickest:.2f} s at least",
-                "give --duration more, or leave it out",
+            robot.observe(follow)
+            goal = math.radians(angle)
+            quickest, softly = (
+                minimum_jerk.shortest(goal - one.position, speed) for speed in (one.max_velocity, _SOFTLY)
             )
-        arrived = one.goto(goal, duration or max(quickest, softly, _SHORTEST))
-        lost = robot.last_step.errors.get(one.name)
+            if duration is not None and duration < quickest:
+                raise UsageError(
+                    f"{duration:g} s are too short for {one.name}: it needs {quickest:.2f} s at least",
+                    "give --duration more, or leave it out",
+                )
+            arrived = one.goto(goal, duration or max(quickest, softly, _SHORTEST))
+            lost = robot.last_step.errors.get(one.name)
     if lost is not None:
         raise lost
     print(f"{there}; {motors_after(alone)}")
