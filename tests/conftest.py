@@ -1,10 +1,16 @@
 """Options of the whole suite, and what of it a system can run."""
 
+import os
+import sys
 from importlib.util import find_spec
 
+import hypothesis
 import pytest
 
 from tests.support.real_time import pytest_runtest_protocol  # noqa: F401 - a hook
+
+hypothesis.settings.register_profile("axbridge", deadline=None)  # a busy machine may be late
+hypothesis.settings.load_profile("axbridge")
 
 BULLET = ("import pybullet", "from axbridge.physics.engines.bullet import", "from tests.support.humanoid import")
 
@@ -29,6 +35,18 @@ def pytest_collection_modifyitems(items):
 def pytest_addoption(parser):
     parser.addoption("--port", help="serial port with real servos, for tests marked `hardware`")
     parser.addoption("--manual", action="store_true", help="also hardware tests that need a hand on the cable")
+
+
+@pytest.fixture(autouse=True)
+def as_it_was():
+    """Gives back what `axbridge run` changes in its own process: variables, arguments, and Webots' module."""
+    environment, arguments, path = dict(os.environ), list(sys.argv), list(sys.path)
+    yield
+    if os.environ != environment:
+        os.environ.clear()
+        os.environ.update(environment)
+    sys.argv[:], sys.path[:] = arguments, path
+    sys.modules.pop("controller", None)
 
 
 @pytest.fixture(scope="session")

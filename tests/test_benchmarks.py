@@ -32,7 +32,7 @@ SMALLEST = {
     "learn_sim_to_real.py": ("--generations", "1", "--targets", "1", "--episodes", "1", "--workers", "0"),
     "learn_throughput.py": ("--robots", "1", "--seconds", "0.1"),
     "line_soak.py": ("--transactions", "500"),
-    "minimum_energy.py": ("--moves", "arm", "--models", "rig"),
+    "minimum_energy.py": ("--moves", "arm", "--models", "lima2009"),
     "plant_cost.py": ("--turns", "2"),
     "plant_couplings.py": ("--quick",),
     "plant_humanoid.py": ("--falls", "1"),

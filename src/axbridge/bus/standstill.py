@@ -18,9 +18,9 @@ _TERMINALS = Path("/dev/pts")
 
 
 def notes_of(port: str) -> Path | None:
-    """The file of a pseudo-terminal, or of a link to one; None for any other port."""
+    """The file of a pseudo-terminal, or of a link to one; None for any other port, and where users have no numbers."""
     path = Path(os.path.realpath(port))
-    if path.parent != _TERMINALS:
+    if path.parent != _TERMINALS or not hasattr(os, "getuid"):
         return None
     return Path(tempfile.gettempdir()) / f"axbridge-{os.getuid()}-pts-{path.name}"
 
