@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.page_set import EVERYTHING, page_set
+
 pytestmark = [pytest.mark.slow, pytest.mark.ci]
 
 FOLDER = Path(__file__).parents[1] / "benchmarks"
@@ -48,10 +50,11 @@ SMALLEST = {
 OF_BULLET = {"engines.py", "minimum_energy.py", "plant_cost.py", "plant_couplings.py", "plant_humanoid.py"}
 NEEDS = dict.fromkeys(OF_BULLET, "pybullet") | {"identify_legs.py": "mujoco"}
 SERVES = "bus_line.py"  # until it is ended
+WANTS = "motion_pages.py"  # page sets of somebody's
 SCRIPTS = sorted(
     path.name
     for path in FOLDER.glob("*.py")
-    if path.name != SERVES and find_spec(NEEDS.get(path.name, "axbridge")) is not None
+    if path.name not in {SERVES, WANTS} and find_spec(NEEDS.get(path.name, "axbridge")) is not None
 )
 PATIENCE = 900  # s
 
@@ -62,6 +65,14 @@ def test_a_benchmark_runs_to_its_end_and_prints_what_it_found(script, tmp_path):
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     assert any(character.isdigit() for character in done.stdout)
+
+
+def test_the_benchmark_of_page_sets_reads_those_of_a_folder(tmp_path):
+    (tmp_path / "ready.mtn").write_bytes(page_set(*EVERYTHING))
+    command = [sys.executable, FOLDER / WANTS, tmp_path, "--files"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE)
+    assert done.returncode == 0, done.stderr
+    assert "1" in done.stdout
 
 
 def test_the_line_of_the_other_benchmarks_is_served_until_it_is_ended():

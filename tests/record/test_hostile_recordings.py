@@ -213,3 +213,9 @@ def test_times_of_a_clock_that_began_in_1970_are_kept_to_the_microsecond(tmp_pat
     time = 1.7e9 + np.arange(5) / 64
     write_recording(Recording(tmp_path, {"a": Track.of("a", time)}), tmp_path / "run.mcap")
     np.testing.assert_array_equal(open_recording(tmp_path / "run.mcap")["a"].time, time)
+
+
+@pytest.mark.parametrize("start", [None, 1e300, 5.0])
+def test_facts_of_a_servo_whose_times_cannot_be_are_no_facts(start):
+    with pytest.raises(ValueError, match="without times"):
+        ServoFacts.of({"samples": 3, "start": start, "end": 2.0})

@@ -69,6 +69,8 @@ class ServoFacts:
         found: ServoFacts = _adapter().validate_python(
             {key: math.nan if value is None else value for key, value in document.items()}
         )
+        if found.samples and not -LAST <= found.start <= found.end <= LAST:
+            raise ValueError("samples without times")
         return found
 
     def document(self) -> dict[str, Any]:
