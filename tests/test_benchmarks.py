@@ -72,7 +72,7 @@ def test_the_benchmark_of_page_sets_reads_those_of_a_folder(tmp_path):
     command = [sys.executable, FOLDER / WANTS, tmp_path, "--files"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 0, done.stderr
-    assert "1" in done.stdout
+    assert "ready.mtn | 4 |" in done.stdout
 
 
 def test_the_line_of_the_other_benchmarks_is_served_until_it_is_ended():
