@@ -17,9 +17,9 @@ from pathlib import Path
 import numpy as np
 
 from axbridge.config.rig import Rig
-from axbridge.physics.bank import Command, State
 from axbridge.serve.pty import PtyChannel
 from axbridge.serve.server import serve
+from axbridge.sim.bank import Command, State
 from axbridge.virtual.world import World
 
 

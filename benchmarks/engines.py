@@ -20,14 +20,14 @@ from axbridge.config.model import ServoModel
 from axbridge.config.profile import FirmwareProfile
 from axbridge.config.rig import Rig
 from axbridge.config.urdf import read_shapes
-from axbridge.motion.gait import Gait
-from axbridge.motion.walking import walk
-from axbridge.physics.bank import BankServo, Command, Mode, Passive, ServoBank
-from axbridge.physics.engine import Scene
-from axbridge.physics.engines.choice import build_engine
 from axbridge.replay.arm import arm_of
+from axbridge.sim.bank import BankServo, Command, Mode, Passive, ServoBank
+from axbridge.sim.engine import Scene
+from axbridge.sim.engines.choice import build_engine
 from axbridge.virtual.assembly import build_bank
-from tests.physics import test_backlash, test_chain
+from axbridge.walking.gait import Gait
+from axbridge.walking.walking import walk
+from tests.sim import test_backlash, test_chain
 from tests.support.one_joint import paper_servo, write_pendulum
 
 ENGINES = ("bullet", "mujoco")

@@ -15,11 +15,11 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from axbridge.config.rig import Rig
-from axbridge.learn.bam import ERROR_GAINS, from_bam
-from axbridge.physics.columns import pack
-from axbridge.record.import_logs import import_log
-from axbridge.replay.rollout import rollouts
+from axbridge.export.bam import ERROR_GAINS, from_bam
+from axbridge.recording.import_logs import import_log
 from axbridge.replay.simulate import runs_of
+from axbridge.servo.columns import pack
+from axbridge.sim.rollout import rollouts
 from tests.support import bam_bench
 
 PUBLISHED = json.loads((Path(bam_bench.__file__).parent / "bam_xl330.json").read_text())["files"]

@@ -15,11 +15,11 @@ from pathlib import Path
 import numpy as np
 
 from axbridge.config.rig import Rig
-from axbridge.identify import identify
-from axbridge.record.experiments import PROTOCOL, conduct
-from axbridge.record.provenance import describe
-from axbridge.record.recorder import Recorder
-from axbridge.record.recording import open_recording
+from axbridge.experiment.experiments import PROTOCOL, conduct
+from axbridge.fit import identify
+from axbridge.recording.provenance import describe
+from axbridge.recording.recorder import Recorder
+from axbridge.recording.recording import open_recording
 from axbridge.robot.open import open_robot
 
 COUNT = math.radians(300 / 1023)

@@ -15,8 +15,8 @@ from pathlib import Path
 import numpy as np
 
 from axbridge.config.rig import Rig
-from axbridge.identify.fit import identify
-from axbridge.record.import_logs import import_log
+from axbridge.fit.fit import identify
+from axbridge.recording.import_logs import import_log
 
 
 def folds_of(names, kind):

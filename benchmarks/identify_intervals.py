@@ -18,15 +18,15 @@ from pathlib import Path
 import numpy as np
 
 from axbridge.config.rig import Rig
-from axbridge.identify.fit import base_model
-from axbridge.identify.search import executor
-from axbridge.identify.uncertainty import uncertainty
-from axbridge.identify.unknowns import space_of
-from axbridge.physics.columns import Param
-from axbridge.record.provenance import describe
-from axbridge.record.recording import Recording, Track
-from axbridge.replay.rollout import rollouts
+from axbridge.fit.fit import base_model
+from axbridge.fit.search import executor
+from axbridge.fit.uncertainty import uncertainty
+from axbridge.fit.unknowns import space_of
+from axbridge.recording.provenance import describe
+from axbridge.recording.recording import Recording, Track
 from axbridge.replay.simulate import packed, runs_of
+from axbridge.servo.columns import Param
+from axbridge.sim.rollout import rollouts
 
 COUNT = math.radians(300 / 1023)
 RIG = Rig.load("bench_arm")

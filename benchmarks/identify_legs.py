@@ -16,17 +16,17 @@ import numpy as np
 
 from axbridge.config.rig import Rig
 from axbridge.errors import RecordingError
-from axbridge.identify.fit import base_model, with_noise
-from axbridge.identify.uncertainty import left_alone, polish, uncertainty
-from axbridge.identify.unknowns import space_of
-from axbridge.motion.gait import Gait
-from axbridge.motion.walking import walk
-from axbridge.record.provenance import describe
-from axbridge.record.recorder import Recorder
-from axbridge.record.recording import open_recording
+from axbridge.fit.fit import base_model, with_noise
+from axbridge.fit.uncertainty import left_alone, polish, uncertainty
+from axbridge.fit.unknowns import space_of
+from axbridge.recording.provenance import describe
+from axbridge.recording.recorder import Recorder
+from axbridge.recording.recording import open_recording
 from axbridge.replay.joint_load import joint_of_robot
 from axbridge.replay.simulate import packed, runs_of
 from axbridge.robot.open import open_robot
+from axbridge.walking.gait import Gait
+from axbridge.walking.walking import walk
 
 LEGS = "hip", "knee", "ankle"
 MEAN = 20  # ms

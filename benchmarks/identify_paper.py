@@ -17,14 +17,14 @@ from pathlib import Path
 import numpy as np
 
 from axbridge.config.rig import Rig
-from axbridge.identify.lima2009 import paper_procedure
-from axbridge.record.experiments import Options, conduct
-from axbridge.record.provenance import describe
-from axbridge.record.recorder import Recorder
-from axbridge.record.recording import open_recording
-from axbridge.replay.rollout import rollouts
+from axbridge.experiment.experiments import Options, conduct
+from axbridge.fit.lima2009 import paper_procedure
+from axbridge.recording.provenance import describe
+from axbridge.recording.recorder import Recorder
+from axbridge.recording.recording import open_recording
 from axbridge.replay.simulate import packed, runs_of
 from axbridge.robot.open import open_robot
+from axbridge.sim.rollout import rollouts
 
 UNITS = {"sensor.latency_ms": 1e-3}
 MOTIONS = (("fall", (45, 90, 135)), ("step", (25, 40, 55, 70, 90, -35, -60, -80)))

@@ -14,10 +14,10 @@ from itertools import count, islice
 import numpy as np
 from identify_intervals import COUNT, RIG, motion, truth  # beside this file
 
-from axbridge.identify.fit import allowing_for, identify
-from axbridge.identify.richer_laws import richer_law
-from axbridge.identify.search import executor
-from axbridge.physics.columns import Param
+from axbridge.fit.fit import allowing_for, identify
+from axbridge.fit.richer_laws import richer_law
+from axbridge.fit.search import executor
+from axbridge.servo.columns import Param
 
 LAWS = "M1", "M2", "M3", "M4"
 MOVED = 0.1  # rad: friction may hold a fall, which tells nothing then

@@ -23,10 +23,10 @@ from distributed import LocalCluster
 from identify_intervals import motion, truth  # beside this file
 
 from axbridge.config.rig import Rig
-from axbridge.identify.fit import identify
-from axbridge.identify.search import Job as Start
-from axbridge.identify.search import minimise
-from axbridge.identify.unknowns import space_of
+from axbridge.fit.fit import identify
+from axbridge.fit.search import Job as Start
+from axbridge.fit.search import minimise
+from axbridge.fit.unknowns import space_of
 from axbridge.learn.episodes import Episode, play, returns
 from axbridge.learn.sweep import Job, figures, parse_axes, sweep
 from axbridge.replay.simulate import runs_of

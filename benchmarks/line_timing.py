@@ -15,7 +15,7 @@ from pathlib import Path
 
 import serial
 
-from axbridge.packets import encode
+from axbridge.protocols.v1 import encode
 
 POLLED, IDLE = 8.0, 4.0  # s
 

@@ -19,12 +19,12 @@ from unittest.mock import patch
 import pybullet
 
 import axbridge
-import axbridge.physics.bank
-import axbridge.physics.engines.bullet
+import axbridge.sim.bank
+import axbridge.sim.engines.bullet.engine
 import axbridge.virtual.world
 from axbridge.config.rig import Rig
-from axbridge.physics.engine import Scene
-from axbridge.physics.engines.bullet import BulletEngine
+from axbridge.sim.engine import Scene
+from axbridge.sim.engines.bullet.engine import BulletEngine
 from axbridge.virtual.line import Line
 from axbridge.virtual.reply_timing import Forecast
 from axbridge.virtual.servo import VirtualServo
@@ -33,8 +33,8 @@ STEPS = 12  # control steps of 20 ms a turn
 ENGINE = ("getJointStates", "setJointMotorControlArray", "getContactPoints", "getBasePositionAndOrientation",
           "getBaseVelocity")  # fmt: skip
 KERNELS = {
-    axbridge.physics.bank: ("run",),
-    axbridge.physics.engines.bullet: ("joint_dynamics", "begin", "ask", "share", "survey", "take_over"),
+    axbridge.sim.bank: ("run",),
+    axbridge.sim.engines.bullet.engine: ("joint_dynamics", "begin", "ask", "share", "survey", "take_over"),
 }
 EFFORT = {"numSolverIterations": 50, "solverResidualThreshold": 5e-4}  # what a robot asks for that stands
 

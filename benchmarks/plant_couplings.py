@@ -18,10 +18,10 @@ import pybullet
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from axbridge.config.model import ServoModel
 from axbridge.config.profile import FirmwareProfile
-from axbridge.physics.bank import BankServo, Command, ServoBank
-from axbridge.physics.engine import Scene
-from axbridge.physics.engines.bullet import BulletEngine
-from axbridge.physics.implicit import Book
+from axbridge.sim.bank import BankServo, Command, ServoBank
+from axbridge.sim.engine import Scene
+from axbridge.sim.engines.bullet.engine import BulletEngine
+from axbridge.sim.implicit import Book
 from tests.support.humanoid import Humanoid
 from tests.support.one_joint import BV, FC, K_OMEGA, K_THETA, K, L, R, paper_servo, write_pendulum
 

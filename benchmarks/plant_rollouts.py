@@ -8,10 +8,10 @@ import numpy as np
 
 from axbridge.config.rig import Rig
 from axbridge.jit import COMPILED
-from axbridge.physics.columns import Command, Param
-from axbridge.replay.rollout import rollouts
-from axbridge.replay.runs import FREE, JOINT_MODE, Runs
 from axbridge.replay.simulate import packed
+from axbridge.servo.columns import Command, Param
+from axbridge.sim.rollout import rollouts
+from axbridge.sim.runs import FREE, JOINT_MODE, Runs
 
 
 def main():

@@ -20,14 +20,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from axbridge.compare.comparison import Comparison
+    from axbridge.comparison.comparison import Comparison
 
 
 def record(path: Path, minutes: float, servos: int, rate: float, *, close: bool = True) -> dict[str, float]:
     """Record, then close; both timed."""
     from axbridge.errors import ErrorFlag
-    from axbridge.record.recorder import Recorder
-    from axbridge.robot.state import ServoState, Truth
+    from axbridge.recording.recorder import Recorder
+    from axbridge.servo.state import ServoState, Truth
 
     names = [f"servo_{number}" for number in range(1, servos + 1)]
     start = time.perf_counter()
@@ -70,8 +70,8 @@ def info(path: Path) -> dict[str, float]:
 
 def compare(path: Path) -> dict[str, float]:
     """The work of `axbridge compare`: each servo of both sides, read and set side by side."""
-    from axbridge.compare.comparison import compare as comparing
-    from axbridge.record.recording import open_recording
+    from axbridge.comparison.comparison import compare as comparing
+    from axbridge.recording.recording import open_recording
 
     found = comparing(open_recording(path), open_recording(path))
     return {"pairs": len(found.pairs)}
@@ -79,23 +79,23 @@ def compare(path: Path) -> dict[str, float]:
 
 def following(path: Path) -> dict[str, float]:
     """`axbridge compare` of one recording: each servo with its goals; the page and the picture."""
-    from axbridge.compare.comparison import following as following_
-    from axbridge.record.recording import open_recording
+    from axbridge.comparison.comparison import following as following_
+    from axbridge.recording.recording import open_recording
 
     return _reported(following_(open_recording(path)))
 
 
 def report(path: Path) -> dict[str, float]:
     """`axbridge compare` of two recordings with `--out` and `--png`."""
-    from axbridge.compare.comparison import compare as comparing
-    from axbridge.record.recording import open_recording
+    from axbridge.comparison.comparison import compare as comparing
+    from axbridge.recording.recording import open_recording
 
     return _reported(comparing(open_recording(path), open_recording(path)))
 
 
 def _reported(found: Comparison) -> dict[str, float]:
-    from axbridge.compare.html import write_html
-    from axbridge.compare.png import write_png
+    from axbridge.comparison.html import write_html
+    from axbridge.comparison.png import write_png
 
     with tempfile.TemporaryDirectory() as folder:
         page, picture = Path(folder) / "page.html", Path(folder) / "picture.png"
@@ -106,7 +106,7 @@ def _reported(found: Comparison) -> dict[str, float]:
 
 def column(path: Path) -> dict[str, float]:
     """Two columns of one servo."""
-    from axbridge.record.recording import open_recording
+    from axbridge.recording.recording import open_recording
 
     recording = open_recording(path)
     columns = recording.columns(next(iter(recording)), "time", "position")
@@ -116,10 +116,10 @@ def column(path: Path) -> dict[str, float]:
 def idle(path: Path) -> dict[str, float]:
     """What the parts import, and nothing else."""
     import axbridge.cli
-    import axbridge.compare.comparison
-    import axbridge.record.recorder
+    import axbridge.comparison.comparison
+    import axbridge.recording.recorder
 
-    return {"modules": len((axbridge.cli, axbridge.compare.comparison, axbridge.record.recorder, path)) - 1}
+    return {"modules": len((axbridge.cli, axbridge.comparison.comparison, axbridge.recording.recorder, path)) - 1}
 
 
 def _part(name: str, *arguments: str) -> dict[str, float]:

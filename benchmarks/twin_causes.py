@@ -29,7 +29,7 @@ from statistics import median
 
 import axbridge
 from axbridge.config.rig import Rig
-from axbridge.learn.model_file import to_toml
+from axbridge.export.model_file import to_toml
 from axbridge.robot.residuals import REMEDIES
 
 SERVO = "shoulder"

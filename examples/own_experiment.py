@@ -5,7 +5,7 @@ $ AXBRIDGE_BACKEND=real AXBRIDGE_PORT=/dev/ttyUSB0 python examples/own_experimen
 """
 
 import axbridge
-from axbridge.record.provenance import describe
+from axbridge.recording.provenance import describe
 
 rig = axbridge.Rig.load("bench_arm")
 with (

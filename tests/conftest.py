@@ -12,7 +12,7 @@ from tests.support.real_time import pytest_runtest_protocol  # noqa: F401 - a ho
 hypothesis.settings.register_profile("axbridge", deadline=None)  # a busy machine may be late
 hypothesis.settings.load_profile("axbridge")
 
-BULLET = ("import pybullet", "from axbridge.physics.engines.bullet import", "from tests.support.humanoid import")
+BULLET = ("import pybullet", "from axbridge.sim.engines.bullet.engine import", "from tests.support.humanoid import")
 
 
 def pytest_ignore_collect(collection_path):
@@ -53,12 +53,12 @@ def as_it_was():
 def walked(tmp_path_factory):
     """A recording of three steps of a simulated Bioloid, with the servo model `ax12` and what was measured of it."""
     from axbridge.config.rig import Rig
-    from axbridge.motion.gait import Gait
-    from axbridge.motion.walking import walk
-    from axbridge.record.provenance import describe
-    from axbridge.record.recorder import Recorder
-    from axbridge.record.recording import open_recording
+    from axbridge.recording.provenance import describe
+    from axbridge.recording.recorder import Recorder
+    from axbridge.recording.recording import open_recording
     from axbridge.robot.open import open_robot
+    from axbridge.walking.gait import Gait
+    from axbridge.walking.walking import walk
 
     rig, gait = Rig.load("bioloid").with_engine("mujoco"), Gait(steps=3)
     path = tmp_path_factory.mktemp("walk") / "walk.mcap"

@@ -19,9 +19,9 @@ from hypothesis import given, note, settings
 from mcap.records import Metadata, MetadataIndex
 
 from axbridge.cli.info import info
-from axbridge.compare.comparison import compare, following
-from axbridge.compare.findings import headline
-from axbridge.compare.tables import deviation_table, provenance_table, response_tables
+from axbridge.comparison.comparison import compare, following
+from axbridge.comparison.findings import headline
+from axbridge.comparison.tables import deviation_table, provenance_table, response_tables
 from axbridge.config.mesh import read_mesh
 from axbridge.config.model import ServoModel
 from axbridge.config.profile import FirmwareProfile
@@ -31,21 +31,21 @@ from axbridge.config.toml_tables import shipped
 from axbridge.config.urdf import read_shapes, read_tree, with_checked_meshes
 from axbridge.config.urdf_parameters import Parameter, filled
 from axbridge.errors import AxBridgeError, RigWarning
-from axbridge.learn.bam import from_bam
+from axbridge.export.bam import from_bam
 from axbridge.learn.randomise import Parameters
-from axbridge.motion.files import load_move, motion_of
-from axbridge.motion.joint_table import parse_joints
-from axbridge.motion.mtn_moves import mtn_of
+from axbridge.moves.files import load_move, motion_of
+from axbridge.moves.joint_table import parse_joints
+from axbridge.moves.mtn_moves import mtn_of
 from axbridge.reading import controls
-from axbridge.record.csv_parquet import write_csv
-from axbridge.record.foxglove import write_foxglove
-from axbridge.record.import_logs import import_log, parse_columns
-from axbridge.record.import_wizard import Goal
-from axbridge.record.mcap_file import CYCLE, EVENTS, SERVO_PREFIX, Entry
-from axbridge.record.mcap_grouped import GroupedWriter, _bytes
-from axbridge.record.provenance import describe
-from axbridge.record.recording import open_recording, write_recording
-from axbridge.record.sample_facts import ServoFacts
+from axbridge.recording.csv_parquet import write_csv
+from axbridge.recording.foxglove import write_foxglove
+from axbridge.recording.import_logs import import_log, parse_columns
+from axbridge.recording.import_wizard import Goal
+from axbridge.recording.mcap_file import CYCLE, EVENTS, SERVO_PREFIX, Entry
+from axbridge.recording.mcap_grouped import GroupedWriter, _bytes
+from axbridge.recording.provenance import describe
+from axbridge.recording.recording import open_recording, write_recording
+from axbridge.recording.sample_facts import ServoFacts
 from axbridge.replay.loop_settings import written_in
 from axbridge.replay.recorded_robot import rig_of
 from axbridge.report.page import table_text

@@ -19,7 +19,7 @@ import json, sys
 from axbridge import jit
 sys.executable = "{python}"
 {before}
-from axbridge.physics.motor import warmed
+from axbridge.servo.motor import warmed
 value = warmed(6.0, 0.004, 10.0)
 print(json.dumps([value, "numba" in sys.modules, jit.kernels()[0], str(jit.cache_folder())]))
 """
@@ -72,13 +72,13 @@ def test_kernels_are_found_again_from_another_place_and_after_a_reinstall(call, 
 
 def test_other_kernels_have_a_folder_of_their_own(call, tmp_path):
     shutil.copytree(SOURCE, tmp_path / "changed")
-    kernel = tmp_path / "changed" / "axbridge" / "physics" / "motor.py"
+    kernel = tmp_path / "changed" / "axbridge" / "servo" / "motor.py"
     kernel.write_text(kernel.read_text() + "# another")
     assert call(LIGHT, tmp_path / "changed")[3] != call(LIGHT)[3]
 
 
 def test_work_begun_anew_changes_over_when_kernels_have_become_ready(call):
-    twice = f"{LIGHT}\nfrom axbridge.physics.motor import warmed\nwarmed(1.0, 0.0, 0.0)\njit.warmed('swing')\n{LIGHT}"
+    twice = f"{LIGHT}\nfrom axbridge.servo.motor import warmed\nwarmed(1.0, 0.0, 0.0)\njit.warmed('swing')\n{LIGHT}"
     assert call(twice)[1:3] == [True, 1]
 
 

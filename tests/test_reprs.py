@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import axbridge
-from axbridge.compare.comparison import compare
-from axbridge.motion.moves import Key, Page
-from axbridge.record.recording import Recording, Track
+from axbridge.comparison.comparison import compare
+from axbridge.moves.moves import Key, Page
+from axbridge.recording.recording import Recording, Track
 
 
 def recording(offset):

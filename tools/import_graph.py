@@ -1,8 +1,9 @@
 """The import graph of `src/axbridge` as text: rooms, floors, arrows, circles.
 
-A room is a folder below `axbridge`, or a file beside the folders. An arrow is one room that imports another one,
-however often. A floor is a room's height: one more than the highest room it imports. A circle is a set of files that
-import each other. `tests/test_package.py` holds rooms to their order; this script shows where they stand.
+A room is a folder below `axbridge`, or a file beside the folders; the files that all rest on (`BASE`) are one room. An
+arrow is one room that imports another one, however often. A floor is a room's height: one more than the highest room it
+imports. A circle is a set of files that import each other. `tests/test_package.py` holds rooms to their order; this
+script shows where they stand.
 
 Usage: `python tools/import_graph.py [--files]`; with `--files` every file's arrows, too.
 """
@@ -14,6 +15,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
+BASE = {"errors", "units", "clock", "files", "reading", "arrays", "rotations", "jit", "pool"}
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "axbridge"
 
 
@@ -49,12 +51,18 @@ def graph(source: Path = SOURCE) -> dict[str, set[str]]:
     return {name: imports(path, files) - {name, ""} for name, path in files.items() if name}
 
 
+def room_of(module: str) -> str:
+    """The room of a module: its folder, or the file itself."""
+    first = module.split(".", maxsplit=1)[0]
+    return "base" if first in BASE else first
+
+
 def rooms(arrows: Mapping[str, set[str]]) -> dict[str, set[str]]:
-    """The same between rooms: first components."""
+    """The same between rooms."""
     found: dict[str, set[str]] = {}
     for name, targets in arrows.items():
-        room = name.split(".")[0]
-        found.setdefault(room, set()).update({target.split(".")[0] for target in targets} - {room})
+        room = room_of(name)
+        found.setdefault(room, set()).update({room_of(target) for target in targets} - {room})
     return found
 
 
@@ -110,7 +118,7 @@ def report(*, files: bool = False) -> Iterator[str]:
         room: sum(
             len(path.read_text(encoding="utf-8").splitlines())
             for name, path in modules().items()
-            if name.split(".")[0] == room
+            if room_of(name) == room
         )
         for room in between
     }

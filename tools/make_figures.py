@@ -25,20 +25,20 @@ from matplotlib import pyplot as plt
 from axbridge.config.model import ServoModel
 from axbridge.config.profile import FirmwareProfile
 from axbridge.config.rig import Rig
-from axbridge.motion.gait import Gait
-from axbridge.motion.walking import walk
-from axbridge.physics.bank import BankServo, Command, Mode, Passive, ServoBank, State
-from axbridge.physics.columns import Param
-from axbridge.physics.engines.pendulums import Pendulums
-from axbridge.record.provenance import describe
-from axbridge.record.recorder import Recorder
-from axbridge.record.recording import open_recording
-from axbridge.replay.rollout import rollouts
-from axbridge.replay.runs import FREE, JOINT_MODE, Runs
+from axbridge.recording.provenance import describe
+from axbridge.recording.recorder import Recorder
+from axbridge.recording.recording import open_recording
 from axbridge.replay.simulate import packed
 from axbridge.robot.open import open_robot
 from axbridge.serve.background import serving
+from axbridge.servo.columns import Param
+from axbridge.sim.bank import BankServo, Command, Mode, Passive, ServoBank, State
+from axbridge.sim.engines.pendulums import Pendulums
+from axbridge.sim.rollout import rollouts
+from axbridge.sim.runs import FREE, JOINT_MODE, Runs
 from axbridge.virtual.assembly import build_bank
+from axbridge.walking.gait import Gait
+from axbridge.walking.walking import walk
 
 OUT = Path(__file__).resolve().parents[1] / "docs" / "figures"
 WIDE = 1000  # pixels, of the tutorial's pictures

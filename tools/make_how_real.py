@@ -22,16 +22,16 @@ import numpy as np
 
 import axbridge
 from axbridge.config.rig import Rig
-from axbridge.identify.clocks import predicted
-from axbridge.identify.fit import base_model
-from axbridge.identify.loads import loaded_with
-from axbridge.identify.uncertainty import misfits, polish
-from axbridge.identify.unknowns import space_of
-from axbridge.physics.columns import Param
-from axbridge.record import stamps
-from axbridge.record.import_logs import import_log
-from axbridge.record.import_wizard import Goal
+from axbridge.fit.clocks import predicted
+from axbridge.fit.fit import base_model
+from axbridge.fit.loads import loaded_with
+from axbridge.fit.uncertainty import misfits, polish
+from axbridge.fit.unknowns import space_of
+from axbridge.recording import stamps
+from axbridge.recording.import_logs import import_log
+from axbridge.recording.import_wizard import Goal
 from axbridge.replay.simulate import packed, runs_of
+from axbridge.servo.columns import Param
 from axbridge.units import AX
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -18,11 +18,11 @@ import matplotlib as mpl
 mpl.use("Agg")
 from matplotlib import pyplot as plt
 
-from axbridge.compare.comparison import compare
-from axbridge.compare.walk_html import picture_panels, walk_headline, walk_table
-from axbridge.compare.walks import sides_of
+from axbridge.comparison.comparison import compare
+from axbridge.comparison.walk_html import picture_panels, walk_headline, walk_table
+from axbridge.comparison.walks import sides_of
 from axbridge.config.rig import Rig
-from axbridge.record.recording import open_recording
+from axbridge.recording.recording import open_recording
 from axbridge.replay.simulate import simulate
 from axbridge.report.page import table_text
 from axbridge.report.plots_png import draw

@@ -23,13 +23,13 @@ import numpy.typing as npt
 
 import axbridge
 from axbridge.config.rig import Rig
-from axbridge.motion.gait import Gait
-from axbridge.motion.walking import walk
-from axbridge.record.experiments import Options, conduct
-from axbridge.record.import_logs import import_log
-from axbridge.record.recorder import Recorder
-from axbridge.record.recording import Recording, open_recording
+from axbridge.experiment.experiments import Options, conduct
+from axbridge.recording.import_logs import import_log
+from axbridge.recording.recorder import Recorder
+from axbridge.recording.recording import Recording, open_recording
 from axbridge.replay.simulate import simulate
+from axbridge.walking.gait import Gait
+from axbridge.walking.walking import walk
 
 Action = Callable[[axbridge.Robot, Recorder], object]
 Columns = Mapping[str, npt.NDArray[np.float64]]

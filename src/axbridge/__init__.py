@@ -23,10 +23,10 @@ Where to look, by ``help(axbridge.NAME)``:
   them as `Servo.state`. What it was told: `Servo.target_position`, `velocity_limit`, `available_torque`. What it can do
   itself: `Servo.capabilities`.
 - Recordings: `Recorder` and `RobotRecorder` make one, `open_recording` reads it as a `Recording`, and
-  `Recording.to_pandas` makes it a table. ``axbridge.compare.comparison.compare`` says how far two are apart, and
+  `Recording.to_pandas` makes it a table. ``axbridge.comparison.comparison.compare`` says how far two are apart, and
   ``axbridge.replay.simulate.simulate`` plays the commands of one through a model.
 - Motion: `play` a `Move`, `teach` one by hand, `walk` with a `Gait`;
-  ``axbridge.motion.energy.least_energy`` finds the way that takes least.
+  ``axbridge.moves.energy.least_energy`` finds the way that takes least.
 - A simulation: `Robot.simulation` sets faults and knows the truth; `World` and `VirtualBus` are below it.
 - Webots: `axbridge.webots` runs Webots' controllers unmodified.
 - Errors: all are `AxBridgeError`; each says what to do next. What was clipped or refused is a `ControlWarning`.
@@ -64,21 +64,21 @@ if TYPE_CHECKING:
         UnsupportedOperation,
         UsageError,
     )
-    from axbridge.motion.gait import Gait
-    from axbridge.motion.moves import Move
-    from axbridge.motion.player import play
-    from axbridge.motion.teaching import teach
-    from axbridge.motion.walking import walk
-    from axbridge.record.recorder import Recorder
-    from axbridge.record.recording import Recording, open_recording
-    from axbridge.record.robot_recorder import RobotRecorder
+    from axbridge.experiment.robot_recorder import RobotRecorder
+    from axbridge.moves.moves import Move
+    from axbridge.moves.player import play
+    from axbridge.moves.teaching import teach
+    from axbridge.recording.recorder import Recorder
+    from axbridge.recording.recording import Recording, open_recording
     from axbridge.robot.open import open_robot as open  # noqa: A004 - `axbridge.open` is the public name
     from axbridge.robot.robot import Robot, StepReport
     from axbridge.robot.servo import Servo
     from axbridge.robot.simulation import Simulation
-    from axbridge.robot.state import ServoState, Truth
+    from axbridge.servo.state import ServoState, Truth
     from axbridge.virtual.bus import VirtualBus
     from axbridge.virtual.world import World
+    from axbridge.walking.gait import Gait
+    from axbridge.walking.walking import walk
 
 __version__ = "0.1.0"
 
@@ -91,37 +91,37 @@ _HOME = {
     "CorruptPacket": "errors",
     "ErrorFlag": "errors",
     "FirmwareProfile": "config.profile",
-    "Gait": "motion.gait",
-    "Move": "motion.moves",
+    "Gait": "walking.gait",
+    "Move": "moves.moves",
     "MoveError": "errors",
     "PortError": "errors",
     "ProfileError": "errors",
-    "Recorder": "record.recorder",
-    "Recording": "record.recording",
+    "Recorder": "recording.recorder",
+    "Recording": "recording.recording",
     "RecordingError": "errors",
     "Rig": "config.rig",
     "RigError": "errors",
     "Robot": "robot.robot",
-    "RobotRecorder": "record.robot_recorder",
+    "RobotRecorder": "experiment.robot_recorder",
     "RobotStopped": "errors",
     "Servo": "robot.servo",
     "ServoFault": "errors",
     "ServoModel": "config.model",
-    "ServoState": "robot.state",
+    "ServoState": "servo.state",
     "Simulation": "robot.simulation",
     "SimulationDiverged": "errors",
     "StepReport": "robot.robot",
-    "Truth": "robot.state",
+    "Truth": "servo.state",
     "UnknownServo": "errors",
     "UnsupportedOperation": "errors",
     "UsageError": "errors",
     "VirtualBus": "virtual.bus",
     "World": "virtual.world",
     "open": "robot.open",
-    "open_recording": "record.recording",
-    "play": "motion.player",
-    "teach": "motion.teaching",
-    "walk": "motion.walking",
+    "open_recording": "recording.recording",
+    "play": "moves.player",
+    "teach": "moves.teaching",
+    "walk": "walking.walking",
 }
 
 __all__ = [

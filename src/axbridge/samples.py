@@ -16,8 +16,8 @@ from pathlib import Path
 
 from axbridge.config.toml_tables import shipped
 from axbridge.errors import UsageError
-from axbridge.record.import_logs import import_log
-from axbridge.record.recording import Recording
+from axbridge.recording.import_logs import import_log
+from axbridge.recording.recording import Recording
 
 __all__ = ["SAMPLES", "Sample", "find", "load", "names", "path"]
 

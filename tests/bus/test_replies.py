@@ -2,7 +2,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from axbridge.bus.replies import find_answer, may_be_longer
-from axbridge.packets import Instruction, encode
+from axbridge.protocols.v1 import Instruction, encode
 
 ids = st.integers(0, 253)
 junk = st.binary(max_size=12).filter(lambda data: b"\xff" not in data)

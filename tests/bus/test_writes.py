@@ -14,7 +14,7 @@ from axbridge.bus.commission import (
 from axbridge.clock import WallClock
 from axbridge.config.profile import FirmwareProfile
 from axbridge.errors import BusTimeout, ServoFault, UsageError
-from axbridge.packets import Decoder, Instruction, encode
+from axbridge.protocols.v1 import Decoder, Instruction, encode
 from axbridge.virtual.bus import VirtualBus
 from tests.support.virtual_rig import make_world
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from axbridge import Move, samples
-from axbridge.motion.moves import Key, Page
-from axbridge.record.recording import write_recording
+from axbridge.moves.moves import Key, Page
+from axbridge.recording.recording import write_recording
 from tests.support.hand import led
 from tests.support.waiting import has_grown, until
 from tests.support.warm import start

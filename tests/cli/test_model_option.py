@@ -14,9 +14,9 @@ from axbridge.cli import teach as teach_verb  # noqa: F401
 from axbridge.cli import view as view_verb  # noqa: F401
 from axbridge.cli import walk as walk_verb  # noqa: F401
 from axbridge.config.rig import Rig
-from axbridge.learn.model_file import to_toml
-from axbridge.motion.moves import Key, Move, Page
-from axbridge.record.recording import open_recording
+from axbridge.export.model_file import to_toml
+from axbridge.moves.moves import Key, Move, Page
+from axbridge.recording.recording import open_recording
 
 pytestmark = pytest.mark.slow
 

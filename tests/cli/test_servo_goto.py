@@ -12,7 +12,7 @@ from axbridge.cli.app import DONE, HARDWARE, MISUSE, run
 from axbridge.config.registers import Address
 from axbridge.config.rig import Rig
 from axbridge.config.rig_copy import copy_rig
-from axbridge.packets import Instruction
+from axbridge.protocols.v1 import Instruction
 from tests.support.hand import led
 from tests.support.pty_line import READ, PtyLine
 from tests.support.robot_files import write_comb

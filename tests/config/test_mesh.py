@@ -8,8 +8,8 @@ import pytest
 from axbridge.config.mesh import read_mesh
 from axbridge.config.urdf import with_checked_meshes
 from axbridge.errors import RigError
-from axbridge.physics.engine import Actuation, Scene
-from axbridge.physics.engines.choice import build_engine
+from axbridge.sim.engine import Actuation, Scene
+from axbridge.sim.engines.choice import build_engine
 
 URDF = """<robot name="r"><link name="a"><inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1"/></inertial>
 <{kind}><geometry><mesh filename="{file}"/></geometry></{kind}></link></robot>"""

@@ -7,8 +7,8 @@ import pytest
 
 import axbridge
 from axbridge.config.rig import Rig
-from axbridge.physics.bank import State
 from axbridge.replay.arm import arm_of
+from axbridge.sim.bank import State
 from axbridge.virtual.assembly import build_bank
 
 GRAVITY = 9.81

@@ -6,7 +6,7 @@ import pytest
 
 from axbridge.config.rig import Rig
 from axbridge.errors import RigError
-from axbridge.record.provenance import describe
+from axbridge.recording.provenance import describe
 
 BASE = """
 name = "arm"

@@ -7,11 +7,11 @@ import pytest
 
 from axbridge.config.model import ServoModel
 from axbridge.config.profile import FirmwareProfile
-from axbridge.physics.bank import BankServo, Command, ServoBank
-from axbridge.physics.engine import Scene
-from axbridge.physics.engines.bullet import BulletEngine
-from axbridge.physics.engines.mujoco import MujocoEngine
-from axbridge.physics.engines.pendulums import Pendulums
+from axbridge.sim.bank import BankServo, Command, ServoBank
+from axbridge.sim.engine import Scene
+from axbridge.sim.engines.bullet.engine import BulletEngine
+from axbridge.sim.engines.mujoco.engine import MujocoEngine
+from axbridge.sim.engines.pendulums import Pendulums
 from axbridge.testing import check_engine
 from tests.support.one_joint import write_pendulum
 

@@ -15,7 +15,7 @@ from axbridge.config.rig import Rig  # noqa: E402
 from axbridge.errors import UsageError  # noqa: E402
 from axbridge.learn.episodes import returns  # noqa: E402
 from axbridge.learn.randomise import Line, Randomisation  # noqa: E402
-from axbridge.spread import workers  # noqa: E402
+from axbridge.pool import workers  # noqa: E402
 
 pytestmark = pytest.mark.slow
 

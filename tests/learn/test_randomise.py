@@ -9,10 +9,10 @@ import pytest
 from axbridge.bus.stats import CycleTimes, LineStats
 from axbridge.config.rig import Rig
 from axbridge.errors import RecordingError, UsageError
+from axbridge.experiment.robot_recorder import RobotRecorder
 from axbridge.learn.randomise import Line, Parameters, Randomisation, Supply
-from axbridge.record.recorder import Recorder
-from axbridge.record.recording import open_recording
-from axbridge.record.robot_recorder import RobotRecorder
+from axbridge.recording.recorder import Recorder
+from axbridge.recording.recording import open_recording
 from axbridge.robot.open import open_robot
 
 FIT = {

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 import axbridge
-from axbridge.record.provenance import describe
-from axbridge.record.recorder import Recorder
-from axbridge.record.recording import open_recording
-from axbridge.record.robot_recorder import RobotRecorder
+from axbridge.experiment.robot_recorder import RobotRecorder
+from axbridge.recording.provenance import describe
+from axbridge.recording.recorder import Recorder
+from axbridge.recording.recording import open_recording
 from axbridge.replay.drawn import Drawn, drawn
 
 pytestmark = pytest.mark.slow

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from axbridge.record.recording import Recording, Track
+from axbridge.recording.recording import Recording, Track
 from axbridge.replay.footing import footing, link_poses, measured_zmp
 from axbridge.replay.recorded_robot import rig_of, standing_robot
 

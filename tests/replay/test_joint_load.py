@@ -7,23 +7,23 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from axbridge.body.link_paths import rooted_at
+from axbridge.body.poses import posed
 from axbridge.config.rig import Rig
 from axbridge.errors import RecordingError, RigError, UsageError
-from axbridge.identify.uncertainty import polish
-from axbridge.identify.unknowns import space_of
-from axbridge.physics.columns import Param, pack
-from axbridge.physics.link_paths import rooted_at
-from axbridge.physics.poses import posed
-from axbridge.record.provenance import describe
-from axbridge.record.recorder import Recorder
-from axbridge.record.recording import Recording, Track, open_recording
-from axbridge.record.robot_recorder import RobotRecorder
+from axbridge.experiment.robot_recorder import RobotRecorder
+from axbridge.fit.uncertainty import polish
+from axbridge.fit.unknowns import space_of
+from axbridge.recording.provenance import describe
+from axbridge.recording.recorder import Recorder
+from axbridge.recording.recording import Recording, Track, open_recording
 from axbridge.replay.footing import footing
 from axbridge.replay.joint_load import joint_of_robot
 from axbridge.replay.recorded_robot import rig_of, standing_robot
-from axbridge.replay.rollout import rollouts
 from axbridge.replay.simulate import packed, runs_of
 from axbridge.robot.open import open_robot
+from axbridge.servo.columns import Param, pack
+from axbridge.sim.rollout import rollouts
 
 pytestmark = pytest.mark.slow
 

@@ -11,8 +11,8 @@ import pytest
 from axbridge.cli import app, identify  # noqa: F401 - registers it
 from axbridge.config import toml_tables
 from axbridge.errors import RecordingError
-from axbridge.record.provenance import describe
-from axbridge.record.recording import Recording, Track, write_recording
+from axbridge.recording.provenance import describe
+from axbridge.recording.recording import Recording, Track, write_recording
 from axbridge.replay.lag import lags
 
 

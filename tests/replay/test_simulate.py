@@ -6,16 +6,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from axbridge.compare.comparison import compare
+from axbridge.comparison.comparison import compare
 from axbridge.config.rig import Rig
 from axbridge.errors import RecordingError, RigError
-from axbridge.physics.columns import Command, Param
-from axbridge.record.import_logs import import_log
-from axbridge.record.recording import Recording, Track
+from axbridge.recording.import_logs import import_log
+from axbridge.recording.recording import Recording, Track
 from axbridge.replay.arm import arm_of, stops_of
-from axbridge.replay.rollout import rollouts
-from axbridge.replay.runs import FOLLOWED, FREE, JOINT_MODE, Runs
 from axbridge.replay.simulate import packed, runs_of, simulate
+from axbridge.servo.columns import Command, Param
+from axbridge.sim.rollout import rollouts
+from axbridge.sim.runs import FOLLOWED, FREE, JOINT_MODE, Runs
 from axbridge.units import RPM
 
 LOG = Path(__file__).parents[2] / "docs" / "real" / "xl330_pendulum" / "xl330_kp400_lift_and_drop.json"

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from axbridge.record.recording import Track
+from axbridge.recording.recording import Track
 from axbridge.replay.spans import sent_at, spans
 
 

@@ -9,10 +9,10 @@ import subprocess
 import numpy as np
 import pytest
 
-from axbridge.compare.comparison import compare
-from axbridge.compare.html import write_html
-from axbridge.record.recording import Recording, Track
-from tests.compare.test_report import strides
+from axbridge.comparison.comparison import compare
+from axbridge.comparison.html import write_html
+from axbridge.recording.recording import Recording, Track
+from tests.comparison.test_report import strides
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 QUIET = (

@@ -6,7 +6,7 @@ import pytest
 
 import axbridge
 from axbridge import ControlWarning, UnsupportedOperation, webots
-from axbridge.physics.columns import State
+from axbridge.servo.columns import State
 from axbridge.webots.module import uninstall
 from axbridge.webots.robot import Robot as WebotsRobot
 from tests.support.warm import serving

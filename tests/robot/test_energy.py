@@ -8,10 +8,10 @@ from scipy.integrate import solve_ivp
 
 import axbridge
 from axbridge.config.rig import Rig
-from axbridge.physics.bank import Command, Mode, State
-from axbridge.record.experiments import Options, conduct
-from axbridge.record.recorder import Recorder
-from axbridge.record.recording import open_recording
+from axbridge.experiment.experiments import Options, conduct
+from axbridge.recording.recorder import Recorder
+from axbridge.recording.recording import open_recording
+from axbridge.sim.bank import Command, Mode, State
 from axbridge.virtual.assembly import build_bank
 from tests.support.robot_files import write_comb
 

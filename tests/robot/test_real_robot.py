@@ -12,7 +12,7 @@ import pytest
 import axbridge
 from axbridge import BusTimeout, PortError, RigError
 from axbridge.bus.serial import SerialBus
-from axbridge.packets import Instruction, encode, whole_packet
+from axbridge.protocols.v1 import Instruction, encode, whole_packet
 from tests.support.waiting import until
 from tests.support.warm import Warm, serving
 

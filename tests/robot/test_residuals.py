@@ -9,10 +9,10 @@ import axbridge
 from axbridge.config.model import PredictionParams
 from axbridge.config.rig import Rig
 from axbridge.errors import ErrorFlag
-from axbridge.learn.model_file import to_toml
+from axbridge.export.model_file import to_toml
 from axbridge.robot.allowance import allowance
 from axbridge.robot.residuals import REMEDIES, Allowance, Residuals
-from axbridge.robot.state import ServoState
+from axbridge.servo.state import ServoState
 from tests.support.hand import led
 from tests.support.warm import serving
 

@@ -7,9 +7,9 @@ import pytest
 
 import axbridge
 from axbridge.config.rig import Rig
-from axbridge.record.experiments import Options, conduct
-from axbridge.record.recorder import Recorder
-from axbridge.record.recording import open_recording
+from axbridge.experiment.experiments import Options, conduct
+from axbridge.recording.recorder import Recorder
+from axbridge.recording.recording import open_recording
 from tests.support.warm import serving
 
 pytestmark = pytest.mark.slow

@@ -8,10 +8,10 @@ import pytest
 from axbridge.config.model import ServoModel
 from axbridge.config.profile import FirmwareProfile
 from axbridge.errors import ErrorFlag
-from axbridge.physics.columns import pack
-from axbridge.physics.steady import SteadyServo
 from axbridge.robot.drives.turns import TurnCounter, speed_under
-from axbridge.robot.state import ServoState
+from axbridge.servo.columns import pack
+from axbridge.servo.state import ServoState
+from axbridge.servo.steady import SteadyServo
 
 PROFILE = FirmwareProfile.load("ax-12a")
 SERVO = SteadyServo.of(pack(ServoModel.load("ax12", PROFILE), PROFILE.units.position))

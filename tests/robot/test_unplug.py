@@ -7,7 +7,7 @@ import pytest
 from axbridge.bus.cycle import Cycle, CycleServo, Goal
 from axbridge.bus.serial import SerialBus
 from axbridge.errors import PortError
-from axbridge.packets import Instruction
+from axbridge.protocols.v1 import Instruction
 from axbridge.robot.safety.net import Safety
 from tests.support.pty_line import PtyLine
 

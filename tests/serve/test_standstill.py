@@ -10,10 +10,10 @@ import pytest
 
 import axbridge
 from axbridge.bus.standstill import notes_of
-from axbridge.record.provenance import describe
-from axbridge.record.recorder import Recorder
-from axbridge.record.recording import open_recording
-from axbridge.record.robot_recorder import RobotRecorder
+from axbridge.experiment.robot_recorder import RobotRecorder
+from axbridge.recording.provenance import describe
+from axbridge.recording.recorder import Recorder
+from axbridge.recording.recording import open_recording
 from axbridge.serve.background import serving
 
 pytestmark = pytest.mark.skipif(not Path("/dev/pts").is_dir(), reason="needs pseudo-terminals")

@@ -24,11 +24,11 @@ import numpy as np
 
 from axbridge.config.rig import Rig
 from axbridge.control import minimum_jerk
-from axbridge.physics.columns import Command, State
 from axbridge.serve.bank_process import RemoteBank
 from axbridge.serve.hand import HeldBank
 from axbridge.serve.pty import PtyChannel
 from axbridge.serve.server import serve
+from axbridge.servo.columns import Command, State
 from axbridge.virtual.assembly import build_bank
 from axbridge.virtual.world import World
 from tests.support.fake_bank import FakeBank

@@ -14,10 +14,10 @@ from collections import deque
 from collections.abc import MutableSequence
 from random import Random
 
-from axbridge.packets import Decoder, encode
-from axbridge.physics.columns import Scale, State
+from axbridge.protocols.v1 import Decoder, encode
 from axbridge.serve.pty_listener import baud
 from axbridge.serve.realtime import wake_on_time
+from axbridge.servo.columns import Scale, State
 from axbridge.virtual.faults import Mishaps
 from axbridge.virtual.world import World
 from tests.support.fake_bank import FakeBank

@@ -120,7 +120,7 @@ def _import_all():
 
     for verb in iter_modules(cli.__path__):
         import_module(f"axbridge.cli.{verb.name}")
-    for name in ("record.recorder", "robot.open", "serve.bank_process", "serve.pty", "serve.server", "serve.hand"):
+    for name in ("recording.recorder", "robot.open", "serve.bank_process", "serve.pty", "serve.server", "serve.hand"):
         import_module(f"axbridge.{name}")
     world = World(Rig.load("bench_arm"))
     world.sleep_until(0.1)  # which loads the kernels

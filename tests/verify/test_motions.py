@@ -3,8 +3,8 @@
 import pytest
 
 from axbridge.config.rig import Rig
-from axbridge.record.provenance import describe
-from axbridge.record.recorder import Recorder
+from axbridge.recording.provenance import describe
+from axbridge.recording.recorder import Recorder
 from axbridge.robot.open import open_robot
 from axbridge.verify.motions import compared, conduct, look_at_motion, suited
 

@@ -20,8 +20,8 @@ from axbridge import AxBridgeError, BusError, RobotStopped, UsageError
 from axbridge.config.rig import Rig
 from axbridge.config.urdf import read_shapes, read_tree
 from axbridge.errors import ErrorFlag
-from axbridge.motion.moves import Key, Move, Page
-from axbridge.robot.state import ServoState
+from axbridge.moves.moves import Key, Move, Page
+from axbridge.servo.state import ServoState
 from axbridge.view.actions import Actions
 from axbridge.view.body import Body, centre_of_mass
 from axbridge.view.controls import limbs

@@ -13,8 +13,8 @@ import pytest
 from dynamixel_sdk import PacketHandler, PortHandler
 
 import axbridge
-from axbridge.packets import Instruction
-from axbridge.record.provenance import describe
+from axbridge.protocols.v1 import Instruction
+from axbridge.recording.provenance import describe
 from axbridge.replay.recorded_robot import rig_of
 from axbridge.view import web_server
 from axbridge.view.replay import Replay

@@ -10,7 +10,7 @@ import axbridge
 from axbridge.cli import app
 from axbridge.cli import compare as compare_verb  # noqa: F401 - registers it
 from axbridge.cli import import_ as import_verb  # noqa: F401
-from axbridge.record.provenance import describe
+from axbridge.recording.provenance import describe
 from axbridge.view.replay_page import seen_at
 from tests.support.browser import CHROMIUM, browsing
 from tests.support.robot_files import write_comb

@@ -5,8 +5,8 @@ import math
 import pytest
 
 from axbridge.errors import ErrorFlag
-from axbridge.packets import Decoder, encode
-from axbridge.physics.bank import Command, State
+from axbridge.protocols.v1 import Decoder, encode
+from axbridge.sim.bank import Command, State
 from tests.support.virtual_rig import Wire, make_world
 
 READ, WRITE, ACTION, RESET, REBOOT, BULK_READ = 2, 3, 5, 6, 8, 0x92

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from axbridge.packets import encode
-from axbridge.physics.bank import Command, State
+from axbridge.protocols.v1 import encode
+from axbridge.sim.bank import Command, State
 from tests.support.virtual_rig import Wire, make_world
 
 PING, READ, WRITE, REG_WRITE, ACTION, RESET, REBOOT, SYNC_WRITE = 1, 2, 3, 4, 5, 6, 8, 0x83

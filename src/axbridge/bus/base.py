@@ -19,7 +19,7 @@ from axbridge.bus.turn import Turn
 from axbridge.clock import Clock
 from axbridge.config.registers import EEPROM_END, Address
 from axbridge.errors import BusError, BusTimeout, CorruptPacket, ServoFault
-from axbridge.packets import BROADCAST, Instruction, Packet, encode, sync_write_params
+from axbridge.protocols.v1 import BROADCAST, Instruction, Packet, encode, sync_write_params
 
 __all__ = ["EEPROM_BYTE", "Bus", "Reply"]
 

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from axbridge.errors import ErrorFlag
-from axbridge.packets import HEADER, OVERHEAD, Instruction, Packet, encode
+from axbridge.protocols.v1 import HEADER, OVERHEAD, Instruction, Packet, encode
 
 __all__ = ["SUM_OK", "LateReplies", "Search", "expected", "find_answer", "may_be_longer"]
 

@@ -87,7 +87,7 @@ class _Dialogue:
 
     def __init__(self, robot: Robot, rig: Rig, key: Callable[[], str], show: Show) -> None:
         from axbridge.config.rig_check import positive_ways
-        from axbridge.motion.watch import Watch
+        from axbridge.moves.watch import Watch
 
         self._robot, self._rig, self._key, self._show = robot, rig, key, show
         self._ways = positive_ways(rig)

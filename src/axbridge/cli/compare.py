@@ -17,9 +17,9 @@ from axbridge.reading import printable
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from axbridge.compare.comparison import Comparison
+    from axbridge.comparison.comparison import Comparison
     from axbridge.config.rig import Rig
-    from axbridge.record.recording import Recording
+    from axbridge.recording.recording import Recording
 
 
 @app.command()
@@ -67,15 +67,15 @@ def compare(
 
     --engine simulates the recorded goals with that engine, on the rig that was recorded unless --rig names one.
     """
-    from axbridge.compare import comparison as comparing
-    from axbridge.compare import tables as report
-    from axbridge.compare.findings import headline
-    from axbridge.compare.html import write_html
-    from axbridge.compare.png import write_png
-    from axbridge.compare.walk_html import walk_headline, walk_table
-    from axbridge.compare.walks import document, sides_of
+    from axbridge.comparison import comparison as comparing
+    from axbridge.comparison import tables as report
+    from axbridge.comparison.findings import headline
+    from axbridge.comparison.html import write_html
+    from axbridge.comparison.png import write_png
+    from axbridge.comparison.walk_html import walk_headline, walk_table
+    from axbridge.comparison.walks import document, sides_of
     from axbridge.files import check_new
-    from axbridge.record.recording import open_recording
+    from axbridge.recording.recording import open_recording
     from axbridge.report.page import table_text
 
     if other is not None and (rig is not None or engine is not None):
@@ -156,8 +156,8 @@ def _third(
     reference: Recording, beside: str, rig: str | None, engine: str | None, show: Callable[[str], None]
 ) -> Comparison:
     """The reference compared with a third walk: a recording, or the reference's goals simulated with another model."""
-    from axbridge.compare import comparison as comparing
-    from axbridge.record.recording import open_recording
+    from axbridge.comparison import comparison as comparing
+    from axbridge.recording.recording import open_recording
 
     if rig is None or Path(beside).suffix == ".mcap":
         third = open_recording(Path(beside))

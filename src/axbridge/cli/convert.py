@@ -13,7 +13,7 @@ from axbridge.cli.progress import progress
 from axbridge.errors import RecordingError, UsageError
 
 if TYPE_CHECKING:
-    from axbridge.record.recording import Recording
+    from axbridge.recording.recording import Recording
 
 
 @app.command()
@@ -41,8 +41,8 @@ def convert(
     """
     from axbridge.config.rig import Rig
     from axbridge.files import check_new
-    from axbridge.record.foxglove import write_foxglove
-    from axbridge.record.recording import open_recording
+    from axbridge.recording.foxglove import write_foxglove
+    from axbridge.recording.recording import open_recording
 
     if table.suffix not in {".parquet", ".csv", ".mcap", ""}:
         raise UsageError(f"{table}: no such kind of table", "name it .csv, .parquet or .mcap")
@@ -70,7 +70,7 @@ def convert(
 
 
 def _tabulate(found: Recording, table: Path, *, wide: bool, rate: float | None) -> str:
-    from axbridge.record.csv_parquet import write_csv, write_parquet
+    from axbridge.recording.csv_parquet import write_csv, write_parquet
 
     write = write_parquet if table.suffix == ".parquet" else write_csv
     written = write(found, table, wide=wide, rate=rate)

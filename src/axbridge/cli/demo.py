@@ -17,7 +17,7 @@ from axbridge.cli.recording import note_standstills
 from axbridge.cli.serve import MEASURED, served
 
 if TYPE_CHECKING:
-    from axbridge.compare.comparison import Comparison
+    from axbridge.comparison.comparison import Comparison
     from axbridge.config.rig import Rig
 
 TAUGHT = (35.0, 65.0)  # degrees: the steps and falls that the model is identified from; the one to 90 it never sees
@@ -53,7 +53,7 @@ def demo(
     """
     from axbridge.config.rig import Rig
     from axbridge.files import claimed
-    from axbridge.motion.gait import can_walk
+    from axbridge.walking.gait import can_walk
 
     loaded = Rig.load(rig).with_engine(engine).with_model(model)
     with claimed(out):
@@ -76,12 +76,12 @@ def _demo_arm(
     json: bool,
 ) -> None:
     """The demo of a servo; the options are the verb's."""
-    from axbridge.compare.comparison import compare, summary
-    from axbridge.compare.html import write_html
-    from axbridge.compare.png import write_png
-    from axbridge.identify import write_params
+    from axbridge.comparison.comparison import compare, summary
+    from axbridge.comparison.html import write_html
+    from axbridge.comparison.png import write_png
+    from axbridge.fit import write_params
     from axbridge.jit import COMPILED
-    from axbridge.record.recording import open_recording
+    from axbridge.recording.recording import open_recording
     from axbridge.serve.background import serving
 
     run = _Run(loaded, servo or loaded.servos[0].name, seed)
@@ -160,9 +160,9 @@ class _Run:
         import math
 
         import axbridge
-        from axbridge.record.experiments import step_and_fall
-        from axbridge.record.provenance import describe
-        from axbridge.record.recorder import Recorder
+        from axbridge.experiment.experiments import step_and_fall
+        from axbridge.recording.provenance import describe
+        from axbridge.recording.recorder import Recorder
 
         facts = describe(behind or rig, backend=backend, seed=self.seed, experiment="step and fall")
         with (
@@ -178,17 +178,17 @@ class _Run:
 
 
 def _identified(rig: Rig, taught: list[Path], seed: int) -> Any:
-    from axbridge.identify import identify
-    from axbridge.record.recording import open_recording
+    from axbridge.fit import identify
+    from axbridge.recording.recording import open_recording
 
     return identify([open_recording(path) for path in taught], rig, MEASURED, starts=STARTS, budget=BUDGET, seed=seed)
 
 
 def _tell(before: Comparison, after: Comparison | None) -> None:
     """What was found, and the figures of all acts side by side."""
-    from axbridge.compare.comparison import lacks
-    from axbridge.compare.findings import headline
-    from axbridge.compare.tables import acts_table
+    from axbridge.comparison.comparison import lacks
+    from axbridge.comparison.findings import headline
+    from axbridge.comparison.tables import acts_table
     from axbridge.report.page import table_text
 
     acts = (before,) if after is None else (before, after)

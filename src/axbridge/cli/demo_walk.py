@@ -14,8 +14,8 @@ from axbridge.cli.progress import progress
 
 if TYPE_CHECKING:
     from axbridge.config.rig import Rig
-    from axbridge.motion.walking import Outcome
-    from axbridge.physics.engine import LinkPose
+    from axbridge.sim.engine import LinkPose
+    from axbridge.walking.walking import Outcome
 
 __all__ = ["demo_walk"]
 
@@ -28,18 +28,18 @@ def demo_walk(rig: Rig, name: str, out: Path, seed: int, *, open_picture: bool, 
     """Let a robot walk in the simulator; write its recording and its strip of pictures.
 
     Args:
-        rig: With legs, see `axbridge.motion.gait.can_walk`.
+        rig: With legs, see `axbridge.walking.gait.can_walk`.
         name: How the user calls it.
         out: Folder for the files, which is there.
         seed: Of the simulation.
         open_picture: Show the strip in the end.
         json: Print the outcome as one JSON document.
     """
-    from axbridge.motion.gait import Gait
-    from axbridge.motion.walking import walk
-    from axbridge.record.provenance import describe
-    from axbridge.record.recorder import Recorder
+    from axbridge.recording.provenance import describe
+    from axbridge.recording.recorder import Recorder
     from axbridge.robot.open import open_robot
+    from axbridge.walking.gait import Gait
+    from axbridge.walking.walking import walk
 
     gait = Gait(steps=_STEPS)
     files = {"recording": out / "walk.mcap", "picture": out / "walk.png"}

@@ -11,8 +11,8 @@ import numpy as np
 if TYPE_CHECKING:
     from axbridge.arrays import FloatArray
     from axbridge.config.rig import Rig
-    from axbridge.record.experiments import Options
-    from axbridge.record.recording import Recording, Track
+    from axbridge.experiment.experiments import Options
+    from axbridge.recording.recording import Recording, Track
 
 __all__ = ["dry_run"]
 
@@ -26,9 +26,9 @@ def dry_run(
         AxBridgeError: the experiment cannot be done; the error that recording it would raise.
         RecordingError: the picture cannot be written.
     """
-    from axbridge.record.experiments import check, conduct
-    from axbridge.record.recorder import Recorder
-    from axbridge.record.recording import open_recording
+    from axbridge.experiment.experiments import check, conduct
+    from axbridge.recording.recorder import Recorder
+    from axbridge.recording.recording import open_recording
     from axbridge.robot.open import open_robot
 
     period = rig.robot.basic_time_step_ms if tick is None else tick

@@ -13,7 +13,7 @@ from axbridge.cli.options import ForceOption, JsonOption
 from axbridge.cli.progress import progress
 
 if TYPE_CHECKING:
-    from axbridge.learn.residuals import Residuals
+    from axbridge.export.residuals import Residuals
 
 export = typer.Typer(cls=Verbs, no_args_is_help=True, help="Robots and fitted servos for other programs.")
 app.add_typer(export, name="export")
@@ -38,11 +38,11 @@ def mujoco(
     What MuJoCo cannot express is named, with the size of its effect on this robot: the same steps and falls are made
     in axbridge and in MuJoCo, and in axbridge without each of these terms.
     """
+    from axbridge.export.mjcf import to_mjcf
+    from axbridge.export.model_file import rig_or_model
+    from axbridge.export.residuals import Residuals
+    from axbridge.export.residuals import measure as measured
     from axbridge.files import check_new, write_whole
-    from axbridge.learn.mjcf import to_mjcf
-    from axbridge.learn.model_file import rig_or_model
-    from axbridge.learn.residuals import Residuals
-    from axbridge.learn.residuals import measure as measured
 
     check_new(out, force=force, sources=(source, rig))
     with progress("reading", quiet=json) as show:
@@ -75,9 +75,9 @@ def bam(
     import json
 
     from axbridge.errors import UnknownServo
+    from axbridge.export.bam import to_bam
+    from axbridge.export.model_file import rig_or_model
     from axbridge.files import check_new, write_whole
-    from axbridge.learn.bam import to_bam
-    from axbridge.learn.model_file import rig_or_model
 
     check_new(out, force=force, sources=(source, rig))
     robot = rig_or_model(source, rig)

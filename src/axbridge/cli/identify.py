@@ -16,7 +16,7 @@ from axbridge.cli.progress import Show, progress
 from axbridge.errors import UsageError
 
 if TYPE_CHECKING:
-    from axbridge.identify.search import Outcome
+    from axbridge.fit.search import Outcome
 
 
 @app.command()
@@ -77,19 +77,19 @@ def identify(
     json: JsonOption = False,
 ) -> int:
     """Fit a servo model to recordings, and say how sure each parameter is."""
-    from axbridge.compare.comparison import parse_condition
+    from axbridge.comparison.comparison import parse_condition
     from axbridge.config.rig import Rig
     from axbridge.files import check_new
-    from axbridge.identify import fit as fitting
-    from axbridge.identify import friction_laws as laws
-    from axbridge.identify import lima2009 as paper
-    from axbridge.identify import params_file as output
-    from axbridge.identify.html import ends_text, estimate_table, law_table, score_table, write_page
-    from axbridge.identify.loads import loaded_with
-    from axbridge.identify.png import write_picture
-    from axbridge.identify.unknowns import FRICTION_LAWS
+    from axbridge.fit import fit as fitting
+    from axbridge.fit import friction_laws as laws
+    from axbridge.fit import lima2009 as paper
+    from axbridge.fit import params_file as output
+    from axbridge.fit.html import ends_text, estimate_table, law_table, score_table, write_page
+    from axbridge.fit.loads import loaded_with
+    from axbridge.fit.png import write_picture
+    from axbridge.fit.unknowns import FRICTION_LAWS
     from axbridge.jit import COMPILED
-    from axbridge.record.recording import open_recording
+    from axbridge.recording.recording import open_recording
     from axbridge.replay.joint_load import joint_of_robot
     from axbridge.report.page import table_text
 
@@ -178,8 +178,8 @@ def identify(
 
 def _lags(recordings: list[Path], out: Path, *, json: bool) -> int:
     """Delay and lag of the joints of one recording."""
-    from axbridge.identify.lag import lag_table, lags_document, write_lags
-    from axbridge.record.recording import open_recording
+    from axbridge.fit.lag import lag_table, lags_document, write_lags
+    from axbridge.recording.recording import open_recording
     from axbridge.replay.lag import lags
     from axbridge.report.page import table_text
 
@@ -206,7 +206,7 @@ def _ended(failed: list[str]) -> int:
 
 def _searching(show: Show, starts: int, laws: int = 1) -> Callable[[str, Outcome | None], None]:
     """What shows a fit: the best error of what it is at, and the share of its starts that are done."""
-    from axbridge.identify.search import SHARPENED
+    from axbridge.fit.search import SHARPENED
 
     total = laws * (starts + SHARPENED) + laws - 1  # all laws but the first begin near a simpler one, too
     best: dict[str, float] = {}  # stages, starts and sharpening minimise different errors

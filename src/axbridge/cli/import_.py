@@ -13,7 +13,7 @@ from axbridge.cli.progress import progress
 from axbridge.reading import printable
 
 if TYPE_CHECKING:
-    from axbridge.record.soundness import Finding
+    from axbridge.recording.soundness import Finding
 
 
 @app.command("import")
@@ -65,10 +65,10 @@ def import_(
 ) -> None:
     """Turn a log into a recording for the other verbs, and say what is strange in it."""
     from axbridge.files import check_new
-    from axbridge.record.import_logs import import_log, parse_columns
-    from axbridge.record.import_wizard import parse_goal
-    from axbridge.record.marked_parts import marked, parse_mark, trimmed
-    from axbridge.record.recording import write_recording
+    from axbridge.recording.import_logs import import_log, parse_columns
+    from axbridge.recording.import_wizard import parse_goal
+    from axbridge.recording.marked_parts import marked, parse_mark, trimmed
+    from axbridge.recording.recording import write_recording
 
     path, name = _source(log, servo)
     marks = [parse_mark(text) for text in segment or ()]
@@ -100,9 +100,9 @@ def import_(
 
 def _parameters(path: Path, out: Path) -> None:
     """BAM's parameters of a servo as a model of ours."""
+    from axbridge.export.bam import from_bam
+    from axbridge.export.model_file import to_toml
     from axbridge.files import write_whole
-    from axbridge.learn.bam import from_bam
-    from axbridge.learn.model_file import to_toml
 
     model = from_bam(path)
     write_whole(out, to_toml(model))

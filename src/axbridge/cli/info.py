@@ -14,7 +14,7 @@ from axbridge.cli.progress import progress
 from axbridge.reading import printable
 
 if TYPE_CHECKING:
-    from axbridge.record.sample_facts import ServoFacts
+    from axbridge.recording.sample_facts import ServoFacts
 
 
 @app.command()
@@ -24,8 +24,8 @@ def info(
     json: JsonOption = False,
 ) -> None:
     """Say what is in a recording: servos, samples, segments, its source, and whether it is whole."""
-    from axbridge.record.recording import TOO_BUSY, open_recording
-    from axbridge.record.soundness import suspicions
+    from axbridge.recording.recording import TOO_BUSY, open_recording
+    from axbridge.recording.soundness import suspicions
 
     with progress("reading", quiet=json):  # one that was cut off is read from its first byte on
         found = open_recording(recording)
@@ -64,7 +64,7 @@ def info(
 
 
 def _document(name: str, known: ServoFacts) -> dict[str, Any]:
-    from axbridge.record.soundness import suspicions
+    from axbridge.recording.soundness import suspicions
 
     return {
         "samples": known.samples,

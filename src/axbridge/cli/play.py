@@ -27,7 +27,7 @@ from axbridge.cli.progress import progress
 from axbridge.cli.recording import interruptible
 
 if TYPE_CHECKING:
-    from axbridge.motion.player import Played
+    from axbridge.moves.player import Played
 
 
 @app.command()
@@ -56,13 +56,13 @@ def play(
     from contextlib import ExitStack
 
     from axbridge.config.rig import Rig
+    from axbridge.experiment.robot_recorder import RobotRecorder
     from axbridge.files import check_new
-    from axbridge.motion.files import load_move
-    from axbridge.motion.joint_table import joints_of
-    from axbridge.motion.player import play as play_move
-    from axbridge.record.provenance import describe
-    from axbridge.record.recorder import Recorder
-    from axbridge.record.robot_recorder import RobotRecorder
+    from axbridge.moves.files import load_move
+    from axbridge.moves.joint_table import joints_of
+    from axbridge.moves.player import play as play_move
+    from axbridge.recording.provenance import describe
+    from axbridge.recording.recorder import Recorder
     from axbridge.robot.open import open_robot
 
     check_new(record, force=force, sources=(move,))

@@ -27,7 +27,7 @@ from axbridge.errors import UsageError
 
 if TYPE_CHECKING:
     from axbridge.config.rig import Rig
-    from axbridge.record.experiments import Options
+    from axbridge.experiment.experiments import Options
     from axbridge.robot.robot import Robot
 
 _TOO_LONG = 1.25  # a cycle that takes longer than this many ticks is refused; below, the lateness is told
@@ -75,9 +75,9 @@ def record(
 ) -> None:
     """Run an experiment and record every sample, command and segment."""
     from axbridge.config.rig import Rig
+    from axbridge.experiment.experiments import NAMES, PROTOCOL, Options
     from axbridge.files import check_new
-    from axbridge.record.experiments import NAMES, PROTOCOL, Options
-    from axbridge.record.recording import open_recording
+    from axbridge.recording.recording import open_recording
 
     if experiment not in {*NAMES, "protocol"}:
         close = difflib.get_close_matches(experiment, [*NAMES, "protocol"], n=1)
@@ -125,7 +125,7 @@ def record(
 
 def _amplitude(rig: Rig, name: str | None) -> float:
     """60°, or as much as the rig's limits of the servo leave on both sides of 0, in whole degrees; rad."""
-    from axbridge.record.experiments import Options
+    from axbridge.experiment.experiments import Options
 
     servo = next(one for one in rig.servos if name in {None, one.name})
     low, high = servo.soft_limits
@@ -146,9 +146,9 @@ def _record(
     tick: float | None,
 ) -> None:
     """Check, then record one experiment and say what came of it."""
-    from axbridge.record.experiments import check, conduct
-    from axbridge.record.provenance import describe
-    from axbridge.record.recorder import Recorder
+    from axbridge.experiment.experiments import check, conduct
+    from axbridge.recording.provenance import describe
+    from axbridge.recording.recorder import Recorder
     from axbridge.robot.open import open_robot
 
     period = rig.robot.basic_time_step_ms if tick is None else tick

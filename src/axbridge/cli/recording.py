@@ -14,7 +14,7 @@ from axbridge.cli.ending import motors_after, stopping
 
 if TYPE_CHECKING:
     from axbridge.config.rig import Rig
-    from axbridge.record.robot_recorder import RobotRecorder
+    from axbridge.experiment.robot_recorder import RobotRecorder
     from axbridge.robot.robot import Robot
 
 __all__ = ["ScriptRecording", "interruptible", "note_standstills", "watched"]
@@ -79,8 +79,9 @@ class ScriptRecording:
     """
 
     def __init__(self, path: Path, rig: Rig | None, **facts: Any) -> None:
-        from axbridge.record import recorder, robot_recorder  # noqa: F401 - loaded before a robot waits for it
-        from axbridge.record.provenance import describe
+        from axbridge.experiment import robot_recorder  # noqa: F401 - loaded before a robot waits for it
+        from axbridge.recording import recorder  # noqa: F401 - loaded before a robot waits for it
+        from axbridge.recording.provenance import describe
 
         self._path, self._rig, self._facts = path, rig, facts
         self._described = {} if rig is None else describe(rig, **facts)
@@ -115,9 +116,9 @@ class ScriptRecording:
         Raises:
             RecordingError: the file cannot be written.
         """
-        from axbridge.record.provenance import describe
-        from axbridge.record.recorder import Recorder
-        from axbridge.record.robot_recorder import RobotRecorder
+        from axbridge.experiment.robot_recorder import RobotRecorder
+        from axbridge.recording.provenance import describe
+        from axbridge.recording.recorder import Recorder
 
         if self._log is not None:
             typer.echo(f"note: {self._path} holds the first robot that the script opened, not this one", err=True)
@@ -131,7 +132,7 @@ class ScriptRecording:
 
 def note_standstills(path: Path) -> float:
     """Say so if a virtual bus stood still in this recording; returns the share of its time that tells nothing."""
-    from axbridge.record.recording import STOOD_STILL, TOO_BUSY, open_recording
+    from axbridge.recording.recording import STOOD_STILL, TOO_BUSY, open_recording
 
     found = open_recording(path)
     times = [event.data.get("seconds", 0.0) for event in found.events if event.name == STOOD_STILL]
@@ -154,7 +155,7 @@ def _stamp(path: Path | None) -> tuple[int, int] | None:
 
 def _kept(path: Path | None, before: tuple[int, int] | None) -> str:
     from axbridge.errors import RecordingError
-    from axbridge.record.recording import open_recording
+    from axbridge.recording.recording import open_recording
 
     if path is None or _stamp(path) == before:
         return "nothing was recorded"

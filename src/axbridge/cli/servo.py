@@ -16,7 +16,7 @@ from axbridge.cli.help import Verbs
 from axbridge.cli.options import BaudOption, JsonOption, PortOption, RigOption, YesOption
 from axbridge.cli.progress import progress
 from axbridge.errors import BusError, BusTimeout, ControlWarning, CorruptPacket, UsageError
-from axbridge.packets import Instruction
+from axbridge.protocols.v1 import Instruction
 
 if TYPE_CHECKING:
     from axbridge.bus.serial import SerialBus

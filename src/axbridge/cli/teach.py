@@ -18,8 +18,8 @@ from axbridge.cli.options import BackendOption, ForceOption, ModelOption, PortOp
 from axbridge.errors import BusError, UsageError
 
 if TYPE_CHECKING:
-    from axbridge.motion.moves import Key, Move
-    from axbridge.motion.teaching import Taught
+    from axbridge.moves.moves import Key, Move
+    from axbridge.moves.teaching import Taught
     from axbridge.robot.robot import Robot
 
 
@@ -51,9 +51,9 @@ def teach(
     """
     from axbridge.config.rig import Rig
     from axbridge.files import check_new
-    from axbridge.motion.files import save_move
-    from axbridge.motion.joint_table import joints_of
-    from axbridge.motion.teaching import chosen, soft
+    from axbridge.moves.files import save_move
+    from axbridge.moves.joint_table import joints_of
+    from axbridge.moves.teaching import chosen, soft
     from axbridge.robot.open import open_robot
 
     if not (0 < way < math.inf and 0 <= seconds < math.inf and 0 <= smooth < math.inf):
@@ -99,7 +99,7 @@ def _hand(
     save: Callable[[Move], None],
 ) -> None:
     """Take down what the hand does for `seconds`, or between two keys; a failure loses nothing of it."""
-    from axbridge.motion.teaching import Taking
+    from axbridge.moves.teaching import Taking
 
     taking = Taking(robot, names)
     if not seconds:
@@ -121,8 +121,8 @@ def _poses(
     robot: Robot, names: tuple[str, ...], key: Callable[[], str], way: float, save: Callable[[Move], None]
 ) -> None:
     """Take a pose for every key, until q; a failure loses none of them."""
-    from axbridge.motion.moves import Move, Page
-    from axbridge.motion.teaching import take_pose
+    from axbridge.moves.moves import Move, Page
+    from axbridge.moves.teaching import take_pose
 
     print(f"soft: {', '.join(names)}\na key takes a pose, q ends", file=sys.stderr)
     keys: list[Key] = []

@@ -25,7 +25,7 @@ from axbridge.errors import AxBridgeError, RecordingError, UsageError
 
 if TYPE_CHECKING:
     from axbridge.bus.handshake import ExpectedBus
-    from axbridge.compare.comparison import Comparison
+    from axbridge.comparison.comparison import Comparison
     from axbridge.config.rig import Rig
     from axbridge.robot.robot import Robot
     from axbridge.verify.mounting import Turn
@@ -116,9 +116,9 @@ def verify(
     """
     from axbridge.config.rig import Rig
     from axbridge.files import check_new
-    from axbridge.motion.gait import can_walk
     from axbridge.verify.calm import calm
     from axbridge.verify.outcome import load
+    from axbridge.walking.gait import can_walk
 
     loaded = calm(Rig.load(rig))
     lines = buses_of(port, rig, 0)
@@ -386,7 +386,7 @@ class _Hand:
 
     def __init__(self, rig: Rig, robot: Robot, key: Callable[[], str], show: Show) -> None:
         from axbridge.config.rig_check import positive_ways
-        from axbridge.motion.watch import Watch
+        from axbridge.moves.watch import Watch
 
         self._rig, self._robot, self._key, self._show = rig, robot, key, show
         self._ways = positive_ways(rig)
@@ -394,7 +394,7 @@ class _Hand:
 
     def straight(self, pose: Mapping[str, float]) -> dict[str, float] | None:
         """What the servos report while every joint is held in a pose, rad; None where that is left out."""
-        from axbridge.motion.gait import can_walk
+        from axbridge.walking.gait import can_walk
 
         how = "straight legs, level soles, arms hanging" if can_walk(self._rig) else "as its URDF draws it"
         bent = ", ".join(f"{name} {math.degrees(angle):.0f}°" for name, angle in pose.items() if angle)

@@ -15,7 +15,7 @@ from axbridge.cli.progress import progress
 from axbridge.errors import UsageError
 
 if TYPE_CHECKING:
-    from axbridge.record.recording import Recording
+    from axbridge.recording.recording import Recording
 
 
 @app.command()
@@ -89,7 +89,7 @@ def _replay(
     seconds: float,
 ) -> None:
     from axbridge.config.rig import Rig
-    from axbridge.record.recording import open_recording
+    from axbridge.recording.recording import open_recording
     from axbridge.replay.recorded_robot import rig_of
     from axbridge.replay.simulate import simulate
     from axbridge.view import web_server

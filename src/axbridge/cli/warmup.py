@@ -13,7 +13,7 @@ from axbridge.cli.progress import progress
 
 if TYPE_CHECKING:
     from axbridge.config.rig import Rig
-    from axbridge.physics.engines.choice import EngineName
+    from axbridge.sim.engines.choice import EngineName
 
 _PLAY = {"motor": {"armature": 0.004, "backlash": 0.01}}  # backlash takes other kernels
 
@@ -25,7 +25,7 @@ def warmup() -> None:
     Without it that happens when it is needed first: beside a simulation of a few servos, before one of many.
     """
     from axbridge.jit import COMPILED, cache_folder, kernels, thorough, warmed
-    from axbridge.physics.engines.choice import installed
+    from axbridge.sim.engines.choice import installed
 
     if not COMPILED:
         print("nothing to compile: without numba kernels run as plain Python (pip install numba)")

@@ -17,7 +17,7 @@ from pydantic import Field, model_validator
 from axbridge.config import toml_tables
 from axbridge.config.registers import EEPROM_END, Address
 from axbridge.errors import ProfileError
-from axbridge.packets import Instruction
+from axbridge.protocols.v1 import Instruction
 from axbridge.units import UNITS, Units
 
 __all__ = ["Area", "Behaviour", "Electrics", "FirmwareProfile", "Protection", "Register", "Timing"]

@@ -10,10 +10,15 @@ from axbridge.config.profile import FirmwareProfile
 from axbridge.errors import ErrorFlag
 from axbridge.units import RPM, baud_of, bits_to_signed
 
-__all__ = ["in_units"]
+__all__ = ["compliance_slope", "in_units"]
 
 _SCALED = re.compile(r"([\d.]+) (us|V|deg/s\^2)")
 _NAMES = {"us": "µs", "V": "V", "deg/s^2": "°/s²"}
+
+
+def compliance_slope(written: int) -> int:
+    """Counts over which the duty rises: the highest power of two not above the byte written, at least 2."""
+    return max(2, 1 << max(written.bit_length() - 1, 0))
 
 
 def in_units(profile: FirmwareProfile, name: str, values: Mapping[str, int]) -> str:

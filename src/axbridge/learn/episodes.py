@@ -1,7 +1,7 @@
 """Episodes of many policies, on all cores or on a dask cluster: what each earns is the same wherever it is worked out.
 
 A task is one episode: a policy's numbers and the seed go out, a number comes back. So nothing is lost but time when a
-worker dies, and no worker waits for the others as in a batch (`axbridge.physics.batch`), whose robots step together.
+worker dies, and no worker waits for the others as in a batch (`axbridge.sim.batch`), whose robots step together.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from axbridge.arrays import FloatArray
 from axbridge.errors import UsageError
-from axbridge.spread import Workers, results
+from axbridge.pool import Workers, results
 
 __all__ = ["Episode", "Policy", "play", "returns"]
 
@@ -73,7 +73,7 @@ def returns(
             so the function may remember. Like `make`, to be importable in another process.
         points: Numbers of k policies, (k, n).
         seeds: Of the s episodes that every policy has.
-        where: ``dask://HOST:PORT``; processes that run already, from `axbridge.spread.workers`; None = the cores of
+        where: ``dask://HOST:PORT``; processes that run already, from `axbridge.pool.workers`; None = the cores of
             this machine. The results are the same.
         report: Called with how many episodes are done, and how many there are.
 

@@ -10,10 +10,10 @@ from axbridge.arrays import FloatArray
 from axbridge.config.rig import Rig
 from axbridge.errors import UsageError
 from axbridge.learn.randomise import Randomisation
-from axbridge.physics.bank import ServoBank
-from axbridge.physics.batch import Batch, Member
-from axbridge.physics.columns import State
 from axbridge.robot.open import open_robot
+from axbridge.servo.columns import State
+from axbridge.sim.bank import ServoBank
+from axbridge.sim.batch import Batch, Member
 from axbridge.units import Calibration
 
 __all__ = ["Fleet"]

@@ -21,10 +21,10 @@ from axbridge.arrays import FloatArray
 from axbridge.config import toml_tables
 from axbridge.config.rig import Rig
 from axbridge.errors import RecordingError, UsageError
-from axbridge.physics.columns import pack
-from axbridge.physics.steady import SteadyServo
 from axbridge.reading import reading
-from axbridge.record.recording import Recording
+from axbridge.recording.recording import Recording
+from axbridge.servo.columns import pack
+from axbridge.servo.steady import SteadyServo
 
 __all__ = ["Line", "Parameters", "Randomisation", "Supply"]
 

@@ -12,15 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from axbridge.compare.metrics import StepResponse, fall_time, step_response
+from axbridge.comparison.metrics import StepResponse, fall_time, step_response
 from axbridge.config import toml_tables
 from axbridge.config.model import ServoModel
 from axbridge.config.rig import BusConfig, Rig
 from axbridge.errors import UsageError
-from axbridge.motion.gait import Gait
-from axbridge.motion.walking import Outcome, walk
+from axbridge.pool import results
 from axbridge.robot.open import open_robot
-from axbridge.spread import results
+from axbridge.walking.gait import Gait
+from axbridge.walking.walking import Outcome, walk
 
 __all__ = ["METRICS", "Job", "Row", "changed", "figures", "header", "parse_axes", "sweep"]
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from axbridge.arrays import FloatArray
+from axbridge.body.poses import posed
 from axbridge.config.rig import Rig, ServoConfig
 from axbridge.config.urdf import JointFacts, Tree, read_tree
 from axbridge.errors import RigError
-from axbridge.physics.poses import posed
 
 __all__ = ["Arm", "arm_of", "stops_of"]
 

@@ -2,7 +2,7 @@
 
 A servo reports its load once in a control period. Each new goal makes the load jump, and it dies down as the joint
 follows. So a sample tells little of the mean: 1 ms earlier or later is 6 % of a walk's power. But goals, the moments
-they were sent, and positions are known, too. Here a servo's own loop (`axbridge.physics.position_loop.control`) is run
+they were sent, and positions are known, too. Here a servo's own loop (`axbridge.servo.position_loop.control`) is run
 over the motion that was measured, a millisecond at a time, which gives the duty in between. What the reported loads
 differ from that, at the moments they are of, is added on lines from sample to sample. Then U·i is summed up.
 
@@ -24,13 +24,13 @@ from axbridge.config.model import ServoModel
 from axbridge.config.rig import Rig, ServoConfig
 from axbridge.errors import AxBridgeError
 from axbridge.jit import jit, start_work
-from axbridge.physics.columns import Command, Joint, Param, pack
-from axbridge.physics.position_laws import asked
-from axbridge.physics.position_loop import control
-from axbridge.physics.steady import SteadyServo
-from axbridge.record.recording import Recording, Track
+from axbridge.recording.recording import Recording, Track
 from axbridge.replay.loop_settings import settings_of, speed_limits, written_in
 from axbridge.replay.recorded_robot import rig_of
+from axbridge.servo.columns import Command, Joint, Param, pack
+from axbridge.servo.position_laws import asked
+from axbridge.servo.position_loop import control
+from axbridge.servo.steady import SteadyServo
 
 __all__ = ["Drawn", "drawn"]
 

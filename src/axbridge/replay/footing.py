@@ -18,16 +18,16 @@ from typing import NamedTuple
 import numpy as np
 
 from axbridge.arrays import FloatArray
+from axbridge.body.inverse_dynamics import wrenches
+from axbridge.body.link_paths import rooted_at
+from axbridge.body.poses import Posed, posed
+from axbridge.body.soles import Sole, inside
 from axbridge.config.urdf import Tree
-from axbridge.physics.engine import LinkPose
-from axbridge.physics.inverse_dynamics import wrenches
-from axbridge.physics.link_paths import rooted_at
-from axbridge.physics.poses import Posed, posed
-from axbridge.physics.soles import Sole, inside
-from axbridge.record.recording import Recording
+from axbridge.recording.recording import Recording
 from axbridge.replay.recorded_motion import joints_motion
 from axbridge.replay.recorded_robot import Standing
 from axbridge.rotations import matrix_of_roll_pitch_yaw
+from axbridge.sim.engine import LinkPose
 
 __all__ = ["CLEAR", "Footing", "Rooted", "footing", "link_poses", "measured_zmp", "rooted_motion"]
 

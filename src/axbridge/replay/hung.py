@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from axbridge.arrays import BoolArray, FloatArray
-from axbridge.physics.inverse_dynamics import wrenches
-from axbridge.record.recording import Recording
+from axbridge.body.inverse_dynamics import wrenches
+from axbridge.recording.recording import Recording
 from axbridge.replay.footing import Footing, rooted_motion
 from axbridge.replay.recorded_robot import Standing
 

@@ -19,13 +19,13 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from axbridge.arrays import BoolArray, FloatArray
+from axbridge.body.inverse_dynamics import BaseMotion, wrenches
+from axbridge.body.link_paths import rooted_at, way_to_base
+from axbridge.body.poses import posed
 from axbridge.config.rig import Rig, ServoConfig
 from axbridge.config.urdf import Tree, read_tree
 from axbridge.errors import RecordingError, RigError, UsageError
-from axbridge.physics.inverse_dynamics import BaseMotion, wrenches
-from axbridge.physics.link_paths import rooted_at, way_to_base
-from axbridge.physics.poses import posed
-from axbridge.record.recording import Recording
+from axbridge.recording.recording import Recording
 from axbridge.replay.footing import CLEAR, footing, rooted_motion
 from axbridge.replay.hung import hangs
 from axbridge.replay.recorded_motion import base_motion, joints_motion

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from axbridge.arrays import FloatArray
 from axbridge.errors import RecordingError
-from axbridge.record.recording import Recording, Track
+from axbridge.recording.recording import Recording, Track
 
 __all__ = ["Lag", "Lags", "lags"]
 

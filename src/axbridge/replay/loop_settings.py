@@ -8,7 +8,7 @@ import numpy as np
 
 from axbridge.arrays import FloatArray
 from axbridge.config.rig import Rig, ServoConfig
-from axbridge.record.recording import Recording, Track
+from axbridge.recording.recording import Recording, Track
 from axbridge.units import RPM
 from axbridge.virtual.control_table import ControlTable
 from axbridge.virtual.registers import loop_command

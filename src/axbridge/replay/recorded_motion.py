@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from axbridge.arrays import FloatArray
+from axbridge.body.inverse_dynamics import BaseMotion, accelerated
 from axbridge.config.rig import Rig
 from axbridge.config.urdf import Tree
 from axbridge.errors import RecordingError
-from axbridge.physics.inverse_dynamics import BaseMotion, accelerated
-from axbridge.record.recording import Recording, Track
+from axbridge.recording.recording import Recording, Track
 from axbridge.rotations import matrix_of_roll_pitch_yaw
 
 __all__ = ["base_motion", "joints_motion"]

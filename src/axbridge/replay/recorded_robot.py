@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from axbridge.arrays import FloatArray
+from axbridge.body.poses import posed
+from axbridge.body.soles import Sole, soles_of
 from axbridge.config.rig import Rig
 from axbridge.config.urdf import Shape, Tree, read_shapes, read_tree
 from axbridge.errors import RecordingError
-from axbridge.physics.poses import posed
-from axbridge.physics.soles import Sole, soles_of
-from axbridge.record.recording import Recording
+from axbridge.recording.recording import Recording
 
 __all__ = ["Standing", "on_two_feet", "rig_of", "standing_robot"]
 

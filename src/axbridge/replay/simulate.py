@@ -20,20 +20,20 @@ from axbridge.config.model import ServoModel
 from axbridge.config.rig import Rig, ServoConfig
 from axbridge.errors import RecordingError
 from axbridge.jit import start_work
-from axbridge.physics.columns import Command, Param, Passive, pack
-from axbridge.physics.engines.choice import chosen
-from axbridge.physics.hand import Hand
-from axbridge.record import stamps
-from axbridge.record.provenance import describe
-from axbridge.record.recording import AGAIN, TOO_BUSY, Recording, Track
-from axbridge.record.samples import COMMANDS
+from axbridge.recording import stamps
+from axbridge.recording.provenance import describe
+from axbridge.recording.recording import AGAIN, TOO_BUSY, Recording, Track
+from axbridge.recording.samples import COMMANDS
 from axbridge.replay.arm import Arm, arm_of, stops_of
 from axbridge.replay.joint_load import CARRIED, CarriedRecording
 from axbridge.replay.loop_settings import settings_of, speed_limits, written_in
-from axbridge.replay.rollout import rollouts
-from axbridge.replay.runs import FOLLOWED, FREE, HELD, JOINT_MODE, Runs
 from axbridge.replay.spans import sent_at, spans
 from axbridge.rotations import roll_pitch_yaw
+from axbridge.servo.columns import Command, Param, Passive, pack
+from axbridge.sim.engines.choice import chosen
+from axbridge.sim.hand import Hand
+from axbridge.sim.rollout import rollouts
+from axbridge.sim.runs import FOLLOWED, FREE, HELD, JOINT_MODE, Runs
 
 if TYPE_CHECKING:
     from axbridge.robot.robot import Robot
@@ -93,7 +93,7 @@ def runs_of(recordings: Sequence[Recording], rig: Rig) -> Runs:
 
     The arm is the rig's, or the pendulum's or balanced load's that a recording's metadata names, or what it carried as
     one servo of a robot (`axbridge.replay.joint_load`); likewise supply voltage and registers. Times of samples whose
-    stamps are known to be coarse are restored (`axbridge.record.stamps`). While an arm that turns endlessly is where
+    stamps are known to be coarse are restored (`axbridge.recording.stamps`). While an arm that turns endlessly is where
     its sensor cannot see it, the run is `FOLLOWED`: there is nothing to compare. While a virtual bus stood
     still, it is, too.
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from axbridge.arrays import FloatArray
-from axbridge.record.recording import Track
+from axbridge.recording.recording import Track
 
 __all__ = ["Span", "sent_at", "spans"]
 

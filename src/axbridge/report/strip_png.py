@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from axbridge.config.urdf import Shape
-from axbridge.physics.engine import LinkPose
 from axbridge.report.plots import COLOURS
 from axbridge.report.robot_png import draw_robot, extent
+from axbridge.sim.engine import LinkPose
 
 __all__ = ["Film", "draw_strip", "png_of", "strip_uri"]
 

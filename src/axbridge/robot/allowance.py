@@ -6,8 +6,8 @@ import math
 
 from axbridge.config.model import ServoModel
 from axbridge.config.rig import Rig, ServoConfig
-from axbridge.physics.columns import Command
 from axbridge.robot.residuals import Allowance
+from axbridge.servo.columns import Command
 from axbridge.virtual.control_table import ControlTable
 from axbridge.virtual.registers import loop_command
 

@@ -26,8 +26,8 @@ from axbridge.robot.safety.net import Safety
 from axbridge.robot.safety.ways_out import WAYS_OUT
 from axbridge.robot.sensors.opened import open_sensors
 from axbridge.robot.sensors.sensor import Sensor
-from axbridge.robot.state import ServoState
 from axbridge.robot.warn import warn
+from axbridge.servo.state import ServoState
 from axbridge.virtual.world import World
 
 __all__ = ["Connection"]

@@ -18,7 +18,7 @@ from axbridge.errors import PortError
 from axbridge.robot.allowance import allowance
 from axbridge.robot.drives.dynamixel import DynamixelDrive
 from axbridge.robot.residuals import BY_HAND, SHUT_DOWN, Residuals
-from axbridge.robot.state import ServoState
+from axbridge.servo.state import ServoState
 from axbridge.units import FULL_SCALE
 from axbridge.virtual.world import World
 

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from axbridge.body.poses import posed
+from axbridge.body.soles import Sole, soles_of
 from axbridge.config.rig import Rig
 from axbridge.config.urdf import read_shapes, read_tree
-from axbridge.physics.poses import posed
-from axbridge.physics.soles import Sole, soles_of
 
 __all__ = ["BEYOND", "impossible"]
 

@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 from axbridge.bus.cycle import Cause
 from axbridge.errors import ErrorFlag
-from axbridge.physics.position_laws import felt
-from axbridge.robot.state import ServoState
+from axbridge.servo.position_laws import felt
+from axbridge.servo.state import ServoState
 
 __all__ = ["BY_HAND", "REMEDIES", "SHUT_DOWN", "Allowance", "Residuals"]
 

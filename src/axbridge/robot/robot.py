@@ -31,8 +31,8 @@ from axbridge.robot.residuals import BY_HAND, SHUT_DOWN, Residuals
 from axbridge.robot.sensors.sensor import ImuSample, Sample
 from axbridge.robot.servo import Servo
 from axbridge.robot.simulation import Simulation
-from axbridge.robot.state import ServoState
 from axbridge.robot.warn import warn
+from axbridge.servo.state import ServoState
 
 __all__ = ["Observer", "Robot", "StepReport"]
 

@@ -23,8 +23,8 @@ from axbridge.control.setpoints import Setpoints
 from axbridge.errors import ErrorFlag, RobotStopped, UnsupportedOperation, UsageError
 from axbridge.robot.drives.drive import EMULATION, Capability, Drive
 from axbridge.robot.drives.dynamixel import DynamixelDrive
-from axbridge.robot.state import Goals, ServoState, Truth
 from axbridge.robot.warn import warn
+from axbridge.servo.state import Goals, ServoState, Truth
 
 __all__ = ["Servo"]
 

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from functools import cached_property
 
 from axbridge.errors import UnsupportedOperation
-from axbridge.physics.columns import State
-from axbridge.physics.engine import Engine, LinkPose
-from axbridge.physics.hand import Hand
-from axbridge.robot.state import ServoState, Truth
+from axbridge.servo.columns import State
+from axbridge.servo.state import ServoState, Truth
+from axbridge.sim.engine import Engine, LinkPose
+from axbridge.sim.hand import Hand
 from axbridge.virtual.world import World
 
 __all__ = ["LinkPose", "Simulation", "hold_up"]

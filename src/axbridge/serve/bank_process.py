@@ -15,8 +15,8 @@ import numpy as np
 
 from axbridge.arrays import FloatArray, IntArray
 from axbridge.errors import AxBridgeError
-from axbridge.physics.columns import Command, State
-from axbridge.physics.substep import recall
+from axbridge.servo.columns import Command, State
+from axbridge.sim.substep import recall
 from axbridge.virtual.world import Bank
 
 __all__ = ["RemoteBank"]

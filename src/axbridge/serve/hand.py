@@ -11,9 +11,9 @@ from collections.abc import Sequence
 
 from axbridge.arrays import FloatArray, IntArray
 from axbridge.config.rig import Rig
-from axbridge.physics.bank import ServoBank
-from axbridge.physics.columns import Command
-from axbridge.physics.hand import Hand
+from axbridge.servo.columns import Command
+from axbridge.sim.bank import ServoBank
+from axbridge.sim.hand import Hand
 from axbridge.virtual.world import Bank
 
 __all__ = ["HeldBank", "held"]

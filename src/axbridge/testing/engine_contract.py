@@ -13,7 +13,7 @@ import numpy as np
 
 from axbridge.config.urdf import JointFacts
 from axbridge.errors import SimulationDiverged, UsageError
-from axbridge.physics.engine import Actuation, Engine, LinkPose, Scene
+from axbridge.sim.engine import Actuation, Engine, LinkPose, Scene
 from axbridge.testing.promises import kept
 
 __all__ = ["check_engine"]

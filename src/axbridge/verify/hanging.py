@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 
 from axbridge.bus.handshake import Finding
-from axbridge.compare.comparison import following
+from axbridge.comparison.comparison import following
 from axbridge.config.rig import Rig
-from axbridge.motion.gait import Gait
-from axbridge.motion.walking import walk
-from axbridge.record.provenance import describe
-from axbridge.record.recorder import Recorder
-from axbridge.record.recording import Recording, open_recording
+from axbridge.recording.provenance import describe
+from axbridge.recording.recorder import Recorder
+from axbridge.recording.recording import Recording, open_recording
 from axbridge.robot.open import open_robot
 from axbridge.verify.outcome import Found
+from axbridge.walking.gait import Gait
+from axbridge.walking.walking import walk
 
 __all__ = ["judge_steps", "look_at_steps"]
 

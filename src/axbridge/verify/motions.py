@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from axbridge.bus.handshake import Finding
-from axbridge.compare.comparison import Comparison, compare
+from axbridge.comparison.comparison import Comparison, compare
 from axbridge.config.rig import Rig, ServoConfig
 from axbridge.config.urdf import read_tree
 from axbridge.errors import BusError, UsageError
-from axbridge.record.experiment_run import ExperimentRun, Stopped
-from axbridge.record.provenance import describe
-from axbridge.record.recorder import Recorder
-from axbridge.record.recording import open_recording
-from axbridge.record.robot_recorder import RobotRecorder
+from axbridge.experiment.experiment_run import ExperimentRun, Stopped
+from axbridge.experiment.robot_recorder import RobotRecorder
+from axbridge.recording.provenance import describe
+from axbridge.recording.recorder import Recorder
+from axbridge.recording.recording import open_recording
 from axbridge.replay.simulate import simulate
 from axbridge.robot.allowance import allowance
 from axbridge.robot.open import open_robot

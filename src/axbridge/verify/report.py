@@ -11,8 +11,8 @@ from pathlib import Path
 
 from axbridge import __version__
 from axbridge.bus.diagnose import told_together
-from axbridge.compare.comparison import Comparison
-from axbridge.compare.tables import deviation_table, panels_of, response_tables
+from axbridge.comparison.comparison import Comparison
+from axbridge.comparison.tables import deviation_table, panels_of, response_tables
 from axbridge.config.rig import Rig
 from axbridge.files import unwritable, write_whole
 from axbridge.report.page import Table, table_html, write_page

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from axbridge.arrays import FloatArray, IntArray
+from axbridge.body.poses import posed
 from axbridge.config.mesh import read_mesh
 from axbridge.config.urdf import SLIDES, Shape, Tree
-from axbridge.physics.engine import LinkPose
-from axbridge.physics.poses import posed
 from axbridge.rotations import Quaternion, of_axis, product
+from axbridge.sim.engine import LinkPose
 
 if TYPE_CHECKING:
     import viser

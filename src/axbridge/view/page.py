@@ -20,17 +20,17 @@ from typing import Protocol
 from axbridge.bus.cycle import BusEvent
 from axbridge.config.model import PredictionParams
 from axbridge.errors import AxBridgeError, RecordingError, RigError, RobotStopped
+from axbridge.experiment.robot_recorder import RobotRecorder
 from axbridge.files import check_new
-from axbridge.motion.moves import Move
-from axbridge.physics.engine import Contact
-from axbridge.record.provenance import describe
-from axbridge.record.recorder import Recorder
-from axbridge.record.robot_recorder import RobotRecorder
+from axbridge.moves.moves import Move
+from axbridge.recording.provenance import describe
+from axbridge.recording.recorder import Recorder
 from axbridge.robot.residuals import REMEDIES
 from axbridge.robot.robot import Observer, Robot, StepReport
 from axbridge.robot.servo import Servo
 from axbridge.robot.simulation import hold_up
-from axbridge.robot.state import ServoState
+from axbridge.servo.state import ServoState
+from axbridge.sim.engine import Contact
 from axbridge.view import web_server
 from axbridge.view.actions import Actions
 from axbridge.view.desk import Desk
@@ -345,7 +345,7 @@ class Page:
         Raises:
             BusError: as `Robot.step`.
         """
-        from axbridge.motion.player import play
+        from axbridge.moves.player import play
 
         self.owned = True
         robot, end = self.robot, self.robot.time + seconds

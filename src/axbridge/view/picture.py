@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from time import monotonic
 
-from axbridge.physics.engine import Contact, LinkPose
-from axbridge.robot.state import ServoState
+from axbridge.servo.state import ServoState
+from axbridge.sim.engine import Contact, LinkPose
 
 __all__ = ["Picture"]
 

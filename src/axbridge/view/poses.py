@@ -9,7 +9,7 @@ from pathlib import Path
 
 from axbridge.errors import AxBridgeError, UsageError
 from axbridge.files import write_whole
-from axbridge.motion.moves import Signs
+from axbridge.moves.moves import Signs
 from axbridge.reading import reading
 
 __all__ = ["PoseFile", "mirrored"]

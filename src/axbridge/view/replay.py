@@ -12,8 +12,8 @@ from axbridge.arrays import FloatArray
 from axbridge.config.rig import Rig
 from axbridge.config.urdf import read_shapes, read_tree
 from axbridge.errors import ErrorFlag, RecordingError, RigError
-from axbridge.record.recording import Recording, Track
-from axbridge.robot.state import ServoState
+from axbridge.recording.recording import Recording, Track
+from axbridge.servo.state import ServoState
 from axbridge.view.history import without_gaps
 from axbridge.view.picture import Picture
 from axbridge.view.scene import COLOURS, Scene

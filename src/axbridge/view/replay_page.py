@@ -13,8 +13,8 @@ import numpy as np
 from axbridge.arrays import FloatArray
 from axbridge.config.rig import Rig
 from axbridge.errors import RecordingError
-from axbridge.record.mcap_file import SERVO_FIELDS
-from axbridge.record.recording import Recording, Track
+from axbridge.recording.mcap_file import SERVO_FIELDS
+from axbridge.recording.recording import Recording, Track
 from axbridge.replay.recorded_robot import rig_of
 from axbridge.view import web_server
 from axbridge.view.replay import Replay

@@ -10,8 +10,8 @@ import numpy as np
 
 from axbridge.config.rig import Rig
 from axbridge.config.urdf import Shape, Tree
-from axbridge.physics.engine import Contact, LinkPose
 from axbridge.rotations import matrix
+from axbridge.sim.engine import Contact, LinkPose
 from axbridge.view.body import Body, centre_of_mass
 from axbridge.view.picture import Picture
 

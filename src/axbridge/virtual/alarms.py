@@ -7,7 +7,7 @@ import math
 from axbridge.config.profile import FirmwareProfile
 from axbridge.config.registers import Address
 from axbridge.errors import ErrorFlag
-from axbridge.physics.columns import Limit, State
+from axbridge.servo.columns import Limit, State
 from axbridge.units import RPM
 from axbridge.virtual.control_table import ControlTable
 from axbridge.virtual.registers import Gauges

@@ -7,12 +7,12 @@ import warnings
 from axbridge.config.rig import Rig, ServoConfig
 from axbridge.errors import RigError, RigWarning
 from axbridge.jit import start_work
-from axbridge.physics.bank import BankServo, Passive, ServoBank
-from axbridge.physics.columns import pack
-from axbridge.physics.engine import Engine, Scene
-from axbridge.physics.engines.choice import build_engine, chosen
-from axbridge.physics.engines.ideal_joints import IdealBank, IdealJoint
-from axbridge.physics.steady import SteadyServo
+from axbridge.servo.columns import pack
+from axbridge.servo.steady import SteadyServo
+from axbridge.sim.bank import BankServo, Passive, ServoBank
+from axbridge.sim.engine import Engine, Scene
+from axbridge.sim.engines.choice import build_engine, chosen
+from axbridge.sim.engines.ideal_joints import IdealBank, IdealJoint
 
 __all__ = ["build_bank"]
 
@@ -86,7 +86,7 @@ def _engine(rig: Rig, configs: list[ServoConfig], ideal: IdealBank) -> Engine:
     light = len(configs) <= _FEW
     if rig.world is None and not ideal.joints:
         start_work("pendulums", light=light)
-        from axbridge.physics.engines.pendulums import Pendulums
+        from axbridge.sim.engines.pendulums import Pendulums
 
         return Pendulums(
             [config.joint for config in configs],

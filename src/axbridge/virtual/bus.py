@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from axbridge.bus.base import Bus, Reply
 from axbridge.errors import BusError, BusTimeout, CorruptPacket, PortError
-from axbridge.packets import OVERHEAD, Decoder, Packet, whole_packet
+from axbridge.protocols.v1 import OVERHEAD, Decoder, Packet, whole_packet
 from axbridge.virtual.line import Line
 from axbridge.virtual.world import World
 

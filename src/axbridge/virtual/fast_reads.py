@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from axbridge.arrays import FloatArray, IntArray
 from axbridge.jit import jit
-from axbridge.physics.columns import Limit, Scale, State
+from axbridge.servo.columns import Limit, Scale, State
 
 __all__ = ["ByteArray", "present", "remarkable"]
 

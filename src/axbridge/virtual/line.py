@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
-from axbridge.packets import (
+from axbridge.protocols.v1 import (
     BITS_PER_BYTE,
     BROADCAST,
     OVERHEAD,

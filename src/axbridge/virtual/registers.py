@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 
 from axbridge.config.profile import FirmwareProfile
+from axbridge.config.register_units import compliance_slope
 from axbridge.config.registers import PRESENT, Address
 from axbridge.jit import plain
-from axbridge.physics.columns import Command, Mode, State
-from axbridge.physics.position_laws import compliance
+from axbridge.servo.columns import Command, Mode, State
+from axbridge.servo.position_laws import compliance
 from axbridge.units import FULL_SCALE, bits_to_signed, signed_to_bits
 from axbridge.virtual.control_table import ControlTable
 
-__all__ = ["Gauges", "compliance_slope", "drive_mode", "loop_command", "stuck_loop"]
+__all__ = ["Gauges", "drive_mode", "loop_command", "stuck_loop"]
 
 _POSITION, _MOVING = int(Address.PRESENT_POSITION), int(Address.MOVING)
 _TURN = 2 * math.pi
@@ -22,11 +23,6 @@ _GOAL = int(Command.GOAL)
 _COMPLIANCE = Command.MARGIN_CW, Command.MARGIN_CCW, Command.SLOPE_CW, Command.SLOPE_CCW, Command.PUNCH
 _SPEED, _DUTY = int(State.SPEED), int(State.DUTY)
 _VOLTAGE, _TEMPERATURE, _READING = int(State.VOLTAGE), int(State.TEMPERATURE), int(State.READING)
-
-
-def compliance_slope(written: int) -> int:
-    """Counts over which the duty rises: the highest power of two not above the byte written, at least 2."""
-    return max(2, 1 << max(written.bit_length() - 1, 0))
 
 
 def drive_mode(table: ControlTable, profile: FirmwareProfile) -> tuple[Mode, bool]:

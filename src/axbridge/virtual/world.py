@@ -16,9 +16,9 @@ from axbridge.config.profile import FirmwareProfile
 from axbridge.config.registers import PRESENT, Address
 from axbridge.config.rig import BusConfig, Rig, ServoConfig
 from axbridge.errors import RigError, UnsupportedOperation, UsageError
-from axbridge.physics.columns import Limit, Scale, State
-from axbridge.physics.engine import Engine
-from axbridge.physics.engines.ideal_joints import IdealBank, IdealJoint
+from axbridge.servo.columns import Limit, Scale, State
+from axbridge.sim.engine import Engine
+from axbridge.sim.engines.ideal_joints import IdealBank, IdealJoint
 from axbridge.units import baud_register
 from axbridge.virtual.fast_reads import present, remarkable
 from axbridge.virtual.faults import FAULTS, Fault, parse_faults

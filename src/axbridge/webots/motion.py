@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from axbridge.errors import RecordingError
-from axbridge.motion.keyframes import Motion as Keyframes
-from axbridge.motion.keyframes import Player
+from axbridge.moves.keyframes import Motion as Keyframes
+from axbridge.moves.keyframes import Player
 from axbridge.webots.catalogue import servo_name
 from axbridge.webots.session import current, say, spoken
 

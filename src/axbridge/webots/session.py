@@ -17,7 +17,7 @@ from axbridge.errors import ControlWarning, UnsupportedOperation, UsageError
 from axbridge.robot.backends.backend import SIMULATION
 from axbridge.robot.open import open_robot
 from axbridge.robot.robot import Robot, StepReport
-from axbridge.robot.state import ServoState
+from axbridge.servo.state import ServoState
 from axbridge.webots.sampling import BodySensors, JointSensors
 
 __all__ = ["Session", "current", "say", "spoken"]

@@ -8,7 +8,7 @@ from typing import Literal, Protocol
 from axbridge.bus.cycle import CycleServo, Goal, RawState
 from axbridge.control.coupled_motors import Limits
 from axbridge.control.setpoints import Setpoints
-from axbridge.robot.state import ServoState, Truth
+from axbridge.servo.state import ServoState, Truth
 
 __all__ = ["CAPABILITIES", "EMULATION", "Capability", "Drive", "Sensed"]
 

@@ -22,12 +22,12 @@ from axbridge.control.coupled_motors import Limits
 from axbridge.control.setpoints import Setpoints
 from axbridge.control.velocity_pid import VelocityController, braking_speed, towards
 from axbridge.errors import BusError, ErrorFlag, PortError, ServoFault, UsageError
-from axbridge.physics.columns import Param, pack
-from axbridge.physics.steady import SteadyServo
 from axbridge.robot.drives.drive import Capability, Sensed
 from axbridge.robot.drives.speed_forecast import SpeedForecast
 from axbridge.robot.drives.turns import TurnCounter
-from axbridge.robot.state import UNKNOWN, ServoState, Truth
+from axbridge.servo.columns import Param, pack
+from axbridge.servo.state import UNKNOWN, ServoState, Truth
+from axbridge.servo.steady import SteadyServo
 from axbridge.units import RPM, Calibration, signed_to_bits
 
 __all__ = ["DYNAMIXEL_CAPABILITIES", "DynamixelDrive"]

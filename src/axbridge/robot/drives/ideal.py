@@ -11,9 +11,9 @@ from axbridge.config.rig import ServoConfig
 from axbridge.control.coupled_motors import Limits
 from axbridge.control.setpoints import Setpoints
 from axbridge.errors import ErrorFlag
-from axbridge.physics.engines.ideal_joints import IdealJoint
 from axbridge.robot.drives.drive import CAPABILITIES, Capability, Sensed
-from axbridge.robot.state import ServoState, Truth
+from axbridge.servo.state import ServoState, Truth
+from axbridge.sim.engines.ideal_joints import IdealJoint
 
 __all__ = ["IDEAL_CAPABILITIES", "IdealDrive"]
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 
-from axbridge.physics.steady import SteadyServo
-from axbridge.robot.state import ServoState
+from axbridge.servo.state import ServoState
+from axbridge.servo.steady import SteadyServo
 
 __all__ = ["TurnCounter", "speed_under"]
 

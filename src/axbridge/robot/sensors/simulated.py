@@ -7,9 +7,9 @@ from random import Random
 
 from axbridge.config.rig import Rig, SensorConfig
 from axbridge.errors import RigError, UsageError
-from axbridge.physics.engine import Engine, LinkMotion
 from axbridge.robot.sensors.sensor import DistanceSample, ForceSample, GpsSample, ImuSample, Sample
 from axbridge.rotations import Quaternion, Vector, crossed, inverse, of_roll_pitch_yaw, product, turned
+from axbridge.sim.engine import Engine, LinkMotion
 
 __all__ = ["SimulatedSensor"]
 

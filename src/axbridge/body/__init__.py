@@ -1,0 +1,1 @@
+"""Rigid bodies: kinematics, inverse dynamics, soles, and how joints carry what is on them."""

@@ -1,0 +1,70 @@
+"""The feet of a robot that stands: their undersides, and how far inside of them a point is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from axbridge.arrays import FloatArray
+from axbridge.body.poses import posed
+from axbridge.config.urdf import Shape, Tree
+
+__all__ = ["Sole", "inside", "soles_of"]
+
+_LEVEL = 0.005  # m: feet whose soles differ less in height stand on the same floor
+
+
+class Sole(NamedTuple):
+    """A foot's underside: a rectangle in its link's frame.
+
+    Attributes:
+        link: Index of the foot's link.
+        low: x, y and z of the corner with the lowest figures, m, (3,).
+        high: x and y of the opposite corner, and the same z, m, (3,).
+    """
+
+    link: int
+    low: FloatArray
+    high: FloatArray
+
+    @property
+    def middle(self) -> FloatArray:
+        """In its link's frame, m, (3,)."""
+        middle: FloatArray = (self.low + self.high) / 2
+        return middle
+
+    @property
+    def corners(self) -> FloatArray:
+        """In its link's frame, m, (4, 3)."""
+        (x, y, z), (a, b, _) = self.low, self.high
+        return np.array(((x, y, z), (a, y, z), (a, b, z), (x, b, z)))
+
+
+def soles_of(tree: Tree, shapes: Sequence[Shape], start: FloatArray) -> list[Sole]:
+    """The links whose box is lowest, as far as their undersides are level.
+
+    Args:
+        tree: The robot.
+        shapes: What it touches things with.
+        start: A pose in which it stands, rad, (1, joints).
+    """
+    places = posed(tree, start).place[:, 0]
+    boxes: list[tuple[float, Sole]] = []
+    for shape in shapes:
+        if shape.kind == "box" and np.allclose(shape.turn, np.eye(3), atol=1e-6):
+            half = np.array(shape.size) / 2
+            link = tree.links.index(shape.link)
+            low, high = shape.place - half, shape.place + half * (1.0, 1.0, -1.0)
+            boxes.append((float(places[link, 2] + low[2]), Sole(link, low, high)))
+    floor = min((height for height, _ in boxes), default=0.0)
+    return [sole for height, sole in boxes if height < floor + _LEVEL]
+
+
+def inside(point: tuple[float, float], corners: FloatArray) -> float:
+    """How far a point is inside the hull of corners (n, 2), of an upright sole, too; m, below 0 outside."""
+    from scipy.spatial import ConvexHull  # takes longer to load than everything else that a robot needs
+
+    edges = ConvexHull(corners, qhull_options="QJ").equations  # a unit normal outwards, and minus its distance, of each
+    return -float(np.max(edges[:, :2] @ point + edges[:, 2]))

@@ -1,0 +1,136 @@
+"""The picture of a comparison: one servo large with its figures beside it, or many servos small."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from textwrap import fill
+from typing import Any
+
+import numpy as np
+
+from axbridge.comparison.comparison import Comparison, Pair
+from axbridge.comparison.findings import headline
+from axbridge.comparison.tables import acts_table, deviation_table, figure_rows, panels_of, title_of
+from axbridge.report.page import Table
+from axbridge.report.plots import COLOURS, fewer
+from axbridge.report.plots_png import draw, legend, picture, save
+
+__all__ = ["write_png"]
+
+SMALL = 12  # at most so many servos in one picture
+FIGURES = 11  # at most so many rows of figures beside one
+LETTERS = 150  # of a line across the picture
+
+
+def write_png(comparison: Comparison, path: Path | str, title: str = "", *, beside: Comparison | None = None) -> None:
+    """Write the picture of the report.
+
+    Args:
+        comparison: What is drawn.
+        path: The picture.
+        title: Instead of what is compared.
+        beside: Of the same one servo with another candidate, which is drawn and measured beside it.
+
+    Raises:
+        RecordingError: it cannot be written; what was at `path` stays.
+    """
+    alone = len(comparison.pairs) == 1
+    figure = picture(title or title_of(comparison), (11, 6) if alone else (12, 8))
+    if alone:
+        _one(figure, comparison, beside)
+    else:
+        _many(figure, comparison)
+    found = fill(headline(comparison, beside), LETTERS)
+    figure.text(0.02, 0.94, found, fontsize=10, color=COLOURS["faint"], va="top")
+    save(figure, path)
+
+
+def _one(figure: Any, comparison: Comparison, beside: Comparison | None) -> None:
+    pair = comparison.pairs[0]
+    grid = figure.add_gridspec(
+        2, 2, width_ratios=[2.6 if beside is None else 1.6, 1], height_ratios=[3, 1], left=0.065, right=0.985,
+        top=0.82, bottom=0.09, hspace=0.12, wspace=0.06,
+    )  # fmt: skip
+    position, error = map(fewer, panels_of(comparison, pair, beside=beside, everything=False))
+    above = figure.add_subplot(grid[0, 0])
+    below = figure.add_subplot(grid[1, 0], sharex=above)
+    draw(above, replace(position, x=""))
+    draw(below, replace(error, marks=tuple((at, "") for at, _ in position.marks)))
+    above.tick_params(labelbottom=False)
+    below.axhline(0, color=COLOURS["zero"], linewidth=0.8, zorder=0)
+    legend(figure, above, (0.99, 0.89))
+    words = figure.add_subplot(grid[:, 1])
+    words.axis("off")
+    if beside is None:
+        _write(words, comparison, pair)
+    else:
+        _rows(words, acts_table((comparison, beside)), 1.0)
+
+
+def _write(axes: Any, comparison: Comparison, pair: Pair) -> None:
+    """The figures, as a column of text at the right."""
+    deviation = deviation_table(comparison)
+    y = 1.0
+    if response := _brief(comparison, pair):
+        y = _rows(axes, response, y)
+        y -= 0.035
+    rows = tuple((name, value) for name, value in zip(deviation.header[1:], deviation.rows[0][1:], strict=True))
+    _rows(axes, Table(deviation.title, ("", ""), rows), y)
+
+
+def _brief(comparison: Comparison, pair: Pair) -> Table | None:
+    """What there is room for: figures of a motion or two; of more, the error of each; the page has them all."""
+    measured = [part for part in pair.parts if part.results is not None]
+    alike = len({part.kind for part in measured}) < len(measured)
+    figures = tuple(
+        (f"{part.name}: {name}" if alike else name, *cells) for part in measured for name, *cells in figure_rows(part)
+    )
+    if figures and len(figures) <= FIGURES:
+        return Table("", ("", *comparison.labels), figures)
+    errors = tuple((part.name, f"{part.deviation.rmse:.2f}") for part in measured if part.deviation.samples)
+    if not measured or not errors:
+        return None
+    left = len(errors) - FIGURES
+    more = ((f"and {left} more", ""),) if left > 0 else ()
+    return Table("", ("", "RMSE °"), errors[:FIGURES] + more)
+
+
+def _rows(axes: Any, table: Table, y: float) -> float:
+    columns = len(table.header) - 1
+    places = [0.0, *np.linspace(1.0, 1.0 - 0.26 * (columns - 1), columns)[::-1]]
+    if table.title:
+        axes.text(0, y, table.title, fontsize=10.5, fontweight="bold", color=COLOURS["ink"], va="top")
+        y -= 0.055
+    for index, row in enumerate((table.header, *table.rows)):
+        if not any(row):
+            continue
+        for place, cell in zip(places, row, strict=True):
+            axes.text(
+                place, y, cell, fontsize=9.5, va="top", ha="left" if place == 0 else "right",
+                color=COLOURS["faint"] if index == 0 or place == 0 else COLOURS["ink"],
+            )  # fmt: skip
+        y -= 0.048
+    return y
+
+
+def _many(figure: Any, comparison: Comparison) -> None:
+    shown = comparison.pairs[:SMALL]
+    columns = 3 if len(shown) > 4 else 2
+    rows = -(-len(shown) // columns)
+    grid = figure.add_gridspec(rows, columns, left=0.055, right=0.985, top=0.84, bottom=0.075, hspace=0.5, wspace=0.2)
+    for index, pair in enumerate(shown):
+        axes = figure.add_subplot(grid[index // columns, index % columns])
+        panel = replace(
+            fewer(panels_of(comparison, pair, everything=False)[0]),
+            title=f"{pair.name}   RMSE {pair.plain.rmse:.2f}°",
+            marks=(),
+            x="time, s" if index + columns >= len(shown) else "",
+            y="position, °" if index % columns == 0 else "",
+        )
+        draw(axes, panel, small=True)
+        if index == 0:
+            legend(figure, axes, (0.99, 0.91))
+    more = len(comparison.pairs) - len(shown)
+    text = "worst first" + (f"; {more} better ones are not drawn" if more else "")
+    figure.text(0.02, 0.885, text, fontsize=10, color=COLOURS["faint"])

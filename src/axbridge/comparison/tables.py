@@ -1,0 +1,247 @@
+"""What a comparison says, as tables, and as panels for its page and its picture."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from axbridge.arrays import FloatArray
+from axbridge.comparison.comparison import Comparison, Pair, Part, shift_text
+from axbridge.comparison.metrics import resample
+from axbridge.recording.recording import Recording, Track
+from axbridge.report.page import Table
+from axbridge.report.plots import Curve, Panel
+
+__all__ = [
+    "acts_table",
+    "deviation_table",
+    "figure_rows",
+    "panels_of",
+    "parameter_table",
+    "provenance_table",
+    "response_tables",
+    "title_of",
+]
+
+
+def deviation_table(comparison: Comparison) -> Table:
+    """Errors by servo, worst first, as they are and with the lateness taken out."""
+    header = ("servo", "MAE °", "RMSE °", "MSE deg²", "worst °", "shift", "RMSE ° aligned", "MSE deg² aligned")
+    rows = [
+        (
+            pair.name,
+            *(_number(value, 2) for value in (pair.plain.mae, pair.plain.rmse, pair.plain.mse, pair.plain.worst)),
+            shift_text(comparison, pair),
+            *(("-", "-") if pair.aligned is None else (_number(pair.aligned.rmse, 2), _number(pair.aligned.mse, 2))),
+        )
+        for pair in comparison.pairs
+    ]
+    return Table(f"{comparison.labels[1]} against {comparison.labels[0]}", header, tuple(rows))
+
+
+def figure_rows(part: Part) -> list[tuple[str, ...]]:
+    """What the measure of a segment's kind tells of both sides: name and unit, then the figures as text."""
+    if part.results is None:
+        return []
+    reference = part.results[0]
+    return [
+        (
+            f"{row.text}, {row.unit}",
+            *(_number(row.value(result, reference) * row.factor, row.digits) for result in part.results),
+        )
+        for row in part.measure.rows
+    ]
+
+
+def response_tables(comparison: Comparison, pair: Pair) -> list[Table]:
+    """One servo's segments by their kind, one row each: the figures of both sides, and the errors."""
+    kinds = dict.fromkeys(part.kind if part.results is not None else "" for part in pair.parts)
+    tables = []
+    for kind in sorted(kinds, key=lambda kind: kind == ""):  # what has no measure comes last
+        parts = [
+            part
+            for part in pair.parts
+            if part.deviation.samples and (part.kind if part.results is not None else "") == kind
+        ]
+        if not parts:
+            continue
+        names = [name for name, *_ in figure_rows(parts[0])]
+        rows = tuple(
+            (
+                part.name,
+                *(" / ".join(cells) for _, *cells in figure_rows(part)),
+                _number(part.deviation.rmse, 2),
+                _number(part.deviation.mse, 2),
+            )
+            for part in parts
+        )
+        what = f"{kind}, {' / '.join(comparison.labels)}" if names else "other parts"
+        tables.append(Table(f"{pair.name}: {what}", (kind or "part", *names, "RMSE °", "MSE deg²"), rows))
+    return tables
+
+
+def acts_table(comparisons: Sequence[Comparison]) -> Table:
+    """Several candidates beside the one reference they are measured against: the figures of its worst servo's motions.
+
+    Args:
+        comparisons: All of one reference and one servo.
+    """
+    first, *rest = comparisons
+    pairs = [comparison.pairs[0] for comparison in comparisons]
+    rows: list[tuple[str, ...]] = []
+    for index, part in enumerate(pairs[0].parts):
+        others = [figure_rows(pair.parts[index]) for pair in pairs[1:]]
+        for place, cells in enumerate(figure_rows(part)):
+            rows.append((*cells, *(other[place][-1] for other in others)))
+    rows.append(("RMSE, °", "", *(_number(pair.plain.rmse, 2) for pair in pairs)))
+    rows.append(("MSE, deg²", "", *(_number(pair.plain.mse, 2) for pair in pairs)))
+    rows.append(("shift", "", *(shift_text(one, pair) for one, pair in zip(comparisons, pairs, strict=True))))
+    rows.append((
+        "RMSE shifted, °", "", *("-" if p.aligned is None else _number(p.aligned.rmse, 2) for p in pairs)
+    ))  # fmt: skip
+    header = ("", *first.labels, *(comparison.labels[1] for comparison in rest))
+    return Table(f"{pairs[0].name}: figures of each", header, tuple(rows))
+
+
+def provenance_table(comparison: Comparison, *beside: Comparison) -> Table:
+    """Where the recordings come from."""
+    sides = (comparison.reference, comparison.other, *(one.other for one in beside))
+    facts = [_facts(side) for side in sides]
+    keys = list(dict.fromkeys(key for fact in facts for key in fact))
+    return Table(
+        "Where it comes from",
+        ("", *comparison.labels, *(one.labels[1] for one in beside)),
+        tuple((key, *(fact.get(key, "") for fact in facts)) for key in keys),
+    )
+
+
+def parameter_table(comparison: Comparison, *beside: Comparison) -> Table | None:
+    """Model parameters of all sides that are recorded, servo by servo (the worst's); None when there are none."""
+    pair = comparison.pairs[0]
+    sides = [(comparison.reference, pair.name), (comparison.other, pair.other_name)]
+    sides += [(one.other, one.pairs[0].other_name) for one in beside]
+    columns = [_flat(recording.metadata.get("models", {}).get(name, {})) for recording, name in sides]
+    keys = list(dict.fromkeys(key for column in columns for key in column))
+    if not keys:
+        return None
+    rows = tuple((key, *(column.get(key, "") for column in columns)) for key in keys)
+    labels = (*comparison.labels, *(one.labels[1] for one in beside))
+    return Table(f"{pair.name}: model parameters", ("", *labels), rows)
+
+
+def _torque(track: Track) -> FloatArray:
+    return np.where(np.isnan(track.true_torque), track.torque, track.true_torque)
+
+
+_MORE: tuple[tuple[str, Callable[[Track], FloatArray]], ...] = (
+    ("torque, N·m", _torque),
+    ("power at the shaft, W", lambda track: _torque(track) * track.velocity),
+    ("electrical power, W", lambda track: track.power),
+    ("load, %", lambda track: track.load * 100),
+)  # what else is drawn where one side knows it
+
+
+def panels_of(
+    comparison: Comparison, pair: Pair, *, beside: Comparison | None = None, everything: bool = True
+) -> list[Panel]:
+    """One servo's figure: positions, error, then what else one of the sides knows.
+
+    Args:
+        comparison: What is drawn.
+        pair: Its servo.
+        beside: Of the same reference with another candidate, which is drawn as well.
+        everything: Also torque, power and load.
+    """
+    measured = "reference" if beside is None else "fitted"  # of two candidates, one may hide it: it is pale and wide
+    both = pair.motions
+    sides = [
+        (measured, comparison.labels[0], comparison.reference[pair.name], both.reference_time),
+        ("other", comparison.labels[1], comparison.other[pair.other_name], both.other_time),
+    ]
+    moved = [both.reference, both.other]
+    errors = [Curve(both.time, np.degrees(both.other - both.reference), "error", "error", width=1.2)]
+    if beside is not None:
+        second = next(found for found in beside.pairs if found.name == pair.name)
+        with_second = second.motions
+        label = beside.labels[1]
+        sides.append(("third", label, beside.other[second.other_name], with_second.other_time))
+        moved.append(with_second.other)
+        apart = np.degrees(with_second.other - with_second.reference)
+        errors = [
+            Curve(both.time, errors[0].y, comparison.labels[1], "other", width=1.2),
+            Curve(with_second.time, apart, label, "third", width=1.2),
+        ]
+    following = comparison.labels[0] == "goal"
+    lines = [
+        Curve(both.time, np.degrees(values), label, side, width=5.0 if side == "fitted" else 1.7)
+        for (side, label, _, _), values in zip(sides, moved, strict=True)
+        if not (following and side == "reference")
+    ]
+    goal = both.reference if following else both.command
+    if not np.isnan(goal).all():  # wide and pale, to be seen below motions that follow it
+        lines = [Curve(both.time, np.degrees(goal), "goal", "command", width=4.0, held=True), *lines]
+    marks = tuple((part.start, part.name) for part in pair.parts if part.deviation.samples)
+    panels = [
+        Panel(tuple(lines), "time, s", "position, °", share=3.0, marks=marks),
+        Panel(tuple(errors), "time, s", "error, °", share=1.2),
+    ]
+    for title, value in _MORE if everything else ():
+        more = [
+            Curve(both.time, values, label, side, width=1.5)
+            for side, label, track, at in sides
+            if not (following and side == "reference")
+            and not np.isnan(values := resample(track.time, value(track), at)).all()
+        ]
+        if more:
+            panels.append(Panel(tuple(more), "time, s", title, share=1.2))
+    return panels
+
+
+def title_of(comparison: Comparison) -> str:
+    """What is compared, in a line."""
+    rig = comparison.reference.metadata.get("rig") or comparison.other.metadata.get("rig") or {}
+    experiment = str(comparison.reference.metadata.get("experiment", "")).replace("_", " ")
+    what = ", ".join(part for part in (rig.get("name", ""), experiment) if part)
+    sides = f"{comparison.labels[1]} against {comparison.labels[0]}"
+    return f"{what}: {sides}" if what else sides
+
+
+def _facts(recording: Recording) -> dict[str, str]:
+    meta = recording.metadata
+    facts = {
+        "file": recording.path.name + (f" ({recording.flaw})" if recording.flaw else ""),
+        "backend": meta.get("backend", ""),
+        "experiment": meta.get("experiment", ""),
+        "recorded": str(meta.get("recorded", "")).replace("T", " ").replace("+00:00", " UTC"),
+        "rig": (meta.get("rig") or {}).get("name", ""),
+        "seed": meta.get("seed", ""),
+        "source": meta.get("source", ""),
+        "profiles": ", ".join(f"{name} {digest}" for name, digest in meta.get("profiles", {}).items()),
+        "models": ", ".join(
+            sorted(
+                {
+                    f"{model.get('name', '')} {model.get('hash', '')}".strip()
+                    for model in meta.get("models", {}).values()
+                }
+            )
+        ),
+        "versions": ", ".join(f"{name} {number}" for name, number in meta.get("versions", {}).items()),
+    }
+    return {key: str(value) for key, value in facts.items() if value not in ("", None)}
+
+
+def _flat(model: dict[str, Any], prefix: str = "") -> dict[str, str]:
+    found: dict[str, str] = {}
+    for key, value in model.items():
+        if isinstance(value, dict):
+            found |= _flat(value, f"{prefix}{key}.")
+        elif key not in {"description", "provenance", "hash"} and value is not None:
+            found[prefix + key] = f"{value:.6g}" if isinstance(value, float) else str(value)
+    return found
+
+
+def _number(value: float, digits: int) -> str:
+    return "-" if math.isnan(value) else f"{round(value, digits) + 0.0:.{digits}f}"  # + 0.0: no "-0.00"

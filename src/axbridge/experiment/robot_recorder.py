@@ -1,0 +1,218 @@
+"""What a robot does, written down step by step by an observer: the one way from a robot into a recording.
+
+A row belongs to a sample. Beside what the servo reported stands the goal that acts from that sample on, and when it was
+sent; so a row is written one step later, or at the end. Times are those that really passed: a step that came late stops
+the robot's clock, but neither the servos nor the recording.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from types import TracebackType
+from typing import Any, NamedTuple, Protocol
+
+from axbridge.errors import ErrorFlag, RecordingError
+from axbridge.recording.recorder import Recorder, wall_clock_of_zero
+from axbridge.recording.recording import STOOD_STILL
+from axbridge.robot.robot import Observer, StepReport
+from axbridge.servo.state import Goals, ServoState, Truth
+
+__all__ = ["Observable", "ObservableServo", "RobotRecorder"]
+
+
+class ObservableServo(Protocol):
+    """What is recorded of a servo; `axbridge.robot.servo.Servo` has it."""
+
+    @property
+    def state(self) -> ServoState:
+        """The latest sample."""
+
+    @property
+    def truth(self) -> Truth:
+        """The joint itself at that sample, where a simulation knows."""
+
+    @property
+    def power(self) -> float:
+        """Drawn at the latest sample, W."""
+
+    @property
+    def goals(self) -> Goals:
+        """What it was told last."""
+
+    @property
+    def max_velocity(self) -> float:
+        """Highest speed, rad/s."""
+
+    @property
+    def max_torque(self) -> float:
+        """Highest torque, N·m."""
+
+
+class Observable(Protocol):
+    """What is recorded of a robot; `axbridge.robot.robot.Robot` has it."""
+
+    @property
+    def time(self) -> float:
+        """Seconds, by steps."""
+
+    def __getitem__(self, name: str) -> ObservableServo:
+        """The servo of that name."""
+
+    def __iter__(self) -> Iterator[str]:
+        """Names of the servos."""
+
+    def observe(self, observer: Observer) -> Callable[[], None]:
+        """Have it called after each step; returns what ends that."""
+
+
+class _Row(NamedTuple):
+    """A sample that waits for the goal that acts from it on."""
+
+    name: str
+    state: ServoState
+    truth: Truth
+    power: float
+    logged: int
+
+
+class RobotRecorder:
+    """Records a robot from now on; a context manager that writes the last samples and lets the robot go.
+
+    Args:
+        robot: It is observed: `Robot.observe`.
+        recorder: Takes samples, goals, power and truth, a cycle each step, and what changed on the buses as events
+            (``missing``, ``returned``, ``fault``, ``limit``, ``port lost``, ``port back``). Also that a virtual bus
+            fell behind (``stood still``), and for how many seconds.
+        servos: Which; all by default.
+        cycle: Called after each step for further fields of the cycle, see `axbridge.recording.mcap_file.CYCLE_FIELDS`.
+
+    Attributes:
+        paused: Set to let time pass without recording it.
+        steps: Steps seen.
+        late: Those that came late.
+        slipped: By how much all together, s.
+    """
+
+    def __init__(
+        self,
+        robot: Observable,
+        recorder: Recorder,
+        servos: Sequence[str] | None = None,
+        *,
+        cycle: Callable[[], Mapping[str, float]] = dict,
+    ) -> None:
+        self._robot, self._recorder, self._cycle = robot, recorder, cycle
+        self._names = tuple(robot if servos is None else servos)
+        self.paused = False
+        self.steps = self.late = 0
+        self.slipped = 0.0
+        self._limited: set[tuple[str, str]] = set()  # servo and limit: one that was lifted is recorded as lifted
+        self._held: dict[str, float] = {}  # rad, by servo
+        states = {name: robot[name].state for name in robot}
+        self._rows = self._look(states, [state.time for state in states.values()])
+        self._leave: Callable[[], None] | None = robot.observe(self._step)
+
+    @property
+    def time(self) -> float:
+        """Time that has really passed: the robot's plus what its steps were late, s."""
+        return self._robot.time + self.slipped
+
+    def event(self, name: str, /, **data: Any) -> None:
+        """Record that something happens now; `data` must be JSON.
+
+        Raises:
+            RecordingError, TypeError: as `Recorder.event`.
+        """
+        self._recorder.event(self.time, name, **data)
+
+    def mark(self, name: str, **facts: Any) -> None:
+        """Record that a part, a segment, begins now.
+
+        Raises:
+            RecordingError, TypeError: as `Recorder.event`.
+        """
+        self.event("segment", name=name, **facts)
+
+    def finish(self) -> None:
+        """Record the last samples and look no more; may be called twice.
+
+        Raises:
+            RecordingError: they cannot be written.
+        """
+        if self._leave is not None:
+            self._leave()
+            self._leave = None
+            self._write(None)
+
+    def _step(self, report: StepReport, states: Mapping[str, ServoState]) -> None:
+        """The observer: the samples before this step get the goals that acted in it; its own wait."""
+        self.steps += report.requested > 0
+        self.late += report.late > 0
+        self.slipped += report.late / 1e3
+        if not self.paused:
+            self._write(report.commanded + self.slipped)
+            if report.requested > 0:
+                times = {"requested_ms": report.requested, "actual_ms": report.actual, "late_ms": report.late}
+                self._recorder.cycle(self.time, **times, errors=len(report.errors), **self._cycle())
+            if report.stood_still:
+                self.event(STOOD_STILL, seconds=report.stood_still)
+            for event in report.events:
+                why = "" if event.error is None else event.error.message
+                flags = [flag.name for flag in ErrorFlag if flag & event.flags]
+                facts = {"servo": event.name, "error": why, "flags": flags}
+                self.event(event.kind, **{key: value for key, value in facts.items() if value})
+        self._rows = self._look(states, report.sampled.values())
+
+    def _look(self, states: Mapping[str, ServoState], sampled: Iterable[float]) -> list[_Row]:
+        """Samples that have just come in, and what can only be asked now."""
+        zero = wall_clock_of_zero(sampled)
+        rows = []
+        for name in self._names:
+            servo, state = self._robot[name], states[name]
+            if state.time == state.time:  # NaN: never read
+                moment = replace(state, time=state.time + self.slipped)
+                rows.append(_Row(name, moment, servo.truth, servo.power, zero + round(state.time * 1e9)))
+        return rows
+
+    def _write(self, commanded: float | None) -> None:
+        """The samples that wait, beside the goals in force."""
+        for row in self._rows:
+            self._recorder.record_state(
+                row.name,
+                row.state,
+                truth=row.truth,
+                logged=row.logged,
+                power=row.power,
+                commanded=commanded,
+                **self._goals(row),
+            )
+
+    def _goals(self, row: _Row) -> dict[str, Any]:
+        """Columns of what the servo was told; limits only where there is one, or was."""
+        servo = self._robot[row.name]
+        goals = servo.goals
+        columns: dict[str, Any] = {"torque_enabled": goals.enabled, "duty": goals.duty, "command": goals.position}
+        if goals.speed == 0:  # it holds still where it was then; in the column, 0 stands for no limit
+            columns["command"] = self._held.setdefault(row.name, row.state.position)
+        else:
+            self._held.pop(row.name, None)
+            limits = {"speed_limit": (goals.speed, servo.max_velocity), "torque_limit": (goals.torque, 1.0)}
+            for limit, (value, most) in limits.items():
+                if value < most or (row.name, limit) in self._limited:
+                    self._limited.add((row.name, limit))
+                    columns[limit] = value
+        return columns
+
+    def __enter__(self) -> RobotRecorder:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.finish()
+        else:
+            with suppress(RecordingError):  # the error that ended the block is the one to report
+                self.finish()

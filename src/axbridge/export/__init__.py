@@ -1,0 +1,1 @@
+"""Fitted servos and robots for other programs."""

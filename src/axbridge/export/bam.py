@@ -1,0 +1,157 @@
+"""Parameters of Rhoban's BAM (github.com/Rhoban/bam, arXiv 2410.08650): its ``m1.json`` to ``m6.json``, in and out.
+
+BAM knows a servo at its output shaft: kt, R, armature, friction. What its files leave to its code is the gain of the
+firmware's loop, duty per rad and unit of the P gain, for each kind of servo. Where its friction is not ours is told by
+`differences`.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from axbridge.config.model import ServoModel
+from axbridge.errors import ProfileError, UnsupportedOperation
+from axbridge.reading import reading
+from axbridge.servo.friction_laws import TERMS
+from axbridge.units import UNITS
+
+__all__ = ["ERROR_GAINS", "differences", "from_bam", "is_bam", "to_bam"]
+
+# Duty per rad of error and unit of the P gain register, of BAM's kinds of servo that are driven by voltage, and whose
+# units a position count has.
+ERROR_GAINS = {"mx64": 0.158, "mx106": 0.158, "xl320": 0.05048199, "xl330": 4096 / (2 * math.pi) / (256 * 885)}
+_UNITS = {"mx64": "mx", "mx106": "mx", "xl320": "ax", "xl330": "mx"}
+_MOTOR = {"kt": "motor.torque_constant", "R": "motor.resistance", "armature": "motor.armature"}
+_TERMS = {  # BAM's words for those of `TERMS` that its files have
+    "coulomb": "friction_base",
+    "viscous": "friction_viscous",
+    "stribeck": "friction_stribeck",
+    "stribeck_speed": "dtheta_stribeck",
+    "stribeck_exponent": "alpha",
+    "load": "load_friction_base",
+    "load_stribeck": "load_friction_stribeck",
+    "load_external": "load_friction_external",
+    "load_external_stribeck": "load_friction_external_stribeck",
+}
+_APART = {"load": "load_friction_motor", "load_stribeck": "load_friction_motor_stribeck"}  # where there are both
+_QUADRATIC = ("load_friction_motor_quad", "load_friction_external_quad")
+
+
+def _keys(law: str) -> dict[str, str]:
+    """Which figure of a model each of BAM's keys is under a friction law."""
+    words = _TERMS | (_APART if "load_external" in TERMS[law] else {})
+    return _MOTOR | {words[term]: f"friction.{term}" for term in TERMS[law] if term in words}
+
+
+def is_bam(document: Any) -> bool:
+    """Whether a JSON document is a parameter file of BAM."""
+    return isinstance(document, Mapping) and {"model", "actuator", "kt", "R"} <= set(document)
+
+
+def from_bam(path: Path) -> ServoModel:
+    """Read a parameter file of BAM as a servo model.
+
+    Raises:
+        ProfileError: no such file, none of BAM's, or a number in it is missing or impossible.
+        UnsupportedOperation: it is of a kind of servo whose loop is not known here.
+    """
+    with reading(partial(ProfileError, path, ""), "give BAM's m1.json to m6.json"):
+        return _model(path, json.loads(path.read_text(encoding="utf-8")))
+
+
+def _model(path: Path, document: Any) -> ServoModel:
+    if not is_bam(document):
+        raise ProfileError(path, "", "no parameter file of BAM", "it has model, actuator, kt, R and friction terms")
+    law, kind = str(document["model"]).upper(), str(document["actuator"])
+    if law not in TERMS:
+        raise ProfileError(path, "model", f"{document['model']!r} is no friction law", "known ones: m1 to m6")
+    if kind not in ERROR_GAINS:
+        raise UnsupportedOperation(
+            f"{path}: the position loop of {kind!r} is in BAM's code and not in its files",
+            f"known here: {', '.join(ERROR_GAINS)}",
+        )
+    tables: dict[str, dict[str, Any]] = {
+        "motor": {"inductance": 0.0, "gear_ratio": 1.0},
+        "friction": {"law": law},
+        "controller": {"law": "pid", "p_duty": ERROR_GAINS[kind] * UNITS[_UNITS[kind]].position},
+        "sensor": {
+            "angle_offset": -_number(path, document, "q_offset", 0.0),
+            "latency_ms": 1000 * _number(path, document, "command_delay", 0.0),
+        },
+    }
+    for key, name in _keys(law).items():
+        table, constant = name.split(".")
+        tables[table][constant] = _number(path, document, key)
+    try:
+        return ServoModel.model_validate(
+            {
+                "name": f"{kind}_{law.lower()}",
+                "description": f"{kind} with friction {law}, from BAM",
+                "provenance": f"BAM's {path.name}; its error gain {ERROR_GAINS[kind]:.6g} 1/rad; "
+                + differences(document),
+                **tables,
+            }
+        )
+    except ValueError as failure:
+        first = str(failure).splitlines()
+        raise ProfileError(path, "", " ".join(first[1:3]), "a number in it is out of range") from failure
+
+
+def differences(document: Mapping[str, Any]) -> str:
+    """What of a file of BAM is left out, in a sentence."""
+    if any(document.get(key) for key in _QUADRATIC):
+        return "left out: its quadratic terms, which are of the torque at rest (ours is of the speed)"
+    return "nothing of it is left out"
+
+
+def to_bam(model: ServoModel, kind: str) -> tuple[dict[str, Any], list[str]]:
+    """A servo model as a parameter file of BAM, and what of it BAM cannot say.
+
+    A gear that loses a share η of the torque becomes R/η, which gives the same torque at every speed.
+
+    Args:
+        model: The model.
+        kind: BAM's name for the servo.
+    """
+    motor, friction = model.motor, model.friction
+    values = {
+        "motor.torque_constant": motor.output_constant,
+        "motor.resistance": (motor.resistance + motor.resistance_per_duty) / motor.efficiency,
+        "motor.armature": motor.armature,
+        **{f"friction.{key}": value for key, value in friction.model_dump().items() if key != "law"},
+    }
+    document: dict[str, Any] = {key: values[name] for key, name in _keys(friction.law).items()}
+    if friction.law == "M6":
+        document |= dict.fromkeys(_QUADRATIC, 0.0)
+    document["q_offset"] = 0.0 - model.sensor.angle_offset
+    document["command_delay"] = model.sensor.latency_ms / 1000
+    lost = [
+        words
+        for there, words in (
+            (friction.quadratic > 0 and friction.law == "M6", "friction that grows with the square of the speed"),
+            (motor.resistance_per_duty > 0, "resistance that grows with the duty: that of full duty is written"),
+            (motor.resistance_per_kelvin > 0, "resistance that grows with the temperature"),
+            (motor.backlash > 0, "backlash"),
+            (motor.dead_duty > 0, "the duty that the bridge swallows"),
+            (motor.asymmetry != 0, "a motor that pushes harder one way"),
+            (motor.max_current > 0 or motor.current_step > 0, "limits of the current"),
+            (motor.inductance > 0, "the winding's inductance"),
+            (model.sensor.lag_ms > 0, "the loop's lag"),
+            (model.sensor.position_noise > 0 or model.sensor.quantised, "noise and rounding of the readings"),
+            (True, f"the {model.controller.law.replace('_', ' ')} loop: BAM's code has one for each kind of servo"),
+        )
+        if there
+    ]
+    return document | {"model": friction.law.lower(), "actuator": kind}, lost
+
+
+def _number(path: Path, document: Mapping[str, Any], key: str, default: float | None = None) -> float:
+    value = document.get(key, default)
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise ProfileError(path, key, "missing, or no number", f"a file of law {document['model']} has it")
+    return float(value)

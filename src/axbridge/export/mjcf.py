@@ -1,0 +1,204 @@
+"""A rig as MJCF: MuJoCo's own file, with a DC motor, gear and position loop at each joint that a servo drives.
+
+MuJoCo's `dcmotor` has one constant for torque and back-EMF. A gear that loses a share of the torque is therefore a
+winding of more resistance: torque = η·K·(U - K·ω)/R is K·(U - K·ω)/(R/η). Its controller asks for a torque and adds the
+back-EMF to the voltage; the gains below take that out again.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+from xml.etree import ElementTree as ET
+
+from axbridge.config.rig import Rig, ServoConfig
+from axbridge.config.urdf import DUMMY_INERTIA, DUMMY_MASS, with_checked_meshes
+from axbridge.errors import UnsupportedOperation
+from axbridge.export.linear_loop import linear_loop
+from axbridge.sim.engine import Scene, arrange, substeps
+from axbridge.virtual.control_table import ControlTable
+from axbridge.virtual.registers import loop_command
+
+__all__ = ["LIMP_GROUP", "loop_row", "mujoco_module", "to_mjcf"]
+
+LIMP_GROUP = 1  # of every servo's actuator: `model.opt.disableactuator = 1 << 1` lets all of them go limp
+_NEEDED = (3, 12)  # its dcmotor has another controller before
+_FLOOR = 1  # contact bits
+_LINKS = 2
+_STIFF = 0.004  # s in which a contact, a stop or dry friction has its way; MuJoCo's own 0.02 lets joints creep
+_HARD = [0.99, 0.999, 0.001, 0.5, 2.0]
+
+
+def mujoco_module() -> Any:
+    """MuJoCo.
+
+    Raises:
+        UnsupportedOperation: it is not installed, or too old.
+    """
+    hint = 'python -m pip install "mujoco>=3.12"'
+    try:
+        import mujoco
+    except ImportError as failure:
+        raise UnsupportedOperation("this needs MuJoCo, which is not installed", hint) from failure
+    if tuple(int(part) for part in mujoco.__version__.split(".")[:2]) < _NEEDED:
+        raise UnsupportedOperation(f"this needs MuJoCo 3.12, here is {mujoco.__version__}", hint)
+    return mujoco
+
+
+def loop_row(rig: Rig, servo: ServoConfig) -> list[float]:
+    """What a servo's registers after power-on make of its loop: a row of `Command`."""
+    profile = rig.profile_of(servo)
+    table = ControlTable(profile)
+    for name, value in servo.registers.items():
+        table[name] = value
+    return loop_command(table, profile, servo.zero, driven=True)
+
+
+def to_mjcf(rig: Rig, note: str = "") -> str:
+    """The rig as an MJCF document.
+
+    Args:
+        rig: Its world, its servos and their models.
+        note: Put into a comment at its top.
+
+    Raises:
+        RigError, ProfileError: the rig, its URDF or its models are wrong.
+        UnsupportedOperation: MuJoCo is not there, or cannot read the URDF.
+    """
+    mujoco = mujoco_module()
+    path, text = rig.urdf_path(), rig.urdf_text()
+    world = rig.world
+    assert world is not None  # urdf_path has seen to it
+    driven = [servo for servo in rig.servos if servo.drive == "dynamixel"]
+    stops = {servo.joint: (servo.min_stop, servo.max_stop) for servo in driven if servo.min_stop < servo.max_stop}
+    scene = Scene(
+        path, text=text, fixed_base=world.fixed_base, joints=[servo.joint for servo in driven], stops=stops,
+        start={servo.joint: servo.position for servo in rig.servos},
+    )  # fmt: skip
+    arrangement = arrange(scene)
+    spec = _read(mujoco, rig, with_checked_meshes(path, text) or text)
+    spec.modelname = rig.name
+    spec.option.gravity = list(world.gravity)
+    spec.option.timestep = substeps(rig.physics_step_ms / 1000)[1]
+    spec.option.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
+    spec.option.cone = mujoco.mjtCone.mjCONE_ELLIPTIC
+    spec.option.impratio = 20  # feet that stand creep otherwise
+    for name in arrangement.tree.dummies:
+        body = spec.body(name)
+        body.mass, body.inertia, body.ipos = DUMMY_MASS, [DUMMY_INERTIA] * 3, [0.0] * 3
+        body.explicitinertial = True
+    _contacts(mujoco, spec, text, ground=world.ground, self_collision=world.self_collision)
+    if not world.fixed_base:
+        base = spec.body(arrangement.tree.links[0])
+        base.pos = [0.0, 0.0, world.base_height]
+        base.add_freejoint()
+    for facts, (low, high) in zip(arrangement.joints, arrangement.limits, strict=True):
+        joint = spec.joint(facts.name)
+        joint.damping[0], joint.frictionloss = facts.damping, facts.friction
+        joint.actfrclimited = mujoco.mjtLimited.mjLIMITED_FALSE  # of the URDF; the motor has its own limits
+        joint.actfrcrange = [0.0, 0.0]
+        joint.limited = mujoco.mjtLimited.mjLIMITED_TRUE if low < high and math.isfinite(high - low) else 0
+        joint.range = [low, high] if joint.limited else [0.0, 0.0]
+        joint.solref_friction = joint.solref_limit = [_STIFF, 1.0]
+        joint.solimp_friction = _HARD
+    for servo in driven:
+        _drive(mujoco, spec, rig, servo)
+    spec.compile()
+    start = dict(zip((facts.name for facts in arrangement.joints), arrangement.start, strict=True))
+    _start(spec, start, driven, None if world.fixed_base else world.base_height)
+    spec.compile()
+    document: str = spec.to_xml()
+    return document.replace("<mujoco", f"<!-- {note.replace('--', '- -')} -->\n<mujoco", 1) if note else document
+
+
+def _read(mujoco: Any, rig: Rig, text: str) -> Any:
+    root = ET.fromstring(text)  # noqa: S314 - the user's own file, read before
+    settings = {"discardvisual": "false", "fusestatic": "false", "balanceinertia": "false", "strippath": "false"}
+    if root.find(".//mesh") is not None:
+        settings["meshdir"] = str(rig.urdf_path().resolve().parent)
+    ET.SubElement(ET.SubElement(root, "mujoco"), "compiler", settings)
+    try:
+        return mujoco.MjSpec.from_string(ET.tostring(root, encoding="unicode"))
+    except ValueError as failure:
+        first = str(failure).splitlines()[0]
+        raise UnsupportedOperation(f"MuJoCo cannot read {rig.urdf_path()}: {first}", "see its message") from failure
+
+
+def _contacts(mujoco: Any, spec: Any, text: str, *, ground: bool, self_collision: bool) -> None:
+    """Who touches whom, and how rough links are: what their URDF says, as of the pair with a floor of 1."""
+    rough = {
+        link.get("name"): float(value.get("value", "nan"))
+        for link in ET.fromstring(text).iter("link")  # noqa: S314 - as above
+        for value in link.iter("lateral_friction")
+    }
+    for body in spec.bodies:
+        for geom in body.geoms:
+            if geom.contype or geom.conaffinity:  # the others are pictures
+                geom.contype = _LINKS
+                geom.conaffinity = _FLOOR | _LINKS if self_collision else _FLOOR
+                geom.friction[0] = rough.get(body.name, 0.5)
+                geom.priority = 1  # else MuJoCo takes the rougher of two
+                geom.solref = [_STIFF, 1.0]
+                geom.solimp = [0.95, 0.99, 0.0005, 0.5, 2.0]
+    if ground:
+        spec.worldbody.add_geom(
+            name="floor", type=mujoco.mjtGeom.mjGEOM_PLANE, size=[0.0, 0.0, 0.1], contype=_FLOOR, conaffinity=_LINKS,
+            rgba=[0.8, 0.8, 0.8, 1.0],
+        )  # fmt: skip
+        spec.worldbody.add_light(pos=[0.0, -1.0, 2.0], dir=[0.0, 0.5, -1.0])
+
+
+def _drive(mujoco: Any, spec: Any, rig: Rig, servo: ServoConfig) -> None:
+    """Motor, gear, friction and loop of one servo, on its joint."""
+    model = rig.model_of(servo)
+    motor, friction = model.motor, model.friction
+    units = rig.profile_of(servo).units
+    (bus,) = (bus for bus in rig.buses if bus.name == servo.bus)
+    loop = linear_loop(model, loop_row(rig, servo), units.position, bus.supply_voltage)
+    joint = spec.joint(servo.joint)
+    joint.armature = motor.armature
+    joint.damping[0] += friction.viscous + servo.damping_constant
+    joint.frictionloss += friction.coulomb + servo.static_friction
+    joint.stiffness[0] = servo.spring_constant
+    constant, resistance = motor.output_constant, loop.resistance / motor.efficiency
+    torque = constant / resistance  # N·m per V
+    most = motor.max_current * motor.efficiency if motor.current_limit == "motor" else 0.0  # as of R/η
+    actuator = spec.add_actuator(name=servo.name, target=servo.joint, trntype=mujoco.mjtTrn.mjTRN_JOINT)
+    actuator.set_to_dcmotor(
+        motorconst=[constant, constant],
+        resistance=resistance,
+        saturation=[0.0, most, 0.0],
+        controller=[
+            torque * loop.k_theta, torque * loop.k_integral, torque * (constant + loop.k_omega), 0.0, 0.0, loop.limit,
+        ],
+        ctrlspec=int(mujoco.mjtCtrlInput.mjINPUT_POS),
+    )  # fmt: skip
+    actuator.group = LIMP_GROUP
+    actuator.ctrllimited = mujoco.mjtLimited.mjLIMITED_TRUE
+    actuator.ctrlrange = list(_goals(servo, units.position, units.counts))
+    delay = model.sensor.latency_ms / 1000
+    if delay > 0:
+        actuator.delay = max(delay, spec.option.timestep)
+        actuator.nsample = math.ceil(actuator.delay / spec.option.timestep) + 1
+
+
+def _goals(servo: ServoConfig, count: float, counts: int) -> tuple[float, float]:
+    """Lowest and highest goal, rad, joint side: what the register holds, within the rig's limits."""
+    ends = sorted(servo.direction * (end - servo.zero) * count for end in (0, counts))
+    low, high = servo.soft_limits
+    return max(low, ends[0]), min(high, ends[1])
+
+
+def _start(spec: Any, start: dict[str, float], driven: list[ServoConfig], height: float | None) -> None:
+    """The rig's start as a key frame, with goals that hold it."""
+    place = [] if height is None else [0.0, 0.0, height, 1.0, 0.0, 0.0, 0.0]
+    hinges = (start[joint.name] for joint in _in_tree(spec))
+    key = spec.add_key(name="start")
+    key.qpos = [*place, *hinges]
+    key.ctrl = [servo.position for servo in driven]
+
+
+def _in_tree(spec: Any) -> Iterator[Any]:
+    """Joints in the order of positions, the base's excepted."""
+    return (joint for body in spec.bodies for joint in body.joints if joint.name and joint.type != 0)

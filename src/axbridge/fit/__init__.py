@@ -1,0 +1,9 @@
+"""From recordings to a model that predicts them: search, uncertainty, and what the data cannot tell.
+
+`identify` fits a model to recordings of one servo on one arm; `paper_procedure` does it as Lima et al. 2009 did.
+"""
+
+from axbridge.fit.fit import Fit, identify
+from axbridge.fit.params_file import write_params
+
+__all__ = ["Fit", "identify", "write_params"]

@@ -1,0 +1,197 @@
+"""Which friction law do the recordings call for? A fit by each of M1-M6, judged on recordings none of them has seen.
+
+Each law begins where the best of the laws it contains ended, so that it fits at least as well, and does not lose for
+having been searched less. The law with the smallest held-out error would often win by chance: laws with more terms fit
+what happens to be in the data. So the fewest parameters win among all laws whose held-out error chance may explain: not
+`SURE` standard errors above the smallest. The standard error is that of the difference, over stretches of `STRETCH`
+seconds: what is hard for one law to predict is hard for all. Without held-out recordings the Bayesian information
+criterion decides.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from axbridge.arrays import FloatArray
+from axbridge.config.rig import Rig
+from axbridge.errors import AxBridgeError
+from axbridge.fit.fit import Fit, allowing_for, identify
+from axbridge.fit.richer_laws import Richer, begun_from, criterion, independent
+from axbridge.fit.search import Outcome, executor
+from axbridge.fit.unknowns import FRICTION_LAWS, richer_than
+from axbridge.recording.recording import Recording
+from axbridge.sim.runs import Runs
+
+__all__ = ["LawComparison", "LawScore", "chosen_law", "compare_laws"]
+
+SURE = 2.0
+STRETCH = 0.5  # s: errors of a simulated motion mostly last no longer
+_BY_ERROR = "fewest parameters among those within two standard errors of the smallest held-out error"
+_BY_CRITERION = "smallest BIC, as no recording was held out"
+
+
+@dataclass(frozen=True)
+class LawScore:
+    """How one friction law did.
+
+    Attributes:
+        law: ``M1`` to ``M6``.
+        parameters: How many were fitted, the other unknowns of the model included.
+        fitted: Mean absolute error of the fitted recordings, degrees.
+        held_out: Of the held-out ones; NaN when there are none.
+        behind: By how much that is above the smallest, degrees.
+        error: Standard error of `behind`.
+        bic: Bayesian information criterion of the fitted recordings.
+    """
+
+    law: str
+    parameters: int
+    fitted: float
+    held_out: float
+    behind: float
+    error: float
+    bic: float
+
+    @property
+    def tied(self) -> bool:
+        """Whether chance may explain that it is not the one with the smallest held-out error."""
+        return self.behind <= SURE * self.error
+
+
+@dataclass(frozen=True)
+class LawComparison:
+    """All laws side by side.
+
+    Attributes:
+        scores: In the order M1 to M6.
+        chosen: The law that was taken.
+        rule: Why, in words.
+    """
+
+    scores: tuple[LawScore, ...]
+    chosen: str
+    rule: str
+
+    @property
+    def note(self) -> str:
+        """What the held-out recordings leave open, in words; empty when they leave nothing."""
+        others = [score.law for score in self.scores if score.tied and score.law != self.chosen]
+        if not others:
+            return ""
+        return (
+            f"the held-out recordings do not tell {self.chosen} from {', '.join(others)}; "
+            "what would: holding out more of them, with slow reversals under load"
+        )
+
+
+def compare_laws(
+    recordings: Sequence[Recording],
+    rig: Rig,
+    kind: str,
+    *,
+    held_out: Sequence[Recording] = (),
+    starts: int = 8,
+    generations: int = 300,
+    budget: float = 150.0,
+    seed: int = 0,
+    where: str | None = None,
+    report: Callable[[str, Outcome | None], None] = lambda _stage, _outcome: None,
+) -> tuple[Fit, LawComparison]:
+    """Fit with each friction law, each with its share of the budget, and take the law the data support.
+
+    Args:
+        recordings: As of `identify`, like the rest.
+        rig: See there.
+        kind: See there.
+        held_out: They choose the law, so their error is a little flattered; keep others for a last check.
+        starts: Of each law.
+        generations: See there.
+        budget: For all laws together, s; see there.
+        seed: See there.
+        where: See there.
+        report: Told ``M3 start`` and the like.
+
+    Raises:
+        AxBridgeError: as `identify`.
+    """
+    fits: dict[str, Fit] = {}
+    with executor(where) as running:
+        for law in FRICTION_LAWS:
+
+            def after(stage: str, outcome: Outcome | None, law: str = law) -> None:
+                report(f"{law} {stage}", outcome)
+
+            fits[law] = identify(
+                recordings, rig, kind, friction=law, held_out=held_out, starts=starts, generations=generations,
+                budget=budget / len(FRICTION_LAWS), seed=seed, near=_near(law, fits), richer=False, where=running,
+                report=after,
+            )  # fmt: skip
+    count = len(recordings)
+    fitted = fits[max(fits)].runs.only(range(count))
+    told = independent(fitted, fits[max(fits)].simulated[: len(fitted.time)])  # by the law with most terms
+    rest = range(count, count + len(held_out))
+    new = {law: _stretches(fit.runs, fit.simulated, rest) for law, fit in fits.items()} if held_out else {}
+    best = min(new, key=lambda law: float(new[law].mean())) if new else None
+    scores = []
+    for law, fit in fits.items():
+        unknowns = len(fit.estimates)
+        behind = new[law] - new[best] if best is not None else np.full(1, math.nan)
+        scores.append(
+            LawScore(
+                law, unknowns, float(np.mean([s.mae for s in fit.scores if not s.held_out])),
+                float(new[law].mean()) if new else math.nan, float(behind.mean()),
+                float(behind.std(ddof=1) / math.sqrt(len(behind))) if len(behind) > 1 else 0.0,
+                criterion(fitted, fit.simulated[: len(fitted.time)], unknowns, told),
+            )
+        )  # fmt: skip
+    chosen = chosen_law(scores)
+    fit = allowing_for(fits[chosen], _not_ruled_out(chosen, scores, fits))
+    return fit, LawComparison(tuple(scores), chosen, _BY_ERROR if new else _BY_CRITERION)
+
+
+def chosen_law(scores: Sequence[LawScore]) -> str:
+    """See the head of this file.
+
+    Raises:
+        AxBridgeError: there is no law to choose from.
+    """
+    if not scores:
+        raise AxBridgeError("no friction law was fitted", "fit at least one")
+    if any(math.isnan(score.held_out) for score in scores):
+        return min(scores, key=lambda score: score.bic).law
+    return min((score for score in scores if score.tied), key=lambda score: (score.parameters, score.held_out)).law
+
+
+def _not_ruled_out(chosen: str, scores: Sequence[LawScore], fits: Mapping[str, Fit]) -> Richer | None:
+    """The best of the laws that contain the chosen one, if chance may explain that it is not better."""
+    tied = {score.law: score.held_out for score in scores if score.law in richer_than(chosen) and score.tied}
+    if not tied:
+        return None
+    best = min(tied, key=lambda law: tied[law])
+    return Richer(best, fits[best].space, fits[best].uncertainty)
+
+
+def _stretches(runs: Runs, simulated: FloatArray, chosen: Sequence[int]) -> FloatArray:
+    """Mean absolute error of each stretch of the chosen recordings, degrees, (s,)."""
+    error = np.abs(np.degrees(runs.errors(simulated)))
+    found = []
+    for recording in chosen:
+        a, b = runs.start[recording], runs.start[recording + 1]
+        known = runs.judged[a:b]
+        number = ((runs.time[a:b] - runs.time[a]) / STRETCH).astype(int)[known]
+        part = error[a:b][known]
+        found += [float(part[number == stretch].mean()) for stretch in np.unique(number)]
+    return np.array(found)
+
+
+def _near(law: str, fits: Mapping[str, Fit]) -> FloatArray | None:
+    """The parameter set (len(Param),) of the best fit by a law that this one contains; None when there is none."""
+    simpler = [fit for name, fit in fits.items() if set(FRICTION_LAWS[name]) < set(FRICTION_LAWS[law])]
+    if not simpler:
+        return None
+    best = min(simpler, key=lambda fit: sum(score.rmse**2 for score in fit.scores if not score.held_out))
+    return begun_from(best.row)

@@ -1,0 +1,220 @@
+"""What an identification found: tables for the terminal, panels, and a page with the paper's figures."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from html import escape
+from pathlib import Path
+
+import numpy as np
+
+from axbridge.config.rig import Rig
+from axbridge.fit.fit import Fit
+from axbridge.fit.friction_laws import LawComparison
+from axbridge.fit.lima2009 import KsLine, Surface
+from axbridge.fit.params_file import in_file
+from axbridge.report.page import Table, table_html
+from axbridge.report.page import write_page as write_parts
+from axbridge.report.plots import Bars, Curve, Map, Panel
+from axbridge.report.plots_html import figure_html, grid_html
+from axbridge.servo.columns import Param
+from axbridge.sim.runs import FOLLOWED
+
+__all__ = [
+    "ends_text",
+    "estimate_table",
+    "law_panel",
+    "law_table",
+    "residual_panels",
+    "score_table",
+    "trace_panels",
+    "write_page",
+]
+
+
+def estimate_table(fit: Fit) -> Table:
+    """Values with their intervals, as they stand in the file."""
+    rows = []
+    for estimate in fit.estimates:
+        name, scale = estimate.unknown.name, estimate.unknown.scale
+        low, value, high = (
+            f"{in_file(fit, name, x, scale):.4g}" for x in (estimate.low, estimate.value, estimate.high)
+        )
+        mark = "these recordings do not tell" if name in fit.uncertainty.flat else ""
+        rows.append((name, value, low, high, mark))
+    return Table(f"{fit.kind}, friction {fit.friction}", ("parameter", "value", "95 % from", "to", ""), tuple(rows))
+
+
+def score_table(fit: Fit) -> Table:
+    """Errors by recording."""
+    rows = tuple(
+        (score.name, f"{score.mae:.2f}", f"{score.rmse:.2f}", "held out" if score.held_out else "fitted")
+        for score in fit.scores
+    )
+    return Table("errors", ("recording", "MAE °", "RMSE °", ""), rows)
+
+
+def ends_text(fit: Fit) -> str:
+    """How far apart the best starts end, in words; empty where there is only one."""
+    if len(fit.ends) < 2:
+        return ""
+    text = f"the {len(fit.ends)} best starts end at {fit.ends[0].fitted:.2f} to {fit.ends[-1].fitted:.2f}°"
+    held = sorted(end.held_out for end in fit.ends)
+    return text if math.isnan(held[0]) else f"{text}, held out {held[0]:.2f} to {held[-1]:.2f}°"
+
+
+def law_table(laws: LawComparison) -> Table:
+    """The friction laws side by side, and which of them chance may explain."""
+    rows = []
+    for score in laws.scores:
+        judged = not math.isnan(score.held_out)
+        mark = "chosen" if score.law == laws.chosen else "tied" if judged and score.tied else ""
+        held = (f"{score.held_out:.3f}", f"{score.behind:+.4f} ± {score.error:.4f}") if judged else ("", "")
+        rows.append((score.law, str(score.parameters), f"{score.fitted:.3f}", *held, f"{score.bic:.0f}", mark))
+    header = ("friction law", "parameters", "fitted MAE °", "held-out MAE °", "behind the best °", "BIC", "")
+    return Table(f"friction laws; chosen: {laws.rule}", header, tuple(rows))
+
+
+def trace_panels(fit: Fit, rig: Rig) -> list[Panel]:
+    """Every recording as it was measured and as the fit simulates it, in the order of `fit.scores`."""
+    runs, direction = fit.runs, rig.servos[0].direction
+    measured = np.where(runs.known, runs.position, np.nan) if len(runs.known) else runs.position
+    simulated = np.where(runs.driven == FOLLOWED, np.nan, fit.simulated)  # there it only repeats the measurement
+    panels = []
+    for score, a, b in zip(fit.scores, runs.start[:-1], runs.start[1:], strict=True):
+        lines = tuple(
+            # what was measured is wide, to be seen below a simulation that agrees
+            Curve(runs.time[a:b], direction * np.degrees(values[a:b]), label, colour, width=width)
+            for values, label, colour, width in (
+                (measured, "measured", "fitted", 5.0),
+                (simulated, "simulated", "other", 1.6),
+            )
+        )
+        title = f"{score.name.removesuffix('.mcap')}: {score.mae:.2f}°{' (held out)' if score.held_out else ''}"
+        panels.append(Panel(lines, "time, s", "position, °", title))
+    return panels
+
+
+def residual_panels(fit: Fit, rig: Rig) -> list[Panel]:
+    """Simulated minus measured, recording by recording: noise where the model is right, a shape where it is not."""
+    panels = []
+    for trace in trace_panels(fit, rig):
+        measured, simulated = (item for item in trace.items if isinstance(item, Curve))
+        left = Curve(measured.x, simulated.y - measured.y, "residual", "error", width=1.0)
+        panels.append(Panel((left,), "time, s", "residual, °"))
+    return panels
+
+
+def law_panel(laws: LawComparison) -> Panel:
+    """Errors of the friction laws; the whisker is the standard error of the difference to the smallest."""
+    names = tuple(
+        f"{score.law}{' (chosen)' if score.law == laws.chosen else ''}\n{score.parameters} parameters, "
+        f"BIC {score.bic:.0f}"
+        for score in laws.scores
+    )
+    bars = [Bars(names, tuple(score.fitted for score in laws.scores), "fitted", "fitted")]
+    if not math.isnan(laws.scores[0].held_out):
+        held, spread = ((*values,) for values in zip(*((s.held_out, s.error) for s in laws.scores), strict=True))
+        bars.append(Bars(names, held, "held out", "reference", spread))
+    return Panel(tuple(bars), "", "mean absolute error, °", f"Friction laws; chosen: {laws.rule}")
+
+
+def write_page(
+    fit: Fit,
+    rig: Rig,
+    path: Path | str,
+    *,
+    line: KsLine | None = None,
+    surfaces: Sequence[Surface] = (),
+    laws: LawComparison | None = None,
+) -> None:
+    """Write one self-contained page: parameters, errors, every recording measured and simulated, the scans.
+
+    Args:
+        fit: What was found.
+        rig: The fit's.
+        path: The page.
+        line: Ks measurements, figure 5.
+        surfaces: Scans, figures 7 and 11.
+        laws: How the friction laws compare.
+
+    Raises:
+        RecordingError: it cannot be written; what was at `path` stays.
+    """
+    held = [score.mae for score in fit.scores if score.held_out]
+    fitted = [score.mae for score in fit.scores if not score.held_out]
+    lead = f"{len(fitted)} recordings fitted: mean absolute error {np.mean(fitted):.2f}°"
+    lead += f"; {len(held)} held out: {np.mean(held):.2f}°." if held else "."
+    parts = [f'<p class="headline">{escape(lead)}</p>']
+    if chance := ends_text(fit):
+        parts.append(f"<p>{escape(chance)}</p>")
+    notes = (fit.condition, *([laws.note] if laws is not None and laws.note else ()), *fit.warnings)
+    parts += [f'<p class="note">{escape(note)}</p>' for note in notes]
+    parts += [table_html(table) for table in (estimate_table(fit), score_table(fit))]
+    if laws is not None:
+        parts.append(table_html(law_table(laws)))
+    parts.append("<h2>Measured and simulated, and what is left between them</h2>")
+    traces = zip(trace_panels(fit, rig), residual_panels(fit, rig), strict=True)
+    figures = []
+    for index, (trace, residual) in enumerate(traces):
+        panels = [replace(trace, x="", share=2.0), residual]
+        figures.append((trace.title, figure_html(panels, name=f"trace-{index}", program=index == 0, unit=70)))
+    parts.append(grid_html(figures))
+    for index, (heading, panel, height) in enumerate(_figures(fit, line, surfaces, laws)):
+        parts.append(f"<h2>{escape(heading)}</h2>")
+        parts.append(figure_html([panel], name=f"figure-{index}", unit=height - 70))
+    write_parts(path, f"{rig.name}: {fit.kind} identified", parts)
+
+
+def _figures(
+    fit: Fit, line: KsLine | None, surfaces: Sequence[Surface], laws: LawComparison | None
+) -> list[tuple[str, Panel, int]]:
+    """What follows the traces on the page: heading, panel, height in pixels."""
+    figures = []
+    if laws is not None:
+        figures.append(("Friction laws", law_panel(laws), 340))
+    if line is not None:
+        figures.append((f"Ks = {line.ks:.6f} V·s/rad (the paper's figure 5)", _ks_panel(line), 340))
+    titles = (
+        "Mean squared error of the falls over friction",
+        "Mean squared error of the steps over the gains (figure 11)",
+    )
+    figures += [(heading, _surface_panel(surface), 420) for heading, surface in zip(titles, surfaces, strict=False)]
+    if surfaces:
+        figures.append(("Friction over speed (as the paper's figure 7)", _friction_panel(fit), 320))
+    if len(fit.estimates) > 2 and not surfaces:
+        figures.append(("Correlation of the estimates", _correlation_panel(fit), 520))
+    return figures
+
+
+def _ks_panel(line: KsLine) -> Panel:
+    reach = np.array([0.0, float(line.speed.max())])
+    lines = (
+        Curve(line.speed, line.volts, "measured", "reference", points=True),
+        Curve(reach, line.ks * reach, "through the origin", "other"),
+    )
+    return Panel(lines, "motor speed, rad/s", "open-circuit voltage, V")
+
+
+def _surface_panel(surface: Surface) -> Panel:
+    x_scale, y_scale = surface.x.scale, surface.y.scale
+    errors = Map(surface.xs * x_scale, surface.ys * y_scale, np.log10(surface.mse.T), "log₁₀ deg²")
+    best = Curve(
+        np.array([surface.best[0] * x_scale]), np.array([surface.best[1] * y_scale]), "", "other", points=True,
+        note=f"{surface.least:.3g} deg²",
+    )  # fmt: skip
+    logarithmic = frozenset(axis for axis, unknown in (("x", surface.x), ("y", surface.y)) if unknown.logarithmic)
+    return Panel((errors, best), surface.x.name, surface.y.name, logarithmic=logarithmic)
+
+
+def _friction_panel(fit: Fit) -> Panel:
+    speed = np.linspace(-6, 6, 241)
+    torque = fit.row[Param.COULOMB] * np.sign(speed) + fit.row[Param.VISCOUS] * speed
+    return Panel((Curve(speed, torque, "", "reference"),), "speed, rad/s", "friction torque, N·m")
+
+
+def _correlation_panel(fit: Fit) -> Panel:
+    names = tuple(estimate.unknown.name.partition(".")[2] for estimate in fit.estimates)
+    return Panel((Map(names, names, np.round(fit.uncertainty.correlation, 2), "correlation", written=True),), "", "")

@@ -1,0 +1,261 @@
+"""Identification as Lima et al. 2009 did it: a line for Ks, then two scans.
+
+Ks is the slope of open-circuit voltage over motor speed (their figure 5). Friction is scanned on falls with the motor
+off (figures 7-9), then the controller's gains on steps (figures 10-12). Beyond the paper: the scans zoom in, command
+latency is scanned along with the gains (left out, 20 ms of it cost more than the whole error of the paper), and the
+minimum is sharpened by least squares, with intervals.
+"""
+
+from __future__ import annotations
+
+import csv
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from axbridge.arrays import FloatArray
+from axbridge.config.rig import Rig
+from axbridge.errors import RecordingError
+from axbridge.fit.clocks import predicted
+from axbridge.fit.fit import Estimate, Fit, base_model, doubts, inputs_of, scores_of, with_noise
+from axbridge.fit.search import COARSE, losses
+from axbridge.fit.uncertainty import Uncertainty, polish, uncertainty
+from axbridge.fit.unknowns import Space, Unknown, space_of
+from axbridge.reading import reading
+from axbridge.recording.recording import Recording
+from axbridge.replay.simulate import packed, runs_of
+from axbridge.servo.columns import Param
+from axbridge.sim.runs import HELD, Runs
+
+__all__ = ["KsLine", "Surface", "ks_line", "paper_procedure"]
+
+_GRID = 21  # points a side
+_LATENCIES = 12  # over their range
+_ZOOMS = 3
+_VALLEYS = 6  # points of the first scan that are sharpened beside the last scan's: valleys are narrow, and bent
+_BEFORE = 5  # samples at rest that are averaged for the angle a part starts from
+
+
+@dataclass(frozen=True)
+class KsLine:
+    """Ks, the paper's figure 5.
+
+    Attributes:
+        speed: Motor side, rad/s, (n,).
+        volts: Open-circuit, V, (n,).
+        ks: Slope through the origin, V·s/rad.
+        error: Its standard error.
+    """
+
+    speed: FloatArray
+    volts: FloatArray
+    ks: float
+    error: float
+
+
+@dataclass(frozen=True)
+class Surface:
+    """Mean squared error over two unknowns.
+
+    Attributes:
+        x: The first unknown.
+        y: The second.
+        xs: Its values, (n,).
+        ys: (m,).
+        mse: deg², (n, m).
+        best: Where the scan ended, (2,).
+        least: Mean squared error there, deg².
+    """
+
+    x: Unknown
+    y: Unknown
+    xs: FloatArray
+    ys: FloatArray
+    mse: FloatArray
+    best: tuple[float, float]
+    least: float
+
+
+def ks_line(path: Path | str) -> KsLine:
+    """Fit Ks to a CSV of ``speed`` (motor side, rad/s) and ``volts`` (open circuit, V).
+
+    Raises:
+        RecordingError: unreadable, a column missing, no number, or fewer than two points.
+    """
+    with (
+        reading(partial(RecordingError, path), "give columns speed,volts"),
+        Path(path).open(encoding="utf-8-sig", newline="") as stream,
+    ):
+        points = np.array([[float(row["speed"]), float(row["volts"])] for row in csv.DictReader(stream)])
+    if len(points) < 2 or not np.any(points[:, 0]):
+        raise RecordingError(path, "holds fewer than two points", "measure the voltage at several speeds")
+    speed, volts = points.T
+    ks = float(speed @ volts / (speed @ speed))
+    spread = float(np.sum((volts - ks * speed) ** 2)) / (len(points) - 1)
+    return KsLine(speed, volts, ks, float(np.sqrt(spread / (speed @ speed))))
+
+
+def paper_procedure(
+    recordings: Sequence[Recording],
+    rig: Rig,
+    *,
+    line: KsLine | None = None,
+    held_out: Sequence[Recording] = (),
+    seed: int = 0,
+) -> tuple[Fit, tuple[Surface, Surface]]:
+    """Friction from the falls, then gains from the steps.
+
+    Args:
+        recordings: With segments of kind ``fall`` and ``step``, as `axbridge record` makes them.
+        rig: Its arm and its servo's profile.
+        line: Ks; None = the profile's.
+        held_out: Only scored.
+        seed: Only noted.
+
+    Raises:
+        RecordingError: no fall or no step in the recordings.
+        RigError: the rig is not one arm on a fixed base.
+    """
+    began = time.monotonic()
+    base = with_noise(base_model(rig, "lima2009"), runs_of(recordings, rig))
+    if line is not None:
+        base = base.model_copy(update={"motor": base.motor.model_copy(update={"torque_constant": line.ks})})
+    whole = space_of("lima2009", None, packed(base, rig))
+    falls, steps = (runs_of(_parts(recordings, kind), rig) for kind in ("fall", "step"))
+    names = [unknown.name for unknown in whole.unknowns]
+    friction = whole.without([name for name in names if name.startswith("controller.")])
+    fallen, friction_at, count = _scan(friction, falls)
+    row = friction.sets(friction_at[None])[0]
+    gains = replace(whole.without([name for name in names if name.startswith("friction.")]), base=row)
+    stepped, gains_at, more = _scan(gains, steps)
+    row = gains.sets(gains_at[None])[0]
+    only = replace(friction.without(["sensor.latency_ms"]), base=friction.sets(friction_at[None])[0])
+    sure = _joined(uncertainty(only, falls, only.point(row)), uncertainty(gains, steps, gains_at))
+    order = only.unknowns + gains.unknowns
+    every = runs_of([*recordings, *held_out], rig)
+    simulated = predicted(row[None], every)[0]
+    scores = scores_of(recordings, held_out, every, simulated)
+    fit = Fit(
+        kind="lima2009",
+        friction="M1",
+        estimates=tuple(
+            Estimate(unknown, float(row[unknown.column]), float(low), float(high))
+            for unknown, low, high in zip(order, sure.low, sure.high, strict=True)
+        ),
+        row=row,
+        base=base,
+        scores=scores,
+        uncertainty=sure,
+        starts=(fallen.least, stepped.least),
+        warnings=tuple(
+            f"this data cannot tell {unknown.name}; what would: {unknown.told_by}"
+            for unknown in order
+            if unknown.name in sure.flat
+        )
+        + doubts(scores),
+        rollouts=count + more,
+        seconds=time.monotonic() - began,
+        seed=seed,
+        runs=every,
+        simulated=simulated,
+        inputs=inputs_of(recordings, held_out, rig),
+    )
+    return fit, (fallen, stepped)
+
+
+def _scan(space: Space, runs: Runs) -> tuple[Surface, FloatArray, int]:
+    """Scan the first two unknowns (and latency, where it is one), zoom in, sharpen."""
+    x, y = (unknown for unknown in space.unknowns if unknown.column is not Param.LATENCY)
+    column_x, column_y = space.unknowns.index(x), space.unknowns.index(y)
+    latency = next((k for k, unknown in enumerate(space.unknowns) if unknown.column is Param.LATENCY), None)
+    delays = np.linspace(0.0, 1.0, _LATENCIES) if latency is not None else np.zeros(1)
+    low, high = np.zeros(2), np.ones(2)
+    first: Surface | None = None
+    tops = np.zeros((0, len(space)))
+    best = np.full(len(space), 0.5)
+    least, count = np.inf, 0
+    for _ in range(_ZOOMS):
+        shares = [np.linspace(a, b, _GRID) for a, b in zip(low, high, strict=True)]
+        mesh = np.array([(a, b, d) for a in shares[0] for b in shares[1] for d in delays])
+        points = np.full((len(mesh), len(space)), 0.5)
+        points[:, column_x], points[:, column_y] = mesh[:, 0], mesh[:, 1]
+        if latency is not None:
+            points[:, latency] = mesh[:, 2]
+        mse = losses(space, runs, points, "mse", COARSE).mean(axis=1)
+        count += len(points) * runs.recordings
+        if mse.min() < least:
+            least, best = float(mse.min()), points[int(np.argmin(mse))]
+        if first is None:
+            tops = _apart(mse, points)
+            rows = [space.sets(np.repeat(share[:, None], len(space), axis=1)) for share in shares]
+            values = (rows[0][:, x.column], rows[1][:, y.column])
+            first = Surface(x, y, *values, mse.reshape(_GRID, _GRID, -1).min(axis=2), (0.0, 0.0), 0.0)
+        centre, reach = best[[column_x, column_y]], (high - low) / _GRID * 1.5
+        low, high = np.clip(centre - reach, 0, 1), np.clip(centre + reach, 0, 1)
+        if latency is not None:
+            width = (delays[1] - delays[0]) * 1.5
+            delays = np.clip(np.linspace(best[latency] - width, best[latency] + width, 5), 0, 1)
+    sharpened = np.array([polish(space, runs, point, rounds=10) for point in (best, *tops)])
+    found = losses(space, runs, sharpened, "mse").mean(axis=1)
+    best, least = sharpened[int(np.argmin(found))], float(found.min())
+    row = space.sets(best[None])[0]
+    assert first is not None  # there is at least one zoom
+    return replace(first, best=(float(row[x.column]), float(row[y.column])), least=least), best, count
+
+
+def _apart(mse: FloatArray, points: FloatArray) -> FloatArray:
+    """The best points (`_VALLEYS`, n) of a scan (k, n) that are no neighbours of each other, best first."""
+    chosen: list[FloatArray] = []
+    for index in np.argsort(mse):
+        if all(np.max(np.abs(points[index] - other)) > 2.5 / _GRID for other in chosen):
+            chosen.append(points[index])
+        if len(chosen) == _VALLEYS:
+            break
+    return np.array(chosen)
+
+
+def _parts(recordings: Sequence[Recording], kind: str) -> list[Recording]:
+    """The segments of one kind, each a recording of its own that starts at rest."""
+    parts = []
+    for recording in recordings:
+        for segment in recording.segments:
+            if segment.data.get("kind") != kind or recording.within_standstill(np.array([segment.end - 1e-6])).any():
+                continue
+            for name, track in recording.items():
+                before = track.between(segment.start - 0.5, segment.start - 1e-6)
+                part = track.between(float(before.time[-1]) if len(before) else segment.start, segment.end)
+                if len(part) < 5:
+                    continue
+                position, held = part.position.copy(), part.torque_enabled.copy()
+                rest = before.position[-_BEFORE:]
+                if len(rest) and np.ptp(rest) < np.radians(1.0):
+                    position[0] = float(np.mean(rest))  # one sample has noise and rounding
+                    held[0] = HELD  # until the segment's command acts, latency later
+                parts.append(replace(recording, tracks={name: replace(part, position=position, torque_enabled=held)}))
+    if not parts:
+        raise RecordingError(
+            recordings[0].path if recordings else "recordings",
+            f"no {kind} among the segments",
+            f"the paper's procedure needs falls and steps (axbridge record {kind}; for a log, axbridge import "
+            "--segment); --method cma does without",
+        )
+    return parts
+
+
+def _joined(a: Uncertainty, b: Uncertainty) -> Uncertainty:
+    n, m = len(a.low), len(b.low)
+    correlation = np.zeros((n + m, n + m))
+    correlation[:n, :n], correlation[n:, n:] = a.correlation, b.correlation
+    return Uncertainty(
+        np.concatenate((a.low, b.low)),
+        np.concatenate((a.high, b.high)),
+        correlation,
+        np.concatenate((a.share, b.share)),
+        a.flat + b.flat,
+        a.alike + b.alike,
+        a.at_end + b.at_end,
+    )

@@ -1,0 +1,155 @@
+"""A fit as a parameters file for rigs, as JSON, and as text."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from axbridge import __version__
+from axbridge.config.model import ServoModel
+from axbridge.files import unwritable, write_whole
+from axbridge.fit.fit import Estimate, Fit
+from axbridge.fit.friction_laws import LawComparison
+from axbridge.fit.worth import worth_of
+from axbridge.recording.provenance import versions
+
+__all__ = ["in_file", "servo_model", "summary", "write_params"]
+
+_MOTOR_SIDE = "motor.torque_constant"  # searched at the output shaft, kept at the motor: over the gear ratio
+
+
+def servo_model(fit: Fit, name: str) -> ServoModel:
+    """The fitted model: what was searched over what it started from."""
+    tables: dict[str, Any] = fit.base.model_dump(exclude={"path"})
+    for estimate in fit.estimates:
+        table, key = estimate.unknown.name.split(".")
+        value = in_file(fit, estimate.unknown.name, estimate.value, estimate.unknown.scale)
+        tables[table][key] = max(0.0, value) if key == "latency_ms" else value
+    tables["friction"]["law"] = fit.friction
+    tables["prediction"] = worth_of(fit).model_dump()
+    held = [score for score in fit.scores if score.held_out]
+    fitted = [score for score in fit.scores if not score.held_out]
+    tables["name"] = name
+    tables["description"] = f"identified {fit.kind} with friction {fit.friction}"
+    tables["provenance"] = (
+        f"axbridge {__version__} identify, seed {fit.seed}: fitted to {len(fitted)} recordings, mean absolute error "
+        f"{np.mean([score.mae for score in fitted]):.2f} degrees"
+        + (f"; held out {len(held)}: {np.mean([score.mae for score in held]):.2f} degrees" if held else "")
+    )
+    return ServoModel.model_validate(tables)
+
+
+def write_params(fit: Fit, path: Path | str) -> None:
+    """Write the parameters as TOML, for ``model = "…"`` in a rig and ``--params``; intervals stand as comments.
+
+    Raises:
+        RecordingError: it cannot be written; what was at `path` stays.
+    """
+    path = Path(path)
+    model = servo_model(fit, path.stem).model_dump(exclude={"path"})
+    intervals = {estimate.unknown.name: estimate for estimate in fit.estimates}
+    lines = [f"{key} = {_value(model[key])}" for key in ("name", "description", "provenance")]
+    for table in ("motor", "friction", "controller", "sensor"):
+        lines += ["", f"[{table}]"]
+        for key, value in model[table].items():
+            text = f"{key} = {_value(value)}"
+            estimate = intervals.get(f"{table}.{key}")
+            lines.append(text if estimate is None else f"{text:<42} # {_interval(fit, estimate)}")
+    worth = [f"{key} = {value:.3g}" for key, value in model["prediction"].items() if value is not None]
+    lines += ["", "[prediction]  # what the monitor of a twin goes by", *worth]
+    lines += ["", f"# {fit.condition}", *(f"# {warning}" for warning in fit.warnings), ""]
+    lines += [f"# {one.role}: {one.name}, sha256 {one.sha256}" for one in fit.inputs]
+    lines.append("# made with " + ", ".join(f"{name} {found}" for name, found in versions().items() if found))
+    try:
+        write_whole(path, "\n".join(lines).rstrip() + "\n")
+    except OSError as failure:
+        raise unwritable(path, failure) from failure
+
+
+def summary(fit: Fit, laws: LawComparison | None = None) -> dict[str, Any]:
+    """The fit, and how the friction laws compare, as one JSON document."""
+    held = [score for score in fit.scores if score.held_out]
+    fitted = [score for score in fit.scores if not score.held_out]
+    names = [estimate.unknown.name for estimate in fit.estimates]
+    return {
+        "model": fit.kind,
+        "friction": fit.friction,
+        "parameters": {
+            name: {
+                key: in_file(fit, name, value, estimate.unknown.scale)
+                for key, value in (("value", estimate.value), ("low", estimate.low), ("high", estimate.high))
+            }
+            for name, estimate in zip(names, fit.estimates, strict=True)
+        },
+        "mae_deg": float(np.mean([score.mae for score in fitted])),
+        "held_out_mae_deg": float(np.mean([score.mae for score in held])) if held else None,
+        "recordings": [vars(score) for score in fit.scores],
+        "correlations": {
+            name: dict(zip(names, map(float, row), strict=True))
+            for name, row in zip(names, fit.uncertainty.correlation, strict=True)
+        },
+        "cannot_tell": list(fit.uncertainty.flat),
+        "condition": fit.condition,
+        "friction_allowed": fit.allowed,
+        "warnings": list(fit.warnings),
+        "starts": list(fit.starts),
+        "ends": [{"mae_deg": end.fitted, "held_out_mae_deg": _known(end.held_out)} for end in fit.ends],
+        "rollouts": fit.rollouts,
+        "seconds": fit.seconds,
+        "seed": fit.seed,
+        "inputs": [vars(one) for one in fit.inputs],
+        "versions": versions(),
+    } | (
+        {}
+        if laws is None
+        else {"friction_laws": _laws(laws), "friction_chosen_by": laws.rule, "friction_note": laws.note}
+    )
+
+
+def _known(value: float) -> float | None:
+    return None if math.isnan(value) else value
+
+
+def _laws(laws: LawComparison) -> list[dict[str, Any]]:
+    return [
+        {
+            "law": score.law,
+            "parameters": score.parameters,
+            "mae_deg": score.fitted,
+            "held_out_mae_deg": _known(score.held_out),
+            "behind_deg": _known(score.behind),
+            "behind_standard_error_deg": score.error,
+            "bic": score.bic,
+            "chosen": score.law == laws.chosen,
+        }
+        for score in laws.scores
+    ]
+
+
+def in_file(fit: Fit, name: str, value: float, scale: float) -> float:
+    """A value at the output shaft, SI, as it stands in the parameters file."""
+    return value / fit.base.motor.gear_ratio if name == _MOTOR_SIDE else value * scale
+
+
+def _interval(fit: Fit, estimate: Estimate) -> str:
+    name, scale = estimate.unknown.name, estimate.unknown.scale
+    if name in fit.uncertainty.flat:
+        return "not told by the data"
+    return f"95 %: {in_file(fit, name, estimate.low, scale):.4g} to {in_file(fit, name, estimate.high, scale):.4g}"
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, (int, float)):
+        return repr(value)
+    if isinstance(value, str):
+        return json.dumps(value)
+    if isinstance(value, Mapping):
+        return "{ " + ", ".join(f"{key} = {_value(item)}" for key, item in value.items()) + " }"
+    return json.dumps(value)

@@ -1,0 +1,143 @@
+"""What the intervals of a fit owe to its friction law: richer laws are tried from where it ended.
+
+An interval says how far a value may lie from its estimate if the law is right. If a law with more terms follows the
+recordings better, the truth may be its: then its intervals count, too. Whether it does is told by the Bayesian
+information criterion: better by more than its terms would be by chance. Errors last, so not every sample counts as one;
+how long they last is measured (`independent`).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from axbridge.arrays import FloatArray
+from axbridge.fit.clocks import predicted
+from axbridge.fit.search import COARSE, Job, Mapper, minimise
+from axbridge.fit.uncertainty import FLAT, Uncertainty, misfits, polish, uncertainty
+from axbridge.fit.unknowns import Space, enriched, richer_than
+from axbridge.servo.columns import Param
+from axbridge.sim.runs import Runs
+
+__all__ = ["Richer", "begun_from", "criterion", "independent", "richer_law", "widened"]
+
+FADED = 0.05  # samples correlate less than that where an error is over
+ROUNDS = 12
+SPREAD = 0.1  # of the search for each law, in ranges
+
+
+@dataclass(frozen=True)
+class Richer:
+    """A richer law that the recordings call for, or do not rule out.
+
+    Attributes:
+        law: Its name.
+        space: Its unknowns.
+        sure: Their intervals.
+    """
+
+    law: str
+    space: Space
+    sure: Uncertainty
+
+
+def independent(runs: Runs, simulated: FloatArray) -> float:
+    """How many samples would tell as much if no error lasted: their number over the errors' correlation time."""
+    parts = np.split(runs.errors(simulated), runs.start[1:-1])
+    power = max(sum(float(part @ part) for part in parts), 1e-12)
+    lasts = 1.0
+    for lag in range(1, max(len(part) for part in parts)):
+        alike = sum(float(part[lag:] @ part[:-lag]) for part in parts) / power
+        if alike < FADED:
+            break
+        lasts += 2.0 * alike
+    return max(float(runs.compared.sum()) / lasts, 2.0)
+
+
+def criterion(runs: Runs, simulated: FloatArray, unknowns: int, count: float) -> float:
+    """Bayesian information criterion of a simulation (l,), with so many samples that tell something of their own."""
+    error = np.degrees(runs.errors(simulated))
+    square = float(error @ error) / float(runs.compared.sum())
+    return count * math.log(max(square, 1e-12)) + unknowns * math.log(count)
+
+
+def begun_from(row: FloatArray) -> FloatArray:
+    """A parameter set (len(Param),) of a simpler law as one of a richer law, that moves alike."""
+    found = row.copy()
+    if found[Param.LOAD_EXTERNAL] < 0.0:
+        found[Param.LOAD_EXTERNAL] = found[Param.LOAD]  # the same weights, said by their own parameters
+        found[Param.LOAD_EXTERNAL_STRIBECK] = found[Param.LOAD_STRIBECK]
+    return found
+
+
+def richer_law(
+    space: Space, law: str, runs: Runs, point: FloatArray, *, generations: int, seed: int, spread: Mapper
+) -> Richer | None:
+    """The law that follows the recordings best among those that contain a fit's; None when the fit's own does.
+
+    Args:
+        space: The fit's unknowns.
+        law: Its law.
+        runs: What was fitted.
+        point: Where the fit ended.
+        generations: Of the search for each law.
+        seed: Of what is random in it.
+        spread: What runs the searches.
+    """
+    row = space.sets(point[None])[0]
+    spaces = {name: enriched(space, name) for name in richer_than(law)}
+    jobs = [
+        Job(wider, runs, seed, generations, wider.point(_begin(row, wider)), SPREAD, COARSE, loss="huber")
+        for wider in spaces.values()
+    ]
+    ends = dict(zip(spaces, spread(_ended, jobs), strict=True))
+    plain = predicted(row[None], runs)[0]
+    gains = {}
+    for name, wider in spaces.items():
+        simulated = predicted(wider.sets(ends[name][None]), runs)[0]
+        count = independent(runs, simulated)
+        gains[name] = criterion(runs, plain, len(space), count) - criterion(runs, simulated, len(wider), count)
+    best = max(gains, key=lambda name: gains[name], default=None)
+    if best is None or gains[best] <= 0:
+        return None
+    return Richer(best, spaces[best], uncertainty(spaces[best], runs, ends[best], spread))
+
+
+def widened(sure: Uncertainty, space: Space, richer: Richer) -> Uncertainty:
+    """Intervals that hold under either law; what the richer one cannot tell is not told."""
+    low, high, share = sure.low.copy(), sure.high.copy(), sure.share.copy()
+    other = richer.sure
+    for index, unknown in enumerate(space.unknowns):
+        if unknown in richer.space.unknowns:
+            there = richer.space.unknowns.index(unknown)
+            low[index] = min(low[index], other.low[there])
+            high[index] = max(high[index], other.high[there])
+            share[index] = max(share[index], other.share[there])
+    flat = tuple(unknown.name for unknown, one in zip(space.unknowns, share, strict=True) if one > FLAT)
+    return replace(sure, low=low, high=high, share=share, flat=flat)
+
+
+def _begin(row: FloatArray, richer: Space) -> FloatArray:
+    """A parameter set (len(Param),) of a simpler law with a little of all that a richer one adds.
+
+    At the ends of their ranges terms do hardly anything, so a search would not find out of there.
+    """
+    found = begun_from(row)
+    found[Param.VISCOUS] = max(found[Param.VISCOUS], 1e-3)
+    searched = {unknown.column for unknown in richer.unknowns}
+    if Param.STRIBECK in searched and row[Param.STRIBECK] == 0.0:
+        found[Param.STRIBECK], found[Param.STRIBECK_SPEED] = 0.3 * row[Param.COULOMB], 0.3
+        found[Param.COULOMB] *= 0.85
+    if Param.LOAD in searched and row[Param.LOAD] == 0.0:
+        found[Param.LOAD] = 0.05
+    return found
+
+
+def _ended(job: Job) -> FloatArray:
+    """The better one of where the search ends and where least squares alone do, from the same point."""
+    begun = (minimise(job).point, job.point)
+    ends = np.array([polish(job.space, job.runs, point, rounds=ROUNDS) for point in begun if point is not None])
+    best: FloatArray = ends[int(np.argmin(misfits(job.space, job.runs, ends)))]
+    return best

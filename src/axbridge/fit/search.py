@@ -1,0 +1,340 @@
+"""The search: stage by stage to a first point, starts of CMA-ES from there and from anywhere, the best sharpened.
+
+Every start is a job of its own. Where short parts of the recordings are given (`axbridge.fit.stages`), they alone
+are searched: errors of whole recordings are decided by the few moments in which a sticking joint lets go or does not,
+and what fits those predicts other motions worse. Among the ends of the search, which fit the parts nearly alike, whole
+recordings count as well.
+
+No result here depends on a clock or on how many cores there are: the same seed ends at the same point. A search ends
+when start after start brings nothing, or when it has simulated as much as its budget allows.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Protocol, TypeVar
+
+import numpy as np
+
+from axbridge.arrays import FloatArray
+from axbridge.errors import AxBridgeError
+from axbridge.fit.clocks import predicted
+from axbridge.fit.stages import STAGES, parts
+from axbridge.fit.unknowns import Space
+from axbridge.pool import workers
+from axbridge.sim.runs import Runs
+
+__all__ = [
+    "COARSE",
+    "FINE",
+    "HUBER",
+    "SHARPENED",
+    "Job",
+    "Mapper",
+    "Outcome",
+    "best_of_both",
+    "executor",
+    "losses",
+    "minimise",
+    "search",
+]
+
+SCREENED = 200  # random points a start looks at before it begins
+GRID, NARROW = 33, 1e-4  # of a single unknown: points looked at, and how near to the best one is near enough, in ranges
+POPULATION = 16
+SHARPENED = 4
+SPREADS = 0.1, 0.2  # of starts from where the stages ended, and from anywhere
+STAGED, STAGE_GENERATIONS = 2, 40  # starts of each stage, and how long they are
+FINE, COARSE = 1e-3, 2e-3  # s: the servo's own loop runs every millisecond; the first searches make do with two
+NEIGHBOURS, NEARBY = 12, 0.006  # points a result is judged by, and how far around it they are, in ranges
+HUBER = 1.0  # degrees: errors beyond it count linearly
+IDLE, NOTHING = 4, 0.005  # so many starts in a row without this share of the error end the search
+PACE = 3e7  # steps that two cores simulate in a second, about: budgets are counted in steps
+SEARCHING = 0.7  # of the budget goes into starts, the rest into sharpening
+
+
+@dataclass(frozen=True)
+class Job:
+    """One start of the search; picklable, and the same result wherever it runs.
+
+    Attributes:
+        space: What is searched.
+        runs: What is fitted.
+        seed: Of everything random in it.
+        generations: Of CMA-ES.
+        point: Where to begin; None = at the best of `SCREENED` random points.
+        spread: Initial standard deviation, in units of the ranges.
+        step: Of the simulation, s.
+        loss: ``mae`` (mean absolute error) or ``huber`` (squares up to `HUBER` degrees, absolute beyond).
+        parts: The recordings in short parts, fitted in their place; None = there are none.
+    """
+
+    space: Space
+    runs: Runs
+    seed: int
+    generations: int
+    point: FloatArray | None = None
+    spread: float = 0.2
+    step: float = FINE
+    loss: str = "mae"
+    parts: Runs | None = None
+
+    @property
+    def steps(self) -> float:
+        """What a point costs: steps of all that is simulated for it."""
+        runs = self.runs if self.parts is None else self.parts
+        return float(np.sum(runs.time[runs.start[1:] - 1] - runs.time[runs.start[:-1]])) / self.step
+
+    def cost(self, points: FloatArray, step: float) -> FloatArray:
+        """What is minimised, of points (k, n): (k,)."""
+        runs = self.runs if self.parts is None else self.parts
+        weights = None if self.parts is None else self.parts.compared  # parts differ in length
+        mean: FloatArray = np.average(losses(self.space, runs, points, self.loss, step), axis=1, weights=weights)
+        return mean
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Where a start ended.
+
+    Attributes:
+        loss: See `losses`; the mean over points nearby.
+        point: In the space.
+        rollouts: How many recordings were simulated.
+        seed: The job's.
+        steps: How many steps they took.
+        sharpened: Whether it began where another start had ended.
+    """
+
+    loss: float
+    point: FloatArray
+    rollouts: int
+    seed: int
+    steps: float = 0.0
+    sharpened: bool = False
+
+
+def losses(space: Space, runs: Runs, points: FloatArray, kind: str = "mae", step: float = FINE) -> FloatArray:
+    """Loss of points (k, n): (k, m), one for each recording, degrees (mae) or deg² (mse, huber)."""
+    error = np.degrees(np.abs(runs.errors(predicted(space.sets(points), runs, step))))
+    if kind == "mse":
+        error = error**2
+    elif kind == "huber":
+        error = np.where(error < HUBER, error**2, HUBER * (2 * error - HUBER))
+    return runs.means(error)
+
+
+def minimise(job: Job) -> Outcome:
+    """The point of least loss that one job finds."""
+    if len(job.space) == 1:
+        return _minimise_one(job)
+    import cma
+
+    rng = np.random.default_rng(job.seed)
+    points = 0
+    point = job.point
+    if point is None:
+        screened = rng.uniform(0.0, 1.0, (SCREENED, len(job.space)))
+        points += SCREENED
+        point = screened[int(np.argmin(job.cost(screened, job.step)))]
+    options = {
+        "bounds": [0.0, 1.0],
+        "seed": job.seed + 1,
+        "popsize": POPULATION,
+        "maxiter": job.generations,
+        "tolfun": 1e-4,
+        "maxstd_boundrange": math.inf,  # cma breaks where it has to hold back one unknown alone
+        "verbose": -9,
+    }
+    strategy = cma.CMAEvolutionStrategy(np.clip(point, 0.02, 0.98), job.spread, options)
+    while not strategy.stop():
+        asked = np.array(strategy.ask())
+        found = job.cost(asked, job.step)
+        points += len(asked)
+        strategy.tell(list(asked), [float(value) for value in found])
+    loss, best = float(strategy.result.fbest), np.array(strategy.result.xbest)
+    if job.loss == "mae":
+        # The best point may owe its error to a slip that happens to come out right; the distribution's centre does not.
+        ends = np.clip(np.array([best, strategy.result.xfavorite]), 0.0, 1.0)
+        nearby = _nearby(job, rng)
+        found = job.cost((ends[:, None] + nearby[None]).reshape(-1, len(job.space)), FINE)
+        points += len(found)
+        means = found.reshape(2, NEIGHBOURS).mean(axis=1)
+        loss, best = float(means.min()), ends[int(np.argmin(means))]
+    return _outcome(job, loss, best, points)
+
+
+def _minimise_one(job: Job) -> Outcome:
+    """The same for a single unknown: the best of an even grid, and Brent's method between its neighbours."""
+    from scipy.optimize import minimize_scalar
+
+    grid = np.linspace(0.0, 1.0, GRID)
+    found = job.cost(grid[:, None], job.step)
+    best = int(np.argmin(found))
+    near = (grid[max(0, best - 1)], grid[min(GRID - 1, best + 1)])
+    refined = minimize_scalar(
+        lambda share: float(job.cost(np.array([[share]]), job.step)[0]),
+        bounds=near, method="bounded", options={"xatol": NARROW},
+    )  # fmt: skip
+    loss, point = min((float(found[best]), float(grid[best])), (float(refined.fun), float(refined.x)))
+    return _outcome(job, loss, np.array([point]), GRID + int(refined.nfev))
+
+
+def _outcome(job: Job, loss: float, point: FloatArray, points: int) -> Outcome:
+    return Outcome(loss, point, points * job.runs.recordings, job.seed, points * job.steps)
+
+
+def _nearby(job: Job, rng: np.random.Generator) -> FloatArray:
+    """Where points (`NEIGHBOURS`, n) are looked at around another; the first is that one itself."""
+    found = rng.normal(0.0, NEARBY, (NEIGHBOURS, len(job.space)))
+    found[0] = 0.0
+    return found
+
+
+A = TypeVar("A")
+B = TypeVar("B")
+
+
+class Mapper(Protocol):
+    """Does a function for many jobs, wherever; the results come in the order of the jobs."""
+
+    def __call__(self, function: Callable[[A], B], jobs: Sequence[A], /) -> Iterator[B]:
+        """Results, as they are there."""
+
+
+@contextmanager
+def executor(where: str | Mapper | None = None) -> Iterator[Mapper]:
+    """What runs jobs: processes on this machine, a dask cluster (``dask://host:port``), or what is running already.
+
+    Raises:
+        AxBridgeError: as `axbridge.pool.workers`.
+    """
+    if callable(where):
+        yield where
+        return
+    with workers(where, prepare=_import_cma_without_plots) as pool:
+        yield pool
+
+
+def _import_cma_without_plots() -> None:
+    """Begin a process of the pool: import cma without its plotting, which is not used and slow to import."""
+    for name in ("matplotlib", "scipy.stats"):
+        sys.modules.setdefault(name, None)  # type: ignore[arg-type]  # Python's sign for a module that is not there
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that it cannot draw
+        import cma  # noqa: F401 - loaded for the jobs to come
+
+
+def search(
+    job: Job,
+    *,
+    starts: int,
+    budget: float,
+    near: FloatArray | None = None,
+    where: str | Mapper | None = None,
+    report: Callable[[str, Outcome], None] = lambda _stage, _outcome: None,
+) -> list[Outcome]:
+    """Fit stage by stage, run up to `starts` jobs with seeds of their own, sharpen the best `SHARPENED`; best first.
+
+    Every other start begins where the stages ended, if the recordings have motions of any, and one more at `near`, if
+    there is such a point. When `IDLE` starts in a row have brought nothing, there are no more. The same seed gives the
+    same result on any machine and any executor.
+
+    Args:
+        job: Space, data and first seed.
+        starts: At most.
+        budget: How much may be simulated: what two cores do in this time, s; see `PACE`. What is begun is finished.
+        near: A point from which the solution is not far.
+        where: See `executor`.
+        report: Called after each, with what it was: a stage's name, ``start`` or ``sharpened``.
+
+    Returns:
+        Where the starts ended, then where sharpening did, each by `loss`; with `Job.parts` the first is the one that
+        suits parts and whole recordings best.
+
+    Raises:
+        UnsupportedOperation, UsageError: see `executor`.
+    """
+    allowed = budget * PACE
+    with executor(where) as spread:
+        # parts of recordings whose commands nobody timed would need moments of their own
+        staged, used = (None, 0.0) if job.runs.adrift.any() else _staged(job, spread, report)
+        if job.parts is not None:  # they make the error smooth: half as many do
+            job = replace(job, generations=job.generations // 2)
+        begin = replace(job, step=COARSE)
+        points = [staged if k % 2 == 0 else None for k in range(starts)]
+        seeds = [job.seed + 1000 * k for k in range(starts)]
+        if near is not None:
+            points, seeds = [near, *points], [job.seed + 500, *seeds]
+        jobs = [
+            replace(begin, seed=seed, point=point, spread=SPREADS[0 if point is not None else 1])
+            for seed, point in zip(seeds, points, strict=True)
+        ]
+        found: list[Outcome] = []
+        for outcome in spread(minimise, jobs):
+            if found and (used > SEARCHING * allowed or _idle([one.loss for one in found])):
+                break
+            found.append(outcome)
+            used += outcome.steps
+            report("start", outcome)
+        found.sort(key=lambda outcome: outcome.loss)
+        if used < allowed:
+            finer = [
+                replace(job, point=outcome.point, spread=0.04, seed=job.seed + 77 + k)
+                for k, outcome in enumerate(found[:SHARPENED])
+            ]
+            for outcome in spread(minimise, finer):
+                found.append(replace(outcome, sharpened=True))
+                report("sharpened", outcome)
+            found.sort(key=lambda outcome: outcome.loss)
+    if not found or not np.isfinite(found[0].loss):
+        raise AxBridgeError("the search found no parameters with a finite error", "check the recordings: axbridge info")
+    return found if job.parts is None else best_of_both(job, found)
+
+
+def _idle(losses_so_far: list[float]) -> bool:
+    """Whether the last `IDLE` starts brought nothing."""
+    if len(losses_so_far) <= IDLE:
+        return False
+    return min(losses_so_far[-IDLE:]) > (1 - NOTHING) * min(losses_so_far[:-IDLE])
+
+
+def best_of_both(job: Job, found: list[Outcome]) -> list[Outcome]:
+    """The same, but first the one whose errors of parts and of whole recordings have the smallest product.
+
+    Both are means over points nearby: a slip that happens to come out right is no merit.
+    """
+    nearby = _nearby(job, np.random.default_rng(job.seed))
+    around = (np.array([outcome.point for outcome in found])[:, None] + nearby[None]).reshape(-1, len(job.space))
+    whole = losses(job.space, job.runs, np.clip(around, 0.0, 1.0), job.loss).mean(axis=1)
+    whole = whole.reshape(len(found), NEIGHBOURS).mean(axis=1)
+    best = int(np.argmin([outcome.loss * error for outcome, error in zip(found, whole, strict=True)]))
+    return [found[best], *found[:best], *found[best + 1 :]]
+
+
+def _staged(job: Job, spread: Mapper, report: Callable[[str, Outcome], None]) -> tuple[FloatArray | None, float]:
+    """Fit a few unknowns after the other to what tells them; None when the recordings have no stage's motions.
+
+    Also how many steps were simulated.
+    """
+    row = job.space.base.copy()
+    done, steps = False, 0.0
+    for stage in STAGES:
+        told = parts(job.runs, stage)
+        space = Space(tuple(unknown for unknown in job.space.unknowns if unknown.column in stage.tells), row)
+        if told is None or not len(space):
+            continue
+        first = replace(job, space=space, runs=told, parts=None, step=COARSE, generations=STAGE_GENERATIONS)
+        count = STAGED if len(space) > 1 else 1  # a single unknown has no luck to depend on
+        found = list(spread(minimise, [replace(first, seed=job.seed + 7 + 1000 * k) for k in range(count)]))
+        for outcome in found:
+            report(stage.name, outcome)
+            steps += outcome.steps
+        row = space.sets(min(found, key=lambda outcome: outcome.loss).point[None])[0]
+        done = True
+    return (job.space.point(row) if done else None), steps

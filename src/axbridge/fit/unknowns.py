@@ -1,0 +1,199 @@
+"""What a fit may turn: the unknowns of each model, their ranges, and the experiment that would tell each one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from axbridge.arrays import FloatArray
+from axbridge.errors import UsageError
+from axbridge.servo.columns import Param
+from axbridge.servo.friction_laws import TERMS
+
+__all__ = ["FRICTION_LAWS", "MODELS", "Space", "Unknown", "enriched", "richer_than", "space_of"]
+
+
+@dataclass(frozen=True)
+class Unknown:
+    """One unknown.
+
+    Attributes:
+        name: As in the parameters file: ``table.key``.
+        column: Its column of a parameter set.
+        low: Lower end of its range, SI.
+        high: Upper end.
+        logarithmic: Whether it is searched by its logarithm.
+        told_by: The experiment that tells it best.
+        scale: File unit over SI (1000 for ms).
+    """
+
+    name: str
+    column: Param
+    low: float
+    high: float
+    logarithmic: bool
+    told_by: str
+    scale: float = 1.0
+
+
+_FALLS = "falls from several angles (axbridge record fall)"
+_STEPS = "steps of several sizes (axbridge record step)"
+_SLOW = "slow sweeps and reversals under load (axbridge record sine, a period of 5 s or more)"
+_DUTY = "wheel-mode duty steps (axbridge record duty)"
+_HOLD = "lifting and holding the arm at several angles (axbridge record lift-and-drop)"
+_BOTH = "the same motions to both sides of the vertical, and falls"
+_WARM = "the same motions with the servo cold and warm"
+
+_CONSTANT = Unknown("motor.torque_constant", Param.CONSTANT, 0.2, 4.0, True, _DUTY)
+_RESISTANCE = Unknown("motor.resistance", Param.RESISTANCE, 0.8, 20.0, True, _HOLD)
+_RESISTANCE_DUTY = Unknown("motor.resistance_per_duty", Param.RESISTANCE_PER_DUTY, 0.0, 8.0, False, _HOLD)
+_RESISTANCE_KELVIN = Unknown("motor.resistance_per_kelvin", Param.RESISTANCE_PER_KELVIN, 0.0, 0.06, False, _WARM)
+_EFFICIENCY = Unknown("motor.efficiency", Param.EFFICIENCY, 0.3, 1.0, False, _HOLD)
+_ASYMMETRY = Unknown("motor.asymmetry", Param.ASYMMETRY, -0.15, 0.15, False, _BOTH)
+_DEAD_DUTY = Unknown("motor.dead_duty", Param.DEAD_DUTY, 0.0, 0.2, False, _HOLD)
+_ARMATURE = Unknown("motor.armature", Param.ARMATURE, 3e-4, 0.03, True, _FALLS)
+_COULOMB = Unknown("friction.coulomb", Param.COULOMB, 1e-5, 0.4, True, _FALLS)
+_VISCOUS = Unknown("friction.viscous", Param.VISCOUS, 1e-4, 0.1, True, _FALLS)
+_STRIBECK = Unknown("friction.stribeck", Param.STRIBECK, 1e-4, 0.4, True, _SLOW)
+_STRIBECK_SPEED = Unknown("friction.stribeck_speed", Param.STRIBECK_SPEED, 0.05, 3.0, True, _SLOW)
+_LOAD = Unknown("friction.load", Param.LOAD, 0.0, 0.4, False, _HOLD)
+_LOAD_STRIBECK = Unknown("friction.load_stribeck", Param.LOAD_STRIBECK, 0.0, 0.4, False, _HOLD)
+_LOAD_EXTERNAL = Unknown("friction.load_external", Param.LOAD_EXTERNAL, 0.0, 0.4, False, _HOLD)
+_LOAD_EXTERNAL_STRIBECK = Unknown(
+    "friction.load_external_stribeck", Param.LOAD_EXTERNAL_STRIBECK, 0.0, 0.4, False, _HOLD
+)
+_QUADRATIC = Unknown("friction.quadratic", Param.QUADRATIC, 0.0, 0.02, False, _FALLS)
+_SLOPE = Unknown("controller.slope", Param.SLOPE, math.radians(0.5), math.radians(45), True, _STEPS)
+_PUNCH = Unknown("controller.punch", Param.PUNCH, 0.0, 0.4, False, _SLOW)
+_K_THETA = Unknown("controller.k_theta", Param.K_THETA, 2.0, 120.0, True, _STEPS)
+_K_OMEGA = Unknown("controller.k_omega", Param.K_OMEGA, -1.7, 3.0, False, _STEPS)
+# below 0: time stamps are not exact; what is negative is written as 0
+_LATENCY = Unknown("sensor.latency_ms", Param.LATENCY, -0.004, 0.06, False, _STEPS, 1e3)
+_SHORT_LATENCY = Unknown("sensor.latency_ms", Param.LATENCY, 0.0, 0.015, False, _STEPS, 1e3)
+_LAG = Unknown("sensor.lag_ms", Param.LAG, 0.0, 0.025, False, _STEPS, 1e3)
+_OFFSET = Unknown("sensor.angle_offset", Param.OFFSET, -0.05, 0.05, False, _HOLD)
+
+_FRICTION = {  # the exponent is not searched: it hides behind the speed
+    one.name.removeprefix("friction."): one
+    for one in (
+        _COULOMB, _VISCOUS, _STRIBECK, _STRIBECK_SPEED, _LOAD, _LOAD_STRIBECK, _LOAD_EXTERNAL, _LOAD_EXTERNAL_STRIBECK,
+        _QUADRATIC,
+    )
+}  # fmt: skip
+FRICTION_LAWS: dict[str, tuple[Unknown, ...]] = {
+    law: tuple(_FRICTION[term] for term in terms if term in _FRICTION) for law, terms in TERMS.items()
+}
+_REST: dict[str, tuple[Unknown, ...]] = {
+    "pendulum-servo": (
+        _CONSTANT,
+        _RESISTANCE,
+        _RESISTANCE_DUTY,
+        _ASYMMETRY,
+        _ARMATURE,
+        _OFFSET,
+        _SHORT_LATENCY,
+    ),
+    "ax12": (_EFFICIENCY, _ARMATURE, _SLOPE, _PUNCH, _LATENCY),
+    "lima2009": (_K_THETA, _K_OMEGA, _LATENCY),
+}
+_ADRIFT = (_CONSTANT, _EFFICIENCY, _DEAD_DUTY, _ARMATURE, _LAG)
+MODELS = {"pendulum-servo": "M4", "ax12": "M1", "lima2009": "M1"}  # and the friction law each takes by default
+
+
+@dataclass(frozen=True)
+class Space:
+    """The unknowns of one fit; a point has one coordinate in 0..1 for each.
+
+    Attributes:
+        unknowns: What is searched.
+        base: Parameter set (len(Param),) that supplies everything else.
+    """
+
+    unknowns: tuple[Unknown, ...]
+    base: FloatArray
+
+    def __len__(self) -> int:
+        return len(self.unknowns)
+
+    def sets(self, points: FloatArray) -> FloatArray:
+        """Parameter sets (k, len(Param)) of points (k, len(self)), clipped to their ranges."""
+        rows = np.repeat(self.base[None], len(points), axis=0)
+        for index, unknown in enumerate(self.unknowns):
+            share = np.clip(points[:, index], 0.0, 1.0)
+            if unknown.logarithmic:
+                rows[:, unknown.column] = unknown.low * (unknown.high / unknown.low) ** share
+            else:
+                rows[:, unknown.column] = unknown.low + (unknown.high - unknown.low) * share
+        return rows
+
+    def point(self, row: FloatArray) -> FloatArray:
+        """The point (len(self),) of a parameter set, clipped to the ranges."""
+        shares = []
+        for unknown in self.unknowns:
+            value = min(max(float(row[unknown.column]), unknown.low), unknown.high)
+            if unknown.logarithmic:
+                shares.append(math.log(value / unknown.low) / math.log(unknown.high / unknown.low))
+            else:
+                shares.append((value - unknown.low) / (unknown.high - unknown.low))
+        return np.array(shares)
+
+    def without(self, names: Sequence[str]) -> Space:
+        """The same space with some unknowns held at the base's values."""
+        return Space(tuple(unknown for unknown in self.unknowns if unknown.name not in names), self.base)
+
+
+def space_of(
+    model: str,
+    friction: str | None,
+    base: FloatArray,
+    *,
+    turning: bool = False,
+    warming: bool = False,
+    adrift: bool = False,
+) -> Space:
+    """The unknowns of a model.
+
+    Args:
+        model: ``pendulum-servo``, ``ax12`` or ``lima2009``.
+        friction: ``M1`` to ``M6``; None = the model's own.
+        base: Parameter set that supplies what is not searched.
+        turning: Whether there are recordings in wheel mode: they tell the torque constant, which is searched then.
+        warming: Whether the recordings differ in temperature: then they tell what that does to the resistance.
+        adrift: Whether nobody wrote down when the commands went out, as in Dynamixel Wizard's exports: then nothing
+            tells the latency; full-speed steps tell motor and loop, slope and punch are taken from the registers.
+
+    Raises:
+        UsageError: no such model or friction law.
+    """
+    if model not in MODELS:
+        raise UsageError(f"there is no model {model!r} to identify", f"models: {', '.join(MODELS)}")
+    law = friction or MODELS[model]
+    if law not in FRICTION_LAWS:
+        raise UsageError(f"there is no friction law {law!r}", f"laws: {', '.join(FRICTION_LAWS)}")
+    row = base.copy()
+    for term, unknown in _FRICTION.items():
+        if term not in TERMS[law] and term != "stribeck_speed":  # which a model always has
+            row[unknown.column] = -1.0 if unknown is _LOAD_EXTERNAL else 0.0  # -1: counts as the motor's
+    rest = _ADRIFT if adrift and model == "ax12" else _REST[model]
+    if adrift:
+        rest = tuple(unknown for unknown in rest if unknown.column is not Param.LATENCY)
+    if turning and _CONSTANT not in rest:
+        rest = (_CONSTANT, *rest)
+    if warming and _RESISTANCE in rest:
+        rest = (*rest, _RESISTANCE_KELVIN)
+    return Space(rest + FRICTION_LAWS[law], row)
+
+
+def richer_than(law: str) -> tuple[str, ...]:
+    """The friction laws that have all terms of one, and more."""
+    return tuple(name for name, terms in FRICTION_LAWS.items() if set(terms) > set(FRICTION_LAWS[law]))
+
+
+def enriched(space: Space, law: str) -> Space:
+    """The unknowns of a fit with a richer friction law."""
+    return Space(
+        (*(one for one in space.unknowns if not one.name.startswith("friction.")), *FRICTION_LAWS[law]), space.base
+    )

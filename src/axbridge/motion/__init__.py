@@ -1,1 +1,0 @@
-"""Trajectories, gaits and energy."""

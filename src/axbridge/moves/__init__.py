@@ -1,0 +1,1 @@
+"""Moves as data: files, planning, playing, teaching, ways of least energy."""

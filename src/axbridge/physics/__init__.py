@@ -1,1 +1,0 @@
-"""Motors, friction and joints in numbers: no bytes, no clock."""

@@ -1,0 +1,1 @@
+"""Packets of Dynamixel protocols: bytes alone."""

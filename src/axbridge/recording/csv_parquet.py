@@ -1,0 +1,164 @@
+"""Recordings as files for spreadsheets, pandas and plotting tools: a row a sample, or wide.
+
+Memory: one servo's samples, however long the recording and however wide the table.
+"""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from axbridge.arrays import FloatArray
+from axbridge.errors import UnsupportedOperation
+from axbridge.files import replacing, unwritable
+from axbridge.reading import printable
+from axbridge.recording.mcap_file import SERVO_FIELDS
+from axbridge.recording.recording import Recording
+from axbridge.recording.tables import HEADERS, even_times, every_time, resampled, rounded
+
+__all__ = ["Written", "write_csv", "write_parquet"]
+
+_CELLS = 250_000  # numbers of a table that are text at a time
+
+
+@dataclass(frozen=True)
+class Written:
+    """What a file holds.
+
+    Attributes:
+        rows: Without the line of headers.
+        columns: That of the time, and of the servos' names, included.
+    """
+
+    rows: int
+    columns: int
+
+
+@dataclass(frozen=True)
+class _Block:
+    """Rows of a table: the servo they belong to (None: every column says), and columns (n,) in order."""
+
+    servo: str | None
+    columns: list[FloatArray]
+
+
+def write_csv(recording: Recording, path: Path | str, *, wide: bool = False, rate: float | None = None) -> Written:
+    """Write a table; unknown values are empty, numbers have the digits that carry something.
+
+    Args:
+        recording: What to write.
+        path: The file.
+        wide: False: a row a sample and servo, in order of servo and time. True: a row a moment, a column a servo and
+            quantity (`axbridge.recording.tables.wide_table`).
+        rate: Of a wide table: rows a second; None: a row at each sample.
+
+    Raises:
+        RecordingError: it cannot be written; what was at `path` stays.
+        UsageError: a rate that is not positive.
+    """
+    headers, keys, blocks = _table(recording, wide=wide, rate=rate)
+    rows = 0
+    try:
+        with replacing(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as stream:
+            writer = csv.writer(stream, lineterminator="\n")
+            writer.writerow(headers)
+            for block in blocks:
+                name = [] if block.servo is None else [printable(block.servo)]
+                texts = (map(rounded, itertools.repeat(key), column.tolist())
+                         for key, column in zip(keys, block.columns, strict=True))  # fmt: skip
+                for row in zip(*texts, strict=True):
+                    writer.writerow([*name, *row])
+                    rows += 1
+    except OSError as failure:
+        raise unwritable(path, failure) from failure
+    return Written(rows, len(headers))
+
+
+def write_parquet(recording: Recording, path: Path | str, *, wide: bool = False, rate: float | None = None) -> Written:
+    """The table of `write_csv` as Parquet, its numbers as they were recorded.
+
+    Raises:
+        UnsupportedOperation: pyarrow is not installed.
+        RecordingError: it cannot be written; what was at `path` stays.
+        UsageError: a rate that is not positive.
+    """
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError as failure:
+        raise UnsupportedOperation(
+            "writing Parquet needs pyarrow, which is not installed",
+            "python -m pip install pyarrow, or convert to .csv",
+        ) from failure
+    headers, keys, blocks = _table(recording, wide=wide, rate=rate)
+    names = headers[: len(headers) - len(keys)]
+    kinds = pa.schema(
+        [*((name, pa.string()) for name in names), *((name, pa.float64()) for name in headers[len(names) :])]
+    )
+    rows = 0
+    try:
+        with replacing(path) as temporary, pq.ParquetWriter(str(temporary), kinds) as writer:
+            for block in blocks:
+                count = len(block.columns[0])
+                columns: list[Any] = [] if block.servo is None else [pa.array([block.servo] * count, pa.string())]
+                columns += [pa.array(column, mask=np.isnan(column)) for column in block.columns]
+                writer.write_table(pa.Table.from_arrays(columns, schema=kinds))
+                rows += count
+    except OSError as failure:
+        raise unwritable(path, failure) from failure
+    return Written(rows, len(headers))
+
+
+def _table(recording: Recording, *, wide: bool, rate: float | None) -> tuple[list[str], list[str], Iterator[_Block]]:
+    """Headers, what each column of numbers is, and the rows."""
+    known = {name: [key for key in SERVO_FIELDS if key in recording.facts(name).columns] for name in recording}
+    if wide:
+        headers = [f"{printable(name)}.{HEADERS[key]}" for name, keys in known.items() for key in keys]
+        every = [key for keys in known.values() for key in keys]
+        return [HEADERS["time"], *headers], ["time", *every], _wide_blocks(recording, known, rate)
+    found = {"time", *(key for keys in known.values() for key in keys)}
+    every = [key for key in HEADERS if key in found]
+    return ["servo", *(HEADERS[key] for key in every)], every, _long_blocks(recording, every)
+
+
+def _long_blocks(recording: Recording, keys: Sequence[str]) -> Iterator[_Block]:
+    rows = max(1, _CELLS // len(keys))
+    for name, track in recording.tracks.items():
+        for first in range(0, len(track), rows):
+            yield _Block(name, [getattr(track, key)[first : first + rows] for key in keys])
+
+
+def _wide_blocks(recording: Recording, known: Mapping[str, Sequence[str]], rate: float | None) -> Iterator[_Block]:
+    """The rows of `axbridge.recording.tables.wide_table`; in memory are one servo's samples, or some rows of all."""
+    at = None if rate is None else even_times(recording.spans(), rate)
+    times: dict[str, FloatArray] = {}
+    with tempfile.TemporaryFile() as shelf:  # every column, one after the other
+        for name, keys in known.items():
+            columns = recording.columns(name, "time", *keys)
+            times[name] = columns["time"] if at is None else at
+            for key in keys:
+                column = columns[key] if at is None else resampled(key, columns["time"], columns[key], at)
+                shelf.write(column.tobytes())
+        at = every_time(times.values()) if at is None else at
+        rows = max(1, _CELLS // (1 + sum(map(len, known.values()))))
+        for first in range(0, len(at), rows):
+            moments = at[first : first + rows]
+            block, place = [moments], 0
+            for name, keys in known.items():
+                time = times[name]
+                low, high = np.searchsorted(time, moments[0]), np.searchsorted(time, moments[-1], side="right")
+                where = np.searchsorted(moments, time[low:high])
+                for _ in keys:
+                    column = np.full(len(moments), np.nan)
+                    shelf.seek(8 * (place + int(low)))
+                    column[where] = np.frombuffer(shelf.read(8 * int(high - low)))
+                    place += len(time)
+                    block.append(column)
+            yield _Block(None, block)

@@ -1,0 +1,163 @@
+"""A recording as Foxglove shows it: the robot in 3D, with nothing but the file.
+
+Topics, each in JSON: ``/robot_description`` (the URDF, once), ``/joint_states`` (position, velocity and torque of each
+joint at each sample), and of a robot that walks ``/tf`` (where its base is). Schemas: Foxglove's JointStates and
+FrameTransform (docs.foxglove.dev, "Schemas"), ROS' std_msgs/String.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import IO, Any
+from xml.etree import ElementTree as ET
+
+from mcap.writer import Writer
+
+from axbridge.config.rig import Rig
+from axbridge.errors import RecordingError, UsageError
+from axbridge.files import replacing, unwritable
+from axbridge.reading import reading
+from axbridge.recording.recording import Recording, log_origin
+from axbridge.rotations import of_roll_pitch_yaw
+
+__all__ = ["JOINTS", "ROBOT", "TRANSFORMS", "write_foxglove"]
+
+ROBOT, JOINTS, TRANSFORMS = "/robot_description", "/joint_states", "/tf"
+
+_NUMBER = {"type": "number"}
+_STAMP = {"type": "object", "properties": {"sec": {"type": "integer"}, "nsec": {"type": "integer"}}}
+_STATE = {"name": {"type": "string"}, "position": _NUMBER, "velocity": _NUMBER, "effort": _NUMBER}
+_SCHEMAS: dict[str, tuple[str, dict[str, Any]]] = {
+    ROBOT: ("std_msgs/String", {"data": {"type": "string"}}),
+    JOINTS: (
+        "foxglove.JointStates",
+        {"timestamp": _STAMP, "joints": {"type": "array", "items": {"type": "object", "properties": _STATE}}},
+    ),
+    TRANSFORMS: (
+        "foxglove.FrameTransform",
+        {
+            "timestamp": _STAMP,
+            "parent_frame_id": {"type": "string"},
+            "child_frame_id": {"type": "string"},
+            "translation": {"type": "object", "properties": dict.fromkeys("xyz", _NUMBER)},
+            "rotation": {"type": "object", "properties": dict.fromkeys("xyzw", _NUMBER)},
+        },
+    ),
+}
+_WORLD = "world"
+_FIELDS = {"position": "position", "velocity": "velocity", "torque": "effort"}  # of a track -> of a joint state
+_BASE = ("base_x", "base_y", "base_z", "base_roll", "base_pitch", "base_yaw")
+
+
+def write_foxglove(recording: Recording, path: Path | str, rig: Rig | None = None) -> int:
+    """Write a recording for Foxglove's 3D panel; log times are wall-clock times, as in the recording.
+
+    Args:
+        recording: What to show.
+        path: The file.
+        rig: The robot, where the recording does not say (imported logs, recordings of earlier versions).
+
+    Returns:
+        How many joint states were written.
+
+    Raises:
+        UsageError: neither the recording nor `rig` has a URDF, or no servo of the recording is in it.
+        RigError: the URDF of `rig` is not there.
+        RecordingError: it cannot be written; what was at `path` stays. Or the recording's own URDF is none.
+    """
+    with reading(partial(RecordingError, recording.path), "name its rig with --rig"):
+        urdf, joints = _robot(recording, rig)
+        base = _base_link(urdf)
+    try:
+        with replacing(path) as temporary, temporary.open("wb") as stream:
+            return _write(recording, urdf, base, joints, stream)
+    except OSError as failure:
+        raise unwritable(path, failure) from failure
+
+
+def _robot(recording: Recording, rig: Rig | None) -> tuple[str, dict[str, str]]:
+    """The URDF, and the joint of each servo of the recording."""
+    if rig is not None:
+        urdf, joints = rig.urdf_text(), {servo.name: servo.joint for servo in rig.servos}
+    else:
+        urdf = str(recording.metadata.get("urdf", ""))
+        servos = recording.metadata.get("rig", {}).get("servo", [])
+        joints = {servo["name"]: servo["joint"] for servo in servos}
+    if not urdf:
+        raise UsageError(f"{recording.path} does not say what its robot looks like", "name its rig with --rig")
+    known = {name: joints[name] for name in recording if name in joints}
+    if not known:
+        raise UsageError(
+            f"no servo of {recording.path} ({', '.join(recording)}) is one of the rig's ({', '.join(joints)})",
+            "name another rig with --rig",
+        )
+    return urdf, known
+
+
+def _write(recording: Recording, urdf: str, base: str, joints: Mapping[str, str], stream: IO[bytes]) -> int:
+    writer = Writer(stream)
+    writer.start(profile="", library="axbridge")
+    channels = {}
+    for topic, (name, properties) in _SCHEMAS.items():
+        text = json.dumps({"title": name, "type": "object", "properties": properties}).encode()
+        schema = writer.register_schema(name, "jsonschema", text)
+        channels[topic] = writer.register_channel(topic, "json", schema)
+    origin, states = log_origin(recording), 0
+
+    def put(topic: str, time: float, body: dict[str, Any]) -> None:
+        logged = max(origin + round(time * 1e9), 0)
+        if topic != ROBOT:
+            body = {"timestamp": {"sec": logged // 10**9, "nsec": logged % 10**9}, **body}
+        writer.add_message(channels[topic], logged, json.dumps(body).encode(), logged)
+
+    put(ROBOT, recording.start, {"data": urdf})
+    for time, body in _joint_states(recording, joints):
+        put(JOINTS, time, body)
+        states += 1
+    for time, body in _transforms(recording, base):
+        put(TRANSFORMS, time, body)
+    writer.finish()
+    return states
+
+
+def _joint_states(recording: Recording, joints: Mapping[str, str]) -> Iterator[tuple[float, dict[str, Any]]]:
+    """The joints whose position is known, at each sample."""
+    time, columns = recording.wide()
+    for row, moment in enumerate(time.tolist()):
+        states = []
+        for servo, joint in joints.items():
+            known = {
+                name: value
+                for key, name in _FIELDS.items()
+                if (servo, key) in columns and not math.isnan(value := float(columns[servo, key][row]))
+            }
+            if "position" in known:
+                states.append({"name": joint, **known})
+        if states:
+            yield moment, {"joints": states}
+
+
+def _transforms(recording: Recording, base: str) -> Iterator[tuple[float, dict[str, Any]]]:
+    """Where the base is, where that was recorded."""
+    cycles = recording.cycles
+    if not all(key in cycles for key in _BASE):
+        return
+    for time, *pose in zip(cycles["time"].tolist(), *(cycles[key].tolist() for key in _BASE), strict=True):
+        if not any(map(math.isnan, pose)):
+            translation = dict(zip("xyz", pose[:3], strict=True))
+            rotation = dict(zip("xyzw", of_roll_pitch_yaw(*pose[3:]), strict=True))
+            yield (
+                time,
+                {"parent_frame_id": _WORLD, "child_frame_id": base, "translation": translation, "rotation": rotation},
+            )
+
+
+def _base_link(urdf: str) -> str:
+    """The link that no joint moves."""
+    root = ET.fromstring(urdf)  # noqa: S314 - entities are not resolved from outside
+    moved = {child.get("link") for child in root.findall("joint/child")}
+    return next(name for link in root.findall("link") if (name := link.get("name", "")) not in moved)

@@ -1,0 +1,380 @@
+"""Logs of other programs into recordings: BAM's JSON, Poppy's CSV, Dynamixel Wizard's graphs, any CSV with a map."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from axbridge.arrays import FloatArray
+from axbridge.config.profile import FirmwareProfile
+from axbridge.errors import RecordingError, UsageError
+from axbridge.reading import printable, reading
+from axbridge.recording.import_wizard import Goal, is_wizard, wizard_recording
+from axbridge.recording.mcap_file import SERVO_FIELDS
+from axbridge.recording.provenance import describe, origin_of
+from axbridge.recording.recording import Event, Recording, Track
+from axbridge.recording.samples import in_order
+from axbridge.recording.soundness import Finding, findings
+from axbridge.recording.tables import HEADERS
+from axbridge.units import RPM
+
+__all__ = ["ANGLES", "UNIT_FACTORS", "import_log", "parse_columns"]
+
+UNIT_FACTORS = {
+    "": 1.0,
+    "rad": 1.0,
+    "deg": math.pi / 180,
+    "rad/s": 1.0,
+    "deg/s": math.pi / 180,
+    "rpm": RPM,
+    "s": 1.0,
+    "ms": 1e-3,
+    "us": 1e-6,
+    "%": 0.01,
+    "V": 1.0,
+    "mV": 1e-3,
+}
+COUNTS = "counts"
+ANGLES = "rad", "deg", COUNTS
+_POPPY = {
+    "command": ("target_deg", "deg"),
+    "position": ("position_deg", "deg"),
+    "velocity": ("speed_dps", "deg/s"),
+    "load": ("load_pct", "%"),
+    "voltage": ("voltage_V", "V"),
+    "temperature": ("temp_C", ""),
+}
+_XL330 = {
+    "time": "timestamp",
+    "command": "goal_position",
+    "position": "position",
+    "velocity": "speed",
+    "voltage": "input_volts",
+    "temperature": "temp",
+    "torque_enabled": "torque_enable",
+}
+_LINE = "(line)"  # where each row's line number in the file is kept
+_LARGEST = 1e6  # kg, m, V: no pendulum has more
+_XL330_FULL_DUTY = 885.0  # raw PWM register at which these logs saturate
+
+
+class Column(NamedTuple):
+    """Where a value stands in a CSV file, and how it becomes SI: `zero` is taken off, then `factor` multiplies it."""
+
+    header: str
+    factor: float
+    zero: float = 0.0
+
+
+class _Samples(NamedTuple):
+    """One servo's samples as they stand in the log: values by name, (n,) each, and what to call each sample."""
+
+    values: dict[str, FloatArray]
+    places: Sequence[str]
+
+
+def import_log(
+    path: Path | str,
+    *,
+    columns: Mapping[str, Column] | None = None,
+    servo: str = "servo",
+    walk: int | None = None,
+    goal: Goal | None = None,
+    warned: Callable[[Finding], None] = lambda _finding: None,
+) -> Recording:
+    """Read a log of a known kind; which kind is read off the file.
+
+    Args:
+        path: ``.json`` (BAM pendulum log) or ``.csv`` (Poppy walks, `axbridge convert`, or any with `columns`).
+        columns: For any other CSV: where each value of a track stands; at least ``time`` and ``position``.
+        servo: Name of the servo in a log that names none.
+        walk: Poppy: only this walk.
+        goal: Dynamixel Wizard: what the servo was told, which its graph exports seldom have.
+        warned: Called with everything odd that can be used all the same.
+
+    Raises:
+        RecordingError: unreadable, of no known kind, a field is missing or no number, or samples that make no sense
+            (`axbridge.recording.soundness`); names it and its line.
+    """
+    path = Path(path)
+    with reading(partial(RecordingError, path), "give a JSON or CSV log"):
+        return _imported(path, path.read_text(encoding="utf-8-sig"), columns, servo, walk, goal, warned)
+
+
+def _imported(
+    path: Path,
+    text: str,
+    columns: Mapping[str, Column] | None,
+    servo: str,
+    walk: int | None,
+    goal: Goal | None,
+    warned: Callable[[Finding], None],
+) -> Recording:
+    if columns is None and is_wizard(text):
+        exported = wizard_recording(path, text, servo, goal)
+        for name, track in exported.items():
+            values = {key: column for key, column in vars(track).items() if key not in {"name", "time"}}
+            _check(path, name, track.time, values, lambda index: f"sample {index}", warned)
+        return exported
+    if goal is not None:
+        raise UsageError(f"{path} is no graph export of Dynamixel Wizard", "leave --goal out")
+    if columns is None and text.lstrip()[:1] in {"{", "["}:
+        return _pendulum_json(path, text, servo, warned)
+    rows = _csv_rows(path, text)
+    headers = [header for header in rows[0] if header != _LINE]
+    if columns is not None:
+        mapped = {servo: _mapped(path, rows, headers, columns)}
+        return _recording(path, mapped, "log", warned, column_map=_map(columns))
+    if {"joint", "position_deg"} <= set(headers):
+        return _poppy(path, rows, headers, walk, warned)
+    if {"servo", "time_s"} <= set(headers):
+        return _own_csv(path, rows, headers, warned)
+    raise RecordingError(
+        path,
+        f"is of no known kind; its columns are {', '.join(headers)}",
+        "say what they are: --column time=HEADER:ms --column position=HEADER:deg --column command=HEADER:deg",
+    )
+
+
+def parse_columns(items: Sequence[str], unit: str | None = None, profile: str = "ax-12a") -> dict[str, Column] | None:
+    """``FIELD=HEADER[:UNIT]`` items into a column map; None when there are none.
+
+    Args:
+        items: What stands where.
+        unit: Of angles that name none: rad, deg, or counts of the servo's register, 0 rad in the middle of its range.
+        profile: Servo whose counts are meant.
+
+    Raises:
+        UsageError: not of that form, an unknown field or unit, or no time or position.
+        ProfileError: no such profile.
+    """
+    if unit is not None and unit not in ANGLES:
+        raise UsageError(f"{unit!r} is no unit of an angle", f"units: {', '.join(ANGLES)}")
+    if not items:
+        if unit is not None:
+            raise UsageError("--unit says what the columns of a CSV hold", "name them: --column position=HEADER")
+        return None
+    columns: dict[str, Column] = {}
+    fields = ("time", *SERVO_FIELDS)
+    for item in items:
+        name, equals, rest = item.partition("=")
+        named = rest.rpartition(":")[2] in (*UNIT_FACTORS, COUNTS) and ":" in rest
+        header, _, of = rest.rpartition(":") if named else (rest, "", "")
+        if not equals or not header:
+            raise UsageError(f"{item!r} is no column", "write FIELD=HEADER or FIELD=HEADER:UNIT, e.g. position=pos:deg")
+        if name not in fields:
+            raise UsageError(f"{name!r} is no field of a recording", f"fields: {', '.join(fields)}")
+        if name in {"position", "command"}:
+            of = of or unit or "rad"
+        if of == COUNTS:
+            if name not in {"position", "command"}:
+                raise UsageError(
+                    f"{name} is not counted as angles are", f"units: {', '.join(filter(None, UNIT_FACTORS))}"
+                )
+            units = FirmwareProfile.load(profile).units
+            columns[name] = Column(header, units.position, (units.counts + 1) // 2)
+        else:
+            columns[name] = Column(header, UNIT_FACTORS[of])
+    for needed in ("time", "position"):
+        if needed not in columns:
+            raise UsageError(f"the column map has no {needed}", f"add --column {needed}=HEADER")
+    return columns
+
+
+def _pendulum_json(path: Path, text: str, servo: str, warned: Callable[[Finding], None]) -> Recording:
+    try:
+        log = json.loads(text)
+    except json.JSONDecodeError as failure:
+        raise RecordingError(path, f"not valid JSON: {failure}", "the log may be cut off; copy it again") from failure
+    if not isinstance(log, dict) or "entries" not in log:
+        raise RecordingError(path, "has no field 'entries'", "give a pendulum log as BAM records them")
+    for key in ("mass", "length", "kp", "vin"):
+        if not _is_number(log.get(key)):
+            raise RecordingError(path, f"field {key!r} is missing or no number", "a pendulum log needs it")
+        if not 0 < log[key] < _LARGEST or (key == "kp" and log[key] != int(log[key])):
+            raise RecordingError(path, f"field {key!r} is {log[key]:g}", "correct it: kp is a register, the others SI")
+    entries = log["entries"]
+    if not isinstance(entries, list) or not entries:
+        raise RecordingError(path, "field 'entries' holds no samples", "the log is empty; record it again")
+    values = {name: _json_column(path, entries, key) for name, key in _XL330.items()}
+    raw = _json_column(path, entries, "load")
+    values["load"] = np.where(raw > 0x7FFF, raw - 0x10000, raw) / _XL330_FULL_DUTY  # a signed word, logged unsigned
+    values["commanded"] = values["time"] - _told_before(values["time"])
+    samples = _Samples(values, [f"entries[{index}]" for index in range(len(entries))])
+    facts = {key: log[key] for key in ("mass", "length", "kp", "vin")}
+    return _recording(
+        path,
+        {servo: samples},
+        str(log.get("trajectory", "log")),
+        warned,
+        pendulum=facts,
+        registers={servo: {"position_p_gain": int(log["kp"])}},
+        motor=str(log.get("motor", "")),
+        column_map={
+            **_map({name: Column(key, 1.0) for name, key in _XL330.items()}),
+            "load": Column("load", 1 / _XL330_FULL_DUTY)._asdict(),
+        },
+    )
+
+
+def _told_before(stamps: FloatArray) -> float:
+    """How long before each stamp of a pendulum log its goal went out, s; 0 where the log does not tell.
+
+    A turn of BAM's recording loop writes the goal, reads the servo, and stamps both with the middle of the reading. The
+    clock starts with the first turn, so the first stamp is that time. A log that was cut, or put on an even grid, does
+    not begin within its first turn.
+    """
+    whole = len(stamps) > 1 and 0.0 < stamps[0] < stamps[1] - stamps[0]
+    return float(stamps[0]) if whole else 0.0
+
+
+def _json_column(path: Path, entries: list[Any], key: str) -> FloatArray:
+    try:
+        column = np.array([float(entry[key]) for entry in entries])
+    except (KeyError, TypeError, ValueError) as failure:
+        index = next(i for i, e in enumerate(entries) if not isinstance(e, dict) or not _is_number(e.get(key)))
+        raise RecordingError(
+            path, f"entries[{index}]: field {key!r} is missing or no number", "correct or remove that entry"
+        ) from failure
+    return _finite(path, key, column)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float))
+
+
+def _csv_rows(path: Path, text: str) -> list[dict[str, str]]:
+    reader = csv.DictReader(text.splitlines(), restkey="(extra)", restval="")
+    try:
+        rows: list[dict[str, str]] = [{**row, _LINE: str(reader.line_num)} for row in reader]
+    except csv.Error as failure:
+        raise RecordingError(path, f"line {reader.line_num}: {failure}", "give a CSV file with a header") from failure
+    if not rows:
+        raise RecordingError(path, "holds no samples", "give a CSV file with a header and at least one line")
+    return rows
+
+
+def _numbers(path: Path, rows: Sequence[Mapping[str, str]], column: Column, *, blank: bool = True) -> FloatArray:
+    values = np.full(len(rows), np.nan)
+    for index, row in enumerate(rows):
+        text = row.get(column.header) or ""
+        if not text.strip() and blank:
+            continue
+        try:
+            values[index] = (float(text) - column.zero) * column.factor
+        except ValueError as failure:
+            raise RecordingError(
+                path, f"line {row[_LINE]}: {column.header} = {text!r} is no number", "correct or remove that line"
+            ) from failure
+    return values
+
+
+def _mapped(
+    path: Path, rows: Sequence[Mapping[str, str]], headers: Sequence[str], columns: Mapping[str, Column]
+) -> _Samples:
+    for name, column in columns.items():
+        if column.header not in headers:
+            raise RecordingError(
+                path, f"has no column {column.header!r} (for {name})", f"its columns are {', '.join(headers)}"
+            )
+    values = {name: _numbers(path, rows, column, blank=name != "time") for name, column in columns.items()}
+    return _Samples(values, [f"line {row[_LINE]}" for row in rows])
+
+
+def _own_csv(
+    path: Path, rows: list[dict[str, str]], headers: list[str], warned: Callable[[Finding], None]
+) -> Recording:
+    columns = {name: Column(header, 1.0) for name, header in HEADERS.items() if header in headers}
+    tracks = _by_name(path, rows, headers, "servo", columns)
+    return _recording(path, tracks, "log", warned, column_map=_map(columns))
+
+
+def _by_name(
+    path: Path, rows: list[dict[str, str]], headers: list[str], key: str, columns: Mapping[str, Column]
+) -> dict[str, _Samples]:
+    groups: dict[str, list[dict[str, str]]] = {}
+    for row in rows:
+        groups.setdefault(printable(row[key]), []).append(row)
+    return {name: _mapped(path, group, headers, columns) for name, group in groups.items()}
+
+
+def _poppy(
+    path: Path, rows: list[dict[str, str]], headers: list[str], walk: int | None, warned: Callable[[Finding], None]
+) -> Recording:
+    """Walks are made of segments whose clocks start anew; they are put one after the other, and named by events."""
+    for needed in ("walk", "segment", "t_s", *(header for header, _ in _POPPY.values())):
+        if needed not in headers:
+            raise RecordingError(path, f"has no column {needed!r}", "a Poppy walking log needs it")
+    found = sorted({row["walk"] for row in rows}, key=lambda name: (len(name), name))
+    if walk is not None and str(walk) not in found:
+        raise RecordingError(path, f"has no walk {walk}", f"it has {', '.join(found)}")
+    events: list[Event] = []
+    groups: dict[str, list[dict[str, str]]] = {}
+    offset, last, part = 0.0, 0.0, ("", "")
+    for row in rows:
+        if walk is not None and row["walk"] != str(walk):
+            continue
+        time = float(_numbers(path, [row], Column("t_s", 1.0), blank=False)[0])
+        if (row["walk"], row["segment"]) != part:
+            part = (row["walk"], row["segment"])
+            offset = last + (0.1 if events else 0.0)
+            name = f"walk {part[0]} segment {part[1]}"
+            events.append(Event(offset, "segment", {"name": name, "walk": part[0], "segment": part[1]}))
+        last = offset + time
+        groups.setdefault(printable(row["joint"]), []).append({**row, "t_s": repr(last)})
+    columns = {name: Column(header, UNIT_FACTORS[unit]) for name, (header, unit) in _POPPY.items()}
+    columns["time"] = Column("t_s", 1.0)
+    tracks = {joint: _mapped(path, group, headers, columns) for joint, group in groups.items()}
+    return _recording(path, tracks, "walk", warned, events=tuple(events), column_map=_map(columns))
+
+
+def _map(columns: Mapping[str, Column]) -> dict[str, dict[str, Any]]:
+    """A column map as metadata: where each field stood, and its factor to SI."""
+    return {name: column._asdict() for name, column in columns.items()}
+
+
+def _recording(
+    path: Path,
+    samples: Mapping[str, _Samples],
+    experiment: str,
+    warned: Callable[[Finding], None],
+    events: tuple[Event, ...] = (),
+    **more: Any,
+) -> Recording:
+    tracks: dict[str, Track] = {}
+    for name, (values, places) in samples.items():
+        columns = {key: column for key, column in values.items() if key != "time"}
+        _check(path, name, values["time"], columns, places.__getitem__, warned)
+        time, columns = in_order(values["time"], columns)
+        tracks[name] = Track.of(name, time, **columns)
+    return Recording(
+        path, tracks, events, {}, describe(backend="imported", experiment=experiment, **origin_of(path), **more)
+    )
+
+
+def _check(
+    path: Path,
+    servo: str,
+    time: FloatArray,
+    columns: Mapping[str, FloatArray],
+    row: Callable[[int], str],
+    warned: Callable[[Finding], None],
+) -> None:
+    for finding in findings(servo, time, columns, row):
+        if finding.severity == "error":
+            raise RecordingError(path, str(finding), finding.remedy)
+        warned(finding)
+
+
+def _finite(path: Path, name: str, values: FloatArray) -> FloatArray:
+    if not np.isfinite(values).all():
+        index = int(np.flatnonzero(~np.isfinite(values))[0])
+        raise RecordingError(path, f"{name} of sample {index} is not a finite number", "correct or remove that sample")
+    return values

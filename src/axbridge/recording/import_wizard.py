@@ -1,0 +1,352 @@
+"""Graph exports of ROBOTIS' Dynamixel Wizard 2 into recordings.
+
+An export is text: ``DYNAMIXEL Graph,2``, the servo's name and model number, ``ItemCount``, a line for each item of the
+graph (name, colour, and numbers of which one is the scale it was drawn by), a header, and a row of register values for
+each sample, with the host's clock in ms. Three things are wrong with it, and each is said in the recording's notes: now
+and then a row is garbled, the clock moves in steps of 16 ms, and unless Goal Position was in the graph, nobody wrote
+down what the servo was told.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from axbridge.arrays import FloatArray
+from axbridge.config.profile import FirmwareProfile
+from axbridge.errors import RecordingError, UsageError
+from axbridge.recording import stamps
+from axbridge.recording.provenance import describe, origin_of
+from axbridge.recording.recording import Event, Recording, Track
+from axbridge.units import Calibration
+
+__all__ = ["Goal", "is_wizard", "parse_goal", "wizard_recording"]
+
+_FIRST = "DYNAMIXEL Graph"
+_VERSION = "2"
+_PROFILES = ("ax-12a", "ax-12w", "ax-18a", "mx-28")  # one of each model number and control table
+_ALIASES = {"present_velocity": "present_speed", "present_input_voltage": "present_voltage"}
+_RESTING = 4  # counts: a servo that strays less rests
+_STILL = 0.25  # s: it does so for this long between two motions
+_STARTS = 0.030  # s from a command to the motion: 17 to 50 ms on real AX-12s
+_UNSURE = 0.030  # s: how far off that may be, with what the stamps add
+
+
+class Goal(NamedTuple):
+    """What the servo was told and nobody wrote down.
+
+    Attributes:
+        counts: Goal Position; None = where it came to rest.
+        time: On the export's clock, s; None = shortly before the first motion.
+    """
+
+    counts: int | None = None
+    time: float | None = None
+
+
+@dataclass(frozen=True)
+class _Export:
+    """A file as it stands: register values (n, items) at `time` (n,), s, and what was wrong with it."""
+
+    path: Path
+    profile: FirmwareProfile
+    servo: str
+    registers: tuple[str, ...]
+    time: FloatArray
+    values: FloatArray
+    notes: tuple[str, ...]
+
+
+def is_wizard(text: str) -> bool:
+    """Whether a text begins like a graph export."""
+    return text.lstrip().startswith(_FIRST)
+
+
+def parse_goal(text: str) -> Goal:
+    """``500@1.86`` (counts, and s on the export's clock), ``500@1860ms``, ``500@auto``, ``500``, or ``auto``.
+
+    Raises:
+        UsageError: not of that form.
+    """
+    if text == "auto":
+        return Goal()
+    match = re.fullmatch(r"(\d+)(?:@(?:(auto|t0)|(\d+(?:\.\d*)?)(s|ms)?))?", text)
+    if match is None:
+        raise UsageError(
+            f"{text!r} is no goal",
+            "write COUNTS@SECONDS as in 500@1.86, COUNTS@auto where the moment is to be estimated, or auto",
+        )
+    counts, _, number, unit = match.groups()
+    return Goal(int(counts), None if number is None else float(number) * (1e-3 if unit == "ms" else 1.0))
+
+
+def wizard_recording(path: Path, text: str, servo: str, goal: Goal | None = None) -> Recording:
+    """An export as a recording of one servo; 0 rad is the middle of its range, as in a rig that says nothing else.
+
+    Args:
+        path: Where it lay.
+        text: All of it.
+        servo: What to call the servo.
+        goal: What it was told, where the export has no Goal Position.
+
+    The metadata has ``registers`` known, ``goal`` (what was estimated of it), ``stamps`` (what the clock is worth) and
+    ``notes`` in words.
+
+    Raises:
+        RecordingError: another version, a servo whose registers are not known, scaled items, no positions, or a file
+            that is damaged beyond single rows; says what and where.
+        UsageError: a goal although the export has it, or one beyond the servo's range.
+    """
+    export = _read(path, text)
+    columns, notes = _in_si(export)
+    facts: dict[str, Any] = {}
+    events: tuple[Event, ...] = ()
+    notes = [*export.notes, *notes]
+    if "command" in columns:
+        if goal is not None:
+            raise UsageError(f"{path} has the Goal Position", "leave --goal out")
+    elif goal is not None:
+        columns["command"], columns["commanded"], facts["goal"], events, said = _told(export, goal, servo)
+        notes += said
+    else:
+        notes.append("the goal was not exported: give --goal COUNTS@SECONDS, or --goal auto to have it estimated")
+    if stamps.on_grid(export.time):
+        found = stamps.restored(export.time)
+        facts["stamps"] = {"grid_s": stamps.GRID, "poll_s": None if math.isnan(found.poll) else found.poll}
+        meant = (
+            f"the stamps lie on a {stamps.GRID * 1e3:.0f} ms grid and are kept; they fit samples every "
+            f"{found.poll * 1e3:.0f} ms, by which fits know when those were taken"
+            if not math.isnan(found.poll)
+            else f"the stamps lie on a {stamps.GRID * 1e3:.0f} ms grid: each is up to that much too early"
+        )
+        notes.append(meant)
+    metadata = describe(
+        backend="imported", experiment="step" if events else "log", servo_model=export.servo,
+        profile=export.profile.name, notes=notes, **origin_of(path), **facts,
+    )  # fmt: skip
+    return Recording(path, {servo: Track.of(servo, export.time, **columns)}, events, {}, metadata)
+
+
+def _read(path: Path, text: str) -> _Export:
+    lines = [line.strip() for line in text.lstrip().splitlines()]
+    version = lines[0].partition(",")[2].strip()
+    if version != _VERSION:
+        raise RecordingError(
+            path, f"is a graph export of version {version or '?'}", f"version {_VERSION} is known: that of Wizard 2"
+        )
+    name, _, number = _line(path, lines, 1, "the servo's name and model number").rpartition(",")
+    if not name or not number.strip().isdigit():
+        raise RecordingError(path, f"line 2: {lines[1]!r} is no servo", "it should say, for instance, AX-12A,12")
+    profile = _profile(path, name.strip(), int(number))
+    key, _, count = _line(path, lines, 2, "ItemCount").partition(",")
+    if key != "ItemCount" or not count.strip().isdigit() or int(count) < 1:
+        raise RecordingError(path, f"line 3: {lines[2]!r} is no ItemCount", "the file is damaged; export it again")
+    items = [_item(path, k, _line(path, lines, k, "an item")) for k in range(3, 3 + int(count))]
+    headers = [cell.strip() for cell in _line(path, lines, 3 + int(count), "the header").split(",")]
+    if headers[0] != "Time[ms]" or headers[1:] != items or len(set(items)) < len(items):
+        raise RecordingError(
+            path, f"line {4 + int(count)}: the columns are {', '.join(headers)}; the items are {', '.join(items)}",
+            "the file is damaged; export it again",
+        )  # fmt: skip
+    time, values, notes = _rows(path, lines[4 + int(count) :], 5 + int(count), items)
+    registers = tuple(_ALIASES.get(item, item) for item in (item.lower().replace(" ", "_") for item in items))
+    return _Export(path, profile, name.strip(), registers, time, values, notes)
+
+
+def _line(path: Path, lines: Sequence[str], index: int, what: str) -> str:
+    if index >= len(lines) or not lines[index]:
+        raise RecordingError(path, f"line {index + 1}: {what} is missing", "the file is cut off; export it again")
+    return lines[index]
+
+
+def _profile(path: Path, name: str, number: int) -> FirmwareProfile:
+    profiles = [FirmwareProfile.load(known) for known in _PROFILES]
+    for profile in profiles:
+        if profile.model_number == number:
+            return profile
+    known = ", ".join(f"{profile.name} ({profile.model_number})" for profile in profiles)
+    raise RecordingError(
+        path, f"is of a servo {name} of model number {number}, whose registers are not known", f"known: {known}"
+    )
+
+
+def _item(path: Path, index: int, line: str) -> str:
+    """The item's name. Behind the colour stand three numbers, 0, 1, 0 in every export seen: the 1 is the scale."""
+    name, *rest = (cell.strip() for cell in line.split(","))
+    try:
+        _, _, scale, offset = rest[0], *(float(number) for number in rest[1:4])
+    except (IndexError, ValueError) as failure:
+        raise RecordingError(
+            path, f"line {index + 1}: {line!r} is no item", "the file is damaged; export it again"
+        ) from failure
+    if scale != 1.0 or offset != 0.0:
+        raise RecordingError(
+            path,
+            f"line {index + 1}: {name} was drawn with scale {scale:g} and offset {offset:g}, and no file says whether "
+            "that is in the numbers, too",
+            "set scale 1 and offset 0 in the Wizard's graph and export it again",
+        )
+    return name
+
+
+def _rows(
+    path: Path, lines: Sequence[str], first: int, items: Sequence[str]
+) -> tuple[FloatArray, FloatArray, tuple[str, ...]]:
+    """Times (n,), s, and values (n, items) of the rows that are whole and in order; what became of the others."""
+    whole: list[tuple[int, list[float]]] = []
+    dropped: list[tuple[int, str]] = []
+    for number, line in enumerate(lines, start=first):
+        if not line:
+            continue
+        row = _numbers(line, len(items) + 1)
+        if row is None:
+            dropped.append((number, line))
+        else:
+            whole.append((number, row))
+    kept = set(_rising([row[0] for _, row in whole]))
+    dropped += [(number, lines[number - first]) for k, (number, _) in enumerate(whole) if k not in kept]
+    if len(kept) < 2:
+        raise RecordingError(path, "holds no samples", "the file is cut off or damaged; export it again")
+    if len(dropped) > len(kept):
+        raise RecordingError(
+            path, f"has {len(dropped)} garbled rows and {len(kept)} good ones", "the file is damaged; export it again"
+        )
+    table = np.array([row for k, (_, row) in enumerate(whole) if k in kept])
+    notes = []
+    if dropped:
+        shown = ", ".join(f"line {number}: {line!r}" for number, line in sorted(dropped)[:5])
+        noun = "row" if len(dropped) == 1 else "rows"
+        notes.append(f"dropped {len(dropped)} garbled {noun}: {shown}{', ...' if len(dropped) > 5 else ''}")
+    return table[:, 0] * 1e-3, table[:, 1:], tuple(notes)
+
+
+def _numbers(line: str, count: int) -> list[float] | None:
+    """A row's numbers; an item's empty cell is NaN. None where it is none: cells missing, no time, no number."""
+    cells = [cell.strip() for cell in line.split(",")]
+    if len(cells) != count or not cells[0] or not any(cells[1:]):
+        return None
+    try:
+        row = [float(cell) if cell else math.nan for cell in cells]
+    except ValueError:
+        return None
+    return row if all(math.isfinite(v) for v, cell in zip(row, cells, strict=True) if cell) and row[0] >= 0 else None
+
+
+def _rising(found: Sequence[float]) -> list[int]:
+    """Indices of the longest run of rising stamps: one that lost or gained a digit is left out, not all after it."""
+    ends: list[int] = []  # of the best run of each length, the index of its last stamp ...
+    last: list[float] = []  # ... and that stamp
+    before: list[int] = []
+    for k, stamp in enumerate(found):
+        place = bisect_left(last, stamp)
+        before.append(ends[place - 1] if place else -1)
+        if place == len(ends):
+            ends.append(k)
+            last.append(stamp)
+        elif stamp < last[place]:  # of two equal ones the first stays
+            ends[place], last[place] = k, stamp
+    run = []
+    k = ends[-1] if ends else -1
+    while k >= 0:
+        run.append(k)
+        k = before[k]
+    return run[::-1]
+
+
+def _in_si(export: _Export) -> tuple[dict[str, FloatArray], list[str]]:
+    """The columns of a track, and what was left out."""
+    units = export.profile.units
+    scale = Calibration(units, (units.counts + 1) // 2, 1)
+    meaning = {
+        "present_position": ("position", scale.angle),
+        "goal_position": ("command", scale.angle),
+        "present_speed": ("velocity", lambda raw: scale.speed(int(raw)) if raw >= 0 else raw * units.speed),
+        "present_load": ("load", lambda raw: scale.load(int(raw)) if raw >= 0 else raw / units.full_scale),
+        "present_voltage": ("voltage", lambda raw: raw * units.voltage),
+        "present_temperature": ("temperature", float),
+        "torque_enable": ("torque_enabled", float),
+        "moving_speed": ("speed_limit", lambda raw: raw * units.speed),
+        "torque_limit": ("torque_limit", lambda raw: raw / units.full_scale),
+    }
+    if "present_position" not in export.registers:
+        raise RecordingError(
+            export.path, f"has no Present Position, only {', '.join(export.registers)}", "add it to the Wizard's graph"
+        )
+    found, left = {}, []
+    for register, raw in zip(export.registers, export.values.T, strict=True):
+        if register not in meaning:
+            left.append(register.replace("_", " "))
+            continue
+        name, convert = meaning[register]
+        found[name] = np.array([math.nan if math.isnan(value) else convert(value) for value in raw])
+    return found, [f"left out, as a recording has no place for it: {', '.join(left)}"] if left else []
+
+
+def _told(
+    export: _Export, goal: Goal, servo: str
+) -> tuple[FloatArray, FloatArray, dict[str, Any], tuple[Event, ...], list[str]]:
+    """What a servo was told that rested, was told `goal` and rests there.
+
+    Returns:
+        Goals (n,), rad; when they went out (n,), s; and facts, events and words about it.
+    """
+    position = export.values[:, export.registers.index("present_position")]
+    seen = np.flatnonzero(~np.isnan(position))
+    time, position = export.time[seen], position[seen]
+    units, top = export.profile.units, export.profile.units.counts
+    scale = Calibration(units, (top + 1) // 2, 1)
+    counts, when = goal
+    if counts is not None and counts > top:
+        raise UsageError(f"{counts} is beyond the range of a {export.profile.name}", f"goals go up to {top}")
+    notes = []
+    if counts is None:
+        if np.ptp(position[-5:]) > _RESTING:
+            raise UsageError("the export ends while the servo moves, so where it came to rest is not known", _SAY)
+        counts = round(float(np.median(position[-5:])))
+        notes.append(f"the goal is estimated as {counts} counts, where it came to rest: it may be off by a few counts")
+    moves = _moves(time, position)
+    if when is None:
+        if len(moves) != 1:
+            raise UsageError(
+                f"the export has {len(moves)} motions, so the moment of the goal cannot be estimated", _SAY
+            )
+        when = moves[0] - _STARTS
+        notes.append(
+            f"the goal's moment is estimated as {when:.3f} s, {_STARTS * 1e3:.0f} ms before the first motion: it may "
+            f"be off by {_UNSURE * 1e3:.0f} ms"
+        )
+    elif not time[0] <= when <= time[-1]:
+        raise UsageError(f"{when:g} s is not in the export", f"it goes from {time[0]:g} to {time[-1]:g} s")
+    before = round(float(np.median(position[time <= max(when, time[0])][-9:])))
+    command = np.where(export.time >= when, scale.angle(counts), scale.angle(before))
+    facts = {
+        "counts": counts, "time_s": when,
+        "counts_estimated": goal.counts is None, "time_estimated": goal.time is None,
+    }  # fmt: skip
+    segment = {"name": "step", "servo": servo, "start": scale.angle(before), "target": scale.angle(counts)}
+    sent = np.where(export.time >= when, when, np.nan)
+    return command, sent, facts, (Event(when, "segment", segment),), notes
+
+
+_SAY = "say what it was told and when: --goal COUNTS@SECONDS"
+
+
+def _moves(time: FloatArray, position: FloatArray) -> list[float]:
+    """When each motion began, s: between the last sample at rest and the first beyond it."""
+    found = []
+    rest, since, moving = position[0], time[0], False
+    for k in range(1, len(time)):
+        if abs(position[k] - rest) > _RESTING:
+            if not moving:
+                found.append(float(time[k - 1] + time[k]) / 2)
+            moving, rest, since = True, position[k], time[k]
+        elif moving and time[k] - since >= _STILL:
+            moving, rest = False, position[k]
+    return found

@@ -1,0 +1,396 @@
+"""Whole recordings: an MCAP file whose every chunk holds one topic, so that one servo can be read without the others.
+
+`GroupedWriter` writes one, `GroupedFile` reads it. A second metadata record says what each servo's samples are like; it
+and the events are found through the file's index, without reading a sample. Memory: one chunk a topic.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import struct
+import weakref
+import zlib
+from array import array
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from io import SEEK_END, BytesIO
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import zstandard
+from mcap.data_stream import ReadDataStream, RecordBuilder
+from mcap.opcode import Opcode
+from mcap.reader import SeekingReader
+from mcap.records import (
+    Channel,
+    Chunk,
+    ChunkIndex,
+    DataEnd,
+    Footer,
+    Header,
+    McapRecord,
+    Metadata,
+    MetadataIndex,
+    Schema,
+    Statistics,
+    SummaryOffset,
+)
+
+from axbridge.arrays import FloatArray
+from axbridge.errors import RecordingError
+from axbridge.reading import printable
+from axbridge.recording.mcap_file import (
+    CYCLE,
+    DAMAGE,
+    EVENTS,
+    HEAD,
+    LARGEST,
+    LIBRARY,
+    MAGIC,
+    MESSAGE,
+    METADATA,
+    SERVO_PREFIX,
+    Entry,
+    bodies,
+    in_text,
+    of_text,
+    records,
+    schema_of,
+    unpack,
+)
+from axbridge.recording.sample_facts import ServoFacts, Tally
+
+__all__ = ["Columns", "GroupedFile", "GroupedWriter", "regroup"]
+
+_CHUNK = 256 * 1024  # bytes before compression: what a file that was damaged later loses at most, of one topic
+_FACTS = "axbridge.recording.samples"
+_ROWS = 1000  # rows put into arrays at once
+_SMALLEST = 64  # bytes: magic, header, footer
+
+
+@dataclass
+class _Group:
+    """A topic's chunk that is being filled."""
+
+    channel: int
+    records: bytearray = field(default_factory=bytearray)
+    index: array[int] = field(default_factory=lambda: array("Q"))  # log time, place; log time, place; …
+    messages: int = 0
+
+
+class GroupedWriter:
+    """Writes a whole file.
+
+    Args:
+        stream: A binary file, empty.
+        metadata: JSON values.
+    """
+
+    def __init__(self, stream: IO[bytes], metadata: Mapping[str, Any]) -> None:
+        self._stream = stream
+        self._at = 0
+        self._groups: dict[str, _Group] = {}
+        self._schemas: dict[str, Schema] = {}
+        self._channels: list[Channel] = []
+        self._chunks: list[ChunkIndex] = []
+        self._metadata: list[MetadataIndex] = []
+        self._compressor = zstandard.ZstdCompressor()
+        self._first, self._last = 2**64 - 1, 0
+        self._put(MAGIC)
+        self._put(_bytes(Header(profile="", library=LIBRARY)))
+        self._describe(METADATA, metadata)
+
+    def write(self, entry: Entry) -> None:
+        """Append a message."""
+        logged = min(max(0, entry.logged), 2**64 - 1)
+        text = entry.text or json.dumps(entry.body).encode()
+        self.append(entry.topic, logged, struct.pack("<IQQ", 0, logged, logged) + text)
+
+    def append(self, topic: str, logged: int, content: bytes) -> None:
+        """Append a message by its bytes: everything of the record that comes after the channel."""
+        group = self._groups.get(topic) or self._declare(topic)
+        group.index.extend((logged, len(group.records)))
+        group.records += HEAD.pack(Opcode.MESSAGE, len(content) + 2) + group.channel.to_bytes(2, "little") + content
+        if len(group.records) >= _CHUNK:
+            self._flush(group)
+
+    def finish(self, facts: Mapping[str, ServoFacts]) -> None:
+        """Write what is left, what the samples are like by servo, and the index."""
+        for group in self._groups.values():
+            self._flush(group)
+        self._describe(_FACTS, {name: known.document() for name, known in facts.items()})
+        self._put(_bytes(DataEnd(data_section_crc=0)))
+        counts = {group.channel: group.messages for group in self._groups.values()}
+        statistics = Statistics(
+            attachment_count=0,
+            channel_count=len(self._channels),
+            channel_message_counts=counts,
+            chunk_count=len(self._chunks),
+            message_count=sum(counts.values()),
+            message_end_time=self._last,
+            message_start_time=self._first if counts else 0,
+            metadata_count=len(self._metadata),
+            schema_count=len(self._schemas),
+        )
+        began = self._at
+        parts: dict[Opcode, list[Any]] = {
+            Opcode.SCHEMA: list(self._schemas.values()),
+            Opcode.CHANNEL: self._channels,
+            Opcode.STATISTICS: [statistics],
+            Opcode.CHUNK_INDEX: self._chunks,
+            Opcode.METADATA_INDEX: self._metadata,
+        }
+        summary, offsets = bytearray(), bytearray()
+        for kind, found in parts.items():
+            written = b"".join(_bytes(record) for record in found)
+            offsets += _bytes(SummaryOffset(kind, began + len(summary), len(written)))
+            summary += written
+        offsets_at = began + len(summary)
+        summary += offsets
+        head = struct.pack("<BQQQ", Opcode.FOOTER, 20, began, offsets_at)
+        self._put(summary)
+        self._put(_bytes(Footer(began, offsets_at, zlib.crc32(head, zlib.crc32(summary)))) + MAGIC)
+
+    def _declare(self, topic: str) -> _Group:
+        """A new group; schema and channel stand before its first message."""
+        name, text = schema_of(topic)
+        group = self._groups[topic] = _Group(len(self._channels) + 1)
+        if name not in self._schemas:
+            self._schemas[name] = Schema(id=len(self._schemas) + 1, data=text, encoding="jsonschema", name=name)
+        schema = self._schemas[name]
+        channel = Channel(id=group.channel, topic=topic, message_encoding="json", metadata={}, schema_id=schema.id)
+        self._channels.append(channel)
+        group.records += _bytes(schema) + _bytes(channel)
+        return group
+
+    def _flush(self, group: _Group) -> None:
+        """Write a group's chunk and the index of its messages."""
+        if not group.index:
+            return
+        times = group.index[::2]
+        first, last = min(times), max(times)
+        data = self._compressor.compress(group.records)
+        began = self._at
+        self._put(_bytes(Chunk("zstd", data, last, first, zlib.crc32(group.records), len(group.records))))
+        index_at = self._at
+        places = group.index.tobytes()
+        self._put(
+            HEAD.pack(Opcode.MESSAGE_INDEX, 6 + len(places)) + struct.pack("<HI", group.channel, len(places)) + places
+        )
+        self._chunks.append(
+            ChunkIndex(
+                chunk_length=index_at - began,
+                chunk_start_offset=began,
+                compression="zstd",
+                compressed_size=len(data),
+                message_end_time=last,
+                message_index_length=self._at - index_at,
+                message_index_offsets={group.channel: index_at},
+                message_start_time=first,
+                uncompressed_size=len(group.records),
+            )
+        )
+        group.messages += len(times)
+        self._first, self._last = min(self._first, first), max(self._last, last)
+        group.records, group.index = bytearray(), array("Q")
+
+    def _describe(self, name: str, metadata: Mapping[str, Any]) -> None:
+        record = _bytes(Metadata(name=name, metadata=in_text(metadata)))
+        self._metadata.append(MetadataIndex(offset=self._at, length=len(record), name=name))
+        self._put(record)
+
+    def _put(self, data: bytes | bytearray) -> None:
+        self._stream.write(data)
+        self._at += len(data)
+
+
+def regroup(source: IO[bytes], target: IO[bytes], metadata: Mapping[str, Any], facts: Mapping[str, ServoFacts]) -> None:
+    """Write a file of `RecordWriter` anew, grouped and compressed; messages are copied as they are.
+
+    Raises:
+        OSError: the target cannot be written.
+    """
+    writer = GroupedWriter(target, metadata)
+    topics: dict[int, str] = {}
+    source.seek(len(MAGIC))
+    for kind, content in records(source):
+        if kind == Opcode.CHANNEL:
+            channel = Channel.read(ReadDataStream(BytesIO(content)))
+            topics[channel.id] = channel.topic
+        elif kind == Opcode.MESSAGE:
+            channel_id, _, logged, _ = MESSAGE.unpack_from(content)
+            writer.append(topics[channel_id], logged, content[2:])
+        elif kind == Opcode.DATA_END:
+            break
+    writer.finish(facts)
+
+
+class Columns:
+    """Rows of numbers into arrays, some at a time: the memory is that of the arrays.
+
+    Args:
+        wanted: Only these; by default whatever the rows hold.
+    """
+
+    def __init__(self, wanted: tuple[str, ...] | None = None) -> None:
+        self._wanted = wanted
+        self._rows: list[dict[str, float]] = []
+        self._packed = 0
+        self._columns = {key: array("d") for key in wanted or ()}  # which grow where they lie
+
+    def add(self, row: dict[str, float]) -> None:
+        """Append a row; what it does not hold is NaN."""
+        self._rows.append(row)
+        if len(self._rows) >= _ROWS:
+            self._pack()
+
+    def done(self) -> dict[str, FloatArray]:
+        """Every column, (n,)."""
+        self._pack()
+        return {key: np.frombuffer(column) if column else np.empty(0) for key, column in self._columns.items()}
+
+    def _pack(self) -> None:
+        rows, self._rows = self._rows, []
+        if self._wanted is None:
+            for key in dict.fromkeys(key for row in rows for key in row):
+                if key not in self._columns:
+                    self._columns[key] = array("d", [math.nan]) * self._packed
+        for key, column in self._columns.items():
+            column.extend([row.get(key, math.nan) for row in rows])
+        self._packed += len(rows)
+
+
+class GroupedFile:
+    """A file of `GroupedWriter`, open for reading; a file that takes its place later does not disturb it.
+
+    Attributes:
+        metadata: JSON values.
+        facts: What the samples are like, by servo.
+        cycles: How many control cycles were recorded.
+        lost: What is damaged, in words; it is left out.
+    """
+
+    def __init__(self, stream: IO[bytes], path: Path) -> None:
+        """Read the index.
+
+        Args:
+            stream: The file.
+            path: What to call it.
+
+        Raises:
+            ValueError: this is no such file, or its index is damaged.
+            RecordingError: it is whole, and makes no sense.
+        """
+        self._stream, self._path = stream, path
+        if stream.seek(0, SEEK_END) < _SMALLEST:
+            raise ValueError("no index")
+        stream.seek(0)
+        try:
+            summary = SeekingReader(stream, record_size_limit=LARGEST).get_summary()
+            if summary is None or summary.statistics is None:
+                raise ValueError("no index")
+            self._chunks: dict[str, list[ChunkIndex]] = {}
+            end = 0
+            for chunk in sorted(summary.chunk_indexes, key=lambda one: one.chunk_start_offset):
+                if chunk.chunk_start_offset < end or chunk.chunk_length > LARGEST:
+                    raise ValueError("no index")  # one chunk, told again and again
+                end = chunk.chunk_start_offset + chunk.chunk_length
+                (channel,) = chunk.message_index_offsets
+                self._chunks.setdefault(summary.channels[channel].topic, []).append(chunk)
+            counts = summary.statistics.channel_message_counts
+            self.cycles = sum(counts[number] for number, channel in summary.channels.items() if channel.topic == CYCLE)
+            metadata = {index.name: self._metadata(index) for index in summary.metadata_indexes}
+            self.facts = {name: ServoFacts.of(known) for name, known in metadata[_FACTS].items()}
+            self.metadata = metadata[METADATA]
+        except DAMAGE as failure:
+            raise ValueError("no index") from failure
+        if {SERVO_PREFIX + name for name in self.facts} != self._chunks.keys() - {CYCLE, EVENTS}:
+            raise ValueError("no index")
+        self.lost = tuple(self._leave_out_what_is_damaged())
+        weakref.finalize(self, stream.close)
+
+    @classmethod
+    def open(cls, path: Path) -> GroupedFile | None:
+        """The file, or None where it is none of these, its index is damaged, or it was cut off.
+
+        Raises:
+            OSError: it cannot be read.
+            RecordingError: it is whole, and makes no sense.
+        """
+        stream = path.open("rb")
+        try:
+            return cls(stream, path)
+        except ValueError:
+            stream.close()
+            return None
+        except BaseException:
+            stream.close()
+            raise
+
+    def _leave_out_what_is_damaged(self) -> Iterator[str]:
+        """Forget the chunks that cannot be read, and say of which topic they are."""
+        for topic, chunks in self._chunks.items():
+            whole = [chunk for chunk in chunks if self._is_whole(chunk)]
+            if len(whole) == len(chunks):
+                continue
+            self._chunks[topic] = whole
+            name = topic.removeprefix(SERVO_PREFIX)
+            yield f"{len(chunks) - len(whole)} of {len(chunks)} parts of {printable(name)}"
+            if topic == CYCLE:
+                self.cycles = sum(1 for _ in self.rows(topic))
+            elif topic != EVENTS:
+                tally = Tally()
+                for row in self.rows(topic):
+                    tally.add(row)
+                self.facts[name] = tally.facts()
+
+    def _is_whole(self, chunk: ChunkIndex) -> bool:
+        try:
+            self._contents(chunk)
+        except DAMAGE:
+            return False
+        return True
+
+    def rows(self, topic: str) -> Iterator[dict[str, Any]]:
+        """A topic's messages in the order they were written.
+
+        Raises:
+            RecordingError: one is not what its schema says.
+        """
+        for chunk in self._chunks.get(topic, ()):
+            found = records(BytesIO(self._contents(chunk)))
+            texts = [content[MESSAGE.size :] for kind, content in found if kind == Opcode.MESSAGE]
+            for first in range(0, len(texts), _ROWS):  # not all at once: a chunk of 64 MB makes millions of rows
+                try:
+                    yield from bodies(topic, texts[first : first + _ROWS])
+                except DAMAGE as failure:
+                    why = f"holds a message of {topic} that makes no sense: {failure}"
+                    raise RecordingError(self._path, why, "record it again") from failure
+
+    def columns(self, topic: str, wanted: tuple[str, ...] | None = None) -> dict[str, FloatArray]:
+        """A topic's numbers by column, (n,) each."""
+        columns = Columns(wanted)
+        for row in self.rows(topic):
+            columns.add(row)
+        return columns.done()
+
+    def _contents(self, index: ChunkIndex) -> bytes:
+        """The records of a chunk.
+
+        Raises:
+            ValueError, …: those of `DAMAGE`: the chunk is damaged.
+        """
+        self._stream.seek(index.chunk_start_offset + HEAD.size)
+        return unpack(self._stream.read(max(0, index.chunk_length - HEAD.size)))
+
+    def _metadata(self, index: MetadataIndex) -> dict[str, Any]:
+        self._stream.seek(index.offset + HEAD.size)
+        return of_text(Metadata.read(ReadDataStream(self._stream)).metadata)
+
+
+def _bytes(record: McapRecord) -> bytes:
+    builder = RecordBuilder()
+    record.write(builder)
+    return bytes(builder.end())

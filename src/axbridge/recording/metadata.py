@@ -1,0 +1,120 @@
+"""What a recording may say of itself, so that nobody who reads it later has to ask what kind of value it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from axbridge.errors import RecordingError
+
+__all__ = ["check_event", "checked"]
+
+
+class _Said(BaseModel):
+    """A table of which some keys are known; the others may be anything."""
+
+    model_config = ConfigDict(extra="allow", allow_inf_nan=False)
+
+
+class _Joint(_Said):
+    name: str
+    joint: str
+
+
+class _Rig(_Said):
+    name: str = ""
+    servo: list[_Joint] = []
+
+
+class _Pendulum(_Said):
+    mass: float = Field(gt=0)
+    length: float = Field(gt=0)
+    vin: float = Field(default=12.0, gt=0)
+
+
+class _Load(_Said):
+    inertia: float = Field(gt=0)
+
+
+class _Gait(_Said):
+    steps: int = Field(default=1, ge=0, le=1_000_000)
+    period: float = Field(default=1.0, gt=0)
+    lower: float = 0.0
+
+
+class _Goal(_Said):
+    time_estimated: bool = False
+
+
+class _Metadata(_Said):
+    """The keys that somebody reads; see `axbridge.recording.provenance.describe` for what they are."""
+
+    backend: str | None = None
+    experiment: str | None = None
+    recorded: str | None = None
+    source: str | None = None
+    urdf: str | None = None
+    rig: _Rig | None = None
+    models: dict[str, dict[str, Any]] | None = None
+    profiles: dict[str, str] | None = None
+    versions: dict[str, str] | None = None
+    registers: dict[str, dict[str, int]] | None = None
+    pendulum: _Pendulum | None = None
+    load: _Load | None = None
+    gait: _Gait | None = None
+    goal: _Goal | None = None
+    notes: list[str] | None = None
+
+
+class _Segment(_Said):
+    name: str = ""
+    kind: str = ""
+    servo: str | None = None
+    start: float | None = None
+    target: float = 0.0
+    low: float = 0.0
+    high: float = 0.0
+    limit: float = 0.0
+
+
+class _Register(_Said):
+    servo: str
+    name: str
+    value: int = Field(ge=-(2**31), lt=2**32)
+
+
+_EVENTS: dict[str, type[_Said]] = {"segment": _Segment, "register": _Register}
+
+
+def checked(path: Path, metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """The metadata as they are; what is null is left out.
+
+    Raises:
+        RecordingError: a value that is not what it should be; names it.
+    """
+    said = {key: value for key, value in metadata.items() if value is not None}
+    _check(path, "its metadata make no sense", _Metadata, said)
+    return said
+
+
+def check_event(path: Path, time: float, name: str, data: Mapping[str, Any]) -> None:
+    """Refuse an event that somebody reads and that is not what it should be.
+
+    Raises:
+        RecordingError: names it.
+    """
+    if name in _EVENTS:
+        _check(path, f"its event {name!r} at {time:g} s makes no sense", _EVENTS[name], data)
+
+
+def _check(path: Path, what: str, schema: type[_Said], said: Mapping[str, Any]) -> None:
+    try:
+        schema.model_validate(said)
+    except ValidationError as failure:
+        first = failure.errors()[0]
+        where, message = ".".join(map(str, first["loc"])), str(first["msg"])
+        why = f"{what}: {where}: {message[0].lower()}{message[1:]}"
+        raise RecordingError(path, why, "record or import it again") from None

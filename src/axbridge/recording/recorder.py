@@ -1,0 +1,296 @@
+"""Recording while a robot runs: the control loop hands samples over and never waits for the disk.
+
+A thread of its own writes. While it records, the file is not chunked and is flushed at least every 50 ms, so that what
+was there 50 ms before a crash or a power cut of the process can be read; a clean close compresses it. Memory does not
+grow with the recording: what waits to be written is bounded, and closing copies the file piece by piece.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import threading
+import time as clocks
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from queue import SimpleQueue
+from types import TracebackType
+from typing import IO, Any
+
+from axbridge.errors import RecordingError
+from axbridge.files import claim, make_folder, release, replacing, unwritable
+from axbridge.recording.mcap_file import CYCLE, CYCLE_FIELDS, EVENTS, SERVO_FIELDS, SERVO_PREFIX, Entry, RecordWriter
+from axbridge.recording.mcap_grouped import regroup
+from axbridge.recording.sample_facts import Tally
+from axbridge.servo.state import UNKNOWN, ServoState, Truth
+
+__all__ = ["Recorder", "wall_clock_of_zero"]
+
+FLUSH_PERIOD = 0.025  # s; half of the 50 ms promised, because the thread may be late
+_WAITING = 20_000  # messages: 20 s of 18 servos at 50 Hz; a program that is faster than the disk waits from here on
+_PATIENCE = 10.0  # s it waits before it is told
+_FROM_STATE = ("position", "velocity", "torque", "load", "voltage", "temperature", "errors")
+
+
+def _opened(path: Path) -> tuple[IO[bytes], int]:
+    """The file, empty, and what keeps others from recording into it.
+
+    Raises:
+        RecordingError: it cannot be opened, or somebody is recording into it.
+    """
+    try:
+        make_folder(path)
+        try:
+            return _claimed(path)
+        except (BlockingIOError, FileExistsError, FileNotFoundError):
+            why = "is being recorded by another program"
+            raise RecordingError(path, why, "give another name, or wait until that has ended") from None
+    except OSError as failure:
+        raise unwritable(path, failure) from failure
+
+
+def _claimed(path: Path) -> tuple[IO[bytes], int]:
+    if path.is_file():
+        before = claim(path)
+        try:
+            path.unlink()  # not emptied: whoever has it open goes on reading what was there
+        finally:
+            release(before)
+    if path.exists():  # a device
+        return path.open("wb"), -1
+    stream = path.open("xb")
+    try:
+        return stream, claim(path, stream)
+    except OSError:
+        stream.close()
+        raise
+
+
+def wall_clock_of_zero(sampled: Iterable[float]) -> int:
+    """Wall-clock time of a clock's 0, UTC in ns, when the newest of these samples has come in just now.
+
+    Args:
+        sampled: When samples were taken, s on that clock; NaN for those never read.
+    """
+    newest = max((time for time in sampled if not math.isnan(time)), default=0.0)
+    return clocks.time_ns() - round(newest * 1e9)
+
+
+class Recorder:
+    """Writes one recording; a context manager that closes it. Methods may be called from any thread.
+
+    Log times are wall-clock time. Those of a simulation (``backend`` is ``sim``) begin there and go on with its own
+    time, because it runs at a speed of its own.
+
+    Args:
+        path: The file; what is there is replaced, unless somebody is recording into it. Its folder is made.
+        metadata: JSON values, see `axbridge.recording.provenance.describe`.
+
+    Raises:
+        RecordingError: the file cannot be opened, or is being recorded by somebody else.
+    """
+
+    def __init__(self, path: Path | str, metadata: Mapping[str, Any]) -> None:
+        self.path = Path(path)
+        self._queue: SimpleQueue[Entry] = SimpleQueue()
+        self._closing = threading.Event()
+        self._failure: OSError | None = None
+        self._last_time = 0.0
+        self._metadata = dict(metadata)
+        self._began = clocks.time_ns() if metadata.get("backend") == "sim" else None
+        self._tallies: dict[str, Tally] = {}
+        self._stream, self._claim = _opened(self.path)
+        try:
+            self._writer = RecordWriter(self._stream, metadata)
+            self._stream.flush()
+        except OSError as failure:
+            with suppress(OSError):
+                self._stream.close()
+            if self.path.is_file():
+                self.path.unlink()  # nothing can be read in it
+            release(self._claim)
+            raise unwritable(self.path, failure) from failure
+        self._thread = threading.Thread(target=self._write, name="recorder", daemon=True)
+        self._thread.start()
+
+    def record_state(
+        self,
+        servo: str,
+        state: ServoState,
+        *,
+        truth: Truth = UNKNOWN,
+        command: float | None = None,
+        torque_enabled: bool | None = None,
+        logged: int | None = None,
+        **more: float | None,
+    ) -> None:
+        """Record one sample of a servo; a state that has never been read (time NaN) is left out.
+
+        Args:
+            servo: Its name.
+            state: The sample; NaN values are left out.
+            truth: `Servo.truth`, which a simulation knows: columns ``true_position`` and ``true_torque``.
+            command: Position goal in force, rad.
+            torque_enabled: Whether the servo is driven.
+            logged: Wall-clock time of the sample, UTC in ns; by default now.
+            **more: Other columns of a track: ``power``, ``speed_limit``, ``duty``, ``torque_limit``.
+
+        Raises:
+            RecordingError: an earlier sample could not be written, or the recorder is closed.
+        """
+        if math.isnan(state.time):
+            return
+        values = {key: float(getattr(state, key)) for key in _FROM_STATE}
+        values |= {"true_position": truth.position, "true_torque": truth.torque}
+        values |= {key: float(value) for key, value in more.items() if value is not None}
+        if unknown := more.keys() - SERVO_FIELDS.keys():
+            raise TypeError(f"a track has no column {', '.join(sorted(unknown))}")
+        if command is not None:
+            values["command"] = float(command)
+        if torque_enabled is not None:
+            values["torque_enabled"] = float(torque_enabled)
+        known = {key: value for key, value in values.items() if math.isfinite(value)}
+        self._put(SERVO_PREFIX + servo, {"time": float(state.time), **known}, logged)
+
+    def event(self, time: float, name: str, /, **data: Any) -> None:
+        """Record that something happened; `data` must be JSON. ``segment`` events divide an experiment.
+
+        Raises:
+            RecordingError: an earlier sample could not be written, or the recorder is closed.
+            TypeError: `data` is no JSON.
+        """
+        json.dumps(data)  # here, where the caller sees it fail, and not in the thread that writes
+        self._put(EVENTS, {"time": float(time), "name": name, "data": data})
+
+    def cycle(self, time: float, **statistics: float) -> None:
+        """Record the timing of one control cycle: `mcap_file.CYCLE_FIELDS`; NaN is left out.
+
+        Raises:
+            RecordingError: an earlier sample could not be written, or the recorder is closed.
+            TypeError: a field that a cycle does not have.
+        """
+        if unknown := statistics.keys() - CYCLE_FIELDS.keys():
+            raise TypeError(f"a cycle has no field {', '.join(sorted(unknown))}")
+        known = {key: float(value) for key, value in statistics.items() if math.isfinite(value)}
+        self._put(CYCLE, {"time": float(time), **known})
+
+    def close(self) -> None:
+        """Write what is left and compress the file; may be called twice.
+
+        Raises:
+            RecordingError: something could not be written; what was written before can be read.
+        """
+        if self._closing.is_set():
+            return
+        self._closing.set()
+        self._thread.join()
+        try:
+            ours = os.fstat(self._stream.fileno())
+            try:
+                if self._failure is None:
+                    self._writer.finish()
+                self._stream.close()
+            except OSError as failure:
+                self._failure = self._failure or failure
+            if self._failure is not None:
+                raise self._error(self._failure) from self._failure
+            if self.path.is_file() and os.path.samestat(ours, self.path.stat()):  # else it was moved meanwhile
+                self._compress()
+        finally:
+            release(self._claim)
+
+    def _compress(self) -> None:
+        """Put the compressed file in the place of the plain one.
+
+        Raises:
+            RecordingError: it cannot be written; the whole plain file stays.
+        """
+        facts = {name: tally.facts() for name, tally in self._tallies.items()}
+        try:
+            with self.path.open("rb") as plain, replacing(self.path) as temporary, temporary.open("wb") as stream:
+                regroup(plain, stream, self._metadata, facts)
+        except OSError as failure:
+            raise RecordingError(
+                self.path,
+                f"is whole, but could not be compressed: {failure.strerror or failure}",
+                "make space, then read it as it is",
+            ) from failure
+
+    def _put(self, topic: str, body: dict[str, Any], logged: int | None = None) -> None:
+        if self._failure is not None:
+            raise self._error(self._failure) from self._failure
+        if self._closing.is_set():
+            raise RecordingError(self.path, "is closed", "record inside the `with` block")
+        time = body["time"]
+        self._last_time = max(self._last_time, time)
+        if self._began is not None:
+            logged = self._began + round(time * 1e9)
+        elif logged is None:
+            logged = clocks.time_ns()
+        if self._queue.qsize() >= _WAITING:
+            self._wait()
+        self._queue.put(Entry(topic, body, logged))
+
+    def _wait(self) -> None:
+        """Wait for the disk.
+
+        Raises:
+            RecordingError: it does not take the samples.
+        """
+        until = clocks.monotonic() + _PATIENCE
+        while self._queue.qsize() >= _WAITING:
+            if self._failure is not None:
+                raise self._error(self._failure) from self._failure
+            if clocks.monotonic() > until:
+                raise RecordingError(
+                    self.path, f"takes no samples: the disk has been busy for {_PATIENCE:.0f} s", "choose another disk"
+                )
+            clocks.sleep(0.001)
+
+    def _write(self) -> None:
+        """The thread: every `FLUSH_PERIOD` write what has come and flush it, and once more after the last."""
+        last = False
+        while not last:
+            last = self._closing.wait(FLUSH_PERIOD)
+            try:
+                while not self._queue.empty():
+                    entry = self._queue.get()
+                    self._writer.write(entry)
+                    if entry.topic.startswith(SERVO_PREFIX):
+                        self._count(entry)
+                self._stream.flush()
+            except OSError as failure:
+                self._failure = failure
+                return
+
+    def _count(self, entry: Entry) -> None:
+        name = entry.topic.removeprefix(SERVO_PREFIX)
+        tally = self._tallies.get(name)
+        if tally is None:
+            tally = self._tallies[name] = Tally()
+        tally.add(entry.body)
+
+    def _error(self, failure: OSError) -> RecordingError:
+        return RecordingError(
+            self.path,
+            f"cannot be written: {failure.strerror or failure}",
+            "choose a writable folder with free space; what was written before can be read",
+        )
+
+    def __enter__(self) -> Recorder:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if value is None:
+            self.close()
+            return
+        try:
+            if not self._closing.is_set():
+                self.event(self._last_time, "aborted", error=f"{type(value).__name__}: {value}".splitlines()[0])
+            self.close()
+        except RecordingError:
+            return  # the error that ended the block is the one to report

@@ -1,0 +1,232 @@
+"""What is odd about recorded columns: clocks that jump, wrong units, values that no servo can have. Arithmetic only."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from axbridge.arrays import FloatArray
+from axbridge.recording.sample_facts import JUMP, LAST, TOO_FAST, ServoFacts
+
+__all__ = ["Finding", "findings", "suspicions"]
+
+PAUSE = 1.0  # s without a sample that are worth a word, when samples come much faster
+ASTRAY = 1000.0  # s: no pause between two samples of one motion is as long
+SLOW = 1.0  # s a sample: motion cannot be followed
+FAST = 2e-5  # s a sample: no bus is as fast
+
+# column: (largest size that makes sense, what was probably read as what, what to write instead)
+_LIMITS = {
+    "position": (4 * math.pi, "degrees read as radians", "position=HEADER:deg"),
+    "command": (4 * math.pi, "degrees read as radians", "command=HEADER:deg"),
+    "velocity": (100.0, "deg/s or rpm read as rad/s", "velocity=HEADER:deg/s or velocity=HEADER:rpm"),
+    "load": (2.0, "percent read as a share of 1", "load=HEADER:%"),
+    "voltage": (100.0, "millivolts read as volts", "voltage=HEADER:mV"),
+}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something odd.
+
+    Attributes:
+        servo: Whose samples.
+        what: What is odd, and where.
+        cause: What probably led to it.
+        remedy: What to do.
+        severity: ``error`` where the samples cannot be used as they are, else ``warning``.
+    """
+
+    servo: str
+    what: str
+    cause: str
+    remedy: str
+    severity: Literal["error", "warning"]
+
+    def __str__(self) -> str:
+        return f"{self.servo}: {self.what} (probably {self.cause})"
+
+
+def findings(
+    servo: str,
+    time: FloatArray,
+    columns: Mapping[str, FloatArray],
+    row: Callable[[int], str] = lambda index: f"sample {index}",
+) -> list[Finding]:
+    """What is odd about one servo's samples, in the order in which they were taken; errors first.
+
+    Args:
+        servo: Its name.
+        time: s, (n,), as it was read: not yet sorted.
+        columns: Values by name (`position`, `command`, …), (n,) each; NaN = unknown.
+        row: What to call the sample of an index, for the reader to find it.
+    """
+    if not len(time):
+        return []
+    bad = np.flatnonzero(~(np.abs(time) <= LAST))
+    if len(bad):
+        return [
+            Finding(
+                servo, f"the time of {row(int(bad[0]))} is {time[bad[0]]:g} s", "a broken line, or another unit",
+                "correct or remove that line, or import it with --column time=HEADER:us", "error",
+            )
+        ]  # fmt: skip
+    found = [*_clock(servo, time, row), *_values(servo, columns, row)]
+    jumps = _jumps(time, columns)
+    if jumps and np.nanmax(np.abs(columns["position"])) <= _LIMITS["position"][0]:  # a wrong unit has been named
+        at, by = max(jumps, key=lambda jump: abs(jump[1]))
+        found.append(
+            Finding(
+                servo,
+                f"{_times(len(jumps), 'the position jumps')}, by {math.degrees(by):+.0f}° at {at:.3f} s",
+                "a corrupt reading, a sensor that lost a turn, or motions joined without a pause",
+                "look at these samples; leave them blank if they are wrong",
+                "warning",
+            )
+        )
+    return sorted(found, key=lambda finding: finding.severity)
+
+
+def _clock(servo: str, time: FloatArray, row: Callable[[int], str]) -> list[Finding]:
+    found: list[Finding] = []
+    steps, period = np.diff(time), _period(time)
+    back, same = np.flatnonzero(steps < 0), int(np.sum(steps == 0))
+    if len(back):
+        i = int(back[0])
+        found.append(
+            Finding(
+                servo,
+                f"{_times(len(back), 'the clock jumps back')}, at {row(i + 1)} from {time[i]:g} s to {time[i + 1]:g} s",
+                "two motions in one log, or lines out of order",
+                "split the log there, or sort its lines by time if they are one motion",
+                "error",
+            )
+        )
+    if same:
+        found.append(
+            Finding(
+                servo,
+                f"{same} of {len(time)} samples have the time of the one before; their last known values are kept",
+                "a time written with too few digits, or samples written twice",
+                "log the time with more digits",
+                "warning",
+            )
+        )
+    found += _unit_of_time(servo, period)
+    gaps = _gaps(time, period)
+    if gaps and period < SLOW:  # with a wrong unit every pause is too long
+        i = max(gaps, key=lambda index: float(steps[index]))
+        astray = steps[i] >= ASTRAY
+        found.append(
+            Finding(
+                servo,
+                f"no sample for {steps[i]:.6g} s before {row(i + 1)} (at {time[i]:g} s)"
+                + (f", and {len(gaps) - 1} more pauses" if len(gaps) > 1 else ""),
+                "a clock that was set while it ran, or logs of different clocks joined"
+                if astray
+                else "a servo that did not answer, or a pause between two motions",
+                "split the log there" if astray else "leave it, or split the log there",
+                "error" if astray else "warning",
+            )
+        )
+    return found
+
+
+def _values(servo: str, columns: Mapping[str, FloatArray], row: Callable[[int], str]) -> list[Finding]:
+    found: list[Finding] = []
+    for name, values in columns.items():
+        infinite = np.flatnonzero(np.isinf(values))
+        if len(infinite):
+            found.append(
+                Finding(
+                    servo, f"{_times(len(infinite), f'{name} is infinite')}, at {row(int(infinite[0]))}",
+                    "a division by zero in the program that wrote it", "correct these values or leave them blank",
+                    "error",
+                )
+            )  # fmt: skip
+        if name == "position" and np.isnan(values).all():
+            found.append(_no_position(servo))
+        finite = np.abs(values[np.isfinite(values)])
+        if name in _LIMITS and len(finite) and finite.max() > _LIMITS[name][0]:
+            found.append(_too_large(servo, name, float(finite.max())))
+    return found
+
+
+def _unit_of_time(servo: str, period: float) -> list[Finding]:
+    """A usual time between two samples, s, that no bus has."""
+    if period >= SLOW:
+        unit, short = ("microseconds", "us") if period >= 500 else ("milliseconds", "ms")
+        remedy = f"import it with --column time=HEADER:{short}"
+        return [Finding(servo, f"one sample every {period:g} s", f"{unit} read as seconds", remedy, "warning")]
+    if period <= FAST:
+        cause, remedy = "seconds read as milliseconds or microseconds", "import it with --column time=HEADER:s"
+        return [Finding(servo, f"one sample every {period * 1e6:g} µs", cause, remedy, "warning")]
+    return []
+
+
+def _too_large(servo: str, name: str, size: float) -> Finding:
+    _, cause, column = _LIMITS[name]
+    said = f"{size:g}"
+    if name in {"position", "command"}:
+        said = f"{size:.4g} rad, which is {math.degrees(size):.0f}°"
+    return Finding(servo, f"{name} goes up to {said}", cause, f"import it with --column {column}", "warning")
+
+
+def suspicions(servo: str, facts: ServoFacts) -> list[Finding]:
+    """What is odd about a recorded servo, as far as the facts that its file carries tell: no sample is read.
+
+    Args:
+        servo: Its name.
+        facts: Of its samples.
+    """
+    if not facts.samples:
+        return []
+    found = _unit_of_time(servo, facts.usual) if facts.samples > 1 else []
+    if math.isnan(facts.highest):
+        found.append(_no_position(servo))
+    elif (size := max(abs(facts.lowest), abs(facts.highest))) > _LIMITS["position"][0]:
+        found.append(_too_large(servo, "position", size))
+    if facts.longest_gap >= max(PAUSE, 20 * facts.usual) and facts.usual < SLOW:
+        cause = "a servo that did not answer, or a pause between two motions"
+        if facts.longest_gap >= ASTRAY:
+            cause = "a clock that was set while it ran, or logs of different clocks joined"
+        what = f"no sample for {facts.longest_gap:.6g} s from {facts.longest_gap_at:g} s on"
+        found.append(Finding(servo, what, cause, "split the recording there", "warning"))
+    return found
+
+
+def _no_position(servo: str) -> Finding:
+    cause = "a servo that never answered, or a column that is not its own"
+    return Finding(servo, "not one position is known", cause, "check its cable and id, or its column", "warning")
+
+
+def _period(time: FloatArray) -> float:
+    """Median time from one sample to the next, s; NaN when there are fewer than two."""
+    steps = np.diff(time)
+    forward = steps[steps > 0]
+    return float(np.median(forward)) if len(forward) else math.nan
+
+
+def _gaps(time: FloatArray, period: float) -> list[int]:
+    """Samples after which comes a pause."""
+    return [int(index) for index in np.flatnonzero(np.diff(time) > max(PAUSE, 20 * period))]
+
+
+def _jumps(time: FloatArray, columns: Mapping[str, FloatArray]) -> tuple[tuple[float, float], ...]:
+    """Changes of position that are too fast; in wheel mode a sensor wraps round, and nothing is said."""
+    if "position" not in columns:
+        return ()
+    turning = ~np.isnan(columns["duty"]) if "duty" in columns else np.zeros(len(time), dtype=bool)
+    known = np.isfinite(columns["position"]) & ~turning
+    at, position = time[known], columns["position"][known]
+    by, within = np.diff(position), np.diff(at)
+    fast = (np.abs(by) > JUMP) & (within >= 0) & (np.abs(by) > TOO_FAST * within)
+    return tuple((float(at[i + 1]), float(by[i])) for i in np.flatnonzero(fast))
+
+
+def _times(count: int, what: str) -> str:
+    return what if count == 1 else f"{what} {count} times"

@@ -1,0 +1,1 @@
+"""A servo in numbers: its parameters' row, position laws, motor, friction, and their algebra."""

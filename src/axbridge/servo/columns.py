@@ -1,0 +1,283 @@
+"""Columns of the bank's arrays, and a servo model as one row of numbers: the form in which the kernels take them."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+import numpy as np
+
+from axbridge.arrays import FloatArray
+from axbridge.config.model import ServoModel
+from axbridge.jit import jit
+from axbridge.servo.friction import Friction
+from axbridge.servo.friction_laws import TERMS
+from axbridge.servo.motor import Motor
+
+__all__ = [
+    "Command",
+    "Joint",
+    "Law",
+    "Limit",
+    "Mode",
+    "Param",
+    "Passive",
+    "Scale",
+    "State",
+    "friction_of",
+    "motor_of",
+    "pack",
+]  # fmt: skip
+
+
+class Mode(IntEnum):
+    """What the loop is asked to do; value of `Command.MODE`."""
+
+    JOINT = 0
+    WHEEL_DUTY = 1  # AX: Moving Speed is an open-loop duty
+    WHEEL_SPEED = 2  # MX: Moving Speed is a controlled speed
+
+
+class Command(IntEnum):
+    """Columns of the command array (servos, len(Command)): registers in the loop's units."""
+
+    TORQUE = 0  # 1 = motor driven, 0 = open circuit
+    MODE = 1
+    GOAL = 2  # rad, servo angle
+    SPEED = 3  # joint mode: limit of the approach, rad/s, 0 = none; WHEEL_SPEED: signed set-point, rad/s
+    DUTY = 4  # WHEEL_DUTY: -1..1
+    TORQUE_LIMIT = 5  # cap of |duty|, 0..1
+    MARGIN_CW = 6  # rad
+    MARGIN_CCW = 7  # rad
+    SLOPE_CW = 8  # rad, effective
+    SLOPE_CCW = 9  # rad, effective
+    PUNCH = 10  # duty, 0..1
+    P_GAIN = 11  # raw register
+    I_GAIN = 12
+    D_GAIN = 13
+    ACCELERATION = 14  # MX goal acceleration, rad/s², 0 = none
+
+
+class State(IntEnum):
+    """Columns of the state array (servos, len(State)); servo side, counter-clockwise positive."""
+
+    ANGLE = 0  # rad, servo angle, true (unquantised)
+    SPEED = 1  # rad/s
+    CURRENT = 2  # A
+    DUTY = 3  # applied, -1..1
+    TORQUE = 4  # N·m at the output shaft, after gear loss and friction
+    VOLTAGE = 5  # V at the servo's terminals
+    TEMPERATURE = 6  # degC
+    ENERGY = 7  # J drawn since the start
+    READING = 8  # rad, the position as its sensor has it (noise and offset, not yet counts)
+
+
+class Passive(IntEnum):
+    """Columns of the passive array (joints, len(Passive)): what acts on a joint beside a servo; joint side."""
+
+    SPRING = 0  # N·m/rad, towards 0 rad
+    DAMPING = 1  # N·m·s/rad
+    FRICTION = 2  # N·m, static friction
+    LOW = 3  # rad, hard stops
+    HIGH = 4
+
+
+class Joint(IntEnum):
+    """Columns of the joint array (joints, len(Joint)): all that the kernel remembers of a joint; joint side.
+
+    From REFERENCE to FEEDBACK the loop's own memory, servo side.
+    """
+
+    ANGLE = 0
+    SPEED = 1
+    CURRENT = 2  # servo side
+    REFERENCE = 3  # rad
+    REFERENCE_SPEED = 4  # rad/s
+    FILTERED = 5  # rad/s
+    INTEGRAL = 6  # counts·s
+    LAST_ERROR = 7  # counts
+    TIMER = 8  # s until the loop runs again
+    VOLTS = 9  # voltage at zero speed, V
+    FEEDBACK = 10  # V·s/rad
+    OPEN = 11  # 1 = open circuit
+    LOOSE = 12  # 1 = the rotor is within the backlash and turns on its own; the next three are for joints that have one
+    FLANK = 13  # where it rests else: 1 = it pushes the joint towards larger angles, -1
+    ROTOR = 14  # rad
+    ROTOR_SPEED = 15  # rad/s
+    LAG = 16  # rad that a wheel is behind its speed
+    RESISTANCE = 17  # ohm; this and the next two are of the substep's `Push`
+    LEFT = 18
+    HELD = 19
+    SEEN = 20  # rad, servo side: the position as the loop sees it, behind the reading by the sensor's lag
+
+
+class Scale(IntEnum):
+    """Columns of the scale array (servos, len(Scale)): how present registers come from a row of `State`."""
+
+    ZERO = 0  # position count at 0 rad
+    COUNTS_PER_RAD = 1
+    COUNTS = 2  # highest position count
+    SPEED = 3  # rad/s per count
+
+
+class Limit(IntEnum):
+    """Columns of the limit array (servos, len(Limit)): within them a servo's firmware has nothing to do.
+
+    It may have when duty and speed are both on the wrong side: it stands and pushes.
+    """
+
+    LOWEST_VOLTAGE = 0  # V
+    HIGHEST_VOLTAGE = 1
+    TEMPERATURE = 2  # degC, highest
+    DUTY = 3  # 0..1, a servo that pushes less is not stalled
+    SPEED = 4  # rad/s, nor is one that turns faster
+
+
+class Law(IntEnum):
+    """Value of `Param.LAW`."""
+
+    STATE_FEEDBACK = 0
+    COMPLIANCE = 1
+    PID = 2
+
+
+class Param(IntEnum):
+    """Columns of a packed model; units and sides as in `axbridge.config.model`."""
+
+    RESISTANCE = 0
+    INDUCTANCE = 1
+    CONSTANT = 2  # Ks·N, V·s/rad at the output
+    EFFICIENCY = 3
+    ARMATURE = 4
+    RESISTANCE_PER_DUTY = 5
+    MAX_CURRENT = 6
+    CURRENT_STEP = 7  # A/ms
+    SUPPLY_SIDE = 8  # 1: MAX_CURRENT limits the supply's current
+    COULOMB = 9
+    VISCOUS = 10
+    STRIBECK = 11
+    STRIBECK_SPEED = 12
+    STRIBECK_EXPONENT = 13
+    LOAD = 14
+    LOAD_STRIBECK = 15
+    LOAD_EXTERNAL = 16  # negative: same weight as LOAD
+    QUADRATIC = 17
+    LAW = 18
+    K_THETA = 19
+    K_OMEGA = 20
+    PERIOD = 21  # s
+    SPEED_FILTER = 22
+    P_DUTY = 23
+    I_DUTY = 24
+    D_DUTY = 25
+    COUNT = 26  # rad per position count
+    QUANTISED = 27
+    NOISE = 28
+    OFFSET = 29
+    THERMAL_RESISTANCE = 30
+    THERMAL_TIME = 31
+    AMBIENT = 32
+    RESISTANCE_PER_KELVIN = 33  # share of RESISTANCE above AMBIENT
+    LATENCY = 34  # s, from a command's packet to its effect
+    SLOPE = 35  # rad, both ways; 0 = the registers'
+    PUNCH = 36  # duty; negative = the register's
+    BACKLASH = 37  # rad
+    ASYMMETRY = 38  # share of the torque, more one way and less the other
+    LAG = 39  # s, of the position that the loop sees
+    DEAD_DUTY = 40  # share of full duty
+    LOAD_EXTERNAL_STRIBECK = 41
+
+
+_LAWS = {"state_feedback": Law.STATE_FEEDBACK, "compliance": Law.COMPLIANCE, "pid": Law.PID}
+
+
+def pack(model: ServoModel, count: float) -> FloatArray:
+    """One row (len(Param),) for a model whose position count is worth `count` rad.
+
+    Friction terms that the model's law does not have become 0.
+    """
+    motor, friction, controller, sensor = model.motor, model.friction, model.controller, model.sensor
+    has = TERMS[friction.law]
+    row = np.zeros(len(Param))
+    row[Param.RESISTANCE] = motor.resistance
+    row[Param.INDUCTANCE] = motor.inductance
+    row[Param.CONSTANT] = motor.output_constant
+    row[Param.EFFICIENCY] = motor.efficiency
+    row[Param.ASYMMETRY] = motor.asymmetry
+    row[Param.ARMATURE] = motor.armature
+    row[Param.BACKLASH] = motor.backlash
+    row[Param.RESISTANCE_PER_DUTY] = motor.resistance_per_duty
+    row[Param.DEAD_DUTY] = motor.dead_duty
+    row[Param.MAX_CURRENT] = motor.max_current
+    row[Param.CURRENT_STEP] = motor.current_step
+    row[Param.SUPPLY_SIDE] = float(motor.current_limit == "supply")
+    row[Param.COULOMB] = friction.coulomb
+    row[Param.VISCOUS] = friction.viscous
+    row[Param.STRIBECK] = friction.stribeck if "stribeck" in has else 0.0
+    row[Param.STRIBECK_SPEED] = friction.stribeck_speed
+    row[Param.STRIBECK_EXPONENT] = friction.stribeck_exponent
+    row[Param.LOAD] = friction.load if "load" in has else 0.0
+    row[Param.LOAD_STRIBECK] = friction.load_stribeck if "load_stribeck" in has else 0.0
+    row[Param.LOAD_EXTERNAL] = friction.load_external if "load_external" in has else -1.0
+    row[Param.LOAD_EXTERNAL_STRIBECK] = friction.load_external_stribeck if "load_external_stribeck" in has else 0.0
+    row[Param.QUADRATIC] = friction.quadratic if "quadratic" in has else 0.0
+    row[Param.LAW] = float(_LAWS[controller.law])
+    row[Param.K_THETA] = controller.k_theta
+    row[Param.K_OMEGA] = controller.k_omega
+    row[Param.PERIOD] = controller.period_ms / 1000
+    row[Param.SPEED_FILTER] = controller.speed_filter
+    row[Param.P_DUTY] = controller.p_duty
+    row[Param.I_DUTY] = controller.i_duty
+    row[Param.D_DUTY] = controller.d_duty
+    row[Param.COUNT] = count
+    row[Param.QUANTISED] = float(sensor.quantised)
+    row[Param.NOISE] = sensor.position_noise
+    row[Param.OFFSET] = sensor.angle_offset
+    row[Param.THERMAL_RESISTANCE] = motor.thermal_resistance
+    row[Param.THERMAL_TIME] = motor.thermal_time
+    row[Param.AMBIENT] = motor.ambient_temperature
+    row[Param.RESISTANCE_PER_KELVIN] = motor.resistance_per_kelvin
+    row[Param.LATENCY] = sensor.latency_ms / 1000
+    row[Param.LAG] = sensor.lag_ms / 1000
+    row[Param.SLOPE] = controller.slope
+    row[Param.PUNCH] = controller.punch
+    return row
+
+
+@jit
+def motor_of(params: FloatArray, first: int, stride: int, resistance: float, limited: bool) -> Motor:
+    """The motor in a packed model whose columns stand `stride` apart in a flat array, from `first` on.
+
+    Args:
+        params: Holds it.
+        first: Where it begins.
+        stride: 1 for a row of its own; lanes keep one model beside the other.
+        resistance: Of the winding as warm as it is, ohm.
+        limited: Whether limits of the current are looked at.
+    """
+    return Motor(
+        resistance,
+        params[first + Param.RESISTANCE_PER_DUTY * stride],
+        params[first + Param.INDUCTANCE * stride],
+        params[first + Param.CONSTANT * stride],
+        params[first + Param.EFFICIENCY * stride],
+        params[first + Param.ASYMMETRY * stride],
+        params[first + Param.MAX_CURRENT * stride] if limited else 0.0,
+        params[first + Param.CURRENT_STEP * stride] if limited else 0.0,
+        params[first + Param.SUPPLY_SIDE * stride],
+    )
+
+
+@jit
+def friction_of(params: FloatArray, first: int, stride: int, exponent: float) -> Friction:
+    """The friction in it, with its STRIBECK_EXPONENT given apart: a power of 1 is none, if that is known beforehand."""
+    return Friction(
+        params[first + Param.COULOMB * stride],
+        params[first + Param.STRIBECK * stride],
+        params[first + Param.STRIBECK_SPEED * stride],
+        exponent,
+        params[first + Param.LOAD * stride],
+        params[first + Param.LOAD_STRIBECK * stride],
+        params[first + Param.LOAD_EXTERNAL * stride],
+        params[first + Param.LOAD_EXTERNAL_STRIBECK * stride],
+        params[first + Param.QUADRATIC * stride],
+    )

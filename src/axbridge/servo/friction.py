@@ -1,0 +1,69 @@
+"""Friction at the output shaft: Lima et al. 2009, equation (5), and the budget models of BAM (arXiv 2410.08650).
+
+Dry friction is a budget, not `Fc·sign(ω)`: what would stop the joint within the step is applied, up to the budget, so
+that a joint at rest stays there instead of creeping. `M1` is equation (5); the others add terms. A packed model has
+zeros in the terms its law does not have, so one formula serves all.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from axbridge.jit import jit
+from axbridge.servo.branch_free import decayed
+
+__all__ = ["Friction", "budget"]
+
+
+class Friction(NamedTuple):
+    """Dry friction of one gear.
+
+    Attributes:
+        coulomb: Fc, N·m (M1).
+        stribeck: Added at rest, N·m (M2).
+        stribeck_speed: rad/s.
+        stribeck_exponent: Shape of the fading.
+        load: Share of the torque through the gear (M3).
+        load_stribeck: Added to it at rest (M4).
+        load_external: Weight of the external torque in the torque through the gear; negative = the same as the
+            motor's (M3, M4), else motor and load count on their own (M5).
+        load_external_stribeck: Added to it at rest (M5).
+        quadratic: N·m·s²/rad² (M6).
+    """
+
+    coulomb: float
+    stribeck: float
+    stribeck_speed: float
+    stribeck_exponent: float
+    load: float
+    load_stribeck: float
+    load_external: float
+    load_external_stribeck: float
+    quadratic: float
+
+
+@jit
+def budget(friction: Friction, speed: float, motor_torque: float, external_torque: float) -> float:
+    """Largest dry friction torque, N·m; viscous friction comes on top.
+
+    Args:
+        friction: Of the gear.
+        speed: ω, rad/s.
+        motor_torque: Through the gear, N·m.
+        external_torque: Of the load on the joint, N·m.
+    """
+    size = abs(speed)
+    at_rest = 0.0
+    if friction.stribeck > 0.0 or friction.load_stribeck > 0.0 or friction.load_external_stribeck > 0.0:
+        ratio = size / friction.stribeck_speed
+        at_rest = 1.0 - decayed(ratio if friction.stribeck_exponent == 1.0 else ratio**friction.stribeck_exponent)
+    total = friction.coulomb + friction.stribeck * at_rest + friction.quadratic * speed * speed
+    share = friction.load + friction.load_stribeck * at_rest
+    if share > 0.0 or friction.load_external > 0.0 or friction.load_external_stribeck > 0.0:
+        if friction.load_external < 0.0:
+            total += share * abs(motor_torque - external_torque)
+        else:
+            total += abs(friction.load * motor_torque - friction.load_external * external_torque)
+            apart = friction.load_stribeck * motor_torque - friction.load_external_stribeck * external_torque
+            total += at_rest * abs(apart)
+    return total

@@ -1,0 +1,210 @@
+"""The DC motor behind its gear: Lima et al. 2009, equations (1)-(4) and section 3.4, in SI units.
+
+Speeds and torques are those of the output shaft. `constant` is the motor's constant seen there, Ks·N (V·s/rad at the
+output; N·m/A before gear loss): Ks itself belongs to the motor side. All functions are scalar kernels.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from axbridge.jit import jit
+from axbridge.servo.branch_free import decayed
+
+__all__ = [
+    "Motor", "Push", "directed", "end_current", "fitted_weight", "limited_current", "mean_torque", "push", "relax",
+    "temperature_step", "warmed",
+]  # fmt: skip
+
+
+class Motor(NamedTuple):
+    """One motor, its gear and its drive electronics.
+
+    Attributes:
+        resistance: R of the winding as warm as it is, ohm.
+        resistance_per_duty: What full duty adds to it, ohm.
+        inductance: L, H; 0 makes the current algebraic.
+        constant: Ks·N, V·s/rad.
+        efficiency: Share of the torque that passes the gear.
+        asymmetry: See `directed`.
+        max_current: A; 0 = none.
+        current_step: A/ms; 0 = none.
+        supply_side: Not 0: `max_current` is of the supply's current.
+    """
+
+    resistance: float
+    resistance_per_duty: float
+    inductance: float
+    constant: float
+    efficiency: float
+    asymmetry: float
+    max_current: float
+    current_step: float
+    supply_side: float
+
+
+class Push(NamedTuple):
+    """What a motor does in a step: `torque - damping * ω`, and what its current at the end follows from.
+
+    Attributes:
+        torque: At zero speed, N·m.
+        damping: N·m·s/rad.
+        resistance: ohm.
+        left: Share of the current at the start that is left at the end.
+        held: The current where the electronics limit it, A; NaN where they do not.
+    """
+
+    torque: float
+    damping: float
+    resistance: float
+    left: float
+    held: float
+
+
+@jit
+def warmed(resistance: float, per_kelvin: float, kelvin: float) -> float:
+    """Resistance `kelvin` above ambient, where it grows by the share `per_kelvin` of `resistance` (ohm) a kelvin."""
+    return resistance * max(0.1, 1.0 + per_kelvin * kelvin)
+
+
+@jit
+def directed(efficiency: float, asymmetry: float, volts: float) -> float:
+    """Share of the torque that arrives while `volts` drive a motor that pushes harder one way.
+
+    Args:
+        efficiency: Of both ways on average.
+        asymmetry: What is added to it, as a share of it, towards positive angles, and taken from it towards negative.
+        volts: V.
+    """
+    return efficiency * (1.0 + (asymmetry if volts > 0.0 else -asymmetry))
+
+
+@jit
+def relax(resistance: float, inductance: float, step: float) -> tuple[float, float]:
+    """Exact step of the R-L circuit, equation (1): what is left of the current at its start.
+
+    Args:
+        resistance: R, ohm.
+        inductance: L, H; 0 makes the current algebraic.
+        step: h, s.
+
+    Returns:
+        Share of the initial current in the current at the end, exp(-hR/L), and in its mean over the step.
+    """
+    if inductance <= 0.0:
+        return 0.0, 0.0
+    x = step * resistance / inductance
+    gone = decayed(x)
+    return 1.0 - gone, gone / x
+
+
+@jit
+def mean_torque(
+    current: float, volts: float, feedback: float, mean: float, resistance: float, constant: float, efficiency: float
+) -> tuple[float, float]:
+    """Mean motor torque of a step as a line over the mean output speed: equations (1)-(3).
+
+    Args:
+        current: i at the start, A.
+        volts: Part of the voltage that does not depend on speed, V.
+        feedback: V·s/rad: the voltage is `volts - feedback * speed`.
+        mean: From `relax`.
+        resistance: R, ohm.
+        constant: Ks·N, V·s/rad.
+        efficiency: Share of the torque that passes the gear.
+
+    Returns:
+        Torque at zero speed, N·m, and damping, N·m·s/rad: the torque is `torque - damping * speed`.
+    """
+    gain = efficiency * constant
+    torque = gain * (mean * current + (1.0 - mean) * volts / resistance)
+    return torque, gain * (1.0 - mean) * (constant + feedback) / resistance
+
+
+@jit
+def end_current(current: float, volts: float, left: float, resistance: float, constant: float, speed: float) -> float:
+    """Current at the end of a step of mean output speed `speed`, equation (1), A."""
+    return left * current + (1.0 - left) * (volts - constant * speed) / resistance
+
+
+@jit
+def limited_current(
+    wanted: float, before: float, gradient: float, limit: float, duty: float, supply_side: bool, step: float
+) -> float:
+    """Limits of the drive electronics (section 3.4).
+
+    Args:
+        wanted: Current without limits, A.
+        before: Current at the start of the step, A.
+        gradient: Largest change, A/ms; 0 = none.
+        limit: Largest current, A; 0 = none.
+        duty: |U|/Ubat.
+        supply_side: The limit holds for the supply's current, so for the motor's during the on-time of the PWM alone.
+        step: s.
+    """
+    if gradient > 0.0:
+        reach = gradient * step * 1e3
+        wanted = min(max(wanted, before - reach), before + reach)
+    if limit > 0.0:
+        ceiling = limit / max(duty, 1e-3) if supply_side else limit
+        wanted = min(max(wanted, -ceiling), ceiling)
+    return wanted
+
+
+@jit
+def push(motor: Motor, volts: float, feedback: float, speed: float, current: float, supply: float, step: float) -> Push:
+    """A driven motor over a step of `step` s: the one place where the equations of this file are put together.
+
+    Args:
+        motor: Its constants.
+        volts: Part of the voltage that does not depend on speed, V.
+        feedback: V·s/rad: the voltage is `volts - feedback * speed`.
+        speed: At the start, rad/s.
+        current: At the start, A.
+        supply: V.
+        step: s.
+    """
+    applied = volts - feedback * speed
+    duty = abs(applied) / supply if supply > 0.0 else 0.0
+    resistance = motor.resistance + motor.resistance_per_duty * duty
+    left, mean = relax(resistance, motor.inductance, step)
+    efficiency = directed(motor.efficiency, motor.asymmetry, volts)
+    torque, damping = mean_torque(current, volts, feedback, mean, resistance, motor.constant, efficiency)
+    held = math.nan
+    if motor.max_current > 0.0 or motor.current_step > 0.0:
+        free = end_current(current, applied, left, resistance, motor.constant, speed)
+        limited = limited_current(
+            free, current, motor.current_step, motor.max_current, duty, motor.supply_side != 0.0, step
+        )
+        if limited != free:
+            torque, damping, held = efficiency * motor.constant * limited, 0.0, limited
+    return Push(torque, damping, resistance, left, held)
+
+
+@jit
+def fitted_weight(ratio: float) -> float:
+    """Weight of the end speed in a step's mean speed that makes one implicit step exact for constant damping.
+
+    `ratio` is z = h·D/J. The exact value is 1/(1 - e^-z) - 1/z; this is within 0.032 of it, cheaper, and has its limits
+    1/2 (the midpoint rule, for a free mass) and 1 (backward Euler, for a massless one).
+    """
+    return 0.5 + 0.5 * ratio / math.sqrt(36.0 + ratio * ratio)
+
+
+@jit
+def temperature_step(
+    temperature: float, ambient: float, power: float, thermal_resistance: float, time_constant: float, step: float
+) -> float:
+    """Winding temperature after `step` s of `power` W lost in it: first order, degC.
+
+    Args:
+        temperature: degC.
+        ambient: degC.
+        power: i²R, W.
+        thermal_resistance: K/W.
+        time_constant: s.
+        step: s.
+    """
+    target = ambient + thermal_resistance * power
+    return temperature + (target - temperature) * min(1.0, step / time_constant)

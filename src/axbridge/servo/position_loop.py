@@ -1,0 +1,165 @@
+"""The servo's own control loop as a kernel: a row of `Command` and a reading in, a voltage out."""
+
+from __future__ import annotations
+
+import math
+
+from axbridge.arrays import FloatArray
+from axbridge.jit import jit
+from axbridge.servo.columns import Command, Joint, Mode, Param
+from axbridge.servo.position_laws import Loop, approach, felt, lagging, position_law, saturated
+
+__all__ = ["control", "loop_of"]
+
+_WHEEL_GAIN = 4.0  # speed loop of the MX wheel mode: V·s/rad in units of the motor constant
+
+
+@jit
+def loop_of(
+    law: int, params: FloatArray, first: int, command: FloatArray, start: int, stride: int, noise: float
+) -> Loop:
+    """The loop in a packed model and the registers in force, whose columns stand `stride` apart in flat arrays.
+
+    Args:
+        law: `Law`; given apart, because a law that is known beforehand leaves no branches.
+        params: Holds the columns of `Param`.
+        first: Where they begin.
+        command: Holds those of `Command`.
+        start: Where they begin.
+        stride: 1 for rows of their own; lanes keep one servo beside the other.
+        noise: That `Loop` answers on average, rad.
+    """
+    slope, punch = params[first + Param.SLOPE * stride], params[first + Param.PUNCH * stride]
+    punch = punch if punch >= 0.0 else command[start + Command.PUNCH * stride]
+    count, dead = params[first + Param.COUNT * stride], params[first + Param.DEAD_DUTY * stride]
+    return Loop(
+        law,
+        params[first + Param.K_THETA * stride],
+        params[first + Param.K_OMEGA * stride],
+        params[first + Param.P_DUTY * stride] * command[start + Command.P_GAIN * stride],
+        params[first + Param.I_DUTY * stride] * command[start + Command.I_GAIN * stride],
+        params[first + Param.D_DUTY * stride] * command[start + Command.D_GAIN * stride],
+        command[start + Command.MARGIN_CW * stride],
+        command[start + Command.MARGIN_CCW * stride],
+        slope if slope > 0.0 else command[start + Command.SLOPE_CW * stride],
+        slope if slope > 0.0 else command[start + Command.SLOPE_CCW * stride],
+        (punch - dead) / (1.0 - dead),  # the law is a line from here to full duty, and so is what is felt of it
+        dead,
+        count,
+        count if params[first + Param.QUANTISED * stride] != 0.0 else 0.0,
+        noise,
+    )
+
+
+@jit
+def control(
+    command: FloatArray, joint: FloatArray, params: FloatArray, reading: float, angle: float, speed: float,
+    supply: float, step: float, blur: float,
+) -> None:  # fmt: skip
+    """Run the loop for one substep; leaves `volts - feedback * ω` in the joint's VOLTS and FEEDBACK, and OPEN.
+
+    Args:
+        command: One row of `Command`.
+        joint: The joint's row of `Joint`; REFERENCE, VOLTS and the like are the loop's own memory.
+        params: One row of `Param`.
+        reading: Position as the sensor has it, rad, servo side.
+        angle: The true one, rad.
+        speed: rad/s, servo side.
+        supply: V.
+        step: s.
+        blur: Noise that `reading` is without and the compliance law answers on average, standard deviation, rad.
+    """
+    cap = min(command[Command.TORQUE_LIMIT], 1.0)
+    if command[Command.TORQUE] == 0.0 or cap <= 0.0 or supply <= 0.0:
+        joint[Joint.OPEN] = 1.0
+        joint[Joint.LAG] = 0.0
+        joint[Joint.VOLTS] = 0.0
+        joint[Joint.FEEDBACK] = 0.0
+        joint[Joint.REFERENCE] = angle
+        joint[Joint.REFERENCE_SPEED] = 0.0
+        joint[Joint.INTEGRAL] = 0.0
+        joint[Joint.LAST_ERROR] = 0.0
+        joint[Joint.FILTERED] = speed
+        joint[Joint.TIMER] = 0.0
+        joint[Joint.SEEN] = reading
+        return
+    joint[Joint.OPEN] = 0.0
+    joint[Joint.SEEN], blur = lagging(joint[Joint.SEEN], reading, params[Param.LAG], blur, step)
+    weight = params[Param.SPEED_FILTER]
+    if weight < 1.0:  # the weight is that of a 1 ms loop
+        weight = 1.0 - (1.0 - weight) ** (step * 1e3)
+        joint[Joint.FILTERED] += weight * (speed - joint[Joint.FILTERED])
+    else:
+        joint[Joint.FILTERED] = speed
+    mode = int(command[Command.MODE])
+    if mode != Mode.JOINT:  # what becomes a joint again starts from where it is
+        joint[Joint.REFERENCE], joint[Joint.INTEGRAL], joint[Joint.LAST_ERROR] = angle, 0.0, 0.0
+    if mode == Mode.WHEEL_DUTY:
+        joint[Joint.VOLTS] = felt(min(max(command[Command.DUTY], -cap), cap), params[Param.DEAD_DUTY]) * supply
+        joint[Joint.FEEDBACK] = 0.0
+        return
+    if mode == Mode.WHEEL_SPEED:
+        _ramp(joint, command[Command.SPEED], command[Command.ACCELERATION], step)
+        _hold_speed(joint, command, params, speed, cap * supply, supply, step)
+        return
+    joint[Joint.LAG] = 0.0
+    _follow_goal(joint, command, step)
+    if params[Param.PERIOD] > 0.0:
+        holds = joint[Joint.TIMER] > 1e-9
+        joint[Joint.TIMER] = max(joint[Joint.TIMER] - step + (0.0 if holds else params[Param.PERIOD]), -step)
+        if holds:
+            return  # the loop holds its output
+    loop = loop_of(int(params[Param.LAW]), params, 0, command, 0, 1, blur)
+    sampled = params[Param.PERIOD] > 0.0 or weight < 1.0  # else state feedback acts within the substep, too
+    volts, feedback, joint[Joint.INTEGRAL], joint[Joint.LAST_ERROR] = position_law(
+        loop, joint[Joint.REFERENCE], angle if sampled else angle + 0.5 * step * speed, joint[Joint.SEEN],
+        joint[Joint.INTEGRAL], joint[Joint.LAST_ERROR], max(params[Param.PERIOD], step), cap, supply,
+    )  # fmt: skip
+    if sampled:
+        volts -= feedback * joint[Joint.FILTERED]
+        feedback = 0.0
+    joint[Joint.VOLTS], joint[Joint.FEEDBACK] = saturated(
+        volts, feedback, speed, felt(cap, params[Param.DEAD_DUTY]) * supply
+    )
+
+
+@jit
+def _hold_speed(
+    joint: FloatArray, command: FloatArray, params: FloatArray, speed: float, limit: float, supply: float, step: float
+) -> None:  # fmt: skip
+    """Proportional to the error of the speed, and to that of the angle it adds up to, by the P gain of the angle."""
+    wanted = joint[Joint.REFERENCE_SPEED]
+    stiffness = params[Param.P_DUTY] * command[Command.P_GAIN] * supply / params[Param.COUNT]
+    lag = joint[Joint.LAG] + step * (wanted - speed)
+    if stiffness * abs(lag) > limit:  # no wind-up
+        lag = math.copysign(limit / stiffness, lag)
+    joint[Joint.LAG] = lag
+    gain = _WHEEL_GAIN * params[Param.CONSTANT]
+    volts = (gain + params[Param.CONSTANT]) * wanted + stiffness * lag
+    joint[Joint.VOLTS], joint[Joint.FEEDBACK] = saturated(volts, gain, speed, limit)
+
+
+@jit
+def _ramp(joint: FloatArray, speed: float, acceleration: float, step: float) -> None:
+    joint[Joint.REFERENCE_SPEED] = approach(joint[Joint.REFERENCE_SPEED], speed, acceleration, step)
+
+
+@jit
+def _follow_goal(joint: FloatArray, command: FloatArray, step: float) -> None:
+    """Move the reference at the moving speed, and with the goal acceleration where there is one."""
+    goal, speed, acceleration = command[Command.GOAL], command[Command.SPEED], command[Command.ACCELERATION]
+    if acceleration > 0.0:
+        distance = goal - joint[Joint.REFERENCE]
+        fastest = math.sqrt(2.0 * acceleration * abs(distance))
+        if speed > 0.0:
+            fastest = min(fastest, speed)
+        _ramp(joint, fastest if distance > 0.0 else -fastest, acceleration, step)
+        move = joint[Joint.REFERENCE_SPEED] * step
+        if abs(move) >= abs(distance):
+            joint[Joint.REFERENCE] = goal
+            joint[Joint.REFERENCE_SPEED] = 0.0
+        else:
+            joint[Joint.REFERENCE] += move
+        return
+    joint[Joint.REFERENCE] = approach(joint[Joint.REFERENCE], goal, speed, step)
+    joint[Joint.REFERENCE_SPEED] = 0.0

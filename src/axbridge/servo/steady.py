@@ -1,0 +1,222 @@
+"""What a servo does when nothing changes: the equations of `motor` and `friction`, solved for what is asked.
+
+All at the output shaft. A duty d reaches the motor as f(d), less than what the bridge swallows. At the speed ω
+
+    i = (f·V - K·ω) / (R + r·|f|)        within the limits of the current
+    m = η·(1 ± a)·K·i                    a: more one way, less the other
+    T = m - s·B(ω, m, T) - Bv·ω          s: the direction of friction, B: its budget
+
+T is what the load takes. Where a law counts the load, B grows with T, and T stands on both sides. B is made of lines:
+Newton's way from one to the next ends after as many steps as there are corners.
+
+Numbers and arrays go the same way here, one servo or many; so a robot's step, which asks for one number at a time, and
+a motion's thousands share each formula.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+import numpy as np
+
+from axbridge.arrays import FloatArray
+from axbridge.jit import plain
+from axbridge.servo.columns import Param, friction_of, motor_of
+from axbridge.servo.friction import Friction
+from axbridge.servo.motor import Motor
+
+__all__ = ["AT_REST", "SteadyServo"]
+
+AT_REST = 0.05  # rad/s: a Present Speed count is 0.0116, and readings of a standing joint flicker by some
+_CORNERS = 3  # lines that meet in two corners
+_FLATTEST = 0.1  # of a line: friction above what drives it has no solution, and is not to have a wild one
+_LEAST_DUTY = 1e-3  # as in `motor.limited_current`
+_LEAST_SUPPLY = 1e-3  # share of the supply that resistance per duty leaves, where no duty gives such a current
+
+T = TypeVar("T", float, FloatArray)
+
+
+@dataclass(frozen=True)
+class SteadyServo:
+    """One servo, or several; then each figure is an array (servos,).
+
+    Attributes:
+        motor: Its winding is as warm as its surroundings.
+        friction: Dry friction; friction of the joint itself may be added to its Coulomb friction.
+        viscous: N·m·s/rad.
+        dead: Share of full duty that the bridge swallows.
+        warming: Share of the resistance a kelvin above `ambient`.
+        ambient: degC.
+    """
+
+    motor: Motor
+    friction: Friction
+    viscous: Any
+    dead: Any
+    warming: Any
+    ambient: Any
+
+    @classmethod
+    def of(cls, row: FloatArray) -> SteadyServo:
+        """From a packed model (len(Param),), or one for each servo, (servos, len(Param))."""
+        columns: Any = row.tolist() if row.ndim == 1 else row.T
+        return cls(
+            plain(motor_of)(columns, 0, 1, columns[Param.RESISTANCE], True),
+            plain(friction_of)(columns, 0, 1, columns[Param.STRIBECK_EXPONENT]),
+            columns[Param.VISCOUS],
+            columns[Param.DEAD_DUTY],
+            columns[Param.RESISTANCE_PER_KELVIN],
+            columns[Param.AMBIENT],
+        )
+
+    def at(self, temperature: T) -> SteadyServo:
+        """The same servo with a winding of this temperature, degC."""
+        factor = _clipped(1.0 + self.warming * (temperature - self.ambient), 0.1, math.inf)
+        return replace(self, motor=self.motor._replace(resistance=self.motor.resistance * factor))
+
+    def felt(self, duty: T) -> T:
+        """What reaches the motor of a duty: `position_laws.felt`."""
+        size = abs(duty) - self.dead
+        found: T = _sign(duty) * size * (size > 0.0) / (1.0 - self.dead)
+        return found
+
+    def asked(self, felt: T) -> T:
+        """The duty of which the motor feels this one: `position_laws.asked`."""
+        found: T = _sign(felt) * (self.dead + (1.0 - self.dead) * abs(felt))
+        return found
+
+    def resistance(self, duty: T) -> T:
+        """Of the winding and the bridge, ohm."""
+        found: T = self.motor.resistance + self.motor.resistance_per_duty * abs(self.felt(duty))
+        return found
+
+    def current(self, duty: T, volts: T, speed: T) -> T:
+        """Current in the winding, A, towards positive torque.
+
+        Args:
+            duty: -1..1.
+            volts: Of the supply, V.
+            speed: rad/s.
+        """
+        motor, felt = self.motor, self.felt(duty)
+        free = (felt * volts - motor.constant * speed) / self.resistance(duty)
+        on = 1.0 + (motor.supply_side != 0.0) * (_clipped(abs(felt), _LEAST_DUTY, 1.0) - 1.0)  # share of the time
+        limit = motor.max_current / on
+        found: T = _where(limit > 0.0, _clipped(free, -limit, limit), free)
+        return found
+
+    def power(self, duty: T, volts: T, speed: T) -> T:
+        """Electrical power U·i, W; below 0 where the motor brakes and gives some back."""
+        found: T = self.felt(duty) * volts * self.current(duty, volts, speed)
+        return found
+
+    def drive(self, duty: T, volts: T, speed: T) -> T:
+        """Torque that passes the gear, before friction, N·m; arguments as for `current`."""
+        motor = self.motor
+        passed = motor.efficiency * (1.0 + (2.0 * (self.felt(duty) > 0.0) - 1.0) * motor.asymmetry)
+        found: T = passed * motor.constant * self.current(duty, volts, speed)
+        return found
+
+    def torque(self, duty: T, volts: T, speed: T) -> T:
+        """Torque that a load takes at this speed, N·m; 0 at rest where friction alone holds the shaft.
+
+        At rest, below `AT_REST`, friction is against the drive; arguments as for `current`.
+        """
+        drive = self.drive(duty, volts, speed)
+        rest = abs(speed) <= AT_REST
+        found = self._output(drive, speed, _where(rest, _sign(drive), _sign(speed)))
+        left: T = _where(rest & (found * drive < 0.0), 0.0 * found, found)
+        return left
+
+    def held(self, duty: T, volts: T) -> T:
+        """Largest load that does not move the shaft while this duty is against it, N·m: friction helps."""
+        found: T = self._output(abs(self.drive(duty, volts, 0.0 * volts)), 0.0 * volts, -1.0)
+        return found
+
+    def needed(self, torque: T, speed: T, direction: T) -> T:
+        """Torque before friction with which the load takes `torque`, N·m.
+
+        Args:
+            torque: N·m.
+            speed: rad/s.
+            direction: Of friction, -1..1.
+        """
+        at_rest, (p1, q1, p2, q2) = self._shares(speed)
+        against = torque + self.viscous * speed + direction * self._without_load(speed, at_rest)
+        drive = against
+        for _ in range(_CORNERS):
+            one, other = p1 * drive + q1 * torque, p2 * drive + q2 * torque
+            slope = 1.0 - direction * (p1 * _sign(one) + p2 * _sign(other))
+            beyond = drive - direction * (abs(one) + abs(other)) - against
+            drive = drive - beyond / _clipped(slope, _FLATTEST, math.inf)  # not in place: it may be an array
+        found: T = drive
+        return found
+
+    def duty_of(self, drive: T, volts: T, speed: T) -> T:
+        """Duty that gives a torque before friction, N·m; over 1 where the supply does not suffice.
+
+        Limits of the current are left out; arguments as for `current`.
+        """
+        motor = self.motor
+        gain, back = motor.efficiency * motor.constant, motor.constant * speed
+        way = 2.0 * (drive * motor.resistance / gain + back > 0.0) - 1.0
+        current = drive / (gain * (1.0 + way * motor.asymmetry))
+        # (R + r·|f|)·i = f·V - K·ω, with |f| = ±f
+        left = _clipped(volts - way * motor.resistance_per_duty * current, _LEAST_SUPPLY * volts, math.inf)
+        felt = (current * motor.resistance + back) / left
+        found: T = self.asked(felt * (felt * way > 0.0))  # between what both ways give without volts: none
+        return found
+
+    def duty(self, torque: T, volts: T, speed: T) -> T:
+        """Duty with which the load takes `torque`, N·m, at this speed: the inverse of `torque`; over 1: it cannot.
+
+        At rest friction is against the torque, so this is the duty that just moves the load; 0 for no torque.
+        """
+        rest = abs(speed) <= AT_REST
+        drive = self.needed(torque, speed, _where(rest, _sign(torque), _sign(speed)))
+        found: T = _where(rest & (torque == 0.0), 0.0 * drive, self.duty_of(drive, volts, speed))
+        return found
+
+    def _output(self, drive: Any, speed: Any, direction: Any) -> Any:
+        at_rest, (p1, q1, p2, q2) = self._shares(speed)
+        left = drive - self.viscous * speed - direction * self._without_load(speed, at_rest)
+        torque = left
+        for _ in range(_CORNERS):
+            one, other = p1 * drive + q1 * torque, p2 * drive + q2 * torque
+            slope = 1.0 + direction * (q1 * _sign(one) + q2 * _sign(other))
+            beyond = torque + direction * (abs(one) + abs(other)) - left
+            torque = torque - beyond / _clipped(slope, _FLATTEST, math.inf)
+        return torque
+
+    def _without_load(self, speed: Any, at_rest: Any) -> Any:
+        law = self.friction
+        return law.coulomb + law.stribeck * at_rest + law.quadratic * speed * speed
+
+    def _shares(self, speed: Any) -> tuple[Any, tuple[Any, Any, Any, Any]]:
+        """How far the Stribeck terms hold, and the load's: |p1·m + q1·T| + |p2·m + q2·T|."""
+        law = self.friction
+        at_rest = math.e ** -((abs(speed) / law.stribeck_speed) ** law.stribeck_exponent)
+        together, fading = law.load_external < 0.0, law.load_stribeck * at_rest
+        share = law.load + fading * together
+        weight = share * together + law.load_external * (law.load_external > 0.0)
+        apart = 1.0 - together
+        return at_rest, (share, weight, fading * apart, law.load_external_stribeck * at_rest * apart)
+
+
+def _sign(value: Any) -> Any:
+    """1, 0 or -1; NaN counts as 0."""
+    return (value > 0.0) * 1.0 - (value < 0.0) * 1.0
+
+
+def _clipped(value: Any, low: Any, high: Any) -> Any:
+    if isinstance(value, float):
+        return min(max(value, low), high)
+    return np.clip(value, low, high)
+
+
+def _where(condition: Any, value: Any, other: Any) -> Any:
+    if isinstance(condition, (bool, np.bool_)):
+        return value if condition else other
+    return np.where(condition, value, other)

@@ -1,0 +1,287 @@
+"""All servos of a world, stepped together: firmware loops, motors and the joints they drive.
+
+Registers become a row of `Command` when they are written (rarely); the loop runs on arrays (often); a row of `State`
+becomes registers again when it is read. Angles here are the servo's own: counter-clockwise positive, 0 rad at the
+rig's `zero` count; the rig's `direction` maps them to the joint.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from axbridge.arrays import FloatArray, IntArray
+from axbridge.config.model import ServoModel
+from axbridge.errors import SimulationDiverged, UsageError
+from axbridge.jit import as_tuple
+from axbridge.servo.columns import Command, Joint, Mode, Param, Passive, State, pack
+from axbridge.sim.backlash import reached
+from axbridge.sim.engine import Actuation, Engine
+from axbridge.sim.implicit import Book
+from axbridge.sim.substep import (
+    ARMATURE,
+    DAMPING,
+    LIMIT,
+    LOOSE,
+    NOISE,
+    PULL,
+    TORQUE,
+    BankArrays,
+    System,
+    end_step,
+    gather,
+    recall,
+    run,
+    workspace,
+)
+
+__all__ = ["BankServo", "Command", "Mode", "Passive", "ServoBank", "State"]
+
+_GOAL = slice(Command.GOAL, Command.SPEED + 1)
+_KEPT = 0.025  # s of past states
+
+
+@dataclass(frozen=True)
+class BankServo:
+    """One servo of a bank.
+
+    Attributes:
+        joint: Its joint.
+        model: Its parameters.
+        direction: Servo angle over joint angle, 1 or -1.
+        count: What one position count is worth, rad.
+        supply: Index of its bus's supply.
+    """
+
+    joint: str
+    model: ServoModel
+    direction: int
+    count: float
+    supply: int
+
+
+class _Order(NamedTuple):
+    """What is to be written into the command array: these rows, these columns."""
+
+    rows: list[int]
+    values: list[Sequence[float]]
+    columns: slice
+
+
+class ServoBank:
+    """Steps loops, motors and an engine together.
+
+    In each step of the engine (at most 1 ms) loops and motors say what acts on the joints, the engine moves them, and
+    what came out goes into the motors' books. Where the engine gives its joints as a linear system for several steps,
+    these are done in one compiled call.
+
+    Attributes:
+        command: What each servo's loop obeys now, (servos, len(Command)).
+        state: (servos, len(State)).
+        passive: What acts on each joint beside a servo, (joints, len(Passive)); in the order of `joints`. Writable.
+        joints: Joint names.
+        positions, speeds: Of all joints, (joints,), rad or m and per second.
+        engine: What moves them.
+        supply: Open-circuit volts of each bus, (buses,); writable.
+        time: s.
+        foresight: How long every command takes to act at least, s.
+
+    Args:
+        engine: What the servos move.
+        servos: In the order of the arrays' rows.
+        supply: Volts of each bus.
+        supply_resistance: Internal resistance of each supply, ohm.
+        seed: Of the sensor noise.
+
+    Raises:
+        UsageError: a servo's joint is not there, or sits twice.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        servos: Sequence[BankServo],
+        supply: Sequence[float],
+        *,
+        supply_resistance: Sequence[float] | None = None,
+        seed: int = 0,
+    ) -> None:
+        self.engine = engine
+        self.joints = engine.joints
+        self.command = np.zeros((len(servos), len(Command)))
+        self.state = np.zeros((len(servos), len(State)))
+        self.passive = np.zeros((len(self.joints), len(Passive)))
+        self._supply = np.zeros((4, len(supply)))
+        self._supply[0] = supply
+        self._supply[1] = supply_resistance if supply_resistance is not None else 0.0
+        self.supply = self._supply[0]
+        self.time = 0.0
+        params = np.array([pack(s.model, s.count) for s in servos]).reshape(len(servos), len(Param))
+        self._latency = [s.model.sensor.latency_ms / 1000 for s in servos]
+        self.foresight = min(self._latency, default=0.0)
+        bus_of = np.array([s.supply for s in servos], dtype=np.int64)
+        servo, side = self._place(servos)
+        self._playing = np.flatnonzero(np.append(params[:, Param.BACKLASH], 0.0)[servo])
+        self._load_counts = bool(params[:, [Param.LOAD, Param.LOAD_STRIBECK, Param.LOAD_EXTERNAL]].max(initial=0.0) > 0)
+        self._pending: list[tuple[float, int, _Order]] = []
+        self._order = itertools.count()
+        self._goals: _Order | None = None  # the latest pending order, while goals may be added to it
+        self._goals_due = 0.0
+        self._h = engine.time_step
+        self._tick = 0  # steps of the engine since the start
+        self._joint = np.zeros((len(self.joints), len(Joint)))
+        positions, speeds = engine.state()
+        self._joint[:, Joint.ANGLE], self._joint[:, Joint.SPEED] = positions, speeds
+        self._joint[self._playing, Joint.LOOSE] = 1.0  # in the middle of its play
+        self._joint[:, Joint.ROTOR] = positions
+        self._book = np.zeros((len(self.joints), len(Book))) if engine.ahead is None else engine.ahead.book
+        self._book[:, Book.ARMATURE] = [params[k, Param.ARMATURE] if k >= 0 else 0.0 for k in servo]
+        self.passive[:, Passive.DAMPING], self.passive[:, Passive.FRICTION] = engine.damping, engine.friction
+        self.passive[:, [Passive.LOW, Passive.HIGH]] = np.array(engine.limits).reshape(-1, 2)
+        self.state[:, State.TEMPERATURE] = params[:, Param.AMBIENT]
+        self.state[:, State.VOLTAGE] = self.supply[bus_of]
+        driven = servo >= 0
+        self.state[servo[driven], State.ANGLE] = (side * positions)[driven]
+        self.state[:, State.READING] = self.state[:, State.ANGLE] + params[:, Param.OFFSET]
+        self._joint[driven, Joint.SEEN] = self.state[servo[driven], State.READING]
+        past = np.tile(self.state, (math.ceil(_KEPT / self._h) + 1, 1, 1))
+        noise = np.random.default_rng(seed).standard_normal(NOISE)
+        self._arrays = arrays = BankArrays(
+            servo, side, params, self.command, self.state, self._joint, self.passive, self._supply, bus_of, noise,
+            workspace(len(self.joints)), past,
+        )  # fmt: skip
+        self._unnamed = as_tuple(arrays)
+        motor, friction = arrays.motor, np.zeros(len(self.joints))
+        ends = self.passive[:, Passive.LOW], self.passive[:, Passive.HIGH]
+        self._acting = Actuation(motor[TORQUE], motor[DAMPING], motor[ARMATURE], friction, *ends)
+
+    @property
+    def positions(self) -> FloatArray:
+        """Joint positions now."""
+        return self.engine.state()[0]
+
+    @property
+    def speeds(self) -> FloatArray:
+        """Joint speeds now."""
+        return self.engine.state()[1]
+
+    def set_command(self, index: int, row: Sequence[float], time: float) -> None:
+        """Hand over a row of `Command` written at `time` (s); it acts after the model's latency."""
+        self._goals = None
+        self._queue(time + self._latency[index], _Order([index], [list(row)], slice(None)))
+
+    def set_goal(self, index: int, goal: float, speed: float, time: float) -> None:
+        """Hand over a new goal (rad) and speed limit (rad/s) written at `time` (s); all else stays as commanded."""
+        due = time + self._latency[index]
+        if self._goals is None or due != self._goals_due:
+            self._goals, self._goals_due = _Order([], [], _GOAL), due
+            self._queue(due, self._goals)
+        self._goals.rows.append(index)
+        self._goals.values.append((goal, speed))
+
+    def place(self, index: int, angle: float) -> None:
+        """Put a servo's shaft at an angle (rad, as its sensor has it), at rest, as by a hand; its loop starts anew."""
+        (j,) = np.flatnonzero(self._arrays.servo == index)
+        side, low, high = self._arrays.side[j], self.passive[j, Passive.LOW], self.passive[j, Passive.HIGH]
+        position = float(min(max(side * (angle - self._arrays.params[index, Param.OFFSET]), low), high))
+        true = side * position
+        self.engine.place_joint(int(j), position)
+        joint, state = self._joint[j], self.state[index]
+        joint[Joint.CURRENT : Joint.OPEN] = 0.0
+        joint[Joint.SPEED] = joint[Joint.ROTOR_SPEED] = joint[Joint.LAG] = 0.0
+        joint[Joint.ANGLE] = joint[Joint.ROTOR] = position
+        joint[Joint.REFERENCE], joint[Joint.SEEN] = true, true + self._arrays.params[index, Param.OFFSET]
+        if self._arrays.params[index, Param.BACKLASH] > 0.0:
+            joint[Joint.LOOSE] = 1.0  # in the middle of its play
+        state[State.SPEED] = state[State.CURRENT] = state[State.TORQUE] = state[State.DUTY] = 0.0
+        state[State.ANGLE], state[State.READING] = true, joint[Joint.SEEN]
+
+    def advance(self, until: float) -> None:
+        """Run loops, motors and the engine up to `until` (s), in whole steps of the engine.
+
+        Raises:
+            SimulationDiverged: a joint's motion left the finite range; names joint and time.
+        """
+        ahead = self.engine.ahead
+        last = int(until / self._h + 1e-6)
+        while self._tick < last:
+            self._obey()
+            if ahead is None:
+                self._step()
+                continue
+            count = min(last - self._tick, ahead.left)
+            if self._pending:
+                due = math.ceil(self._pending[0][0] / self._h - 1e-6)
+                count = min(count, max(1, due - self._tick))
+            system = System(ahead.inertia, ahead.loads, ahead.book, ahead.work)
+            failed = run(count, self._tick, self._h, self._unnamed, as_tuple(system))
+            self._tick += count
+            self.time = self._tick * self._h
+            if failed >= 0:
+                raise SimulationDiverged(self.joints[failed], self.time)
+            ahead.passed(count)
+
+    def sampled(self, rows: IntArray, times: Sequence[float]) -> FloatArray:
+        """Rows of `State` of these servos, each as it was at its own time (s), at most 25 ms ago.
+
+        Between two steps, and less than a step after the latest, a shaft goes on at the speed it had.
+        """
+        states = np.empty((len(rows), len(State)))
+        recall(self._arrays.past, rows, np.array(times), self._h, states)
+        return states
+
+    def close(self) -> None:
+        """Release the engine; may be called twice."""
+        self.engine.close()
+
+    def _place(self, servos: Sequence[BankServo]) -> tuple[IntArray, FloatArray]:
+        servo, side = np.full(len(self.joints), -1, dtype=np.int64), np.ones(len(self.joints))
+        for row, one in enumerate(servos):
+            if one.joint not in self.joints or servo[self.joints.index(one.joint)] >= 0:
+                raise UsageError(f"joint {one.joint!r} is not there, or has two servos", f"there are {self.joints}")
+            servo[self.joints.index(one.joint)] = row
+            side[self.joints.index(one.joint)] = one.direction
+        return servo, side
+
+    def _queue(self, due: float, order: _Order) -> None:
+        heapq.heappush(self._pending, (due, next(self._order), order))
+
+    def _obey(self) -> None:
+        """Let the commands that are due act."""
+        while self._pending and self._pending[0][0] <= self._tick * self._h + 1e-9:
+            order = heapq.heappop(self._pending)[2]
+            self.command[order.rows, order.columns] = order.values
+            self._goals = None
+
+    def _step(self) -> None:
+        """One step of an engine that solves joints, drives and contacts itself."""
+        h, motor, arrays, acting = self._h, self._arrays.motor, self._unnamed, self._acting
+        if self._load_counts:
+            motor[PULL] = self.engine.load()
+        gather(self._tick, h, arrays)
+        np.divide(motor[LIMIT], h, out=acting.friction)
+        friction = self.engine.advance(acting)
+        positions, speeds = self.engine.state()
+        if len(self._playing):
+            speeds = self._meet(positions, speeds)
+        end_step(self._tick, h, arrays, self._book, positions, speeds, friction)
+        self._tick += 1
+        self.time = self._tick * h
+
+    def _meet(self, positions: FloatArray, speeds: FloatArray) -> FloatArray:
+        """Let rotors that have crossed their play meet their joints; the speeds of the joints then."""
+        joint = self._joint
+        for j in self._playing[self._arrays.motor[LOOSE, self._playing] != 0.0]:
+            play, armature = self._arrays.params[self._arrays.servo[j], [Param.BACKLASH, Param.ARMATURE]]
+            flank = reached(joint[j, Joint.ROTOR] - positions[j], joint[j, Joint.ROTOR_SPEED], speeds[j], play)
+            if flank != 0:
+                self.engine.strike(int(j), armature, joint[j, Joint.ROTOR_SPEED])
+                joint[j, Joint.LOOSE], joint[j, Joint.FLANK] = 0.0, flank
+                speeds = self.engine.state()[1]
+        return speeds

@@ -1,0 +1,331 @@
+"""What a physics engine is to the rest: joints that are told torques, and advanced together with their contacts.
+
+An engine hears of physical things alone. How it brings light links, stiff motors and contacts together is its own
+business: PyBullet is asked for speeds that were worked out before (`axbridge.sim.engines.bullet`), MuJoCo solves all of
+it in one system (`axbridge.sim.engines.mujoco`). `axbridge.testing.check_engine` is this contract as a test.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from axbridge.arrays import FloatArray
+from axbridge.config.urdf import JointFacts, Tree, read_tree
+from axbridge.errors import RigError
+from axbridge.jit import as_tuple
+from axbridge.rotations import Quaternion, Vector
+from axbridge.sim.implicit import IMPULSE, Acting, Book, move, solve
+
+__all__ = [
+    "UNLIMITED",
+    "Actuation",
+    "Ahead",
+    "Arrangement",
+    "Contact",
+    "Engine",
+    "IdealMotor",
+    "LinkMotion",
+    "LinkPose",
+    "Quaternion",
+    "Scene",
+    "Vector",
+    "arrange",
+    "solved_ahead",
+    "substeps",
+]
+
+LinkPose = tuple[Vector, Quaternion]  # m, and how it is turned
+
+UNLIMITED = 1e6  # N·m: most torque of an ideal motor that nothing limits
+_SUBSTEP = 1e-3  # s
+
+
+class IdealMotor(Protocol):
+    """A joint that the engine itself moves: a motor that holds a speed within a torque limit, a spring, a damper.
+
+    Units: rad, N·m, or m, N.
+
+    Attributes:
+        joint: Its joint.
+        stops: Lowest and highest position.
+        kinematic: Whether it moves nothing with a mass; then no torque decides where it goes.
+        stiffness: Of the spring, towards position 0.
+    """
+
+    joint: str
+    stops: tuple[float, float]
+    kinematic: bool
+    stiffness: float
+
+    @property
+    def damping(self) -> float:
+        """Of the damper."""
+
+    @property
+    def row(self) -> tuple[float, float]:
+        """Speed that the motor is to reach, and the most torque it may use for it."""
+
+    @property
+    def user_torque(self) -> float:
+        """Torque laid on beside the motor."""
+
+    def attach(self, facts: JointFacts, *, weightless: bool) -> None:
+        """Learn of the joint what the URDF says, and whether it moves nothing with a mass."""
+
+    def sense(self, position: float, speed: float, torque: float, time: float) -> None:
+        """Learn what the joint did: the motor's torque in the physics step that ended at `time`, s."""
+
+
+@dataclass(frozen=True)
+class Scene:
+    """What an engine is to build.
+
+    Attributes:
+        urdf: The robot.
+        text: What the URDF says, instead of the file's own text; meshes are looked for beside the file.
+        time_step: Physics step, s.
+        fixed_base: Whether the base link is bolted down.
+        gravity: m/s².
+        ground: Whether there is a floor at z = 0.
+        self_collision: Whether links collide with each other, neighbours excepted.
+        base_height: z of the base link at the start, m.
+        joints: Joints that come first in every array, in this order; the others follow in the URDF's.
+        ideal: Joints that the engine moves; they are in no array.
+        start: Initial positions by joint, rad or m.
+        stops: Hard stops by joint, instead of the URDF's.
+        gui: Whether to show the world in a window.
+    """
+
+    urdf: Path
+    text: str | None = None
+    time_step: float = 1 / 240
+    fixed_base: bool = True
+    gravity: tuple[float, float, float] = (0.0, 0.0, -9.81)
+    ground: bool = False
+    self_collision: bool = False
+    base_height: float = 0.0
+    joints: Sequence[str] = ()
+    ideal: Sequence[IdealMotor] = ()
+    start: Mapping[str, float] = field(default_factory=dict)
+    stops: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    gui: bool = False
+
+
+class Arrangement(NamedTuple):
+    """The joints of a scene in the order of every array, ideal ones last.
+
+    Attributes:
+        tree: Of the URDF.
+        joints: What it says of each.
+        limits: Stops of each; those of the scene where it has some.
+        start: Where each starts.
+    """
+
+    tree: Tree
+    joints: tuple[JointFacts, ...]
+    limits: tuple[tuple[float, float], ...]
+    start: tuple[float, ...]
+
+
+class Actuation(NamedTuple):
+    """What acts on each joint in one step, each (n,); joint side, N·m (N) and s.
+
+    Attributes:
+        torque: At rest, of motor and spring.
+        damping: Torque lost for each rad/s: back-EMF and viscous friction, N·m·s/rad.
+        armature: Inertia of the rotor, as seen at the joint, kg·m².
+        friction: Most torque of dry friction.
+        low: Lower hard stop, rad or m.
+        high: Upper one.
+    """
+
+    torque: FloatArray
+    damping: FloatArray
+    armature: FloatArray
+    friction: FloatArray
+    low: FloatArray
+    high: FloatArray
+
+
+class LinkMotion(NamedTuple):
+    """Where the frame of a link is in the world, and how it moves.
+
+    Attributes:
+        time: What moment this is true for, s since the engine was made: the end of its latest whole step.
+        place: m.
+        turned: x, y, z, w.
+        speed: Of the frame's origin, m/s.
+        spin: rad/s.
+    """
+
+    time: float
+    place: Vector
+    turned: Quaternion
+    speed: Vector
+    spin: Vector
+
+
+class Contact(NamedTuple):
+    """A point at which a link touches what is not the robot, as of the engine's latest whole step.
+
+    Attributes:
+        link: Its name.
+        point: In the world, m.
+        force: What pushes the link there, pressure and friction, in the world, N.
+    """
+
+    link: str
+    point: Vector
+    force: Vector
+
+
+class Ahead(Protocol):
+    """The joints as a linear system, for an engine that works them out ahead of its own, longer physics step.
+
+    Then loops, motors and joints are advanced in one compiled call for several steps; the result is the same as that of
+    `Engine.advance` step by step.
+
+    Attributes:
+        inertia: Joint-space inertia, (n, n), kg·m².
+        loads: Load torque, (2, n): at the start of the physics step, N·m, and its growth, N·m/s.
+        book: What is remembered of each joint, (n, len(Book)), see `axbridge.sim.implicit.Book`.
+        work: From `axbridge.sim.implicit.workspace`.
+        left: How many steps this holds for.
+    """
+
+    inertia: FloatArray
+    loads: FloatArray
+    book: FloatArray
+    work: FloatArray
+    left: int
+
+    def passed(self, count: int) -> None:
+        """So many steps were made on `book`, `left` at most."""
+
+
+class Engine(Protocol):
+    """n joints with drives, advanced in fixed steps; a world of its own with one robot in it.
+
+    Attributes:
+        joints: Joint names, in the order of every array.
+        kinds: `revolute` (also for continuous ones) or `prismatic`, of each.
+        limits: Lowest and highest position of each; ±inf = none.
+        damping: Of each joint itself, as its URDF says, (n,), N·m·s/rad; whoever drives it adds this to what he tells.
+        friction: Likewise its dry friction, (n,), N·m.
+        time_step: What `advance` goes ahead, s.
+        ahead: Joints as a linear system, None where the engine solves them itself.
+    """
+
+    joints: tuple[str, ...]
+    kinds: tuple[str, ...]
+    limits: tuple[tuple[float, float], ...]
+    damping: FloatArray
+    friction: FloatArray
+    time_step: float
+
+    @property
+    def ahead(self) -> Ahead | None:
+        """See above."""
+
+    def state(self) -> tuple[FloatArray, FloatArray]:
+        """Joint positions (n,), rad or m, and speeds (n,), rad/s or m/s; the caller does not change them."""
+
+    def load(self) -> FloatArray:
+        """Torque that a motor needs to hold each joint against gravity, motion and contacts, (n,), N·m or N."""
+
+    def advance(self, actuation: Actuation) -> FloatArray:
+        """Go one step ahead.
+
+        Returns:
+            Torque of dry friction in it, (n,), N·m.
+
+        Raises:
+            SimulationDiverged: a joint's motion left the finite range.
+        """
+
+    def strike(self, joint: int, armature: float, speed: float) -> float:
+        """Let a rotor of `armature` (kg·m²) that turns at `speed` (rad/s) meet a joint and stay with it.
+
+        Returns:
+            The impulse on the joint, N·m·s.
+        """
+
+    def base(self) -> LinkPose | None:
+        """Centre of mass of a base link that stands free, and its axes; None where it is bolted down."""
+
+    def place_base(self, pose: LinkPose) -> None:
+        """Put a base that stands free there, at rest.
+
+        Raises:
+            UsageError: it is bolted down.
+        """
+
+    def place_joint(self, joint: int, position: float) -> None:
+        """Put a joint there, rad or m, at rest; what hangs on it goes along, and no other joint turns."""
+
+    def poses(self) -> dict[str, LinkPose]:
+        """Where the frame of each link is, by its name."""
+
+    def motion(self, link: str) -> LinkMotion:
+        """How a link moves.
+
+        Raises:
+            UsageError: there is no such link.
+        """
+
+    def contacts(self) -> list[Contact]:
+        """Where the robot's links touch the floor and other things; what touches without force is left out."""
+
+    def close(self) -> None:
+        """Release the engine; may be called twice."""
+
+
+def arrange(scene: Scene) -> Arrangement:
+    """Read a scene's URDF, and put its joints in order.
+
+    Raises:
+        RigError: the URDF is wrong (see `read_tree`), lacks a joint named, or one starts outside its stops.
+    """
+    last = [motor.joint for motor in scene.ideal]
+    tree = read_tree(scene.urdf, fixed_base=scene.fixed_base, kinematic=last, text=scene.text)
+    known = {facts.name: facts for facts in tree.joints}
+    for joint in [*scene.joints, *last, *scene.start, *scene.stops]:
+        if joint not in known:
+            why = "this joint is fixed" if joint in tree.fixed else "the URDF has no such joint"
+            raise RigError(scene.urdf, joint, why, f"movable joints: {', '.join(known) or 'none'}")
+    names = (*scene.joints, *(name for name in known if name not in {*scene.joints, *last}), *last)
+    limits = tuple(scene.stops.get(name, (known[name].low, known[name].high)) for name in names)
+    start = []
+    for name, (low, high) in zip(names, limits, strict=True):
+        position = scene.start.get(name, min(max(0.0, low), high))
+        if name not in last and not low - 1e-9 <= position <= high + 1e-9:
+            why = f"it starts at {position:g}, outside its stops {low:g}..{high:g}"
+            raise RigError(scene.urdf, name, why, "write position = … in the rig, in radians")
+        start.append(position)
+    return Arrangement(tree, tuple(known[name] for name in names), limits, tuple(start))
+
+
+def substeps(physics_step: float, longest: float = _SUBSTEP) -> tuple[int, float]:
+    """How many steps of at most `longest` (s) a physics step (s) has, and how long each is, s."""
+    count = max(1, math.ceil(physics_step / longest - 1e-9))
+    return count, physics_step / count
+
+
+def solved_ahead(ahead: Ahead, actuation: Actuation, step: float) -> tuple[int, FloatArray]:
+    """One step of `step` seconds on the joints as a linear system; `passed` is left to the caller.
+
+    Returns:
+        -1, or the joint whose motion left the finite range; torques of dry friction, (n,).
+    """
+    book, work = ahead.book, ahead.work
+    book[:, Book.ARMATURE] = actuation.armature
+    pull = ahead.loads[0] + ahead.loads[1] * (book[:, Book.CLOCK] + 0.5 * step)
+    acting = Acting(*actuation[:3], step * actuation.friction, actuation.low, actuation.high)
+    failed: int = solve(step, ahead.inertia, pull, as_tuple(acting), book, work)
+    if failed < 0:
+        failed = move(step, actuation.torque, actuation.damping, book, work)
+    return failed, work[IMPULSE] / step

@@ -1,0 +1,501 @@
+"""PyBullet as engine: any URDF, on a fixed or a floating base, with ground and contacts.
+
+Bullet's joints have no armature, and its motors know nothing of volts: back-EMF given as torque makes light links
+explode. So a physics step has four parts: *predict* joints and drives in substeps, against the tree's inertia and load;
+*ask* Bullet's velocity motors for the speed that came out, within the torque there is; *keep the momentum* that the
+servo still has; and, while predicting, *know the floor*. `docs/physics.md` says what each is worth.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import struct
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, nullcontext
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from axbridge.arrays import FloatArray
+from axbridge.config.mesh import Mesh
+from axbridge.config.urdf import DUMMY_INERTIA, DUMMY_MASS, with_checked_meshes
+from axbridge.errors import RigError, SimulationDiverged, UsageError
+from axbridge.jit import as_tuple
+from axbridge.sim.engine import (
+    UNLIMITED,
+    Actuation,
+    Contact,
+    LinkMotion,
+    LinkPose,
+    Scene,
+    arrange,
+    solved_ahead,
+    substeps,
+)
+from axbridge.sim.engines.bullet.speeds import FIRM, ask, begin, share, survey, take_over
+from axbridge.sim.engines.bullet.tree_dynamics import BASE, CONTACT, Base, Contacts, Links, joint_dynamics
+from axbridge.sim.engines.ideal_rows import solve_rows
+from axbridge.sim.implicit import Book, settle_at, workspace
+
+
+@contextmanager
+def _quiet(descriptor: int) -> Iterator[None]:
+    """Silence C code, which prints past Python's own streams, for the length of a block.
+
+    Args:
+        descriptor: 1 (standard output) or 2 (standard error); a process without it (a daemon) has nothing to silence.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            stream.flush()
+    try:
+        kept = os.dup(descriptor)
+    except OSError:
+        yield
+        return
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, descriptor)
+    try:
+        yield
+    finally:
+        os.dup2(kept, descriptor)
+        os.close(kept)
+        os.close(nowhere)
+
+
+with _quiet(2):  # importing it prints its build time
+    import pybullet as bullet
+
+__all__ = ["BulletEngine"]
+
+_BASE_ROW = struct.Struct(f"{BASE}d")
+_FASTEST = 1e5  # rad/s: Bullet clamps joint speeds silently, at 100 by default; we want to see what diverges
+# Sweeps of Bullet's solver, at most: for a robot that stands, and for all else (to press a 30 g foot on the floor in a
+# fall takes more). The sweep that changes no speed by more is the last, (rad/s)²: where anything touches the robot and
+# small corrections go on for long, and in the air.
+_SWEEPS, _MORE_SWEEPS = 50, 200
+_SETTLED, _SOLVED = 5e-4, 1e-7  # coarser, forces that are left over walk feet away until a corner lets go
+_ANCHOR = 20.0  # kg: what the prediction takes a contact for along an axis that it holds
+_SLOW = 0.1  # m/s: faster along an axis, a contact point is about to leave or to slide
+_ERP = 48.0  # 1/s: of the way that a joint is past its stop; Bullet's 0.2 a step throws it back in short steps
+_SUDDEN = 30.0  # rad/s: what a landing makes a light link's speed within a step
+_CALM = 0.01  # rad/s
+
+
+class BulletEngine:
+    """A world of its own with one robot in it; see `axbridge.sim.engine.Engine` for what its methods promise.
+
+    Attributes:
+        joints: Movable joints of the URDF, ideal ones excepted, in the order of every array.
+        kinds: ``revolute`` or ``prismatic``, of each joint.
+        limits: Stops of each joint.
+        time_step: One substep, s.
+        physics_step: One step of Bullet, s.
+        inertia, loads, book, work, left: See `axbridge.sim.engine.Ahead`.
+        client: PyBullet's client id, for callers that add things to the world.
+        body: The robot's body id.
+        links: PyBullet's index of each joint and of the link it moves, ideal ones last.
+        resting: Whether contacts with something at rest hold the robot, as of the last `dynamics`.
+
+    Raises:
+        UsageError: `gui` without a display.
+        RigError: the URDF is wrong, or does not fit the scene (see `arrange`).
+    """
+
+    def __init__(self, scene: Scene) -> None:
+        self._ideal = tuple(scene.ideal)
+        self._tree, facts, limits, start = arrange(scene)
+        self._others = n = len(facts) - len(self._ideal)
+        self._names = tuple(fact.name for fact in facts)
+        self.joints, self.limits = self._names[:n], limits[:n]
+        self.kinds = tuple("prismatic" if fact.linear else "revolute" for fact in facts[:n])
+        self.damping = np.array([fact.damping for fact in facts[:n]])
+        self.friction = np.array([fact.friction for fact in facts[:n]])
+        names = [joint.name for joint in self._tree.joints]
+        dof = np.array([self._names.index(names[d]) if d >= 0 else -1 for d in self._tree.dof], dtype=np.int64)
+        shapes = (getattr(self._tree, name) for name in Links._fields[3:])
+        self._chain = Links(self._tree.parent, self._tree.kind, dof, *shapes)
+        self.physics_step = scene.time_step
+        self._substeps, self.time_step = substeps(scene.time_step)
+        self._fixed_base = scene.fixed_base
+        for motor, fact in zip(self._ideal, facts[n:], strict=True):
+            motor.attach(fact, weightless=fact.name in self._tree.weightless)
+        self._open = False
+        self._time = 0.0
+        self._build(scene, limits, start)
+        self._stops = np.array(limits).reshape(-1, 2)
+        self._row = struct.Struct(f"{3 * len(self._names)}d")
+        self._strained, self._touching, self.resting = False, False, False
+        self._effort: tuple[int, float] | None = None
+        self._orders = np.zeros((3, len(self._names)))
+        self._read(*self._orders[:2])
+        self._sense(self._orders[2, n:])
+        self._asked, self._low, self._high = np.zeros((3, n))
+        self._surprise = math.inf  # rad/s: how far the last step missed what was asked
+        self.loads, self.book, self.work = np.zeros((2, n)), np.zeros((n, len(Book))), workspace(n)
+        self.book[:, Book.ANGLE], self.book[:, Book.SPEED] = self._positions[:n], self._speeds[:n]
+        self._begin()
+
+    @property
+    def ahead(self) -> BulletEngine:
+        """The joints as a linear system for what is left of the physics step."""
+        return self
+
+    def state(self) -> tuple[FloatArray, FloatArray]:
+        """Joint positions and speeds; inside a physics step as predicted."""
+        return self.book[:, Book.ANGLE].copy(), self.book[:, Book.SPEED].copy()
+
+    def load(self) -> FloatArray:
+        """Load torques now."""
+        load: FloatArray = self.loads[0] + self.loads[1] * self.book[:, Book.CLOCK]
+        return load
+
+    def advance(self, actuation: Actuation) -> FloatArray:
+        """One substep; Bullet goes ahead when a physics step is complete."""
+        failed, friction = solved_ahead(self, actuation, self.time_step)
+        if failed >= 0:
+            raise SimulationDiverged(self.joints[failed], self._time)
+        self.passed(1)
+        return friction
+
+    def passed(self, count: int) -> None:
+        """See `Ahead.passed`.
+
+        Raises:
+            SimulationDiverged: a joint's motion left the finite range.
+        """
+        self.left -= count
+        if self.left == 0:
+            self._finish()
+            self._begin()
+
+    def strike(self, joint: int, armature: float, speed: float) -> float:
+        """A rotor meets its joint; see `Engine.strike`."""
+        others = self.book[:, Book.ARMATURE].copy()
+        others[joint] = 0.0
+        mobility = np.linalg.inv(self.inertia + np.diag(others))[joint]
+        hit: float = (speed - self.book[joint, Book.SPEED]) / (1.0 / armature + mobility[joint])
+        self.book[:, Book.SPEED] += mobility * hit
+        # From now on the rotor gains what its joint gains; until now it has gained nothing.
+        self.book[joint, Book.PUSH] += hit + armature * mobility[joint] * hit
+        return hit
+
+    def base(self) -> LinkPose | None:
+        """Position, m, and orientation (x, y, z, w) of the centre of mass of a base that stands free."""
+        return None if self._fixed_base else self._pose()
+
+    def place_base(self, pose: LinkPose) -> None:
+        """Put a base that stands free there, at rest."""
+        if self._fixed_base:
+            raise UsageError("the base of this robot is bolted down", "write fixed_base = false under [world]")
+        bullet.resetBasePositionAndOrientation(self.body, *pose, **self._on)
+        bullet.resetBaseVelocity(self.body, [0, 0, 0], [0, 0, 0], **self._on)
+
+    def place_joint(self, joint: int, position: float) -> None:
+        """Put a joint there, at rest; what was worked out ahead for the others stays."""
+        bullet.resetJointState(self.body, self.links[joint], position, 0.0, **self._on)
+        self._positions[joint], self._speeds[joint] = position, 0.0
+        settle_at(self.book[joint], position)
+
+    def poses(self) -> dict[str, LinkPose]:
+        """Where the frame of each link is."""
+        found: dict[str, LinkPose] = {}
+        for index, link in self._link_of.items():
+            if index < 0:
+                local = bullet.getDynamicsInfo(self.body, -1, **self._on)[3:5]
+                found[self._tree.links[link]] = bullet.multiplyTransforms(
+                    *self._pose(), *bullet.invertTransform(*local)
+                )
+            else:
+                state = bullet.getLinkState(self.body, index, computeForwardKinematics=1, **self._on)
+                found[self._tree.links[link]] = state[4], state[5]
+        return found
+
+    def motion(self, link: str) -> LinkMotion:
+        """How a link moves, as of Bullet's latest step."""
+        index = self._index_of.get(link)
+        if index is None:
+            raise UsageError(f"the robot has no link {link!r}", f"it has: {', '.join(self._tree.links)}")
+        if index < 0:
+            (centre, _), (speed, spin) = self._pose(), bullet.getBaseVelocity(self.body, **self._on)
+            local = bullet.getDynamicsInfo(self.body, -1, **self._on)[3:5]
+            place, turned = bullet.multiplyTransforms(*self._pose(), *bullet.invertTransform(*local))
+        else:
+            centre, _, _, _, place, turned, speed, spin = bullet.getLinkState(self.body, index, 1, 1, **self._on)
+        (x, y, z), (a, b, c) = (near - far for near, far in zip(place, centre, strict=True)), spin
+        across = b * z - c * y, c * x - a * z, a * y - b * x
+        moved = speed[0] + across[0], speed[1] + across[1], speed[2] + across[2]
+        return LinkMotion(self._time, place, turned, moved, spin)
+
+    def contacts(self) -> list[Contact]:
+        """Points that carry something, as of Bullet's latest step."""
+        found = []
+        for point in bullet.getContactPoints(self.body, **self._on):
+            _, _, body, link, _, place, _, normal, _, pressed, along, first, across, second = point
+            if body != self.body and (pressed or along or across):
+                parts = zip(normal, first, second, strict=True)
+                x, y, z = (pressed * n + along * f + across * s for n, f, s in parts)
+                found.append(Contact(self._tree.links[self._link_of[link]], place, (x, y, z)))
+        return found
+
+    def close(self) -> None:
+        """Disconnect; may be called twice."""
+        if self._open:
+            self._open = False
+            bullet.disconnect(**self._on)
+
+    def dynamics(self) -> tuple[FloatArray, FloatArray]:
+        """Inertia and load torque (gravity, Coriolis) of all joints at the present state, from the URDF's own figures.
+
+        What a free base and contacts do is included.
+        """
+        n = len(self._names)
+        inertia, load = np.empty((n, n)), np.empty(n)
+        if not self._fixed_base:
+            place, orientation = bullet.getBasePositionAndOrientation(self.body, **self._on)
+            linear, angular = bullet.getBaseVelocity(self.body, **self._on)
+            _BASE_ROW.pack_into(self._base.motion.data, 0, *place, *orientation, *linear, *angular)
+        contacts = Contacts(self._contacts(), _ANCHOR, _SLOW, self.physics_step)
+        anchored = joint_dynamics(
+            as_tuple(self._chain), as_tuple(self._base), as_tuple(contacts), self._positions, self._speeds, inertia,
+            load,
+        )  # fmt: skip
+        self.resting = anchored > 0
+        return inertia, load
+
+    def _begin(self) -> None:
+        """Start a physics step: take over inertia and load."""
+        rested, n = self.resting, self._others
+        self._dynamics = inertia, load = self.dynamics()
+        self.inertia = inertia if n == len(inertia) else np.ascontiguousarray(inertia[:n, :n])
+        # A load that gravity and speed make goes on growing; one that contacts make jumps.
+        smooth = self._surprise < _CALM and not rested and not self.resting
+        begin(self.book, self.loads, load[:n], smooth, self.physics_step, self.work)
+        self.left = self._substeps
+
+    def _finish(self) -> None:
+        """Let Bullet do the step that was predicted, and take over what really happened."""
+        dt, resting, n, before = self.physics_step, self.resting, self._others, self._speeds[: self._others]
+        ask(self.book, self._stops, before, dt, resting, self._surprise, self._asked, self._low, self._high)
+        applied = self._step_with_ideal() if self._ideal else self._step(self._asked, self._low, self._high)
+        self._surprise = take_over(
+            self.book, self.inertia, before, self._speeds[:n], self._positions[:n], applied[:n], self.loads[1], dt,
+            resting, self._asked,
+        )  # fmt: skip
+
+    def _step(self, speed: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
+        """Advance one physics step at joint speeds `speed` as far as torques between `low` and `high` can hold them.
+
+        Args:
+            speed: Mean speed of the step, of all joints, (m,).
+            low: Lowest torque that may be applied, N·m or N, (m,).
+            high: Highest.
+
+        Returns:
+            Torques applied, (m,).
+        """
+        applied = np.empty(len(speed))
+        near = 0.0 if self._touching else self.physics_step * _SUDDEN
+        share(speed, low, high, self._positions, self._stops, near, FIRM / self.physics_step, self._orders, applied)
+        speeds, middle, reach = self._orders.tolist()
+        if any(middle):
+            bullet.setJointMotorControlArray(self.body, self.links, bullet.TORQUE_CONTROL, forces=middle, **self._on)
+        bullet.setJointMotorControlArray(
+            self.body, self.links, bullet.VELOCITY_CONTROL, targetVelocities=speeds, forces=reach, **self._on
+        )
+        calm = self.resting and not self._strained
+        effort = _SWEEPS if calm else _MORE_SWEEPS, _SETTLED if self._touching else _SOLVED
+        if effort != self._effort:
+            self._effort, (sweeps, residual) = effort, effort
+            bullet.setPhysicsEngineParameter(numSolverIterations=sweeps, solverResidualThreshold=residual, **self._on)
+        bullet.stepSimulation(**self._on)
+        self._time += self.physics_step
+        self._read(speed, applied)
+        return applied
+
+    def _step_with_ideal(self) -> FloatArray:
+        """The same, the ideal joints by their motors, springs and stops beside the others."""
+        n = self._others
+        speed, low, high = self._asked, self._low, self._high
+        inertia, load = self._dynamics
+        rows = solve_rows(
+            self._ideal, self.physics_step, self._positions, self._speeds, inertia, load, (speed, low, high)
+        )
+        if self.resting:  # contacts decide, too: Bullet finds out what the motors need, within their limits
+            target, beside, limit = rows.target, rows.beside, rows.limit
+        else:  # what they need is known; it is given, so that Bullet has nothing to iterate about in long chains
+            target, beside = rows.speed, rows.beside + rows.motor
+            limit = np.maximum(rows.limit - np.abs(rows.motor), 0.0)
+        limit = np.where(rows.stopped, UNLIMITED, limit)
+        applied = self._step(
+            np.concatenate((speed, np.where(rows.stopped, rows.speed, target))),
+            np.concatenate((low, beside - limit)),
+            np.concatenate((high, beside + limit)),
+        )
+        self._sense(np.where(rows.stopped, rows.motor, applied[n:] - rows.beside))
+        return applied
+
+    def _sense(self, torque: FloatArray) -> None:
+        """Tell the ideal joints what they did, and what their motors used for it."""
+        n = self._others
+        for motor, x, v, used in zip(self._ideal, self._positions[n:], self._speeds[n:], torque, strict=True):
+            motor.sense(float(x), float(v), float(used), self._time)
+
+    def _pose(self) -> LinkPose:
+        """Of the base's centre of mass."""
+        position, orientation = bullet.getBasePositionAndOrientation(self.body, **self._on)
+        return position, orientation
+
+    def _build(self, scene: Scene, limits: tuple[tuple[float, float], ...], start: tuple[float, ...]) -> None:
+        """Make Bullet's world."""
+        urdf = scene.urdf
+        if scene.gui and sys.platform == "linux" and not os.environ.get("DISPLAY"):  # PyBullet would end the process
+            raise UsageError("there is no display to show the world on", "set DISPLAY, or leave gui out")
+        with _quiet(1) if scene.gui else nullcontext():
+            self.client = bullet.connect(bullet.GUI if scene.gui else bullet.DIRECT)
+        self._open = True
+        self._on: dict[str, Any] = {"physicsClientId": self.client}
+        bullet.setGravity(*scene.gravity, **self._on)
+        bullet.setPhysicsEngineParameter(
+            fixedTimeStep=scene.time_step,
+            numSubSteps=0,
+            deterministicOverlappingPairs=1,
+            erp=min(_ERP * scene.time_step, 1.0),
+            enableConeFriction=0,  # the cone's rows converge slowly: a standing robot creeps three times as far
+            **self._on,
+        )
+        if scene.ground:
+            plane = bullet.createCollisionShape(bullet.GEOM_PLANE, **self._on)
+            floor = bullet.createMultiBody(0, plane, **self._on)
+            bullet.changeDynamics(floor, -1, lateralFriction=1.0, **self._on)  # a pair's is the product of both
+        flags = bullet.URDF_USE_INERTIA_FROM_FILE
+        if scene.self_collision:
+            flags |= bullet.URDF_USE_SELF_COLLISION | bullet.URDF_USE_SELF_COLLISION_EXCLUDE_ALL_PARENTS
+        try:
+            with _on_disk(scene) as file, _quiet(1):
+                if file != urdf:
+                    bullet.setAdditionalSearchPath(str(urdf.parent), **self._on)
+                self.body = bullet.loadURDF(
+                    str(file),
+                    basePosition=[0, 0, scene.base_height],
+                    useFixedBase=scene.fixed_base,
+                    flags=flags,
+                    **self._on,
+                )
+        except bullet.error as failure:
+            self.close()
+            raise RigError(urdf, "", f"PyBullet cannot read it: {failure}", "check that it is valid URDF") from failure
+        self.links = self._prepare(start, limits)
+        infos = [
+            bullet.getJointInfo(self.body, i, **self._on) for i in range(bullet.getNumJoints(self.body, **self._on))
+        ]
+        index_of = {info[12].decode(): info[0] for info in infos}
+        self._index_of = {name: index_of.get(name, -1) for name in self._tree.links}
+        self._link_of = {index: link for link, index in enumerate(self._index_of.values())}
+        self._grip: dict[tuple[int, int, int], float] = {}
+        place, orientation = bullet.getDynamicsInfo(self.body, -1, **self._on)[3:5]
+        frame = np.array(place), np.array(bullet.getMatrixFromQuaternion(orientation)).reshape(3, 3)
+        self._base = Base(np.zeros(BASE), *frame, np.array(scene.gravity), scene.fixed_base)
+        self._base.motion[:7] = sum(self._pose(), ())
+        bullet.performCollisionDetection(**self._on)
+
+    def _prepare(self, start: tuple[float, ...], limits: tuple[tuple[float, float], ...]) -> list[int]:
+        """Take Bullet's own motors, damping and clamps away, set stops and start; the index of each joint."""
+        known = {}
+        bullet.changeDynamics(self.body, -1, linearDamping=0, angularDamping=0, **self._on)
+        for index in range(bullet.getNumJoints(self.body, **self._on)):
+            info = bullet.getJointInfo(self.body, index, **self._on)
+            known[info[1].decode()] = index
+            if info[12].decode() in self._tree.dummies:  # Bullet has made it 1 kg
+                moments = [DUMMY_INERTIA] * 3
+                bullet.changeDynamics(self.body, index, mass=DUMMY_MASS, localInertiaDiagonal=moments, **self._on)
+            # In one call with maxJointVelocity the damping would get lost.
+            bullet.changeDynamics(self.body, index, linearDamping=0, angularDamping=0, jointDamping=0, **self._on)
+            bullet.changeDynamics(self.body, index, maxJointVelocity=_FASTEST, **self._on)
+            if info[2] != bullet.JOINT_FIXED:
+                bullet.setJointMotorControl2(self.body, index, bullet.VELOCITY_CONTROL, force=0, **self._on)
+        for name, stops, position in zip(self._names, limits, start, strict=True):
+            bounded = np.isfinite(stops).all() and name in self.joints  # the stops of ideal joints are ours
+            low, high = stops if bounded else (1.0, -1.0)
+            bullet.changeDynamics(self.body, known[name], jointLowerLimit=low, jointUpperLimit=high, **self._on)
+            bullet.resetJointState(self.body, known[name], position, **self._on)
+        for index in range(-1 if not self._fixed_base else 0, len(known)):
+            self._give_inertia(index)
+        return [known[name] for name in self._names]
+
+    def _give_inertia(self, index: int) -> None:
+        """Set what Bullet has zeroed: it takes no moment that is above the sum of the others, were it by rounding."""
+        name = bullet.getJointInfo(self.body, index, **self._on)[12].decode() if index >= 0 else self._tree.links[0]
+        mass, _, moments, _, turned = bullet.getDynamicsInfo(self.body, index, **self._on)[:5]
+        if mass > 0 and not any(moments):
+            axes = np.array(bullet.getMatrixFromQuaternion(turned)).reshape(3, 3)
+            tensor = self._tree.inertia[self._tree.links.index(name)]
+            moments = np.diag(axes.T @ tensor @ axes).tolist()
+            bullet.changeDynamics(self.body, index, localInertiaDiagonal=moments, **self._on)
+
+    def _read(self, asked: FloatArray, applied: FloatArray) -> None:
+        """Take over what the joints did when they were asked for these speeds; add what their motors gave."""
+        figures = np.empty((3, len(self._names)))
+        self._positions, self._speeds = figures[:2]
+        if self.links:
+            states = bullet.getJointStates(self.body, self.links, **self._on)
+            positions, speeds, _, used = zip(*states, strict=True)
+            # three times faster than to let numpy take tuples in
+            self._row.pack_into(figures.data, 0, *positions, *speeds, *used)
+        worst, self._strained = survey(figures, asked, self._stops, applied)
+        if worst >= 0:
+            raise SimulationDiverged(self._names[worst], self._time)
+
+    def _contacts(self) -> FloatArray:
+        """Contacts with what cannot move, see `Contacts.points`."""
+        grip, link_of = self._grip, self._link_of
+        figures: list[float] = []
+        points = bullet.getContactPoints(self.body, **self._on)
+        self._touching = len(points) > 0
+        fresh = self._time == 0.0  # no force is known yet: what touches at the start stands there
+        for _, _, body, link, other, place, _, normal, distance, pressed, along, first, across, second in points:
+            if pressed > 0 or (fresh and distance <= 0):
+                pair = link, body, other
+                friction = grip[pair] if pair in grip else self._pair(pair)
+                if friction >= 0:
+                    most = math.inf if fresh and friction > 0 else friction * pressed
+                    figures += (link_of[link], *place, *normal, 0.0, math.inf, *first, along, most)
+                    figures += (*second, across, most)
+        return np.array(figures, dtype=np.float64).reshape(-1, CONTACT)
+
+    def _pair(self, pair: tuple[int, int, int]) -> float:
+        """Friction of a link of ours on a link of another body, below 0 where that body moves."""
+        link, body, other = pair
+        facts = bullet.getDynamicsInfo(body, other, **self._on)
+        friction = -1.0
+        if body != self.body and facts[0] == 0:
+            friction = facts[1] * bullet.getDynamicsInfo(self.body, link, **self._on)[1]
+        self._grip[pair] = friction
+        return friction
+
+
+@contextmanager
+def _on_disk(scene: Scene) -> Iterator[Path]:
+    """A file that says what the scene's URDF says, as PyBullet reads files alone; its meshes were read whole."""
+    urdf = scene.urdf
+    with ExitStack() as stack:
+        folder = cache(lambda: Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="axbridge-"))))
+
+        def keep(mesh: Mesh) -> Path:
+            ending, content = mesh.file()
+            file = folder() / f"mesh{len(list(folder().iterdir()))}{ending}"
+            file.write_bytes(content)
+            return file
+
+        text = with_checked_meshes(urdf, scene.text, keep, pictures=scene.gui) or scene.text
+        if text is None or text == urdf.read_text(encoding="utf-8-sig"):
+            yield urdf
+            return
+        file = folder() / urdf.name
+        file.write_text(text, encoding="utf-8")
+        yield file

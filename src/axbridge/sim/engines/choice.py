@@ -1,0 +1,53 @@
+"""Which engine a world is built with, by name; engines are imported when they are needed."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import Literal, TypeAlias
+
+from axbridge.errors import UsageError
+from axbridge.sim.engine import Engine, Scene
+
+__all__ = ["EngineName", "build_engine", "chosen", "installed"]
+
+EngineName: TypeAlias = Literal["auto", "bullet", "mujoco"]
+
+_INSTALLED_BY = {"bullet": "pip install pybullet", "mujoco": "pip install 'mujoco<4'"}
+_PACKAGES = {"bullet": "pybullet", "mujoco": "mujoco"}
+
+
+def installed() -> list[Literal["bullet", "mujoco"]]:
+    """The engines that can be had here, the one that ``auto`` means first."""
+    known: tuple[Literal["bullet", "mujoco"], ...] = ("bullet", "mujoco")
+    return [name for name in known if find_spec(_PACKAGES[name]) is not None]
+
+
+def chosen(name: EngineName) -> Literal["bullet", "mujoco"]:
+    """The engine meant: for ``auto`` Bullet where it is installed, else MuJoCo.
+
+    Raises:
+        UsageError: it is not installed.
+    """
+    if name != "auto":
+        if find_spec(_PACKAGES[name]) is None:
+            raise UsageError(f'engine = "{name}" is not installed here', f"{_INSTALLED_BY[name]}, or take another")
+        return name
+    for found in installed():
+        return found
+    raise UsageError("no physics engine is installed, so nothing can be simulated", _INSTALLED_BY["mujoco"])
+
+
+def build_engine(name: EngineName, scene: Scene) -> Engine:
+    """A world with the engine of that name; see `chosen`.
+
+    Raises:
+        UsageError: it is not installed, or there is no display for `gui`.
+        RigError: the URDF is wrong.
+    """
+    if chosen(name) == "mujoco":
+        from axbridge.sim.engines.mujoco.engine import MujocoEngine
+
+        return MujocoEngine(scene)
+    from axbridge.sim.engines.bullet.engine import BulletEngine
+
+    return BulletEngine(scene)

@@ -1,0 +1,125 @@
+"""Joints without a Dynamixel: Webots' motor row, springs, dampers and static friction, in one world with the servos.
+
+A motor row tries to bring the joint to the commanded speed, by at most its torque limit. The engine moves the joint
+(`axbridge.sim.engine.IdealMotor`); here is what it is told. Source: Webots Reference Manual, Motor, Servo and
+JointParameters.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Literal
+
+from axbridge.config.rig import ServoConfig
+from axbridge.config.urdf import JointFacts
+from axbridge.control.setpoints import Setpoints
+from axbridge.control.velocity_pid import VelocityController
+from axbridge.sim.engine import UNLIMITED
+
+__all__ = ["IdealBank", "IdealJoint"]
+
+
+class IdealJoint:
+    """One ideal joint: its controller, and what the engine is asked to do with it. Units: rad, N·m, or m, N.
+
+    Attributes:
+        type: Kind of joint, as the URDF has it.
+        stops: Lowest and highest position; ±inf = none.
+        kinematic: Whether it moves nothing with a mass; then no torque decides where it goes.
+        powered: Whether the motor may push; the initial state is on, holding the initial position.
+        position, speed: Of the joint, after the latest physics step.
+        torque: What the motor row used in that step; excludes spring, damper and user torque.
+        time: End of that step, s.
+    """
+
+    def __init__(self, config: ServoConfig) -> None:
+        self.name = config.name
+        self.joint = config.joint
+        self.type: Literal["rotational", "linear"] = "rotational"
+        self.stops = (config.min_stop, config.max_stop) if config.min_stop < config.max_stop else (-math.inf, math.inf)
+        self.stiffness = config.spring_constant
+        self.friction = config.static_friction
+        self.kinematic = False
+        self.powered = True
+        self.position = config.position
+        self.speed = 0.0
+        self.torque = 0.0
+        self.time = 0.0
+        self._limits = config.soft_limits
+        self._kinematic_speed = 0.0
+        self._own_damping = config.damping_constant
+        self._controller = VelocityController(*config.control_pid)
+        self._setpoints: Setpoints | None = None
+        self._gains_set = 0
+
+    def attach(self, facts: JointFacts, *, weightless: bool) -> None:
+        """Learn of the joint; see `IdealMotor`. What the URDF says of its damping and friction adds to the rig's."""
+        self.type = "linear" if facts.linear else "rotational"
+        self.kinematic = weightless
+        self._own_damping += facts.damping
+        self.friction += facts.friction
+        if math.isinf(self.stops[0]):
+            self.stops = facts.low, facts.high
+
+    def sense(self, position: float, speed: float, torque: float, time: float) -> None:
+        """Learn what the joint did in the latest physics step."""
+        self.position, self.speed, self.torque, self.time = position, speed, torque, time
+
+    def command(self, setpoints: Setpoints) -> None:
+        """Take set-points; they act from the next `control` on."""
+        self._setpoints = setpoints
+        if setpoints.gains_set != self._gains_set:
+            self._gains_set = setpoints.gains_set
+            self._controller.set_gains(*setpoints.gains)
+
+    def control(self, h: float) -> None:
+        """Compute the speed to command for the basic step of `h` seconds that begins now."""
+        wanted = self._setpoints
+        self._kinematic_speed = 0.0
+        if wanted is None or not self._drives(wanted):
+            self._controller.stop()
+        elif self.kinematic and wanted.torque is None:
+            most = wanted.available_torque  # Webots takes the figure as an acceleration
+            faster = wanted.acceleration == -1 or wanted.acceleration > most
+            self._kinematic_speed = self._controller.step_kinematic(
+                wanted.target, self.position, wanted.velocity, most if faster else wanted.acceleration, self._limits, h
+            )
+        elif wanted.torque is None:
+            self._controller.step(wanted.target, self.position, wanted.velocity, wanted.acceleration, h)
+
+    @property
+    def damping(self) -> float:
+        """Damping of the joint and its brake."""
+        return self._own_damping + (self._setpoints.damping if self._setpoints else 0.0)
+
+    @property
+    def row(self) -> tuple[float, float]:
+        """Speed target of the motor row, and the most torque it may use."""
+        wanted = self._setpoints
+        if self.kinematic:
+            return self._kinematic_speed, UNLIMITED
+        if wanted is None or wanted.torque is not None or not self._drives(wanted):
+            return 0.0, self.friction
+        return self._controller.speed, max(self.friction, wanted.available_torque)
+
+    @property
+    def user_torque(self) -> float:
+        """Torque laid on beside the motor row (`set_torque`)."""
+        wanted = self._setpoints
+        return wanted.torque if wanted is not None and wanted.torque is not None and self.powered else 0.0
+
+    def _drives(self, wanted: Setpoints) -> bool:
+        return self.powered and wanted.available_torque > 0 and not math.isnan(wanted.target)
+
+
+class IdealBank:
+    """The ideal joints of a world, in the order of the rig."""
+
+    def __init__(self, joints: Sequence[IdealJoint]) -> None:
+        self.joints = {joint.name: joint for joint in joints}
+
+    def control(self, h: float) -> None:
+        """Run every joint's controller for a basic step of `h` seconds."""
+        for joint in self.joints.values():
+            joint.control(h)

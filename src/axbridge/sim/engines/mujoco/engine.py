@@ -1,0 +1,325 @@
+"""MuJoCo as engine: joints, drives, dry friction, stops and contacts solved in one system.
+
+A step takes all degrees of freedom from speeds v to v⁺ by
+
+    (M + A + h·W·D) v⁺ = (M + A) v - h (1 - W) D v + h (τ - c) + h·Jᵀf
+
+as `axbridge.sim.implicit` has it, with h·W·D in MuJoCo's armature, so that contacts, friction and stops hear of the
+damping, too: an implicit integrator that adds damping when the forces are already chosen makes light links tremble.
+Dry friction is MuJoCo's friction loss; an ideal motor is a friction loss about the speed that it is to hold.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+import threading
+
+import mujoco
+import numpy as np
+
+from axbridge.arrays import FloatArray
+from axbridge.errors import SimulationDiverged, UsageError
+from axbridge.jit import as_tuple
+from axbridge.sim.engine import Actuation, Contact, LinkMotion, LinkPose, Scene, arrange, substeps
+from axbridge.sim.engines.mujoco.model import build_model
+from axbridge.sim.engines.mujoco.steps import Memory, Rows, aim, sum_up, tell
+
+__all__ = ["MujocoEngine"]
+
+_FINE, _COARSE = 1e-3, 1 / 240  # s, longest steps with a base that is bolted down, and with one that stands free
+_SANE = 1e9  # rad/s
+_FRAME = 1 / 60  # s, between two pictures of a window
+_FAREWELL = 5.0  # s that a window may take to be gone
+
+
+class MujocoEngine:
+    """A world of its own with one robot in it; see `axbridge.sim.engine.Engine` for what its methods promise.
+
+    Positions inside MuJoCo are half a step ahead of its speeds, as in every leapfrog; those handed out are not.
+
+    Attributes:
+        joints: Movable joints of the URDF, ideal ones excepted, in the order of every array.
+        kinds: ``revolute`` or ``prismatic``, of each joint.
+        limits: Stops of each joint.
+        damping, friction: Of each joint, as the URDF says.
+        time_step: One step, s.
+        ahead: None: MuJoCo solves the joints itself.
+        model, data: MuJoCo's own, for callers that look deeper.
+
+    Raises:
+        UsageError: `gui` without a display, or without what shows it.
+        RigError: the URDF is wrong, or does not fit the scene (see `arrange`).
+    """
+
+    ahead = None
+
+    def __init__(self, scene: Scene) -> None:
+        arrangement = arrange(scene)
+        self._tree, facts, limits, start = arrangement
+        self._ideal = tuple(scene.ideal)
+        n = len(facts) - len(self._ideal)
+        self._names = tuple(fact.name for fact in facts)
+        self.joints, self.limits = self._names[:n], limits[:n]
+        self.kinds = tuple("prismatic" if fact.linear else "revolute" for fact in facts[:n])
+        self.damping = np.array([fact.damping for fact in facts[:n]])
+        self.friction = np.array([fact.friction for fact in facts[:n]])
+        for motor, fact in zip(self._ideal, facts[n:], strict=True):
+            motor.attach(fact, weightless=fact.name in self._tree.weightless)
+        # Ideal joints alone move as in Webots, in whole physics steps. Loops want shorter ones where little else limits
+        # how exact a joint is; where a base stands free, contacts do.
+        whole = bool(self._ideal) and not scene.joints
+        longest = scene.time_step if whole else _FINE if scene.fixed_base else _COARSE
+        self.time_step = substeps(scene.time_step, longest)[1]
+        self._fixed_base = scene.fixed_base
+        self._time = 0.0
+        self.model, self._bodies, numbers = build_model(scene, arrangement, self.time_step)
+        self._link_of = dict(zip(self._bodies.tolist(), self._tree.links, strict=True))
+        self.data = mujoco.MjData(self.model)
+        self._qpos, self._dof = self.model.jnt_qposadr[numbers], self.model.jnt_dofadr[numbers]
+        self._driven, self._driven_qpos, self._ranges = self._dof[:n], self._qpos[:n], numbers[:n]
+        self._ideal_dof, self._ideal_qpos, self._ideal_joints = self._dof[n:], self._qpos[n:], numbers[n:]
+        self._held = np.zeros(self.model.nv)  # what dry friction and ideal motors gave in the latest step
+        self._still = np.zeros(self.model.nv)
+        self._diagonal = self.model.M_rowadr[self._driven] + self.model.M_rownnz[self._driven] - 1
+        # Views of MuJoCo's memory; to ask for them anew in each step costs as much as the step's arithmetic.
+        self._q, self._v, self._inertia = self.data.qpos, self.data.qvel, self.data.M
+        self._applied, self._friction = self.data.qfrc_applied, self.model.dof_frictionloss
+        self._armature, self._range = self.model.dof_armature, self.model.jnt_range
+        memory = Memory(
+            self._driven, self._ranges, self._diagonal, self._inertia, self._v, self._armature, self._friction,
+            self._range, self._applied,
+        )  # fmt: skip
+        self._memory = as_tuple(memory)
+        self._q[self._qpos] = start
+        self._weighed = False
+        self._solve(self._still)
+        self._sense(np.zeros(len(self._ideal)))
+        self._window = _Window(self.model, self.data) if scene.gui else None
+        self._shown = 0.0
+
+    def state(self) -> tuple[FloatArray, FloatArray]:
+        """Joint positions and speeds."""
+        speeds = self._v[self._driven]
+        positions: FloatArray = self._q[self._driven_qpos] - 0.5 * self.time_step * speeds
+        return positions, speeds
+
+    def load(self) -> FloatArray:
+        """Load torques, as of the latest step: what joints at rest would need."""
+        data = self.data
+        force = np.zeros(data.nefc)
+        touching = data.ne + data.nf + data.nl  # rows of contacts come last
+        force[touching:] = data.efc_force[touching:]
+        pull = np.zeros(self.model.nv)
+        mujoco.mj_mulJacTVec(self.model, data, pull, force)
+        pull = data.qfrc_bias - pull
+        if not self._fixed_base:  # the base gives way
+            inertia = np.zeros((6, 6))
+            for row in range(6):
+                first, count = self.model.M_rowadr[row], self.model.M_rownnz[row]
+                inertia[row, self.model.M_colind[first : first + count]] = data.M[first : first + count]
+            inertia += np.tril(inertia, -1).T
+            moving, beside = np.zeros(self.model.nv), np.zeros(self.model.nv)
+            moving[:6] = -np.linalg.solve(inertia, pull[:6])
+            mujoco.mj_mulM(self.model, data, beside, moving)
+            pull += beside
+        load: FloatArray = pull[self._driven]
+        return load
+
+    def advance(self, actuation: Actuation) -> FloatArray:
+        """One step."""
+        data = self.data
+        if not self._weighed:
+            self._weigh(actuation.armature)
+        tell(self.time_step, as_tuple(actuation), self._memory)
+        self._solve(self._tell_ideal() if self._ideal else self._still)
+        mujoco.mj_Euler(self.model, data)
+        self._time += self.time_step
+        spent = np.empty(len(self._driven))
+        squares = sum_up(data.nf, data.efc_id, data.efc_force, self._driven, self._v, self._held, spent)
+        if not squares < _SANE**2:  # also where one is no number
+            raise SimulationDiverged(self._culprit(), self._time)
+        if self._ideal:
+            self._sense(self._held[self._ideal_dof])
+        if self._window is not None and self._time > self._shown + _FRAME:
+            self._shown = self._time
+            self._window.sync()
+        return spent
+
+    def strike(self, joint: int, armature: float, speed: float) -> float:
+        """A rotor meets its joint; see `Engine.strike`."""
+        dof = self._driven[joint]
+        unit, mobility = np.zeros((1, self.model.nv)), np.zeros((1, self.model.nv))
+        unit[0, dof] = 1.0
+        mujoco.mj_solveM(self.model, self.data, mobility, unit)
+        hit: float = (speed - self._v[dof]) / (1.0 / armature + mobility[0, dof])
+        gained = mobility[0] * hit
+        self._v += gained
+        self._q[self._qpos] += 0.5 * self.time_step * gained[self._dof]  # the joints themselves do not jump
+        return hit
+
+    def base(self) -> LinkPose | None:
+        """Centre of mass of a base that stands free, and the axes of its link."""
+        if self._fixed_base:
+            return None
+        place, turned = self._q[:3], self._q[3:7]
+        x, y, z = (place + _turned(self._tree.centre[0], turned)).tolist()
+        return (x, y, z), _to_xyzw(turned)
+
+    def place_base(self, pose: LinkPose) -> None:
+        """Put a base that stands free there, at rest."""
+        if self._fixed_base:
+            raise UsageError("the base of this robot is bolted down", "write fixed_base = false under [world]")
+        x, y, z, w = pose[1]
+        turned = np.array((w, x, y, z)) / np.linalg.norm(pose[1])
+        self._q[:3] = np.array(pose[0]) - _turned(self._tree.centre[0], turned)
+        self._q[3:7] = turned
+        self._v[:6] = 0.0
+
+    def place_joint(self, joint: int, position: float) -> None:
+        """Put a joint there, at rest."""
+        self._q[self._driven_qpos[joint]] = position
+        self._v[self._driven[joint]] = self._held[self._driven[joint]] = 0.0
+
+    def poses(self) -> dict[str, LinkPose]:
+        """Where the frame of each link is."""
+        mujoco.mj_kinematics(self.model, self.data)
+        found: dict[str, LinkPose] = {}
+        for name, body in zip(self._tree.links, self._bodies, strict=True):
+            x, y, z = self.data.xpos[body].tolist()
+            found[name] = (x, y, z), _to_xyzw(self.data.xquat[body])
+        return found
+
+    def motion(self, link: str) -> LinkMotion:
+        """How a link moves."""
+        if link not in self._tree.links:
+            raise UsageError(f"the robot has no link {link!r}", f"it has: {', '.join(self._tree.links)}")
+        body = self._bodies[self._tree.links.index(link)]
+        for part in (mujoco.mj_kinematics, mujoco.mj_comPos, mujoco.mj_comVel):
+            part(self.model, self.data)
+        moved = np.empty(6)
+        mujoco.mj_objectVelocity(self.model, self.data, mujoco.mjtObj.mjOBJ_XBODY, body, moved, 0)
+        a, b, c, u, v, w = moved.tolist()
+        x, y, z = self.data.xpos[body].tolist()
+        return LinkMotion(self._time, (x, y, z), _to_xyzw(self.data.xquat[body]), (u, v, w), (a, b, c))
+
+    def contacts(self) -> list[Contact]:
+        """What carried something in the latest step."""
+        found, force = [], np.empty(6)
+        for number, contact in enumerate(self.data.contact):
+            below, above = (self._link_of.get(body) for body in self.model.geom_bodyid[contact.geom])
+            if (below is None) != (above is None):
+                mujoco.mj_contactForce(self.model, self.data, number, force)
+                if force[:3].any():
+                    x, y, z = (force[:3] @ contact.frame.reshape(3, 3) * (-1.0 if above is None else 1.0)).tolist()
+                    found.append(Contact(below or above or "", tuple(contact.pos.tolist()), (x, y, z)))
+        return found
+
+    def close(self) -> None:
+        """Close the window; may be called twice."""
+        if self._window is not None:
+            self._window.close()
+            self._window = None
+
+    def _solve(self, targets: FloatArray) -> None:
+        """Accelerations now, with all that acts.
+
+        Args:
+            targets: Speeds that friction is to bring each degree of freedom to, (nv,).
+        """
+        model, data = self.model, self.data
+        mujoco.mj_fwdPosition(model, data)
+        mujoco.mj_fwdVelocity(model, data)
+        if data.nf or data.nl:
+            rows = Rows(data.efc_id, data.efc_R, data.efc_D, data.efc_aref, data.efc_vel, data.efc_pos)
+            aim(self.time_step, data.nf, data.nl, targets, self._held, as_tuple(rows))
+        mujoco.mj_fwdAcceleration(model, data)
+        mujoco.mj_fwdConstraint(model, data)
+
+    def _weigh(self, armature: FloatArray) -> None:
+        """Let MuJoCo know how hard links are to move, rotors included: contacts are as stiff as that."""
+        before = self._armature[self._driven]
+        self._armature[self._driven] = armature
+        mujoco.mj_setConst(self.model, mujoco.MjData(self.model))
+        self._armature[self._driven] = before
+        self._weighed = True
+
+    def _culprit(self) -> str:
+        """The joint that is told what is no number, else the fastest."""
+        told = self._applied[self._dof]
+        speeds = np.abs(self._v[self._dof])
+        worst = np.argmax(~np.isfinite(told)) if not np.isfinite(told).all() else np.argmax(speeds)
+        return self._names[int(worst)] if self._names else self._tree.links[0]
+
+    def _tell_ideal(self) -> FloatArray:
+        """Springs, dampers and motors of the ideal joints; the speeds that the motors are to hold."""
+        h, dof = self.time_step, self._ideal_dof
+        position, speed = self._q[self._ideal_qpos], self._v[dof]
+        stiffness = np.array([motor.stiffness for motor in self._ideal])
+        damping = np.array([motor.damping for motor in self._ideal])
+        user = np.array([motor.user_torque for motor in self._ideal])
+        stops = np.array([motor.stops for motor in self._ideal])
+        targets, limit = np.array([motor.row for motor in self._ideal]).T
+        for place, motor in enumerate(self._ideal):
+            if motor.kinematic:  # nothing could hold it at a stop
+                low, high = (stops[place] - position[place]) / h
+                targets[place] = min(max(targets[place], low), high)
+        self._armature[dof] = h * damping + h * h * stiffness
+        self._friction[dof] = limit
+        self._range[self._ideal_joints] = stops
+        self._applied[dof] = user - stiffness * (position + h * speed) - damping * speed
+        found = np.zeros(self.model.nv)
+        found[dof] = targets
+        return found
+
+    def _sense(self, torque: FloatArray) -> None:
+        """Tell the ideal joints what they did, and what their motors used for it."""
+        positions, speeds = self._q[self._ideal_qpos], self._v[self._ideal_dof]
+        for motor, x, v, used in zip(self._ideal, positions, speeds, torque, strict=True):
+            motor.sense(float(x), float(v), float(used), self._time)
+
+
+def _turned(vector: FloatArray, quaternion: FloatArray) -> FloatArray:
+    found: FloatArray = np.empty(3)
+    mujoco.mju_rotVecQuat(found, vector, quaternion)
+    return found
+
+
+def _to_xyzw(quaternion: FloatArray) -> tuple[float, float, float, float]:
+    w, x, y, z = quaternion.tolist()
+    return x, y, z, w
+
+
+class _Window:
+    """MuJoCo's window.
+
+    Its own thread draws it. That has to end before the process takes the graphics library down, or it draws into what
+    is gone: a segmentation fault as the last word of a script.
+
+    Raises:
+        UsageError: there is no display.
+    """
+
+    def __init__(self, model: mujoco.MjModel, data: mujoco.MjData) -> None:
+        if sys.platform == "linux" and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
+            raise UsageError("there is no display to show the world on", "set DISPLAY, or leave gui out")
+        try:
+            from mujoco import viewer
+        except ImportError as failure:
+            raise UsageError(f"MuJoCo's window cannot be opened: {failure}", "pip install mujoco") from failure
+        before = set(threading.enumerate())
+        self._viewer = viewer.launch_passive(model, data, show_left_ui=False, show_right_ui=False)
+        self._drawing = [thread for thread in threading.enumerate() if thread not in before]
+        atexit.register(self.close)
+
+    def sync(self) -> None:
+        """Show the world as it is now."""
+        self._viewer.sync()
+
+    def close(self) -> None:
+        """Close it, and wait until nothing is drawn; may be called twice."""
+        atexit.unregister(self.close)
+        self._viewer.close()
+        for thread in self._drawing:
+            thread.join(_FAREWELL)

@@ -1,0 +1,159 @@
+"""One servo on one arm, run over recorded commands: many parameter sets and many recordings in one call.
+
+The bank's own loop, motor and friction (`axbridge.sim.substep.drive_train`), for a single joint whose inertia and
+gravity are known in closed form, so that a whole recording takes less than a millisecond: the engine of identification,
+and of comparing a recording with a model. What nearly all fits need runs many at a time, in
+`axbridge.sim.rollout_lanes`, the rest one by one, here. Compiled where numba is installed; without it the same
+code runs as plain Python, hundreds of times slower.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+
+import numpy as np
+
+from axbridge.arrays import FloatArray
+from axbridge.jit import jit, runs_compiled
+from axbridge.servo.columns import Command, Joint, Mode, Param, Passive, State
+from axbridge.servo.motor import fitted_weight
+from axbridge.sim import rollout_lanes as lanes
+from axbridge.sim.backlash import meeting
+from axbridge.sim.one_body import spin, stopped
+from axbridge.sim.runs import Runs
+from axbridge.sim.substep import drive_train, settle
+
+__all__ = ["rollouts"]
+
+_WIDTH = max(len(Joint), len(State), len(Command))
+_MODES = float(Mode.JOINT), float(Mode.WHEEL_DUTY)
+
+
+def rollouts(params: FloatArray, runs: Runs, step: float = 1e-3) -> FloatArray:
+    """Positions read by the servo at the recorded times.
+
+    Args:
+        params: Parameter sets (k, len(Param)).
+        runs: m recordings of l samples in all.
+        step: h, s; steps end early, or a little late, where a command acts.
+
+    Returns:
+        (k, l), rad. A motion that left the finite range is held at ±1e3.
+    """
+    out = np.empty((len(params), len(runs.time)))
+    sets = np.ascontiguousarray(params, dtype=np.float64)
+    # plain Python has no vector registers
+    if runs_compiled() and out.size and not len(runs.load) and lanes.fits(sets, runs.settings):
+        lanes.run(sets, runs, float(step), lanes.workspace(), out)
+    else:
+        _all(sets, runs, float(step), np.zeros((3, _WIDTH)), out)
+    return out
+
+
+@jit
+def _one(params: FloatArray, runs: Runs, m: int, h: float, work: FloatArray, out: FloatArray) -> None:
+    """One parameter set over recording `m`; `out` (l,) as `rollouts` returns it, of all recordings."""
+    a, n, inertia, passive = runs.start[m], runs.start[m + 1], runs.inertia[m], runs.passive[m]
+    time, sent, position, velocity, driven = runs.time, runs.sent, runs.position, runs.velocity, runs.driven
+    latency, offset, noise = params[Param.LATENCY] + lanes.LOOP, params[Param.OFFSET], params[Param.NOISE]
+    total, carried = inertia + params[Param.ARMATURE], runs.load.shape[0] > 0
+    command, joint, state = work[0], work[1], work[2]
+    for column in range(runs.settings.shape[1]):
+        command[column] = runs.settings[m, column]
+    joint[:] = 0.0
+    state[:] = 0.0
+    warm = runs.temperature[m]
+    state[State.VOLTAGE] = runs.supply[m]
+    state[State.TEMPERATURE] = params[Param.AMBIENT] if math.isnan(warm) else warm
+    now, reading = time[a], position[a]
+    joint[Joint.ANGLE], joint[Joint.SPEED] = reading - offset, velocity[a]
+    joint[Joint.REFERENCE], joint[Joint.FILTERED], joint[Joint.SEEN] = reading, velocity[a], reading
+    play = params[Param.BACKLASH]
+    if play > 0.0:  # the rotor starts in the middle of it
+        joint[Joint.LOOSE], joint[Joint.ROTOR], joint[Joint.ROTOR_SPEED] = 1.0, reading - offset, velocity[a]
+    out[a] = reading
+    j, k, obeyed = a, a + 1, -1
+    while k < n:
+        while j + 1 < n and sent[j + 1] + latency <= now + 1e-9:
+            j += 1
+        if j != obeyed:
+            obeyed = j
+            command[Command.TORQUE] = 1.0 if driven[j] > 0.5 else 0.0
+            command[Command.MODE] = _MODES[1] if runs.duty[j] <= 1.0 else _MODES[0]
+            command[Command.GOAL], command[Command.SPEED] = runs.goal[j], runs.speed_limit[j]
+            command[Command.DUTY], command[Command.TORQUE_LIMIT] = runs.duty[j], runs.cap[j]
+        step = h
+        if j + 1 < n and sent[j + 1] + latency - now < lanes.STRETCH * h:
+            step = sent[j + 1] + latency - now  # the next command acts when it is due, not at the next whole step
+        if driven[k] > 2.5:  # FOLLOWED
+            now, out[k] = time[k], position[k]
+            joint[Joint.ANGLE], joint[Joint.SPEED] = position[k] - offset, velocity[k]
+            joint[Joint.REFERENCE], joint[Joint.FILTERED], joint[Joint.SEEN] = position[k], velocity[k], position[k]
+            joint[Joint.CURRENT], joint[Joint.TIMER] = 0.0, 0.0
+            joint[Joint.ROTOR], joint[Joint.ROTOR_SPEED] = position[k] - offset, velocity[k]
+            joint[Joint.LOOSE] = 1.0 if play > 0.0 else 0.0
+            k += 1
+            continue
+        if 1.5 < driven[j] < 2.5:  # HELD
+            while k < n and time[k] <= now + step:
+                out[k] = reading
+                k += 1
+            now += step
+            continue
+        angle, omega = joint[Joint.ANGLE], joint[Joint.SPEED]
+        midway = angle + 0.5 * step * omega
+        if carried:
+            share = min(max((now + 0.5 * step - time[k - 1]) / (time[k] - time[k - 1]), 0.0), 1.0)
+            before, after = runs.load[k - 1], runs.load[k]
+            inertia = before[0] + share * (after[0] - before[0])
+            pull = (before[1] + share * (after[1] - before[1])) * math.sin(midway)
+            pull += (before[2] + share * (after[2] - before[2])) * math.cos(midway)
+            pull += before[3] + share * (after[3] - before[3])
+            total = inertia + params[Param.ARMATURE]
+        else:
+            pull = runs.gravity[m] * math.sin(midway + runs.phase[m])
+        loose = joint[Joint.LOOSE] != 0.0
+        torque, damping, limit = drive_train(1.0, params, command, state, joint, step, pull, 0.0, noise)
+        spring, turned, moved = -passive[Passive.SPRING] * midway, 0.0, total
+        if loose:
+            turned, joint[Joint.ROTOR_SPEED] = spin(
+                joint[Joint.ROTOR_SPEED], params[Param.ARMATURE], torque, damping, limit, step
+            )
+            joint[Joint.ROTOR] += step * turned
+            torque, damping, limit, moved = 0.0, 0.0, 0.0, inertia
+        damping += passive[Passive.DAMPING]
+        limit += step * passive[Passive.FRICTION]
+        mean, speed = spin(omega, moved, torque + spring - pull, damping, limit, step)
+        following, mean, speed = stopped(angle, mean, speed, passive[Passive.LOW], passive[Passive.HIGH], step)
+        if loose:
+            mobility = 1.0 / (moved + step * fitted_weight(step * damping / moved) * damping)
+            flank, hit = meeting(
+                joint[Joint.ROTOR] - following, joint[Joint.ROTOR_SPEED], speed, play, params[Param.ARMATURE], mobility
+            )
+            if flank != 0:
+                joint[Joint.LOOSE], joint[Joint.FLANK] = 0.0, float(flank)
+                speed += hit * mobility
+            settle(joint, params, turned)
+        else:
+            settle(joint, params, mean)
+            if play > 0.0:  # does the rotor push its joint, or would it have to pull?
+                passed = inertia * (speed - omega) + step * (pull - spring + passive[Passive.DAMPING] * mean)
+                if passed * joint[Joint.FLANK] < 0.0:
+                    joint[Joint.LOOSE], joint[Joint.ROTOR_SPEED] = 1.0, speed
+                    joint[Joint.ROTOR] = following + 0.5 * joint[Joint.FLANK] * play
+        if not abs(following) < 1e3:
+            out[k:n] = 1e3
+            return
+        while k < n and time[k] <= now + step:
+            out[k] = angle + mean * (time[k] - now) + offset
+            k += 1
+        joint[Joint.ANGLE], joint[Joint.SPEED] = following, speed
+        now += step
+
+
+@partial(jit, nogil=True)
+def _all(params: FloatArray, runs: Runs, step: float, work: FloatArray, out: FloatArray) -> None:
+    for k in range(params.shape[0]):
+        for m in range(runs.start.shape[0] - 1):
+            _one(params[k], runs, m, step, work, out[k])

@@ -1,0 +1,114 @@
+"""Recorded commands of many recordings, as the arrays that `axbridge.sim.rollout` runs a model over."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from axbridge.arrays import BoolArray, FloatArray, IntArray
+from axbridge.servo.columns import Passive
+
+__all__ = ["FOLLOWED", "FREE", "HELD", "JOINT_MODE", "Runs"]
+
+FREE = np.zeros(len(Passive))  # a row of `Runs.passive`: nothing acts beside the servo
+FREE[[Passive.LOW, Passive.HIGH]] = -np.inf, np.inf
+HELD, FOLLOWED = 2.0, 3.0  # in `Runs.driven`
+JOINT_MODE = 2.0  # in `Runs.duty`: no duty, the position loop runs
+_NONE: FloatArray = np.zeros(0)
+_ALL: BoolArray = np.zeros(0, dtype=np.bool_)
+_CONSTANT: FloatArray = np.zeros((0, 4))
+_BY_SAMPLE = ("time", "sent", "goal", "driven", "speed_limit", "duty", "cap", "position", "velocity", "known", "load")
+
+
+class Runs(NamedTuple):
+    """Recorded commands of m recordings, laid end to end; l samples in all. Angles are the servo's own.
+
+    Attributes:
+        start: First sample of each, and l: (m + 1,).
+        time: s, (l,).
+        sent: When goal, torque switch, speed limit and duty of a sample went out, s, (l,).
+        goal: rad, (l,).
+        driven: 1 torque on, 0 off, `HELD` held still by whatever (before a part begins), `FOLLOWED` where the motion is
+            taken from the measurement and goes on from it afterwards (torque on, out of the sensor's range), (l,).
+        speed_limit: rad/s, 0 = none, (l,).
+        duty: Wheel-mode duty, `JOINT_MODE` in joint mode, (l,).
+        cap: Largest duty (torque limit), 0..1, (l,).
+        position: Measured, rad, (l,); the first of each is where the run starts.
+        velocity: Measured, rad/s, (l,); what a run starts with, and goes on with after `FOLLOWED`.
+        supply: V, (m,).
+        inertia: Of arm and load, kg·m², (m,).
+        gravity: m·g·l, N·m, (m,): load torque `gravity·sin(θ + phase)`.
+        phase: rad, (m,).
+        temperature: Reported by the servo, degC, NaN where not known: then it is the model's ambient one, (m,).
+        passive: What acts on the joint beside the servo, (m, len(Passive)): spring, damper, friction, hard stops.
+        settings: What the registers make of the loop, (m, len(Command)); what the columns above say is theirs to say.
+        adrift: 1 where nobody wrote down when commands went out, so `sent` is a guess, (m,); empty = known everywhere.
+        spread: Standard deviation of errors of `time` that differ from sample to sample, s, (m,); empty = none.
+        known: Whether `position` was measured, (l,); where it was not, `position` is on the line between its
+            neighbours, and nothing is compared with it. Empty = all were.
+        load: Where it changes under way: inertia, kg·m², and a, b, c of the load torque `a·sin(θ) + b·cos(θ) + c`, N·m,
+            (l, 4), on lines between the samples; in place of `inertia`, `gravity` and `phase`. Empty = it does not.
+    """
+
+    start: IntArray
+    time: FloatArray
+    sent: FloatArray
+    goal: FloatArray
+    driven: FloatArray
+    speed_limit: FloatArray
+    duty: FloatArray
+    cap: FloatArray
+    position: FloatArray
+    velocity: FloatArray
+    supply: FloatArray
+    inertia: FloatArray
+    gravity: FloatArray
+    phase: FloatArray
+    temperature: FloatArray
+    passive: FloatArray
+    settings: FloatArray
+    adrift: FloatArray = _NONE
+    spread: FloatArray = _NONE
+    known: BoolArray = _ALL
+    load: FloatArray = _CONSTANT
+
+    @property
+    def recordings(self) -> int:
+        """M."""
+        return len(self.start) - 1
+
+    @property
+    def judged(self) -> BoolArray:
+        """Which samples a model has to account for, (l,): those that were measured and are not `FOLLOWED`."""
+        free: BoolArray = self.driven != FOLLOWED
+        return free & self.known if len(self.known) else free
+
+    @property
+    def compared(self) -> FloatArray:
+        """How many samples of each recording a model has to account for, (m,)."""
+        counts: FloatArray = np.add.reduceat(self.judged.astype(float), self.start[:-1])
+        return counts
+
+    def errors(self, positions: FloatArray) -> FloatArray:
+        """Simulated positions (…, l) minus measured ones, rad; 0 where there is nothing to account for."""
+        return np.where(self.judged, positions - self.position, 0.0)
+
+    def means(self, errors: FloatArray) -> FloatArray:
+        """Means (…, m) by recording of what `errors` gave (…, l); 0 where there is nothing to account for."""
+        sums: FloatArray = np.add.reduceat(errors, self.start[:-1], axis=-1) / np.maximum(self.compared, 1.0)
+        return sums
+
+    def only(self, chosen: Sequence[int]) -> Runs:
+        """The recordings with these indices."""
+        parts = [np.arange(self.start[i], self.start[i + 1]) for i in chosen]
+        start = np.cumsum([0, *(len(part) for part in parts)])
+        return self.taken(start, np.concatenate([np.zeros(0, dtype=np.int64), *parts]), chosen)
+
+    def taken(self, start: IntArray, samples: IntArray, recordings: Sequence[int]) -> Runs:
+        """Recordings cut out of these: `samples` of them in their order, and which `recordings` they come from."""
+        source = np.array(recordings, dtype=np.int64)
+        places = {"start": slice(None), **dict.fromkeys(_BY_SAMPLE, samples)}
+        cut = (values[places.get(name, source)] if len(values) else values for name, values in self._asdict().items())
+        return Runs(*cut)._replace(start=start.astype(np.int64))

@@ -1,0 +1,351 @@
+"""The compiled heart of the bank: loops, motors, friction and joints, one substep after the other."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+
+from axbridge.arrays import FloatArray, IntArray
+from axbridge.jit import jit
+from axbridge.servo.columns import Joint, Param, Passive, State, friction_of, motor_of
+from axbridge.servo.friction import budget
+from axbridge.servo.motor import end_current, push, temperature_step, warmed
+from axbridge.servo.position_laws import asked
+from axbridge.servo.position_loop import control
+from axbridge.sim.backlash import catch, meet, rest
+from axbridge.sim.implicit import BEFORE, IMPULSE, MEAN, SPEED, USED, WEIGHT, Acting, Book, move, solve
+from axbridge.sim.one_body import spin
+
+__all__ = ["ARMATURE", "DAMPING", "LIMIT", "LOOSE", "NOISE", "PULL", "TORQUE", "BankArrays", "System", "account",
+           "drive_train", "end_step", "gather", "recall", "run", "settle", "workspace"]  # fmt: skip
+
+NOISE = 4096  # entries of the noise table
+# Rows of the workspace. What acts on each joint: torque at rest, damping, armature, largest impulse of dry friction;
+# the load it carries; 1 where the rotor is in its play, and its mean speed then.
+TORQUE, DAMPING, ARMATURE, LIMIT, PULL, LOOSE, _ROTOR = range(7)
+_BEFORE, _MEAN, _USED, _IMPULSE = range(7, 11)  # of `end_step` alone: what `account` is told
+
+
+class BankArrays(NamedTuple):
+    """What a bank keeps of its servos and n joints.
+
+    Attributes:
+        servo: Row of the servo that drives each joint, -1 where there is none, (n,).
+        side: Servo angle over joint angle, 1 or -1, (n,).
+        params: (servos, len(Param)).
+        command: (servos, len(Command)).
+        state: (servos, len(State)), changed in place.
+        joint: (n, len(Joint)), changed in place.
+        passive: (n, len(Passive)).
+        supply: (4, buses): open-circuit voltage, V; internal resistance, ohm; changed in place: current, A, and what it
+            changes by with the voltage, A/V.
+        bus_of: Bus of each servo, (servos,).
+        noise: Normal numbers, (NOISE,).
+        motor: From `workspace`.
+        past: The latest states, (kept, servos, len(State)): that after substep k is in row k modulo `kept`.
+    """
+
+    servo: IntArray
+    side: FloatArray
+    params: FloatArray
+    command: FloatArray
+    state: FloatArray
+    joint: FloatArray
+    passive: FloatArray
+    supply: FloatArray
+    bus_of: IntArray
+    noise: FloatArray
+    motor: FloatArray
+    past: FloatArray
+
+
+class System(NamedTuple):
+    """Joints that an engine has given as a linear system: the arrays of `axbridge.sim.engine.Ahead`."""
+
+    inertia: FloatArray
+    loads: FloatArray
+    book: FloatArray
+    work: FloatArray
+
+
+@jit
+def run(count: int, first: int, step: float, arrays: BankArrays, system: System) -> int:
+    """Advance servos, and joints that an engine has given as a linear system, by `count` substeps.
+
+    Args:
+        count: Substeps.
+        first: Number of the first one since the start (picks the noise).
+        step: Length of a substep, s.
+        arrays: Of the bank; this and the next by `as_tuple`.
+        system: Of the engine.
+
+    Returns:
+        -1, or the joint whose inertia is not positive or whose motion is not finite.
+    """
+    servo, _, params, _, _, joint, passive, _, _, _, motor, _ = arrays
+    inertia, loads, book, work = system
+    n = joint.shape[0]
+    pull, loose, torque, damping = motor[PULL], motor[LOOSE], motor[TORQUE], motor[DAMPING]
+    acting = Acting(torque, damping, motor[ARMATURE], motor[LIMIT], passive[:, Passive.LOW], passive[:, Passive.HIGH])
+    for j in range(n):
+        joint[j, Joint.ANGLE], joint[j, Joint.SPEED] = book[j, Book.ANGLE], book[j, Book.SPEED]
+    for index in range(first, first + count):
+        playing = False
+        for j in range(n):
+            pull[j] = loads[0, j] + loads[1, j] * (book[j, Book.CLOCK] + 0.5 * step)
+            if joint[j, Joint.LOOSE] != 0.0:
+                if abs(book[j, Book.DEBT]) * step > inertia[j, j] * params[servo[j], Param.BACKLASH]:
+                    catch(params[servo[j]], joint[j], book[j])
+                else:
+                    playing = True
+        gather(index, step, arrays)
+        failed = solve(step, inertia, pull, acting, book, work)
+        if failed >= 0:
+            return failed
+        if playing:
+            meet(work[:n], servo, params, joint, book, work[SPEED], work[WEIGHT], loose, step)
+        failed = move(step, torque, damping, book, work)
+        if failed >= 0:
+            return failed
+        for j in range(n):
+            joint[j, Joint.ANGLE], joint[j, Joint.SPEED] = book[j, Book.ANGLE], book[j, Book.SPEED]
+        account(index, step, arrays, book, work[BEFORE], work[MEAN], work[USED], work[IMPULSE])
+    return -1
+
+
+@jit
+def gather(index: int, step: float, arrays: BankArrays) -> None:
+    """What acts on every joint in a substep: rows TORQUE, DAMPING, ARMATURE and LIMIT of the workspace.
+
+    Args:
+        index: Number of the substep since the start (picks the noise).
+        step: s.
+        arrays: By `as_tuple`. `joint` is as at the substep's start, and row PULL of the workspace is read; what loops
+            and loose rotors remember is changed, and the readings are set.
+    """
+    servo, side, params, command, state, joint, passive, _, _, noise, motor, _ = arrays
+    torque, damping, armature, limit = motor[TORQUE], motor[DAMPING], motor[ARMATURE], motor[LIMIT]
+    pull, loose, rotor = motor[PULL], motor[LOOSE], motor[_ROTOR]
+    for j in range(joint.shape[0]):
+        row = servo[j]
+        angle, omega = joint[j, Joint.ANGLE], joint[j, Joint.SPEED]
+        armature[j] = 0.0
+        damping[j] = passive[j, Passive.DAMPING]
+        torque[j] = -passive[j, Passive.SPRING] * (angle + 0.5 * step * omega)
+        limit[j] = step * passive[j, Passive.FRICTION]
+        loose[j] = joint[j, Joint.LOOSE]
+        if row >= 0:
+            moving, drag, dry = drive_train(
+                side[j], params[row], command[row], state[row], joint[j], step, pull[j],
+                noise[(index * 31 + row * 977) % NOISE], 0.0,
+            )  # fmt: skip
+            if loose[j] != 0.0:
+                rotor[j], joint[j, Joint.ROTOR_SPEED] = spin(
+                    joint[j, Joint.ROTOR_SPEED], params[row, Param.ARMATURE], moving, drag, dry, step
+                )
+                joint[j, Joint.ROTOR] += step * rotor[j]
+            else:
+                armature[j] = params[row, Param.ARMATURE]
+                torque[j] += moving
+                damping[j] += drag
+                limit[j] += dry
+
+
+@jit
+def end_step(
+    index: int, step: float, arrays: BankArrays, book: FloatArray, positions: FloatArray, speeds: FloatArray,
+    friction: FloatArray,
+) -> None:  # fmt: skip
+    """Take over where an engine that solves the joints itself has brought them, and `account` for it.
+
+    Args:
+        index: Number of the substep since the start.
+        step: s.
+        arrays: By `as_tuple`; `joint` is as at the substep's start, the workspace as `gather` left it.
+        book: As for `account`.
+        positions: Of the joints at the end, (n,).
+        speeds: Likewise.
+        friction: Torques of dry friction, (n,), N·m.
+    """
+    joint, motor = arrays[5], arrays[10]
+    before, mean, used, impulse = motor[_BEFORE], motor[_MEAN], motor[_USED], motor[_IMPULSE]
+    for j in range(joint.shape[0]):
+        before[j] = joint[j, Joint.SPEED]
+        mean[j] = (positions[j] - joint[j, Joint.ANGLE]) / step
+        used[j] = motor[TORQUE, j] - motor[DAMPING, j] * mean[j] + friction[j]
+        impulse[j] = friction[j] * step
+        joint[j, Joint.ANGLE], joint[j, Joint.SPEED] = positions[j], speeds[j]
+    account(index, step, arrays, book, before, mean, used, impulse)
+
+
+@jit
+def account(
+    index: int, step: float, arrays: BankArrays, book: FloatArray, before: FloatArray, mean: FloatArray,
+    used: FloatArray, impulse: FloatArray,
+) -> None:  # fmt: skip
+    """Currents, energy, heat and public states at the end of a substep.
+
+    Args:
+        index: Number of the substep since the start.
+        step: s.
+        arrays: By `as_tuple`; `joint` has ANGLE and SPEED of the substep's end, the workspace is as `gather` left it.
+        book: (n, len(Book)); PUSH and PLAY of joints with backlash are changed.
+        before: Speeds of the joints at the substep's start, (n,), rad/s.
+        mean: Mean speeds in it, (n,).
+        used: Torques of drive and dry friction together, (n,), N·m.
+        impulse: Of the dry friction, (n,), N·m·s.
+    """
+    servo, side, params, _, state, joint, passive, supply, bus_of, _, motor, past = arrays
+    limit, loose, rotor = motor[LIMIT], motor[LOOSE], motor[_ROTOR]
+    supply[2:] = 0.0
+    for j in range(joint.shape[0]):
+        row = servo[j]
+        if row < 0:
+            continue
+        turned = mean[j]
+        if loose[j] != 0.0:
+            turned = rotor[j]
+        elif params[row, Param.BACKLASH] > 0.0:
+            beside_it = passive[j, Passive.FRICTION] * step / limit[j] if limit[j] > 0.0 else 0.0
+            pushed = step * (used[j] + passive[j, Passive.SPRING] * (joint[j, Joint.ANGLE] - 0.5 * step * mean[j]))
+            pushed += step * passive[j, Passive.DAMPING] * mean[j] - beside_it * impulse[j]
+            rest(params[row], joint[j], book[j], pushed, joint[j, Joint.SPEED] - before[j])
+        if params[row, Param.BACKLASH] > 0.0:
+            book[j, Book.PLAY] = 1.0 + joint[j, Joint.LOOSE]
+        _book(side[j], turned, used[j], params[row], state[row], joint[j], step)
+        supply[2, bus_of[row]] += abs(state[row, State.DUTY] * state[row, State.CURRENT])
+        supply[3, bus_of[row]] += state[row, State.DUTY] ** 2 / params[row, Param.RESISTANCE]
+    for row in range(state.shape[0]):
+        # The current is that of the voltage before; that it follows the voltage (`follows`) is why a weak supply
+        # does not swing for ever.
+        bus = bus_of[row]
+        follows = supply[1, bus] * supply[3, bus]
+        sagging = supply[0, bus] - supply[1, bus] * supply[2, bus]
+        state[row, State.VOLTAGE] = max(0.0, (sagging + follows * state[row, State.VOLTAGE]) / (1.0 + follows))
+        for column in range(state.shape[1]):
+            past[(index + 1) % past.shape[0], row, column] = state[row, column]
+
+
+def workspace(joints: int) -> FloatArray:
+    """What servos need to remember and to work in: rows of what they do to the joints."""
+    return np.zeros((_IMPULSE + 1, joints))
+
+
+@jit
+def drive_train(
+    side: float, params: FloatArray, command: FloatArray, state: FloatArray, joint: FloatArray, step: float,
+    load: float, noise: float, blur: float,
+) -> tuple[float, float, float]:  # fmt: skip
+    """Loop, motor and gear of one servo over a step, in the bank and in rollouts.
+
+    Args:
+        side: Servo angle over joint angle, 1 or -1.
+        params: Its row of `Param`.
+        command: Its row of `Command`.
+        state: Its row of `State`: VOLTAGE and TEMPERATURE are read, READING is set.
+        joint: The joint's row of `Joint`; RESISTANCE, LEFT and HELD are set, for `settle`.
+        step: s.
+        load: Load torque, joint side, N·m.
+        noise: Of the position reading, in standard deviations.
+        blur: See `control`.
+
+    Returns:
+        The motor's torque at zero speed, joint side, N·m; its damping, with viscous friction, N·m·s/rad; the largest
+        impulse of dry friction, N·m·s.
+    """
+    angle, omega = side * joint[Joint.ANGLE], side * joint[Joint.SPEED]
+    supply = state[State.VOLTAGE]
+    reading = angle + params[Param.OFFSET] + params[Param.NOISE] * noise
+    state[State.READING] = reading
+    control(command, joint, params, reading, angle, omega, supply, step, blur)
+    if joint[Joint.LOOSE] != 0.0:  # the loop sees the joint, the motor its rotor
+        joint[Joint.VOLTS] -= joint[Joint.FEEDBACK] * omega
+        joint[Joint.FEEDBACK] = 0.0
+        omega, load = side * joint[Joint.ROTOR_SPEED], 0.0
+    torque = drag = 0.0
+    if joint[Joint.OPEN] == 0.0:
+        resistance = warmed(
+            params[Param.RESISTANCE],
+            params[Param.RESISTANCE_PER_KELVIN],
+            state[State.TEMPERATURE] - params[Param.AMBIENT],
+        )
+        pushed = push(
+            motor_of(params, 0, 1, resistance, True), joint[Joint.VOLTS], joint[Joint.FEEDBACK], omega,
+            joint[Joint.CURRENT], supply, step,
+        )  # fmt: skip
+        torque, drag = side * pushed.torque, pushed.damping
+        joint[Joint.RESISTANCE], joint[Joint.LEFT], joint[Joint.HELD] = pushed.resistance, pushed.left, pushed.held
+    dry = budget(friction_of(params, 0, 1, params[Param.STRIBECK_EXPONENT]), omega, torque - side * drag * omega, -load)
+    return torque, drag + params[Param.VISCOUS], step * dry
+
+
+@jit
+def settle(joint: FloatArray, params: FloatArray, mean: float) -> float:
+    """Bring the joint's CURRENT to the end of a substep of mean servo speed `mean` (rad/s).
+
+    Args:
+        joint: Its row of `Joint`, as `drive_train` left it.
+        params: The servo's row of `Param`.
+        mean: rad/s, servo side.
+
+    Returns:
+        Mean voltage over the motor, V.
+    """
+    if joint[Joint.OPEN] != 0.0:
+        joint[Joint.CURRENT] = 0.0
+        return 0.0
+    applied: float = joint[Joint.VOLTS] - joint[Joint.FEEDBACK] * mean
+    held = joint[Joint.HELD]
+    if math.isnan(held):
+        joint[Joint.CURRENT] = end_current(
+            joint[Joint.CURRENT], applied, joint[Joint.LEFT], joint[Joint.RESISTANCE], params[Param.CONSTANT], mean
+        )
+    else:
+        joint[Joint.CURRENT] = held
+    return applied
+
+
+@jit
+def _book(
+    side: float, mean: float, torque: float, params: FloatArray, state: FloatArray, joint: FloatArray, step: float
+) -> None:  # fmt: skip
+    """Current, energy, heat and the public state after a substep of mean joint speed `mean`."""
+    supply = state[State.VOLTAGE]
+    applied = settle(joint, params, side * mean)
+    current = joint[Joint.CURRENT]
+    state[State.READING] += side * mean * step  # the loop saw the position at the substep's start
+    state[State.ANGLE] = side * joint[Joint.ANGLE]
+    state[State.SPEED] = side * joint[Joint.SPEED]
+    state[State.CURRENT] = current
+    duty = min(max(applied / supply, -1.0), 1.0) if supply > 0.0 else 0.0
+    state[State.DUTY] = asked(duty, params[Param.DEAD_DUTY])  # what the firmware reports
+    state[State.TORQUE] = side * torque
+    state[State.ENERGY] += max(0.0, applied * current) * step
+    state[State.TEMPERATURE] = temperature_step(
+        state[State.TEMPERATURE], params[Param.AMBIENT], params[Param.RESISTANCE] * current * current,
+        params[Param.THERMAL_RESISTANCE], params[Param.THERMAL_TIME], step,
+    )  # fmt: skip
+
+
+@partial(jit, exact=True)  # a register must not depend on who worked it out
+def recall(past: FloatArray, rows: IntArray, times: FloatArray, step: float, states: FloatArray) -> None:
+    """States of servos in the past.
+
+    Args:
+        past: As in `run`, (kept, servos, len(State)).
+        rows: Which servos, (k,).
+        times: When, (k,), s.
+        step: A substep, s.
+        states: Result, (k, len(State)).
+    """
+    for i in range(len(rows)):
+        tick = int(times[i] / step + 1e-6)
+        since = max(times[i] - tick * step, 0.0)
+        for column in range(past.shape[2]):
+            states[i, column] = past[tick % past.shape[0], rows[i], column]
+        moved = since * states[i, State.SPEED]
+        states[i, State.ANGLE] += moved
+        states[i, State.READING] += moved

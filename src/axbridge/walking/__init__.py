@@ -1,0 +1,1 @@
+"""Walks: gaits, the zero-moment point, legs, feedback."""

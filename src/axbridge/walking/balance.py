@@ -1,0 +1,120 @@
+"""Where the floor's push acts on a simulated robot that stands: its zero-moment point, and how far inside the soles.
+
+On level ground the point about which the floor's push turns nothing over is the mean of the contact points, each
+weighed by what presses there. It cannot leave the soles: where it comes to their edge, the robot begins to tip.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from axbridge.arrays import FloatArray
+from axbridge.body.soles import inside
+from axbridge.config.rig import Rig
+from axbridge.config.urdf import read_shapes, read_tree
+from axbridge.rotations import roll_pitch_yaw, turned
+from axbridge.sim.engine import Contact, Engine
+from axbridge.walking.footsteps import Place
+from axbridge.walking.gait import Walk
+
+__all__ = ["Soles", "Support"]
+
+_STANDS = 0.5  # N: pressed with less, a foot carries nothing
+
+
+class Support(NamedTuple):
+    """What carries a robot.
+
+    Attributes:
+        zmp: The zero-moment point, m, in the world.
+        margin: From there to the nearest edge of the soles that stand, m; below 0 outside. NaN where a foot is no box.
+    """
+
+    zmp: tuple[float, float]
+    margin: float
+
+
+class Soles:
+    """The feet of a simulated robot that walks.
+
+    Args:
+        rig: Its rig; the soles are the lowest faces of the boxes that its feet touch the floor with.
+        engine: What moves it.
+
+    Raises:
+        RigError: the rig has no legs that walk.
+    """
+
+    def __init__(self, rig: Rig, engine: Engine) -> None:
+        self._engine = engine
+        text = rig.urdf_text()
+        tree = read_tree(rig.urdf_path(), fixed_base=False, text=text)
+        moved = {tree.joints[dof].name: link for link, dof in zip(tree.links, tree.dof, strict=True) if dof >= 0}
+        self.links = {side: moved[f"{side}_ankle_lateral"] for side in ("left", "right")}
+        self._corners: dict[str, list[tuple[float, float, float]]] = {link: [] for link in self.links.values()}
+        for shape in read_shapes(rig.urdf_path(), "collision", text):
+            if shape.link in self._corners and shape.kind == "box":
+                half = 0.5 * np.array(shape.size)
+                ends = [shape.place + shape.turn @ (half * signs) for signs in itertools.product((1, -1), repeat=3)]
+                lowest = sorted(ends, key=lambda corner: float(corner[2]))[:4]
+                self._corners[shape.link] += [(float(x), float(y), float(z)) for x, y, z in lowest]
+
+    def support(self) -> Support | None:
+        """Where the floor's push acts; None while no foot stands."""
+        pressed: dict[str, list[Contact]] = {link: [] for link in self._corners}
+        for contact in self._engine.contacts():
+            if contact.link in pressed:
+                pressed[contact.link].append(contact)
+        push = {link: sum(contact.force[2] for contact in there) for link, there in pressed.items()}
+        standing = [link for link, force in push.items() if force > _STANDS]
+        if not standing:
+            return None
+        there = [contact for link in standing for contact in pressed[link]]
+        weight = np.array([contact.force[2] for contact in there])
+        points = np.array([contact.point[:2] for contact in there])
+        x, y = (weight @ points / weight.sum()).tolist()
+        known = all(self._corners[link] for link in standing)
+        corners = np.concatenate([self._outline(link) for link in standing]) if known else None
+        return Support((x, y), math.nan if corners is None else inside((x, y), corners))
+
+    def planned(self, walk: Walk, time: float) -> tuple[float, float]:
+        """Where the plan wants the zero-moment point `time` s after the walk's start, as seen from where the feet are.
+
+        So a drift of the whole robot is no difference.
+
+        Returns:
+            m, in the world.
+        """
+        wanted = _at(walk, walk.zmp, time)
+        plan = _middle({side: tuple(_at(walk, way, time)[[0, 1, 3]].tolist()) for side, way in walk.feet.items()})
+        feet = {side: self._engine.motion(link) for side, link in self.links.items()}
+        here = _middle(
+            {side: (foot.place[0], foot.place[1], roll_pitch_yaw(foot.turned)[2]) for side, foot in feet.items()}
+        )
+        turn = here[2] - plan[2]
+        x, y = float(wanted[0]) - plan[0], float(wanted[1]) - plan[1]
+        there = Place(here[0], here[1], turn).moved(x, y)
+        return there.x, there.y
+
+    def _outline(self, link: str) -> FloatArray:
+        """Corners of a sole on the floor, (n, 2), m."""
+        foot = self._engine.motion(link)
+        corners: FloatArray = np.array([turned(corner, foot.turned)[:2] for corner in self._corners[link]])
+        corners += foot.place[:2]
+        return corners
+
+
+def _at(walk: Walk, ways: FloatArray, time: float) -> FloatArray:
+    return np.array([np.interp(time, walk.time, column) for column in ways.T])
+
+
+def _middle(feet: Mapping[str, tuple[float, ...]]) -> tuple[float, float, float]:
+    """Between two feet, each x, y, turn."""
+    (x, y, one), (a, b, other) = feet.values()
+    between = math.atan2(math.sin(one) + math.sin(other), math.cos(one) + math.cos(other))
+    return (x + a) / 2, (y + b) / 2, between

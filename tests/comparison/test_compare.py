@@ -1,0 +1,319 @@
+"""A comparison says what it did not compare, and no figure it cannot know."""
+
+import json
+import math
+import tracemalloc
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from axbridge.cli import app
+from axbridge.cli import compare as compare_verb  # noqa: F401 - registers it
+from axbridge.cli import import_ as import_verb  # noqa: F401 - registers it
+from axbridge.comparison.comparison import check, compare, following, lacks, shift_text, summary
+from axbridge.comparison.html import write_html
+from axbridge.comparison.png import write_png
+from axbridge.comparison.tables import deviation_table
+from axbridge.config.rig import Rig
+from axbridge.errors import RecordingError
+from axbridge.recording.mcap_file import Entry, RecordWriter
+from axbridge.recording.provenance import describe
+from axbridge.recording.recording import Event, Recording, Track, open_recording, write_recording
+from axbridge.replay.simulate import runs_of, simulate
+
+TIME = np.arange(0, 9, 0.02)
+
+
+def wave(name="knee", *, time=TIME, lag=0.0, scale=1.0, **columns):
+    return Track.of(name, time, position=scale * np.sin(2 * (time - lag)), **columns)
+
+
+def recording(*tracks, events=(), path="a.mcap"):
+    return Recording(Path(path), {track.name: track for track in tracks}, tuple(events))
+
+
+def test_a_candidate_that_ends_early_is_not_whole():
+    short = recording(wave(time=TIME[TIME < 4]))
+    found = compare(recording(wave()), short)
+    pair = found.pairs[0]
+    assert pair.plain.rmse == 0.0
+    assert pair.coverage.share == pytest.approx(4 / 9, abs=0.01)
+    assert pair.coverage.hole == pytest.approx(5.0, abs=0.05)
+    assert lacks(found) == ["knee: 44.4% of reference was compared; other lacks 5.00 s of it at a stretch"]
+    assert lacks(compare(short, recording(wave()))) == [
+        "knee: 100.0% of reference was compared; other is 5.00 s longer than reference"
+    ]
+    assert not lacks(compare(recording(wave()), recording(wave(time=TIME[1:-1]))))
+
+
+def test_a_candidate_with_a_hole_is_not_whole():
+    holed = wave()
+    position = np.where((TIME > 3) & (TIME < 3.5), np.nan, holed.position)
+    found = compare(recording(wave()), recording(replace(holed, position=position)))
+    assert found.pairs[0].coverage.hole == pytest.approx(0.5, abs=0.05)
+    assert lacks(found)
+
+
+def test_servos_that_one_side_lacks_are_named():
+    two = recording(wave("hip"), wave("knee"))
+    one = recording(wave("knee"), wave("neck"))
+    found = compare(two, one, labels=("real", "sim"))
+    assert found.missing == {"hip": "sim has no such servo", "neck": "real has no such servo"}
+    assert lacks(found) == ["hip: not compared: sim has no such servo", "neck: not compared: real has no such servo"]
+    document = summary(found)
+    assert (document["missing"], document["whole"]) == (found.missing, False)
+
+
+def test_a_servo_that_never_answered_is_missing_and_not_a_traceback(tmp_path):
+    silent = Track.of("hip", TIME, command=np.zeros(len(TIME)))
+    found = compare(recording(silent, wave()), recording(wave("hip"), wave()))
+    assert found.missing == {"hip": "reference knows not one position of it"}
+    assert [pair.name for pair in found.pairs] == ["knee"]
+    write_html(found, tmp_path / "a.html")
+    assert "reference knows not one position of it" in (tmp_path / "a.html").read_text()
+    with pytest.raises(RecordingError, match="nothing can be compared: hip: reference knows not one"):
+        compare(recording(silent), recording(wave("hip")))
+
+
+def test_an_infinite_position_is_taken_for_unknown():
+    broken = wave()
+    broken.position[7] = math.inf
+    pair = compare(recording(wave()), recording(broken)).pairs[0]
+    assert math.isfinite(pair.plain.rmse)
+    assert pair.coverage.lacking > 0
+
+
+@pytest.mark.parametrize("lag", [0.5, -0.5])
+def test_a_shift_beyond_the_range_is_not_found(lag, tmp_path):
+    found = compare(recording(wave()), recording(wave(lag=lag)), limit=0.2)
+    pair = found.pairs[0]
+    assert (pair.shift, pair.aligned) == (None, None)
+    assert shift_text(found, pair) == "not found within ±200 ms"
+    assert "not found within ±200 ms" in deviation_table(found).rows[0]
+    assert json.loads(json.dumps(summary(found)["servos"]["knee"]["shift_s"])) is None
+    assert check(found, "aligned_rmse>100") == ["knee: aligned_rmse cannot be told: shift not found within ±200 ms"]
+    assert check(found, "shift>0.1") == ["knee: shift cannot be told: shift not found within ±200 ms"]
+    write_html(found, tmp_path / "a.html")
+    assert "not found within ±200 ms" in (tmp_path / "a.html").read_text()
+    write_png(found, tmp_path / "a.png")
+
+
+def test_a_joint_that_rests_has_no_shift_and_passes():
+    found = compare(recording(wave(scale=0.0)), recording(wave(scale=0.0)))
+    assert shift_text(found, found.pairs[0]) == "hardly moves"
+    assert check(found, "aligned_rmse>1") == check(found, "shift>0.1") == []
+
+
+def stepping(late=0.0, *, name="a"):
+    """A step at 0.5 s in a recording whose first control cycle was `late`, s: all that follows is that much later."""
+    time = np.arange(0, 2 + late, 0.01)
+    begun = 0.5 + late
+    sent = time + 0.001 + np.where(time == 0, late, 0.0)
+    position = 1.5 * (1 - np.exp(-np.maximum(time - begun, 0) / 0.1))
+    track = Track.of("knee", time, position=position, command=np.where(time >= begun, 1.5, 0.0), commanded=sent)
+    events = (
+        Event(0.0, "segment", {"name": "rest", "kind": "rest"}),
+        Event(begun, "segment", {"name": "step", "kind": "step", "target": 1.5}),
+    )
+    return recording(track, events=events, path=f"{name}.mcap")
+
+
+def test_a_late_first_cycle_is_no_error_of_the_model():
+    found = compare(stepping(), stepping(late=0.04))
+    assert found.pairs[0].plain.rmse < 0.01
+    step = found.pairs[0].parts[1].results
+    assert step[0].delay == pytest.approx(step[1].delay, abs=1e-3)
+
+
+@pytest.mark.parametrize("late", [-0.2, 0.2])
+def test_waiting_for_the_first_command_is_no_part_of_the_motion(late):
+    pair = (stepping(late=0.2), stepping()) if late < 0 else (stepping(), stepping(late=0.2))
+    assert not lacks(compare(*pair))
+
+
+@pytest.mark.parametrize(("name", "kind", "measured"), [("Sprung", "step", True), ("step", "rest", False)])
+def test_a_segment_is_measured_by_its_kind_whatever_its_name(name, kind, measured):
+    plain = stepping()
+    events = (plain.events[0], Event(0.5, "segment", {"name": name, "kind": kind, "target": 1.5}))
+    found = compare(replace(plain, events=events), replace(plain, events=events))
+    assert (found.pairs[0].parts[1].results is not None) == measured
+    assert ("step" in summary(found)["servos"]["knee"]["segments"][1]) == measured
+
+
+def test_commands_that_act_late_are_an_error_of_the_model():
+    plain = stepping()
+    late = Track.of("knee", plain["knee"].time, position=np.interp(plain["knee"].time - 0.03, plain["knee"].time, plain["knee"].position),
+                    command=plain["knee"].command, commanded=plain["knee"].commanded)  # fmt: skip
+    pair = compare(plain, replace(plain, tracks={"knee": late})).pairs[0]
+    assert pair.shift == pytest.approx(0.03, abs=2e-3)
+    assert pair.plain.rmse > 3
+
+
+def goals(blank):
+    """A bench arm told three goals; after each, `blank` samples lack their position."""
+    time = np.arange(0, 6, 0.02)
+    command = np.select([time < 1, time < 3, time < 5], [0.0, 1.0, -0.5], 0.4)
+    known = {"command": command, "torque_enabled": np.ones(len(time)), "voltage": np.full(len(time), 9.6)}
+    start = Track.of("shoulder", time, position=np.zeros(len(time)), **known)
+    rig = Rig.load("bench_arm")
+    meta = describe(rig, backend="sim")
+    truth = simulate(Recording(Path("x"), {"shoulder": start}, (), {}, meta), rig)["shoulder"].position
+    changed = np.flatnonzero(np.diff(command)) + 1
+    for index in changed:
+        truth[index : index + blank] = np.nan
+    return Recording(
+        Path("x.mcap"), {"shoulder": Track.of("shoulder", time, position=truth, **known)}, (), {}, meta
+    ), rig
+
+
+def test_a_blank_position_keeps_the_command_of_its_row():
+    whole, rig = goals(0)
+    blanked, _ = goals(5)
+    simulated = simulate(blanked, rig)
+    np.testing.assert_array_equal(simulated["shoulder"].position, simulate(whole, rig)["shoulder"].position)
+    assert compare(blanked, simulated, same_clock=True).pairs[0].plain.rmse < 0.01
+    both = runs_of([whole, blanked], rig)  # what a fit sees
+    assert both.compared.tolist() == [300, 285]
+    assert both.only([1]).compared.tolist() == [285]
+    far = both.errors(both.position + 1.0)
+    assert far[300:].sum() == pytest.approx(285)
+    assert both.means(far) == pytest.approx([1.0, 1.0])
+
+
+def test_following_leaves_out_servos_that_are_limp_and_lacks_nothing():
+    driven = wave(command=np.sin(2 * TIME), torque_enabled=np.where(TIME < 5, 1.0, 0.0))
+    limp = wave("hip", command=np.zeros(len(TIME)), torque_enabled=np.zeros(len(TIME)))
+    found = following(recording(driven, limp))
+    assert [pair.name for pair in found.pairs] == ["knee"]
+    assert not lacks(found)
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_recording(recording(wave("hip"), wave("knee")), "whole.mcap")
+    write_recording(recording(wave("hip"), wave("knee", time=TIME[TIME < 4])), "short.mcap")
+    write_recording(recording(wave("hip")), "one.mcap")
+
+
+@pytest.mark.parametrize("other", ["short.mcap", "one.mcap"])
+def test_fail_if_fails_on_what_was_not_compared_unless_that_is_allowed(files, capsys, other):
+    condition = ("compare", "whole.mcap", other, "--fail-if", "rmse>2")
+    assert app.run([*condition]) == app.FAILED_CHECK
+    said = capsys.readouterr().err
+    assert "failed: knee: " in said
+    assert "--allow-partial" in said
+    assert app.run([*condition, "--json"]) == app.FAILED_CHECK
+    assert len(json.loads(capsys.readouterr().out)["failed"]) == 1
+    assert app.run([*condition, "--allow-partial"]) == app.DONE
+    assert "note: knee: " in capsys.readouterr().err
+    assert app.run(["compare", "whole.mcap", other]) == app.DONE
+    assert app.run(["compare", "whole.mcap", "whole.mcap", "--fail-if", "rmse>2"]) == app.DONE
+
+
+def test_a_recording_whose_clock_jumps_back_is_not_put_in_order_without_a_word(files, capsys):
+    """Another program may write one: samples of two motions in one file, in the order in which they came."""
+    with Path("back.mcap").open("wb") as stream:
+        writer = RecordWriter(stream, {"experiment": "two motions"})
+        for time in (0.0, 0.02, 0.04, 0.01, 0.03):
+            writer.write(Entry("/servo/knee", {"time": time, "position": 0.0}))
+        writer.finish()
+    back = open_recording("back.mcap")
+    assert back["knee"].time.tolist() == [0.0, 0.01, 0.02, 0.03, 0.04]
+    assert [(event.time, event.name, event.data) for event in back.events] == [
+        (0.01, "clock jumped back", {"servo": "knee", "from": 0.04})
+    ]
+    assert app.run(["compare", "back.mcap", "back.mcap"]) == app.DONE
+    assert "knee: the clock jumped back to 0.01 s" in capsys.readouterr().err
+
+
+def test_import_notes_what_is_odd_on_stderr(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("log.csv").write_text("t,x\n" + "".join(f"{k * 10},{k % 3 / 10}\n" for k in range(50)))
+    columns = ["--column", "time=t", "--column", "position=x"]
+    assert app.run(["import", "log.csv", "log.mcap", *columns]) == app.DONE
+    said = capsys.readouterr()
+    assert "note: servo: one sample every 10 s (probably milliseconds read as seconds)" in said.err
+    assert "time=HEADER:ms" in said.err
+    Path("log.csv").write_text("t,x\n0,0\n1,0\n0.5,0\n")
+    assert app.run(["import", "log.csv", "other.mcap", *columns]) == app.MISUSE
+    assert "line 4" in capsys.readouterr().err
+    assert not Path("other.mcap").exists()
+
+
+def test_an_import_replaces_no_file_without_being_told_to_and_never_its_log(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    log = "t,x\n" + "".join(f"{k / 50},0.1\n" for k in range(50))
+    Path("log.csv").write_text(log)
+    columns = ["--column", "time=t", "--column", "position=x"]
+    assert app.run(["import", "log.csv", "log.mcap", *columns]) == app.DONE
+    before = Path("log.mcap").read_bytes()
+    assert app.run(["import", "log.csv", "log.mcap", *columns]) == app.MISUSE
+    assert "--force" in capsys.readouterr().err
+    assert Path("log.mcap").read_bytes() == before
+    assert app.run(["import", "log.csv", "log.csv", *columns, "--force"]) == app.MISUSE
+    assert Path("log.csv").read_text() == log
+    assert app.run(["import", "log.csv", "log.mcap", *columns, "--force"]) == app.DONE
+
+
+def robot(count, samples=200, *, late=0.0):
+    """A robot that was told to wave, with a servo that was never told anything."""
+    time = np.arange(samples) / 50
+    tracks = []
+    for number in range(count):
+        goal, moved = np.sin(2 * time + number), np.sin(2 * (time - late) + number) * (1 - 0.01 * number)
+        on = np.full(samples, float(number > 0))
+        tracks.append(Track.of(f"servo {number}", time, position=moved, command=goal, torque_enabled=on))
+    marks = [Event(0.0, "segment", {"name": "first"}), Event(time[-1] / 2, "segment", {"name": "second"})]
+    return recording(*tracks, events=marks)
+
+
+@pytest.mark.parametrize("how", [compare, lambda _a, b: following(b)])
+def test_motions_that_are_not_kept_are_the_same_again(how, tmp_path, monkeypatch):
+    sides = robot(4), robot(4, late=0.05)
+    kept = how(*sides)
+    for module in ("comparison.comparison", "recording.recording"):
+        monkeypatch.setattr(f"axbridge.{module}._KEPT", 1)
+    found = how(*(write_recording(side, tmp_path / f"{index}.mcap") for index, side in enumerate(sides)))
+    assert [pair.name for pair in found.pairs] == [pair.name for pair in kept.pairs]
+    for pair, as_before in zip(found.pairs, kept.pairs, strict=True):
+        assert pair == as_before  # every figure, exactly
+        for values, others in zip(pair.motions, as_before.motions, strict=True):
+            np.testing.assert_array_equal(values, others)
+        np.testing.assert_array_equal(pair.other - pair.reference, as_before.other - as_before.reference)
+    for one, path in ((found, tmp_path / "found.html"), (kept, tmp_path / "kept.html")):
+        write_html(one, path, title="waves")
+    pages = [(tmp_path / f"{name}.html").read_text().split("Where it comes from")[0] for name in ("found", "kept")]
+    assert pages[0] == pages[1]
+
+
+def test_a_servo_that_was_never_told_anything_follows_nothing(tmp_path):
+    found = following(write_recording(robot(3), tmp_path / "a.mcap"))
+    assert {pair.name for pair in found.pairs} == {"servo 1", "servo 2"}
+    assert list(found.other) == ["servo 1", "servo 2"]
+    assert not found.missing
+
+
+def test_memory_does_not_grow_with_the_servos(tmp_path, monkeypatch):
+    for module in ("comparison.comparison", "recording.recording"):
+        monkeypatch.setattr(f"axbridge.{module}._KEPT", 1)
+    needed = []
+    for count in (1, 1, 5):  # the first one also imports
+        side = write_recording(robot(count, 2500), tmp_path / f"{count}.mcap")
+        tracemalloc.start()
+        found = compare(side, side)
+        needed.append(tracemalloc.get_traced_memory()[1] / 1e6)
+        tracemalloc.stop()
+        assert len(found.pairs) == count
+    motions = 4 * 6 * 2500 * 8 / 1e6  # of the four more servos, MB
+    assert needed[2] < needed[1] + motions / 2
+
+
+def test_progress_names_each_servo(tmp_path):
+    told = []
+    found = compare(robot(2), robot(2), progress=lambda what, share: told.append((what, share)))
+    write_html(found, tmp_path / "page.html", progress=lambda what, share: told.append((what, share)))
+    assert told[:2] == [("comparing servo 0", 0.0), ("comparing servo 1", 0.5)]
+    assert [share for what, share in told if what.startswith("drawing")] == [0.0, 0.5]

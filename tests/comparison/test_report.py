@@ -1,0 +1,129 @@
+"""The report says what the comparison found, in a page, a picture and text."""
+
+import re
+from pathlib import Path
+from time import process_time
+
+import numpy as np
+import pytest
+
+from axbridge.comparison.comparison import compare, following
+from axbridge.comparison.html import write_html
+from axbridge.comparison.png import FIGURES, _brief, write_png
+from axbridge.comparison.tables import deviation_table, panels_of, response_tables
+from axbridge.errors import RecordingError
+from axbridge.recording.recording import Event, Recording, Track
+from axbridge.report.page import table_text
+from tests.comparison.test_metrics import recording
+
+
+@pytest.fixture(scope="module")
+def comparison():
+    return compare(recording(), recording(lag=0.03, scale=1.02), labels=("real", "sim"))
+
+
+def test_tables_are_lined_up(comparison):
+    text = table_text(deviation_table(comparison))
+    assert text.startswith("sim against real\nservo")
+    assert len({len(line) for line in text.splitlines()[1:]}) == 1
+
+
+def test_a_step_is_one_row_with_its_name(comparison):
+    step, other = response_tables(comparison, comparison.pairs[0])
+    assert step.header[:2] == ("step", "delay, ms")
+    (row,) = step.rows
+    assert row[0] == "step"
+    real, simulated = row[step.header.index("steady-state error, °")].split(" / ")
+    assert (float(real), float(simulated)) == pytest.approx((0.0, -1.72), abs=0.02)
+    assert [row[0] for row in other.rows] == ["rest"]
+    assert "-0.00" not in table_text(step)
+
+
+def test_a_shift_is_said_in_words_and_never_negative():
+    early, late = compare(recording(lag=0.03), recording()), compare(recording(), recording(lag=0.03))
+    for found, text in ((early, "30.0 ms earlier"), (late, "30.0 ms later")):
+        (row,) = deviation_table(found).rows
+        assert row[5] == text
+
+
+def test_the_goal_is_drawn_below_the_motions_as_the_legend_says(comparison):
+    for found in (comparison, following(recording())):
+        goal, *motions = panels_of(found, found.pairs[0])[0].items
+        assert (goal.label, goal.colour, goal.held) == ("goal", "command", True)
+        assert all(goal.width > motion.width for motion in motions)
+        assert set(goal.y[~np.isnan(goal.y)].round(3)) == {0.0, 85.944}
+
+
+def test_the_page_is_self_contained(comparison, tmp_path):
+    write_html(comparison, tmp_path / "report.html", title="a <servo>")
+    page = (tmp_path / "report.html").read_text()
+    assert "a &lt;servo&gt;" in page
+    assert "rise time 10-90 %" in page
+    assert not re.search(r"<(script|link|img)[^>]+(src|href)=", page)
+
+
+def test_the_picture_is_a_png(comparison, tmp_path):
+    write_png(comparison, tmp_path / "report.png")
+    assert (tmp_path / "report.png").read_bytes().startswith(b"\x89PNG")
+
+
+def strides(count, lag=0.0):
+    """Steps there and back."""
+    time = np.arange(0, 1.0 * count, 0.01)
+    goal = np.floor(time) % 2
+    position = np.interp(time - lag, time, goal)
+    events = tuple(
+        Event(float(k), "segment", {"name": f"step {k}", "kind": "step", "target": float(k % 2)}) for k in range(count)
+    )
+    return Recording(Path("s.mcap"), {"a": Track.of("a", time, position=position, command=goal)}, events)
+
+
+def test_figures_beside_a_picture_are_no_more_than_fit():
+    few = compare(strides(2), strides(2, 0.02))
+    assert [row[0] for row in _brief(few, few.pairs[0]).rows][:2] == [
+        "step 0: delay, ms",
+        "step 0: rise time 10-90 %, ms",
+    ]
+    many = compare(strides(20), strides(20, 0.02))
+    crowded = _brief(many, many.pairs[0])
+    assert crowded.rows[0][0] == "step 0"
+    assert crowded.rows[-1] == ("and 9 more", "")
+    assert len(crowded.rows) == FIGURES + 1
+
+
+def test_many_servos_fit_into_one_picture(tmp_path):
+    tracks = {f"joint_{i}": recording().tracks["a"] for i in range(14)}
+    both = Recording(Path("x.mcap"), tracks)
+    write_png(compare(both, both), tmp_path / "many.png")
+    assert (tmp_path / "many.png").stat().st_size > 10_000
+
+
+def test_a_robot_of_25_servos_is_on_its_page_in_seconds_and_6_megabytes(tmp_path):
+    time = np.arange(3000) * 0.02
+    noise = np.random.default_rng(0)
+    events = tuple(Event(3.0 * k, "segment", {"name": f"stride {k}"}) for k in range(20))
+
+    def walk(lag):
+        columns = {
+            f"joint_{i}": {"position": np.sin((1 + i / 10) * (time - lag)), "command": np.sin((1 + i / 10) * time)}
+            | {key: noise.normal(size=len(time)) for key in ("torque", "velocity", "power", "load")}
+            for i in range(25)
+        }
+        tracks = {name: Track.of(name, time, **column) for name, column in columns.items()}
+        return Recording(Path("walk.mcap"), tracks, events)
+
+    found = compare(walk(0.0), walk(0.03))
+    started = process_time()
+    write_html(found, tmp_path / "walk.html")
+    assert process_time() - started < 15
+    assert (tmp_path / "walk.html").stat().st_size < 6e6
+
+
+def test_a_report_that_cannot_be_written_leaves_what_was_there(comparison, tmp_path):
+    (tmp_path / "file").touch()
+    for write in (write_html, write_png):
+        with pytest.raises(RecordingError, match="cannot be written"):
+            write(comparison, tmp_path / "file" / "x")
+        with pytest.raises(RecordingError, match="folder"):
+            write(comparison, tmp_path)
+    assert list(tmp_path.iterdir()) == [tmp_path / "file"]

@@ -1,0 +1,184 @@
+"""Walks compared: knees, power of each step, zero-moment point, lags; in the page, in the terminal and as JSON."""
+
+import json
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from axbridge.cli import app
+from axbridge.cli import compare as verb  # noqa: F401 - registers it
+from axbridge.comparison.comparison import compare, following
+from axbridge.comparison.html import write_html
+from axbridge.comparison.walk_html import lag_table, walk_headline, walk_table
+from axbridge.comparison.walks import WalkSide, document, knees, lags_of, sides_of, zmp_apart
+from axbridge.config.rig import Rig
+from axbridge.recording.provenance import describe
+from axbridge.recording.recording import Event, Recording, Track, write_recording
+from axbridge.replay.simulate import simulate
+from axbridge.report.page import table_text
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def repeated(walked):
+    """The same goals with the same servos, and with those of the paper."""
+    rig = Rig.load("bioloid").with_engine("mujoco")
+    return [simulate(walked, rig, model) for model in ("ax12", "lima2009")]
+
+
+@pytest.fixture(scope="module")
+def sides(walked, repeated):
+    same, paper = (
+        compare(walked, other, labels=("real", label), same_clock=True)
+        for label, other in zip(("ax12", "lima2009"), repeated, strict=True)
+    )
+    return sides_of(same, paper)
+
+
+def imported_walk(path, late):
+    """As another robot's walk comes in: goals on lines, loads and volts, no rig."""
+    time = np.arange(0.0, 6.0, 0.1)
+    goal = 0.5 * np.sin(time)
+    columns = {
+        "command": goal, "position": 0.5 * np.sin(time - late), "load": np.full(60, 0.2), "voltage": np.full(60, 12.0),
+    }  # fmt: skip
+    tracks = {name: Track.of(name, time, **columns) for name in ("l_knee_y", "r_knee_y", "head_y")}
+    events = tuple(Event(start, "segment", {"name": f"walk 1 segment {start:.0f}"}) for start in (0.0, 2.0, 4.0))
+    return Recording(path, tracks, events, {}, describe(backend="imported", experiment="walk"))
+
+
+def test_a_walk_repeated_with_its_own_servos_is_near_and_with_others_it_is_not(sides):
+    real, same, paper = sides
+    near, far = knees(real, same), knees(real, paper)
+    assert [knee.name for knee in near] == ["left_knee", "right_knee"]
+    assert all(knee.share < 0.05 < other.share for knee, other in zip(near, far, strict=True))
+    watts = [side.power.watt.mean() for side in sides]
+    assert watts[1] == pytest.approx(watts[0], rel=0.05)
+    assert watts[2] < 0.6 * watts[0]
+    assert max(zmp_apart(real.zmp, same.zmp)) < 0.015
+
+
+def test_each_step_has_its_energy_and_they_add_up(sides):
+    real = sides[0]
+    assert len(real.steps) == len(real.power.joules) == 4  # three, and one that closes the feet
+    starts = [start for start, _ in real.steps]
+    assert np.diff(starts) == pytest.approx(0.65, abs=0.01)
+    stepping = (real.power.time >= starts[0]) & (real.power.time < real.steps[-1][1])
+    assert real.power.joules.sum() == pytest.approx(real.power.watt[stepping].sum() * 0.02)
+
+
+def test_what_a_simulation_measured_is_taken_and_what_it_did_not_comes_from_the_joints(sides):
+    assert [side.zmp.measured for side in sides] == [True, False, False]
+
+
+def test_the_page_shows_knees_strip_zmp_power_and_lags(sides, walked, repeated, tmp_path):
+    page = tmp_path / "walk.html"
+    write_html(compare(walked, repeated[0], labels=("real", "ax12"), same_clock=True), page, walks=sides)
+    text = page.read_text()
+    for heading in (
+        "The walk",
+        "Knee angles",
+        "Two steps",
+        "Zero-moment point",
+        "How the body leans",
+        "Power",
+        "All joints, worst first",
+    ):
+        assert re.search(rf"<h2>{heading}", text), heading
+    (picture,) = re.findall(r'<img src="data:image/png;base64,([^"]+)"', text)
+    assert 20_000 < len(picture) < 400_000
+    assert text.count("const drawn = []") == 1  # one program draws all figures
+    assert "lima2009" in text
+    assert "Delay + lag of each joint, ms" in text
+
+
+def test_the_headline_says_how_near_knees_and_power_are(sides):
+    text = walk_headline(sides)
+    assert re.search(r"against real. ax12: knees within \d\.\d° \(RMSE, \d% of how far it bends\), power [+-]\d%", text)
+    assert re.search(r"lima2009: .* power -[4-9]\d%", text)
+    assert walk_headline(sides[:1]) == ""
+
+
+def test_walks_without_a_rig_have_knees_loads_and_lags(tmp_path):
+    walks = [imported_walk(tmp_path / "a.mcap", 0.15), imported_walk(tmp_path / "b.mcap", 0.25)]
+    sides = sides_of(compare(*walks, labels=("first", "second")))
+    assert [knee.name for knee in knees(*sides)] == ["l_knee_y", "r_knee_y"]
+    assert len(sides[0].steps) == 3
+    assert sides[0].zmp is None
+    assert sides[0].power.volts.mean() == pytest.approx(2.4)
+    totals = [{one.name: one.total[0] for one in lags_of(side).joints} for side in sides]
+    assert totals[1]["l_knee_y"] - totals[0]["l_knee_y"] == pytest.approx(0.1, abs=0.03)
+    assert "load · voltage" in table_text(walk_table(sides))
+    assert lag_table(sides).header == ("joint", "first", "second")
+    assert document(sides)["second"]["mean_load_v"] == pytest.approx(2.4)
+    write_html(compare(*walks), tmp_path / "page.html", walks=sides)
+    alone = sides_of(following(walks[0]))
+    assert [side.label for side in alone] == ["position"]
+    write_html(following(walks[0]), tmp_path / "alone.html", walks=alone)
+
+
+def test_a_robot_whose_body_is_not_to_be_had_is_compared_by_its_joints(walked):
+    torn = replace(walked, metadata={**walked.metadata, "urdf": "<robot"})
+    sides = sides_of(compare(torn, torn))
+    assert sides[0].zmp is None
+    assert len(knees(*sides)) == 2
+
+
+def test_other_recordings_are_no_walks(walked):
+    other = Recording(walked.path, walked.tracks, walked.events, {}, {"experiment": "step"})
+    assert sides_of(compare(walked, other)) == []
+
+
+def test_the_command_reports_walks_and_a_third_beside_them(tmp_path, capsys):
+    names = []
+    for name, late in (("real", 0.15), ("sim", 0.15), ("third", 0.25)):
+        names.append(tmp_path / f"{name}.mcap")
+        write_recording(imported_walk(names[-1], late), names[-1])
+    first, second, third = map(str, names)
+    assert app.run(["compare", first, second, "--beside", third, "--json"]) == app.DONE
+    told = json.loads(capsys.readouterr().out)["walks"]
+    assert list(told) == ["real", "sim", "third"]
+    assert told["sim"]["knees"]["l_knee_y"]["rmse_deg"] == pytest.approx(0.0, abs=1e-6)
+    assert told["third"]["knees"]["l_knee_y"]["rmse_deg"] > 1.0
+    assert app.run(["compare", first, second]) == app.DONE
+    assert "The walk" in capsys.readouterr().out
+
+
+def test_a_third_beside_what_is_no_walk_is_refused(tmp_path, capsys):
+    path = tmp_path / "step.mcap"
+    walk = imported_walk(path, 0.1)
+    write_recording(Recording(path, walk.tracks, (), {}, {"experiment": "step"}), path)
+    assert app.run(["compare", str(path), str(path), "--beside", str(path)]) == app.MISUSE
+    assert "not all of these are walks" in capsys.readouterr().err
+
+
+def test_the_span_of_a_walk_without_parts_is_all_of_it(tmp_path):
+    walk = imported_walk(tmp_path / "a.mcap", 0.1)
+    bare = Recording(walk.path, walk.tracks, (), {}, walk.metadata)
+    side = WalkSide("a", "other", bare)
+    assert side.span == pytest.approx((0.0, 5.9))
+    assert side.steps == [pytest.approx((0.0, 5.9))]
+
+
+def test_a_walk_that_a_busy_bus_made_longer_is_compared_beat_by_beat(walked):
+    """A control period that comes late delays all goals after it; the same walk is no other for that."""
+    begin = next(part.start for part in walked.segments if part.name == "walk")
+
+    def later(times):  # every tenth of a second takes 12 ms longer from the walk's start on
+        return times + 0.12 * np.maximum(0.0, times - begin)
+
+    tracks = {
+        name: replace(track, time=later(track.time), commanded=later(track.commanded)) for name, track in walked.items()
+    }
+    cycles = {**walked.cycles, "time": later(walked.cycles["time"])}
+    events = tuple(Event(float(later(event.time)), event.name, event.data) for event in walked.events)
+    slower = Recording(walked.path, tracks, events, cycles, walked.metadata)
+    sides = sides_of(compare(slower, walked))
+    assert sides[0].span[1] - sides[0].span[0] > 1.1 * (sides[1].span[1] - sides[1].span[0])
+    assert all(knee.share < 0.01 for knee in knees(*sides))
+    starts = [np.array([start for start, _ in side.steps]) for side in sides]
+    assert sides[1].shared(starts[1]) == pytest.approx(starts[0], abs=0.03)
+    assert max(pair.plain.rmse for pair in compare(slower, walked).pairs) < 1.0

@@ -1,0 +1,152 @@
+"""`axbridge record` as a user runs it: what it refuses, what Ctrl-C leaves, which clock a file has."""
+
+import shutil
+import signal
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import axbridge
+from axbridge.cli import app, convert, import_, info, record, walk  # noqa: F401 - registers them
+from axbridge.config.rig import Rig
+from axbridge.recording.provenance import revision_of
+from axbridge.recording.recording import open_recording
+from tests.support.waiting import has_grown, until
+from tests.support.warm import serving, start
+
+pytestmark = pytest.mark.slow
+
+
+def test_the_rigs_step_is_the_default_tick_and_the_motion_takes_the_time_asked_for(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    arguments = ["record", "sine", "--rig", "bioloid", "--amplitude", "30", "--period", "1", "--duration", "2"]
+    assert app.run([*arguments, "--out", "deep/down/sine.mcap"]) == app.DONE
+    found = open_recording("deep/down/sine.mcap")
+    (track,) = found.values()
+    assert found.metadata["tick_ms"] == 20.0
+    assert np.median(np.diff(track.time)) == pytest.approx(0.020, abs=1e-4)
+    assert track.time[-1] == pytest.approx(2.0, abs=0.03)
+    assert app.run([*arguments, "--out", "deep/down/sine.mcap"]) == app.MISUSE
+    assert app.run([*arguments, "--out", "deep/down/sine.mcap", "--force"]) == app.DONE
+
+
+def test_a_tick_that_is_nearly_kept_is_recorded_as_it_was_and_told(tmp_path, capsys):
+    path = tmp_path / "sine.mcap"
+    arguments = ["record", "sine", "--rig", "bioloid", "--amplitude", "30", "--period", "1", "--duration", "2"]
+    assert app.run([*arguments, "--tick", "16", "--out", str(path)]) == app.DONE
+    assert "steps were late" in capsys.readouterr().err
+    found = open_recording(path)
+    (track,) = found.values()
+    assert np.median(np.diff(track.time)) == pytest.approx(0.019, abs=1e-3)  # what the bus takes
+    assert track.time[-1] == pytest.approx(2.0, abs=0.04)
+    period = found.cycles["time"]
+    assert np.abs(period[-1] - track.time[-1]) < 0.02  # one clock
+    assert found.events[-1].time == pytest.approx(period[-1])
+    crossings = track.time[1:][(track.command[:-1] < 0) & (track.command[1:] >= 0)]
+    assert np.diff(crossings) == pytest.approx(1.0, abs=0.03)  # no slow motion
+
+
+def test_ctrl_c_leaves_the_motor_off_and_says_what_is_kept(tmp_path):
+    path = tmp_path / "sine.mcap"
+    with serving("bench_arm") as port:
+        on_bus = ("--rig", "bench_arm", "--backend", "real", "--port", port)
+        process = start("record", "sine", *on_bus, "--duration", "60", "--out", path)
+        until(lambda: has_grown(path))
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=30)
+        with axbridge.open("bench_arm", backend="real", port=port) as robot:
+            assert robot["shoulder"].read("torque_enable") == 0
+    assert process.returncode == 130
+    assert said.startswith(f"stopped: motors are off; {path} is whole and holds ")
+    assert len(said.splitlines()) == 1
+    found = open_recording(path)
+    assert found.complete
+    assert found.events[-1].name == "aborted"
+    assert len(found["shoulder"]) > 10
+
+
+def test_a_walk_is_replayed_by_all_its_servos_in_its_time(tmp_path):
+    walked, again = tmp_path / "walk.mcap", tmp_path / "again.mcap"
+    assert app.run(["walk", "--rig", "bioloid", "--steps", "1", "--record", str(walked)]) == app.DONE
+    arguments = ["record", "replay", "--rig", "bioloid", "--source", str(walked), "--out", str(again)]
+    assert app.run(arguments) == app.DONE
+    source, found = open_recording(walked), open_recording(again)
+    assert set(found) == set(source)
+    assert len(found) == 18
+    begun = next(part.start for part in found.segments if part.name == "get up")
+    assert found.end - begun == pytest.approx(source.end - source.start, abs=0.06)
+    offset = begun - source.start
+    for name, track in source.items():
+        moments = np.arange(source.start + 0.2, source.end - 0.1, 0.1)
+        wanted = np.interp(moments, track.time, track.command)
+        played = np.interp(moments + offset, found[name].time, found[name].command)
+        np.testing.assert_allclose(played, wanted, atol=0.06)  # rad: a period or two of the quickest move
+        assert (track.commanded[:-1] > track.time[:-1]).all()  # a goal stands beside the sample from which on it acts
+
+
+def test_a_recording_names_the_git_revision_of_its_rig(tmp_path):
+    folder = tmp_path / "rigs" / "mine"
+    shutil.copytree(Path(Rig.load("bench_arm").path).parent, folder)
+    rig = folder / "bench_arm.toml"
+
+    def git(*arguments):
+        identity = ["-c", "user.name=x", "-c", "user.email=x@example.org", "-c", "commit.gpgsign=false"]
+        subprocess.run(["git", "-C", str(tmp_path), *identity, *arguments], check=True, stdout=subprocess.DEVNULL)
+
+    assert revision_of(rig) is None
+    git("init", "-q")
+    assert revision_of(rig) is None  # not kept there
+    git("add", ".")
+    git("commit", "-q", "-m", "rig")
+    clean = revision_of(rig)
+    assert len(clean["commit"]) == 40
+    assert clean["dirty"] is False
+    with rig.open("a") as file:
+        file.write("# heavier\n")
+    path = tmp_path / "step.mcap"
+    assert app.run(["record", "stall", "--rig", str(rig), "--duration", "0.1", "--out", str(path)]) == app.DONE
+    facts = open_recording(path).metadata
+    assert facts["rig_revision"] == {"commit": clean["commit"], "dirty": True}
+    assert {"axbridge", "python", "numpy", "numba"} <= facts["versions"].keys()
+    assert {"pybullet", "mujoco"} & facts["versions"].keys()
+
+
+def test_an_import_names_its_source_and_columns(tmp_path):
+    log, path = tmp_path / "log.csv", tmp_path / "log.mcap"
+    log.write_text("t,angle\n0,10\n20,20\n")
+    assert app.run(["import", str(log), str(path), "--column", "time=t:ms", "--column", "position=angle:deg"]) == 0
+    facts = open_recording(path).metadata
+    assert facts["source"] == "log.csv"
+    assert facts["source_sha256"] == "56650ae5fb3acaeb85f0584fbdb22222ea2e57ca89bbf6b6eb5610d82844b608"
+    assert facts["column_map"]["time"] == {"header": "t", "factor": 1e-3, "zero": 0.0}
+
+
+def test_info_shows_range_rate_gaps_and_jumps(tmp_path, capsys):
+    log, path = tmp_path / "log.csv", tmp_path / "log.mcap"
+    rows = [(tick * 20 + (400 if tick > 50 else 0), 170 if tick == 20 else tick) for tick in range(100)]
+    log.write_text("t,angle\n" + "".join(f"{moment},{angle}\n" for moment, angle in rows))
+    assert app.run(["import", str(log), str(path), "--column", "time=t:ms", "--column", "position=angle:deg"]) == 0
+    capsys.readouterr()
+    assert app.run(["info", str(path)]) == app.DONE
+    line = next(line for line in capsys.readouterr().out.splitlines() if "samples" in line)
+    assert "100 samples at 42 Hz, 0.000 to 2.380 s, 0.0 to 170.0°" in line
+    assert "1 gap, the longest 0.420 s at 1.000 s" in line
+    assert "2 jumps faster than a servo turns, first at 0.400 s" in line
+
+
+def test_an_experiment_that_is_ended_while_it_turns_leaves_no_wheel_behind_and_says_what_is_left(tmp_path):
+    path = tmp_path / "duty.mcap"
+    with serving("bench_arm") as port:
+        on_bus = ("--rig", "bench_arm", "--backend", "real", "--port", port)
+        process = start("record", "duty", *on_bus, "--duration", "60", "--duty", "0.1", "--out", path)
+        until(lambda: has_grown(path))
+        process.send_signal(signal.SIGTERM)
+        _, said = process.communicate(timeout=30)
+        with axbridge.open("bench_arm", backend="real", port=port) as robot:
+            servo = robot["shoulder"]
+            limits = servo.read("cw_angle_limit"), servo.read("ccw_angle_limit")
+            assert (limits, servo.read("torque_enable")) == ((0, 1023), 0), said
+    assert process.returncode == 143
+    assert said.splitlines()[-1].startswith(f"stopped: motors are off; {path} is whole and holds ")

@@ -1,0 +1,111 @@
+"""BAM's parameter files, in and out: the published ones simulate a log of BAM's as BAM itself does."""
+
+import json
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from axbridge import samples
+from axbridge.cli.app import run
+from axbridge.config.rig import Rig
+from axbridge.export.bam import ERROR_GAINS, from_bam, to_bam
+from axbridge.recording.import_logs import import_log
+from axbridge.replay.simulate import runs_of
+from axbridge.servo.columns import pack
+from axbridge.sim.rollout import rollouts
+from tests.support import bam_bench
+
+pytestmark = pytest.mark.slow
+PUBLISHED = json.loads((Path(__file__).parents[1] / "support" / "bam_xl330.json").read_text())["files"]
+import_module("axbridge.cli.import_")
+import_module("axbridge.cli.export")
+
+
+@pytest.fixture
+def published(tmp_path):
+    for name, values in PUBLISHED.items():
+        (tmp_path / f"{name}.json").write_text(json.dumps(values))
+    return tmp_path
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory):
+    """A log of BAM's on the grid that BAM simulates: as a dictionary, and as runs of ours."""
+    found = bam_bench.processed(json.loads(samples.path("xl330").read_text()))
+    path = tmp_path_factory.mktemp("logs") / "processed.json"
+    path.write_text(json.dumps(found))
+    return found, runs_of([import_log(path)], Rig.load("xl330_pendulum"))
+
+
+@pytest.mark.parametrize("name", sorted(PUBLISHED))
+def test_published_parameters_err_as_much_as_in_bam(published, log, name):
+    document, runs = log
+    rig = Rig.load("xl330_pendulum")
+    row = pack(from_bam(published / f"{name}.json"), rig.profile_of(rig.servos[0]).units.position)
+    ours = np.degrees(np.mean(np.abs(rollouts(row[None], runs)[0] - runs.position)))
+    theirs = bam_bench.mean_error(PUBLISHED[name], document, ERROR_GAINS["xl330"])
+    assert theirs > 4.0  # else nothing would be told by the next line
+    assert ours == pytest.approx(theirs, abs=0.1)
+
+
+@pytest.mark.parametrize("name", sorted(PUBLISHED))
+def test_out_again_it_is_the_same_file_but_for_what_is_named(published, name):
+    back, lost = to_bam(from_bam(published / f"{name}.json"), "xl330")
+    quadratic = {key for key in PUBLISHED[name] if key.endswith("quad")}
+    for key, value in PUBLISHED[name].items():
+        assert back[key] == (0.0 if key in quadratic else pytest.approx(value)), key
+    assert set(back) - set(PUBLISHED[name]) == {"command_delay"}
+    assert len(lost) == 1  # the position loop, which is BAM's code's
+    assert "pid loop" in lost[0]
+
+
+def test_the_verbs_bring_it_in_and_out(published, monkeypatch, capsys):
+    monkeypatch.chdir(published)
+    assert run(["import", "m6.json", "my.toml"]) == 0
+    assert "quadratic terms" in capsys.readouterr().err
+    assert (
+        run(["export", "bam", "my.toml", "--rig", "xl330_pendulum", "--actuator", "xl330", "--out", "back.json"]) == 0
+    )
+    assert json.loads((published / "back.json").read_text())["R"] == PUBLISHED["m6"]["R"]
+
+
+def test_an_export_never_replaces_what_it_reads(published, monkeypatch, capsys):
+    monkeypatch.chdir(published)
+    assert run(["import", "m4.json", "my.toml"]) == 0
+    model = (published / "my.toml").read_bytes()
+    for kind in ("bam", "mujoco"):
+        assert run(["export", kind, "my.toml", "--out", "./my.toml", "--force"]) == 2
+        assert "both read and to be written" in capsys.readouterr().err
+    assert (published / "my.toml").read_bytes() == model
+
+
+def test_gear_loss_goes_into_the_resistance():
+    rig = Rig.load("pan_tilt")
+    model = rig.model_of(rig.servos[0])
+    document, lost = to_bam(model, "ax12")
+    stall = document["kt"] / document["R"]
+    motor = model.motor
+    assert stall == pytest.approx(
+        motor.efficiency * motor.output_constant / (motor.resistance + motor.resistance_per_duty)
+    )
+    assert any("bridge swallows" in words for words in lost)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"model": "m9"}, "no friction law"),
+        ({"actuator": "erob80_50"}, "in BAM's code"),
+        ({"kt": None}, "kt: missing, or no number"),
+        ({"R": -1.0}, "out of range"),
+    ],
+)
+def test_a_file_that_cannot_be_used_says_why(published, change, words, capsys):
+    (published / "bad.json").write_text(json.dumps(PUBLISHED["m1"] | change))
+    assert run(["import", str(published / "bad.json"), str(published / "bad.toml")]) == 2
+    said = capsys.readouterr().err
+    assert words in said
+    assert "Traceback" not in said
+    assert not (published / "bad.toml").exists()

@@ -1,0 +1,107 @@
+"""Rigs in MuJoCo: the real program reads what was written, and moves as axbridge does."""
+
+import math
+from importlib import import_module
+from xml.etree import ElementTree as ET
+
+import numpy as np
+import pytest
+
+from axbridge.cli.app import run
+from axbridge.config.rig import Rig
+from axbridge.export.mjcf import LIMP_GROUP, to_mjcf
+from axbridge.export.model_file import rig_or_model
+from axbridge.export.residuals import measure
+
+mujoco = pytest.importorskip("mujoco")
+pytestmark = pytest.mark.slow
+import_module("axbridge.cli.export")
+
+
+def loaded(rig):
+    model = mujoco.MjModel.from_xml_string(to_mjcf(rig))
+    data = mujoco.MjData(model)
+    mujoco.mj_resetDataKeyframe(model, data, 0)
+    return model, data
+
+
+def test_the_papers_servo_steps_and_falls_as_in_axbridge():
+    found = measure(Rig.load("bench_arm"))
+    assert max(found.moves.values()) < 0.3
+    assert {name.split()[0] for name in found.moves} == {"step", "fall"}
+    assert max(found.terms.values()) < 0.02  # the winding's inductance alone
+
+
+def test_what_mujoco_cannot_say_of_an_ax12_is_named_and_has_its_size():
+    found = measure(Rig.load("bench_arm").with_model("ax12"))
+    steps = [value for name, value in found.moves.items() if name.startswith("step")]
+    falls = [value for name, value in found.moves.items() if name.startswith("fall")]
+    assert max(steps) < 0.7
+    assert max(falls) < 0.1
+    effects = {name.split(" that")[0].split(",")[0]: value for name, value in found.terms.items()}
+    assert effects["margin"] > 0.3
+    assert effects["resistance"] > 0.5
+
+
+def test_gear_loss_does_not_make_the_motor_faster():
+    model, data = loaded(Rig.load("bare_horn").with_model("ax12"))
+    model.opt.gravity[:] = 0.0
+    model.jnt_limited[:] = 0
+    model.actuator_ctrllimited[:] = 0
+    data.ctrl[0] = 100.0
+    for _ in range(round(2.0 / model.opt.timestep)):
+        mujoco.mj_step(model, data)
+    servo = Rig.load("bare_horn").model_copy().servos[0]
+    ax12 = Rig.load("bare_horn").with_model("ax12").model_of(servo, "ax12")
+    supply = Rig.load("bare_horn").buses[0].supply_voltage
+    assert 0.9 * supply / ax12.motor.output_constant < data.qvel[0] < supply / ax12.motor.output_constant
+
+
+def test_a_humanoid_stands_in_mujoco_and_goes_limp_when_told():
+    model, data = loaded(Rig.load("bioloid"))
+    while data.time < 2.0:
+        mujoco.mj_step(model, data)
+    assert data.qpos[2] > 0.27
+    assert np.abs(data.qvel).max() < 0.1
+    model.opt.disableactuator = 1 << LIMP_GROUP
+    while data.time < 3.0:
+        mujoco.mj_step(model, data)
+    assert data.qpos[2] < 0.2
+
+
+def test_latency_is_kept():
+    late = Rig.load("bench_arm").with_model("ax12")
+    model, data = loaded(late)
+    data.ctrl[0] = 1.0
+    while data.qpos[0] < 1e-5:
+        mujoco.mj_step(model, data)
+    assert 0.020 <= data.time < 0.024
+
+
+def test_the_verb_writes_a_file_that_says_what_is_missing(tmp_path, capsys):
+    out = tmp_path / "robot.xml"
+    assert run(["export", "mujoco", "bench_arm", "--out", str(out)]) == 0
+    said = capsys.readouterr().out
+    assert "inductance of the winding" in said
+    assert "inductance of the winding" in out.read_text()
+    assert ET.parse(out).getroot().find("actuator") is not None
+    assert run(["export", "mujoco", "bench_arm", "--out", str(out)]) == 2
+    assert "already there" in capsys.readouterr().err
+
+
+def test_a_model_alone_is_put_on_an_arm_and_nonsense_is_told_what_there_is(tmp_path, capsys):
+    assert rig_or_model("ax12").servos[0].model == "ax12"
+    assert rig_or_model("pan_tilt").name == "pan_tilt"
+    assert run(["export", "mujoco", "bench_arn", "--out", str(tmp_path / "x.xml")]) == 2
+    assert "bench_arm" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+def test_stops_and_goals_are_those_of_the_rig():
+    rig = Rig.load("pan_tilt")
+    model, _ = loaded(rig)
+    for servo in rig.servos:
+        low, high = model.actuator(servo.name).ctrlrange
+        assert low >= servo.min_position - 1e-9
+        assert high <= servo.max_position + 1e-9
+        assert math.isclose(model.joint(servo.joint).range[1], servo.max_stop, abs_tol=1e-6) or servo.max_stop == 0

@@ -1,0 +1,114 @@
+"""Fits with every friction law side by side: the law behind the recordings is chosen, or told apart by no more than chance."""
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from axbridge.fit import identify
+from axbridge.fit.friction_laws import LawComparison, LawScore, chosen_law, compare_laws
+from axbridge.fit.unknowns import FRICTION_LAWS
+from axbridge.recording.recording import write_recording
+from axbridge.replay.simulate import runs_of
+from axbridge.servo.columns import Param
+from axbridge.sim.rollout import rollouts
+from tests.fit.test_identify import RIG, ax12_truth, motion
+from tests.support.warm import run
+
+pytestmark = pytest.mark.slow
+
+
+def recordings(**friction):
+    """Steps and falls of an AX-12 with that friction, and two of them to hold out."""
+    row = ax12_truth()
+    row[Param.STRIBECK_SPEED] = 0.4
+    for name, value in friction.items():
+        row[Param[name]] = value
+    made = [motion(row, step=math.radians(angle), seed=k) for k, angle in enumerate((20, 60, 120))]
+    made += [motion(row, step=angle, fall=True, seed=5) for angle in (1.2, 2.0)]
+    held = [motion(row, step=0.7, seed=8), motion(row, step=1.7, fall=True, seed=9)]
+    named = [replace(one, path=Path(f"{k}.mcap")) for k, one in enumerate([*made, *held])]
+    return named[:5], named[5:]
+
+
+@pytest.fixture
+def two_laws(monkeypatch):
+    """Fit the first law and the one of BAM alone: six take three times as long."""
+    monkeypatch.setattr("axbridge.fit.friction_laws.FRICTION_LAWS", {law: FRICTION_LAWS[law] for law in ("M1", "M4")})
+
+
+@pytest.mark.usefixtures("two_laws")
+def test_recordings_with_plain_friction_do_not_rule_m1_out(spread):
+    fitted, held = recordings()
+    fit, laws = compare_laws(fitted, RIG, "ax12", held_out=held, starts=1, generations=20, budget=20, where=spread)
+    assert laws.chosen == fit.friction
+    plain = laws.scores[0]
+    assert plain.law == "M1"
+    assert plain.behind <= 2 * plain.error
+    assert [score.parameters for score in laws.scores] == [7, 11]
+
+
+@pytest.mark.usefixtures("two_laws")
+def test_recordings_with_load_dependent_and_stribeck_friction_do_not_pass_for_m1(spread):
+    fitted, held = recordings(COULOMB=0.01, STRIBECK=0.02, LOAD=0.25, LOAD_STRIBECK=0.3)
+    _, laws = compare_laws(fitted, RIG, "ax12", held_out=held, starts=1, generations=60, budget=20, where=spread)
+    plain, both = laws.scores
+    assert (plain.law, both.law) == ("M1", "M4")
+    assert both.behind <= 2 * both.error
+    assert plain.behind > 2 * plain.error
+
+
+def test_the_command_shows_the_laws_everywhere(tmp_path):
+    fitted, held = recordings()
+    for one in (fitted[1], held[0]):
+        write_recording(one, tmp_path / one.path.name)
+    done = run(
+        "identify", "1.mcap", "--holdout", "5.mcap", "--rig", "bench_arm", "--model", "ax12", "--friction", "compare",
+        "--starts", "1", "--budget", "1s", "--out", "p.toml", "--report", "p.html", "--png", "p.png", "--json",
+        cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    laws = {entry["law"]: entry for entry in found["friction_laws"]}
+    assert list(laws) == ["M1", "M2", "M3", "M4", "M5", "M6"]
+    assert [entry["parameters"] for entry in laws.values()] == [7, 9, 8, 11, 13, 14]
+    assert laws[found["friction"]]["chosen"]
+    assert f'law = "{found["friction"]}"' in (tmp_path / "p.toml").read_text()
+    assert "friction laws; chosen" in (tmp_path / "p.html").read_text()
+    assert (tmp_path / "p.png").read_bytes().startswith(b"\x89PNG")
+
+
+def score(law, parameters, held_out, behind, error, bic=0.0):
+    return LawScore(law, parameters, 0.1, held_out, behind, error, bic)
+
+
+@pytest.mark.parametrize(
+    ("scores", "chosen"),
+    [
+        ([score("M1", 7, 0.30, 0.10, 0.02), score("M4", 11, 0.20, 0.0, 0.0), score("M6", 13, 0.21, 0.01, 0.02)], "M4"),
+        ([score("M1", 7, 0.23, 0.03, 0.02), score("M4", 11, 0.20, 0.0, 0.0)], "M1"),
+        ([score("M1", 7, 0.25, 0.05, 0.02), score("M4", 11, 0.20, 0.0, 0.0)], "M4"),
+        ([score("M1", 7, math.nan, math.nan, 0.0, 5.0), score("M2", 9, math.nan, math.nan, 0.0, 3.0)], "M2"),
+    ],
+)
+def test_the_simplest_law_that_chance_does_not_rule_out_is_chosen(scores, chosen):
+    assert chosen_law(scores) == chosen
+
+
+def test_laws_that_cannot_be_told_apart_are_named():
+    tied = LawComparison((score("M1", 7, 0.21, 0.01, 0.02), score("M4", 11, 0.20, 0.0, 0.0)), "M1", "")
+    assert tied.note.startswith("the held-out recordings do not tell M1 from M4; what would: ")
+    clear = LawComparison((score("M1", 7, 0.30, 0.10, 0.02), score("M4", 11, 0.20, 0.0, 0.0)), "M4", "")
+    assert not clear.note
+
+
+def test_a_richer_law_begins_where_the_one_it_contains_ended(spread):
+    fitted, _ = recordings()
+    truth = ax12_truth()
+    fit = identify(fitted, RIG, "ax12", friction="M4", near=truth, starts=1, generations=1, budget=1, where=spread)
+    runs = runs_of(fitted, RIG)
+    true, found = (np.mean((rollouts(row[None], runs)[0] - runs.position) ** 2) for row in (truth, fit.row))
+    assert found < 1.02 * true

@@ -1,0 +1,260 @@
+"""Identification on motions whose truth is known, at a small budget."""
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from axbridge.config.rig import Rig
+from axbridge.errors import AxBridgeError, RecordingError, UsageError
+from axbridge.fit import identify
+from axbridge.fit.fit import Score, base_model, doubts, resting_noise
+from axbridge.fit.html import trace_panels, write_page
+from axbridge.fit.lima2009 import ks_line, paper_procedure
+from axbridge.fit.search import executor
+from axbridge.fit.uncertainty import left_alone, misfits, polish, uncertainty
+from axbridge.fit.unknowns import Space, space_of
+from axbridge.recording.provenance import describe
+from axbridge.recording.recording import Event, Recording, Track
+from axbridge.replay.simulate import packed, runs_of
+from axbridge.servo.columns import Param
+from axbridge.sim.rollout import rollouts
+
+RIG = Rig.load("bench_arm")
+COUNT = math.radians(300 / 1023)
+
+
+def motion(row, *, step=math.pi / 2, fall=False, seed=0, period=0.01, speed_limit=0.0, noise=0.1):
+    """A step, or a fall from there, as the model `row` would do it, with an AX-12's rounding and noise, degrees."""
+    time = np.arange(0, 1.5, period)
+    name = "fall" if fall else "step"
+    driven = np.zeros(len(time)) if fall else np.ones(len(time))
+    command = np.full(len(time), step) if fall else np.where(time >= 0.1, step, 0.0)
+    clean = Track.of(
+        "shoulder", time, command=command, position=np.full(len(time), step if fall else 0.0),
+        torque_enabled=driven, voltage=np.full(len(time), 9.6), speed_limit=np.full(len(time), speed_limit),
+    )  # fmt: skip
+    events = (
+        Event(0.0 if fall else 0.1, "segment", {"name": name, "kind": name, "servo": "shoulder", "target": step}),
+    )
+    recording = Recording(Path(f"{name}{step:.1f}.mcap"), {"shoulder": clean}, events, {}, describe(backend="sim"))
+    truth = rollouts(row[None], runs_of([recording], RIG), 5e-4)[0]
+    noisy = truth + np.random.default_rng(seed).normal(0, math.radians(noise), len(time))
+    return replace(recording, tracks={"shoulder": replace(clean, position=np.round(noisy / COUNT) * COUNT)})
+
+
+def lima(**values):
+    row = packed(base_model(RIG, "lima2009"), RIG)
+    for name, value in values.items():
+        row[Param[name]] = value
+    return row
+
+
+def test_the_papers_procedure_finds_the_paper(tmp_path):
+    truth = {"VISCOUS": 0.016, "K_THETA": 24.0, "K_OMEGA": -0.8, "LATENCY": 0.018}
+    row = lima(**truth)
+    falls = [motion(row, step=math.radians(angle), fall=True, seed=k) for k, angle in enumerate((45, 90, 135))]
+    steps = [motion(row, step=math.radians(angle), seed=9 + k) for k, angle in enumerate((30, 60, 90))]
+    fit, (friction, gains) = paper_procedure([*falls, *steps], RIG)
+    found = {estimate.unknown.column.name: estimate.value for estimate in fit.estimates}
+    for name, value in truth.items():
+        assert found[name] == pytest.approx(value, rel=0.035), name
+    assert fit.runs.recordings == len(fit.scores) == 6
+    np.testing.assert_array_equal(fit.simulated, rollouts(fit.row[None], fit.runs)[0])
+    (measured, simulated), *_ = (panel.items for panel in trace_panels(fit, RIG))
+    np.testing.assert_allclose(measured.y, np.degrees(falls[0]["shoulder"].position))
+    assert np.mean(np.abs(simulated.y - measured.y)) == pytest.approx(fit.scores[0].mae)
+    write_page(fit, RIG, tmp_path / "fit.html", surfaces=(friction, gains))
+    page = (tmp_path / "fit.html").read_text()
+    assert "Friction over speed" in page
+    assert page.count("<script>draw(") == len(fit.scores) + 3  # each recording, two scans, the friction
+    assert gains.least < 0.1
+    assert friction.mse.shape == (21, 21)
+    assert max(score.rmse for score in fit.scores) < 0.4
+
+
+def test_the_papers_procedure_needs_falls_and_steps():
+    with pytest.raises(RecordingError, match="no fall among the segments") as told:
+        paper_procedure([motion(lima())], RIG)
+    assert "--method cma" in told.value.hint
+
+
+def test_a_recording_that_the_model_does_not_follow_is_named():
+    good, bad = Score("step.mcap", 0.1, 0.2, held_out=False), Score("fall.mcap", 6.4, 9.7, held_out=True)
+    assert doubts([good]) == ()
+    (doubt,) = doubts([good, bad])
+    assert doubt.startswith("the model does not follow fall.mcap (RMSE 9.7°)")
+
+
+def test_a_fit_says_when_no_parameter_changes_anything():
+    held = motion(ax12_truth(), step=1.2, fall=True)
+    still = replace(held, metadata={**held.metadata, "load": {"inertia": 1e-3}})  # nothing pulls, and torque is off
+    with pytest.raises(AxBridgeError, match="parameters change nothing"):
+        polish(ax12_space(), runs_of([still], RIG), np.full(len(ax12_space()), 0.5))
+
+
+def test_ks_is_the_slope_through_the_origin(tmp_path):
+    path = tmp_path / "ks.csv"
+    path.write_text("speed,volts\n" + "\n".join(f"{w},{0.00681 * w}" for w in range(100, 1400, 100)))
+    line = ks_line(path)
+    assert line.ks == pytest.approx(0.00681)
+    assert line.error < 1e-6
+    path.write_text("speed,amps\n1,2\n")
+    with pytest.raises(RecordingError, match="volts"):
+        ks_line(path)
+
+
+def ax12_space():
+    return space_of("ax12", None, ax12_truth())
+
+
+def ax12_truth():
+    row = packed(base_model(RIG, "ax12"), RIG)
+    row[Param.NOISE] = math.radians(0.1)  # the loop sees the noise that the recordings show
+    row[[Param.SLOPE, Param.PUNCH, Param.ARMATURE, Param.COULOMB, Param.LATENCY]] = [0.2, 0.05, 0.003, 0.03, 0.03]
+    return row
+
+
+def ax12_data(row):
+    steps = [motion(row, step=math.radians(angle), seed=k) for k, angle in enumerate((20, 60, 120))]
+    return [*steps, motion(row, step=2.0, fall=True, seed=5)]
+
+
+def test_least_squares_sharpens_and_intervals_hold_the_truth():
+    row = ax12_truth()
+    space, data = ax12_space(), ax12_data(row)
+    runs = runs_of(data, RIG)
+    start = np.clip(space.point(row) + 0.02, 0, 1)
+    point = polish(space, runs, start)
+    sure = uncertainty(space, runs, point)
+    wanted = np.array([row[unknown.column] for unknown in space.unknowns])
+    inside = (sure.low <= wanted) & (wanted <= sure.high)
+    assert inside.mean() >= 0.7
+    before, after = (rollouts(space.sets(p[None]), runs)[0] - runs.position for p in (start, point))
+    assert after @ after < before @ before
+
+
+def test_a_recording_that_was_held_up_does_not_drag_the_fit_along():
+    row = ax12_truth()
+    space, data = ax12_space(), ax12_data(row)
+    stalled = data[2]["shoulder"]
+    late = np.where((stalled.time > 0.15) & (stalled.time < 0.25), stalled.position - 0.3, stalled.position)
+    runs = runs_of([*data[:2], replace(data[2], tracks={"shoulder": replace(stalled, position=late)}), data[3]], RIG)
+    found = space.sets(polish(space, runs, space.point(row), rounds=10)[None])[0]
+    for column in (Param.EFFICIENCY, Param.SLOPE, Param.LATENCY):
+        assert found[column] == pytest.approx(row[column], rel=0.1)
+
+
+@pytest.mark.parametrize("size", [45, 80, 95])
+def test_rounding_alone_does_not_pass_for_knowledge(size):
+    """At rest half a count of rounding, the same in every sample, looks like a gain of a fifth more."""
+    row = lima()
+    space = space_of("lima2009", None, row).without(["friction.coulomb", "friction.viscous"])
+    steps = [motion(row, step=math.radians(angle), noise=0.0, period=0.013) for angle in (size, -size)]
+    runs = runs_of(steps, RIG)
+    sure = uncertainty(space, runs, polish(space, runs, space.point(row)))
+    wanted = np.array([row[unknown.column] for unknown in space.unknowns])
+    assert (sure.low <= wanted).all()
+    assert (wanted <= sure.high).all()
+    assert sure.high[0] < 2 * sure.low[0]
+
+
+def test_the_noise_at_rest_is_found_under_the_rounding():
+    row = lima()
+    for noise in (0.0, 0.06, 0.1, 0.3):
+        steps = [motion(row, step=math.radians(angle), seed=angle, noise=noise) for angle in (20, 33, 47, 60, 75, 90)]
+        assert math.degrees(resting_noise(runs_of(steps, RIG))) == pytest.approx(noise, rel=0.25, abs=0.02)
+
+
+def test_what_the_data_cannot_tell_is_named():
+    row = ax12_truth()
+    space = ax12_space()
+    held = [motion(row, step=math.radians(20), seed=1)]
+    sure = uncertainty(space, runs_of(held, RIG), space.point(row))
+    assert sure.flat or sure.alike
+
+
+def test_what_the_data_cannot_tell_stays_as_the_model_has_it():
+    row = ax12_truth()
+    space = space_of("ax12", None, row)
+    runs = runs_of([motion(row, step=math.radians(angle), seed=angle) for angle in (20, 50)], RIG)
+    names = [unknown.name for unknown in space.unknowns]
+    free = names.index("friction.viscous")
+    off = space.point(row)
+    off[free] -= 0.1  # somewhere else, and as good
+    left = left_alone(space, runs, off, ("friction.viscous",))
+    assert left[free] == space.point(row)[free]
+    assert misfits(space, runs, left[None])[0] < 1.05 * misfits(space, runs, off[None])[0]
+    # what the data contradict is not kept
+    wrong = row.copy()
+    wrong[Param.SLOPE] *= 3
+    there = Space(space.unknowns, wrong)
+    np.testing.assert_array_equal(left_alone(there, runs, left, ("controller.slope",)), left)
+
+
+def turn(row, duty, *, whole=False):
+    """A wheel-mode recording of an arm that stays within the sensor's range; in whole counts if wanted."""
+    recording = motion(row)
+    time = recording["shoulder"].time
+    clean = replace(recording["shoulder"], duty=np.full(len(time), duty), position=np.zeros(len(time)))
+    position = rollouts(row[None], runs_of([replace(recording, tracks={"shoulder": clean})], RIG), 5e-4)[0]
+    if whole:
+        position = COUNT * np.round(position / COUNT)
+    return replace(recording, path=Path("duty.mcap"), tracks={"shoulder": replace(clean, position=position)}, events=())
+
+
+def test_wheel_mode_tells_the_torque_constant():
+    row = ax12_truth()
+    base = row[Param.CONSTANT]
+    row[Param.CONSTANT] *= 1.1
+    data = [*ax12_data(row), turn(row, 0.2), turn(row, -0.3)]
+    runs = runs_of(data, RIG)
+    assert "motor.torque_constant" not in [unknown.name for unknown in ax12_space().unknowns]
+    space = space_of("ax12", None, ax12_truth(), turning=True)
+    before = space.sets(space.point(ax12_truth())[None])[0]
+    assert before[Param.CONSTANT] == pytest.approx(base)
+    found = space.sets(polish(space, runs, space.point(before), rounds=10)[None])[0]
+    assert found[Param.CONSTANT] == pytest.approx(row[Param.CONSTANT], rel=0.02)
+
+
+def test_whatever_predicts_as_well_is_within_the_intervals():
+    """Wheel mode alone: less back-EMF and more viscous friction turn just as fast."""
+    row = ax12_truth()
+    row[[Param.RESISTANCE_PER_DUTY, Param.RESISTANCE, Param.DEAD_DUTY, Param.VISCOUS]] = 0.0, 8.0, 0.0, 0.008
+    runs = runs_of([turn(row, duty, whole=True) for duty in (0.2, -0.3, 1.0)], RIG)
+    space = space_of("ax12", None, row, turning=True)
+    sure = uncertainty(space, runs, polish(space, runs, space.point(row)))
+    other = row.copy()
+    other[[Param.VISCOUS, Param.CONSTANT]] = 0.05, 0.73 * row[Param.CONSTANT]
+    narrow = space_of("ax12", None, other, turning=True).without(["friction.viscous"])
+    other = narrow.sets(polish(narrow, runs, narrow.point(other), rounds=12)[None])[0]
+    true, found = (np.sum((rollouts(one[None], runs) - runs.position) ** 2) for one in (row, other))
+    assert found < 1.02 * true
+    for unknown, low, high in zip(space.unknowns, sure.low, sure.high, strict=True):
+        assert low <= other[unknown.column] <= high, unknown.name
+
+
+def test_what_warmth_does_is_searched_where_recordings_differ_in_it():
+    names = [
+        [unknown.name for unknown in space_of("pendulum-servo", None, ax12_truth(), warming=warming).unknowns]
+        for warming in (False, True)
+    ]
+    assert set(names[1]) - set(names[0]) == {"motor.resistance_per_kelvin"}
+
+
+@pytest.mark.parametrize(("model", "friction"), [("fancy", None), ("ax12", "M7")])
+def test_an_unknown_model_or_law_is_refused(model, friction):
+    with pytest.raises(UsageError, match="there is no"):
+        space_of(model, friction, lima())
+
+
+def test_an_unknown_executor_is_refused():
+    with pytest.raises(UsageError, match="no executor"), executor("slurm://x"):
+        pass
+
+
+def test_a_recording_without_motion_is_refused():
+    with pytest.raises(RecordingError, match="hardly moves"):
+        identify([motion(lima(), step=0.001)], RIG, "ax12")

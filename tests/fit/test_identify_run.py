@@ -1,0 +1,301 @@
+"""Whole fits, in processes of their own."""
+
+import hashlib
+import io
+import json
+import math
+import os
+import shutil
+import subprocess
+import sys
+import warnings
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from axbridge.cli import app, compare, convert, import_, info, record, walk  # noqa: F401 - registers them
+from axbridge.cli import identify as identify_verb  # noqa: F401
+from axbridge.config.rig import Rig
+from axbridge.errors import UsageError
+from axbridge.fit import identify, write_params
+from axbridge.fit.fit import Score, base_model, check
+from axbridge.fit.search import Job, Outcome, executor, minimise
+from axbridge.fit.unknowns import space_of
+from axbridge.recording.recording import open_recording, write_recording
+from axbridge.replay.simulate import packed, runs_of
+from axbridge.servo.columns import Param
+from axbridge.servo.steady import SteadyServo
+from tests.fit.test_identify import ax12_data as data_of
+from tests.fit.test_identify import ax12_truth
+from tests.support.waiting import has_grown, until
+from tests.support.warm import start
+
+pytestmark = pytest.mark.slow
+
+RIG = Rig.load("bench_arm")
+SPACE = space_of("ax12", None, packed(base_model(RIG, "ax12"), RIG))
+TRUTH = ax12_truth()
+LOG = Path(__file__).parents[2] / "docs" / "real" / "xl330_pendulum" / "xl330_kp400_lift_and_drop.json"
+
+
+FIT = ("identify", "--rig", "xl330_pendulum", "--model", "pendulum-servo")
+COMPARE = ("identify", "--rig", "xl330_pendulum", "--model", "pendulum-servo", "--friction", "compare")
+
+
+def axbridge(*arguments, cwd):
+    """The program in this process: to start one of its own takes longer than most of what it does here."""
+    before, stdout, stderr = Path.cwd(), io.StringIO(), io.StringIO()
+    os.chdir(cwd)
+    try:
+        with redirect_stdout(stdout), redirect_stderr(stderr), warnings.catch_warnings():
+            warnings.simplefilter("default")
+            code = app.run([str(argument) for argument in arguments])
+    finally:
+        os.chdir(before)
+    return SimpleNamespace(returncode=code, stdout=stdout.getvalue(), stderr=stderr.getvalue())
+
+
+def test_a_job_gives_the_same_result_wherever_it_runs(spread):
+    runs = runs_of(data_of(TRUTH)[:2], RIG)
+    job = Job(SPACE, runs, seed=3, generations=3)
+    here = minimise(job)
+    (there,) = spread(minimise, [job])
+    assert isinstance(there, Outcome)
+    np.testing.assert_array_equal(here.point, there.point)
+
+
+def test_a_fit_finds_its_truth_and_writes_a_model_that_rigs_can_use(tmp_path, spread):
+    data = data_of(TRUTH)
+    fit = identify(data[1:], RIG, "ax12", held_out=data[:1], starts=2, generations=150, where=spread)
+    held = [score for score in fit.scores if score.held_out]
+    assert [score.name for score in held] == ["step0.3.mcap"]
+    assert held[0].rmse < 0.5
+    assert fit.row[Param.NOISE] == pytest.approx(math.radians(0.1), rel=0.3)
+    path = tmp_path / "mine.toml"
+    write_params(fit, path)
+    model = RIG.model_of(RIG.servos[0], str(path))
+    assert model.name == "mine"
+    np.testing.assert_allclose(packed(model, RIG), fit.row, rtol=1e-9, atol=1e-12)
+    assert model.prediction.held_out_error == pytest.approx(math.radians(held[0].rmse), rel=0.01)
+    held_load = [
+        SteadyServo.of(row).duty(0.1, 9.6, 0.0) for row in (fit.row, packed(RIG.model_of(RIG.servos[0], "ax12"), RIG))
+    ]
+    assert (
+        abs(held_load[0] / held_load[1] - 1) < model.prediction.load_share < 0.5
+    )  # the truth is within what it allows
+
+
+def test_a_real_log_becomes_a_model_that_predicts_it_better(tmp_path):
+    def ran(*arguments):
+        done = axbridge(*arguments, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    ran("import", LOG, "log.mcap")
+    before = json.loads(ran("compare", "log.mcap", "--rig", "xl330_pendulum", "--json"))["mae_deg"]
+    found = json.loads(
+        ran(
+            "identify", "log.mcap", "--rig", "xl330_pendulum", "--model", "pendulum-servo", "--starts", "1", "--budget",
+            "20s", "--out", "mine.toml", "--report", "mine.html", "--json", "--fail-if", "mae>5", "--fail-if", "rmse>90",
+        )
+    )  # fmt: skip
+    after = json.loads(ran("compare", "log.mcap", "--rig", "xl330_pendulum", "--params", "mine.toml", "--json"))[
+        "mae_deg"
+    ]
+    assert after == pytest.approx(found["mae_deg"], abs=1e-6)
+    assert after < 1.0 < before
+    assert (tmp_path / "mine.html").stat().st_size > 1e6
+    written = (tmp_path / "mine.toml").read_text()
+    digest = hashlib.sha256((tmp_path / "log.mcap").read_bytes()).hexdigest()
+    assert f"# fitted: log.mcap, sha256 {digest}" in written
+    assert [one["role"] for one in found["inputs"]] == ["rig", "fitted"]
+    assert found["versions"]["numpy"] in written
+    for place in (written, found["condition"], (tmp_path / "mine.html").read_text()):
+        assert "scale with the mass given" in place
+
+
+def test_a_fit_that_is_worse_than_asked_for_fails_the_check():
+    scores = (Score("a.mcap", 0.4, 0.6, held_out=False), Score("b.mcap", 1.4, 2.2, held_out=True))
+    fit = SimpleNamespace(scores=scores)
+    assert check(fit, "rmse>1") == ["b.mcap: rmse = 2.2"]
+    assert check(fit, "mae>=0.4") == ["a.mcap: mae = 0.4", "b.mcap: mae = 1.4"]
+    assert check(fit, "held_out_mae>2") == []
+    assert check(SimpleNamespace(scores=scores[:1]), "held_out_mae>2") == [
+        "held_out_mae cannot be told: no recording is held out"
+    ]
+    with pytest.raises(UsageError, match="is no condition"):
+        check(fit, "shift>1")
+
+
+def test_recorded_falls_and_steps_give_the_papers_constants(tmp_path):
+    shutil.copytree(Path(Rig.load("bench_arm").path).parent, tmp_path / "rig")
+    with (tmp_path / "rig/bench_arm.toml").open(
+        "a"
+    ) as rig:  # without noise, rounding alone decides what gain it looks like
+        rig.write("[servo.params.sensor]\nquantised = true\nposition_noise = 0.00175\n")  # rad: 0.1 degrees
+    for name, more in (("fall", ()), ("step", ("--angle", "45", "--angle", "90", "--angle=-60", "--duration", "0.8"))):
+        done = axbridge("record", name, "--rig", "rig/bench_arm.toml", "--out", f"{name}.mcap", *more, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+    done = axbridge(
+        "identify", "fall.mcap", "step.mcap", "--rig", "bench_arm", "--model", "lima2009", "--method", "grid", "--out",
+        "p.toml", "--report", "p.html", "--json", cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    found = {name: entry["value"] for name, entry in json.loads(done.stdout)["parameters"].items()}
+    assert found["friction.viscous"] == pytest.approx(0.01278, rel=0.03)
+    assert found["controller.k_theta"] == pytest.approx(30, rel=0.03)
+    assert found["controller.k_omega"] == pytest.approx(-1.2, rel=0.03)
+
+
+def test_a_turning_servo_tells_its_back_emf(tmp_path):
+    rig = Path(__file__).parents[2] / "hil_rigs" / "bench_arm"
+    shutil.copy(rig / "bench_arm.urdf", tmp_path)
+    free = [line for line in (rig / "bench_arm.toml").read_text().splitlines() if "_stop" not in line]
+    (tmp_path / "bench.toml").write_text("\n".join(free))
+    true = "params = { motor = { torque_constant = 0.0075 } }\n"  # 10 % more, so 10 % slower without a load
+    (tmp_path / "true.toml").write_text("\n".join(free).replace('"lima2009"', '"ax12"') + "\n" + true)
+    turned = axbridge(
+        "record", "duty", "--rig", "./true.toml", "--duty", "0.3", "--duty", "1", "--duration", "0.6", "--out",
+        "duty.mcap", cwd=tmp_path,
+    )  # fmt: skip
+    assert turned.returncode == 0, turned.stderr
+    done = axbridge(
+        "identify", "duty.mcap", "--rig", "./bench.toml", "--model", "ax12", "--starts", "1", "--budget", "1s", "--out",
+        "p.toml", "--json", cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)["parameters"]["motor.torque_constant"]
+    assert found["value"] == pytest.approx(0.0075, rel=0.04)
+    assert found["low"] < 0.0075 < found["high"]
+
+
+def test_a_recording_killed_in_the_middle_is_compared(tmp_path):
+    path = tmp_path / "s.mcap"
+    command = ("record", "sine", "--rig", "bench_arm", "--duration", "600", "--out", path)
+    with start(*command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as recorder:
+        until(lambda: has_grown(path, 100_000))
+        recorder.kill()
+    assert not open_recording(path).complete
+    done = axbridge("compare", "s.mcap", "--rig", "bench_arm", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "was cut off" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("info", "none.mcap"), "none.mcap: No such file"),
+        (("info", "text.mcap"), "no MCAP recording"),
+        (("convert", "log.mcap", "log.xlsx"), "no such kind of table"),
+        (("convert", "log.mcap", "text.mcap/log.csv"), "cannot be written"),
+        (("convert", "log.mcap", "log.csv"), "log.csv is already there"),
+        (("convert", "log.mcap", "./log.mcap", "--force"), "both read and to be written"),
+        (("record", "replay", "--rig", "xl330_pendulum", "--source", "log.mcap", "--out", "./log.mcap", "--force"),
+         "both read and to be written"),
+        (("record", "replay", "--rig", "xl330_pendulum", "--source", "log.mcap", "--out", "log.mcap"), "both read"),
+        (("record", "sine", "--rig", "bench_arm", "--out", "log.mcap"), "log.mcap is already there"),
+        (("record", "step", "--rig", "bench_arm", "--angle", "170", "--out", "log.mcap", "--force"), "beyond the limits"),
+        (("record", "sine", "--rig", "bench_arm", "--amplitude", "170"), "beyond the limits"),
+        (("record", "step", "--rig", "bench_arm", "--out", "text.mcap/step.mcap"), "cannot be written"),
+        (("record", "sine", "--rig", "bioloid", "--amplitude", "30", "--tick", "10"), "too short: the bus takes 18."),
+        (("record", "replay", "--rig", "bench_arm"), "replay needs a recording"),
+        (("walk", "--rig", "bioloid", "--record", "log.mcap"), "log.mcap is already there"),
+        (("walk", "--rig", "bioloid", "--period", "0.3", "--record", "w.mcap"), "the gait needs"),
+        (("import", "missing.json", "x.mcap"), "field 'mass' is missing"),
+        (("compare", "log.mcap", "log.mcap", "--rig", "bench_arm"), "both a second recording and something to simulate"),
+        (("compare", "log.mcap", "--rig", "nothing"), "no such file or name"),
+        (("compare", "log.mcap", "--params", "x.toml"), "needs the rig"),
+        (("compare", "log.mcap", "--fail-if", "rmse"), "is no condition"),
+        (("record", "dance", "--rig", "bench_arm"), "no experiment 'dance'"),
+        (("record", "step", "--rig", "bench_arm", "--angle", "170"), "beyond the limits"),
+        (("record", "step", "--rig", "bench_arm", "--servo", "knee"), "no servo 'knee'"),
+        (("identify", "log.mcap", "--rig", "xl330_pendulum", "--model", "best", "--out", "x.toml"), "no model 'best'"),
+        (("identify", "log.mcap", "--rig", "xl330_pendulum", "--model", "ax12", "--method", "grid", "--out", "x.toml"),
+         "the grid is the paper's"),
+        ((*COMPARE, "none.mcap", "log.mcap", "--out", "x.toml"), "none.mcap: No such file"),
+        ((*COMPARE, "log.mcap", "--holdout", "text.mcap", "--out", "x.toml"), "no MCAP recording"),
+        ((*COMPARE, "empty.mcap", "log.mcap", "--out", "x.toml"), "empty.mcap: holds no samples"),
+        ((*COMPARE, "log.mcap", "knee.mcap", "--out", "x.toml"), "knee.mcap: is of servo knee, the rig's is "),
+        ((*COMPARE, "log.mcap", "--holdout", "knee.mcap", "--out", "x.toml"), "knee.mcap: is of servo knee"),
+        ((*COMPARE, "log.mcap", "--out", "x.toml"), "one recording does not tell friction laws apart"),
+        ((*COMPARE, "log.mcap", "--holdout", "../here/log.mcap", "--out", "x.toml"), "every recording is held out"),
+        ((*COMPARE, "log.mcap", "log.mcap", "--out", "text.mcap/x.toml"), "text.mcap/x.toml: cannot be written"),
+        ((*COMPARE, "log.mcap", "log.mcap", "--out", "x.toml", "--png", "."), "cannot be written: is a folder"),
+        ((*COMPARE[:-1], "M7", "log.mcap", "--out", "x.toml"), "no friction law 'M7'"),
+        (("identify", "log.mcap", "--rig", "xl330_pendulum", "--model", "ax12", "--fail-if", "mae", "--out", "x.toml"),
+         "is no condition"),
+        (("identify", "log.mcap", "--rig", "xl330_pendulum", "--model", "ax12", "--budget", "soon", "--out", "x.toml"),
+         "is no time"),
+        ((*FIT, "log.mcap", "--out", "./log.mcap"), "both read and to be written"),
+        ((*FIT, "log.mcap", "--holdout", "empty.mcap", "--out", "x.toml", "--report", "empty.mcap"), "both read"),
+        ((*FIT, "log.mcap", "--out", "x.toml", "--png", "./x.toml"), "two files are to be written to x.toml"),
+        ((*FIT, "log.mcap", "--seed", "-1", "--out", "x.toml"), "should be greater than or equal to 0"),
+        ((*FIT, "unpowered.mcap", "--out", "x.toml"), "unpowered.mcap: has a supply of 0 V"),
+        (("compare", "log.mcap", "--out", "log.mcap"), "both read and to be written"),
+    ],
+)  # fmt: skip
+def test_bad_input_is_named_in_one_or_two_lines(tmp_path, logged, monkeypatch, capsys, arguments, message):
+    folder = shutil.copytree(logged, tmp_path / "here")
+    monkeypatch.chdir(folder)
+    assert app.run(list(arguments)) == app.MISUSE
+    lines = capsys.readouterr().err.splitlines()
+    assert message in lines[0]
+    assert len(lines) <= 2
+    kept = {path.name: path.read_bytes() for path in logged.iterdir()}
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == kept
+
+
+@pytest.fixture(scope="module")
+def logged(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("logged")
+    assert axbridge("import", LOG, "log.mcap", cwd=folder).returncode == 0
+    log = json.loads(LOG.read_text())
+    del log["mass"]
+    (folder / "missing.json").write_text(json.dumps(log))
+    (folder / "text.mcap").write_text("hello")
+    (folder / "log.csv").write_text("mine")
+    whole = open_recording(folder / "log.mcap")
+    write_recording(replace(whole, tracks={}), folder / "empty.mcap")
+    knee = replace(next(iter(whole.values())), name="knee")
+    write_recording(replace(whole, tracks={"knee": knee}, metadata={"rig": {"name": "leg"}}), folder / "knee.mcap")
+    (name, track), *_ = whole.items()
+    pendulum = {key: value for key, value in whole.metadata["pendulum"].items() if key != "vin"}
+    dead = {name: replace(track, voltage=np.zeros(len(track)))}
+    write_recording(
+        replace(whole, tracks=dead, metadata={**whole.metadata, "pendulum": pendulum}), folder / "unpowered.mcap"
+    )
+    return folder
+
+
+def test_a_dask_cluster_gives_the_same_result():
+    pytest.importorskip("distributed")
+    script = """
+import sys
+from distributed import LocalCluster
+sys.path += sys.argv[1:]
+from tests.fit.test_identify import ax12_data, ax12_space, ax12_truth, RIG
+from axbridge.fit.search import Job, executor, minimise
+from axbridge.replay.simulate import runs_of
+
+if __name__ == "__main__":
+    job = Job(ax12_space(), runs_of(ax12_data(ax12_truth())[:2], RIG), seed=3, generations=3)
+    with LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None, protocol="tcp") as cluster:
+        with executor(cluster.scheduler_address.replace("tcp", "dask")) as spread:
+            (there,) = spread(minimise, [job])
+    assert (there.point == minimise(job).point).all()
+    print("same")
+"""
+    root = str(Path(__file__).parents[2])
+    done = subprocess.run([sys.executable, "-c", script, root], capture_output=True, text=True, timeout=120)
+    assert done.stdout.strip().endswith("same"), done.stderr[-2000:]
+
+
+def test_a_dask_scheduler_that_is_not_there_is_named(monkeypatch):
+    pytest.importorskip("distributed")
+    monkeypatch.setattr("axbridge.pool._PATIENCE", 0.2)
+    with pytest.raises(UsageError, match="no dask scheduler answers"), executor("dask://127.0.0.1:9"):
+        pass

@@ -1,0 +1,67 @@
+"""The page and the picture of a fit show every recording, and what the fit leaves of it."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+from axbridge.config.rig import Rig
+from axbridge.fit import identify
+from axbridge.fit.html import residual_panels, trace_panels, write_page
+from axbridge.fit.png import write_picture
+from axbridge.sim.runs import FOLLOWED
+from tests.fit.test_identify import ax12_data, ax12_truth
+
+pytestmark = pytest.mark.slow
+
+RIG = Rig.load("bench_arm")
+
+
+@pytest.fixture(scope="module")
+def fit(spread):
+    short = (replace(one, tracks={"shoulder": one["shoulder"].between(0.0, 0.45)}) for one in ax12_data(ax12_truth()))
+    step, *others = short
+    fitted = [replace(others[k % 3], path=step.path.with_name(f"fitted-{k}.mcap")) for k in range(13)]
+    held = [replace(step, path=step.path.with_name("unseen.mcap"))]
+    return identify(fitted, RIG, "ax12", held_out=held, starts=1, generations=2, budget=1.0, where=spread)
+
+
+def test_residuals_are_what_the_simulation_has_more_than_the_measurement(fit):
+    traces, residuals = trace_panels(fit, RIG), residual_panels(fit, RIG)
+    assert len(residuals) == 14
+    for trace, residual, score in zip(traces, residuals, fit.scores, strict=True):
+        measured, simulated = trace.items
+        (left,) = residual.items
+        np.testing.assert_allclose(measured.y + left.y, simulated.y)
+        assert np.mean(np.abs(left.y)) == pytest.approx(score.mae, rel=0.05)
+
+
+def test_what_was_followed_is_not_shown_as_simulated(fit):
+    driven = fit.runs.driven.copy()
+    driven[5:20] = FOLLOWED
+    followed = replace(fit, runs=fit.runs._replace(driven=driven))
+    measured, simulated = trace_panels(followed, RIG)[0].items
+    np.testing.assert_array_equal(np.flatnonzero(np.isnan(simulated.y)), np.arange(5, 20))
+    assert not np.isnan(measured.y).any()
+
+
+def test_the_page_has_every_recording_and_its_residual(fit, tmp_path):
+    write_page(fit, RIG, tmp_path / "fit.html")
+    page = (tmp_path / "fit.html").read_text()
+    assert page.count("residual, °") == 14
+    assert "<figcaption>unseen: " in page
+
+
+def test_the_picture_has_the_recordings_that_were_held_out(fit, tmp_path, monkeypatch):
+    titles = []
+    save = Figure.savefig
+    monkeypatch.setattr(
+        Figure,
+        "savefig",
+        lambda self, *a, **k: (titles.extend(x.get_title("left") for x in self.axes), save(self, *a, **k)),
+    )
+    write_picture(fit, RIG, tmp_path / "fit.png")
+    assert len(titles) == 14
+    assert titles[-1].startswith("unseen: ")
+    assert titles[-1].endswith("(held out)")

@@ -1,0 +1,104 @@
+"""The search: one unknown, when it ends, what it depends on, and which end it takes."""
+
+from dataclasses import replace
+from itertools import islice
+
+import numpy as np
+import pytest
+
+from axbridge.fit.search import IDLE, Job, Outcome, best_of_both, losses, minimise, search
+from axbridge.fit.stages import parts
+from axbridge.fit.uncertainty import GROUPS, uncertainty
+from axbridge.fit.unknowns import Space
+from axbridge.replay.simulate import runs_of
+from axbridge.servo.columns import Param
+from tests.fit.test_identify import RIG, ax12_data, ax12_space, ax12_truth
+
+
+@pytest.fixture(scope="module")
+def runs():
+    return runs_of(ax12_data(ax12_truth()), RIG)
+
+
+def only(*columns):
+    """The truth with these unknowns alone."""
+    space = ax12_space()
+    return Space(tuple(unknown for unknown in space.unknowns if unknown.column in columns), space.base)
+
+
+@pytest.mark.parametrize("column", [Param.EFFICIENCY, Param.COULOMB, Param.PUNCH])
+def test_a_single_unknown_is_found_without_cma_and_its_many_points(runs, column):
+    row = ax12_truth()
+    space = only(column)
+    found = minimise(Job(space, runs, seed=0, generations=100, loss="huber"))
+    assert space.sets(found.point[None])[0, column] == pytest.approx(row[column], rel=0.1)
+    assert found.rollouts < 80 * runs.recordings
+
+
+def test_a_single_unknown_at_an_end_of_its_range_is_found(runs):
+    space = only(Param.EFFICIENCY)
+    narrow = replace(space.unknowns[0], high=0.9 * ax12_truth()[Param.EFFICIENCY])
+    found = minimise(Job(Space((narrow,), space.base), runs, seed=0, generations=100, loss="huber"))
+    assert found.point[0] == pytest.approx(1.0, abs=1e-3)
+
+
+def test_a_process_of_the_pool_finds_a_single_unknown_too(runs, spread):
+    job = Job(only(Param.EFFICIENCY), runs, seed=0, generations=3)
+    (there,) = spread(minimise, [job])
+    np.testing.assert_array_equal(there.point, minimise(job).point)
+
+
+def ahead(width):
+    """Does so many jobs at a time, as so many processes would."""
+
+    def mapper(function, jobs):
+        left = iter(jobs)
+        while several := list(islice(left, width)):
+            yield from [function(job) for job in several]
+
+    return mapper
+
+
+@pytest.mark.parametrize("budget", [1e-6, 0.05])
+def test_how_far_a_search_goes_does_not_depend_on_the_machine(runs, budget):
+    job = Job(only(Param.EFFICIENCY, Param.ARMATURE), runs.only([1]), seed=2, generations=3, loss="huber")
+    found = [search(job, starts=6, budget=budget, where=ahead(width)) for width in (2, 5)]
+    few, many = ([(outcome.seed, outcome.loss, outcome.rollouts) for outcome in one] for one in found)
+    assert few == many
+
+
+def test_a_search_ends_when_starts_bring_nothing(runs):
+    told = []
+    job = Job(only(Param.EFFICIENCY, Param.LATENCY), runs.only([1]), seed=1, generations=30, loss="huber")
+    search(job, starts=30, budget=1e6, where=map, report=lambda stage, _: told.append(stage))
+    assert IDLE < told.count("start") < 12
+
+
+def test_whole_recordings_choose_among_ends_that_fit_the_parts_alike(runs):
+    space = ax12_space()
+    job = Job(space, runs, seed=0, generations=1, parts=parts(runs))
+    true = space.point(ax12_truth())
+    off = true.copy()
+    off[[unknown.column for unknown in space.unknowns].index(Param.COULOMB)] += 0.25
+    whole = losses(space, runs, np.array([true, off])).mean(axis=1)
+    assert whole[0] < 0.8 * whole[1]
+    ends = [Outcome(0.50, off, 1, 1), Outcome(0.51, true, 1, 2)]
+    assert [end.seed for end in best_of_both(job, ends)] == [2, 1]
+    assert [end.seed for end in best_of_both(job, [replace(ends[0], loss=0.001), ends[1]])] == [1, 2]
+
+
+def test_intervals_of_many_recordings_take_no_more_fits_than_those_of_few(runs):
+    space = only(Param.EFFICIENCY, Param.ARMATURE)
+    many = runs.only([k % runs.recordings for k in range(2 * GROUPS + 3)])
+    fitted, told = [], []
+
+    def counted(function, jobs):
+        for job in jobs:
+            fitted.append(len(job))
+            yield function(job)
+
+    sure = uncertainty(space, many, space.point(ax12_truth()), counted, lambda *done: told.append(done))
+    assert len(fitted) == GROUPS
+    assert min(fitted) >= many.recordings - 3
+    assert told == [(k + 1, GROUPS) for k in range(GROUPS)]
+    assert (sure.low < sure.high).all()

@@ -1,0 +1,86 @@
+"""Recordings in short parts, and what each stage of a fit takes of them."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from axbridge.fit.search import Job, losses, search
+from axbridge.fit.stages import STAGES, parts, speeds
+from axbridge.replay.simulate import runs_of
+from axbridge.sim.rollout import rollouts
+from axbridge.sim.runs import HELD
+from tests.fit.test_identify import RIG, ax12_data, ax12_space, ax12_truth, motion
+
+BY_NAME = {stage.name: stage for stage in STAGES}
+
+
+@pytest.fixture(scope="module")
+def runs():
+    return runs_of(ax12_data(ax12_truth()), RIG)  # three steps and a fall, 1.5 s each
+
+
+def test_parts_together_are_the_recordings(runs):
+    cut = parts(runs)
+    assert cut.recordings == 2 * runs.recordings
+    np.testing.assert_array_equal(cut.position, runs.position)
+    assert np.ptp(cut.time[cut.start[0] : cut.start[1]]) == pytest.approx(0.75, abs=0.02)
+
+
+def test_each_length_has_all_the_parts(runs):
+    short, long, both = parts(runs, lengths=(0.4,)), parts(runs, lengths=(1.0,)), parts(runs, lengths=(0.4, 1.0))
+    assert both.recordings == short.recordings + long.recordings
+    np.testing.assert_array_equal(both.position, np.concatenate((short.position, long.position)))
+    np.testing.assert_array_equal(both.supply, np.concatenate((short.supply, long.supply)))
+    assert np.diff([both.time[a] for a in both.start[:4]]).max() < 0.4
+
+
+def test_the_truth_predicts_parts_from_what_was_measured_at_their_start(runs):
+    cut = parts(runs)
+    error = np.degrees(np.abs(rollouts(ax12_truth()[None], cut)[0] - cut.position))
+    assert cut.means(error).max() < 1.0  # noise and whole counts at the start of each
+
+
+def test_speeds_are_the_slopes_of_the_positions(runs):
+    time = runs.time
+    swing = runs._replace(position=np.sin(3 * time))
+    found = speeds(swing)
+    wanted = 3 * np.cos(3 * time)
+    for a, b in zip(runs.start[:-1], runs.start[1:], strict=True):
+        np.testing.assert_allclose(found[a + 4 : b - 4], wanted[a + 4 : b - 4], atol=0.06)
+
+
+def test_each_stage_takes_the_motions_that_tell_it(runs):
+    fall = parts(runs, BY_NAME["falls"])
+    assert (fall.driven == 0).all()
+    assert (parts(runs, BY_NAME["steps"]).driven == 1).all()
+    slow = parts(runs, BY_NAME["holds and slow lifts"])
+    assert np.abs(slow.velocity).max() < 1.0
+    assert parts(runs, BY_NAME["wheel mode"]) is None
+
+
+def test_an_arm_that_is_held_is_in_no_part(runs):
+    held = runs._replace(driven=np.where(runs.time < 0.3, HELD, runs.driven))
+    assert parts(held).time.min() >= 0.3
+    assert parts(runs._replace(driven=np.full(len(runs.time), HELD))) is None
+
+
+def test_a_search_goes_through_the_stages_that_the_recordings_have_and_says_so():
+    told = []
+    runs = runs_of([motion(ax12_truth(), step=math.radians(60))], RIG)
+    job = Job(ax12_space(), runs, seed=1, generations=2, loss="huber")
+    search(job, starts=1, budget=100, where=map, report=lambda name, _: told.append(name))
+    assert list(dict.fromkeys(told)) == ["holds and slow lifts", "steps", "start", "sharpened"]
+
+
+def test_parts_are_fitted_in_place_of_the_recordings():
+    row = ax12_truth()
+    space, runs = ax12_space(), runs_of(ax12_data(row)[:2], RIG)
+    point = np.full((1, len(space)), 0.4)
+    job = Job(space, runs, seed=0, generations=1, parts=parts(runs))
+    whole = replace(job, parts=None).cost(point, 1e-3)[0]
+    assert whole == pytest.approx(losses(space, runs, point).mean())
+    by_length = np.average(losses(space, parts(runs), point)[0], weights=parts(runs).compared)
+    assert job.cost(point, 1e-3)[0] == pytest.approx(by_length)
+    assert job.cost(point, 1e-3)[0] != pytest.approx(whole, rel=1e-6)  # each part begins where the arm was measured

@@ -1,0 +1,170 @@
+"""Logs of other programs: values arrive in SI, mistakes are named."""
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from axbridge.errors import RecordingError, UnsupportedOperation, UsageError
+from axbridge.recording.csv_parquet import write_csv, write_parquet
+from axbridge.recording.import_logs import import_log, parse_columns
+from axbridge.recording.recording import open_recording, write_recording
+
+LOG = Path(__file__).parents[2] / "docs" / "real" / "xl330_pendulum" / "xl330_kp400_lift_and_drop.json"
+
+
+def lifted_at(goals):
+    """When the lift of BAM's `lift_and_drop` has these goals, s: 90 degrees in 2 s, a cubic that rests at both ends."""
+    time = np.linspace(0.0, 2.0, 400_001)
+    return np.interp(-goals, np.pi / 2 * (3 * (time / 2) ** 2 - 2 * (time / 2) ** 3), time)
+
+
+def test_goals_of_a_pendulum_log_went_out_when_its_bench_computed_them():
+    track = import_log(LOG)["servo"]
+    lifting = (track.command < -0.05) & (track.command > -1.5)
+    wanted = lifted_at(track.command[lifting])
+    assert np.median(track.time[lifting] - wanted) > 3e-3  # stamps are the middle of the reading that comes after
+    assert np.abs(track.commanded[lifting] - wanted).max() < 0.6e-3
+
+
+@pytest.mark.parametrize(("first", "period", "before"), [(3.5, 5.3, 3.5), (0.0, 5.0, 0.0), (2000.0, 5.3, 0.0)])
+def test_goals_of_a_log_that_does_not_begin_with_its_loop_keep_their_stamps(tmp_path, first, period, before):
+    log = json.loads(LOG.read_text())
+    log["entries"] = [{**entry, "timestamp": (first + period * k) / 1e3} for k, entry in enumerate(log["entries"][:9])]
+    (tmp_path / "log.json").write_text(json.dumps(log))
+    track = import_log(tmp_path / "log.json")["servo"]
+    assert 1e3 * (track.time - track.commanded) == pytest.approx(before)
+
+
+def test_a_pendulum_log_has_everything_to_simulate_it():
+    found = import_log(LOG, servo="pendulum")
+    track = found["pendulum"]
+    assert len(track) == 1499
+    assert found.metadata["pendulum"] == {"mass": 0.49, "length": 0.1, "kp": 400, "vin": 7.4}
+    assert found.metadata["registers"] == {"pendulum": {"position_p_gain": 400}}
+    assert found.metadata["experiment"] == "lift_and_drop"
+    assert 0.2 < track.enabled.mean() < 0.3
+    assert -1 <= track.load.min() < -0.5  # logged as unsigned words, sent as signed ones
+    assert track.load.max() <= 1
+    assert math.degrees(track.position.min()) == pytest.approx(-37.88, abs=0.01)
+
+
+def test_poppy_walks_are_joined_and_their_parts_named(tmp_path):
+    log = tmp_path / "walk.csv"
+    lines = ["walk,segment,k,t_s,joint,target_deg,position_deg,speed_dps,load_pct,voltage_V,temp_C"]
+    for walk, segment in ((0, 0), (1, 0), (1, 1)):
+        lines += [
+            f"{walk},{segment},{k},{k * 0.1:.5f},{joint},90,{k},10,50,11.5,40"
+            for k in range(3)
+            for joint in ("head_y", "head_z")
+        ]
+    log.write_text("\n".join(lines))
+    found = import_log(log)
+    assert list(found) == ["head_y", "head_z"]
+    assert found["head_y"].command[0] == pytest.approx(math.pi / 2)
+    assert found["head_y"].load[0] == 0.5
+    assert [s.name for s in found.segments] == ["walk 0 segment 0", "walk 1 segment 0", "walk 1 segment 1"]
+    assert (np.diff(found["head_y"].time) > 0).all()
+    assert len(found["head_y"]) == 9
+    assert len(import_log(log, walk=1)["head_z"]) == 6
+    with pytest.raises(RecordingError, match="no walk 7"):
+        import_log(log, walk=7)
+
+
+def test_any_csv_with_a_column_map(tmp_path):
+    log = tmp_path / "log.csv"
+    log.write_text("t,angle,goal\n0,90,45\n20,180,\n")
+    columns = parse_columns(["time=t:ms", "position=angle:deg", "command=goal:deg"])
+    track = import_log(log, columns=columns, servo="knee")["knee"]
+    np.testing.assert_allclose(track.time, [0, 0.02])
+    np.testing.assert_allclose(track.position, [math.pi / 2, math.pi])
+    assert math.isnan(track.command[1])
+
+
+def test_our_own_csv_comes_back_to_the_digits_that_carry_something(tmp_path):
+    found = import_log(LOG)
+    write_csv(found, tmp_path / "a.csv")
+    again = import_log(tmp_path / "a.csv")
+    for key in ("time", "command", "position", "load", "torque_enabled"):
+        np.testing.assert_allclose(getattr(again["servo"], key), getattr(found["servo"], key), rtol=0, atol=5.1e-6)
+
+
+def test_parquet_is_written_or_the_missing_extra_is_named(tmp_path):
+    found = import_log(LOG)
+    try:
+        import pyarrow.parquet as pq
+    except ImportError:
+        with pytest.raises(UnsupportedOperation, match="pyarrow"):
+            write_parquet(found, tmp_path / "a.parquet")
+    else:
+        write_parquet(found, tmp_path / "a.parquet")
+        assert pq.read_table(tmp_path / "a.parquet").num_rows == 1499
+
+
+def test_an_import_survives_the_file(tmp_path):
+    write_recording(import_log(LOG), tmp_path / "a.mcap")
+    again = open_recording(tmp_path / "a.mcap")
+    assert again.complete
+    assert again.metadata["pendulum"]["kp"] == 400
+    np.testing.assert_array_equal(again["servo"].position, import_log(LOG)["servo"].position)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda log: log.pop("mass"), "field 'mass' is missing"),
+        (lambda log: log.update(kp="high"), "field 'kp' is missing or no number"),
+        (lambda log: log.pop("entries"), "no field 'entries'"),
+        (lambda log: log.update(entries=[]), "no samples"),
+        (lambda log: log["entries"][7].pop("speed"), r"entries\[7\]: field 'speed'"),
+        (lambda log: log["entries"][3].update(position=float("nan")), "position of sample 3 is not a finite"),
+        (lambda log: log["entries"].append(5), r"entries\[1499\]: field"),
+    ],
+)
+def test_a_pendulum_log_with_a_mistake(tmp_path, change, message):
+    log = json.loads(LOG.read_text())
+    change(log)
+    path = tmp_path / "log.json"
+    path.write_text(json.dumps(log))
+    with pytest.raises(RecordingError, match=message):
+        import_log(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "not valid JSON"),
+        ("", "holds no samples"),
+        ("a,b\n1,2\n", "of no known kind; its columns are a, b"),
+        ("servo,time_s,position_rad\na,0,1\na,x,2\n", "line 3: time_s = 'x' is no number"),
+        ("servo,time_s,position_rad\na,0,1\na,,2\n", "line 3: time_s = '' is no number"),
+        ("joint,position_deg\na,0\n", "has no column 'walk'"),
+    ],
+)
+def test_a_text_that_cannot_be_read(tmp_path, text, message):
+    path = tmp_path / "log.csv"
+    path.write_text(text)
+    with pytest.raises(RecordingError, match=message):
+        import_log(path)
+
+
+@pytest.mark.parametrize(
+    ("items", "message"),
+    [
+        (["time"], "is no column"),
+        (["time=t"], "has no position"),
+        (["angle=t", "time=t"], "no field"),
+    ],
+)
+def test_a_column_map_with_a_mistake(items, message):
+    with pytest.raises(UsageError, match=message):
+        parse_columns(items)
+
+
+def test_a_column_that_is_not_there(tmp_path):
+    path = tmp_path / "log.csv"
+    path.write_text("t,x\n0,1\n")
+    with pytest.raises(RecordingError, match="no column 'y'"):
+        import_log(path, columns=parse_columns(["time=t", "position=y"]))

@@ -1,0 +1,135 @@
+"""What is odd about recorded columns is said, with its likely cause; what is sound raises no word."""
+
+import math
+
+import numpy as np
+import pytest
+
+from axbridge.errors import RecordingError
+from axbridge.recording.import_logs import import_log, parse_columns
+from axbridge.recording.recording import Track
+from axbridge.recording.samples import in_order
+from axbridge.recording.soundness import findings, suspicions
+
+TIME = np.arange(0, 5, 0.01)
+MOTION = 0.8 * np.sin(3 * TIME)
+
+
+def test_a_sound_motion_raises_no_word():
+    assert findings("knee", TIME, {"position": MOTION, "command": MOTION, "velocity": np.gradient(MOTION, TIME)}) == []
+
+
+def with_value(values, index, value):
+    changed = np.array(values, dtype=float)
+    changed[index] = value
+    return changed
+
+
+@pytest.mark.parametrize(
+    ("time", "columns", "severity", "what", "cause"),
+    [
+        (np.concatenate((TIME, TIME)), {}, "error", "jumps back, at sample 500 from 4.99 s to 0 s", "two motions"),
+        (np.where(TIME > 2, TIME + 1e4, TIME), {}, "error", "no sample for 10000", "clock that was set"),
+        (np.where(TIME > 2, TIME + 3, TIME), {}, "warning", "no sample for 3.01 s before sample 201", "did not answer"),
+        (np.arange(500) * 10.0, {}, "warning", "one sample every 10 s", "milliseconds read as seconds"),
+        (np.arange(500) * 10000.0, {}, "warning", "one sample every 10000 s", "microseconds read as seconds"),
+        (TIME * 1e-3, {}, "warning", "one sample every 10 µs", "seconds read as milliseconds"),
+        (np.round(TIME, 1), {}, "warning", "have the time of the one before", "too few digits"),
+        (with_value(TIME, 7, math.nan), {}, "error", "the time of sample 7", "broken line"),
+        (TIME, {"position": 90 * np.sin(TIME)}, "warning", "5157°", "degrees read as radians"),
+        (TIME, {"command": 90 * np.sin(TIME)}, "warning", "command goes up to", "degrees read as radians"),
+        (TIME, {"velocity": 300 * np.cos(TIME)}, "warning", "velocity goes up to", "rpm read as rad/s"),
+        (TIME, {"position": with_value(MOTION, 9, math.inf)}, "error", "infinite, at sample 9", "division by zero"),
+        (TIME, {"position": np.full(500, math.nan)}, "warning", "not one position is known", "never answered"),
+        (TIME, {"position": with_value(MOTION, 9, 2.0)}, "warning", "jumps 2 times", "corrupt reading"),
+    ],
+)
+def test_what_is_odd_is_said_with_its_likely_cause(time, columns, severity, what, cause):
+    steady = np.zeros(len(time))
+    found = findings("knee", time, {"position": steady} | columns)
+    assert [(finding.servo, finding.severity) for finding in found] == [("knee", severity)]
+    assert what in found[0].what
+    assert cause in found[0].cause
+    assert found[0].remedy
+
+
+def test_a_wheel_that_turns_past_its_sensor_does_not_jump():
+    turning = np.mod(6 * TIME, 5.2)
+    assert findings("wheel", TIME, {"position": turning, "duty": np.full(500, 0.5)}) == []
+    assert findings("wheel", TIME, {"position": turning})[0].what.startswith("the position jumps 5 times")
+
+
+@pytest.mark.parametrize(
+    ("time", "position", "what", "cause"),
+    [
+        (TIME * 1000, MOTION, "one sample every", "milliseconds read as seconds"),
+        (TIME, MOTION * 180, "position goes up to", "degrees read as radians"),
+        (TIME, MOTION * math.nan, "not one position is known", "never answered"),
+        (np.where(TIME > 4, TIME + 2, TIME), MOTION, "no sample for 2.01 s from 4 s on", "did not answer"),
+        (np.where(TIME > 4, TIME + 2e4, TIME), MOTION, "no sample for 20000 s from 4 s on", "clock that was set"),
+    ],
+)
+def test_the_facts_of_a_file_tell_what_is_odd_without_its_samples(time, position, what, cause):
+    (odd,) = suspicions("knee", Track.of("knee", time, position=position).facts())
+    assert odd.what.startswith(what)
+    assert cause in odd.cause
+
+
+def test_sound_facts_and_no_facts_raise_no_word():
+    assert suspicions("knee", Track.of("knee", TIME, position=MOTION).facts()) == []
+    assert suspicions("knee", Track.of("knee", np.empty(0)).facts()) == []
+
+
+def test_samples_of_one_time_become_one_and_keep_the_newest_command():
+    time, columns = in_order(
+        np.array([0.0, 0.1, 0.1, 0.2]),
+        {
+            "command": np.array([0.0, 0.0, 1.0, 1.0]),
+            "commanded": np.array([0.01, 0.11, 0.13, 0.21]),
+            "position": np.array([0.0, 0.5, math.nan, 0.6]),
+        },
+    )
+    np.testing.assert_array_equal(time, [0.0, 0.1, 0.2])
+    np.testing.assert_array_equal(columns["command"], [0.0, 1.0, 1.0])
+    np.testing.assert_array_equal(columns["position"], [0.0, 0.5, 0.6])
+    np.testing.assert_array_equal(columns["commanded"], [0.01, 0.13, 0.21])
+
+
+def test_a_command_that_is_repeated_with_an_old_sample_was_sent_when_it_was_first():
+    _, columns = in_order(np.zeros(3), {"command": np.array([0.0, 1.0, 1.0]), "commanded": np.array([0.1, 0.2, 0.3])})
+    np.testing.assert_array_equal(columns["commanded"], [0.2])
+
+
+def log_of(path, rows):
+    path.write_text("t,angle,goal\n" + "".join(f"{t},{angle},{goal}\n" for t, angle, goal in rows))
+    return path
+
+
+COLUMNS = parse_columns(["time=t", "position=angle:deg", "command=goal:deg"])
+
+
+def test_a_log_whose_clock_jumps_back_is_refused_by_line_instead_of_being_sorted(tmp_path):
+    once = [(round(k * 0.01, 3), k % 40, 0) for k in range(100)]
+    with pytest.raises(
+        RecordingError, match=r"jumps back, at line 102 from 0.99 s to 0 s .probably two motions"
+    ) as caught:
+        import_log(log_of(tmp_path / "log.csv", once + once), columns=COLUMNS)
+    assert "split the log there" in str(caught.value)
+
+
+def test_an_infinite_position_is_refused_by_line(tmp_path):
+    with pytest.raises(RecordingError, match="position is infinite, at line 3"):
+        import_log(log_of(tmp_path / "log.csv", [(0, 1, 0), (0.01, "inf", 0), (0.02, 1, 0)]), columns=COLUMNS)
+
+
+def test_an_import_tells_what_is_odd_and_takes_it(tmp_path):
+    rows = [(k * 10, math.degrees(90 * math.sin(k / 50)), 0) for k in range(200)]
+    odd = []
+    import_log(log_of(tmp_path / "log.csv", rows), columns=COLUMNS, warned=odd.append)
+    assert [finding.cause for finding in odd] == ["milliseconds read as seconds", "degrees read as radians"]
+
+
+def test_a_goal_in_a_line_without_a_new_time_is_kept(tmp_path):
+    rows = [(0, 0, 0), (0.1, 0, 0), (0.1, 0, 45), (0.2, 5, 45)]
+    track = import_log(log_of(tmp_path / "log.csv", rows), columns=COLUMNS)["servo"]
+    np.testing.assert_allclose(np.degrees(track.command), [0, 45, 45])

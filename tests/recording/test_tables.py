@@ -1,0 +1,181 @@
+"""Wide tables: what is resampled how, what is left empty, and what numbers look like."""
+
+import csv
+import math
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from axbridge import samples
+from axbridge.cli.app import run
+from axbridge.comparison.comparison import compare
+from axbridge.errors import UnsupportedOperation, UsageError
+from axbridge.recording import csv_parquet
+from axbridge.recording.csv_parquet import write_csv
+from axbridge.recording.recording import Recording, Track, write_recording
+from axbridge.recording.tables import HEADERS, rounded, wide_table
+
+import_module("axbridge.cli.convert")
+
+
+def columns(time, **values):
+    return {"time": np.array(time, float), **{key: np.array(value, float) for key, value in values.items()}}
+
+
+def test_positions_are_interpolated_and_goals_are_held():
+    arm = columns([0, 0.1, 0.2], position=[0, 1, 2], command=[5, 5, 7], torque_enabled=[1, 1, 0])
+    time, table = wide_table({"arm": arm}, rate=20)
+    np.testing.assert_allclose(time, [0, 0.05, 0.1, 0.15, 0.2])
+    np.testing.assert_allclose(table["arm", "position"], [0, 0.5, 1, 1.5, 2])
+    assert table["arm", "command"].tolist() == [5, 5, 5, 5, 7]
+    assert table["arm", "torque_enabled"].tolist() == [1, 1, 1, 1, 0]
+
+
+def test_a_gap_is_not_bridged_and_nothing_goes_on_past_the_ends():
+    arm = columns([0.1, 0.2, 0.3, 0.4, 1.0, 1.1], position=[1, 2, 3, 4, 10, 11], command=[1, 1, 1, 1, 1, 1])
+    leg = columns([0.0, 0.1, 1.2], position=[0, 0, 0], command=[0, 0, 0])
+    time, table = wide_table({"arm": arm, "leg": leg}, rate=10)
+    assert len(time) == 13
+    wanted = [math.nan, 1, 2, 3, 4, *[math.nan] * 5, 10, 11, math.nan]
+    np.testing.assert_allclose(table["arm", "position"], wanted, atol=1e-9)
+    assert np.isnan(table["arm", "command"]).tolist() == [True, *[False] * 11, True]
+
+
+def test_an_error_between_two_rows_is_not_lost():
+    arm = columns([0, 0.1, 0.2, 0.3, 0.4], errors=[0, 32, 4, 0, 0])
+    _, table = wide_table({"arm": arm}, rate=2.5)
+    assert table["arm", "errors"].tolist() == [0, 36]
+
+
+def test_unknown_values_do_not_spread():
+    arm = columns([0, 0.1, 0.2], position=[0, math.nan, 2], command=[1, math.nan, math.nan])
+    _, table = wide_table({"arm": arm}, rate=10)
+    assert table["arm", "position"].tolist() == [0, 1, 2]
+    assert table["arm", "command"].tolist() == [1, 1, 1]
+
+
+def test_without_a_rate_every_sample_has_its_row_and_nothing_is_made_up():
+    time, table = wide_table({"a": columns([0, 0.2], position=[1, 2]), "b": columns([0.1, 0.2], position=[3, 4])})
+    assert time.tolist() == [0, 0.1, 0.2]
+    np.testing.assert_array_equal(table["a", "position"], [1, math.nan, 2])
+    np.testing.assert_array_equal(table["b", "position"], [math.nan, 3, 4])
+
+
+@pytest.mark.parametrize("rate", [0, -1, math.nan, math.inf])
+def test_a_rate_that_makes_no_table_is_refused(rate):
+    with pytest.raises(UsageError, match="rate"):
+        wide_table({"a": columns([0, 1], position=[0, 1])}, rate)
+
+
+def test_an_empty_recording_makes_an_empty_table():
+    time, table = wide_table({"a": columns([], position=[])}, 50)
+    assert (len(time), len(table["a", "position"])) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "text"),
+    [
+        ("position", 0.6135923151542565, "0.613592"),
+        ("voltage", 11.100000000000001, "11.1"),
+        ("errors", 36.0, "36"),
+        ("temperature", 40.0, "40"),
+        ("load", -1e-9, "0"),
+        ("time", 1.7e9 + 0.0000015, "1700000000.000001"),
+        ("torque", math.nan, ""),
+    ],
+)
+def test_numbers_have_the_digits_that_carry_something(key, value, text):
+    assert rounded(key, value) == text
+
+
+@pytest.fixture
+def two():
+    """Two servos, sampled a little after each other."""
+    time = np.arange(0, 1, 0.02)
+    tracks = {
+        name: Track.of(name, time + late, position=np.sin(time + late), command=np.sign(np.sin(9 * time)))
+        for name, late in (("pan", 0.0), ("tilt", 0.003))
+    }
+    return Recording(Path("two.mcap"), tracks)
+
+
+def test_convert_writes_a_wide_table_and_says_what_it_wrote(two, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    write_recording(two, "two.mcap")
+    assert run(["convert", "two.mcap", "two.csv", "--wide", "--rate", "50"]) == 0
+    assert capsys.readouterr().out == "wrote two.csv: 2 servos, 50 rows of 5 columns at 50 Hz, 1.0 s\n"
+    rows = list(csv.DictReader((tmp_path / "two.csv").read_text().splitlines()))
+    assert list(rows[0]) == ["time_s", "pan.command_rad", "pan.position_rad", "tilt.command_rad", "tilt.position_rad"]
+    assert float(rows[10]["tilt.position_rad"]) == pytest.approx(math.sin(float(rows[10]["time_s"])), abs=1e-4)
+    assert run(["convert", "two.mcap", "long.csv", "--rate", "50"]) == 2
+    assert "add --wide" in capsys.readouterr().err
+
+
+def test_a_table_in_a_pipe_is_not_mixed_with_what_is_said(two, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_recording(two, "two.mcap")
+    command = [sys.executable, "-m", "axbridge", "convert", "two.mcap", "/dev/stdout", "--wide"]
+    said = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert said.stdout.startswith("time_s,")
+    assert len(said.stdout.splitlines()) == 101
+    assert "2 servos, 100 rows" in said.stderr
+
+
+def test_rows_and_columns_are_counted_as_they_were_written(two, tmp_path):
+    written = write_csv(two, tmp_path / "long.csv")
+    lines = (tmp_path / "long.csv").read_text().splitlines()
+    assert (written.rows, written.columns) == (len(lines) - 1, len(lines[0].split(",")))
+
+
+def test_a_recording_and_a_comparison_are_data_frames_or_pandas_is_asked_for(two):
+    recording = samples.load("xl330")
+    try:
+        import pandas as pd
+    except ImportError:
+        with pytest.raises(UnsupportedOperation, match="pandas"):
+            recording.to_pandas()
+        with pytest.raises(UnsupportedOperation, match="pip install pandas"):
+            compare(two, two).to_pandas()
+        return
+    frame = recording.to_pandas()
+    assert isinstance(frame, pd.DataFrame)
+    assert frame.index.name == "time_s"
+    assert len(frame) == 1499
+    np.testing.assert_array_equal(frame["pendulum.position_rad"], recording["pendulum"].position)
+    regular = recording.to_pandas(rate=50)
+    np.testing.assert_allclose(np.diff(regular.index), 0.02)
+    both = compare(two, two).to_pandas()
+    assert sorted(both) == sorted(f"{n}.{k}_rad" for n in two for k in ("command", "reference", "other"))
+    np.testing.assert_allclose(both["pan.reference_rad"].dropna(), both["pan.other_rad"].dropna(), atol=1e-9)
+
+
+@pytest.mark.parametrize("rate", [None, 37.0])
+def test_a_wide_table_is_written_in_pieces_as_it_would_be_at_once(tmp_path, monkeypatch, rate):
+    random = np.random.default_rng(3)
+    tracks = {}
+    for name, start in (("a", 0.0), ("b", 0.3), ("c", 5.0)):
+        time = start + np.cumsum(random.choice([0.01, 0.02, 0.5], 400))
+        position = np.where(random.random(400) < 0.2, np.nan, np.sin(time))
+        errors = np.where(random.random(400) < 0.1, 32.0, 0.0)
+        tracks[name] = Track.of(name, time, position=position, errors=errors, command=np.round(position))
+    recording = Recording(tmp_path / "x.mcap", {**tracks, "empty": Track.of("empty", np.empty(0))})
+    write_csv(recording, tmp_path / "once.csv", wide=True, rate=rate)
+    monkeypatch.setattr(csv_parquet, "_CELLS", 70)
+    write_csv(recording, tmp_path / "pieces.csv", wide=True, rate=rate)
+    assert (tmp_path / "pieces.csv").read_text() == (tmp_path / "once.csv").read_text()
+    time, columns = recording.wide(rate)
+    rows = np.genfromtxt(tmp_path / "pieces.csv", delimiter=",", names=True, deletechars="")
+    np.testing.assert_allclose(rows["time_s"], time, atol=1e-6)
+    for (servo, key), values in columns.items():
+        np.testing.assert_allclose(rows[f"{servo}.{HEADERS[key]}"], values, atol=1e-6)
+
+
+def test_more_rows_than_anybody_reads_are_refused(tmp_path):
+    long = Recording(tmp_path / "x.mcap", {"a": Track.of("a", np.array([0.0, 1e9]))})
+    with pytest.raises(UsageError, match=r"50 rows a second make 5e\+10 rows in 1e\+09 s\ngive a lower rate"):
+        write_csv(long, tmp_path / "x.csv", wide=True, rate=50.0)
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,151 @@
+"""The small pieces of the servo model: motor, friction, position laws."""
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from axbridge.config.model import ServoModel
+from axbridge.config.profile import FirmwareProfile
+from axbridge.errors import ProfileError
+from axbridge.servo.columns import Param, pack
+from axbridge.servo.friction import Friction, budget
+from axbridge.servo.motor import end_current, fitted_weight, limited_current, mean_torque, relax, temperature_step
+from axbridge.servo.position_laws import approach, asked, compliance, felt, lagging, quantise, state_feedback
+
+AX = FirmwareProfile.load("ax-12a")
+COUNT = AX.units.position
+
+
+def friction(speed=0.0, motor=0.0, external=0.0, **terms):
+    values = {"stribeck_speed": 0.2, "stribeck_exponent": 1.0, "load_external": -1.0, **terms}
+    law = Friction(*(values.get(name, 0.0) for name in Friction._fields))
+    return budget(law, speed, motor, external)
+
+
+def test_no_load_speed_and_stall_are_those_of_the_equations():
+    row = pack(ServoModel.load("lima2009", AX), COUNT)
+    constant, resistance = row[Param.CONSTANT], row[Param.RESISTANCE]
+    torque, damping = mean_torque(0.0, 12.0, 0.0, 0.0, resistance, constant, 1.0)
+    assert torque == pytest.approx(2.59, abs=0.01)  # 12 V / 8 ohm · 0.006810 · 254
+    assert torque / damping * 60 / (2 * math.pi) == pytest.approx(66.2, abs=0.1)  # rpm without friction
+    viscous = row[Param.VISCOUS]
+    assert torque / (damping + viscous) * 60 / (2 * math.pi) == pytest.approx(64.1, abs=0.2)
+
+
+def test_the_electrical_step_is_exact_however_long():
+    whole, _ = relax(8.0, 5e-3, 1e-3)
+    half, _ = relax(8.0, 5e-3, 5e-4)
+    assert whole == pytest.approx(half * half)
+    assert relax(8.0, 0.0, 1e-3) == (0.0, 0.0)
+    current = 0.0
+    for _ in range(1000):
+        current = end_current(current, 9.6, relax(8.0, 5e-3, 1e-6)[0], 8.0, 1.73, 0.0)
+    assert current == pytest.approx(9.6 / 8 * (1 - math.exp(-1e-3 * 8 / 5e-3)))
+
+
+@given(st.floats(0.0, 1e6))
+def test_the_weight_of_the_end_speed_stays_between_midpoint_and_backward_euler(ratio):
+    weight = fitted_weight(ratio)
+    assert 0.5 <= weight <= 1.0
+    if 1e-3 < ratio < 700:
+        assert weight == pytest.approx(1 / (1 - math.exp(-ratio)) - 1 / ratio, abs=0.032)
+
+
+def test_current_limits_of_the_drive():
+    assert limited_current(1.0, 0.0, 0.15, 0.0, 1.0, False, 1e-3) == pytest.approx(0.15)
+    assert limited_current(1.0, 0.0, 0.0, 0.5, 0.5, False, 1e-3) == 0.5
+    assert limited_current(-3.0, 0.0, 0.0, 0.5, 0.5, True, 1e-3) == -1.0
+
+
+def test_the_winding_warms_with_its_time_constant():
+    temperature = 25.0
+    for _ in range(120_000):
+        temperature = temperature_step(temperature, 25.0, 10.0, 4.0, 120.0, 1e-3)
+    assert temperature == pytest.approx(25 + 40 * (1 - math.exp(-1)), abs=0.1)
+
+
+def test_friction_terms_of_each_law():
+    assert friction(coulomb=0.1) == 0.1
+    assert friction(coulomb=0.1, stribeck=0.05) == pytest.approx(0.15)
+    assert friction(speed=-0.2, coulomb=0.1, stribeck=0.05) == pytest.approx(0.1 + 0.05 / math.e)
+    assert friction(motor=0.5, external=-0.5, load=0.1) == pytest.approx(0.1)
+    assert friction(motor=0.5, external=-0.5, load=0.1, load_external=0.2) == pytest.approx(0.15)
+    assert friction(speed=2.0, quadratic=0.01) == pytest.approx(0.04)
+
+
+def test_terms_that_a_law_does_not_have_are_packed_as_nothing():
+    terms = {"coulomb": 0.1, "stribeck": 0.2, "load": 0.3, "quadratic": 0.4, "load_external": 0.5}
+    for law, has in {"M1": (0, 0, -1, 0), "M4": (0.2, 0.3, -1, 0), "M6": (0.2, 0.3, 0.5, 0.4)}.items():
+        row = pack(ServoModel.load("lima2009", AX, {"friction": {"law": law, **terms}}), COUNT)
+        found = [row[c] for c in (Param.STRIBECK, Param.LOAD, Param.LOAD_EXTERNAL, Param.QUADRATIC)]
+        assert tuple(found) == has
+
+
+def test_compliance_has_margin_punch_slope_and_two_sides():
+    def law(error):
+        return compliance(error, 0.01, 0.02, 0.1, 0.2, 0.05)
+
+    assert law(0.02) == law(-0.01) == 0.0
+    assert law(0.02 + 1e-6) == pytest.approx(0.05, abs=1e-4)
+    assert law(0.12) == pytest.approx(0.05 + 0.95 * 0.5)
+    assert law(-0.06) == pytest.approx(-(0.05 + 0.95 * 0.5))
+    assert law(1.0) == 1.0
+    assert law(-1.0) == -1.0
+
+
+def test_state_feedback_is_equation_six():
+    volts, feedback = state_feedback(1.0, 0.25, 30.0, -1.2)
+    assert volts - feedback * 2.0 == pytest.approx(30 * 0.75 - 1.2 * (0.0 - 2.0))
+
+
+def test_the_moving_speed_limits_the_approach():
+    assert approach(0.0, 1.0, 0.0, 1e-3) == 1.0
+    assert approach(0.0, 1.0, 2.0, 1e-3) == pytest.approx(2e-3)
+    assert approach(1.0, 0.9995, 2.0, 1e-3) == 0.9995
+
+
+@given(st.floats(-10, 10))
+def test_readings_come_in_whole_counts(angle):
+    assert quantise(angle, 0.0) == angle
+    assert abs(quantise(angle, COUNT) - angle) <= COUNT / 2 + 1e-12
+
+
+@pytest.mark.parametrize("value", [math.nan, -1.0, math.inf])
+def test_parameters_that_mean_nothing_are_refused_by_name(value):
+    with pytest.raises(ProfileError, match=r"motor\.armature"):
+        ServoModel.load("ax12", AX, {"motor": {"armature": value}})
+
+
+@given(st.floats(-1, 1), st.floats(0, 0.5))
+def test_a_bridge_swallows_small_duties_and_lets_full_duty_pass(duty, dead):
+    assert felt(math.copysign(1.0, duty), dead) == math.copysign(1.0, duty)
+    assert (felt(duty, dead) == 0) == (abs(duty) <= dead)
+    assert felt(asked(duty, dead), dead) == pytest.approx(duty, abs=1e-12)
+
+
+def test_a_loop_two_counts_from_its_goal_does_not_reach_the_motor_through_such_a_bridge():
+    punch = 32 / 1023
+    felt_punch = (punch - 0.07) / (1 - 0.07)
+    through = [compliance(k * COUNT, COUNT, COUNT, 32 * COUNT, 32 * COUNT, punch) for k in range(40)]
+    found = [compliance(k * COUNT, COUNT, COUNT, 32 * COUNT, 32 * COUNT, felt_punch) for k in range(40)]
+    assert through[2] > 0.06
+    assert found[2] == 0
+    assert found == pytest.approx([felt(duty, 0.07) for duty in through])
+
+
+def test_a_lagging_loop_is_behind_a_steady_turn_by_its_lag():
+    seen, step, lag = 0.0, 1e-3, 0.01
+    for k in range(200):
+        seen, blur = lagging(seen, 5.0 * step * (k + 1), lag, 1.0, step)
+    assert 5.0 * step * 200 - seen == pytest.approx(5.0 * lag, rel=0.06)
+    assert blur == pytest.approx(math.sqrt(step / lag / 2), rel=0.1)
+    assert lagging(0.3, 0.7, 0.0, 1.0, step) == (0.7, 1.0)
+
+
+def test_load_that_counts_on_its_own_has_friction_of_its_own_at_rest():
+    terms = {"load_external": 0.2, "load_external_stribeck": 0.3}
+    assert friction(external=-0.5, **terms) == pytest.approx(0.25)
+    assert friction(speed=-0.2, external=-0.5, **terms) == pytest.approx(0.1 + 0.15 / math.e)
+    assert friction(motor=0.5, external=0.5, load_stribeck=0.3, **terms) == pytest.approx(0.1)

@@ -1,0 +1,176 @@
+"""Play between gear and joint: its width, its energy, and its motion against an integration of its own."""
+
+import math
+
+import numpy as np
+import pybullet
+import pytest
+from scipy.integrate import solve_ivp
+
+import axbridge
+from axbridge.config.model import ServoModel
+from axbridge.config.profile import FirmwareProfile
+from axbridge.config.rig import Rig
+from axbridge.errors import ProfileError
+from axbridge.experiment.experiments import Options, conduct
+from axbridge.recording.provenance import describe
+from axbridge.recording.recorder import Recorder
+from axbridge.recording.recording import open_recording
+from axbridge.replay.simulate import simulate
+from axbridge.sim.bank import BankServo, Command, Joint, ServoBank
+from axbridge.sim.engine import Scene
+from axbridge.sim.engines.bullet.engine import BulletEngine
+from tests.sim.test_chain import write_chain
+from tests.support.one_joint import BV, K_OMEGA, K_THETA, K, L, R, write_pendulum
+
+pytestmark = pytest.mark.slow
+
+PROFILE = FirmwareProfile.load("ax-12a")
+PLAY, ARMATURE, SUPPLY = math.radians(1.0), 0.004, 9.6
+
+
+def bank_on(world, joints=("shaft",), **friction):
+    motor = {"armature": ARMATURE, "backlash": PLAY}
+    model = ServoModel.load("lima2009", PROFILE, {"motor": motor, "friction": {"coulomb": 0.0, **friction}})
+    servos = [BankServo(joint, model, 1, PROFILE.units.position, 0) for joint in joints]
+    return ServoBank(world, servos, [SUPPLY])
+
+
+def pendulum(tmp_path, inertia, weight, time_step, start=0.0, gravity=(0.0, 0.0, -9.81), **friction):
+    urdf = write_pendulum(tmp_path / "p.urdf", inertia, weight)
+    return bank_on(BulletEngine(Scene(urdf, time_step=time_step, start={"shaft": start}, gravity=gravity)), **friction)
+
+
+def order(bank, goal, index=0):
+    row = np.zeros(len(Command))
+    row[Command.TORQUE_LIMIT] = 1
+    if goal is not None:
+        row[[Command.TORQUE, Command.GOAL]] = 1, goal
+    bank.set_command(index, row, bank.time)
+
+
+def two_bodies(inertia, weight, goal, start, times, stiffness=3000.0):
+    """Angles of the joint: rotor and link as two bodies, the flanks as stiff springs that damp what bounces, for scipy."""
+    reduced = inertia * ARMATURE / (inertia + ARMATURE)
+    damping = 6 * math.sqrt(stiffness * reduced)
+
+    def rates(time, y):
+        angle, speed, rotor, turning, current = y
+        beyond, force = abs(rotor - angle) - PLAY / 2, 0.0
+        if beyond > 0:
+            side = math.copysign(1, rotor - angle)
+            force = side * max(0.0, stiffness * beyond + damping * side * (turning - speed))
+        wanted = goal(time)
+        volts = 0.0 if wanted is None else min(max(K_THETA * (wanted - angle) - K_OMEGA * speed, -SUPPLY), SUPPLY)
+        growth = 0.0 if wanted is None else (volts - K * turning - R * current) / L
+        return [
+            speed, (force - weight * math.sin(angle)) / inertia,
+            turning, (K * current - BV * turning - force) / ARMATURE, growth,
+        ]  # fmt: skip
+
+    return solve_ivp(
+        rates, (0, times[-1]), [start, 0, start, 0, 0], "LSODA", times, rtol=1e-8, atol=1e-11, max_step=2e-4
+    ).y[0]
+
+
+@pytest.mark.parametrize("time_step", [1 / 240, 1e-3])
+@pytest.mark.parametrize(("inertia", "weight"), [(1e-5, 1e-3), (7.2e-4, 0.081), (5e-3, 0.3)])
+@pytest.mark.parametrize(("goal", "start"), [(1.5, 0.0), (None, 1.5)])
+def test_steps_and_falls_follow_two_bodies_with_a_gap(tmp_path, inertia, weight, time_step, goal, start):
+    bank = pendulum(tmp_path, inertia, weight, time_step, start)
+    order(bank, goal)
+    times, angles = [0.0], [start]
+    while bank.time < 0.8:
+        bank.advance(bank.time + 1.001e-3)
+        times.append(bank.time)
+        angles.append(bank.positions[0])
+    bank.close()
+    error = np.degrees(np.array(angles) - two_bodies(inertia, weight, lambda _: goal, start, np.array(times)))
+    assert math.sqrt(np.mean(error**2)) <= 0.2
+
+
+@pytest.mark.parametrize(("inertia", "push"), [(1e-4, 2e-4), (1e-3, 2e-3)])
+def test_a_joint_whose_gear_is_held_moves_by_the_play_and_no_further(tmp_path, inertia, push):
+    bank = pendulum(tmp_path, inertia, 1e-9, 1e-3, gravity=(0.0, 0.0, 0.0), coulomb=0.1)
+    world, ends = bank.engine, []
+    for torque in (push, -push, push):  # the gear's friction holds far more
+        for _ in range(400):
+            pybullet.applyExternalTorque(
+                world.body, 0, [0, -torque, 0], pybullet.LINK_FRAME, physicsClientId=world.client
+            )
+            bank.advance(bank.time + 1.001e-3)
+        ends.append(bank.positions[0])
+    bank.close()
+    assert abs(np.diff(ends)) == pytest.approx(PLAY, rel=0.02)
+
+
+def test_under_a_load_that_does_not_turn_the_servo_holds_as_without_play(tmp_path):
+    bank = pendulum(tmp_path, 7.2e-4, 0.081, 1 / 240)
+    order(bank, math.pi / 2)
+    bank.advance(1.5)
+    assert math.degrees(bank.positions[0]) == pytest.approx(89.29, abs=0.02)
+    assert bank._joint[0, Joint.LOOSE] == 0
+    assert bank._joint[0, Joint.FLANK] == 1  # it pushes upwards
+    bank.close()
+
+
+def test_play_adds_no_energy(tmp_path):
+    inertia, weight = 1e-3, 0.1
+    bank = pendulum(tmp_path, inertia, weight, 1 / 240, start=2.0, viscous=0.0)
+    energies = []
+    for _ in range(2400):
+        bank.advance(bank.time + 1.001e-3)
+        angle, speed, rotor = bank._joint[0, [Joint.ANGLE, Joint.SPEED, Joint.ROTOR_SPEED]]
+        rotor = rotor if bank._joint[0, Joint.LOOSE] else speed
+        energies.append(0.5 * inertia * speed**2 + 0.5 * ARMATURE * rotor**2 + weight * (1 - math.cos(angle)))
+    bank.close()
+    start = weight * (1 - math.cos(2.0))
+    assert max(energies) <= start * 1.002
+    assert energies[-1] > 0.5 * start  # and takes only what its knocks cost
+
+
+@pytest.mark.parametrize("time_step", [1 / 240, 1e-3])
+def test_a_chain_of_links_as_light_as_a_foot_stays_calm(tmp_path, time_step):
+    joints = ("j0", "j1", "j2")
+    urdf = write_chain(tmp_path / "chain.urdf", (0.06, 0.05, 0.02), (5e-5, 3e-5, 1e-5))
+    bank = bank_on(BulletEngine(Scene(urdf, time_step=time_step)), joints)
+    goals, fastest = (0.8, -0.6, 0.5), 0.0
+    for index, goal in enumerate(goals):
+        order(bank, goal, index)
+    while bank.time < 1.5:
+        bank.advance(bank.time + 1.001e-3)
+        fastest = max(fastest, np.abs(bank.speeds).max())
+    assert fastest < 2 * SUPPLY / K
+    assert np.degrees(np.abs(bank.positions - goals)).max() < 1.5  # the play, and what the weight takes
+    bank.close()
+
+
+@pytest.mark.parametrize(
+    ("motor", "words"),
+    [
+        ({"backlash": 0.01}, "motor.armature: backlash lets the rotor turn on its own, so it needs an inertia"),
+        ({"backlash": -0.01, "armature": 0.004}, "motor.backlash: .*greater than or equal to 0"),
+        ({"backlash": 1.0, "armature": 0.004}, "motor.backlash: .*less than or equal to 0.2"),
+    ],
+)
+def test_a_play_that_cannot_be_is_refused(motor, words):
+    with pytest.raises(ProfileError, match=words):
+        ServoModel.load("lima2009", PROFILE, {"motor": motor})
+
+
+def test_the_closed_form_and_the_simulator_agree_and_play_shows(tmp_path):
+    motor = {"armature": ARMATURE, "backlash": 2 * PLAY}
+    recordings, rigs = [], []
+    for params in ({"motor": motor}, {"motor": {"armature": ARMATURE}}):
+        rig = Rig.load("bench_arm")
+        rig = rig.model_copy(update={"servos": (rig.servos[0].model_copy(update={"params": params}),)})
+        path = tmp_path / "fall.mcap"
+        with axbridge.open(rig, seed=1) as robot, Recorder(path, describe(rig)) as recorder:
+            conduct("fall", robot, "shoulder", recorder, Options(angles=(math.radians(120),)), tick_ms=10)
+        recordings.append(open_recording(path)["shoulder"])
+        rigs.append(rig)
+        closed = simulate(open_recording(path), rig)["shoulder"]
+        error = np.degrees(closed.position - recordings[-1].position)
+        assert math.sqrt(np.mean(error**2)) < 0.3
+    with_play, without = (track.position[: min(map(len, recordings))] for track in recordings)
+    assert np.degrees(np.abs(with_play - without)).max() > 0.5

@@ -1,0 +1,217 @@
+"""The bank of servos on single pendulums: what the loop, the supply and the windings do."""
+
+import math
+
+import numpy as np
+import pytest
+
+from axbridge.config.model import ServoModel
+from axbridge.config.profile import FirmwareProfile
+from axbridge.servo.columns import Joint, Param
+from axbridge.sim.bank import BankServo, Command, Mode, Passive, ServoBank, State
+from axbridge.sim.engines.pendulums import Pendulums
+
+AX, MX = FirmwareProfile.load("ax-12a"), FirmwareProfile.load("mx-28")
+K, R, BV = 0.006810 * 254, 8.0, 0.01278
+
+
+def bank_of(model="lima2009", count=1, supply=12.0, resistance=0.0, mass=1e-3, overrides=None, profile=AX, direction=1):
+    engine = Pendulums([f"j{k}" for k in range(count)], time_step=1e-3, mass=mass, length=0.1)
+    servo_model = ServoModel.load(model, profile, overrides)
+    servos = [BankServo(f"j{k}", servo_model, direction, profile.units.position, 0) for k in range(count)]
+    return ServoBank(engine, servos, [supply], supply_resistance=[resistance])
+
+
+def command(bank, **columns):
+    row = np.zeros(len(Command))
+    row[[Command.TORQUE, Command.TORQUE_LIMIT]] = 1
+    for name, value in columns.items():
+        row[Command[name]] = value
+    for index in range(len(bank.state)):
+        bank.set_command(index, row, bank.time)
+
+
+def test_full_duty_turns_at_the_no_load_speed():
+    bank = bank_of()
+    command(bank, MODE=Mode.WHEEL_DUTY, DUTY=1.0)
+    bank.advance(0.6)
+    free = K / R * 12 / (K * K / R + BV)
+    assert bank.state[0, State.SPEED] == pytest.approx(free, rel=2e-3)
+    assert bank.state[0, State.DUTY] == 1.0
+
+
+def test_a_law_that_does_not_exist_is_an_error_and_not_another_law():
+    bank = bank_of()
+    bank._arrays.params[0, Param.LAW] = 7
+    command(bank, GOAL=1.0)
+    with pytest.raises(ValueError, match="position law"):
+        bank.advance(0.1)
+
+
+def test_a_torque_limit_caps_the_duty_in_every_mode():
+    for columns in ({"MODE": Mode.WHEEL_DUTY, "DUTY": -1.0}, {"GOAL": -2.0}):
+        bank = bank_of()
+        command(bank, TORQUE_LIMIT=0.4, **columns)
+        bank.advance(0.05)
+        assert bank.state[0, State.DUTY] == pytest.approx(-0.4)
+
+
+def test_a_controlled_speed_is_held_and_approached_with_the_acceleration():
+    bank = bank_of(profile=MX)
+    command(bank, MODE=Mode.WHEEL_SPEED, SPEED=2.0, ACCELERATION=4.0)
+    bank.advance(0.25)
+    assert bank.state[0, State.SPEED] == pytest.approx(1.0, abs=0.1)
+    bank.advance(1.0)
+    assert bank.state[0, State.SPEED] == pytest.approx(2.0, abs=0.1)
+
+
+def loaded_wheel(load):
+    bank = bank_of(model="mx28", profile=MX, mass=0.01)
+    bank.engine._weight = 0.0
+    bank.passive[0, Passive.FRICTION] = load
+    return bank
+
+
+@pytest.mark.parametrize("speed", [0.5, 3.0, -3.0])
+@pytest.mark.parametrize("load", [0.0, 0.5, 1.0])
+def test_a_wheel_keeps_its_speed_under_load(speed, load):
+    bank = loaded_wheel(load)
+    command(bank, MODE=Mode.WHEEL_SPEED, SPEED=speed, P_GAIN=32)
+    bank.advance(3.0)
+    assert bank.state[0, State.SPEED] == pytest.approx(speed, rel=0.01)
+
+
+def test_a_wheel_that_was_held_does_not_make_up_for_it():
+    bank = loaded_wheel(5.0)  # more than it can turn
+    command(bank, MODE=Mode.WHEEL_SPEED, SPEED=2.0, P_GAIN=32)
+    bank.advance(5.0)
+    assert bank.state[0, State.SPEED] == pytest.approx(0, abs=1e-9)
+    assert bank.state[0, State.DUTY] == pytest.approx(1.0)
+    bank.passive[0, Passive.FRICTION] = 0.0
+    start = bank.positions[0]
+    bank.advance(7.0)
+    assert bank.positions[0] - start == pytest.approx(4.0, abs=0.4)  # not the 10 rad it was held for
+    assert bank.state[0, State.SPEED] == pytest.approx(2.0, rel=0.01)
+
+
+def test_the_pid_law_scales_with_the_gain_register():
+    overrides = {"controller": {"law": "pid", "p_duty": 1e-3}}
+    for gain in (8, 32):
+        bank = bank_of(overrides=overrides, profile=MX)
+        command(bank, GOAL=10 * MX.units.position, P_GAIN=gain)
+        bank.advance(1e-3)
+        assert bank.state[0, State.DUTY] == pytest.approx(10 * gain * 1e-3, rel=0.2)
+
+
+def test_the_moving_speed_limits_the_approach():
+    bank = bank_of("ax12")
+    slope, margin = 32 * AX.units.position, AX.units.position
+    command(bank, GOAL=1.0, SPEED=0.5, SLOPE_CW=slope, SLOPE_CCW=slope, MARGIN_CW=margin, MARGIN_CCW=margin, PUNCH=0.03)
+    bank.advance(1.02)
+    assert 0.35 < bank.state[0, State.ANGLE] < 0.5
+
+
+def test_torque_off_is_an_open_circuit():
+    bank = bank_of(mass=0.1)
+    command(bank, GOAL=1.0)
+    bank.advance(0.8)
+    assert bank.state[0, State.ANGLE] > 0.9
+    command(bank, TORQUE=0.0)
+    bank.advance(0.9)
+    assert bank.state[0, State.CURRENT] == bank.state[0, State.DUTY] == 0
+    bank.advance(1.6)
+    assert bank.state[0, State.ANGLE] < 0.2  # a short circuit would hold it up for seconds
+
+
+def test_the_supply_sags_under_all_servos_of_its_bus():
+    bank = bank_of(count=3, resistance=0.5, mass=1.0)
+    command(bank, MODE=Mode.WHEEL_DUTY, DUTY=1.0)
+    bank.advance(0.005)
+    current = bank.state[:, State.CURRENT].sum()
+    assert current > 2.5
+    assert bank.state[0, State.VOLTAGE] == pytest.approx(12 - 0.5 * current, abs=0.1)
+
+
+def test_energy_and_heat_are_those_of_the_current():
+    bank = bank_of(mass=5.0)
+    command(bank, MODE=Mode.WHEEL_DUTY, DUTY=0.2)
+    bank.advance(0.5)  # 5 kg hold against 0.2 of the duty
+    before = bank.state[0].copy()
+    bank.advance(10.5)
+    current = bank.state[0, State.CURRENT]
+    assert current == pytest.approx(0.2 * 12 / R, rel=0.02)
+    power = 0.2 * 12 * current
+    assert bank.state[0, State.ENERGY] - before[State.ENERGY] == pytest.approx(10 * power, rel=0.02)
+    warmer = bank.state[0, State.TEMPERATURE] - before[State.TEMPERATURE]
+    assert warmer == pytest.approx(4.0 * current**2 * R * (1 - math.exp(-10 / 120)), rel=0.05)
+
+
+def test_a_warm_winding_has_more_resistance():
+    bank = bank_of(overrides={"motor": {"resistance_per_kelvin": 0.02, "ambient_temperature": 20.0}}, mass=1e3)
+    command(bank, MODE=Mode.WHEEL_DUTY, DUTY=1.0)
+    bank.state[0, State.TEMPERATURE] = 70.0
+    bank.advance(0.01)
+    assert bank.state[0, State.CURRENT] == pytest.approx(12 / (2 * R), rel=0.01)
+
+
+def test_a_mirrored_servo_turns_its_joint_the_other_way():
+    bank = bank_of(direction=-1)
+    command(bank, GOAL=0.5)
+    bank.advance(0.5)
+    assert bank.state[0, State.ANGLE] == pytest.approx(0.5, abs=0.01)
+    assert bank.positions[0] == pytest.approx(-0.5, abs=0.01)
+
+
+def test_dry_friction_sticks_instead_of_creeping():
+    bank = bank_of(mass=0.02, overrides={"friction": {"coulomb": 0.05}})
+    command(bank, GOAL=0.3)
+    bank.advance(0.5)
+    held = bank.positions[0]
+    command(bank, TORQUE=0.0)
+    bank.advance(5.0)
+    assert bank.positions[0] == pytest.approx(held, abs=1e-3)
+    assert abs(bank.speeds[0]) < 1e-12
+
+
+def test_a_stop_is_not_passed():
+    bank = bank_of()
+    bank.passive[0, [Passive.LOW, Passive.HIGH]] = -0.5, 0.5
+    command(bank, GOAL=1.5)
+    highest = 0.0
+    for step in range(1, 400):
+        bank.advance(step * 1e-3)
+        highest = max(highest, bank.positions[0])
+    assert 0.49 < highest < 0.51
+
+
+def test_a_spring_and_a_damper_act_on_the_joint():
+    bank = bank_of()
+    bank.passive[0, [Passive.SPRING, Passive.DAMPING]] = 2.0, 0.1
+    command(bank, GOAL=1.0)
+    bank.advance(1.5)
+    stiffness = 30 * K / R
+    assert bank.positions[0] == pytest.approx(stiffness / (stiffness + 2.0), abs=0.01)
+
+
+def test_a_loop_that_runs_every_10_ms_does_so_from_its_first_run_on():
+    bank = bank_of(model="lima2009-strict")
+    command(bank, GOAL=0.1)
+    volts, changes = 0.0, []
+    for tick in range(1, 45):
+        bank.advance(tick * 1e-3)
+        if bank._joint[0, Joint.VOLTS] != volts:
+            volts = bank._joint[0, Joint.VOLTS]
+            changes.append(tick)
+    assert changes == [1, 11, 21, 31, 41]
+
+
+@pytest.mark.parametrize("speed", [1.0, 3.0])
+def test_a_moving_speed_does_not_kick_the_shaft_backwards_first(speed):
+    bank = bank_of()
+    command(bank, GOAL=1.0, SPEED=speed)
+    lowest = 0.0
+    for tick in range(1, 200):
+        bank.advance(tick * 1e-3)
+        lowest = min(lowest, bank.positions[0])
+    assert lowest > -1e-4
+    assert bank.positions[0] > 0.05

@@ -1,0 +1,196 @@
+"""A servo in PyBullet against an independent integration of the same equations."""
+
+import math
+
+import numpy as np
+import pybullet
+import pytest
+
+from axbridge.config.model import ServoModel
+from axbridge.config.profile import FirmwareProfile
+from axbridge.config.rig import Rig
+from axbridge.sim.bank import BankServo, Command, Mode, ServoBank, State
+from axbridge.sim.engine import Scene
+from axbridge.sim.engines.bullet.engine import BulletEngine
+from axbridge.virtual.assembly import build_bank
+from tests.support.one_joint import paper_servo, write_pendulum
+
+pytestmark = pytest.mark.slow
+
+PROFILE = FirmwareProfile.load("ax-12a")
+
+
+def order(bank, goal=None, **columns):
+    """Tell every servo of a bank to go to `goal` (rad), or to go limp."""
+    row = np.zeros(len(Command))
+    row[Command.TORQUE_LIMIT] = 1
+    row[[Command.MARGIN_CW, Command.MARGIN_CCW]] = PROFILE.units.position
+    row[[Command.SLOPE_CW, Command.SLOPE_CCW]] = 32 * PROFILE.units.position
+    row[Command.PUNCH] = 32 / 1023
+    if goal is not None:
+        row[Command.TORQUE] = 1
+        row[Command.GOAL] = goal
+    for name, value in columns.items():
+        row[Command[name]] = value
+    for index in range(len(bank.state)):
+        bank.set_command(index, row, bank.time)
+
+
+def pendulum(tmp_path, inertia, weight_moment, time_step, *, start=0.0, model="lima2009", **motor):
+    servo_model = ServoModel.load(model, PROFILE, {"motor": motor})
+    urdf = write_pendulum(tmp_path / "pendulum.urdf", inertia, weight_moment)
+    world = BulletEngine(Scene(urdf, time_step=time_step, start={"shaft": start}))
+    return ServoBank(world, [BankServo("shaft", servo_model, 1, PROFILE.units.position, 0)], [9.6])
+
+
+def watched(bank, duration):
+    """Times, angles and speeds of the next `duration` seconds, as they come out of each substep."""
+    seen, end = [(bank.time, bank.positions[0], bank.speeds[0])], bank.time + duration
+    while bank.time < end - 1e-9:
+        bank.advance(bank.time + 1.001e-3)
+        seen.append((bank.time, bank.positions[0], bank.speeds[0]))
+    return np.array(seen).T
+
+
+def trace(bank, duration):
+    seen = watched(bank, duration)
+    bank.close()
+    return seen
+
+
+@pytest.mark.parametrize(("time_step", "allowed"), [(1 / 240, 0.3), (1e-3, 0.1)])
+@pytest.mark.parametrize("armature", [0.0, 0.004])
+@pytest.mark.parametrize("inertia", [1e-5, 7.2e-4, 5e-3])
+def test_step_and_falls_follow_the_equations(tmp_path, inertia, armature, time_step, allowed):
+    weight_moment = 0.081 * min(1.0, inertia / 7.2e-4)
+    runs = [(math.pi / 2, 0.0)] + [(None, math.radians(angle)) for angle in (45, 90, 135)]
+    for goal, start in runs:
+        bank = pendulum(tmp_path, inertia, weight_moment, time_step, start=start, armature=armature)
+        order(bank, goal)
+        times, angles, _ = trace(bank, 0.8)
+        true_times, true, _ = paper_servo(
+            inertia, weight_moment, armature=armature, goal=goal, start=start, duration=0.81, samples=800
+        )
+        error = np.degrees(angles - np.interp(times, true_times, true))
+        assert math.sqrt(np.mean(error**2)) <= allowed, (goal, start)
+
+
+def test_the_physics_step_changes_neither_end_nor_top_speed():
+    ends = []
+    for time_step_ms in (1000 / 240, 1.0):
+        rig = Rig.load("bench_arm")
+        world = rig.world.model_copy(update={"time_step_ms": time_step_ms})
+        bank = build_bank(rig.model_copy(update={"world": world}))
+        order(bank, math.pi / 2)
+        _, angles, speeds = trace(bank, 1.5)
+        ends.append(math.degrees(angles[-1]))
+        assert np.abs(speeds).max() <= 9.6 / (0.006810 * 254)
+    assert abs(ends[0] - ends[1]) <= 0.1
+    assert ends[0] == pytest.approx(89.29, abs=0.02)
+
+
+@pytest.mark.parametrize("time_step", [1 / 240, 1e-3])
+@pytest.mark.parametrize("inertia", [1e-5, 5e-4, 5e-3, 2e-2])
+def test_full_duty_presses_a_joint_on_its_stop_and_lets_go_of_it_at_once(tmp_path, inertia, time_step):
+    """It is not thrown back, and what the stop took is not owed by the motor when it turns the other way."""
+    urdf = write_pendulum(tmp_path / "arm.urdf", inertia, 1e-4)
+    world = BulletEngine(Scene(urdf, time_step=time_step, stops={"shaft": (-1.0, 1.0)}))
+    bank = ServoBank(
+        world, [BankServo("shaft", ServoModel.load("ax12", PROFILE), 1, PROFILE.units.position, 0)], [11.1]
+    )
+    order(bank, 0.0, MODE=Mode.WHEEL_DUTY, DUTY=1.0)
+    _, angles, speeds = watched(bank, 1.0)
+    assert angles.max() < 1.0 + 1e-6
+    assert speeds[np.argmax(angles > 0.99) :].min() > -1e-3
+    assert abs(angles[-1] - 1.0) < 1e-6
+    order(bank, 0.0, MODE=Mode.WHEEL_DUTY, DUTY=-1.0)
+    _, back, _ = watched(bank, 0.3)
+    bank.close()
+    world = BulletEngine(Scene(urdf, time_step=time_step, start={"shaft": 1.0}))  # the same without a stop behind it
+    free = ServoBank(
+        world, [BankServo("shaft", ServoModel.load("ax12", PROFILE), 1, PROFILE.units.position, 0)], [11.1]
+    )
+    order(free, 0.0, MODE=Mode.WHEEL_DUTY, DUTY=-1.0)
+    _, expected, _ = watched(free, 0.3)
+    free.close()
+    assert back[-1] == pytest.approx(expected[-1], abs=0.01)
+
+
+def test_the_same_seed_gives_the_same_bits(tmp_path):
+    runs = []
+    for _ in range(2):
+        bank = pendulum(tmp_path, 7.2e-4, 0.081, 1 / 240, model="ax12")
+        order(bank, 1.0)
+        runs.append(trace(bank, 0.5)[1])
+    assert runs[0].tobytes() == runs[1].tobytes()
+
+
+def test_how_time_is_cut_into_calls_does_not_matter(tmp_path):
+    ends = []
+    for cuts in (1, 7):
+        bank = pendulum(tmp_path, 7.2e-4, 0.081, 1 / 240, model="ax12")
+        order(bank, 1.0)
+        for cut in range(1, cuts + 1):
+            bank.advance(0.5 * cut / cuts)
+        ends.append(bank.state.tobytes())
+        bank.close()
+    assert ends[0] == ends[1]
+
+
+def test_two_worlds_do_not_disturb_each_other(tmp_path):
+    alone = pendulum(tmp_path, 7.2e-4, 0.081, 1 / 240)
+    order(alone, 1.0)
+    expected = trace(alone, 0.3)[1]
+    one, other = (pendulum(tmp_path, 7.2e-4, 0.081, 1 / 240) for _ in range(2))
+    order(one, 1.0)
+    order(other, -1.0)
+    for step in range(1, 301):
+        one.advance(step * 1e-3)
+        other.advance(step * 1e-3)
+    assert one.positions[0] == pytest.approx(expected[-1], abs=1e-3)
+    assert other.positions[0] == pytest.approx(-expected[-1], abs=1e-3)
+    one.close()
+    other.close()
+
+
+def test_a_command_acts_after_the_models_latency(tmp_path):
+    bank = pendulum(tmp_path, 7.2e-4, 0.0001, 1 / 240, model="ax12")
+    order(bank, 1.0)
+    bank.advance(0.0195)
+    assert bank.state[0, State.DUTY] == 0
+    bank.advance(0.022)
+    assert bank.state[0, State.DUTY] == 1
+    bank.close()
+
+
+def test_a_brown_out_weakens_the_servo_at_once(tmp_path):
+    bank = pendulum(tmp_path, 7.2e-4, 0.081, 1 / 240)
+    order(bank, 1.0)
+    bank.advance(0.5)
+    bank.supply[0] = 0.0
+    bank.advance(0.9)
+    assert abs(bank.positions[0]) < 0.1
+    assert bank.state[0, State.VOLTAGE] == 0
+    bank.close()
+
+
+def test_mass_matrix_and_load_agree_with_pybullets_own(tmp_path):
+    world = BulletEngine(Scene(Rig.load("bench_arm").urdf_path(), time_step=1 / 240, start={"shoulder": 0.7}))
+    inertia, load = world.dynamics()
+    theirs = pybullet.calculateMassMatrix(world.body, [0.7], physicsClientId=world.client)
+    bias = pybullet.calculateInverseDynamics(world.body, [0.7], [0.0], [0.0], physicsClientId=world.client)
+    assert np.allclose(inertia, theirs)
+    assert np.allclose(load, bias)
+    world.close()
+
+
+def test_the_strict_model_overshoots_and_falls_as_in_simtwo(tmp_path):
+    bank = pendulum(tmp_path, 7.2e-4, 0.081, 1e-3, model="lima2009-strict")
+    order(bank, math.pi / 2)
+    _, angles, _ = trace(bank, 1.0)
+    assert math.degrees(angles.max()) - 90 == pytest.approx(3.8, abs=0.3)
+    for start, expected in ((45, 0.30), (90, 0.40), (135, 0.55)):
+        bank = pendulum(tmp_path, 7.2e-4, 0.081, 1e-3, start=math.radians(start), model="lima2009-strict")
+        order(bank)
+        times, angles, _ = trace(bank, 0.8)
+        assert times[np.argmax(angles < math.radians(5))] == pytest.approx(expected, abs=0.02)

@@ -1,0 +1,134 @@
+"""Three servos in a row, with links as light as a foot, against an independent integration of the whole chain."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.integrate import solve_ivp
+
+from axbridge.config.model import ServoModel
+from axbridge.config.profile import FirmwareProfile
+from axbridge.errors import SimulationDiverged, UsageError
+from axbridge.sim.bank import BankServo, Command, ServoBank
+from axbridge.sim.engine import Scene
+from axbridge.sim.engines.bullet.engine import BulletEngine
+
+pytestmark = pytest.mark.slow
+
+PROFILE = FirmwareProfile.load("ax-12a")
+R, K, BV, SUPPLY = 8.0, 0.006810 * 254, 0.01278, 9.6
+LENGTHS, LEVERS = (0.06, 0.06), 0.03
+GRAVITY = 9.81
+
+
+def write_chain(path, masses, inertias):
+    links = '<link name="base"><inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1"/></inertial></link>'
+    joints, parent, drop = "", "base", 0.0
+    for index, (mass, inertia) in enumerate(zip(masses, inertias, strict=True)):
+        links += f'<link name="l{index}"><inertial><origin xyz="0 0 {-LEVERS}"/><mass value="{mass}"/>'
+        links += f'<inertia ixx="{inertia}" iyy="{inertia}" izz="{inertia}"/></inertial></link>'
+        joints += f'<joint name="j{index}" type="continuous"><parent link="{parent}"/><child link="l{index}"/>'
+        joints += f'<origin xyz="0 0 {-drop}"/><axis xyz="0 -1 0"/></joint>'
+        parent, drop = f"l{index}", LENGTHS[0]
+    path.write_text(f"<robot name='chain'>{links}{joints}</robot>")
+    return path
+
+
+def chain_equations(masses, inertias):
+    """Mass matrix and load of the planar chain, from its kinetic and potential energy."""
+
+    def terms(angles, speeds):
+        total, rate = np.cumsum(angles), np.cumsum(speeds)
+        matrix, bias = np.zeros((3, 3)), np.zeros(3)
+        for body in range(3):
+            arms = [LENGTHS[0]] * body + [LEVERS]
+            jacobian, curved = np.zeros((2, 3)), np.zeros(2)
+            for link, arm in enumerate(arms):
+                along = arm * np.array([math.cos(total[link]), math.sin(total[link])])
+                jacobian[:, : link + 1] += along[:, None]
+                curved += arm * rate[link] ** 2 * np.array([-math.sin(total[link]), math.cos(total[link])])
+            turning = np.array([1.0] * (body + 1) + [0.0] * (2 - body))
+            matrix += masses[body] * jacobian.T @ jacobian + inertias[body] * np.outer(turning, turning)
+            bias += masses[body] * jacobian.T @ (curved + np.array([0, GRAVITY]))
+        return matrix, bias
+
+    return terms
+
+
+def truth(masses, inertias, armature, goal, times):
+    terms = chain_equations(masses, inertias)
+
+    def rates(_, y):
+        angles, speeds, currents = y[:3], y[3:6], y[6:]
+        volts = np.clip(30 * (goal - angles) + 1.2 * speeds, -SUPPLY, SUPPLY)
+        matrix, bias = terms(angles, speeds)
+        friction = 1.71e-5 * np.tanh(speeds / 1e-3) + BV * speeds
+        accelerations = np.linalg.solve(matrix + armature * np.eye(3), K * currents - friction - bias)
+        return np.concatenate((speeds, accelerations, (volts - K * speeds - R * currents) / 5e-3))
+
+    return solve_ivp(rates, (0, times[-1]), np.zeros(9), "LSODA", times, rtol=1e-7, atol=1e-9).y[:3]
+
+
+def build(tmp_path, masses, inertias, armature, time_step, **motor):
+    model = ServoModel.load("lima2009", PROFILE, {"motor": {"armature": armature, **motor}})
+    world = BulletEngine(Scene(write_chain(tmp_path / "chain.urdf", masses, inertias), time_step=time_step))
+    servos = [BankServo(f"j{index}", model, 1, PROFILE.units.position, 0) for index in range(3)]
+    return ServoBank(world, servos, [SUPPLY])
+
+
+def command(bank, goals):
+    row = np.zeros(len(Command))
+    row[[Command.TORQUE, Command.TORQUE_LIMIT]] = 1
+    for index, goal in enumerate(goals):
+        row[Command.GOAL] = goal
+        bank.set_command(index, row, 0.0)
+
+
+@pytest.mark.parametrize(("time_step", "allowed"), [(1 / 240, 0.3), (1e-3, 0.1)])
+@pytest.mark.parametrize("armature", [0.0, 0.004])
+def test_a_chain_with_links_as_light_as_a_foot_follows_its_mass_matrix(tmp_path, armature, time_step, allowed):
+    masses, inertias = (0.06, 0.05, 0.02), (5e-5, 3e-5, 1e-5)
+    goal = np.array([0.8, -0.6, 0.5])
+    bank = build(tmp_path, masses, inertias, armature, time_step)
+    command(bank, goal)
+    times, angles = [0.0], [bank.positions.copy()]
+    while bank.time < 1.0 - 1e-9:
+        bank.advance(bank.time + 1.001e-3)
+        times.append(bank.time)
+        angles.append(bank.positions.copy())
+    bank.close()
+    error = np.degrees(np.array(angles).T - truth(masses, inertias, armature, goal, np.array(times)))
+    assert np.sqrt(np.mean(error**2, axis=1)).max() <= allowed
+
+
+def test_a_model_that_blows_up_is_stopped_with_joint_and_time(tmp_path):
+    bank = build(tmp_path, (0.06, 0.05, 0.02), (5e-5, 3e-5, 1e-5), 0.0, 1 / 240)
+    command(bank, [0.5, 0.5, 0.5])
+    bank.advance(0.01)
+    bank.engine._speeds[1] = math.nan
+    with pytest.raises(SimulationDiverged, match="'j[0-2]' diverged at t = 0.01") as caught:
+        bank.advance(0.1)
+    assert caught.value.joint in bank.joints
+    bank.close()
+
+
+def test_an_unstable_controller_is_stopped_not_clamped(tmp_path):
+    model = ServoModel.load("lima2009", PROFILE, {"controller": {"k_omega": -50.0}, "friction": {"viscous": 0.0}})
+    world = BulletEngine(
+        Scene(write_chain(tmp_path / "c.urdf", (0.06, 0.05, 0.02), (5e-5, 3e-5, 1e-5)), time_step=1 / 240)
+    )
+    bank = ServoBank(world, [BankServo(f"j{k}", model, 1, PROFILE.units.position, 0) for k in range(3)], [SUPPLY])
+    command(bank, [0.5, 0.5, 0.5])
+    bank.advance(1.0)  # the supply bounds what it can do
+    assert np.abs(bank.speeds).max() < 100
+    bank.close()
+
+
+def test_two_servos_on_a_joint_or_none_there_are_refused(tmp_path):
+    bank = build(tmp_path, (0.06, 0.05, 0.02), (5e-5, 3e-5, 1e-5), 0.0, 1 / 240)
+    model = ServoModel.load("lima2009", PROFILE)
+    for joints in (["j0", "j0"], ["elbow"]):
+        servos = [BankServo(joint, model, 1, PROFILE.units.position, 0) for joint in joints]
+        with pytest.raises(UsageError, match="not there, or has two servos"):
+            ServoBank(bank.engine, servos, [SUPPLY])
+    bank.close()

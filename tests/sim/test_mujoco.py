@@ -1,0 +1,241 @@
+"""MuJoCo as engine: servos against scipy, rolling and resting contacts, shapes, and how it is chosen."""
+
+import json
+import math
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import axbridge
+from axbridge.cli import app
+from axbridge.cli import compare as compare_verb  # noqa: F401 - registers it
+from axbridge.cli import record as record_verb  # noqa: F401 - registers it
+from axbridge.config.model import ServoModel
+from axbridge.config.profile import FirmwareProfile
+from axbridge.config.rig import Rig
+from axbridge.errors import RigError
+from axbridge.sim.bank import BankServo, Command, Mode, ServoBank
+from axbridge.sim.engine import Actuation, Scene
+from axbridge.sim.engines.mujoco.engine import MujocoEngine
+from axbridge.virtual.assembly import build_bank
+from tests.support.one_joint import paper_servo, write_pendulum
+
+pytestmark = pytest.mark.slow
+
+PROFILE = FirmwareProfile.load("ax-12a")
+NOTHING = np.zeros(0)
+REST = Actuation(NOTHING, NOTHING, NOTHING, NOTHING, NOTHING, NOTHING)
+BODY = """<robot name="r"><link name="body"><inertial><mass value="1"/><inertia ixx="{0}" iyy="{0}" izz="{0}"/></inertial>
+<contact><lateral_friction value="0.6"/></contact><collision><geometry>{1}</geometry></collision></link></robot>"""
+
+
+@pytest.mark.parametrize(("time_step", "allowed"), [(1 / 240, 0.02), (1e-3, 0.02)])
+@pytest.mark.parametrize(
+    ("inertia", "weight", "armature"), [(7.2e-4, 0.081, 0.0), (1e-5, 1e-3, 0.004), (5e-3, 0.3, 0.0)]
+)
+@pytest.mark.parametrize(("goal", "start"), [(1.5, 0.0), (None, 1.5)])
+def test_steps_and_falls_follow_the_papers_equations(
+    tmp_path, inertia, weight, armature, goal, start, time_step, allowed
+):
+    urdf = write_pendulum(tmp_path / "p.urdf", inertia, weight)
+    model = ServoModel.load("lima2009", PROFILE, {"motor": {"armature": armature}})
+    engine = MujocoEngine(Scene(urdf, time_step=time_step, start={"shaft": start}))
+    bank = ServoBank(engine, [BankServo("shaft", model, 1, PROFILE.units.position, 0)], [9.6])
+    row = np.zeros(len(Command))
+    row[Command.TORQUE_LIMIT] = 1
+    if goal is not None:
+        row[[Command.TORQUE, Command.GOAL]] = 1, goal
+    bank.set_command(0, row, 0.0)
+    times, angles = [0.0], [start]
+    while bank.time < 0.8:
+        bank.advance(bank.time + 1.001e-3)
+        times.append(bank.time)
+        angles.append(bank.positions[0])
+    bank.close()
+    found, truth, _ = paper_servo(
+        inertia, weight, armature=armature, goal=goal, start=start, duration=times[-1], samples=4000
+    )
+    assert np.degrees(np.abs(np.array(angles) - np.interp(times, found, truth)).max()) <= allowed
+
+
+def test_wheels_roll_as_fast_as_they_turn_in_the_air(tmp_path):
+    wheel = (
+        '<link name="{0}_link"><inertial><mass value="0.05"/><inertia ixx="2.2e-5" iyy="4e-5" izz="2.2e-5"/></inertial>'
+        '<collision><origin rpy="1.5707963 0 0"/><geometry><cylinder radius="0.04" length="0.02"/></geometry></collision>'
+        '</link><joint name="{0}" type="continuous"><parent link="base"/><child link="{0}_link"/>'
+        '<origin xyz="0.03 {1} 0.04"/><axis xyz="0 1 0"/></joint>'
+    )
+    (tmp_path / "cart.urdf").write_text(
+        '<robot name="cart"><link name="base"><inertial><origin xyz="0 0 0.04"/><mass value="0.5"/>'
+        '<inertia ixx="3e-4" iyy="6.4e-4" izz="8.7e-4"/></inertial><contact><lateral_friction value="0"/></contact>'
+        '<collision><origin xyz="-0.05 0 0.01"/><geometry><sphere radius="0.01"/></geometry></collision></link>'
+        f"{wheel.format('left', 0.05)}{wheel.format('right', -0.05)}</robot>"
+    )
+    speeds = []
+    for rolls in (False, True):
+        engine = MujocoEngine(Scene(tmp_path / "cart.urdf", fixed_base=not rolls, ground=rolls, base_height=1e-4))
+        model = ServoModel.load("ax12", PROFILE)
+        servos = [BankServo(name, model, 1, PROFILE.units.position, 0) for name in ("left", "right")]
+        bank = ServoBank(engine, servos, [11.1])
+        row = np.zeros(len(Command))
+        row[[Command.TORQUE, Command.TORQUE_LIMIT, Command.MODE, Command.DUTY]] = 1, 1, Mode.WHEEL_DUTY, 0.87
+        for index in range(2):
+            bank.set_command(index, row, 0.0)
+        bank.advance(1.5)
+        speeds.append(bank.speeds[0])
+        if rolls:
+            before, time = engine.base()[0][0], bank.time
+            bank.advance(2.0)
+            assert engine.base()[0][0] - before == pytest.approx(0.04 * speeds[-1] * (bank.time - time), rel=0.02)
+        bank.close()
+    assert speeds[0] == pytest.approx(5.0, rel=0.1)
+    assert speeds[1] == pytest.approx(speeds[0], rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("shape", "height"),
+    [
+        ('<box size="0.2 0.2 0.1"/>', 0.05),
+        ('<cylinder radius="0.1" length="0.06"/>', 0.03),
+        ('<capsule radius="0.02" length="0.1"/>', 0.07),
+        ('<sphere radius="0.04"/>', 0.04),
+        ('<mesh filename="block.stl" scale="0.1 0.1 0.05"/>', 0.05),
+        ('<mesh filename="package://my_robot/block.stl" scale="0.1 0.1 0.05"/>', 0.05),
+    ],
+)
+def test_every_shape_stands_on_the_floor_by_its_own_size(tmp_path, shape, height):
+    corners = [np.array([x, y, z]) for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)]
+    faces = [(0, 1, 3), (0, 3, 2), (4, 6, 7), (4, 7, 5), (0, 4, 5), (0, 5, 1)]
+    faces += [(2, 3, 7), (2, 7, 6), (0, 2, 6), (0, 6, 4), (1, 5, 7), (1, 7, 3)]
+    raw = bytes(80) + np.uint32(len(faces)).tobytes()
+    for face in faces:
+        raw += np.zeros(3, "<f4").tobytes() + np.array([corners[c] for c in face], "<f4").tobytes() + bytes(2)
+    folder = tmp_path / "my_robot"
+    folder.mkdir()
+    (folder / "block.stl").write_bytes(raw)
+    (folder / "body.urdf").write_text(BODY.format(2e-3, shape))
+    engine = MujocoEngine(Scene(folder / "body.urdf", fixed_base=False, ground=True, base_height=height + 0.002))
+    for _ in range(120):
+        engine.advance(REST)
+    assert engine.base()[0][2] == pytest.approx(height, abs=1.5e-3)
+    engine.close()
+
+
+def test_a_mesh_that_cannot_be_read_or_is_flat_is_named_with_the_way_out(tmp_path):
+    (tmp_path / "claw.dae").write_text("<COLLADA/>")
+    (tmp_path / "body.urdf").write_text(BODY.format(2e-3, '<mesh filename="claw.dae"/>'))
+    with pytest.raises(RigError, match=r"claw.dae: has no triangles\nexport the mesh again, as STL or OBJ"):
+        MujocoEngine(Scene(tmp_path / "body.urdf"))
+    flat = np.array([[0, 0, 1], [0, 0, 0], [1, 0, 0], [0, 1, 0]], "<f4").tobytes()
+    (tmp_path / "claw.stl").write_bytes(bytes(80) + np.uint32(1).tobytes() + flat + bytes(2))
+    (tmp_path / "body.urdf").write_text(BODY.format(2e-3, '<mesh filename="claw.stl"/>'))
+    with pytest.raises(RigError, match=r"body.urdf: MuJoCo cannot take it: .*\ncorrect the shape"):
+        MujocoEngine(Scene(tmp_path / "body.urdf"))
+
+
+def test_a_standing_bioloid_leans_as_statics_says_and_keeps_still():
+    """The statics: where the springs of its servos, Kθ·Ks·N/Ra = 6.49 N·m/rad each, and its weight have least energy."""
+    rig = Rig.load("bioloid").with_engine("mujoco").with_model("lima2009")
+    bank = build_bank(rig)
+    row = np.zeros(len(Command))
+    row[[Command.TORQUE, Command.TORQUE_LIMIT]] = 1
+    for index, servo in enumerate(rig.servos):
+        row[Command.GOAL] = servo.direction * servo.position
+        bank.set_command(index, row, 0.0)
+    bank.advance(4.0)
+    x, y, z, w = bank.engine.base()[1]
+    assert math.degrees(math.asin(2 * (w * y - z * x))) == pytest.approx(-3.32, abs=0.03)
+    assert np.abs(bank.speeds).max() < 0.01
+    loads = bank.engine.load()
+    torque = bank.state[:, 4] * [servo.direction for servo in rig.servos]
+    assert loads == pytest.approx(torque, abs=2e-3)  # what it carries is what the servos give
+    bank.close()
+
+
+def test_links_that_carry_each_other_do_not_touch_and_others_do(tmp_path):
+    link = (
+        '<link name="{0}"><inertial><mass value="0.1"/><inertia ixx="1e-4" iyy="1e-4" izz="1e-4"/></inertial>'
+        '<collision><geometry><box size="0.06 0.06 0.06"/></geometry></collision></link>'
+    )
+    joint = (
+        '<joint name="{0}" type="continuous"><parent link="{1}"/><child link="{0}_link"/>'
+        '<origin xyz="{2} 0 0"/><axis xyz="0 0 1"/></joint>'
+    )
+    names = ("base", "a_link", "b_link", "c_link")
+    parts = "".join(link.format(name) for name in names)
+    # a on the base, b on a: all overlap, and may; c beside b, which it overlaps, and may not
+    parts += joint.format("a", "base", 0.0) + joint.format("b", "a_link", 0.02) + joint.format("c", "base", 0.03)
+    (tmp_path / "r.urdf").write_text(f"<robot name='r'>{parts}</robot>")
+    for collides, touching in ((False, set()), (True, {("a_link", "c_link"), ("b_link", "c_link")})):
+        engine = MujocoEngine(Scene(tmp_path / "r.urdf", self_collision=collides))
+        found = set()
+        for contact in engine.data.contact:
+            bodies = [engine.model.geom_bodyid[geom] for geom in contact.geom]
+            found.add(tuple(sorted(engine._tree.links[list(engine._bodies).index(body)] for body in bodies)))
+        assert found == touching
+        engine.close()
+
+
+@pytest.mark.bullet
+def test_the_engine_is_chosen_by_open_by_the_rig_and_by_the_environment(monkeypatch):
+    def kind(*arguments, **options):
+        with axbridge.open(*arguments, **options) as robot:
+            return type(robot.simulation.engine).__name__
+
+    assert kind("bench_arm") == "BulletEngine"
+    assert kind("bench_arm", engine="mujoco") == "MujocoEngine"
+    assert kind("bench_arm", world={"engine": "mujoco"}) == "MujocoEngine"
+    monkeypatch.setenv("AXBRIDGE_ENGINE", "mujoco")
+    assert kind("bench_arm") == "MujocoEngine"
+    assert kind("bench_arm", engine="bullet") == "BulletEngine"
+    with pytest.raises(RigError, match="world.engine: input should be 'auto', 'bullet' or 'mujoco'"):
+        kind("bench_arm", engine="ode")
+
+
+def test_without_bullet_auto_is_mujoco_and_without_both_one_line_says_what_to_install(tmp_path):
+    code = """
+import sys
+from importlib.abc import MetaPathFinder
+class Gone(MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name in GONE: raise ModuleNotFoundError(name)
+import importlib.util
+real = importlib.util.find_spec
+import axbridge.sim.engines.choice as choice
+choice.find_spec = lambda name: None if name in GONE else real(name)
+sys.meta_path.insert(0, Gone())
+import axbridge.cli
+sys.argv[1:] = ["record", "step", "--rig", "bench_arm", "--angle", "5", "--out", sys.argv[1]]
+sys.exit(axbridge.cli.main())
+"""
+    for gone, status, words in (
+        ({"pybullet"}, 0, ""),
+        (
+            {"pybullet", "mujoco"},
+            2,
+            "axbridge: no physics engine is installed, so nothing can be simulated\npip install",
+        ),
+    ):
+        done = subprocess.run(
+            [sys.executable, "-c", code.replace("GONE", repr(gone)), str(tmp_path / f"step-{len(gone)}.mcap")],
+            capture_output=True,
+            text=True,
+        )
+        assert words in done.stderr
+        assert done.returncode == status, done.stderr
+
+
+@pytest.mark.bullet
+def test_a_recording_is_compared_with_the_other_engine(tmp_path, capsys):
+    path = tmp_path / "a.mcap"
+    assert app.run(["record", "step", "--rig", "bench_arm", "--angle", "30", "--out", str(path)]) == 0
+    capsys.readouterr()
+    found = {}
+    for engine in ("bullet", "mujoco"):
+        assert app.run(["compare", str(path), "--engine", engine, "--json"]) == 0
+        found[engine] = json.loads(capsys.readouterr().out)
+    assert found["bullet"].keys() == found["mujoco"].keys()
+    assert app.run(["compare", str(path), "--engine", "mujoko"]) == app.MISUSE
+    assert "did you mean 'mujoco'?" in capsys.readouterr().err

@@ -1,0 +1,130 @@
+"""Wheels roll on Bullet's floor, what drags drags, and what lies lies: a contact holds what it can, and no more."""
+
+import math
+
+import numpy as np
+import pytest
+
+from axbridge.config.model import ServoModel
+from axbridge.config.profile import FirmwareProfile
+from axbridge.sim.bank import BankServo, Command, Mode, Passive, ServoBank, State
+from axbridge.sim.engine import Actuation, Scene
+from axbridge.sim.engines.bullet.engine import BulletEngine
+from tests.support.cart import RADIUS, write_cart
+
+pytestmark = pytest.mark.slow
+
+PROFILE = FirmwareProfile.load("ax-12a")
+
+
+class Spring:
+    """An ideal joint without a motor, on a spring and a damper."""
+
+    stops, kinematic, row, user_torque, position = (-math.inf, math.inf), False, (0.0, 0.0), 0.0, 0.0
+
+    def __init__(self, joint, stiffness, damping):
+        self.joint, self.stiffness, self.damping = joint, stiffness, damping
+
+    def attach(self, facts, *, weightless):
+        pass
+
+    def sense(self, position, speed, torque, time):
+        self.position = position
+
+
+def drive(urdf, duty, *, time_step=1 / 240, fixed=False):
+    """Two wheels driven for 2 s: mean speed, rad/s, and torque, N·m, of one, and the cart's speed, m/s, in the last half."""
+    engine = BulletEngine(Scene(urdf, time_step=time_step, fixed_base=fixed, ground=not fixed, base_height=1e-4))
+    model = ServoModel.load("ax12", PROFILE)
+    bank = ServoBank(
+        engine, [BankServo(name, model, 1, PROFILE.units.position, 0) for name in ("left", "right")], [11.1]
+    )
+    row = np.zeros(len(Command))
+    row[[Command.TORQUE, Command.TORQUE_LIMIT, Command.MODE, Command.DUTY]] = 1, 1, Mode.WHEEL_DUTY, duty
+    for index in range(2):
+        bank.set_command(index, row, 0.0)
+    bank.advance(1.0)
+    before, angle = engine.base(), bank.positions[0]
+    torques = []
+    while bank.time < 2.0 - 1e-9:
+        bank.advance(bank.time + 0.01)
+        torques.append(bank.state[0, State.TORQUE])
+    turned = bank.positions[0] - angle
+    gone = 0.0 if fixed else engine.base()[0][0] - before[0][0]
+    bank.close()
+    return turned, np.mean(torques), gone
+
+
+@pytest.mark.parametrize("time_step", [1 / 240, 1e-3])
+@pytest.mark.parametrize("duty", [0.2, 0.5])
+def test_wheels_roll_as_fast_as_they_turn_in_the_air(tmp_path, duty, time_step):
+    urdf = write_cart(tmp_path / "cart.urdf", friction=0.0)
+    free, _, _ = drive(urdf, duty, fixed=True)
+    turned, torque, gone = drive(urdf, duty, time_step=time_step)
+    assert turned == pytest.approx(free, rel=0.03)
+    assert abs(torque) < 0.005
+    assert gone == pytest.approx(RADIUS * turned, rel=0.04)
+
+
+def test_a_skid_that_drags_costs_what_its_friction_does(tmp_path):
+    """However slowly it is dragged: it slips, and does not hold."""
+    free, _, _ = drive(write_cart(tmp_path / "free.urdf", friction=0.0), 0.2)
+    urdf = write_cart(tmp_path / "cart.urdf", friction=0.5)
+    for duty in (0.1, 0.2):
+        turned, torque, gone = drive(urdf, duty)
+        # Half of the friction of a third of the weight on each wheel; to drag it ahead lightens it.
+        assert torque == pytest.approx(0.5 * 0.5 * 2.0 * RADIUS, abs=0.007)
+        assert gone == pytest.approx(RADIUS * turned, rel=0.05)
+    assert turned < free
+
+
+TURNTABLE = """<robot name="r"><link name="base"><inertial><origin xyz="0 0 0.02"/><mass value="1"/>
+<inertia ixx="4e-3" iyy="4e-3" izz="8e-3"/></inertial>
+<collision><origin xyz="0 0 0.02"/><geometry><box size="0.3 0.3 0.04"/></geometry></collision>
+<contact><lateral_friction value="0"/></contact></link>
+<link name="arm"><inertial><origin xyz="0.1 0 0"/><mass value="0.2"/><inertia ixx="2e-4" iyy="2e-4" izz="2e-4"/></inertial></link>
+<joint name="j" type="continuous"><parent link="base"/><child link="arm"/><origin xyz="0 0 0.02"/><axis xyz="0 0 1"/></joint>
+</robot>"""
+
+
+@pytest.mark.parametrize("time_step", [1 / 240, 1e-3])
+def test_a_spring_on_a_base_that_slides_freely_swings_as_if_it_were_afloat(tmp_path, time_step):
+    """Its base is nearly at rest on the floor, and nothing holds it there."""
+    urdf = tmp_path / "turntable.urdf"
+    urdf.write_text(TURNTABLE)
+    trails = []
+    for weight, ground in ((0.0, False), (-9.81, True)):
+        spring = Spring("j", stiffness=0.5, damping=0.01)
+        engine = BulletEngine(
+            Scene(
+                urdf, time_step=time_step, fixed_base=False, gravity=(0, 0, weight), ground=ground, ideal=[spring],
+                start={"j": 0.3},
+            )
+        )  # fmt: skip
+        none, trail = np.zeros(0), []
+        for _ in range(round(1.0 / engine.time_step)):
+            engine.advance(Actuation(none, none, none, none, none, none))
+            trail.append(spring.position)
+        trails.append(np.array(trail))
+        engine.close()
+    assert np.abs(trails[0] - trails[1]).max() < 0.003  # rad
+
+
+@pytest.mark.parametrize("time_step", [1 / 240, 1e-3])
+def test_a_spring_on_a_base_that_lies_on_the_floor_swings_as_if_it_were_bolted_down(tmp_path, time_step):
+    """From the first step on, and as high after a second: 17 degrees, 2 Hz."""
+    urdf = tmp_path / "turntable.urdf"
+    urdf.write_text(TURNTABLE.replace('<lateral_friction value="0"/>', '<lateral_friction value="0.5"/>'))
+    trails = []
+    for fixed in (True, False):
+        engine = BulletEngine(Scene(urdf, time_step=time_step, fixed_base=fixed, ground=not fixed, start={"j": 0.3}))
+        bank = ServoBank(engine, [], [11.1])
+        bank.passive[0, [Passive.SPRING, Passive.DAMPING]] = 0.35, 2e-3
+        trail = []
+        for tick in range(1, 201):
+            bank.advance(0.005 * tick)
+            trail.append(bank.positions[0])
+        trails.append(np.array(trail))
+        bank.close()
+    assert min(trails[0]) < -0.2
+    assert np.degrees(np.abs(trails[0] - trails[1]).max()) < 0.2

@@ -1,0 +1,115 @@
+"""Work for many processes: whatever happens to a worker, every job is done once."""
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from axbridge.errors import AxBridgeError, UsageError
+from axbridge.pool import results, workers
+from tests.support.killed_once import kill_always, kill_once, mark
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).parents[1]
+
+
+def test_a_killed_worker_costs_time_alone(tmp_path):
+    jobs = [str(tmp_path / f"{number}") for number in range(3)]
+    with workers(most=2) as pool:
+        assert dict(pool.results(kill_once, jobs)) == dict.fromkeys(range(3), "done")
+        assert list(pool(mark, jobs)) == jobs  # in their order, by processes that came after the killed ones
+
+
+def test_a_task_that_kills_every_worker_is_given_up():
+    with pytest.raises(AxBridgeError, match="killed 4 times"):
+        list(results(kill_always, ["x"]))
+
+
+def test_workers_end_with_the_program_that_is_killed(tmp_path):
+    marks = [tmp_path / name for name in "ab"]
+    work = f"list(results(last, {[str(mark) for mark in marks]}))"
+    code = f"from axbridge.pool import results\nfrom tests.support.killed_once import last\nif __name__ == '__main__':\n    {work}\n"
+    script = tmp_path / "work.py"
+    script.write_text(code)
+    with subprocess.Popen(
+        [sys.executable, script], env=os.environ | {"PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
+    ) as program:
+        until(lambda: all(mark.exists() and mark.read_text() for mark in marks))
+        workers_ = [int(mark.read_text()) for mark in marks]
+        program.kill()
+    until(lambda: not any(Path(f"/proc/{pid}/stat").exists() for pid in workers_))
+
+
+def until(condition):
+    end = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def test_what_nobody_asks_for_any_more_is_not_begun(tmp_path):
+    jobs = [str(tmp_path / f"{number:02}") for number in range(20)]
+    with workers(most=2) as pool:
+        for found in pool(mark, jobs):
+            assert found == jobs[0]
+            break
+        assert list(pool(mark, jobs[-1:])) == jobs[-1:]
+    assert len(list(tmp_path.iterdir())) < 10
+
+
+LOST = """
+import os, subprocess, sys, time
+from axbridge.errors import AxBridgeError
+from axbridge.pool import results
+from tests.support.killed_once import mark
+
+if __name__ == "__main__":
+    folder, port = sys.argv[1:]
+    module = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--no-dashboard"]
+    with open(os.devnull, "w") as quiet:
+        scheduler = subprocess.Popen([*module, "--port", port], stdout=quiet, stderr=quiet)
+        worker = [sys.executable, "-m", "distributed.cli.dask_worker", f"tcp://127.0.0.1:{port}", "--nthreads", "1"]
+        worker = subprocess.Popen([*worker, "--no-nanny", "--no-dashboard"], stdout=quiet, stderr=quiet)
+    try:
+        for _ in results(mark, [f"{folder}/{number}" for number in range(200)], f"dask://127.0.0.1:{port}"):
+            scheduler.kill()
+            killed = time.monotonic()
+    except AxBridgeError as error:
+        print(error, "in time" if time.monotonic() - killed < 15 else "late", sep="\\n")
+    finally:
+        scheduler.kill()
+        worker.kill()
+"""
+
+
+def test_a_scheduler_that_is_killed_is_named_in_time_and_nothing_else_is_said(tmp_path):
+    pytest.importorskip("distributed")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    script = tmp_path / "lost.py"
+    script.write_text(LOST)
+    (tmp_path / "marks").mkdir()
+    done = subprocess.run(
+        [sys.executable, script, tmp_path / "marks", str(port)], capture_output=True, text=True, timeout=90,
+        env=os.environ | {"PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"},
+    )  # fmt: skip
+    cause, remedy, in_time = done.stdout.splitlines()
+    assert cause.startswith(f"the dask scheduler at 127.0.0.1:{port} was lost")
+    assert remedy.startswith("start it and its workers again")
+    assert in_time == "in time"
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:9", "nowhere.invalid:8786", "localhost", ""])
+def test_a_scheduler_that_is_not_there_is_named(address, monkeypatch):
+    pytest.importorskip("distributed")
+    monkeypatch.setattr("axbridge.pool._PATIENCE", 1.0)
+    with pytest.raises(UsageError, match=f"no dask scheduler answers at {address}") as said:
+        list(results(mark, ["x"], f"dask://{address}"))
+    assert said.value.hint == "start one (dask scheduler), or leave --executor out"
