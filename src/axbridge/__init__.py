@@ -22,12 +22,12 @@ Where to look, by ``help(axbridge.NAME)``:
   `torque_off`. Readings: `Servo.position`, `velocity`, `torque`, `load`, `voltage`, `temperature`, `errors`, or all of
   them as `Servo.state`. What it was told: `Servo.target_position`, `velocity_limit`, `available_torque`. What it can do
   itself: `Servo.capabilities`.
-- Recordings: `Recorder` and `RobotRecorder` make one, `open_recording` reads it as a `Recording`, and
-  `Recording.to_pandas` makes it a table. ``axbridge.comparison.comparison.compare`` says how far two are apart, and
-  ``axbridge.replay.simulate.simulate`` plays the commands of one through a model.
+- Recordings: `record` does an experiment with a servo and gives a `Recording`, `compare` says how far two are apart,
+  `simulate` plays the commands of one through a model, and `identify` fits a model to several. `open_recording` reads
+  one, `Recording.to_pandas` makes it a table, `Recorder` and `RobotRecorder` make one of a program of your own.
 - Motion: `play` a `Move`, `teach` one by hand, `walk` with a `Gait`;
   ``axbridge.moves.energy.least_energy`` finds the way that takes least.
-- A simulation: `Robot.simulation` sets faults and knows the truth; `World` and `VirtualBus` are below it.
+- A simulation: `Robot.simulation` sets faults and knows the truth.
 - Webots: `axbridge.webots` runs Webots' controllers unmodified.
 - Errors: all are `AxBridgeError`; each says what to do next. What was clipped or refused is a `ControlWarning`.
 
@@ -42,6 +42,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from axbridge.bus.base import Bus
+    from axbridge.comparison.comparison import compare
     from axbridge.config.model import ServoModel
     from axbridge.config.profile import FirmwareProfile
     from axbridge.config.rig import Rig
@@ -64,19 +65,20 @@ if TYPE_CHECKING:
         UnsupportedOperation,
         UsageError,
     )
+    from axbridge.experiment.record import record
     from axbridge.experiment.robot_recorder import RobotRecorder
+    from axbridge.fit.fit import identify
     from axbridge.moves.moves import Move
     from axbridge.moves.player import play
     from axbridge.moves.teaching import teach
     from axbridge.recording.recorder import Recorder
     from axbridge.recording.recording import Recording, open_recording
+    from axbridge.replay.simulate import simulate
     from axbridge.robot.open import open_robot as open  # noqa: A004 - `axbridge.open` is the public name
     from axbridge.robot.robot import Robot, StepReport
     from axbridge.robot.servo import Servo
     from axbridge.robot.simulation import Simulation
-    from axbridge.servo.state import ServoState, Truth
-    from axbridge.virtual.bus import VirtualBus
-    from axbridge.virtual.world import World
+    from axbridge.servo.state import ServoState
     from axbridge.walking.gait import Gait
     from axbridge.walking.walking import walk
 
@@ -111,15 +113,16 @@ _HOME = {
     "Simulation": "robot.simulation",
     "SimulationDiverged": "errors",
     "StepReport": "robot.robot",
-    "Truth": "servo.state",
     "UnknownServo": "errors",
     "UnsupportedOperation": "errors",
     "UsageError": "errors",
-    "VirtualBus": "virtual.bus",
-    "World": "virtual.world",
+    "compare": "comparison.comparison",
+    "identify": "fit.fit",
     "open": "robot.open",
     "open_recording": "recording.recording",
     "play": "moves.player",
+    "record": "experiment.record",
+    "simulate": "replay.simulate",
     "teach": "moves.teaching",
     "walk": "walking.walking",
 }
@@ -153,15 +156,16 @@ __all__ = [
     "Simulation",
     "SimulationDiverged",
     "StepReport",
-    "Truth",
     "UnknownServo",
     "UnsupportedOperation",
     "UsageError",
-    "VirtualBus",
-    "World",
+    "compare",
+    "identify",
     "open",
     "open_recording",
     "play",
+    "record",
+    "simulate",
     "teach",
     "walk",
 ]

@@ -28,9 +28,6 @@ from axbridge.errors import UsageError
 if TYPE_CHECKING:
     from axbridge.config.rig import Rig
     from axbridge.experiment.experiments import Options
-    from axbridge.robot.robot import Robot
-
-_TOO_LONG = 1.25  # a cycle that takes longer than this many ticks is refused; below, the lateness is told
 
 
 @app.command()
@@ -146,48 +143,16 @@ def _record(
     tick: float | None,
 ) -> None:
     """Check, then record one experiment and say what came of it."""
-    from axbridge.experiment.experiments import check, conduct
-    from axbridge.recording.provenance import describe
-    from axbridge.recording.recorder import Recorder
-    from axbridge.robot.open import open_robot
+    from axbridge.experiment.record import recorded
 
-    period = rig.robot.basic_time_step_ms if tick is None else tick
-    with (
-        interruptible(path, rig),
-        progress("opening the robot") as show,
-        open_robot(rig, backend, port=port, seed=seed) as robot,
-    ):
-        check(name, robot, servo, options)
-        _check_tick(robot, period)
-        facts = describe(rig, backend=robot.backend, seed=seed, experiment=name, tick_ms=period)
-        with Recorder(path, facts) as recorder, robot:  # the robot ends first: no motor waits for the disk
-            done = conduct(name, robot, servo, recorder, options, tick_ms=period, progress=show)
-            recorder.event(robot.time + done.slipped, "bus statistics", **robot.bus_statistics)
+    with interruptible(path, rig), progress("opening the robot") as show:
+        done = recorded(
+            rig, name, path, options, backend=backend, port=port, servo=servo, tick_ms=tick, seed=seed, progress=show
+        )
     print(f"wrote {path}" + ("" if done.whole else " (the robot stopped before the end)"))
     if done.late > done.steps / 10:
         typer.echo(
             f"note: {done.late} of {done.steps} steps were late, by {done.slipped / done.late * 1e3:.1f} ms on average;"
             f" the motion kept its time, and the recording says when each sample was taken",
             err=True,
-        )
-
-
-def _check_tick(robot: Robot, tick: float) -> None:
-    """Refuse a control period that the bus cannot keep: its cycle was timed when the robot was opened.
-
-    Raises:
-        UsageError: says how long a cycle takes.
-    """
-    times = [bus["cycle"]["p50"] * 1e3 for bus in robot.bus_statistics.values()]
-    longest = max((time for time in times if not math.isnan(time)), default=0.0)
-    if longest <= _TOO_LONG * tick:
-        return
-    for _ in range(4):  # the first cycle may have had a hiccup: look again
-        robot.exchange()
-        longest = min(longest, robot.last_step.actual)
-    if longest > _TOO_LONG * tick:
-        servos = "its servo" if len(robot) == 1 else f"its {len(robot)} servos"
-        raise UsageError(
-            f"a tick of {tick:g} ms is too short: the bus takes {longest:.1f} ms to serve {servos}",
-            f"choose --tick {math.ceil(longest / 5) * 5} or more",
         )

@@ -24,10 +24,10 @@ from axbridge.experiment.robot_recorder import RobotRecorder
 from axbridge.recording.recorder import Recorder
 from axbridge.recording.recording import Recording, Segment, Track
 
-__all__ = ["EXPERIMENTS", "NAMES", "PROTOCOL", "Options", "check", "conduct", "step_and_fall"]
+__all__ = ["EXPERIMENTS", "NAMES", "PROTOCOL", "Options", "check", "conduct", "step_and_fall", "unseen"]
 
 
-def _unseen(_what: str, _share: float) -> None:
+def unseen(_what: str, _share: float) -> None:
     """Nobody wants to know how far it is."""
 
 
@@ -100,7 +100,7 @@ def conduct(
     options: Options | None = None,
     *,
     tick_ms: float = 10.0,
-    progress: Progress = _unseen,
+    progress: Progress = unseen,
 ) -> Conducted:
     """Run one experiment of `NAMES`.
 
@@ -151,7 +151,7 @@ def step_and_fall(
     hold: float = 1.5,
     fall: float = 1.5,
     tick_ms: float = 20.0,
-    progress: Progress = _unseen,
+    progress: Progress = unseen,
 ) -> bool:
     """The experiment of Lima et al. 2009: rest at `start`, step to `target`, hold, torque off, fall.
 

@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -170,8 +171,8 @@ class Fit:
 
 def identify(
     recordings: Sequence[Recording],
-    rig: Rig,
-    kind: str,
+    rig: str | Path | Rig,
+    model: str,
     *,
     friction: str | None = None,
     held_out: Sequence[Recording] = (),
@@ -188,8 +189,8 @@ def identify(
 
     Args:
         recordings: What is fitted.
-        rig: Its arm and its servo's profile.
-        kind: ``pendulum-servo``, ``ax12`` or ``lima2009``.
+        rig: Its arm and its servo's profile; a name, a path, or a `Rig`.
+        model: ``pendulum-servo``, ``ax12`` or ``lima2009``.
         friction: ``M1`` to ``M6``; None = the model's own.
         held_out: Never touched by the fit; only scored.
         starts: Independent searches, at most; about half end in worse minima.
@@ -207,12 +208,13 @@ def identify(
         RigError: the rig is not one arm on a fixed base.
     """
     began = time.monotonic()
+    rig = rig if isinstance(rig, Rig) else Rig.load(rig)
     start_work("rollouts", light=False)
     runs = runs_of(recordings, rig)
     every = runs_of([*recordings, *held_out], rig)
-    base, space = _posed(rig, kind, friction, runs)
+    base, space = _posed(rig, model, friction, runs)
     _check_sense(recordings, runs)
-    smooth = kind != "pendulum-servo"  # its truth is a model of ours: squares are best; real logs want robustness
+    smooth = model != "pendulum-servo"  # its truth is a model of ours: squares are best; real logs want robustness
     job = Job(
         space,
         runs,
@@ -239,15 +241,15 @@ def identify(
         more = None
         if richer:
             report("richer friction laws", None)
-            law = friction or MODELS[kind]
+            law = friction or MODELS[model]
             more = richer_law(space, law, runs, point, generations=generations // 2, seed=seed, spread=running)
     row = space.sets(point[None])[0]
     simulated = predicted(row[None], every)[0]
     scores = scores_of(recordings, held_out, every, simulated)
     adrift = _ADRIFT if runs.adrift.any() else ()
     fit = Fit(
-        kind=kind,
-        friction=friction or MODELS[kind],
+        kind=model,
+        friction=friction or MODELS[model],
         estimates=tuple(
             Estimate(unknown, float(row[unknown.column]), float(low), float(high))
             for unknown, low, high in zip(space.unknowns, sure.low, sure.high, strict=True)

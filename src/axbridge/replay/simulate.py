@@ -53,13 +53,13 @@ _EDGE = 2.5  # counts from an end of the sensor's range that count as beyond it
 
 
 def simulate(
-    recording: Recording, rig: Rig, params: str | None = None, *, seed: int = 0, engine: str | None = None
+    recording: Recording, rig: str | Path | Rig, params: str | None = None, *, seed: int = 0, engine: str | None = None
 ) -> Recording:
     """Simulate what a recording commanded.
 
     Args:
         recording: Its commands, torque switches and first samples are used.
-        rig: What to simulate it on.
+        rig: What to simulate it on: a name, a path, or a `Rig`.
         params: Servo model instead of the rig's (name or path).
         seed: Of the simulator's noise; the closed form has none.
         engine: What moves the robot, instead of the rig's engine, and instead of the closed form that does for one
@@ -72,6 +72,7 @@ def simulate(
         RecordingError: nothing of the rig in the recording, or no commands.
         RigError, ProfileError: the rig, its URDF or its models are wrong.
     """
+    rig = rig if isinstance(rig, Rig) else Rig.load(rig)
     if len(rig.servos) == 1 and engine is None:
         return _in_closed_form(recording, rig, params)
     from axbridge.robot.open import with_usual_engine

@@ -1,6 +1,8 @@
 """The contracts that every `Bus` and every physics `Engine` fulfil, as functions: run them on your own.
 
->>> from axbridge import Rig, VirtualBus, World
+>>> from axbridge import Rig
+>>> from axbridge.virtual.bus import VirtualBus
+>>> from axbridge.virtual.world import World
 >>> kept = check_bus(lambda: VirtualBus(World(Rig.load("bench_arm"))), id=1)  # or your own bus
 >>> kept[0]
 'a servo that is there answers a ping'
