@@ -1,13 +1,17 @@
 """Options of the whole suite, and what of it a system can run."""
 
 import os
+import signal
 import sys
 from importlib.util import find_spec
 
 import hypothesis
 import pytest
 
+from tests.support.patience import be_patient
 from tests.support.real_time import pytest_runtest_protocol  # noqa: F401 - a hook
+
+be_patient()
 
 hypothesis.settings.register_profile("axbridge", deadline=None)  # a busy machine may be late
 hypothesis.settings.load_profile("axbridge")
@@ -39,9 +43,12 @@ def pytest_addoption(parser):
 
 @pytest.fixture(autouse=True)
 def as_it_was():
-    """Gives back what `axbridge run` changes in its own process: variables, arguments, and Webots' module."""
+    """Gives back what `axbridge run` changes in its own process: variables, arguments, signals, and Webots' module."""
     environment, arguments, path = dict(os.environ), list(sys.argv), list(sys.path)
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     yield
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
     if os.environ != environment:
         os.environ.clear()
         os.environ.update(environment)

@@ -18,7 +18,7 @@ def line():
 @pytest.fixture
 def bus(line):
     with SerialBus(line.port) as made:
-        made.latency = 0.1  # a busy machine may keep the responder waiting
+        made.latency = 0.02  # a busy machine may keep the responder waiting
         yield made
 
 
@@ -45,6 +45,7 @@ def test_an_echo_that_starts_after_open_is_noticed(line, bus):
 
 def test_a_late_reply_never_answers_the_next_question(line, bus):
     bus.retries = 0
+    bus.latency = 0.1
     fates = iter([0.22])  # midway between the wait for a reply and the last moment of a late one
     line.mishap = lambda _: next(fates, "ok")
     line.tables[1][30:32] = (777).to_bytes(2, "little")
@@ -61,6 +62,7 @@ def test_a_late_reply_never_answers_the_next_question(line, bus):
 def test_a_late_read_of_a_servo_never_answers_the_next_same_read_of_it(line, bus, way):
     if way == "compiled":
         bus.prepare()
+    bus.latency = 0.1
     fates = iter([0.22])  # midway between the wait for a reply and the last moment of a late one
     line.mishap = lambda _: next(fates, "ok")
     (lost,) = bus.read_many([(1, 36, 8)])
@@ -192,6 +194,7 @@ def test_a_question_damaged_on_its_way_is_asked_again(line, bus):
 
 def test_a_late_refusal_answers_nothing(line, bus):
     bus.retries = 0
+    bus.latency = 0.1
     fates = iter([(0.22, 16)])
     line.mishap = lambda _: next(fates, "ok")
     with pytest.raises(BusTimeout):

@@ -114,10 +114,13 @@ def _import_all():
     from importlib import import_module
     from pkgutil import iter_modules
 
+    from patience import be_patient  # of this folder
+
     from axbridge import cli
     from axbridge.config.rig import Rig
     from axbridge.virtual.world import World
 
+    be_patient()
     for verb in iter_modules(cli.__path__):
         import_module(f"axbridge.cli.{verb.name}")
     for name in ("recording.recorder", "robot.open", "serve.bank_process", "serve.pty", "serve.server", "serve.hand"):

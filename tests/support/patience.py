@@ -1,0 +1,14 @@
+"""A bus that waits for a busy computer.
+
+Where many processes share few cores, a served bus answers tens of milliseconds late now and then: later than a question
+that is asked three times waits on copper. Most tests are not about that. In theirs, and in the processes of
+`tests/support/warm.py`, the third question waits for a tenth of a second. Programs of their own are as impatient as
+they come.
+"""
+
+from axbridge.bus import base
+
+
+def be_patient():
+    """Let every bus of this process wait."""
+    base._MORE_PATIENCE = 5
