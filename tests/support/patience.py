@@ -6,9 +6,9 @@ that is asked three times waits on copper. Most tests are not about that. In the
 they come.
 """
 
-from axbridge.bus import base
+from axbridge.bus.base import Bus
 
 
 def be_patient():
     """Let every bus of this process wait."""
-    base._MORE_PATIENCE = 5
+    Bus.more_patience = 5

@@ -25,7 +25,6 @@ __all__ = ["EEPROM_BYTE", "Bus", "Reply"]
 
 B = TypeVar("B", bound="Bus")
 EEPROM_BYTE = 0.009  # s: the longest time to burn one byte (data sheet); 6 +- 1 ms were measured on an AX-12
-_MORE_PATIENCE = 3  # each repetition waits this many times longer
 
 
 class Reply(NamedTuple):
@@ -58,6 +57,7 @@ class Bus(ABC):
     silent: frozenset[int] = frozenset()
     retries: int = 2
     eeprom_writes: int = 0
+    more_patience: int = 3  # each repetition waits this many times longer
     _patience: int = 1  # times a line's own delays: each repetition waits longer
 
     @cached_property
@@ -217,7 +217,7 @@ class Bus(ABC):
             for attempt in range(self.retries + 1):
                 if attempt:
                     self._note_retry(id)
-                self._patience = _MORE_PATIENCE**attempt
+                self._patience = self.more_patience**attempt
                 try:
                     return ask()
                 except (BusTimeout, CorruptPacket):

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["LATE_WINDOW", "TWIN_WINDOW", "SerialBus"]
 
 LATE_WINDOW = 0.25  # s: so long may a reply come after its question was given up and a later one answered
+_BUSY = 6  # `more_patience` with a virtual bus, whose computer may not get round to answer for a tenth of a second
 _REMOTE_LATE_WINDOW = 2.0
 TWIN_WINDOW = 0.005  # s: so long may a reply be delivered once more after it came
 _QUIET = 0.001  # s: a pause that ends a damaged reply
@@ -78,6 +79,8 @@ class SerialBus(Bus):
         self._burst: Burst | None = None
         self._late = LateReplies(_REMOTE_LATE_WINDOW if self.remote else LATE_WINDOW)
         self._standstills = StandstillReader(self.port_name)
+        if self._standstills.served:
+            self.more_patience = _BUSY
         self._twins: dict[tuple[int, int], float] = {}  # until when a reply may come again, by id and length
         try:
             self._start()

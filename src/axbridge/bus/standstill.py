@@ -44,6 +44,11 @@ class StandstillReader:
             else:
                 os.lseek(self._file, 0, os.SEEK_END)
 
+    @property
+    def served(self) -> bool:
+        """Whether the port is a virtual bus, whose computer may be busy."""
+        return self._file >= 0
+
     def begin(self) -> float | None:
         """When the first of the standstills began that were noted since the last call, s (`time.monotonic`)."""
         if self._file < 0 or not (noted := os.read(self._file, _MOST)):
