@@ -16,7 +16,7 @@ from axbridge.protocols.v1 import Instruction, encode, whole_packet
 from tests.support.waiting import until
 from tests.support.warm import Warm, serving
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.real_time]
 
 
 @pytest.fixture(scope="module")

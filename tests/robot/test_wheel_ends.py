@@ -13,7 +13,7 @@ from axbridge.config.rig import Rig
 from axbridge.errors import BusTimeout
 from tests.support.warm import Warm, serving
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.real_time]
 
 WHEEL = """
     import math, os, signal, sys, axbridge
