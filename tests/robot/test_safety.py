@@ -500,6 +500,21 @@ def test_a_signal_in_the_middle_of_a_goal_finds_the_motors_off_afterwards(line, 
         signal.signal(signal.SIGTERM, before)
 
 
+def test_signals_that_come_one_after_the_other_are_taken_up_once_each(line, cycle):
+    seen = []
+    before = signal.signal(signal.SIGTERM, lambda number, _: seen.append(number))
+    try:
+        with safety.Safety([cycle], guard=False):
+            for _ in range(4):
+                signal.raise_signal(signal.SIGTERM)
+            power(line)  # the program goes on
+            time.sleep(1.5)  # who notices signals that the main thread does not take up has looked at all four
+            assert powered(line) == {1, 2, 3}
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert len(seen) == 4
+
+
 def test_a_park_takes_its_time_whatever_the_watchdog_and_the_guard_are_told(line, cycle):
     power(line)
     with safety.Safety([cycle], "park", park_pose={"hip": 700}, stale_command_ms=30) as watched:

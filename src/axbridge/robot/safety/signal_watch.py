@@ -15,7 +15,7 @@ __all__ = ["watch_signals"]
 
 
 def watch_signals(noticed: Callable[[int], None]) -> bool:
-    """Call `noticed` with the number of each signal that has a handler in Python, from a thread; for good.
+    """Call `noticed` with the number of each signal that has a handler in Python, each in a thread; for good.
 
     Does nothing where somebody else is told of signals in this way already, as asyncio is, outside the main thread, or
     on a system that does not fork; says whether it watches.
@@ -46,5 +46,5 @@ def _stop(writing: int) -> None:
 
 def _read(reading: int, noticed: Callable[[int], None]) -> None:
     while True:
-        for number in os.read(reading, 64):
-            noticed(number)
+        for number in os.read(reading, 64):  # each in a thread: what comes next must not seem to come later
+            threading.Thread(target=noticed, args=(number,), name="axbridge signal", daemon=True).start()
