@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import os
 import threading
@@ -156,6 +157,7 @@ def _on_dask(address: str) -> Iterator[Workers]:
         why = "running on a dask cluster needs dask.distributed"
         raise UnsupportedOperation(why, "python -m pip install distributed") from failure
     with _silenced("distributed", "distributed.client", "tornado", "tornado.application", "asyncio"):
+        gc.collect()  # a client that found no scheduler must not be collected while another begins: they share a lock
         try:
             client = Client(f"tcp://{address}", timeout=_PATIENCE)
         except (OSError, ValueError) as failure:
