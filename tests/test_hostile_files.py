@@ -285,6 +285,7 @@ def use_recording(path):
 LINES = recording_lines()
 
 
+@pytest.mark.slow
 def test_recordings_with_other_content(tmp_path):
     def content(seed):
         whole = assembled(edited(LINES, seed))
@@ -308,6 +309,7 @@ def test_recordings_side_by_side(tmp_path):
     survives(tmp_path / "run.mcap", lambda seed: assembled(edited(LINES, seed)), use, FILES // 20)
 
 
+@pytest.mark.slow
 def test_recordings_with_other_bytes(tmp_path):
     survives(tmp_path / "run.mcap", WHOLE, use_recording)
 
@@ -325,6 +327,7 @@ CSV = {
 
 
 @pytest.mark.parametrize("kind", CSV)
+@pytest.mark.slow
 def test_csv_logs(tmp_path, kind):
     def use(path):
         columns = ["time=t:ms", "position=angle:deg", "command=goal:deg"] if kind == "mapped" else []

@@ -13,6 +13,8 @@ from tests.support.pty_line import PtyLine
 from tests.support.waiting import until
 from tests.support.warm import serving
 
+pytestmark = pytest.mark.slow
+
 # What Windows has not. dynamixel-sdk and pyserial are there first, because they look for Linux's own modules here.
 WITHOUT = """
 import os, select, signal, subprocess, sys, dynamixel_sdk, serial.urlhandler.protocol_socket
@@ -98,7 +100,6 @@ with Safety([cycle]) as safety:
 """
 
 
-@pytest.mark.slow
 def test_a_guard_that_can_be_given_no_descriptor_switches_the_torque_off_all_the_same():
     with PtyLine((1, 2)) as line:
         with start(WITHOUT_MUCH + CONTROLLER, line.port, "stay", stdout=subprocess.PIPE) as controller:
@@ -108,7 +109,6 @@ def test_a_guard_that_can_be_given_no_descriptor_switches_the_torque_off_all_the
         until(lambda: [line.tables[id_][24] for id_ in (1, 2)] == [0, 0])
 
 
-@pytest.mark.slow
 def test_that_guard_ends_with_a_controller_that_leaves_in_peace():
     with PtyLine((1, 2)) as line:
         with start(WITHOUT_MUCH + CONTROLLER, line.port, "leave", stdout=subprocess.PIPE) as controller:

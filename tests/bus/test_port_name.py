@@ -69,6 +69,7 @@ def lost_because(words):
     return lambda result: any(isinstance(f, PortError) and words in f.message for f in result.faults.values())
 
 
+@pytest.mark.slow
 def test_a_link_whose_server_was_killed_is_refused_until_it_is_served_again(tmp_path):
     link = tmp_path / "bus"
     for _ in range(2):

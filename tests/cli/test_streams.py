@@ -109,6 +109,7 @@ def test_an_error_that_quotes_a_large_file_stays_short(tmp_path, capsys):
     assert len(capsys.readouterr().err) < 1000
 
 
+@pytest.mark.slow
 def test_what_is_under_way_is_shown_on_a_terminal_without_what_would_steer_it(walk):
     shown, _ = on_terminal("compare", str(walk), str(walk))
     assert ESCAPE not in shown

@@ -91,6 +91,7 @@ def test_figures_beside_a_picture_are_no_more_than_fit():
     assert len(crowded.rows) == FIGURES + 1
 
 
+@pytest.mark.slow
 def test_many_servos_fit_into_one_picture(tmp_path):
     tracks = {f"joint_{i}": recording().tracks["a"] for i in range(14)}
     both = Recording(Path("x.mcap"), tracks)
@@ -98,6 +99,7 @@ def test_many_servos_fit_into_one_picture(tmp_path):
     assert (tmp_path / "many.png").stat().st_size > 10_000
 
 
+@pytest.mark.slow
 def test_a_robot_of_25_servos_is_on_its_page_in_seconds_and_6_megabytes(tmp_path):
     time = np.arange(3000) * 0.02
     noise = np.random.default_rng(0)

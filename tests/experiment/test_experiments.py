@@ -167,6 +167,7 @@ def test_late_steps_neither_slow_the_motion_down_nor_shorten_the_recording(tmp_p
     assert np.ptp(found.cycles["time"][:-1] - track.time[1:-1]) < 1e-9  # one clock
 
 
+@pytest.mark.slow
 def test_a_chirp_measures_the_bandwidth(tmp_path):
     _, _, found = conducted(tmp_path / "a.mcap", "chirp", Options(amplitude=0.5, low=0.3, high=4.0, duration=20.0))
     chirp = compare(found, found).pairs[0].parts[0].results[0]

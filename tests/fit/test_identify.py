@@ -52,6 +52,7 @@ def lima(**values):
     return row
 
 
+@pytest.mark.slow
 def test_the_papers_procedure_finds_the_paper(tmp_path):
     truth = {"VISCOUS": 0.016, "K_THETA": 24.0, "K_OMEGA": -0.8, "LATENCY": 0.018}
     row = lima(**truth)
@@ -122,6 +123,7 @@ def ax12_data(row):
     return [*steps, motion(row, step=2.0, fall=True, seed=5)]
 
 
+@pytest.mark.slow
 def test_least_squares_sharpens_and_intervals_hold_the_truth():
     row = ax12_truth()
     space, data = ax12_space(), ax12_data(row)

@@ -42,6 +42,7 @@ def test_a_single_unknown_at_an_end_of_its_range_is_found(runs):
     assert found.point[0] == pytest.approx(1.0, abs=1e-3)
 
 
+@pytest.mark.slow
 def test_a_process_of_the_pool_finds_a_single_unknown_too(runs, spread):
     job = Job(only(Param.EFFICIENCY), runs, seed=0, generations=3)
     (there,) = spread(minimise, [job])
@@ -87,6 +88,7 @@ def test_whole_recordings_choose_among_ends_that_fit_the_parts_alike(runs):
     assert [end.seed for end in best_of_both(job, [replace(ends[0], loss=0.001), ends[1]])] == [1, 2]
 
 
+@pytest.mark.slow
 def test_intervals_of_many_recordings_take_no_more_fits_than_those_of_few(runs):
     space = only(Param.EFFICIENCY, Param.ARMATURE)
     many = runs.only([k % runs.recordings for k in range(2 * GROUPS + 3)])

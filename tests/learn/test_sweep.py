@@ -54,6 +54,7 @@ def test_the_verb_prints_a_table_and_asks_back(tmp_path, capsys, monkeypatch):
     assert "dask://HOST:PORT" in capsys.readouterr().err
 
 
+@pytest.mark.ci  # tests/learn/test_episodes.py asks a cluster for the same
 def test_a_dask_cluster_gives_the_same_and_may_lose_a_worker(tmp_path):
     pytest.importorskip("distributed")
     script = textwrap.dedent("""

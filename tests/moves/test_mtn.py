@@ -75,6 +75,7 @@ pages = st.builds(
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(pages, max_size=3))
+@pytest.mark.slow
 def test_any_set_survives_being_written_and_read(found):
     file = MtnFile(pages=(*found, *(MtnPage(),) * (255 - len(found))))
     again = parse_mtn(file.data())

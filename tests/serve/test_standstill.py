@@ -30,6 +30,7 @@ def motors():
     return next(child for child in children(server) if b"serve" in Path(f"/proc/{child}/cmdline").read_bytes())
 
 
+@pytest.mark.slow
 def test_a_recording_of_a_virtual_bus_marks_where_its_motors_stood_still(tmp_path):
     with serving("bench_arm") as port, axbridge.open("bench_arm", backend="real", port=port) as robot:
         notes, stopped = notes_of(port), motors()

@@ -63,6 +63,7 @@ def dry(row, speed, drive, torque):
 
 @settings(deadline=None, max_examples=300)
 @given(models(), of(-1, 1), of(6, 14), of(-6, 6), of(10, 80))
+@pytest.mark.slow
 def test_a_moving_servo_gives_the_torque_at_which_the_kernels_are_in_balance(model, duty, volts, speed, temperature):
     assume(abs(speed) > AT_REST)
     row = pack(model, 0.005)
@@ -80,6 +81,7 @@ def test_a_moving_servo_gives_the_torque_at_which_the_kernels_are_in_balance(mod
 
 @settings(deadline=None, max_examples=300)
 @given(models(), of(-2, 2), of(6, 14), of(-6, 6))
+@pytest.mark.slow
 def test_the_duty_for_a_torque_gives_that_torque(model, torque, volts, speed):
     model = model.model_copy(update={"motor": model.motor.model_copy(update={"max_current": 0.0})})
     servo = SteadyServo.of(pack(model, 0.005))

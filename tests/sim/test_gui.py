@@ -24,7 +24,7 @@ END
 @pytest.fixture(scope="module")
 def screen():
     """An X server of its own."""
-    command = ["Xvfb", "-displayfd", "1", "-screen", "0", "1280x1024x24", "-nolisten", "tcp"]
+    command = ["Xvfb", "-displayfd", "1", "-screen", "0", "320x240x24", "-nolisten", "tcp"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as server:
         try:
             yield f":{server.stdout.readline().strip()}"
@@ -36,7 +36,7 @@ def run(engine, end="", **environment):
     return subprocess.run(
         [sys.executable, "-c", SHOW.replace("ENGINE", repr(engine)).replace("END", end)],
         capture_output=True, text=True, timeout=300,  # it draws with the processor
-        env={**os.environ, **environment},
+        env={**os.environ, "LP_NUM_THREADS": "1", **environment},
     )  # fmt: skip
 
 

@@ -216,6 +216,7 @@ def test_mx_multi_turn_takes_signed_goals_beyond_a_turn(mx):
     assert write(mx, 30, *word(28673)) == 0x08
 
 
+@pytest.mark.slow
 def test_mx_tick_counts_milliseconds_and_wraps(mx):
     mx.wait(40)
     first = read(mx, 50, 2)

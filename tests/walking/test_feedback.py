@@ -48,6 +48,7 @@ def steered(gait, slip):
     ],
     ids=["ahead", "ahead, to the right", "back", "round"],
 )
+@pytest.mark.slow
 def test_steps_that_all_slip_one_way_lead_along_the_line_all_the_same(gait, slip):
     """Without steering they end 6 to 13 cm beside the line, and turned by 9 degrees."""
     alone, turned, _ = steered(gait, slip)
