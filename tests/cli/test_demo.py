@@ -59,7 +59,9 @@ def test_the_demo_shows_a_real_gap_between_two_different_servos(demo):
 
 
 def test_the_identified_model_predicts_the_step_it_has_not_seen(demo):
-    assert demo["identified"]["rmse_deg"] < 0.5 < demo["rmse_deg"]
+    assert (
+        demo["identified"]["rmse_deg"] < 0.2 * demo["rmse_deg"]
+    )  # a busy computer smears the steps that it learns from
 
 
 def test_a_rig_of_several_servos_has_its_model_compared_and_none_identified(tmp_path, monkeypatch, capsys):

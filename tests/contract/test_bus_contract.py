@@ -10,7 +10,7 @@ from axbridge.virtual.bus import VirtualBus
 from tests.support.robot_files import write_comb
 from tests.support.virtual_rig import make_world
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.real_time]
 
 
 @pytest.mark.parametrize("timing", ["wire", "none"])

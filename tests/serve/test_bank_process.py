@@ -12,7 +12,7 @@ from axbridge.virtual.world import World
 from tests.support.fake_bank import FakeBank
 from tests.support.virtual_rig import make_rig
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.real_time]
 
 
 class Breaking(FakeBank):
