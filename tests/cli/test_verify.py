@@ -276,11 +276,21 @@ def test_a_servo_with_little_torque_and_one_that_answers_late_are_found(tmp_path
 
 
 @pytest.fixture(scope="module")
-def desk(tmp_path_factory):
+def served(tmp_path_factory):
     """A served pan_tilt: the rig as it is built, its port, and what tells its hand."""
     real = built(tmp_path_factory.mktemp("desk"), "pan_tilt")
     with led(real) as (port, tell):
         yield real, port, tell
+
+
+@pytest.fixture
+def desk(served):
+    """The same with all its torque: a program that was killed before may have left it little."""
+    _, port, _ = served
+    with SerialBus(port) as bus:
+        for servo in Rig.load("pan_tilt").servos:
+            bus.write(servo.id, Address.TORQUE_LIMIT, (1023).to_bytes(2, "little"))
+    return served
 
 
 def test_steps_are_left_out_done_again_and_taken_up_by_a_later_run(tmp_path, desk):
