@@ -18,7 +18,8 @@ from pathlib import Path
 from axbridge.bus.cycle import Cycle, CycleServo
 from axbridge.bus.serial import SerialBus
 from axbridge.config.registers import PRESENT
-from axbridge.protocols.v1 import Instruction, byte_seconds
+from axbridge.protocols.packet import byte_seconds
+from axbridge.protocols.v1 import Instruction
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from tests.support.pty_line import PtyLine

@@ -21,7 +21,8 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1]))
 import axbridge
 from axbridge.cli.app import run
-from axbridge.protocols.v1 import Instruction, Packet
+from axbridge.protocols.packet import Packet
+from axbridge.protocols.v1 import Instruction
 from tests.support.pty_line import PtyLine
 
 import_module("axbridge.cli.servo")

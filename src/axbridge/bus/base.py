@@ -19,7 +19,8 @@ from axbridge.bus.turn import Turn
 from axbridge.clock import Clock
 from axbridge.config.registers import EEPROM_END, Address
 from axbridge.errors import BusError, BusTimeout, CorruptPacket, ServoFault
-from axbridge.protocols.v1 import BROADCAST, Instruction, Packet, encode, sync_write_params
+from axbridge.protocols.packet import BROADCAST, Packet
+from axbridge.protocols.v1 import Instruction, encode, sync_write_params
 
 __all__ = ["EEPROM_BYTE", "Bus", "Reply"]
 

@@ -20,7 +20,8 @@ from axbridge.bus.base import Bus, Reply
 from axbridge.bus.stats import TURNAROUND, CycleTimes
 from axbridge.config.registers import EEPROM_END, PRESENT, Address
 from axbridge.errors import BusError, BusTimeout, ErrorFlag, PortError
-from axbridge.protocols.v1 import BROADCAST, MAX_PACKET, byte_seconds
+from axbridge.protocols.packet import BROADCAST, byte_seconds
+from axbridge.protocols.v1 import MAX_PACKET
 
 __all__ = ["BusEvent", "Cause", "Cycle", "CycleResult", "CycleServo", "Goal", "RawState"]
 

@@ -15,7 +15,7 @@ from axbridge.bus.stats import percentile, wire_time
 from axbridge.config.profile import FirmwareProfile
 from axbridge.config.registers import PRESENT, TABLE_SIZE, Address
 from axbridge.errors import ErrorFlag
-from axbridge.protocols.v1 import byte_seconds
+from axbridge.protocols.packet import byte_seconds
 
 __all__ = [
     "Diagnosis",

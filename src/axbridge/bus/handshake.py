@@ -14,7 +14,7 @@ from axbridge.config import toml_tables
 from axbridge.config.profile import FOLDER, FirmwareProfile
 from axbridge.config.registers import CALIBRATION, IDENTITY, TABLE_SIZE, Address
 from axbridge.errors import BusError, BusTimeout, CorruptPacket
-from axbridge.protocols.v1 import byte_seconds
+from axbridge.protocols.packet import byte_seconds
 
 __all__ = [
     "UNREADABLE",

@@ -7,7 +7,8 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from axbridge.errors import ErrorFlag
-from axbridge.protocols.v1 import HEADER, OVERHEAD, Instruction, Packet, encode
+from axbridge.protocols.packet import Packet
+from axbridge.protocols.v1 import HEADER, OVERHEAD, Instruction, encode
 
 __all__ = ["SUM_OK", "LateReplies", "Search", "expected", "find_answer", "may_be_longer"]
 

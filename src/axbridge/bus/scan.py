@@ -11,7 +11,8 @@ from axbridge.bus.port import REPLY_DELAY
 from axbridge.bus.serial import SerialBus
 from axbridge.config.registers import IDENTITY
 from axbridge.errors import BusError, BusTimeout, CorruptPacket, PortError
-from axbridge.protocols.v1 import Decoder, Instruction, byte_seconds, encode
+from axbridge.protocols.packet import byte_seconds
+from axbridge.protocols.v1 import Decoder, Instruction, encode
 
 __all__ = ["AX_BAUDS", "Found", "scan", "scan_bauds"]
 

@@ -28,7 +28,8 @@ from axbridge.bus.stats import LineStats
 from axbridge.clock import WallClock
 from axbridge.config.registers import TABLE_SIZE, Address
 from axbridge.errors import BusError, BusTimeout, CorruptPacket, ErrorFlag, PortError
-from axbridge.protocols.v1 import BROADCAST, HEADER, Instruction, Packet, byte_seconds, encode
+from axbridge.protocols.packet import BROADCAST, Packet, byte_seconds
+from axbridge.protocols.v1 import HEADER, Instruction, encode
 
 if TYPE_CHECKING:
     from axbridge.bus.read_burst import Burst

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from axbridge.protocols.v1 import BROADCAST, OVERHEAD, Decoder, byte_seconds
+from axbridge.protocols.packet import BROADCAST, byte_seconds
+from axbridge.protocols.v1 import OVERHEAD, Decoder
 
 __all__ = ["TURNAROUND", "CycleTimes", "LineStats", "ServoStats", "percentile", "wire_time"]
 

@@ -8,17 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from enum import IntEnum
-from typing import NamedTuple
 
 from axbridge.errors import UsageError
+from axbridge.protocols.packet import BROADCAST, Packet
 
 __all__ = [
-    "BROADCAST",
     "MAX_PACKET",
     "Decoder",
     "Instruction",
-    "Packet",
-    "byte_seconds",
     "checksum",
     "encode",
     "sync_write_blocks",
@@ -26,11 +23,9 @@ __all__ = [
     "whole_packet",
 ]
 
-BROADCAST = 0xFE
 HEADER = b"\xff\xff"
 MAX_PACKET = 143  # receive buffer of the servo, bytes (RX-64 manual p. 37; assumed for the AX)
 OVERHEAD = 6  # header, id, length, code, checksum
-BITS_PER_BYTE = 10  # 8N1
 
 
 class Instruction(IntEnum):
@@ -45,22 +40,6 @@ class Instruction(IntEnum):
     REBOOT = 0x08
     SYNC_WRITE = 0x83
     BULK_READ = 0x92
-
-
-class Packet(NamedTuple):
-    """One packet off the line.
-
-    Attributes:
-        id: Servo id, 0..253, or 254 for broadcast.
-        code: Instruction, or the error byte when it is a status packet: the wire does not tell which.
-        params: Parameter bytes.
-        intact: Whether the checksum was right.
-    """
-
-    id: int
-    code: int
-    params: bytes
-    intact: bool = True
 
 
 def checksum(body: bytes) -> int:
@@ -100,11 +79,6 @@ def sync_write_blocks(params: bytes) -> dict[int, bytes]:
     if size == 1 or (len(params) - 2) % size:
         return {}
     return {params[i]: params[i + 1 : i + size] for i in range(len(params) - size, 1, -size)}
-
-
-def byte_seconds(baud: float) -> float:
-    """Time of one byte on the line, s."""
-    return BITS_PER_BYTE / baud
 
 
 def whole_packet(data: bytes) -> Packet | None:

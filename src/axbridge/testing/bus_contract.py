@@ -9,7 +9,8 @@ from typing import Any
 from axbridge.bus.base import Bus, Reply
 from axbridge.config.registers import PRESENT, Address
 from axbridge.errors import BusTimeout, PortError, UsageError
-from axbridge.protocols.v1 import BROADCAST, Instruction
+from axbridge.protocols.packet import BROADCAST
+from axbridge.protocols.v1 import Instruction
 from axbridge.testing.promises import kept
 
 __all__ = ["check_bus"]

@@ -11,7 +11,7 @@ from axbridge.bus.serial import SerialBus
 from axbridge.config.registers import Address
 from axbridge.config.rig import Rig
 from axbridge.errors import BusError, BusTimeout, CorruptPacket, PortError
-from axbridge.protocols.v1 import BROADCAST
+from axbridge.protocols.packet import BROADCAST
 
 __all__ = ["SHARE", "calm", "powered", "silence", "torque_limits_kept"]
 

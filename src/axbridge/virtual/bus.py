@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 
 from axbridge.bus.base import Bus, Reply
 from axbridge.errors import BusError, BusTimeout, CorruptPacket, PortError
-from axbridge.protocols.v1 import OVERHEAD, Decoder, Packet, whole_packet
+from axbridge.protocols.packet import Packet
+from axbridge.protocols.v1 import OVERHEAD, Decoder, whole_packet
 from axbridge.virtual.line import Line
 from axbridge.virtual.world import World
 

@@ -12,16 +12,8 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
-from axbridge.protocols.v1 import (
-    BITS_PER_BYTE,
-    BROADCAST,
-    OVERHEAD,
-    Decoder,
-    Instruction,
-    Packet,
-    sync_write_blocks,
-    whole_packet,
-)
+from axbridge.protocols.packet import BITS_PER_BYTE, BROADCAST, Packet
+from axbridge.protocols.v1 import OVERHEAD, Decoder, Instruction, sync_write_blocks, whole_packet
 from axbridge.virtual.collision import Transmission, overlay
 from axbridge.virtual.faults import Mishaps
 from axbridge.virtual.reply_timing import Forecast, Interrupts, PlainRead

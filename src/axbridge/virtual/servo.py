@@ -15,7 +15,8 @@ from axbridge.arrays import FloatArray, IntArray
 from axbridge.config.profile import FirmwareProfile
 from axbridge.config.registers import EEPROM_END, PRESENT, REALTIME_TICK, Address
 from axbridge.errors import ErrorFlag
-from axbridge.protocols.v1 import BROADCAST, Instruction, Packet, encode
+from axbridge.protocols.packet import BROADCAST, Packet
+from axbridge.protocols.v1 import Instruction, encode
 from axbridge.servo.columns import Limit, Mode, State
 from axbridge.units import baud_of
 from axbridge.virtual.alarms import Alarms

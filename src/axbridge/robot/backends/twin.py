@@ -14,7 +14,7 @@ from axbridge.clock import Clock
 from axbridge.config.registers import Address
 from axbridge.config.rig import Rig
 from axbridge.errors import AxBridgeError, BusError
-from axbridge.protocols.v1 import BROADCAST, Packet
+from axbridge.protocols.packet import BROADCAST, Packet
 from axbridge.robot.backends.backend import Backend
 from axbridge.robot.backends.real import open_real
 from axbridge.robot.backends.sim import open_sim

@@ -12,7 +12,7 @@ from axbridge.bus.base import Reply
 from axbridge.bus.cycle import Cycle, Goal
 from axbridge.config.registers import Address
 from axbridge.errors import BusError, BusTimeout, PortError
-from axbridge.protocols.v1 import BROADCAST
+from axbridge.protocols.packet import BROADCAST
 
 __all__ = ["Policy", "hold", "limp", "park"]
 
