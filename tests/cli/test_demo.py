@@ -53,7 +53,7 @@ def test_the_demo_shows_a_real_gap_between_two_different_servos(demo):
     fall = next(part for part in shoulder["segments"] if part["name"] == "fall")["fall_time_s"]
     assert 0.2 < step["lima2009"]["rise"] < 0.28  # the paper's servo takes 0.24 s at 9.6 V
     assert step["virtual AX-12"]["delay"] > step["lima2009"]["delay"] + 0.015  # the AX-12 model starts 20 ms late
-    assert 0.38 < fall["lima2009"] < 0.46  # the paper's arm: 0.40 s
+    assert 0.38 < fall["lima2009"] < 0.46  # 0.40 s with the paper's constants
     assert fall["virtual AX-12"] > fall["lima2009"]  # rotor inertia
     assert demo["rmse_deg"] > 1.0
 

@@ -18,7 +18,7 @@ from tests.support.robot_files import write_comb
 pytestmark = pytest.mark.slow
 
 RA, LA, K, BV, FC = 8.0, 5e-3, 0.006810 * 254, 0.01278, 1.71e-5
-INERTIA, WEIGHT = 7.2e-4, 0.081  # of the paper's arm
+INERTIA, WEIGHT = 7.2e-4, 0.081  # of bench_arm
 SUPPLY = 9.6
 
 
