@@ -1,0 +1,30 @@
+"""Files of the repository that no other test reads: they are right, and what they name exists."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from axbridge import __version__
+
+ROOT = Path(__file__).parents[1]
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
+def test_workflows_may_only_read_unless_a_job_says_more(path):
+    assert re.search(r"(?m)^permissions:\n  contents: read$", path.read_text())
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
+def test_workflows_name_tests_and_targets_that_there_are(path):
+    text = path.read_text()
+    for test in re.findall(r"tests/[\w./]+", text):
+        assert (ROOT / test).exists(), test
+    targets = re.findall(r"(?m)^([\w]+):", (ROOT / "Makefile").read_text())
+    for words in re.findall(r"make PYTHON=python ([\w ]+)", text):
+        assert set(words.split()) <= set(targets)
+
+
+def test_the_citation_is_of_this_version():
+    assert f"version: {__version__}\n" in (ROOT / "CITATION.cff").read_text()
