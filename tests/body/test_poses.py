@@ -1,5 +1,6 @@
-"""Where a robot's links are, beside PyBullet."""
+"""Where a robot's links are, beside PyBullet and MuJoCo."""
 
+import mujoco
 import numpy as np
 import pytest
 
@@ -7,6 +8,8 @@ from axbridge.body.poses import posed
 from axbridge.config.rig import Rig
 from axbridge.config.urdf import read_tree
 from axbridge.rotations import matrix
+
+AS_WRITTEN = '<mujoco><compiler discardvisual="true" fusestatic="false" balanceinertia="false"/></mujoco><link'
 
 
 def test_the_centre_of_mass_is_that_of_the_engine():
@@ -34,6 +37,26 @@ def test_the_centre_of_mass_is_that_of_the_engine():
             assert centre - base == pytest.approx(there - np.array(places[0]), abs=1e-6)
     finally:
         bullet.disconnect(world)
+
+
+def test_every_link_is_where_mujoco_has_it():
+    """MuJoCo reads the URDF itself."""
+    rig = Rig.load("bioloid")
+    tree = read_tree(rig.urdf_path(), fixed_base=True)
+    spec = mujoco.MjSpec.from_string(AS_WRITTEN.join(rig.urdf_path().read_text().split("<link", 1)))
+    model = spec.compile()
+    data = mujoco.MjData(model)
+    poses = np.random.default_rng(3).uniform(-1.5, 1.5, (5, len(tree.joints)))
+    here = posed(tree, poses)
+    for number, pose in enumerate(poses):
+        for joint, angle in zip(tree.joints, pose, strict=True):
+            data.joint(joint.name).qpos = angle
+        mujoco.mj_kinematics(model, data)
+        for link, name in enumerate(tree.links[1:], 1):  # the base is part of MuJoCo's world
+            there = data.body(name)
+            np.testing.assert_allclose(here.place[link, number], there.xpos, atol=1e-9)
+            np.testing.assert_allclose(here.turn[link, number], there.xmat.reshape(3, 3), atol=1e-9)
+            np.testing.assert_allclose(here.centres[link, number], there.xipos, atol=1e-9)
 
 
 def test_links_of_a_robot_that_stands_elsewhere_are_moved_and_turned_with_its_base():

@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -124,6 +125,14 @@ def test_a_robot_whose_body_is_not_to_be_had_is_compared_by_its_joints(walked):
     torn = replace(walked, metadata={**walked.metadata, "urdf": "<robot"})
     sides = sides_of(compare(torn, torn))
     assert sides[0].zmp is None
+    assert len(knees(*sides)) == 2
+
+
+def test_without_mujoco_walks_are_compared_but_for_how_they_stood(walked, monkeypatch):
+    monkeypatch.setitem(sys.modules, "mujoco", None)
+    sides = sides_of(compare(walked, walked))
+    assert sides[0].modelled_zmp is None
+    assert sides[0].zmp.measured
     assert len(knees(*sides)) == 2
 
 

@@ -44,8 +44,8 @@ def carried(
         gravity: m/s².
     """
     taken = wrenches(tree, *joints, np.array((0.0, 0.0, -gravity)), base)
-    force = taken.force[0]  # of the floor
-    moment = taken.moment[0] + cross(base.place, force)  # about the world's origin
+    force = taken.force  # of the floor
+    moment = taken.moment + cross(base.place, force)  # about the world's origin
     floor = np.zeros(len(force))
     zmp = np.column_stack((-moment[:, 1], moment[:, 0])) / force[:, 2:]
     twist = moment - cross(np.column_stack((zmp, floor)), force)
@@ -54,7 +54,7 @@ def carried(
     squared = np.maximum(np.sum(apart**2, axis=1), 1e-12)  # both may be held in the middle
     share = np.clip(np.sum((zmp - other.held) * apart, axis=1) / squared, 0.0, 1.0)[:, None]
     beside = zmp - other.held - share * apart
-    torque = taken.torques()
+    torque = taken.torque
     links = tree.dof.tolist()
     for leg, part in ((one, share), (other, 1 - share)):
         under = np.column_stack((leg.held + beside, floor))

@@ -96,14 +96,14 @@ class Body:
         """What a motion takes: its joints' angles (rad), speeds and accelerations, (n, joints) each."""
         held = wrenches(self.tree, position, speed, acceleration, self.gravity)
         if not self.soles:
-            return Effort(held.torques(), np.zeros((len(position), 2)), np.zeros((len(position), 5)))
+            return Effort(held.torque, np.zeros((len(position), 2)), np.zeros((len(position), 5)))
         return self._on_feet(held)
 
     def _on_feet(self, held: Wrenches) -> Effort:
-        torque, links = held.torques(), held.where
+        torque, links = held.torque, held.where
         centres = self._centres()
         middle = centres.mean(axis=0)
-        force, moment = held.force[0], held.moment[0]  # that the floor gives, about the first link's origin
+        force, moment = held.force, held.moment  # that the floor gives, about the first link's origin
         upwards = np.maximum(force[:, 2], 1e-3)
         floor = float(self.soles[0].low[2])
         zmp = (

@@ -1,20 +1,20 @@
-"""What each joint of a robot has to give along a motion: recursive Newton-Euler, all moments at once.
-
-Plain vectors in world axes, link by link (Featherstone 2008, chapter 5). The engines' kernel for one moment,
-`axbridge.sim.engines.bullet.tree_dynamics`, wants no accelerations and gives no wrench of the base.
-"""
+"""What each joint of a robot has to give along a motion. MuJoCo works it out, moment by moment."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from axbridge.arrays import FloatArray
+from axbridge.arrays import FloatArray, IntArray
 from axbridge.body.poses import Posed, posed
-from axbridge.config.urdf import SLIDES, TURNS, Tree
+from axbridge.config.urdf import Tree
+from axbridge.errors import UsageError
 
 __all__ = ["BaseMotion", "Wrenches", "accelerated", "cross", "wrenches"]
+
+_NOTHING = 1e-14  # kg and kg·m², of a base without mass: MuJoCo wants some of what moves
 
 
 class BaseMotion(NamedTuple):
@@ -39,26 +39,16 @@ class Wrenches(NamedTuple):
     """What a motion takes at n moments.
 
     Attributes:
-        tree: The robot.
-        where: Its links.
-        force: What its parent has to give each link for it and all beyond, N, (links, n, 3); the base gets it from
-            outside.
-        moment: Likewise about the link's origin, N·m, (links, n, 3).
+        where: The robot's links.
+        torque: Of each joint, N·m, (n, joints); of one that slides the force along it, N.
+        force: What the base gets from outside, N, (n, 3).
+        moment: Likewise about its origin, N·m, (n, 3).
     """
 
-    tree: Tree
     where: Posed
+    torque: FloatArray
     force: FloatArray
     moment: FloatArray
-
-    def torques(self) -> FloatArray:
-        """Of each joint, N·m, (n, joints); of one that slides the force along it, N."""
-        found = np.zeros((self.force.shape[1], len(self.tree.joints)))
-        for link, dof in enumerate(self.tree.dof.tolist()):
-            if dof >= 0:
-                pushed = self.force if self.tree.kind[link] == SLIDES else self.moment
-                found[:, dof] = np.sum(self.where.axis[link] * pushed[link], axis=1)
-        return found
 
 
 def wrenches(
@@ -76,39 +66,61 @@ def wrenches(
         position: Of its joints, rad or m, (n, joints).
         speed: rad/s or m/s, (n, joints).
         acceleration: rad/s² or m/s², (n, joints).
-        gravity: m/s², (3,).
+        gravity: m/s², (3,) or (n, 3).
         base: How the base moves; None = it stands still, its axes those of the world.
+
+    Raises:
+        UsageError: MuJoCo is not installed.
     """
-    where = posed(tree, position, None if base is None else (base.place, base.turn))
-    spin, rate, moving, force, moment = np.zeros((5, *where.place.shape))
-    moving[0] = -gravity  # weight is felt as in a lift that starts upwards
-    if base is not None:
-        spin[0], rate[0] = base.spin, base.spin_rate
-        moving[0] += base.acceleration
-    for link, up in enumerate(tree.parent.tolist()):
-        if up >= 0:
-            arm = where.place[link] - where.place[up]
-            spin[link], rate[link] = spin[up], rate[up]
-            moving[link] = moving[up] + accelerated(arm, spin[up], rate[up])
-            dof = int(tree.dof[link])
-            if tree.kind[link] == TURNS:
-                turning = where.axis[link] * speed[:, dof, None]
-                spin[link] += turning
-                rate[link] += where.axis[link] * acceleration[:, dof, None] + cross(spin[up], turning)
-            elif tree.kind[link] == SLIDES:
-                sliding = where.axis[link] * speed[:, dof, None]
-                moving[link] += where.axis[link] * acceleration[:, dof, None] + 2 * cross(spin[up], sliding)
-        turn, lever = where.turn[link], where.centres[link] - where.place[link]
-        inertia = turn @ tree.inertia[link] @ np.swapaxes(turn, 1, 2)
-        force[link] = tree.mass[link] * (moving[link] + accelerated(lever, spin[link], rate[link]))
-        momentum = np.einsum("nij,nj->ni", inertia, spin[link])
-        moment[link] = np.einsum("nij,nj->ni", inertia, rate[link]) + cross(spin[link], momentum)
-        moment[link] += cross(lever, force[link])
-    for link in range(len(tree.links) - 1, 0, -1):
-        up = int(tree.parent[link])
-        force[up] += force[link]
-        moment[up] += moment[link] + cross(where.place[link] - where.place[up], force[link])
-    return Wrenches(tree, where, force, moment)
+    try:
+        import mujoco
+    except ImportError as failure:
+        why = "MuJoCo is not installed, which works out what a robot's motion takes"
+        raise UsageError(why, "pip install 'mujoco<4'") from failure
+    n = len(position)
+    if base is None:
+        still = np.zeros((n, 3))
+        base = BaseMotion(np.broadcast_to(np.eye(3), (n, 3, 3)), still, still, still, still)
+    model, dofs = _model(tree)
+    data = mujoco.MjData(model)
+    places = np.zeros((n, model.nq))
+    speeds, accelerations, found = np.zeros((3, n, model.nv))
+    places[:, dofs + 1], speeds[:, dofs], accelerations[:, dofs] = position, speed, acceleration
+    places[:, :3] = base.place
+    accelerations[:, :3] = base.acceleration - gravity  # weight is felt as in a lift that starts upwards
+    for k, turn in enumerate(base.turn):
+        mujoco.mju_mat2Quat(places[k, 3:7], turn.ravel())
+    speeds[:, 3:6] = _turned_back(base.turn, base.spin)  # MuJoCo has these in the base's own axes
+    accelerations[:, 3:6] = _turned_back(base.turn, base.spin_rate)
+    at, moving, gaining = data.qpos, data.qvel, data.qacc
+    for k in range(n):
+        at[:], moving[:], gaining[:] = places[k], speeds[k], accelerations[k]
+        mujoco.mj_kinematics(model, data)
+        mujoco.mj_comPos(model, data)
+        mujoco.mj_comVel(model, data)
+        mujoco.mj_rne(model, data, 1, found[k])
+    moment = np.einsum("nij,nj->ni", base.turn, found[:, 3:6])
+    return Wrenches(posed(tree, position, (base.place, base.turn)), found[:, dofs], found[:, :3], moment)
+
+
+@lru_cache(maxsize=16)
+def _model(tree: Tree) -> tuple[Any, IntArray]:
+    """A MuJoCo model of a robot that floats without gravity, and the degree of freedom of each joint, (joints,)."""
+    from axbridge.body.mujoco_tree import add_links, new_spec
+
+    spec = new_spec()
+    spec.option.gravity = np.zeros(3)
+    bodies, joints = add_links(spec, tree, np.zeros(3), free=True)
+    base = bodies[0]
+    base.mass, base.inertia = max(base.mass, _NOTHING), np.maximum(base.inertia, _NOTHING)
+    model = spec.compile()
+    return model, np.array([model.jnt_dofadr[joint.id] for joint in joints], dtype=np.int64)
+
+
+def _turned_back(turn: FloatArray, vectors: FloatArray) -> FloatArray:
+    """World vectors (n, 3) in axes (n, 3, 3)."""
+    found: FloatArray = np.einsum("nji,nj->ni", turn, vectors)
+    return found
 
 
 def accelerated(arm: FloatArray, spin: FloatArray, rate: FloatArray) -> FloatArray:

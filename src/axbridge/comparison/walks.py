@@ -19,7 +19,7 @@ from axbridge.arrays import FloatArray
 from axbridge.comparison.beats import beats, walk_span
 from axbridge.comparison.comparison import Comparison
 from axbridge.comparison.metrics import deviation, resample
-from axbridge.errors import AxBridgeError, RecordingError
+from axbridge.errors import AxBridgeError, RecordingError, UsageError
 from axbridge.recording.recording import Recording, Segment
 from axbridge.replay.drawn import drawn
 from axbridge.replay.footing import Footing, footing, measured_zmp
@@ -215,7 +215,7 @@ class WalkSide:
             return None
         try:
             return footing(self.recording, self.robot, self.grid + self.span[0])
-        except RecordingError:  # a joint was not recorded
+        except (RecordingError, UsageError):  # a joint was not recorded; nothing here knows what its motion takes
             return None
 
     @cached_property

@@ -95,7 +95,7 @@ class Shape:
     friction: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # each is itself: what is built of it can be kept
 class Tree:
     """Links in an order in which every parent comes before its children; link 0 is the base.
 

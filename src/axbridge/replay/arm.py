@@ -7,10 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from axbridge.arrays import FloatArray
-from axbridge.body.poses import posed
+from axbridge.body.inverse_dynamics import wrenches
 from axbridge.config.rig import Rig, ServoConfig
-from axbridge.config.urdf import JointFacts, Tree, read_tree
+from axbridge.config.urdf import JointFacts, read_tree
 from axbridge.errors import RigError
 
 __all__ = ["Arm", "arm_of", "stops_of"]
@@ -56,17 +55,14 @@ def arm_of(rig: Rig, servo: ServoConfig) -> Arm:
     facts = tree.joints[0]
     if facts.linear:
         raise RigError(path, place, "slides", "identification needs an arm on a hinge")
-    moved = int(np.flatnonzero(tree.dof == 0)[0])
-    axis = tree.axis[moved]
-    hinge = posed(tree, np.zeros((1, 1))).turn[moved, 0]
-    down = hinge.T @ np.array(rig.world.gravity)
-    inertia, moment = _swung(tree, moved)
-    # turned by θ the torque is axis·(R(θ) m r × g) = a·cos θ + b·sin θ
-    across = moment - axis * (axis @ moment)
-    a = float(axis @ np.cross(across, down))
-    b = float(axis @ np.cross(np.cross(axis, across), down))
+    # Turned by θ it takes the torque inertia·θ'' - a·cos θ - b·sin θ.
+    gravity = np.array([(0.0, 0.0, 0.0), rig.world.gravity, rig.world.gravity])
+    position, pushed, still = (
+        np.array([column]).T for column in ((0.0, 0.0, math.pi / 2), (1.0, 0.0, 0.0), np.zeros(3))
+    )
+    inertia, a, b = wrenches(tree, position, still, pushed, gravity).torque[:, 0] * (1.0, -1.0, -1.0)
     phase = math.atan2(-a, -b) if math.hypot(a, b) else 0.0
-    return Arm(float(axis @ inertia @ axis), math.hypot(a, b), phase, _stops(servo, facts))
+    return Arm(float(inertia), math.hypot(a, b), phase, _stops(servo, facts))
 
 
 def stops_of(rig: Rig, servo: ServoConfig) -> tuple[float, float]:
@@ -83,21 +79,3 @@ def stops_of(rig: Rig, servo: ServoConfig) -> tuple[float, float]:
 def _stops(servo: ServoConfig, joint: JointFacts) -> tuple[float, float]:
     """The rig's, else the URDF's; as in the simulator lower >= upper is none."""
     return (servo.min_stop, servo.max_stop) if servo.min_stop < servo.max_stop else (joint.low, joint.high)
-
-
-def _swung(tree: Tree, link: int) -> tuple[FloatArray, FloatArray]:
-    """Inertia about the joint (3, 3), kg·m², and moment of mass (3,), kg·m, of a link and what is fixed to it."""
-    inertia, moment = np.zeros((3, 3)), np.zeros(3)
-    where = {link: (np.zeros(3), np.eye(3))}  # of each link beyond the joint, in its frame
-    for index in range(link, len(tree.links)):  # parents come first
-        parent = int(tree.parent[index])
-        if parent in where:
-            place, turn = where[parent]
-            where[index] = place + turn @ tree.place[index], turn @ tree.turn[index]
-        if index in where:
-            place, turn = where[index]
-            centre, mass = place + turn @ tree.centre[index], tree.mass[index]
-            inertia += turn @ tree.inertia[index] @ turn.T
-            inertia += mass * (centre @ centre * np.eye(3) - np.outer(centre, centre))
-            moment += mass * centre
-    return inertia, moment

@@ -216,8 +216,8 @@ def _floor_push(rooted: Rooted, sole: Sole, flat: FloatArray) -> FloatArray:
         flat: How the foot is turned, (n, 3, 3).
     """
     held = wrenches(rooted.tree, *rooted.motion, rooted.gravity)
-    force = _times(flat, held.force[0])
-    about = _times(flat, held.moment[0] - np.cross(np.broadcast_to(sole.middle, force.shape), held.force[0]))
+    force = _times(flat, held.force)
+    about = _times(flat, held.moment - np.cross(np.broadcast_to(sole.middle, force.shape), held.force))
     upwards = np.maximum(force[:, 2], 1e-3)
     found: FloatArray = np.column_stack((-about[:, 1], about[:, 0])) / upwards[:, None]
     weight = float(rooted.tree.mass.sum() * np.linalg.norm(rooted.gravity[0]))

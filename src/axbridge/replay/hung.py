@@ -32,11 +32,11 @@ def hangs(
     """
     assert robot.rig.world is not None
     names = [joint.name for joint in robot.tree.joints]
-    hanging = wrenches(robot.tree, *motion, np.array(robot.rig.world.gravity)).torques()
+    hanging = wrenches(robot.tree, *motion, np.array(robot.rig.world.gravity)).torque
     standing = np.empty_like(hanging)
     for side, foot in enumerate((stood.lifted <= 0, stood.lifted > 0)):
         rooted = rooted_motion(recording, robot, motion, stood.time, side)
-        torques = wrenches(rooted.tree, *rooted.motion, rooted.gravity).torques()
+        torques = wrenches(rooted.tree, *rooted.motion, rooted.gravity).torque
         for number, joint in enumerate(rooted.tree.joints):
             standing[foot, names.index(joint.name)] = torques[foot, number]
     parts: list[FloatArray] = []  # of a servo: what it pushed, what it would on its feet, and hanging

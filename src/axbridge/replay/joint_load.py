@@ -193,14 +193,14 @@ def _loaded(
 ) -> FloatArray:  # fmt: skip
     still, alone = np.zeros_like(position), np.zeros_like(position)
     alone[:, joint] = 1.0
-    torque = wrenches(tree, position, speed, acceleration, gravity, base).torques()[:, joint]
-    inertia = wrenches(tree, position, still, alone, 0 * gravity).torques()[:, joint]
+    torque = wrenches(tree, position, speed, acceleration, gravity, base).torque[:, joint]
+    inertia = wrenches(tree, position, still, alone, 0 * gravity).torque[:, joint]
     leaning = None if base is None else base._replace(**dict.fromkeys(base._fields[2:], np.zeros((len(position), 3))))
     weight = []
     for angle in (np.pi / 2, 0.0):
         turned = position.copy()
         turned[:, joint] = angle
-        weight.append(wrenches(tree, turned, still, still, gravity, leaning).torques()[:, joint])
+        weight.append(wrenches(tree, turned, still, still, gravity, leaning).torque[:, joint])
     a, b = weight
     theta = position[:, joint]
     rest = torque - inertia * acceleration[:, joint] - a * np.sin(theta) - b * np.cos(theta)

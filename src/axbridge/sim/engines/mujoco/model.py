@@ -7,7 +7,8 @@ from typing import NamedTuple
 import mujoco
 import numpy as np
 
-from axbridge.arrays import FloatArray, IntArray
+from axbridge.arrays import IntArray
+from axbridge.body.mujoco_tree import add_links, new_spec, quaternion
 from axbridge.config.mesh import read_mesh
 from axbridge.config.urdf import Shape, read_shapes
 from axbridge.errors import RigError
@@ -50,27 +51,17 @@ def build_model(scene: Scene, arrangement: Arrangement, step: float) -> Built:
     Raises:
         RigError: a shape that MuJoCo cannot take.
     """
-    tree, facts = arrangement.tree, arrangement.joints
-    spec = mujoco.MjSpec()
+    tree = arrangement.tree
+    spec = new_spec()
     _set_options(spec, scene, step)
     if scene.ground:
         floor = spec.worldbody.add_geom(type=mujoco.mjtGeom.mjGEOM_PLANE, size=[0, 0, 1], rgba=[0.8, 0.8, 0.8, 1])
         floor.contype, floor.conaffinity = 0, 1
         _touching(floor, 0.0)  # of two shapes the larger friction counts: the link's, as the URDF says
-    numbers = {fact.name: number for number, fact in enumerate(facts)}
-    bodies: list[mujoco.MjsBody] = []
-    joints: dict[int, mujoco.MjsJoint] = {}
-    for index, parent in enumerate(tree.parent):
-        above = bodies[parent] if index else spec.worldbody
-        place = tree.place[index] if index else np.array((0.0, 0.0, scene.base_height))
-        body = above.add_body(pos=place, quat=_quaternion(tree.turn[index]))
-        _weigh(body, tree.mass[index], tree.centre[index], tree.inertia[index])
-        if index == 0 and not scene.fixed_base:
-            body.add_freejoint(align=mujoco.mjtAlignFree.mjALIGNFREE_FALSE)
-        if tree.dof[index] >= 0:
-            number = numbers[tree.joints[tree.dof[index]].name]
-            joints[number] = _hinge(body, tree.axis[index], facts[number].linear, step)
-        bodies.append(body)
+    base = np.array((0.0, 0.0, scene.base_height))
+    bodies, joints = add_links(spec, tree, base, free=not scene.fixed_base)
+    for joint in joints:
+        _limit(joint, step)
     _add_shapes(spec, scene, dict(zip(tree.links, bodies, strict=True)))
     if scene.self_collision:
         _spare_relatives(spec, tree.parent, bodies)
@@ -80,17 +71,15 @@ def build_model(scene: Scene, arrangement: Arrangement, step: float) -> Built:
         why = f"MuJoCo cannot take it: {str(failure).splitlines()[0]}"
         raise RigError(scene.urdf, "", why, "correct the shape, or use a box, cylinder or sphere") from failure
     model.dof_simplenum[:] = 0  # "simple" joints would not hear of an armature that changes
+    names = [joint.name for joint in tree.joints]
     return Built(
         model,
         np.array([body.id for body in bodies], dtype=np.int64),
-        np.array([joints[number].id for number in range(len(facts))], dtype=np.int64),
+        np.array([joints[names.index(fact.name)].id for fact in arrangement.joints], dtype=np.int64),
     )
 
 
 def _set_options(spec: mujoco.MjSpec, scene: Scene, step: float) -> None:
-    spec.compiler.degree = False
-    spec.compiler.fusestatic = False
-    spec.compiler.balanceinertia = False
     option = spec.option
     option.timestep = step
     option.gravity = scene.gravity
@@ -102,24 +91,11 @@ def _set_options(spec: mujoco.MjSpec, scene: Scene, step: float) -> None:
         option.disableflags |= getattr(mujoco.mjtDisableBit, f"mjDSBL_{off}")
 
 
-def _weigh(body: mujoco.MjsBody, mass: float, centre: FloatArray, inertia: FloatArray) -> None:
-    """Give a link its mass and inertia; moments that rounding has made impossible are raised to the nearest ones."""
-    moments, axes = np.linalg.eigh(inertia)
-    if mass > 0 and moments[2] > moments[0] + moments[1]:
-        moments[:2] *= moments[2] / (moments[0] + moments[1]) * (1 + 1e-12)
-    if np.linalg.det(axes) < 0:
-        axes[:, 0] *= -1
-    body.explicitinertial = True
-    body.mass, body.ipos, body.inertia, body.iquat = mass, centre, moments, _quaternion(axes)
-
-
-def _hinge(body: mujoco.MjsBody, axis: FloatArray, linear: bool, step: float) -> mujoco.MjsJoint:
-    kind = mujoco.mjtJoint.mjJNT_SLIDE if linear else mujoco.mjtJoint.mjJNT_HINGE
-    joint = body.add_joint(type=kind, axis=axis)
+def _limit(joint: mujoco.MjsJoint, step: float) -> None:
+    """Let a joint have stops and dry friction that do not give way."""
     joint.limited, joint.range, joint.margin = mujoco.mjtLimited.mjLIMITED_TRUE, (-1e9, 1e9), _FASTEST * step
     joint.solref_friction, joint.solimp_friction = (-1.0, -1.0 / step), _RIGID
     joint.solref_limit, joint.solimp_limit = (-1.0, -1.0 / step), _RIGID
-    return joint
 
 
 def _add_shapes(spec: mujoco.MjSpec, scene: Scene, bodies: dict[str, mujoco.MjsBody]) -> None:
@@ -128,7 +104,7 @@ def _add_shapes(spec: mujoco.MjSpec, scene: Scene, bodies: dict[str, mujoco.MjsB
     for number, (solid, shape) in enumerate((*touching, *seen)):
         if shape.file is not None and not (solid or scene.gui):
             continue
-        geom = bodies[shape.link].add_geom(type=_GEOMS[shape.kind], pos=shape.place, quat=_quaternion(shape.turn))
+        geom = bodies[shape.link].add_geom(type=_GEOMS[shape.kind], pos=shape.place, quat=quaternion(shape.turn))
         if shape.file is None:
             geom.size = _sizes(shape)
         else:
@@ -170,10 +146,3 @@ def _spare_relatives(spec: mujoco.MjSpec, parents: IntArray, bodies: list[mujoco
         while above >= 0:
             spec.add_exclude(bodyname1=f"link{above}", bodyname2=body.name)
             above = parents[above]
-
-
-def _quaternion(turn: FloatArray) -> FloatArray:
-    """w, x, y, z of a rotation (3, 3)."""
-    found = np.empty(4)
-    mujoco.mju_mat2Quat(found, np.ascontiguousarray(turn).reshape(9))
-    return found
