@@ -48,6 +48,14 @@ def test_the_range_is_that_of_the_register():
     assert math.degrees(high) == pytest.approx(150.15, abs=0.01)
 
 
+def test_an_x_servo_has_a_list_of_rates():
+    rates = [9600, 57600, 115200, 1e6, 2e6, 3e6, 4e6, 4.5e6]
+    assert [baud_of(value, "x") for value in range(8)] == rates
+    assert [baud_register(rate, "x") for rate in rates] == list(range(8))
+    assert baud_register(500_000, "x") is None
+    assert math.isnan(baud_of(8, "x"))
+
+
 @given(st.integers(0, 254), st.sampled_from(["ax", "mx"]))
 def test_every_rate_a_servo_can_be_set_to_is_found_again(value, units):
     register = baud_register(baud_of(value, units), units)

@@ -32,6 +32,7 @@ __all__ = [
     "ControlWarning",
     "CorruptPacket",
     "ErrorFlag",
+    "HardwareError",
     "MoveError",
     "PortError",
     "ProfileError",
@@ -47,7 +48,16 @@ __all__ = [
 ]
 
 
-class ErrorFlag(IntFlag):
+class _Bits(IntFlag):
+    def describe(self) -> str:
+        """The set bits in words, lowest first; "none" when no bit is set."""
+        return (
+            ", ".join(flag.name.lower().replace("_", " ") for flag in type(self) if flag in self and flag.name)
+            or "none"
+        )
+
+
+class ErrorFlag(_Bits):
     """The error byte of a Protocol 1.0 status packet (e-manual, "Protocol 1.0", Error)."""
 
     INPUT_VOLTAGE = 0x01
@@ -58,11 +68,15 @@ class ErrorFlag(IntFlag):
     OVERLOAD = 0x20
     INSTRUCTION = 0x40
 
-    def describe(self) -> str:
-        """The set bits in words, lowest first; "none" when no bit is set."""
-        return (
-            ", ".join(flag.name.lower().replace("_", " ") for flag in ErrorFlag if flag in self and flag.name) or "none"
-        )
+
+class HardwareError(_Bits):
+    """Hardware Error Status and Shutdown of Protocol 2.0's servos (e-manual, XL330, Shutdown)."""
+
+    INPUT_VOLTAGE = 0x01
+    OVERHEATING = 0x04
+    ENCODER = 0x08
+    ELECTRICAL_SHOCK = 0x10
+    OVERLOAD = 0x20
 
 
 class ControlWarning(UserWarning):

@@ -1,7 +1,7 @@
 """The only place that knows what a register count is worth.
 
-Sources: ROBOTIS e-manual, AX-12A and MX-28 control tables ("Goal Position", "Moving Speed", "Present Load",
-"Present Voltage").
+Sources: ROBOTIS e-manual, AX-12A, MX-28, XL330 and XL430 control tables ("Goal Position", "Moving Speed", "Present
+Load", "Present Voltage", "Goal PWM", "Baud Rate").
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ __all__ = [
     "UNITS",
     "Calibration",
     "Units",
+    "X",
     "baud_of",
     "baud_register",
     "bits_to_signed",
@@ -27,6 +28,7 @@ RPM = 2 * math.pi / 60  # rad/s
 VOLT_PER_COUNT = 0.1
 FULL_SCALE = 1023  # duty, torque limit and load: this count is 100 %
 _MX_BAUDS = {250: 2_250_000.0, 251: 2_500_000.0, 252: 3_000_000.0}
+_X_BAUDS = (9_600.0, 57_600.0, 115_200.0, 1e6, 2e6, 3e6, 4e6, 4.5e6)  # the XL330 ends at 4 M
 _BAUD_TOLERANCE = 0.03  # what a UART still understands
 _DIRECTION_BIT = 0x400  # bit 10 set means clockwise
 
@@ -40,7 +42,8 @@ class Units:
         speed: rad/s per count of Moving and Present Speed.
         counts: Highest position count (inclusive).
         voltage: V per count of Present Voltage and the voltage limits.
-        full_scale: Count that stands for 100 % duty, torque limit or load.
+        full_scale: Count that stands for 100 % duty or torque limit.
+        full_load: Count of Present Load that stands for 100 %.
     """
 
     position: float
@@ -48,15 +51,22 @@ class Units:
     counts: int
     voltage: float = VOLT_PER_COUNT
     full_scale: int = FULL_SCALE
+    full_load: int = FULL_SCALE
 
 
 AX = Units(position=math.radians(300 / 1023), speed=0.111 * RPM, counts=1023)
 MX = Units(position=math.radians(360 / 4096), speed=0.114 * RPM, counts=4095)
-UNITS = {"ax": AX, "mx": MX}
+X = Units(position=math.radians(360 / 4096), speed=0.229 * RPM, counts=4095, full_scale=885, full_load=1000)
+UNITS = {"ax": AX, "mx": MX, "x": X}
 
 
 def baud_of(value: int, units_name: str = "ax") -> float:
-    """Bits per second of a baud rate register: 2e6/(v+1); the MX has three faster rates from 250."""
+    """Bits per second of a baud rate register: 2e6/(v+1); the MX has three faster rates from 250, the X a list.
+
+    NaN for what the list does not have.
+    """
+    if units_name == "x":
+        return _X_BAUDS[value] if 0 <= value < len(_X_BAUDS) else math.nan
     if units_name == "mx" and value in _MX_BAUDS:
         return _MX_BAUDS[value]
     return 2_000_000 / (value + 1)
@@ -64,7 +74,9 @@ def baud_of(value: int, units_name: str = "ax") -> float:
 
 def baud_register(baud: float, units_name: str = "ax") -> int | None:
     """Value of the baud rate register nearest to `baud`; None when a servo would not understand that rate."""
-    value = min(range(255), key=lambda value: abs(baud_of(value, units_name) - baud))
+    value = min(
+        range(len(_X_BAUDS) if units_name == "x" else 255), key=lambda value: abs(baud_of(value, units_name) - baud)
+    )
     rate = baud_of(value, units_name)
     return value if abs(rate - baud) <= _BAUD_TOLERANCE * rate else None
 

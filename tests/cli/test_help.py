@@ -183,7 +183,7 @@ def test_serve_tells_a_person_what_it_serves_and_a_program_only_that_it_is_ready
         assert server.communicate(timeout=20)[0] == ""
 
 
-AX, MX = FirmwareProfile.load("ax-12a"), FirmwareProfile.load("mx-28")
+AX, MX, X = (FirmwareProfile.load(name) for name in ("ax-12a", "mx-28", "xl330-m288"))
 JOINT, WHEEL = {"cw_angle_limit": 0, "ccw_angle_limit": 1023}, {"cw_angle_limit": 0, "ccw_angle_limit": 0}
 
 
@@ -204,6 +204,16 @@ JOINT, WHEEL = {"cw_angle_limit": 0, "ccw_angle_limit": 1023}, {"cw_angle_limit"
         (AX, "torque_limit", 1023, JOINT, "100.0%"),
         (AX, "id", 3, JOINT, ""),
         (AX, "cw_compliance_slope", 32, JOINT, ""),
+        (X, "present_position", -2048, {}, "-180.0°"),
+        (X, "velocity_limit", 445, {}, "101.9 rpm"),
+        (X, "goal_pwm", -885, {}, "-100.0%"),
+        (X, "present_current", -120, {}, "-120 mA"),
+        (X, "baud_rate", 3, {}, "1000000 baud"),
+        (X, "bus_watchdog", 5, {}, "100 ms"),
+        (X, "shutdown", 53, {}, "input voltage, overheating, electrical shock, overload"),
+        (X, "profile_velocity", 100, {"drive_mode": 0}, "22.9 rpm"),
+        (X, "profile_velocity", 100, {"drive_mode": 4}, "100 ms"),
+        (FirmwareProfile.load("xl430-w250"), "present_load", -500, {}, "-50.0%"),
     ],
 )
 def test_counts_are_told_in_units(profile, name, value, mode, words):

@@ -8,6 +8,7 @@ from axbridge.errors import ProfileError
 from axbridge.virtual.control_table import ControlTable
 
 NAMES = ["ax-12", "ax-12-fw17", "ax-12-fw18", "ax-12-plus", "ax-12a", "ax-12w", "ax-18a", "mx-28"]
+NAMES += ["mx-28-2.0", "xl330-m077", "xl330-m288", "xl430-w250"]
 
 
 def test_these_are_shipped():
@@ -37,6 +38,14 @@ def test_factory_values_are_values_the_servo_would_take(name):
         ("ax-18a", "torque_limit", 983),
         ("mx-28", "model_number", 29),
         ("mx-28", "ccw_angle_limit", 4095),
+        ("mx-28-2.0", "model_number", 30),
+        ("mx-28-2.0", "acceleration_limit", 32767),
+        ("xl330-m077", "velocity_limit", 1620),
+        ("xl330-m288", "velocity_limit", 445),
+        ("xl330-m288", "goal_current", 1750),
+        ("xl330-m288", "indirect_address_20", 227),
+        ("xl430-w250", "position_d_gain", 4000),
+        ("xl430-w250", "indirect_address_56", 661),
     ],
 )
 def test_what_models_differ_in(name, register, value):
@@ -64,6 +73,13 @@ def test_the_dump_of_a_real_ax_12_plus_is_reproduced():
         ('base = "ax-12a"\n[behaviour]\nlock_scope = "all"', "behaviour.lock_scope"),
         ('base = "ax-12a"\n[registers]\nled = { initial = "@nothing" }', "nothing"),
         ('base = "ax-13"', "ax-1"),
+        ('base = "ax-12a"\n[registers]\nextra = { address = 256 }', "up to 255"),
+        ('base = "ax-12a"\n[registers]\nled = { max = 256 }', "0..256 does not fit into 1 bytes"),
+        ('base = "ax-12a"\nprotocol = 2', "where every Protocol 2.0 servo has it"),
+        ('base = "ax-12a"\ninstructions = ["SYNC_READ"]', "SYNC_READ"),
+        ('base = "xl330-m288"\n[registers]\nmoving = { address = 116 }', "overlaps"),
+        ('base = "xl330-m288"\n[registers]\nextra = { address = 300, count = "many" }', "registers.extra"),
+        ('base = "xl330-m288"\n[registers]\nextra = { address = 226, count = 9 }', "overlaps"),
     ],
 )
 def test_a_mistake_names_file_and_key(tmp_path, text, key):
@@ -78,6 +94,78 @@ def test_a_profile_of_ones_own_starts_from_another(tmp_path):
     path = tmp_path / "mine.toml"
     path.write_text('base = "ax-12a"\nname = "mine"\n[behaviour]\nout_of_table = "zeros"', encoding="utf-8")
     assert FirmwareProfile.load(path).behaviour.out_of_table == "zeros"
+
+
+def test_equal_neighbours_are_one_entry_of_which_each_may_be_changed(tmp_path):
+    path = tmp_path / "mine.toml"
+    registers = (
+        "more_7 = { address = 240, size = 2, count = 3, initial = 5, each = 2, max = 99 }\nmore_8 = { initial = 50 }"
+    )
+    path.write_text(f'base = "xl330-m288"\n[registers]\n{registers}', encoding="utf-8")
+    made = FirmwareProfile.load(path).registers
+    more = [(name, made[name].address, made[name].initial) for name in made if name.startswith("more")]
+    assert more == [("more_7", 240, 5), ("more_8", 242, 50), ("more_9", 244, 9)]
+
+
+def _sdk_table(file):
+    """Address and size by register name of a table of dynamixel-sdk, names as ours; sign and unit by name."""
+    import re
+    from importlib.resources import files
+
+    text = (files("dynamixel_easy_sdk") / "control_table" / file).read_text()
+    sections = {part.split("]")[0]: part.split("\n")[2:] for part in text.split("[")[1:]}
+    rows = [line.split("\t") for line in sections["control table"] if line]
+    named = {re.sub(r"\W+", "_", row[2].lower()): (int(row[0]), int(row[1])) for row in rows}
+    units = {
+        re.sub(r"\W+", "_", row[0].lower()): row[1:] for row in (x.split("\t") for x in sections["unit info"]) if row[0]
+    }
+    return named, units
+
+
+@pytest.mark.parametrize(
+    ("name", "file"),
+    [
+        ("mx-28-2.0", "mx_28.model"),
+        ("xl330-m077", "xl330_m077_fw52.model"),
+        ("xl330-m288", "xl330_m288_fw52.model"),
+        ("xl430-w250", "xl430_w250.model"),
+    ],
+)
+def test_x_servos_have_the_tables_of_dynamixel_sdk(name, file):
+    profile = FirmwareProfile.load(name)
+    named, units = _sdk_table(file)
+    ends = {"read", "write"}  # of the SDK's own use of the indirect registers: no registers of the servo
+    for register, place in named.items():
+        if register.rpartition("_")[2] not in ends:
+            assert (profile.registers[register].address, profile.registers[register].size) == place, register
+    unsaid = {key for key in profile.registers if not key.startswith("indirect_")} - set(named)
+    assert unsaid <= {"startup_configuration", "backup_ready"}  # the manual has them, the SDK's tables do not
+    for register, (value, unit, sign) in units.items():
+        assert profile.registers[register].signed == (sign == "signed"), register
+        if unit == "rad/s":
+            assert profile.units.speed == pytest.approx(float(value), rel=1e-3)
+
+
+def test_a_table_of_the_x_series_holds_four_bytes_and_signs():
+    table = ControlTable(FirmwareProfile.load("xl330-m288"))
+    for value in (-1, -1_044_479, 1_044_479):
+        table["homing_offset"] = value
+        assert table["homing_offset"] == value
+    assert table.data[20:24] == (1_044_479).to_bytes(4, "little")
+    table["bus_watchdog"] = -1
+    assert (table["bus_watchdog"], table.data[98]) == (-1, 0xFF)
+    place = table.parse(112, bytes.fromhex("10000000 f0ffffff"), {})
+    assert place == {"profile_velocity": 16, "goal_position": -16}
+    assert table.parse(116, (2**20).to_bytes(4, "little"), {}) is None
+    assert table.parse(116, bytes(2), {}) is None
+    table["led"] = table["torque_enable"] = table["position_d_gain"] = 1
+    table.power_on()
+    assert (table["homing_offset"], table["led"], table["torque_enable"], table["position_d_gain"]) == (
+        1_044_479,
+        0,
+        0,
+        0,
+    )
 
 
 def test_the_page_of_the_documentation_is_up_to_date():

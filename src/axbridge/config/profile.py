@@ -7,6 +7,7 @@ with ``base = "ax-12a"`` and then names only what differs.
 from __future__ import annotations
 
 import difflib
+from collections.abc import Mapping
 from enum import Enum
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -15,14 +16,15 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 
 from axbridge.config import toml_tables
-from axbridge.config.registers import EEPROM_END, Address
+from axbridge.config.registers import EEPROM_END, Address, XAddress
 from axbridge.errors import ProfileError
-from axbridge.protocols.v1 import Instruction
+from axbridge.protocols import v1, v2
 from axbridge.units import UNITS, Units
 
 __all__ = ["Area", "Behaviour", "Electrics", "FirmwareProfile", "Protection", "Register", "Timing"]
 
 FOLDER = "firmware_profiles"
+_ADDRESSES_1 = 256  # of Protocol 1.0
 _M06_UNLOCKED = range(Address.TORQUE_ENABLE, Address.PRESENT_POSITION)  # writable under Lock, manual of 2006
 
 
@@ -37,19 +39,19 @@ class Register(toml_tables.Table):
     """One entry of a control table.
 
     Attributes:
-        address: First byte.
-        size: Bytes, 1 or 2, little-endian.
+        address: First byte; up to 255 in Protocol 1.0.
+        size: Bytes, 1, 2 or 4, little-endian.
         access: ``r`` or ``rw``.
         area: EEPROM or RAM.
         initial: Factory value, or ``@name``: copied from that register at power-on.
         minimum: Lowest value a write may carry.
         maximum: Highest value a write may carry.
         unit: What one count is, in words; "" for a plain number.
-        signed: Two's complement (MX multi-turn registers).
+        signed: Two's complement.
     """
 
-    address: int = Field(ge=0, le=255)
-    size: Literal[1, 2] = 1
+    address: int = Field(ge=0, le=0xFFFF)
+    size: Literal[1, 2, 4] = 1
     access: Literal["r", "rw"] = "r"
     area: Area = Field(default=Area.RAM, strict=False)
     initial: int | str = 0
@@ -70,7 +72,7 @@ class Register(toml_tables.Table):
 
 
 class Behaviour(toml_tables.Table):
-    """What firmwares do differently (the flags of a profile); the defaults are the AX-12A's."""
+    """What firmwares of Protocol 1.0 do differently (the flags of a profile); the defaults are the AX-12A's."""
 
     goal_outside_limits: Literal["reject", "clamp"] = "reject"
     auto_torque_on_goal: bool = True
@@ -168,10 +170,11 @@ class FirmwareProfile(toml_tables.Table):
 
     Attributes:
         name: The profile's name.
+        protocol: Version of the protocol it speaks.
         model_number: Value of the model number register.
         instructions: Names of the instructions it knows.
-        units: Family of register units, ``ax`` or ``mx``.
-        registers: Control table by register name.
+        units: Family of register units, ``ax``, ``mx`` or ``x``.
+        registers: Control table by register name. A file may write equal neighbours as one entry with ``count``.
         behaviour: Firmware flags.
         timing: Reply timing and receiver limits.
         protection: When an overload is one.
@@ -183,10 +186,11 @@ class FirmwareProfile(toml_tables.Table):
 
     name: str = Field(min_length=1)
     description: str = ""
+    protocol: Literal[1, 2] = 1
     model_number: int = Field(ge=0, le=0xFFFF)
     firmware_version: int = Field(default=24, ge=0, le=255)
     instructions: tuple[str, ...]
-    units_name: Literal["ax", "mx"] = Field(alias="units")
+    units_name: Literal["ax", "mx", "x"] = Field(alias="units")
     registers: dict[str, Register]
     behaviour: Behaviour = Behaviour()
     timing: Timing = Timing()
@@ -215,6 +219,11 @@ class FirmwareProfile(toml_tables.Table):
         """Bytes in the control table: one more than the highest address used."""
         return max(register.end for register in self.registers.values())
 
+    @property
+    def eeprom_end(self) -> int:
+        """First RAM address."""
+        return EEPROM_END if self.protocol == 1 else int(XAddress.TORQUE_ENABLE)
+
     def register(self, name: str) -> Register:
         """The register called `name`.
 
@@ -233,6 +242,21 @@ class FirmwareProfile(toml_tables.Table):
                 f"{hint}it has: {', '.join(sorted(self.registers))}",
             ) from None
 
+    @model_validator(mode="before")
+    @classmethod
+    def _write_out(cls, data: Any) -> Any:
+        """Write equal neighbours out: ``led_4 = { address = 70, count = 2 }`` is ``led_4`` at 70, ``led_5`` at 71."""
+        registers = data.get("registers") if isinstance(data, Mapping) else None
+        if not isinstance(registers, Mapping):
+            return data
+        written: dict[str, Any] = {}
+        for name, entry in registers.items():
+            repeated = isinstance(entry, Mapping) and "count" in entry
+            for key, register in _neighbours(name, entry) if repeated else ((name, entry),):
+                both = key in written and isinstance(register, Mapping)
+                written[key] = {**written[key], **register} if both else register
+        return {**data, "registers": written}
+
     @model_validator(mode="after")
     def _check_table(self) -> FirmwareProfile:
         taken: dict[int, str] = {}
@@ -245,19 +269,46 @@ class FirmwareProfile(toml_tables.Table):
                 raise ValueError(f"registers.{name}.initial = {register.initial!r} names no register")
             if register.minimum > register.maximum:
                 raise ValueError(f"registers.{name} has min {register.minimum} above max {register.maximum}")
-        for place in Address:
+            bits = 8 * register.size - register.signed
+            if register.minimum < -register.signed << bits or register.maximum >= 1 << bits:
+                limits = f"{register.minimum}..{register.maximum}"
+                raise ValueError(f"registers.{name}: {limits} does not fit into {register.size} bytes")
+        addresses: type[Address | XAddress] = Address if self.protocol == 1 else XAddress
+        for place in addresses:
             name = place.name.lower()
             if name not in self.registers or self.registers[name].address != place:
-                raise ValueError(
-                    f"registers.{name} is missing at address {place:d}, where every Protocol 1.0 servo has it"
-                )
-        known = [instruction.name for instruction in Instruction]
+                owner = f"every Protocol {self.protocol}.0 servo"
+                raise ValueError(f"registers.{name} is missing at address {place:d}, where {owner} has it")
+        if self.protocol == 1 and self.size > _ADDRESSES_1:
+            raise ValueError(f"registers: Protocol 1.0 has addresses up to {_ADDRESSES_1 - 1}")
+        instructions: type[v1.Instruction | v2.Instruction] = v1.Instruction if self.protocol == 1 else v2.Instruction
+        known = [instruction.name for instruction in instructions]
         for name in self.instructions:
             if name not in known:
                 raise ValueError(f"instructions: {name!r} is not known; choose from {', '.join(known)}")
         if "WRITE" not in self.timing.reply_us:
             raise ValueError("timing.reply_us needs WRITE, which stands for every instruction not named")
         return self
+
+
+def _neighbours(name: str, entry: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    """The registers that an entry with ``count`` stands for; ``each`` is what the factory value grows by."""
+    one = {key: value for key, value in entry.items() if key not in {"count", "each"}}
+    count, each = entry["count"], entry.get("each", 0)
+    address, size, initial = one.get("address"), one.get("size", 1), one.get("initial", 0)
+    if (
+        not all(type(number) is int for number in (count, each, address, size, initial))
+        or not 0 < count <= _ADDRESSES_1
+    ):
+        hint = "for example { address = 168, size = 2, count = 20, initial = 208, each = 1 }"
+        raise toml_tables.Misfit(f"registers.{name}", "count, each, address, size, initial must be whole numbers", hint)
+    stem, underscore, number = name.rpartition("_")
+    first = int(number) if underscore and number.isdecimal() else 1
+    stem = stem if underscore and number.isdecimal() else name
+    return [
+        (f"{stem}_{first + i}", {**one, "address": address + i * size, "initial": initial + i * each})
+        for i in range(count)
+    ]
 
 
 @lru_cache(maxsize=64)

@@ -7,13 +7,15 @@ import re
 from collections.abc import Mapping
 
 from axbridge.config.profile import FirmwareProfile
-from axbridge.errors import ErrorFlag
+from axbridge.errors import ErrorFlag, HardwareError
 from axbridge.units import RPM, baud_of, bits_to_signed
 
 __all__ = ["compliance_slope", "in_units"]
 
-_SCALED = re.compile(r"([\d.]+) (us|V|deg/s\^2)")
-_NAMES = {"us": "µs", "V": "V", "deg/s^2": "°/s²"}
+_SCALED = re.compile(r"([\d.]+) (us|V|deg/s\^2|mA|ms|mV/ms|rev/min\^2)$")
+_NAMES = {"us": "µs", "deg/s^2": "°/s²", "rev/min^2": "rev/min²"}
+_OR_MS = ", or ms"  # of the profile registers: time, if Drive Mode says so
+_TIMED = 4  # its bit
 
 
 def compliance_slope(written: int) -> int:
@@ -39,14 +41,18 @@ def in_units(profile: FirmwareProfile, name: str, values: Mapping[str, int]) -> 
         value = bits_to_signed(value)
     if "bps" in unit:
         return f"{baud_of(value, profile.units_name):.0f} baud"
-    if unit == "error bits":
-        return ErrorFlag(value).describe()
+    if unit in {"error bits", "hardware error bits"}:
+        return (ErrorFlag if unit == "error bits" else HardwareError)(value).describe()
+    if unit.endswith(_OR_MS):
+        unit = "ms" if values.get("drive_mode", 0) & _TIMED else unit.removesuffix(_OR_MS)
     if unit in {"degC", "ms"}:
         return f"{value} {'°C' if unit == 'degC' else unit}"
     if scaled := _SCALED.match(unit):
-        return f"{value * float(scaled[1]):g} {_NAMES[scaled[2]]}"
+        return f"{value * float(scaled[1]):g} {_NAMES.get(scaled[2], scaled[2])}"
     if " rpm" in unit:
         return f"{value * units.speed / RPM:.1f} rpm"
     if " deg" in unit:
         return f"{math.degrees(value * units.position):.1f}°"
-    return f"{value / units.full_scale:.1%}" if unit.startswith("0.1 %") else ""
+    if unit == "0.113 %":
+        return f"{value / units.full_scale:.1%}"
+    return f"{value / units.full_load:.1%}" if unit.startswith("0.1 %") else ""

@@ -1,4 +1,4 @@
-"""Where the registers of every Protocol 1.0 servo are: the same addresses in AX and MX.
+"""Where the registers are that every servo of a protocol has: the same addresses in AX and MX, in the X series its own.
 
 What else a model has, and which values a register takes, is in its profile.
 """
@@ -8,11 +8,11 @@ from __future__ import annotations
 import struct
 from enum import IntEnum
 
-__all__ = ["CALIBRATION", "EEPROM_END", "IDENTITY", "PRESENT", "REALTIME_TICK", "TABLE_SIZE", "Address"]
+__all__ = ["CALIBRATION", "EEPROM_END", "IDENTITY", "PRESENT", "REALTIME_TICK", "TABLE_SIZE", "Address", "XAddress"]
 
 
 class Address(IntEnum):
-    """First byte of a register; its name in a profile is the same in small letters."""
+    """First byte of a register of Protocol 1.0; its name in a profile is the same in small letters."""
 
     MODEL_NUMBER = 0
     FIRMWARE_VERSION = 2
@@ -42,7 +42,60 @@ class Address(IntEnum):
     MOVING = 46
 
 
-EEPROM_END = int(Address.TORQUE_ENABLE)  # first RAM address
+class XAddress(IntEnum):
+    """First byte of a register of the X series and MX(2.0); its name in a profile is the same in small letters."""
+
+    MODEL_NUMBER = 0
+    MODEL_INFORMATION = 2
+    FIRMWARE_VERSION = 6
+    ID = 7
+    BAUD_RATE = 8
+    RETURN_DELAY_TIME = 9
+    DRIVE_MODE = 10
+    OPERATING_MODE = 11
+    SECONDARY_SHADOW_ID = 12
+    PROTOCOL_TYPE = 13
+    HOMING_OFFSET = 20
+    MOVING_THRESHOLD = 24
+    TEMPERATURE_LIMIT = 31
+    MAX_VOLTAGE_LIMIT = 32
+    MIN_VOLTAGE_LIMIT = 34
+    PWM_LIMIT = 36
+    VELOCITY_LIMIT = 44
+    MAX_POSITION_LIMIT = 48
+    MIN_POSITION_LIMIT = 52
+    SHUTDOWN = 63
+    TORQUE_ENABLE = 64
+    LED = 65
+    STATUS_RETURN_LEVEL = 68
+    REGISTERED_INSTRUCTION = 69
+    HARDWARE_ERROR_STATUS = 70
+    VELOCITY_I_GAIN = 76
+    VELOCITY_P_GAIN = 78
+    POSITION_D_GAIN = 80
+    POSITION_I_GAIN = 82
+    POSITION_P_GAIN = 84
+    FEEDFORWARD_2ND_GAIN = 88
+    FEEDFORWARD_1ST_GAIN = 90
+    BUS_WATCHDOG = 98
+    GOAL_PWM = 100
+    GOAL_VELOCITY = 104
+    PROFILE_ACCELERATION = 108
+    PROFILE_VELOCITY = 112
+    GOAL_POSITION = 116
+    REALTIME_TICK = 120
+    MOVING = 122
+    MOVING_STATUS = 123
+    PRESENT_PWM = 124
+    PRESENT_VELOCITY = 128
+    PRESENT_POSITION = 132
+    VELOCITY_TRAJECTORY = 136
+    POSITION_TRAJECTORY = 140
+    PRESENT_INPUT_VOLTAGE = 144
+    PRESENT_TEMPERATURE = 146
+
+
+EEPROM_END = int(Address.TORQUE_ENABLE)  # first RAM address of Protocol 1.0; a profile knows its own
 CALIBRATION = 20  # of the position sensor, four bytes: AX only
 REALTIME_TICK = 50  # MX only
 TABLE_SIZE = 50  # bytes that every servo has

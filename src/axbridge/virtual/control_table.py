@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from axbridge.config.profile import Area, FirmwareProfile
-from axbridge.config.registers import EEPROM_END
 
 __all__ = ["ControlTable", "Span"]
 
@@ -61,9 +60,9 @@ class ControlTable:
         value = self.data[address]
         if size == 2:
             value |= self.data[address + 1] << 8
-            if signed and value & 0x8000:
-                value -= 0x10000
-        return value
+        elif size == 4:
+            value = int.from_bytes(self.data[address : address + 4], "little")
+        return value - (1 << 8 * size) if signed and value >> 8 * size - 1 else value
 
     def __setitem__(self, name: str, value: int) -> None:
         """Store a value as it is, by the firmware's own hand: no rule is checked."""
@@ -71,6 +70,8 @@ class ControlTable:
         self.data[address] = value & 0xFF
         if size == 2:
             self.data[address + 1] = value >> 8 & 0xFF
+        elif size == 4:
+            self.data[address : address + 4] = (value & 0xFFFFFFFF).to_bytes(4, "little")
 
     def get(self, name: str, default: int = 0) -> int:
         """Value of a register, or `default` when this model has no such register."""
@@ -84,7 +85,8 @@ class ControlTable:
 
     def power_on(self) -> None:
         """Start the RAM area anew; ``@name`` registers copy the register they name."""
-        self.data[EEPROM_END:] = bytes(max(self.size - EEPROM_END, 0))
+        ram = self._profile.eeprom_end
+        self.data[ram:] = bytes(self.size - ram)
         self._load(Area.RAM)
 
     def _load(self, area: Area) -> None:
@@ -145,13 +147,13 @@ class ControlTable:
                     continue
                 return None
             if whole:
-                value = data[offset] if size == 1 else data[offset] | data[offset + 1] << 8
+                value = int.from_bytes(data[offset : offset + size], "little")
             elif behaviour.split_word_write == "accept":
                 value = self._patched(name, offset, data)
             else:
                 return None
-            if signed and value & 0x8000:
-                value -= 0x10000
+            if signed and value >> 8 * size - 1:
+                value -= 1 << 8 * size
             lowest, highest = limits.get(name, (low, high))
             if not lowest <= value <= highest:
                 return None
@@ -159,10 +161,12 @@ class ControlTable:
         return values
 
     def _patched(self, name: str, offset: int, data: bytes) -> int:
-        """A 16-bit register with the one byte that a range covers replaced."""
-        address = self._place[name][0]
-        low, high = self.data[address], self.data[address + 1]
-        return (low | data[offset + 1] << 8) if offset < 0 else (data[offset] | high << 8)
+        """A register with those of its bytes replaced that a range covers."""
+        address, size, _ = self._place[name]
+        register = self.data[address : address + size]
+        for byte in range(max(-offset, 0), min(size, len(data) - offset)):
+            register[byte] = data[offset + byte]
+        return int.from_bytes(register, "little")
 
     def _locked(self, address: int, length: int) -> bool:
         """Whether Lock keeps a write to this range out (Lock itself stays writable: 1 is all it takes)."""

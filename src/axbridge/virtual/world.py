@@ -302,9 +302,12 @@ def initial_registers(rig: Rig, config: ServoConfig, profile: FirmwareProfile, b
     """Registers of a servo of a rig that differ from the factory's: id, baud rate, and those the rig names.
 
     Raises:
-        RigError: no such register, or a value outside its range.
+        RigError: no such register, a value outside its range, or a servo that nothing simulates.
     """
     assert config.id is not None  # checked by the rig
+    if profile.protocol != 1:
+        why = f"{profile.name} speaks Protocol {profile.protocol}.0, which no virtual servo does"
+        raise RigError(rig.path, f"servo.{config.name}.profile", why, "choose a profile of Protocol 1.0")
     key = f"servo.{config.name}.registers"
     for name, value in config.registers.items():
         register = profile.registers.get(name)
