@@ -12,6 +12,7 @@ from tests.support.patience import be_patient
 from tests.support.real_time import pytest_runtest_protocol  # noqa: F401 - a hook
 
 be_patient()
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background of a shell begins without it
 
 hypothesis.settings.register_profile("axbridge", deadline=None)  # a busy machine may be late
 hypothesis.settings.load_profile("axbridge")
