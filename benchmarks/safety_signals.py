@@ -154,12 +154,13 @@ def read(bus: Bus, id: int, address: int, length: int = 2) -> int:
 
 
 def switch_on(bus: Bus, rig: Rig) -> dict[str, float]:
-    """Every motor on where it is; the position of each, rad."""
+    """Every motor on where it is, with all its torque: one that had shut itself down, too. The position of each, rad."""
     pose = {}
     for servo in rig.servos:
         assert servo.id is not None
         present = read(bus, servo.id, Address.PRESENT_POSITION)
         bus.write(servo.id, Address.GOAL_POSITION, present.to_bytes(2, "little"))
+        bus.write(servo.id, Address.TORQUE_LIMIT, (1023).to_bytes(2, "little"))
         bus.write(servo.id, Address.TORQUE_ENABLE, b"\1")
         low, high = servo.soft_limits
         angle = Calibration(rig.profile_of(servo).units, servo.zero, servo.direction).angle(present)
