@@ -154,7 +154,7 @@ def read(bus: Bus, id: int, address: int, length: int = 2) -> int:
 
 
 def switch_on(bus: Bus, rig: Rig) -> dict[str, float]:
-    """Every motor on where it is, with all its torque: one that had shut itself down, too. The position of each, rad."""
+    """Every motor on where it is, with all its torque, even if it had shut itself down. Positions, rad."""
     pose = {}
     for servo in rig.servos:
         assert servo.id is not None
