@@ -10,7 +10,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .PHONY: demo test long check lint kernels wheel site bench figures clean
 
 demo: kernels
-	$(BIN)/axbridge demo --out out/demo
+	$(BIN)/axbridge demo --out out/demo --force
 
 # Many tests wait for a served bus, not for the processor: four at a time keep two cores busy.
 SIDE_BY_SIDE = -n 4 --dist worksteal

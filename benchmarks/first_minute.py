@@ -58,8 +58,8 @@ def main():
         rows.append(("make an environment, `pip install '.[fast]'`", cold, warm))
     for label, *words in (
         ("`axbridge --help`", "--help"),
-        ("`axbridge demo`: the first picture", "demo"),
-        ("`axbridge demo --rig bioloid`", "demo", "--rig", "bioloid", "--out", "walk"),
+        ("`axbridge demo`: the first picture", "demo", "--force"),
+        ("`axbridge demo --rig bioloid`", "demo", "--rig", "bioloid", "--out", "walk", "--force"),
     ):
         times = [seconds_of(python, "-m", "axbridge", *words, cwd=FOLDER / "desk", env=env) for _ in range(2)]
         rows.append((label, *times))

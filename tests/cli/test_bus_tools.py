@@ -284,7 +284,7 @@ def test_torque_on_holds_the_present_position(line):
 
 def test_monitor_shows_every_servo(line, capsys):
     for _ in range(10):  # a busy machine may lose some
-        assert run(line, "monitor", "--seconds", "0.2", "--json") in {0, 3}
+        assert run(line, "monitor", "--duration", "0.2", "--json") in {0, 3}
         (document,) = json.loads(capsys.readouterr().out)["lines"]
         if not document["line"]["servos"]["1"]["loss"]:
             break
@@ -304,7 +304,7 @@ def test_monitor_names_why_a_servo_that_somebody_else_has_told_to_hold_does_not_
     with serving(str(tmp_path / "arm.toml"), "--model", "lima2009") as port:
         with SerialBus(port) as bus:
             bus.write(1, 30, (512 + 200).to_bytes(2, "little"))  # the goal; that switches it on
-        watch = ["monitor", "--rig", "bench_arm", "--model", "lima2009", "--port", port, "--seconds", "4"]
+        watch = ["monitor", "--rig", "bench_arm", "--model", "lima2009", "--port", port, "--duration", "4"]
         run_arguments(watch if causes else [*watch, "--json"])
         said = capsys.readouterr().out
         if causes:
@@ -364,7 +364,7 @@ def test_what_many_servos_have_in_common_is_told_once_with_one_command_for_all(c
 
 def test_monitor_counts_what_is_lost_and_names_who_is_missing(line, capsys):
     line.mishap = lambda packet: "drop" if packet.id == 2 and packet.code == 2 else "ok"
-    assert run(line, "monitor", "--seconds", "0.2") == 3
+    assert run(line, "monitor", "--duration", "0.2") == 3
     rows = [row.split("\t") for row in capsys.readouterr().out.splitlines()]
     assert rows[2][-2] == "no answer"
     assert float(rows[2][-1].rstrip("%")) > 10

@@ -68,7 +68,7 @@ def file(tmp_path):
 
 def test_play_records_what_was_asked_and_what_came(file, tmp_path, capsys):
     out = tmp_path / "nod.mcap"
-    assert app.run(["play", str(file), "--rig", "pan_tilt", "--speed", "0.5", "--record", str(out)]) == app.DONE
+    assert app.run(["play", str(file), "--rig", "pan_tilt", "--pace", "0.5", "--record", str(out)]) == app.DONE
     said = capsys.readouterr()
     assert said.out.startswith("played: 0.8")
     recording = open_recording(out)
@@ -77,7 +77,7 @@ def test_play_records_what_was_asked_and_what_came(file, tmp_path, capsys):
     track = recording["pan"]
     assert track.command.max() == pytest.approx(0.5)
     assert track.position.max() == pytest.approx(0.5, abs=0.02)
-    assert recording.metadata["speed"] == 0.5
+    assert recording.metadata["pace"] == 0.5
 
 
 @pytest.mark.parametrize("engine", ["bullet", "mujoco"])
@@ -108,7 +108,7 @@ def test_play_says_on_stderr_what_takes_longer(file, capsys):
     [
         (["--joints", "tail"], "the move has no joint tail"),
         (["--page", "7"], "the move has no page '7'"),
-        (["--speed", "0"], "a speed of 0"),
+        (["--pace", "0"], "a pace of 0"),
     ],
 )
 def test_play_refuses_what_it_cannot_do(file, options, said, capsys):
@@ -243,7 +243,7 @@ def test_on_a_terminal_single_keys_take_poses_and_the_arm_holds_until_one_more(h
     ],
 )
 def test_teach_refuses_before_anything_goes_soft(options, said, capsys):
-    assert app.run(["teach", "--rig", "pan_tilt", "--backend", "sim", "--seconds", "0.1", *options]) == app.MISUSE
+    assert app.run(["teach", "--rig", "pan_tilt", "--backend", "sim", "--duration", "0.1", *options]) == app.MISUSE
     assert said in capsys.readouterr().err
 
 

@@ -194,7 +194,7 @@ def first_hour(tmp_path, real, steps, *options, faults="none", answers=None):
     out = tmp_path / "out"
     with (
         led(real, faults) as (port, tell),
-        Person("bioloid", real, port, tell, out, "--steps", steps, *options, answers=answers) as person,
+        Person("bioloid", real, port, tell, out, "--only", steps, *options, answers=answers) as person,
     ):
         assert person.follow() == FAILED_CHECK, person.said + person.err
         shown = person.said.replace(port, "PORT")
@@ -250,7 +250,7 @@ def test_a_line_that_loses_three_per_cent_is_found(tmp_path):
     out, real = tmp_path / "out", built(tmp_path, "bioloid")
     with (
         led(real, "drop=0.03") as (port, tell),
-        Person("bioloid", real, port, tell, out, "--steps", "line") as person,
+        Person("bioloid", real, port, tell, out, "--only", "line") as person,
     ):
         assert person.follow() == FAILED_CHECK
     (lost,) = (one["problem"] for one in kept(out)["line"]["findings"] if one["kind"] == "loss")
@@ -306,16 +306,16 @@ def test_steps_are_left_out_done_again_and_taken_up_by_a_later_run(tmp_path, des
         assert person.err == f"stopped: motors are off; {out} holds what was found so far\n"
     assert {name: step["state"] for name, step in kept(out).items()} == {"line": "done", "servos": "skipped"}
     first = kept(out)["line"]
-    with Person("pan_tilt", *desk, out, "--steps", "line,servos") as person:
+    with Person("pan_tilt", *desk, out, "--only", "line,servos") as person:
         person.follow()
         assert "done on" in person.said
     assert kept(out)["line"] == first
     assert kept(out)["servos"]["state"] == "done"
     again = {"r does it again, any other key keeps it": "r"}
-    with Person("pan_tilt", *desk, out, "--steps", "servos", answers=again) as person:
+    with Person("pan_tilt", *desk, out, "--only", "servos", answers=again) as person:
         person.follow()
         assert person.said.count("2 of 2 servos of the rig are there") == 2
-    with Person("pan_tilt", *desk, out, "--steps", "eeprom", "--force") as person:
+    with Person("pan_tilt", *desk, out, "--only", "eeprom", "--force") as person:
         person.follow()
     assert list(kept(out)) == ["eeprom"]
 
@@ -354,7 +354,7 @@ ENDS = [(signal.SIGINT, 130), (signal.SIGTERM, 143)]
 @pytest.mark.parametrize(("number", "code"), ENDS, ids=["SIGINT", "SIGTERM"])
 def test_a_signal_while_a_servo_is_compared_leaves_every_motor_off(tmp_path, desk, number, code):
     *_, tell = desk
-    with Person("pan_tilt", *desk, tmp_path / "out", "--steps", "motion") as person:
+    with Person("pan_tilt", *desk, tmp_path / "out", "--only", "motion") as person:
         person.follow(until="Directions and zeros are known of 0 of 2 joints only!")
         person.follow(until="y does it, s leaves it out")
         person.press("y")
@@ -369,7 +369,7 @@ def test_a_signal_while_a_servo_is_compared_leaves_every_motor_off(tmp_path, des
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=["SIGTERM", "SIGKILL"])
 def test_the_program_that_holds_the_motors_does_not_outlive_the_one_that_has_started_it(tmp_path, desk, number):
     *_, tell = desk
-    with Person("pan_tilt", *desk, tmp_path / "out", "--steps", "endings") as person:
+    with Person("pan_tilt", *desk, tmp_path / "out", "--only", "endings") as person:
         person.follow(until="y does it, s leaves it out")
         person.press("y")
         until(lambda: any(tell("register torque_enable")), again(person))
@@ -383,11 +383,11 @@ def test_the_program_that_holds_the_motors_does_not_outlive_the_one_that_has_sta
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--rig", "bioloid", "--steps", "line,kneel"], "there is no step 'kneel'"),
+        (["--rig", "bioloid", "--only", "line,kneel"], "there is no step 'kneel'"),
         (["--rig", "bioloid", "--joints", "tail"], "there is no servo 'tail'"),
         (["--rig", "bioloid", "--servo", "tail"], "there is no servo 'tail'"),
         (["--rig", "bioloid", "--servo", "left_knee"], "servo left_knee of rig bioloid does not go from -20 to 35°"),
-        (["--rig", "bench_arm", "--steps", "walk"], "has no legs that walk"),
+        (["--rig", "bench_arm", "--only", "walk"], "has no legs that walk"),
         (["--rig", "bench_arm", "--out", "TAKEN"], "is already there"),
         (["--rig", "bench_arm", "--out", "STRANGE"], "is not what `axbridge verify` wrote"),
         (["--rig", "bench_arm", "--out", "FILE"], "FILE"),

@@ -103,7 +103,7 @@ def test_a_real_log_becomes_a_model_that_predicts_it_better(tmp_path):
             "20s", "--out", "mine.toml", "--report", "mine.html", "--json", "--fail-if", "mae>5", "--fail-if", "rmse>90",
         )
     )  # fmt: skip
-    after = json.loads(ran("compare", "log.mcap", "--rig", "xl330_pendulum", "--params", "mine.toml", "--json"))[
+    after = json.loads(ran("compare", "log.mcap", "--rig", "xl330_pendulum", "--model", "mine.toml", "--json"))[
         "mae_deg"
     ]
     assert after == pytest.approx(found["mae_deg"], abs=1e-6)
@@ -208,7 +208,7 @@ def test_a_recording_killed_in_the_middle_is_compared(tmp_path):
         (("import", "missing.json", "x.mcap"), "field 'mass' is missing"),
         (("compare", "log.mcap", "log.mcap", "--rig", "bench_arm"), "both a second recording and something to simulate"),
         (("compare", "log.mcap", "--rig", "nothing"), "no such file or name"),
-        (("compare", "log.mcap", "--params", "x.toml"), "needs the rig"),
+        (("compare", "log.mcap", "--model", "x.toml"), "needs the rig"),
         (("compare", "log.mcap", "--fail-if", "rmse"), "is no condition"),
         (("record", "dance", "--rig", "bench_arm"), "no experiment 'dance'"),
         (("record", "step", "--rig", "bench_arm", "--angle", "170"), "beyond the limits"),

@@ -104,7 +104,7 @@ def test_a_loaded_joint_does_not_sink_when_a_move_begins():
 
 
 def test_a_higher_speed_takes_less_time(robot):
-    assert play(robot, NOD, speed=1.25).seconds == pytest.approx(1.04, abs=0.05)
+    assert play(robot, NOD, pace=1.25).seconds == pytest.approx(1.04, abs=0.05)
 
 
 def test_only_some_joints_move_and_the_others_hold(robot):
@@ -121,8 +121,8 @@ def test_only_some_joints_move_and_the_others_hold(robot):
         (move(Key(positions={"tail": 0.0}, time=1.0)), {}, "has no servo tail"),
         (NOD, {"joints": ["tail"]}, "the move has no joint tail"),
         (NOD, {"page": "2"}, "the move has no page '2'"),
-        (NOD, {"speed": 0.0}, "a speed of 0"),
-        (NOD, {"speed": math.nan}, "a speed of nan"),
+        (NOD, {"pace": 0.0}, "a pace of 0"),
+        (NOD, {"pace": math.nan}, "a pace of nan"),
         (move(), {}, "no poses"),
     ],
 )

@@ -57,7 +57,7 @@ def test_it_plays_in_time_starts_again_at_the_end_and_stops_where_it_should_not(
     replay.run(0.5)
     assert replay.time == pytest.approx(0.5, abs=0.25)
     replay._again.value = False
-    replay._speed = 5.0
+    replay._pace = 5.0
     replay.run(0.8)
     assert replay.time == replay.length
     assert not replay.playing
@@ -82,7 +82,7 @@ def test_a_recording_of_no_robot_says_what_to_give(recording, tmp_path):
     [
         ([], "name a robot with --rig"),
         (["a.mcap", "b.mcap", "--rig", "bench_arm"], "both a second recording and --rig"),
-        (["a.mcap", "--params", "p.toml"], "--model needs the rig"),
+        (["a.mcap", "--model", "p.toml"], "--model needs the rig"),
         (["missing.mcap"], "missing.mcap"),
     ],
 )
@@ -94,7 +94,7 @@ def test_what_cannot_be_shown_is_said_in_two_lines(arguments, said, capsys):
 
 
 def test_the_verb_plays_two_recordings_beside_each_other(recording, capsys):
-    arguments = ["view", *2 * [str(recording.path)], "--no-open", "--page-port", "0", "--seconds", "0.2"]
+    arguments = ["view", *2 * [str(recording.path)], "--no-open", "--page-port", "0", "--duration", "0.2"]
     assert app.run(arguments) == app.DONE
     assert capsys.readouterr().out.startswith("page: http://127.0.0.1:")
 

@@ -12,12 +12,10 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from axbridge.cli.app import Stopped, app
 from axbridge.cli.ending import code_of, terminable
 from axbridge.cli.keys import END, pressed
-from axbridge.cli.options import PortOption, RigOption, YesOption
+from axbridge.cli.options import PortOption, RigOption, YesOption, separated, shared
 from axbridge.cli.progress import Show, progress
 from axbridge.errors import UsageError
 
@@ -35,7 +33,7 @@ def calibrate(
     *,
     rig: RigOption,
     port: PortOption = None,
-    joints: Annotated[str, typer.Option("--joints", help="Only these, separated by commas; default: all.")] = "",
+    joints: Annotated[str, shared("--joints")] = "",
     yes: YesOption = False,
 ) -> None:
     """Find ids, directions, zeros and limits of your robot by hand, and write them into its rig.
@@ -314,7 +312,7 @@ def _chosen(rig: Rig, joints: str) -> list[ServoConfig]:
     on_a_line = [servo for servo in rig.servos if servo.drive == "dynamixel"]
     if not on_a_line:
         raise UsageError(f"rig {rig.name} has no Dynamixels", "there is nothing to calibrate")
-    names = [name.strip() for name in joints.split(",") if name.strip()]
+    names = separated(joints)
     known = ", ".join(servo.name for servo in on_a_line)
     for name in names:
         if name not in {servo.name for servo in on_a_line}:

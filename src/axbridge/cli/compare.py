@@ -9,17 +9,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from axbridge.cli.app import DONE, FAILED_CHECK, app, emit_json
-from axbridge.cli.options import EngineOption, JsonOption
+from axbridge.cli.options import EngineOption, ForceOption, JsonOption, shared
 from axbridge.cli.progress import progress
 from axbridge.errors import UsageError
 from axbridge.reading import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from axbridge.comparison.comparison import Comparison
     from axbridge.config.rig import Rig
     from axbridge.recording.recording import Recording
+
+_WALKS = "record walks: axbridge walk --record"
 
 
 @app.command()
@@ -30,37 +29,29 @@ def compare(
     ] = None,
     *,
     rig: Annotated[
-        str | None, typer.Option("--rig", help="Simulate the recorded goals on this rig, and compare with that.")
+        str | None, shared("--rig", "The recorded goals are simulated on it, and compared with that.")
     ] = None,
-    params: Annotated[
-        str | None,
-        typer.Option("--model", "--params", metavar="NAME|FILE.toml", help="Servo model to use instead of the rig's."),
+    model: Annotated[
+        list[str] | None,
+        shared("--model", "Default: the rig's. Of walks: give a second one to see both.", "--params"),
     ] = None,
     beside: Annotated[
-        str | None,
-        typer.Option(
-            "--beside",
-            metavar="THIRD.mcap|MODEL",
-            help="Of walks: a third one in the same pictures; with --rig also a servo model to simulate it with.",
-        ),
+        Path | None, typer.Option("--beside", metavar="THIRD.mcap", help="Of walks: a third one in the same pictures.")
     ] = None,
     engine: EngineOption = None,
-    out: Annotated[Path | None, typer.Option("--out", metavar="REPORT.html", help="Write the report.")] = None,
+    out: Annotated[Path | None, shared("--out", "The report.", metavar="REPORT.html")] = None,
     replay: Annotated[
         bool, typer.Option("--replay/--no-replay", help="Show the motion in the report, where the robot has a body.")
     ] = True,
-    png: Annotated[Path | None, typer.Option("--png", metavar="FILE.png", help="Write the picture.")] = None,
+    png: Annotated[Path | None, shared("--png")] = None,
     fail_if: Annotated[
         list[str] | None,
-        typer.Option(
-            "--fail-if",
-            metavar="METRIC>N",
-            help="Exit code 1 if this is true (rmse>2), or if not all was compared; repeat.",
-        ),
+        shared("--fail-if", "rmse>2; then also if not all was compared."),
     ] = None,
     allow_partial: Annotated[
         bool, typer.Option("--allow-partial", help="With --fail-if: accept servos and parts that were not compared.")
     ] = False,
+    force: ForceOption = False,
     json: JsonOption = False,
 ) -> int:
     """Say how far apart two motions are, in figures and in a report.
@@ -73,43 +64,56 @@ def compare(
     from axbridge.comparison.html import write_html
     from axbridge.comparison.png import write_png
     from axbridge.comparison.walk_html import walk_headline, walk_table
-    from axbridge.comparison.walks import document, sides_of
+    from axbridge.comparison.walks import document, is_walk, sides_of
+    from axbridge.config.rig import Rig
     from axbridge.files import check_new
     from axbridge.recording.recording import open_recording
+    from axbridge.replay.simulate import simulate, visible
     from axbridge.report.page import table_text
 
     if other is not None and (rig is not None or engine is not None):
         raise UsageError("both a second recording and something to simulate are given", "give one of them")
-    if params is not None and rig is None:
+    first, *more = model or [""]  # the rig's own
+    if model and rig is None:
         raise UsageError("--model needs the rig whose servos have it", "add --rig")
-    check_new(out, png, force=True, sources=(recording, other, rig, params, beside))
+    if len(more) + (beside is not None) > 1:
+        raise UsageError("a picture holds three walks at most", "give a second --model, or --beside")
+    if beside is not None and beside.suffix != ".mcap":
+        raise UsageError(f"--beside is a recording, and {beside} is none", "name a second servo model by --model")
+    check_new(out, png, force=force, sources=(recording, other, rig, *(model or ()), beside))
     with progress("reading", quiet=json) as show:
         reference = open_recording(recording)
+        if (more or beside is not None) and not is_walk(reference):
+            word = "--beside" if beside is not None else "a second --model"
+            raise UsageError(f"{word} is for walks, and not all of these are walks", _WALKS)
         if rig is None and engine is not None:
             rig = _rig_of(reference)
+        loaded = None if rig is None else Rig.load(rig)
+        third = None if beside is None else comparing.compare(
+            reference, open_recording(beside), labels=("", beside.stem), progress=show
+        )  # fmt: skip
         if other is not None:
             candidate = open_recording(other)
             found = comparing.compare(reference, candidate, labels=_labels(recording, other), progress=show)
-        elif rig is not None:
-            from axbridge.config.rig import Rig
-            from axbridge.replay.simulate import simulate, visible
-
-            loaded = Rig.load(rig)
+        elif loaded is not None:
             show("simulating")
-            simulated = simulate(reference, loaded, params, engine=engine)
-            found = comparing.compare(
-                visible(reference, loaded), simulated, labels=("recorded", "simulated"), same_clock=True, progress=show
-            )
+            seen = visible(reference, loaded)
+            found, *others = (
+                comparing.compare(
+                    seen, simulate(reference, loaded, name or None, engine=engine), labels=("recorded", label),
+                    same_clock=True, progress=show,
+                )
+                for name, label in ((first, "simulated"), *((name, _label(name)) for name in more))
+            )  # fmt: skip
+            third = others[0] if others else third
         else:
             found = comparing.following(reference, progress=show)
         show("comparing")
-        walks = sides_of(found, None if beside is None else _third(reference, beside, rig, engine, show))
-        if beside is not None and not walks:
-            raise UsageError(
-                "--beside is for walks, and not all of these are walks", "record walks: axbridge walk --record"
-            )
-        if walks and params is not None:
-            walks[1] = replace(walks[1], label=f"simulated, {Path(params).stem}")
+        walks = sides_of(found, third)
+        if third is not None and not walks:
+            raise UsageError("--beside is for walks, and not all of these are walks", _WALKS)
+        if walks and first:
+            walks[1] = replace(walks[1], label=_label(first))
         failed = [line for condition in fail_if or () for line in comparing.check(found, condition)]
         lacking = comparing.lacks(found)
         if fail_if and not allow_partial:
@@ -119,7 +123,7 @@ def compare(
             show("drawing the replay")
             followed = other is None and rig is None
             sides = list(zip((found.reference, found.other), found.labels, strict=True))
-            motion = _replay(sides[followed], sides[not followed], loaded if rig is not None else None)
+            motion = _replay(sides[followed], sides[not followed], loaded)
         show("writing the report")
         if out is not None:
             write_html(found, out, walks=walks, replay=motion, progress=show)
@@ -152,22 +156,9 @@ def compare(
     return FAILED_CHECK if failed else DONE
 
 
-def _third(
-    reference: Recording, beside: str, rig: str | None, engine: str | None, show: Callable[[str], None]
-) -> Comparison:
-    """The reference compared with a third walk: a recording, or the reference's goals simulated with another model."""
-    from axbridge.comparison import comparison as comparing
-    from axbridge.recording.recording import open_recording
-
-    if rig is None or Path(beside).suffix == ".mcap":
-        third = open_recording(Path(beside))
-        return comparing.compare(reference, third, labels=("", Path(beside).stem))
-    from axbridge.config.rig import Rig
-    from axbridge.replay.simulate import simulate
-
-    show("simulating the third")
-    third = simulate(reference, Rig.load(rig), beside, engine=engine)
-    return comparing.compare(reference, third, labels=("", f"simulated, {Path(beside).stem}"), same_clock=True)
+def _label(model: str) -> str:
+    """Of a simulation with this model."""
+    return f"simulated, {Path(model).stem}"
 
 
 def _replay(solid: tuple[Recording, str], ghost: tuple[Recording, str], rig: Rig | None) -> str:

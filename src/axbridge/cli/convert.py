@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from axbridge.cli.app import app
-from axbridge.cli.options import ForceOption
+from axbridge.cli.options import ForceOption, shared
 from axbridge.cli.progress import progress
 from axbridge.errors import RecordingError, UsageError
 
@@ -29,9 +29,7 @@ def convert(
     rate: Annotated[
         float | None, typer.Option("--rate", help="Of a wide table: rows a second; default: a row at each sample.")
     ] = None,
-    rig: Annotated[
-        str | None, typer.Option("--rig", help="For Foxglove: the robot, where the recording does not say.")
-    ] = None,
+    rig: Annotated[str | None, shared("--rig", "For Foxglove: the robot, where the recording does not say.")] = None,
     force: ForceOption = False,
 ) -> None:
     """Write a recording as a table: one row for each sample and servo, in SI units.

@@ -10,8 +10,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from axbridge.cli.app import app, emit_json
-from axbridge.cli.demo_walk import demo_walk
-from axbridge.cli.options import EngineOption, JsonOption, ModelOption, PortOption, RigOption, SeedOption
+from axbridge.cli.demo_walk import WALK_FILES, demo_walk
+from axbridge.cli.options import (
+    EngineOption,
+    ForceOption,
+    JsonOption,
+    ModelOption,
+    PortOption,
+    RigOption,
+    SeedOption,
+    shared,
+)
 from axbridge.cli.progress import Show, progress
 from axbridge.cli.recording import note_standstills
 from axbridge.cli.serve import MEASURED, served
@@ -23,22 +32,27 @@ if TYPE_CHECKING:
 TAUGHT = (35.0, 65.0)  # degrees: the steps and falls that the model is identified from; the one to 90 it never sees
 TRIES = 3  # of a recording in which the virtual bus stood still, because this computer was too busy
 SPOILT = 0.2  # of a recording's time: a model is not identified from what is left
+_FILES = (
+    "real.mcap", *(f"real-{angle:.0f}.mcap" for angle in TAUGHT), "sim.mcap", "identified.toml", "identified.mcap",
+    "report.html", "report.png",
+)  # fmt: skip
 STARTS, BUDGET = 2, 8.0  # searches, and s
 
 
 @app.command()
 def demo(
     *,
-    out: Annotated[Path, typer.Option("--out", help="Folder for recordings, model, report and picture.")] = Path(
-        "axbridge-demo"
-    ),
+    out: Annotated[
+        Path, shared("--out", "A folder for recordings, model, report and picture.", metavar="FOLDER")
+    ] = Path("axbridge-demo"),
     rig: RigOption = "bench_arm",
     engine: EngineOption = None,
     model: ModelOption = None,
     port: PortOption = None,
-    servo: Annotated[str | None, typer.Option("--servo", help="Which servo of the rig; default: the first.")] = None,
+    servo: Annotated[str | None, shared("--servo", "Default: the rig's first.")] = None,
     seed: SeedOption = 0,
-    open_: Annotated[bool, typer.Option("--open", help="Open the report in the browser.")] = False,
+    open_: Annotated[bool, shared("--open/--no-open")] = False,
+    force: ForceOption = False,
     json: JsonOption = False,
 ) -> None:
     """Move a servo, simulate the same with two models, and show how far apart they are.
@@ -52,12 +66,14 @@ def demo(
     A robot with legs, such as the rig bioloid, walks instead. It does so in the simulator, and is drawn as it walks.
     """
     from axbridge.config.rig import Rig
-    from axbridge.files import claimed
+    from axbridge.files import check_new, claimed
     from axbridge.walking.gait import can_walk
 
     loaded = Rig.load(rig).with_engine(engine).with_model(model)
+    walks = port is None and can_walk(loaded)
+    check_new(*(out / name for name in (WALK_FILES.values() if walks else _FILES)), force=force)
     with claimed(out):
-        if port is None and can_walk(loaded):
+        if walks:
             demo_walk(loaded, rig, out, seed, open_picture=open_, json=json)
         else:
             _demo_arm(loaded, rig, out, engine, port, servo, seed, open_page=open_, json=json)
@@ -203,7 +219,7 @@ def _next(rig: str, files: dict[str, Path], taught: list[Path]) -> None:
     print("\nnext:")
     print(f"  axbridge info {files['real']}")
     if taught:
-        print(f"  axbridge compare {taught[0]} --rig {rig} --params {files['model']}")
+        print(f"  axbridge compare {taught[0]} --rig {rig} --model {files['model']}")
     else:
         print(f"  axbridge compare {files['real']} {files['sim']}")
     print(f"  axbridge serve {rig} --link /tmp/arm")

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from axbridge.sim.engine import LinkPose
     from axbridge.walking.walking import Outcome
 
-__all__ = ["demo_walk"]
+__all__ = ["WALK_FILES", "demo_walk"]
 
+WALK_FILES = {"recording": "walk.mcap", "picture": "walk.png"}
 _STEPS = 6
 _PICTURES = 7
 _WIDTH, _HEIGHT = 2.6, 3.1  # inches of one picture, and of the strip
@@ -42,7 +43,7 @@ def demo_walk(rig: Rig, name: str, out: Path, seed: int, *, open_picture: bool, 
     from axbridge.walking.walking import walk
 
     gait = Gait(steps=_STEPS)
-    files = {"recording": out / "walk.mcap", "picture": out / "walk.png"}
+    files = {what: out / name for what, name in WALK_FILES.items()}
     moments: list[tuple[float, dict[str, LinkPose]]] = []
     with progress("starting the simulator", quiet=json) as show, open_robot(rig, "sim", seed=seed) as robot:
         assert robot.simulation is not None and robot.simulation.engine is not None  # noqa: PT018 - a rig with a world

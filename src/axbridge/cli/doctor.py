@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from axbridge.cli.app import DONE, FAILED_CHECK, app, emit_json
-from axbridge.cli.options import BaudOption, JsonOption, PortOption
+from axbridge.cli.options import BaudOption, JsonOption, PortOption, shared
 
 if TYPE_CHECKING:
     from axbridge.bus.handshake import Finding
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 @app.command()
 def doctor(
     port: PortOption = None,
-    rig: Annotated[str | None, typer.Option("--rig", help="Rig whose servos should be there.")] = None,
+    rig: Annotated[str | None, shared("--rig", "Its servos should be there.")] = None,
     baud: BaudOption = 1_000_000,
     packets: Annotated[int, typer.Option("--packets", min=1, help="Reads for the measurement of the loss.")] = 1000,
     udev_rule: Annotated[bool, typer.Option("--udev-rule", help="Print the udev rule for adapters, and end.")] = False,

@@ -9,7 +9,7 @@ import typer
 
 from axbridge.cli.app import app, emit_json
 from axbridge.cli.help import Verbs
-from axbridge.cli.options import ForceOption, JsonOption
+from axbridge.cli.options import EngineOption, ForceOption, JsonOption, shared
 from axbridge.cli.progress import progress
 
 if TYPE_CHECKING:
@@ -18,15 +18,16 @@ if TYPE_CHECKING:
 export = typer.Typer(cls=Verbs, no_args_is_help=True, help="Robots and fitted servos for other programs.")
 app.add_typer(export, name="export")
 
-OnRig = Annotated[str | None, typer.Option("--rig", help="The rig that gets the model; default: bench_arm.")]
+OnRig = Annotated[str | None, shared("--rig", "It gets the model; default: bench_arm.")]
 
 
 @export.command()
 def mujoco(
     source: Annotated[str, typer.Argument(metavar="PARAMS.toml|RIG", help="A rig, or the parameters of a servo.")],
     *,
-    out: Annotated[Path, typer.Option("--out", metavar="ROBOT.xml", help="What to write: MJCF for MuJoCo >= 3.12.")],
+    out: Annotated[Path, shared("--out", "MJCF for MuJoCo >= 3.12.", metavar="ROBOT.xml")],
     rig: OnRig = None,
+    engine: EngineOption = None,
     measure: Annotated[
         bool, typer.Option("--measure/--no-measure", help="Whether to measure what MuJoCo cannot express.")
     ] = True,
@@ -46,7 +47,7 @@ def mujoco(
 
     check_new(out, force=force, sources=(source, rig))
     with progress("reading", quiet=json) as show:
-        robot = rig_or_model(source, rig)
+        robot = rig_or_model(source, rig).with_engine(engine)
         to_mjcf(robot)  # what is wrong is said before the measuring
         found = measured(robot, show) if measure else Residuals({}, {})
         write_whole(out, to_mjcf(robot, _note(robot.name, found)))
@@ -63,9 +64,9 @@ def mujoco(
 def bam(
     source: Annotated[str, typer.Argument(metavar="PARAMS.toml|RIG", help="Parameters of a servo, or a rig.")],
     *,
-    out: Annotated[Path, typer.Option("--out", metavar="M4.json", help="What to write.")],
+    out: Annotated[Path, shared("--out", metavar="M4.json")],
     rig: OnRig = None,
-    servo: Annotated[str | None, typer.Option("--servo", help="Which one of the rig; default: the first.")] = None,
+    servo: Annotated[str | None, shared("--servo", "Default: the rig's first.")] = None,
     actuator: Annotated[
         str | None, typer.Option("--actuator", help="BAM's name for the servo; default: its profile.")
     ] = None,

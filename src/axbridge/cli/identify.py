@@ -11,7 +11,7 @@ import typer
 
 from axbridge.cli.app import DONE, FAILED_CHECK, app, emit_json
 from axbridge.cli.ending import unharmed
-from axbridge.cli.options import JsonOption, RigOption, SeedOption
+from axbridge.cli.options import ForceOption, JsonOption, RigOption, SeedOption, shared
 from axbridge.cli.progress import Show, progress
 from axbridge.errors import UsageError
 
@@ -27,15 +27,17 @@ def identify(
     rig: RigOption = "",
     model: Annotated[
         str,
-        typer.Option(
-            "--model", help="pendulum-servo, ax12, lima2009; or lag: delay and lag of each joint, without a rig."
+        shared(
+            "--model",
+            "pendulum-servo, ax12, lima2009; or lag: delay and lag of each joint, without a rig.",
+            metavar="NAME",
         ),
     ],
-    out: Annotated[Path, typer.Option("--out", metavar="PARAMS.toml", help="File for the parameters.")],
+    out: Annotated[Path, shared("--out", "The parameters.", metavar="PARAMS.toml")],
     method: Annotated[str | None, typer.Option("--method", help="cma, or grid: the paper's scans (lima2009).")] = None,
     servo: Annotated[
         str | None,
-        typer.Option("--servo", help="One servo of a robot: what it carries comes from the recorded motion of all."),
+        shared("--servo", "Of a robot: what it carries comes from the recorded motion of all."),
     ] = None,
     friction: Annotated[
         str | None, typer.Option("--friction", help="M1 to M6; compare: try all, take the best.")
@@ -49,15 +51,13 @@ def identify(
         str,
         typer.Option("--budget", help="How much to simulate: what two cores do in about 90s, 2m. No clock is asked."),
     ] = "150s",
-    executor: Annotated[
-        str | None, typer.Option("--executor", help="dask://HOST:PORT; default: processes on this machine.")
-    ] = None,
+    executor: Annotated[str | None, shared("--executor")] = None,
     ks_pairs: Annotated[
         Path | None,
         typer.Option("--ks-pairs", metavar="FILE.csv", help="grid: columns speed (motor, rad/s), volts (open)."),
     ] = None,
     report: Annotated[Path | None, typer.Option("--report", metavar="REPORT.html", help="Write a report.")] = None,
-    png: Annotated[Path | None, typer.Option("--png", metavar="FILE.png", help="Write the picture.")] = None,
+    png: Annotated[Path | None, shared("--png")] = None,
     load: Annotated[
         list[str] | None,
         typer.Option(
@@ -67,13 +67,10 @@ def identify(
     ] = None,
     fail_if: Annotated[
         list[str] | None,
-        typer.Option(
-            "--fail-if",
-            metavar="METRIC>N",
-            help="End with 1 where this holds: mae, rmse, held_out_mae, held_out_rmse, degrees; repeat.",
-        ),
+        shared("--fail-if", "mae, rmse, held_out_mae or held_out_rmse, degrees: rmse>2."),
     ] = None,
     seed: SeedOption = 0,
+    force: ForceOption = False,
     json: JsonOption = False,
 ) -> int:
     """Fit a servo model to recordings, and say how sure each parameter is."""
@@ -93,7 +90,7 @@ def identify(
     from axbridge.replay.joint_load import joint_of_robot
     from axbridge.report.page import table_text
 
-    check_new(out, report, png, force=True, sources=(*recordings, *(holdout or ()), ks_pairs, rig or None))
+    check_new(out, report, png, force=force, sources=(*recordings, *(holdout or ()), ks_pairs, rig or None))
     if model == "lag":
         if any((report, png, fail_if, holdout, servo, friction, method, load, executor)):
             raise UsageError("--model lag takes --out, --json and nothing else", "leave the other options out")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from axbridge.cli.app import app
-from axbridge.cli.options import ForceOption, named_mcap
+from axbridge.cli.options import ForceOption, named_mcap, shared
 from axbridge.cli.progress import progress
 from axbridge.reading import printable
 
@@ -36,9 +36,7 @@ def import_(
             help="Any other CSV: where a value stands, e.g. time=t:ms position=angle:deg command=goal:deg; repeat.",
         ),
     ] = None,
-    servo: Annotated[
-        str | None, typer.Option(help="Name of the servo, where the log names none; default: servo.")
-    ] = None,
+    servo: Annotated[str | None, shared("--servo", "Where the log names none; default: servo.")] = None,
     walk: Annotated[int | None, typer.Option(help="Poppy: only this walk.")] = None,
     goal: Annotated[
         str | None,

@@ -10,10 +10,8 @@ from collections.abc import Iterable
 from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from axbridge.cli.app import DONE, HARDWARE, app, emit_json
-from axbridge.cli.options import BaudOption, JsonOption, PortOption
+from axbridge.cli.options import BaudOption, EngineOption, JsonOption, PortOption, shared
 from axbridge.cli.progress import progress
 from axbridge.errors import BusError, BusTimeout, CorruptPacket, PortError, RigError, UsageError
 
@@ -33,15 +31,11 @@ _LATEST = 5  # causes below the table
 @app.command()
 def monitor(
     port: PortOption = None,
-    rig: Annotated[str | None, typer.Option("--rig", help="Rig whose servos are watched.")] = None,
-    model: Annotated[
-        str | None,
-        typer.Option(
-            "--model", metavar="NAME|FILE.toml", help="Simulate the rig with this servo model, and name causes."
-        ),
-    ] = None,
+    rig: Annotated[str | None, shared("--rig", "Its servos are watched.")] = None,
+    model: Annotated[str | None, shared("--model", "Simulate the rig with it, and name causes.")] = None,
+    engine: EngineOption = None,
     baud: BaudOption = 1_000_000,
-    seconds: Annotated[float, typer.Option("--seconds", min=0.0, help="Stop after this time; 0 = at Ctrl-C.")] = 0.0,
+    duration: Annotated[float, shared("--duration", "0: until Ctrl-C.", min=0.0)] = 0.0,
     json: JsonOption = False,
 ) -> int:
     """Show all servos of a line live, 50 times a second; writes nothing to them.
@@ -49,7 +43,7 @@ def monitor(
     With --model it says why servos do not do as their model says, a line for each cause. The simulation gets the goals
     that stand in the servos' registers.
 
-    In a pipe, or with --json, one picture after --seconds (1 s if not given; with --model a pipe gets each cause at
+    In a pipe, or with --json, one picture after --duration (1 s if not given; with --model a pipe gets each cause at
     once, until Ctrl-C). Exit code 3 when a servo is missing then.
     """
     from axbridge.bus.cycle import Cycle, CycleServo
@@ -74,9 +68,9 @@ def monitor(
         causes = _Causes(live=live, quiet=json)
         if model is not None and rig is not None:
             with progress("building the simulation", quiet=json):
-                causes.onlooker = stack.enter_context(closing(_onlooker(rig, model, cycles)))
+                causes.onlooker = stack.enter_context(closing(_onlooker(rig, model, engine, cycles)))
         for_ever = live or (causes.onlooker is not None and not json)
-        results = _watch(cycles, causes, seconds or (0.0 if for_ever else 1.0), live=live)
+        results = _watch(cycles, causes, duration or (0.0 if for_ever else 1.0), live=live)
     if json:
         lines = [_document(cycle, result) for cycle, result in zip(cycles, results, strict=True)]
         emit_json({"lines": lines} | ({} if model is None else {"causes": causes.found}))
@@ -120,11 +114,12 @@ class _Causes:
                 print(self.latest[-1], flush=True)
 
 
-def _onlooker(rig: str, model: str, cycles: list[Cycle]) -> Onlooker:
+def _onlooker(rig: str, model: str, engine: str | None, cycles: list[Cycle]) -> Onlooker:
     from axbridge.config.rig import Rig
     from axbridge.robot.onlooker import Onlooker
+    from axbridge.robot.open import with_usual_engine
 
-    loaded = Rig.load(rig).with_model(model)
+    loaded = with_usual_engine(Rig.load(rig), engine).with_model(model)
     if loaded.world is None:
         raise RigError(loaded.path, "world", "there is no body to simulate", 'add [world] urdf = "…"')
     lines = [bus.name for bus in loaded.buses]  # in the order of their cycles

@@ -11,7 +11,7 @@ import typer
 
 from axbridge.cli.app import app, emit_json
 from axbridge.cli.help import Verbs
-from axbridge.cli.options import ForceOption, JsonOption, RigOption
+from axbridge.cli.options import ForceOption, JsonOption, MoveArgument, RigOption, shared
 from axbridge.cli.progress import progress
 
 if TYPE_CHECKING:
@@ -24,14 +24,8 @@ move = typer.Typer(
 )
 app.add_typer(move, name="move")
 
-MoveArgument = Annotated[Path, typer.Argument(metavar="MOVE", help="A .json, .mtn or .motion file; or sample:bow.")]
-MoveRigOption = Annotated[str | None, typer.Option("--rig", help="Robot whose ids a .mtn file has.")]
-JointOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--joint", metavar="ID=NAME", help="Instead of a rig; ID=NAME:-1 where the servo turns against it. Repeat."
-    ),
-]
+MoveRigOption = Annotated[str | None, shared("--rig", "Its ids are those of a .mtn file.")]
+JointOption = Annotated[list[str] | None, shared("--joint")]
 
 
 @move.command()

@@ -1,28 +1,41 @@
-"""Options that several verbs share, so that they read the same everywhere."""
+"""Options that several verbs share: each word is declared once, has one meaning, and reads the same everywhere.
+
+A verb may add a sentence of its own to the help: what it does with it, or what it takes when nothing is given.
+"""
 
 from __future__ import annotations
 
 import difflib
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 __all__ = [
+    "RENAMED",
+    "SHARED",
     "BackendOption",
     "BaudOption",
     "EngineOption",
     "ForceOption",
+    "GuiOption",
     "JsonOption",
     "ModelOption",
+    "MoveArgument",
     "PortOption",
     "RecordOption",
+    "RigArgument",
     "RigOption",
     "SeedOption",
     "ViewOption",
     "YesOption",
     "named_mcap",
+    "separated",
+    "shared",
 ]
+
+RENAMED = {"--params": "--model", "--seconds": "--duration", "--speed": "--pace", "--steps": "--only"}  # since 0.1
 
 
 def _known_backend(name: str) -> str:
@@ -59,6 +72,11 @@ def named_mcap(path: Path | None) -> Path | None:
     return path
 
 
+def separated(names: str) -> list[str]:
+    """Names that are separated by commas."""
+    return [name.strip() for name in names.split(",") if name.strip()]
+
+
 def _rigs(begun: str) -> list[str]:
     """Names for the shell to complete."""
     from axbridge.config.rig import FOLDER
@@ -67,55 +85,77 @@ def _rigs(begun: str) -> list[str]:
     return [name for name in shipped_names(FOLDER) if name.startswith(begun)]
 
 
-RigOption = Annotated[
-    str,
-    typer.Option(
-        "--rig",
-        envvar="AXBRIDGE_RIG",
-        autocompletion=_rigs,
-        help="Name of a rig, or path of its file; also pendulum:mass=0.2,length=0.15.",
+_A_RIG = "Name of a rig, or path of its file; also pendulum:mass=0.2,length=0.15."
+
+# the first sentence of an option's help, and what else typer is told of it; `--out` has no metavar, because the verb's
+# says what kind of file it is
+SHARED: Mapping[str, tuple[str, Mapping[str, Any]]] = {
+    "--backend": (
+        "real, sim, or twin (real, and simulated beside it).",
+        # the callback acts before anything starts: a script may open its robot late, or never
+        {"envvar": "AXBRIDGE_BACKEND", "callback": _known_backend},
     ),
-]
-BackendOption = Annotated[
-    str,
-    typer.Option(
-        "--backend",
-        envvar="AXBRIDGE_BACKEND",
-        callback=_known_backend,  # before anything starts: a script may open its robot late, or never
-        help="real, sim, or twin (real, and simulated beside it).",
+    "--baud": ("Bits per second.", {"metavar": "BAUD"}),
+    "--duration": ("How long, s.", {}),
+    "--engine": (
+        "Simulate with bullet or mujoco; default: the rig's, else Bullet where it is installed.",
+        {"callback": _known_engine},
     ),
-]
-EngineOption = Annotated[
-    str | None,
-    typer.Option(
-        "--engine",
-        callback=_known_engine,
-        help="Simulate with bullet or mujoco; default: the rig's, else Bullet where it is installed.",
+    "--executor": ("A dask cluster; default: this machine's cores.", {"metavar": "dask://HOST:PORT"}),
+    "--fail-if": ("Exit code 1 if this is true; repeat.", {"metavar": "METRIC>N"}),
+    "--force": ("Replace files that are already there.", {}),
+    "--gui": ("Show the simulated world in a window.", {}),
+    "--joint": (
+        "Instead of a rig; ID=NAME:-1 where the servo turns against it; repeat.",
+        {"metavar": "ID=NAME"},
     ),
-]
+    "--joints": ("Only these joints, separated by commas; default: all.", {"metavar": "NAME,NAME"}),
+    "--json": ("Print one JSON document on stdout, and nothing else.", {}),
+    "--model": ("Servo model.", {"metavar": "NAME|FILE.toml"}),
+    "--open/--no-open": ("Open the page in the browser.", {}),
+    "--out": ("What to write.", {}),
+    "--period": ("Time of one cycle, s.", {}),
+    "--png": ("Write the picture.", {"metavar": "FILE.png"}),
+    "--port": (
+        "Serial device or URL (socket://, rfc2217://); default: the rig's, or the only adapter plugged in.",
+        {"envvar": "AXBRIDGE_PORT", "metavar": "PORT"},
+    ),
+    "--record": ("Record every sample.", {"metavar": "FILE.mcap", "callback": named_mcap}),
+    "--rig": (_A_RIG, {"autocompletion": _rigs, "metavar": "RIG"}),
+    "--seed": ("Seed of all random numbers.", {"min": 0}),
+    "--servo": ("Name of a servo.", {"metavar": "NAME"}),
+    "--view": ("Show the robot live in the browser, see `axbridge view`.", {}),
+    "--yes": ("Do not ask before changing anything.", {}),
+}
+
+
+def shared(word: str, more: str = "", *others: str, **settings: Any) -> Any:
+    """An option of `SHARED`.
+
+    Args:
+        word: As it is typed.
+        more: What the verb's help says beside the shared sentence.
+        others: Words of earlier scripts that mean the same.
+        settings: Of typer, in place of the shared ones.
+    """
+    first, usual = SHARED[word]
+    return typer.Option(word, *others, help=f"{first} {more}".rstrip(), **{**usual, **settings})
+
+
+BackendOption = Annotated[str, shared("--backend")]
+BaudOption = Annotated[int, shared("--baud")]
+EngineOption = Annotated[str | None, shared("--engine")]
+ForceOption = Annotated[bool, shared("--force")]
+GuiOption = Annotated[bool, shared("--gui")]
+JsonOption = Annotated[bool, shared("--json")]
 ModelOption = Annotated[
-    str | None,
-    typer.Option(
-        "--model",
-        metavar="NAME|FILE.toml",
-        envvar="AXBRIDGE_MODEL",
-        help="Servo model of the simulation: lima2009, ax12, or a file; default: the rig's.",
-    ),
+    str | None, shared("--model", "lima2009, ax12, or a file; default: the rig's.", envvar="AXBRIDGE_MODEL")
 ]
-PortOption = Annotated[
-    str | None,
-    typer.Option(
-        "--port",
-        envvar="AXBRIDGE_PORT",
-        help="Serial device or URL (socket://, rfc2217://); default: the rig's, or the only adapter plugged in.",
-    ),
-]
-BaudOption = Annotated[int, typer.Option("--baud", help="Bits per second.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout, and nothing else.")]
-RecordOption = Annotated[
-    Path | None, typer.Option("--record", metavar="FILE.mcap", callback=named_mcap, help="Record every sample.")
-]
-SeedOption = Annotated[int, typer.Option("--seed", min=0, help="Seed of all random numbers.")]
-ForceOption = Annotated[bool, typer.Option("--force", help="Replace a file that is already there.")]
-YesOption = Annotated[bool, typer.Option("--yes", help="Do not ask before changing anything.")]
-ViewOption = Annotated[bool, typer.Option("--view", help="Show the robot live in the browser, see `axbridge view`.")]
+MoveArgument = Annotated[Path, typer.Argument(metavar="MOVE", help="A .json, .mtn or .motion file; or sample:bow.")]
+PortOption = Annotated[str | None, shared("--port")]
+RecordOption = Annotated[Path | None, shared("--record")]
+RigArgument = Annotated[str, typer.Argument(metavar="RIG", help=_A_RIG, autocompletion=_rigs)]
+RigOption = Annotated[str, shared("--rig", envvar="AXBRIDGE_RIG")]
+SeedOption = Annotated[int, shared("--seed")]
+ViewOption = Annotated[bool, shared("--view")]
+YesOption = Annotated[bool, shared("--yes")]

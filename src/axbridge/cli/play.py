@@ -6,7 +6,6 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated
 
@@ -17,11 +16,15 @@ from axbridge.cli.options import (
     BackendOption,
     EngineOption,
     ForceOption,
+    GuiOption,
     ModelOption,
+    MoveArgument,
     PortOption,
     RecordOption,
     RigOption,
     SeedOption,
+    separated,
+    shared,
 )
 from axbridge.cli.progress import progress
 from axbridge.cli.recording import interruptible
@@ -32,20 +35,20 @@ if TYPE_CHECKING:
 
 @app.command()
 def play(
-    move: Annotated[Path, typer.Argument(metavar="MOVE", help="A .json, .mtn or .motion file; or sample:bow.")],
+    move: MoveArgument,
     *,
     rig: RigOption,
     backend: BackendOption = "sim",
     engine: EngineOption = None,
     model: ModelOption = None,
     port: PortOption = None,
-    speed: Annotated[float, typer.Option("--speed", help="2 is twice as fast.")] = 1.0,
-    joints: Annotated[str, typer.Option("--joints", help="Only these, separated by commas.")] = "",
+    pace: Annotated[float, typer.Option("--pace", help="2 is twice as fast.")] = 1.0,
+    joints: Annotated[str, shared("--joints")] = "",
     page: Annotated[str | None, typer.Option("--page", help="Start with this page: its name or number.")] = None,
     loop: Annotated[bool, typer.Option("--loop", help="Start again at the end, until Ctrl-C.")] = False,
     record: RecordOption = None,
     force: ForceOption = False,
-    gui: Annotated[bool, typer.Option("--gui", help="Show the simulated world in a window.")] = False,
+    gui: GuiOption = False,
     seed: SeedOption = 0,
 ) -> None:
     """Play a move: go slowly to its first pose, play it within all limits, and end it.
@@ -72,7 +75,7 @@ def play(
     found, notes = load_move(move, joints_of(loaded))
     for note in notes:
         _note(f"{move}: {note}")
-    only = [name.strip() for name in joints.split(",") if name.strip()] or None
+    only = separated(joints) or None
     with (
         interruptible(record, loaded),
         progress(f"playing {move}"),
@@ -80,12 +83,12 @@ def play(
         ExitStack() as stack,
     ):
         if record is not None:
-            facts = describe(loaded, backend=robot.backend, seed=seed, experiment="play", move=str(move), speed=speed)
+            facts = describe(loaded, backend=robot.backend, seed=seed, experiment="play", move=str(move), pace=pace)
             recorder = stack.enter_context(Recorder(record, facts))
             stack.callback(robot.close)  # motors are off before the recorder takes its time to compress
             stack.enter_context(RobotRecorder(robot, recorder)).mark(f"play {move.name}", kind="play")
         stop = stack.enter_context(_asked_to_stop())
-        played = play_move(robot, found, speed=speed, joints=only, page=page, loop=loop, stop=stop, note=_note)
+        played = play_move(robot, found, pace=pace, joints=only, page=page, loop=loop, stop=stop, note=_note)
     _print(played)
     if record is not None:
         print(f"recording {record}")

@@ -20,6 +20,7 @@ from axbridge.cli.options import (
     RigOption,
     SeedOption,
     named_mcap,
+    shared,
 )
 from axbridge.cli.progress import progress
 from axbridge.cli.recording import interruptible
@@ -46,19 +47,19 @@ def record(
     model: ModelOption = None,
     port: PortOption = None,
     servo: Annotated[
-        str | None, typer.Option("--servo", help="Which servo; default: the first, in replay all that the source has.")
+        str | None, shared("--servo", "Default: the rig's first, in replay all that the source has.")
     ] = None,
-    out: Annotated[Path | None, typer.Option("--out", metavar="FILE.mcap", help="Default: EXPERIMENT.mcap.")] = None,
+    out: Annotated[Path | None, shared("--out", "Default: EXPERIMENT.mcap.", metavar="FILE.mcap")] = None,
     angle: Annotated[list[float] | None, typer.Option("--angle", help="Of steps and falls, degrees; repeat.")] = None,
     amplitude: Annotated[
         float | None, typer.Option(help="Of periodic motions, degrees; default: 60, or less where a limit is nearer.")
     ] = None,
-    speed: Annotated[float, typer.Option(help="Limit of the approach, rad/s; 0 = none.")] = 0.0,
+    speed: Annotated[float, typer.Option(help="Highest speed of the approach, rad/s; 0 = any.")] = 0.0,
     slope: Annotated[int, typer.Option(help="Compliance slope register for steps; 0 = as it is.")] = 0,
-    period: Annotated[float, typer.Option(help="Of a sine, s.")] = 4.0,
+    period: Annotated[float, shared("--period", "Of a sine.")] = 4.0,
     low: Annotated[float, typer.Option(help="Lowest frequency of a chirp, Hz.")] = 0.1,
     high: Annotated[float, typer.Option(help="Highest frequency of a chirp, Hz.")] = 3.0,
-    duration: Annotated[float, typer.Option(help="Of the motion, or of each part, s.")] = 1.5,
+    duration: Annotated[float, shared("--duration", "The motion, or each part of it.")] = 1.5,
     duty: Annotated[list[float] | None, typer.Option("--duty", help="0..1; repeat.")] = None,
     source: Annotated[Path | None, typer.Option("--source", help="Recording that replay repeats.")] = None,
     tick: Annotated[

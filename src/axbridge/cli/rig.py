@@ -10,6 +10,7 @@ import typer
 
 from axbridge.cli.app import app
 from axbridge.cli.help import Verbs
+from axbridge.cli.options import RigArgument
 from axbridge.reading import printable
 
 if TYPE_CHECKING:
@@ -19,8 +20,6 @@ rig = typer.Typer(
     cls=Verbs, no_args_is_help=True, help="Rigs: which servo is which joint. List, show, copy and check them."
 )
 app.add_typer(rig, name="rig")
-
-RigArgument = Annotated[str, typer.Argument(metavar="RIG", help="Name, folder, or path of a rig file.")]
 
 
 @rig.command("list")

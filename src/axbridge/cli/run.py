@@ -20,10 +20,11 @@ from axbridge.cli.options import (
     BackendOption,
     EngineOption,
     ForceOption,
+    GuiOption,
     ModelOption,
     PortOption,
     ViewOption,
-    named_mcap,
+    shared,
 )
 from axbridge.cli.recording import ScriptRecording, interruptible, watched
 
@@ -40,25 +41,23 @@ def run(
     *,
     rig: Annotated[
         str | None,
-        typer.Option("--rig", help="Robot of a Webots controller; other scripts open their own."),
+        shared("--rig", "The robot of a Webots controller; other scripts open their own."),
     ] = None,
     backend: BackendOption = "sim",
     engine: EngineOption = None,
     model: ModelOption = None,
     port: PortOption = None,
-    gui: Annotated[bool, typer.Option("--gui", help="Show the simulated world in a window.")] = False,
+    gui: GuiOption = False,
     realtime: Annotated[
         bool,
         typer.Option("--realtime", help="Pace the simulation by the wall clock, as a real robot is; --view does, too."),
     ] = False,
     duration: Annotated[
-        float | None, typer.Option("--duration", help="Ask the controller to end after so many seconds of robot time.")
+        float | None, shared("--duration", "In robot time; then the controller is asked to end.")
     ] = None,
     record: Annotated[
         Path | None,
-        typer.Option(
-            "--record", metavar="FILE.mcap", callback=named_mcap, help="Record the first robot that the script opens."
-        ),
+        shared("--record", "Of the first robot that the script opens."),
     ] = None,
     view: ViewOption = False,
     force: ForceOption = False,

@@ -7,16 +7,14 @@ from typing import Annotated
 import typer
 
 from axbridge.cli.app import DONE, HARDWARE, app, emit_json
-from axbridge.cli.options import JsonOption, PortOption
+from axbridge.cli.options import JsonOption, PortOption, shared
 from axbridge.errors import UsageError
 
 
 @app.command()
 def scan(
     port: PortOption = None,
-    baud: Annotated[
-        str, typer.Option("--baud", help="Bits per second, or `all` for every rate of the AX series.")
-    ] = "1000000",
+    baud: Annotated[str, shared("--baud", "`all`: every rate of the AX series.")] = "1000000",
     ids: Annotated[str, typer.Option("--ids", help="First and last id, as in 1-20, or one id.")] = "0-253",
     json: JsonOption = False,
 ) -> int:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from axbridge.cli.app import DONE, app
-from axbridge.cli.options import EngineOption, SeedOption
+from axbridge.cli.options import EngineOption, RigArgument, SeedOption, shared
 from axbridge.cli.progress import progress
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ _STANDSTILL = 0.1  # s; what is measured on servos that stood still for longer m
 
 @app.command()
 def serve(
-    rig: Annotated[str, typer.Argument(metavar="RIG", help="Name, folder, or path of a rig file.")],
+    rig: RigArgument,
     *,
     engine: EngineOption = None,
     link: Annotated[
@@ -38,12 +38,7 @@ def serve(
         typer.Option("--faults", help="What goes wrong: drop=0.01,late=0.01:40ms,echo,brownout@2s,overload:3@4s …"),
     ] = "",
     seed: SeedOption = 0,
-    model: Annotated[
-        str | None,
-        typer.Option(
-            "--model", metavar="NAME|FILE.toml", help="Servo model; default: ax12, where the firmware has its law."
-        ),
-    ] = None,
+    model: Annotated[str | None, shared("--model", "Default: ax12, where the firmware has its law.")] = None,
     tcp: Annotated[
         str, typer.Option("--tcp", help="Serve on HOST:PORT instead, for socket:// clients (next bus: next port).")
     ] = "",

@@ -13,7 +13,7 @@ import typer
 from axbridge.cli.app import DONE, HARDWARE, app, emit_json
 from axbridge.cli.ending import motors_after, stopping
 from axbridge.cli.help import Verbs
-from axbridge.cli.options import BaudOption, JsonOption, PortOption, RigOption, YesOption
+from axbridge.cli.options import BaudOption, JsonOption, PortOption, RigOption, YesOption, shared
 from axbridge.cli.progress import progress
 from axbridge.errors import BusError, BusTimeout, ControlWarning, CorruptPacket, UsageError
 from axbridge.protocols.v1 import Instruction
@@ -259,9 +259,7 @@ def goto(
     rig: RigOption = "",
     port: PortOption = None,
     baud: BaudOption = _USUAL_BAUD,
-    duration: Annotated[
-        float | None, typer.Option("--duration", help="Time for the way, s; default: at 60°/s or slower.")
-    ] = None,
+    duration: Annotated[float | None, shared("--duration", "Default: at 60°/s or slower.")] = None,
 ) -> int:
     """Move one servo softly to an angle, then switch its motor off.
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from axbridge.cli.app import app, emit_json
-from axbridge.cli.options import ForceOption, JsonOption, SeedOption
+from axbridge.cli.options import EngineOption, ForceOption, JsonOption, RigArgument, SeedOption, shared
 from axbridge.cli.progress import progress
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @app.command()
 def sweep(
-    rig: Annotated[str, typer.Argument(metavar="RIG", help="Name, folder, or path of a rig file.")],
+    rig: RigArgument,
     *,
     over: Annotated[
         list[str],
@@ -28,10 +28,9 @@ def sweep(
     metric: Annotated[
         str, typer.Option("--metric", help="walk, step or fall, or one figure of them: walk.distance.")
     ] = "step",
-    executor: Annotated[
-        str | None, typer.Option("--executor", metavar="dask://HOST:PORT", help="A dask cluster; default: all cores.")
-    ] = None,
-    out: Annotated[Path | None, typer.Option("--out", metavar="FILE.csv", help="Write the table.")] = None,
+    engine: EngineOption = None,
+    executor: Annotated[str | None, shared("--executor")] = None,
+    out: Annotated[Path | None, shared("--out", "The table.", metavar="FILE.csv")] = None,
     seed: SeedOption = 0,
     force: ForceOption = False,
     json: JsonOption = False,
@@ -46,7 +45,7 @@ def sweep(
     axes = parse_axes(over)
     with progress("starting workers", quiet=json) as show:
         rows = measured(
-            Rig.load(rig), axes, metric, seed=seed, where=executor,
+            Rig.load(rig).with_engine(engine), axes, metric, seed=seed, where=executor,
             report=lambda done, of: show(f"{done} of {of} robots", done / of),
         )  # fmt: skip
     if out is not None:

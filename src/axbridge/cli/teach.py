@@ -14,7 +14,17 @@ import typer
 from axbridge.cli.app import app
 from axbridge.cli.ending import stopping
 from axbridge.cli.keys import END, pressed
-from axbridge.cli.options import BackendOption, ForceOption, ModelOption, PortOption, RigOption, SeedOption
+from axbridge.cli.options import (
+    BackendOption,
+    EngineOption,
+    ForceOption,
+    ModelOption,
+    PortOption,
+    RigOption,
+    SeedOption,
+    separated,
+    shared,
+)
 from axbridge.errors import BusError, UsageError
 
 if TYPE_CHECKING:
@@ -27,19 +37,18 @@ if TYPE_CHECKING:
 def teach(
     *,
     rig: RigOption,
-    out: Annotated[Path, typer.Option("--out", metavar="MOVE", help="A .json, .mtn or .motion file to write.")],
+    out: Annotated[Path, shared("--out", "A .json, .mtn or .motion file.", metavar="MOVE")],
     backend: BackendOption = "real",
+    engine: EngineOption = None,
     model: ModelOption = None,
     port: PortOption = None,
-    joints: Annotated[
-        str, typer.Option("--joints", help="Joints to make soft, separated by commas; default: all.")
-    ] = "",
+    joints: Annotated[str, shared("--joints", "They go soft.")] = "",
     stiffness: Annotated[
         float, typer.Option("--stiffness", help="0 = limp; 0.3 = a soft joint carries itself with 30 % of its torque.")
     ] = 0.0,
     keyframes: Annotated[bool, typer.Option("--keyframes", help="Each key takes a pose; q ends.")] = False,
     way: Annotated[float, typer.Option("--way", help="Time from pose to pose with --keyframes, s.")] = 1.0,
-    seconds: Annotated[float, typer.Option("--seconds", help="Record for this time, without keys.")] = 0.0,
+    duration: Annotated[float, shared("--duration", "Then no keys are needed.")] = 0.0,
     smooth: Annotated[float, typer.Option("--smooth", help="Width of the smoothing, ms; 0 = none.")] = 60.0,
     seed: SeedOption = 0,
     force: ForceOption = False,
@@ -56,13 +65,13 @@ def teach(
     from axbridge.moves.teaching import chosen, soft
     from axbridge.robot.open import open_robot
 
-    if not (0 < way < math.inf and 0 <= seconds < math.inf and 0 <= smooth < math.inf):
-        raise UsageError("--way must be positive, --seconds and --smooth 0 or more", "correct the option")
+    if not (0 < way < math.inf and 0 <= duration < math.inf and 0 <= smooth < math.inf):
+        raise UsageError("--way must be positive, --duration and --smooth 0 or more", "correct the option")
     if out.suffix.lower() not in {".json", ".mtn", ".motion"}:
         raise UsageError(f"{out}: no such kind of move", "name it .json, .mtn or .motion")
     check_new(out, force=force)
-    loaded = Rig.load(rig).with_model(model)
-    only = [name.strip() for name in joints.split(",") if name.strip()] or None
+    loaded = Rig.load(rig).with_engine(engine).with_model(model)
+    only = separated(joints) or None
 
     left = "nothing was written"
 
@@ -83,7 +92,7 @@ def teach(
             if keyframes:
                 _poses(robot, names, key, way, save)
             else:
-                _hand(robot, names, key, seconds, smooth / 1000, save)
+                _hand(robot, names, key, duration, smooth / 1000, save)
         if sys.stdin.isatty():
             print("it holds; support it and press a key to let go", file=sys.stderr)
             while not key() and robot.step() != -1:

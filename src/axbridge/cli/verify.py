@@ -19,7 +19,7 @@ from axbridge.cli.app import DONE, FAILED_CHECK, Stopped, app
 from axbridge.cli.buses import buses_of
 from axbridge.cli.ending import code_of, motors_after, terminable
 from axbridge.cli.keys import END, pressed
-from axbridge.cli.options import ForceOption, PortOption, RigOption
+from axbridge.cli.options import EngineOption, ForceOption, PortOption, RigOption, separated, shared
 from axbridge.cli.progress import Show, progress
 from axbridge.errors import AxBridgeError, RecordingError, UsageError
 
@@ -98,13 +98,14 @@ def verify(
     rig: RigOption,
     port: PortOption = None,
     out: Annotated[
-        Path | None, typer.Option("--out", metavar="FOLDER", help="For all it writes; default: verify-RIG.")
+        Path | None, shared("--out", "A folder for all of it; default: verify-RIG.", metavar="FOLDER")
     ] = None,
-    steps: Annotated[str, typer.Option("--steps", help=f"Only these, separated by commas: {', '.join(_STEPS)}.")] = "",
-    joints: Annotated[str, typer.Option("--joints", help="Turn only these by hand, separated by commas.")] = "",
-    servo: Annotated[
-        str | None, typer.Option("--servo", help="Which one to compare with its model; default: the least loaded.")
-    ] = None,
+    only: Annotated[
+        str, typer.Option("--only", help=f"Only these steps, separated by commas: {', '.join(_STEPS)}.")
+    ] = "",
+    joints: Annotated[str, shared("--joints", "They are turned by hand.")] = "",
+    servo: Annotated[str | None, shared("--servo", "It is compared with its model; default: the least loaded.")] = None,
+    engine: EngineOption = None,
     quick: Annotated[bool, typer.Option("--quick", help="Fewer reads, shorter motions: for a second look.")] = False,
     force: ForceOption = False,
 ) -> int:
@@ -120,9 +121,9 @@ def verify(
     from axbridge.verify.outcome import load
     from axbridge.walking.gait import can_walk
 
-    loaded = calm(Rig.load(rig))
+    loaded = calm(Rig.load(rig).with_engine(engine))
     lines = buses_of(port, rig, 0)
-    wanted = _listed(steps, list(_STEPS), "step")
+    wanted = _listed(only, list(_STEPS), "step")
     names = [one.name for one in loaded.servos]
     turned = _listed(joints, names, "servo") or names
     if servo is not None:
@@ -542,7 +543,7 @@ def _listed(text: str, known: list[str], what: str) -> list[str]:
     Raises:
         UsageError: one of them is not known.
     """
-    names = [name.strip() for name in text.split(",") if name.strip()]
+    names = separated(text)
     for name in names:
         if name not in known:
             raise UsageError(f"there is no {what} {name!r}", f"there are: {', '.join(known)}")

@@ -10,7 +10,7 @@ import typer
 
 from axbridge.cli.app import app
 from axbridge.cli.ending import stopping
-from axbridge.cli.options import BackendOption, PortOption, SeedOption
+from axbridge.cli.options import BackendOption, EngineOption, PortOption, SeedOption, shared
 from axbridge.cli.progress import progress
 from axbridge.errors import UsageError
 
@@ -29,14 +29,10 @@ def view(
     *,
     rig: Annotated[
         str | None,
-        typer.Option("--rig", help="Robot to show; with a recording: simulate it on this rig, as the ghost."),
+        shared("--rig", "What is shown; with a recording: what it is simulated on, as its ghost."),
     ] = None,
-    params: Annotated[
-        str | None,
-        typer.Option(
-            "--model", "--params", metavar="NAME|FILE.toml", help="Servo model of the simulation; default: the rig's."
-        ),
-    ] = None,
+    model: Annotated[str | None, shared("--model", "lima2009, ax12, or a file; default: the rig's.")] = None,
+    engine: EngineOption = None,
     backend: BackendOption = "sim",
     port: PortOption = None,
     page_port: Annotated[
@@ -45,8 +41,8 @@ def view(
     host: Annotated[
         str, typer.Option("--host", help="Address to serve it on; any other than this machine's own needs a token.")
     ] = "127.0.0.1",
-    browser: Annotated[bool, typer.Option("--open/--no-open", help="Open the browser.")] = True,
-    seconds: Annotated[float, typer.Option("--seconds", min=0.0, help="Stop after this time; 0 = at Ctrl-C.")] = 0.0,
+    browser: Annotated[bool, shared("--open/--no-open")] = True,
+    duration: Annotated[float, shared("--duration", "0: until Ctrl-C.", min=0.0)] = 0.0,
     seed: SeedOption = 0,
 ) -> None:
     """Show a robot live in the browser and move it from there: sliders, poses, moves, registers, curves.
@@ -55,7 +51,7 @@ def view(
     With a recording: play it again, beside a second one or a simulation of it.
     """
     if recording is not None:
-        _replay(recording, other, rig, params, page_port, host, browser, seconds or math.inf)
+        _replay(recording, other, rig, model, engine, page_port, host, browser, duration or math.inf)
         return
     from axbridge.config.rig import Rig
     from axbridge.robot.open import open_robot
@@ -63,9 +59,9 @@ def view(
 
     if rig is None:
         raise UsageError("nothing to show", "name a robot with --rig, or give a recording")
-    if params is not None and backend == "real":
+    if model is not None and backend == "real":
         raise UsageError("--model is of a simulation", "add --backend twin to see it beside the robot")
-    loaded = Rig.load(rig).with_model(params)
+    loaded = Rig.load(rig).with_engine(engine).with_model(model)
     realtime = True if backend == "sim" else None
     with stopping(loaded, lambda: "the page is closed"):
         with progress("opening the robot"):
@@ -75,14 +71,15 @@ def view(
                 for servo in robot.values():
                     servo.torque_on()
             page = attach(robot, port=page_port, host=host, browser=browser, told=_print_now)
-            page.run(seconds or math.inf)  # the page is closed with the robot, after its motors are off
+            page.run(duration or math.inf)  # the page is closed with the robot, after its motors are off
 
 
 def _replay(
     path: Path,
     other: Path | None,
     rig: str | None,
-    params: str | None,
+    model: str | None,
+    engine: str | None,
     page_port: int | None,
     host: str,
     browser: bool,
@@ -97,8 +94,9 @@ def _replay(
 
     if other is not None and rig is not None:
         raise UsageError("both a second recording and --rig are given", "give one of them")
-    if params is not None and rig is None:
-        raise UsageError("--model needs the rig that it is of", "add --rig")
+    for word, given in (("--model", model), ("--engine", engine)):
+        if given is not None and rig is None:
+            raise UsageError(f"{word} needs the rig that is simulated", "add --rig")
     with progress("reading") as show:
         first = open_recording(path)
         second: Recording | None = None if other is None else open_recording(other)
@@ -110,7 +108,7 @@ def _replay(
         else:
             robot, urdf = Rig.load(rig), None
             show("simulating")
-            second = simulate(first, robot, params)
+            second = simulate(first, robot, model, engine=engine)
     server, url = web_server.start(page_port, host, f"axbridge: {path.name}")
     try:
         replay = Replay(server, robot, urdf, first, second)

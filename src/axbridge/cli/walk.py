@@ -14,6 +14,7 @@ from axbridge.cli.options import (
     BackendOption,
     EngineOption,
     ForceOption,
+    GuiOption,
     JsonOption,
     ModelOption,
     PortOption,
@@ -21,6 +22,7 @@ from axbridge.cli.options import (
     RigOption,
     SeedOption,
     ViewOption,
+    shared,
 )
 from axbridge.cli.progress import progress
 from axbridge.cli.recording import interruptible, watched
@@ -38,8 +40,8 @@ def walk(
     model: ModelOption = None,
     port: PortOption = None,
     steps: Annotated[int | None, typer.Option("--steps", help="Steps ahead; default: 12.")] = None,
-    seconds: Annotated[float | None, typer.Option("--seconds", help="Time to walk, instead of --steps.")] = None,
-    period: Annotated[float, typer.Option("--period", help="Time of two steps, s.")] = 1.3,
+    duration: Annotated[float | None, shared("--duration", "Instead of --steps.")] = None,
+    period: Annotated[float, shared("--period", "Of two steps.")] = 1.3,
     step_length: Annotated[float, typer.Option("--step-length", help="Ahead, cm a step; negative: back.")] = 4.0,
     side_step: Annotated[float, typer.Option("--side-step", help="To the left, cm in two steps.")] = 0.0,
     turn: Annotated[float, typer.Option("--turn", help="To the left, degrees in two steps.")] = 0.0,
@@ -48,7 +50,7 @@ def walk(
         float, typer.Option("--feedback", help="Share of the lean that the hips take back: 0.3.")
     ] = 0.0,
     record: RecordOption = None,
-    gui: Annotated[bool, typer.Option("--gui", help="Show the simulated world in a window.")] = False,
+    gui: GuiOption = False,
     view: ViewOption = False,
     force: ForceOption = False,
     seed: SeedOption = 0,
@@ -69,10 +71,10 @@ def walk(
     from axbridge.walking.walking import check
     from axbridge.walking.walking import walk as walk_with
 
-    if steps is not None and seconds is not None:
-        raise UsageError("--steps and --seconds are two ways to say how far", "give one of them")
-    if seconds is not None:
-        steps = Gait.steps_within(seconds, period)
+    if steps is not None and duration is not None:
+        raise UsageError("--steps and --duration are two ways to say how far", "give one of them")
+    if duration is not None:
+        steps = Gait.steps_within(duration, period)
     gait = Gait(
         steps=12 if steps is None else steps,
         period=period,

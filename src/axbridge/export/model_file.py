@@ -17,7 +17,7 @@ _SHOWN_ON = "bench_arm"  # where a model without a rig is shown
 
 
 def to_toml(model: ServoModel) -> str:
-    """A model as a file, for ``model = "…"`` in a rig and ``--params``."""
+    """A model as a file, for ``model = "…"`` in a rig and ``--model``."""
     tables = model.model_dump(exclude={"path"})
     lines = [f"{key} = {json.dumps(tables[key])}" for key in ("name", "description", "provenance")]
     for table in ("motor", "friction", "controller", "sensor"):

@@ -45,7 +45,7 @@ def servo_model(fit: Fit, name: str) -> ServoModel:
 
 
 def write_params(fit: Fit, path: Path | str) -> None:
-    """Write the parameters as TOML, for ``model = "…"`` in a rig and ``--params``; intervals stand as comments.
+    """Write the parameters as TOML, for ``model = "…"`` in a rig and ``--model``; intervals stand as comments.
 
     Raises:
         RecordingError: it cannot be written; what was at `path` stays.

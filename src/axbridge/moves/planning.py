@@ -156,7 +156,7 @@ def plan(
     here: Mapping[str, float],
     bounds: Mapping[str, Bounds],
     *,
-    speed: float = 1.0,
+    pace: float = 1.0,
     ease: float | None = None,
     ending: bool = False,
     tick: float = 0.02,
@@ -168,7 +168,7 @@ def plan(
         start: First page.
         here: Where every joint of the move is, rad.
         bounds: What every joint may do.
-        speed: Times are divided by it.
+        pace: Times are divided by it.
         ease: Go to the first pose as from rest, slowly, in this time (s) at least; None = as the page says.
         ending: Somebody asked for the end: go on by `exit` instead of `next`, each page once.
         tick: Shortest way, s.
@@ -178,7 +178,7 @@ def plan(
     """
     names = list(move.chain(start, "exit")[0] if ending else move.rounds(start))
     loop = None if ending else move.chain(start)[1]
-    steps = [step for name in names for step in _steps(name, move.pages[name], bounds, speed)]
+    steps = [step for name in names for step in _steps(name, move.pages[name], bounds, pace)]
     if not steps:
         raise UsageError("there are no poses to play", "choose another page")
     asked = sum(step.way + step.pause for step in steps)
@@ -216,8 +216,8 @@ def plan(
     return Plan(tuple(parts), tuple(rounds), eased, time, dict(steps[0].key.positions), loop, asked, slowest)
 
 
-def _steps(name: str, page: Page, bounds: Mapping[str, Bounds], speed: float) -> list[_Step]:
-    rate = page.rate * speed
+def _steps(name: str, page: Page, bounds: Mapping[str, Bounds], pace: float) -> list[_Step]:
+    rate = page.rate * pace
     found = []
     for number, key in enumerate(page.keys, 1):
         reached = {j: min(max(angle, bounds[j].low), bounds[j].high) for j, angle in key.positions.items()}

@@ -51,7 +51,7 @@ def play(
     robot: Robot,
     move: Move,
     *,
-    speed: float = 1.0,
+    pace: float = 1.0,
     joints: Collection[str] | None = None,
     page: str | None = None,
     loop: bool = False,
@@ -69,7 +69,7 @@ def play(
     Args:
         robot: With servos that are called as the move's joints.
         move: What to play.
-        speed: Times are divided by it.
+        pace: Times are divided by it.
         joints: Only these.
         page: Start with this page instead of the move's own: its key, or its name.
         loop: Start again at the end, until `stop`.
@@ -82,12 +82,12 @@ def play(
             then.
         BusError: a servo failed or got lost under way.
     """
-    if not 0 < speed < math.inf:
-        raise UsageError(f"a speed of {speed:g} is not positive and finite", "1 is as the move says")
+    if not 0 < pace < math.inf:
+        raise UsageError(f"a pace of {pace:g} is not positive and finite", "1 is as the move says")
     start = move.start if page is None else move.find(page)
     if joints is not None:
         move = move.only(joints)
-    return _Player(robot, move, start, speed, stop, note).run(loop=loop)
+    return _Player(robot, move, start, pace, stop, note).run(loop=loop)
 
 
 class _Stopped(Exception):
@@ -98,9 +98,9 @@ class _Player:
     """One play under way."""
 
     def __init__(
-        self, robot: Robot, move: Move, start: str, speed: float, stop: Callable[[], bool], note: Callable[[str], None]
+        self, robot: Robot, move: Move, start: str, pace: float, stop: Callable[[], bool], note: Callable[[str], None]
     ) -> None:
-        self._robot, self._move, self._start, self._speed = robot, move, start, speed
+        self._robot, self._move, self._start, self._pace = robot, move, start, pace
         self._stop, self._note = stop, note
         self._pages = reachable(move, start)
         self._names = [joint for joint in move.joints if any(joint in move.pages[p].joints for p in self._pages)]
@@ -179,7 +179,7 @@ class _Player:
     def _plan(self, page: str, here: dict[str, float], *, ease: float | None = None, ending: bool = False) -> Plan:
         tick = self._robot.basic_time_step / 1000
         pose = {name: here[name] for name in self._names}
-        path = plan(self._move, page, pose, self._bounds, speed=self._speed, ease=ease, ending=ending, tick=tick)
+        path = plan(self._move, page, pose, self._bounds, pace=self._pace, ease=ease, ending=ending, tick=tick)
         if path.slowest is not None and not self._said:
             joint, wanted, top = path.slowest
             before = 0.0 if ease is None else path.eased

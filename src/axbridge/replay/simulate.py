@@ -53,14 +53,14 @@ _EDGE = 2.5  # counts from an end of the sensor's range that count as beyond it
 
 
 def simulate(
-    recording: Recording, rig: str | Path | Rig, params: str | None = None, *, seed: int = 0, engine: str | None = None
+    recording: Recording, rig: str | Path | Rig, model: str | None = None, *, seed: int = 0, engine: str | None = None
 ) -> Recording:
     """Simulate what a recording commanded.
 
     Args:
         recording: Its commands, torque switches and first samples are used.
         rig: What to simulate it on: a name, a path, or a `Rig`.
-        params: Servo model instead of the rig's (name or path).
+        model: Servo model instead of the rig's (name or path).
         seed: Of the simulator's noise; the closed form has none.
         engine: What moves the robot, instead of the rig's engine, and instead of the closed form that does for one
             servo alone.
@@ -74,10 +74,10 @@ def simulate(
     """
     rig = rig if isinstance(rig, Rig) else Rig.load(rig)
     if len(rig.servos) == 1 and engine is None:
-        return _in_closed_form(recording, rig, params)
+        return _in_closed_form(recording, rig, model)
     from axbridge.robot.open import with_usual_engine
 
-    return _through_robot(recording, with_usual_engine(rig, engine), params, seed)
+    return _through_robot(recording, with_usual_engine(rig, engine), model, seed)
 
 
 def visible(recording: Recording, rig: Rig) -> Recording:
@@ -183,9 +183,9 @@ def packed(model: ServoModel, rig: Rig) -> FloatArray:
     return row
 
 
-def _in_closed_form(recording: Recording, rig: Rig, params: str | None) -> Recording:
+def _in_closed_form(recording: Recording, rig: Rig, chosen_model: str | None) -> Recording:
     servo = rig.servos[0]
-    model = rig.model_of(servo, params)
+    model = rig.model_of(servo, chosen_model)
     track = _only(recording, rig)
     runs = runs_of([recording], rig)
     unseen = runs.driven == FOLLOWED
@@ -221,7 +221,7 @@ def _start(rig: Rig, servo: ServoConfig, started: Mapping[str, float]) -> float:
     return min(max(started[servo.name], low), high)
 
 
-def _through_robot(recording: Recording, rig: Rig, params: str | None, seed: int) -> Recording:
+def _through_robot(recording: Recording, rig: Rig, model: str | None, seed: int) -> Recording:
     """Step a simulated robot through the recorded commands: each acts, and each sample is taken, when it was."""
     from axbridge.robot.open import open_robot
 
@@ -243,7 +243,7 @@ def _through_robot(recording: Recording, rig: Rig, params: str | None, seed: int
         if not np.isnan(track.position).all()
     }
     sent = {name: sent_at(track) for name, track in tracks.items()}
-    meant = rig.with_model(params)
+    meant = rig.with_model(model)
     at_start = (servo.model_copy(update={"position": _start(meant, servo, started)}) for servo in meant.servos)
     # what packets take is in the recorded times
     prompt = tuple(bus.model_copy(update={"bus_timing": "none"}) for bus in meant.buses)
@@ -286,13 +286,13 @@ def _through_robot(recording: Recording, rig: Rig, params: str | None, seed: int
         told = {key: getattr(track, key) for key in (*COMMANDS, "commanded")}
         done[name] = Track.of(name, time, **told, **columns)
     at, moved = _columns(way)
-    model = placed.model_of(placed.servos[0])
+    used_model = placed.model_of(placed.servos[0])
     return replace(
         recording,
-        path=Path(f"{rig.name} with {model.name}"),
+        path=Path(f"{rig.name} with {used_model.name}"),
         tracks=done,
         cycles=_of_cycles(recording, at, moved),
-        metadata=_metadata(recording, meant, model, f"the sim backend with {used}, at the recorded times"),
+        metadata=_metadata(recording, meant, used_model, f"the sim backend with {used}, at the recorded times"),
         complete=True,
     )
 

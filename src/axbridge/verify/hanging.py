@@ -64,6 +64,6 @@ def judge_steps(rig: Rig, about: dict[str, Any]) -> list[Finding]:
         worst = about["behind_deg"].get(servo.name, 0.0)
         if worst > _BEHIND:
             problem = f"was {worst:.0f}° behind its goal, though it carried nothing but itself"
-            fix = f"look what holds it, and at its supply; then axbridge verify --rig {rig.path} --steps joints"
+            fix = f"look what holds it, and at its supply; then axbridge verify --rig {rig.path} --only joints"
             findings.append(Finding(f"{servo.name} (id {servo.id})", problem, fix, False, "behind", servo.id))
     return findings

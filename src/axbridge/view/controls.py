@@ -31,7 +31,7 @@ _HANDS = 0.7  # s in which a slider that somebody has moved is left alone
 _SLOW = 0.9  # of the steps that were asked for: fewer are too slow
 _START = "start pose of the rig"
 _DURATIONS = 0.1, 60.0  # s of a way to a pose
-_TEMPI = 0.1, 4.0  # of moves
+_PACES = 0.1, 4.0  # of moves
 _GOOD, _BAD, _IDLE = "#2b8a3e", "#c92a2a", "#b07800"
 
 
@@ -125,7 +125,7 @@ class Controls:
         with gui.add_folder("Move"):
             moves = sorted(str(path) for kind in ("json", "mtn", "motion") for path in Path().glob(f"*.{kind}"))
             self._file = gui.add_text("file", next((path for path in moves if "poses" not in path), ""))
-            self._tempo = gui.add_number("speed", 1.0, min=_TEMPI[0], max=_TEMPI[1], step=0.1)
+            self._pace = gui.add_number("pace", 1.0, min=_PACES[0], max=_PACES[1], step=0.1)
             self._click("Play", self._play)
             self._click("Stop", page.stop_move, hint="By its exit page, where it has one")
 
@@ -258,11 +258,11 @@ class Controls:
         self._page.tell(f"saved {self._pose.value} in {self._poses.path}")
 
     def _play(self) -> None:
-        tempo = _within(_TEMPI, self._tempo.value, "speed")
+        pace = _within(_PACES, self._pace.value, "pace")
         move, notes = load_move(self._file.value, joints_of(self._robot.rig))
         for note in notes:
             self._page.tell(note)
-        self._page.play(Path(self._file.value).name, move, tempo)
+        self._page.play(Path(self._file.value).name, move, pace)
 
     def _read_registers(self) -> None:
         name = self._chosen()

@@ -251,7 +251,7 @@ class Page:
         """Let motors be switched on again; they stay off until somebody does."""
         self.desk.ask("all off", self.robot.resume)
 
-    def play(self, name: str, move: Move, speed: float) -> None:
+    def play(self, name: str, move: Move, pace: float) -> None:
         """Have a move played, where this page owns the loop.
 
         Raises:
@@ -262,7 +262,7 @@ class Page:
             raise AxBridgeError("a program of yours moves this robot: it plays the moves", "see axbridge.play")
         self._refuse_stopped()
         self._stop_move = False
-        self._move = name, move, speed
+        self._move = name, move, pace
 
     @property
     def can_rise(self) -> bool:
@@ -366,9 +366,9 @@ class Page:
                     self._rise = False
                     self._put_on_feet()
                 if wanted is not None:
-                    name, move, speed = wanted
+                    name, move, pace = wanted
                     self.playing = name
-                    played = play(robot, move, speed=speed, stop=lambda: self._stop_move, note=self.tell)
+                    played = play(robot, move, pace=pace, stop=lambda: self._stop_move, note=self.tell)
                     self.tell(f"{'stopped' if played.stopped else 'played'} {name}: {played.seconds:.1f} s")
             except RobotStopped:
                 pass  # by the button; that has said so

@@ -27,7 +27,7 @@ _EVERY = 0.04  # s between pictures
 _PLOT_EVERY = 0.1
 _AROUND = 5.0  # s of curve before and after the moment that is shown
 _POINTS = 400
-_SPEEDS = {f"{speed:g}": speed for speed in (0.1, 0.25, 0.5, 1.0, 2.0, 5.0)}
+_PACES = {f"{speed:g}": speed for speed in (0.1, 0.25, 0.5, 1.0, 2.0, 5.0)}
 _DEGREES = 180 / math.pi
 _INK = ("#1c7ed6", "#e8590c", "#2b8a3e")
 
@@ -62,7 +62,7 @@ class Replay:
         self._ghost_start = 0.0 if second is None else second.start
         self.time = 0.0
         self.playing = True
-        self._speed = 1.0
+        self._pace = 1.0
         tree, shapes = None, None
         if rig.world is not None:
             text = urdf if urdf is not None else rig.urdf_text()
@@ -86,8 +86,8 @@ class Replay:
         self._button.on_click(lambda _: self._toggle())
         self._slider = gui.add_slider("time, s", 0.0, round(self.length, 2), 0.01, 0.0)
         self._slider.on_update(self._scrub)
-        pace = gui.add_dropdown("speed", tuple(_SPEEDS), initial_value="1")
-        pace.on_update(lambda event: setattr(self, "_speed", _SPEEDS.get(event.target.value, 1.0)))
+        pace = gui.add_dropdown("pace", tuple(_PACES), initial_value="1")
+        pace.on_update(lambda event: setattr(self, "_pace", _PACES.get(event.target.value, 1.0)))
         self._again = gui.add_checkbox("again and again", initial_value=True)
         colour = gui.add_dropdown("colour by", COLOURS, initial_value=COLOURS[0])
         colour.on_update(lambda event: setattr(self._scene, "colour", event.target.value))
@@ -139,7 +139,7 @@ class Replay:
         while monotonic() - begun < seconds:
             now = monotonic()
             if self.playing:
-                self.time += (now - last) * self._speed
+                self.time += (now - last) * self._pace
             last = now
             if self.time > self.length:
                 self.time = self.time % self.length if self._again.value else self.length
@@ -156,7 +156,7 @@ class Replay:
                 self._button.label = label
             if abs(self._slider.value - self.time) > 0.03:
                 self._slider.value = min(round(self.time, 2), self._slider.max)
-        if abs(self.time - self._plotted) > _PLOT_EVERY * self._speed:
+        if abs(self.time - self._plotted) > _PLOT_EVERY * self._pace:
             self._plotted = self.time
             self._draw_curves()
 

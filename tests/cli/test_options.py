@@ -1,0 +1,152 @@
+"""One word for one thing on the command line: what all verbs' options are called, read out of the verbs themselves."""
+
+from collections import defaultdict
+from importlib import import_module
+from pathlib import Path
+from pkgutil import iter_modules
+
+import pytest
+import typer.main
+
+from axbridge import cli
+from axbridge.cli.app import MISUSE, app, run
+from axbridge.cli.options import RENAMED, SHARED
+
+for module in iter_modules(cli.__path__):
+    import_module(f"axbridge.cli.{module.name}")
+
+OLD_WORDS = {("compare", "--params"): "--model"}  # of earlier scripts, beside the word of today
+OF_THE_FILE = {"--out"}  # its metavar says what kind of file it is
+
+
+def verbs(command=None, path=()):
+    """Every verb that can be typed, with its command."""
+    command = command or typer.main.get_command(app)
+    below = getattr(command, "commands", None)
+    if below is None:
+        yield " ".join(path), command
+    for name, one in (below or {}).items():
+        yield from verbs(one, (*path, name))
+
+
+def options():
+    """Word, verb and option of every option."""
+    for verb, command in verbs():
+        for option in command.params:
+            yield from ((word, verb, option) for word in option.opts if word.startswith("--") and word != "--help")
+
+
+USES = defaultdict(dict)
+for word, verb, option in options():
+    USES[word][verb] = option
+SEVERAL = sorted(word for word, uses in USES.items() if len(uses) > 1)
+
+
+def first_sentence(option):
+    return (option.help or "").replace("\n", " ").partition(". ")[0].rstrip(".")
+
+
+@pytest.mark.parametrize("word", SEVERAL)
+def test_a_word_of_several_verbs_is_declared_once_and_means_one_thing(word):
+    declared = [one for one in SHARED if one.partition("/")[0] == word]
+    assert declared, f"{word} is an option of {', '.join(USES[word])}: declare it in cli/options.py"
+    assert {first_sentence(option) for option in USES[word].values()} == {SHARED[declared[0]][0].rstrip(".")}
+    metavars = {option.metavar for option in USES[word].values()}
+    longest = max((one or "" for one in metavars), key=len)
+    assert word in OF_THE_FILE or all((one or "") in longest for one in metavars), metavars
+
+
+def test_every_shared_word_is_used_by_several_verbs():
+    assert {word.partition("/")[0] for word in SHARED} - set(SEVERAL) == set()
+
+
+def test_no_option_has_two_names_but_those_of_earlier_scripts():
+    doubled = {
+        (verb, option.opts[1]): option.opts[0]
+        for _, verb, option in options()
+        if len([word for word in option.opts if word.startswith("--")]) > 1
+    }
+    assert doubled == OLD_WORDS
+
+
+def test_a_kind_of_file_has_one_word():
+    """A servo model, a recording made on the side, a page and a picture: each is called the same in every verb."""
+    words = {".toml": {"--model", "--params", "--out"}, ".html": {"--report", "--out"}, ".png": {"--png", "--out"}}
+    for word, verb, option in options():
+        for kind, known in words.items():
+            assert kind not in (option.metavar or "") or word in known, (verb, word)
+        assert word != "--record" or option.metavar == "FILE.mcap"
+
+
+@pytest.mark.parametrize("written", ["--out", "--record", "--report", "--png"])
+def test_who_writes_a_file_asks_before_it_replaces_one(written):
+    assert [verb for verb in USES[written] if verb not in USES["--force"]] == []
+
+
+def test_who_simulates_lets_the_engine_be_chosen():
+    simulating = {"demo", "serve", "view", "monitor", "verify", "sweep", "compare", "export mujoco"}
+    simulating |= set(USES["--backend"]) | set(USES["--model"]) - {"identify"}  # that plays the rig's equations
+    assert simulating == set(USES["--engine"])
+
+
+@pytest.mark.parametrize("old", sorted(RENAMED))
+def test_an_earlier_word_is_refused_with_the_one_of_today(old, capsys):
+    new = RENAMED[old]
+    takes_any = {verb for verb, command in verbs() if command.context_settings.get("ignore_unknown_options")}
+    verb = next(verb for verb in USES[new] if verb not in USES[old] and verb not in takes_any)
+    assert run([*verb.split(), old, "1"]) == MISUSE
+    assert f"no such option: {old}; its name is {new} now" in capsys.readouterr().err
+    stranger = next(verb for verb in ("scan", "warmup") if verb not in USES[new])
+    assert run([stranger, old, "1"]) == MISUSE
+    assert "its name is" not in capsys.readouterr().err
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A folder with a recording, and files that nobody should lose."""
+    monkeypatch.chdir(tmp_path)
+    command = ["record", "step", "--rig", "bench_arm", "--angle", "5", "--duration", "0.1", "--out", "step.mcap"]
+    assert run(command) == 0
+    for name in ("mine.toml", "mine.html", "mine.png", "demo/report.html", "walk/walk.png"):
+        Path(name).parent.mkdir(exist_ok=True)
+        Path(name).write_text("kept")
+    return tmp_path
+
+
+IDENTIFY = ("identify", "step.mcap", "--rig", "bench_arm", "--model", "ax12")
+
+
+@pytest.mark.parametrize(
+    ("command", "there"),
+    [
+        (("compare", "step.mcap", "--out", "mine.html"), "mine.html"),
+        (("compare", "step.mcap", "--png", "mine.png"), "mine.png"),
+        ((*IDENTIFY, "--out", "mine.toml"), "mine.toml"),
+        ((*IDENTIFY, "--out", "new.toml", "--report", "mine.html"), "mine.html"),
+        ((*IDENTIFY, "--out", "new.toml", "--png", "mine.png"), "mine.png"),
+        (("identify", "step.mcap", "--model", "lag", "--out", "mine.toml"), "mine.toml"),
+        (("demo", "--out", "demo"), "demo/report.html"),
+        (("demo", "--rig", "bioloid", "--out", "walk"), "walk/walk.png"),
+    ],
+)
+def test_a_file_that_is_there_is_refused_before_any_work_begins(command, there, folder, capsys):
+    before = sorted(folder.rglob("*"))
+    assert run([*command]) == MISUSE
+    said = capsys.readouterr()
+    assert f"{there} is already there" in said.err
+    assert "--force" in said.err
+    assert said.out == ""
+    assert Path(there).read_text() == "kept"
+    assert sorted(folder.rglob("*")) == before
+
+
+def test_a_file_that_is_there_is_replaced_where_that_is_asked_for(folder):
+    assert run(["compare", "step.mcap", "--out", "mine.html", "--no-replay", "--force"]) == 0
+    assert "<html" in Path("mine.html").read_text()
+
+
+def test_a_third_side_that_is_no_recording_is_told_apart_from_a_model(folder, capsys):
+    assert run(["compare", "step.mcap", "--rig", "bench_arm", "--beside", "lima2009"]) == MISUSE
+    assert "name a second servo model by --model" in capsys.readouterr().err
+    assert run(["compare", "step.mcap", "--rig", "bench_arm", "--model", "ax12", "--model", "lima2009"]) == MISUSE
+    assert "a second --model is for walks" in capsys.readouterr().err
