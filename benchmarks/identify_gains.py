@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from axbridge.config.rig import Rig
-from axbridge.fit.fit import identify
+from axbridge.fit import identify
 from axbridge.recording.import_logs import import_log
 
 

@@ -70,7 +70,8 @@ def judged(seed):
     truth = truth_of(seed)
     with tempfile.TemporaryDirectory() as folder:
         recordings, rig, rate = recorded(truth, seed, Path(folder))
-    fit, (falls, steps) = paper_procedure(recordings, Rig.load("bench_arm"))
+    fit = paper_procedure(recordings, Rig.load("bench_arm"))
+    falls, steps = fit.surfaces
     errors, untold = {}, {}
     for estimate in fit.estimates:
         name = estimate.unknown.name

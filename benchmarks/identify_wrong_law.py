@@ -14,7 +14,7 @@ from itertools import count, islice
 import numpy as np
 from identify_intervals import COUNT, RIG, motion, truth  # beside this file
 
-from axbridge.fit.fit import allowing_for, identify
+from axbridge.fit.fit import allowing_for, fit_model
 from axbridge.fit.richer_laws import richer_law
 from axbridge.fit.search import executor
 from axbridge.servo.columns import Param
@@ -49,7 +49,7 @@ def tried(law, seed, options, running):
     row = servo(law, seed)
     made = (motion(row, number) for number in count(100 * seed))
     data = list(islice((one for one in made if np.ptp(one["shoulder"].position) > MOVED), options.recordings))
-    fit = identify(
+    fit = fit_model(
         data, RIG, "ax12", starts=options.starts, generations=options.generations, seed=seed, richer=False,
         where=running,
     )  # fmt: skip

@@ -23,7 +23,7 @@ from distributed import LocalCluster
 from identify_intervals import motion, truth  # beside this file
 
 from axbridge.config.rig import Rig
-from axbridge.fit.fit import identify
+from axbridge.fit import identify
 from axbridge.fit.search import Job as Start
 from axbridge.fit.search import minimise
 from axbridge.fit.unknowns import space_of

@@ -67,7 +67,7 @@ if TYPE_CHECKING:
     )
     from axbridge.experiment.record import record
     from axbridge.experiment.robot_recorder import RobotRecorder
-    from axbridge.fit.fit import identify
+    from axbridge.fit.identify import identify
     from axbridge.moves.moves import Move
     from axbridge.moves.player import play
     from axbridge.moves.teaching import teach
@@ -117,7 +117,7 @@ _HOME = {
     "UnsupportedOperation": "errors",
     "UsageError": "errors",
     "compare": "comparison.comparison",
-    "identify": "fit.fit",
+    "identify": "fit.identify",
     "open": "robot.open",
     "open_recording": "recording.recording",
     "play": "moves.player",

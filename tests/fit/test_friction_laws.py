@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from axbridge.fit import identify
-from axbridge.fit.friction_laws import LawComparison, LawScore, chosen_law, compare_laws
+from axbridge.fit.fit import fit_model
+from axbridge.fit.found import LawComparison, LawScore
+from axbridge.fit.friction_laws import chosen_law, compare_laws
 from axbridge.fit.unknowns import FRICTION_LAWS
 from axbridge.recording.recording import write_recording
 from axbridge.replay.simulate import runs_of
@@ -43,7 +44,8 @@ def two_laws(monkeypatch):
 @pytest.mark.usefixtures("two_laws")
 def test_recordings_with_plain_friction_do_not_rule_m1_out(spread):
     fitted, held = recordings()
-    fit, laws = compare_laws(fitted, RIG, "ax12", held_out=held, starts=1, generations=20, budget=20, where=spread)
+    fit = compare_laws(fitted, RIG, "ax12", held_out=held, starts=1, generations=20, budget=20, where=spread)
+    laws = fit.laws
     assert laws.chosen == fit.friction
     plain = laws.scores[0]
     assert plain.law == "M1"
@@ -54,7 +56,7 @@ def test_recordings_with_plain_friction_do_not_rule_m1_out(spread):
 @pytest.mark.usefixtures("two_laws")
 def test_recordings_with_load_dependent_and_stribeck_friction_do_not_pass_for_m1(spread):
     fitted, held = recordings(COULOMB=0.01, STRIBECK=0.02, LOAD=0.25, LOAD_STRIBECK=0.3)
-    _, laws = compare_laws(fitted, RIG, "ax12", held_out=held, starts=1, generations=60, budget=20, where=spread)
+    laws = compare_laws(fitted, RIG, "ax12", held_out=held, starts=1, generations=60, budget=20, where=spread).laws
     plain, both = laws.scores
     assert (plain.law, both.law) == ("M1", "M4")
     assert both.behind <= 2 * both.error
@@ -108,7 +110,7 @@ def test_laws_that_cannot_be_told_apart_are_named():
 def test_a_richer_law_begins_where_the_one_it_contains_ended(spread):
     fitted, _ = recordings()
     truth = ax12_truth()
-    fit = identify(fitted, RIG, "ax12", friction="M4", near=truth, starts=1, generations=1, budget=1, where=spread)
+    fit = fit_model(fitted, RIG, "ax12", friction="M4", near=truth, starts=1, generations=1, budget=1, where=spread)
     runs = runs_of(fitted, RIG)
     true, found = (np.mean((rollouts(row[None], runs)[0] - runs.position) ** 2) for row in (truth, fit.row))
     assert found < 1.02 * true

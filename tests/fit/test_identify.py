@@ -10,7 +10,8 @@ import pytest
 from axbridge.config.rig import Rig
 from axbridge.errors import AxBridgeError, RecordingError, UsageError
 from axbridge.fit import identify
-from axbridge.fit.fit import Score, base_model, doubts, resting_noise
+from axbridge.fit.fit import base_model, doubts, resting_noise
+from axbridge.fit.found import Score
 from axbridge.fit.html import trace_panels, write_page
 from axbridge.fit.lima2009 import ks_line, paper_procedure
 from axbridge.fit.search import executor
@@ -58,16 +59,17 @@ def test_the_papers_procedure_finds_the_paper(tmp_path):
     row = lima(**truth)
     falls = [motion(row, step=math.radians(angle), fall=True, seed=k) for k, angle in enumerate((45, 90, 135))]
     steps = [motion(row, step=math.radians(angle), seed=9 + k) for k, angle in enumerate((30, 60, 90))]
-    fit, (friction, gains) = paper_procedure([*falls, *steps], RIG)
+    fit = paper_procedure([*falls, *steps], RIG)
+    friction, gains = fit.surfaces
     found = {estimate.unknown.column.name: estimate.value for estimate in fit.estimates}
     for name, value in truth.items():
         assert found[name] == pytest.approx(value, rel=0.035), name
     assert fit.runs.recordings == len(fit.scores) == 6
     np.testing.assert_array_equal(fit.simulated, rollouts(fit.row[None], fit.runs)[0])
-    (measured, simulated), *_ = (panel.items for panel in trace_panels(fit, RIG))
+    (measured, simulated), *_ = (panel.items for panel in trace_panels(fit))
     np.testing.assert_allclose(measured.y, np.degrees(falls[0]["shoulder"].position))
     assert np.mean(np.abs(simulated.y - measured.y)) == pytest.approx(fit.scores[0].mae)
-    write_page(fit, RIG, tmp_path / "fit.html", surfaces=(friction, gains))
+    write_page(fit, tmp_path / "fit.html")
     page = (tmp_path / "fit.html").read_text()
     assert "Friction over speed" in page
     assert page.count("<script>draw(") == len(fit.scores) + 3  # each recording, two scans, the friction

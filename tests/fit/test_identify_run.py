@@ -22,7 +22,8 @@ from axbridge.cli import identify as identify_verb  # noqa: F401
 from axbridge.config.rig import Rig
 from axbridge.errors import UsageError
 from axbridge.fit import identify, write_params
-from axbridge.fit.fit import Score, base_model, check
+from axbridge.fit.fit import base_model, check
+from axbridge.fit.found import Score
 from axbridge.fit.search import Job, Outcome, executor, minimise
 from axbridge.fit.unknowns import space_of
 from axbridge.recording.recording import open_recording, write_recording

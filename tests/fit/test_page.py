@@ -28,7 +28,7 @@ def fit(spread):
 
 
 def test_residuals_are_what_the_simulation_has_more_than_the_measurement(fit):
-    traces, residuals = trace_panels(fit, RIG), residual_panels(fit, RIG)
+    traces, residuals = trace_panels(fit), residual_panels(fit)
     assert len(residuals) == 14
     for trace, residual, score in zip(traces, residuals, fit.scores, strict=True):
         measured, simulated = trace.items
@@ -41,13 +41,13 @@ def test_what_was_followed_is_not_shown_as_simulated(fit):
     driven = fit.runs.driven.copy()
     driven[5:20] = FOLLOWED
     followed = replace(fit, runs=fit.runs._replace(driven=driven))
-    measured, simulated = trace_panels(followed, RIG)[0].items
+    measured, simulated = trace_panels(followed)[0].items
     np.testing.assert_array_equal(np.flatnonzero(np.isnan(simulated.y)), np.arange(5, 20))
     assert not np.isnan(measured.y).any()
 
 
 def test_the_page_has_every_recording_and_its_residual(fit, tmp_path):
-    write_page(fit, RIG, tmp_path / "fit.html")
+    write_page(fit, tmp_path / "fit.html")
     page = (tmp_path / "fit.html").read_text()
     assert page.count("residual, °") == 14
     assert "<figcaption>unseen: " in page
@@ -61,7 +61,7 @@ def test_the_picture_has_the_recordings_that_were_held_out(fit, tmp_path, monkey
         "savefig",
         lambda self, *a, **k: (titles.extend(x.get_title("left") for x in self.axes), save(self, *a, **k)),
     )
-    write_picture(fit, RIG, tmp_path / "fit.png")
+    write_picture(fit, tmp_path / "fit.png")
     assert len(titles) == 14
     assert titles[-1].startswith("unseen: ")
     assert titles[-1].endswith("(held out)")

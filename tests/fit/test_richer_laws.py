@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from axbridge.fit.fit import allowing_for, identify
+from axbridge.fit.fit import allowing_for, fit_model
 from axbridge.fit.richer_laws import independent, richer_law
 from axbridge.fit.uncertainty import polish
 from axbridge.fit.unknowns import enriched, richer_than, space_of
@@ -32,7 +32,7 @@ def inside(fit, row, column):
 
 def test_stiction_that_the_law_lacks_is_within_the_intervals_that_allow_for_it(spread):
     row, data = recordings(COULOMB=0.03, STRIBECK=0.01, STRIBECK_SPEED=0.2)
-    fit = identify(data, RIG, "ax12", near=ax12_truth(), starts=1, generations=1, budget=0, richer=False, where=spread)
+    fit = fit_model(data, RIG, "ax12", near=ax12_truth(), starts=1, generations=1, budget=0, richer=False, where=spread)
     point = fit.space.point(fit.row)
     richer = richer_law(fit.space, "M1", runs_of(data, RIG), point, generations=100, seed=0, spread=spread)
     assert not inside(fit, row, Param.COULOMB)

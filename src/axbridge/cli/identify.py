@@ -16,6 +16,7 @@ from axbridge.cli.progress import Show, progress
 from axbridge.errors import UsageError
 
 if TYPE_CHECKING:
+    from axbridge.fit.found import Fit
     from axbridge.fit.search import Outcome
 
 
@@ -75,20 +76,16 @@ def identify(
 ) -> int:
     """Fit a servo model to recordings, and say how sure each parameter is."""
     from axbridge.comparison.comparison import parse_condition
-    from axbridge.config.rig import Rig
     from axbridge.files import check_new
-    from axbridge.fit import fit as fitting
-    from axbridge.fit import friction_laws as laws
-    from axbridge.fit import lima2009 as paper
-    from axbridge.fit import params_file as output
-    from axbridge.fit.html import ends_text, estimate_table, law_table, score_table, write_page
-    from axbridge.fit.loads import loaded_with
+    from axbridge.fit.fit import CONDITIONS, check
+    from axbridge.fit.html import write_page
+    from axbridge.fit.identify import COMPARE
+    from axbridge.fit.identify import identify as fit_to
+    from axbridge.fit.params_file import summary, write_params
     from axbridge.fit.png import write_picture
     from axbridge.fit.unknowns import FRICTION_LAWS
     from axbridge.jit import COMPILED
     from axbridge.recording.recording import open_recording
-    from axbridge.replay.joint_load import joint_of_robot
-    from axbridge.report.page import table_text
 
     check_new(out, report, png, force=force, sources=(*recordings, *(holdout or ()), ks_pairs, rig or None))
     if model == "lag":
@@ -98,79 +95,67 @@ def identify(
     if not rig:
         raise UsageError("--rig is missing: what the servo moves", "name it; without one there is --model lag")
     for condition in fail_if or ():
-        parse_condition(condition, fitting.CONDITIONS)  # a mistake in it should not cost a fit
-    loaded = Rig.load(rig)
+        parse_condition(condition, CONDITIONS)  # a mistake in it should not cost a fit
     kept = {path.resolve() for path in holdout or ()}
-    held = [open_recording(path) for path in holdout or ()]
-    fitted = [open_recording(path) for path in recordings if path.resolve() not in kept]
-    fitted, held = loaded_with(load or [], fitted, held)
-    if servo is not None:
-        with progress(f"working out what {servo} carries", quiet=json):
-            carried, loaded = joint_of_robot([*fitted, *held], loaded, servo)
-        fitted, held = carried[: len(fitted)], carried[len(fitted) :]
-    if not fitted:
-        raise UsageError("every recording is held out", "leave some to fit")
-    if friction == "compare" and len(fitted) + len(held) < 2:
-        raise UsageError("one recording does not tell friction laws apart", "give more, some of them with --holdout")
     if not COMPILED:
         typer.echo(
             "note: numba is not here, so this takes hours instead of minutes; python -m pip install numba", err=True
         )
-    line = paper.ks_line(ks_pairs) if ks_pairs is not None else None
-    surfaces: tuple[paper.Surface, ...] = ()
-    compared: laws.LawComparison | None = None
-    if _by_grid(model, method, friction):
-        if executor is not None:
-            raise UsageError("the paper's scans run in this process", "leave --executor out, or use --method cma")
-        with progress("scanning the paper's grid", quiet=json):
-            fit, surfaces = paper.paper_procedure(fitted, loaded, line=line, held_out=held, seed=seed)
-    elif friction == "compare":
-        with progress("searching", quiet=json, steadily=True) as show:
-            fit, compared = laws.compare_laws(
-                fitted, loaded, model, held_out=held, starts=starts, budget=_seconds(budget), seed=seed, where=executor,
-                report=_searching(show, starts, len(FRICTION_LAWS)),
-            )  # fmt: skip
-    else:
-        with progress("searching", quiet=json, steadily=True) as show:
-            fit = fitting.identify(
-                fitted,
-                loaded,
-                model,
-                friction=friction,
-                held_out=held,
-                starts=starts,
-                budget=_seconds(budget),
-                seed=seed,
-                where=executor,
-                report=_searching(show, starts),
-            )
-    output.write_params(fit, out)  # first: a report that cannot be written must not cost the fit
+    with progress("reading", quiet=json, steadily=True) as show:
+        fit = fit_to(
+            [open_recording(path) for path in recordings if path.resolve() not in kept],
+            rig,
+            model,
+            method=method,
+            friction=friction,
+            servo=servo,
+            loads=load or (),
+            held_out=[open_recording(path) for path in holdout or ()],
+            ks_pairs=ks_pairs,
+            starts=starts,
+            budget=_seconds(budget),
+            seed=seed,
+            where=executor,
+            report=_searching(show, starts, len(FRICTION_LAWS) if friction == COMPARE else 1),
+        )
+    write_params(fit, out)  # first: a report that cannot be written must not cost the fit
     with progress("writing the report", quiet=json):
         if report is not None:
-            write_page(fit, loaded, report, line=line, surfaces=surfaces, laws=compared)
+            write_page(fit, report)
         if png is not None:
-            write_picture(fit, loaded, png, compared)
-    failed = [found for condition in fail_if or () for found in fitting.check(fit, condition)]
+            write_picture(fit, png)
+    failed = [found for condition in fail_if or () for found in check(fit, condition)]
     if json:
-        emit_json(output.summary(fit, compared) | {"out": str(out), "failed": failed})
-        return _ended(failed)
+        emit_json(summary(fit) | {"out": str(out), "failed": failed})
+    else:
+        _print(fit)
+        for path in (out, report, png):
+            if path is not None:
+                print(f"wrote {path}")
+    for line in failed:
+        typer.echo(f"failed: {line}", err=True)
+    return FAILED_CHECK if failed else DONE
+
+
+def _print(fit: Fit) -> None:
+    """Parameters, errors, friction laws, and what the data cannot tell."""
+    from axbridge.fit.html import ends_text, estimate_table, law_table, score_table
+    from axbridge.fit.params_file import summary
+    from axbridge.report.page import table_text
+
     print(table_text(estimate_table(fit)))
     print("\n" + table_text(score_table(fit)))
-    if compared is not None:
-        print("\n" + table_text(law_table(compared)))
-    facts = output.summary(fit)
+    if fit.laws is not None:
+        print("\n" + table_text(law_table(fit.laws)))
+    facts = summary(fit)
     text = f"\nmean absolute error {facts['mae_deg']:.2f}°"
-    if held:
+    if facts["held_out_mae_deg"] is not None:
         text += f", held out {facts['held_out_mae_deg']:.2f}°"
     print(f"{text}; {fit.rollouts} rollouts in {fit.seconds:.0f} s")
     if chance := ends_text(fit):
         print(chance)
-    for warning in (fit.condition, *([compared.note] if compared is not None and compared.note else ()), *fit.warnings):
+    for warning in (fit.condition, *([fit.laws.note] if fit.laws is not None and fit.laws.note else ()), *fit.warnings):
         print(f"note: {warning}")
-    for path in (out, report, png):
-        if path is not None:
-            print(f"wrote {path}")
-    return _ended(failed)
 
 
 def _lags(recordings: list[Path], out: Path, *, json: bool) -> int:
@@ -195,12 +180,6 @@ def _lags(recordings: list[Path], out: Path, *, json: bool) -> int:
     return DONE
 
 
-def _ended(failed: list[str]) -> int:
-    for line in failed:
-        typer.echo(f"failed: {line}", err=True)
-    return FAILED_CHECK if failed else DONE
-
-
 def _searching(show: Show, starts: int, laws: int = 1) -> Callable[[str, Outcome | None], None]:
     """What shows a fit: the best error of what it is at, and the share of its starts that are done."""
     from axbridge.fit.search import SHARPENED
@@ -219,16 +198,6 @@ def _searching(show: Show, starts: int, laws: int = 1) -> Callable[[str, Outcome
         show(f"{stage}: best {best[stage]:.2f}°,", min(1.0, done / total))
 
     return report
-
-
-def _by_grid(model: str, method: str | None, friction: str | None) -> bool:
-    """Whether the paper's scans are asked for: by default for its model."""
-    chosen = method or ("grid" if model == "lima2009" else "cma")
-    if chosen not in {"grid", "cma"}:
-        raise UsageError(f"there is no method {chosen!r}", "choose grid or cma")
-    if chosen == "grid" and (model != "lima2009" or friction not in {None, "M1"}):
-        raise UsageError("the grid is the paper's: model lima2009, friction M1", "use --method cma for the others")
-    return chosen == "grid"
 
 
 def _seconds(text: str) -> float:

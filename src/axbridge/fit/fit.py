@@ -1,12 +1,11 @@
-"""The fit as a whole: recordings in, a model with intervals, held-out errors and warnings out."""
+"""A fit by search with one friction law: a model with intervals, held-out errors and warnings."""
 
 from __future__ import annotations
 
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,12 +16,13 @@ from axbridge.config.model import ServoModel
 from axbridge.config.rig import Rig
 from axbridge.errors import RecordingError
 from axbridge.fit.clocks import predicted
+from axbridge.fit.found import End, Estimate, Fit, Input, Score
 from axbridge.fit.richer_laws import Richer, richer_law, widened
 from axbridge.fit.rounding import scatter
 from axbridge.fit.search import SHARPENED, Job, Mapper, Outcome, executor, search
 from axbridge.fit.stages import LENGTHS, parts
 from axbridge.fit.uncertainty import Uncertainty, left_alone, misfits, polish, uncertainty
-from axbridge.fit.unknowns import MODELS, Space, Unknown, space_of
+from axbridge.fit.unknowns import MODELS, Space, space_of
 from axbridge.jit import start_work
 from axbridge.recording.provenance import origin_of
 from axbridge.recording.recording import Recording
@@ -31,16 +31,11 @@ from axbridge.sim.runs import JOINT_MODE, Runs
 
 __all__ = [
     "CONDITIONS",
-    "End",
-    "Estimate",
-    "Fit",
-    "Input",
-    "Score",
     "allowing_for",
     "base_model",
     "check",
     "doubts",
-    "identify",
+    "fit_model",
     "inputs_of",
     "scores_of",
     "with_noise",
@@ -53,125 +48,9 @@ _ADRIFT = ("nobody wrote down when some commands went out: each moment is fitted
 P_DUTY_XL330 = 1 / (256 * 885)  # raw PWM a count and unit of P gain, over full PWM: read off the `load` of the logs
 
 
-@dataclass(frozen=True)
-class Estimate:
-    """One identified value with its 95 % interval, in SI at the output shaft."""
-
-    unknown: Unknown
-    value: float
-    low: float
-    high: float
-
-
-@dataclass(frozen=True)
-class Score:
-    """How well the fitted model predicts one recording.
-
-    Attributes:
-        name: Of its file.
-        mae: Degrees.
-        rmse: Degrees.
-        held_out: Whether the fit never saw it.
-    """
-
-    name: str
-    mae: float
-    rmse: float
-    held_out: bool
-
-
-@dataclass(frozen=True)
-class End:
-    """Where one of the best starts ended: how far apart they are is what the search left to chance.
-
-    Attributes:
-        fitted: Mean absolute error of the recordings fitted, degrees.
-        held_out: Of those held out; NaN when there are none.
-    """
-
-    fitted: float
-    held_out: float
-
-
-@dataclass(frozen=True)
-class Input:
-    """A file that a fit was made from.
-
-    Attributes:
-        role: ``fitted``, ``held out`` or ``rig``.
-        name: Of the file.
-        sha256: Of its content.
-    """
-
-    role: str
-    name: str
-    sha256: str
-
-
-@dataclass(frozen=True)
-class Fit:
-    """What identification found.
-
-    Attributes:
-        kind: ``pendulum-servo``, ``ax12``, ``lima2009``.
-        friction: ``M1`` to ``M6``.
-        estimates: The unknowns.
-        row: The whole parameter set (len(axbridge.servo.columns.Param),).
-        base: The model it started from: what was not searched is its.
-        scores: By recording, fitted ones first.
-        uncertainty: Intervals, correlations, flat directions.
-        starts: Loss each start ended with, best first.
-        warnings: What the data cannot tell, in words.
-        rollouts: How many recordings were simulated.
-        seconds: How long it took.
-        seed: First seed.
-        runs: The recordings of `scores`, in their order; angles are the servo's own.
-        simulated: What `row` makes of them, rad, (l,).
-        ends: What the best starts make of them, best first; empty where nothing was left to chance.
-        inputs: The files it was made from.
-        allowed: A friction law with more terms that the recordings do not rule out, so the intervals allow for it;
-            empty where there is none, None where nobody looked.
-    """
-
-    kind: str
-    friction: str
-    estimates: tuple[Estimate, ...]
-    row: FloatArray
-    base: ServoModel
-    scores: tuple[Score, ...]
-    uncertainty: Uncertainty
-    starts: tuple[float, ...]
-    warnings: tuple[str, ...]
-    rollouts: int
-    seconds: float
-    seed: int
-    runs: Runs
-    simulated: FloatArray
-    ends: tuple[End, ...] = ()
-    inputs: tuple[Input, ...] = ()
-    allowed: str | None = None
-
-    @property
-    def space(self) -> Space:
-        """Its unknowns, around `row`."""
-        return Space(tuple(estimate.unknown for estimate in self.estimates), self.row)
-
-    @property
-    def condition(self) -> str:
-        """What the intervals take for granted, in a sentence."""
-        friction = f"the intervals hold if the servo's friction follows law {self.friction}"
-        if self.allowed:
-            friction += f" or {self.allowed}, which the recordings do not rule out (--friction {self.allowed})"
-        elif self.allowed is not None:
-            friction += ", and the recordings call for no law with more terms"
-        else:
-            friction += ": if it follows another, friction may lie outside"
-        return f"{friction}; all torques, inertias and friction scale with the mass given for the arm"
-
-
-def identify(
+def fit_model(
     recordings: Sequence[Recording],
-    rig: str | Path | Rig,
+    rig: Rig,
     model: str,
     *,
     friction: str | None = None,
@@ -189,7 +68,7 @@ def identify(
 
     Args:
         recordings: What is fitted.
-        rig: Its arm and its servo's profile; a name, a path, or a `Rig`.
+        rig: Its arm and its servo's profile.
         model: ``pendulum-servo``, ``ax12`` or ``lima2009``.
         friction: ``M1`` to ``M6``; None = the model's own.
         held_out: Never touched by the fit; only scored.
@@ -208,7 +87,6 @@ def identify(
         RigError: the rig is not one arm on a fixed base.
     """
     began = time.monotonic()
-    rig = rig if isinstance(rig, Rig) else Rig.load(rig)
     start_work("rollouts", light=False)
     runs = runs_of(recordings, rig)
     every = runs_of([*recordings, *held_out], rig)
@@ -265,6 +143,7 @@ def identify(
         seed=seed,
         runs=every,
         simulated=simulated,
+        rig=rig,
         ends=_ends(space, every, len(recordings), outcomes),
         inputs=inputs_of(recordings, held_out, rig),
     )

@@ -12,80 +12,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 
 import numpy as np
 
 from axbridge.arrays import FloatArray
 from axbridge.config.rig import Rig
 from axbridge.errors import AxBridgeError
-from axbridge.fit.fit import Fit, allowing_for, identify
+from axbridge.fit.fit import allowing_for, fit_model
+from axbridge.fit.found import Fit, LawComparison, LawScore
 from axbridge.fit.richer_laws import Richer, begun_from, criterion, independent
-from axbridge.fit.search import Outcome, executor
+from axbridge.fit.search import Mapper, Outcome, executor
 from axbridge.fit.unknowns import FRICTION_LAWS, richer_than
 from axbridge.recording.recording import Recording
 from axbridge.sim.runs import Runs
 
-__all__ = ["LawComparison", "LawScore", "chosen_law", "compare_laws"]
+__all__ = ["chosen_law", "compare_laws"]
 
-SURE = 2.0
 STRETCH = 0.5  # s: errors of a simulated motion mostly last no longer
 _BY_ERROR = "fewest parameters among those within two standard errors of the smallest held-out error"
 _BY_CRITERION = "smallest BIC, as no recording was held out"
-
-
-@dataclass(frozen=True)
-class LawScore:
-    """How one friction law did.
-
-    Attributes:
-        law: ``M1`` to ``M6``.
-        parameters: How many were fitted, the other unknowns of the model included.
-        fitted: Mean absolute error of the fitted recordings, degrees.
-        held_out: Of the held-out ones; NaN when there are none.
-        behind: By how much that is above the smallest, degrees.
-        error: Standard error of `behind`.
-        bic: Bayesian information criterion of the fitted recordings.
-    """
-
-    law: str
-    parameters: int
-    fitted: float
-    held_out: float
-    behind: float
-    error: float
-    bic: float
-
-    @property
-    def tied(self) -> bool:
-        """Whether chance may explain that it is not the one with the smallest held-out error."""
-        return self.behind <= SURE * self.error
-
-
-@dataclass(frozen=True)
-class LawComparison:
-    """All laws side by side.
-
-    Attributes:
-        scores: In the order M1 to M6.
-        chosen: The law that was taken.
-        rule: Why, in words.
-    """
-
-    scores: tuple[LawScore, ...]
-    chosen: str
-    rule: str
-
-    @property
-    def note(self) -> str:
-        """What the held-out recordings leave open, in words; empty when they leave nothing."""
-        others = [score.law for score in self.scores if score.tied and score.law != self.chosen]
-        if not others:
-            return ""
-        return (
-            f"the held-out recordings do not tell {self.chosen} from {', '.join(others)}; "
-            "what would: holding out more of them, with slow reversals under load"
-        )
 
 
 def compare_laws(
@@ -98,13 +44,13 @@ def compare_laws(
     generations: int = 300,
     budget: float = 150.0,
     seed: int = 0,
-    where: str | None = None,
+    where: str | Mapper | None = None,
     report: Callable[[str, Outcome | None], None] = lambda _stage, _outcome: None,
-) -> tuple[Fit, LawComparison]:
+) -> Fit:
     """Fit with each friction law, each with its share of the budget, and take the law the data support.
 
     Args:
-        recordings: As of `identify`, like the rest.
+        recordings: As of `fit_model`, like the rest.
         rig: See there.
         kind: See there.
         held_out: They choose the law, so their error is a little flattered; keep others for a last check.
@@ -116,7 +62,7 @@ def compare_laws(
         report: Told ``M3 start`` and the like.
 
     Raises:
-        AxBridgeError: as `identify`.
+        AxBridgeError: as `fit_model`.
     """
     fits: dict[str, Fit] = {}
     with executor(where) as running:
@@ -125,7 +71,7 @@ def compare_laws(
             def after(stage: str, outcome: Outcome | None, law: str = law) -> None:
                 report(f"{law} {stage}", outcome)
 
-            fits[law] = identify(
+            fits[law] = fit_model(
                 recordings, rig, kind, friction=law, held_out=held_out, starts=starts, generations=generations,
                 budget=budget / len(FRICTION_LAWS), seed=seed, near=_near(law, fits), richer=False, where=running,
                 report=after,
@@ -150,7 +96,7 @@ def compare_laws(
         )  # fmt: skip
     chosen = chosen_law(scores)
     fit = allowing_for(fits[chosen], _not_ruled_out(chosen, scores, fits))
-    return fit, LawComparison(tuple(scores), chosen, _BY_ERROR if new else _BY_CRITERION)
+    return replace(fit, laws=LawComparison(tuple(scores), chosen, _BY_ERROR if new else _BY_CRITERION))
 
 
 def chosen_law(scores: Sequence[LawScore]) -> str:

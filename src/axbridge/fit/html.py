@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import replace
 from html import escape
 from pathlib import Path
 
 import numpy as np
 
-from axbridge.config.rig import Rig
-from axbridge.fit.fit import Fit
-from axbridge.fit.friction_laws import LawComparison
-from axbridge.fit.lima2009 import KsLine, Surface
+from axbridge.fit.found import Fit, KsLine, LawComparison, Surface
 from axbridge.fit.params_file import in_file
 from axbridge.report.page import Table, table_html
 from axbridge.report.page import write_page as write_parts
@@ -77,9 +73,9 @@ def law_table(laws: LawComparison) -> Table:
     return Table(f"friction laws; chosen: {laws.rule}", header, tuple(rows))
 
 
-def trace_panels(fit: Fit, rig: Rig) -> list[Panel]:
+def trace_panels(fit: Fit) -> list[Panel]:
     """Every recording as it was measured and as the fit simulates it, in the order of `fit.scores`."""
-    runs, direction = fit.runs, rig.servos[0].direction
+    runs, direction = fit.runs, fit.rig.servos[0].direction
     measured = np.where(runs.known, runs.position, np.nan) if len(runs.known) else runs.position
     simulated = np.where(runs.driven == FOLLOWED, np.nan, fit.simulated)  # there it only repeats the measurement
     panels = []
@@ -97,10 +93,10 @@ def trace_panels(fit: Fit, rig: Rig) -> list[Panel]:
     return panels
 
 
-def residual_panels(fit: Fit, rig: Rig) -> list[Panel]:
+def residual_panels(fit: Fit) -> list[Panel]:
     """Simulated minus measured, recording by recording: noise where the model is right, a shape where it is not."""
     panels = []
-    for trace in trace_panels(fit, rig):
+    for trace in trace_panels(fit):
         measured, simulated = (item for item in trace.items if isinstance(item, Curve))
         left = Curve(measured.x, simulated.y - measured.y, "residual", "error", width=1.0)
         panels.append(Panel((left,), "time, s", "residual, °"))
@@ -121,24 +117,8 @@ def law_panel(laws: LawComparison) -> Panel:
     return Panel(tuple(bars), "", "mean absolute error, °", f"Friction laws; chosen: {laws.rule}")
 
 
-def write_page(
-    fit: Fit,
-    rig: Rig,
-    path: Path | str,
-    *,
-    line: KsLine | None = None,
-    surfaces: Sequence[Surface] = (),
-    laws: LawComparison | None = None,
-) -> None:
+def write_page(fit: Fit, path: Path | str) -> None:
     """Write one self-contained page: parameters, errors, every recording measured and simulated, the scans.
-
-    Args:
-        fit: What was found.
-        rig: The fit's.
-        path: The page.
-        line: Ks measurements, figure 5.
-        surfaces: Scans, figures 7 and 11.
-        laws: How the friction laws compare.
 
     Raises:
         RecordingError: it cannot be written; what was at `path` stays.
@@ -150,41 +130,39 @@ def write_page(
     parts = [f'<p class="headline">{escape(lead)}</p>']
     if chance := ends_text(fit):
         parts.append(f"<p>{escape(chance)}</p>")
-    notes = (fit.condition, *([laws.note] if laws is not None and laws.note else ()), *fit.warnings)
+    notes = (fit.condition, *([fit.laws.note] if fit.laws is not None and fit.laws.note else ()), *fit.warnings)
     parts += [f'<p class="note">{escape(note)}</p>' for note in notes]
     parts += [table_html(table) for table in (estimate_table(fit), score_table(fit))]
-    if laws is not None:
-        parts.append(table_html(law_table(laws)))
+    if fit.laws is not None:
+        parts.append(table_html(law_table(fit.laws)))
     parts.append("<h2>Measured and simulated, and what is left between them</h2>")
-    traces = zip(trace_panels(fit, rig), residual_panels(fit, rig), strict=True)
+    traces = zip(trace_panels(fit), residual_panels(fit), strict=True)
     figures = []
     for index, (trace, residual) in enumerate(traces):
         panels = [replace(trace, x="", share=2.0), residual]
         figures.append((trace.title, figure_html(panels, name=f"trace-{index}", program=index == 0, unit=70)))
     parts.append(grid_html(figures))
-    for index, (heading, panel, height) in enumerate(_figures(fit, line, surfaces, laws)):
+    for index, (heading, panel, height) in enumerate(_figures(fit)):
         parts.append(f"<h2>{escape(heading)}</h2>")
         parts.append(figure_html([panel], name=f"figure-{index}", unit=height - 70))
-    write_parts(path, f"{rig.name}: {fit.kind} identified", parts)
+    write_parts(path, f"{fit.rig.name}: {fit.kind} identified", parts)
 
 
-def _figures(
-    fit: Fit, line: KsLine | None, surfaces: Sequence[Surface], laws: LawComparison | None
-) -> list[tuple[str, Panel, int]]:
+def _figures(fit: Fit) -> list[tuple[str, Panel, int]]:
     """What follows the traces on the page: heading, panel, height in pixels."""
     figures = []
-    if laws is not None:
-        figures.append(("Friction laws", law_panel(laws), 340))
-    if line is not None:
-        figures.append((f"Ks = {line.ks:.6f} V·s/rad (the paper's figure 5)", _ks_panel(line), 340))
+    if fit.laws is not None:
+        figures.append(("Friction laws", law_panel(fit.laws), 340))
+    if fit.line is not None:
+        figures.append((f"Ks = {fit.line.ks:.6f} V·s/rad (the paper's figure 5)", _ks_panel(fit.line), 340))
     titles = (
         "Mean squared error of the falls over friction",
         "Mean squared error of the steps over the gains (figure 11)",
     )
-    figures += [(heading, _surface_panel(surface), 420) for heading, surface in zip(titles, surfaces, strict=False)]
-    if surfaces:
+    figures += [(heading, _surface_panel(surface), 420) for heading, surface in zip(titles, fit.surfaces, strict=False)]
+    if fit.surfaces:
         figures.append(("Friction over speed (as the paper's figure 7)", _friction_panel(fit), 320))
-    if len(fit.estimates) > 2 and not surfaces:
+    if len(fit.estimates) > 2 and not fit.surfaces:
         figures.append(("Correlation of the estimates", _correlation_panel(fit), 520))
     return figures
 

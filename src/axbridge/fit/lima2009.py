@@ -11,7 +11,7 @@ from __future__ import annotations
 import csv
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -21,63 +21,24 @@ from axbridge.arrays import FloatArray
 from axbridge.config.rig import Rig
 from axbridge.errors import RecordingError
 from axbridge.fit.clocks import predicted
-from axbridge.fit.fit import Estimate, Fit, base_model, doubts, inputs_of, scores_of, with_noise
+from axbridge.fit.fit import base_model, doubts, inputs_of, scores_of, with_noise
+from axbridge.fit.found import Estimate, Fit, KsLine, Surface
 from axbridge.fit.search import COARSE, losses
 from axbridge.fit.uncertainty import Uncertainty, polish, uncertainty
-from axbridge.fit.unknowns import Space, Unknown, space_of
+from axbridge.fit.unknowns import Space, space_of
 from axbridge.reading import reading
 from axbridge.recording.recording import Recording
 from axbridge.replay.simulate import packed, runs_of
 from axbridge.servo.columns import Param
 from axbridge.sim.runs import HELD, Runs
 
-__all__ = ["KsLine", "Surface", "ks_line", "paper_procedure"]
+__all__ = ["ks_line", "paper_procedure"]
 
 _GRID = 21  # points a side
 _LATENCIES = 12  # over their range
 _ZOOMS = 3
 _VALLEYS = 6  # points of the first scan that are sharpened beside the last scan's: valleys are narrow, and bent
 _BEFORE = 5  # samples at rest that are averaged for the angle a part starts from
-
-
-@dataclass(frozen=True)
-class KsLine:
-    """Ks, the paper's figure 5.
-
-    Attributes:
-        speed: Motor side, rad/s, (n,).
-        volts: Open-circuit, V, (n,).
-        ks: Slope through the origin, V·s/rad.
-        error: Its standard error.
-    """
-
-    speed: FloatArray
-    volts: FloatArray
-    ks: float
-    error: float
-
-
-@dataclass(frozen=True)
-class Surface:
-    """Mean squared error over two unknowns.
-
-    Attributes:
-        x: The first unknown.
-        y: The second.
-        xs: Its values, (n,).
-        ys: (m,).
-        mse: deg², (n, m).
-        best: Where the scan ended, (2,).
-        least: Mean squared error there, deg².
-    """
-
-    x: Unknown
-    y: Unknown
-    xs: FloatArray
-    ys: FloatArray
-    mse: FloatArray
-    best: tuple[float, float]
-    least: float
 
 
 def ks_line(path: Path | str) -> KsLine:
@@ -106,7 +67,7 @@ def paper_procedure(
     line: KsLine | None = None,
     held_out: Sequence[Recording] = (),
     seed: int = 0,
-) -> tuple[Fit, tuple[Surface, Surface]]:
+) -> Fit:
     """Friction from the falls, then gains from the steps.
 
     Args:
@@ -139,7 +100,7 @@ def paper_procedure(
     every = runs_of([*recordings, *held_out], rig)
     simulated = predicted(row[None], every)[0]
     scores = scores_of(recordings, held_out, every, simulated)
-    fit = Fit(
+    return Fit(
         kind="lima2009",
         friction="M1",
         estimates=tuple(
@@ -162,9 +123,11 @@ def paper_procedure(
         seed=seed,
         runs=every,
         simulated=simulated,
+        rig=rig,
         inputs=inputs_of(recordings, held_out, rig),
+        line=line,
+        surfaces=(fallen, stepped),
     )
-    return fit, (fallen, stepped)
 
 
 def _scan(space: Space, runs: Runs) -> tuple[Surface, FloatArray, int]:

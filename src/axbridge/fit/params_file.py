@@ -13,8 +13,7 @@ import numpy as np
 from axbridge import __version__
 from axbridge.config.model import ServoModel
 from axbridge.files import unwritable, write_whole
-from axbridge.fit.fit import Estimate, Fit
-from axbridge.fit.friction_laws import LawComparison
+from axbridge.fit.found import Estimate, Fit, LawComparison
 from axbridge.fit.worth import worth_of
 from axbridge.recording.provenance import versions
 
@@ -71,8 +70,8 @@ def write_params(fit: Fit, path: Path | str) -> None:
         raise unwritable(path, failure) from failure
 
 
-def summary(fit: Fit, laws: LawComparison | None = None) -> dict[str, Any]:
-    """The fit, and how the friction laws compare, as one JSON document."""
+def summary(fit: Fit) -> dict[str, Any]:
+    """The fit as one JSON document."""
     held = [score for score in fit.scores if score.held_out]
     fitted = [score for score in fit.scores if not score.held_out]
     names = [estimate.unknown.name for estimate in fit.estimates]
@@ -106,8 +105,8 @@ def summary(fit: Fit, laws: LawComparison | None = None) -> dict[str, Any]:
         "versions": versions(),
     } | (
         {}
-        if laws is None
-        else {"friction_laws": _laws(laws), "friction_chosen_by": laws.rule, "friction_note": laws.note}
+        if fit.laws is None
+        else {"friction_laws": _laws(fit.laws), "friction_chosen_by": fit.laws.rule, "friction_note": fit.laws.note}
     )
 
 

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from axbridge.config.model import PredictionParams
-from axbridge.fit.fit import Fit
+from axbridge.fit.found import Fit
 from axbridge.servo.steady import SteadyServo
 
 __all__ = ["worth_of"]

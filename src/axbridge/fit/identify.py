@@ -1,0 +1,104 @@
+"""Identification as a whole: recordings and a rig in, a model out, by search or by the paper's scans."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from axbridge.config.rig import Rig
+from axbridge.errors import UsageError
+from axbridge.fit.fit import fit_model
+from axbridge.fit.found import Fit
+from axbridge.fit.friction_laws import compare_laws
+from axbridge.fit.lima2009 import ks_line, paper_procedure
+from axbridge.fit.loads import loaded_with
+from axbridge.fit.search import Mapper, Outcome
+from axbridge.recording.recording import Recording
+from axbridge.replay.joint_load import joint_of_robot
+
+__all__ = ["COMPARE", "identify"]
+
+COMPARE = "compare"  # in place of a friction law
+_METHODS = "grid", "cma"
+
+
+def identify(
+    recordings: Sequence[Recording],
+    rig: str | Path | Rig,
+    model: str,
+    *,
+    method: str | None = None,
+    friction: str | None = None,
+    servo: str | None = None,
+    loads: Sequence[str] = (),
+    held_out: Sequence[Recording] = (),
+    ks_pairs: Path | str | None = None,
+    starts: int = 8,
+    generations: int = 300,
+    budget: float = 150.0,
+    seed: int = 0,
+    richer: bool = True,
+    where: str | Mapper | None = None,
+    report: Callable[[str, Outcome | None], None] = lambda _stage, _outcome: None,
+) -> Fit:
+    """Fit a model to recordings, and say how sure each parameter is.
+
+    Args:
+        recordings: What is fitted.
+        rig: What the servo moves: a name, a path, or a `Rig`.
+        model: ``pendulum-servo``, ``ax12`` or ``lima2009``.
+        method: ``cma``: search; ``grid``: the paper's scans, for lima2009 alone. By default the paper's for its model.
+        friction: ``M1`` to ``M6``, or ``compare``: all are tried, and the data choose; None = the model's own.
+        servo: One servo of a robot, whose load comes from the recorded motion of all; None: the rig has only one.
+        loads: Balanced bars that recordings' servos turned, see `axbridge.fit.loads`.
+        held_out: Never fitted, only scored.
+        ks_pairs: For ``grid``: CSV with columns speed (motor, rad/s) and volts (open).
+        starts: Independent searches, at most; about half end in worse minima.
+        generations: Of each search.
+        budget: Of simulation, as much as two cores do in this time, s; see `axbridge.fit.search.search`.
+        seed: Of everything random.
+        richer: Whether the intervals allow for friction laws with more terms; else they hold under the fit's own.
+        where: What searches run on, see `axbridge.fit.search.executor`.
+        report: Called with what is under way, after each start, and after each fit that the intervals take.
+
+    Raises:
+        UsageError: no such model, friction law, method or executor, or too few recordings.
+        RecordingError: recordings that do not fit the rig, move too little, or have no supply.
+        RigError: the rig is not one arm on a fixed base.
+    """
+    rig = rig if isinstance(rig, Rig) else Rig.load(rig)
+    fitted, held = loaded_with(loads, recordings, held_out)
+    if servo is not None:
+        report(f"working out what {servo} carries", None)
+        carried, rig = joint_of_robot([*fitted, *held], rig, servo)
+        fitted, held = carried[: len(fitted)], carried[len(fitted) :]
+    if not fitted:
+        raise UsageError("every recording is held out", "leave some to fit")
+    if friction == COMPARE and len(fitted) + len(held) < 2:
+        raise UsageError("one recording does not tell friction laws apart", "give more, some of them with --holdout")
+    line = None if ks_pairs is None else ks_line(ks_pairs)
+    if _by_grid(model, method, friction):
+        if where is not None:
+            raise UsageError("the paper's scans run in this process", "leave --executor out, or use --method cma")
+        report("scanning the paper's grid", None)
+        return paper_procedure(fitted, rig, line=line, held_out=held, seed=seed)
+    report("searching", None)
+    if friction == COMPARE:
+        return compare_laws(
+            fitted, rig, model, held_out=held, starts=starts, generations=generations, budget=budget, seed=seed,
+            where=where, report=report,
+        )  # fmt: skip
+    return fit_model(
+        fitted, rig, model, friction=friction, held_out=held, starts=starts, generations=generations, budget=budget,
+        seed=seed, richer=richer, where=where, report=report,
+    )  # fmt: skip
+
+
+def _by_grid(model: str, method: str | None, friction: str | None) -> bool:
+    """Whether the paper's scans are asked for: by default for its model."""
+    chosen = method or ("grid" if model == "lima2009" else "cma")
+    if chosen not in _METHODS:
+        raise UsageError(f"there is no method {chosen!r}", "choose grid or cma")
+    if chosen == "grid" and (model != "lima2009" or friction not in {None, "M1"}):
+        raise UsageError("the grid is the paper's: model lima2009, friction M1", "use --method cma for the others")
+    return chosen == "grid"
