@@ -30,7 +30,7 @@ from statistics import median
 import axbridge
 from axbridge.config.rig import Rig
 from axbridge.export.model_file import to_toml
-from axbridge.robot.residuals import REMEDIES
+from axbridge.robot.twin.residuals import REMEDIES
 
 SERVO = "shoulder"
 POSES = 1.1, -1.2, 1.4, -1.5, 1.25  # rad: far from hanging down, so that there is a load to compare

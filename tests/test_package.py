@@ -54,6 +54,37 @@ def test_a_circle_of_two_files_is_found():
     assert circles({"a": {"b"}, "b": {"a", "c"}, "c": set()}) == [["a", "b"]]
 
 
+def test_only_the_lazy_names_and_the_folder_of_verbs_import_what_stands_nowhere():
+    assert import_graph.hidden_imports() == {"axbridge", "cli"}
+
+
+def test_an_import_by_a_string_or_by_a_public_name_is_an_import(tmp_path):
+    for name, text in {
+        "__init__": '_HOME = {"look": "view.page"}\n',
+        "low": '"""Not this: `axbridge.high`."""\nimport_module("axbridge.view.page")\n',
+        "script": 'CODE = "from axbridge.cli import main\\nmain()"\n',
+        "made": 'import_module(f"axbridge.view.{name}")\n',
+        "asking": "import axbridge\naxbridge.look(1)\n",
+        "naming": "from axbridge import look\n",
+        "high": "",
+        "view/__init__": "",
+        "view/page": "",
+        "cli/__init__": "",
+    }.items():
+        path = tmp_path / f"{name}.py"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+    found = import_graph.graph(tmp_path)
+    assert {name: found[name] for name in ("low", "script", "made", "asking", "naming")} == {
+        "low": {"view.page"},
+        "script": {"cli"},
+        "made": {"view"},
+        "asking": {"view.page"},
+        "naming": {"view.page"},
+    }
+    assert import_graph.hidden_imports(tmp_path) == {"low", "made"}
+
+
 def test_every_public_name_is_there_and_sorted():
     assert axbridge.__all__ == sorted(axbridge.__all__)
     for name in axbridge.__all__:

@@ -11,11 +11,13 @@ Usage: `python tools/import_graph.py [--files]`; with `--files` every file's arr
 from __future__ import annotations
 
 import ast
+import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 
-BASE = {"errors", "units", "clock", "files", "reading", "arrays", "rotations", "jit", "pool"}
+BASE = {"above", "errors", "units", "clock", "files", "reading", "arrays", "rotations", "jit", "pool"}
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "axbridge"
 
 
@@ -28,27 +30,68 @@ def modules(source: Path = SOURCE) -> dict[str, Path]:
     return found
 
 
-def imports(path: Path, known: Iterable[str]) -> set[str]:
-    """The modules of axbridge that a file imports, inside functions too."""
-    known = set(known)
+def imports(path: Path, known: Collection[str], public: Mapping[str, str] = MappingProxyType({})) -> set[str]:
+    """The modules of axbridge that a file imports: inside functions, too, by a name in a string, by a public name.
+
+    Args:
+        path: The file.
+        known: All modules.
+        public: Module of each lazy name of `axbridge`.
+    """
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    said = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}  # docstrings import nothing
     found = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "axbridge":
             base = (node.module or "").removeprefix("axbridge").lstrip(".")
             for alias in node.names:
                 full = f"{base}.{alias.name}".lstrip(".")
-                found.add(full if full in known else base)
+                found.add(full if full in known else base or public.get(alias.name, ""))
         elif isinstance(node, ast.Import):
             found |= {
                 alias.name.removeprefix("axbridge.") for alias in node.names if alias.name.startswith("axbridge.")
             }
-    return found & known
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "axbridge":
+            found.add(public.get(node.attr, ""))
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in said:
+            found |= {_module(name, known) for name in _NAMED.findall(node.value)}
+    return found & set(known)
+
+
+_NAMED = re.compile(r"\baxbridge\.([\w.]+)")  # a module in a string
+
+
+def _module(name: str, known: Collection[str]) -> str:
+    """The module that a dotted name is, or is in: `cli.` is all of a room."""
+    name = name.rstrip(".")
+    while name and name not in known:
+        name = name.rpartition(".")[0]
+    return name
+
+
+def hidden_imports(source: Path = SOURCE) -> set[str]:
+    """Files that import what they work out: where that leads, no reader of the file can say."""
+    found = set()
+    for name, path in modules(source).items():
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            called = node.func if isinstance(node, ast.Call) else None
+            if getattr(called, "attr", getattr(called, "id", "")) in {"import_module", "__import__"}:
+                found.add(name or "axbridge")
+    return found
+
+
+def public_names(source: Path = SOURCE) -> dict[str, str]:
+    """Module of each lazy name of `axbridge`."""
+    for node in ast.parse((source / "__init__.py").read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "_HOME":
+            return dict(ast.literal_eval(node.value))
+    return {}
 
 
 def graph(source: Path = SOURCE) -> dict[str, set[str]]:
     """Module -> modules it imports. `axbridge` itself (the version, the public names) is left out: it is no room."""
-    files = modules(source)
-    return {name: imports(path, files) - {name, ""} for name, path in files.items() if name}
+    files, public = modules(source), public_names(source)
+    return {name: imports(path, files, public) - {name, ""} for name, path in files.items() if name}
 
 
 def room_of(module: str) -> str:

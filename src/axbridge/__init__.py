@@ -40,6 +40,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from axbridge import above
+
 if TYPE_CHECKING:
     from axbridge.bus.base import Bus
     from axbridge.comparison.comparison import compare
@@ -74,8 +76,9 @@ if TYPE_CHECKING:
     from axbridge.recording.recorder import Recorder
     from axbridge.recording.recording import Recording, open_recording
     from axbridge.replay.simulate import simulate
+    from axbridge.robot.observers import StepReport
     from axbridge.robot.open import open_robot as open  # noqa: A004 - `axbridge.open` is the public name
-    from axbridge.robot.robot import Robot, StepReport
+    from axbridge.robot.robot import Robot
     from axbridge.robot.servo import Servo
     from axbridge.robot.simulation import Simulation
     from axbridge.servo.state import ServoState
@@ -112,7 +115,7 @@ _HOME = {
     "ServoState": "servo.state",
     "Simulation": "robot.simulation",
     "SimulationDiverged": "errors",
-    "StepReport": "robot.robot",
+    "StepReport": "robot.observers",
     "UnknownServo": "errors",
     "UnsupportedOperation": "errors",
     "UsageError": "errors",
@@ -177,6 +180,16 @@ def __getattr__(name: str) -> Any:
     value = getattr(import_module(f"axbridge.{_HOME[name]}"), "open_robot" if name == "open" else name)
     globals()[name] = value
     return value
+
+
+def _show(robot: Robot, **choices: Any) -> Any:
+    from axbridge.view.attach import attach
+
+    return attach(robot, **choices)
+
+
+above.show = _show
+above.warm_up = "axbridge", "warmup"
 
 
 def __dir__() -> list[str]:

@@ -32,6 +32,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
+from axbridge import above
+
 __all__ = [
     "COMPILED",
     "Telling",
@@ -53,14 +55,13 @@ _FREEDOM = {"reassoc", "contract", "arcp", "nsz"}  # of rounding alone: kernels 
 _LOCK = "warming"  # file that is there while a warm-up goes on beside
 _STALE = 900.0  # s after which that is taken for left over
 _WARM_UP = """
-import os, sys
+import os, runpy, sys
 lock = sys.argv.pop()
+del sys.argv[0]
 try:
     if hasattr(os, "nice"):
         os.nice(19)
-    sys.argv = ["axbridge", "warmup"]
-    from axbridge.cli import main
-    main()
+    runpy.run_module(sys.argv[0], run_name="__main__")
 finally:
     os.unlink(lock)
 """
@@ -215,7 +216,7 @@ def thorough() -> Iterator[None]:
 
 
 def _warm_up_beside() -> None:
-    """Start `axbridge warmup` behind everything else that the machine does; one at a time."""
+    """Start `above.warm_up` behind everything else that the machine does; one at a time."""
     folder = cache_folder()
     lock = folder / _LOCK
     if _beside or not sys.executable or hasattr(sys, "frozen") or folder.name.startswith(_ONCE):
@@ -231,7 +232,7 @@ def _warm_up_beside() -> None:
     try:
         os.close(os.open(lock, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
         one = subprocess.Popen(
-            [sys.executable, "-c", _WARM_UP, str(lock)],
+            [sys.executable, "-c", _WARM_UP, *above.warm_up, str(lock)],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

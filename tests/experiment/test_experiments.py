@@ -15,7 +15,7 @@ from axbridge.errors import ErrorFlag, UsageError
 from axbridge.experiment.experiments import EXPERIMENTS, Options, check, conduct, step_and_fall
 from axbridge.recording.recorder import Recorder
 from axbridge.recording.recording import Event, Recording, Track, open_recording
-from axbridge.robot.robot import StepReport
+from axbridge.robot.observers import StepReport
 from axbridge.servo.state import UNKNOWN, Goals, ServoState
 
 

@@ -155,7 +155,7 @@ def test_a_twin_whose_program_was_stopped_for_long_does_not_live_all_that_time_t
     with axbridge.open("bench_arm", backend="twin", port=port) as robot:
         robot.step()
         bus = robot._connection.cycles["main"].bus
-        bus._lag.seconds -= 3600.0  # as if an hour had passed
+        bus.shadow.lag -= 3600.0  # as if an hour had passed
         before = robot.simulation.world.now()
         begun = time.monotonic()
         robot.step()

@@ -10,8 +10,8 @@ from axbridge.config.model import PredictionParams
 from axbridge.config.rig import Rig
 from axbridge.errors import ErrorFlag
 from axbridge.export.model_file import to_toml
-from axbridge.robot.allowance import allowance
-from axbridge.robot.residuals import REMEDIES, Allowance, Residuals
+from axbridge.robot.twin.allowance import allowance
+from axbridge.robot.twin.residuals import REMEDIES, Allowance, Residuals
 from axbridge.servo.state import ServoState
 from tests.support.hand import led
 from tests.support.warm import serving

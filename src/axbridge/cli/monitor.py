@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from axbridge.bus.cycle import Cycle, CycleResult
-    from axbridge.robot.onlooker import Onlooker
+    from axbridge.robot.twin.onlooker import Onlooker
 
 _PERIOD = 0.02  # s: 50 Hz
 _REDRAW = 0.2  # s
@@ -103,7 +103,7 @@ class _Causes:
         """Take a cycle of each line in."""
         if self.onlooker is None:
             return
-        from axbridge.robot.residuals import REMEDIES
+        from axbridge.robot.twin.residuals import REMEDIES
 
         states = {name: state for result in results for name, state in result.states.items()}
         for cause, name in self.onlooker.look(time.monotonic(), states):
@@ -116,8 +116,8 @@ class _Causes:
 
 def _onlooker(rig: str, model: str, engine: str | None, cycles: list[Cycle]) -> Onlooker:
     from axbridge.config.rig import Rig
-    from axbridge.robot.onlooker import Onlooker
     from axbridge.robot.open import with_usual_engine
+    from axbridge.robot.twin.onlooker import Onlooker
 
     loaded = with_usual_engine(Rig.load(rig), engine).with_model(model)
     if loaded.world is None:

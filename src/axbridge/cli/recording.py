@@ -51,20 +51,14 @@ def watched(*, wanted: bool) -> Iterator[None]:
     if not wanted:
         yield
         return
-    from axbridge.robot.open import OPENED
+    from axbridge.robot.open import attending
     from axbridge.view import attach  # noqa: F401 - loaded before a robot waits for it
     from axbridge.view.web_server import need_viser
 
     need_viser()
 
-    def show(robot: Robot, _seed: int) -> None:
-        robot.view()
-
-    OPENED.append(show)
-    try:
+    with attending(lambda robot, _: robot.view()):
         yield
-    finally:
-        OPENED.remove(show)
 
 
 class ScriptRecording:
@@ -89,10 +83,9 @@ class ScriptRecording:
         self._log: RobotRecorder | None = None
 
     def __enter__(self) -> ScriptRecording:
-        from axbridge.robot.open import OPENED
+        from axbridge.robot.open import attending
 
-        OPENED.append(self._opened)
-        self._held.callback(OPENED.remove, self._opened)
+        self._held.enter_context(attending(self._opened))
         return self
 
     def __exit__(

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Protocol
 from axbridge.errors import ErrorFlag, RecordingError
 from axbridge.recording.recorder import Recorder, wall_clock_of_zero
 from axbridge.recording.recording import STOOD_STILL
-from axbridge.robot.robot import Observer, StepReport
+from axbridge.robot.observers import Observer, StepReport
 from axbridge.servo.state import Goals, ServoState, Truth
 
 __all__ = ["Observable", "ObservableServo", "RobotRecorder"]

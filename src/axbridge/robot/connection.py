@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import math
 import os
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
@@ -16,22 +17,20 @@ from axbridge.bus.commission import apply_registers
 from axbridge.bus.cycle import BusEvent, Cycle, CycleServo, Goal, RawState
 from axbridge.bus.handshake import Expected, Finding, handshake, require
 from axbridge.config.rig import Rig, ServoConfig
-from axbridge.errors import BusError
+from axbridge.errors import BusError, PortError
 from axbridge.robot.backends.backend import SIMULATION, Backend
-from axbridge.robot.backends.twin import ShadowedBus
 from axbridge.robot.drives.drive import Drive
 from axbridge.robot.drives.dynamixel import DynamixelDrive
 from axbridge.robot.drives.ideal import IdealDrive
 from axbridge.robot.safety.net import Safety
 from axbridge.robot.safety.ways_out import WAYS_OUT
 from axbridge.robot.sensors.opened import open_sensors
-from axbridge.robot.sensors.sensor import Sensor
+from axbridge.robot.sensors.sensor import Sample, Sensor
 from axbridge.robot.warn import warn
-from axbridge.servo.state import ServoState
-from axbridge.virtual.world import World
 
 __all__ = ["Connection"]
 
+_log = logging.getLogger(__name__)
 _STDERR = 2
 
 
@@ -65,10 +64,11 @@ class Connection:
         self.stood_still = 0.0
         self.closed = False
         self._threads: ThreadPoolExecutor | None = None
+        self._lost_sensors: set[str] = set()
+        self._lost_ports: set[str] = set()  # reasons that were said
         self._read_at = -math.inf  # when the last samples had come in, s on the backend's clock
         self._safety: Safety | None = None
         self._owner = os.getpid()
-        self._direction = {config.name: config.direction for config in rig.servos}
         self._exit = ExitStack()
         self._exit.callback(backend.close)
         try:
@@ -174,7 +174,36 @@ class Connection:
             self.events += result.events
         self.stood_still = max((cycle.bus.stood_still() for cycle in self.cycles.values()), default=0.0)
         self._read_at = self.backend.clock.now()
+        self._say_lost_ports(faults)
         return samples, faults
+
+    def _say_lost_ports(self, faults: Mapping[str, BusError]) -> None:
+        """Say why a port is lost and with whom, each reason once, and when all are back."""
+        lost = {fault.message for fault in faults.values() if isinstance(fault, PortError)}
+        for message in sorted(lost - self._lost_ports):
+            names = [name for name, fault in faults.items() if fault.message == message]
+            who = "all servos" if len(names) == len(self.drives) else ", ".join(names)
+            warn(f"{message}: the motors keep their last goals until it is back ({who})")
+        if self._lost_ports and not lost:
+            _log.warning("every port is back")
+        self._lost_ports = lost and self._lost_ports | lost
+
+    def sense(self, start: float) -> dict[str, Sample | None]:
+        """What each sensor of the rig tells, by name; None while it is lost, or not there.
+
+        Args:
+            start: When the robot's time began, on the backend's clock, s.
+        """
+        samples: dict[str, Sample | None] = dict.fromkeys(sensor.name for sensor in self.rig.sensors)
+        for name, sensor in self.sensors.items():
+            samples[name] = sample = sensor.read(start)
+            if sample is None and name not in self._lost_sensors:
+                self._lost_sensors.add(name)
+                warn(f"sensor {name!r} tells nothing: {sensor.trouble}")
+            elif sample is not None and name in self._lost_sensors:
+                self._lost_sensors.remove(name)
+                _log.warning("sensor %r is back", name)
+        return samples
 
     def limp(self) -> dict[str, BusError]:
         """Switch every motor on a bus off now; returns the servos that did not confirm, by name."""
@@ -207,54 +236,6 @@ class Connection:
             here = [servo.name for servo in cycle.servos if servo.name in names]
             if here:
                 cycle.soften(here, seconds)
-
-    def shadow(self, start: float = 0.0) -> dict[str, ServoState]:
-        """What the simulated servos of a twin report now, by name; empty on other backends.
-
-        Args:
-            start: When the robot's time began, on its backend's clock, s: times are told from there.
-
-        Raises:
-            AxBridgeError: the simulation of the twin has failed.
-        """
-        states: dict[str, ServoState] = {}
-        for cycle, bus, world in self._shadowed():
-            with bus.turn, bus.turn.lock:  # nobody else moves the world on meanwhile
-                bus.follow()
-                for servo in cycle.servos:
-                    raw = world.sample(servo.name)
-                    states[servo.name] = self.drives[servo.name].state(raw, start - bus.lag)
-        return states
-
-    def place_shadow(self, positions: Mapping[str, float], shut_down: Collection[str] = ()) -> None:
-        """Twin: put simulated joints where the real ones are, at rest.
-
-        Args:
-            positions: Joint angles by servo, rad.
-            shut_down: Servos that have switched themselves off: the simulated ones do the same.
-        """
-        for cycle, bus, world in self._shadowed():
-            with bus.turn, bus.turn.lock:
-                for servo in cycle.servos:
-                    if servo.name in positions:
-                        world.place(servo.name, self._direction[servo.name] * positions[servo.name])
-                    if servo.name in shut_down and not world.servos[servo.name].alarms.tripped:
-                        world.servos[servo.name].overload(world.now())
-
-    def switched_on(self) -> set[str]:
-        """Twin: servos whose torque was switched on since this was asked last."""
-        found: set[str] = set()
-        for cycle, bus, _ in self._shadowed():
-            found |= {servo.name for servo in cycle.servos if servo.id in bus.switched_on}
-            bus.switched_on.clear()
-        return found
-
-    def _shadowed(self) -> Iterator[tuple[Cycle, ShadowedBus, World]]:
-        """The cycles whose servos have a simulated twin."""
-        world = self.backend.world
-        for cycle in self.cycles.values():
-            if isinstance(cycle.bus, ShadowedBus) and world is not None:
-                yield cycle, cycle.bus, world
 
     def close(self) -> None:
         """Switch every motor off, restore what was changed for good, release ports and worlds; may be called twice.

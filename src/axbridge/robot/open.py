@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,19 @@ from axbridge.errors import RigError, UsageError
 from axbridge.robot.backends.backend import Backend
 from axbridge.robot.robot import Robot
 
-__all__ = ["OPENED", "open_robot", "with_usual_engine"]
+__all__ = ["attending", "open_robot", "with_usual_engine"]
 
-OPENED: list[Callable[[Robot, int], None]] = []  # called with every robot that is opened here, and its seed
+_attending: list[Callable[[Robot, int], None]] = []
+
+
+@contextmanager
+def attending(attend: Callable[[Robot, int], None]) -> Iterator[None]:
+    """In this block, call `attend` with every robot that this process opens, whoever opens it, and with its seed."""
+    _attending.append(attend)
+    try:
+        yield
+    finally:
+        _attending.remove(attend)
 
 
 def open_robot(
@@ -59,8 +70,8 @@ def open_robot(
     first = _backend(loaded, backend or os.environ.get("AXBRIDGE_BACKEND", "sim"), port, seed, realtime)
     robot = Robot(loaded, first, opener, seed)
     try:
-        for called in OPENED:
-            called(robot, seed)
+        for attend in _attending:
+            attend(robot, seed)
     except BaseException:
         robot.close()
         raise

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 
 import numpy as np
 
@@ -11,10 +11,12 @@ from axbridge.body.poses import posed
 from axbridge.body.soles import Sole, soles_of
 from axbridge.config.rig import Rig
 from axbridge.config.urdf import read_shapes, read_tree
+from axbridge.errors import RigError
+from axbridge.robot.servo import Servo
 
-__all__ = ["BEYOND", "impossible"]
+__all__ = ["impossible", "refuse_impossible"]
 
-BEYOND = math.radians(10)  # a limp joint may hang a little beyond its soft limit; so far it cannot
+_BEYOND = math.radians(10)  # a limp joint may hang a little beyond its soft limit; so far it cannot
 _INSIDE, _THICK = 0.008, 0.012  # m: so far within the edges of another foot's sole, and so near to it, is in that foot
 
 
@@ -33,12 +35,40 @@ def impossible(rig: Rig, positions: Mapping[str, float], limits: Mapping[str, tu
     for name, here in positions.items():
         low, high = limits[name]
         beyond = max(low - here, here - high)
-        if beyond > BEYOND:
+        if beyond > _BEYOND:
             limit = math.degrees(low if here < low else high)
             found[name] = (
                 f"stands at {math.degrees(here):.0f}°, {math.degrees(beyond):.0f}° beyond its limit of {limit:.0f}°"
             )
     return found or _feet_in_each_other(rig, positions)
+
+
+def refuse_impossible(rig: Rig, servos: Mapping[str, Servo], limp: Callable[[], Collection[str]]) -> None:
+    """Before the first goals of a whole robot on copper: a wrong zero or direction would tear at its joints.
+
+    Args:
+        rig: The robot.
+        servos: By name.
+        limp: Switches every motor off; gives the servos that did not confirm it.
+
+    Raises:
+        RigError: the servos report what cannot be; every motor is off again.
+    """
+    positions = {name: servo.position for name, servo in servos.items()}
+    wrong = impossible(rig, positions, {name: (one.min_position, one.max_position) for name, one in servos.items()})
+    if not wrong:
+        return
+    for servo in servos.values():
+        servo._switched_off()
+    left = limp()
+    off = f"{', '.join(left)} may be on: cut the servo supply" if left else "nothing has moved, and all motors are off"
+    raise RigError(
+        rig.path,
+        "",
+        f"this cannot be: {'; '.join(f'{name} {why}' for name, why in wrong.items())}; {off}",
+        "if a joint is really there, lead it back by hand; else the rig has its id, zero or direction wrong: "
+        "`axbridge verify` finds which, and `axbridge calibrate` mends it",
+    )
 
 
 def _feet_in_each_other(rig: Rig, positions: Mapping[str, float]) -> dict[str, str]:

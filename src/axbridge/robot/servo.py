@@ -594,9 +594,10 @@ class Servo:
         self._drive = drive
         self._wanted.gains_set += self._wanted.gains_set > 0  # so that the new drive takes them
 
-    def _power_now(self, start: float) -> float:
-        """As `power`, W, but of this moment, not of the last sample: of ideal joints."""
-        return self._drive.electrical_power(self._drive.state(None, start), self.config.consumption_factor)
+    def _look(self, raw: RawState | None, start: float) -> tuple[ServoState, float]:
+        """State and power, W, by this sample, which is not kept; None: an ideal joint's, of this moment."""
+        state = self._drive.state(raw, start)
+        return state, self._drive.electrical_power(state, self.config.consumption_factor)
 
     def _cut(self) -> None:
         """The battery is empty: the motor is limp, and the last sample stays."""

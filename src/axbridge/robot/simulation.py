@@ -6,7 +6,6 @@ from collections.abc import Callable
 from functools import cached_property
 
 from axbridge.errors import UnsupportedOperation
-from axbridge.servo.columns import State
 from axbridge.servo.state import ServoState, Truth
 from axbridge.sim.engine import Engine, LinkPose
 from axbridge.sim.hand import Hand
@@ -61,7 +60,7 @@ class Simulation:
 
     def energy(self) -> float:
         """What the motors on the buses have drawn since the start, J: the integral of U·i."""
-        return float(self.world.bank.state[:, State.ENERGY].sum())
+        return self.world.energy()
 
     @property
     def base(self) -> LinkPose | None:

@@ -12,7 +12,7 @@ __all__ = ["warn"]
 
 def warn(message: str) -> None:
     """Give a `ControlWarning` in the caller's line: the first one that is not axbridge's own."""
-    level, frame = 2, sys._getframe(1)  # noqa: SLF001 - how `warnings` finds it, too
+    level, frame = 2, sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("axbridge."):
         level, frame = level + 1, frame.f_back
     warnings.warn(message, ControlWarning, stacklevel=level)

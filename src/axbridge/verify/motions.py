@@ -18,9 +18,9 @@ from axbridge.recording.provenance import describe
 from axbridge.recording.recorder import Recorder
 from axbridge.recording.recording import open_recording
 from axbridge.replay.simulate import simulate
-from axbridge.robot.allowance import allowance
 from axbridge.robot.open import open_robot
 from axbridge.robot.robot import Robot
+from axbridge.robot.twin.allowance import allowance
 from axbridge.verify.outcome import Found
 
 __all__ = ["ENDS", "compared", "conduct", "judge_motion", "look_at_motion", "record_motion", "suited"]

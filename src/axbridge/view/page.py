@@ -25,10 +25,11 @@ from axbridge.files import check_new
 from axbridge.moves.moves import Move
 from axbridge.recording.provenance import describe
 from axbridge.recording.recorder import Recorder
-from axbridge.robot.residuals import REMEDIES
-from axbridge.robot.robot import Observer, Robot, StepReport
+from axbridge.robot.observers import Observer, StepReport
+from axbridge.robot.robot import Robot
 from axbridge.robot.servo import Servo
 from axbridge.robot.simulation import hold_up
+from axbridge.robot.twin.residuals import REMEDIES
 from axbridge.servo.state import ServoState
 from axbridge.sim.engine import Contact
 from axbridge.view import web_server

@@ -194,6 +194,10 @@ class World:
         position, speed, load, voltage, temperature = PRESENT.unpack(block)
         return RawState(when, position, speed, load, voltage, temperature, read.alarms.bits)
 
+    def energy(self) -> float:
+        """What the motors have drawn since the start, J: the integral of U·i."""
+        return float(self.bank.state[:, State.ENERGY].sum())
+
     def place(self, servo: str, angle: float) -> None:
         """Put a servo's shaft at an angle (rad, servo side, as its sensor has it), at rest, as by a hand.
 

@@ -18,7 +18,8 @@ from axbridge.experiment.robot_recorder import RobotRecorder
 from axbridge.moves.watch import Watch
 from axbridge.recording.recorder import Recorder
 from axbridge.robot.backends.backend import SIMULATION
-from axbridge.robot.robot import Robot, StepReport
+from axbridge.robot.observers import StepReport
+from axbridge.robot.robot import Robot
 from axbridge.robot.sensors.sensor import ImuSample
 from axbridge.robot.simulation import LinkPose, hold_up
 from axbridge.rotations import roll_pitch_yaw

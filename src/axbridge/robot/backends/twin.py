@@ -18,33 +18,30 @@ from axbridge.protocols.packet import BROADCAST, Packet
 from axbridge.robot.backends.backend import Backend
 from axbridge.robot.backends.real import open_real
 from axbridge.robot.backends.sim import open_sim
+from axbridge.robot.twin.shadow import Shadow
 
 __all__ = ["ShadowedBus", "open_twin"]
 
 _log = logging.getLogger(__name__)
 
 
-_LONGEST = 5.0  # s that the simulation catches up with: a program that was stopped for an hour does not stand for one
-
-
-class _Lag:
-    """Wall clock minus simulated time, s; the same for all buses of a world."""
-
-    def __init__(self, seconds: float) -> None:
-        self.seconds = seconds
-
-
 class ShadowedBus(Bus):
     """A real bus that repeats every write on a virtual one, which follows the wall clock.
 
+    Args:
+        real: The bus.
+        virtual: Of the simulated servos.
+        shadow: Where those are.
+
     Attributes:
+        shadow: As given.
         switched_on: Ids of servos whose torque was switched on; whoever has seen to them takes them out.
     """
 
-    def __init__(self, real: Bus, shadow: Bus, lag: _Lag) -> None:
+    def __init__(self, real: Bus, virtual: Bus, shadow: Shadow) -> None:
         self._real = real
-        self._shadow = shadow
-        self._lag = lag
+        self._virtual = virtual
+        self.shadow = shadow
         self.switched_on: set[int] = set()
         self.clock: Clock = real.clock
         self.baud = real.baud
@@ -84,30 +81,23 @@ class ShadowedBus(Bus):
     def silent(self, ids: frozenset[int]) -> None:
         self._real.silent = ids
 
-    def follow(self) -> Bus:
-        """The virtual bus, advanced to now.
+    def follow(self) -> None:
+        """Advance the simulation to now.
 
         Raises:
-            AxBridgeError: the simulation has failed, now or earlier.
+            AxBridgeError: it has failed, now or earlier.
         """
         if self._ended is not None:
             raise self._ended
-        behind = self.clock.now() - self._lag.seconds - self._shadow.clock.now()
-        self._lag.seconds += max(0.0, behind - _LONGEST)
-        self._shadow.clock.sleep_until(self.clock.now() - self._lag.seconds)
-        return self._shadow
-
-    @property
-    def lag(self) -> float:
-        """Wall clock minus simulated time, s."""
-        return self._lag.seconds
+        self.shadow.follow(self.clock.now())
 
     def _repeat(self, command: Callable[[Bus], object]) -> None:
         """Give the shadow the same command. If it fails, the real servos must still be commanded and limped."""
         if self._ended is not None:
             return
         try:
-            command(self.follow())
+            self.follow()
+            command(self._virtual)
         except BusError:
             pass  # lost on the virtual line
         except AxBridgeError as failure:
@@ -115,7 +105,7 @@ class ShadowedBus(Bus):
             _log.warning("the twin goes on without its simulation: %s", failure.message)
 
     def _transfer(self, frame: bytes, id: int, length: int | None) -> tuple[Packet | None, float]:
-        return self._real._transfer(frame, id, length)  # noqa: SLF001 - the base class's own seam
+        return self._real._transfer(frame, id, length)
 
     def read_many(self, requests: Sequence[tuple[int, int, int]]) -> list[Reply | BusError]:
         """See `Bus.read_many`."""
@@ -141,28 +131,28 @@ class ShadowedBus(Bus):
             reply = self._real.write(id, address, data, answered=answered, deaf=deaf)
             if any(data[max(Address.TORQUE_ENABLE - address, 0) :][:1]) and address <= Address.TORQUE_ENABLE:
                 self.switched_on.add(id)
-            self._repeat(lambda shadow: shadow.write(id, address, data, answered=answered, deaf=deaf))
+            self._repeat(lambda virtual: virtual.write(id, address, data, answered=answered, deaf=deaf))
             return reply
 
     def reg_write(self, id: int, address: int, data: bytes, *, answered: bool = True) -> Reply | None:
         """See `Bus.reg_write`."""
         with self.turn, self.turn.lock:
             reply = self._real.reg_write(id, address, data, answered=answered)
-            self._repeat(lambda shadow: shadow.reg_write(id, address, data, answered=answered))
+            self._repeat(lambda virtual: virtual.reg_write(id, address, data, answered=answered))
             return reply
 
     def action(self, id: int = BROADCAST, *, answered: bool = True) -> Reply | None:
         """See `Bus.action`."""
         with self.turn, self.turn.lock:
             reply = self._real.action(id, answered=answered)
-            self._repeat(lambda shadow: shadow.action(id, answered=answered))
+            self._repeat(lambda virtual: virtual.action(id, answered=answered))
             return reply
 
     def sync_write(self, address: int, data: Mapping[int, bytes]) -> float:
         """See `Bus.sync_write`."""
         with self.turn, self.turn.lock:  # the shadow's world must not be moved on by a signal handler meanwhile
             heard = self._real.sync_write(address, data)
-            self._repeat(lambda shadow: shadow.sync_write(address, data))
+            self._repeat(lambda virtual: virtual.sync_write(address, data))
             return heard
 
     @property
@@ -192,8 +182,9 @@ def open_twin(rig: Rig, port: str | None = None, *, seed: int = 0) -> Backend:
     except BaseException:
         sim.close()
         raise
-    lag = _Lag(real.clock.now() - sim.clock.now())
-    buses = {name: ShadowedBus(bus, sim.buses[name], lag) for name, bus in real.buses.items()}
+    assert sim.world is not None
+    shadow = Shadow(sim.world, real.clock.now())
+    buses = {name: ShadowedBus(bus, sim.buses[name], shadow) for name, bus in real.buses.items()}
 
     def close() -> None:
         try:

@@ -1,7 +1,7 @@
 """A simulated twin of servos that somebody else commands: it reads their registers, writes nothing, and names causes.
 
 What was written to a servo stands in its registers. Whatever differs there from the time before is written to the
-simulated one; then both are compared as on a robot that is a twin itself (`axbridge.robot.residuals`).
+simulated one; then both are compared as on a robot that is a twin itself (`axbridge.robot.twin.residuals`).
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from axbridge.bus.cycle import Cause, RawState
 from axbridge.config.registers import Address
 from axbridge.config.rig import Rig
 from axbridge.errors import PortError
-from axbridge.robot.allowance import allowance
 from axbridge.robot.drives.dynamixel import DynamixelDrive
-from axbridge.robot.residuals import BY_HAND, SHUT_DOWN, Residuals
-from axbridge.servo.state import ServoState
+from axbridge.robot.twin.allowance import residuals_of
+from axbridge.robot.twin.residuals import SHUT_DOWN
+from axbridge.robot.twin.shadow import Shadow
 from axbridge.units import FULL_SCALE
 from axbridge.virtual.world import World
 
@@ -26,7 +26,6 @@ __all__ = ["Onlooker"]
 
 _LIMITS = int(Address.CW_ANGLE_LIMIT), 4  # of the angle, both 0 for a wheel
 _COMMANDS = int(Address.TORQUE_ENABLE), int(Address.PRESENT_POSITION) - int(Address.TORQUE_ENABLE)
-_LONGEST = 5.0  # s that the simulation catches up with, as of a twin
 _LOOP, _GOAL, _TORQUE, _ON = slice(2, 6), slice(6, 10), slice(10, 12), slice(0, 1)  # of those bytes
 
 
@@ -43,17 +42,16 @@ class Onlooker:
 
     def __init__(self, rig: Rig, buses: Mapping[str, Bus]) -> None:
         servos = [servo for servo in rig.servos if servo.drive == "dynamixel"]
-        models = {servo.name: rig.model_of(servo) for servo in servos}
         self._buses = buses
         self._drives = {
-            servo.name: DynamixelDrive(servo, rig.profile_of(servo), models[servo.name], buses[servo.bus])
+            servo.name: DynamixelDrive(servo, rig.profile_of(servo), rig.model_of(servo), buses[servo.bus])
             for servo in servos
         }
-        self._residuals = Residuals({servo.name: allowance(rig, servo, models[servo.name]) for servo in servos})
+        self._residuals = residuals_of(rig)
         self._limits: dict[str, bytes] = {}  # as they were when the servo was seen first
         self._commands: dict[str, bytes] = {}  # as they were seen last
         self._world = World(rig)
-        self._start = math.nan
+        self._shadow: Shadow | None = None  # before the first look
 
     def look(self, now: float, states: Mapping[str, RawState]) -> list[tuple[Cause, str]]:
         """Take in what the servos say now; what is newly wrong, with the servo.
@@ -62,19 +60,15 @@ class Onlooker:
             now: S on the buses' clock; the first call's is when the simulation begins.
             states: What each servo that answered has measured, by name.
         """
-        if math.isnan(self._start):
-            self._start = now
-        self._start += max(0.0, now - self._start - self._world.now() - _LONGEST)
-        self._world.sleep_until(now - self._start)
-        goals = {}
-        for name, block in self._read(states, *_COMMANDS).items():
-            goals[name] = self._take(name, states[name], block)
-        measured = {name: self._drives[name].state(states[name], self._start) for name in goals}
-        twins = {name: self._twin(name) for name in goals}
+        shadow = self._shadow = self._shadow or Shadow(self._world, now)
+        shadow.follow(now)
+        blocks = self._read(states, *_COMMANDS)
+        goals = {name: self._take(shadow, name, states[name], block) for name, block in blocks.items()}
+        measured = {name: self._drives[name].state(states[name], shadow.lag) for name in goals}
+        twins = {name: shadow.state(self._drives[name], shadow.lag) for name in goals}
         for name, state in measured.items():
-            limp = math.isnan(goals[name]) or SHUT_DOWN & state.errors
-            if limp and abs(state.position - twins[name].position) > BY_HAND:
-                self._place(name, state.position)
+            if math.isnan(goals[name]) or SHUT_DOWN & state.errors:
+                shadow.lead(self._drives[name], state.position, twins[name].position)
         return self._residuals.look(now, measured, twins, goals)
 
     def close(self) -> None:
@@ -92,7 +86,7 @@ class Onlooker:
                 found |= {one: answer.data for one, answer in pairs if isinstance(answer, Reply)}
         return found
 
-    def _take(self, name: str, state: RawState, block: bytes) -> float:
+    def _take(self, shadow: Shadow, name: str, state: RawState, block: bytes) -> float:
         """Write to the simulated servo what was written to the real one; its goal, rad, NaN where it is not judged."""
         drive, twin, now = self._drives[name], self._world.servos[name], self._world.now()
         if name not in self._limits:
@@ -103,16 +97,10 @@ class Onlooker:
         if block != before:
             self._commands[name] = block
             if not before[0]:
-                self._place(name, drive.calibration.angle(state.position))
+                shadow.place(drive, drive.calibration.angle(state.position))
             for part in (_LOOP, _TORQUE, _GOAL, _ON) if block[0] else (_LOOP, _TORQUE, _ON):  # a goal switches it on
                 twin.take_block(_COMMANDS[0] + part.start, block[part], now)
         weak = int.from_bytes(block[_TORQUE], "little") < FULL_SCALE
         if not block[0] or weak or not any(self._limits.get(name, b"")):
             return math.nan
         return drive.calibration.angle(int.from_bytes(block[_GOAL][:2], "little"))
-
-    def _place(self, name: str, position: float) -> None:
-        self._world.place(name, self._drives[name].config.direction * position)
-
-    def _twin(self, name: str) -> ServoState:
-        return self._drives[name].state(self._world.sample(name), 0.0)

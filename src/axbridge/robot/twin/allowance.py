@@ -6,12 +6,12 @@ import math
 
 from axbridge.config.model import ServoModel
 from axbridge.config.rig import Rig, ServoConfig
-from axbridge.robot.residuals import Allowance
+from axbridge.robot.twin.residuals import Allowance, Residuals
 from axbridge.servo.columns import Command
 from axbridge.virtual.control_table import ControlTable
 from axbridge.virtual.registers import loop_command
 
-__all__ = ["allowance"]
+__all__ = ["allowance", "residuals_of"]
 
 _USUAL_ERROR = math.radians(1.0)  # rad, root mean square, of a model that says nothing of its own
 _USUAL_SHARE = 0.2  # of a held load, likewise
@@ -33,6 +33,16 @@ def allowance(rig: Rig, servo: ServoConfig, model: ServoModel) -> Allowance:
     if rig.world is not None and not rig.world.fixed_base:
         step = math.inf
     return Allowance(_OFF * error, _WRONG * error, share, _STEPS * step, dead)
+
+
+def residuals_of(rig: Rig) -> Residuals:
+    """To watch the Dynamixels of a rig beside their models.
+
+    Raises:
+        RigError, ProfileError: a model of the rig is wrong.
+    """
+    servos = [servo for servo in rig.servos if servo.drive == "dynamixel"]
+    return Residuals({servo.name: allowance(rig, servo, rig.model_of(servo)) for servo in servos})
 
 
 def _loop_step(rig: Rig, servo: ServoConfig, model: ServoModel) -> float:

@@ -18,7 +18,7 @@ from axbridge.errors import ErrorFlag
 from axbridge.servo.position_laws import felt
 from axbridge.servo.state import ServoState
 
-__all__ = ["BY_HAND", "REMEDIES", "SHUT_DOWN", "Allowance", "Residuals"]
+__all__ = ["REMEDIES", "SHUT_DOWN", "Allowance", "Residuals"]
 
 REMEDIES: Mapping[str, str] = {
     "blocked": "free the joint",
@@ -30,7 +30,6 @@ REMEDIES: Mapping[str, str] = {
     "stale model": "identify the servo again",
 }
 
-BY_HAND = math.radians(0.6)  # a limp joint this far from its twin takes the twin along
 SHUT_DOWN = ErrorFlag.OVERLOAD | ErrorFlag.OVERHEATING  # a servo that reports one of them has switched itself off
 
 _WINDOW = 0.5  # s that a cause must be seen on end

@@ -1,0 +1,14 @@
+"""What lower rooms ask of higher ones, which they do not know. `axbridge/__init__`, which knows all, fills it in.
+
+Attributes:
+    show: Shows a robot on its page: `axbridge.view.attach.attach`.
+    warm_up: The program that compiles every kernel: a module, and its arguments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+show: Callable[..., Any]
+warm_up: tuple[str, ...]

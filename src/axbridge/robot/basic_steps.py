@@ -1,0 +1,96 @@
+"""A rig's basic steps inside a step of any length: in each, ideal joints are controlled and a battery is drained."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator
+
+from axbridge.config.rig import Rig
+from axbridge.control.battery import Battery
+from axbridge.robot.backends.backend import Backend
+from axbridge.robot.servo import Servo
+from axbridge.virtual.world import World
+
+__all__ = ["BasicSteps"]
+
+
+class BasicSteps:
+    """What lives by the basic step of a robot.
+
+    Args:
+        rig: The robot.
+        servos: All of its servos.
+    """
+
+    def __init__(self, rig: Rig, servos: Collection[Servo]) -> None:
+        self._basic = rig.control_step_ms
+        self._servos = servos
+        self._ideal = [servo for servo in servos if servo.config.drive == "ideal"]
+        self._battery = None if rig.robot.battery is None else Battery(rig.robot.battery[0])
+        self._computer = rig.robot.cpu_consumption
+        self._powered = True
+        self._drawn = 0.0  # J, by the simulation's meter at the last look
+
+    @property
+    def battery_energy(self) -> float:
+        """J left; -1.0 without a battery."""
+        return -1.0 if self._battery is None else self._battery.energy
+
+    def change(self, world: World | None) -> None:
+        """Go on with another backend."""
+        self._drawn = 0.0 if world is None else world.energy()
+
+    def sample_new(self, start: float) -> None:
+        """Read ideal joints that were never read; `start` as of `pass_until`."""
+        for servo in self._ideal:
+            if math.isnan(servo.sampled_at):
+                servo._take(None, start)
+
+    def pass_until(self, end: float, now: float, backend: Backend, start: float) -> Iterator[float]:
+        """Let the world go on, a basic step at a time; not at all where nothing lives by it.
+
+        Args:
+            end: Of the robot's step, on its clock, ms.
+            now: On the same clock.
+            backend: What the robot runs on.
+            start: When its time began, on the backend's clock, s.
+
+        Yields:
+            What the robot's clock says after each.
+        """
+        if self._battery is None and not self._ideal:
+            return
+        for tick in self._ticks(now, end):
+            on_time = abs(now / self._basic - round(now / self._basic)) < 1e-9
+            if backend.simulated is not None and self._ideal and on_time:
+                backend.simulated.ideal.control(self._basic / 1000)
+            backend.clock.sleep_until(start + tick / 1000)
+            if self._battery is not None:
+                self._drain(self._battery, (tick - now) / 1000, backend.simulated, start)
+            for servo in self._ideal:  # not in the step in which the battery ran empty
+                servo._take(None, start)
+            now = tick
+            yield now
+
+    def _ticks(self, now: float, end: float) -> Iterator[float]:
+        tick = (now // self._basic + 1) * self._basic
+        while tick < end - 1e-6:
+            yield tick
+            tick += self._basic
+        yield end
+
+    def _drain(self, battery: Battery, seconds: float, world: World | None, start: float) -> None:
+        power = self._computer
+        for servo in self._servos if self._powered else ():
+            if servo.config.drive == "ideal":
+                power += servo._look(None, start)[1]
+            elif world is None:
+                power += servo.power
+        if world is not None:
+            drawn, self._drawn = self._drawn, world.energy()
+            power += (self._drawn - drawn) / seconds
+        battery.drain(power, seconds)
+        if battery.empty and self._powered and world is not None:
+            self._powered = False
+            for servo in self._servos:
+                servo._cut()

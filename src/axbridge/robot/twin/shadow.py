@@ -1,0 +1,55 @@
+"""A simulated world that goes along with real servos in time, and limp joints of it that are led along in place."""
+
+from __future__ import annotations
+
+import math
+
+from axbridge.robot.drives.dynamixel import DynamixelDrive
+from axbridge.servo.state import ServoState
+from axbridge.virtual.world import World
+
+__all__ = ["Shadow"]
+
+_BY_HAND = math.radians(0.6)  # a limp joint this far from its twin takes the twin along
+_LONGEST = 5.0  # s that the simulation catches up with: a program that was stopped for an hour does not stand for one
+
+
+class Shadow:
+    """The twins of real servos.
+
+    Args:
+        world: Where they are.
+        now: S on the real servos' clock, at which the world is where it is now.
+
+    Attributes:
+        world: As given.
+        lag: That clock minus simulated time, s.
+    """
+
+    def __init__(self, world: World, now: float) -> None:
+        self.world = world
+        self.lag = now - world.now()
+
+    def follow(self, now: float) -> None:
+        """Let the world go on to this moment of the real servos' clock, s."""
+        self.lag += max(0.0, now - self.lag - self.world.now() - _LONGEST)
+        self.world.sleep_until(now - self.lag)
+
+    def state(self, drive: DynamixelDrive, start: float) -> ServoState:
+        """What a twin measures now; `start` is when time began, on the real servos' clock, s."""
+        return drive.state(self.world.sample(drive.config.name), start - self.lag)
+
+    def lead(self, drive: DynamixelDrive, position: float, twin: float) -> None:
+        """Put the twin of a limp joint where that is (rad), if it is elsewhere: no model knows hands and gravity."""
+        if abs(position - twin) > _BY_HAND:
+            self.place(drive, position)
+
+    def place(self, drive: DynamixelDrive, position: float) -> None:
+        """Put a twin there, rad, at rest."""
+        self.world.place(drive.config.name, drive.config.direction * position)
+
+    def shut_down(self, name: str) -> None:
+        """Let a twin switch itself off, as its servo has."""
+        twin = self.world.servos[name]
+        if not twin.alarms.tripped:
+            twin.overload(self.world.now())

@@ -1,0 +1,112 @@
+"""A robot beside its simulated twin, step by step: what differs, and why. It looks on, and commands nothing."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from axbridge.bus.cycle import BusEvent, Cause
+from axbridge.config.rig import Rig
+from axbridge.errors import AxBridgeError
+from axbridge.robot.backends.twin import ShadowedBus
+from axbridge.robot.connection import Connection
+from axbridge.robot.drives.dynamixel import DynamixelDrive
+from axbridge.robot.servo import Servo
+from axbridge.robot.twin.allowance import residuals_of
+from axbridge.robot.twin.residuals import SHUT_DOWN
+from axbridge.servo.state import ServoState
+from axbridge.sim.hand import Hand
+
+__all__ = ["Twin"]
+
+
+class Twin:
+    """Looks at a robot's servos and their twins after each step.
+
+    Args:
+        rig: The robot.
+        connection: To its servos, by shadowed buses.
+        servos: By name.
+    """
+
+    def __init__(self, rig: Rig, connection: Connection, servos: Mapping[str, Servo]) -> None:
+        self._connection = connection
+        self._servos = servos
+        self._residuals = residuals_of(rig)
+        drives = [drive for drive in connection.drives.values() if isinstance(drive, DynamixelDrive)]
+        self._lines = [
+            (bus, [drive for drive in drives if drive.bus is bus])
+            for bus in connection.backend.buses.values()
+            if isinstance(bus, ShadowedBus)
+        ]
+        self._on_since = 0.0  # when no motor was on last, s
+
+    def states(self, start: float) -> dict[str, ServoState]:
+        """What the simulated servos measure now, by name.
+
+        Args:
+            start: When the robot's time began, on its backend's clock, s: times are told from there.
+
+        Raises:
+            AxBridgeError: the simulation has failed.
+        """
+        states: dict[str, ServoState] = {}
+        for bus, drives in self._lines:
+            with bus.turn, bus.turn.lock:  # nobody else moves the world on meanwhile
+                bus.follow()
+                states |= {drive.config.name: bus.shadow.state(drive, start) for drive in drives}
+        return states
+
+    def look(self, time: float, start: float, hand: Hand | None, *, late: bool) -> tuple[BusEvent, ...]:
+        """What is newly wrong with servos that do not do as their models say.
+
+        Args:
+            time: Of the robot, s.
+            start: As of `states`.
+            hand: Holds a simulated robot that stands free.
+            late: Whether this step was late.
+        """
+        try:
+            twins = self.states(start)
+        except AxBridgeError:
+            return ()  # the simulation has failed: that was said, and the robot goes on
+        states = {name: servo.state for name, servo in self._servos.items()}
+        self._lead(states, twins)
+        held = self._is_held(time, hand)
+        goals = {
+            name: servo.goals.position
+            if servo.torque_enabled and servo.available_torque == servo.max_torque and not held
+            else math.nan
+            for name, servo in self._servos.items()
+        }
+        found = self._residuals.look(time, states, twins, goals, late=late)
+        return tuple(BusEvent(cause, name) for cause, name in found)
+
+    def causes(self, time: float) -> Mapping[str, Sequence[Cause]]:
+        """What is wrong at this time of the robot, s, by servo."""
+        return self._residuals.present(time)
+
+    def _lead(self, states: Mapping[str, ServoState], twins: Mapping[str, ServoState]) -> None:
+        """Put the twins of limp servos where those are; shut down the twins of those that are shut down."""
+        back = {event.name for event in self._connection.events if event.kind == "returned"}
+        for bus, drives in self._lines:
+            with bus.turn, bus.turn.lock:
+                for drive in drives:
+                    name = drive.config.name
+                    shut_down = bool(SHUT_DOWN & states[name].errors)
+                    led = name in back or drive.id in bus.switched_on  # while nobody stepped
+                    if shut_down or led or not self._servos[name].torque_enabled:
+                        bus.shadow.lead(drive, states[name].position, twins[name].position)
+                    if shut_down:
+                        bus.shadow.shut_down(name)
+                bus.switched_on.clear()
+
+    def _is_held(self, time: float, hand: Hand | None) -> bool:
+        """Hold the simulation of a robot that stands free until its motors do, as somebody holds the robot.
+
+        Returns:
+            Whether it is held now: hands do what no model knows.
+        """
+        if not any(servo.torque_enabled for servo in self._servos.values()):
+            self._on_since = time
+        return hand is not None and hand.holds(time - self._on_since)
