@@ -267,7 +267,7 @@ def main() -> None:
             with opened(port) as bus:
                 bus.prepare()  # once: children find it compiled
                 pose = switch_on(bus, rig)
-            policy = way["policy"]
+            policy, lasts = way["policy"], True
             if way["way"] == "signals":
                 number = signal.Signals[way["end"]]
                 way |= {"compiled": turn // 9 % 2 == 0, "handshake": ways["signals"] % 5 == 0}
@@ -284,9 +284,11 @@ def main() -> None:
                 lasts = (
                     way["end"] != "kill" if way["way"] in DRIVEN_BY else ending_program.lasts(way["way"], way["end"])
                 )
-                policy = policy if lasts else "limp"
+                policy = "limp" if lasts is False else policy
             with opened(port) as bus:
                 left, away = look(bus, rig, policy)
+                if left and lasts is None:
+                    left, away = look(bus, rig, "limp")
             farthest = max(farthest, away)
             ways[way["way"]] += 1
             ends[way["end"]] += 1

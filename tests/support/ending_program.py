@@ -41,7 +41,9 @@ WAYS = {
 
 
 def lasts(way, how):
-    """Whether the rig's policy counts in the end; else the guard has switched the motors off."""
+    """Whether the rig's policy counts in the end; else the guard has switched the motors off. None: either is right."""
+    if (way, how) == ("child by fork", "SIGINT"):  # it ends by itself, or by the signal with which its parent ends it
+        return None
     return how not in SUDDEN and (way != "child by fork" or how in {"SIGTERM", "sys.exit"})
 
 
