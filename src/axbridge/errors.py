@@ -42,6 +42,7 @@ __all__ = [
     "RobotStopped",
     "ServoFault",
     "SimulationDiverged",
+    "StatusError",
     "UnknownServo",
     "UnsupportedOperation",
     "UsageError",
@@ -67,6 +68,41 @@ class ErrorFlag(_Bits):
     CHECKSUM = 0x10
     OVERLOAD = 0x20
     INSTRUCTION = 0x40
+
+
+class StatusError(int):
+    """The error byte of a Protocol 2.0 status packet: a number, and whether Hardware Error Status has something to say.
+
+    Source: e-manual, "Protocol 2.0", Error.
+    """
+
+    RESULT, INSTRUCTION, CRC, RANGE, LENGTH, LIMIT, ACCESS = range(1, 8)
+    _WORDS = (
+        "",
+        "it could not do it",
+        "it does not know this instruction",
+        "the question came damaged",
+        "a value outside the register's range",
+        "too few bytes for the register",
+        "a value outside the servo's limits",
+        "no such register, read only, or EEPROM while torque is on",
+    )
+
+    @property
+    def number(self) -> int:
+        """What was wrong with the instruction; 0: nothing."""
+        return self & 0x7F
+
+    @property
+    def alert(self) -> bool:
+        """Whether Hardware Error Status is not 0."""
+        return bool(self & 0x80)
+
+    def describe(self) -> str:
+        """In words; "none" when all is well."""
+        words = self._WORDS[self.number] if self.number < len(self._WORDS) else f"error {self.number}"
+        parts = [words] if words else []
+        return ", ".join([*parts, "a hardware error"] if self.alert else parts) or "none"
 
 
 class HardwareError(_Bits):
@@ -202,11 +238,14 @@ class CorruptPacket(BusError):
 
 
 class ServoFault(BusError):
-    """The servo refused; carries `id` and `flags` (`ErrorFlag`); `message` says what it refused."""
+    """The servo refused; carries `id` and `flags`; `message` says what it refused.
+
+    `flags` are `ErrorFlag`, `HardwareError` or a `StatusError`; a plain integer stands for the first.
+    """
 
     def __init__(self, id: int, flags: int, hint: str = "", message: str = "") -> None:
         self.id = id
-        self.flags = ErrorFlag(flags)
+        self.flags = flags if isinstance(flags, HardwareError | StatusError) else ErrorFlag(flags)
         reported = f"reports {self.flags.describe()} (0x{flags:02x})"
         super().__init__(f"servo {id} {message or reported}", f"it {reported}; {hint}" if message and flags else hint)
 

@@ -1,14 +1,14 @@
 """The narrow waist: register bytes to and from servos by id, whatever the line is made of.
 
-A bus turns calls into Protocol 1.0 frames, and replies into bytes or typed errors. A subclass fills in one method,
-`_transfer`, which moves the frames. Any line may lose a packet, so `ping` and `read` ask again. EEPROM wears, so a
-write is read back before it is sent again. A control cycle cannot wait, so `read_many` asks once.
+A bus turns calls into frames of the protocol that a servo speaks, and replies into bytes or typed errors. A subclass
+fills in one method, `_transfer`, which moves the frames. Any line may lose a packet, so `ping` and `read` ask again.
+EEPROM wears, so a write is read back before it is sent again. A control cycle cannot wait, so `read_many` asks once.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from functools import cached_property
 from types import TracebackType
 from typing import NamedTuple, TypeVar
@@ -17,14 +17,17 @@ from typing_extensions import Self
 
 from axbridge.bus.turn import Turn
 from axbridge.clock import Clock
-from axbridge.config.registers import EEPROM_END, Address
-from axbridge.errors import BusError, BusTimeout, CorruptPacket, ServoFault
+from axbridge.config.registers import ADDRESSES
+from axbridge.errors import BusError, BusTimeout, CorruptPacket, ServoFault, UsageError
+from axbridge.protocols import v2
 from axbridge.protocols.packet import BROADCAST, Packet
-from axbridge.protocols.v1 import Instruction, encode, sync_write_params
+from axbridge.protocols.protocol import PROTOCOLS, Protocol
+from axbridge.protocols.v1 import Instruction
 
 __all__ = ["EEPROM_BYTE", "Bus", "Reply"]
 
 B = TypeVar("B", bound="Bus")
+_FAST_LOOKS = 2  # before a servo is taken for one that does not know the fast sync read
 EEPROM_BYTE = 0.009  # s: the longest time to burn one byte (data sheet); 6 +- 1 ms were measured on an AX-12
 
 
@@ -32,8 +35,9 @@ class Reply(NamedTuple):
     """A servo's answer.
 
     Attributes:
-        error: Error byte (`axbridge.errors.ErrorFlag`); 0 = none. Not raised here: a flag must not stop a robot.
-        data: Register bytes; empty for anything but a READ.
+        error: Error byte (`ErrorFlag`, in Protocol 2.0 `StatusError`, both of `axbridge.errors`); 0 = none. Not raised
+            here: a flag must not stop a robot.
+        data: Register bytes; empty for anything but a READ, and for a PING in Protocol 2.0: model and firmware.
         time: When the servo took the sample, s on the bus's clock (the end of the instruction packet).
     """
 
@@ -48,6 +52,8 @@ class Bus(ABC):
     Attributes:
         clock: The time of `Reply.time`.
         baud: Bits per second.
+        second: Ids that speak Protocol 2.0 (254: so do broadcasts); all others speak 1.0.
+        fast: Whether a servo of Protocol 2.0 knows the fast sync read, by id; asked once, when it is first of use.
         silent: Ids whose status return level silences the answer to a write; `axbridge.bus.handshake` fills it.
         retries: How often `ping`, `read` and `write` repeat a question without a good answer.
         eeprom_writes: EEPROM bytes sent to servos so far, those of repeated writes included.
@@ -55,6 +61,7 @@ class Bus(ABC):
 
     clock: Clock
     baud: int
+    second: frozenset[int] = frozenset()
     silent: frozenset[int] = frozenset()
     retries: int = 2
     eeprom_writes: int = 0
@@ -65,6 +72,15 @@ class Bus(ABC):
     def turn(self) -> Turn:
         """The lock of a transaction. Whoever takes it for several in a row keeps other threads off the line."""
         return Turn()
+
+    @cached_property
+    def fast(self) -> dict[int, bool]:
+        """See the class."""
+        return {}
+
+    def protocol(self, id: int) -> Protocol:
+        """The protocol that servo `id` speaks."""
+        return PROTOCOLS[2 if id in self.second else 1]
 
     @abstractmethod
     def _transfer(self, frame: bytes, id: int, length: int | None) -> tuple[Packet | None, float]:
@@ -103,6 +119,9 @@ class Bus(ABC):
 
     def read_many(self, requests: Sequence[tuple[int, int, int]]) -> list[Reply | BusError]:
         """Read once each of `(id, address, length)`, in order; a servo that fails is an error in its place.
+
+        Servos of Protocol 2.0 that are asked for the same registers may be asked together; one that has not answered
+        then is asked alone.
 
         Raises:
             PortError: the line is gone.
@@ -159,8 +178,9 @@ class Bus(ABC):
             ServoFault: the servo answers, but holds other data.
             PortError: the line is gone.
         """
-        frame = encode(id, Instruction.WRITE, bytes((address,)) + data)
-        worn = _eeprom_bytes(address, len(data))
+        protocol = self.protocol(id)
+        frame = protocol.encode(id, Instruction.WRITE, protocol.write_params(address, data))
+        worn = self._eeprom_bytes(id, address, len(data))
         deaf = worn * EEPROM_BYTE if deaf is None else deaf
         for attempt in range(self.retries + 1):
             if attempt:
@@ -176,18 +196,19 @@ class Bus(ABC):
             if found.data == data:
                 return found._replace(data=b"")
         held = f"holds {found.data.hex(' ') or 'nothing'} at address {address} after writing {data.hex(' ')}"
-        raise ServoFault(id, found.error, "check register, value and lock", held)
+        raise ServoFault(id, protocol.error(found.error), "check register, value and lock", held)
 
     def reg_write(self, id: int, address: int, data: bytes, *, answered: bool = True) -> Reply | None:
         """Write that waits for `action`."""
-        return self._tell(id, Instruction.REG_WRITE, bytes((address,)) + data, answered)
+        self._note_eeprom(id, address, len(data))
+        return self._tell(id, Instruction.REG_WRITE, self.protocol(id).write_params(address, data), answered)
 
     def action(self, id: int = BROADCAST, *, answered: bool = True) -> Reply | None:
         """Execute the waiting writes, all at the same moment when broadcast."""
         return self._tell(id, Instruction.ACTION, b"", answered)
 
     def instruct(self, id: int, code: int, params: bytes = b"", *, answered: bool = True) -> Reply | None:
-        """Send any other instruction that is answered without data (factory reset, reboot)."""
+        """Send any other instruction that is answered without data (factory reset, reboot, clear)."""
         return self._tell(id, code, params, answered)
 
     def sync_write(self, address: int, data: Mapping[int, bytes]) -> float:
@@ -197,12 +218,30 @@ class Bus(ABC):
             When the servos had all of the packet, s on the bus's clock.
 
         Raises:
-            UsageError: no data, or data of different lengths.
+            UsageError: no data, data of different lengths, or servos of both protocols.
             PortError: the line is gone.
         """
-        frame = encode(BROADCAST, Instruction.SYNC_WRITE, sync_write_params(address, data))
-        for id_, block in data.items() if address < EEPROM_END else ():
+        protocol = self.protocol(next(iter(data), BROADCAST))
+        if self.second and any(self.protocol(id_) is not protocol for id_ in data):
+            raise UsageError("one SYNC_WRITE cannot be for servos of both protocols", "write to each kind by itself")
+        frame = protocol.encode(BROADCAST, Instruction.SYNC_WRITE, protocol.sync_write_params(address, data))
+        for id_, block in data.items() if address < ADDRESSES[protocol.version].TORQUE_ENABLE else ():
             self._note_eeprom(id_, address, len(block))
+        return self._transfer(frame, BROADCAST, None)[1]
+
+    def bulk_write(self, writes: Iterable[tuple[int, int, bytes]]) -> float:
+        """Write ``(id, address, data)`` of several servos of Protocol 2.0 in one packet; never answered.
+
+        Returns:
+            When the servos had all of the packet, s on the bus's clock.
+
+        Raises:
+            PortError: the line is gone.
+        """
+        blocks = list(writes)
+        for id_, address, data in blocks:
+            self._note_eeprom(id_, address, len(data))
+        frame = v2.encode(BROADCAST, v2.Instruction.BULK_WRITE, v2.bulk_write_params(blocks))
         return self._transfer(frame, BROADCAST, None)[1]
 
     def stood_still(self) -> float:
@@ -231,8 +270,12 @@ class Bus(ABC):
     def _note_retry(self, id: int) -> None:  # noqa: B027  # not every line counts
         """A question to servo `id` is about to be repeated."""
 
+    def _eeprom_bytes(self, id: int, address: int, length: int) -> int:
+        """How many of `length` bytes from `address` on are in the EEPROM."""
+        return max(min(address + length, ADDRESSES[self.protocol(id).version].TORQUE_ENABLE) - address, 0)
+
     def _note_eeprom(self, id: int, address: int, length: int) -> None:
-        if worn := _eeprom_bytes(address, length):
+        if worn := self._eeprom_bytes(id, address, length):
             self.eeprom_writes += worn
             self.rewritten.setdefault(id, set()).update(range(address, address + worn))
 
@@ -241,10 +284,12 @@ class Bus(ABC):
         self.clock.sleep_until(self.clock.now() + seconds)
 
     def _ping_once(self, id: int) -> Reply:
-        return self._ask(encode(id, Instruction.PING), id, 0)
+        protocol = self.protocol(id)
+        return self._ask(protocol.encode(id, Instruction.PING, b""), id, protocol.ping_length)
 
     def _read_once(self, id: int, address: int, length: int) -> Reply:
-        return self._ask(encode(id, Instruction.READ, bytes((address, length))), id, length)
+        protocol = self.protocol(id)
+        return self._ask(protocol.encode(id, Instruction.READ, protocol.read_params(address, length)), id, length)
 
     def _write_once(self, frame: bytes, id: int) -> Reply | None:
         """Send a write; returns its acknowledgement, None when there was none."""
@@ -257,7 +302,10 @@ class Bus(ABC):
 
     def _read_back(self, id: int, address: int, data: bytes) -> Reply:
         """What servo `id` holds where `data` was written; under its new id if that was part of it."""
-        if address <= Address.ID < address + len(data) and (new := data[Address.ID - address]) != id:
+        place = ADDRESSES[self.protocol(id).version].ID
+        if address <= place < address + len(data) and (new := data[place - address]) != id:
+            if id in self.second:
+                self.second |= {new}
             try:
                 return self.read(new, address, len(data))
             except BusTimeout:
@@ -275,12 +323,93 @@ class Bus(ABC):
         return Reply(packet.code, packet.params, time)
 
     def _tell(self, id: int, code: int, params: bytes, answered: bool) -> Reply | None:
-        frame = encode(id, code, params)
-        if code == Instruction.REG_WRITE:
-            self._note_eeprom(id, params[0], len(params) - 1)
+        frame = self.protocol(id).encode(id, code, params)
         if answered and id != BROADCAST and id not in self.silent:
             return self._ask(frame, id, 0)
         return self._send(frame, id)
+
+    # -- several servos of Protocol 2.0 at once --------------------------------------------------------------------
+
+    def _gather(self, frame: bytes, answers: int, size: int) -> tuple[bytes, float]:
+        """Send `frame`; what is heard until as many status packets of Protocol 2.0 came, or their time is over.
+
+        Args:
+            frame: The question.
+            answers: Status packets.
+            size: Bytes of all of them, at most.
+
+        Returns:
+            What was heard, and when the servos had the question.
+
+        Raises:
+            PortError: the line is gone.
+        """
+        raise NotImplementedError
+
+    def _same_room(self, ids: Sequence[int], address: int, length: int) -> tuple[int, int] | None:  # noqa: ARG002
+        """From where on, and how many bytes, to ask all of `ids` for, so that no older answer fits; None: not now."""
+        return address, length
+
+    def _note_answers(self, heard: Iterable[int], missing: Iterable[int], count: int) -> None:  # noqa: B027
+        """Servos have answered with `count` parameter bytes, or should have. A fast read is answered by id 254."""
+
+    def _read_together(self, requests: Sequence[tuple[int, int, int]]) -> dict[int, Reply]:
+        """Answers by place among the requests, of those servos of Protocol 2.0 that could be asked in one question."""
+        groups: dict[tuple[int, int], dict[int, int]] = {}  # places by id, by what is asked for
+        for place, (id_, address, length) in enumerate(requests):
+            if id_ in self.second:
+                groups.setdefault((address, length), {}).setdefault(id_, place)
+        answers: dict[int, Reply] = {}
+        for (address, length), places in groups.items():
+            if len(places) > 1:
+                fast = [id_ for id_ in places if self._knows_fast(id_)]
+                slow = [id_ for id_ in places if self.fast.get(id_) is False]
+                for ids, code in ((fast, v2.Instruction.FAST_SYNC_READ), (slow, v2.Instruction.SYNC_READ)):
+                    if len(ids) > 1:
+                        found = self._read_group(code, ids, address, length)
+                        answers.update({places[id_]: reply for id_, reply in found.items()})
+        return answers
+
+    def _knows_fast(self, id: int) -> bool:
+        """Whether it does; what a servo that does not answer knows stays open."""
+        if id not in self.fast:
+            code, place = v2.Instruction.FAST_SYNC_READ, ADDRESSES[2].ID
+            if any(self._read_group(code, [id], place, 1) for _ in range(_FAST_LOOKS)):
+                self.fast[id] = True
+            else:
+                try:
+                    self._ping_once(id)
+                except (BusTimeout, CorruptPacket):
+                    return False
+                self.fast[id] = False
+        return self.fast[id]
+
+    def _read_group(self, code: int, ids: Sequence[int], address: int, length: int) -> dict[int, Reply]:
+        """One sync read or fast sync read; the answers that came, by id."""
+        room = self._same_room(ids, address, length)
+        if room is None:
+            return {}
+        first, count = room
+        frame = v2.encode(BROADCAST, code, v2.sync_read_params(first, count, ids))
+        skipped, fast = address - first, code == v2.Instruction.FAST_SYNC_READ
+        size = PROTOCOLS[2].longest(len(ids) * (count + 4)) if fast else len(ids) * PROTOCOLS[2].longest(count)
+        heard, sampled = self._gather(frame, 1 if fast else len(ids), size)
+        found: dict[int, Reply] = {}
+        for packet in v2.Decoder().feed(heard):
+            if fast and packet.status and packet.id == BROADCAST:
+                blocks = v2.fast_blocks(packet, [count] * len(ids))
+                if [block.id for block in blocks] != list(ids[: len(blocks)]):
+                    continue
+                for block in blocks:
+                    found[block.id] = Reply(block.error, block.data[skipped : skipped + length], sampled)
+            elif not fast and packet.status and packet.intact and packet.id in ids and len(packet.params) == count:
+                found[packet.id] = Reply(packet.code, packet.params[skipped : skipped + length], sampled)
+        missing = [id_ for id_ in ids if id_ not in found]
+        if fast:
+            self._note_answers(found, [BROADCAST] if missing else (), len(ids) * (count + 4))
+        else:
+            self._note_answers(found, missing, count)
+        return found
 
     def __enter__(self) -> Self:
         return self
@@ -289,8 +418,3 @@ class Bus(ABC):
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-def _eeprom_bytes(address: int, length: int) -> int:
-    """How many of `length` bytes from `address` on are in the EEPROM."""
-    return max(min(address + length, EEPROM_END) - address, 0)

@@ -15,8 +15,8 @@ from collections.abc import Sequence
 import numpy as np
 from numba import config, types
 
-from axbridge.bus.replies import SUM_OK
 from axbridge.jit import jit
+from axbridge.protocols.answers import SUM_OK
 
 __all__ = ["Burst"]
 

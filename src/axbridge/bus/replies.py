@@ -1,78 +1,21 @@
-"""Finding the one right answer in what was heard: past echoes, junk, late replies and packets that only look whole."""
+"""What a READ of Protocol 1.0 is answered with, and who still owes a reply."""
 
 from __future__ import annotations
 
 import time
 from functools import lru_cache
-from typing import NamedTuple
 
-from axbridge.errors import ErrorFlag
-from axbridge.protocols.packet import Packet
-from axbridge.protocols.v1 import HEADER, OVERHEAD, Instruction, encode
+from axbridge.protocols.v1 import HEADER, OVERHEAD, Instruction, encode, read_params
 
-__all__ = ["SUM_OK", "LateReplies", "Search", "expected", "find_answer", "may_be_longer"]
-
-SUM_OK = 0xFD  # low byte of the sum over a whole intact packet: 0xFF + 0xFF + 0xFF
-_REFUSED = int(ErrorFlag.RANGE | ErrorFlag.CHECKSUM | ErrorFlag.INSTRUCTION)
-
-
-class Search(NamedTuple):
-    """Outcome of `find_answer`.
-
-    Attributes:
-        packet: The answer; None when it is not there (yet).
-        rest: What was heard besides, without the echo.
-        damaged: Whether something that looks like the answer is there, but broken.
-        echo: Whether the adapter echoes: as given, or because the question itself came back.
-    """
-
-    packet: Packet | None
-    rest: bytes
-    damaged: bool
-    echo: bool
+__all__ = ["LateReplies", "expected"]
 
 
 @lru_cache(maxsize=1024)
 def expected(request: tuple[int, int, int]) -> tuple[bytes, bytes, int]:
     """Packet of a READ of `(id, address, length)`, the first bytes of its answer, and that one's length in bytes."""
     id_, address, length = request
-    frame = encode(id_, Instruction.READ, bytes((address, length)))
+    frame = encode(id_, Instruction.READ, read_params(address, length))
     return frame, HEADER + bytes((id_, length + 2)), length + OVERHEAD
-
-
-def find_answer(heard: bytes, frame: bytes, id: int, length: int, *, echo: bool, refusable: bool) -> Search:
-    """Look for the status packet of servo `id` with `length` parameter bytes.
-
-    Args:
-        heard: All bytes since the question `frame` was sent.
-        frame: The question.
-        id: Who was asked.
-        length: Parameter bytes of the answer.
-        echo: Whether the adapter returns what is sent; then no answer comes before that.
-        refusable: Whether an error without parameters may be the answer (not while an old acknowledgement is owed).
-    """
-    start = 0
-    if echo:
-        start = heard.find(frame)
-        if start < 0:
-            return Search(None, heard, damaged=False, echo=True)
-        start += len(frame)
-    damaged = False
-    for size in (length, 0) if length and refusable else (length,):
-        refusal = size != length
-        header = HEADER + bytes((id, size + 2))
-        at = heard.find(header, start)
-        while at >= 0 and (end := at + size + OVERHEAD) <= len(heard):
-            raw = heard[at:end]
-            if sum(raw) & 0xFF == SUM_OK and (not refusal or raw[4] & _REFUSED):
-                if raw == frame and frame[4] == Instruction.READ and not echo:
-                    echo = True  # missed at open
-                elif not may_be_longer(raw, heard[end : end + 2]):
-                    rest = heard[start:at] + heard[end:]
-                    return Search(Packet(id, raw[4], raw[5:-1]), rest, damaged, echo)
-            damaged = damaged or not refusal
-            at = heard.find(header, at + 1)
-    return Search(None, heard[start:], damaged, echo)
 
 
 class LateReplies:
@@ -123,16 +66,3 @@ class LateReplies:
     def forgive(self, id: int | None = None) -> None:
         """Nothing can come from `id` any more; None: from nobody."""
         self._until = {key: until for key, until in self._until.items() if id is not None and key[0] != id}
-
-
-def may_be_longer(raw: bytes, following: bytes) -> bool:
-    """Whether `raw`, intact as it looks, could be a longer damaged packet: a stray byte in it, its checksum behind it.
-
-    A stray byte inside a packet passes the 8-bit checksum once in 256 times; the byte that then follows gives it away.
-    What follows as a packet of its own, such as a late reply, is no checksum.
-    """
-    if not following or following.startswith(HEADER):
-        return False
-    body = raw[2:]
-    total = sum(body)
-    return any(~(total - stray) & 0xFF == following[0] for stray in body[2:-1])

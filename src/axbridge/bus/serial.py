@@ -1,9 +1,9 @@
 """The bus on copper, on a pseudo-terminal or behind a socket: one question at a time, never a wrong answer.
 
-Protocol 1.0 replies carry no sequence number. A late reply looks like the answer to the next question of the same
-length. So the bus remembers an unanswered question for `LATE_WINDOW`. Meanwhile it asks that servo for a *different
-number of bytes*: some more registers in front, which it cuts off again. The late reply then cannot fit. This needs no
-pause. It also works on lines that reorder replies, where a PING in between would not.
+Replies carry no sequence number. A late reply looks like the answer to the next question of the same length. So the
+bus remembers an unanswered question for `LATE_WINDOW`. Meanwhile it asks that servo for a *different number of bytes*:
+some more registers in front, which it cuts off again. The late reply then cannot fit. This needs no pause. It also
+works on lines that reorder replies, where a PING in between would not.
 While the whole line is silent, the bus forgets nothing: the line may release what it held back at any time, in order.
 When no length is left, the bus sends PINGs until one is answered. Then every earlier reply has passed.
 A reply may also come twice, the second time while the next question waits. So a servo that has just answered is asked
@@ -16,20 +16,22 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from axbridge.bus.adapter import find_port
 from axbridge.bus.base import Bus, Reply
 from axbridge.bus.port import REPLY_DELAY, Port
-from axbridge.bus.replies import SUM_OK, LateReplies, expected, find_answer
+from axbridge.bus.replies import LateReplies, expected
 from axbridge.bus.standstill import StandstillReader
 from axbridge.bus.stats import LineStats
 from axbridge.clock import WallClock
-from axbridge.config.registers import TABLE_SIZE, Address
-from axbridge.errors import BusError, BusTimeout, CorruptPacket, ErrorFlag, PortError
+from axbridge.config.registers import TABLE_SIZE, X_BLOCKS, Address
+from axbridge.errors import BusError, BusTimeout, CorruptPacket, PortError
+from axbridge.protocols import v2
+from axbridge.protocols.answers import SUM_OK
 from axbridge.protocols.packet import BROADCAST, Packet, byte_seconds
-from axbridge.protocols.v1 import HEADER, Instruction, encode
+from axbridge.protocols.v1 import Instruction, encode
 
 if TYPE_CHECKING:
     from axbridge.bus.read_burst import Burst
@@ -42,8 +44,8 @@ _REMOTE_LATE_WINDOW = 2.0
 TWIN_WINDOW = 0.005  # s: so long may a reply be delivered once more after it came
 _QUIET = 0.001  # s: a pause that ends a damaged reply
 _CLOSING = 2.0  # s to wait for the end of another thread's transaction
+_SHORTEST_BLOCK = 16  # bytes of a servo's part of an answer: each waits for its own return delay
 _LONGEST_TAG = 24  # bytes a question may be lengthened by; at 1 Mbps that many questions last longer than TWIN_WINDOW
-_DAMAGED = int(ErrorFlag.CHECKSUM)  # plain integers: flags are slow
 _ECHO_PROBE = encode(BROADCAST, Instruction.READ, bytes((Address.ID, 1)))  # no servo answers a broadcast READ
 
 
@@ -200,7 +202,11 @@ class SerialBus(Bus):
         self.stats.of(id).retries += 1
 
     def _ping_once(self, id: int) -> Reply:
-        if self._late.owes(id, 0):
+        protocol = self.protocol(id)
+        if self._late.owes(id, protocol.ping_length):
+            if protocol.version == 2:  # its answer has data, which a READ does not tell
+                self._wait_out(id)
+                return super()._ping_once(id)
             try:
                 reply = self._read_once(id, Address.ID, 1)
             except BusTimeout:
@@ -215,21 +221,31 @@ class SerialBus(Bus):
 
     def read_each(self, requests: Sequence[tuple[int, int, int]]) -> Generator[Reply | BusError, None, None]:
         """See `Bus.read_each`; after `prepare`, the last servo speaks while the caller looks at the others' answers."""
+        with self.turn, self.turn.lock:
+            if not self.second:
+                yield from self._read_in_turn(requests)
+                return
+            known = self._read_together(requests)
+            rest = [request for place, request in enumerate(requests) if place not in known]
+            with contextlib.closing(self._read_in_turn(rest)) as answers:
+                for place in range(len(requests)):
+                    yield known[place] if place in known else next(answers)
+
+    def _read_in_turn(self, requests: Sequence[tuple[int, int, int]]) -> Generator[Reply | BusError, None, None]:
         done = 0
         answer: Reply | BusError
-        with self.turn, self.turn.lock:
-            while done < len(requests):
-                if self._burst is not None and not self.echo and not self._late and len(requests) - done > 1:
-                    for answer in self._read_burst(self._burst, requests[done:]):
-                        yield answer
-                        done += 1
-                if done < len(requests):
-                    try:
-                        answer = self._read_once(*requests[done])
-                    except (BusTimeout, CorruptPacket) as error:
-                        answer = error
+        while done < len(requests):
+            if self._burst is not None and not (self.echo or self._late or self.second) and len(requests) - done > 1:
+                for answer in self._read_burst(self._burst, requests[done:]):
                     yield answer
                     done += 1
+            if done < len(requests):
+                try:
+                    answer = self._read_once(*requests[done])
+                except (BusTimeout, CorruptPacket) as error:
+                    answer = error
+                yield answer
+                done += 1
 
     def _read_burst(self, burst: Burst, requests: Sequence[tuple[int, int, int]]) -> Iterator[Reply | BusError]:
         """`_read_once` for these requests, until one has a mishap."""
@@ -251,9 +267,9 @@ class SerialBus(Bus):
             yield Reply(answer[4], answer[skipped : skipped + request[2]], sampled)
         if started is not None:
             question, (_, address, length) = asked[len(good)], requests[len(good)]
-            frame, prefix, _ = expected(question)
+            frame = expected(question)[0]
             try:
-                packet, sampled = self._await(heard, started, frame, prefix, question[0], question[2])
+                packet, sampled = self._await(heard, started, frame, question[0], question[2])
             except (BusTimeout, CorruptPacket) as error:
                 yield error
             else:
@@ -263,7 +279,7 @@ class SerialBus(Bus):
         """One read; the usual case runs as little Python as possible."""
         port = self.port
         fd = port.fd
-        if fd is None or self.echo or self._late:
+        if fd is None or self.echo or self._late or id in self.second:
             return self._read_carefully(id, address, length)
         question = self._lengthened(id, address, length)
         frame, prefix, need = expected(question)
@@ -286,7 +302,7 @@ class SerialBus(Bus):
             self._twins[id, question[2]] = time.monotonic() + TWIN_WINDOW
             skipped = 5 + address - question[1]
             return Reply(heard[4], heard[skipped : skipped + length], sampled)
-        packet, sampled = self._await(heard, started, frame, prefix, id, question[2])
+        packet, sampled = self._await(heard, started, frame, id, question[2])
         return _cut(packet, sampled, question, address, length)
 
     def _write_once(self, frame: bytes, id: int) -> Reply | None:
@@ -304,14 +320,16 @@ class SerialBus(Bus):
 
     def _read_carefully(self, id: int, address: int, length: int) -> Reply:
         question = self._lengthened(id, address, length)
-        frame, prefix, _ = expected(question)
-        packet, sampled = self._converse(frame, prefix, id, question[2])
+        protocol = self.protocol(id)
+        frame = protocol.encode(id, Instruction.READ, protocol.read_params(*question[1:]))
+        packet, sampled = self._converse(frame, id, question[2])
         return _cut(packet, sampled, question, address, length)
 
     def _lengthened(self, id: int, address: int, length: int) -> tuple[int, int, int]:
         """The READ to send for this one: with more registers in front (or behind) where an old answer would fit."""
         now, count, twins, late = time.monotonic(), length, self._twins, self._late
-        most = length + min(_LONGEST_TAG, max(address, TABLE_SIZE - address - length))
+        begin, end = _room(address, length) if id in self.second else (0, TABLE_SIZE)
+        most = length + min(_LONGEST_TAG, max(address - begin, end - address - length))
         while count <= most and (twins.get((id, count), 0.0) > now or late.owes(id, count)):
             count += 1
         if count > most:
@@ -320,7 +338,43 @@ class SerialBus(Bus):
             free = (count for count in range(length, most + 1) if not late.owes(id, count))
             count = min(free, key=lambda count: twins.get((id, count), 0.0))
         twins[id, count] = now + TWIN_WINDOW
-        return id, address - (count - length) if address >= count - length else address, count
+        return id, address - (count - length) if address - begin >= count - length else address, count
+
+    def _same_room(self, ids: Sequence[int], address: int, length: int) -> tuple[int, int] | None:
+        now, twins, late = time.monotonic(), self._twins, self._late
+        begin, end = _room(address, length)
+        most = length + min(_LONGEST_TAG, max(address - begin, end - address - length))
+        for count in range(length, most + 1):
+            asked = [(id_, count) for id_ in ids] + [(BROADCAST, len(ids) * (count + 4))]
+            if not any(twins.get(one, 0.0) > now or late.owes(*one) for one in asked):
+                return address - (count - length) if address - begin >= count - length else address, count
+        return None
+
+    def _note_answers(self, heard: Iterable[int], missing: Iterable[int], count: int) -> None:
+        over, now = time.monotonic() + TWIN_WINDOW, self.clock.now()
+        for id_ in heard:
+            self._late.heard()
+            counts = self.stats.of(id_)
+            counts.asked += 1
+            counts.last_seen = now
+            self._twins[id_, count] = self._twins[BROADCAST, count] = over
+        for id_ in missing:
+            self._late.add(id_, count)
+
+    def _gather(self, frame: bytes, answers: int, size: int) -> tuple[bytes, float]:
+        with self.turn, self.turn.lock:
+            self.turn.wait_to_write()
+            if not self.echo:
+                self._clear()
+            self.port.send(frame)
+            started = time.monotonic()
+            waits = max(answers, size // _SHORTEST_BLOCK) * REPLY_DELAY + self.latency * self._patience
+            deadline = started + (len(frame) * (1 + self.echo) + size) * self._byte + waits
+            heard, decoder, came = b"", v2.Decoder(), 0
+            while came < answers and (chunk := self.port.receive(deadline)):
+                heard += chunk
+                came += sum(packet.status for packet in decoder.feed(chunk))
+            return heard, started + len(frame) * self._byte
 
     def _transfer(self, frame: bytes, id: int, length: int | None) -> tuple[Packet | None, float]:
         with self.turn, self.turn.lock:
@@ -331,42 +385,32 @@ class SerialBus(Bus):
                 if id != BROADCAST and id not in self.silent:
                     self._late.add(id, 0)  # a servo at status return level 2 will acknowledge all the same
                 return None, now
-            return self._converse(frame, HEADER + bytes((id, length + 2)), id, length)
+            return self._converse(frame, id, length)
 
-    def _converse(self, frame: bytes, prefix: bytes, id: int, length: int) -> tuple[Packet, float]:
+    def _converse(self, frame: bytes, id: int, length: int) -> tuple[Packet, float]:
         if not self.echo:  # with an echo, the answer comes behind the echo
             self._clear()
         self.port.send(frame)
-        return self._await(b"", time.monotonic(), frame, prefix, id, length)
+        return self._await(b"", time.monotonic(), frame, id, length)
 
-    def _await(
-        self, heard: bytes, started: float, frame: bytes, prefix: bytes, id: int, length: int
-    ) -> tuple[Packet, float]:
+    def _await(self, heard: bytes, started: float, frame: bytes, id: int, length: int) -> tuple[Packet, float]:
         """The answer to `frame`, sent at `started`, of which `heard` has come already."""
-        port, counts = self.port, self.stats.of(id)
-        if self.echo:
-            prefix = frame + prefix
-        need = len(prefix) + length + 2
-        skipped = len(prefix) - 4
+        port, counts, protocol = self.port, self.stats.of(id), self.protocol(id)
+        need = protocol.longest(length) + len(frame) * self.echo
         counts.asked += 1
         sampled = started + len(frame) * self._byte
         deadline = started + (len(frame) + need) * self._byte + REPLY_DELAY + self.latency * self._patience
         damaged = False
         while True:
-            intact = len(heard) == need and heard.startswith(prefix) and sum(heard[skipped:]) & 0xFF == SUM_OK
-            if intact and (heard != frame or frame[4] != Instruction.READ) and not heard[skipped + 4] & _DAMAGED:
-                self._late.heard()
-                counts.last_seen = sampled
-                self._twins[id, length] = time.monotonic() + TWIN_WINDOW
-                return Packet(id, heard[skipped + 4], heard[skipped + 5 : -1]), sampled
-            found = find_answer(heard, frame, id, length, echo=self.echo, refusable=not self._late.owes(id, 0))
+            refusable = not self._late.owes(id, 0)
+            found = protocol.find_answer(heard, frame, id, length, echo=self.echo, refusable=refusable)
             self.echo = found.echo
             if found.packet is not None:
                 self._account(found.rest, frame)
                 self._late.heard()
                 counts.last_seen = sampled
                 self._twins[id, length] = time.monotonic() + TWIN_WINDOW
-                if found.packet.code & _DAMAGED:  # not an answer: the question was damaged on its way
+                if protocol.garbled(found.packet.code):  # not an answer: the question was damaged on its way
                     counts.corrupt += 1
                     raise CorruptPacket(id, heard)
                 return found.packet, sampled
@@ -401,11 +445,18 @@ class SerialBus(Bus):
             BusTimeout, CorruptPacket: nobody has answered since, nor does it answer a PING now.
         """
         if self._late.silent and self._late.latest(id):
-            self._converse(encode(id, Instruction.PING), HEADER + bytes((id, 2)), id, 0)
+            protocol = self.protocol(id)
+            self._converse(protocol.encode(id, Instruction.PING, b""), id, protocol.ping_length)
         until = self._late.latest(id)
         while time.monotonic() < until:
             self.port.receive(until)
         self._late.forgive(id)
+
+
+def _room(address: int, length: int) -> tuple[int, int]:
+    """Begin and end of the registers of the X series around these, that one READ may ask for."""
+    around = ((begin, end) for begin, end in X_BLOCKS if begin <= address and address + length <= end)
+    return next(around, (address, address + length))
 
 
 def _cut(packet: Packet, sampled: float, question: tuple[int, int, int], address: int, length: int) -> Reply:

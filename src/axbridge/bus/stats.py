@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from axbridge.protocols import v1, v2
 from axbridge.protocols.packet import BROADCAST, byte_seconds
-from axbridge.protocols.v1 import OVERHEAD, Decoder
 
 __all__ = ["TURNAROUND", "CycleTimes", "LineStats", "ServoStats", "percentile", "wire_time"]
 
@@ -67,14 +67,21 @@ class LineStats:
 
     def overhear(self, data: bytes) -> int:
         """Count what came without being asked for: late replies and junk; returns the bytes that are no packet."""
-        decoder = Decoder()
+        if v2.HEADER in data:
+            decoder = v2.Decoder()
+            for packet, end, size in reversed(list(zip(decoder.feed(data), decoder.ends, decoder.sizes, strict=True))):
+                if packet.intact:
+                    data = data[: end - size] + data[end:]
+                    if packet.id != BROADCAST:
+                        self.of(packet.id).late += 1
+        one = v1.Decoder()
         damaged = 0
-        for packet in decoder.feed(data):
+        for packet in one.feed(data):
             if not packet.intact:
-                damaged += len(packet.params) + OVERHEAD
+                damaged += len(packet.params) + v1.OVERHEAD
             elif packet.id != BROADCAST:
                 self.of(packet.id).late += 1
-        junk = damaged + decoder.skipped + decoder.pending
+        junk = damaged + one.skipped + one.pending
         self.junk += junk
         return junk
 

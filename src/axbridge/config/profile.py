@@ -16,7 +16,7 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 
 from axbridge.config import toml_tables
-from axbridge.config.registers import EEPROM_END, Address, XAddress
+from axbridge.config.registers import ADDRESSES, EEPROM_END, Address
 from axbridge.errors import ProfileError
 from axbridge.protocols import v1, v2
 from axbridge.units import UNITS, Units
@@ -222,7 +222,7 @@ class FirmwareProfile(toml_tables.Table):
     @property
     def eeprom_end(self) -> int:
         """First RAM address."""
-        return EEPROM_END if self.protocol == 1 else int(XAddress.TORQUE_ENABLE)
+        return int(ADDRESSES[self.protocol].TORQUE_ENABLE)
 
     def register(self, name: str) -> Register:
         """The register called `name`.
@@ -273,8 +273,7 @@ class FirmwareProfile(toml_tables.Table):
             if register.minimum < -register.signed << bits or register.maximum >= 1 << bits:
                 limits = f"{register.minimum}..{register.maximum}"
                 raise ValueError(f"registers.{name}: {limits} does not fit into {register.size} bytes")
-        addresses: type[Address | XAddress] = Address if self.protocol == 1 else XAddress
-        for place in addresses:
+        for place in ADDRESSES[self.protocol]:
             name = place.name.lower()
             if name not in self.registers or self.registers[name].address != place:
                 owner = f"every Protocol {self.protocol}.0 servo"

@@ -8,7 +8,18 @@ from __future__ import annotations
 import struct
 from enum import IntEnum
 
-__all__ = ["CALIBRATION", "EEPROM_END", "IDENTITY", "PRESENT", "REALTIME_TICK", "TABLE_SIZE", "Address", "XAddress"]
+__all__ = [
+    "ADDRESSES",
+    "CALIBRATION",
+    "EEPROM_END",
+    "IDENTITY",
+    "PRESENT",
+    "REALTIME_TICK",
+    "TABLE_SIZE",
+    "X_BLOCKS",
+    "Address",
+    "XAddress",
+]
 
 
 class Address(IntEnum):
@@ -95,6 +106,10 @@ class XAddress(IntEnum):
     PRESENT_TEMPERATURE = 146
 
 
+ADDRESSES: dict[int, type[Address | XAddress]] = {1: Address, 2: XAddress}  # by version of the protocol
+X_BLOCKS = (  # where the X series has register after register, as begin and end: a read across a gap may be refused
+    (0, 14), (20, 28), (31, 38), (44, 56), (63, 66), (68, 71), (76, 86), (88, 92), (98, 99), (100, 102), (104, 147),
+)  # fmt: skip
 EEPROM_END = int(Address.TORQUE_ENABLE)  # first RAM address of Protocol 1.0; a profile knows its own
 CALIBRATION = 20  # of the position sensor, four bytes: AX only
 REALTIME_TICK = 50  # MX only

@@ -13,18 +13,22 @@ from axbridge.errors import UsageError
 from axbridge.protocols.packet import BROADCAST, Packet
 
 __all__ = [
+    "MAX_ID",
     "MAX_PACKET",
     "Decoder",
     "Instruction",
     "checksum",
     "encode",
+    "read_params",
     "sync_write_blocks",
     "sync_write_params",
     "whole_packet",
+    "write_params",
 ]
 
 HEADER = b"\xff\xff"
 MAX_PACKET = 143  # receive buffer of the servo, bytes (RX-64 manual p. 37; assumed for the AX)
+MAX_ID = 253
 OVERHEAD = 6  # header, id, length, code, checksum
 
 
@@ -59,6 +63,16 @@ def encode(id: int, code: int, params: bytes = b"") -> bytes:
         raise UsageError(f"{len(params)} parameter bytes do not fit into one packet (at most 253)")
     body = bytes((id, len(params) + 2, code)) + params
     return HEADER + body + bytes((checksum(body),))
+
+
+def read_params(address: int, length: int) -> bytes:
+    """Parameters of a READ."""
+    return bytes((address, length))
+
+
+def write_params(address: int, data: bytes) -> bytes:
+    """Parameters of a WRITE or REG_WRITE."""
+    return bytes((address,)) + data
 
 
 def sync_write_params(address: int, data: Mapping[int, bytes]) -> bytes:

@@ -17,11 +17,14 @@ from axbridge.protocols.packet import BROADCAST, Packet
 
 __all__ = [
     "ALERT",
+    "CLEAR_TURNS",
     "MAX_ID",
+    "NUMBER",
     "OVERHEAD",
     "Block",
     "Decoder",
     "Instruction",
+    "Scope",
     "bulk_read_params",
     "bulk_read_requests",
     "bulk_write_blocks",
@@ -38,9 +41,11 @@ __all__ = [
     "write_params",
 ]
 
+CLEAR_TURNS = bytes.fromhex("0144584c22")  # parameters of CLEAR: forget whole turns of Present Position
 HEADER = b"\xff\xff\xfd"
 STATUS = 0x55
 ALERT = 0x80  # bit of the error byte: look at Hardware Error Status
+NUMBER = 0x7F  # the others: what was wrong with the instruction; 0: nothing
 MAX_ID = 252
 OVERHEAD = 10  # header, reserved byte, id, length, instruction, CRC
 _BEFORE_LENGTH_ENDS = 7  # bytes from the header to the length
@@ -65,6 +70,14 @@ class Instruction(IntEnum):
     BULK_READ = 0x92
     BULK_WRITE = 0x93
     FAST_BULK_READ = 0x9A
+
+
+class Scope(IntEnum):
+    """What a FACTORY_RESET resets: its parameter."""
+
+    ALL = 0xFF
+    KEEP_ID = 0x01
+    KEEP_ID_AND_BAUD = 0x02
 
 
 class Block(NamedTuple):

@@ -6,13 +6,15 @@ from collections.abc import Callable, Sequence
 
 from axbridge.bus.base import Bus, Reply
 from axbridge.errors import BusError, BusTimeout, CorruptPacket, PortError
+from axbridge.protocols import v2
 from axbridge.protocols.packet import Packet
-from axbridge.protocols.v1 import OVERHEAD, Decoder, whole_packet
+from axbridge.protocols.v1 import Decoder, whole_packet
 from axbridge.virtual.line import Line
 from axbridge.virtual.world import World
 
 __all__ = ["VirtualBus"]
 
+_SHORTEST_BLOCK = 16  # bytes of a servo's part of an answer to all
 _GRACE = 0.003  # s beyond the reply's own length: the longest return delay is 0.8 ms, interrupts 0.3 ms
 
 
@@ -35,6 +37,7 @@ class VirtualBus(Bus):
         self._world = world
         self._line: Line | None = world.lines[name]
         self.baud = round(self._line.baud)
+        self.second = frozenset(servo.id for servo in self._line.servos if servo.profile.protocol == 2)
 
     def reopen(self, check: Callable[[], None] = lambda: None) -> None:
         """See `Bus.reopen`."""
@@ -49,6 +52,9 @@ class VirtualBus(Bus):
 
     def read_many(self, requests: Sequence[tuple[int, int, int]]) -> list[Reply | BusError]:
         """See `Bus.read_many`. Where the line can tell in advance how the reads go, the world moves once for all."""
+        if self.second and (known := self._read_together(requests)):
+            asked_alone = iter(self.read_many([one for place, one in enumerate(requests) if place not in known]))
+            return [known[place] if place in known else next(asked_alone) for place in range(len(requests))]
         answers: list[Reply | BusError] = []
         while (done := len(answers)) < len(requests):
             answers += self._read_ahead(requests[done:]) or super().read_many(requests[done : done + 1])
@@ -75,20 +81,13 @@ class VirtualBus(Bus):
         return answers
 
     def _transfer(self, frame: bytes, id: int, length: int | None) -> tuple[Packet | None, float]:
-        line = self._line
-        if line is None:
-            raise PortError(self.name, "the bus is closed", "open it again")
+        line, sent = self._say(frame)
         world = self._world
-        if not line.plugged:
-            raise PortError(self.name, "the adapter is unplugged", "plug it in and reopen the bus")
-        line.drop_replies()  # what came too late for the last question is no answer to this one
-        line.send(frame, world.now())
-        sent = line.host_free
-        world.sleep_until(sent)
         if length is None:
             line.collect(sent)
             return None, sent
-        deadline = sent + line.seconds(length + OVERHEAD) + (_GRACE if line.timing == "wire" else 0.0)
+        protocol = self.protocol(id)
+        deadline = sent + line.seconds(protocol.longest(length)) + (_GRACE if line.timing == "wire" else 0.0)
         decoder: Decoder | None = None
         received = b""
         echo = frame if line.mishaps.echo else b""
@@ -97,6 +96,12 @@ class VirtualBus(Bus):
             for delivery in line.collect(due):
                 if delivery.data == echo:
                     echo = b""
+                    continue
+                if protocol.version == 2:
+                    received += delivery.data
+                    found = protocol.find_answer(received, frame, id, length, echo=False, refusable=True).packet
+                    if found is not None and not protocol.garbled(found.code):
+                        return found, sent
                     continue
                 if decoder is None:
                     whole = whole_packet(delivery.data)
@@ -111,6 +116,33 @@ class VirtualBus(Bus):
         if received:
             raise CorruptPacket(id, received)
         raise BusTimeout(id)
+
+    def _say(self, frame: bytes) -> tuple[Line, float]:
+        """Send `frame`; the line, and when the servos had all of it, which is now."""
+        line = self._line
+        if line is None:
+            raise PortError(self.name, "the bus is closed", "open it again")
+        world = self._world
+        if not line.plugged:
+            raise PortError(self.name, "the adapter is unplugged", "plug it in and reopen the bus")
+        line.drop_replies()  # what came too late for the last question is no answer to this one
+        line.send(frame, world.now())
+        world.sleep_until(line.host_free)
+        return line, line.host_free
+
+    def _gather(self, frame: bytes, answers: int, size: int) -> tuple[bytes, float]:
+        line, sent = self._say(frame)
+        waits = max(answers, size // _SHORTEST_BLOCK) * _GRACE if line.timing == "wire" else 0.0
+        deadline = sent + line.seconds(size) + waits
+        heard, decoder, came = b"", v2.Decoder(), 0
+        while came < answers and (due := line.next_due) is not None and due <= deadline:
+            self._world.sleep_until(due)
+            for delivery in line.collect(due):
+                heard += delivery.data
+                came += sum(packet.status for packet in decoder.feed(delivery.data))
+        if came < answers:
+            self._world.sleep_until(deadline)
+        return heard, sent
 
 
 def _fits(packet: Packet, length: int) -> bool:

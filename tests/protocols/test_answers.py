@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from axbridge.bus.replies import find_answer, may_be_longer
+from axbridge.protocols.answers import find_answer, may_be_longer
 from axbridge.protocols.v1 import Instruction, encode
 
 ids = st.integers(0, 253)

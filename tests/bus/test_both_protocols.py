@@ -1,0 +1,203 @@
+"""A bus whose servos speak Protocol 2.0, 1.0, or both, over a pseudo-terminal."""
+
+import random
+
+import dynamixel_sdk as sdk
+import pytest
+
+from axbridge.bus.serial import SerialBus
+from axbridge.config.registers import XAddress
+from axbridge.errors import BusTimeout, CorruptPacket, ServoFault, StatusError, UsageError
+from axbridge.protocols import v2
+from tests.support.x_line import XLine, XServo
+
+pytestmark = pytest.mark.real_time
+
+
+@pytest.fixture
+def line():
+    with XLine([XServo(1), XServo(2, "xl430-w250"), XServo(3, "ax-12a"), XServo(4, fast=False)]) as made:
+        yield made
+
+
+@pytest.fixture
+def bus(line):
+    with SerialBus(line.port) as made:
+        made.latency = 0.05  # a busy machine may keep the responder waiting
+        made.second = frozenset({1, 2, 4})
+        yield made
+
+
+def codes(line):
+    return [code for version, _, code, _ in line.heard if version == 2]
+
+
+def test_the_servos_of_these_tests_are_servos_for_dynamixel_sdk(line):
+    port = sdk.PortHandler(line.port)
+    assert port.openPort()
+    assert port.setBaudRate(1_000_000)
+    one, two = sdk.PacketHandler(1.0), sdk.PacketHandler(2.0)
+    assert two.ping(port, 1) == (1200, 0, 0)
+    assert one.ping(port, 3) == (12, 0, 0)
+    assert two.write4ByteTxRx(port, 2, 116, 3000) == (0, 0)
+    assert two.read4ByteTxRx(port, 2, 116) == (3000, 0, 0)
+    assert two.write1ByteTxRx(port, 1, 64, 1) == (0, 0)
+    assert two.write1ByteTxRx(port, 1, 11, 4) == (0, 7)
+    group = sdk.GroupSyncRead(port, two, 132, 4)
+    for id_ in (1, 2, 4):
+        group.addParam(id_)
+    assert group.txRxPacket() == 0
+    assert group.getData(2, 132, 4) == 0
+    port.closePort()
+
+
+def test_each_servo_is_asked_in_its_own_protocol(line, bus):
+    line[1].table["present_position"] = -5
+    line[3].table["present_position"] = 501
+    assert int.from_bytes(bus.read(1, 132, 4).data, "little", signed=True) == -5
+    assert int.from_bytes(bus.read(3, 36, 2).data, "little") == 501
+    assert {(version, id_) for version, id_, _, _ in line.heard if id_ != 254} == {(2, 1), (1, 3)}
+    assert bus.ping(2).data == (1060).to_bytes(2, "little") + bytes((46,))
+    assert bus.ping(3).data == b""
+
+
+def test_what_looks_like_a_header_in_registers_arrives_as_it_is(line, bus):
+    line[1].table["goal_position"] = 0x00FDFFFF - (1 << 24)
+    assert bus.read(1, 116, 4).data == bytes.fromhex("fffffd ff")
+    assert bus.write(1, 116, bytes.fromhex("fffffd00")).error == 4  # beyond the register's range
+    assert bus.write(1, 116, bytes.fromhex("fffffdff")).error == 0
+    assert bus.write(1, 108, bytes.fromhex("ff7f0000 fd000000")).error == 0
+    assert bus.read(1, 108, 8).data == bytes.fromhex("ff7f0000 fd000000")
+
+
+def test_writes_of_both_kinds(line, bus):
+    bus.write(1, 116, (1000).to_bytes(4, "little"))
+    bus.write(3, 30, (300).to_bytes(2, "little"))
+    bus.sync_write(116, {1: (7).to_bytes(4, "little"), 2: (8).to_bytes(4, "little")})
+    bus.bulk_write([(4, 116, (9).to_bytes(4, "little")), (2, 65, b"\1")])
+    bus.reg_write(1, 65, b"\1")
+    assert [bus.read(id_, 116, 4).data[0] for id_ in (1, 2, 4)] == [7, 8, 9]
+    assert bus.read(2, 65, 1).data == b"\1"
+    assert bus.read(1, 65, 1).data == b"\0"
+    bus.action(1)
+    assert bus.read(1, 65, 1).data == b"\1"
+    assert int.from_bytes(bus.read(3, 30, 2).data, "little") == 300
+    with pytest.raises(UsageError, match="both protocols"):
+        bus.sync_write(30, {1: b"\0\0", 3: b"\0\0"})
+
+
+def test_eeprom_is_counted_where_each_protocol_has_it(bus):
+    bus.write(1, XAddress.HOMING_OFFSET, bytes(4))
+    bus.write(3, 24, b"\0")
+    bus.write(2, 65, b"\1")
+    assert (bus.eeprom_writes, bus.rewritten) == (4, {1: {20, 21, 22, 23}})
+
+
+def test_a_refused_write_says_why(line, bus):
+    line[1].table["torque_enable"] = 1
+    reply = bus.write(1, XAddress.OPERATING_MODE, b"\4")
+    assert StatusError(reply.error).describe() == "no such register, read only, or EEPROM while torque is on"
+    line.mishap = lambda raw: "drop" if len(raw) == 11 else "ok"  # acknowledgements
+    with pytest.raises(ServoFault, match="holds 03 at address 11 after writing 04"):
+        bus.write(1, XAddress.OPERATING_MODE, b"\4")
+
+
+def test_the_alert_bit_is_no_refusal(line, bus):
+    line[1].table["hardware_error_status"] = 32
+    reply = bus.read(1, 132, 4)
+    assert len(reply.data) == 4
+    assert (StatusError(reply.error).alert, StatusError(reply.error).number) == (True, 0)
+
+
+def test_reboot_clear_and_reset_by_scope(line, bus):
+    line[1].table["led"] = 1
+    bus.instruct(1, v2.Instruction.REBOOT)
+    assert bus.read(1, 65, 1).data == b"\0"
+    line[1].table["present_position"] = 4096 + 17
+    bus.instruct(1, v2.Instruction.CLEAR, v2.CLEAR_TURNS)
+    assert bus.read(1, 132, 4).data[:2] == b"\x11\0"
+    line[1].table["drive_mode"] = 1
+    bus.instruct(1, v2.Instruction.FACTORY_RESET, bytes((v2.Scope.KEEP_ID_AND_BAUD,)))
+    assert bus.read(1, 7, 4).data == bytes((1, 3, 250, 0))
+    assert bus.instruct(1, v2.Instruction.FACTORY_RESET, b"\7").error == 2
+
+
+def test_servos_are_asked_together_each_as_its_firmware_can(line, bus):
+    for id_ in (1, 2, 4):
+        line[id_].table["present_position"] = 100 * id_
+    requests = [(1, 132, 4), (3, 36, 2), (2, 132, 4), (4, 132, 4)]
+    for _ in range(2):
+        answers = bus.read_many(requests)
+        assert [int.from_bytes(answer.data, "little") for answer in answers] == [100, 0, 200, 400]
+    assert bus.fast == {1: True, 2: True, 4: False}
+    asked = codes(line)
+    assert asked.count(v2.Instruction.FAST_SYNC_READ) == 1 + 1 + 2 + 2  # each once, 4 twice, then two exchanges
+    line.heard.clear()
+    bus.fast[1] = bus.fast[2] = False
+    bus.read_many(requests)
+    assert codes(line) == [v2.Instruction.SYNC_READ]
+
+
+@pytest.mark.parametrize("fast", [True, False])
+def test_one_that_is_missing_does_not_hide_the_others(line, bus, fast):
+    bus.fast.update(dict.fromkeys((1, 2, 4), False))
+    line[4].fast = fast
+    if fast:
+        bus.fast.update(dict.fromkeys((1, 2, 4), True))
+    bus.latency = 0.02
+    line[2].deaf = True
+    first, missing, last = bus.read_many([(1, 132, 4), (2, 132, 4), (4, 132, 4)])
+    assert len(first.data) == len(last.data) == 4
+    assert isinstance(missing, BusTimeout)
+
+
+def test_whether_a_servo_knows_fast_reads_stays_open_while_it_is_silent(line, bus):
+    bus.latency = 0.01
+    line[1].deaf = True
+    bus.read_many([(1, 132, 4), (2, 132, 4)])
+    assert bus.fast == {2: True}
+    line[1].deaf = False
+    bus.latency = 0.05
+    bus.read_many([(1, 132, 4), (2, 132, 4)])
+    assert bus.fast == {1: True, 2: True}
+
+
+def test_an_echo_is_never_taken_for_an_answer():
+    with XLine([XServo(1), XServo(3, "ax-12a")], echo=True) as line, SerialBus(line.port) as bus:
+        bus.second, bus.latency = frozenset({1}), 0.05
+        assert bus.echo
+        assert len(bus.read(1, 132, 4).data) == 4
+        assert len(bus.read(3, 36, 2).data) == 2
+        bus.latency = 0.005
+        with pytest.raises(BusTimeout):
+            bus.ping(7)
+
+
+@pytest.mark.parametrize("ids", [(3, 5), (1, 2), (1, 3)], ids=["1.0", "2.0", "both"])
+def test_a_line_that_misbehaves_gives_no_wrong_value(ids):
+    servos = [XServo(id_, "ax-12a" if id_ in {3, 5} else "xl430-w250") for id_ in ids]
+    dice = random.Random(3)
+
+    def mishap(raw):
+        kind = dice.choices(["ok", "drop", "corrupt", "again", "late"], [80, 5, 5, 5, 5])[0]
+        return dice.uniform(0.001, 0.02) if kind == "late" else kind
+
+    with XLine(servos, mishap=mishap) as line, SerialBus(line.port) as bus:
+        bus.second, bus.latency = frozenset({1, 2} & set(ids)), 0.004
+        bus.retries = 0
+        place = {id_: (116, 4) if id_ in bus.second else (36, 2) for id_ in ids}
+        good = 0
+        for turn in range(600):
+            for servo in servos:
+                servo.table["goal_position" if servo.id in bus.second else "present_position"] = turn
+            answers = bus.read_many([(id_, *place[id_]) for id_ in ids])
+            if turn % 3 == 0:
+                try:
+                    answers.append(bus.read(ids[0], *place[ids[0]]))
+                except (BusTimeout, CorruptPacket) as error:
+                    answers.append(error)
+            for answer in answers:
+                if not isinstance(answer, BusTimeout | CorruptPacket):
+                    assert int.from_bytes(answer.data, "little") == turn
+                    good += 1
+        assert good > 900
