@@ -43,7 +43,7 @@ PLAY = {"motor": {"armature": 0.004, "backlash": 0.01}}  # what the many-at-once
 def with_model(rig: Rig, model: str, params: Mapping[str, object] | None = None) -> Rig:
     """The rig with this model in all its servos."""
     changed = {"model": model, "params": params or {}}
-    return rig.model_copy(update={"servos": tuple(servo.model_copy(update=changed) for servo in rig.servos)})
+    return rig.with_servos(lambda _: changed)
 
 
 def experiment(name: str, options: Options) -> Action:

@@ -29,9 +29,9 @@ def walking(recording):
 
 
 def test_the_rig_of_a_robot_with_sensors_is_read_back_from_its_recording(walked):
-    rig, urdf = rig_of(walked)
+    rig = rig_of(walked)
     assert [sensor.name for sensor in rig.sensors] == ["imu"]
-    assert "<robot" in urdf
+    assert "<robot" in rig.urdf_text()
 
 
 def test_the_zero_moment_point_by_the_joints_is_within_a_centimetre_of_what_the_floor_pushed(walked, robot, stood):

@@ -127,7 +127,7 @@ def test_a_robot_on_both_feet_tells_what_its_arms_carry_but_not_its_legs():
 
 @pytest.fixture(scope="module")
 def walker(walked):
-    return rig_of(walked)[0].model_copy(update={"path": Rig.load("bioloid").path})
+    return rig_of(walked).model_copy(update={"path": Rig.load("bioloid").path})
 
 
 @pytest.mark.parametrize(

@@ -45,6 +45,6 @@ def test_a_robot_that_hung_limp_at_first_is_still_known_by_its_standing_pose(wal
     for side in ("left", "right"):
         limp[f"{side}_knee"].position[0] = 2.4
     found = simulate(replace(walked, tracks=limp), rig, "ax12")
-    stands = {servo.name: servo.position for servo in rig_of(found)[0].servos}
+    stands = {servo.name: servo.position for servo in rig_of(found).servos}
     assert stands["left_knee"] == pytest.approx(1.277, abs=0.2)
     assert standing_robot(found) is not None

@@ -323,7 +323,7 @@ def test_the_curves_of_a_replay_are_drawn_from_its_first_moment_on(opened, desk)
     recording = axbridge.open_recording(desk / "limp.mcap")
     server, url = web_server.start(0, "127.0.0.1", "replay")
     try:
-        replay = Replay(server, *rig_of(recording), recording, None)
+        replay = Replay(server, rig_of(recording), recording, None)
         replay.playing = False
         replay.show()
         tab = opened("about:blank")

@@ -38,7 +38,7 @@ def recording(tmp_path):
 @pytest.fixture
 def replay(recording):
     server, _ = web_server.start(0, "127.0.0.1", "test")
-    yield Replay(server, *rig_of(recording), recording, recording)
+    yield Replay(server, rig_of(recording), recording, recording)
     web_server.stop(server)
 
 
@@ -68,7 +68,7 @@ def test_a_recording_of_a_robot_with_sensors_tells_which_robot_it_is_of(tmp_path
     assert rig.sensors
     with axbridge.Recorder(tmp_path / "a.mcap", describe(rig, backend="sim")):
         pass
-    assert rig_of(axbridge.open_recording(tmp_path / "a.mcap"))[0].sensors == rig.sensors
+    assert rig_of(axbridge.open_recording(tmp_path / "a.mcap")).sensors == rig.sensors
 
 
 def test_a_recording_of_no_robot_says_what_to_give(recording, tmp_path):

@@ -18,7 +18,7 @@ from axbridge.body.link_paths import rooted_at, way_to_base
 from axbridge.body.poses import posed
 from axbridge.body.soles import Sole, soles_of
 from axbridge.config.rig import Rig
-from axbridge.config.urdf import Tree, read_shapes, read_tree
+from axbridge.config.urdf import Tree
 from axbridge.errors import RigError
 
 __all__ = ["Body", "Effort"]
@@ -67,14 +67,13 @@ class Body:
         Raises:
             RigError: no world, or it stands free on no two feet with boxes for soles.
         """
-        path, text, world = rig.urdf_path(), rig.urdf_text(), rig.world
-        assert world is not None  # else it had no path
-        tree = read_tree(path, fixed_base=world.fixed_base, text=text)
+        tree, world = rig.tree(), rig.world
+        assert world is not None  # else it had no tree
         gravity = np.array(world.gravity)
         if world.fixed_base:
             return cls(tree, gravity)
         start = np.array([[positions.get(joint.name, 0.0) for joint in tree.joints]])
-        feet = soles_of(tree, read_shapes(path, "collision", text), start)
+        feet = soles_of(tree, rig.shapes("collision"), start)
         if len(feet) != 2:
             why = f"{len(feet)} links with a box for a sole stand on the floor in this pose"
             raise RigError(rig.path, "world", why, "start from a pose on two feet, or let fixed_base = true")

@@ -86,11 +86,10 @@ def _headline(rig: Rig, outcome: Outcome) -> str:
 
 def _draw(rig: Rig, moments: list[tuple[float, dict[str, LinkPose]]], outcome: Outcome, path: Path) -> None:
     """The strip of pictures."""
-    from axbridge.config.urdf import read_shapes
     from axbridge.report.plots_png import picture, save
     from axbridge.report.strip_png import Film, draw_strip
 
     film = Film("", [(time - moments[0][0], poses) for time, poses in moments])
     figure = picture(_headline(rig, outcome), (max(_WIDTH * len(moments), 7.0), _HEIGHT))
-    draw_strip(figure, read_shapes(rig.urdf_path(), "visual", rig.urdf_text()), [film], top=0.9)
+    draw_strip(figure, rig.shapes("visual"), [film], top=0.9)
     save(figure, path)

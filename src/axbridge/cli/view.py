@@ -104,14 +104,14 @@ def _replay(
             if one is not None and one.flaw:
                 typer.echo(f"note: {one.path} {one.flaw}", err=True)
         if rig is None:
-            robot, urdf = rig_of(first)
+            robot = rig_of(first)
         else:
-            robot, urdf = Rig.load(rig), None
+            robot = Rig.load(rig)
             show("simulating")
             second = simulate(first, robot, model, engine=engine)
     server, url = web_server.start(page_port, host, f"axbridge: {path.name}")
     try:
-        replay = Replay(server, robot, urdf, first, second)
+        replay = Replay(server, robot, first, second)
         _print_now(f"page: {url}")
         if browser:
             import webbrowser

@@ -12,7 +12,6 @@ from axbridge.cli.app import app
 from axbridge.cli.progress import progress
 
 if TYPE_CHECKING:
-    from axbridge.config.rig import Rig
     from axbridge.sim.engines.choice import EngineName
 
 _PLAY = {"motor": {"armature": 0.004, "backlash": 0.01}}  # backlash takes other kernels
@@ -59,13 +58,8 @@ def _rollouts() -> None:
     from axbridge.samples import load
 
     log, rig = load("xl330"), Rig.load("xl330_pendulum")
-    for each in (rig, _with_play(rig)):
+    for each in (rig, rig.with_servos(lambda _: {"params": _PLAY})):
         simulate(log, each)
-
-
-def _with_play(rig: Rig) -> Rig:
-    (servo,) = rig.servos
-    return rig.model_copy(update={"servos": (servo.model_copy(update={"params": _PLAY}),)})
 
 
 def _lines() -> None:

@@ -8,11 +8,11 @@ unit the key says.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
@@ -23,6 +23,9 @@ from axbridge.config.urdf_parameters import Parameter, filled, split_options
 from axbridge.errors import ProfileError, RigError
 from axbridge.reading import reading
 from axbridge.units import baud_register
+
+if TYPE_CHECKING:
+    from axbridge.config.urdf import Shape, Tree  # numpy takes a while
 
 __all__ = [
     "BusConfig",
@@ -392,6 +395,7 @@ class Rig(toml_tables.Table):
     sensors: tuple[SensorConfig, ...] = Field(default=(), alias="sensor")
     path: Path = Path()
     bases: tuple[Path, ...] = Field(default=(), exclude=True)  # where things are on this machine is no fact of a robot
+    _urdf: str | None = None  # of the world, instead of the file's
 
     def __repr__(self) -> str:
         return f"<Rig {self.name!r}: {len(self.servos)} servos, from {self.path}>"
@@ -433,7 +437,8 @@ class Rig(toml_tables.Table):
         changes = {**tables_over, "parameters": values} if values else tables_over
         table = toml_tables.merged(self.model_dump(by_alias=True, exclude_unset=True), changes)
         table["bases"] = self.bases
-        return toml_tables.validate(Rig, table, self.path, RigError)
+        found = toml_tables.validate(Rig, table, self.path, RigError)
+        return found if self._urdf is None else found.with_urdf(self._urdf)
 
     def with_engine(self, name: str | None) -> Rig:
         """This rig in a world of that engine: ``bullet``, ``mujoco`` or ``auto``; None leaves it as it is.
@@ -459,16 +464,23 @@ class Rig(toml_tables.Table):
             return self
         path = Path(name)
         change = {"model": str(path.resolve()) if path.is_file() else name, "params": {}}
-        servos = []
-        found = False
-        for servo in self.servos:
-            fits = servo.drive == "dynamixel" and self._has_law(servo, self.model_of(servo, name).controller.law)
-            servos.append(servo.model_copy(update=change) if fits else servo)
-            found = found or fits
-        if not found:
+        fits = {
+            servo.name
+            for servo in self.servos
+            if servo.drive == "dynamixel" and self._has_law(servo, self.model_of(servo, name).controller.law)
+        }
+        if not fits:
             why = f"the servo model {name!r} fits no servo of this rig"
             raise RigError(self.path, "servo.model", why, "choose one with the position law of their firmware")
-        return self.model_copy(update={"servos": tuple(servos)})
+        return self.with_servos(lambda servo: change if servo.name in fits else {})
+
+    def with_servos(self, change: Callable[[ServoConfig], Mapping[str, Any]]) -> Rig:
+        """This rig with other values in its servos: those that `change` gives for each, which are not checked."""
+        return self.model_copy(update={"servos": tuple(one.model_copy(update=change(one)) for one in self.servos)})
+
+    def with_buses(self, **values: Any) -> Rig:
+        """This rig with these values in all of its buses; they are not checked."""
+        return self.model_copy(update={"buses": tuple(bus.model_copy(update=values) for bus in self.buses)})
 
     def _has_law(self, servo: ServoConfig, law: str) -> bool:
         """Whether a servo's firmware has what a position law needs."""
@@ -532,13 +544,13 @@ class Rig(toml_tables.Table):
         return max(self.robot.basic_time_step_ms, self.physics_step_ms) if self.world else self.robot.basic_time_step_ms
 
     def urdf_path(self) -> Path:
-        """The URDF of the world.
+        """The URDF of the world; the recording that keeps it (`with_urdf`).
 
         Raises:
             RigError: the rig has no world, or the file is not there.
         """
         name = self._simulated().urdf
-        path = self._beside(name)
+        path = self.path if self._urdf is not None else self._beside(name)
         if path is None:
             why = f"no such file: {(self.bases or (self.path,))[-1].parent / name}"
             raise RigError(self.path, "world.urdf", why, "put the URDF beside the rig file")
@@ -556,7 +568,39 @@ class Rig(toml_tables.Table):
         Raises:
             RigError: as `urdf_path`; the file names what is no parameter of the rig, or leaves one of them out.
         """
-        return filled(self.urdf_path(), self.parameters, self.path)
+        return self._urdf or filled(self.urdf_path(), self.parameters, self.path)
+
+    def with_urdf(self, text: str) -> Rig:
+        """This rig with that URDF, as a recording keeps it: parameters are filled in, and there need be no file."""
+        found = self.model_copy()
+        found._urdf = text  # noqa: SLF001 - its own
+        return found
+
+    def tree(self, *, fixed_base: bool | None = None) -> Tree:
+        """The links and joints of the world.
+
+        Args:
+            fixed_base: Whether the base link is bolted down; by default as the world says.
+
+        Raises:
+            RigError: as `urdf_text`; the URDF is wrong, see `read_tree`.
+        """
+        from axbridge.config.urdf import read_tree
+
+        world = self._simulated()
+        kinematic = [servo.joint for servo in self.servos if servo.drive == "ideal"]
+        fixed = world.fixed_base if fixed_base is None else fixed_base
+        return read_tree(self.urdf_path(), fixed_base=fixed, kinematic=kinematic, text=self.urdf_text())
+
+    def shapes(self, element: Literal["collision", "visual"]) -> tuple[Shape, ...]:
+        """What the links touch things with, or what they look like.
+
+        Raises:
+            RigError: as `urdf_text`; a shape is wrong, see `read_shapes`.
+        """
+        from axbridge.config.urdf import read_shapes
+
+        return read_shapes(self.urdf_path(), element, self.urdf_text())
 
     def profile_of(self, servo: ServoConfig) -> FirmwareProfile:
         """The firmware profile of a servo, from beside the rig or by name.

@@ -10,7 +10,7 @@ import numpy as np
 
 from axbridge.arrays import FloatArray
 from axbridge.config.rig import Rig, ServoConfig
-from axbridge.config.urdf import FIXED, SLIDES, TURNS, JointFacts, Tree, read_tree, with_checked_meshes
+from axbridge.config.urdf import FIXED, SLIDES, TURNS, JointFacts, Tree, with_checked_meshes
 from axbridge.errors import RigError
 
 __all__ = ["Checked", "check_rig", "positive_ways"]
@@ -54,10 +54,8 @@ def check_rig(rig: Rig) -> Checked:
             why = f"{ideal.name!r} is ideal, and there is no world to move it in"
             raise RigError(rig.path, f"servo.{ideal.name}.drive", why, 'add [world] urdf = "…"')
         return Checked((), tuple(_assumed(rig, None)))
-    kinematic = {servo.joint for servo in rig.servos if servo.drive == "ideal"}
-    path, text = rig.urdf_path(), rig.urdf_text()
-    tree = read_tree(path, fixed_base=rig.world.fixed_base, kinematic=kinematic, text=text)
-    with_checked_meshes(path, text)
+    path, tree = rig.urdf_path(), rig.tree()
+    with_checked_meshes(path, rig.urdf_text())
     joints = {joint.name: joint for joint in tree.joints}
     for servo in rig.servos:
         _check_joint(rig, servo, tree, joints)
@@ -79,8 +77,7 @@ def positive_ways(rig: Rig) -> dict[str, str]:
     """
     if rig.world is None:
         return {}
-    kinematic = {servo.joint for servo in rig.servos if servo.drive == "ideal"}
-    tree = read_tree(rig.urdf_path(), fixed_base=rig.world.fixed_base, kinematic=kinematic, text=rig.urdf_text())
+    tree = rig.tree()
     turned, place = [np.eye(3)], [np.zeros(3)]
     for link in range(1, len(tree.links)):
         parent = tree.parent[link]

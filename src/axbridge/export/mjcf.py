@@ -17,6 +17,7 @@ from axbridge.config.urdf import DUMMY_INERTIA, DUMMY_MASS, with_checked_meshes
 from axbridge.errors import UnsupportedOperation
 from axbridge.export.linear_loop import linear_loop
 from axbridge.sim.engine import Scene, arrange, substeps
+from axbridge.sim.engines.ideal_joints import IdealJoint
 from axbridge.virtual.control_table import ControlTable
 from axbridge.virtual.registers import loop_command
 
@@ -75,6 +76,7 @@ def to_mjcf(rig: Rig, note: str = "") -> str:
     scene = Scene(
         path, text=text, fixed_base=world.fixed_base, joints=[servo.joint for servo in driven], stops=stops,
         start={servo.joint: servo.position for servo in rig.servos},
+        ideal=[IdealJoint(servo) for servo in rig.servos if servo.drive == "ideal"],
     )  # fmt: skip
     arrangement = arrange(scene)
     spec = _read(mujoco, rig, with_checked_meshes(path, text) or text)

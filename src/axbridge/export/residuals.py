@@ -16,7 +16,7 @@ import numpy as np
 from axbridge.arrays import FloatArray
 from axbridge.config import toml_tables
 from axbridge.config.model import ServoModel
-from axbridge.config.rig import Rig
+from axbridge.config.rig import Rig, ServoConfig
 from axbridge.export.linear_loop import LinearLoop, linear_loop
 from axbridge.export.mjcf import LIMP_GROUP, loop_row, mujoco_module, to_mjcf
 from axbridge.robot.open import open_robot
@@ -146,8 +146,7 @@ def on_the_bench(rig: Rig) -> Rig:
     """The rig as its moves are measured: base bolted down in the air, nothing of the bus between goal and loop."""
     assert rig.world is not None
     world = rig.world.model_copy(update={"fixed_base": True, "ground": False, "gui": False})
-    buses = tuple(bus.model_copy(update={"bus_timing": "none"}) for bus in rig.buses)
-    return rig.model_copy(update={"world": world, "buses": buses})
+    return rig.with_buses(bus_timing="none").model_copy(update={"world": world})
 
 
 def moves_of(rig: Rig) -> list[Move]:
@@ -252,30 +251,26 @@ def _without(rig: Rig) -> Iterator[tuple[str, Rig]]:
         if any(term.there(model) for model in models.values()):
             yield term.words, _changed(rig, term, models)
     if any(bus.supply_resistance > 0 for bus in rig.buses):
-        buses = tuple(bus.model_copy(update={"supply_resistance": 0.0}) for bus in rig.buses)
-        yield _SAG, rig.model_copy(update={"buses": buses})
+        yield _SAG, rig.with_buses(supply_resistance=0.0)
     if len(driven) < len(rig.servos):
         yield _IDEAL, rig
 
 
 def _changed(rig: Rig, term: _Term, models: Mapping[str, ServoModel]) -> Rig:
-    servos = []
-    for servo in rig.servos:
+    def without(servo: ServoConfig) -> dict[str, Any]:
         model = models.get(servo.name)
         if model is None or not term.there(model):
-            servos.append(servo)
-            continue
+            return {}
         (bus,) = (bus for bus in rig.buses if bus.name == servo.bus)
         count = rig.profile_of(servo).units.position
         loop = linear_loop(model, loop_row(rig, servo), count, bus.supply_voltage)
-        tables = toml_tables.merged(servo.params, term.without(model, loop))
-        servos.append(servo.model_copy(update={"params": tables}))
-    return rig.model_copy(update={"servos": tuple(servos)})
+        return {"params": toml_tables.merged(servo.params, term.without(model, loop))}
+
+    return rig.with_servos(without)
 
 
 def _started(rig: Rig, move: Move) -> Rig:
-    servos = (servo.model_copy(update={"position": move.start.get(servo.name, 0.0)}) for servo in rig.servos)
-    return rig.model_copy(update={"servos": tuple(servos)})
+    return rig.with_servos(lambda servo: {"position": move.start.get(servo.name, 0.0)})
 
 
 def _seen(data: Any, places: Mapping[str, int]) -> FloatArray:

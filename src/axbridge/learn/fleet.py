@@ -62,8 +62,7 @@ class Fleet:
             if servo.drive != "dynamixel" or servo.controller != "firmware" or servo.acceleration != -1:
                 why = f"servo {servo.name!r} is driven by the host, step by step"
                 raise UsageError(f"{why}: a batch has no host", "use rigs whose servos follow their own firmware")
-        buses = tuple(bus.model_copy(update={"bus_timing": "none"}) for bus in rig.buses)
-        self.rig = rig.model_copy(update={"buses": buses})
+        self.rig = rig.with_buses(bus_timing="none")
         profiles = [rig.profile_of(servo) for servo in rig.servos]
         self._mounted = [
             Calibration(profile.units, servo.zero, servo.direction)

@@ -19,7 +19,7 @@ import numpy as np
 
 from axbridge.arrays import FloatArray
 from axbridge.config import toml_tables
-from axbridge.config.rig import Rig
+from axbridge.config.rig import Rig, ServoConfig
 from axbridge.errors import RecordingError, UsageError
 from axbridge.reading import reading
 from axbridge.recording.recording import Recording
@@ -195,11 +195,10 @@ class Randomisation:
         Raises:
             RigError: the rig's model and the fit do not belong together.
         """
-        servos = []
-        for servo in rig.servos:
+
+        def of_servo(servo: ServoConfig) -> dict[str, Any]:
             if servo.drive != "dynamixel":
-                servos.append(servo)
-                continue
+                return {}
             tables: dict[str, Any] = {}
             if self.parameters:
                 tables = self.parameters[int(random.integers(len(self.parameters)))].drawn(random)
@@ -207,18 +206,15 @@ class Randomisation:
                 base = tables.get("sensor", {}).get("latency_ms", rig.model_of(servo).sensor.latency_ms)
                 late = base + 1000 * float(random.uniform(0.0, self.line.jitter))
                 tables = toml_tables.merged(tables, {"sensor": {"latency_ms": late}})
-            servos.append(servo.model_copy(update={"params": toml_tables.merged(servo.params, tables)}))
-        changed: dict[str, Any] = {"servos": tuple(servos)}
-        if self.supplies:
-            supply = self.supplies[int(random.integers(len(self.supplies)))]
-            drawn = {
-                "supply_voltage": max(supply.voltage + supply.voltage_error * float(random.standard_normal()), 1.0),
-                "supply_resistance": max(
-                    supply.resistance + supply.resistance_error * float(random.standard_normal()), 0.0
-                ),
-            }
-            changed["buses"] = tuple(bus.model_copy(update=drawn) for bus in rig.buses)
-        return rig.model_copy(update=changed)
+            return {"params": toml_tables.merged(servo.params, tables)}
+
+        found = rig.with_servos(of_servo)
+        if not self.supplies:
+            return found
+        supply = self.supplies[int(random.integers(len(self.supplies)))]
+        voltage = supply.voltage + supply.voltage_error * float(random.standard_normal())
+        resistance = supply.resistance + supply.resistance_error * float(random.standard_normal())
+        return found.with_buses(supply_voltage=max(voltage, 1.0), supply_resistance=max(resistance, 0.0))
 
     def faults(self) -> str:
         """What the bus loses, as a fault spec."""

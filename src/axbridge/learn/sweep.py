@@ -155,13 +155,9 @@ def changed(rig: Rig, values: Mapping[str, float]) -> Rig:
             params.setdefault(table, {})[key] = value
     if numbers:
         rig = rig.overridden({"parameters": numbers})
-    servos = tuple(
-        servo.model_copy(update={"params": toml_tables.merged(servo.params, params)})
-        if servo.drive == "dynamixel"
-        else servo
-        for servo in rig.servos
+    found = rig.with_buses(**bus).with_servos(
+        lambda servo: {"params": toml_tables.merged(servo.params, params)} if servo.drive == "dynamixel" else {}
     )
-    found = rig.model_copy(update={"servos": servos, "buses": tuple(b.model_copy(update=bus) for b in rig.buses)})
     for servo in found.servos if params else ():
         found.model_of(servo)
     return found
@@ -245,10 +241,8 @@ def _step(rig: Rig, seed: int) -> Figures:
 
 def _fall(rig: Rig, seed: int) -> Figures:
     """A limp arm from 90°, to within 5° of hanging down."""
-    servos = [
-        servo.model_copy(update={"position": _FALL if not n else servo.position}) for n, servo in enumerate(rig.servos)
-    ]
-    with open_robot(rig.model_copy(update={"servos": tuple(servos)}), "sim", seed=seed) as robot:
+    raised = rig.with_servos(lambda servo: {"position": _FALL} if servo is rig.servos[0] else {})
+    with open_robot(raised, "sim", seed=seed) as robot:
         robot[0].torque_off()
         times, places = [0.0], [_FALL]
         while robot.time < _SECONDS - 1e-9:

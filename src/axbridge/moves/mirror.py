@@ -7,7 +7,7 @@ import numpy as np
 from axbridge.arrays import FloatArray
 from axbridge.body.poses import posed
 from axbridge.config.rig import Rig
-from axbridge.config.urdf import Tree, read_tree
+from axbridge.config.urdf import Tree
 from axbridge.errors import RigError
 from axbridge.moves.moves import Signs
 
@@ -26,7 +26,7 @@ def signs(rig: Rig) -> Signs:
     Raises:
         RigError: the rig has no URDF, or a joint and its partner do not turn about mirrored axes.
     """
-    tree = read_tree(rig.urdf_path(), fixed_base=True, text=rig.urdf_text())
+    tree = rig.tree(fixed_base=True)
     axes = _axes(tree)
     names = {servo.name: servo.joint for servo in rig.servos}
     found: dict[str, tuple[str, float]] = {}

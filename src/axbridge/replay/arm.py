@@ -9,7 +9,7 @@ import numpy as np
 
 from axbridge.body.inverse_dynamics import wrenches
 from axbridge.config.rig import Rig, ServoConfig
-from axbridge.config.urdf import JointFacts, read_tree
+from axbridge.config.urdf import JointFacts
 from axbridge.errors import RigError
 
 __all__ = ["Arm", "arm_of", "stops_of"]
@@ -38,9 +38,8 @@ def arm_of(rig: Rig, servo: ServoConfig) -> Arm:
     Raises:
         RigError: not a URDF that can be simulated, no such joint, one that slides, or one of several moving parts.
     """
-    path = rig.urdf_path()
-    assert rig.world is not None  # urdf_path has seen to it
-    tree = read_tree(path, fixed_base=rig.world.fixed_base, text=rig.urdf_text())
+    path, tree = rig.urdf_path(), rig.tree()
+    assert rig.world is not None  # else it had no tree
     names = [joint.name for joint in tree.joints]
     place = f"joint {servo.joint}"
     if servo.joint not in names:
@@ -71,9 +70,7 @@ def stops_of(rig: Rig, servo: ServoConfig) -> tuple[float, float]:
     Raises:
         RigError: the rig has no world, or its URDF is wrong.
     """
-    kinematic = {other.joint for other in rig.servos if other.drive == "ideal"}
-    tree = read_tree(rig.urdf_path(), fixed_base=True, kinematic=kinematic, text=rig.urdf_text())
-    return _stops(servo, next(joint for joint in tree.joints if joint.name == servo.joint))
+    return _stops(servo, next(joint for joint in rig.tree(fixed_base=True).joints if joint.name == servo.joint))
 
 
 def _stops(servo: ServoConfig, joint: JointFacts) -> tuple[float, float]:

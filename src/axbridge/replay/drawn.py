@@ -100,7 +100,7 @@ def _lowest(misfits: Sequence[float]) -> float:
 def _modelled(recording: Recording, tracks: Sequence[Track]) -> dict[str, tuple[Rig, ServoConfig, ServoModel]]:
     """Servos whose loop can be run, by name."""
     try:
-        rig, _ = rig_of(recording)
+        rig = rig_of(recording)
     except AxBridgeError:
         return {}
     configs, models = {servo.name: servo for servo in rig.servos}, recording.metadata.get("models") or {}

@@ -23,7 +23,7 @@ from axbridge.body.inverse_dynamics import BaseMotion, wrenches
 from axbridge.body.link_paths import rooted_at, way_to_base
 from axbridge.body.poses import posed
 from axbridge.config.rig import Rig, ServoConfig
-from axbridge.config.urdf import Tree, read_tree
+from axbridge.config.urdf import Tree
 from axbridge.errors import RecordingError, RigError, UsageError
 from axbridge.recording.recording import Recording
 from axbridge.replay.footing import CLEAR, footing, rooted_motion
@@ -79,9 +79,7 @@ def joint_of_robot(recordings: Sequence[Recording], rig: Rig, name: str) -> tupl
     if servo is None:
         names = ", ".join(servo.name for servo in rig.servos)
         raise UsageError(f"rig {rig.name} has no servo {name!r}", f"its servos: {names}")
-    path = rig.urdf_path()
-    assert rig.world is not None  # urdf_path has seen to it
-    tree = read_tree(path, fixed_base=rig.world.fixed_base, text=rig.urdf_text())
+    path, tree = rig.urdf_path(), rig.tree()
     joints = [joint.name for joint in tree.joints]
     if servo.joint not in joints:
         raise RigError(path, f"joint {servo.joint}", "no such joint", f"it has: {', '.join(joints)}")
@@ -124,7 +122,7 @@ def _on_foot(recording: Recording, rig: Rig, servo: ServoConfig, motion: Motion)
         RecordingError: it does not, or hardly ever.
     """
     track = recording[servo.name]
-    robot = on_two_feet(rig, rig.urdf_text())
+    robot = on_two_feet(rig)
     if robot is None or rig.world is None or not rig.world.ground:
         why = (
             "its rig has no floor to stand on (ground = true)"

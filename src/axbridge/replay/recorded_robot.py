@@ -10,7 +10,7 @@ from axbridge.arrays import FloatArray
 from axbridge.body.poses import posed
 from axbridge.body.soles import Sole, soles_of
 from axbridge.config.rig import Rig
-from axbridge.config.urdf import Shape, Tree, read_shapes, read_tree
+from axbridge.config.urdf import Shape, Tree
 from axbridge.errors import RecordingError
 from axbridge.recording.recording import Recording
 
@@ -34,8 +34,8 @@ class Standing:
     soles: tuple[Sole, Sole]
 
 
-def rig_of(recording: Recording) -> tuple[Rig, str | None]:
-    """The rig that a recording was made with, and its URDF as text, from the recording itself.
+def rig_of(recording: Recording) -> Rig:
+    """The rig that a recording was made with, with its URDF, from the recording itself.
 
     Raises:
         RecordingError: it does not say.
@@ -48,7 +48,7 @@ def rig_of(recording: Recording) -> tuple[Rig, str | None]:
     except ValueError as failure:
         raise RecordingError(recording.path, "holds no rig that this version knows", "name it: --rig") from failure
     text = recording.metadata.get("urdf")
-    return rig, text if isinstance(text, str) else None
+    return rig.with_urdf(text) if isinstance(text, str) else rig
 
 
 def standing_robot(recording: Recording) -> Standing | None:
@@ -57,32 +57,26 @@ def standing_robot(recording: Recording) -> Standing | None:
     Raises:
         RecordingError, RigError: what it says makes no robot.
     """
-    if not isinstance(recording.metadata.get("rig"), dict):
-        return None
-    rig, text = rig_of(recording)
-    return None if text is None else on_two_feet(rig, text)
+    known = [isinstance(recording.metadata.get(key), kind) for key, kind in (("rig", dict), ("urdf", str))]
+    return on_two_feet(rig_of(recording)) if all(known) else None
 
 
-def on_two_feet(rig: Rig, text: str) -> Standing | None:
+def on_two_feet(rig: Rig) -> Standing | None:
     """The robot of a rig; None where it does not stand free on two feet.
 
-    Args:
-        rig: Its rig.
-        text: Its URDF.
-
     Raises:
-        RigError: that makes no robot.
+        RigError: its URDF is wrong.
     """
     if rig.world is None or rig.world.fixed_base:
         return None
-    tree = read_tree(rig.path, fixed_base=False, text=text)
+    tree = rig.tree()
     start = {servo.joint: servo.position for servo in rig.servos}
     pose: FloatArray = np.array([[start.get(joint.name, 0.0) for joint in tree.joints]])
-    found = soles_of(tree, read_shapes(rig.path, "collision", text), pose)
+    found = soles_of(tree, rig.shapes("collision"), pose)
     if len(found) != 2:
         return None
     one, other = sorted(found, key=lambda sole: -_sideways(tree, sole, pose))
-    return Standing(rig, tree, read_shapes(rig.path, "visual", text), (one, other))
+    return Standing(rig, tree, rig.shapes("visual"), (one, other))
 
 
 def _sideways(tree: Tree, sole: Sole, pose: FloatArray) -> float:

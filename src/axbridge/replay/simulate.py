@@ -244,10 +244,8 @@ def _through_robot(recording: Recording, rig: Rig, model: str | None, seed: int)
     }
     sent = {name: sent_at(track) for name, track in tracks.items()}
     meant = rig.with_model(model)
-    at_start = (servo.model_copy(update={"position": _start(meant, servo, started)}) for servo in meant.servos)
-    # what packets take is in the recorded times
-    prompt = tuple(bus.model_copy(update={"bus_timing": "none"}) for bus in meant.buses)
-    placed = meant.model_copy(update={"servos": tuple(at_start), "buses": prompt})
+    placed = meant.with_servos(lambda servo: {"position": _start(meant, servo, started)})
+    placed = placed.with_buses(bus_timing="none")  # what packets take is in the recorded times
     rows: dict[str, list[dict[str, float]]] = {name: [] for name in tracks}
     way: list[dict[str, float]] = []
     used = "pendulums" if placed.world is None else chosen(placed.world.engine)

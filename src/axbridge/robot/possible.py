@@ -10,7 +10,6 @@ import numpy as np
 from axbridge.body.poses import posed
 from axbridge.body.soles import Sole, soles_of
 from axbridge.config.rig import Rig
-from axbridge.config.urdf import read_shapes, read_tree
 from axbridge.errors import RigError
 from axbridge.robot.servo import Servo
 
@@ -75,15 +74,14 @@ def _feet_in_each_other(rig: Rig, positions: Mapping[str, float]) -> dict[str, s
     """Of a robot with two feet: that they would be in the same place."""
     if rig.world is None or rig.world.fixed_base:
         return {}
-    text = rig.urdf_text()
-    tree = read_tree(rig.urdf_path(), fixed_base=False, text=text)
+    tree = rig.tree()
     servo_of = {servo.joint: servo for servo in rig.servos}
     start, here = (np.zeros((1, len(tree.joints))) for _ in range(2))
     for column, joint in enumerate(tree.joints):
         if (servo := servo_of.get(joint.name)) is not None:
             start[0, column] = servo.position
             here[0, column] = positions.get(servo.name, servo.position)
-    soles = soles_of(tree, read_shapes(rig.urdf_path(), "collision", text), start)
+    soles = soles_of(tree, rig.shapes("collision"), start)
     if len(soles) != 2 or not np.isfinite(here).all():
         return {}
     places = posed(tree, here)

@@ -10,7 +10,6 @@ from axbridge.arrays import FloatArray
 from axbridge.body.poses import posed
 from axbridge.body.soles import soles_of
 from axbridge.config.rig import Rig
-from axbridge.config.urdf import read_shapes, read_tree
 from axbridge.rotations import Quaternion, matrix, of_axis
 from axbridge.sim.engine import Engine
 
@@ -34,11 +33,10 @@ class Hand:
 
     def __init__(self, rig: Rig, engine: Engine) -> None:
         assert rig.world is not None  # else nothing stands free
-        text = rig.urdf_text()
-        tree = read_tree(rig.urdf_path(), fixed_base=False, text=text)
+        tree = rig.tree()
         start = {servo.joint: servo.position for servo in rig.servos}
         pose = np.array([[start.get(joint.name, 0.0) for joint in tree.joints]])
-        soles = soles_of(tree, read_shapes(rig.urdf_path(), "collision", text), pose)
+        soles = soles_of(tree, rig.shapes("collision"), pose)
         there = posed(tree, pose, (np.array([[0.0, 0.0, rig.world.base_height]]), np.eye(3)[None]))
         self._engine = engine
         self._soles = [(tree.links[sole.link], sole.corners) for sole in soles]

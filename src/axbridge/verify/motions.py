@@ -10,7 +10,6 @@ from typing import Any
 from axbridge.bus.handshake import Finding
 from axbridge.comparison.comparison import Comparison, compare
 from axbridge.config.rig import Rig, ServoConfig
-from axbridge.config.urdf import read_tree
 from axbridge.errors import BusError, UsageError
 from axbridge.experiment.experiment_run import ExperimentRun, Stopped
 from axbridge.experiment.robot_recorder import RobotRecorder
@@ -51,7 +50,7 @@ def suited(rig: Rig, wanted: str | None = None) -> str:
         raise UsageError(f"{who} from {low:.0f} to {high:.0f}°", "choose another, or leave the step motion out")
     if rig.world is None or wanted:
         return able[0].name
-    tree = read_tree(rig.urdf_path(), fixed_base=rig.world.fixed_base, text=rig.urdf_text())
+    tree = rig.tree()
     carried = [1] * len(tree.links)
     for link in range(len(tree.links) - 1, 0, -1):  # children come after their parents
         carried[tree.parent[link]] += carried[link]

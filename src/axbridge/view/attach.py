@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
-from axbridge.config.urdf import read_shapes, read_tree
 from axbridge.robot.robot import Robot
 from axbridge.view import web_server
 from axbridge.view.controls import Controls
@@ -23,13 +22,9 @@ class _Screen:
     def __init__(self, page: Page) -> None:
         robot, server = page.robot, page.server
         rig, ghost = robot.rig, robot.backend == "twin"
-        tree = shapes = None
-        if rig.world is not None:
-            text = rig.urdf_text()
-            tree = read_tree(rig.urdf_path(), fixed_base=rig.world.fixed_base, text=text)
-            shapes = read_shapes(rig.urdf_path(), "visual", text)
+        tree, shapes = (None, ()) if rig.world is None else (rig.tree(), rig.shapes("visual"))
         self._server = server
-        self._scene = Scene(server, rig, tree, shapes or (), ghost=ghost)
+        self._scene = Scene(server, rig, tree, shapes, ghost=ghost)
         self._controls = Controls(page, self._scene, tree)
         self._plots = Plots(server, page.history, list(robot), ghost=ghost)
         server.gui.main_panel.dock_right()

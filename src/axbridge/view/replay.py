@@ -10,7 +10,6 @@ import numpy as np
 
 from axbridge.arrays import FloatArray
 from axbridge.config.rig import Rig
-from axbridge.config.urdf import read_shapes, read_tree
 from axbridge.errors import ErrorFlag, RecordingError, RigError
 from axbridge.recording.recording import Recording, Track
 from axbridge.servo.state import ServoState
@@ -38,7 +37,6 @@ class Replay:
     Args:
         server: The web server; owned from now on.
         rig: The robot.
-        urdf: Its URDF as text; None: as in the rig's file.
         first: Is drawn solid.
         second: Is drawn as a ghost, from the same start on; None = none.
 
@@ -48,9 +46,7 @@ class Replay:
         length: S.
     """
 
-    def __init__(
-        self, server: viser.ViserServer, rig: Rig, urdf: str | None, first: Recording, second: Recording | None
-    ) -> None:
+    def __init__(self, server: viser.ViserServer, rig: Rig, first: Recording, second: Recording | None) -> None:
         self._server, self._rig = server, rig
         self._tracks = {servo.name: first.tracks[servo.name] for servo in rig.servos if servo.name in first.tracks}
         if not any(len(track) for track in self._tracks.values()):
@@ -63,15 +59,9 @@ class Replay:
         self.time = 0.0
         self.playing = True
         self._pace = 1.0
-        tree, shapes = None, None
-        if rig.world is not None:
-            text = urdf if urdf is not None else rig.urdf_text()
-            place = rig.path if urdf is not None else rig.urdf_path()
-            tree = read_tree(place, fixed_base=rig.world.fixed_base, text=text)
-            shapes = read_shapes(place, "visual", text)
-        if tree is None:
+        if rig.world is None:
             raise RigError(rig.path, "world", "this rig has no body to show", 'add [world] urdf = "…"')
-        self._scene = Scene(server, rig, tree, shapes or (), ghost=second is not None)
+        self._scene = Scene(server, rig, rig.tree(), rig.shapes("visual"), ghost=second is not None)
         self._build(first, second)
         self._plotted = -math.inf
 

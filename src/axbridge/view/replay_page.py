@@ -28,10 +28,9 @@ _MOST = 2000  # of them: two trembling humanoids take 0.9 kB for each, and the c
 def has_body(recording: Recording) -> bool:
     """Whether a recording says which robot it is of, and that has a URDF."""
     try:
-        rig, _ = rig_of(recording)
+        return rig_of(recording).world is not None
     except RecordingError:
         return False
-    return rig.world is not None
 
 
 def replay_html(first: Recording, second: Recording | None, labels: tuple[str, str], rig: Rig | None = None) -> str:
@@ -49,14 +48,14 @@ def replay_html(first: Recording, second: Recording | None, labels: tuple[str, s
         RigError: the robot has no body.
     """
     web_server.need_viser()
-    robot, urdf = rig_of(first) if rig is None else (rig, None)
+    robot = rig_of(first) if rig is None else rig
     length = max(first.end - first.start, 0.01)
     pause = max(1 / _RATE, length / _MOST)
     times: FloatArray = np.arange(int(length / pause) + 1, dtype=np.float64) * pause
     server, _ = web_server.start(0, "127.0.0.1", "axbridge")  # viser makes no scene without one; nobody is told of it
     try:
         ghost = None if second is None else seen_at(_named(second, robot), times)
-        replay = Replay(server, robot, urdf, seen_at(_named(first, robot), times), ghost)
+        replay = Replay(server, robot, seen_at(_named(first, robot), times), ghost)
         film = server.get_scene_serializer()
         for time in times.tolist():
             replay.time = time

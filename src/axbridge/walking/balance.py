@@ -16,7 +16,6 @@ import numpy as np
 from axbridge.arrays import FloatArray
 from axbridge.body.soles import inside
 from axbridge.config.rig import Rig
-from axbridge.config.urdf import read_shapes, read_tree
 from axbridge.rotations import roll_pitch_yaw, turned
 from axbridge.sim.engine import Contact, Engine
 from axbridge.walking.footsteps import Place
@@ -52,12 +51,11 @@ class Soles:
 
     def __init__(self, rig: Rig, engine: Engine) -> None:
         self._engine = engine
-        text = rig.urdf_text()
-        tree = read_tree(rig.urdf_path(), fixed_base=False, text=text)
+        tree = rig.tree(fixed_base=False)
         moved = {tree.joints[dof].name: link for link, dof in zip(tree.links, tree.dof, strict=True) if dof >= 0}
         self.links = {side: moved[f"{side}_ankle_lateral"] for side in ("left", "right")}
         self._corners: dict[str, list[tuple[float, float, float]]] = {link: [] for link in self.links.values()}
-        for shape in read_shapes(rig.urdf_path(), "collision", text):
+        for shape in rig.shapes("collision"):
             if shape.link in self._corners and shape.kind == "box":
                 half = 0.5 * np.array(shape.size)
                 ends = [shape.place + shape.turn @ (half * signs) for signs in itertools.product((1, -1), repeat=3)]

@@ -20,7 +20,7 @@ from axbridge.body.carrying import Carrier, carried
 from axbridge.body.inverse_dynamics import BaseMotion
 from axbridge.body.poses import posed
 from axbridge.config.rig import Rig, ServoConfig
-from axbridge.config.urdf import Tree, read_tree
+from axbridge.config.urdf import Tree
 from axbridge.errors import RigError, UsageError
 from axbridge.rotations import about
 from axbridge.servo.lead import lead
@@ -211,7 +211,7 @@ class _Body:
 
     @classmethod
     def of(cls, rig: Rig) -> _Body:
-        tree = read_tree(rig.urdf_path(), fixed_base=False)
+        tree = rig.tree(fixed_base=False)
         legs = {side: Leg.of(tree, f"{side}_", rig.path) for side in SIDES}
         servos = {servo.joint: servo for servo in rig.servos}
         standing = np.array([servos[joint.name].position if joint.name in servos else 0.0 for joint in tree.joints])

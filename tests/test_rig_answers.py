@@ -1,0 +1,131 @@
+"""Whoever reads a rig's links asks the rig: its parameters are in them, and ideal joints may move what has no mass."""
+
+import numpy as np
+import pytest
+
+import axbridge
+from axbridge.body.effort import Body
+from axbridge.config.rig import Rig
+from axbridge.config.rig_check import check_rig, positive_ways
+from axbridge.config.rig_copy import copy_rig
+from axbridge.moves.mirror import signs
+from axbridge.recording.provenance import describe
+from axbridge.recording.recording import Recording
+from axbridge.replay.arm import stops_of
+from axbridge.replay.recorded_robot import rig_of
+from axbridge.robot.possible import impossible
+from axbridge.verify.motions import suited
+from axbridge.walking.gait import Gait, Walk
+
+EYE = """<robot name="eye">
+  <link name="base"/>
+  <link name="arm">
+    <inertial>
+      <origin xyz="0 0 -0.05"/><mass value="0.1"/>
+      <inertia ixx="0.0001" iyy="0.0001" izz="0.0001" ixy="0" ixz="0" iyz="0"/>
+    </inertial>
+    <visual><geometry><box size="0.02 0.02 0.1"/></geometry></visual>
+  </link>
+  <link name="eye"><visual><geometry><sphere radius="0.01"/></geometry></visual></link>
+  <joint name="shoulder" type="continuous"><parent link="base"/><child link="arm"/><axis xyz="0 1 0"/></joint>
+  <joint name="pan" type="continuous"><parent link="arm"/><child link="eye"/><axis xyz="0 0 1"/></joint>
+</robot>
+"""
+
+
+@pytest.fixture
+def heavy(tmp_path):
+    """A Bioloid whose torso weighs what a parameter says."""
+    path, urdf = copy_rig(Rig.load("bioloid"), tmp_path / "heavy")
+    urdf.write_text(urdf.read_text().replace('<mass value="0.861"/>', '<mass value="${torso_mass}"/>'))
+    path.write_text('parameters.torso_mass = { value = 0.861, unit = "kg" }\n' + path.read_text())
+    return Rig.load(path)
+
+
+@pytest.fixture
+def seeing(tmp_path):
+    """An arm with an eye that weighs nothing, on an ideal joint."""
+    (tmp_path / "eye.urdf").write_text(EYE)
+    path = tmp_path / "eye.toml"
+    path.write_text(
+        'name = "eye"\nworld.urdf = "eye.urdf"\n[[servo]]\nname = "shoulder"\njoint = "shoulder"\nid = 1\n'
+        '[[servo]]\nname = "pan"\njoint = "pan"\ndrive = "ideal"\n'
+    )
+    return Rig.load(path)
+
+
+def test_a_robot_walks_with_a_torso_whose_mass_is_a_parameter(heavy):
+    same, walk = Walk.of(Rig.load("bioloid"), Gait()), Walk.of(heavy, Gait())
+    assert np.array_equal(walk.angles_at, same.angles_at)
+    assert heavy.tree().mass[0] == 0.861
+    assert heavy.overridden({"parameters": {"torso_mass": 1.5}}).tree().mass[0] == 1.5
+
+
+def asked(rig):
+    """What is asked of the links of any rig."""
+    check_rig(rig)
+    positive_ways(rig)
+    signs(rig)
+    suited(rig)
+    Body.of(rig, {servo.joint: servo.position for servo in rig.servos})
+    stops_of(rig, rig.servos[0])
+    impossible(
+        rig, {servo.name: servo.position for servo in rig.servos}, {servo.name: (-9.0, 9.0) for servo in rig.servos}
+    )
+    rig.shapes("visual")
+
+
+def test_everything_that_is_asked_of_the_links_knows_parameters(heavy):
+    asked(heavy)
+
+
+def test_everything_that_is_asked_of_the_links_bears_a_link_without_mass_on_an_ideal_joint(seeing):
+    asked(seeing)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("which", ["heavy", "seeing"])
+def test_such_robots_are_shown_recorded_and_shown_again(which, request, tmp_path):
+    pytest.importorskip("viser")
+    from axbridge.view.replay_page import replay_html
+
+    rig = request.getfixturevalue(which)
+    name = rig.servos[0].name
+    with (
+        axbridge.open(rig) as robot,
+        robot.view(port=0, open=False),
+        axbridge.Recorder(tmp_path / "a.mcap", describe(rig)) as recorder,
+    ):
+        axbridge.RobotRecorder(robot, recorder)
+        robot[name].set_position(0.2)
+        while robot.time < 0.2:
+            robot.step()
+    assert "iframe" in replay_html(axbridge.open_recording(tmp_path / "a.mcap"), None, ("it", ""))
+
+
+@pytest.mark.parametrize("which", ["heavy", "seeing"])
+def test_such_robots_are_exported_to_mujoco(which, request):
+    mujoco = pytest.importorskip("mujoco")
+    from axbridge.export.mjcf import to_mjcf
+
+    rig = request.getfixturevalue(which)
+    model = mujoco.MjModel.from_xml_string(to_mjcf(rig))
+    assert model.body_mass.sum() == pytest.approx(rig.tree().mass.sum())
+
+
+def test_the_rig_of_a_recording_answers_from_what_was_recorded(heavy, tmp_path):
+    changed = heavy.overridden({"parameters": {"torso_mass": 1.5}})
+    kept = Recording(tmp_path / "gone" / "a.mcap", {}, (), {}, describe(changed))
+    for rig in (rig_of(kept), rig_of(kept).overridden({"robot": {"basic_time_step_ms": 10}})):
+        assert rig.tree().mass[0] == 1.5
+        assert len(rig.shapes("collision")) == len(heavy.shapes("collision"))
+
+
+def test_a_rig_changes_what_is_said_of_each_servo_and_of_all_buses():
+    rig = Rig.load("bioloid")
+    changed = rig.with_servos(lambda servo: {"position": 0.1} if servo.id == 3 else {}).with_buses(bus_timing="none")
+    assert [servo.name for servo in changed.servos if servo not in rig.servos] == [
+        servo.name for servo in rig.servos if servo.id == 3
+    ]
+    assert {bus.bus_timing for bus in changed.buses} == {"none"}
+    assert changed.buses[0].model_copy(update={"bus_timing": "wire"}) == rig.buses[0]
