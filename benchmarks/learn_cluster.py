@@ -24,11 +24,11 @@ from identify_intervals import motion, truth  # beside this file
 
 from axbridge.config.rig import Rig
 from axbridge.fit import identify
-from axbridge.fit.search import Job as Start
+from axbridge.fit.search import SweepJob as Start
 from axbridge.fit.search import minimise
 from axbridge.fit.unknowns import space_of
 from axbridge.learn.episodes import Episode, play, returns
-from axbridge.learn.sweep import Job, figures, parse_axes, sweep
+from axbridge.learn.sweep import SweepJob, figures, parse_axes, sweep
 from axbridge.replay.simulate import runs_of
 
 RIG = Rig.load("bench_arm")
@@ -79,7 +79,7 @@ def sizes():
     runs = runs_of([motion(truth(), number) for number in range(12)], RIG)
     start = Start(space_of("ax12", None, truth()), runs, seed=0, generations=1, loss="huber")
     tasks = {
-        "sweep": (figures, Job(RIG, (("latency", 0.0), ("seed", 1.0)), "step", 1)),
+        "sweep": (figures, SweepJob(RIG, (("latency", 0.0), ("seed", 1.0)), "step", 1)),
         "episodes": (play, Episode(MAKE, Ahead, np.zeros(2), 1)),
         "fit": (minimise, start),
     }

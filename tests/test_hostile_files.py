@@ -40,7 +40,7 @@ from axbridge.reading import controls
 from axbridge.recording.csv_parquet import write_csv
 from axbridge.recording.foxglove import write_foxglove
 from axbridge.recording.import_logs import import_log, parse_columns
-from axbridge.recording.import_wizard import Goal
+from axbridge.recording.import_wizard import GivenGoal
 from axbridge.recording.mcap_file import CYCLE, EVENTS, SERVO_PREFIX, Entry
 from axbridge.recording.mcap_grouped import GroupedWriter, _bytes
 from axbridge.recording.provenance import describe
@@ -331,7 +331,7 @@ CSV = {
 def test_csv_logs(tmp_path, kind):
     def use(path):
         columns = ["time=t:ms", "position=angle:deg", "command=goal:deg"] if kind == "mapped" else []
-        recording = import_log(path, columns=parse_columns(columns), goal=Goal() if kind == "wizard" else None)
+        recording = import_log(path, columns=parse_columns(columns), goal=GivenGoal() if kind == "wizard" else None)
         write_recording(recording, path.with_suffix(".mcap"))
 
     survives(tmp_path / "log.csv", CSV[kind], use, FILES // len(CSV))

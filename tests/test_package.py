@@ -1,8 +1,10 @@
 """The package as a whole: what it exports, what importing it costs, and which way its imports point."""
 
+import ast
 import pickle
 import subprocess
 import sys
+from collections import defaultdict
 from functools import cache
 
 import pytest
@@ -11,7 +13,7 @@ import axbridge
 from axbridge.cli import app
 from axbridge.cli import run as run_verb  # noqa: F401 - registers it
 from tools import import_graph
-from tools.import_graph import circles, room_of, rooms
+from tools.import_graph import SOURCE, circles, room_of, rooms
 
 graph = cache(import_graph.graph)  # it reads every file
 
@@ -127,3 +129,16 @@ def test_the_program_tells_its_version_and_refuses_a_backend_before_it_starts_a_
         "",
         "axbridge: no backend 'simm'\ndid you mean 'sim'? known backends: real, sim, twin\n",
     )
+
+
+def test_the_name_of_a_class_means_one_thing():
+    """Webots' names are Webots' business, and the two protocols are two forms of one interface."""
+    homes = defaultdict(set)
+    for path in sorted(SOURCE.rglob("*.py")):
+        if path.parent.name in {"webots", "protocols"}:
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                homes[node.name.lstrip("_")].add(path.relative_to(SOURCE).as_posix())
+    assert len(homes) > 300
+    assert {name: sorted(files) for name, files in homes.items() if len(files) > 1} == {}

@@ -29,7 +29,7 @@ from axbridge.fit.uncertainty import misfits, polish
 from axbridge.fit.unknowns import space_of
 from axbridge.recording import stamps
 from axbridge.recording.import_logs import import_log
-from axbridge.recording.import_wizard import Goal
+from axbridge.recording.import_wizard import GivenGoal
 from axbridge.replay.simulate import packed, runs_of
 from axbridge.servo.columns import Param
 from axbridge.units import AX
@@ -127,7 +127,7 @@ def left_out(fitted: tuple[str, ...], others: tuple[str, ...]) -> dict[str, tupl
     """Paths of the other recordings by a fit to `fitted` alone, each at its own best moment."""
 
     def loaded(names: tuple[str, ...]) -> list:
-        found = [import_log(STEPS / f"{name}.csv", servo="horn", goal=Goal(500)) for name in names]
+        found = [import_log(STEPS / f"{name}.csv", servo="horn", goal=GivenGoal(500)) for name in names]
         bars = [f"{name}.csv={BAR}" for name in names if "LOAD2" in name]
         return loaded_with(bars, found)[0]
 

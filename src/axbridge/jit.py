@@ -328,7 +328,7 @@ def _cache_class(kind: str) -> Any:
     """Numba's cache of functions, in our folder; `kind` keeps two forms of a kernel apart."""
     from numba.core.caching import FunctionCache
 
-    class Place:
+    class KernelCache:
         """Where a kernel is kept: numba asks for these methods."""
 
         def __init__(self, function: Callable[..., Any]) -> None:
@@ -347,10 +347,10 @@ def _cache_class(kind: str) -> Any:
             return self._of
 
         @classmethod
-        def from_function(cls, function: Callable[..., Any], _file: str) -> Place:
+        def from_function(cls, function: Callable[..., Any], _file: str) -> KernelCache:
             return cls(function)
 
-    kept = type("Kept", (FunctionCache._impl_class,), {"_locator_classes": [Place]})  # noqa: SLF001 - as above
+    kept = type("Kept", (FunctionCache._impl_class,), {"_locator_classes": [KernelCache]})  # noqa: SLF001 - as above
     return type("Cache", (FunctionCache,), {"_impl_class": kept})
 
 

@@ -2,7 +2,7 @@ import time
 
 import pytest
 
-from axbridge.bus.scan import Found, scan, scan_bauds
+from axbridge.bus.scan import FoundServo, scan, scan_bauds
 from axbridge.bus.serial import SerialBus
 from tests.support.pty_line import PtyLine
 
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.real_time
 @pytest.mark.parametrize("echo", [False, True])
 def test_a_scan_finds_everyone_and_nobody_else(echo):
     with PtyLine((0, 1, 18, 253), echo=echo) as line, SerialBus(line.port) as bus:
-        assert scan(bus) == [Found(id_, 12, 24) for id_ in (0, 1, 18, 253)]
+        assert scan(bus) == [FoundServo(id_, 12, 24) for id_ in (0, 1, 18, 253)]
 
 
 def test_a_scan_of_all_ids_waits_for_no_absent_servo_as_long_as_the_sdk_does():
@@ -45,7 +45,7 @@ def test_damaged_answers_are_reported_without_a_model():
         return "ok" if packet.code == 1 else "corrupt"
 
     with PtyLine((1,), mishap=mishap) as line, SerialBus(line.port) as bus:
-        assert scan(bus, range(3)) == [Found(1, None, None)]
+        assert scan(bus, range(3)) == [FoundServo(1, None, None)]
 
 
 def test_several_rates_are_tried_and_the_own_one_is_back_afterwards():
@@ -62,6 +62,6 @@ def test_an_id_that_only_gives_damaged_answers_is_listed_and_noise_is_not():
         return "corrupt" if packet.id == 1 else "ok"
 
     with PtyLine((1, 2), mishap=mishap) as line, SerialBus(line.port) as bus:
-        assert scan(bus, range(4)) == [Found(1, None, None), Found(2, 12, 24)]
+        assert scan(bus, range(4)) == [FoundServo(1, None, None), FoundServo(2, 12, 24)]
     with PtyLine((2,), mishap=lambda packet: "junk") as line, SerialBus(line.port) as bus:
-        assert scan(bus, range(4)) == [Found(2, 12, 24)]
+        assert scan(bus, range(4)) == [FoundServo(2, 12, 24)]

@@ -24,7 +24,7 @@ from axbridge.errors import UsageError
 from axbridge.fit import identify, write_params
 from axbridge.fit.fit import base_model, check
 from axbridge.fit.found import Score
-from axbridge.fit.search import Job, Outcome, executor, minimise
+from axbridge.fit.search import Job, StartOutcome, executor, minimise
 from axbridge.fit.unknowns import space_of
 from axbridge.recording.recording import open_recording, write_recording
 from axbridge.replay.simulate import packed, runs_of
@@ -65,7 +65,7 @@ def test_a_job_gives_the_same_result_wherever_it_runs(spread):
     job = Job(SPACE, runs, seed=3, generations=3)
     here = minimise(job)
     (there,) = spread(minimise, [job])
-    assert isinstance(there, Outcome)
+    assert isinstance(there, StartOutcome)
     np.testing.assert_array_equal(here.point, there.point)
 
 

@@ -15,7 +15,7 @@ from axbridge.fit.uncertainty import misfits, polish
 from axbridge.fit.unknowns import space_of
 from axbridge.recording import stamps
 from axbridge.recording.import_logs import import_log
-from axbridge.recording.import_wizard import Goal
+from axbridge.recording.import_wizard import GivenGoal
 from axbridge.replay.simulate import packed, runs_of
 from axbridge.servo.columns import Param
 
@@ -30,7 +30,7 @@ LOADED = [f"AX12A_LOAD2_{k}.csv" for k in (1, 2, 3)]
 
 
 def recordings(names):
-    return [import_log(STEPS / name, servo="horn", goal=Goal(500)) for name in names]
+    return [import_log(STEPS / name, servo="horn", goal=GivenGoal(500)) for name in names]
 
 
 def with_bar(found):

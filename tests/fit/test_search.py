@@ -6,7 +6,7 @@ from itertools import islice
 import numpy as np
 import pytest
 
-from axbridge.fit.search import IDLE, Job, Outcome, best_of_both, losses, minimise, search
+from axbridge.fit.search import IDLE, Job, StartOutcome, best_of_both, losses, minimise, search
 from axbridge.fit.stages import parts
 from axbridge.fit.uncertainty import GROUPS, uncertainty
 from axbridge.fit.unknowns import Space
@@ -83,7 +83,7 @@ def test_whole_recordings_choose_among_ends_that_fit_the_parts_alike(runs):
     off[[unknown.column for unknown in space.unknowns].index(Param.COULOMB)] += 0.25
     whole = losses(space, runs, np.array([true, off])).mean(axis=1)
     assert whole[0] < 0.8 * whole[1]
-    ends = [Outcome(0.50, off, 1, 1), Outcome(0.51, true, 1, 2)]
+    ends = [StartOutcome(0.50, off, 1, 1), StartOutcome(0.51, true, 1, 2)]
     assert [end.seed for end in best_of_both(job, ends)] == [2, 1]
     assert [end.seed for end in best_of_both(job, [replace(ends[0], loss=0.001), ends[1]])] == [1, 2]
 

@@ -13,7 +13,7 @@ from gymnasium.utils.env_checker import check_env  # noqa: E402
 import axbridge.learn  # noqa: E402, F401 - registers them
 from axbridge.config.rig import Rig  # noqa: E402
 from axbridge.errors import UsageError  # noqa: E402
-from axbridge.learn.randomise import Line, Randomisation  # noqa: E402
+from axbridge.learn.randomise import LineQuality, Randomisation  # noqa: E402
 from tests.support.warm import serving  # noqa: E402
 
 pytestmark = pytest.mark.slow
@@ -39,7 +39,7 @@ def test_gymnasium_finds_nothing_wrong(name):
 
 def test_the_same_seed_gives_the_same_bits_and_another_one_another_episode():
     with gymnasium.make(
-        "axbridge/Reach-v0", randomise=Randomisation(line=Line(loss=0.05, jitter=0.003))
+        "axbridge/Reach-v0", randomise=Randomisation(line=LineQuality(loss=0.05, jitter=0.003))
     ) as environment:
         first, second, other = (rolled(environment, seed) for seed in (3, 3, 4))
     assert first.tobytes() == second.tobytes()

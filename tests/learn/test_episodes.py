@@ -14,13 +14,13 @@ gymnasium = pytest.importorskip("gymnasium")
 from axbridge.config.rig import Rig  # noqa: E402
 from axbridge.errors import UsageError  # noqa: E402
 from axbridge.learn.episodes import returns  # noqa: E402
-from axbridge.learn.randomise import Line, Randomisation  # noqa: E402
+from axbridge.learn.randomise import LineQuality, Randomisation  # noqa: E402
 from axbridge.pool import workers  # noqa: E402
 
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
-DRAWN = Randomisation(line=Line(loss=0.05, jitter=0.003))
+DRAWN = Randomisation(line=LineQuality(loss=0.05, jitter=0.003))
 MAKE = partial(gymnasium.make, "axbridge/Reach-v0", rig=Rig.load("bench_arm"), randomise=DRAWN, max_episode_steps=25)
 
 

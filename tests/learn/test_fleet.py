@@ -9,7 +9,7 @@ import pytest
 from axbridge.config.rig import Rig
 from axbridge.errors import AxBridgeError, UsageError
 from axbridge.learn.fleet import Fleet
-from axbridge.learn.randomise import Line, Randomisation
+from axbridge.learn.randomise import LineQuality, Randomisation
 from axbridge.robot.open import open_robot
 
 pytest.importorskip("mujoco")
@@ -55,7 +55,7 @@ def test_workers_give_what_one_process_gives():
     rig = on_mujoco("bench_arm")
     ends = []
     for workers in (0, 2):
-        with Fleet(rig, 3, workers=workers, randomise=Randomisation(line=Line(jitter=0.01))) as fleet:
+        with Fleet(rig, 3, workers=workers, randomise=Randomisation(line=LineQuality(jitter=0.01))) as fleet:
             fleet.reset({0: 1, 1: 2, 2: 3})
             fleet.tell(np.array([[0.3], [0.6], [-0.4]]))
             for _ in range(20):

@@ -10,7 +10,7 @@ from axbridge.bus.stats import CycleTimes, LineStats
 from axbridge.config.rig import Rig
 from axbridge.errors import RecordingError, UsageError
 from axbridge.experiment.robot_recorder import RobotRecorder
-from axbridge.learn.randomise import Line, Parameters, Randomisation, Supply
+from axbridge.learn.randomise import LineQuality, Parameters, Randomisation, Supply
 from axbridge.recording.recorder import Recorder
 from axbridge.recording.recording import open_recording
 from axbridge.robot.open import open_robot
@@ -53,7 +53,7 @@ def test_draws_spread_and_hang_together_as_the_fit_says(fit):
 
 
 def test_every_servo_of_a_robot_is_another_one_and_the_seed_decides(fit):
-    randomisation = Randomisation([fit], Line(0.01, 0.002, 0.004), [Supply(11.0, 0.5, 0.05, 0.1)])
+    randomisation = Randomisation([fit], LineQuality(0.01, 0.002, 0.004), [Supply(11.0, 0.5, 0.05, 0.1)])
     rig = Rig.load("pan_tilt")
     first, again, other = (randomisation.drawn(rig, np.random.default_rng(seed)) for seed in (1, 1, 2))
     assert first == again != other
@@ -70,9 +70,9 @@ def test_what_a_bus_lost_is_counted(fit):
     counts.asked, counts.timeouts, counts.corrupt, counts.late = 1000, 15, 5, 4
     for index in range(200):
         times.add(index * 0.02, 0.001 if index % 20 else 0.004)
-    line = Line.measured({"main": {"cycle": times.as_dict(), "line": stats.as_dict()}})
+    line = LineQuality.measured({"main": {"cycle": times.as_dict(), "line": stats.as_dict()}})
     assert (line.loss, line.late, line.jitter) == (0.02, 0.004, pytest.approx(0.003))
-    assert Line.measured({"sim": {"cycle": times.as_dict(), "line": None}}).loss == 0.0
+    assert LineQuality.measured({"sim": {"cycle": times.as_dict(), "line": None}}).loss == 0.0
 
 
 @pytest.mark.slow

@@ -10,7 +10,7 @@ import pytest
 from axbridge.cli.app import run
 from axbridge.config.rig import Rig
 from axbridge.errors import UsageError
-from axbridge.learn.sweep import Job, figures, parse_axes, sweep
+from axbridge.learn.sweep import SweepJob, figures, parse_axes, sweep
 
 pytestmark = pytest.mark.slow
 import_module("axbridge.cli.sweep")
@@ -30,7 +30,7 @@ def test_latency_comes_later_and_friction_falls_slower():
     early, late = (row.figures["delay"] for row in rows)
     assert late - early == pytest.approx(0.030, abs=0.003)
     assert done == [(0, 2), (1, 2), (2, 2)]
-    free, held = (figures(Job(rig, (("friction", friction),), "fall", 0)) for friction in (0.0, 0.005))
+    free, held = (figures(SweepJob(rig, (("friction", friction),), "fall", 0)) for friction in (0.0, 0.005))
     assert free["time"] < held["time"]
 
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from axbridge import UsageError
-from axbridge.moves.interpolation import Track
+from axbridge.moves.interpolation import JointPath
 from axbridge.moves.moves import Key, Move, Page
 from axbridge.moves.planning import Bounds, check, plan, reachable
 
@@ -19,7 +19,7 @@ ways = st.lists(st.tuples(st.floats(0.05, 2.0), st.floats(-2.0, 2.0)), min_size=
 
 def track(law, found):
     times = np.cumsum([duration for duration, _ in found]).tolist()
-    return Track(law, times, [position for _, position in found], 0.25)
+    return JointPath(law, times, [position for _, position in found], 0.25)
 
 
 @pytest.mark.parametrize("law", LAWS)
@@ -58,7 +58,7 @@ def test_the_peak_speed_is_the_fastest_there_is(law, found):
 
 @pytest.mark.parametrize("law", ["cubic", "quintic"])
 def test_a_way_runs_through_a_knot_in_its_direction_and_rests_where_it_turns(law):
-    way = Track(law, [0.0, 1.0, 2.0, 3.0], [0.0, 1.0, 2.0, 1.0])
+    way = JointPath(law, [0.0, 1.0, 2.0, 3.0], [0.0, 1.0, 2.0, 1.0])
     speed = [(way.at(t + 1e-5) - way.at(t - 1e-5)) / 2e-5 for t in (1.0, 2.0)]
     assert speed[0] > 0.9
     assert speed[1] == pytest.approx(0.0, abs=1e-3)
@@ -66,12 +66,12 @@ def test_a_way_runs_through_a_knot_in_its_direction_and_rests_where_it_turns(law
 
 @pytest.mark.parametrize("law", ["trapezoid", "minimum-jerk"])
 def test_a_way_from_rest_to_rest_rests_at_every_knot(law):
-    way = Track(law, [0.0, 1.0, 2.0], [0.0, 1.0, 2.0])
+    way = JointPath(law, [0.0, 1.0, 2.0], [0.0, 1.0, 2.0])
     assert (way.at(1.0 + 1e-5) - way.at(1.0 - 1e-5)) / 2e-5 == pytest.approx(0.0, abs=1e-3)
 
 
 def test_a_trapezoid_cruises_for_half_of_its_time():
-    way = Track("trapezoid", [0.0, 2.0], [0.0, 3.0])
+    way = JointPath("trapezoid", [0.0, 2.0], [0.0, 3.0])
     fine = np.diff([way.at(time) for time in np.linspace(0.0, 2.0, 2001)]) / 0.001
     assert fine[500:1500] == pytest.approx(np.full(1000, 2.0), abs=1e-6)
     slope = np.diff(fine) / 0.001
@@ -87,25 +87,25 @@ def test_ramps_go_as_robotis_published_player_goes():
     steps = ((722, 85), (936, 34), (943, 40), (516, 51))  # counts, and 1/128 s
     theirs = (738, 787, 852, 919), (982, 989, 966, 949, 943), (922, 859, 754, 635, 556, 519)
     ends = list(itertools.accumulate((0, *(time for _, time in steps))))
-    way = Track("ramps", [end / 128 for end in ends], [783, *(count for count, _ in steps)], 32 / 128)
+    way = JointPath("ramps", [end / 128 for end in ends], [783, *(count for count, _ in steps)], 32 / 128)
     for begin, counts in zip(ends[1:], theirs, strict=False):
         mine = [way.at((begin + 8 * (number + 1)) / 128) for number in range(len(counts))]
         assert mine == pytest.approx(counts, abs=5.0)
 
 
 def test_a_ramp_takes_its_time_and_a_joint_runs_on_through_a_knot_at_full_speed():
-    way = Track("ramps", [0.0, 1.0, 3.0, 4.0], [0.0, 1.0, 2.0, 2.0], [0.2, 0.4, 0.4])
+    way = JointPath("ramps", [0.0, 1.0, 3.0, 4.0], [0.0, 1.0, 2.0, 2.0], [0.2, 0.4, 0.4])
     speed = {t: (way.at(t + 1e-6) - way.at(t - 1e-6)) / 2e-6 for t in (0.1, 0.3, 1.0, 1.2, 2.0, 2.8, 3.5)}
     first = 1.0 / 0.9  # half of 0.2 s is lost at the start
     second = (1.0 - first * 0.2) / 1.6
     wanted = {0.1: first / 2, 0.3: first, 1.0: first, 1.2: (first + second) / 2, 2.0: second, 2.8: second / 2, 3.5: 0.0}
     assert speed == pytest.approx(wanted, abs=1e-6)
-    assert Track("ramps", [0.0, 1.0], [0.0, 1.0]).at(0.25) == 0.25  # without a ramp it is a line
+    assert JointPath("ramps", [0.0, 1.0], [0.0, 1.0]).at(0.25) == 0.25  # without a ramp it is a line
 
 
 @pytest.mark.parametrize(("law", "jump"), [("cubic", 4.0), ("quintic", 0.0)])
 def test_a_quintics_acceleration_does_not_jump_and_a_cubics_does(law, jump):
-    way = Track(law, [0.0, 1.0, 2.0, 3.0], [0.0, 1.0, 2.0, 1.0])
+    way = JointPath(law, [0.0, 1.0, 2.0, 3.0], [0.0, 1.0, 2.0, 1.0])
 
     def acceleration(time):
         h = 1e-4
@@ -178,7 +178,7 @@ def test_ramps_run_on_from_page_to_page_each_page_with_its_own():
         "2": Page(keys=(key(2.0, 1.0),), interpolation="ramps", inertia=64, rate=0.5),
     }
     made = plan(Move(pages=pages), "1", {"a": 0.0}, FAST)
-    same = Track("ramps", [0.0, 1.0, 3.0], [0.0, 1.0, 2.0], [0.25, 0.5])
+    same = JointPath("ramps", [0.0, 1.0, 3.0], [0.0, 1.0, 2.0], [0.25, 0.5])
     for time in np.linspace(0.0, 3.0, 31):
         assert made.at(time)["a"] == pytest.approx(same.at(time))
 

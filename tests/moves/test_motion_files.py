@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from axbridge import RecordingError
-from axbridge.moves.keyframes import Motion, Player
+from axbridge.moves.keyframes import KeyframeMotion, MotionPlayer
 
 WAVE = ["#WEBOTS_MOTION,V1.0,Shoulder,Elbow", "00:00:000,Rest,0,1", "00:00:100,Up,1,*", "00:00:200,Down,0,2"]
 
 
 def test_positions_change_linearly_between_the_poses_that_mention_a_motor():
-    motion = Motion.parse(WAVE)
+    motion = KeyframeMotion.parse(WAVE)
     assert motion.duration == 200
     assert motion.positions(50) == {"Shoulder": 0.5, "Elbow": 1.25}
     assert motion.positions(-5) == {"Shoulder": 0, "Elbow": 1}
@@ -21,7 +21,7 @@ def test_positions_change_linearly_between_the_poses_that_mention_a_motor():
 
 
 def test_a_motor_no_pose_mentions_is_left_alone():
-    assert Motion.parse(["#WEBOTS_MOTION,V1.0,A,B", "00:01:000,P,*,3"]).positions(0) == {"B": 3}
+    assert KeyframeMotion.parse(["#WEBOTS_MOTION,V1.0,A,B", "00:01:000,P,*,3"]).positions(0) == {"B": 3}
 
 
 @pytest.mark.parametrize(
@@ -44,13 +44,13 @@ def test_a_motor_no_pose_mentions_is_left_alone():
 )
 def test_mistakes_are_named_with_their_line(lines, said):
     with pytest.raises(RecordingError, match=said):
-        Motion.parse(lines, "wave.motion")
+        KeyframeMotion.parse(lines, "wave.motion")
 
 
 @given(st.text())
 def test_any_text_is_read_or_refused(text):
     with contextlib.suppress(RecordingError):
-        Motion.parse(text.splitlines())
+        KeyframeMotion.parse(text.splitlines())
 
 
 def played(player, period, steps):
@@ -58,7 +58,7 @@ def played(player, period, steps):
 
 
 def test_a_motion_plays_once_and_is_over():
-    player = Player(Motion.parse(WAVE))
+    player = MotionPlayer(KeyframeMotion.parse(WAVE))
     assert played(player, 50, 1) == [None]
     player.play()
     assert played(player, 50, 6) == [0, 0.5, 1, 0.5, 0, None]
@@ -68,11 +68,11 @@ def test_a_motion_plays_once_and_is_over():
 
 
 def test_it_loops_runs_backwards_and_goes_on_where_it_was_stopped():
-    player = Player(Motion.parse(WAVE))
+    player = MotionPlayer(KeyframeMotion.parse(WAVE))
     player.loop = True
     player.play()
     assert played(player, 100, 5) == [0, 1, 0, 1, 0]
-    player = Player(Motion.parse(WAVE))
+    player = MotionPlayer(KeyframeMotion.parse(WAVE))
     player.reverse = True
     player.play()
     assert played(player, 100, 2) == [0, 1]

@@ -13,7 +13,7 @@ from axbridge import Move, MoveError, UsageError
 from axbridge.config.rig import Rig
 from axbridge.moves.files import load_move, motion_of, move_of_motion, save_move
 from axbridge.moves.joint_table import joints_of, parse_joints
-from axbridge.moves.keyframes import Motion
+from axbridge.moves.keyframes import KeyframeMotion
 from axbridge.moves.moves import Key, Page, tracks
 from axbridge.moves.mtn import MtnFile, MtnPage, MtnStep, checksum, in_sevens, load_mtn, parse_mtn, save_mtn
 from axbridge.moves.mtn_moves import move_of, mtn_of
@@ -401,7 +401,7 @@ def test_a_curved_way_becomes_rows_and_a_pause_two():
     assert motion.positions(1200) == {"a": 1.0}
     way = tracks(move.pages["1"])["a"]
     assert max(abs(motion.positions(ms)["a"] - way.at(ms / 1000)) for ms in range(1500)) < 0.001
-    again = move_of_motion(Motion.parse(motion.text().splitlines()))
+    again = move_of_motion(KeyframeMotion.parse(motion.text().splitlines()))
     assert again.duration == pytest.approx(1.5)
 
 

@@ -11,7 +11,7 @@ from axbridge.cli.app import run
 from axbridge.errors import RecordingError, UsageError
 from axbridge.recording import stamps
 from axbridge.recording.import_logs import import_log
-from axbridge.recording.import_wizard import Goal, parse_goal
+from axbridge.recording.import_wizard import GivenGoal, parse_goal
 from axbridge.recording.recording import open_recording
 from axbridge.units import AX
 
@@ -51,7 +51,7 @@ def counts(track):
     ],
 )  # fmt: skip
 def test_the_real_exports_are_read(name, samples, dropped):
-    found = import_log(STEPS / f"{name}.csv", goal=Goal(500))
+    found = import_log(STEPS / f"{name}.csv", goal=GivenGoal(500))
     track = found["servo"]
     assert len(track) == samples
     assert (np.diff(track.time) > 0).all()
@@ -88,7 +88,7 @@ def test_three_items_of_another_servo(tmp_path):
 
 def test_a_goal_that_is_in_the_export_is_not_told_again(tmp_path):
     with pytest.raises(UsageError, match="has the Goal Position"):
-        import_log(written(tmp_path, THREE), goal=Goal(500))
+        import_log(written(tmp_path, THREE), goal=GivenGoal(500))
 
 
 @pytest.mark.parametrize(
@@ -114,8 +114,8 @@ def test_a_damaged_export_is_refused_by_name(tmp_path, text, said):
 @pytest.mark.parametrize(
     ("text", "goal"),
     [
-        ("500@1.5", Goal(500, 1.5)), ("500@1500ms", Goal(500, 1.5)), ("500@auto", Goal(500)), ("500@t0", Goal(500)),
-        ("500", Goal(500)), ("auto", Goal()),
+        ("500@1.5", GivenGoal(500, 1.5)), ("500@1500ms", GivenGoal(500, 1.5)), ("500@auto", GivenGoal(500)), ("500@t0", GivenGoal(500)),
+        ("500", GivenGoal(500)), ("auto", GivenGoal()),
     ],
 )  # fmt: skip
 def test_goals_as_they_are_typed(text, goal):
@@ -132,13 +132,13 @@ def test_a_goal_is_asked_for_where_it_cannot_be_estimated(tmp_path):
     twice = [1] * 30 + [400] * 30 + [1] * 30
     path = written(tmp_path, HEAD + "".join(f"{20 * k},{position}\n" for k, position in enumerate(twice)))
     with pytest.raises(UsageError, match="has 2 motions"):
-        import_log(path, goal=Goal())
-    track = import_log(path, goal=Goal(400, 0.59))["servo"]
+        import_log(path, goal=GivenGoal())
+    track = import_log(path, goal=GivenGoal(400, 0.59))["servo"]
     assert np.round(512 + track.command[[0, -1]] / AX.position).tolist() == [1, 400]
     with pytest.raises(UsageError, match="beyond the range"):
-        import_log(path, goal=Goal(1500, 0.59))
+        import_log(path, goal=GivenGoal(1500, 0.59))
     with pytest.raises(UsageError, match="is not in the export"):
-        import_log(path, goal=Goal(500, 99))
+        import_log(path, goal=GivenGoal(500, 99))
 
 
 def test_the_command_line_imports_and_says_what_it_did(tmp_path, capsys):

@@ -92,7 +92,7 @@ class PageClient:
 
 @contextmanager
 def page_client(page):
-    """A client of a `axbridge.view.page.Page` that is counted as there."""
+    """A client of a `axbridge.view.page.LivePage` that is counted as there."""
     import viser
 
     url = page.url

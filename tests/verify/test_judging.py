@@ -13,7 +13,7 @@ from axbridge.verify.endings import judge_endings
 from axbridge.verify.hanging import judge_steps
 from axbridge.verify.levels import judge_levels
 from axbridge.verify.motions import judge_motion, suited
-from axbridge.verify.mounting import Turn, judge_mounting, zero_pose
+from axbridge.verify.mounting import JointTurn, judge_mounting, zero_pose
 
 BIOLOID = Rig.load("bioloid")
 AX = FirmwareProfile.load("ax-12a")
@@ -29,7 +29,7 @@ def mounting(off=None, turns=()):
 
 
 def by_hand(joint, moved=None, way=1):
-    return Turn(joint, joint if moved is None else moved, way, "hand")
+    return JointTurn(joint, joint if moved is None else moved, way, "hand")
 
 
 def test_a_robot_that_is_what_its_rig_says_has_nothing_to_mend():

@@ -11,7 +11,7 @@ from axbridge.cli.verify import _STEPS
 from axbridge.config.rig import Rig
 from axbridge.config.rig_copy import copy_rig
 from axbridge.errors import UsageError
-from axbridge.verify.outcome import Outcome, digest_of, load, save
+from axbridge.verify.outcome import StepOutcome, digest_of, load, save
 from axbridge.verify.promises import PROMISES, judged
 from axbridge.verify.report import anonymous, text_of, write_verify_page
 
@@ -29,14 +29,14 @@ def test_a_promise_stands_in_the_docs(promise):
 
 def test_nothing_is_seen_before_a_step_is_done_or_when_it_failed():
     assert not any(one.seen for one in judged({}))
-    failed = {name: Outcome("failed", WHEN, "r", told=("why",)) for name in _STEPS}
+    failed = {name: StepOutcome("failed", WHEN, "r", told=("why",)) for name in _STEPS}
     assert not any(one.seen for one in judged(failed))
     assert {one.why for one in judged({}) if not one.promise.step} == {"this program does not try it"}
 
 
 def endings(on=()):
     kill = {"signal": "SIGKILL", "servos": 18, "moved_deg": 0.4, "seconds": 0.31, "on": list(on)}
-    return Outcome("done", WHEN, "r", {"endings": [kill | {"signal": "SIGTERM"}, kill]})
+    return StepOutcome("done", WHEN, "r", {"endings": [kill | {"signal": "SIGTERM"}, kill]})
 
 
 def verdict(outcomes, words):
@@ -48,12 +48,12 @@ def test_what_the_facts_show_is_seen_and_what_they_contradict_is_not():
     assert verdict({"endings": endings()}, "after SIGKILL") == (True, "18 servos, known to be off after 0.31 s")
     assert verdict({"endings": endings(["left_knee"])}, "after SIGKILL") == (False, "left_knee stayed on")
     line = {"latency_timer_ms": 16, "low_latency": False, "echo": True, "scan_s": 0.8, "wrong": 0, "reads": 2000}
-    outcomes = {"line": Outcome("done", WHEN, "r", {"lines": [line]})}
+    outcomes = {"line": StepOutcome("done", WHEN, "r", {"lines": [line]})}
     assert verdict(outcomes, "over at once") == (False, "latency timer: 16 ms")
     assert verdict(outcomes, "echo") == (True, "it returns every byte")
     assert verdict(outcomes, "no value is wrong") == (True, "0 of 2000 reads were wrong")
     silent = {"lines": [{"latency_timer_ms": None, "low_latency": True, "echo": False, "scan_s": 0.8}]}
-    assert verdict({"line": Outcome("done", WHEN, "r", silent)}, "no value") == (False, "nothing was measured")
+    assert verdict({"line": StepOutcome("done", WHEN, "r", silent)}, "no value") == (False, "nothing was measured")
 
 
 def test_the_text_and_the_page_say_nothing_of_person_computer_or_adapter(tmp_path):
@@ -63,7 +63,7 @@ def test_the_text_and_the_page_say_nothing_of_person_computer_or_adapter(tmp_pat
         Finding(port, "81 Hz", f"axbridge doctor --port {port}", False, "rate"),
         Finding("pan (id 1)", "turns the other way", f"axbridge calibrate --rig {rig.path}", True, "direction", 1),
     )
-    outcomes = {"line": Outcome("failed", WHEN, "r", told=(f"{port}: gone", str(rig.path)), findings=findings)}
+    outcomes = {"line": StepOutcome("failed", WHEN, "r", told=(f"{port}: gone", str(rig.path)), findings=findings)}
     private = {port: "PORT", str(rig.path): "RIG", str(tmp_path): "FOLDER", str(Path.home()): "~"}
     text = text_of(rig, TITLES, outcomes, private)
     write_verify_page(tmp_path / "page.html", rig, TITLES, outcomes, private, None)
@@ -92,7 +92,7 @@ def test_longer_words_are_hidden_first():
 def test_what_was_found_is_kept_and_taken_up_again(tmp_path):
     rig = Rig.load("bench_arm")
     finding = Finding("shoulder (id 1)", "lost 3 of 9 answers", "check its cable", False, "loss", 1)
-    outcomes = {"line": Outcome("done", WHEN, digest_of(rig), {"lines": []}, ("told",), (finding,))}
+    outcomes = {"line": StepOutcome("done", WHEN, digest_of(rig), {"lines": []}, ("told",), (finding,))}
     save(tmp_path / "verify.json", rig, outcomes)
     assert load(tmp_path / "verify.json", rig) == outcomes
     assert load(tmp_path / "nothing.json", rig) == {}

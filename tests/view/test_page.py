@@ -23,13 +23,13 @@ from axbridge.errors import ErrorFlag
 from axbridge.moves.moves import Key, Move, Page
 from axbridge.servo.state import ServoState
 from axbridge.view.actions import Actions
-from axbridge.view.body import Body, centre_of_mass
+from axbridge.view.body import RobotDrawing, centre_of_mass
 from axbridge.view.controls import limbs
 from axbridge.view.desk import Desk
 from axbridge.view.events import Events
 from axbridge.view.history import History
 from axbridge.view.poses import PoseFile, mirrored
-from axbridge.view.scene import Scene
+from axbridge.view.scene import RobotScene
 from axbridge.view.web_server import Door
 from tests.support.page_client import page_client
 from tests.support.pty_line import PtyLine
@@ -503,7 +503,7 @@ def test_of_a_ghost_only_what_is_elsewhere_than_the_robot_is_drawn(tmp_path, mon
     server = viser.ViserServer(port=0, verbose=False)
     try:
         joints = {servo.name: servo.joint for servo in rig.servos}
-        ghost = Body(server, tree, shapes, joints, "/ghost", (0.2, 0.5, 1.0))
+        ghost = RobotDrawing(server, tree, shapes, joints, "/ghost", (0.2, 0.5, 1.0))
 
         def drawn(**apart):
             at = dict.fromkeys(joints, 0.3)
@@ -556,7 +556,7 @@ def test_a_standing_humanoid_shows_where_the_floor_pushes_its_feet():
         tree = read_tree(rig.urdf_path(), fixed_base=False, text=rig.urdf_text())
         assert {one.link for one in pushed} == {"left_ankle_lateral_link", "right_ankle_lateral_link"}
         assert sum(one.force[2] for one in pushed) == pytest.approx(9.81 * tree.mass.sum(), rel=0.2)
-        marks = Scene(page.server, rig, tree, (), ghost=False)
+        marks = RobotScene(page.server, rig, tree, (), ghost=False)
         marks.show(page.picture)
         strongest = sorted(pushed, key=lambda one: -float(np.linalg.norm(one.force)))
         drawn = marks._touched.points[: len(pushed)]

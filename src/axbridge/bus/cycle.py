@@ -127,7 +127,7 @@ class CycleResult:
 
 
 @dataclass
-class _Track:
+class _ServoCycle:
     """What the cycle knows of one servo."""
 
     servo: CycleServo
@@ -184,7 +184,7 @@ class Cycle:
         self.servos = tuple(servos)
         self.servos_by_name = {servo.name: servo for servo in servos}
         self.times = CycleTimes()
-        self._tracks = {servo.name: _Track(servo, (servo.id, *_USUAL)) for servo in servos}
+        self._tracks = {servo.name: _ServoCycle(servo, (servo.id, *_USUAL)) for servo in servos}
         self._turn = 0
         self._port_retry = self._port_pause = 0.0
         self._port_error: PortError | None = None
@@ -366,7 +366,7 @@ class Cycle:
             if track.must_limp and not track.missing:
                 self._limp(track)
 
-    def _limp(self, track: _Track) -> None:
+    def _limp(self, track: _ServoCycle) -> None:
         try:
             self.bus.write(track.servo.id, Address.TORQUE_ENABLE, b"\0")
         except PortError as error:
@@ -376,7 +376,7 @@ class Cycle:
         else:
             track.must_limp = False
 
-    def _take(self, track: _Track, reply: Reply, address: int) -> RawState:
+    def _take(self, track: _ServoCycle, reply: Reply, address: int) -> RawState:
         position, speed, load, voltage, temperature = PRESENT.unpack_from(
             reply.data, Address.PRESENT_POSITION - address
         )
@@ -403,7 +403,7 @@ class Cycle:
             self._wire.events.append(BusEvent("limit", name))
         return RawState(reply.time, position, speed, load, voltage, temperature, reply.error, track.torque_limit)
 
-    def _look_at_torque(self, track: _Track, reply: Reply, address: int, *, returned: bool) -> None:
+    def _look_at_torque(self, track: _ServoCycle, reply: Reply, address: int, *, returned: bool) -> None:
         """Find out whether the servo has shut itself down: then it gets no goals until `recover`."""
         before, ours = track.torque_limit, track.written_torque == 0
         track.torque_limit = limit = int.from_bytes(reply.data[Address.TORQUE_LIMIT - address :][:2], "little")
@@ -419,7 +419,7 @@ class Cycle:
             if not hurt:
                 self._wire.events.append(BusEvent("fault", track.servo.name, flags=ErrorFlag.OVERLOAD))
 
-    def _fail(self, track: _Track, error: BusError) -> None:
+    def _fail(self, track: _ServoCycle, error: BusError) -> None:
         track.failures += 1
         track.error = error
         if track.failures == _FORGIVEN:
@@ -428,7 +428,7 @@ class Cycle:
             pause = _FIRST_PAUSE * 2.0 ** min(track.failures - _FORGIVEN, 10)
             track.retry_at = self.bus.clock.now() + min(pause, _LONGEST_PAUSE)
 
-    def _torque_now(self, track: _Track, asked: int | None, now: float) -> int | None:
+    def _torque_now(self, track: _ServoCycle, asked: int | None, now: float) -> int | None:
         top = track.servo.top_torque
         if track.ramp is not None:
             start, end, final = track.ramp
@@ -487,14 +487,14 @@ class Cycle:
                 who, port = track.servo, getattr(self.bus, "port_name", "")
                 raise PortError(port, f"{who.name!r} (id {who.id}) is another servo than before", _OTHER_ROBOT)
 
-    def _recognise(self, track: _Track, reply: Reply) -> None:
+    def _recognise(self, track: _ServoCycle, reply: Reply) -> None:
         """Look who answers later than the others on a port that is back; another one gets nothing."""
         if self._is_same(track, reply):
             track.strange, track.retry_at = False, 0.0
         else:
             self._fail(track, BusError(f"servo {track.servo.id} is another one than before", _OTHER_ROBOT))
 
-    def _is_same(self, track: _Track, reply: Reply) -> bool:
+    def _is_same(self, track: _ServoCycle, reply: Reply) -> bool:
         written = self.bus.rewritten.get(track.servo.id, set()) | self.bus.rewritten.get(BROADCAST, set())
         return len(reply.data) == len(track.eeprom) and all(
             before == now or address in written

@@ -9,7 +9,7 @@ from typing import Any
 from axbridge.bus.base import Reply
 from axbridge.bus.cycle import Cycle, CycleServo
 from axbridge.bus.handshake import Expected, Finding, inspect, measure_latency, name_of, profile_for
-from axbridge.bus.scan import AX_BAUDS, Found, scan, scan_bauds
+from axbridge.bus.scan import AX_BAUDS, FoundServo, scan, scan_bauds
 from axbridge.bus.serial import SerialBus
 from axbridge.bus.stats import percentile, wire_time
 from axbridge.config.profile import FirmwareProfile
@@ -136,12 +136,12 @@ def no_answer(bus: SerialBus, progress: Callable[[str], None]) -> Finding:
     return Finding(bus.port_name, "no servo answers at any baud rate", fix, True, "missing")
 
 
-def _guess(servo: Found) -> FirmwareProfile:
+def _guess(servo: FoundServo) -> FirmwareProfile:
     profile = profile_for(servo.model, servo.firmware) if servo.model is not None else None
     return profile or FirmwareProfile.load("ax-12a")
 
 
-def strangers(found: Sequence[Found], known: Sequence[Expected]) -> list[Finding]:
+def strangers(found: Sequence[FoundServo], known: Sequence[Expected]) -> list[Finding]:
     """Who answers and should not be there."""
     ids = sorted({servo.id for servo in found} - {servo.id for servo in known})
     if not ids:

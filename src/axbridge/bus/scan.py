@@ -14,7 +14,7 @@ from axbridge.errors import BusError, BusTimeout, CorruptPacket, PortError
 from axbridge.protocols.packet import byte_seconds
 from axbridge.protocols.v1 import Decoder, Instruction, encode
 
-__all__ = ["AX_BAUDS", "Found", "scan", "scan_bauds"]
+__all__ = ["AX_BAUDS", "FoundServo", "scan", "scan_bauds"]
 
 # 2000000/(n+1) for the values of the baud-rate register in use; hosts at 115200 and 57600 are near enough
 AX_BAUDS = (1_000_000, 500_000, 400_000, 250_000, 200_000, 117_647, 57_143, 19_231, 9_615)
@@ -23,7 +23,7 @@ _ANSWER = 6  # bytes
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundServo:
     """A servo that answered.
 
     Attributes:
@@ -39,7 +39,7 @@ class Found:
     mute: bool = False
 
 
-def scan(bus: SerialBus, ids: Iterable[int] = range(254)) -> list[Found]:
+def scan(bus: SerialBus, ids: Iterable[int] = range(254)) -> list[FoundServo]:
     """Ping `ids`, then ask those that answered for model and firmware.
 
     An answer carries its servo's id, so the next ping leaves as soon as the line must be free again; an answer that an
@@ -110,21 +110,21 @@ def _answered(heard: bytes, ids: Iterable[int], *, echo: bool) -> set[int]:
     return {packet.id for packet in Decoder().feed(heard) if packet.id in wanted and not packet.params}
 
 
-def _identify(bus: SerialBus, id: int) -> Found:
+def _identify(bus: SerialBus, id: int) -> FoundServo:
     try:
         data = read_start(bus, id, IDENTITY.size)
     except PortError:
         raise
     except BusError:
-        return Found(id, None, None)
+        return FoundServo(id, None, None)
     if data is None:
-        return Found(id, None, None, mute=True)
-    return Found(id, *IDENTITY.unpack(data)) if len(data) == IDENTITY.size else Found(id, None, None)
+        return FoundServo(id, None, None, mute=True)
+    return FoundServo(id, *IDENTITY.unpack(data)) if len(data) == IDENTITY.size else FoundServo(id, None, None)
 
 
 def scan_bauds(
     bus: SerialBus, bauds: Iterable[int], ids: Iterable[int] = range(254), progress: Callable[[int], None] | None = None
-) -> dict[int, list[Found]]:
+) -> dict[int, list[FoundServo]]:
     """`scan` at several rates; the bus is at its own rate again afterwards.
 
     Args:
@@ -137,7 +137,7 @@ def scan_bauds(
         PortError: the line is gone.
     """
     wanted, before = list(ids), bus.baud
-    found: dict[int, list[Found]] = {}
+    found: dict[int, list[FoundServo]] = {}
     try:
         for baud in bauds:
             if progress:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from axbridge.cli.app import Stopped, app
 from axbridge.cli.ending import code_of, terminable
-from axbridge.cli.keys import END, pressed
+from axbridge.cli.keys import END, Ended, pressed
 from axbridge.cli.options import PortOption, RigOption, YesOption, separated, shared
 from axbridge.cli.progress import Show, progress
 from axbridge.errors import UsageError
@@ -67,10 +67,6 @@ def calibrate(
             with progress("") as show:
                 found = _Dialogue(robot, loaded, key, show).run(queue)
             _write(loaded, text, found, key, yes=yes)
-
-
-class _Ended(Exception):
-    """The user has had enough."""
 
 
 class _Dialogue:
@@ -241,7 +237,7 @@ class _Dialogue:
         """Ask, and let the robot go on until a key is pressed; returns it where it asks for another way, else "".
 
         Raises:
-            _Ended: the user wants to end, or there is nobody to press a key.
+            Ended: the user wants to end, or there is nobody to press a key.
             BusError: a servo got lost.
         """
         while self._key() not in {"", END}:  # struck twice: that was for the question before
@@ -249,14 +245,14 @@ class _Dialogue:
         print(f"  {what}", flush=True)
         while not (struck := self._key().lower()) or (struck == _WIGGLE and name):  # which servo it is, is known then
             if self._robot.step() == -1:
-                raise _Ended
+                raise Ended
             self._watch.look()
             follow()
             now = self._angles()
             most = name or max(now, key=lambda one: abs(now[one] - before[one]))
             self._show(f"{most} at {math.degrees(now[most]):.1f}°, {math.degrees(now[most] - before[most]):+.1f}°")
         if struck in {_QUIT, END}:
-            raise _Ended
+            raise Ended
         return struck if struck in {_WIGGLE, _SKIP, _BACK} else ""
 
     def _tell(self, servo: ServoConfig) -> None:
@@ -326,7 +322,7 @@ def _write(rig: Rig, text: str, found: Mapping[str, Mounting], key: Callable[[],
     Raises:
         RigError: the findings make no sound rig.
         UsageError: the file has changed meanwhile.
-        _Ended: the user does not want it.
+        Ended: the user does not want it.
     """
     from axbridge.config.rig_check import check_rig
     from axbridge.config.rig_edit import edited
@@ -354,7 +350,7 @@ def _write(rig: Rig, text: str, found: Mapping[str, Mounting], key: Callable[[],
         while (struck := key().lower()) not in {"y", "n", _QUIT, END}:  # one key too many must not lose all this
             time.sleep(_PAUSE)
         if struck != "y":
-            raise _Ended
+            raise Ended
     if _text_of(rig.path) != text:
         raise UsageError(f"{rig.path} was changed meanwhile, by another program", "run it again")
     place = rig.path.resolve()  # where a link leads
@@ -389,7 +385,7 @@ def _saying_what_is_left(path: Path) -> Iterator[list[str]]:
     motors: list[str] = []
     try:
         yield motors
-    except (KeyboardInterrupt, _Ended) as end:
+    except (KeyboardInterrupt, Ended) as end:
         left = "motors are off" if motors else "no motor was moved"
         print(f"stopped: {left}; {path} is as it was", file=sys.stderr)
         raise Stopped(code_of(end)) from None

@@ -15,7 +15,7 @@ from axbridge.cli.progress import progress
 if TYPE_CHECKING:
     from axbridge.config.rig import Rig
     from axbridge.sim.engine import LinkPose
-    from axbridge.walking.walking import Outcome
+    from axbridge.walking.walking import WalkOutcome
 
 __all__ = ["WALK_FILES", "demo_walk"]
 
@@ -73,7 +73,7 @@ def demo_walk(rig: Rig, name: str, out: Path, seed: int, *, open_picture: bool, 
         typer.launch(str(files["picture"].resolve()))
 
 
-def _headline(rig: Rig, outcome: Outcome) -> str:
+def _headline(rig: Rig, outcome: WalkOutcome) -> str:
     """What was found, in a sentence."""
     if outcome.fell:
         return f"{rig.name}, simulated, fell after {outcome.seconds:.1f} s."
@@ -84,7 +84,7 @@ def _headline(rig: Rig, outcome: Outcome) -> str:
     )
 
 
-def _draw(rig: Rig, moments: list[tuple[float, dict[str, LinkPose]]], outcome: Outcome, path: Path) -> None:
+def _draw(rig: Rig, moments: list[tuple[float, dict[str, LinkPose]]], outcome: WalkOutcome, path: Path) -> None:
     """The strip of pictures."""
     from axbridge.report.plots_png import picture, save
     from axbridge.report.strip_png import Film, draw_strip

@@ -13,7 +13,7 @@ from axbridge.cli.options import EngineOption, ForceOption, JsonOption, shared
 from axbridge.cli.progress import progress
 
 if TYPE_CHECKING:
-    from axbridge.export.residuals import Residuals
+    from axbridge.export.residuals import ExportErrors
 
 export = typer.Typer(cls=Verbs, no_args_is_help=True, help="Robots and fitted servos for other programs.")
 app.add_typer(export, name="export")
@@ -41,7 +41,7 @@ def mujoco(
     """
     from axbridge.export.mjcf import to_mjcf
     from axbridge.export.model_file import rig_or_model
-    from axbridge.export.residuals import Residuals
+    from axbridge.export.residuals import ExportErrors
     from axbridge.export.residuals import measure as measured
     from axbridge.files import check_new, write_whole
 
@@ -49,7 +49,7 @@ def mujoco(
     with progress("reading", quiet=json) as show:
         robot = rig_or_model(source, rig).with_engine(engine)
         to_mjcf(robot)  # what is wrong is said before the measuring
-        found = measured(robot, show) if measure else Residuals({}, {})
+        found = measured(robot, show) if measure else ExportErrors({}, {})
         write_whole(out, to_mjcf(robot, _note(robot.name, found)))
     if json:
         emit_json({"rig": robot.name, "out": str(out), "rms_deg": found.moves, "left_out_deg": found.terms})
@@ -93,7 +93,7 @@ def bam(
         print(f"not in it: {words}")
 
 
-def _lines(found: Residuals) -> list[str]:
+def _lines(found: ExportErrors) -> list[str]:
     lines = [f"  {value:5.2f}°  {name}" for name, value in found.moves.items()]
     if lines:
         lines.insert(0, "beside axbridge, root mean square over the whole move:")
@@ -103,7 +103,7 @@ def _lines(found: Residuals) -> list[str]:
     return lines
 
 
-def _note(name: str, found: Residuals) -> str:
+def _note(name: str, found: ExportErrors) -> str:
     from axbridge import __version__
 
     head = [

@@ -17,7 +17,7 @@ from axbridge.errors import UsageError
 
 if TYPE_CHECKING:
     from axbridge.fit.found import Fit
-    from axbridge.fit.search import Outcome
+    from axbridge.fit.search import StartOutcome
 
 
 @app.command()
@@ -180,7 +180,7 @@ def _lags(recordings: list[Path], out: Path, *, json: bool) -> int:
     return DONE
 
 
-def _searching(show: Show, starts: int, laws: int = 1) -> Callable[[str, Outcome | None], None]:
+def _searching(show: Show, starts: int, laws: int = 1) -> Callable[[str, StartOutcome | None], None]:
     """What shows a fit: the best error of what it is at, and the share of its starts that are done."""
     from axbridge.fit.search import SHARPENED
 
@@ -188,7 +188,7 @@ def _searching(show: Show, starts: int, laws: int = 1) -> Callable[[str, Outcome
     best: dict[str, float] = {}  # stages, starts and sharpening minimise different errors
     done = 0
 
-    def report(stage: str, outcome: Outcome | None) -> None:
+    def report(stage: str, outcome: StartOutcome | None) -> None:
         nonlocal done
         if outcome is None:
             show(stage)

@@ -13,7 +13,7 @@ from axbridge.cli.progress import progress
 from axbridge.reading import printable
 
 if TYPE_CHECKING:
-    from axbridge.recording.soundness import Finding
+    from axbridge.recording.soundness import Oddity
 
 
 @app.command("import")
@@ -75,7 +75,7 @@ def import_(
         _parameters(path, recording)
         return
     named_mcap(recording)
-    odd: list[Finding] = []
+    odd: list[Oddity] = []
     with progress("reading") as show:
         found = import_log(
             path,

@@ -10,9 +10,13 @@ from contextlib import contextmanager
 
 from axbridge.errors import UsageError
 
-__all__ = ["END", "pressed"]
+__all__ = ["END", "Ended", "pressed"]
 
 END = "\x04"  # standard input has ended
+
+
+class Ended(Exception):
+    """The user has had enough."""
 
 
 @contextmanager

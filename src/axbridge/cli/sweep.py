@@ -12,7 +12,7 @@ from axbridge.cli.options import EngineOption, ForceOption, JsonOption, RigArgum
 from axbridge.cli.progress import progress
 
 if TYPE_CHECKING:
-    from axbridge.learn.sweep import Row
+    from axbridge.learn.sweep import SweepRow
 
 
 @app.command()
@@ -61,7 +61,7 @@ def sweep(
         print(f"wrote {out}")
 
 
-def _table(rows: list[Row], form: str) -> list[list[str]]:
+def _table(rows: list[SweepRow], form: str) -> list[list[str]]:
     from axbridge.learn.sweep import header
 
     head = [header(name) for name in (*rows[0].values, *rows[0].figures)]

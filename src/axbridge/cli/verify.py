@@ -18,7 +18,7 @@ import typer
 from axbridge.cli.app import DONE, FAILED_CHECK, Stopped, app
 from axbridge.cli.buses import buses_of
 from axbridge.cli.ending import code_of, motors_after, terminable
-from axbridge.cli.keys import END, pressed
+from axbridge.cli.keys import END, Ended, pressed
 from axbridge.cli.options import EngineOption, ForceOption, PortOption, RigOption, separated, shared
 from axbridge.cli.progress import Show, progress
 from axbridge.errors import AxBridgeError, RecordingError, UsageError
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from axbridge.comparison.comparison import Comparison
     from axbridge.config.rig import Rig
     from axbridge.robot.robot import Robot
-    from axbridge.verify.mounting import Turn
-    from axbridge.verify.outcome import Found, Outcome
+    from axbridge.verify.mounting import JointTurn
+    from axbridge.verify.outcome import Measured, StepOutcome
 
 _YES, _SKIP, _AGAIN, _BACK, _QUIT = "y", "s", "r", "b", "q"
 _NUDGE, _OTHER_WAY, _OTHER_JOINT = "n", "o", "x"
@@ -39,32 +39,32 @@ _MOTION, _WALK = "motion.mcap", "walk.mcap"
 _FILES = {"kept": "verify.json", "page": "verify.html", "text": "verify.txt"}
 
 
-class _Step(NamedTuple):
+class _StepTexts(NamedTuple):
     title: str
     moves: str
 
 
 _STEPS = {
-    "line": _Step("adapter and line", "Nothing moves. Each servo is read often."),
-    "servos": _Step("every servo against the rig", "Nothing moves. Each servo's registers are read."),
-    "joints": _Step(
+    "line": _StepTexts("adapter and line", "Nothing moves. Each servo is read often."),
+    "servos": _StepTexts("every servo against the rig", "Nothing moves. Each servo's registers are read."),
+    "joints": _StepTexts(
         "directions and zeros",
         "You move the limp joints by hand. Only where you press n, a servo moves: 3° at 20 % of its torque.",
     ),
-    "cycle": _Step("rate and lateness", "Nothing moves: the limp robot is read in its own period."),
-    "eeprom": _Step(
+    "cycle": _StepTexts("rate and lateness", "Nothing moves: the limp robot is read in its own period."),
+    "eeprom": _StepTexts(
         "EEPROM", "Nothing moves. One byte of the first servo (which alarms blink) is written {writes} times."
     ),
-    "endings": _Step(
+    "endings": _StepTexts(
         "motors off when a program is ended",
         "First {first}, then all servos hold where they are, at 20 % of their torque, and go limp: hold the robot.",
     ),
-    "motion": _Step(
+    "motion": _StepTexts(
         "one servo beside its model",
         "All servos hold where they are, at half their torque. {servo} goes to 0°, steps to {step:.0f}°, falls limp, "
         "and swings by {swing:.0f}° to both sides: hold the robot upright, and keep away from that joint.",
     ),
-    "walk": _Step(
+    "walk": _StepTexts(
         "the robot in the air",
         "All joints go slowly to the walk-ready pose, then the legs take {steps} steps, at half their torque: hold the "
         "robot by its torso, with both feet in the air.",
@@ -146,10 +146,6 @@ def verify(
         return _Hour(task, kept, key, show).run(queue, begun)
 
 
-class _Ended(Exception):
-    """The user has had enough."""
-
-
 @dataclass(frozen=True)
 class _Task:
     """What the user wants.
@@ -185,7 +181,7 @@ class _Hour:
         show: Says what is under way.
     """
 
-    def __init__(self, task: _Task, kept: dict[str, Outcome], key: Callable[[], str], show: Show) -> None:
+    def __init__(self, task: _Task, kept: dict[str, StepOutcome], key: Callable[[], str], show: Show) -> None:
         from axbridge.verify.outcome import digest_of
 
         self._task, self._outcomes, self._key, self._show = task, kept, key, show
@@ -269,7 +265,7 @@ class _Hour:
             return f"Directions and zeros are known of {known} of {len(self._rig.servos)} joints only! {moves}"
         return moves
 
-    def _found(self, name: str) -> Found:
+    def _found(self, name: str) -> Measured:
         """Do a step.
 
         Raises:
@@ -313,16 +309,16 @@ class _Hour:
         self._motion = compared(self._folder / _MOTION, rig, self._servo)
         return looked_at_the_end(lines, look_at_motion(rig, self._motion, self._folder / _MOTION))
 
-    def _look_at_joints(self) -> Found:
+    def _look_at_joints(self) -> Measured:
         """Have the joints led by hand."""
         from axbridge.robot.open import open_robot
         from axbridge.verify.mounting import judge_mounting, zero_pose
-        from axbridge.verify.outcome import Found
+        from axbridge.verify.outcome import Measured
 
         with open_robot(self._rig, "real", port=self._task.port) as robot:
             for servo in robot.values():
                 servo.torque_off()
-            hand = _Hand(self._rig, robot, self._key, self._show)
+            hand = _ByHand(self._rig, robot, self._key, self._show)
             pose = zero_pose(self._rig)
             straight = hand.straight(pose)
             off = {} if straight is None else {name: straight[name] - pose[name] for name in straight}
@@ -333,19 +329,19 @@ class _Hour:
             worst = max(off, key=lambda name: abs(off[name]))
             told.append(f"straight within {math.degrees(abs(off[worst])):.1f}°, {worst} farthest")
         told.append(f"{len(turns)} of {len(self._rig.servos)} joints turned")
-        return Found({"off": off, "turns": [asdict(turn) for turn in turns]}, told, findings)
+        return Measured({"off": off, "turns": [asdict(turn) for turn in turns]}, told, findings)
 
     def _keep(
-        self, name: str, state: Literal["done", "skipped", "failed"], found: Found | None = None,
+        self, name: str, state: Literal["done", "skipped", "failed"], found: Measured | None = None,
         told: Sequence[str] = (),
     ) -> None:  # fmt: skip
         """Keep what came of a step, and write page and text anew."""
-        from axbridge.verify.outcome import Found, Outcome, save
+        from axbridge.verify.outcome import Measured, StepOutcome, save
         from axbridge.verify.report import write_text, write_verify_page
 
         when = f"{datetime.now(timezone.utc):%Y-%m-%d %H:%M} UTC"
-        facts, lines, findings = found or Found({}, list(told), [])
-        self._outcomes[name] = Outcome(state, when, self._digest, facts, tuple(lines), tuple(findings))
+        facts, lines, findings = found or Measured({}, list(told), [])
+        self._outcomes[name] = StepOutcome(state, when, self._digest, facts, tuple(lines), tuple(findings))
         save(self._folder / _FILES["kept"], self._rig, self._outcomes)
         titles = {key: step.title for key, step in _STEPS.items()}
         facts_of = self._rig, titles, self._outcomes, self._private()
@@ -382,7 +378,7 @@ class _Hour:
         return _asked(self._key, what, keys, lambda: time.sleep(_PAUSE))
 
 
-class _Hand:
+class _ByHand:
     """Asks a hand to lead the joints of a limp robot."""
 
     def __init__(self, rig: Rig, robot: Robot, key: Callable[[], str], show: Show) -> None:
@@ -403,13 +399,13 @@ class _Hand:
         what = f"  hold every joint at 0° ({how}){but}; press a key ({_SKIP} leaves the zeros out)"
         return None if self._asked(what) == _SKIP else self._angles()
 
-    def turns(self, names: list[str]) -> list[Turn]:
+    def turns(self, names: list[str]) -> list[JointTurn]:
         """What moved, joint by joint."""
         print(
             f"  keys: {_NUDGE} nudges the servo, {_SKIP} leaves a joint out, {_BACK} goes back, any other goes on",
             flush=True,
         )
-        found: dict[str, Turn] = {}
+        found: dict[str, JointTurn] = {}
         place = 0
         while place < len(names):
             answer = self._turn(names[place], f"{place + 1} of {len(names)}")
@@ -423,10 +419,10 @@ class _Hand:
             place += 1
         return list(found.values())
 
-    def _turn(self, name: str, count: str) -> Turn | str:
+    def _turn(self, name: str, count: str) -> JointTurn | str:
         """What moved when one joint was turned; or the key that left it."""
         from axbridge.robot.calibration import moved_most
-        from axbridge.verify.mounting import Turn
+        from axbridge.verify.mounting import JointTurn
 
         way = self._ways.get(self._robot[name].config.joint, "the way that shall count as positive")
         what = f"  {count}: turn {name} (id {self._robot[name].config.id}) {way}, by 20° or more; press a key"
@@ -445,12 +441,12 @@ class _Hand:
             except UsageError as failure:
                 print(f"    again: {failure.message}\n    {failure.hint}", flush=True)
                 continue
-            return Turn(name, moved, 1 if turned > 0 else -1, "hand")
+            return JointTurn(name, moved, 1 if turned > 0 else -1, "hand")
 
-    def _nudged(self, name: str, way: str) -> Turn | None:
+    def _nudged(self, name: str, way: str) -> JointTurn | None:
         """Let the servo move, and ask which way it went; None: it did not."""
         from axbridge.robot.cue import NUDGE, nudge
-        from axbridge.verify.mounting import Turn
+        from axbridge.verify.mounting import JointTurn
 
         while True:
             try:
@@ -470,19 +466,19 @@ class _Hand:
             )
             key = self._asked(what, _YES + _OTHER_WAY + _OTHER_JOINT + _AGAIN)
             if key != _AGAIN:
-                return Turn(name, "" if key == _OTHER_JOINT else name, -1 if key == _OTHER_WAY else 1, "nudge")
+                return JointTurn(name, "" if key == _OTHER_JOINT else name, -1 if key == _OTHER_WAY else 1, "nudge")
 
     def _asked(self, what: str, keys: str = "", before: Mapping[str, float] | None = None) -> str:
         """The key that was asked for, while the robot goes on.
 
         Raises:
-            _Ended: as `_asked`; or the robot was closed.
+            Ended: as `_asked`; or the robot was closed.
             BusError: a servo got lost.
         """
 
         def go_on() -> None:
             if self._robot.step() == -1:
-                raise _Ended
+                raise Ended
             self._watch.look()
             if before is not None:
                 now = self._angles()
@@ -498,7 +494,7 @@ class _Hand:
         return {name: servo.position for name, servo in self._robot.items()}
 
 
-def _moved(turn: Turn) -> str:
+def _moved(turn: JointTurn) -> str:
     if turn.moved != turn.joint:
         return f"{turn.moved or 'another joint'} moved"
     return f"{turn.joint} moved, {'the right way' if turn.way == 1 else 'the other way'}"
@@ -508,7 +504,7 @@ def _asked(key: Callable[[], str], what: str, keys: str, meanwhile: Callable[[],
     """Ask, and wait for a key: one of `keys`, or any where that is empty.
 
     Raises:
-        _Ended: the user wants to end, or there is nobody to press a key.
+        Ended: the user wants to end, or there is nobody to press a key.
     """
     while key() not in {"", END}:  # struck too often: no motor moves because of that
         pass
@@ -516,16 +512,16 @@ def _asked(key: Callable[[], str], what: str, keys: str, meanwhile: Callable[[],
     while True:
         struck = key().lower()
         if struck == END:
-            raise _Ended("nobody is at the keys")
+            raise Ended("nobody is at the keys")
         if struck == _QUIT:
-            raise _Ended
+            raise Ended
         if struck and struck in (keys or struck):
             return struck
         if not struck:
             meanwhile()
 
 
-def _tell(outcome: Outcome) -> None:
+def _tell(outcome: StepOutcome) -> None:
     """What was measured and found, and what mends it."""
     from axbridge.bus.diagnose import told_together
 
@@ -564,7 +560,7 @@ def _saying_what_is_left(rig: Rig, folder: Path, begun: Sequence[str]) -> Iterat
     """
     try:
         yield
-    except (KeyboardInterrupt, _Ended) as end:
+    except (KeyboardInterrupt, Ended) as end:
         motors = motors_after(rig) if begun else "no motor was moved"
         kept = folder / _FILES["kept"]
         files = f"{folder} holds what was found so far" if kept.exists() else "nothing was written"

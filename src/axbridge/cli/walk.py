@@ -28,7 +28,7 @@ from axbridge.cli.progress import progress
 from axbridge.cli.recording import interruptible, watched
 
 if TYPE_CHECKING:
-    from axbridge.walking.walking import Outcome
+    from axbridge.walking.walking import WalkOutcome
 
 
 @app.command()
@@ -110,7 +110,7 @@ def walk(
     return FAILED_CHECK if outcome.fell else DONE
 
 
-def _print(outcome: Outcome, record: Path | None) -> None:
+def _print(outcome: WalkOutcome, record: Path | None) -> None:
     import math
 
     print(f"planned   {outcome.planned * 100:.1f} cm in {outcome.seconds:.1f} s")

@@ -14,7 +14,16 @@ import numpy as np
 
 from axbridge.arrays import FloatArray
 from axbridge.comparison.beats import beats
-from axbridge.comparison.metrics import MEASURES, Deviation, Measure, Motion, best_shift, deviation, moves, resample
+from axbridge.comparison.metrics import (
+    MEASURES,
+    Deviation,
+    Measure,
+    SegmentMotion,
+    best_shift,
+    deviation,
+    moves,
+    resample,
+)
 from axbridge.errors import RecordingError, UsageError
 from axbridge.recording.mcap_file import SERVO_FIELDS
 from axbridge.recording.recording import AGAIN, TOO_BUSY, Recording, Segment, Track
@@ -22,12 +31,12 @@ from axbridge.recording.soundness import findings
 from axbridge.recording.tables import wide_table, with_pandas
 
 __all__ = [
-    "Clock",
+    "ComparedSegment",
     "Comparison",
     "Coverage",
     "Motions",
     "Pair",
-    "Part",
+    "TimeMap",
     "check",
     "compare",
     "following",
@@ -44,7 +53,7 @@ _KEPT = 16 * 2**20  # bytes of motions that a comparison keeps; others are set s
 
 
 @dataclass(frozen=True)
-class Part:
+class ComparedSegment:
     """One segment of an experiment on one servo.
 
     Attributes:
@@ -70,7 +79,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Clock:
+class TimeMap:
     """Which time of the other recording belongs to a time of the reference: that of the same command.
 
     Late control cycles make one recording longer than the other. So the clocks are set anew where each segment's first
@@ -160,7 +169,7 @@ class Pair:
     shift: float | None
     plain: Deviation
     aligned: Deviation | None
-    parts: tuple[Part, ...]
+    parts: tuple[ComparedSegment, ...]
     _sides: _Sides = field(repr=False, compare=False)
 
     def __repr__(self) -> str:
@@ -492,13 +501,13 @@ class _Sides:
         """Whether a virtual bus stood still at one of these times, s, of the reference or of the other."""
         return bool(self._reference.within_standstill(mine).any() or self._other.within_standstill(theirs).any())
 
-    def clock(self, mine: Track, theirs: Track) -> Clock:
+    def clock(self, mine: Track, theirs: Track) -> TimeMap:
         """The other's clock."""
         zero = self.zero
         if self._same_clock:
-            return Clock(np.array([zero]), np.array([0.0]))
+            return TimeMap(np.array([zero]), np.array([0.0]))
         if not self._matched:
-            return Clock(np.array([zero]), np.array([self._other.start - zero]))
+            return TimeMap(np.array([zero]), np.array([self._other.start - zero]))
         sent = [(_sent(mine, a), _sent(theirs, b)) for a, b in self._matched]
         pairs = [
             (b, d) if None not in (b, d) else (a.start, c.start)
@@ -509,7 +518,7 @@ class _Sides:
             since, then = (np.concatenate(part) for part in zip((since, then), self._beats, strict=True))
             order = np.argsort(since, kind="stable")
             since, then = since[order], then[order]
-        return Clock(since, then - since)
+        return TimeMap(since, then - since)
 
     def motions(self, mine: str, theirs: str) -> Motions:
         """See `Motions`."""
@@ -589,7 +598,7 @@ def _sent(track: Track, segment: Segment) -> float | None:
     return float(track.commanded[inside][0]) if inside.any() else None
 
 
-def _coverage(a: Track, b: Track, clock: Clock, zero: float, found: FloatArray) -> Coverage:
+def _coverage(a: Track, b: Track, clock: TimeMap, zero: float, found: FloatArray) -> Coverage:
     """How much of `a` was compared with what was `found` of `b` at its times (n,).
 
     What came before the first command was sent does not count: how long that took is no part of the motion.
@@ -623,10 +632,10 @@ def _part(
     a: Track,
     b: Track,
     segment: Segment,
-    clock: Clock,
+    clock: TimeMap,
     sides: _Sides,
     both: Motions,
-) -> Part:
+) -> ComparedSegment:
     start, end = segment.start - sides.zero, segment.end - sides.zero
     inside = slice(*np.searchsorted(both.time, (start, end)))
     kind = str(segment.data.get("kind", ""))
@@ -639,10 +648,12 @@ def _part(
         first, second = a.between(segment.start - 0.5, segment.end), b.between(float(begin), float(over))
         if not sides.stood_still(first.time, second.time):
             results = (
-                measure.of(Motion(first.time, first.command, first.position, sent, segment.data)),
-                measure.of(Motion(second.time, second.command, second.position, float(then), segment.data)),
+                measure.of(SegmentMotion(first.time, first.command, first.position, sent, segment.data)),
+                measure.of(SegmentMotion(second.time, second.command, second.position, float(then), segment.data)),
             )
-    return Part(segment.name, kind, start, end, deviation(both.reference[inside], both.other[inside]), results)
+    return ComparedSegment(
+        segment.name, kind, start, end, deviation(both.reference[inside], both.other[inside]), results
+    )
 
 
 def _command(track: Track, at: FloatArray) -> FloatArray:

@@ -10,7 +10,7 @@ from statistics import median
 import numpy as np
 
 from axbridge.arrays import FloatArray
-from axbridge.comparison.comparison import Comparison, Pair, Part
+from axbridge.comparison.comparison import ComparedSegment, Comparison, Pair
 from axbridge.comparison.metrics import best_shift, deviation, resample
 
 __all__ = ["Findings", "findings_of", "headline"]
@@ -177,7 +177,7 @@ def _step(found: Findings, reference: str, other: str) -> str:
 
 
 def _within(
-    comparison: Comparison, pair: Pair, parts: Sequence[Part]
+    comparison: Comparison, pair: Pair, parts: Sequence[ComparedSegment]
 ) -> tuple[float | None, float | None, float | None]:
     """In some parts alone: how much later the other is, s, and the RMSE as it is and with that taken out, degrees."""
     both = pair.motions
@@ -196,7 +196,7 @@ def _within(
     return shift, plain.rmse, deviation(reference, moved).rmse
 
 
-def _hangs(pair: Pair, part: Part) -> float:
+def _hangs(pair: Pair, part: ComparedSegment) -> float:
     """How much further from hanging down the other ends a fall, degrees.
 
     NaN where an arm swings past the bottom: its momentum has brought it there, and friction is not told.

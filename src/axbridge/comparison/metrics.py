@@ -16,8 +16,8 @@ __all__ = [
     "Deviation",
     "FrequencyResponse",
     "Measure",
-    "Motion",
-    "Row",
+    "MetricRow",
+    "SegmentMotion",
     "StepResponse",
     "best_shift",
     "deviation",
@@ -242,7 +242,7 @@ def fall_time(time: FloatArray, position: FloatArray, released: float, level: fl
 
 
 @dataclass(frozen=True)
-class Motion:
+class SegmentMotion:
     """One servo in one segment of an experiment, from half a second before it.
 
     Attributes:
@@ -261,7 +261,7 @@ class Motion:
 
 
 @dataclass(frozen=True)
-class Row:
+class MetricRow:
     """One figure of a result, for a table.
 
     Attributes:
@@ -293,20 +293,20 @@ class Measure:
 
     key: str
     needs: tuple[str, ...]
-    of: Callable[[Motion], Any]
-    rows: tuple[Row, ...]
+    of: Callable[[SegmentMotion], Any]
+    rows: tuple[MetricRow, ...]
     document: Callable[[Any], Any]
 
 
-def _step(motion: Motion) -> StepResponse:
+def _step(motion: SegmentMotion) -> StepResponse:
     return step_response(motion.time, motion.position, float(motion.facts["target"]), motion.sent)
 
 
-def _fall(motion: Motion) -> float:
+def _fall(motion: SegmentMotion) -> float:
     return fall_time(motion.time, motion.position, motion.sent)
 
 
-def _chirp(motion: Motion) -> FrequencyResponse:
+def _chirp(motion: SegmentMotion) -> FrequencyResponse:
     return frequency_response(
         motion.time, motion.command, motion.position, float(motion.facts["low"]), float(motion.facts["high"])
     )
@@ -333,22 +333,22 @@ MEASURES: Mapping[str, Measure] = {
         ("target",),
         _step,
         (
-            Row("delay", "ms", lambda step, _: step.delay, 1e3, 0),
-            Row("rise time 10-90 %", "ms", lambda step, _: step.rise, 1e3, 0),
-            Row("overshoot", "°", lambda step, _: step.overshoot),
-            Row("settling time", "ms", lambda step, _: step.settling, 1e3, 0),
-            Row("steady-state error", "°", lambda step, _: step.steady_state_error),
+            MetricRow("delay", "ms", lambda step, _: step.delay, 1e3, 0),
+            MetricRow("rise time 10-90 %", "ms", lambda step, _: step.rise, 1e3, 0),
+            MetricRow("overshoot", "°", lambda step, _: step.overshoot),
+            MetricRow("settling time", "ms", lambda step, _: step.settling, 1e3, 0),
+            MetricRow("steady-state error", "°", lambda step, _: step.steady_state_error),
         ),
         asdict,
     ),
-    "fall": Measure("fall_time_s", (), _fall, (Row("fall to 5°", "ms", lambda fall, _: fall, 1e3, 0),), float),
+    "fall": Measure("fall_time_s", (), _fall, (MetricRow("fall to 5°", "ms", lambda fall, _: fall, 1e3, 0),), float),
     "chirp": Measure(
         "chirp",
         ("low", "high"),
         _chirp,
         (
-            Row("bandwidth (-3 dB)", "Hz", lambda chirp, _: chirp.bandwidth),
-            Row("phase in the middle of its range", "°", _middle_phase, digits=1),
+            MetricRow("bandwidth (-3 dB)", "Hz", lambda chirp, _: chirp.bandwidth),
+            MetricRow("phase in the middle of its range", "°", _middle_phase, digits=1),
         ),
         _chirp_document,
     ),

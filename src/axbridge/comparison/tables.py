@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from axbridge.arrays import FloatArray
-from axbridge.comparison.comparison import Comparison, Pair, Part, shift_text
+from axbridge.comparison.comparison import ComparedSegment, Comparison, Pair, shift_text
 from axbridge.comparison.metrics import resample
 from axbridge.recording.recording import Recording, Track
 from axbridge.report.page import Table
@@ -42,7 +42,7 @@ def deviation_table(comparison: Comparison) -> Table:
     return Table(f"{comparison.labels[1]} against {comparison.labels[0]}", header, tuple(rows))
 
 
-def figure_rows(part: Part) -> list[tuple[str, ...]]:
+def figure_rows(part: ComparedSegment) -> list[tuple[str, ...]]:
     """What the measure of a segment's kind tells of both sides: name and unit, then the figures as text."""
     if part.results is None:
         return []

@@ -21,7 +21,7 @@ __all__ = ["ControllerParams", "FrictionParams", "MotorParams", "PredictionParam
 FOLDER = "firmware_profiles/models"
 
 
-class MotorParams(toml_tables.Table):
+class MotorParams(toml_tables.TomlTable):
     """DC motor and gear.
 
     Attributes:
@@ -78,7 +78,7 @@ class MotorParams(toml_tables.Table):
         return self.torque_constant * self.gear_ratio
 
 
-class FrictionParams(toml_tables.Table):
+class FrictionParams(toml_tables.TomlTable):
     """Friction at the output shaft; the budget models M1-M6 after Rhoban BAM (arXiv 2410.08650).
 
     Attributes:
@@ -108,7 +108,7 @@ class FrictionParams(toml_tables.Table):
     quadratic: float = Field(default=0.0, ge=0)
 
 
-class ControllerParams(toml_tables.Table):
+class ControllerParams(toml_tables.TomlTable):
     """The servo's own position loop.
 
     Attributes:
@@ -136,7 +136,7 @@ class ControllerParams(toml_tables.Table):
     punch: float = Field(default=-1.0, ge=-1, le=1)
 
 
-class SensorParams(toml_tables.Table):
+class SensorParams(toml_tables.TomlTable):
     """What stands between the shaft and the registers.
 
     Attributes:
@@ -155,7 +155,7 @@ class SensorParams(toml_tables.Table):
     quantised: bool = False
 
 
-class PredictionParams(toml_tables.Table):
+class PredictionParams(toml_tables.TomlTable):
     """How far off a model may be that was identified from recordings; nothing is simulated by it.
 
     Attributes:
@@ -167,7 +167,7 @@ class PredictionParams(toml_tables.Table):
     load_share: float | None = Field(default=None, ge=0)
 
 
-class ServoModel(toml_tables.Table):
+class ServoModel(toml_tables.TomlTable):
     """All parameters of one simulated servo.
 
     Attributes:

@@ -35,7 +35,7 @@ class Area(str, Enum):
     RAM = "ram"
 
 
-class Register(toml_tables.Table):
+class Register(toml_tables.TomlTable):
     """One entry of a control table.
 
     Attributes:
@@ -71,7 +71,7 @@ class Register(toml_tables.Table):
         return self.access == "rw"
 
 
-class Behaviour(toml_tables.Table):
+class Behaviour(toml_tables.TomlTable):
     """What firmwares of Protocol 1.0 do differently (the flags of a profile); the defaults are the AX-12A's."""
 
     goal_outside_limits: Literal["reject", "clamp"] = "reject"
@@ -99,7 +99,7 @@ class Behaviour(toml_tables.Table):
         return address < EEPROM_END
 
 
-class Timing(toml_tables.Table):
+class Timing(toml_tables.TomlTable):
     """When replies leave, and how the receiver behaves.
 
     Attributes:
@@ -131,7 +131,7 @@ class Timing(toml_tables.Table):
         return 1.5e-6 * self.eeprom_deaf_us_per_byte * count
 
 
-class Protection(toml_tables.Table):
+class Protection(toml_tables.TomlTable):
     """When the firmware calls a load an overload. No manual gives figures: these are a design choice.
 
     Attributes:
@@ -147,7 +147,7 @@ class Protection(toml_tables.Table):
     reset_voltage: float = Field(default=4.5, ge=0)
 
 
-class Electrics(toml_tables.Table):
+class Electrics(toml_tables.TomlTable):
     """Data-sheet figures at the output shaft.
 
     Attributes:
@@ -165,7 +165,7 @@ class Electrics(toml_tables.Table):
     dead_zone_deg: float = Field(default=60.0, ge=0, lt=360)
 
 
-class FirmwareProfile(toml_tables.Table):
+class FirmwareProfile(toml_tables.TomlTable):
     """One servo model.
 
     Attributes:

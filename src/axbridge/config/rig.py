@@ -45,7 +45,7 @@ _SHORTEST, _LONGEST = 0.01, 60_000.0  # ms, of a step: 100 kHz to a minute
 _ROUNDING = 1e-4  # share by which a physics step differs from a whole rate where it was rounded
 
 
-class BusConfig(toml_tables.Table):
+class BusConfig(toml_tables.TomlTable):
     """One half-duplex line.
 
     Attributes:
@@ -65,7 +65,7 @@ class BusConfig(toml_tables.Table):
     bus_timing: Literal["wire", "none"] = "wire"
 
 
-class WorldConfig(toml_tables.Table):
+class WorldConfig(toml_tables.TomlTable):
     """The simulated world.
 
     Attributes:
@@ -98,7 +98,7 @@ class WorldConfig(toml_tables.Table):
         return exact if abs(value - exact) < _ROUNDING * exact else value
 
 
-class RobotConfig(toml_tables.Table):
+class RobotConfig(toml_tables.TomlTable):
     """Webots' Robot node.
 
     Attributes:
@@ -120,7 +120,7 @@ class RobotConfig(toml_tables.Table):
         return value
 
 
-class SafetyConfig(toml_tables.Table):
+class SafetyConfig(toml_tables.TomlTable):
     """What happens to the motors when the program ends, fails or falls silent, and what they are spared.
 
     Attributes:
@@ -146,7 +146,7 @@ class SafetyConfig(toml_tables.Table):
         return self
 
 
-class ViewConfig(toml_tables.Table):
+class ViewConfig(toml_tables.TomlTable):
     """The live page.
 
     Attributes:
@@ -156,7 +156,7 @@ class ViewConfig(toml_tables.Table):
     on_close: Literal["go on", "limp"] = "go on"
 
 
-class WebotsConfig(toml_tables.Table):
+class WebotsConfig(toml_tables.TomlTable):
     """What Webots controllers see beside the servos.
 
     Attributes:
@@ -180,7 +180,7 @@ class WebotsConfig(toml_tables.Table):
     project_path: str = ""
 
 
-class SensorConfig(toml_tables.Table):
+class SensorConfig(toml_tables.TomlTable):
     """Something that the robot senses with, beside its servos.
 
     Attributes:
@@ -239,7 +239,7 @@ _OF_KIND = {  # what a sensor may say beside its name and place
 _SEVEN_TURNS = 7 * math.tau  # rad, the most that a servo counts in multi-turn mode
 
 
-class ServoConfig(toml_tables.Table):
+class ServoConfig(toml_tables.TomlTable):
     """One joint and what drives it. A sliding joint has m, m/s and N in place of rad, rad/s and N·m.
 
     Attributes:
@@ -363,7 +363,7 @@ class ServoConfig(toml_tables.Table):
         return self.min_position, self.max_position
 
 
-class Rig(toml_tables.Table):
+class Rig(toml_tables.TomlTable):
     """A robot, its buses and its world.
 
     Attributes:

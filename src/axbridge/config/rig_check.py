@@ -13,7 +13,7 @@ from axbridge.config.rig import Rig, ServoConfig
 from axbridge.config.urdf import FIXED, SLIDES, TURNS, JointFacts, Tree, with_checked_meshes
 from axbridge.errors import RigError
 
-__all__ = ["Checked", "check_rig", "positive_ways"]
+__all__ = ["RigSummary", "check_rig", "positive_ways"]
 
 _TELLING = (
     "profile",
@@ -28,7 +28,7 @@ _NEAR = 0.94  # cosine of 20°: so near to a side an axis points there
 
 
 @dataclass(frozen=True)
-class Checked:
+class RigSummary:
     """What a sound rig looks like.
 
     Attributes:
@@ -40,7 +40,7 @@ class Checked:
     assumed: tuple[str, ...]
 
 
-def check_rig(rig: Rig) -> Checked:
+def check_rig(rig: Rig) -> RigSummary:
     """Put everything together that a rig names: profiles, models, URDF, joints.
 
     Raises:
@@ -53,7 +53,7 @@ def check_rig(rig: Rig) -> Checked:
         if ideal := next((servo for servo in rig.servos if servo.drive == "ideal"), None):
             why = f"{ideal.name!r} is ideal, and there is no world to move it in"
             raise RigError(rig.path, f"servo.{ideal.name}.drive", why, 'add [world] urdf = "…"')
-        return Checked((), tuple(_assumed(rig, None)))
+        return RigSummary((), tuple(_assumed(rig, None)))
     path, tree = rig.urdf_path(), rig.tree()
     with_checked_meshes(path, rig.urdf_text())
     joints = {joint.name: joint for joint in tree.joints}
@@ -63,7 +63,7 @@ def check_rig(rig: Rig) -> Checked:
         if sensor.link is not None and sensor.link not in tree.links:
             why = f"link {sensor.link!r} is not in {path.name}"
             raise RigError(rig.path, f"sensor.{sensor.name}.link", why, f"it has: {', '.join(tree.links)}")
-    return Checked(tuple(_drawn(rig, tree)), tuple(_assumed(rig, tree)))
+    return RigSummary(tuple(_drawn(rig, tree)), tuple(_assumed(rig, tree)))
 
 
 def positive_ways(rig: Rig) -> dict[str, str]:

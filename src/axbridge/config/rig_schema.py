@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 from axbridge.config.rig import Rig
-from axbridge.config.toml_tables import Table
+from axbridge.config.toml_tables import TomlTable
 
 __all__ = ["rig_schema"]
 
@@ -21,7 +21,7 @@ def rig_schema() -> dict[str, Any]:
     """
     schema = Rig.model_json_schema(by_alias=True)
     places = {"Rig": schema, **schema["$defs"]}
-    for table in (table for table in Table.__subclasses__() if table.__name__ in places):
+    for table in (table for table in TomlTable.__subclasses__() if table.__name__ in places):
         place = places[table.__name__]
         place["description"] = (inspect.getdoc(table) or "").splitlines()[0]
         for name, text in _described(table).items():
@@ -45,7 +45,7 @@ def rig_schema() -> dict[str, Any]:
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "axbridge rig"}
 
 
-def _described(table: type[Table]) -> dict[str, str]:
+def _described(table: type[TomlTable]) -> dict[str, str]:
     """What the docstring says about each attribute, on one line."""
     _, _, attributes = (table.__doc__ or "").partition("Attributes:\n")
     text = inspect.cleandoc(f"x\n{attributes}").removeprefix("x\n")

@@ -1,7 +1,7 @@
 """TOML files into validated, frozen objects; every mistake is named with file, key and the fix.
 
-`Table` is the base of all schemas: frozen, no unknown keys, finite numbers only. `load_table` reads one file with its
-``base = "…"`` chain, `validate` checks a mapping against a schema. Shipped files are found in the wheel and in a
+`TomlTable` is the base of all schemas: frozen, no unknown keys, finite numbers only. `load_table` reads one file with
+its ``base = "…"`` chain, `validate` checks a mapping against a schema. Shipped files are found in the wheel and in a
 checkout (also when installed editable) by `shipped`.
 """
 
@@ -26,7 +26,7 @@ else:
 
 __all__ = [
     "Misfit",
-    "Table",
+    "TomlTable",
     "find_toml",
     "load_chain",
     "load_table",
@@ -59,7 +59,7 @@ def _steers(value: Any) -> bool:
     return isinstance(value, Mapping | tuple) and any(isinstance(part, str) and controls(part) for part in value)
 
 
-class Table(BaseModel):
+class TomlTable(BaseModel):
     """Base of the schemas. Types are taken strictly, so that ``id = true`` is no number; TOML's arrays are tuples.
 
     Names are printed, so control characters are a mistake in every text.
@@ -92,7 +92,7 @@ class Misfit(ValueError):
         super().__init__(message)
 
 
-T = TypeVar("T", bound=Table)
+T = TypeVar("T", bound=TomlTable)
 
 
 def shipped(folder: str) -> Path:
@@ -269,7 +269,7 @@ def _by_name(table: Any, where: Sequence[str | int]) -> str:
     return ".".join(parts)
 
 
-def _explain(schema: type[Table], first: Any) -> tuple[str, str]:
+def _explain(schema: type[TomlTable], first: Any) -> tuple[str, str]:
     """Message and hint for one pydantic error."""
     if first["type"] == "extra_forbidden":
         known = _fields_at(schema, first["loc"][:-1])
@@ -290,7 +290,7 @@ def _explain(schema: type[Table], first: Any) -> tuple[str, str]:
     return f"{message[0].lower()}{message[1:]}, not {wrong}", ""
 
 
-def _fields_at(schema: type[Table], path: tuple[str | int, ...]) -> list[str]:
+def _fields_at(schema: type[TomlTable], path: tuple[str | int, ...]) -> list[str]:
     """Field names of the (nested) schema at an error's location, as written in the file."""
     current: Any = schema
     for part in path:
@@ -299,7 +299,7 @@ def _fields_at(schema: type[Table], path: tuple[str | int, ...]) -> list[str]:
         field = current.model_fields.get(part) or next(
             (f for f in current.model_fields.values() if f.alias == part), None
         )
-        nested = [t for t in _types_in(field.annotation) if issubclass(t, Table)] if field else []
+        nested = [t for t in _types_in(field.annotation) if issubclass(t, TomlTable)] if field else []
         if not nested:
             return []
         current = nested[0]

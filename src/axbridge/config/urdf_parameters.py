@@ -39,7 +39,7 @@ _BINARY: dict[type[ast.operator], Callable[[float, float], float]] = {
 }
 
 
-class Parameter(toml_tables.Table):
+class Parameter(toml_tables.TomlTable):
     """A number that the URDF names as ``${name}``; in a rig also just the number.
 
     Attributes:

@@ -10,7 +10,16 @@ from typing import Any, Protocol
 from axbridge.errors import UsageError
 from axbridge.experiment.robot_recorder import Observable, ObservableServo, RobotRecorder
 
-__all__ = ["Conducted", "Drivable", "DrivableServo", "Driven", "ExperimentRun", "Progress", "Stopped", "check_reach"]
+__all__ = [
+    "Conducted",
+    "Drivable",
+    "DrivableServo",
+    "Driven",
+    "ExperimentEnded",
+    "ExperimentRun",
+    "Progress",
+    "check_reach",
+]
 
 WARM, COOL = 60.0, 50.0  # degC: an experiment waits, limp, from the first down to the second
 PATIENCE = 600.0  # s
@@ -71,7 +80,7 @@ class Drivable(Observable, Protocol):
         """Advance one control period; -1 means stop."""
 
 
-class Stopped(Exception):
+class ExperimentEnded(Exception):
     """The experiment ends early."""
 
 
@@ -234,7 +243,7 @@ class ExperimentRun:
             Stopped: the robot asked to stop.
         """
         if self.robot.step(self.tick_ms) == -1:
-            raise Stopped
+            raise ExperimentEnded
 
     def step(self, ms: float) -> None:
         """Let time pass without recording it.
@@ -245,7 +254,7 @@ class ExperimentRun:
         self.log.paused = True
         try:
             if self.robot.step(ms) == -1:
-                raise Stopped
+                raise ExperimentEnded
         finally:
             self.log.paused = False
 

@@ -15,9 +15,9 @@ from axbridge.experiment.experiment_run import (
     Conducted,
     Drivable,
     Driven,
+    ExperimentEnded,
     ExperimentRun,
     Progress,
-    Stopped,
     check_reach,
 )
 from axbridge.experiment.robot_recorder import RobotRecorder
@@ -130,7 +130,7 @@ def conduct(
                 _replay(run, _sources(robot, servo, options), options)
             else:
                 EXPERIMENTS[name].motion(run, next(iter(run.servos.values())), options)
-    except Stopped:
+    except ExperimentEnded:
         return run.outcome(whole=False)
     finally:
         for driven in run.servos.values():
@@ -180,7 +180,7 @@ def step_and_fall(
             run.segment("step", hold, kind="step", start=start, target=target)
             arm.let_go()
             run.segment("fall", fall, kind="fall", start=target)
-    except Stopped:
+    except ExperimentEnded:
         return False
     return True
 

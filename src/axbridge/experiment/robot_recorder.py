@@ -67,7 +67,7 @@ class Observable(Protocol):
         """Have it called after each step; returns what ends that."""
 
 
-class _Row(NamedTuple):
+class _PendingSample(NamedTuple):
     """A sample that waits for the goal that acts from it on."""
 
     name: str
@@ -165,7 +165,7 @@ class RobotRecorder:
                 self.event(event.kind, **{key: value for key, value in facts.items() if value})
         self._rows = self._look(states, report.sampled.values())
 
-    def _look(self, states: Mapping[str, ServoState], sampled: Iterable[float]) -> list[_Row]:
+    def _look(self, states: Mapping[str, ServoState], sampled: Iterable[float]) -> list[_PendingSample]:
         """Samples that have just come in, and what can only be asked now."""
         zero = wall_clock_of_zero(sampled)
         rows = []
@@ -173,7 +173,7 @@ class RobotRecorder:
             servo, state = self._robot[name], states[name]
             if state.time == state.time:  # NaN: never read
                 moment = replace(state, time=state.time + self.slipped)
-                rows.append(_Row(name, moment, servo.truth, servo.power, zero + round(state.time * 1e9)))
+                rows.append(_PendingSample(name, moment, servo.truth, servo.power, zero + round(state.time * 1e9)))
         return rows
 
     def _write(self, commanded: float | None) -> None:
@@ -189,7 +189,7 @@ class RobotRecorder:
                 **self._goals(row),
             )
 
-    def _goals(self, row: _Row) -> dict[str, Any]:
+    def _goals(self, row: _PendingSample) -> dict[str, Any]:
         """Columns of what the servo was told; limits only where there is one, or was."""
         servo = self._robot[row.name]
         goals = servo.goals

@@ -21,7 +21,7 @@ from axbridge.export.linear_loop import LinearLoop, linear_loop
 from axbridge.export.mjcf import LIMP_GROUP, loop_row, mujoco_module, to_mjcf
 from axbridge.robot.open import open_robot
 
-__all__ = ["Move", "Residuals", "in_axbridge", "in_mujoco", "measure", "moves_of", "on_the_bench"]
+__all__ = ["BenchMove", "ExportErrors", "in_axbridge", "in_mujoco", "measure", "moves_of", "on_the_bench"]
 
 _SAMPLE = 0.005  # s
 _STEP, _FALL = 1.5, 1.5  # s
@@ -33,7 +33,7 @@ Tables = dict[str, dict[str, Any]]
 
 
 @dataclass(frozen=True)
-class Move:
+class BenchMove:
     """Goals over time, from rest.
 
     Attributes:
@@ -50,7 +50,7 @@ class Move:
 
 
 @dataclass(frozen=True)
-class Residuals:
+class ExportErrors:
     """Root mean square differences, degrees.
 
     Attributes:
@@ -149,7 +149,7 @@ def on_the_bench(rig: Rig) -> Rig:
     return rig.with_buses(bus_timing="none").model_copy(update={"world": world})
 
 
-def moves_of(rig: Rig) -> list[Move]:
+def moves_of(rig: Rig) -> list[BenchMove]:
     """Steps and falls of one arm; of a robot, one step of each joint after the other, and all of it going limp."""
     driven = [servo for servo in rig.servos if servo.drive == "dynamixel"]
     if len(driven) > 1:
@@ -161,8 +161,8 @@ def moves_of(rig: Rig) -> list[Move]:
             goal = min(max(servo.position + (_SIZE if room else -_SIZE), low), high)
             goals.append((_TURN * (index + 0.5), servo.name, goal))
         return [
-            Move("a step of each joint", start, tuple(goals), _TURN * (len(driven) + 1)),
-            Move("fall", start, (), _FALL),
+            BenchMove("a step of each joint", start, tuple(goals), _TURN * (len(driven) + 1)),
+            BenchMove("fall", start, (), _FALL),
         ]
     (servo,) = driven
     low, high = servo.soft_limits
@@ -171,14 +171,14 @@ def moves_of(rig: Rig) -> list[Move]:
     moves = []
     for size in (10, 30, 90, -90):
         goal = min(max(math.radians(size), low), high)
-        moves.append(Move(f"step {math.degrees(goal):.0f}°", {servo.name: 0.0}, ((0.0, servo.name, goal),), _STEP))
+        moves.append(BenchMove(f"step {math.degrees(goal):.0f}°", {servo.name: 0.0}, ((0.0, servo.name, goal),), _STEP))
     for size in (45, 90, 135):
         height = min(max(math.radians(size), low), high)
-        moves.append(Move(f"fall {math.degrees(height):.0f}°", {servo.name: height}, (), _FALL))
+        moves.append(BenchMove(f"fall {math.degrees(height):.0f}°", {servo.name: height}, (), _FALL))
     return list({move.name: move for move in moves}.values())
 
 
-def in_axbridge(rig: Rig, move: Move) -> FloatArray:
+def in_axbridge(rig: Rig, move: BenchMove) -> FloatArray:
     """True positions of every servo after each 5 ms of a move, (samples, servos), rad."""
     rows = []
     with open_robot(_started(rig, move), "sim") as robot:
@@ -194,7 +194,7 @@ def in_axbridge(rig: Rig, move: Move) -> FloatArray:
     return np.array(rows)
 
 
-def in_mujoco(document: str, rig: Rig, move: Move) -> FloatArray:
+def in_mujoco(document: str, rig: Rig, move: BenchMove) -> FloatArray:
     """The same in MuJoCo, of a document of `to_mjcf`."""
     mujoco = mujoco_module()
     model = mujoco.MjModel.from_xml_string(document)
@@ -220,7 +220,7 @@ def in_mujoco(document: str, rig: Rig, move: Move) -> FloatArray:
     return np.array(rows)
 
 
-def measure(rig: Rig, show: Show = lambda _what, _share: None) -> Residuals:
+def measure(rig: Rig, show: Show = lambda _what, _share: None) -> ExportErrors:
     """Make all moves in both, and again without each term that the export leaves out.
 
     Raises:
@@ -240,7 +240,7 @@ def measure(rig: Rig, show: Show = lambda _what, _share: None) -> Residuals:
     for index, (words, other) in enumerate(others):
         show("measuring what is left out", index / len(others))
         terms[words] = max((_rms(whole[m.name], in_axbridge(other, m)) for m in moves if other is not rig), default=0.0)
-    return Residuals(found, terms)
+    return ExportErrors(found, terms)
 
 
 def _without(rig: Rig) -> Iterator[tuple[str, Rig]]:
@@ -269,7 +269,7 @@ def _changed(rig: Rig, term: _Term, models: Mapping[str, ServoModel]) -> Rig:
     return rig.with_servos(without)
 
 
-def _started(rig: Rig, move: Move) -> Rig:
+def _started(rig: Rig, move: BenchMove) -> Rig:
     return rig.with_servos(lambda servo: {"position": move.start.get(servo.name, 0.0)})
 
 

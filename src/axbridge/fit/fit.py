@@ -19,7 +19,7 @@ from axbridge.fit.clocks import predicted
 from axbridge.fit.found import End, Estimate, Fit, Input, Score
 from axbridge.fit.richer_laws import Richer, richer_law, widened
 from axbridge.fit.rounding import scatter
-from axbridge.fit.search import SHARPENED, Job, Mapper, Outcome, executor, search
+from axbridge.fit.search import SHARPENED, Job, Mapper, StartOutcome, executor, search
 from axbridge.fit.stages import LENGTHS, parts
 from axbridge.fit.uncertainty import Uncertainty, left_alone, misfits, polish, uncertainty
 from axbridge.fit.unknowns import MODELS, Space, space_of
@@ -62,7 +62,7 @@ def fit_model(
     near: FloatArray | None = None,
     richer: bool = True,
     where: str | Mapper | None = None,
-    report: Callable[[str, Outcome | None], None] = lambda _stage, _outcome: None,
+    report: Callable[[str, StartOutcome | None], None] = lambda _stage, _outcome: None,
 ) -> Fit:
     """Fit a model to recordings of a one-servo rig, and say how sure each parameter is.
 
@@ -183,7 +183,7 @@ def allowing_for(fit: Fit, richer: Richer | None) -> Fit:
     )
 
 
-def _ends(space: Space, every: Runs, fitted: int, outcomes: Sequence[Outcome]) -> tuple[End, ...]:
+def _ends(space: Space, every: Runs, fitted: int, outcomes: Sequence[StartOutcome]) -> tuple[End, ...]:
     """What the best starts make of the recordings, of which so many were fitted; sharpened ones where there are any."""
     chosen = [outcome for outcome in outcomes if outcome.sharpened] or list(outcomes[:SHARPENED])
     rows = space.sets(np.array([outcome.point for outcome in chosen]))
@@ -298,7 +298,7 @@ def _check_sense(recordings: Sequence[Recording], runs: Runs) -> None:
             )
 
 
-def _warnings(space: Space, sure: Uncertainty, outcomes: Sequence[Outcome], row: FloatArray) -> tuple[str, ...]:
+def _warnings(space: Space, sure: Uncertainty, outcomes: Sequence[StartOutcome], row: FloatArray) -> tuple[str, ...]:
     told_by = {unknown.name: unknown.told_by for unknown in space.unknowns}
     kept = {
         u.name: ", so the model's value stays"

@@ -22,7 +22,7 @@ from axbridge.errors import AxBridgeError
 from axbridge.fit.fit import allowing_for, fit_model
 from axbridge.fit.found import Fit, LawComparison, LawScore
 from axbridge.fit.richer_laws import Richer, begun_from, criterion, independent
-from axbridge.fit.search import Mapper, Outcome, executor
+from axbridge.fit.search import Mapper, StartOutcome, executor
 from axbridge.fit.unknowns import FRICTION_LAWS, richer_than
 from axbridge.recording.recording import Recording
 from axbridge.sim.runs import Runs
@@ -45,7 +45,7 @@ def compare_laws(
     budget: float = 150.0,
     seed: int = 0,
     where: str | Mapper | None = None,
-    report: Callable[[str, Outcome | None], None] = lambda _stage, _outcome: None,
+    report: Callable[[str, StartOutcome | None], None] = lambda _stage, _outcome: None,
 ) -> Fit:
     """Fit with each friction law, each with its share of the budget, and take the law the data support.
 
@@ -68,7 +68,7 @@ def compare_laws(
     with executor(where) as running:
         for law in FRICTION_LAWS:
 
-            def after(stage: str, outcome: Outcome | None, law: str = law) -> None:
+            def after(stage: str, outcome: StartOutcome | None, law: str = law) -> None:
                 report(f"{law} {stage}", outcome)
 
             fits[law] = fit_model(

@@ -12,7 +12,7 @@ from axbridge.fit.found import Fit
 from axbridge.fit.friction_laws import compare_laws
 from axbridge.fit.lima2009 import ks_line, paper_procedure
 from axbridge.fit.loads import loaded_with
-from axbridge.fit.search import Mapper, Outcome
+from axbridge.fit.search import Mapper, StartOutcome
 from axbridge.recording.recording import Recording
 from axbridge.replay.joint_load import joint_of_robot
 
@@ -39,7 +39,7 @@ def identify(
     seed: int = 0,
     richer: bool = True,
     where: str | Mapper | None = None,
-    report: Callable[[str, Outcome | None], None] = lambda _stage, _outcome: None,
+    report: Callable[[str, StartOutcome | None], None] = lambda _stage, _outcome: None,
 ) -> Fit:
     """Fit a model to recordings, and say how sure each parameter is.
 

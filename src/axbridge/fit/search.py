@@ -36,7 +36,7 @@ __all__ = [
     "SHARPENED",
     "Job",
     "Mapper",
-    "Outcome",
+    "StartOutcome",
     "best_of_both",
     "executor",
     "losses",
@@ -99,7 +99,7 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class StartOutcome:
     """Where a start ended.
 
     Attributes:
@@ -129,7 +129,7 @@ def losses(space: Space, runs: Runs, points: FloatArray, kind: str = "mae", step
     return runs.means(error)
 
 
-def minimise(job: Job) -> Outcome:
+def minimise(job: Job) -> StartOutcome:
     """The point of least loss that one job finds."""
     if len(job.space) == 1:
         return _minimise_one(job)
@@ -169,7 +169,7 @@ def minimise(job: Job) -> Outcome:
     return _outcome(job, loss, best, points)
 
 
-def _minimise_one(job: Job) -> Outcome:
+def _minimise_one(job: Job) -> StartOutcome:
     """The same for a single unknown: the best of an even grid, and Brent's method between its neighbours."""
     from scipy.optimize import minimize_scalar
 
@@ -185,8 +185,8 @@ def _minimise_one(job: Job) -> Outcome:
     return _outcome(job, loss, np.array([point]), GRID + int(refined.nfev))
 
 
-def _outcome(job: Job, loss: float, point: FloatArray, points: int) -> Outcome:
-    return Outcome(loss, point, points * job.runs.recordings, job.seed, points * job.steps)
+def _outcome(job: Job, loss: float, point: FloatArray, points: int) -> StartOutcome:
+    return StartOutcome(loss, point, points * job.runs.recordings, job.seed, points * job.steps)
 
 
 def _nearby(job: Job, rng: np.random.Generator) -> FloatArray:
@@ -237,8 +237,8 @@ def search(
     budget: float,
     near: FloatArray | None = None,
     where: str | Mapper | None = None,
-    report: Callable[[str, Outcome], None] = lambda _stage, _outcome: None,
-) -> list[Outcome]:
+    report: Callable[[str, StartOutcome], None] = lambda _stage, _outcome: None,
+) -> list[StartOutcome]:
     """Fit stage by stage, run up to `starts` jobs with seeds of their own, sharpen the best `SHARPENED`; best first.
 
     Every other start begins where the stages ended, if the recordings have motions of any, and one more at `near`, if
@@ -275,7 +275,7 @@ def search(
             replace(begin, seed=seed, point=point, spread=SPREADS[0 if point is not None else 1])
             for seed, point in zip(seeds, points, strict=True)
         ]
-        found: list[Outcome] = []
+        found: list[StartOutcome] = []
         for outcome in spread(minimise, jobs):
             if found and (used > SEARCHING * allowed or _idle([one.loss for one in found])):
                 break
@@ -304,7 +304,7 @@ def _idle(losses_so_far: list[float]) -> bool:
     return min(losses_so_far[-IDLE:]) > (1 - NOTHING) * min(losses_so_far[:-IDLE])
 
 
-def best_of_both(job: Job, found: list[Outcome]) -> list[Outcome]:
+def best_of_both(job: Job, found: list[StartOutcome]) -> list[StartOutcome]:
     """The same, but first the one whose errors of parts and of whole recordings have the smallest product.
 
     Both are means over points nearby: a slip that happens to come out right is no merit.
@@ -317,7 +317,7 @@ def best_of_both(job: Job, found: list[Outcome]) -> list[Outcome]:
     return [found[best], *found[:best], *found[best + 1 :]]
 
 
-def _staged(job: Job, spread: Mapper, report: Callable[[str, Outcome], None]) -> tuple[FloatArray | None, float]:
+def _staged(job: Job, spread: Mapper, report: Callable[[str, StartOutcome], None]) -> tuple[FloatArray | None, float]:
     """Fit a few unknowns after the other to what tells them; None when the recordings have no stage's motions.
 
     Also how many steps were simulated.

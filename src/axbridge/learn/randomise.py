@@ -26,7 +26,7 @@ from axbridge.recording.recording import Recording
 from axbridge.servo.columns import pack
 from axbridge.servo.steady import SteadyServo
 
-__all__ = ["Line", "Parameters", "Randomisation", "Supply"]
+__all__ = ["LineQuality", "Parameters", "Randomisation", "Supply"]
 
 _QUANTILE = 1.96  # standard deviations to an end of a 95 % interval
 _SAMPLES = 20  # with the motor driven, that a supply needs to be told
@@ -98,7 +98,7 @@ class Parameters:
 
 
 @dataclass(frozen=True)
-class Line:
+class LineQuality:
     """What a line loses and how late it is.
 
     Attributes:
@@ -112,7 +112,7 @@ class Line:
     jitter: float = 0.0
 
     @classmethod
-    def measured(cls, statistics: Mapping[str, Mapping[str, Any]]) -> Line:
+    def measured(cls, statistics: Mapping[str, Mapping[str, Any]]) -> LineQuality:
         """From `Robot.bus_statistics` of a robot that ran, the worst of its buses."""
         worst = cls()
         for bus in statistics.values():
@@ -186,7 +186,7 @@ class Randomisation:
     """
 
     parameters: Sequence[Parameters] = ()
-    line: Line = Line()
+    line: LineQuality = LineQuality()
     supplies: Sequence[Supply] = ()
 
     def drawn(self, rig: Rig, random: np.random.Generator) -> Rig:

@@ -20,9 +20,9 @@ from axbridge.errors import UsageError
 from axbridge.pool import results
 from axbridge.robot.open import open_robot
 from axbridge.walking.gait import Gait
-from axbridge.walking.walking import Outcome, walk
+from axbridge.walking.walking import WalkOutcome, walk
 
-__all__ = ["METRICS", "Job", "Row", "changed", "figures", "header", "parse_axes", "sweep"]
+__all__ = ["METRICS", "SweepJob", "SweepRow", "changed", "figures", "header", "parse_axes", "sweep"]
 
 _SHORT = {
     "armature": "motor.armature",
@@ -59,7 +59,7 @@ Figures = dict[str, float]
 
 
 @dataclass(frozen=True)
-class Job:
+class SweepJob:
     """One robot to be tried: the rig as it is, what is changed, and what is measured."""
 
     rig: Rig
@@ -69,7 +69,7 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Row:
+class SweepRow:
     """What came out.
 
     Attributes:
@@ -171,7 +171,7 @@ def sweep(
     seed: int = 0,
     where: str | None = None,
     report: Callable[[int, int], None] = lambda _done, _all: None,
-) -> list[Row]:
+) -> list[SweepRow]:
     """Every combination of the axes' values, measured.
 
     Args:
@@ -200,16 +200,16 @@ def sweep(
     for combination in itertools.product(*axes.values()):
         values = dict(zip(axes, combination, strict=True))
         changed(rig, values)  # what is impossible is said before the work begins
-        jobs.append(Job(rig, tuple(values.items()), metric, int(values.get("seed", seed))))
-    rows: list[Row | None] = [None] * len(jobs)
+        jobs.append(SweepJob(rig, tuple(values.items()), metric, int(values.get("seed", seed))))
+    rows: list[SweepRow | None] = [None] * len(jobs)
     report(0, len(jobs))
     for done, (index, found) in enumerate(results(figures, jobs, where), 1):
-        rows[index] = Row(dict(jobs[index].values), found)
+        rows[index] = SweepRow(dict(jobs[index].values), found)
         report(done, len(jobs))
     return [row for row in rows if row is not None]
 
 
-def figures(job: Job) -> Figures:
+def figures(job: SweepJob) -> Figures:
     """Measure one robot."""
     kind, _, figure = job.metric.partition(".")
     found = METRICS[kind][0](changed(job.rig, dict(job.values)), job.seed)
@@ -253,7 +253,7 @@ def _fall(rig: Rig, seed: int) -> Figures:
 
 
 METRICS: dict[str, tuple[Callable[[Rig, int], Figures], tuple[str, ...]]] = {  # and the figures of each
-    "walk": (_walk, (*(one.name for one in fields(Outcome)), "speed")),
+    "walk": (_walk, (*(one.name for one in fields(WalkOutcome)), "speed")),
     "step": (_step, tuple(one.name for one in fields(StepResponse))),
     "fall": (_fall, ("time",)),
 }

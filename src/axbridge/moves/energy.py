@@ -22,7 +22,7 @@ from axbridge.arrays import FloatArray
 from axbridge.config.rig import Rig
 from axbridge.errors import UsageError
 from axbridge.moves.energy_model import Machine
-from axbridge.moves.interpolation import Track
+from axbridge.moves.interpolation import JointPath
 from axbridge.moves.moves import MOST, Key, Move, Page, tracks
 from axbridge.moves.planning import check
 
@@ -126,7 +126,7 @@ def _pose(time: float, positions: Mapping[str, float]) -> Key:
 
 
 @dataclass(frozen=True)
-class _Part:
+class _RestToRest:
     """A way from rest to rest.
 
     Attributes:
@@ -146,12 +146,12 @@ class _Part:
         return self.times[-1] - self.times[0]
 
 
-def _parts(page: Page) -> list[_Part]:
+def _parts(page: Page) -> list[_RestToRest]:
     if len(page.keys) < 2:
         raise UsageError(
             "there is nothing to optimise between fewer than two poses", "give the move a start and an end"
         )
-    parts: list[_Part] = []
+    parts: list[_RestToRest] = []
     time = page.keys[0].time + page.keys[0].pause
     keys: list[Key] = []
     times = [time]
@@ -163,12 +163,12 @@ def _parts(page: Page) -> list[_Part]:
         times.append(time)
         time += key.pause
         if key.pause or number == len(page.keys):
-            parts.append(_Part(tuple(keys), tuple(times)))
+            parts.append(_RestToRest(tuple(keys), tuple(times)))
             keys, times = [], [time]
     return parts
 
 
-def _breaks(part: _Part) -> FloatArray:
+def _breaks(part: _RestToRest) -> FloatArray:
     """Where the pieces of a spline meet: at each pose, and in between; shares of the time from 0 to 1.
 
     Raises:
@@ -187,7 +187,7 @@ def _breaks(part: _Part) -> FloatArray:
     return np.concatenate([[0.0], *ways])
 
 
-class _Found(NamedTuple):
+class _Way(NamedTuple):
     """A way: its poses, J and s."""
 
     keys: list[Key]
@@ -214,7 +214,7 @@ class _Search:
         ways: The smoothest ways, by joint.
     """
 
-    def __init__(self, machine: Machine, part: _Part, ends: FloatArray, ways: Mapping[str, Track]) -> None:
+    def __init__(self, machine: Machine, part: _RestToRest, ends: FloatArray, ways: Mapping[str, JointPath]) -> None:
         self._machine, self._part = machine, part
         breaks = _breaks(part)
         self._knots = np.r_[np.zeros(_DEGREE), breaks, np.ones(_DEGREE)]
@@ -244,7 +244,7 @@ class _Search:
         self._scale = max(self.usual, 1e-3)
         self._last: tuple[bytes, tuple[float, FloatArray, FloatArray, FloatArray]] | None = None
 
-    def run(self, named: str, *, free_time: bool, progress: Callable[[str], None]) -> _Found:
+    def run(self, named: str, *, free_time: bool, progress: Callable[[str], None]) -> _Way:
         """Search; `named` is what `progress` is told.
 
         Raises:
@@ -274,7 +274,7 @@ class _Search:
         poses = self._columns(np.linspace(0, 1, count + 1)[1:], 0) @ self._coefficients(unknowns).T
         poses = np.clip(poses, limited.low[: poses.shape[1]], limited.high[: poses.shape[1]])
         keys = [_pose(seconds / count, self._machine.pose(pose)) for pose in poses]
-        return _Found(keys, self._cost(unknowns)[0], seconds)
+        return _Way(keys, self._cost(unknowns)[0], seconds)
 
     def _within(self, unknowns: FloatArray, active: set[_Edge], bounds: _Ranges) -> FloatArray:
         """A way that keeps its limits, from `unknowns` on, as far as there is one.
@@ -356,7 +356,7 @@ class _Search:
         found: FloatArray = self._given + (self._free @ unknowns[: self._free.shape[1]]).reshape(shape)
         return found
 
-    def _of_smooth(self, ways: Mapping[str, Track]) -> float:
+    def _of_smooth(self, ways: Mapping[str, JointPath]) -> float:
         """What the smoothest way takes, J: by differences, as it is no spline of this kind."""
         start, seconds = self._part.times[0], self._part.seconds
         step = seconds / len(self._shares) / 4

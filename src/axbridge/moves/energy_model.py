@@ -35,7 +35,7 @@ _ALIKE = 1e-6  # rad
 _ZMP = "zero-moment point"
 
 
-class _Motors(NamedTuple):
+class _ServoFigures(NamedTuple):
     """Figures of the servos and their joints, one of each servo, (servos,)."""
 
     servos: SteadyServo  # with the friction of their joints
@@ -83,7 +83,7 @@ class Machine:
     mirrored: dict[str, tuple[str, float]]
     turned: FloatArray
     driven: tuple[int, ...]
-    motors: _Motors
+    motors: _ServoFigures
     bounds: dict[str, Bounds]
     limited: Limited
 
@@ -243,7 +243,7 @@ def _bounds(rig: Rig, servo: ServoConfig, body: Body, page: Page) -> Bounds:
     return Bounds(max(low, stops[0]), min(high, stops[1]), min(top, page.speed.get(servo.name, math.inf)))
 
 
-def _motors(rig: Rig, servos: Sequence[ServoConfig], body: Body, page: Page) -> _Motors:
+def _motors(rig: Rig, servos: Sequence[ServoConfig], body: Body, page: Page) -> _ServoFigures:
     volts = {bus.name: bus.supply_voltage for bus in rig.buses}
     joints = {joint.name: joint for joint in body.tree.joints}
     tick = rig.robot.basic_time_step_ms / 1e3  # s: between two goals a joint goes rate * tick, evenly
@@ -260,4 +260,4 @@ def _motors(rig: Rig, servos: Sequence[ServoConfig], body: Body, page: Page) -> 
         rows.append(row)
         ripple = volts_per_radian(model, profile, volts[servo.bus]) * tick / math.sqrt(12.0)
         figures.append((servo.direction, model.motor.armature, servo.spring_constant, volts[servo.bus], most, ripple))
-    return _Motors(SteadyServo.of(np.array(rows)), *np.array(figures).T)
+    return _ServoFigures(SteadyServo.of(np.array(rows)), *np.array(figures).T)

@@ -9,7 +9,7 @@ from pathlib import Path
 from axbridge.config.toml_tables import shipped
 from axbridge.errors import MoveError, UsageError
 from axbridge.moves.joint_table import JointTable
-from axbridge.moves.keyframes import Motion, Pose
+from axbridge.moves.keyframes import KeyframeMotion, Pose
 from axbridge.moves.moves import MOST, Key, Move, Page, tracks
 from axbridge.moves.mtn import load_mtn, save_mtn
 from axbridge.moves.mtn_moves import move_of, mtn_of
@@ -45,7 +45,7 @@ def load_move(path: str | Path, joints: JointTable | None = None) -> tuple[Move,
             move, notes = move_of(file, _needed(joints, path))
             return move, [*file.warnings, *notes]
         if kind == ".motion":
-            move = move_of_motion(Motion.load(path))
+            move = move_of_motion(KeyframeMotion.load(path))
             return (move if joints is None else move.renamed(joints.aliases)), []
         if kind == ".json":
             return Move.load(path), []
@@ -94,7 +94,7 @@ def _needed(joints: JointTable | None, path: str | Path) -> JointTable:
     return joints
 
 
-def move_of_motion(motion: Motion) -> Move:
+def move_of_motion(motion: KeyframeMotion) -> Move:
     """A Webots motion as a move of one page."""
     keys: list[Key] = []
     before = 0.0
@@ -107,7 +107,7 @@ def move_of_motion(motion: Motion) -> Move:
     return Move(pages={"1": Page(keys=tuple(keys), interpolation="linear")})
 
 
-def motion_of(move: Move) -> Motion:
+def motion_of(move: Move) -> KeyframeMotion:
     """A move as a Webots motion: its keys as they are where the way between them is straight, else a row every 20 ms.
 
     Raises:
@@ -139,4 +139,4 @@ def motion_of(move: Move) -> Motion:
         if key.pause:
             time += key.pause
             add(time, key.name, dict(key.positions))
-    return Motion(page.joints, tuple(poses))
+    return KeyframeMotion(page.joints, tuple(poses))

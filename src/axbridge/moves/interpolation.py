@@ -25,7 +25,7 @@ import numpy as np
 from axbridge.arrays import FloatArray
 from axbridge.control import minimum_jerk
 
-__all__ = ["Law", "Track"]
+__all__ = ["JointPath", "Law"]
 
 Law = Literal["linear", "trapezoid", "minimum-jerk", "cubic", "quintic", "ramps"]
 
@@ -33,7 +33,7 @@ _RAMP = 0.25  # share of the time in which a trapezoid's speed rises, and falls
 _STEEPEST = 2.0  # slope of a quintic at a knot over the mean speed beside it; from 15/7 on it would overshoot
 
 
-class Track:
+class JointPath:
     """One joint's way through its knots.
 
     Args:

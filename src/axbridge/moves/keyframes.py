@@ -15,7 +15,7 @@ from axbridge.errors import RecordingError, UsageError
 from axbridge.files import unwritable, write_whole
 from axbridge.reading import controls, reading
 
-__all__ = ["FARTHEST", "LONGEST", "Motion", "Player", "Pose"]
+__all__ = ["FARTHEST", "LONGEST", "KeyframeMotion", "MotionPlayer", "Pose"]
 
 FARTHEST = 1e4  # rad or m: no motor goes as far
 LONGEST = 1e6  # s, eleven days: no motion lasts as long
@@ -39,7 +39,7 @@ class Pose:
 
 
 @dataclass(frozen=True)
-class Motion:
+class KeyframeMotion:
     """A motion as the file has it.
 
     Attributes:
@@ -51,7 +51,7 @@ class Motion:
     poses: tuple[Pose, ...]
 
     @classmethod
-    def load(cls, path: str | Path) -> Motion:
+    def load(cls, path: str | Path) -> KeyframeMotion:
         """Read a .motion file.
 
         Raises:
@@ -61,7 +61,7 @@ class Motion:
             return cls.parse(Path(path).read_text(encoding="utf-8").splitlines(), path)
 
     @classmethod
-    def parse(cls, lines: list[str], path: str | Path = "motion") -> Motion:
+    def parse(cls, lines: list[str], path: str | Path = "motion") -> KeyframeMotion:
         """Read the lines of a .motion file.
 
         Raises:
@@ -131,7 +131,7 @@ class Motion:
         return found
 
 
-class Player:
+class MotionPlayer:
     """Plays a motion: `advance` gives the positions to command for a step.
 
     Attributes:
@@ -142,7 +142,7 @@ class Player:
         time: ms into the motion.
     """
 
-    def __init__(self, motion: Motion) -> None:
+    def __init__(self, motion: KeyframeMotion) -> None:
         self.motion = motion
         self.loop = False
         self.reverse = False

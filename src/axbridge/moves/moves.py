@@ -18,10 +18,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError, model_validator
 
-from axbridge.config.toml_tables import Misfit, Table
+from axbridge.config.toml_tables import Misfit, TomlTable
 from axbridge.errors import MoveError, UsageError
 from axbridge.files import unwritable, write_whole
-from axbridge.moves.interpolation import Law, Track
+from axbridge.moves.interpolation import JointPath, Law
 from axbridge.moves.keyframes import FARTHEST, LONGEST
 from axbridge.reading import reading
 
@@ -35,7 +35,7 @@ _SCHEMA = "see `axbridge move schema`"
 MOST = 1_000_000  # poses of a page: five hours at 20 ms
 
 
-class Key(Table):
+class Key(TomlTable):
     """A key pose and the way to it.
 
     Attributes:
@@ -51,7 +51,7 @@ class Key(Table):
     name: str = ""
 
 
-class Page(Table):
+class Page(TomlTable):
     """Key poses in their order, and how they are played.
 
     Attributes:
@@ -110,7 +110,7 @@ class Page(Table):
         return self.inertia / _RAMPS_A_SECOND
 
 
-class Move(Table):
+class Move(TomlTable):
     """Pages, and where to start.
 
     Attributes:
@@ -402,7 +402,7 @@ def schema() -> dict[str, Any]:
     return Move.model_json_schema()
 
 
-def tracks(page: Page) -> dict[str, Track]:
+def tracks(page: Page) -> dict[str, JointPath]:
     """Every joint's way by its own keys, at rate 1; time 0 is the page's start."""
     knots: dict[str, tuple[list[float], list[float]]] = {}
     time = 0.0
@@ -417,7 +417,7 @@ def tracks(page: Page) -> dict[str, Track]:
                 times.append(moment)
                 positions.append(position)
         time += key.pause
-    return {joint: Track(page.interpolation, *lists, page.ramp) for joint, lists in knots.items()}
+    return {joint: JointPath(page.interpolation, *lists, page.ramp) for joint, lists in knots.items()}
 
 
 def _restricted(page: Page, joints: Collection[str]) -> Page:

@@ -14,7 +14,7 @@ import numpy as np
 
 from axbridge.control import minimum_jerk
 from axbridge.errors import UsageError
-from axbridge.moves.interpolation import Law, Track
+from axbridge.moves.interpolation import JointPath, Law
 from axbridge.moves.moves import Key, Move, Page
 
 __all__ = ["Bounds", "PageEnd", "Plan", "check", "plan", "reachable"]
@@ -68,7 +68,7 @@ class Plan:
         slowest: What stretched it most: a joint, the speed it would have needed and the one it may have, rad/s.
     """
 
-    parts: tuple[tuple[float, dict[str, Track]], ...]
+    parts: tuple[tuple[float, dict[str, JointPath]], ...]
     rounds: tuple[PageEnd, ...]
     eased: float
     duration: float
@@ -137,7 +137,7 @@ def check(move: Move, pages: Sequence[str], bounds: Mapping[str, Bounds], beyond
 
 
 @dataclass
-class _Step:
+class _PathStep:
     """A key on its way into a path."""
 
     page: str
@@ -195,7 +195,7 @@ def plan(
         asked += first.way
         first.law = "minimum-jerk"
         groups = [[first], *([groups[0][1:]] if groups[0][1:] else []), *groups[1:]]
-    parts: list[tuple[float, dict[str, Track]]] = []
+    parts: list[tuple[float, dict[str, JointPath]]] = []
     rounds: list[PageEnd] = []
     time = 0.0
     pose = dict(here)
@@ -216,20 +216,25 @@ def plan(
     return Plan(tuple(parts), tuple(rounds), eased, time, dict(steps[0].key.positions), loop, asked, slowest)
 
 
-def _steps(name: str, page: Page, bounds: Mapping[str, Bounds], pace: float) -> list[_Step]:
+def _steps(name: str, page: Page, bounds: Mapping[str, Bounds], pace: float) -> list[_PathStep]:
     rate = page.rate * pace
     found = []
     for number, key in enumerate(page.keys, 1):
         reached = {j: min(max(angle, bounds[j].low), bounds[j].high) for j, angle in key.positions.items()}
         within = key.model_copy(update={"positions": reached})
         last = number == len(page.keys)
-        found.append(_Step(name, within, key.time / rate, key.pause / rate, page.interpolation, page.ramp, last))
+        found.append(_PathStep(name, within, key.time / rate, key.pause / rate, page.interpolation, page.ramp, last))
     return found
 
 
 def _stretched(
-    group: list[_Step], here: Mapping[str, float], bounds: Mapping[str, Bounds], move: Move, begin: float, tick: float
-) -> tuple[dict[str, Track], tuple[str, float, float] | None]:
+    group: list[_PathStep],
+    here: Mapping[str, float],
+    bounds: Mapping[str, Bounds],
+    move: Move,
+    begin: float,
+    tick: float,
+) -> tuple[dict[str, JointPath], tuple[str, float, float] | None]:
     """Every joint's track, the steps' ways made as long as the joints' speeds need; and what needed most."""
     slowest: tuple[str, float, float] | None = None
     for step in group:
@@ -258,8 +263,8 @@ def _stretched(
 
 
 def _tracks(
-    group: list[_Step], here: Mapping[str, float], begin: float
-) -> tuple[dict[str, Track], dict[str, list[tuple[int, int]]]]:
+    group: list[_PathStep], here: Mapping[str, float], begin: float
+) -> tuple[dict[str, JointPath], dict[str, list[tuple[int, int]]]]:
     """Tracks from where the joints are; and for every stretch between two knots the first and last step it takes."""
     knots = {joint: ([begin], [angle]) for joint, angle in here.items()}
     spans: dict[str, list[tuple[int, int]]] = {joint: [] for joint in here}
@@ -280,5 +285,5 @@ def _tracks(
         time += step.pause
     law = group[0].law
     return {
-        joint: Track(law, *lists, [group[last].ramp for _, last in spans[joint]]) for joint, lists in knots.items()
+        joint: JointPath(law, *lists, [group[last].ramp for _, last in spans[joint]]) for joint, lists in knots.items()
     }, spans

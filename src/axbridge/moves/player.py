@@ -90,7 +90,7 @@ def play(
     return _Player(robot, move, start, pace, stop, note).run(loop=loop)
 
 
-class _Stopped(Exception):
+class _PlayStopped(Exception):
     """Somebody asked for the end, and the page has no exit."""
 
 
@@ -151,7 +151,7 @@ class _Player:
                     self._follow(self._plan(left, self._goals, ending=True), 0.0, heed=False)
                 left = ending[-1]
             self._settle(self._goals)
-        except _Stopped:
+        except _PlayStopped:
             stopped = True
         if not self._gone:
             self._give_back()
@@ -195,7 +195,7 @@ class _Player:
         robot, begun = self._robot, self._robot.time
         while (passed := robot.time - begun) < path.eased - 1e-9:
             if self._stop():
-                raise _Stopped
+                raise _PlayStopped
             if held:
                 hold_up(robot.simulation, passed / path.eased)
             self._command(path.at(min(passed + robot.basic_time_step / 1000, path.eased)))
@@ -216,7 +216,7 @@ class _Player:
             leave = self._move.pages[page].exit
             asked = asked or (heed and self._stop())
             if asked and leave is None:
-                raise _Stopped
+                raise _PlayStopped
             end = now.time if asked else path.duration
             time = min(time + period, end)
             self._command(path.at(time))
@@ -247,7 +247,7 @@ class _Player:
     def _step(self) -> None:
         if self._robot.step() == -1:
             self._gone = True
-            raise _Stopped
+            raise _PlayStopped
         self._watch.look()
 
     def _error(self, pose: Mapping[str, float]) -> float:

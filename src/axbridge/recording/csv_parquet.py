@@ -42,7 +42,7 @@ class Written:
 
 
 @dataclass(frozen=True)
-class _Block:
+class _TableBlock:
     """Rows of a table: the servo they belong to (None: every column says), and columns (n,) in order."""
 
     servo: str | None
@@ -116,7 +116,9 @@ def write_parquet(recording: Recording, path: Path | str, *, wide: bool = False,
     return Written(rows, len(headers))
 
 
-def _table(recording: Recording, *, wide: bool, rate: float | None) -> tuple[list[str], list[str], Iterator[_Block]]:
+def _table(
+    recording: Recording, *, wide: bool, rate: float | None
+) -> tuple[list[str], list[str], Iterator[_TableBlock]]:
     """Headers, what each column of numbers is, and the rows."""
     known = {name: [key for key in SERVO_FIELDS if key in recording.facts(name).columns] for name in recording}
     if wide:
@@ -128,14 +130,14 @@ def _table(recording: Recording, *, wide: bool, rate: float | None) -> tuple[lis
     return ["servo", *(HEADERS[key] for key in every)], every, _long_blocks(recording, every)
 
 
-def _long_blocks(recording: Recording, keys: Sequence[str]) -> Iterator[_Block]:
+def _long_blocks(recording: Recording, keys: Sequence[str]) -> Iterator[_TableBlock]:
     rows = max(1, _CELLS // len(keys))
     for name, track in recording.tracks.items():
         for first in range(0, len(track), rows):
-            yield _Block(name, [getattr(track, key)[first : first + rows] for key in keys])
+            yield _TableBlock(name, [getattr(track, key)[first : first + rows] for key in keys])
 
 
-def _wide_blocks(recording: Recording, known: Mapping[str, Sequence[str]], rate: float | None) -> Iterator[_Block]:
+def _wide_blocks(recording: Recording, known: Mapping[str, Sequence[str]], rate: float | None) -> Iterator[_TableBlock]:
     """The rows of `axbridge.recording.tables.wide_table`; in memory are one servo's samples, or some rows of all."""
     at = None if rate is None else even_times(recording.spans(), rate)
     times: dict[str, FloatArray] = {}
@@ -161,4 +163,4 @@ def _wide_blocks(recording: Recording, known: Mapping[str, Sequence[str]], rate:
                     column[where] = np.frombuffer(shelf.read(8 * int(high - low)))
                     place += len(time)
                     block.append(column)
-            yield _Block(None, block)
+            yield _TableBlock(None, block)

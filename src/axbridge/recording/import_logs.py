@@ -16,12 +16,12 @@ from axbridge.arrays import FloatArray
 from axbridge.config.profile import FirmwareProfile
 from axbridge.errors import RecordingError, UsageError
 from axbridge.reading import printable, reading
-from axbridge.recording.import_wizard import Goal, is_wizard, wizard_recording
+from axbridge.recording.import_wizard import GivenGoal, is_wizard, wizard_recording
 from axbridge.recording.mcap_file import SERVO_FIELDS
 from axbridge.recording.provenance import describe, origin_of
 from axbridge.recording.recording import Event, Recording, Track
 from axbridge.recording.samples import in_order
-from axbridge.recording.soundness import Finding, findings
+from axbridge.recording.soundness import Oddity, findings
 from axbridge.recording.tables import HEADERS
 from axbridge.units import RPM
 
@@ -86,8 +86,8 @@ def import_log(
     columns: Mapping[str, Column] | None = None,
     servo: str = "servo",
     walk: int | None = None,
-    goal: Goal | None = None,
-    warned: Callable[[Finding], None] = lambda _finding: None,
+    goal: GivenGoal | None = None,
+    warned: Callable[[Oddity], None] = lambda _finding: None,
 ) -> Recording:
     """Read a log of a known kind; which kind is read off the file.
 
@@ -114,8 +114,8 @@ def _imported(
     columns: Mapping[str, Column] | None,
     servo: str,
     walk: int | None,
-    goal: Goal | None,
-    warned: Callable[[Finding], None],
+    goal: GivenGoal | None,
+    warned: Callable[[Oddity], None],
 ) -> Recording:
     if columns is None and is_wizard(text):
         exported = wizard_recording(path, text, servo, goal)
@@ -188,7 +188,7 @@ def parse_columns(items: Sequence[str], unit: str | None = None, profile: str = 
     return columns
 
 
-def _pendulum_json(path: Path, text: str, servo: str, warned: Callable[[Finding], None]) -> Recording:
+def _pendulum_json(path: Path, text: str, servo: str, warned: Callable[[Oddity], None]) -> Recording:
     try:
         log = json.loads(text)
     except json.JSONDecodeError as failure:
@@ -288,9 +288,7 @@ def _mapped(
     return _Samples(values, [f"line {row[_LINE]}" for row in rows])
 
 
-def _own_csv(
-    path: Path, rows: list[dict[str, str]], headers: list[str], warned: Callable[[Finding], None]
-) -> Recording:
+def _own_csv(path: Path, rows: list[dict[str, str]], headers: list[str], warned: Callable[[Oddity], None]) -> Recording:
     columns = {name: Column(header, 1.0) for name, header in HEADERS.items() if header in headers}
     tracks = _by_name(path, rows, headers, "servo", columns)
     return _recording(path, tracks, "log", warned, column_map=_map(columns))
@@ -306,7 +304,7 @@ def _by_name(
 
 
 def _poppy(
-    path: Path, rows: list[dict[str, str]], headers: list[str], walk: int | None, warned: Callable[[Finding], None]
+    path: Path, rows: list[dict[str, str]], headers: list[str], walk: int | None, warned: Callable[[Oddity], None]
 ) -> Recording:
     """Walks are made of segments whose clocks start anew; they are put one after the other, and named by events."""
     for needed in ("walk", "segment", "t_s", *(header for header, _ in _POPPY.values())):
@@ -344,7 +342,7 @@ def _recording(
     path: Path,
     samples: Mapping[str, _Samples],
     experiment: str,
-    warned: Callable[[Finding], None],
+    warned: Callable[[Oddity], None],
     events: tuple[Event, ...] = (),
     **more: Any,
 ) -> Recording:
@@ -365,7 +363,7 @@ def _check(
     time: FloatArray,
     columns: Mapping[str, FloatArray],
     row: Callable[[int], str],
-    warned: Callable[[Finding], None],
+    warned: Callable[[Oddity], None],
 ) -> None:
     for finding in findings(servo, time, columns, row):
         if finding.severity == "error":

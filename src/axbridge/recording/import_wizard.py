@@ -27,7 +27,7 @@ from axbridge.recording.provenance import describe, origin_of
 from axbridge.recording.recording import Event, Recording, Track
 from axbridge.units import Calibration
 
-__all__ = ["Goal", "is_wizard", "parse_goal", "wizard_recording"]
+__all__ = ["GivenGoal", "is_wizard", "parse_goal", "wizard_recording"]
 
 _FIRST = "DYNAMIXEL Graph"
 _VERSION = "2"
@@ -39,7 +39,7 @@ _STARTS = 0.030  # s from a command to the motion: 17 to 50 ms on real AX-12s
 _UNSURE = 0.030  # s: how far off that may be, with what the stamps add
 
 
-class Goal(NamedTuple):
+class GivenGoal(NamedTuple):
     """What the servo was told and nobody wrote down.
 
     Attributes:
@@ -69,14 +69,14 @@ def is_wizard(text: str) -> bool:
     return text.lstrip().startswith(_FIRST)
 
 
-def parse_goal(text: str) -> Goal:
+def parse_goal(text: str) -> GivenGoal:
     """``500@1.86`` (counts, and s on the export's clock), ``500@1860ms``, ``500@auto``, ``500``, or ``auto``.
 
     Raises:
         UsageError: not of that form.
     """
     if text == "auto":
-        return Goal()
+        return GivenGoal()
     match = re.fullmatch(r"(\d+)(?:@(?:(auto|t0)|(\d+(?:\.\d*)?)(s|ms)?))?", text)
     if match is None:
         raise UsageError(
@@ -84,10 +84,10 @@ def parse_goal(text: str) -> Goal:
             "write COUNTS@SECONDS as in 500@1.86, COUNTS@auto where the moment is to be estimated, or auto",
         )
     counts, _, number, unit = match.groups()
-    return Goal(int(counts), None if number is None else float(number) * (1e-3 if unit == "ms" else 1.0))
+    return GivenGoal(int(counts), None if number is None else float(number) * (1e-3 if unit == "ms" else 1.0))
 
 
-def wizard_recording(path: Path, text: str, servo: str, goal: Goal | None = None) -> Recording:
+def wizard_recording(path: Path, text: str, servo: str, goal: GivenGoal | None = None) -> Recording:
     """An export as a recording of one servo; 0 rad is the middle of its range, as in a rig that says nothing else.
 
     Args:
@@ -290,7 +290,7 @@ def _in_si(export: _Export) -> tuple[dict[str, FloatArray], list[str]]:
 
 
 def _told(
-    export: _Export, goal: Goal, servo: str
+    export: _Export, goal: GivenGoal, servo: str
 ) -> tuple[FloatArray, FloatArray, dict[str, Any], tuple[Event, ...], list[str]]:
     """What a servo was told that rested, was told `goal` and rests there.
 

@@ -19,14 +19,14 @@ class _Said(BaseModel):
     model_config = ConfigDict(extra="allow", allow_inf_nan=False)
 
 
-class _Joint(_Said):
+class _RecordedJoint(_Said):
     name: str
     joint: str
 
 
-class _Rig(_Said):
+class _RecordedRig(_Said):
     name: str = ""
-    servo: list[_Joint] = []
+    servo: list[_RecordedJoint] = []
 
 
 class _Pendulum(_Said):
@@ -39,13 +39,13 @@ class _Load(_Said):
     inertia: float = Field(gt=0)
 
 
-class _Gait(_Said):
+class _RecordedGait(_Said):
     steps: int = Field(default=1, ge=0, le=1_000_000)
     period: float = Field(default=1.0, gt=0)
     lower: float = 0.0
 
 
-class _Goal(_Said):
+class _RecordedGoal(_Said):
     time_estimated: bool = False
 
 
@@ -57,19 +57,19 @@ class _Metadata(_Said):
     recorded: str | None = None
     source: str | None = None
     urdf: str | None = None
-    rig: _Rig | None = None
+    rig: _RecordedRig | None = None
     models: dict[str, dict[str, Any]] | None = None
     profiles: dict[str, str] | None = None
     versions: dict[str, str] | None = None
     registers: dict[str, dict[str, int]] | None = None
     pendulum: _Pendulum | None = None
     load: _Load | None = None
-    gait: _Gait | None = None
-    goal: _Goal | None = None
+    gait: _RecordedGait | None = None
+    goal: _RecordedGoal | None = None
     notes: list[str] | None = None
 
 
-class _Segment(_Said):
+class _RecordedSegment(_Said):
     name: str = ""
     kind: str = ""
     servo: str | None = None
@@ -80,13 +80,13 @@ class _Segment(_Said):
     limit: float = 0.0
 
 
-class _Register(_Said):
+class _RecordedRegister(_Said):
     servo: str
     name: str
     value: int = Field(ge=-(2**31), lt=2**32)
 
 
-_EVENTS: dict[str, type[_Said]] = {"segment": _Segment, "register": _Register}
+_EVENTS: dict[str, type[_Said]] = {"segment": _RecordedSegment, "register": _RecordedRegister}
 
 
 def checked(path: Path, metadata: Mapping[str, Any]) -> dict[str, Any]:

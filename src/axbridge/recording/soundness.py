@@ -12,7 +12,7 @@ import numpy as np
 from axbridge.arrays import FloatArray
 from axbridge.recording.sample_facts import JUMP, LAST, TOO_FAST, ServoFacts
 
-__all__ = ["Finding", "findings", "suspicions"]
+__all__ = ["Oddity", "findings", "suspicions"]
 
 PAUSE = 1.0  # s without a sample that are worth a word, when samples come much faster
 ASTRAY = 1000.0  # s: no pause between two samples of one motion is as long
@@ -30,7 +30,7 @@ _LIMITS = {
 
 
 @dataclass(frozen=True)
-class Finding:
+class Oddity:
     """Something odd.
 
     Attributes:
@@ -56,7 +56,7 @@ def findings(
     time: FloatArray,
     columns: Mapping[str, FloatArray],
     row: Callable[[int], str] = lambda index: f"sample {index}",
-) -> list[Finding]:
+) -> list[Oddity]:
     """What is odd about one servo's samples, in the order in which they were taken; errors first.
 
     Args:
@@ -70,7 +70,7 @@ def findings(
     bad = np.flatnonzero(~(np.abs(time) <= LAST))
     if len(bad):
         return [
-            Finding(
+            Oddity(
                 servo, f"the time of {row(int(bad[0]))} is {time[bad[0]]:g} s", "a broken line, or another unit",
                 "correct or remove that line, or import it with --column time=HEADER:us", "error",
             )
@@ -80,7 +80,7 @@ def findings(
     if jumps and np.nanmax(np.abs(columns["position"])) <= _LIMITS["position"][0]:  # a wrong unit has been named
         at, by = max(jumps, key=lambda jump: abs(jump[1]))
         found.append(
-            Finding(
+            Oddity(
                 servo,
                 f"{_times(len(jumps), 'the position jumps')}, by {math.degrees(by):+.0f}° at {at:.3f} s",
                 "a corrupt reading, a sensor that lost a turn, or motions joined without a pause",
@@ -91,14 +91,14 @@ def findings(
     return sorted(found, key=lambda finding: finding.severity)
 
 
-def _clock(servo: str, time: FloatArray, row: Callable[[int], str]) -> list[Finding]:
-    found: list[Finding] = []
+def _clock(servo: str, time: FloatArray, row: Callable[[int], str]) -> list[Oddity]:
+    found: list[Oddity] = []
     steps, period = np.diff(time), _period(time)
     back, same = np.flatnonzero(steps < 0), int(np.sum(steps == 0))
     if len(back):
         i = int(back[0])
         found.append(
-            Finding(
+            Oddity(
                 servo,
                 f"{_times(len(back), 'the clock jumps back')}, at {row(i + 1)} from {time[i]:g} s to {time[i + 1]:g} s",
                 "two motions in one log, or lines out of order",
@@ -108,7 +108,7 @@ def _clock(servo: str, time: FloatArray, row: Callable[[int], str]) -> list[Find
         )
     if same:
         found.append(
-            Finding(
+            Oddity(
                 servo,
                 f"{same} of {len(time)} samples have the time of the one before; their last known values are kept",
                 "a time written with too few digits, or samples written twice",
@@ -122,7 +122,7 @@ def _clock(servo: str, time: FloatArray, row: Callable[[int], str]) -> list[Find
         i = max(gaps, key=lambda index: float(steps[index]))
         astray = steps[i] >= ASTRAY
         found.append(
-            Finding(
+            Oddity(
                 servo,
                 f"no sample for {steps[i]:.6g} s before {row(i + 1)} (at {time[i]:g} s)"
                 + (f", and {len(gaps) - 1} more pauses" if len(gaps) > 1 else ""),
@@ -136,13 +136,13 @@ def _clock(servo: str, time: FloatArray, row: Callable[[int], str]) -> list[Find
     return found
 
 
-def _values(servo: str, columns: Mapping[str, FloatArray], row: Callable[[int], str]) -> list[Finding]:
-    found: list[Finding] = []
+def _values(servo: str, columns: Mapping[str, FloatArray], row: Callable[[int], str]) -> list[Oddity]:
+    found: list[Oddity] = []
     for name, values in columns.items():
         infinite = np.flatnonzero(np.isinf(values))
         if len(infinite):
             found.append(
-                Finding(
+                Oddity(
                     servo, f"{_times(len(infinite), f'{name} is infinite')}, at {row(int(infinite[0]))}",
                     "a division by zero in the program that wrote it", "correct these values or leave them blank",
                     "error",
@@ -156,27 +156,27 @@ def _values(servo: str, columns: Mapping[str, FloatArray], row: Callable[[int], 
     return found
 
 
-def _unit_of_time(servo: str, period: float) -> list[Finding]:
+def _unit_of_time(servo: str, period: float) -> list[Oddity]:
     """A usual time between two samples, s, that no bus has."""
     if period >= SLOW:
         unit, short = ("microseconds", "us") if period >= 500 else ("milliseconds", "ms")
         remedy = f"import it with --column time=HEADER:{short}"
-        return [Finding(servo, f"one sample every {period:g} s", f"{unit} read as seconds", remedy, "warning")]
+        return [Oddity(servo, f"one sample every {period:g} s", f"{unit} read as seconds", remedy, "warning")]
     if period <= FAST:
         cause, remedy = "seconds read as milliseconds or microseconds", "import it with --column time=HEADER:s"
-        return [Finding(servo, f"one sample every {period * 1e6:g} µs", cause, remedy, "warning")]
+        return [Oddity(servo, f"one sample every {period * 1e6:g} µs", cause, remedy, "warning")]
     return []
 
 
-def _too_large(servo: str, name: str, size: float) -> Finding:
+def _too_large(servo: str, name: str, size: float) -> Oddity:
     _, cause, column = _LIMITS[name]
     said = f"{size:g}"
     if name in {"position", "command"}:
         said = f"{size:.4g} rad, which is {math.degrees(size):.0f}°"
-    return Finding(servo, f"{name} goes up to {said}", cause, f"import it with --column {column}", "warning")
+    return Oddity(servo, f"{name} goes up to {said}", cause, f"import it with --column {column}", "warning")
 
 
-def suspicions(servo: str, facts: ServoFacts) -> list[Finding]:
+def suspicions(servo: str, facts: ServoFacts) -> list[Oddity]:
     """What is odd about a recorded servo, as far as the facts that its file carries tell: no sample is read.
 
     Args:
@@ -195,13 +195,13 @@ def suspicions(servo: str, facts: ServoFacts) -> list[Finding]:
         if facts.longest_gap >= ASTRAY:
             cause = "a clock that was set while it ran, or logs of different clocks joined"
         what = f"no sample for {facts.longest_gap:.6g} s from {facts.longest_gap_at:g} s on"
-        found.append(Finding(servo, what, cause, "split the recording there", "warning"))
+        found.append(Oddity(servo, what, cause, "split the recording there", "warning"))
     return found
 
 
-def _no_position(servo: str) -> Finding:
+def _no_position(servo: str) -> Oddity:
     cause = "a servo that never answered, or a column that is not its own"
-    return Finding(servo, "not one position is known", cause, "check its cable and id, or its column", "warning")
+    return Oddity(servo, "not one position is known", cause, "check its cable and id, or its column", "warning")
 
 
 def _period(time: FloatArray) -> float:

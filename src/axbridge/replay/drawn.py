@@ -80,7 +80,7 @@ def drawn(recording: Recording) -> Drawn | None:
         known = ~np.isnan(track.power)
         watt += np.interp(time, track.time[known], track.power[known], left=0.0, right=0.0)
     start_work("loops", light=not modelled)
-    servos = [_Servo.of(recording, rig, servo, model, time) for rig, servo, model in modelled.values()]
+    servos = [_DrawnServo.of(recording, rig, servo, model, time) for rig, servo, model in modelled.values()]
     age = _lowest([sum(one.misfit(age) for one in servos) for age in _AGES]) if servos else np.nan
     return Drawn(time, watt + sum(one.power(age) for one in servos), age)
 
@@ -119,7 +119,7 @@ def _modelled(recording: Recording, tracks: Sequence[Track]) -> dict[str, tuple[
 
 
 @dataclass(frozen=True)
-class _Servo:
+class _DrawnServo:
     """One servo; its duty by the model every millisecond, (n,), and what it reported at its samples, (l,).
 
     Attributes:
@@ -143,7 +143,7 @@ class _Servo:
     load: FloatArray
 
     @classmethod
-    def of(cls, recording: Recording, rig: Rig, servo: ServoConfig, model: ServoModel, time: FloatArray) -> _Servo:
+    def of(cls, recording: Recording, rig: Rig, servo: ServoConfig, model: ServoModel, time: FloatArray) -> _DrawnServo:
         """Run its loop over the motion that was measured; `time` is every millisecond, s, (n,)."""
         track, side = recording[servo.name], servo.direction
         count = rig.profile_of(servo).units.position

@@ -110,7 +110,7 @@ def _chosen(track: Track, which: Mask) -> Track:
 def _lag(track: Track, *, ramped: bool, intervals: bool) -> Lag:
     from scipy.optimize import least_squares
 
-    goal = _Goal.of(track, ramped=ramped)
+    goal = _GoalTrace.of(track, ramped=ramped)
     position = track.position
     everything = np.ones(len(position), dtype=np.bool_)
 
@@ -154,7 +154,7 @@ def _lag(track: Track, *, ramped: bool, intervals: bool) -> Lag:
 
 
 @dataclass(frozen=True)
-class _Goal:
+class _GoalTrace:
     """A joint's goal, every `_STEP` (n,), and the times at which its position is known (l,), s from the first."""
 
     even: FloatArray
@@ -163,7 +163,7 @@ class _Goal:
     start: float
 
     @classmethod
-    def of(cls, track: Track, *, ramped: bool) -> _Goal:
+    def of(cls, track: Track, *, ramped: bool) -> _GoalTrace:
         sent = np.where(np.isnan(track.commanded), track.time, track.commanded) - track.time[0]
         changed = np.flatnonzero(np.diff(track.command) != 0) + 1
         even = np.arange(-_LONGEST, float(track.time[-1] - track.time[0]) + 2 * _STEP, _STEP)

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from axbridge.bus.handshake import profile_for
-from axbridge.bus.scan import Found, scan
+from axbridge.bus.scan import FoundServo, scan
 from axbridge.bus.serial import SerialBus
 from axbridge.config.profile import FirmwareProfile
 from axbridge.config.rig import BusConfig, Rig, ServoConfig
@@ -74,7 +74,7 @@ def rig_of_bus(rig: Rig, port: str | None = None) -> Rig:
     return Rig.model_validate(table)
 
 
-def _entry(rig: Rig, bus: BusConfig, found: Found, device: str) -> dict[str, object]:
+def _entry(rig: Rig, bus: BusConfig, found: FoundServo, device: str) -> dict[str, object]:
     """What a rig says of a servo that was found."""
     where = f" --port {device}"
     if found.mute:

@@ -281,7 +281,7 @@ class Robot(Servos):
             open: Open the browser.
 
         Returns:
-            The `axbridge.view.page.Page`.
+            The `axbridge.view.page.LivePage`.
 
         Raises:
             UsageError: the extra `view` is not installed, or the port is taken.

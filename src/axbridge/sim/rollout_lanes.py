@@ -82,7 +82,7 @@ class _Place(IntEnum):
     READS = 5  # 1: its step needs a closer look
 
 
-class _Clock(IntEnum):
+class _LaneTimes(IntEnum):
     """Likewise of times, s."""
 
     NOW = 0
@@ -92,7 +92,7 @@ class _Clock(IntEnum):
 
 
 class Lanes(NamedTuple):
-    """All that changes: numbers (rows of `_Lane` and so on, flat), places (rows of `_Place`), times (`_Clock`)."""
+    """All that changes: numbers (rows of `_Lane` and so on, flat), places (rows of `_Place`), times (`_LaneTimes`)."""
 
     w: FloatArray
     place: IntArray
@@ -114,7 +114,7 @@ def fits(params: FloatArray, settings: FloatArray) -> bool:
 def workspace() -> Lanes:
     """What `run` works in."""
     places = np.zeros((len(_Place), WIDTH), dtype=np.int64)
-    return Lanes(np.zeros(_ROWS * WIDTH), places, np.zeros((len(_Clock), WIDTH)))
+    return Lanes(np.zeros(_ROWS * WIDTH), places, np.zeros((len(_LaneTimes), WIDTH)))
 
 
 @jit
@@ -210,8 +210,8 @@ def _board(i: int, number: int, lanes: Lanes, params: FloatArray, runs: Runs, h:
     w[_Lane.INTEGRAL * WIDTH + i] = w[_Lane.LAST_ERROR * WIDTH + i] = w[_Lane.LOST * WIDTH + i] = 0.0
     place[_Place.SET, i], place[_Place.FIRST, i] = k, a
     place[_Place.COMMAND, i], place[_Place.SAMPLE, i], place[_Place.END, i] = a - 1, a + 1, runs.start[m + 1]
-    clock[_Clock.NOW, i], clock[_Clock.EVENT, i] = runs.time[a], -math.inf
-    clock[_Clock.LATENCY, i], clock[_Clock.READING, i] = params[k, Param.LATENCY] + LOOP, runs.position[a]
+    clock[_LaneTimes.NOW, i], clock[_LaneTimes.EVENT, i] = runs.time[a], -math.inf
+    clock[_LaneTimes.LATENCY, i], clock[_LaneTimes.READING, i] = params[k, Param.LATENCY] + LOOP, runs.position[a]
     out[k, a] = runs.position[a]
 
 
@@ -247,7 +247,7 @@ def _prepare(i: int, lanes: Lanes, runs: Runs, h: float, out: FloatArray) -> boo
     """What lane `i` has to do before its next step; false at the end of its recording."""
     w, place, clock = lanes
     j, k, n, row = place[_Place.COMMAND, i], place[_Place.SAMPLE, i], place[_Place.END, i], place[_Place.SET, i]
-    now, latency, reading = clock[_Clock.NOW, i], clock[_Clock.LATENCY, i], clock[_Clock.READING, i]
+    now, latency, reading = clock[_LaneTimes.NOW, i], clock[_LaneTimes.LATENCY, i], clock[_LaneTimes.READING, i]
     step = 0.0
     while k < n and step == 0.0:
         obeyed = j
@@ -271,7 +271,7 @@ def _prepare(i: int, lanes: Lanes, runs: Runs, h: float, out: FloatArray) -> boo
             step = 0.0
     if step != 0.0:
         w[_Lane.STEP * WIDTH + i] = step
-    place[_Place.COMMAND, i], place[_Place.SAMPLE, i], clock[_Clock.NOW, i] = j, k, now
+    place[_Place.COMMAND, i], place[_Place.SAMPLE, i], clock[_LaneTimes.NOW, i] = j, k, now
     return step != 0.0
 
 
@@ -280,7 +280,7 @@ def _read(i: int, lanes: Lanes, runs: Runs, h: float, out: FloatArray) -> None:
     """Read the samples of lane `i` that its step has passed, and look how far the next steps are all alike."""
     w, place, clock = lanes
     k, n, row = place[_Place.SAMPLE, i], place[_Place.END, i], place[_Place.SET, i]
-    now, step, mean = clock[_Clock.NOW, i], w[_Lane.STEP * WIDTH + i], w[_Lane.MEAN * WIDTH + i]
+    now, step, mean = clock[_LaneTimes.NOW, i], w[_Lane.STEP * WIDTH + i], w[_Lane.MEAN * WIDTH + i]
     began = w[_Lane.BEFORE * WIDTH + i] + w[(_PARAM + Param.OFFSET) * WIDTH + i]
     if w[_Lane.LOST * WIDTH + i] != 0.0:
         out[row, k:n] = 1e3
@@ -291,10 +291,10 @@ def _read(i: int, lanes: Lanes, runs: Runs, h: float, out: FloatArray) -> None:
     now += step
     event = -math.inf
     if k < n and runs.driven[k] < 2.5:
-        command = _due(place[_Place.COMMAND, i], n, runs.sent, clock[_Clock.LATENCY, i])
+        command = _due(place[_Place.COMMAND, i], n, runs.sent, clock[_LaneTimes.LATENCY, i])
         event = min(runs.time[k] - h, command - STRETCH * h) - 1e-9
     w[_Lane.STEP * WIDTH + i] = h
-    place[_Place.SAMPLE, i], clock[_Clock.NOW, i], clock[_Clock.EVENT, i] = k, now, event
+    place[_Place.SAMPLE, i], clock[_LaneTimes.NOW, i], clock[_LaneTimes.EVENT, i] = k, now, event
 
 
 @partial(jit, nogil=True)
@@ -312,9 +312,9 @@ def run(params: FloatArray, runs: Runs, h: float, lanes: Lanes, out: FloatArray)
     while busy:
         busy = False
         for i in range(count):
-            ready = clock[_Clock.NOW, i] < clock[_Clock.EVENT, i]
+            ready = clock[_LaneTimes.NOW, i] < clock[_LaneTimes.EVENT, i]
             if ready:
-                clock[_Clock.NOW, i] += h
+                clock[_LaneTimes.NOW, i] += h
                 place[_Place.READS, i] = 0
             else:
                 ready = _prepare(i, lanes, runs, h, out)

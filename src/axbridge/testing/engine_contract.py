@@ -52,7 +52,7 @@ class _Workshop:
         return closing(self._make(Scene(urdf, time_step=_STEP, **scene)))
 
 
-class _Motor:
+class _CheckMotor:
     """An ideal joint that is told what to do by a check."""
 
     def __init__(self, joint: str, speed: float, limit: float, stiffness: float = 0.0, damping: float = 0.0) -> None:
@@ -343,18 +343,18 @@ def _what_touches_the_floor_is_pushed_by_weight_and_friction(shop: _Workshop) ->
 
 
 def _ideal_motors_hold_speeds_and_springs_pull(shop: _Workshop) -> None:
-    fast = _Motor("shaft", 2.0, 1.0)
+    fast = _CheckMotor("shaft", 2.0, 1.0)
     with shop.build(*_ARM, ideal=[fast]) as engine:
         assert engine.joints == (), "an ideal joint is in no array"
         _ahead(engine, 0.25)
         _near(fast.speed, 2.0, 1e-3, "the speed of the motor")
         _near(fast.position, 0.5, 0.02, "its angle")
         _near(fast.torque, _WEIGHT * math.sin(fast.position), 0.05 * _WEIGHT, "its torque")
-    weak = _Motor("shaft", 2.0, 0.01)
+    weak = _CheckMotor("shaft", 2.0, 0.01)
     with shop.build(*_ARM, ideal=[weak], gravity=_NOTHING) as engine:
         _ahead(engine, 0.1)
         _near(weak.speed, 0.1 * 0.01 / _ABOUT_SHAFT, 0.02, "the speed of a motor at its limit")
-    spring = _Motor("shaft", 0.0, 0.0, stiffness=0.5, damping=0.05)
+    spring = _CheckMotor("shaft", 0.0, 0.0, stiffness=0.5, damping=0.05)
     with shop.build(*_ARM, ideal=[spring], start={"shaft": 1.0}, gravity=_NOTHING) as engine:
         _ahead(engine, 3.0)
         _near(spring.position, 0.0, 1e-3, "the angle that a damped spring comes to")

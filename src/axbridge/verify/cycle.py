@@ -10,7 +10,7 @@ from axbridge.bus.handshake import ExpectedBus, Finding, measure_latency
 from axbridge.bus.serial import SerialBus
 from axbridge.config.rig import Rig
 from axbridge.robot.open import open_robot
-from axbridge.verify.outcome import Found
+from axbridge.verify.outcome import Measured
 
 __all__ = ["judge_lateness", "look_at_cycle"]
 
@@ -19,7 +19,7 @@ _OFTEN = 0.1  # share of the steps: more late ones are no hiccup
 
 def look_at_cycle(
     rig: Rig, lines: Sequence[ExpectedBus], port: str | None, seconds: float, progress: Callable[[str], None]
-) -> Found:
+) -> Measured:
     """Measure the rate of full exchanges, then step the limp robot for so long in its own period.
 
     Raises:
@@ -61,7 +61,7 @@ def look_at_cycle(
         f"{facts['steps']} steps of {facts['period_ms']:g} ms: {facts['late']} late, by {facts['latest_ms']:.1f} ms at "
         "most"
     )
-    return Found(facts, told, findings + judge_lateness(facts))
+    return Measured(facts, told, findings + judge_lateness(facts))
 
 
 def judge_lateness(facts: dict[str, Any]) -> list[Finding]:

@@ -9,7 +9,7 @@ from axbridge.bus.commission import read_register, refuse_locked, write_register
 from axbridge.bus.handshake import ExpectedBus, Finding, measure_latency, name_of
 from axbridge.bus.serial import SerialBus
 from axbridge.config.registers import Address
-from axbridge.verify.outcome import Found
+from axbridge.verify.outcome import Measured
 
 __all__ = ["WRITES", "judge_deafness", "look_at_deafness"]
 
@@ -20,7 +20,7 @@ _LONGEST = 0.1  # s: a servo that is deaf for longer does not come back
 _FIRST, _STAGGER = 0.002, 0.0008  # s from a write to the first question
 
 
-def look_at_deafness(line: ExpectedBus) -> Found:
+def look_at_deafness(line: ExpectedBus) -> Measured:
     """Write a byte of the first servo, ask until it answers, and write the byte back; some times over.
 
     Raises:
@@ -56,7 +56,7 @@ def look_at_deafness(line: ExpectedBus) -> Found:
         f"{name_of(servo)}: deaf for {span} after one EEPROM byte; axbridge waits {facts['waits_ms']:g} ms",
         f"a value that is there already was {'not ' if facts['spared'] else ''}written again",
     ]
-    return Found(facts, told, judge_deafness(facts, name_of(servo), servo.id))
+    return Measured(facts, told, judge_deafness(facts, name_of(servo), servo.id))
 
 
 def _deaf_span(bus: SerialBus, id: int, address: int, value: int, first: float) -> tuple[float, float]:

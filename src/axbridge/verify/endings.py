@@ -16,7 +16,7 @@ from typing import IO, Any
 from axbridge.bus.handshake import Expected, ExpectedBus, Finding, name_of
 from axbridge.errors import BusError
 from axbridge.verify.calm import powered
-from axbridge.verify.outcome import Found
+from axbridge.verify.outcome import Measured
 
 __all__ = ["judge_endings", "look_at_endings", "looked_at_the_end"]
 
@@ -25,7 +25,9 @@ _DIES = 10.0
 _SNAPS = 3.0  # degrees: a motor that comes on where it is does not move so far
 
 
-def look_at_endings(rig: str, lines: Sequence[ExpectedBus], port: str | None, progress: Callable[[str], None]) -> Found:
+def look_at_endings(
+    rig: str, lines: Sequence[ExpectedBus], port: str | None, progress: Callable[[str], None]
+) -> Measured:
     """Let a child hold one servo, then all, and end it each time by each signal; then ask every servo.
 
     Args:
@@ -53,8 +55,8 @@ def look_at_endings(rig: str, lines: Sequence[ExpectedBus], port: str | None, pr
             left = f"still on: {', '.join(on)}" if on else f"off, as all servos say {seconds:.2f} s later"
             told.append(f"{number.name} with {what} on: {left}")
             if on:
-                return Found(facts, told, judge_endings(facts, lines))
-    return Found(facts, told, judge_endings(facts, lines))
+                return Measured(facts, told, judge_endings(facts, lines))
+    return Measured(facts, told, judge_endings(facts, lines))
 
 
 def _ended(
@@ -105,7 +107,7 @@ def _words_of(said: IO[str]) -> str:
     return " ".join(said.read().split()) or "it says nothing"
 
 
-def looked_at_the_end(lines: Sequence[ExpectedBus], found: Found) -> Found:
+def looked_at_the_end(lines: Sequence[ExpectedBus], found: Measured) -> Measured:
     """What a step found, and whether its motors are off now that it has ended.
 
     Raises:
@@ -114,7 +116,7 @@ def looked_at_the_end(lines: Sequence[ExpectedBus], found: Found) -> Found:
     on = powered(lines)
     servos = {servo.name: servo for line in lines for servo in line.servos}
     findings = [_on(servos[name], "its program had ended") for name in on]
-    return Found({**found.facts, "left_on": on}, found.told, [*found.findings, *findings])
+    return Measured({**found.facts, "left_on": on}, found.told, [*found.findings, *findings])
 
 
 def judge_endings(facts: dict[str, Any], lines: Sequence[ExpectedBus]) -> list[Finding]:

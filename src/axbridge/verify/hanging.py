@@ -16,7 +16,7 @@ from axbridge.recording.provenance import describe
 from axbridge.recording.recorder import Recorder
 from axbridge.recording.recording import Recording, open_recording
 from axbridge.robot.open import open_robot
-from axbridge.verify.outcome import Found
+from axbridge.verify.outcome import Measured
 from axbridge.walking.gait import Gait
 from axbridge.walking.walking import walk
 
@@ -25,7 +25,9 @@ __all__ = ["judge_steps", "look_at_steps"]
 _BEHIND = 12.0  # degrees behind its goal at the worst moment: what lags less is no more than slow
 
 
-def look_at_steps(rig: Rig, port: str | None, steps: int, path: Path, progress: Callable[[str, float], None]) -> Found:
+def look_at_steps(
+    rig: Rig, port: str | None, steps: int, path: Path, progress: Callable[[str, float], None]
+) -> Measured:
     """Let the robot take so many steps in the air, and look how far its joints are behind their goals.
 
     Raises:
@@ -46,7 +48,7 @@ def look_at_steps(rig: Rig, port: str | None, steps: int, path: Path, progress: 
     worst = max(behind, key=lambda name: behind[name])
     lag = f"{worst} was {behind[worst]:.1f}° behind its goal at most"
     told = [f"{steps} steps in {outcome.seconds:.1f} s; {lag}; {weakest:.1f} V at least"]
-    return Found(about, told, judge_steps(rig, about))
+    return Measured(about, told, judge_steps(rig, about))
 
 
 def _behind(recording: Recording, start: float, end: float) -> tuple[dict[str, float], float]:

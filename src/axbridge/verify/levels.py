@@ -13,7 +13,7 @@ from axbridge.config.profile import FirmwareProfile
 from axbridge.config.registers import TABLE_SIZE
 from axbridge.config.rig import Rig, ServoConfig
 from axbridge.units import Calibration
-from axbridge.verify.outcome import Found
+from axbridge.verify.outcome import Measured
 
 __all__ = ["judge_levels", "look_at_servos"]
 
@@ -25,7 +25,7 @@ _FACTS = (
 )  # fmt: skip
 
 
-def look_at_servos(rig: Rig, lines: Sequence[ExpectedBus]) -> Found:
+def look_at_servos(rig: Rig, lines: Sequence[ExpectedBus]) -> Measured:
     """Ask every servo of the rig for its registers, and say what is not as it should be.
 
     Raises:
@@ -57,7 +57,7 @@ def look_at_servos(rig: Rig, lines: Sequence[ExpectedBus]) -> Found:
             f"firmware {', '.join(map(str, firmware))}; {min(volts):.1f} to {max(volts):.1f} V; up to {warmest} °C; "
             f"{sum(servo['torque_enable'] for servo in there)} motors on"
         )
-    return Found(facts, told, findings)
+    return Measured(facts, told, findings)
 
 
 def judge_levels(servo: Expected, config: ServoConfig, values: Mapping[str, int], where: str = "") -> list[Finding]:

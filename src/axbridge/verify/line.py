@@ -10,12 +10,12 @@ from axbridge.bus.diagnose import look_at_adapter, look_at_loss, no_answer, rang
 from axbridge.bus.handshake import ExpectedBus, Finding, measure_latency, name_of
 from axbridge.bus.scan import scan
 from axbridge.bus.serial import SerialBus
-from axbridge.verify.outcome import Found
+from axbridge.verify.outcome import Measured
 
 __all__ = ["look_at_lines"]
 
 
-def look_at_lines(lines: Sequence[ExpectedBus], reads: int, progress: Callable[[str], None]) -> Found:
+def look_at_lines(lines: Sequence[ExpectedBus], reads: int, progress: Callable[[str], None]) -> Measured:
     """Look at each line: its adapter, who answers, and how many of so many reads are lost or wrong.
 
     Raises:
@@ -50,4 +50,4 @@ def look_at_lines(lines: Sequence[ExpectedBus], reads: int, progress: Callable[[
             lost = sum(about["loss"].values()) / len(about["loss"])
             about |= {"reads": reads, "lost": lost}
             told.append(f"{reads} reads: {lost:.2%} lost, {about['wrong']} wrong")
-    return Found(facts, told, findings)
+    return Measured(facts, told, findings)

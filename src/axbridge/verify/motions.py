@@ -11,7 +11,7 @@ from axbridge.bus.handshake import Finding
 from axbridge.comparison.comparison import Comparison, compare
 from axbridge.config.rig import Rig, ServoConfig
 from axbridge.errors import BusError, UsageError
-from axbridge.experiment.experiment_run import ExperimentRun, Stopped
+from axbridge.experiment.experiment_run import ExperimentEnded, ExperimentRun
 from axbridge.experiment.robot_recorder import RobotRecorder
 from axbridge.recording.provenance import describe
 from axbridge.recording.recorder import Recorder
@@ -20,7 +20,7 @@ from axbridge.replay.simulate import simulate
 from axbridge.robot.open import open_robot
 from axbridge.robot.robot import Robot
 from axbridge.robot.twin.allowance import allowance
-from axbridge.verify.outcome import Found
+from axbridge.verify.outcome import Measured
 
 __all__ = ["ENDS", "compared", "conduct", "judge_motion", "look_at_motion", "record_motion", "suited"]
 
@@ -85,11 +85,11 @@ def record_motion(
     with open_robot(rig, "real", port=port) as robot, Recorder(path, facts) as recorder, robot:
         try:
             conduct(robot, servo, recorder, period, progress)
-        except Stopped as stopped:
+        except ExperimentEnded as stopped:
             raise BusError("the robot was closed under way", "do this step again") from stopped
 
 
-def look_at_motion(rig: Rig, comparison: Comparison, path: Path) -> Found:
+def look_at_motion(rig: Rig, comparison: Comparison, path: Path) -> Measured:
     """How far a servo is from its model, in the `compared` recording at `path`."""
     (pair,) = comparison.pairs
     servo = next(one for one in rig.servos if one.name == pair.name)
@@ -97,7 +97,7 @@ def look_at_motion(rig: Rig, comparison: Comparison, path: Path) -> Found:
     about: dict[str, Any] = {"servo": pair.name, "model": rig.model_of(servo).name, "rmse_deg": apart}
     listed = ", ".join(f"{kind} {rmse:.2f}° RMS" for kind, rmse in apart.items())
     told = [f"{pair.name} beside its model {about['model']}: {listed} apart"]
-    return Found(about, told, judge_motion(rig, about, path))
+    return Measured(about, told, judge_motion(rig, about, path))
 
 
 def conduct(

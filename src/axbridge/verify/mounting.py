@@ -10,13 +10,13 @@ from typing import Literal
 from axbridge.bus.handshake import Finding
 from axbridge.config.rig import Rig
 
-__all__ = ["STRAIGHT", "Turn", "judge_mounting", "zero_pose"]
+__all__ = ["STRAIGHT", "JointTurn", "judge_mounting", "zero_pose"]
 
 STRAIGHT = math.radians(5)  # so near a hand brings a joint to where it should be
 
 
 @dataclass(frozen=True)
-class Turn:
+class JointTurn:
     """What moved when a joint was turned the way that counts as positive.
 
     Attributes:
@@ -41,7 +41,7 @@ def zero_pose(rig: Rig) -> dict[str, float]:
     return pose
 
 
-def judge_mounting(rig: Rig, off: Mapping[str, float], turns: Sequence[Turn], port: str) -> list[Finding]:
+def judge_mounting(rig: Rig, off: Mapping[str, float], turns: Sequence[JointTurn], port: str) -> list[Finding]:
     """What ids, directions and zeros of a rig are wrong.
 
     Args:

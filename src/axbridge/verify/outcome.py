@@ -14,12 +14,12 @@ from axbridge.config.rig import Rig
 from axbridge.errors import UsageError
 from axbridge.files import unwritable, write_whole
 
-__all__ = ["Found", "Outcome", "digest_of", "load", "save"]
+__all__ = ["Measured", "StepOutcome", "digest_of", "load", "save"]
 
 _FORM = 1
 
 
-class Found(NamedTuple):
+class Measured(NamedTuple):
     """What a step measured.
 
     Attributes:
@@ -34,14 +34,14 @@ class Found(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Outcome:
+class StepOutcome:
     """One step, done or left out.
 
     Attributes:
         state: ``failed``: it came to no end, for the reason in `told`.
         when: UTC, to the minute.
         rig: `digest_of` the rig then.
-        facts, told, findings: See `Found`.
+        facts, told, findings: See `Measured`.
     """
 
     state: Literal["done", "skipped", "failed"]
@@ -58,7 +58,7 @@ def digest_of(rig: Rig) -> str:
     return hashlib.sha256(json.dumps(table, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def save(path: Path, rig: Rig, outcomes: Mapping[str, Outcome]) -> None:
+def save(path: Path, rig: Rig, outcomes: Mapping[str, StepOutcome]) -> None:
     """Keep what came of the steps so far, by name.
 
     Raises:
@@ -72,7 +72,7 @@ def save(path: Path, rig: Rig, outcomes: Mapping[str, Outcome]) -> None:
         raise unwritable(path, failure) from failure
 
 
-def load(path: Path, rig: Rig) -> dict[str, Outcome]:
+def load(path: Path, rig: Rig) -> dict[str, StepOutcome]:
     """What an earlier run kept; nothing where there is no file.
 
     Raises:
@@ -87,7 +87,7 @@ def load(path: Path, rig: Rig) -> dict[str, Outcome]:
                 f"{path} is of rig {kept['rig']}, not of {rig.name}", "name another folder with --out, or add --force"
             )
         return {
-            name: Outcome(
+            name: StepOutcome(
                 **{
                     **step,
                     "told": tuple(step["told"]),

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from axbridge.verify.outcome import Outcome
+from axbridge.verify.outcome import StepOutcome
 
 __all__ = ["PROMISES", "Judged", "Promise", "judged"]
 
@@ -52,7 +52,7 @@ class Judged:
     why: str
 
 
-def judged(outcomes: Mapping[str, Outcome]) -> list[Judged]:
+def judged(outcomes: Mapping[str, StepOutcome]) -> list[Judged]:
     """Every promise, by what came of the steps."""
     found = []
     for promise in PROMISES:

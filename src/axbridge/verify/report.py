@@ -18,7 +18,7 @@ from axbridge.files import unwritable, write_whole
 from axbridge.report.page import Table, table_html, write_page
 from axbridge.report.plots import fewer
 from axbridge.report.plots_html import figure_html
-from axbridge.verify.outcome import Outcome
+from axbridge.verify.outcome import StepOutcome
 from axbridge.verify.promises import judged
 
 __all__ = ["anonymous", "text_of", "write_text", "write_verify_page"]
@@ -41,7 +41,9 @@ def anonymous(text: str, private: Mapping[str, str]) -> str:
     return text
 
 
-def text_of(rig: Rig, titles: Mapping[str, str], outcomes: Mapping[str, Outcome], private: Mapping[str, str]) -> str:
+def text_of(
+    rig: Rig, titles: Mapping[str, str], outcomes: Mapping[str, StepOutcome], private: Mapping[str, str]
+) -> str:
     """The small text.
 
     Args:
@@ -78,7 +80,7 @@ def text_of(rig: Rig, titles: Mapping[str, str], outcomes: Mapping[str, Outcome]
 
 
 def write_text(
-    path: Path, rig: Rig, titles: Mapping[str, str], outcomes: Mapping[str, Outcome], private: Mapping[str, str]
+    path: Path, rig: Rig, titles: Mapping[str, str], outcomes: Mapping[str, StepOutcome], private: Mapping[str, str]
 ) -> None:
     """Write `text_of` to a file.
 
@@ -95,7 +97,7 @@ def write_verify_page(
     path: Path,
     rig: Rig,
     titles: Mapping[str, str],
-    outcomes: Mapping[str, Outcome],
+    outcomes: Mapping[str, StepOutcome],
     private: Mapping[str, str],
     motion: Comparison | None,
 ) -> None:
@@ -175,7 +177,7 @@ def _robot(rig: Rig) -> str:
     return f"a rig of the owner's{base}"
 
 
-def _kinds(rig: Rig, outcomes: Mapping[str, Outcome]) -> str:
+def _kinds(rig: Rig, outcomes: Mapping[str, StepOutcome]) -> str:
     """How many servos of which kind, and their firmware where it was read."""
     kinds: Sequence[str] = [rig.profile_of(servo).name for servo in rig.servos if servo.drive == "dynamixel"]
     listed = ", ".join(f"{kinds.count(kind)} x {kind}" for kind in dict.fromkeys(kinds))

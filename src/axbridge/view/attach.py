@@ -8,23 +8,23 @@ from collections.abc import Callable
 from axbridge.robot.robot import Robot
 from axbridge.view import web_server
 from axbridge.view.controls import Controls
-from axbridge.view.page import Page
+from axbridge.view.page import LivePage
 from axbridge.view.picture import Picture
 from axbridge.view.plots import Plots
-from axbridge.view.scene import Scene
+from axbridge.view.scene import RobotScene
 
 __all__ = ["attach"]
 
 
-class _Screen:
+class _RobotScreen:
     """Everything on the page of a robot."""
 
-    def __init__(self, page: Page) -> None:
+    def __init__(self, page: LivePage) -> None:
         robot, server = page.robot, page.server
         rig, ghost = robot.rig, robot.backend == "twin"
         tree, shapes = (None, ()) if rig.world is None else (rig.tree(), rig.shapes("visual"))
         self._server = server
-        self._scene = Scene(server, rig, tree, shapes, ghost=ghost)
+        self._scene = RobotScene(server, rig, tree, shapes, ghost=ghost)
         self._controls = Controls(page, self._scene, tree)
         self._plots = Plots(server, page.history, list(robot), ghost=ghost)
         server.gui.main_panel.dock_right()
@@ -45,7 +45,7 @@ def attach(
     host: str = "127.0.0.1",
     browser: bool = True,
     told: Callable[[str], None] = lambda text: print(text, file=sys.stderr),
-) -> Page:
+) -> LivePage:
     """Show a robot live in a browser, beside the program that steps it.
 
     Args:
@@ -59,9 +59,9 @@ def attach(
         UsageError: viser is not installed, or the port is taken.
         RigError: the rig's URDF is wrong.
     """
-    page = Page(robot, port, host)
+    page = LivePage(robot, port, host)
     try:
-        page.begin(_Screen(page))
+        page.begin(_RobotScreen(page))
     except BaseException:
         web_server.stop(page.server)
         raise

@@ -18,14 +18,14 @@ from axbridge.sim.engine import LinkPose
 if TYPE_CHECKING:
     import viser
 
-__all__ = ["Body", "centre_of_mass"]
+__all__ = ["RobotDrawing", "centre_of_mass"]
 
 _STILL = 5e-4  # rad or m: a joint that has moved less is not drawn anew
 _APART = {False: math.radians(1), True: 0.001}  # rad, or m where it slides: joints that differ to the eye
 _PLAIN = (0.55, 0.58, 0.62)  # of shapes without a colour
 
 
-class Body:
+class RobotDrawing:
     """One robot, or its ghost.
 
     Args:

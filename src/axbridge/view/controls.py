@@ -18,11 +18,11 @@ from axbridge.moves.joint_table import joints_of
 from axbridge.moves.mirror import signs
 from axbridge.robot.robot import Robot
 from axbridge.view.actions import RegisterRow, end_of_range
-from axbridge.view.events import Line
-from axbridge.view.page import Page
+from axbridge.view.events import LoggedEvent
+from axbridge.view.page import LivePage
 from axbridge.view.picture import Picture
 from axbridge.view.poses import PoseFile, mirrored
-from axbridge.view.scene import COLOURS, Scene
+from axbridge.view.scene import COLOURS, RobotScene
 
 __all__ = ["Controls", "limbs"]
 
@@ -44,7 +44,7 @@ class Controls:
         tree: Links of the robot; None for a rig without a URDF.
     """
 
-    def __init__(self, page: Page, scene: Scene, tree: Tree | None) -> None:
+    def __init__(self, page: LivePage, scene: RobotScene, tree: Tree | None) -> None:
         self._page, self._robot, self._scene, self._tree = page, page.robot, scene, tree
         self._gui = page.server.gui
         self._due = 0.0
@@ -453,12 +453,12 @@ def _table(rows: Sequence[tuple[str, str]]) -> str:
     return f'<table style="{_PLAIN};font-size:12px;border-spacing:6px 1px">{body}</table>'
 
 
-def _span(line: Line) -> str:
+def _span(line: LoggedEvent) -> str:
     """From when till when, s."""
     return f"{line.first:.0f} s" if line.last - line.first < 1 else f"{line.first:.0f} … {line.last:.0f} s"
 
 
-def _often(line: Line) -> str:
+def _often(line: LoggedEvent) -> str:
     return line.text if line.times == 1 else f"{line.text} (× {line.times})"
 
 

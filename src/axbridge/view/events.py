@@ -5,12 +5,12 @@ from __future__ import annotations
 import threading
 from typing import NamedTuple
 
-__all__ = ["Events", "Line"]
+__all__ = ["Events", "LoggedEvent"]
 
 _MOST = 100  # lines; the one that was last seen the longest ago makes room
 
 
-class Line(NamedTuple):
+class LoggedEvent(NamedTuple):
     """One thing that happened, times in s on the robot's clock."""
 
     text: str
@@ -23,13 +23,13 @@ class Events:
     """Lines by what they say; methods may be called from any thread."""
 
     def __init__(self) -> None:
-        self._lines: dict[str, Line] = {}  # the latest at the end
+        self._lines: dict[str, LoggedEvent] = {}  # the latest at the end
         self._lock = threading.Lock()
 
     def note(self, time: float, text: str) -> None:
         """It happened, now."""
         with self._lock:
-            line = self._lines.pop(text, Line(text, time, time, 0))
+            line = self._lines.pop(text, LoggedEvent(text, time, time, 0))
             self._lines[text] = line._replace(last=time, times=line.times + 1)
             if len(self._lines) > _MOST:
                 del self._lines[next(iter(self._lines))]
@@ -40,7 +40,7 @@ class Events:
             if text in self._lines:
                 self._lines[text] = self._lines[text]._replace(last=time)
 
-    def latest(self) -> list[Line]:
+    def latest(self) -> list[LoggedEvent]:
         """All lines, the latest first."""
         with self._lock:
             return list(reversed(self._lines.values()))

@@ -39,7 +39,7 @@ from axbridge.view.events import Events
 from axbridge.view.history import History
 from axbridge.view.picture import Picture
 
-__all__ = ["Page", "Screen"]
+__all__ = ["LivePage", "Screen"]
 
 _EVERY = 0.04  # s between pictures
 _UNHURRIED = 0.02  # s that the button for all motors leaves to the step before it acts by itself
@@ -57,7 +57,7 @@ class Screen(Protocol):
         """Draw the newest one; None before the first."""
 
 
-class Page:
+class LivePage:
     """A robot's live page; a context manager that closes it. Made by `axbridge.view.attach.attach`.
 
     Args:
@@ -437,7 +437,7 @@ class Page:
             self._thread.join(timeout=2.0)
         web_server.stop(self.server)
 
-    def __enter__(self) -> Page:
+    def __enter__(self) -> LivePage:
         return self
 
     def __exit__(self, *_: object) -> None:

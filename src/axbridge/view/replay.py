@@ -15,7 +15,7 @@ from axbridge.recording.recording import Recording, Track
 from axbridge.servo.state import ServoState
 from axbridge.view.history import without_gaps
 from axbridge.view.picture import Picture
-from axbridge.view.scene import COLOURS, Scene
+from axbridge.view.scene import COLOURS, RobotScene
 
 if TYPE_CHECKING:
     import viser
@@ -61,7 +61,7 @@ class Replay:
         self._pace = 1.0
         if rig.world is None:
             raise RigError(rig.path, "world", "this rig has no body to show", 'add [world] urdf = "…"')
-        self._scene = Scene(server, rig, rig.tree(), rig.shapes("visual"), ghost=second is not None)
+        self._scene = RobotScene(server, rig, rig.tree(), rig.shapes("visual"), ghost=second is not None)
         self._build(first, second)
         self._plotted = -math.inf
 

@@ -12,13 +12,13 @@ from axbridge.config.rig import Rig
 from axbridge.config.urdf import Shape, Tree
 from axbridge.rotations import matrix
 from axbridge.sim.engine import Contact, LinkPose
-from axbridge.view.body import Body, centre_of_mass
+from axbridge.view.body import RobotDrawing, centre_of_mass
 from axbridge.view.picture import Picture
 
 if TYPE_CHECKING:
     import viser
 
-__all__ = ["COLOURS", "Scene"]
+__all__ = ["COLOURS", "RobotScene"]
 
 COLOURS = ("parts", "load", "temperature", "residual")
 _COOL, _HOT = 35.0, 70.0  # °C: colours go from the one to the other; 70 is where an AX-12 switches itself off
@@ -30,7 +30,7 @@ _TOUCH = (225, 90, 20)
 _GHOST = (0.25, 0.55, 1.0)
 
 
-class Scene:
+class RobotScene:
     """Floor and robot.
 
     Args:
@@ -67,10 +67,10 @@ class Scene:
         server.initial_camera.near = 0.01
         if tree is None:
             return
-        self._body = Body(server, tree, shapes, self._joints, "/robot")
+        self._body = RobotDrawing(server, tree, shapes, self._joints, "/robot")
         self._body.move({}, self._start)
         if ghost:
-            self._ghost = Body(server, tree, shapes, self._joints, "/ghost", _GHOST)
+            self._ghost = RobotDrawing(server, tree, shapes, self._joints, "/ghost", _GHOST)
             self._ghost.move({}, self._start)
         self._mass = server.scene.add_icosphere(
             "/robot/mass", radius=0.04 * size, color=(240, 170, 20), visible=False, opacity=0.9

@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 from axbridge.config.profile import Area, FirmwareProfile
 
-__all__ = ["ControlTable", "Span"]
+__all__ = ["ControlTable", "RegisterShare"]
 
 
-class Span(NamedTuple):
+class RegisterShare(NamedTuple):
     """One register's share of an address range.
 
     Attributes:
@@ -47,7 +47,7 @@ class ControlTable:
         self.data = bytearray(self.size)
         self._place = {name: (r.address, r.size, r.signed) for name, r in profile.registers.items()}
         self._at = {address: name for name, r in profile.registers.items() for address in range(r.address, r.end)}
-        self._plans: dict[tuple[int, int], tuple[Span, ...]] = {}
+        self._plans: dict[tuple[int, int], tuple[RegisterShare, ...]] = {}
         self.factory_reset()
         self.power_on()
 
@@ -95,7 +95,7 @@ class ControlTable:
                 source = register.initial
                 self[name] = source if isinstance(source, int) else self[source.removeprefix("@")]
 
-    def spans(self, address: int, length: int) -> tuple[Span, ...]:
+    def spans(self, address: int, length: int) -> tuple[RegisterShare, ...]:
         """The registers that a range of addresses touches, in order."""
         key = (address, length)
         plan = self._plans.get(key)
@@ -103,19 +103,19 @@ class ControlTable:
             plan = self._plans[key] = self._plan(address, length)
         return plan
 
-    def _plan(self, address: int, length: int) -> tuple[Span, ...]:
-        spans: list[Span] = []
+    def _plan(self, address: int, length: int) -> tuple[RegisterShare, ...]:
+        spans: list[RegisterShare] = []
         position = address
         while position < address + length:
             name = self._at.get(position)
             if name is None:
-                spans.append(Span("", position - address, 1, True, False, 0, 255, False))
+                spans.append(RegisterShare("", position - address, 1, True, False, 0, 255, False))
                 position += 1
                 continue
             register = self._profile.registers[name]
             whole = register.address >= address and register.end <= address + length
             spans.append(
-                Span(
+                RegisterShare(
                     name,
                     register.address - address,
                     register.size,

@@ -18,7 +18,7 @@ from axbridge.arrays import FloatArray
 from axbridge.errors import UsageError
 from axbridge.virtual.servo import VirtualServo
 
-__all__ = ["FAULTS", "Fault", "FaultKind", "Mishaps", "Scene", "parse_faults", "table"]
+__all__ = ["FAULTS", "Fault", "FaultKind", "FaultTarget", "Mishaps", "parse_faults", "table"]
 
 _LATE = 0.04  # s
 _BROWNOUT = 4.0  # V
@@ -64,7 +64,7 @@ class StruckLine(Protocol):
         """Take a servo off the line."""
 
 
-class Scene(Protocol):
+class FaultTarget(Protocol):
     """What faults strike; `axbridge.virtual.world.World` is one."""
 
     @property
@@ -90,7 +90,7 @@ class Scene(Protocol):
         """Simulated time, s."""
 
 
-Act = Callable[[Scene, Fault], None]
+Act = Callable[[FaultTarget, Fault], None]
 Form = Literal["rate", "switch", "event"]
 
 
@@ -126,16 +126,16 @@ class FaultKind:
 # ---- what they do
 
 
-def _nothing(scene: Scene, fault: Fault) -> None:
+def _nothing(scene: FaultTarget, fault: Fault) -> None:
     """It passes without help."""
 
 
-def _set_share(scene: Scene, fault: Fault) -> None:
+def _set_share(scene: FaultTarget, fault: Fault) -> None:
     for line in scene.struck_lines:
         line.mishaps.set(fault)
 
 
-def _end_share(scene: Scene, fault: Fault) -> None:
+def _end_share(scene: FaultTarget, fault: Fault) -> None:
     _set_share(scene, Fault(fault.kind))
 
 
@@ -158,79 +158,79 @@ def _rate(
     return FaultKind("rate", example, says, _set_share, _end_share, damage=damage, timed=timed)
 
 
-def _set_deaf(scene: Scene, fault: Fault) -> None:
+def _set_deaf(scene: FaultTarget, fault: Fault) -> None:
     for servo in scene.struck_servos:
         servo.burns_all = fault.share > 0
 
 
-def _end_deaf(scene: Scene, fault: Fault) -> None:
+def _end_deaf(scene: FaultTarget, fault: Fault) -> None:
     _set_deaf(scene, Fault(fault.kind))
 
 
-def _unplug(scene: Scene, fault: Fault) -> None:
+def _unplug(scene: FaultTarget, fault: Fault) -> None:
     for line in scene.struck_lines:
         line.unplug()
 
 
-def _plug(scene: Scene, fault: Fault) -> None:
+def _plug(scene: FaultTarget, fault: Fault) -> None:
     for line in scene.struck_lines:
         line.plug()
 
 
-def _brown_out(scene: Scene, fault: Fault) -> None:
+def _brown_out(scene: FaultTarget, fault: Fault) -> None:
     scene.supply[:] = _BROWNOUT
 
 
-def _restore_supply(scene: Scene, fault: Fault) -> None:
+def _restore_supply(scene: FaultTarget, fault: Fault) -> None:
     scene.supply[:] = scene.rated_supply
 
 
-def _struck(scene: Scene, fault: Fault) -> Iterator[VirtualServo]:
+def _struck(scene: FaultTarget, fault: Fault) -> Iterator[VirtualServo]:
     return (servo for servo in scene.struck_servos if fault.id is None or servo.id == fault.id)
 
 
-def _kill(scene: Scene, fault: Fault) -> None:
+def _kill(scene: FaultTarget, fault: Fault) -> None:
     for servo in _struck(scene, fault):
         servo.dead = True
         servo.power_off(scene.now())
 
 
-def _revive(scene: Scene, fault: Fault) -> None:
+def _revive(scene: FaultTarget, fault: Fault) -> None:
     for servo in _struck(scene, fault):
         servo.dead = False
 
 
-def _overload(scene: Scene, fault: Fault) -> None:
+def _overload(scene: FaultTarget, fault: Fault) -> None:
     for servo in _struck(scene, fault):
         servo.overload(scene.now())
 
 
-def _heat(scene: Scene, fault: Fault) -> None:
+def _heat(scene: FaultTarget, fault: Fault) -> None:
     for servo in _struck(scene, fault):
         servo.heat(servo.table["temperature_limit"] + _HOTTER)
 
 
-def _cool(scene: Scene, fault: Fault) -> None:
+def _cool(scene: FaultTarget, fault: Fault) -> None:
     for servo in _struck(scene, fault):
         servo.heat(None)
 
 
-def _stick(scene: Scene, fault: Fault) -> None:
+def _stick(scene: FaultTarget, fault: Fault) -> None:
     for servo in _struck(scene, fault):
         servo.stick(scene.now())
 
 
-def _loosen(scene: Scene, fault: Fault) -> None:
+def _loosen(scene: FaultTarget, fault: Fault) -> None:
     for servo in _struck(scene, fault):
         servo.unstick(scene.now())
 
 
-def _add_twin(scene: Scene, fault: Fault) -> None:
+def _add_twin(scene: FaultTarget, fault: Fault) -> None:
     for servo in _struck(scene, fault):
         next(line for line in scene.struck_lines if servo in line.servos).add(scene.twin_of(servo))
 
 
-def _remove_twins(scene: Scene, fault: Fault) -> None:
+def _remove_twins(scene: FaultTarget, fault: Fault) -> None:
     for line in scene.struck_lines:
         for twin in [servo for servo in line.servos if servo not in scene.struck_servos]:
             line.remove(twin)

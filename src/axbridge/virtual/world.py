@@ -271,7 +271,7 @@ class World:
     def _later(self, delay: float, fault: Fault, *, ends: bool = False) -> None:
         heapq.heappush(self._events, (self._now + delay, next(self._order), fault, ends))
 
-    # -- what faults strike: `axbridge.virtual.faults.Scene`
+    # -- what faults strike: `axbridge.virtual.faults.FaultTarget`
 
     @property
     def supply(self) -> FloatArray:

@@ -18,7 +18,7 @@ from axbridge.body.soles import inside
 from axbridge.config.rig import Rig
 from axbridge.rotations import roll_pitch_yaw, turned
 from axbridge.sim.engine import Contact, Engine
-from axbridge.walking.footsteps import Place
+from axbridge.walking.footsteps import Foothold
 from axbridge.walking.gait import Walk
 
 __all__ = ["Soles", "Support"]
@@ -96,7 +96,7 @@ class Soles:
         )
         turn = here[2] - plan[2]
         x, y = float(wanted[0]) - plan[0], float(wanted[1]) - plan[1]
-        there = Place(here[0], here[1], turn).moved(x, y)
+        there = Foothold(here[0], here[1], turn).moved(x, y)
         return there.x, there.y
 
     def _outline(self, link: str) -> FloatArray:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 
 from axbridge.robot.sensors.sensor import ImuSample
-from axbridge.walking.footsteps import Place
+from axbridge.walking.footsteps import Foothold
 from axbridge.walking.gait import Walk
 
 __all__ = ["Steering", "against"]
@@ -80,13 +80,13 @@ class Steering:
         apart = self._from + (self._to - self._from) * eased
         return {"left_hip_twist": apart / 2, "right_hip_twist": -apart / 2}
 
-    def _drift(self, planned: Place, error: float) -> None:
+    def _drift(self, planned: Foothold, error: float) -> None:
         x, y = planned.x - self._before.x, planned.y - self._before.y
         c, s = math.cos(error) - 1, math.sin(error)
         self._off = self._off[0] + c * x - s * y, self._off[1] + s * x + c * y
         self._before = planned
 
-    def _turn(self, planned: Place, error: float) -> float:
+    def _turn(self, planned: Foothold, error: float) -> float:
         """Of the next step to the right, rad."""
         gait = self._walk.gait
         if gait.step_length:

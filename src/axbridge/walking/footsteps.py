@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-__all__ = ["SIDES", "Place", "Step", "footsteps"]
+__all__ = ["SIDES", "Foothold", "Step", "footsteps"]
 
 SIDES = ("left", "right")
 _OTHER = {"left": "right", "right": "left"}
 
 
 @dataclass(frozen=True)
-class Place:
+class Foothold:
     """Where a foot stands on the floor.
 
     Attributes:
@@ -25,10 +25,10 @@ class Place:
     y: float
     turn: float
 
-    def moved(self, ahead: float, left: float, turn: float = 0.0) -> Place:
+    def moved(self, ahead: float, left: float, turn: float = 0.0) -> Foothold:
         """So much ahead and to the left, as seen from here, then turned."""
         c, s = math.cos(self.turn), math.sin(self.turn)
-        return Place(self.x + c * ahead - s * left, self.y + s * ahead + c * left, self.turn + turn)
+        return Foothold(self.x + c * ahead - s * left, self.y + s * ahead + c * left, self.turn + turn)
 
 
 @dataclass(frozen=True)
@@ -43,9 +43,9 @@ class Step:
     """
 
     side: str
-    start: Place
-    end: Place
-    standing: Place
+    start: Foothold
+    end: Foothold
+    standing: Foothold
 
 
 def footsteps(count: int, ahead: float, left: float, turn: float, apart: float) -> list[Step]:
@@ -58,7 +58,7 @@ def footsteps(count: int, ahead: float, left: float, turn: float, apart: float) 
         turn: How far it turns to the left in two of them, rad; likewise.
         apart: Between the middles of the feet, m.
     """
-    middle = Place(0.0, 0.0, 0.0)
+    middle = Foothold(0.0, 0.0, 0.0)
     side = "left" if left > 0 or (left == 0 and turn > 0) else "right"  # the foot on that side opens
     half = {"left": apart / 2, "right": -apart / 2}
     feet = {name: middle.moved(0.0, half[name]) for name in SIDES}

@@ -24,7 +24,7 @@ from axbridge.config.urdf import Tree
 from axbridge.errors import RigError, UsageError
 from axbridge.rotations import about
 from axbridge.servo.lead import lead
-from axbridge.walking.footsteps import SIDES, Place, Step, footsteps
+from axbridge.walking.footsteps import SIDES, Foothold, Step, footsteps
 from axbridge.walking.leg import JOINTS, Leg
 from axbridge.walking.zmp import GRAVITY, followed
 
@@ -147,7 +147,7 @@ class Walk:
             RigError: the rig has no URDF, or not the legs of a Bioloid.
             UsageError: a foot out of the leg's reach.
         """
-        body = _Body.of(rig)
+        body = _Biped.of(rig)
         ankles = {side: leg.ankle(body.standing[body.columns(side)[1:]].tolist()) for side, leg in body.legs.items()}
         plan = footsteps(
             gait.steps, gait.step_length, gait.side_step, gait.turn, ankles["left"][1] - ankles["right"][1]
@@ -169,10 +169,10 @@ class Walk:
         goals = (float(np.interp(time, self.time, column)) for column in self.angles_at.T)
         return dict(zip(self.joints, goals, strict=True))
 
-    def middle(self, time: float) -> Place:
+    def middle(self, time: float) -> Foothold:
         """Between the feet, then."""
         left, right = ([float(np.interp(time, self.time, column)) for column in self.feet[side].T] for side in SIDES)
-        return Place(*((left[k] + right[k]) / 2 for k in (0, 1, 3)))
+        return Foothold(*((left[k] + right[k]) / 2 for k in (0, 1, 3)))
 
     def step_at(self, time: float) -> tuple[int, float]:
         """Which step is taken then, and which share of the foot's way is done, 0..1."""
@@ -194,7 +194,7 @@ def can_walk(rig: Rig) -> bool:
 
 
 @dataclass(frozen=True)
-class _Body:
+class _Biped:
     """A robot with two legs.
 
     Attributes:
@@ -210,7 +210,7 @@ class _Body:
     servos: dict[str, ServoConfig]
 
     @classmethod
-    def of(cls, rig: Rig) -> _Body:
+    def of(cls, rig: Rig) -> _Biped:
         tree = rig.tree(fixed_base=False)
         legs = {side: Leg.of(tree, f"{side}_", rig.path) for side in SIDES}
         servos = {servo.joint: servo for servo in rig.servos}
@@ -255,7 +255,7 @@ def _way_of_foot(side: str, plan: Sequence[Step], gait: Gait, time: FloatArray) 
     return way
 
 
-def _flat(place: Place) -> tuple[float, float, float, float]:
+def _flat(place: Foothold) -> tuple[float, float, float, float]:
     return place.x, place.y, 0.0, place.turn
 
 
@@ -273,19 +273,19 @@ def _reference(plan: Sequence[Step], gait: Gait, time: FloatArray) -> FloatArray
     return np.stack([np.interp(time, moments, column) for column in np.array(points).T], axis=1)
 
 
-def _held(foot: Place, gait: Gait, *, left: bool) -> tuple[float, float]:
+def _held(foot: Foothold, gait: Gait, *, left: bool) -> tuple[float, float]:
     """Where the zero-moment point is held while this foot stands alone."""
     place = foot.moved(gait.zmp_ahead, -gait.zmp_inward if left else gait.zmp_inward)
     return place.x, place.y
 
 
-def _between(one: Place, other: Place, gait: Gait) -> tuple[float, float]:
+def _between(one: Foothold, other: Foothold, gait: Gait) -> tuple[float, float]:
     """Where it is held while both stand, one beside the other."""
-    place = Place((one.x + other.x) / 2, (one.y + other.y) / 2, one.turn).moved(gait.zmp_ahead, 0.0)
+    place = Foothold((one.x + other.x) / 2, (one.y + other.y) / 2, one.turn).moved(gait.zmp_ahead, 0.0)
     return place.x, place.y
 
 
-def _stepping(body: _Body, feet: Mapping[str, FloatArray], centre: FloatArray, down: float) -> _Stepping:
+def _stepping(body: _Biped, feet: Mapping[str, FloatArray], centre: FloatArray, down: float) -> _Stepping:
     """Joints that put the feet on their ways and the centre of mass over its own.
 
     The centre of mass moves in the torso with the legs: put the torso, pose the legs, look where the centre came
@@ -308,7 +308,7 @@ def _stepping(body: _Body, feet: Mapping[str, FloatArray], centre: FloatArray, d
 
 
 def _leads(
-    rig: Rig, body: _Body, way: _Stepping, feet: Mapping[str, FloatArray], gait: Gait, high: float
+    rig: Rig, body: _Biped, way: _Stepping, feet: Mapping[str, FloatArray], gait: Gait, high: float
 ) -> FloatArray:
     """How far ahead of the legs' joints the goals of their servos have to be, rad, (n, joints).
 
@@ -328,7 +328,7 @@ def _leads(
     left, right = (
         Carrier(
             body.columns(side),
-            np.array([_held(Place(x, y, turn), gait, left=side == "left") for x, y, _, turn in feet[side]]),
+            np.array([_held(Foothold(x, y, turn), gait, left=side == "left") for x, y, _, turn in feet[side]]),
         )
         for side in SIDES
     )

@@ -28,7 +28,7 @@ from axbridge.walking.balance import Soles
 from axbridge.walking.feedback import Steering, against
 from axbridge.walking.gait import Gait, Walk
 
-__all__ = ["Outcome", "check", "walk"]
+__all__ = ["WalkOutcome", "check", "walk"]
 
 _RISE = 1.5  # s in which torque rises and the joints reach the first pose
 _RISING_SPEED = 1.5  # rad/s, at most
@@ -41,7 +41,7 @@ _TIPPED = math.radians(45)
 
 
 @dataclass(frozen=True)
-class Outcome:
+class WalkOutcome:
     """How a walk went; None where nobody can tell (a real robot does not know where it is).
 
     Attributes:
@@ -78,7 +78,7 @@ def walk(
     *,
     hanging: bool = False,
     progress: Callable[[str, float], None] = lambda _part, _share: None,
-) -> Outcome:
+) -> WalkOutcome:
     """Let a Bioloid get up and walk; its motors are on when it ends.
 
     Args:
@@ -132,7 +132,7 @@ class _Walker:
         self._soles = None if engine is None else Soles(robot.rig, engine)
         self._check()
 
-    def run(self, recorder: Recorder | None) -> Outcome:
+    def run(self, recorder: Recorder | None) -> WalkOutcome:
         """Get up, stand, walk, end."""
         with ExitStack() as observers:
             if recorder is not None:
@@ -229,12 +229,14 @@ class _Walker:
         turns = against(felt, share) | self._steering.turns(self._moment, felt.roll_pitch_yaw[2])
         return {joint: angle + turns.get(joint, 0.0) for joint, angle in angles.items()}
 
-    def _judge(self, seconds: float, start: tuple[float, float, float] | None, energy: float, *, fell: bool) -> Outcome:
+    def _judge(
+        self, seconds: float, start: tuple[float, float, float] | None, energy: float, *, fell: bool
+    ) -> WalkOutcome:
         planned = self._path.gait.distance
         end = self._place()
         if start is None or end is None:
-            return Outcome(planned, seconds, energy)
-        return Outcome(
+            return WalkOutcome(planned, seconds, energy)
+        return WalkOutcome(
             planned,
             seconds,
             energy,

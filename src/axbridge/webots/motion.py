@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from axbridge.errors import RecordingError
-from axbridge.moves.keyframes import Motion as Keyframes
-from axbridge.moves.keyframes import Player
+from axbridge.moves.keyframes import KeyframeMotion, MotionPlayer
 from axbridge.webots.catalogue import servo_name
 from axbridge.webots.session import current, say, spoken
 
@@ -16,14 +15,14 @@ class Motion:
 
     def __init__(self, filename: str) -> None:
         session = current()
-        self._player: Player | None = None
+        self._player: MotionPlayer | None = None
         self._servos: dict[str, str] = {}
         try:
-            keyframes = Keyframes.load(filename)
+            keyframes = KeyframeMotion.load(filename)
         except RecordingError as mistake:
             say(f"Error: Motion: {mistake}")
             return
-        self._player = Player(keyframes)
+        self._player = MotionPlayer(keyframes)
         for motor in keyframes.motors:
             servo = servo_name(session, motor)
             if servo is None:

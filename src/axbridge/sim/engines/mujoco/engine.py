@@ -24,7 +24,7 @@ from axbridge.errors import SimulationDiverged, UsageError
 from axbridge.jit import as_tuple
 from axbridge.sim.engine import Actuation, Contact, LinkMotion, LinkPose, Scene, arrange, substeps
 from axbridge.sim.engines.mujoco.model import build_model
-from axbridge.sim.engines.mujoco.steps import Memory, Rows, aim, sum_up, tell
+from axbridge.sim.engines.mujoco.steps import ConstraintRows, Memory, aim, sum_up, tell
 
 __all__ = ["MujocoEngine"]
 
@@ -232,7 +232,7 @@ class MujocoEngine:
         mujoco.mj_fwdPosition(model, data)
         mujoco.mj_fwdVelocity(model, data)
         if data.nf or data.nl:
-            rows = Rows(data.efc_id, data.efc_R, data.efc_D, data.efc_aref, data.efc_vel, data.efc_pos)
+            rows = ConstraintRows(data.efc_id, data.efc_R, data.efc_D, data.efc_aref, data.efc_vel, data.efc_pos)
             aim(self.time_step, data.nf, data.nl, targets, self._held, as_tuple(rows))
         mujoco.mj_fwdAcceleration(model, data)
         mujoco.mj_fwdConstraint(model, data)

@@ -12,7 +12,7 @@ from axbridge.jit import jit
 from axbridge.servo.motor import fitted_weight
 from axbridge.sim.engine import Actuation
 
-__all__ = ["Memory", "Rows", "aim", "sum_up", "tell"]
+__all__ = ["ConstraintRows", "Memory", "aim", "sum_up", "tell"]
 
 _GIVE = 0.003  # by this share of the 0.01 % that MuJoCo makes them give way do dry friction, motors and stops
 _RETURN = 1.0  # rad/s: how fast a joint that was pushed past a stop is brought back
@@ -46,7 +46,7 @@ class Memory(NamedTuple):
     torque: FloatArray
 
 
-class Rows(NamedTuple):
+class ConstraintRows(NamedTuple):
     """MuJoCo's constraint rows of a step, those of dry friction and motors first, then those of stops.
 
     Attributes:
@@ -84,7 +84,7 @@ def tell(step: float, actuation: Actuation, memory: Memory) -> None:
 
 
 @jit
-def aim(step: float, rubbing: int, stopping: int, targets: FloatArray, held: FloatArray, rows: Rows) -> None:
+def aim(step: float, rubbing: int, stopping: int, targets: FloatArray, held: FloatArray, rows: ConstraintRows) -> None:
     """Say what the rows of friction, motors and stops are to reach in a step of `step` seconds.
 
     Args:
@@ -115,7 +115,7 @@ def sum_up(
 
     Args:
         rubbing: Rows of dry friction and motors.
-        of: See `Rows`.
+        of: See `ConstraintRows`.
         force: Of each row, N·m.
         dof: See `Memory`.
         speed: Likewise.
