@@ -82,10 +82,10 @@ def judged(recording, rig, servo, time, true):
     acceleration = np.gradient(one[servo.name].velocity, one.at)
     carried = motion + one.load[:, 0] * acceleration
     known = np.interp(one.at, time, true)
-    inertia = one.load[one.told, 0]  # a foot that stands moves the body, one in the air moves itself
+    inertia = one.load[one.known, 0]  # a foot that stands moves the body, one in the air moves itself
     stands = one.load[:, 0] > np.sqrt(inertia.min() * inertia.max())
     found = {}
-    for name, chosen in (("on it", one.told & stands), ("in the air", one.told & ~stands)):
+    for name, chosen in (("on it", one.known & stands), ("in the air", one.known & ~stands)):
         found[name] = [float(np.sqrt(np.mean(part[chosen] ** 2)).round(3)) for part in (known, carried - known)]
     return found
 

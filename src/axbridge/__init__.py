@@ -20,7 +20,7 @@ Where to look, by ``help(axbridge.NAME)``:
   `Robot.positions` move and read all of it. ``axbridge rig list`` names the rigs that come along.
 - A servo: ``robot["shoulder"]`` is a `Servo`. Commands: `Servo.set_position`, `set_velocity`, `set_torque`, `goto`,
   `torque_off`. Readings: `Servo.position`, `velocity`, `torque`, `load`, `voltage`, `temperature`, `errors`, or all of
-  them as `Servo.state`. What it was told: `Servo.target_position`, `velocity_limit`, `available_torque`. What it can do
+  them as `Servo.state`. What it is to do: `Servo.target_position`, `velocity_limit`, `available_torque`. What it can do
   itself: `Servo.capabilities`.
 - Recordings: `record` does an experiment with a servo and gives a `Recording`, `compare` says how far two are apart,
   `simulate` plays the commands of one through a model, and `identify` fits a model to several. `open_recording` reads

@@ -1,6 +1,6 @@
 """Compile numeric kernels with numba when it is installed; run them as plain Python when it is not.
 
-A kernel is compiled when it is called first; numba is imported then. That takes seconds once a machine: it is told on
+A kernel is compiled when it is called first; numba is imported then. That takes seconds once a machine: it is said on
 a terminal. Light work does not wait for it: it runs as plain Python, and the kernels are compiled beside it, in a
 process of their own, for the next piece of work (`start_work`). Within one piece nothing changes over, because compiled
 kernels round differently in the last bit, and the same seed is to give the same numbers.
@@ -174,7 +174,7 @@ def start_work(kind: str, *, light: bool) -> None:
     """A piece of work begins: choose how its kernels run.
 
     Args:
-        kind: What it needs kernels for; a word that `warmed` is told, too.
+        kind: What it needs kernels for; a word that `warmed` gets, too.
         light: Whether plain Python does it in a moment. Then nobody waits for kernels that this machine has not
             compiled yet: they are compiled beside it.
     """
@@ -261,7 +261,7 @@ def _end_beside() -> None:
             Path(cache_folder(), _LOCK).unlink(missing_ok=True)
 
 
-# -- what is told -----------------------------------------------------------------------------------------------------
+# -- what is said -----------------------------------------------------------------------------------------------------
 
 
 @contextmanager
@@ -276,7 +276,7 @@ def telling(tell: Telling) -> Iterator[None]:
 
 
 def compiling(done: int, total: int) -> str:
-    """What is told, in words."""
+    """The line that is said."""
     return f"compiling kernels, once for this machine ({done} of {total})"
 
 

@@ -193,7 +193,7 @@ def _lost(address: str) -> AxBridgeError:
 
 @contextmanager
 def _silenced(*names: str) -> Iterator[None]:
-    """Log nothing of these for a while: whoever waits for the work is told what matters by an error."""
+    """Log nothing of these for a while: whoever waits for the work gets what matters as an error."""
     loggers = [logging.getLogger(name) for name in names]
     before = [logger.level for logger in loggers]
     for logger in loggers:

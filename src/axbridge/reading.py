@@ -13,7 +13,7 @@ __all__ = ["controls", "printable", "reading"]
 # What moves a terminal's cursor, colours it or rings its bell, and what turns the direction of a text.
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 _BREAKS = re.compile(r"[\t\n]")
-_LONGEST = 200  # characters of a foreign error's text that are told
+_LONGEST = 200  # characters of a foreign error's text that are shown
 
 
 @contextmanager

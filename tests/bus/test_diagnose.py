@@ -2,7 +2,7 @@
 
 import pytest
 
-from axbridge.bus.diagnose import look_at_loss, ranges, told_together
+from axbridge.bus.diagnose import grouped, look_at_loss, ranges
 from axbridge.bus.handshake import Finding
 from axbridge.bus.serial import SerialBus
 from axbridge.protocols.v1 import Instruction
@@ -74,8 +74,8 @@ def test_what_servos_have_in_common_is_told_once():
     def slow(id_):
         return Finding(f"servo {id_}", "waits", f"axbridge servo write {id_} return_delay_time 0", False, "slow", id_)
 
-    assert told_together([slow(1)]) == [("servo 1", "waits", "axbridge servo write 1 return_delay_time 0")]
-    assert told_together([slow(id_) for id_ in (1, 2, 3, 4, 6)]) == [
+    assert grouped([slow(1)]) == [("servo 1", "waits", "axbridge servo write 1 return_delay_time 0")]
+    assert grouped([slow(id_) for id_ in (1, 2, 3, 4, 6)]) == [
         ("servos 1-4, 6", "waits", "for id in 1 2 3 4 6; do axbridge servo write $id return_delay_time 0; done")
     ]
     assert ranges([]) == ""

@@ -202,7 +202,7 @@ def test_a_robot_that_hangs_while_it_walks_is_refused(walked, walker, tmp_path):
     with pytest.raises(RecordingError, match="of a robot that hangs"):
         joint_of_robot([recording], walker, "left_knee")
     (one,), _ = joint_of_robot([recording], hung, "left_knee")
-    assert one.told.all()
+    assert one.known.all()
 
 
 def test_without_a_floor_a_leg_is_refused(walked, walker):

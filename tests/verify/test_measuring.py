@@ -120,4 +120,4 @@ def test_a_servo_that_is_missing_and_one_that_is_weak_are_found_together(line):
     found = look_at_servos(rig, lines)
     kinds = {(finding.id, finding.kind) for finding in found.findings}
     assert {(1, "torque"), (7, "missing")} <= kinds
-    assert found.told[0] == "2 of 3 servos of the rig are there"
+    assert found.lines[0] == "2 of 3 servos of the rig are there"

@@ -29,7 +29,7 @@ def test_a_promise_stands_in_the_docs(promise):
 
 def test_nothing_is_seen_before_a_step_is_done_or_when_it_failed():
     assert not any(one.seen for one in judged({}))
-    failed = {name: StepOutcome("failed", WHEN, "r", told=("why",)) for name in _STEPS}
+    failed = {name: StepOutcome("failed", WHEN, "r", lines=("why",)) for name in _STEPS}
     assert not any(one.seen for one in judged(failed))
     assert {one.why for one in judged({}) if not one.promise.step} == {"this program does not try it"}
 
@@ -63,7 +63,7 @@ def test_the_text_and_the_page_say_nothing_of_person_computer_or_adapter(tmp_pat
         Finding(port, "81 Hz", f"axbridge doctor --port {port}", False, "rate"),
         Finding("pan (id 1)", "turns the other way", f"axbridge calibrate --rig {rig.path}", True, "direction", 1),
     )
-    outcomes = {"line": StepOutcome("failed", WHEN, "r", told=(f"{port}: gone", str(rig.path)), findings=findings)}
+    outcomes = {"line": StepOutcome("failed", WHEN, "r", lines=(f"{port}: gone", str(rig.path)), findings=findings)}
     private = {port: "PORT", str(rig.path): "RIG", str(tmp_path): "FOLDER", str(Path.home()): "~"}
     text = text_of(rig, TITLES, outcomes, private)
     write_verify_page(tmp_path / "page.html", rig, TITLES, outcomes, private, None)

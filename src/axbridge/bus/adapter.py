@@ -60,7 +60,7 @@ def identify_adapter(port: str, sysfs: Path = Path("/sys/class/tty")) -> Adapter
     if device.parent == Path("/dev/pts"):
         return Adapter(port, "pty")
     if not sys.platform.startswith("linux"):
-        # the driver's timer cannot be read here; FTDI devices are told by their usual names
+        # the driver's timer cannot be read here; FTDI devices are known by their usual names
         ftdi = "usbserial" in device.name
         return Adapter(port, "ftdi" if ftdi else "unknown", _FTDI_DEFAULT_TIMER if ftdi else None)
     if device.name.startswith("ttyACM"):

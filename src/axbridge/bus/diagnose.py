@@ -20,6 +20,7 @@ from axbridge.protocols.packet import byte_seconds
 __all__ = [
     "Diagnosis",
     "diagnose",
+    "grouped",
     "look_at_adapter",
     "look_at_condition",
     "look_at_loss",
@@ -27,7 +28,6 @@ __all__ = [
     "no_answer",
     "ranges",
     "strangers",
-    "told_together",
 ]
 
 _CYCLES = 60
@@ -263,19 +263,19 @@ def look_at_rate(bus: SerialBus, ids: Sequence[int], facts: dict[str, Any]) -> l
     return []
 
 
-def told_together(findings: Iterable[Finding]) -> list[tuple[str, str, str]]:
+def grouped(findings: Iterable[Finding]) -> list[tuple[str, str, str]]:
     """Who has a problem, what it is, and the command that mends it; what several servos have in common once."""
     alike: dict[tuple[str, str], list[Finding]] = {}
     for finding in findings:
         fix = finding.fix if finding.id is None else finding.fix.replace(f" {finding.id} ", " $id ")
         alike.setdefault((finding.problem, fix), []).append(finding)
-    told = []
+    rows = []
     for (problem, fix), group in alike.items():
         ids = [finding.id for finding in group if finding.id is not None]
         who = ", ".join(finding.subject for finding in group) if len(group) < _MANY else f"servos {ranges(ids)}"
         loop = f"for id in {' '.join(map(str, ids))}; do {fix}; done"
-        told.append((who, problem, loop if len(group) > 1 and "$id" in fix else group[0].fix))
-    return told
+        rows.append((who, problem, loop if len(group) > 1 and "$id" in fix else group[0].fix))
+    return rows
 
 
 def ranges(ids: Sequence[int]) -> str:

@@ -28,7 +28,7 @@ def lock_of(link: Path) -> Path:
 def line_behind(name: str) -> frozenset[str]:
     """Marks of what is behind a port's name: a line that has none of them in common is another one.
 
-    A link that `axbridge serve` keeps is its own mark, whoever serves it now. A pseudo-terminal is told by the
+    A link that `axbridge serve` keeps is its own mark, whoever serves it now. A pseudo-terminal is known by the
     processes that hold its other end, a USB adapter by its maker, product and serial number. Empty: nothing is known.
 
     Raises:

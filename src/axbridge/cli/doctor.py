@@ -60,9 +60,9 @@ def doctor(
 
 def _tell(findings: Iterable[Finding]) -> None:
     """What is wrong, and the command that mends it."""
-    from axbridge.bus.diagnose import told_together
+    from axbridge.bus.diagnose import grouped
 
-    for who, problem, fix in told_together(findings):
+    for who, problem, fix in grouped(findings):
         print(f"! {who}: {problem}\n  {fix}")
 
 

@@ -175,7 +175,7 @@ def _lags(recordings: list[Path], out: Path, *, json: bool) -> int:
         return DONE
     print(table_text(lag_table(found)))
     if found.still:
-        print(f"\nhardly told to move: {', '.join(found.still)}")
+        print(f"\nhad hardly a goal: {', '.join(found.still)}")
     print(f"wrote {out}")
     return DONE
 

@@ -40,7 +40,10 @@ def import_(
     walk: Annotated[int | None, typer.Option(help="Poppy: only this walk.")] = None,
     goal: Annotated[
         str | None,
-        typer.Option(metavar="COUNTS@SECONDS", help="Dynamixel Wizard: what the servo was told, or auto: estimate it."),
+        typer.Option(
+            metavar="COUNTS@SECONDS",
+            help="Dynamixel Wizard: the servo's goal and when it got it, or auto: estimate it.",
+        ),
     ] = None,
     unit: Annotated[
         str | None, typer.Option(help="Any other CSV: of angles whose column names no unit: rad, deg or counts.")

@@ -87,7 +87,7 @@ def _rigs(begun: str) -> list[str]:
 
 _A_RIG = "Name of a rig, or path of its file; also pendulum:mass=0.2,length=0.15."
 
-# the first sentence of an option's help, and what else typer is told of it; `--out` has no metavar, because the verb's
+# the first sentence of an option's help, and its other settings for typer; `--out` has no metavar, because the verb's
 # says what kind of file it is
 SHARED: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "--backend": (

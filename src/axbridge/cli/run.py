@@ -151,7 +151,7 @@ def _end_on_signals(session: Session | None, asked: set[int], close: Callable[[]
         waiting.start()
 
     def insist(number: int) -> None:
-        if session is not None and session.told:
+        if session is not None and session.notified:
             return
         if number == signal.SIGTERM:
             os.kill(os.getpid(), number)
@@ -180,7 +180,7 @@ def _execute(script: Path, *, controller: bool) -> int:
         return FAILED_CHECK
     except (KeyboardInterrupt, AxBridgeError):
         raise
-    except Exception as failure:  # whatever a script raises is told like Python does
+    except Exception as failure:  # whatever a script raises is shown as Python does
         if isinstance(failure, ModuleNotFoundError) and failure.name == "controller" and not controller:
             raise UsageError(f"{script.name} is a Webots controller", "name its robot with --rig") from failure
         below = failure.__traceback__.tb_next if failure.__traceback__ else None  # without our own frame

@@ -128,7 +128,7 @@ def set_id(
     from axbridge.bus.commission import write_blindly, write_register
     from axbridge.bus.handshake import is_shared
 
-    told = ""
+    note = ""
     with _open(port, baud) as bus:
         profile, mute = _identify(bus, id)
         if not mute and is_shared(bus, id):
@@ -145,10 +145,10 @@ def set_id(
                     raise BusTimeout(
                         new, f"servo {id} was told to be servo {new}, unheard or locked: switch its supply off and on"
                     ) from error
-                told = f": it answers PING there; nothing else is confirmed\n{_silence(bus, new, baud)}"
+                note = f": it answers PING there; nothing else is confirmed\n{_silence(bus, new, baud)}"
             else:
                 write_register(bus, id, profile, "id", new)
-    print(f"servo {id} is servo {new} now{told}")
+    print(f"servo {id} is servo {new} now{note}")
 
 
 def _refuse_taken(bus: SerialBus, new: int) -> None:

@@ -218,7 +218,7 @@ class _Hour:
         try:
             moves = self._moves(name)
         except UsageError as reason:
-            self._keep(name, "skipped", told=[reason.message])
+            self._keep(name, "skipped", words=[reason.message])
             print(f"  left out: {reason.message}")
             return False
         if self._asked(f"  {moves}\n  {_YES} does it, {_SKIP} leaves it out, {_QUIT} ends", _YES + _SKIP) == _SKIP:
@@ -231,7 +231,7 @@ class _Hour:
         except RecordingError:
             raise
         except AxBridgeError as error:
-            self._keep(name, "failed", told=str(error).splitlines())
+            self._keep(name, "failed", words=str(error).splitlines())
         outcome = self._outcomes[name]
         _tell(outcome)
         if outcome.state == "done" and not outcome.findings:
@@ -324,23 +324,23 @@ class _Hour:
             off = {} if straight is None else {name: straight[name] - pose[name] for name in straight}
             turns = hand.turns(self._task.joints)
         findings = judge_mounting(self._rig, off, turns, self._lines[0].port)
-        told = []
+        lines = []
         if off:
             worst = max(off, key=lambda name: abs(off[name]))
-            told.append(f"straight within {math.degrees(abs(off[worst])):.1f}°, {worst} farthest")
-        told.append(f"{len(turns)} of {len(self._rig.servos)} joints turned")
-        return Measured({"off": off, "turns": [asdict(turn) for turn in turns]}, told, findings)
+            lines.append(f"straight within {math.degrees(abs(off[worst])):.1f}°, {worst} farthest")
+        lines.append(f"{len(turns)} of {len(self._rig.servos)} joints turned")
+        return Measured({"off": off, "turns": [asdict(turn) for turn in turns]}, lines, findings)
 
     def _keep(
         self, name: str, state: Literal["done", "skipped", "failed"], found: Measured | None = None,
-        told: Sequence[str] = (),
+        words: Sequence[str] = (),
     ) -> None:  # fmt: skip
         """Keep what came of a step, and write page and text anew."""
         from axbridge.verify.outcome import Measured, StepOutcome, save
         from axbridge.verify.report import write_text, write_verify_page
 
         when = f"{datetime.now(timezone.utc):%Y-%m-%d %H:%M} UTC"
-        facts, lines, findings = found or Measured({}, list(told), [])
+        facts, lines, findings = found or Measured({}, list(words), [])
         self._outcomes[name] = StepOutcome(state, when, self._digest, facts, tuple(lines), tuple(findings))
         save(self._folder / _FILES["kept"], self._rig, self._outcomes)
         titles = {key: step.title for key, step in _STEPS.items()}
@@ -523,13 +523,13 @@ def _asked(key: Callable[[], str], what: str, keys: str, meanwhile: Callable[[],
 
 def _tell(outcome: StepOutcome) -> None:
     """What was measured and found, and what mends it."""
-    from axbridge.bus.diagnose import told_together
+    from axbridge.bus.diagnose import grouped
 
-    for line in outcome.told:
+    for line in outcome.lines:
         print(f"  {line}")
     if outcome.state == "failed":
         print("  it came to no end")
-    for who, problem, fix in told_together(outcome.findings):
+    for who, problem, fix in grouped(outcome.findings):
         print(f"  ! {who} {problem}\n    {fix}", flush=True)
 
 

@@ -70,7 +70,7 @@ def view(
             if backend == "sim":  # nobody gets hurt
                 for servo in robot.values():
                     servo.torque_on()
-            page = attach(robot, port=page_port, host=host, browser=browser, told=_print_now)
+            page = attach(robot, port=page_port, host=host, browser=browser, say=_print_now)
             page.run(duration or math.inf)  # the page is closed with the robot, after its motors are off
 
 

@@ -1,4 +1,4 @@
-"""Two walks of one gait, beat by beat: when both were told the same.
+"""Two walks of one gait, beat by beat: when both got the same goals.
 
 A control period that comes late makes a walk on a real bus longer than the same walk in a simulator. The gait counts
 control periods, not seconds. So the periods of one number belong together.
@@ -21,7 +21,7 @@ def walk_span(recording: Recording) -> tuple[float, float]:
 
 
 def beats(reference: Recording, other: Recording) -> FloatArray | None:
-    """Times at which both were told the same, s on the clock of each, (2, n).
+    """Times at which both got the same goals, s on the clock of each, (2, n).
 
     None where they are no walks of one gait, or of different numbers of control periods.
     """

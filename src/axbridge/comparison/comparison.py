@@ -257,7 +257,7 @@ def compare(
 ) -> Comparison:
     """Compare the servos that two recordings share; two recordings of one servo each are compared whatever its name.
 
-    The clocks are set where both were told the same: at the first command of each segment that both name alike; without
+    The clocks are set where both got the same command: at the first of each segment that both name alike; without
     such segments, at the first sample of each.
 
     Args:
@@ -329,11 +329,11 @@ def following(
     Raises:
         RecordingError: no servo has commands.
     """
-    told = [name for name in recording if any(map(_commands, recording.rows(name)))]
-    if not told:
+    commanded_servos = [name for name in recording if any(map(_commands, recording.rows(name)))]
+    if not commanded_servos:
         raise RecordingError(recording.path, "holds no commands", "give a second recording to compare with, or --rig")
-    followers = recording.changed(told)
-    commanded = replace(recording.changed(told, _goals), cycles={})
+    followers = recording.changed(commanded_servos)
+    commanded = replace(recording.changed(commanded_servos, _goals), cycles={})
     labels = "goal", "position"
     return compare(commanded, followers, labels=labels, limit=limit, same_clock=True, progress=progress)
 
@@ -408,7 +408,7 @@ _METRICS = {name for metric in ("mae", "rmse", "mse", "worst") for name in (metr
 
 
 def check(comparison: Comparison, condition: str) -> list[str]:
-    """Servos on which `condition` holds, or of which it cannot be told, each with the value in words.
+    """Servos on which `condition` holds, or of which it is not known, each with the value in words.
 
     Args:
         comparison: What to look at.

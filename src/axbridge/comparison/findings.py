@@ -30,7 +30,7 @@ _SUBJECTS = {
 
 @dataclass(frozen=True)
 class Findings:
-    """How one servo's motions differ; None = there is none of that kind, or it cannot be told.
+    """How one servo's motions differ; None = there is none of that kind, or it is not known.
 
     Attributes:
         rmse: Of all, degrees.
@@ -96,10 +96,10 @@ def headline(comparison: Comparison, beside: Comparison | None = None) -> str:
     """The comparison in a sentence or two; of many servos, the worst's.
 
     Args:
-        comparison: What is told.
+        comparison: What is put into words.
         beside: Of the same reference with another candidate: how much nearer or farther that one is.
     """
-    text = _told(comparison)
+    text = _in_words(comparison)
     if comparison.reference.stood_still or comparison.other.stood_still:
         text = f"Part of it was not compared, because this computer was too busy. In the rest: {text}"
     if beside is None:
@@ -108,7 +108,7 @@ def headline(comparison: Comparison, beside: Comparison | None = None) -> str:
     return f"{text} RMSE: {comparison.labels[1]} {one:.2f}°, {beside.labels[1]} {other:.2f}°."
 
 
-def _told(comparison: Comparison) -> str:
+def _in_words(comparison: Comparison) -> str:
     pair = comparison.pairs[0]
     first, second = (_SUBJECTS.get(label, f"the {label}" if " " in label else label) for label in comparison.labels)
     modelled = comparison.other.metadata.get("backend") == "sim"
@@ -199,7 +199,7 @@ def _within(
 def _hangs(pair: Pair, part: ComparedSegment) -> float:
     """How much further from hanging down the other ends a fall, degrees.
 
-    NaN where an arm swings past the bottom: its momentum has brought it there, and friction is not told.
+    NaN where an arm swings past the bottom: its momentum has brought it there, and that says nothing of friction.
     """
     both = pair.motions
     inside = np.flatnonzero((both.time >= part.start) & (both.time < part.end))

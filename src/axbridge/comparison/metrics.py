@@ -53,7 +53,7 @@ class Deviation:
 
 @dataclass(frozen=True)
 class StepResponse:
-    """What a step response is like; a value that cannot be told is NaN.
+    """What a step response is like; a value that is not known is NaN.
 
     Attributes:
         delay: From the command until it has moved 1°, s.
@@ -267,7 +267,7 @@ class MetricRow:
     Attributes:
         text: What it is.
         unit: What it is given in.
-        value: The figure of a result and of the reference's result, in SI or degrees; NaN = cannot be told.
+        value: The figure of a result and of the reference's result, in SI or degrees; NaN = not known.
         factor: From there to the unit.
         digits: Behind the point.
     """
@@ -281,7 +281,7 @@ class MetricRow:
 
 @dataclass(frozen=True)
 class Measure:
-    """What is told of one kind of segment.
+    """What is measured of one kind of segment.
 
     Attributes:
         key: Its name in JSON.

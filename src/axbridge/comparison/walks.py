@@ -113,7 +113,7 @@ class WalkSide:
         label: What to call it.
         colour: A key of `axbridge.report.plots.COLOURS`.
         recording: It.
-        beat: Times of the reference and of this walk, s from their starts, (2, n), at which both were told the same;
+        beat: Times of the reference and of this walk, s from their starts, (2, n), at which both got the same goals;
             between them lie straight lines. None where both have one clock.
         leader: The walk whose clock it has; None where it has its own.
     """
@@ -309,7 +309,7 @@ def lags_of(side: WalkSide) -> Lags | None:
     parts = {name: track.between(begin, end) for name, track in side.recording.items()}
     try:
         return lags(replace(side.recording, tracks=parts), intervals=False)
-    except RecordingError:  # nothing was told to move
+    except RecordingError:  # nothing got a goal
         return None
 
 

@@ -160,7 +160,7 @@ class WebotsConfig(toml_tables.TomlTable):
     """What Webots controllers see beside the servos.
 
     Attributes:
-        time_step_ms: Basic time step they are told; by default the robot's.
+        time_step_ms: Basic time step that they read; by default the robot's.
         aliases: Device name in a controller -> servo, or one of its devices: ``LeftKneeS = "left_knee_sensor"``.
         devices: Names of devices that no backend has -> their Webots class: ``eye = "Camera"``.
         controller_args: Arguments of the controller, when the command line gives none.

@@ -206,7 +206,7 @@ def _assumed(rig: Rig, tree: Tree | None) -> Iterable[str]:
 
 
 def _servo_defaults(rig: Rig) -> Iterable[str]:
-    """Servos that leave the same out are told together."""
+    """Servos that leave the same out share a sentence."""
     silent: dict[tuple[str, ...], list[str]] = {}
     for servo in rig.servos:
         if servo.drive == "dynamixel":
@@ -215,11 +215,11 @@ def _servo_defaults(rig: Rig) -> Iterable[str]:
     for keys, names in silent.items():
         if keys:
             values = (ServoConfig.model_fields[key].default for key in keys)
-            told = ", ".join(
+            text = ", ".join(
                 f'{key} = "{value}"' if isinstance(value, str) else f"{key} = {value}"
                 for key, value in zip(keys, values, strict=True)
             )
-            yield f"{_listed(names)}: {told}"
+            yield f"{_listed(names)}: {text}"
 
 
 def _may_hit_its_stops(servo: ServoConfig, joint: JointFacts) -> bool:

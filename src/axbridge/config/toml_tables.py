@@ -42,7 +42,7 @@ FileError = type[ProfileError] | type[RigError]
 
 _OWN = ("path", "bases")
 _CORRECT = "correct the file, or begin with a shipped one"
-_LONGEST = 80  # characters of a wrong value that are told
+_LONGEST = 80  # characters of a wrong value that are shown
 
 
 def _frozen(value: Any) -> Any:

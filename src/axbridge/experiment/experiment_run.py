@@ -1,4 +1,4 @@
-"""Servos under way in an experiment: what they are told, part by part, and what keeps them safe."""
+"""Servos under way in an experiment: their commands, part by part, and what keeps them safe."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["record", "recorded"]
 
-_TOO_LONG = 1.25  # a cycle that takes longer than this many ticks is refused; below, the lateness is told
+_TOO_LONG = 1.25  # a cycle that takes longer than this many ticks is refused; below, the lateness is reported
 
 
 def record(

@@ -39,7 +39,7 @@ class ObservableServo(Protocol):
 
     @property
     def goals(self) -> Goals:
-        """What it was told last."""
+        """Its last commands."""
 
     @property
     def max_velocity(self) -> float:
@@ -190,7 +190,7 @@ class RobotRecorder:
             )
 
     def _goals(self, row: _PendingSample) -> dict[str, Any]:
-        """Columns of what the servo was told; limits only where there is one, or was."""
+        """Columns of the servo's commands; limits only where there is one, or was."""
         servo = self._robot[row.name]
         goals = servo.goals
         columns: dict[str, Any] = {"torque_enabled": goals.enabled, "duty": goals.duty, "command": goals.position}

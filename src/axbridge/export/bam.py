@@ -1,7 +1,7 @@
 """Parameters of Rhoban's BAM (github.com/Rhoban/bam, arXiv 2410.08650): its ``m1.json`` to ``m6.json``, in and out.
 
 BAM knows a servo at its output shaft: kt, R, armature, friction. What its files leave to its code is the gain of the
-firmware's loop, duty per rad and unit of the P gain, for each kind of servo. Where its friction is not ours is told by
+firmware's loop, duty per rad and unit of the P gain, for each kind of servo. Where its friction is not ours is said by
 `differences`.
 """
 

@@ -103,7 +103,7 @@ def fit_model(
     )
     begin = space.point(near) if near is not None else None
 
-    def told(done: int, count: int) -> None:
+    def counted(done: int, count: int) -> None:
         report(f"intervals: {done} of {count} fits", None)
 
     with executor(where) as running:
@@ -112,10 +112,10 @@ def fit_model(
         if smooth:
             polished = np.array([polish(space, runs, one) for one in (point, begin) if one is not None])
             point = polished[int(np.argmin(misfits(space, runs, polished)))]
-        sure = uncertainty(space, runs, point, running, told)
+        sure = uncertainty(space, runs, point, running, counted)
         if smooth and sure.flat:
             point = left_alone(space, runs, point, sure.flat)
-            sure = uncertainty(space, runs, point, running, told)
+            sure = uncertainty(space, runs, point, running, counted)
         more = None
         if richer:
             report("richer friction laws", None)
@@ -299,16 +299,16 @@ def _check_sense(recordings: Sequence[Recording], runs: Runs) -> None:
 
 
 def _warnings(space: Space, sure: Uncertainty, outcomes: Sequence[StartOutcome], row: FloatArray) -> tuple[str, ...]:
-    told_by = {unknown.name: unknown.told_by for unknown in space.unknowns}
+    best_experiment = {unknown.name: unknown.best_experiment for unknown in space.unknowns}
     kept = {
         u.name: ", so the model's value stays"
         if math.isclose(row[u.column], space.base[u.column], rel_tol=1e-6)
         else ""
         for u in space.unknowns
     }
-    found = [f"this data cannot tell {name}{kept[name]}; what would: {told_by[name]}" for name in sure.flat]
+    found = [f"this data cannot tell {name}{kept[name]}; what would: {best_experiment[name]}" for name in sure.flat]
     found += [
-        f"this data cannot tell {a} from {b} (correlation {value:+.2f}); what would: {told_by[a]}"
+        f"this data cannot tell {a} from {b} (correlation {value:+.2f}); what would: {best_experiment[a]}"
         for a, b, value in sure.alike
         if a not in sure.flat and b not in sure.flat
     ]

@@ -78,7 +78,7 @@ def compare_laws(
             )  # fmt: skip
     count = len(recordings)
     fitted = fits[max(fits)].runs.only(range(count))
-    told = independent(fitted, fits[max(fits)].simulated[: len(fitted.time)])  # by the law with most terms
+    count_of = independent(fitted, fits[max(fits)].simulated[: len(fitted.time)])  # by the law with most terms
     rest = range(count, count + len(held_out))
     new = {law: _stretches(fit.runs, fit.simulated, rest) for law, fit in fits.items()} if held_out else {}
     best = min(new, key=lambda law: float(new[law].mean())) if new else None
@@ -91,7 +91,7 @@ def compare_laws(
                 law, unknowns, float(np.mean([s.mae for s in fit.scores if not s.held_out])),
                 float(new[law].mean()) if new else math.nan, float(behind.mean()),
                 float(behind.std(ddof=1) / math.sqrt(len(behind))) if len(behind) > 1 else 0.0,
-                criterion(fitted, fit.simulated[: len(fitted.time)], unknowns, told),
+                criterion(fitted, fit.simulated[: len(fitted.time)], unknowns, count_of),
             )
         )  # fmt: skip
     chosen = chosen_law(scores)

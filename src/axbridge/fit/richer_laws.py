@@ -1,7 +1,7 @@
 """What the intervals of a fit owe to its friction law: richer laws are tried from where it ended.
 
 An interval says how far a value may lie from its estimate if the law is right. If a law with more terms follows the
-recordings better, the truth may be its: then its intervals count, too. Whether it does is told by the Bayesian
+recordings better, the truth may be its: then its intervals count, too. Whether it does is decided by the Bayesian
 information criterion: better by more than its terms would be by chance. Errors last, so not every sample counts as one;
 how long they last is measured (`independent`).
 """
@@ -106,7 +106,7 @@ def richer_law(
 
 
 def widened(sure: Uncertainty, space: Space, richer: Richer) -> Uncertainty:
-    """Intervals that hold under either law; what the richer one cannot tell is not told."""
+    """Intervals that hold under either law; what the data cannot tell under the richer one has none."""
     low, high, share = sure.low.copy(), sure.high.copy(), sure.share.copy()
     other = richer.sure
     for index, unknown in enumerate(space.unknowns):

@@ -325,11 +325,11 @@ def _staged(job: Job, spread: Mapper, report: Callable[[str, StartOutcome], None
     row = job.space.base.copy()
     done, steps = False, 0.0
     for stage in STAGES:
-        told = parts(job.runs, stage)
+        cut = parts(job.runs, stage)
         space = Space(tuple(unknown for unknown in job.space.unknowns if unknown.column in stage.tells), row)
-        if told is None or not len(space):
+        if cut is None or not len(space):
             continue
-        first = replace(job, space=space, runs=told, parts=None, step=COARSE, generations=STAGE_GENERATIONS)
+        first = replace(job, space=space, runs=cut, parts=None, step=COARSE, generations=STAGE_GENERATIONS)
         count = STAGED if len(space) > 1 else 1  # a single unknown has no luck to depend on
         found = list(spread(minimise, [replace(first, seed=job.seed + 7 + 1000 * k) for k in range(count)]))
         for outcome in found:

@@ -37,8 +37,8 @@ LOOP = 0.5e-3  # s: standard deviation of the moment within the servo's loop at 
 TOLERANCE = 0.05
 QUANTILE = 1.96
 CAPPED = 3.0  # residuals beyond so many median deviations are held there: they tell of the model, not of the noise
-FLAT = 0.2  # an unknown is not told when its standard error is this share of its range
-ALIKE = 0.95  # two unknowns are not told apart when they correlate more
+FLAT = 0.2  # the data do not tell an unknown when its standard error is this share of its range
+ALIKE = 0.95  # the data do not tell two unknowns apart when they correlate more
 
 
 @dataclass(frozen=True)

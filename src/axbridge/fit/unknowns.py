@@ -26,7 +26,7 @@ class Unknown:
         low: Lower end of its range, SI.
         high: Upper end.
         logarithmic: Whether it is searched by its logarithm.
-        told_by: The experiment that tells it best.
+        best_experiment: Recording it tells this unknown best.
         scale: File unit over SI (1000 for ms).
     """
 
@@ -35,7 +35,7 @@ class Unknown:
     low: float
     high: float
     logarithmic: bool
-    told_by: str
+    best_experiment: str
     scale: float = 1.0
 
 

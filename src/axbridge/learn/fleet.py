@@ -91,9 +91,9 @@ class Fleet:
     def tell(self, goals: FloatArray, only: list[int] | None = None) -> None:
         """Goals of the next step, (count, servos), rad; clipped to the rig's limits, in whole counts."""
         counts = np.rint(self._zero + self._side * np.clip(goals, *self._ends) / self._units)
-        told = (np.clip(counts, 0, self._counts) - self._zero) * self._units
+        goals = (np.clip(counts, 0, self._counts) - self._zero) * self._units
         chosen = slice(None) if only is None else only
-        self._batch.goals[chosen] = told[chosen]
+        self._batch.goals[chosen] = goals[chosen]
 
     def step(self, seconds: float) -> None:
         """All robots go on for so long."""

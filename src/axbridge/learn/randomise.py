@@ -1,7 +1,7 @@
 """Robots as different as measurements leave them: each episode draws one.
 
 What is drawn was measured. Parameters of the servo come from a fit's own joint distribution (`axbridge identify
---json`): its intervals and the correlations between them, so that what the data tell apart is told apart, and what they
+--json`): its intervals and the correlations between them, so that what the data tell apart stays apart, and what they
 leave open is left open. What the bus loses comes from the statistics of a robot that ran (`Robot.bus_statistics`), and
 how far the supply sags from a recording.
 """
@@ -29,7 +29,7 @@ from axbridge.servo.steady import SteadyServo
 __all__ = ["LineQuality", "Parameters", "Randomisation", "Supply"]
 
 _QUANTILE = 1.96  # standard deviations to an end of a 95 % interval
-_SAMPLES = 20  # with the motor driven, that a supply needs to be told
+_SAMPLES = 20  # with the motor driven, that a supply takes to be known
 
 
 @dataclass(frozen=True)

@@ -216,7 +216,7 @@ class ServoEnv(gymnasium.Env[Observation, Observation]):  # type: ignore[misc]  
 
 
 def _limits(rig: Rig) -> tuple[FloatArray, FloatArray]:
-    """Goals that the rig allows and its servos can be told, (n,) each, rad."""
+    """Goals that the rig allows and that its servos' registers can hold, (n,) each, rad."""
     ends = []
     for servo in rig.servos:
         low, high = servo.soft_limits

@@ -108,7 +108,7 @@ def least_energy(
     seconds = asked = page.keys[0].pause
     for number, part in enumerate(parts, 1):
         named = f"way {number} of {len(parts)}" if len(parts) > 1 else "the way"
-        search = _Search(machine, part, np.array([[ways[j].at(t) for j in machine.names] for t in part.ends]), ways)
+        search = _SplineSearch(machine, part, np.array([[ways[j].at(t) for j in machine.names] for t in part.ends]), ways)
         usual += search.usual
         found = search.run(named, free_time=free_time, progress=progress)
         keys += found.keys
@@ -200,11 +200,11 @@ _Ranges = Sequence[tuple[float, float]]
 
 
 def _reached(over: FloatArray) -> set[_Edge]:
-    """The limits that figures are near or beyond; see `_Search._over`."""
+    """The limits that figures are near or beyond; see `_SplineSearch._over`."""
     return {(int(moment), int(figure), int(side)) for side, moment, figure in np.argwhere(over > -_NEAR)}
 
 
-class _Search:
+class _SplineSearch:
     """For the spline of one way from rest to rest.
 
     Args:
@@ -245,7 +245,7 @@ class _Search:
         self._last: tuple[bytes, tuple[float, FloatArray, FloatArray, FloatArray]] | None = None
 
     def run(self, named: str, *, free_time: bool, progress: Callable[[str], None]) -> _Way:
-        """Search; `named` is what `progress` is told.
+        """Search; `progress` gets `named`.
 
         Raises:
             UsageError: no way within the limits was found.

@@ -96,7 +96,7 @@ def import_log(
         columns: For any other CSV: where each value of a track stands; at least ``time`` and ``position``.
         servo: Name of the servo in a log that names none.
         walk: Poppy: only this walk.
-        goal: Dynamixel Wizard: what the servo was told, which its graph exports seldom have.
+        goal: Dynamixel Wizard: the servo's goal, which its graph exports seldom have.
         warned: Called with everything odd that can be used all the same.
 
     Raises:
@@ -206,7 +206,7 @@ def _pendulum_json(path: Path, text: str, servo: str, warned: Callable[[Oddity],
     values = {name: _json_column(path, entries, key) for name, key in _XL330.items()}
     raw = _json_column(path, entries, "load")
     values["load"] = np.where(raw > 0x7FFF, raw - 0x10000, raw) / _XL330_FULL_DUTY  # a signed word, logged unsigned
-    values["commanded"] = values["time"] - _told_before(values["time"])
+    values["commanded"] = values["time"] - _earlier(values["time"])
     samples = _Samples(values, [f"entries[{index}]" for index in range(len(entries))])
     facts = {key: log[key] for key in ("mass", "length", "kp", "vin")}
     return _recording(
@@ -224,7 +224,7 @@ def _pendulum_json(path: Path, text: str, servo: str, warned: Callable[[Oddity],
     )
 
 
-def _told_before(stamps: FloatArray) -> float:
+def _earlier(stamps: FloatArray) -> float:
     """How long before each stamp of a pendulum log its goal went out, s; 0 where the log does not tell.
 
     A turn of BAM's recording loop writes the goal, reads the servo, and stamps both with the middle of the reading. The

@@ -4,7 +4,7 @@ An export is text: ``DYNAMIXEL Graph,2``, the servo's name and model number, ``I
 graph (name, colour, and numbers of which one is the scale it was drawn by), a header, and a row of register values for
 each sample, with the host's clock in ms. Three things are wrong with it, and each is said in the recording's notes: now
 and then a row is garbled, the clock moves in steps of 16 ms, and unless Goal Position was in the graph, nobody wrote
-down what the servo was told.
+down the servo's goal.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _UNSURE = 0.030  # s: how far off that may be, with what the stamps add
 
 
 class GivenGoal(NamedTuple):
-    """What the servo was told and nobody wrote down.
+    """A goal that the servo got and nobody wrote down.
 
     Attributes:
         counts: Goal Position; None = where it came to rest.
@@ -94,7 +94,7 @@ def wizard_recording(path: Path, text: str, servo: str, goal: GivenGoal | None =
         path: Where it lay.
         text: All of it.
         servo: What to call the servo.
-        goal: What it was told, where the export has no Goal Position.
+        goal: What it was to do, where the export has no Goal Position.
 
     The metadata has ``registers`` known, ``goal`` (what was estimated of it), ``stamps`` (what the clock is worth) and
     ``notes`` in words.
@@ -113,7 +113,7 @@ def wizard_recording(path: Path, text: str, servo: str, goal: GivenGoal | None =
         if goal is not None:
             raise UsageError(f"{path} has the Goal Position", "leave --goal out")
     elif goal is not None:
-        columns["command"], columns["commanded"], facts["goal"], events, said = _told(export, goal, servo)
+        columns["command"], columns["commanded"], facts["goal"], events, said = _commands(export, goal, servo)
         notes += said
     else:
         notes.append("the goal was not exported: give --goal COUNTS@SECONDS, or --goal auto to have it estimated")
@@ -289,10 +289,10 @@ def _in_si(export: _Export) -> tuple[dict[str, FloatArray], list[str]]:
     return found, [f"left out, as a recording has no place for it: {', '.join(left)}"] if left else []
 
 
-def _told(
+def _commands(
     export: _Export, goal: GivenGoal, servo: str
 ) -> tuple[FloatArray, FloatArray, dict[str, Any], tuple[Event, ...], list[str]]:
-    """What a servo was told that rested, was told `goal` and rests there.
+    """Commands of a servo that rested, got `goal` and rests there.
 
     Returns:
         Goals (n,), rad; when they went out (n,), s; and facts, events and words about it.

@@ -295,7 +295,7 @@ class GroupedFile:
             end = 0
             for chunk in sorted(summary.chunk_indexes, key=lambda one: one.chunk_start_offset):
                 if chunk.chunk_start_offset < end or chunk.chunk_length > LARGEST:
-                    raise ValueError("no index")  # one chunk, told again and again
+                    raise ValueError("no index")  # one chunk, named again and again
                 end = chunk.chunk_start_offset + chunk.chunk_length
                 (channel,) = chunk.message_index_offsets
                 self._chunks.setdefault(summary.channels[channel].topic, []).append(chunk)

@@ -30,7 +30,7 @@ __all__ = ["Recorder", "wall_clock_of_zero"]
 
 FLUSH_PERIOD = 0.025  # s; half of the 50 ms promised, because the thread may be late
 _WAITING = 20_000  # messages: 20 s of 18 servos at 50 Hz; a program that is faster than the disk waits from here on
-_PATIENCE = 10.0  # s it waits before it is told
+_PATIENCE = 10.0  # s it waits before it says so
 _FROM_STATE = ("position", "velocity", "torque", "load", "voltage", "temperature", "errors")
 
 

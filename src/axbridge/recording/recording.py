@@ -1,4 +1,4 @@
-"""Recordings: what every servo was told and did, on one clock, whether it was real or simulated.
+"""Recordings: what every servo was to do and did, on one clock, whether it was real or simulated.
 
 `open_recording` reads one, also when it was cut off by a crash; `axbridge.recording.recorder.Recorder` makes one while
 a robot runs; `write_recording` makes one of data that is already there (imports, simulations). Of a whole file a

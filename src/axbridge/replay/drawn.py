@@ -1,4 +1,4 @@
-"""What servos drew between their samples, from what they reported and from what they had been told.
+"""What servos drew between their samples, from their reports and their commands.
 
 A servo reports its load once in a control period. Each new goal makes the load jump, and it dies down as the joint
 follows. So a sample tells little of the mean: 1 ms earlier or later is 6 % of a walk's power. But goals, the moments
@@ -154,14 +154,14 @@ class _DrawnServo:
             volts = np.full_like(time, next(bus for bus in rig.buses if bus.name == servo.bus).supply_voltage)
         sent = np.where(np.isnan(track.commanded), track.time, track.commanded) + params[Param.LATENCY]
         acting = np.searchsorted(sent, time, side="right") - 1
-        told = np.clip(acting, 0, None)
-        driven = (acting >= 0) & (track.enabled & ~np.isnan(track.command))[told]
+        latest = np.clip(acting, 0, None)
+        driven = (acting >= 0) & (track.enabled & ~np.isnan(track.command))[latest]
         orders = np.stack(
             (
                 driven,
-                count * np.round(side * np.nan_to_num(track.command) / count)[told],  # goals arrive in whole counts
-                speed_limits(rig, servo, track)[told],
-                np.nan_to_num(track.torque_limit, nan=1.0)[told],
+                count * np.round(side * np.nan_to_num(track.command) / count)[latest],  # goals arrive in whole counts
+                speed_limits(rig, servo, track)[latest],
+                np.nan_to_num(track.torque_limit, nan=1.0)[latest],
             ),
             axis=1,
         ).astype(np.float64)

@@ -50,21 +50,21 @@ class CarriedRecording(Recording):
     Attributes:
         at: Times of `load`, s, (l,).
         load: (l, CARRIED), about the joint.
-        told: When that is known, (l,). Else it is as if the robot stood on its lower foot.
+        known: When that is known, (l,). Else it is as if the robot stood on its lower foot.
     """
 
     at: FloatArray = field(default_factory=lambda: np.zeros(0))
     load: FloatArray = field(default_factory=lambda: np.zeros((0, CARRIED)))
-    told: BoolArray = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
+    known: BoolArray = field(default_factory=lambda: np.zeros(0, dtype=np.bool_))
 
     def load_at(self, time: FloatArray) -> FloatArray:
         """The load at other times (k,): (k, CARRIED)."""
         return np.stack([np.interp(time, self.at, column) for column in self.load.T], axis=1)
 
-    def told_at(self, time: FloatArray) -> BoolArray:
+    def known_at(self, time: FloatArray) -> BoolArray:
         """Whether it is known at other times (k,): (k,)."""
-        known: BoolArray = np.interp(time, self.at, self.told) > _SURELY
-        return known
+        sure: BoolArray = np.interp(time, self.at, self.known) > _SURELY
+        return sure
 
 
 def joint_of_robot(recordings: Sequence[Recording], rig: Rig, name: str) -> tuple[list[Recording], Rig]:
@@ -72,7 +72,7 @@ def joint_of_robot(recordings: Sequence[Recording], rig: Rig, name: str) -> tupl
 
     Raises:
         UsageError: the rig has no such servo.
-        RecordingError: the motion of a joint is missing, or what the floor pushes cannot be told.
+        RecordingError: the motion of a joint is missing, or what the floor pushes is not known.
         RigError: the rig has no world, or the joint slides.
     """
     servo = next((servo for servo in rig.servos if servo.name == name), None)
@@ -97,23 +97,23 @@ def _carried(recording: Recording, rig: Rig, tree: Tree, servo: ServoConfig) -> 
     joint = [one.name for one in tree.joints].index(servo.joint)
     motion = joints_motion(recording, rig, tree, track.time)
     base = None if rig.world.fixed_base else base_motion(recording, tree, track.time)
-    told = np.ones(len(track), dtype=np.bool_)
+    known = np.ones(len(track), dtype=np.bool_)
     if rig.world.fixed_base or (base is not None and not _stands(tree, joint, motion[0], base)):
         gravity = np.tile(rig.world.gravity, (len(track), 1))
         load = _load(tree, joint, motion, gravity, base)
     else:
-        load, told = _on_foot(recording, rig, servo, motion)
+        load, known = _on_foot(recording, rig, servo, motion)
         track = replace(track, velocity=motion[1][:, joint])  # rounded, Present Speed is a poor start on each step
     registers = recording.metadata.get("registers") or {}
     metadata = {**recording.metadata, "registers": {key: registers[key] for key in (servo.name,) if key in registers}}
     return CarriedRecording(
         recording.path, {servo.name: track}, recording.events, {}, metadata,
-        recording.complete, at=track.time, load=load, told=told,
+        recording.complete, at=track.time, load=load, known=known,
     )  # fmt: skip
 
 
 def _on_foot(recording: Recording, rig: Rig, servo: ServoConfig, motion: Motion) -> tuple[FloatArray, BoolArray]:
-    """What a joint of a robot on its feet carried (l, CARRIED), as the floor lets it be told, and when it does (l,).
+    """What a joint of a robot on its feet carried (l, CARRIED) by what the floor says, and when it says it (l,).
 
     On one foot all that the floor pushes goes through that foot, which does not move. On two feet the weight is shared,
     nobody knows how; that leaves open what the joints between the feet carry, but not what arms and head do.
@@ -134,8 +134,8 @@ def _on_foot(recording: Recording, rig: Rig, servo: ServoConfig, motion: Motion)
     standing = stood.margin > 0
     on_one = standing & (np.abs(stood.lifted) > CLEAR)
     leg = _between_feet(robot, servo.joint)
-    told = on_one if leg else standing
-    seconds = told.mean() * np.ptp(track.time)
+    known = on_one if leg else standing
+    seconds = known.mean() * np.ptp(track.time)
     if seconds < _ENOUGH:
         where = "one foot; on two, nobody knows how they share what the floor pushes" if leg else "its feet"
         raise RecordingError(
@@ -155,7 +155,7 @@ def _on_foot(recording: Recording, rig: Rig, servo: ServoConfig, motion: Motion)
         rooted = rooted_motion(recording, robot, motion, track.time, side)
         joint = [one.name for one in rooted.tree.joints].index(servo.joint)
         load[chosen] = _load(rooted.tree, joint, rooted.motion, rooted.gravity)[chosen]
-    return load, told
+    return load, known
 
 
 def _between_feet(robot: Standing, joint: str) -> bool:

@@ -2,7 +2,7 @@
 
 `τ·dy/dt = goal(t - delay) - y`, plus what the joint is off at rest. A goal is held until the next one, or it is on a
 line from the one before: some programs send where a motion shall end and log that. Which of the two is taken is what
-all joints together follow better. For lines alone, only the sum of delay and lag is told.
+all joints together follow better. For lines alone, only the sum of delay and lag is known.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def lags(
         intervals: Look for the 95 % intervals, too, which takes ten times as long; else they are 0 to infinity.
 
     Raises:
-        RecordingError: no joint was told to move.
+        RecordingError: no joint got a goal.
     """
     tracks = {name: _known(track) for name, track in recording.items()}
     moving = {name: track for name, track in tracks.items() if len(track) > 20 and np.ptp(track.command) > _STILL}

@@ -143,7 +143,7 @@ def runs_of(recordings: Sequence[Recording], rig: Rig) -> Runs:
         driven[_unseen(track, rig) | spoilt] = FOLLOWED
         if isinstance(recording, CarriedRecording):
             loads.append(recording.load_at(track.time) * [1.0, 1.0, side, side])
-            driven[~recording.told_at(track.time)] = FOLLOWED
+            driven[~recording.known_at(track.time)] = FOLLOWED
         time, spread = _sampled(recording, track)
         adrift.append(float(bool(recording.metadata.get("goal", {}).get("time_estimated"))))
         spreads.append(spread)
@@ -281,8 +281,8 @@ def _through_robot(recording: Recording, rig: Rig, model: str | None, seed: int)
     for name, row in rows.items():
         time, columns = _columns(row)
         track = tracks[name].between(float(time[0]), float(np.nextafter(time[-1], np.inf)))
-        told = {key: getattr(track, key) for key in (*COMMANDS, "commanded")}
-        done[name] = Track.of(name, time, **told, **columns)
+        commands = {key: getattr(track, key) for key in (*COMMANDS, "commanded")}
+        done[name] = Track.of(name, time, **commands, **columns)
     at, moved = _columns(way)
     used_model = placed.model_of(placed.servos[0])
     return replace(

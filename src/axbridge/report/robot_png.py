@@ -18,7 +18,7 @@ __all__ = ["draw_robot", "extent"]
 
 _ROUND = 20  # faces around a cylinder or a sphere
 _COLOUR = (0.62, 0.69, 0.78)  # red, green, blue of a shape without a colour
-_DARKEST = 0.16  # of what is black, so that its faces can be told apart
+_DARKEST = 0.16  # of what is black, so that its faces differ
 _LIGHT = np.array([0.35, -0.5, 0.79])  # where it comes from
 _SHADE = 0.45  # of the darkest face
 _AZIMUTH, _ELEVATION = math.radians(-50), math.radians(18)  # of who looks, from the front on the robot's right

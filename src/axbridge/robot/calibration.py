@@ -123,8 +123,8 @@ def moved_most(before: Mapping[str, float], now: Mapping[str, float]) -> tuple[s
         raise UsageError("no servo has moved by 10° or more", "turn the joint farther, hold it there, and press a key")
     others = [other for other in ways if other != name and abs(ways[other]) > _ALONE * abs(ways[name])]
     if others:
-        told = ", ".join(f"{one} by {math.degrees(ways[one]):+.0f}°" for one in (name, *others))
-        raise UsageError(f"more than one servo has moved: {told}", "hold the others still, and turn this joint alone")
+        moves = ", ".join(f"{one} by {math.degrees(ways[one]):+.0f}°" for one in (name, *others))
+        raise UsageError(f"more than one servo has moved: {moves}", "hold the others still, and turn this joint alone")
     if abs(ways[name]) > math.pi:
         raise UsageError(
             f"{name} jumped from {math.degrees(before[name]):.0f}° to {math.degrees(now[name]):.0f}°",
@@ -134,7 +134,7 @@ def moved_most(before: Mapping[str, float], now: Mapping[str, float]) -> tuple[s
 
 
 def changes(rig: Rig, servo: ServoConfig, found: Mounting) -> tuple[dict[str, int | float | str], list[str]]:
-    """What has to change in a rig's entry for it to say what was found, and what is to be told of it.
+    """What has to change in a rig's entry for it to say what was found, and notes about it.
 
     Limits are rounded inwards, and end at the rig's hard stops.
 
@@ -166,8 +166,8 @@ def _limits(servo: ServoConfig, found: Mounting, notes: list[str]) -> tuple[floa
     low, high = sorted(mounted.angle(count) for count in found.reach)
     for stop, beyond in ((servo.min_stop, servo.min_stop - low), (servo.max_stop, high - servo.max_stop)):
         if servo.min_stop < servo.max_stop and beyond > 0:
-            told = f"{servo.name} went {math.degrees(beyond):.1f}° beyond its stop at {stop:g} rad: the limit is there"
-            notes.append(told)
+            note = f"{servo.name} went {math.degrees(beyond):.1f}° beyond its stop at {stop:g} rad: the limit is there"
+            notes.append(note)
             low, high = max(low, servo.min_stop), min(high, servo.max_stop)
     if found.reach[0] < _EDGE or found.reach[1] > units.counts - _EDGE:
         notes.append(f"{servo.name} reached the end of its count: its horn may be mounted too near that end")

@@ -222,12 +222,12 @@ class Robot(Servos):
 
     @property
     def sensors(self) -> Mapping[str, Sample | None]:
-        """What each sensor of the rig told at the end of the last step; None while it is lost, or not there."""
+        """What each sensor of the rig measured at the end of the last step; None while it is lost, or not there."""
         return MappingProxyType(self._sensed)
 
     @property
     def imu(self) -> ImuSample | None:
-        """What the rig's first IMU told at the end of the last step; None where there is none, and while it is lost."""
+        """What the rig's first IMU measured at the end of the last step; None: there is none, or it is lost."""
         return next((sample for sample in self._sensed.values() if isinstance(sample, ImuSample)), None)
 
     # ---- start, change and end
@@ -236,7 +236,7 @@ class Robot(Servos):
         """Switch every motor off now, and let none be switched on until `resume`; from any thread.
 
         What would switch one on (`set_position`, `torque_on`, …) raises `RobotStopped`. Steps go on; a servo that does
-        not confirm is told again in each of them.
+        not confirm gets the same again in each of them.
 
         Returns:
             The servos that have not confirmed that their torque is off, by name.
@@ -245,7 +245,7 @@ class Robot(Servos):
         for servo in self._servos.values():
             servo._stop(stopped=True)
         left = {} if self.closed else self._connection.limp()
-        self._powered_still = left or None  # None: told once more, because a step under way may have sent a goal since
+        self._powered_still = left or None  # None: said once more, because a step under way may have sent a goal since
         self._insist_at = -math.inf
         return left
 

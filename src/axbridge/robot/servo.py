@@ -1,7 +1,7 @@
 """A servo as users hold it: SI units, limits, set-points and the last sample, whatever drives the joint.
 
 Commands follow Webots' Motor node and act in the next `Robot.step`. `position`, `velocity`, `torque` and the others are
-what the servo measured in the last step; what it was told is `target_position`, `velocity_limit`, and so on. Set-points
+what the servo measured in the last step; what it is to do is `target_position`, `velocity_limit`, and so on. Set-points
 out of range are clipped, with a `ControlWarning` the first time; impossible ones (NaN, a negative speed) are refused
 with one each time, and the old value stays. Degrees are an error, and so is a command to a robot that was closed.
 Units: rad and N·m, for a linear joint m and N.
@@ -88,7 +88,7 @@ class Servo:
         self._position_factor = self._velocity_factor = 1.0  # set-points over what was asked of this motor
         self._asked_velocity = self._max_velocity
         self._warned: set[str] = set()
-        self._clipped: set[tuple[str, bool]] = set()  # command and end that a warning has told of
+        self._clipped: set[tuple[str, bool]] = set()  # command and end that a warning was given of
         if config.multiplier == 0:
             warn(f"multiplier of {self.name!r} must not be 0; it becomes 1")
         if config.acceleration != -1:  # what the rig asks for is used from the first step on, so it is said now
@@ -418,7 +418,7 @@ class Servo:
 
     @property
     def goals(self) -> Goals:
-        """What the joint was told last, as a recording has it; `target_position` and others are what *you* told it."""
+        """The joint's last commands, as a recording has them; `target_position` and others are *your* set-points."""
         wanted = self._wanted
         positioned = wanted.torque is None and wanted.duty is None and not wanted.endless
         return Goals(
@@ -580,7 +580,7 @@ class Servo:
         self._wanted.enabled = False
 
     def _stop(self, *, stopped: bool) -> None:
-        """Stay off until told otherwise (a joint on a bus has been switched off already), or may go on again."""
+        """Stay off until this is called again (a joint on a bus has been switched off already), or may go on again."""
         self._convert_sample()
         self._stopped = stopped
         if stopped:

@@ -27,8 +27,8 @@ _STILL = 1e-3  # rad/s
 _BEHIND = 0.25  # s of lag after which the simulation gives up catching up
 _AHEAD = 0.01  # s that the motors are ahead of the clock, where commands take longer than that to act
 _MARGIN = 0.01  # s that a command may take from the line to the process
-_STANDSTILL = 0.05  # s between two advances from which on clients are told
-_TOLD = 32  # latest standstills that are kept for them
+_STANDSTILL = 0.05  # s between two advances from which on clients hear of it
+_AT_ONCE = 32  # latest standstills that are kept for them
 _GRID = 0.0005  # s between two states that are kept
 _KEPT = 64  # of them
 _PIECE = 0.02  # s: the longest time in one go: a bank remembers little more
@@ -56,15 +56,15 @@ class RemoteBank:
         bank.advance(_PIECE)  # kernels are compiled, and all readings are there, before the process starts
         rows, buses = len(bank.state), len(bank.supply)
         self.foresight = bank.foresight
-        count = (1 + _KEPT) * rows * len(State) + buses + 2 * _TOLD + 5
+        count = (1 + _KEPT) * rows * len(State) + buses + 2 * _AT_ONCE + 5
         self._memory = mmap.mmap(-1, count * 8 + _NOTE)
         shared = np.frombuffer(self._memory, dtype=np.float64, count=count)
         self.state: FloatArray = shared[: rows * len(State)].reshape(rows, len(State))
         self._past = shared[rows * len(State) : (1 + _KEPT) * rows * len(State)].reshape(_KEPT, rows, len(State))
         self.supply: FloatArray = shared[(1 + _KEPT) * rows * len(State) :][:buses]
-        self._standstills = shared[-2 * _TOLD - 5 : -5].reshape(_TOLD, 2)  # begin and end (`time.monotonic`)
+        self._standstills = shared[-2 * _AT_ONCE - 5 : -5].reshape(_AT_ONCE, 2)  # begin and end (`time.monotonic`)
         self._noted = shared[-5:-4]  # how many so far
-        self._told = 0
+        self._reported = 0
         self._latest = shared[-4:-3]  # number of the latest of them; it is kept `_GRID` times that, on the bank's clock
         self._lost = shared[-3:-2]  # s that the bank's clock is behind the line's
         self._standstill = shared[-2:-1]
@@ -128,10 +128,10 @@ class RemoteBank:
     def standstills(self) -> list[tuple[float, float]]:
         """Begin and end (s, `time.monotonic`) of standstills since the last call; of the short ones none."""
         noted = int(self._noted[0])
-        if noted == self._told:
+        if noted == self._reported:
             return []
-        first, self._told = max(self._told, noted - _TOLD), noted
-        return [(float(begin), float(end)) for begin, end in self._standstills[np.arange(first, noted) % _TOLD]]
+        first, self._reported = max(self._reported, noted - _AT_ONCE), noted
+        return [(float(begin), float(end)) for begin, end in self._standstills[np.arange(first, noted) % _AT_ONCE]]
 
     def close(self) -> None:
         """End the process; may be called twice."""
@@ -183,7 +183,7 @@ class RemoteBank:
         origin = float(self._origin[0])
         now = time.monotonic() - origin
         if now - self.time > _STANDSTILL:
-            self._standstills[int(self._noted[0]) % _TOLD] = origin + self.time, origin + now
+            self._standstills[int(self._noted[0]) % _AT_ONCE] = origin + self.time, origin + now
             self._noted[0] += 1  # not before it is there
         self._standstill[0] = max(self._standstill[0], now - self.time)
         if now - self.time > _BEHIND:  # this machine is too slow, or was suspended: that time is lost

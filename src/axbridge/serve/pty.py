@@ -49,7 +49,7 @@ class PtyChannel:
     """One pseudo-terminal; clients open its slave end like any serial port.
 
     It keeps the slave open itself, so that clients may come and go. A pseudo-terminal takes any speed and transports
-    bytes in no time: both are the line's business, which is told the client's speed.
+    bytes in no time: both are the line's business, which gets the client's speed.
 
     Args:
         baud: Speed that a client finds when it sets none.
@@ -140,7 +140,7 @@ class PtyChannel:
     def _open_notes(self) -> None:
         notes = notes_of(self.address)
         if notes is not None:
-            with contextlib.suppress(OSError):  # then clients are not told
+            with contextlib.suppress(OSError):  # then clients do not hear of it
                 notes.unlink(missing_ok=True)  # of a server that was killed
                 self._notes = os.open(notes, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
 

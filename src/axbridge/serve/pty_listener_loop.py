@@ -47,7 +47,7 @@ def _hear(
         heard: (slots, chunk) bytes.
         sizes: (slots,) bytes in each.
         times: (slots,) s.
-        bauds: (slots,) bits per second, 0 where not told.
+        bauds: (slots,) bits per second, 0 where not known.
         marks: Arrivals noted, arrivals taken, whether it is over.
         scratch: Two words.
         terms: Room for the terminal settings, 32-bit words.

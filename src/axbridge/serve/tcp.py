@@ -41,7 +41,7 @@ def is_loopback(host: str) -> bool:
 class TcpChannel:
     """Listens on a TCP port; one client at a time.
 
-    Another one is told so and sent away: what it said meanwhile must not move the robot when the first one leaves.
+    Another one is sent away with a word: what it said meanwhile must not move the robot when the first one leaves.
 
     A socket has no baud rate: the line keeps the one it has.
 
@@ -142,7 +142,7 @@ class TcpChannel:
                 self._client.send(data)
 
     def note_standstill(self, begin: float, end: float) -> None:
-        """Clients may be on other machines: nothing can be told beside the line."""
+        """Clients may be on other machines: nothing can be said beside the line."""
 
     def _hang_up(self) -> None:
         if self._client is not None:

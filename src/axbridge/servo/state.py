@@ -25,7 +25,7 @@ class Truth(NamedTuple):
 
 
 class Goals(NamedTuple):
-    """What a servo was told last, on the joint's side, after checks, clipping and multiplier. NaN = does not apply.
+    """The last commands of a servo, on the joint's side, after checks, clipping and multiplier. NaN = does not apply.
 
     Attributes:
         position: Goal, rad; NaN before the first, and in any other control than of position.

@@ -38,7 +38,7 @@ class Member:
         bank: Its motors, switched on; its clock is at 0.
         close: Lets go of it.
         clock: How long it has been stepped, s.
-        goals: What its servos were told last, (servos,), rad.
+        goals: Its servos' last goals, (servos,), rad.
     """
 
     bank: ServoBank
@@ -49,8 +49,8 @@ class Member:
     def step(self, goals: FloatArray, seconds: float) -> None:
         """Tell each servo its goal where that is a new one, and go on."""
         bank = self.bank
-        told = self.goals if len(self.goals) else np.full(len(goals), np.nan)
-        for index in np.flatnonzero(goals != told).tolist():
+        earlier = self.goals if len(self.goals) else np.full(len(goals), np.nan)
+        for index in np.flatnonzero(goals != earlier).tolist():
             bank.set_goal(index, float(goals[index]), float(bank.command[index, Command.SPEED]), self.clock)
         self.goals = goals.copy()
         self.clock += seconds
@@ -158,7 +158,7 @@ class Batch:
         if not self._links:
             raise UsageError("the batch is closed", "make another one")
         for link in self._links:
-            with suppress(OSError):  # what has become of it is told below
+            with suppress(OSError):  # what has become of it is said below
                 link.send((what, argument))
         failures = []
         for link in self._links:
@@ -228,7 +228,7 @@ def _views(memory: SharedMemory, shapes: dict[str, tuple[int, ...]]) -> tuple[Fl
 def _work(
     link: Connection, make: Make, numbers: Sequence[int], memory: str, shapes: dict[str, tuple[int, ...]]
 ) -> None:
-    """What a worker does until it is told to end, or its parent is gone."""
+    """What a worker does until it gets the word to end, or its parent is gone."""
     shared = SharedMemory(memory)
     share = _Share(make, numbers, _views(shared, shapes))
     verbs: dict[str, Callable[[Any], None]] = {"reset": share.reset, "step": share.step}
@@ -242,7 +242,7 @@ def _work(
                 verbs[what](argument)
             except AxBridgeError as known:
                 failure = known
-            except Exception:  # noqa: BLE001 - told where it can be seen
+            except Exception:  # noqa: BLE001 - raised where it can be seen
                 failure = AxBridgeError(f"a worker of the batch failed: {traceback.format_exc()}")
             link.send(failure)
     share.close()

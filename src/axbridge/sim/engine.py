@@ -1,4 +1,4 @@
-"""What a physics engine is to the rest: joints that are told torques, and advanced together with their contacts.
+"""What a physics engine is to the rest: joints that get torques, and are advanced together with their contacts.
 
 An engine hears of physical things alone. How it brings light links, stiff motors and contacts together is its own
 business: PyBullet is asked for speeds that were worked out before (`axbridge.sim.engines.bullet`), MuJoCo solves all of

@@ -26,7 +26,7 @@ NOISE = 4096  # entries of the noise table
 # Rows of the workspace. What acts on each joint: torque at rest, damping, armature, largest impulse of dry friction;
 # the load it carries; 1 where the rotor is in its play, and its mean speed then.
 TORQUE, DAMPING, ARMATURE, LIMIT, PULL, LOOSE, _ROTOR = range(7)
-_BEFORE, _MEAN, _USED, _IMPULSE = range(7, 11)  # of `end_step` alone: what `account` is told
+_BEFORE, _MEAN, _USED, _IMPULSE = range(7, 11)  # of `end_step` alone: what `account` gets
 
 
 class BankArrays(NamedTuple):

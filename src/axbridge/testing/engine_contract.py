@@ -53,7 +53,7 @@ class _Workshop:
 
 
 class _CheckMotor:
-    """An ideal joint that is told what to do by a check."""
+    """An ideal joint that a check commands."""
 
     def __init__(self, joint: str, speed: float, limit: float, stiffness: float = 0.0, damping: float = 0.0) -> None:
         self.joint, self.row, self.stiffness, self.damping = joint, (speed, limit), stiffness, damping

@@ -27,7 +27,7 @@ def look_at_cycle(
     """
     facts: dict[str, Any] = {"lines": []}
     findings: list[Finding] = []
-    told = []
+    words: list[str] = []
     for line in lines:
         with SerialBus(line.port, line.baud) as bus:
             bus.prepare()
@@ -38,7 +38,7 @@ def look_at_cycle(
             progress("measuring the rate")
             findings += look_at_rate(bus, ids, about)
         if "rate_hz" in about:
-            told.append(
+            words.append(
                 f"full exchange with {len(ids)} servos: {about['rate_hz']:.0f} Hz, {about['wire_share']:.0%} of what "
                 f"the wire allows (p50 {about['cycle_p50_ms']:.2f} ms, p99 {about['cycle_p99_ms']:.2f} ms)"
             )
@@ -57,11 +57,11 @@ def look_at_cycle(
         "late": sum(one > 0 for one in late),
         "latest_ms": max(late, default=0.0),
     }
-    told.append(
+    words.append(
         f"{facts['steps']} steps of {facts['period_ms']:g} ms: {facts['late']} late, by {facts['latest_ms']:.1f} ms at "
         "most"
     )
-    return Measured(facts, told, findings + judge_lateness(facts))
+    return Measured(facts, words, findings + judge_lateness(facts))
 
 
 def judge_lateness(facts: dict[str, Any]) -> list[Finding]:

@@ -52,11 +52,11 @@ def look_at_deafness(line: ExpectedBus) -> Measured:
         "waits_ms": 1e3 * servo.profile.timing.eeprom_wait(register.size),
     }
     span = f"{facts['deaf_ms']:.1f} to {facts['heard_ms']:.1f} ms"
-    told = [
+    lines = [
         f"{name_of(servo)}: deaf for {span} after one EEPROM byte; axbridge waits {facts['waits_ms']:g} ms",
         f"a value that is there already was {'not ' if facts['spared'] else ''}written again",
     ]
-    return Measured(facts, told, judge_deafness(facts, name_of(servo), servo.id))
+    return Measured(facts, lines, judge_deafness(facts, name_of(servo), servo.id))
 
 
 def _deaf_span(bus: SerialBus, id: int, address: int, value: int, first: float) -> tuple[float, float]:

@@ -44,7 +44,7 @@ def look_at_endings(
     if hasattr(signal, "SIGKILL") and not any(line.port.startswith("rfc2217://") for line in lines):
         numbers.append(signal.SIGKILL)  # no guard can inherit such a port: see docs/safety.md
     facts: dict[str, Any] = {"endings": []}
-    told = []
+    words = []
     for held in dict.fromkeys(((names[0],), tuple(names))):
         for number in numbers:
             what = held[0] if len(held) == 1 else f"{len(held)} servos"
@@ -53,10 +53,10 @@ def look_at_endings(
             ending = {"signal": number.name, "servos": len(held), "moved_deg": math.degrees(moved), "on": on}
             facts["endings"].append({**ending, "seconds": seconds})
             left = f"still on: {', '.join(on)}" if on else f"off, as all servos say {seconds:.2f} s later"
-            told.append(f"{number.name} with {what} on: {left}")
+            words.append(f"{number.name} with {what} on: {left}")
             if on:
-                return Measured(facts, told, judge_endings(facts, lines))
-    return Measured(facts, told, judge_endings(facts, lines))
+                return Measured(facts, words, judge_endings(facts, lines))
+    return Measured(facts, words, judge_endings(facts, lines))
 
 
 def _ended(
@@ -116,7 +116,7 @@ def looked_at_the_end(lines: Sequence[ExpectedBus], found: Measured) -> Measured
     on = powered(lines)
     servos = {servo.name: servo for line in lines for servo in line.servos}
     findings = [_on(servos[name], "its program had ended") for name in on]
-    return Measured({**found.facts, "left_on": on}, found.told, [*found.findings, *findings])
+    return Measured({**found.facts, "left_on": on}, found.lines, [*found.findings, *findings])
 
 
 def judge_endings(facts: dict[str, Any], lines: Sequence[ExpectedBus]) -> list[Finding]:

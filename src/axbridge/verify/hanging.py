@@ -47,8 +47,8 @@ def look_at_steps(
     }  # fmt: skip
     worst = max(behind, key=lambda name: behind[name])
     lag = f"{worst} was {behind[worst]:.1f}° behind its goal at most"
-    told = [f"{steps} steps in {outcome.seconds:.1f} s; {lag}; {weakest:.1f} V at least"]
-    return Measured(about, told, judge_steps(rig, about))
+    lines = [f"{steps} steps in {outcome.seconds:.1f} s; {lag}; {weakest:.1f} V at least"]
+    return Measured(about, lines, judge_steps(rig, about))
 
 
 def _behind(recording: Recording, start: float, end: float) -> tuple[dict[str, float], float]:

@@ -48,16 +48,16 @@ def look_at_servos(rig: Rig, lines: Sequence[ExpectedBus]) -> Measured:
                 facts["servos"][servo.name] = {key: values[key] for key in _FACTS if key in values}
                 findings += judge_levels(servo, configs[servo.name], values, where)
     there = list(facts["servos"].values())
-    told = [f"{len(there)} of {sum(len(line.servos) for line in lines)} servos of the rig are there"]
+    words = [f"{len(there)} of {sum(len(line.servos) for line in lines)} servos of the rig are there"]
     if there:
         volts = [servo["present_voltage"] / 10 for servo in there]
         warmest = max(servo["present_temperature"] for servo in there)
         firmware = sorted({servo["firmware_version"] for servo in there})
-        told.append(
+        words.append(
             f"firmware {', '.join(map(str, firmware))}; {min(volts):.1f} to {max(volts):.1f} V; up to {warmest} °C; "
             f"{sum(servo['torque_enable'] for servo in there)} motors on"
         )
-    return Measured(facts, told, findings)
+    return Measured(facts, words, findings)
 
 
 def judge_levels(servo: Expected, config: ServoConfig, values: Mapping[str, int], where: str = "") -> list[Finding]:
@@ -81,7 +81,7 @@ def judge_levels(servo: Expected, config: ServoConfig, values: Mapping[str, int]
     if values["max_torque"] < most:
         problem = f"gives at most {values['max_torque'] / full:.0%} of its torque: max_torque is {values['max_torque']}"
         say(problem, "torque", max_torque=most, torque_limit=most)
-    elif 0 < values["torque_limit"] < values["max_torque"]:  # 0: it has shut itself down, which is told elsewhere
+    elif 0 < values["torque_limit"] < values["max_torque"]:  # 0: it has shut itself down, which is said elsewhere
         problem = f"gives at most {values['torque_limit'] / full:.0%} of its torque: torque_limit is"
         say(f"{problem} {values['torque_limit']}", "torque", torque_limit=most)
     if values["status_return_level"] == 1:

@@ -22,7 +22,7 @@ def look_at_lines(lines: Sequence[ExpectedBus], reads: int, progress: Callable[[
         PortError: a port cannot be opened, or is lost.
     """
     facts: dict[str, Any] = {"lines": []}
-    told: list[str] = []
+    words: list[str] = []
     findings: list[Finding] = []
     for line in lines:
         with SerialBus(line.port, line.baud) as bus:
@@ -39,8 +39,8 @@ def look_at_lines(lines: Sequence[ExpectedBus], reads: int, progress: Callable[[
             timer = "" if about["latency_timer_ms"] is None else f", latency timer {about['latency_timer_ms']} ms"
             timer += ", low-latency mode" if about["low_latency"] else ""
             echo = "returns what is sent (stripped)" if about["echo"] else "no echo"
-            told.append(f"{about['adapter']} adapter at {line.baud} baud{timer}; {echo}")
-            told.append(f"servos {ranges([servo.id for servo in answer]) or 'none'}, found in {about['scan_s']:.2f} s")
+            words.append(f"{about['adapter']} adapter at {line.baud} baud{timer}; {echo}")
+            words.append(f"servos {ranges([servo.id for servo in answer]) or 'none'}, found in {about['scan_s']:.2f} s")
             if not there:
                 findings.append(no_answer(bus, progress))
                 continue
@@ -49,5 +49,5 @@ def look_at_lines(lines: Sequence[ExpectedBus], reads: int, progress: Callable[[
             findings += look_at_loss(bus, there, reads, about)
             lost = sum(about["loss"].values()) / len(about["loss"])
             about |= {"reads": reads, "lost": lost}
-            told.append(f"{reads} reads: {lost:.2%} lost, {about['wrong']} wrong")
-    return Measured(facts, told, findings)
+            words.append(f"{reads} reads: {lost:.2%} lost, {about['wrong']} wrong")
+    return Measured(facts, words, findings)

@@ -96,8 +96,8 @@ def look_at_motion(rig: Rig, comparison: Comparison, path: Path) -> Measured:
     apart = {part.kind: part.deviation.rmse for part in pair.parts if part.kind in {*_DRIVEN, "fall"}}
     about: dict[str, Any] = {"servo": pair.name, "model": rig.model_of(servo).name, "rmse_deg": apart}
     listed = ", ".join(f"{kind} {rmse:.2f}° RMS" for kind, rmse in apart.items())
-    told = [f"{pair.name} beside its model {about['model']}: {listed} apart"]
-    return Measured(about, told, judge_motion(rig, about, path))
+    lines = [f"{pair.name} beside its model {about['model']}: {listed} apart"]
+    return Measured(about, lines, judge_motion(rig, about, path))
 
 
 def conduct(
@@ -150,7 +150,7 @@ def compared(path: Path, rig: Rig, servo: str) -> Comparison:
 def judge_motion(rig: Rig, about: dict[str, Any], path: Path) -> list[Finding]:
     """Whether a servo does what its model says, as well as the model claims.
 
-    A fall is told and not judged: friction holds a light joint, or just does not.
+    A fall is reported and not judged: friction holds a light joint, or just does not.
     """
     servo = next(one for one in rig.servos if one.name == about["servo"])
     allowed = math.degrees(allowance(rig, servo, rig.model_of(servo)).wrong)

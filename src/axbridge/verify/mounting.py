@@ -23,7 +23,7 @@ class JointTurn:
         joint: Name of the rig's servo whose joint was turned, or that was nudged.
         moved: Name of the rig's servo that moved; "" when nobody could say.
         way: 1 when its angle grew, or the joint went the way that was said; -1 for the other way.
-        by: A hand turned it and the servo told, or the servo turned it and a person told.
+        by: A hand turned it and the servo reported, or the servo turned it and a person answered.
     """
 
     joint: str

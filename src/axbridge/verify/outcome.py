@@ -24,12 +24,12 @@ class Measured(NamedTuple):
 
     Attributes:
         facts: Plain data, for the page and for the promises.
-        told: The same in a few lines.
+        lines: The same in words.
         findings: What is wrong, and what mends it.
     """
 
     facts: dict[str, Any]
-    told: list[str]
+    lines: list[str]
     findings: list[Finding]
 
 
@@ -38,17 +38,17 @@ class StepOutcome:
     """One step, done or left out.
 
     Attributes:
-        state: ``failed``: it came to no end, for the reason in `told`.
+        state: ``failed``: it came to no end, for the reason in `lines`.
         when: UTC, to the minute.
         rig: `digest_of` the rig then.
-        facts, told, findings: See `Measured`.
+        facts, lines, findings: See `Measured`.
     """
 
     state: Literal["done", "skipped", "failed"]
     when: str
     rig: str
     facts: dict[str, Any] = field(default_factory=dict)
-    told: tuple[str, ...] = ()
+    lines: tuple[str, ...] = ()
     findings: tuple[Finding, ...] = ()
 
 
@@ -90,7 +90,7 @@ def load(path: Path, rig: Rig) -> dict[str, StepOutcome]:
             name: StepOutcome(
                 **{
                     **step,
-                    "told": tuple(step["told"]),
+                    "lines": tuple(step["lines"]),
                     "findings": tuple(Finding(**finding) for finding in step["findings"]),
                 }
             )

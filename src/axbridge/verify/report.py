@@ -10,7 +10,7 @@ from html import escape
 from pathlib import Path
 
 from axbridge import __version__
-from axbridge.bus.diagnose import told_together
+from axbridge.bus.diagnose import grouped
 from axbridge.comparison.comparison import Comparison
 from axbridge.comparison.tables import deviation_table, panels_of, response_tables
 from axbridge.config.rig import Rig
@@ -65,10 +65,10 @@ def text_of(
     for name, title in titles.items():
         outcome = outcomes.get(name)
         lines.append(f"  {name:<9}{'not done' if outcome is None else outcome.state:<9} {title}")
-        lines += [f"             {line}" for line in (outcome.told if outcome is not None else ())]
+        lines += [f"             {line}" for line in (outcome.lines if outcome is not None else ())]
     lines += ["", "found wrong"]
-    told = told_together(finding for outcome in outcomes.values() for finding in outcome.findings)
-    lines += [f"  {who}: {problem}" for who, problem, _ in told] or ["  nothing"]
+    rows = grouped(finding for outcome in outcomes.values() for finding in outcome.findings)
+    lines += [f"  {who}: {problem}" for who, problem, _ in rows] or ["  nothing"]
     for page in dict.fromkeys(one.promise.page for one in judged(outcomes)):
         lines += ["", f"promises of docs/{page}"]
         lines += [
@@ -107,19 +107,21 @@ def write_verify_page(
         RecordingError: it cannot be written; what was there stays.
     """
     findings = [finding for outcome in outcomes.values() for finding in outcome.findings]
-    told = told_together(findings)
-    found = f"{len(told)} thing{'s' * (len(told) != 1)} to mend" if told else "nothing to mend"
+    to_mend = grouped(findings)
+    found = f"{len(to_mend)} thing{'s' * (len(to_mend) != 1)} to mend" if to_mend else "nothing to mend"
     promises = judged(outcomes)
     seen = sum(one.seen for one in promises)
     parts = [
         f'<p class="headline">{escape(found)}; {seen} of {len(promises)} promises seen on this robot.</p>',
         f'<p class="lead">{escape(_robot(rig))}; {escape(_kinds(rig, outcomes))}; axbridge {__version__}</p>',
     ]
-    if told:
-        parts.append(table_html(Table("To mend", ("who", "what is wrong", "what mends it"), tuple(told)), words=True))
+    if to_mend:
+        parts.append(
+            table_html(Table("To mend", ("who", "what is wrong", "what mends it"), tuple(to_mend)), words=True)
+        )
     rows = tuple(
         (title, "not done" if name not in outcomes else outcomes[name].state,
-         "; ".join(outcomes[name].told) if name in outcomes else "")
+         "; ".join(outcomes[name].lines) if name in outcomes else "")
         for name, title in titles.items()
     )  # fmt: skip
     parts.append(table_html(Table("Steps", ("step", "", "what was measured"), rows), words=True))

@@ -44,7 +44,7 @@ def attach(
     port: int | None = None,
     host: str = "127.0.0.1",
     browser: bool = True,
-    told: Callable[[str], None] = lambda text: print(text, file=sys.stderr),
+    say: Callable[[str], None] = lambda text: print(text, file=sys.stderr),
 ) -> LivePage:
     """Show a robot live in a browser, beside the program that steps it.
 
@@ -53,7 +53,7 @@ def attach(
         port: Of the page; None: the first free one from 8080 on.
         host: Address that it is served on. Another than this machine's own takes a token.
         browser: Open the page.
-        told: Is told where the page is.
+        say: Gets the line with the page's address.
 
     Raises:
         UsageError: viser is not installed, or the port is taken.
@@ -65,8 +65,8 @@ def attach(
     except BaseException:
         web_server.stop(page.server)
         raise
-    told(f"page: {page.url}")
-    told(f"stop: {page.stop_url}")
+    say(f"page: {page.url}")
+    say(f"stop: {page.stop_url}")
     if browser:
         import webbrowser
 

@@ -169,7 +169,7 @@ class Controls:
         self._line = gui.add_html("")
 
     def _click(self, label: str, done: Callable[[], object], hint: str | None = None) -> Any:
-        """A button; what goes wrong is told on the page."""
+        """A button; what goes wrong is shown on the page."""
         button = self._gui.add_button(label, hint=hint)
         button.on_click(lambda _: self._try(done))
         return button

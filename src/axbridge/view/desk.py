@@ -72,7 +72,7 @@ class Desk:
                         del self._jobs[topic]
 
     def _do(self, request: Callable[[], object]) -> Job | None:
-        """The outcome of a request; an error is told and ends it, a warning is told."""
+        """The outcome of a request; an error is shown and ends it, a warning is shown."""
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always", ControlWarning)
             try:

@@ -72,7 +72,7 @@ class LivePage:
         desk: What waits for the robot's step.
         actions: What can be asked for.
         history: The last ten minutes.
-        messages: What was told last to who asked for something, newest first.
+        messages: The last answers to who asked for something, newest first.
         events: What happened, all of it.
         picture: The newest picture.
         owned: Whether this page runs the loop, so that it can play moves.
@@ -220,7 +220,7 @@ class LivePage:
 
         def stop() -> None:
             if not done.is_set():
-                self._told_off(self.robot.stop(), why)
+                self._say_off(self.robot.stop(), why)
             done.set()
 
         self.desk.ask("all off", stop)
@@ -244,7 +244,7 @@ class LivePage:
         before, mark, token = self.url.partition("?")
         return f"{before}stop{mark}{token}"
 
-    def _told_off(self, left: Mapping[str, object], why: str) -> None:
+    def _say_off(self, left: Mapping[str, object], why: str) -> None:
         self._unconfirmed = tuple(left)
         self.tell(f"{', '.join(left)} did not confirm: cut the servo supply" if left else why)
 

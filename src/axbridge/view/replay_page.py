@@ -52,7 +52,7 @@ def replay_html(first: Recording, second: Recording | None, labels: tuple[str, s
     length = max(first.end - first.start, 0.01)
     pause = max(1 / _RATE, length / _MOST)
     times: FloatArray = np.arange(int(length / pause) + 1, dtype=np.float64) * pause
-    server, _ = web_server.start(0, "127.0.0.1", "axbridge")  # viser makes no scene without one; nobody is told of it
+    server, _ = web_server.start(0, "127.0.0.1", "axbridge")  # viser makes no scene without one; nobody hears of it
     try:
         ghost = None if second is None else seen_at(_named(second, robot), times)
         replay = Replay(server, robot, seen_at(_named(first, robot), times), ghost)

@@ -105,10 +105,10 @@ class FaultKind:
         start: Begins it; also a rate or switch that is turned off (its share is 0).
         end: Heals it. A fault without an id means every servo.
         of_servo: An event that needs an id.
-        lasts: An event that may be told how long it lasts.
-        usually: How long it lasts when not told, s; None = for good.
+        lasts: An event whose length may be given.
+        usually: How long it lasts when no length is given, s; None = for good.
         damage: What a rate does to the bytes of one packet; b"" when they are lost.
-        timed: Whether a rate may be told a time.
+        timed: Whether a time may stand behind a rate.
     """
 
     form: Form

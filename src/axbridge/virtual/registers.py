@@ -174,7 +174,7 @@ class Gauges:
         return signed_to_bits(speed)
 
     def _moving(self, position: int, speed: int, busy: bool) -> bool:
-        """Whether the servo is on its way: away from the goal, and turning or just told to."""
+        """Whether the servo is on its way: away from the goal, and turning or about to."""
         if speed == 0 and not busy:
             return False
         table = self._table

@@ -122,7 +122,7 @@ def sensor_behind(session: Session, kind: str, name: str) -> SensorConfig | None
 
 
 def absent_class(session: Session, name: str) -> str | None:
-    """Webots class of a device that no backend here has: as the rig says, else by its use; None = not to be told.
+    """Webots class of a device that no backend here has: as the rig says, else by its use; None = not known.
 
     Never by its name: a motor that the rig calls otherwise must not become a device that swallows its commands.
     """

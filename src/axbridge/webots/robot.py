@@ -67,7 +67,7 @@ class Robot:
         self._began = False
         self._servos: dict[str, Servo] = {}
         self._custom_data = self._session.rig.webots.custom_data
-        _ = self._session.robot  # opened now: a missing servo is told before the controller begins
+        _ = self._session.robot  # opened now: a missing servo is reported before the controller begins
         self.keyboard = Keyboard(0)
         self.mouse = DEVICES["Mouse"]("mouse")
         self.joystick = DEVICES["Joystick"]("joystick")

@@ -38,7 +38,7 @@ class Session:
         duration: Robot time after which the controller is asked to end, s; None = never.
         project: Folder of the controller.
         ending: Set to ask the controller to end: `step` returns -1.
-        told: Whether `step` has returned -1: the controller knows.
+        notified: Whether `step` has returned -1: the controller knows.
         ticks: Called before each step with its length, ms (motions, keyboard).
         sensors: Of the joints, sampled by Webots' rule.
         body_sensors: Of the body, likewise.
@@ -50,7 +50,7 @@ class Session:
     duration: float | None = None
     project: Path = field(default_factory=Path.cwd)
     ending: bool = False
-    told: bool = False
+    notified: bool = False
     ticks: list[Callable[[float], None]] = field(default_factory=list)
     sensors: JointSensors = field(init=False)
     body_sensors: BodySensors = field(default_factory=BodySensors)
@@ -87,7 +87,7 @@ class Session:
         """One controller step of `period` ms: 0, or the lateness in ms; -1 when the controller should end."""
         robot = self.robot
         if self.ending or (self.duration is not None and robot.time >= self.duration - 1e-9):
-            self.ending = self.told = True
+            self.ending = self.notified = True
             return -1
         for tick in self.ticks:
             tick(period)

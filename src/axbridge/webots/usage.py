@@ -44,7 +44,7 @@ _VECTORS = ("Accelerometer", "Gyro", "GPS", "Compass")  # all with getValues, as
 
 
 def class_by_use(name: str) -> str | None:
-    """Webots class of the device `name`, told by what the running controller does with it; None = not to be told.
+    """Webots class of the device `name`, judged by what the running controller does with it; None = not known.
 
     What moves or reads a joint is no absent device but a name that the rig does not have.
     """

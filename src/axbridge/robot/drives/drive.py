@@ -76,7 +76,7 @@ class Drive(Protocol):
         """The position alone of a sample of a bus: a controller asks for little else."""
 
     def turned(self, state: ServoState) -> float:
-        """The position of a sample with its whole turns, rad; each sample of a wheel is to be told once, in order."""
+        """The position of a sample with its whole turns, rad; give each sample of a wheel once, in order."""
 
     def truth(self, time: float) -> Truth:
         """The joint as it was at `time`, s on the backend's clock: that of the last sample."""

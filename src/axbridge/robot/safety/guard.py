@@ -22,7 +22,7 @@ _REPEATS = 4  # the first may collide with a reply on the line or end a frame th
 _GAP = 0.004  # s
 _QUIET = 0.02  # s: by then the answers to the controller's last question are in
 _PATIENCE = 0.02  # s to wait for an answer at first; twice as long in each further round
-_LONGEST = 1.5  # s in which servos are told and asked again
+_LONGEST = 1.5  # s in which servos are written to and read again
 _TICK = 0.04  # s: how often the parent is looked after
 
 Ports = dict[int, list[int]]  # ids by descriptor

@@ -25,7 +25,7 @@ _AGAIN = 0.05  # s between two tries
 
 
 class _Opened(Descriptors):
-    """How to speak on ports that pyserial has opened; they are told by their index."""
+    """How to speak on ports that pyserial has opened; they go by their index."""
 
     def __init__(self, ports: Sequence[Any]) -> None:
         self._ports = ports

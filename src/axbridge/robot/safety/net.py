@@ -169,7 +169,7 @@ class Safety:
         return self._hold_or_limp(self._park(self.cycles), self.cycles)
 
     def expect_no_answer(self, names: Iterable[str]) -> None:
-        """Nothing is known of these servos, and nothing was told them: that they confirm nothing is no alarm."""
+        """Nothing is known of these servos, and nothing was written to them: that they confirm nothing is no alarm."""
         self._absent = frozenset(names)
 
     def limp(self) -> dict[str, BusError]:

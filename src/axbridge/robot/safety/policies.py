@@ -105,7 +105,7 @@ def _read(cycle: Cycle, requests: Sequence[tuple[int, int, int]]) -> list[Reply 
 
 
 def _stop_wheels(cycle: Cycle, errors: dict[str, BusError]) -> set[str]:
-    """Let the servos that turn endlessly stand still; their names. Those that could not be asked or told: `errors`."""
+    """Let the servos that turn endlessly stand still; their names. Those that failed: `errors`."""
     limits = _read(cycle, [(servo.id, Address.CW_ANGLE_LIMIT, 4) for servo in cycle.servos])
     wheels: dict[int, str] = {}
     for servo, answer in zip(cycle.servos, limits, strict=True):

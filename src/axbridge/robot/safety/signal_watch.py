@@ -17,7 +17,7 @@ __all__ = ["watch_signals"]
 def watch_signals(noticed: Callable[[int], None]) -> bool:
     """Call `noticed` with the number of each signal that has a handler in Python, each in a thread; for good.
 
-    Does nothing where somebody else is told of signals in this way already, as asyncio is, outside the main thread, or
+    Does nothing where somebody else hears of signals in this way already, as asyncio is, outside the main thread, or
     on a system that does not fork; says whether it watches.
     """
     if not hasattr(os, "register_at_fork"):

@@ -26,9 +26,9 @@ def allowance(rig: Rig, servo: ServoConfig, model: ServoModel) -> Allowance:
     Where the loop sees whole counts, friction lets the same servo hold the same load with one step more or less. What
     the joints of a robot that stands free hold depends on how it stands, which no servo can tell: there it is any load.
     """
-    told, dead = model.prediction, model.motor.dead_duty
-    error = _USUAL_ERROR if told.held_out_error is None else max(told.held_out_error, _LEAST_ERROR)
-    share = _USUAL_SHARE if told.load_share is None else max(told.load_share, _LEAST_SHARE)
+    worth, dead = model.prediction, model.motor.dead_duty
+    error = _USUAL_ERROR if worth.held_out_error is None else max(worth.held_out_error, _LEAST_ERROR)
+    share = _USUAL_SHARE if worth.load_share is None else max(worth.load_share, _LEAST_SHARE)
     step = _loop_step(rig, servo, model) / (1.0 - dead) if model.sensor.quantised else 0.0
     if rig.world is not None and not rig.world.fixed_base:
         step = math.inf

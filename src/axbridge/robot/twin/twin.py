@@ -45,7 +45,7 @@ class Twin:
         """What the simulated servos measure now, by name.
 
         Args:
-            start: When the robot's time began, on its backend's clock, s: times are told from there.
+            start: When the robot's time began, on its backend's clock, s: times count from there.
 
         Raises:
             AxBridgeError: the simulation has failed.

@@ -1,7 +1,7 @@
 """Joints without a Dynamixel: Webots' motor row, springs, dampers and static friction, in one world with the servos.
 
 A motor row tries to bring the joint to the commanded speed, by at most its torque limit. The engine moves the joint
-(`axbridge.sim.engine.IdealMotor`); here is what it is told. Source: Webots Reference Manual, Motor, Servo and
+(`axbridge.sim.engine.IdealMotor`); here are its set-points. Source: Webots Reference Manual, Motor, Servo and
 JointParameters.
 """
 

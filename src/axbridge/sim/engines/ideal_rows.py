@@ -1,4 +1,4 @@
-"""What ideal joints do in a step of an engine that has to be told: motors, springs, dampers and stops, solved together.
+"""What ideal joints do in a step of an engine without any: motors, springs, dampers and stops, solved together.
 
 A motor row tries to bring the joint to the commanded speed within one step, by at most its torque limit. Spring and
 damper act beside it, implicitly: `v' = (I·v + h·(τ - K·x)) / (I + h·B + h²·K)`. Source: Webots Reference Manual, Motor,

@@ -246,10 +246,10 @@ class MujocoEngine:
         self._weighed = True
 
     def _culprit(self) -> str:
-        """The joint that is told what is no number, else the fastest."""
-        told = self._applied[self._dof]
+        """The joint whose torque is no number, else the fastest."""
+        torque = self._applied[self._dof]
         speeds = np.abs(self._v[self._dof])
-        worst = np.argmax(~np.isfinite(told)) if not np.isfinite(told).all() else np.argmax(speeds)
+        worst = np.argmax(~np.isfinite(torque)) if not np.isfinite(torque).all() else np.argmax(speeds)
         return self._names[int(worst)] if self._names else self._tree.links[0]
 
     def _tell_ideal(self) -> FloatArray:

@@ -1,4 +1,4 @@
-"""What MuJoCo is told in a step, and what it says of it: arithmetic on its memory, as kernels.
+"""What goes into MuJoCo in a step, and what comes out: arithmetic on its memory, as kernels.
 
 With numpy these few sums take as long as MuJoCo itself: its arrays are short.
 """
