@@ -108,7 +108,9 @@ def least_energy(
     seconds = asked = page.keys[0].pause
     for number, part in enumerate(parts, 1):
         named = f"way {number} of {len(parts)}" if len(parts) > 1 else "the way"
-        search = _SplineSearch(machine, part, np.array([[ways[j].at(t) for j in machine.names] for t in part.ends]), ways)
+        search = _SplineSearch(
+            machine, part, np.array([[ways[j].at(t) for j in machine.names] for t in part.ends]), ways
+        )
         usual += search.usual
         found = search.run(named, free_time=free_time, progress=progress)
         keys += found.keys
