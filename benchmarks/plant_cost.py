@@ -6,7 +6,7 @@ simulated time, in processor time of this thread. `untimed` is the same robot wi
 `with_controller` adds 18 new goals and 18 states read in every step. `parts` says where a step's time goes, measured in
 turns of their own because the clocks cost time themselves; `host` is all Python: drives, cycle, bus, line, registers.
 `without` says how many times as long a controller's step takes when one short cut is switched off: reading ahead
-(`Line.foresee`), registers and alarms of all servos in one compiled call (`together`), goals straight to the motors.
+(`Line.foresee`), goals straight to the motors.
 """
 
 import argparse
@@ -21,7 +21,6 @@ import pybullet
 import axbridge
 import axbridge.sim.bank
 import axbridge.sim.engines.bullet.engine
-import axbridge.virtual.world
 from axbridge.config.rig import Rig
 from axbridge.sim.engine import Scene
 from axbridge.sim.engines.bullet.engine import BulletEngine
@@ -141,18 +140,10 @@ def parts(robot, turns):
     return {name: round(statistics.median(one[name] for one in found) / STEPS * 1e6, 1) for name in found[0]}
 
 
-def every_row(state, _limits, found):
-    """What `remarkable` finds where everything is."""
-    found[:] = range(len(state))
-    return len(state)
-
-
 def without(action, turns):
     """How many times as long `action` takes without each of the short cuts."""
-    world = axbridge.virtual.world
     short_cuts = {
         "reading_ahead": [patch.object(Line, "foresee", lambda *_: Forecast([], [], []))],
-        "together": [patch.object(world, "present", lambda *_: False), patch.object(world, "remarkable", every_row)],
         "goals_straight_to_the_motors": [patch.object(VirtualServo, "_steer", lambda *_: False)],
     }
     ratios = {name: [] for name in short_cuts}

@@ -17,7 +17,7 @@ from random import Random
 from axbridge.protocols.v1 import Decoder, encode
 from axbridge.serve.pty_listener import baud
 from axbridge.serve.realtime import wake_on_time
-from axbridge.servo.columns import Scale, State
+from axbridge.servo.columns import State
 from axbridge.virtual.faults import Mishaps
 from axbridge.virtual.world import World
 from tests.support.fake_bank import FakeBank
@@ -52,11 +52,11 @@ class Registers(MutableSequence):
         return self._servo.table.data[key]
 
     def __setitem__(self, key, value):
-        data, row, scale = self._servo.table.data, self._servo.row, self._servo.gauges.scale
+        data, row = self._servo.table.data, self._servo.row
         self._servo._refresh(0.0)
         data[key] = value
-        turned = int.from_bytes(data[POSITION : POSITION + 2], "little") - scale[Scale.ZERO]
-        self._state[row, [State.READING, State.ANGLE]] = turned / scale[Scale.COUNTS_PER_RAD]
+        turned = int.from_bytes(data[POSITION : POSITION + 2], "little") - self._servo._zero
+        self._state[row, [State.READING, State.ANGLE]] = turned * self._servo.profile.units.position
         self._state[row, State.VOLTAGE] = data[TEMPERATURE - 1] / 10
         self._state[row, State.TEMPERATURE] = data[TEMPERATURE]
         self._servo._configure()

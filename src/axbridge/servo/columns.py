@@ -17,11 +17,9 @@ __all__ = [
     "Command",
     "Joint",
     "Law",
-    "Limit",
     "Mode",
     "Param",
     "Passive",
-    "Scale",
     "State",
     "friction_of",
     "motor_of",
@@ -108,28 +106,6 @@ class Joint(IntEnum):
     LEFT = 18
     HELD = 19
     SEEN = 20  # rad, servo side: the position as the loop sees it, behind the reading by the sensor's lag
-
-
-class Scale(IntEnum):
-    """Columns of the scale array (servos, len(Scale)): how present registers come from a row of `State`."""
-
-    ZERO = 0  # position count at 0 rad
-    COUNTS_PER_RAD = 1
-    COUNTS = 2  # highest position count
-    SPEED = 3  # rad/s per count
-
-
-class Limit(IntEnum):
-    """Columns of the limit array (servos, len(Limit)): within them a servo's firmware has nothing to do.
-
-    It may have when duty and speed are both on the wrong side: it stands and pushes.
-    """
-
-    LOWEST_VOLTAGE = 0  # V
-    HIGHEST_VOLTAGE = 1
-    TEMPERATURE = 2  # degC, highest
-    DUTY = 3  # 0..1, a servo that pushes less is not stalled
-    SPEED = 4  # rad/s, nor is one that turns faster
 
 
 class Law(IntEnum):

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import math
-
 from axbridge.config.profile import FirmwareProfile
 from axbridge.config.registers import Address
 from axbridge.errors import ErrorFlag
-from axbridge.servo.columns import Limit, State
+from axbridge.servo.columns import State
 from axbridge.units import RPM
 from axbridge.virtual.control_table import ControlTable
 from axbridge.virtual.registers import Gauges
@@ -17,7 +15,6 @@ __all__ = ["Alarms"]
 _TORQUE_LIMIT = int(Address.TORQUE_LIMIT)
 _OVERLOAD, _OVERHEATING = int(ErrorFlag.OVERLOAD), int(ErrorFlag.OVERHEATING)
 _VOLTAGE = int(ErrorFlag.INPUT_VOLTAGE)
-_ROUNDING = 0.49  # counts of voltage: so far beyond a limit the reading still rounds to it
 _DUTY, _SPEED, _VOLTS, _TEMPERATURE = map(int, (State.DUTY, State.SPEED, State.VOLTAGE, State.TEMPERATURE))
 
 
@@ -67,14 +64,6 @@ class Alarms:
             bits |= _OVERLOAD
         self.bits = bits
         return bits and bits & self._table["shutdown"] & ~self.tripped
-
-    def limits(self) -> list[float]:
-        """One row of `Limit`: within it `look` would change nothing. NaN, so that nothing is within, in an alarm."""
-        if self.bits or self.tripped or self.overloaded or self._stalled_since is not None:
-            return [math.nan] * len(Limit)
-        lowest, highest = self._voltages
-        full = self._share * self._table["torque_limit"]
-        return [(lowest - _ROUNDING) / 10, (highest + _ROUNDING) / 10, self._hottest, full, self._standing]
 
     def overload(self) -> int:
         """Make the load an overload until recovery; return the alarms that demand a shutdown now."""

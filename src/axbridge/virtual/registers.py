@@ -90,7 +90,6 @@ class Gauges:
     Attributes:
         mode: Mode of the loop; whoever changes the angle limits keeps it up to date.
         multi_turn: Whether positions go beyond one turn.
-        scale: One row of `Scale`.
         stuck: Position count that the potentiometer reports whatever the shaft does; None = it works.
         quirk: What the firmware gets wrong about the speed: see `FirmwareProfile`.
         hot: Temperature reported instead of the simulated one, degC; None = none.
@@ -104,7 +103,6 @@ class Gauges:
         self._speed_per_count = profile.units.speed
         self.quirk = profile.behaviour.speed_quirk
         self._counts = profile.units.counts
-        self.scale = [float(zero), self._counts_per_rad, float(self._counts), self._speed_per_count]
         self._has_tick = "realtime_tick" in table
         self._last_position = -1
         self.mode, self.multi_turn = drive_mode(table, profile)

@@ -13,11 +13,11 @@ import numpy as np
 
 from axbridge.arrays import FloatArray, IntArray
 from axbridge.config.profile import FirmwareProfile
-from axbridge.config.registers import EEPROM_END, PRESENT, REALTIME_TICK, Address
+from axbridge.config.registers import EEPROM_END, REALTIME_TICK, Address
 from axbridge.errors import ErrorFlag
 from axbridge.protocols.packet import BROADCAST, Packet
 from axbridge.protocols.v1 import Instruction, encode
-from axbridge.servo.columns import Limit, Mode, State
+from axbridge.servo.columns import Mode, State
 from axbridge.units import baud_of
 from axbridge.virtual.alarms import Alarms
 from axbridge.virtual.control_table import ControlTable
@@ -30,7 +30,6 @@ _CHECKSUM, _INSTRUCTION = int(ErrorFlag.CHECKSUM), int(ErrorFlag.INSTRUCTION)
 _LEVEL, _TORQUE, _GOAL = map(int, (Address.STATUS_RETURN_LEVEL, Address.TORQUE_ENABLE, Address.GOAL_POSITION))
 _GOAL_END = _GOAL + 4  # goal and speed
 _PRESENT = int(Address.PRESENT_POSITION)
-_PRESENT_END = _PRESENT + PRESENT.size
 _REFRESHED_END = REALTIME_TICK + 2  # of the registers that follow the motor
 _MOVING = int(Address.MOVING)
 _VOLTS, _READING = int(State.VOLTAGE), int(State.READING)
@@ -89,7 +88,6 @@ class VirtualServo:
         baud: Bits per second it hears and speaks.
         powered: Whether it has power.
         alarms: The state bits of its error byte.
-        limits: One row of `Limit`, kept up to date. While the state is within it, `monitor` would change nothing.
         deafness: How long the last packet makes it deaf, s, after its answer. The line takes it over and sets 0.
         deaf_until: It hears nothing before this time, s.
         burns_all: Whether it burns EEPROM bytes that keep their value, too.
@@ -116,7 +114,6 @@ class VirtualServo:
         self.deaf_until = 0.0
         self.burns_all = False
         self.dead = False
-        self.limits = np.full(len(Limit), np.nan)
         self._reset_voltage = profile.protection.reset_voltage
         self._motors = motors
         self.row = index
@@ -244,15 +241,6 @@ class VirtualServo:
         if address < _REFRESHED_END and end > _PRESENT:
             self._refresh(time, state, all_=end > _MOVING)
         return bytes(self.table.data[address:end])
-
-    def show(self, address: int, length: int, present: bytes) -> bytes | None:
-        """What `peek` would return, with `present` as the present registers; None where it takes more."""
-        end = address + length
-        if self.special or not _PRESENT < end <= _PRESENT_END:
-            return None
-        data = self.table.data
-        data[_PRESENT:_PRESENT_END] = present
-        return present if address == _PRESENT and end == _PRESENT_END else bytes(data[address:end])
 
     def _bulk_read(self, params: bytes, time: float) -> Status | None:
         """``00, (length, id, address) …``: each answers after the one listed before it."""
@@ -442,18 +430,10 @@ class VirtualServo:
         if self.gauges.stuck is not None:
             command = stuck_loop(command, (self.gauges.stuck - self._zero) * self.profile.units.position)
         self._motors.set_command(self.row, command, time)
-        self._renew_limits()
 
     def heat(self, temperature: float | None) -> None:
         """Let the temperature sensor report this, degC, whatever the motor's is; None: it works again."""
         self.gauges.hot = temperature
-        self._renew_limits()
-
-    def _renew_limits(self) -> None:
-        """Renew `limits`."""
-        sound = self.powered and self.gauges.hot is None
-        self.limits[:] = self.alarms.limits() if sound else np.nan
-        self.limits[Limit.LOWEST_VOLTAGE] = max(self.limits[Limit.LOWEST_VOLTAGE], self._reset_voltage)
 
     def stick(self, time: float) -> None:
         """Freeze the position reading from now on, for the host and for the servo's own loop."""
@@ -488,13 +468,11 @@ class VirtualServo:
             self.power_on(time)
         if fatal := self.alarms.look(state, time, self.driven):
             self._shut_down(fatal, time)
-        self._renew_limits()
 
     def overload(self, time: float) -> None:
         """Take the load for an overload from now on, until the host recovers the servo."""
         if fatal := self.alarms.overload():
             self._shut_down(fatal, time)
-        self._renew_limits()
 
     def _shut_down(self, flags: int, time: float) -> None:
         self.alarms.shut_down(flags)

@@ -16,11 +16,10 @@ from axbridge.config.profile import FirmwareProfile
 from axbridge.config.registers import PRESENT, Address
 from axbridge.config.rig import BusConfig, Rig, ServoConfig
 from axbridge.errors import RigError, UnsupportedOperation, UsageError
-from axbridge.servo.columns import Limit, Scale, State
+from axbridge.servo.columns import State
 from axbridge.sim.engine import Engine
 from axbridge.sim.engines.ideal_joints import IdealBank, IdealJoint
 from axbridge.units import baud_register
-from axbridge.virtual.fast_reads import present, remarkable
 from axbridge.virtual.faults import FAULTS, Fault, parse_faults
 from axbridge.virtual.line import Line
 from axbridge.virtual.reply_timing import Forecast
@@ -126,11 +125,6 @@ class World:
             for index, config in enumerate(configs)
         }
         self._rows = list(self.servos.values())
-        self._scales = np.array([servo.gauges.scale for servo in self._rows]).reshape(-1, len(Scale))
-        self._limits = np.empty((len(self._rows), len(Limit)))
-        self._found = np.empty(len(self._rows), dtype=np.int64)
-        for servo, limits in zip(self._rows, self._limits, strict=True):
-            limits[:], servo.limits = servo.limits, limits
         self.lines = {
             bus.name: Line(
                 [self.servos[config.name] for config in configs if config.bus == bus.name],
@@ -161,21 +155,11 @@ class World:
     def peek(self, forecast: Forecast) -> list[bytes]:
         """Register bytes as each servo has them when its question has been heard, since the last watch."""
         reads, sent, _ = forecast
-        rows = np.array([read.servo.row for read in reads])
-        states = self.bank.sampled(rows, sent)
-        blocks = np.empty((len(rows), 8), dtype=np.uint8)
-        if not present(states, rows, self._scales, blocks):
-            return [self._peek_one(forecast, states, place) for place in range(len(reads))]
-        figures = blocks.tobytes()
-        answers = []
-        for place, read in enumerate(reads):
-            data = read.servo.show(read.address, read.length, figures[8 * place : 8 * place + 8])
-            answers.append(self._peek_one(forecast, states, place) if data is None else data)
-        return answers
-
-    def _peek_one(self, forecast: Forecast, states: FloatArray, place: int) -> bytes:
-        read = forecast.reads[place]
-        return read.servo.peek(read.address, read.length, forecast.sent[place], states[place].tolist())
+        states = self.bank.sampled(np.array([read.servo.row for read in reads]), sent)
+        return [
+            read.servo.peek(read.address, read.length, time, state)
+            for read, time, state in zip(reads, sent, states.tolist(), strict=True)
+        ]
 
     def truth(self, servo: str, time: float) -> tuple[float, float]:
         """Angle (rad) and torque (N·m) of a servo's shaft at `time` (s), servo side; NaN when that is 20 ms ago."""
@@ -247,9 +231,8 @@ class World:
         """Let faults strike, and every servo's firmware look at its alarms."""
         while self._events and self._events[0][0] <= self._now:
             self._strike(*heapq.heappop(self._events)[2:])
-        state, found = self.bank.state, self._found
-        for row in found[: remarkable(state, self._limits, found)].tolist():
-            self._rows[row].monitor(state[row].tolist(), self._now)
+        for servo, state in zip(self._rows, self.bank.state.tolist(), strict=True):
+            servo.monitor(state, self._now)
         self.next_watch = self._now + _WATCH
         if self._events:
             self.next_watch = min(self.next_watch, self._events[0][0])
