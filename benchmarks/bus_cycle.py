@@ -2,58 +2,119 @@
 
 ``wire``: every byte takes its time, replies are held up by the servos' 1 kHz interrupt as measured on AX-12s.
 ``wire-steady``: without that interrupt: what the line itself allows. ``none``: no wire time, the host's share alone.
-``cpu_us`` is the host's processor time for an exchange; without numba, Python asks one servo after the other (`Burst`).
+``cpu_us`` is the host's processor time for an exchange.
+
+How late a machine wakes up decides how near to the wire anybody comes. So each is measured by turns with ``bare``:
+frames of the same length and time between two processes that do nothing but wake up, write and read.
+``over_bare_us`` is what an exchange takes beyond that, at the median; ``p99_over_bare`` compares the 99th percentiles.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import select
+import subprocess
 import sys
 import time
+import tty
+from collections.abc import Callable, Iterator
 
 from bus_line import line
 
 from axbridge.bus.cycle import Cycle, CycleServo, Goal
 from axbridge.bus.serial import SerialBus
-from axbridge.bus.stats import percentile, wire_time
+from axbridge.bus.stats import TURNAROUND, percentile, wire_time
+from axbridge.protocols.v1 import byte_seconds
+from axbridge.serve.realtime import Awake, wake_on_time
 
 SERVOS = 18
 CYCLES = int(sys.argv[1]) if len(sys.argv) > 1 else 500
+TURN = 50  # exchanges before it is the other one's turn
 LOOP_SECONDS = 4.0
+BYTE = byte_seconds(1_000_000)
+ANSWER = bytes(14)
 
 
-def rate(port: str, *, compiled: bool = True) -> dict[str, float]:
-    """Exchanges back to back."""
-    with SerialBus(port) as bus:
-        if compiled:
-            bus.prepare()
+def answer_barely(terminal: int, timing: str) -> None:
+    """Answer whatever comes when its time on the wire is over, and do nothing else."""
+    wake_on_time()
+    Awake().hold()
+    wait = 0.0 if timing == "none" else TURNAROUND + len(ANSWER) * BYTE
+    share = 0.0 if timing == "none" else BYTE
+    while heard := os.read(terminal, 4096):
+        due = time.monotonic() + wait + len(heard) * share
+        select.select((), (), (), max(due - time.monotonic() - 60e-6, 0.0))
+        while time.monotonic() < due:
+            pass
+        os.write(terminal, ANSWER)
+
+
+@contextlib.contextmanager
+def bare(timing: str) -> Iterator[Callable[[], float]]:
+    """Yield an exchange with `answer_barely` in another process; it returns what it took, s."""
+    master, slave = os.openpty()
+    tty.setraw(slave)
+    poll = select.poll()
+    poll.register(slave, select.POLLIN)
+    goals, frame = bytes(8 + 5 * SERVOS), bytes(8)
+
+    def exchange() -> float:
+        begun = time.monotonic()
+        for number in range(SERVOS):
+            os.write(slave, frame if number else goals + frame)
+            poll.poll(1000)
+            os.read(slave, 4096)
+        return time.monotonic() - begun
+
+    command = [sys.executable, __file__, "--answer", str(master), timing]
+    with subprocess.Popen(command, pass_fds=[master]) as other:
+        exchange()
+        yield exchange
+        other.terminate()
+
+
+def rate(timing: str) -> dict[str, float]:
+    """Exchanges back to back, by turns with bare ones."""
+    with line(SERVOS, timing) as port, SerialBus(port) as bus, bare(timing) as bare_exchange:
         cycle = Cycle(bus, [CycleServo(str(id_), id_) for id_ in range(1, SERVOS + 1)])
         goals = {str(id_): Goal(512, 100) for id_ in range(1, SERVOS + 1)}
         for _ in range(20):
             cycle.exchange(goals)
-        spent, faults, used = [], 0, time.process_time()
-        for _ in range(CYCLES):
-            result = cycle.exchange(goals)
-            spent.append(result.spent)
-            faults += len(result.faults)
-        used = time.process_time() - used
+        spent: list[float] = []
+        least: list[float] = []
+        faults, used = 0, 0.0
+        while len(spent) < CYCLES:
+            for _ in range(5):
+                cycle.exchange(goals)
+            began = time.process_time()
+            for _ in range(TURN):
+                result = cycle.exchange(goals)
+                spent.append(result.spent)
+                faults += len(result.faults)
+            used += time.process_time() - began
+            least += [bare_exchange() for _ in range(5 + TURN)][5:]
     p50, p99 = percentile(spent, 0.5), percentile(spent, 0.99)
+    bare50, bare99 = percentile(least, 0.5), percentile(least, 0.99)
     return {
-        "rate_hz": CYCLES / sum(spent),
+        "rate_hz": len(spent) / sum(spent),
         "p50_ms": 1e3 * p50,
         "p99_ms": 1e3 * p99,
         "p99_over_p50": p99 / p50,
-        "wire_share": wire_time(SERVOS) / (sum(spent) / CYCLES),
-        "cpu_us": 1e6 * used / CYCLES,
+        "wire_share": wire_time(SERVOS) / (sum(spent) / len(spent)),
+        "bare_p50_ms": 1e3 * bare50,
+        "bare_p99_over_p50": bare99 / bare50,
+        "over_bare_us": 1e6 * (p50 - bare50),
+        "p99_over_bare": p99 / bare99,
+        "cpu_us": 1e6 * used / len(spent),
         "faults": faults,
     }
 
 
-def loop(port: str, *, compiled: bool = True) -> dict[str, float]:
+def loop(port: str) -> dict[str, float]:
     """A 50 Hz control loop: processor time over wall time."""
     with SerialBus(port) as bus:
-        if compiled:
-            bus.prepare()
         cycle = Cycle(bus, [CycleServo(str(id_), id_) for id_ in range(1, SERVOS + 1)])
         goals = {str(id_): Goal(512, 100) for id_ in range(1, SERVOS + 1)}
         began, used = time.monotonic(), time.process_time()
@@ -69,13 +130,13 @@ def main() -> None:
     """Measure and print."""
     report = {"wire_limit_hz": 1 / wire_time(SERVOS)}
     for timing in ("wire-steady", "wire", "none"):
-        with line(SERVOS, timing) as port:
-            report[timing] = rate(port)
-            report[f"{timing}, without numba"] = rate(port, compiled=False)
+        report[timing] = rate(timing)
     with line(SERVOS, "wire") as port:
         report["loop_50_hz"] = loop(port)
-        report["loop_50_hz, without numba"] = loop(port, compiled=False)
     print(json.dumps(report, indent=2))
 
 
-main()
+if sys.argv[1:2] == ["--answer"]:
+    answer_barely(int(sys.argv[2]), sys.argv[3])
+else:
+    main()

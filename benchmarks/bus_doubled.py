@@ -83,12 +83,10 @@ def one_by_one(addresses: list[int]) -> dict[str, float]:
         return report(QUESTIONS, line, wrong, began)
 
 
-def cycles(servos: int, *, compiled: bool) -> dict[str, float]:
+def cycles(servos: int) -> dict[str, float]:
     """A control cycle of so many servos, back to back."""
     with DoublingLine(tuple(range(1, servos + 1))) as line, SerialBus(line.port) as bus:
         bus.latency = 0.1
-        if compiled:
-            bus.prepare()
         line.random = random.Random(1)
         cycle = Cycle(bus, [CycleServo(str(id_), id_) for id_ in range(1, servos + 1)])
         before, wrong, began = dict(line.answered), 0, time.monotonic()
@@ -114,8 +112,7 @@ def main() -> None:
         "five words by turns": one_by_one(list(WORDS)),
     }
     for servos in (1, 2, 6, 18):
-        for compiled in (False, True):
-            table[f"cycle of {servos}{'' if compiled else ', without numba'}"] = cycles(servos, compiled=compiled)
+        table[f"cycle of {servos}"] = cycles(servos)
     print(json.dumps(table, indent=2))
 
 

@@ -48,16 +48,7 @@ def system_calls(port: str) -> Reader:
 
 @contextmanager
 def axbridge_cycle(port: str) -> Reader:
-    """Reads as a control cycle makes them, ten at a time; compiled when numba is installed."""
-    request = [(1, 36, 8)] * 10
-    with SerialBus(port) as bus:
-        bus.prepare()
-        yield lambda: bus.read_many(request), 10
-
-
-@contextmanager
-def axbridge_plain(port: str) -> Reader:
-    """The same without numba."""
+    """Reads as a control cycle makes them, ten at a time."""
     request = [(1, 36, 8)] * 10
     with SerialBus(port) as bus:
         yield lambda: bus.read_many(request), 10
@@ -103,7 +94,7 @@ def pypot(port: str) -> Reader:
 
 def main() -> None:
     """Measure and print."""
-    clients = [system_calls, axbridge_cycle, axbridge_plain, axbridge_read, sdk]
+    clients = [system_calls, axbridge_cycle, axbridge_read, sdk]
     clients += [client for client in (rustypot, pypot) if importlib.util.find_spec(client.__name__)]
     wall: dict[str, list[float]] = {client.__name__: [] for client in clients}
     cpu: dict[str, list[float]] = {client.__name__: [] for client in clients}

@@ -7,7 +7,7 @@ and of steps of 1, 8 and 20 ms. When the controller is dead, another client read
 left none with torque, hold each with the present position as its goal; behind a program that died at once the guard
 must have left none with torque.
 
-Signals: SIGTERM and SIGHUP, with compiled and plain reads, every fifth one while the controller still greets its
+Signals: SIGTERM and SIGHUP, every fifth one while the controller still greets its
 servos. What it says on stderr counts as an error, too. The time runs from the signal to the death of the controller,
 which is when every servo has said that its torque is off, or that it holds.
 
@@ -84,8 +84,6 @@ def control(port: str, way: dict[str, Any], pose: dict[str, float], ready: int) 
     for number in SIGNALS:
         signal.signal(number, signal.SIG_DFL)  # whatever started this benchmark may ignore them
     handshake, connection.handshake = connection.handshake, greet
-    if not way["compiled"]:
-        SerialBus.prepare = lambda self: None  # type: ignore[method-assign]  # noqa: ARG005
     safety = {"on_exit": way["policy"], "park": pose}
     with axbridge.open("bioloid", backend="real", port=port, safety=safety) as robot:
         for name, servo in robot.items():
@@ -265,12 +263,11 @@ def main() -> None:
             due = due or [case for case in cases() if arguments.way in {None, case["way"]}]
             way: dict[str, Any] = {**due.pop(), "policy": POLICIES[turn % 3], "step_ms": STEPS[turn // 3 % 3]}
             with opened(port) as bus:
-                bus.prepare()  # once: children find it compiled
                 pose = switch_on(bus, rig)
             policy, lasts = way["policy"], True
             if way["way"] == "signals":
                 number = signal.Signals[way["end"]]
-                way |= {"compiled": turn // 9 % 2 == 0, "handshake": ways["signals"] % 5 == 0}
+                way["handshake"] = ways["signals"] % 5 == 0
                 while isinstance(ended := end(port, number, way, pose), str):
                     unstarted.append(ended)  # a busy machine holds the virtual servos up
                     with opened(port) as bus:

@@ -79,12 +79,11 @@ class _Kernel:
     from Python, and takes numba less time without; so there may be two of it.
     """
 
-    def __init__(self, function: Callable[..., Any], options: dict[str, Any], *, native: bool) -> None:
+    def __init__(self, function: Callable[..., Any], options: dict[str, Any]) -> None:
         update_wrapper(self, function)
         self.py_func = function
         self.done = False  # compiled in this process
         self._options = options
-        self._native = native
         self._inner: Any = None
         self._run: Callable[..., Any] = self._first
 
@@ -105,7 +104,7 @@ class _Kernel:
     def _first(self, *arguments: Any) -> Any:
         with _lock:
             if self._run == self._first:
-                if _plain_now[0] and not self._native:
+                if _plain_now[0]:
                     _by_choice.append(self)
                     self._run = self.py_func
                 elif _numba() is None:
@@ -144,7 +143,7 @@ def as_tuple(named: T) -> T:
     return tuple(named)  # type: ignore[return-value]
 
 
-def jit(function: F, *, nogil: bool = False, allocates: bool = False, exact: bool = False, native: bool = False) -> F:
+def jit(function: F, *, nogil: bool = False, allocates: bool = False, exact: bool = False) -> F:
     """Decorate a kernel: arrays and scalars in, arrays changed in place and scalars out; no Python objects.
 
     Args:
@@ -152,12 +151,11 @@ def jit(function: F, *, nogil: bool = False, allocates: bool = False, exact: boo
         nogil: Let other threads run meanwhile.
         allocates: It makes arrays of its own.
         exact: Round as Python does.
-        native: It calls C functions, so that it cannot run as plain Python.
     """
     if not COMPILED:
         return function
     options = {"error_model": "numpy", "fastmath": not exact and _FREEDOM, "nogil": nogil, "forceinline": True}
-    kernel = _Kernel(function, {**options, "_nrt": allocates}, native=native)
+    kernel = _Kernel(function, {**options, "_nrt": allocates})
     _registered.append(kernel)
     return cast("F", kernel)
 

@@ -21,12 +21,10 @@ def line():
         yield made
 
 
-@pytest.fixture(params=["python", "compiled"])
-def cycle(line, request):
+@pytest.fixture
+def cycle(line):
     with SerialBus(line.port) as bus:
         bus.latency = 0.1  # a busy machine may keep the responder waiting
-        if request.param == "compiled":
-            bus.prepare()
         yield Cycle(bus, SERVOS)
 
 

@@ -60,10 +60,7 @@ def test_a_late_reply_never_answers_the_next_question(line, bus):
         assert int.from_bytes(bus.read(1, 30, 2).data, "little") == 777
 
 
-@pytest.mark.parametrize("way", ["python", "compiled"])
-def test_a_late_read_of_a_servo_never_answers_the_next_same_read_of_it(line, bus, way):
-    if way == "compiled":
-        bus.prepare()
+def test_a_late_read_of_a_servo_never_answers_the_next_same_read_of_it(line, bus):
     bus.latency = 0.1
     fates = iter([0.22])  # midway between the wait for a reply and the last moment of a late one
     line.mishap = lambda _: next(fates, "ok")
@@ -99,10 +96,7 @@ def test_a_line_that_stands_still_for_longer_than_any_wait_gives_no_old_answer(l
     assert asked > 50 + asked_in_vain
 
 
-@pytest.mark.parametrize("way", ["python", "compiled"])
-def test_a_reply_delivered_twice_never_answers_the_next_question(line, bus, way):
-    if way == "compiled":
-        bus.prepare()
+def test_a_reply_delivered_twice_never_answers_the_next_question(line, bus):
     bus.latency = 0.05  # a busy machine may keep the responder waiting
     twice = iter(["again", "ok"] * 20)
     line.mishap = lambda _: next(twice)
@@ -116,12 +110,9 @@ def test_a_reply_delivered_twice_never_answers_the_next_question(line, bus, way)
     assert bus.stats.of(1).late == 20
 
 
-@pytest.mark.parametrize("way", ["python", "compiled"])
 @pytest.mark.parametrize("addresses", [[36], [30, 32, 36]], ids=["one register", "three registers by turns"])
-def test_a_reply_delivered_twice_never_answers_a_question_that_waits(line, bus, way, addresses, monkeypatch):
+def test_a_reply_delivered_twice_never_answers_a_question_that_waits(line, bus, addresses, monkeypatch):
     monkeypatch.setattr("axbridge.bus.serial.TWIN_WINDOW", 60.0)  # a busy machine may take its time
-    if way == "compiled":
-        bus.prepare()
     bus.latency = 0.1
     line.mishap = lambda _: "earlier"
     for turn in range(24):
@@ -242,10 +233,7 @@ def test_a_reply_shorter_than_asked_for_is_no_answer(line, bus):
         bus.read(1, 36, 8)
 
 
-@pytest.mark.parametrize("way", ["python", "compiled"])
-def test_waiting_for_an_answer_costs_no_processor_time(bus, way):
-    if way == "compiled":
-        bus.prepare()
+def test_waiting_for_an_answer_costs_no_processor_time(bus):
     bus.latency = 0.4
     began, used = time.monotonic(), time.thread_time()
     bus.read_many([(9, 36, 8)])
@@ -330,8 +318,7 @@ def test_a_port_in_use_is_named_as_such(line, bus):
         SerialBus(line.port)
 
 
-def test_an_interrupt_ends_the_wait_of_a_compiled_read(line, bus):
-    bus.prepare()
+def test_an_interrupt_ends_the_wait_for_an_answer(line, bus):
     bus.latency = 20.0
     line.deaf.add(2)
 

@@ -23,17 +23,6 @@ def test_the_serial_bus_on_the_served_pseudo_terminal(tmp_path):
         check_bus(lambda: SerialBus(port))
 
 
-def prepared(port):
-    bus = SerialBus(port)
-    bus.prepare()
-    return bus
-
-
-def test_the_serial_bus_ready_for_a_control_loop(tmp_path):
-    with serving(write_comb(tmp_path, count=2)) as port:
-        check_bus(lambda: prepared(port))
-
-
 def loses_packets_and_asks_again(bus):
     for turn in range(100):
         led = bytes((turn % 2,))

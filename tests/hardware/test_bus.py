@@ -77,7 +77,6 @@ def test_no_answer_is_lost_in_a_thousand_reads(bus):
 
 
 def test_a_read_costs_the_processor_less_than_it_takes_the_wire(bus, first):
-    bus.prepare()
     requests = [(first[0], 36, 8)] * 100
     bus.read_many(requests)
     used = time.thread_time()

@@ -165,12 +165,9 @@ def test_a_bus_that_fails_in_no_foreseen_way_does_not_spare_the_others(line, cyc
     assert list(errors) == ["wrist"]
 
 
-@pytest.mark.parametrize("compiled", [True, False])
 @pytest.mark.parametrize("policy", ["limp", "park", "hold"])
-def test_a_signal_in_the_middle_of_a_transaction_waits_for_its_end(line, cycle, policy, compiled):
+def test_a_signal_in_the_middle_of_a_transaction_waits_for_its_end(line, cycle, policy):
     power(line)
-    if compiled:
-        cycle.bus.prepare()
     cycle.bus.latency = 0.3
     interrupted = []
 

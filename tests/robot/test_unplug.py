@@ -22,11 +22,9 @@ def line(tmp_path):
         yield made
 
 
-@pytest.fixture(params=["python", "compiled"])
-def cycle(line, request):
+@pytest.fixture
+def cycle(line):
     with SerialBus(line.port) as bus:
-        if request.param == "compiled":
-            bus.prepare()
         yield Cycle(bus, [CycleServo("hip", 1), CycleServo("knee", 2)])
 
 

@@ -15,13 +15,9 @@ from axbridge.serve.pty_listener import Listener
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="no pseudo-terminals")
 
 
-@pytest.fixture(params=["compiled", "python"])
-def ends(request, monkeypatch):
+@pytest.fixture
+def ends():
     """Listener of a master, and the slave it hears."""
-    if request.param == "python":
-        monkeypatch.setitem(sys.modules, "axbridge.serve.pty_listener_loop", None)
-    else:
-        pytest.importorskip("numba")
     master, slave = os.openpty()
     tty.setraw(slave)
     listener = Listener(master)

@@ -46,11 +46,8 @@ def test_no_value_is_ever_wrong(echo):
         assert sum(servo.timeouts + servo.corrupt for servo in counted) > 0.02 * TURNS
 
 
-@pytest.mark.parametrize("compiled", [False, True])
-def test_a_control_loop_goes_on_with_what_it_gets(compiled):
+def test_a_control_loop_goes_on_with_what_it_gets():
     with PtyLine((1, 2, 3), mishap=mishaps(2, 0.03)) as line, SerialBus(line.port) as bus:
-        if compiled:
-            bus.prepare()
         cycle = Cycle(bus, [CycleServo(str(id_), id_) for id_ in (1, 2, 3)])
         samples = 0
         for turn in range(150):

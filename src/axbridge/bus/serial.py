@@ -16,8 +16,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Generator, Iterable, Sequence
 
 from axbridge.bus.adapter import find_port
 from axbridge.bus.base import Bus, Reply
@@ -33,9 +32,6 @@ from axbridge.protocols.answers import SUM_OK
 from axbridge.protocols.packet import BROADCAST, Packet, byte_seconds
 from axbridge.protocols.v1 import Instruction, encode
 
-if TYPE_CHECKING:
-    from axbridge.bus.read_burst import Burst
-
 __all__ = ["LATE_WINDOW", "TWIN_WINDOW", "SerialBus"]
 
 LATE_WINDOW = 0.25  # s: so long may a reply come after its question was given up and a later one answered
@@ -46,6 +42,7 @@ _QUIET = 0.001  # s: a pause that ends a damaged reply
 _CLOSING = 2.0  # s to wait for the end of another thread's transaction
 _SHORTEST_BLOCK = 16  # bytes of a servo's part of an answer: each waits for its own return delay
 _LONGEST_TAG = 24  # bytes a question may be lengthened by; at 1 Mbps that many questions last longer than TWIN_WINDOW
+_Begun = tuple[tuple[int, int, int] | None, float]  # the READ that was sent (None: none was), and when, s
 _ECHO_PROBE = encode(BROADCAST, Instruction.READ, bytes((Address.ID, 1)))  # no servo answers a broadcast READ
 
 
@@ -79,7 +76,6 @@ class SerialBus(Bus):
         self._byte = byte_seconds(baud)
         self.port = Port(self.port_name, baud)
         self.latency = self.port.latency
-        self._burst: Burst | None = None
         self._late = LateReplies(_REMOTE_LATE_WINDOW if self.remote else LATE_WINDOW)
         self._standstills = StandstillReader(self.port_name)
         if self._standstills.served:
@@ -168,17 +164,6 @@ class SerialBus(Bus):
         self.port.drain(_QUIET)
         self.echo = any(self.port.returns(_ECHO_PROBE) for _ in range(2))
 
-    def prepare(self) -> None:
-        """Get ready for a control loop: compile reads in a row, where numba is installed.
-
-        Takes 0.4 s once a process, for numba's import (and 0.5 s once a machine, to compile).
-        """
-        if not self.remote:
-            with contextlib.suppress(ImportError, OSError, RuntimeError):  # no numba, or no place for what it makes
-                from axbridge.bus.read_burst import Burst
-
-                self._burst = Burst()
-
     # -- questions ----------------------------------------------------------------------------------------------------
 
     def ping(self, id: int) -> Reply:
@@ -220,7 +205,7 @@ class SerialBus(Bus):
         return list(self.read_each(requests))
 
     def read_each(self, requests: Sequence[tuple[int, int, int]]) -> Generator[Reply | BusError, None, None]:
-        """See `Bus.read_each`; after `prepare`, the last servo speaks while the caller looks at the others' answers."""
+        """See `Bus.read_each`; the next servo is asked before an answer is handed over, and speaks meanwhile."""
         with self.turn, self.turn.lock:
             if not self.second:
                 yield from self._read_in_turn(requests)
@@ -232,69 +217,52 @@ class SerialBus(Bus):
                     yield known[place] if place in known else next(answers)
 
     def _read_in_turn(self, requests: Sequence[tuple[int, int, int]]) -> Generator[Reply | BusError, None, None]:
-        done = 0
-        answer: Reply | BusError
-        while done < len(requests):
-            if self._burst is not None and not (self.echo or self._late or self.second) and len(requests) - done > 1:
-                for answer in self._read_burst(self._burst, requests[done:]):
-                    yield answer
-                    done += 1
-            if done < len(requests):
-                try:
-                    answer = self._read_once(*requests[done])
-                except (BusTimeout, CorruptPacket) as error:
-                    answer = error
-                yield answer
-                done += 1
-
-    def _read_burst(self, burst: Burst, requests: Sequence[tuple[int, int, int]]) -> Iterator[Reply | BusError]:
-        """`_read_once` for these requests, until one has a mishap."""
-        fd = self.port.fd
-        if fd is None:
-            return
-        asked = [self._lengthened(*request) for request in requests]
-        frames = [expected(question)[0] for question in asked]
-        good, heard, started = burst(fd, frames, REPLY_DELAY + self.latency, self._byte)
-        sending = len(frames[0]) * self._byte
-        next_sent = [sent for _, sent in good[1:]]
-        next_sent.append(time.monotonic() if started is None else started)
-        for request, (id_, first, count), (answer, sent), over in zip(requests, asked, good, next_sent, strict=False):
-            counts = self.stats.of(id_)
-            counts.asked += 1
-            counts.last_seen = sampled = sent + sending
-            self._twins[id_, count] = over + TWIN_WINDOW
-            skipped = 5 + request[1] - first
-            yield Reply(answer[4], answer[skipped : skipped + request[2]], sampled)
-        if started is not None:
-            question, (_, address, length) = asked[len(good)], requests[len(good)]
-            frame = expected(question)[0]
+        begun: _Begun | None = None
+        for following, request in enumerate(requests, 1):
+            now, begun = begun, None
             try:
-                packet, sampled = self._await(heard, started, frame, question[0], question[2])
+                answer: Reply | BusError = self._read_once(*request, now)
             except (BusTimeout, CorruptPacket) as error:
-                yield error
-            else:
-                yield _cut(packet, sampled, question, address, length)
+                answer = error
+            if following < len(requests):
+                begun = self._begin_read(*requests[following])
+            try:
+                yield answer
+            except GeneratorExit:
+                if begun is not None:  # nobody wants the rest, but a servo speaks: let it end
+                    with contextlib.suppress(BusError):
+                        self._read_once(*requests[following], begun)
+                raise
 
-    def _read_once(self, id: int, address: int, length: int) -> Reply:
-        """One read; the usual case runs as little Python as possible."""
-        port = self.port
-        fd = port.fd
+    def _begin_read(self, id: int, address: int, length: int) -> _Begun:
+        """Send a READ, unless the line asks for care; that is for `_read_once`. Runs as little Python as possible."""
+        fd = self.port.fd
         if fd is None or self.echo or self._late or id in self.second:
-            return self._read_carefully(id, address, length)
+            return None, 0.0
         question = self._lengthened(id, address, length)
-        frame, prefix, need = expected(question)
-        wire = (len(frame) + need) * self._byte * 1e3
-        heard = b""
         try:
-            if port.poller.poll(0):
+            if self.port.poller.poll(0):
                 self._clear()
-            os.write(fd, frame)
-            started = time.monotonic()
-            counts = self.stats.of(id)  # work done while the servo answers costs no time
-            sampled = started + len(frame) * self._byte
-            if port.poller.poll(wire + (REPLY_DELAY + self.latency * self._patience) * 1e3):
-                heard = os.read(fd, 4096)
+            os.write(fd, expected(question)[0])
         except OSError:  # the port is lost, or its buffer is full: `_read_carefully` finds out which
+            return None, 0.0
+        return question, time.monotonic()
+
+    def _read_once(self, id: int, address: int, length: int, begun: _Begun | None = None) -> Reply:
+        """One read, which may have begun; the usual case runs as little Python as possible."""
+        question, started = begun or self._begin_read(id, address, length)
+        fd = self.port.fd
+        if question is None or fd is None:
+            return self._read_carefully(id, address, length)
+        frame, prefix, need = expected(question)
+        heard = b""
+        counts = self.stats.of(id)  # work done while the servo answers costs no time
+        sampled = started + len(frame) * self._byte
+        left = (len(frame) + need) * self._byte + REPLY_DELAY + self.latency * self._patience
+        try:
+            if self.port.poller.poll(left * 1e3):
+                heard = os.read(fd, 4096)
+        except OSError:  # as above
             return self._read_carefully(id, address, length)
         if len(heard) == need and heard.startswith(prefix) and sum(heard) & 0xFF == SUM_OK and heard != frame:
             counts.asked += 1

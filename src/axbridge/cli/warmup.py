@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Callable
 from functools import partial
@@ -19,7 +18,7 @@ _PLAY = {"motor": {"armature": 0.004, "backlash": 0.01}}  # backlash takes other
 
 @app.command()
 def warmup() -> None:
-    """Compile what simulations, fits and fast buses need; once for a user, on each machine and Python.
+    """Compile what simulations and fits need; once for a user, on each machine and Python.
 
     Without it that happens when it is needed first: beside a simulation of a few servos, before one of many.
     """
@@ -37,7 +36,6 @@ def warmup() -> None:
         for kind, job in jobs.items():
             job()
             warmed(kind)
-        _lines()
     done, _ = kernels()
     took = f"{done} kernels compiled in {time.monotonic() - began:.0f} s" if done else "all kernels are compiled"
     print(f"{took}: {cache_folder()}")
@@ -60,13 +58,3 @@ def _rollouts() -> None:
     log, rig = load("xl330"), Rig.load("xl330_pendulum")
     for each in (rig, rig.with_servos(lambda _: {"params": _PLAY})):
         simulate(log, each)
-
-
-def _lines() -> None:
-    """Both ends of a serial line, where they are compiled."""
-    with contextlib.suppress(ImportError):
-        from axbridge.bus.read_burst import Burst
-        from axbridge.serve.pty import PtyChannel
-
-        Burst()
-        PtyChannel(1e6).close()

@@ -1,8 +1,4 @@
-"""Listens to a pseudo-terminal and notes when bytes came, whatever the rest of the server is doing.
-
-Where numba is installed (the `fast` extra), it is compiled and runs without Python's lock. A thread that waits for the
-lock notes a packet some 20 µs late, and its answer leaves that much later.
-"""
+"""Listens to a pseudo-terminal and notes when bytes came, whatever the rest of the server is doing."""
 
 from __future__ import annotations
 
@@ -12,10 +8,8 @@ import signal
 import struct
 import threading
 import time
-from collections.abc import Callable
+from collections import deque
 from typing import Any
-
-import numpy as np
 
 from axbridge.serve.channel import Arrival
 from axbridge.serve.realtime import wake_on_time
@@ -28,9 +22,8 @@ __all__ = ["TERMIOS2", "Listener", "termios"]
 # struct termios2 of Linux: four flag words, line discipline, 19 control characters, input and output speed.
 TERMIOS2 = struct.Struct("=4IB19s2I")
 _TCGETS2 = 0x802C542A
-_SPEED = 10  # where the output speed is in it, in words
-_SLOTS, _CHUNK = 64, 4096
-_COUNT, _TAKEN, _OVER = range(3)
+_MOST, _CHUNK = 64, 4096  # arrivals that wait to be taken; bytes of one
+_FULL = 1e-3  # s to wait while nobody takes them
 
 
 class Listener:
@@ -49,33 +42,19 @@ class Listener:
     def __init__(self, end: int) -> None:
         self.news, self._tell = os.pipe()
         self._end = end
-        self._bytes = np.zeros((_SLOTS, _CHUNK), np.uint8)
-        self._sizes = np.zeros(_SLOTS, np.int64)
-        self._times = np.zeros(_SLOTS)
-        self._bauds = np.zeros(_SLOTS, np.int64)
-        self._marks = np.zeros(3, np.int64)
-        self._hear: Callable[..., None] | None = None
-        with contextlib.suppress(ImportError, OSError, RuntimeError):  # no numba, or no place for what it makes
-            from axbridge.serve.pty_listener_loop import hear
-
-            self._hear = hear
+        self._found: deque[Arrival] = deque()
+        self._over = False
         self._thread = threading.Thread(target=self._listen, name="pty listener", daemon=True)
         self._thread.start()
 
     def arrivals(self) -> list[Arrival]:
         """What has come since the last call; for use when `news` is readable."""
-        os.read(self.news, _SLOTS)
-        found = []
-        while self._marks[_TAKEN] < self._marks[_COUNT]:
-            slot = int(self._marks[_TAKEN]) % _SLOTS
-            data = self._bytes[slot, : self._sizes[slot]].tobytes()
-            found.append(Arrival(data, float(self._times[slot]), float(self._bauds[slot]) or None))
-            self._marks[_TAKEN] += 1
-        return found
+        os.read(self.news, _MOST)
+        return [self._found.popleft() for _ in range(len(self._found))]
 
     def close(self, other: int) -> None:
         """Stop listening; `other` is the other end of the terminal, to wake the thread by."""
-        self._marks[_OVER] = 1
+        self._over = True
         os.set_blocking(other, False)
         with contextlib.suppress(BlockingIOError):  # it is full: then the thread is not waiting for more
             os.write(other, b"\0")
@@ -86,30 +65,16 @@ class Listener:
 
     def _listen(self) -> None:
         wake_on_time()
-        if hasattr(signal, "pthread_sigmask"):  # a signal would cut the read short, and end the thread
+        if hasattr(signal, "pthread_sigmask"):  # signals are for the main thread
             signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
-        if self._hear is not None:
-            self._hear(
-                self._end, self._tell, (_TCGETS2, _SPEED), self._bytes, self._sizes, self._times, self._bauds,
-                self._marks, np.zeros(2, np.int64), np.zeros(16, np.uint32),
-            )  # fmt: skip
-        else:
-            self._hear_in_python()
-
-    def _hear_in_python(self) -> None:
-        """What `axbridge.serve.pty_listener_loop` does."""
-        marks = self._marks
         while True:
-            slot = int(marks[_COUNT]) % _SLOTS
-            while marks[_COUNT] - marks[_TAKEN] >= _SLOTS and not marks[_OVER]:
-                time.sleep(1e-3)
+            while len(self._found) >= _MOST and not self._over:
+                time.sleep(_FULL)
             data = os.read(self._end, _CHUNK)
             now = time.monotonic()
-            if marks[_OVER]:
+            if self._over:
                 return
-            self._bytes[slot, : len(data)] = np.frombuffer(data, np.uint8)
-            self._sizes[slot], self._times[slot], self._bauds[slot] = len(data), now, baud(self._end)
-            marks[_COUNT] += 1
+            self._found.append(Arrival(data, now, baud(self._end) or None))
             os.write(self._tell, b"!")
 
 

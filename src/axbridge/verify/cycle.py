@@ -30,7 +30,6 @@ def look_at_cycle(
     words: list[str] = []
     for line in lines:
         with SerialBus(line.port, line.baud) as bus:
-            bus.prepare()
             about: dict[str, Any] = {}
             facts["lines"].append(about)
             ids = [servo.id for servo in line.servos]

@@ -39,8 +39,7 @@ def open_real(rig: Rig, port: str | None = None) -> Backend:
     with ExitStack() as opened:
         ports = ports_of(rig, port)
         for config, device in zip(rig.buses, ports, strict=True):
-            buses[config.name] = bus = opened.enter_context(SerialBus(device, config.baud, clock=clock))
-            bus.prepare()
+            buses[config.name] = opened.enter_context(SerialBus(device, config.baud, clock=clock))
         closing = opened.pop_all()
     mode = REMOTE if any("://" in device for device in ports) else REAL
     return Backend("real", mode, clock, buses, closing.close)
