@@ -30,7 +30,6 @@ from axbridge.protocols.packet import byte_seconds
 from axbridge.serve.realtime import Awake, wake_on_time
 
 SERVOS = 18
-CYCLES = int(sys.argv[1]) if len(sys.argv) > 1 else 500
 TURN = 50  # exchanges before it is the other one's turn
 LOOP_SECONDS = 4.0
 BYTE = byte_seconds(1_000_000)
@@ -75,7 +74,7 @@ def bare(timing: str) -> Iterator[Callable[[], float]]:
         other.terminate()
 
 
-def rate(timing: str) -> dict[str, float]:
+def rate(timing: str, count: int) -> dict[str, float]:
     """Exchanges back to back, by turns with bare ones."""
     with line(SERVOS, timing) as port, SerialBus(port) as bus, bare(timing) as bare_exchange:
         cycle = Cycle(bus, [CycleServo(str(id_), id_) for id_ in range(1, SERVOS + 1)])
@@ -85,7 +84,7 @@ def rate(timing: str) -> dict[str, float]:
         spent: list[float] = []
         least: list[float] = []
         faults, used = 0, 0.0
-        while len(spent) < CYCLES:
+        while len(spent) < count:
             for _ in range(5):
                 cycle.exchange(goals)
             began = time.process_time()
@@ -126,11 +125,11 @@ def loop(port: str) -> dict[str, float]:
         return {"cpu_share": (time.process_time() - used) / (time.monotonic() - began), "rate_hz": cycle.times.rate}
 
 
-def main() -> None:
+def main(count: int) -> None:
     """Measure and print."""
     report = {"wire_limit_hz": 1 / wire_time(SERVOS)}
     for timing in ("wire-steady", "wire", "none"):
-        report[timing] = rate(timing)
+        report[timing] = rate(timing, count)
     with line(SERVOS, "wire") as port:
         report["loop_50_hz"] = loop(port)
     print(json.dumps(report, indent=2))
@@ -139,4 +138,4 @@ def main() -> None:
 if sys.argv[1:2] == ["--answer"]:
     answer_barely(int(sys.argv[2]), sys.argv[3])
 else:
-    main()
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 500)
