@@ -21,7 +21,7 @@ from axbridge.config.profile import FirmwareProfile
 from axbridge.sim.bank import BankServo, Command, ServoBank
 from axbridge.sim.engine import Scene
 from axbridge.sim.engines.bullet.engine import BulletEngine
-from axbridge.sim.implicit import Book
+from axbridge.sim.engines.bullet.implicit import Book
 from tests.support.humanoid import Humanoid
 from tests.support.one_joint import BV, FC, K_OMEGA, K_THETA, K, L, R, paper_servo, write_pendulum
 
@@ -209,7 +209,7 @@ def without_memory(world):
     begin = world._begin  # noqa: SLF001 - what is inside is what is measured here
 
     def forgetful():
-        world.book[:, Book.DEBT] = 0.0
+        world._book[:, Book.DEBT] = 0.0  # noqa: SLF001
         begin()
 
     world._begin = forgetful  # noqa: SLF001

@@ -8,8 +8,9 @@ import pytest
 from axbridge.config.mesh import read_mesh
 from axbridge.config.urdf import with_checked_meshes
 from axbridge.errors import RigError
-from axbridge.sim.engine import Actuation, Scene
+from axbridge.sim.engine import Scene
 from axbridge.sim.engines.choice import build_engine
+from tests.support.joints import left_alone
 
 URDF = """<robot name="r"><link name="a"><inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1"/></inertial>
 <{kind}><geometry><mesh filename="{file}"/></geometry></{kind}></link></robot>"""
@@ -194,9 +195,7 @@ def test_a_body_stands_on_its_mesh(tmp_path, engine, name, content):
         URDF.format(kind="collision", file=name).replace("<mesh", '<mesh scale="1 1 0.1"')
     )
     world = build_engine(engine, Scene(tmp_path / "arm.urdf", fixed_base=False, ground=True, base_height=0.01))
-    none = np.zeros(0)
-    for _ in range(round(0.5 / world.time_step)):
-        world.advance(Actuation(none, none, none, none, none, none))
+    left_alone(world, 0.5)
     place, orientation = world.base()
     world.close()
     assert place[2] == pytest.approx(0.0, abs=3e-3)

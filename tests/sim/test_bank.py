@@ -42,7 +42,7 @@ def test_full_duty_turns_at_the_no_load_speed():
 
 def test_a_law_that_does_not_exist_is_an_error_and_not_another_law():
     bank = bank_of()
-    bank._arrays.params[0, Param.LAW] = 7
+    bank._drives.params[0, Param.LAW] = 7
     command(bank, GOAL=1.0)
     with pytest.raises(ValueError, match="position law"):
         bank.advance(0.1)

@@ -17,16 +17,15 @@ from axbridge.config.profile import FirmwareProfile
 from axbridge.config.rig import Rig
 from axbridge.errors import RigError
 from axbridge.sim.bank import BankServo, Command, Mode, ServoBank
-from axbridge.sim.engine import Actuation, Scene
+from axbridge.sim.engine import Scene
 from axbridge.sim.engines.mujoco.engine import MujocoEngine
 from axbridge.virtual.assembly import build_bank
+from tests.support.joints import left_alone
 from tests.support.one_joint import paper_servo, write_pendulum
 
 pytestmark = pytest.mark.slow
 
 PROFILE = FirmwareProfile.load("ax-12a")
-NOTHING = np.zeros(0)
-REST = Actuation(NOTHING, NOTHING, NOTHING, NOTHING, NOTHING, NOTHING)
 BODY = """<robot name="r"><link name="body"><inertial><mass value="1"/><inertia ixx="{0}" iyy="{0}" izz="{0}"/></inertial>
 <contact><lateral_friction value="0.6"/></contact><collision><geometry>{1}</geometry></collision></link></robot>"""
 
@@ -117,8 +116,7 @@ def test_every_shape_stands_on_the_floor_by_its_own_size(tmp_path, shape, height
     (folder / "block.stl").write_bytes(raw)
     (folder / "body.urdf").write_text(BODY.format(2e-3, shape))
     engine = MujocoEngine(Scene(folder / "body.urdf", fixed_base=False, ground=True, base_height=height + 0.002))
-    for _ in range(120):
-        engine.advance(REST)
+    left_alone(engine, 0.5)
     assert engine.base()[0][2] == pytest.approx(height, abs=1.5e-3)
     engine.close()
 

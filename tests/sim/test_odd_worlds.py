@@ -8,9 +8,10 @@ import pytest
 from axbridge.config.rig import Rig
 from axbridge.errors import RigError, RigWarning
 from axbridge.sim.bank import Command
-from axbridge.sim.engine import Actuation, Scene
+from axbridge.sim.engine import Scene
 from axbridge.sim.engines.choice import build_engine
 from axbridge.virtual.assembly import build_bank
+from tests.support.joints import left_alone
 
 pytestmark = pytest.mark.slow
 
@@ -92,10 +93,8 @@ def test_inertia_that_was_rounded_is_taken_as_it_stands(tmp_path, rig, engine):
     speeds = []
     for moments in ((1e-4, 2.001e-4, 1e-4), (1.001e-4, 2.001e-4, 1.001e-4)):  # only the axis of 2.001e-4 turns
         rig(moments=moments, centre=-0.02)
-        world = build_engine(engine, Scene(tmp_path / "arm.urdf", gravity=(0.0, 0.0, 0.0)))
-        none = np.zeros(1)
-        for _ in range(60):
-            world.advance(Actuation(none + 1e-3, none, none, none, none - 9, none + 9))
+        world = build_engine(engine, Scene(tmp_path / "arm.urdf", gravity=(0.0, 0.0, 0.0), start={"j": 0.5}))
+        left_alone(world, 0.06, spring=2e-3)
         speeds.append(world.state()[1][0])
         world.close()
     assert speeds[0] == pytest.approx(speeds[1], rel=1e-4)
@@ -150,8 +149,6 @@ def test_a_box_slides_on_the_floor_by_the_friction_that_the_urdf_says(tmp_path, 
     for friction, acceleration in ((0.3, 9.81 * (math.sin(slope) - 0.3 * math.cos(slope))), (0.45, 0.0)):
         urdf.write_text(body.format(friction))
         world = build_engine(engine, Scene(urdf, fixed_base=False, ground=True, base_height=0.05, gravity=down))
-        none = np.zeros(0)
-        for _ in range(round(1.0 / world.time_step)):
-            world.advance(Actuation(none, none, none, none, none, none))
+        left_alone(world, 1.0)
         assert world.base()[0][0] == pytest.approx(0.5 * acceleration, abs=0.02)
         world.close()

@@ -8,9 +8,10 @@ import pytest
 from axbridge.config.model import ServoModel
 from axbridge.config.profile import FirmwareProfile
 from axbridge.sim.bank import BankServo, Command, Mode, Passive, ServoBank, State
-from axbridge.sim.engine import Actuation, Scene
+from axbridge.sim.engine import Scene
 from axbridge.sim.engines.bullet.engine import BulletEngine
 from tests.support.cart import RADIUS, write_cart
+from tests.support.joints import left_alone
 
 pytestmark = pytest.mark.slow
 
@@ -101,9 +102,9 @@ def test_a_spring_on_a_base_that_slides_freely_swings_as_if_it_were_afloat(tmp_p
                 start={"j": 0.3},
             )
         )  # fmt: skip
-        none, trail = np.zeros(0), []
+        trail = []
         for _ in range(round(1.0 / engine.time_step)):
-            engine.advance(Actuation(none, none, none, none, none, none))
+            left_alone(engine, engine.time_step)
             trail.append(spring.position)
         trails.append(np.array(trail))
         engine.close()

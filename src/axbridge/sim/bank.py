@@ -18,28 +18,10 @@ import numpy as np
 
 from axbridge.arrays import FloatArray, IntArray
 from axbridge.config.model import ServoModel
-from axbridge.errors import SimulationDiverged, UsageError
-from axbridge.jit import as_tuple
+from axbridge.errors import UsageError
 from axbridge.servo.columns import Command, Joint, Mode, Param, Passive, State, pack
-from axbridge.sim.backlash import reached
-from axbridge.sim.engine import Actuation, Engine
-from axbridge.sim.implicit import Book
-from axbridge.sim.substep import (
-    ARMATURE,
-    DAMPING,
-    LIMIT,
-    LOOSE,
-    NOISE,
-    PULL,
-    TORQUE,
-    BankArrays,
-    System,
-    end_step,
-    gather,
-    recall,
-    run,
-    workspace,
-)
+from axbridge.sim.engine import Engine
+from axbridge.sim.substep import NOISE, Drives, recall, workspace
 
 __all__ = ["BankServo", "Command", "Mode", "Passive", "ServoBank", "State"]
 
@@ -77,9 +59,8 @@ class _Order(NamedTuple):
 class ServoBank:
     """Steps loops, motors and an engine together.
 
-    In each step of the engine (at most 1 ms) loops and motors say what acts on the joints, the engine moves them, and
-    what came out goes into the motors' books. Where the engine gives its joints as a linear system for several steps,
-    these are done in one compiled call.
+    The bank keeps the commands of servos and what they were seen to do; the engine gets it as drives, and is asked for
+    as many steps as there are until the next command acts.
 
     Attributes:
         command: What each servo's loop obeys now, (servos, len(Command)).
@@ -127,8 +108,8 @@ class ServoBank:
         self.foresight = min(self._latency, default=0.0)
         bus_of = np.array([s.supply for s in servos], dtype=np.int64)
         servo, side = self._place(servos)
-        self._playing = np.flatnonzero(np.append(params[:, Param.BACKLASH], 0.0)[servo])
-        self._load_counts = bool(params[:, [Param.LOAD, Param.LOAD_STRIBECK, Param.LOAD_EXTERNAL]].max(initial=0.0) > 0)
+        playing = np.flatnonzero(np.append(params[:, Param.BACKLASH], 0.0)[servo])
+        carrying = bool(params[:, [Param.LOAD, Param.LOAD_STRIBECK, Param.LOAD_EXTERNAL]].max(initial=0.0) > 0)
         self._pending: list[tuple[float, int, _Order]] = []
         self._order = itertools.count()
         self._goals: _Order | None = None  # the latest pending order, while goals may be added to it
@@ -138,10 +119,8 @@ class ServoBank:
         self._joint = np.zeros((len(self.joints), len(Joint)))
         positions, speeds = engine.state()
         self._joint[:, Joint.ANGLE], self._joint[:, Joint.SPEED] = positions, speeds
-        self._joint[self._playing, Joint.LOOSE] = 1.0  # in the middle of its play
+        self._joint[playing, Joint.LOOSE] = 1.0  # in the middle of its play
         self._joint[:, Joint.ROTOR] = positions
-        self._book = np.zeros((len(self.joints), len(Book))) if engine.ahead is None else engine.ahead.book
-        self._book[:, Book.ARMATURE] = [params[k, Param.ARMATURE] if k >= 0 else 0.0 for k in servo]
         self.passive[:, Passive.DAMPING], self.passive[:, Passive.FRICTION] = engine.damping, engine.friction
         self.passive[:, [Passive.LOW, Passive.HIGH]] = np.array(engine.limits).reshape(-1, 2)
         self.state[:, State.TEMPERATURE] = params[:, Param.AMBIENT]
@@ -152,14 +131,10 @@ class ServoBank:
         self._joint[driven, Joint.SEEN] = self.state[servo[driven], State.READING]
         past = np.tile(self.state, (math.ceil(_KEPT / self._h) + 1, 1, 1))
         noise = np.random.default_rng(seed).standard_normal(NOISE)
-        self._arrays = arrays = BankArrays(
+        self._drives = Drives(
             servo, side, params, self.command, self.state, self._joint, self.passive, self._supply, bus_of, noise,
-            workspace(len(self.joints)), past,
+            workspace(len(self.joints)), past, playing, carrying,
         )  # fmt: skip
-        self._unnamed = as_tuple(arrays)
-        motor, friction = arrays.motor, np.zeros(len(self.joints))
-        ends = self.passive[:, Passive.LOW], self.passive[:, Passive.HIGH]
-        self._acting = Actuation(motor[TORQUE], motor[DAMPING], motor[ARMATURE], friction, *ends)
 
     @property
     def positions(self) -> FloatArray:
@@ -187,17 +162,17 @@ class ServoBank:
 
     def place(self, index: int, angle: float) -> None:
         """Put a servo's shaft at an angle (rad, as its sensor has it), at rest, as by a hand; its loop starts anew."""
-        (j,) = np.flatnonzero(self._arrays.servo == index)
-        side, low, high = self._arrays.side[j], self.passive[j, Passive.LOW], self.passive[j, Passive.HIGH]
-        position = float(min(max(side * (angle - self._arrays.params[index, Param.OFFSET]), low), high))
+        (j,) = np.flatnonzero(self._drives.servo == index)
+        side, low, high = self._drives.side[j], self.passive[j, Passive.LOW], self.passive[j, Passive.HIGH]
+        position = float(min(max(side * (angle - self._drives.params[index, Param.OFFSET]), low), high))
         true = side * position
         self.engine.place_joint(int(j), position)
         joint, state = self._joint[j], self.state[index]
         joint[Joint.CURRENT : Joint.OPEN] = 0.0
         joint[Joint.SPEED] = joint[Joint.ROTOR_SPEED] = joint[Joint.LAG] = 0.0
         joint[Joint.ANGLE] = joint[Joint.ROTOR] = position
-        joint[Joint.REFERENCE], joint[Joint.SEEN] = true, true + self._arrays.params[index, Param.OFFSET]
-        if self._arrays.params[index, Param.BACKLASH] > 0.0:
+        joint[Joint.REFERENCE], joint[Joint.SEEN] = true, true + self._drives.params[index, Param.OFFSET]
+        if self._drives.params[index, Param.BACKLASH] > 0.0:
             joint[Joint.LOOSE] = 1.0  # in the middle of its play
         state[State.SPEED] = state[State.CURRENT] = state[State.TORQUE] = state[State.DUTY] = 0.0
         state[State.ANGLE], state[State.READING] = true, joint[Joint.SEEN]
@@ -208,24 +183,16 @@ class ServoBank:
         Raises:
             SimulationDiverged: a joint's motion left the finite range; names joint and time.
         """
-        ahead = self.engine.ahead
         last = int(until / self._h + 1e-6)
         while self._tick < last:
             self._obey()
-            if ahead is None:
-                self._step()
-                continue
-            count = min(last - self._tick, ahead.left)
+            count = last - self._tick
             if self._pending:
                 due = math.ceil(self._pending[0][0] / self._h - 1e-6)
                 count = min(count, max(1, due - self._tick))
-            system = System(ahead.inertia, ahead.loads, ahead.book, ahead.work)
-            failed = run(count, self._tick, self._h, self._unnamed, as_tuple(system))
+            self.engine.advance(self._drives, self._tick, count)
             self._tick += count
             self.time = self._tick * self._h
-            if failed >= 0:
-                raise SimulationDiverged(self.joints[failed], self.time)
-            ahead.passed(count)
 
     def sampled(self, rows: IntArray, times: Sequence[float]) -> FloatArray:
         """Rows of `State` of these servos, each as it was at its own time (s), at most 25 ms ago.
@@ -233,7 +200,7 @@ class ServoBank:
         Between two steps, and less than a step after the latest, a shaft goes on at the speed it had.
         """
         states = np.empty((len(rows), len(State)))
-        recall(self._arrays.past, rows, np.array(times), self._h, states)
+        recall(self._drives.past, rows, np.array(times), self._h, states)
         return states
 
     def close(self) -> None:
@@ -258,30 +225,3 @@ class ServoBank:
             order = heapq.heappop(self._pending)[2]
             self.command[order.rows, order.columns] = order.values
             self._goals = None
-
-    def _step(self) -> None:
-        """One step of an engine that solves joints, drives and contacts itself."""
-        h, motor, arrays, acting = self._h, self._arrays.motor, self._unnamed, self._acting
-        if self._load_counts:
-            motor[PULL] = self.engine.load()
-        gather(self._tick, h, arrays)
-        np.divide(motor[LIMIT], h, out=acting.friction)
-        friction = self.engine.advance(acting)
-        positions, speeds = self.engine.state()
-        if len(self._playing):
-            speeds = self._meet(positions, speeds)
-        end_step(self._tick, h, arrays, self._book, positions, speeds, friction)
-        self._tick += 1
-        self.time = self._tick * h
-
-    def _meet(self, positions: FloatArray, speeds: FloatArray) -> FloatArray:
-        """Let rotors that have crossed their play meet their joints; the speeds of the joints then."""
-        joint = self._joint
-        for j in self._playing[self._arrays.motor[LOOSE, self._playing] != 0.0]:
-            play, armature = self._arrays.params[self._arrays.servo[j], [Param.BACKLASH, Param.ARMATURE]]
-            flank = reached(joint[j, Joint.ROTOR] - positions[j], joint[j, Joint.ROTOR_SPEED], speeds[j], play)
-            if flank != 0:
-                self.engine.strike(int(j), armature, joint[j, Joint.ROTOR_SPEED])
-                joint[j, Joint.LOOSE], joint[j, Joint.FLANK] = 0.0, flank
-                speeds = self.engine.state()[1]
-        return speeds

@@ -1,8 +1,9 @@
-"""What a physics engine is to the rest: joints that get torques, and are advanced together with their contacts.
+"""What a physics engine is to the rest: joints that are advanced together with their drives and their contacts.
 
-An engine hears of physical things alone. How it brings light links, stiff motors and contacts together is its own
-business: PyBullet is asked for speeds that were worked out before (`axbridge.sim.engines.bullet`), MuJoCo solves all of
-it in one system (`axbridge.sim.engines.mujoco`). `axbridge.testing.check_engine` is this contract as a test.
+An engine is given drives and asked for so many steps. How it lets loops, motors, joints and contacts take turns is its
+own business: PyBullet is asked for speeds that were worked out before (`axbridge.sim.engines.bullet`), MuJoCo solves
+all of it in one system, a step at a time (`axbridge.sim.engines.mujoco`). `axbridge.testing.check_engine` is this
+contract as a test.
 """
 
 from __future__ import annotations
@@ -16,14 +17,11 @@ from typing import NamedTuple, Protocol
 from axbridge.arrays import FloatArray
 from axbridge.config.urdf import JointFacts, Tree, read_tree
 from axbridge.errors import RigError
-from axbridge.jit import as_tuple
 from axbridge.rotations import Quaternion, Vector
-from axbridge.sim.implicit import IMPULSE, Acting, Book, move, solve
+from axbridge.sim.substep import Drives
 
 __all__ = [
     "UNLIMITED",
-    "Actuation",
-    "Ahead",
     "Arrangement",
     "Contact",
     "Engine",
@@ -34,7 +32,6 @@ __all__ = [
     "Scene",
     "Vector",
     "arrange",
-    "solved_ahead",
     "substeps",
 ]
 
@@ -131,26 +128,6 @@ class Arrangement(NamedTuple):
     start: tuple[float, ...]
 
 
-class Actuation(NamedTuple):
-    """What acts on each joint in one step, each (n,); joint side, N·m (N) and s.
-
-    Attributes:
-        torque: At rest, of motor and spring.
-        damping: Torque lost for each rad/s: back-EMF and viscous friction, N·m·s/rad.
-        armature: Inertia of the rotor, as seen at the joint, kg·m².
-        friction: Most torque of dry friction.
-        low: Lower hard stop, rad or m.
-        high: Upper one.
-    """
-
-    torque: FloatArray
-    damping: FloatArray
-    armature: FloatArray
-    friction: FloatArray
-    low: FloatArray
-    high: FloatArray
-
-
 class LinkMotion(NamedTuple):
     """Where the frame of a link is in the world, and how it moves.
 
@@ -183,30 +160,6 @@ class Contact(NamedTuple):
     force: Vector
 
 
-class Ahead(Protocol):
-    """The joints as a linear system, for an engine that works them out ahead of its own, longer physics step.
-
-    Then loops, motors and joints are advanced in one compiled call for several steps; the result is the same as that of
-    `Engine.advance` step by step.
-
-    Attributes:
-        inertia: Joint-space inertia, (n, n), kg·m².
-        loads: Load torque, (2, n): at the start of the physics step, N·m, and its growth, N·m/s.
-        book: What is remembered of each joint, (n, len(Book)), see `axbridge.sim.implicit.Book`.
-        work: From `axbridge.sim.implicit.workspace`.
-        left: How many steps this holds for.
-    """
-
-    inertia: FloatArray
-    loads: FloatArray
-    book: FloatArray
-    work: FloatArray
-    left: int
-
-    def passed(self, count: int) -> None:
-        """So many steps were made on `book`, `left` at most."""
-
-
 class Engine(Protocol):
     """n joints with drives, advanced in fixed steps; a world of its own with one robot in it.
 
@@ -214,10 +167,9 @@ class Engine(Protocol):
         joints: Joint names, in the order of every array.
         kinds: `revolute` (also for continuous ones) or `prismatic`, of each.
         limits: Lowest and highest position of each; ±inf = none.
-        damping: Of each joint itself, as its URDF says, (n,), N·m·s/rad; whoever drives it adds this to what he tells.
+        damping: Of each joint itself, as its URDF says, (n,), N·m·s/rad; whoever drives it adds this to the drives.
         friction: Likewise its dry friction, (n,), N·m.
-        time_step: What `advance` goes ahead, s.
-        ahead: Joints as a linear system, None where the engine solves them itself.
+        time_step: A step of `advance`, s.
     """
 
     joints: tuple[str, ...]
@@ -227,31 +179,27 @@ class Engine(Protocol):
     friction: FloatArray
     time_step: float
 
-    @property
-    def ahead(self) -> Ahead | None:
-        """See above."""
-
     def state(self) -> tuple[FloatArray, FloatArray]:
         """Joint positions (n,), rad or m, and speeds (n,), rad/s or m/s; the caller does not change them."""
 
     def load(self) -> FloatArray:
         """Torque that a motor needs to hold each joint against gravity, motion and contacts, (n,), N·m or N."""
 
-    def advance(self, actuation: Actuation) -> FloatArray:
-        """Go one step ahead.
+    def advance(self, drives: Drives, first: int, count: int) -> None:
+        """Go `count` steps ahead.
 
-        Returns:
-            Torque of dry friction in it, (n,), N·m.
+        In each step `axbridge.sim.substep.gather` says what acts on the joints, by rows of `drives.motor`: torque,
+        damping, armature, and the most impulse of dry friction; stops are columns of `drives.passive`. Afterwards
+        `end_step` (or `account`) gets what the joints did. A rotor that is in its play (row LOOSE) and reaches its
+        joint hits it.
+
+        Args:
+            drives: What moves the joints; changed in place.
+            first: Number of the first step since the drives began.
+            count: 1 or more.
 
         Raises:
             SimulationDiverged: a joint's motion left the finite range.
-        """
-
-    def strike(self, joint: int, armature: float, speed: float) -> float:
-        """Let a rotor of `armature` (kg·m²) that turns at `speed` (rad/s) meet a joint and stay with it.
-
-        Returns:
-            The impulse on the joint, N·m·s.
         """
 
     def base(self) -> LinkPose | None:
@@ -313,19 +261,3 @@ def substeps(physics_step: float, longest: float = _SUBSTEP) -> tuple[int, float
     """How many steps of at most `longest` (s) a physics step (s) has, and how long each is, s."""
     count = max(1, math.ceil(physics_step / longest - 1e-9))
     return count, physics_step / count
-
-
-def solved_ahead(ahead: Ahead, actuation: Actuation, step: float) -> tuple[int, FloatArray]:
-    """One step of `step` seconds on the joints as a linear system; `passed` is left to the caller.
-
-    Returns:
-        -1, or the joint whose motion left the finite range; torques of dry friction, (n,).
-    """
-    book, work = ahead.book, ahead.work
-    book[:, Book.ARMATURE] = actuation.armature
-    pull = ahead.loads[0] + ahead.loads[1] * (book[:, Book.CLOCK] + 0.5 * step)
-    acting = Acting(*actuation[:3], step * actuation.friction, actuation.low, actuation.high)
-    failed: int = solve(step, ahead.inertia, pull, as_tuple(acting), book, work)
-    if failed < 0:
-        failed = move(step, actuation.torque, actuation.damping, book, work)
-    return failed, work[IMPULSE] / step

@@ -1,6 +1,6 @@
 """One body on its own: an implicit step under torque, damping and dry friction, and hard stops.
 
-What `axbridge.sim.implicit` does for joints that move each other, for one that moves nothing else.
+What `axbridge.sim.engines.bullet.implicit` does for joints that move each other, for one that moves nothing else.
 """
 
 from __future__ import annotations

@@ -1,4 +1,19 @@
-"""The compiled heart of the bank: loops, motors, friction and joints, one substep after the other."""
+"""What servos do to joints in a substep, and what becomes of the servos: the bank's kernels.
+
+An engine runs a substep of h seconds between two of them.
+
+1. `gather`, before the joints move: each loop reads its position, the voltage follows, and motor, gear and what else
+   acts on joint j become three figures and a limit,
+
+       torque(ω) = τ_j - D_j·ω,   an armature A_j,   and dry friction of at most F_j N·m·s,
+
+   with the back-EMF in D_j. So an engine can take D·ω at the end of the step, implicitly: with the back-EMF as a torque
+   of the step's beginning a light link explodes. A rotor in its play turns alone here: its joint gets none of it.
+2. The engine moves the joints from ω to ω⁺.
+3. `account`, afterwards: only now the mean speed is known, at which the winding's current ends and the motor draws its
+   energy; heat and the sag of each supply follow from the currents. `end_step` works out what `account` wants for an
+   engine that knows no more than where its joints are.
+"""
 
 from __future__ import annotations
 
@@ -15,22 +30,38 @@ from axbridge.servo.friction import budget
 from axbridge.servo.motor import end_current, push, temperature_step, warmed
 from axbridge.servo.position_laws import asked
 from axbridge.servo.position_loop import control
-from axbridge.sim.backlash import catch, meet, rest
-from axbridge.sim.implicit import BEFORE, IMPULSE, MEAN, SPEED, USED, WEIGHT, Acting, Book, move, solve
+from axbridge.sim.backlash import rest
 from axbridge.sim.one_body import spin
 
-__all__ = ["ARMATURE", "DAMPING", "LIMIT", "LOOSE", "NOISE", "PULL", "TORQUE", "BankArrays", "System", "account",
-           "drive_train", "end_step", "gather", "recall", "run", "settle", "workspace"]  # fmt: skip
+__all__ = [
+    "ARMATURE",
+    "DAMPING",
+    "KEPT",
+    "LIMIT",
+    "LOOSE",
+    "NOISE",
+    "PULL",
+    "TORQUE",
+    "Drives",
+    "account",
+    "drive_train",
+    "end_step",
+    "gather",
+    "recall",
+    "settle",
+    "workspace",
+]
 
 NOISE = 4096  # entries of the noise table
 # Rows of the workspace. What acts on each joint: torque at rest, damping, armature, largest impulse of dry friction;
 # the load it carries; 1 where the rotor is in its play, and its mean speed then.
 TORQUE, DAMPING, ARMATURE, LIMIT, PULL, LOOSE, _ROTOR = range(7)
-_BEFORE, _MEAN, _USED, _IMPULSE = range(7, 11)  # of `end_step` alone: what `account` gets
+KEPT = 7  # N·m·s that a rotor with play has kept to itself, of what `account` got
+_BEFORE, _MEAN, _USED, _IMPULSE = range(8, 12)  # of `end_step` alone: what `account` gets
 
 
-class BankArrays(NamedTuple):
-    """What a bank keeps of its servos and n joints.
+class Drives(NamedTuple):
+    """A bank's servos and what else acts on the n joints of an engine.
 
     Attributes:
         servo: Row of the servo that drives each joint, -1 where there is none, (n,).
@@ -46,6 +77,8 @@ class BankArrays(NamedTuple):
         noise: Normal numbers, (NOISE,).
         motor: From `workspace`.
         past: The latest states, (kept, servos, len(State)): that after substep k is in row k modulo `kept`.
+        playing: Joints whose gear has play, (k,).
+        carrying: Whether friction depends on the load, so that an engine has to fill row PULL of `motor`.
     """
 
     servo: IntArray
@@ -60,73 +93,23 @@ class BankArrays(NamedTuple):
     noise: FloatArray
     motor: FloatArray
     past: FloatArray
-
-
-class System(NamedTuple):
-    """Joints that an engine has given as a linear system: the arrays of `axbridge.sim.engine.Ahead`."""
-
-    inertia: FloatArray
-    loads: FloatArray
-    book: FloatArray
-    work: FloatArray
+    playing: IntArray
+    carrying: bool
 
 
 @jit
-def run(count: int, first: int, step: float, arrays: BankArrays, system: System) -> int:
-    """Advance servos, and joints that an engine has given as a linear system, by `count` substeps.
-
-    Args:
-        count: Substeps.
-        first: Number of the first one since the start (picks the noise).
-        step: Length of a substep, s.
-        arrays: Of the bank; this and the next by `as_tuple`.
-        system: Of the engine.
-
-    Returns:
-        -1, or the joint whose inertia is not positive or whose motion is not finite.
-    """
-    servo, _, params, _, _, joint, passive, _, _, _, motor, _ = arrays
-    inertia, loads, book, work = system
-    n = joint.shape[0]
-    pull, loose, torque, damping = motor[PULL], motor[LOOSE], motor[TORQUE], motor[DAMPING]
-    acting = Acting(torque, damping, motor[ARMATURE], motor[LIMIT], passive[:, Passive.LOW], passive[:, Passive.HIGH])
-    for j in range(n):
-        joint[j, Joint.ANGLE], joint[j, Joint.SPEED] = book[j, Book.ANGLE], book[j, Book.SPEED]
-    for index in range(first, first + count):
-        playing = False
-        for j in range(n):
-            pull[j] = loads[0, j] + loads[1, j] * (book[j, Book.CLOCK] + 0.5 * step)
-            if joint[j, Joint.LOOSE] != 0.0:
-                if abs(book[j, Book.DEBT]) * step > inertia[j, j] * params[servo[j], Param.BACKLASH]:
-                    catch(params[servo[j]], joint[j], book[j])
-                else:
-                    playing = True
-        gather(index, step, arrays)
-        failed = solve(step, inertia, pull, acting, book, work)
-        if failed >= 0:
-            return failed
-        if playing:
-            meet(work[:n], servo, params, joint, book, work[SPEED], work[WEIGHT], loose, step)
-        failed = move(step, torque, damping, book, work)
-        if failed >= 0:
-            return failed
-        for j in range(n):
-            joint[j, Joint.ANGLE], joint[j, Joint.SPEED] = book[j, Book.ANGLE], book[j, Book.SPEED]
-        account(index, step, arrays, book, work[BEFORE], work[MEAN], work[USED], work[IMPULSE])
-    return -1
-
-
-@jit
-def gather(index: int, step: float, arrays: BankArrays) -> None:
+def gather(index: int, step: float, drives: Drives) -> None:
     """What acts on every joint in a substep: rows TORQUE, DAMPING, ARMATURE and LIMIT of the workspace.
 
     Args:
         index: Number of the substep since the start (picks the noise).
         step: s.
-        arrays: By `as_tuple`. `joint` is as at the substep's start, and row PULL of the workspace is read; what loops
+        drives: By `as_tuple`. `joint` is as at the substep's start, and row PULL of the workspace is read; what loops
             and loose rotors remember is changed, and the readings are set.
     """
-    servo, side, params, command, state, joint, passive, _, _, noise, motor, _ = arrays
+    known = Drives(*drives)
+    servo, side, params, command, state = known.servo, known.side, known.params, known.command, known.state
+    joint, passive, noise, motor = known.joint, known.passive, known.noise, known.motor
     torque, damping, armature, limit = motor[TORQUE], motor[DAMPING], motor[ARMATURE], motor[LIMIT]
     pull, loose, rotor = motor[PULL], motor[LOOSE], motor[_ROTOR]
     for j in range(joint.shape[0]):
@@ -156,21 +139,20 @@ def gather(index: int, step: float, arrays: BankArrays) -> None:
 
 @jit
 def end_step(
-    index: int, step: float, arrays: BankArrays, book: FloatArray, positions: FloatArray, speeds: FloatArray,
-    friction: FloatArray,
-) -> None:  # fmt: skip
+    index: int, step: float, drives: Drives, positions: FloatArray, speeds: FloatArray, friction: FloatArray
+) -> None:
     """Take over where an engine that solves the joints itself has brought them, and `account` for it.
 
     Args:
         index: Number of the substep since the start.
         step: s.
-        arrays: By `as_tuple`; `joint` is as at the substep's start, the workspace as `gather` left it.
-        book: As for `account`.
+        drives: By `as_tuple`; `joint` is as at the substep's start, the workspace as `gather` left it.
         positions: Of the joints at the end, (n,).
         speeds: Likewise.
         friction: Torques of dry friction, (n,), N·m.
     """
-    joint, motor = arrays[5], arrays[10]
+    known = Drives(*drives)
+    joint, motor = known.joint, known.motor
     before, mean, used, impulse = motor[_BEFORE], motor[_MEAN], motor[_USED], motor[_IMPULSE]
     for j in range(joint.shape[0]):
         before[j] = joint[j, Joint.SPEED]
@@ -178,28 +160,30 @@ def end_step(
         used[j] = motor[TORQUE, j] - motor[DAMPING, j] * mean[j] + friction[j]
         impulse[j] = friction[j] * step
         joint[j, Joint.ANGLE], joint[j, Joint.SPEED] = positions[j], speeds[j]
-    account(index, step, arrays, book, before, mean, used, impulse)
+    account(index, step, drives, before, mean, used, impulse)
 
 
 @jit
 def account(
-    index: int, step: float, arrays: BankArrays, book: FloatArray, before: FloatArray, mean: FloatArray,
-    used: FloatArray, impulse: FloatArray,
+    index: int, step: float, drives: Drives, before: FloatArray, mean: FloatArray, used: FloatArray,
+    impulse: FloatArray,
 ) -> None:  # fmt: skip
     """Currents, energy, heat and public states at the end of a substep.
 
     Args:
         index: Number of the substep since the start.
         step: s.
-        arrays: By `as_tuple`; `joint` has ANGLE and SPEED of the substep's end, the workspace is as `gather` left it.
-        book: (n, len(Book)); PUSH and PLAY of joints with backlash are changed.
+        drives: By `as_tuple`; `joint` has ANGLE and SPEED of the substep's end, the workspace is as `gather` left it.
+            Its row KEPT is set for joints with play.
         before: Speeds of the joints at the substep's start, (n,), rad/s.
         mean: Mean speeds in it, (n,).
         used: Torques of drive and dry friction together, (n,), N·m.
         impulse: Of the dry friction, (n,), N·m·s.
     """
-    servo, side, params, _, state, joint, passive, supply, bus_of, _, motor, past = arrays
-    limit, loose, rotor = motor[LIMIT], motor[LOOSE], motor[_ROTOR]
+    known = Drives(*drives)
+    servo, side, params, state, joint = known.servo, known.side, known.params, known.state, known.joint
+    passive, supply, bus_of, motor, past = known.passive, known.supply, known.bus_of, known.motor, known.past
+    limit, loose, rotor, kept = motor[LIMIT], motor[LOOSE], motor[_ROTOR], motor[KEPT]
     supply[2:] = 0.0
     for j in range(joint.shape[0]):
         row = servo[j]
@@ -207,14 +191,12 @@ def account(
             continue
         turned = mean[j]
         if loose[j] != 0.0:
-            turned = rotor[j]
+            turned, kept[j] = rotor[j], 0.0
         elif params[row, Param.BACKLASH] > 0.0:
             beside_it = passive[j, Passive.FRICTION] * step / limit[j] if limit[j] > 0.0 else 0.0
             pushed = step * (used[j] + passive[j, Passive.SPRING] * (joint[j, Joint.ANGLE] - 0.5 * step * mean[j]))
             pushed += step * passive[j, Passive.DAMPING] * mean[j] - beside_it * impulse[j]
-            rest(params[row], joint[j], book[j], pushed, joint[j, Joint.SPEED] - before[j])
-        if params[row, Param.BACKLASH] > 0.0:
-            book[j, Book.PLAY] = 1.0 + joint[j, Joint.LOOSE]
+            kept[j] = rest(params[row], joint[j], pushed, joint[j, Joint.SPEED] - before[j])
         _book(side[j], turned, used[j], params[row], state[row], joint[j], step)
         supply[2, bus_of[row]] += abs(state[row, State.DUTY] * state[row, State.CURRENT])
         supply[3, bus_of[row]] += state[row, State.DUTY] ** 2 / params[row, Param.RESISTANCE]

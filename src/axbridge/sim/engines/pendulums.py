@@ -9,8 +9,11 @@ import numpy as np
 
 from axbridge.arrays import FloatArray
 from axbridge.errors import SimulationDiverged, UsageError
-from axbridge.sim.engine import Actuation, Contact, LinkMotion, LinkPose, solved_ahead, substeps
-from axbridge.sim.implicit import Book, settle_at, workspace
+from axbridge.jit import as_tuple
+from axbridge.sim.engine import Contact, LinkMotion, LinkPose, substeps
+from axbridge.sim.engines.bullet.ahead import System, run
+from axbridge.sim.engines.bullet.implicit import Book, settle_at, workspace
+from axbridge.sim.substep import Drives
 
 __all__ = ["Pendulums"]
 
@@ -46,47 +49,33 @@ class Pendulums:
         self.limits = ((-math.inf, math.inf),) * n
         self.damping = self.friction = np.zeros(n)
         self._substeps, self.time_step = substeps(time_step)
+        self._left = 0  # substeps until the load is looked at again
         self._weight = mass * _STANDARD_GRAVITY * length
-        self._time = 0.0
-        self.inertia = np.eye(n) * (mass * length * length)
-        self.loads, self.book, self.work = np.zeros((2, n)), np.zeros((n, len(Book))), workspace(n)
-        self.book[:, Book.ANGLE] = start if start is not None else 0.0
+        inertia = np.eye(n) * (mass * length * length)
+        self._system = System(inertia, np.zeros((2, n)), np.zeros((n, len(Book))), workspace(n))
+        self._book = self._system.book
+        self._book[:, Book.ANGLE] = start if start is not None else 0.0
         self._begin()
-
-    @property
-    def ahead(self) -> Pendulums:
-        """The joints as a linear system."""
-        return self
 
     def state(self) -> tuple[FloatArray, FloatArray]:
         """Positions and speeds."""
-        return self.book[:, Book.ANGLE].copy(), self.book[:, Book.SPEED].copy()
+        return self._book[:, Book.ANGLE].copy(), self._book[:, Book.SPEED].copy()
 
     def load(self) -> FloatArray:
         """Gravity's torque."""
-        load: FloatArray = self._weight * np.sin(self.book[:, Book.ANGLE])
+        load: FloatArray = self._weight * np.sin(self._book[:, Book.ANGLE])
         return load
 
-    def advance(self, actuation: Actuation) -> FloatArray:
-        """Go one substep ahead."""
-        failed, friction = solved_ahead(self, actuation, self.time_step)
-        if failed >= 0:
-            raise SimulationDiverged(self.joints[failed], self._time)
-        self.passed(1)
-        return friction
-
-    def passed(self, count: int) -> None:
-        """See `Ahead.passed`."""
-        self._time += count * self.time_step
-        self.left -= count
-        if self.left == 0:
-            self._begin()
-
-    def strike(self, joint: int, armature: float, speed: float) -> float:
-        """A rotor meets its joint; see `Engine.strike`."""
-        hit: float = (speed - self.book[joint, Book.SPEED]) / (1.0 / armature + 1.0 / self.inertia[joint, joint])
-        self.book[joint, Book.SPEED] += hit / self.inertia[joint, joint]
-        return hit
+    def advance(self, drives: Drives, first: int, count: int) -> None:
+        """Go ahead in substeps."""
+        while count:
+            part = min(count, self._left)
+            failed = run(part, first, self.time_step, as_tuple(drives), as_tuple(self._system))
+            first, count, self._left = first + part, count - part, self._left - part
+            if failed >= 0:
+                raise SimulationDiverged(self.joints[failed], first * self.time_step)
+            if self._left == 0:
+                self._begin()
 
     def base(self) -> LinkPose | None:
         """Nothing stands free."""
@@ -98,7 +87,7 @@ class Pendulums:
 
     def place_joint(self, joint: int, position: float) -> None:
         """Put a joint there, at rest."""
-        settle_at(self.book[joint], position)
+        settle_at(self._book[joint], position)
 
     def poses(self) -> dict[str, LinkPose]:
         """There are no links."""
@@ -117,7 +106,7 @@ class Pendulums:
 
     def _begin(self) -> None:
         angle, speed = self.state()
-        self.loads[0] = self._weight * np.sin(angle)
-        self.loads[1] = self._weight * np.cos(angle) * speed
-        self.book[:, Book.CLOCK] = 0.0
-        self.left = self._substeps
+        self._system.loads[0] = self._weight * np.sin(angle)
+        self._system.loads[1] = self._weight * np.cos(angle) * speed
+        self._book[:, Book.CLOCK] = 0.0
+        self._left = self._substeps

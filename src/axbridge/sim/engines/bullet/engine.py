@@ -26,21 +26,13 @@ from axbridge.config.mesh import Mesh
 from axbridge.config.urdf import DUMMY_INERTIA, DUMMY_MASS, with_checked_meshes
 from axbridge.errors import RigError, SimulationDiverged, UsageError
 from axbridge.jit import as_tuple
-from axbridge.sim.engine import (
-    UNLIMITED,
-    Actuation,
-    Contact,
-    LinkMotion,
-    LinkPose,
-    Scene,
-    arrange,
-    solved_ahead,
-    substeps,
-)
+from axbridge.sim.engine import UNLIMITED, Contact, LinkMotion, LinkPose, Scene, arrange, substeps
+from axbridge.sim.engines.bullet.ahead import System, run
+from axbridge.sim.engines.bullet.implicit import Book, settle_at, workspace
 from axbridge.sim.engines.bullet.speeds import FIRM, ask, begin, share, survey, take_over
 from axbridge.sim.engines.bullet.tree_dynamics import BASE, CONTACT, Base, Contacts, Links, joint_dynamics
 from axbridge.sim.engines.ideal_rows import solve_rows
-from axbridge.sim.implicit import Book, settle_at, workspace
+from axbridge.sim.substep import Drives
 
 
 @contextmanager
@@ -96,7 +88,6 @@ class BulletEngine:
         limits: Stops of each joint.
         time_step: One substep, s.
         physics_step: One step of Bullet, s.
-        inertia, loads, book, work, left: See `axbridge.sim.engine.Ahead`.
         client: PyBullet's client id, for callers that add things to the world.
         body: The robot's body id.
         links: PyBullet's index of each joint and of the link it moves, ideal ones last.
@@ -136,54 +127,32 @@ class BulletEngine:
         self._read(*self._orders[:2])
         self._sense(self._orders[2, n:])
         self._asked, self._low, self._high = np.zeros((3, n))
+        self._left = 0  # substeps until Bullet's next step
         self._surprise = math.inf  # rad/s: how far the last step missed what was asked
-        self.loads, self.book, self.work = np.zeros((2, n)), np.zeros((n, len(Book))), workspace(n)
-        self.book[:, Book.ANGLE], self.book[:, Book.SPEED] = self._positions[:n], self._speeds[:n]
+        self._loads, self._book, self._work = np.zeros((2, n)), np.zeros((n, len(Book))), workspace(n)
+        self._book[:, Book.ANGLE], self._book[:, Book.SPEED] = self._positions[:n], self._speeds[:n]
         self._begin()
-
-    @property
-    def ahead(self) -> BulletEngine:
-        """The joints as a linear system for what is left of the physics step."""
-        return self
 
     def state(self) -> tuple[FloatArray, FloatArray]:
         """Joint positions and speeds; inside a physics step as predicted."""
-        return self.book[:, Book.ANGLE].copy(), self.book[:, Book.SPEED].copy()
+        return self._book[:, Book.ANGLE].copy(), self._book[:, Book.SPEED].copy()
 
     def load(self) -> FloatArray:
         """Load torques now."""
-        load: FloatArray = self.loads[0] + self.loads[1] * self.book[:, Book.CLOCK]
+        load: FloatArray = self._loads[0] + self._loads[1] * self._book[:, Book.CLOCK]
         return load
 
-    def advance(self, actuation: Actuation) -> FloatArray:
-        """One substep; Bullet goes ahead when a physics step is complete."""
-        failed, friction = solved_ahead(self, actuation, self.time_step)
-        if failed >= 0:
-            raise SimulationDiverged(self.joints[failed], self._time)
-        self.passed(1)
-        return friction
-
-    def passed(self, count: int) -> None:
-        """See `Ahead.passed`.
-
-        Raises:
-            SimulationDiverged: a joint's motion left the finite range.
-        """
-        self.left -= count
-        if self.left == 0:
-            self._finish()
-            self._begin()
-
-    def strike(self, joint: int, armature: float, speed: float) -> float:
-        """A rotor meets its joint; see `Engine.strike`."""
-        others = self.book[:, Book.ARMATURE].copy()
-        others[joint] = 0.0
-        mobility = np.linalg.inv(self.inertia + np.diag(others))[joint]
-        hit: float = (speed - self.book[joint, Book.SPEED]) / (1.0 / armature + mobility[joint])
-        self.book[:, Book.SPEED] += mobility * hit
-        # From now on the rotor gains what its joint gains; until now it has gained nothing.
-        self.book[joint, Book.PUSH] += hit + armature * mobility[joint] * hit
-        return hit
+    def advance(self, drives: Drives, first: int, count: int) -> None:
+        """Go ahead in substeps; Bullet follows whenever a physics step is complete."""
+        while count:
+            part = min(count, self._left)
+            failed = run(part, first, self.time_step, as_tuple(drives), as_tuple(self._system))
+            first, count, self._left = first + part, count - part, self._left - part
+            if failed >= 0:
+                raise SimulationDiverged(self.joints[failed], first * self.time_step)
+            if self._left == 0:
+                self._finish()
+                self._begin()
 
     def base(self) -> LinkPose | None:
         """Position, m, and orientation (x, y, z, w) of the centre of mass of a base that stands free."""
@@ -200,7 +169,7 @@ class BulletEngine:
         """Put a joint there, at rest; what was worked out ahead for the others stays."""
         bullet.resetJointState(self.body, self.links[joint], position, 0.0, **self._on)
         self._positions[joint], self._speeds[joint] = position, 0.0
-        settle_at(self.book[joint], position)
+        settle_at(self._book[joint], position)
 
     def poses(self) -> dict[str, LinkPose]:
         """Where the frame of each link is."""
@@ -272,20 +241,21 @@ class BulletEngine:
         """Start a physics step: take over inertia and load."""
         rested, n = self.resting, self._others
         self._dynamics = inertia, load = self.dynamics()
-        self.inertia = inertia if n == len(inertia) else np.ascontiguousarray(inertia[:n, :n])
+        driven = inertia if n == len(inertia) else np.ascontiguousarray(inertia[:n, :n])
+        self._system = System(driven, self._loads, self._book, self._work)
         # A load that gravity and speed make goes on growing; one that contacts make jumps.
         smooth = self._surprise < _CALM and not rested and not self.resting
-        begin(self.book, self.loads, load[:n], smooth, self.physics_step, self.work)
-        self.left = self._substeps
+        begin(self._book, self._loads, load[:n], smooth, self.physics_step, self._work)
+        self._left = self._substeps
 
     def _finish(self) -> None:
         """Let Bullet do the step that was predicted, and take over what really happened."""
         dt, resting, n, before = self.physics_step, self.resting, self._others, self._speeds[: self._others]
-        ask(self.book, self._stops, before, dt, resting, self._surprise, self._asked, self._low, self._high)
+        ask(self._book, self._stops, before, dt, resting, self._surprise, self._asked, self._low, self._high)
         applied = self._step_with_ideal() if self._ideal else self._step(self._asked, self._low, self._high)
         self._surprise = take_over(
-            self.book, self.inertia, before, self._speeds[:n], self._positions[:n], applied[:n], self.loads[1], dt,
-            resting, self._asked,
+            self._book, self._system.inertia, before, self._speeds[:n], self._positions[:n], applied[:n],
+            self._loads[1], dt, resting, self._asked,
         )  # fmt: skip
 
     def _step(self, speed: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:

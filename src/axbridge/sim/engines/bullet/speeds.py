@@ -1,15 +1,15 @@
 """What Bullet's velocity motors are asked for, once a physics step, and what comes back: arithmetic only.
 
-A joint is worked out ahead in substeps (`axbridge.sim.implicit`), and Bullet is asked for the speed that came out,
-within the torque that the servo can give. Torque that Bullet applied and the servo did not give is owed: what is left
-of the servo's momentum goes into the next substeps.
+A joint is worked out ahead in substeps (`axbridge.sim.engines.bullet.ahead`), and Bullet is asked for the speed that
+came out, within the torque that the servo can give. Torque that Bullet applied and the servo did not give is owed: what
+is left of the servo's momentum goes into the next substeps.
 """
 
 from __future__ import annotations
 
 from axbridge.arrays import FloatArray
 from axbridge.jit import jit
-from axbridge.sim.implicit import Book, forget
+from axbridge.sim.engines.bullet.implicit import Book, forget
 
 __all__ = ["FIRM", "ask", "begin", "share", "survey", "take_over"]
 
@@ -33,11 +33,11 @@ def begin(book: FloatArray, load: FloatArray, fresh: FloatArray, smooth: bool, s
 
     Args:
         book: (n, len(Book)), changed in place.
-        load: `Ahead.loads`, changed in place.
+        load: Of `System`, changed in place.
         fresh: The load now, (n,), N·m.
         smooth: Whether it goes on growing as since the step before.
         step: The physics step, s.
-        work: `Ahead.work`; what it remembers of the inertia is out of date.
+        work: Of `System`; what it remembers of the inertia is out of date.
     """
     n = book.shape[0]
     for j in range(n):

@@ -1,8 +1,27 @@
-"""Joint-space inertia and load of a tree of links, fixed or floating, as one kernel.
+"""Joint-space inertia and load of a tree of links, fixed or floating, with what it touches, as one kernel.
 
-Spatial vectors (angular, linear) in world axes about the base link's origin: composite inertia for the mass matrix,
-recursive Newton-Euler for the load (Featherstone 2008, chapters 5 and 6). PyBullet's own functions cost more here, and
-`calculateInverseDynamics` does not work on a floating base.
+What n joints feel is wanted as `M q̈ = τ - c`, once a physics step, for Bullet's prediction. Spatial vectors (angular,
+linear) in world axes about the base link's origin (Featherstone 2008, chapters 5 and 6): S_k is the motion of joint k,
+I_i the inertia of link i, v_i and a_i its velocity and acceleration, × and ×* the cross products of motions and forces.
+
+1. Outwards, every parent before its children: where link i is, S_i, and with all q̈ = 0 and gravity as an acceleration
+   of the base
+
+       v_i = v_up + S_i·q̇_i,    a_i = a_up + v_i × S_i·q̇_i,    f_i = I_i a_i + v_i ×* I_i v_i .
+
+2. Inwards, children first: f_up += f_i, and I_up += I_i to inertias of whole branches. About one common point in common
+   axes both are plain sums; in axes of their own each link would need a transformation.
+3. Then c_k = S_k·f_k, and with the push F = I_k S_k of a branch that moves with joint k: M_jk = S_j·F for each joint j
+   between k and the base. B_k = F is also what couples joint k with the base.
+4. A contact that holds its link along an axis counts as a heavy point there (mass m, wrench w of a unit force): it adds
+   m·(w·S_j)(w·S_k) to M, m·w wᵀ to the base's inertia, m·(w·S_k)·w to B_k, and a force that stops the point within the
+   step. One that slips is its force alone. This has to be before step 5: it is felt through base and joints at once.
+5. Of a base that floats, the six equations I_0 a + Bᵀ q̈ = -f_0 are solved for a and put in: M -= B I_0⁻¹ Bᵀ and
+   c -= B I_0⁻¹ f_0.
+
+Measured on a Bioloid: 6.2 µs, with eight contacts 8.2 µs. MuJoCo takes 5.0 µs for steps 1 to 3 (five calls, and the
+dense matrix), 4.1 µs for the Jacobians of eight contacts, and has no step 4 and 5. PyBullet's own functions cost more,
+and `calculateInverseDynamics` does not work on a floating base.
 """
 
 from __future__ import annotations
@@ -15,7 +34,7 @@ import numpy as np
 
 from axbridge.arrays import FloatArray, IntArray
 from axbridge.jit import jit
-from axbridge.sim.implicit import invert
+from axbridge.sim.engines.bullet.implicit import invert
 
 __all__ = ["BASE", "CONTACT", "Base", "Contacts", "Links", "joint_dynamics"]
 

@@ -4,9 +4,10 @@ A step takes all degrees of freedom from speeds v to v⁺ by
 
     (M + A + h·W·D) v⁺ = (M + A) v - h (1 - W) D v + h (τ - c) + h·Jᵀf
 
-as `axbridge.sim.implicit` has it, with h·W·D in MuJoCo's armature, so that contacts, friction and stops hear of the
-damping, too: an implicit integrator that adds damping when the forces are already chosen makes light links tremble.
-Dry friction is MuJoCo's friction loss; an ideal motor is a friction loss about the speed that it is to hold.
+with the drives' torque τ, damping D and armature A (`axbridge.sim.substep`), weights W (`fitted_weight`), and h·W·D in
+MuJoCo's armature, so that contacts, friction and stops hear of the damping, too: an implicit integrator that adds
+damping when the forces are already chosen makes light links tremble. Dry friction is MuJoCo's friction loss; an ideal
+motor is a friction loss about the speed that it is to hold.
 """
 
 from __future__ import annotations
@@ -22,9 +23,12 @@ import numpy as np
 from axbridge.arrays import FloatArray
 from axbridge.errors import SimulationDiverged, UsageError
 from axbridge.jit import as_tuple
-from axbridge.sim.engine import Actuation, Contact, LinkMotion, LinkPose, Scene, arrange, substeps
+from axbridge.servo.columns import Joint, Param
+from axbridge.sim.backlash import reached
+from axbridge.sim.engine import Contact, LinkMotion, LinkPose, Scene, arrange, substeps
 from axbridge.sim.engines.mujoco.model import build_model
 from axbridge.sim.engines.mujoco.steps import ConstraintRows, Memory, aim, sum_up, tell
+from axbridge.sim.substep import ARMATURE, LIMIT, LOOSE, PULL, Drives, end_step, gather
 
 __all__ = ["MujocoEngine"]
 
@@ -45,15 +49,12 @@ class MujocoEngine:
         limits: Stops of each joint.
         damping, friction: Of each joint, as the URDF says.
         time_step: One step, s.
-        ahead: None: MuJoCo solves the joints itself.
         model, data: MuJoCo's own, for callers that look deeper.
 
     Raises:
         UsageError: `gui` without a display, or without what shows it.
         RigError: the URDF is wrong, or does not fit the scene (see `arrange`).
     """
-
-    ahead = None
 
     def __init__(self, scene: Scene) -> None:
         arrangement = arrange(scene)
@@ -127,37 +128,21 @@ class MujocoEngine:
         load: FloatArray = pull[self._driven]
         return load
 
-    def advance(self, actuation: Actuation) -> FloatArray:
-        """One step."""
-        data = self.data
-        if not self._weighed:
-            self._weigh(actuation.armature)
-        tell(self.time_step, as_tuple(actuation), self._memory)
-        self._solve(self._tell_ideal() if self._ideal else self._still)
-        mujoco.mj_Euler(self.model, data)
-        self._time += self.time_step
-        spent = np.empty(len(self._driven))
-        squares = sum_up(data.nf, data.efc_id, data.efc_force, self._driven, self._v, self._held, spent)
-        if not squares < _SANE**2:  # also where one is no number
-            raise SimulationDiverged(self._culprit(), self._time)
-        if self._ideal:
-            self._sense(self._held[self._ideal_dof])
-        if self._window is not None and self._time > self._shown + _FRAME:
-            self._shown = self._time
-            self._window.sync()
-        return spent
-
-    def strike(self, joint: int, armature: float, speed: float) -> float:
-        """A rotor meets its joint; see `Engine.strike`."""
-        dof = self._driven[joint]
-        unit, mobility = np.zeros((1, self.model.nv)), np.zeros((1, self.model.nv))
-        unit[0, dof] = 1.0
-        mujoco.mj_solveM(self.model, self.data, mobility, unit)
-        hit: float = (speed - self._v[dof]) / (1.0 / armature + mobility[0, dof])
-        gained = mobility[0] * hit
-        self._v += gained
-        self._q[self._qpos] += 0.5 * self.time_step * gained[self._dof]  # the joints themselves do not jump
-        return hit
+    def advance(self, drives: Drives, first: int, count: int) -> None:
+        """Go ahead, loops and motors before and after each step."""
+        arrays, step = as_tuple(drives), self.time_step
+        for index in range(first, first + count):
+            if drives.carrying:
+                drives.motor[PULL] = self.load()
+            gather(index, step, arrays)
+            if not self._weighed:
+                self._weigh(drives.motor[ARMATURE])
+            tell(step, arrays, drives.motor[LIMIT] / step, self._memory)
+            friction = self._step()
+            positions, speeds = self.state()
+            if len(drives.playing):
+                speeds = self._meet(drives, positions, speeds)
+            end_step(index, step, arrays, positions, speeds, friction)
 
     def base(self) -> LinkPose | None:
         """Centre of mass of a base that stands free, and the axes of its link."""
@@ -221,6 +206,45 @@ class MujocoEngine:
         if self._window is not None:
             self._window.close()
             self._window = None
+
+    def _step(self) -> FloatArray:
+        """One step with what acts; torques of dry friction in it, (n,), N·m."""
+        data = self.data
+        self._solve(self._tell_ideal() if self._ideal else self._still)
+        mujoco.mj_Euler(self.model, data)
+        self._time += self.time_step
+        spent = np.empty(len(self._driven))
+        squares = sum_up(data.nf, data.efc_id, data.efc_force, self._driven, self._v, self._held, spent)
+        if not squares < _SANE**2:  # also where one is no number
+            raise SimulationDiverged(self._culprit(), self._time)
+        if self._ideal:
+            self._sense(self._held[self._ideal_dof])
+        if self._window is not None and self._time > self._shown + _FRAME:
+            self._shown = self._time
+            self._window.sync()
+        return spent
+
+    def _meet(self, drives: Drives, positions: FloatArray, speeds: FloatArray) -> FloatArray:
+        """Let rotors that have crossed their play meet their joints, and stay; the speeds of the joints then."""
+        for j in drives.playing[drives.motor[LOOSE, drives.playing] != 0.0]:
+            joint, (play, armature) = drives.joint[j], drives.params[drives.servo[j], [Param.BACKLASH, Param.ARMATURE]]
+            rotor = joint[Joint.ROTOR_SPEED]
+            flank = reached(joint[Joint.ROTOR] - positions[j], rotor, speeds[j], play)
+            if flank != 0:
+                self._strike(self._driven[j], armature, rotor)
+                joint[Joint.LOOSE], joint[Joint.FLANK] = 0.0, flank
+                speeds = self.state()[1]
+        return speeds
+
+    def _strike(self, dof: int, armature: float, speed: float) -> None:
+        """A rotor of `armature` (kg·m²) that turns at `speed` (rad/s) gives its momentum to itself and a joint."""
+        unit, mobility = np.zeros((1, self.model.nv)), np.zeros((1, self.model.nv))
+        unit[0, dof] = 1.0
+        mujoco.mj_solveM(self.model, self.data, mobility, unit)
+        hit = (speed - self._v[dof]) / (1.0 / armature + mobility[0, dof])
+        gained = mobility[0] * hit
+        self._v += gained
+        self._q[self._qpos] += 0.5 * self.time_step * gained[self._dof]  # the joints themselves do not jump
 
     def _solve(self, targets: FloatArray) -> None:
         """Accelerations now, with all that acts.

@@ -9,8 +9,9 @@ from typing import NamedTuple
 
 from axbridge.arrays import FloatArray, IntArray
 from axbridge.jit import jit
+from axbridge.servo.columns import Passive
 from axbridge.servo.motor import fitted_weight
-from axbridge.sim.engine import Actuation
+from axbridge.sim.substep import ARMATURE, DAMPING, TORQUE, Drives
 
 __all__ = ["ConstraintRows", "Memory", "aim", "sum_up", "tell"]
 
@@ -67,20 +68,27 @@ class ConstraintRows(NamedTuple):
 
 
 @jit
-def tell(step: float, actuation: Actuation, memory: Memory) -> None:
-    """Write into MuJoCo's memory what acts on the driven joints in a step of `step` seconds; records by `as_tuple`.
+def tell(step: float, drives: Drives, friction: FloatArray, memory: Memory) -> None:
+    """Write into MuJoCo's memory what acts on the driven joints in a step.
 
     The part of the damping that is taken implicitly goes into the armature: see `axbridge.sim.engines.mujoco.engine`.
+
+    Args:
+        step: s.
+        drives: As `gather` left them; this and `memory` by `as_tuple`.
+        friction: Most torque of dry friction, (n,), N·m.
+        memory: Changed in place.
     """
-    torque, damping, armature, friction, low, high = actuation
-    dof, joint, diagonal, inertia, speed, own_armature, own_friction, stops, applied = memory
-    for j in range(len(dof)):
-        d, part = dof[j], step * damping[j]
-        ratio = part / (inertia[diagonal[j]] - own_armature[d] + armature[j] + _LIGHTEST)
-        own_armature[d] = armature[j] + fitted_weight(ratio) * part
-        own_friction[d] = friction[j]
-        stops[joint[j], 0], stops[joint[j], 1] = low[j], high[j]
-        applied[d] = torque[j] - damping[j] * speed[d]
+    known, there = Drives(*drives), Memory(*memory)
+    motor = known.motor
+    torque, damping, armature = motor[TORQUE], motor[DAMPING], motor[ARMATURE]
+    for j in range(len(there.dof)):
+        d, number, part = there.dof[j], there.joint[j], step * damping[j]
+        ratio = part / (there.inertia[there.diagonal[j]] - there.armature[d] + armature[j] + _LIGHTEST)
+        there.armature[d] = armature[j] + fitted_weight(ratio) * part
+        there.friction[d] = friction[j]
+        there.stops[number, 0], there.stops[number, 1] = known.passive[j, Passive.LOW], known.passive[j, Passive.HIGH]
+        there.torque[d] = torque[j] - damping[j] * there.speed[d]
 
 
 @jit
@@ -96,7 +104,8 @@ def aim(step: float, rubbing: int, stopping: int, targets: FloatArray, held: Flo
             of its load, until a stop takes it.
         rows: By `as_tuple`.
     """
-    of, give, hold, wanted, speed, way = rows
+    known = ConstraintRows(*rows)
+    of, give, hold, wanted, speed, way = known.of, known.give, known.hold, known.wanted, known.speed, known.way
     for k in range(rubbing + stopping):
         give[k] *= _GIVE
         hold[k] /= _GIVE

@@ -2,11 +2,23 @@
 
 A substep of h seconds takes n joints from speeds ω to ω⁺ by
 
-    (M + A + h·W·D) ω⁺ = (M + A) ω - h (1 - W) D ω + h (τ0 - c) + f
+    (M + A + h·W·D) ω⁺ = (M + A) ω - h (1 - W) D ω + h (τ0 - c) + d + f
 
 with the joint-space inertia M, armature A, damping D (back-EMF and viscous friction), W the weights of
-`motor.fitted_weight`, τ0 the torque at zero speed, c the load, and f the impulses of what acts within limits: dry
-friction and hard stops. Written explicitly, back-EMF alone makes light links explode (J > h·D/2).
+`motor.fitted_weight`, τ0 the torque at zero speed, c the load, d the momentum that rotors are owed from before (DEBT in
+the book), and f the impulses of what acts within limits: dry friction and hard stops. Written explicitly, back-EMF
+alone makes light links explode (J > h·D/2).
+
+1. The matrix P = M + A + h·W·D on the left is inverted, and the inverse kept: M stays for a physics step, and of A, W
+   and D only the diagonal hears, so it is made anew when an entry there has changed. The inverse itself is wanted, not
+   a factor of it: step 3, and rotors that hit their joints, need its columns.
+2. ω⁺ without f. In most substeps that is all: no friction, no stop in reach.
+3. f, one joint after the other (projected Gauss-Seidel): an impulse on joint j changes all speeds by its column of P⁻¹,
+   so the one that would stop it is -ω⁺_j / P⁻¹_jj; friction is cut to its budget, a stop pushes one way. It begins with
+   friction's impulses of the substep before, which are nearly right, and ends when no speed changes by 1e-7 rad/s.
+   A stop is a speed: what takes the joint to it and no further, which depends on the angle alone, so W of a stopped
+   joint becomes 1 afterwards.
+4. `move`: the angles go at the mean speed W·ω⁺ + (1 - W)·ω, which makes a step of constant damping exact.
 """
 
 from __future__ import annotations
