@@ -36,6 +36,11 @@ class XServo:
         self.table["id"], self.table["return_delay_time"], self.table["baud_rate"] = id, 0, 3
         self.fast, self.deaf, self.waiting = fast, False, None
 
+    def power(self, volts):
+        """Let its gauges show this, and room temperature."""
+        self.table["present_voltage" if self.profile.protocol == 1 else "present_input_voltage"] = round(10 * volts)
+        self.table["present_temperature"] = 30
+
     @property
     def id(self):
         return self.table["id"]
@@ -121,7 +126,7 @@ class XLine:
                         self.heard.append((2, packet.id, packet.code, packet.params))
                         self._send(self._answers_2(packet))
                 for packet in self._one.feed(data):
-                    if packet.intact and packet.id != v2.HEADER[2]:
+                    if packet.intact:
                         self.heard.append((1, packet.id, packet.code, packet.params))
                         self._send(self._answers_1(packet))
 

@@ -191,6 +191,7 @@ class Bus(ABC):
             if deaf:
                 self._rest(deaf)
             if reply is not None or not awaited:
+                self._new_id(id, address, data)
                 return reply
             found = self._read_back(id, address, data)
             if found.data == data:
@@ -302,15 +303,20 @@ class Bus(ABC):
 
     def _read_back(self, id: int, address: int, data: bytes) -> Reply:
         """What servo `id` holds where `data` was written; under its new id if that was part of it."""
-        place = ADDRESSES[self.protocol(id).version].ID
-        if address <= place < address + len(data) and (new := data[place - address]) != id:
-            if id in self.second:
-                self.second |= {new}
+        if (new := self._new_id(id, address, data)) != id:
             try:
                 return self.read(new, address, len(data))
             except BusTimeout:
                 pass  # it still has its old id
         return self.read(id, address, len(data))
+
+    def _new_id(self, id: int, address: int, data: bytes) -> int:
+        """The id of a servo after this was written to it, whatever its protocol."""
+        place = ADDRESSES[self.protocol(id).version].ID
+        new = data[place - address] if address <= place < address + len(data) else id
+        if id in self.second:
+            self.second |= {new}
+        return new
 
     def _send(self, frame: bytes, id: int) -> Reply | None:
         """Send what is not answered; None."""
@@ -362,7 +368,7 @@ class Bus(ABC):
         answers: dict[int, Reply] = {}
         for (address, length), places in groups.items():
             if len(places) > 1:
-                fast = [id_ for id_ in places if self._knows_fast(id_)]
+                fast = [id_ for id_ in places if self.knows_fast(id_)]
                 slow = [id_ for id_ in places if self.fast.get(id_) is False]
                 for ids, code in ((fast, v2.Instruction.FAST_SYNC_READ), (slow, v2.Instruction.SYNC_READ)):
                     if len(ids) > 1:
@@ -370,8 +376,12 @@ class Bus(ABC):
                         answers.update({places[id_]: reply for id_, reply in found.items()})
         return answers
 
-    def _knows_fast(self, id: int) -> bool:
-        """Whether it does; what a servo that does not answer knows stays open."""
+    def knows_fast(self, id: int) -> bool:
+        """Whether a servo of Protocol 2.0 knows the fast sync read. If it does not answer at all, that stays open.
+
+        Raises:
+            PortError: the line is gone.
+        """
         if id not in self.fast:
             code, place = v2.Instruction.FAST_SYNC_READ, ADDRESSES[2].ID
             if any(self._read_group(code, [id], place, 1) for _ in range(_FAST_LOOKS)):

@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping
 
 from axbridge.bus.base import Bus
 from axbridge.config.profile import Area, FirmwareProfile, Register
-from axbridge.errors import BusError, BusTimeout, CorruptPacket, ServoFault, UsageError
+from axbridge.config.registers import ADDRESSES, XAddress
+from axbridge.errors import BusError, BusTimeout, CorruptPacket, ServoFault, StatusError, UsageError
 
 __all__ = [
+    "MODEL_AND_FIRMWARE",
     "UNLOCK",
     "answers_ping",
+    "answers_reads",
     "apply_registers",
     "read_register",
     "read_start",
     "refuse_locked",
+    "speaks_second",
     "unmute",
     "write_blindly",
     "write_register",
 ]
 
+_TORQUE_2 = int(XAddress.TORQUE_ENABLE)
 _LOOKS = 3  # before a servo that answers PING is taken for one that answers no READ
+MODEL_AND_FIRMWARE = struct.Struct("<HB")  # what a servo of Protocol 2.0 says to a PING
 UNLOCK = "switch the supply of the servo off and on: nothing else ends the lock"
 
 
@@ -33,7 +40,8 @@ def read_register(bus: Bus, id: int, register: Register) -> int:
     """
     reply = bus.read(id, register.address, register.size)
     if len(reply.data) != register.size:
-        raise ServoFault(id, reply.error, f"it has no register at address {register.address}")
+        error = bus.protocol(id).error(reply.error)
+        raise ServoFault(id, error, f"it has no register at address {register.address}")
     return int.from_bytes(reply.data, "little", signed=register.signed)
 
 
@@ -45,6 +53,34 @@ def answers_ping(bus: Bus, id: int) -> bool:
     """
     try:
         bus.ping(id)
+    except (BusTimeout, CorruptPacket):
+        return False
+    return True
+
+
+def speaks_second(bus: Bus, id: int) -> tuple[int, int] | None:
+    """Model and firmware of a servo that answers in Protocol 2.0, which the bus speaks to it from now on; else None.
+
+    Raises:
+        CorruptPacket, PortError: as `Bus.ping`.
+    """
+    known, bus.second = bus.second, bus.second | {id}
+    try:
+        model, firmware = MODEL_AND_FIRMWARE.unpack(bus.ping(id).data)
+    except BusTimeout:
+        bus.second = known
+        return None
+    return model, firmware
+
+
+def answers_reads(bus: Bus, id: int) -> bool:
+    """Whether servo `id` answers READs: not at status return level 0.
+
+    Raises:
+        PortError: the line is gone.
+    """
+    try:
+        bus.read(id, ADDRESSES[bus.protocol(id).version].ID, 1)
     except (BusTimeout, CorruptPacket):
         return False
     return True
@@ -85,11 +121,12 @@ def write_register(bus: Bus, id: int, profile: FirmwareProfile, name: str, value
     if read_register(bus, id, register) == value:
         return 0
     refuse_locked(bus, id, profile, name)
-    before, flags = bus.eeprom_writes, 0
+    before, protocol = bus.eeprom_writes, bus.protocol(id)
+    flags = protocol.error(0)
     falls_silent = name == "status_return_level" and value == 0
     try:
         reply = bus.write(id, register.address, _encoded(register, value), deaf=_deaf(profile, register))
-        flags = reply.error if reply else 0
+        flags = protocol.error(reply.error if reply else 0)
     except ServoFault:
         pass  # what it holds now says more than bytes
     except (BusTimeout, CorruptPacket) as error:
@@ -112,6 +149,8 @@ def write_register(bus: Bus, id: int, profile: FirmwareProfile, name: str, value
         locked = _is_locked(bus, holder, profile)
         why = "is locked" if locked else "refused it"
         hint = UNLOCK if locked else f"`axbridge servo info {id}` shows how it is set up"
+        if isinstance(flags, StatusError) and register.area is Area.EEPROM and bus.read(id, _TORQUE_2, 1).data == b"\1":
+            hint = f"its EEPROM takes nothing while its torque is on: `axbridge servo torque {id} off`"
         raise ServoFault(id, flags, hint, f"{why}: {name} is {found} after writing {value}")
     return bus.eeprom_writes - before
 

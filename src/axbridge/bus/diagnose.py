@@ -7,14 +7,24 @@ from dataclasses import dataclass
 from typing import Any
 
 from axbridge.bus.base import Reply
+from axbridge.bus.commission import read_register
 from axbridge.bus.cycle import Cycle, CycleServo
-from axbridge.bus.handshake import Expected, Finding, inspect, measure_latency, name_of, profile_for
-from axbridge.bus.scan import AX_BAUDS, FoundServo, scan, scan_bauds
+from axbridge.bus.handshake import (
+    NOT_BESIDE_2,
+    Expected,
+    Finding,
+    beside_second,
+    inspect,
+    measure_latency,
+    name_of,
+    profile_for,
+)
+from axbridge.bus.scan import BAUDS, FoundServo, scan, scan_bauds
 from axbridge.bus.serial import SerialBus
 from axbridge.bus.stats import percentile, wire_time
 from axbridge.config.profile import FirmwareProfile
 from axbridge.config.registers import PRESENT, TABLE_SIZE, Address
-from axbridge.errors import ErrorFlag
+from axbridge.errors import BusTimeout, CorruptPacket, ErrorFlag, ServoFault
 from axbridge.protocols.packet import byte_seconds
 
 __all__ = [
@@ -30,6 +40,7 @@ __all__ = [
     "strangers",
 ]
 
+USUAL = {1: "ax-12a", 2: "xl430-w250"}  # profile of an unknown model, by protocol: all share its common registers
 _CYCLES = 60
 _FAST_ENOUGH = 2e-3  # s: with few servos, what the computer itself needs is most of a cycle
 _ACCEPTABLE_LOSS = 1e-3
@@ -80,7 +91,10 @@ def diagnose(
     if not found:
         findings.append(no_answer(bus, progress))
         return Diagnosis(facts, findings)
+    findings += (mixed := mixed_up(found, where))
+    twice = {finding.id for finding in mixed if finding.kind == "collision"}
     known = expected or [Expected("", servo.id, _guess(servo)) for servo in found]
+    known = [servo for servo in known if servo.id not in twice]
     ids = [servo.id for servo in known if any(servo.id == other.id and not other.mute for other in found)]
     progress("asking each servo")
     for servo in known:
@@ -88,12 +102,14 @@ def diagnose(
         if servo.id in ids:
             findings += look_at_condition(bus, servo)
     findings += strangers(found, known)
+    slow = [id_ for id_ in ids if id_ in bus.second and not bus.knows_fast(id_)]
+    facts["no_fast_sync_read"] = slow
     if ids:
         facts["latency_ms"] = 1e3 * measure_latency(bus, ids)
         progress(f"reading {packets} packets")
         findings += look_at_loss(bus, {servo.id: name_of(servo) for servo in known if servo.id in ids}, packets, facts)
         progress("measuring the rate")
-        findings += look_at_rate(bus, ids, facts)
+        findings += look_at_rate(bus, [id_ for id_ in ids if id_ not in bus.second], facts)
     return Diagnosis(facts, findings)
 
 
@@ -122,7 +138,7 @@ def no_answer(bus: SerialBus, progress: Callable[[str], None]) -> Finding:
     """Why nobody may answer: they talk at another rate, or not at all."""
     where = f" --port {bus.port_name}"
     progress("nobody answers: trying other baud rates")
-    for baud in AX_BAUDS:  # a factory-new or a Bioloid servo has one of these ids
+    for baud in BAUDS:  # a factory-new or a Bioloid servo has one of these ids
         found = scan_bauds(bus, [baud], range(31)).get(baud) if baud != bus.baud else None
         if found:
             listed = ", ".join(str(servo.id) for servo in found)
@@ -138,7 +154,21 @@ def no_answer(bus: SerialBus, progress: Callable[[str], None]) -> Finding:
 
 def _guess(servo: FoundServo) -> FirmwareProfile:
     profile = profile_for(servo.model, servo.firmware) if servo.model is not None else None
-    return profile or FirmwareProfile.load("ax-12a")
+    return profile or FirmwareProfile.load(USUAL[servo.protocol])
+
+
+def mixed_up(found: Sequence[FoundServo], where: str) -> list[Finding]:
+    """Ids that cannot be on a line with both protocols."""
+    findings = []
+    if any(servo.protocol == 2 for servo in found):
+        if any(servo.id == NOT_BESIDE_2 and servo.protocol == 1 for servo in found):
+            findings.append(beside_second(where))
+        ids = [servo.id for servo in found]
+        for id_ in sorted({id_ for id_ in ids if ids.count(id_) > 1}):
+            problem = "is there twice: one servo speaks Protocol 1.0, one 2.0"
+            fix = f"connect one of them alone and give it another id: axbridge servo set-id {id_} NEW"
+            findings.append(Finding(f"id {id_}", problem, fix, True, "collision", id_))
+    return findings
 
 
 def strangers(found: Sequence[FoundServo], known: Sequence[Expected]) -> list[Finding]:
@@ -153,24 +183,16 @@ def strangers(found: Sequence[FoundServo], known: Sequence[Expected]) -> list[Fi
 
 def look_at_condition(bus: SerialBus, servo: Expected) -> list[Finding]:
     """Supply, temperature and alarms."""
+    if servo.profile.protocol == 2:
+        return _condition_2(bus, servo)
     (answer,) = bus.read_many([(servo.id, 0, TABLE_SIZE)])
     if not isinstance(answer, Reply) or len(answer.data) < TABLE_SIZE:
         return []
     table, label = answer.data, name_of(servo)
     findings = []
-    voltage, low, high = (table[at] / 10 for at in _VOLTAGES)
-    nominal = servo.profile.electrics.nominal_voltage
-    if not low <= voltage <= high or voltage < 0.75 * nominal:
-        problem = f"has {voltage:.1f} V at its terminals ({nominal:.1f} V nominal)"
-        findings.append(
-            Finding(label, problem, "charge the battery, or feed the chain from both ends", False, "voltage", servo.id)
-        )
+    voltage, low, high = (table[at] for at in _VOLTAGES)
     temperature, hottest = table[Address.PRESENT_TEMPERATURE], table[Address.TEMPERATURE_LIMIT]
-    if temperature > hottest - _HOT:
-        problem = f"is {temperature} °C, close to its limit of {hottest} °C"
-        findings.append(
-            Finding(label, problem, "let it rest, and look what it pushes against", False, "temperature", servo.id)
-        )
+    findings += _supply_and_heat(servo, voltage, (low, high), temperature, hottest)
     alarms = ErrorFlag(answer.error) & (ErrorFlag.OVERLOAD | ErrorFlag.OVERHEATING | ErrorFlag.INPUT_VOLTAGE)
     if alarms:
         fix = f"remove the cause, then axbridge servo write {servo.id} torque_limit 1023 --port {bus.port_name}"
@@ -183,6 +205,41 @@ def look_at_condition(bus: SerialBus, servo: Expected) -> list[Finding]:
     if int.from_bytes(table[Address.TORQUE_LIMIT :][:2], "little") == 0:
         fix = f"axbridge servo write {servo.id} torque_limit 1023 --port {bus.port_name}"
         findings.append(Finding(label, "has torque limit 0: it shut itself down", fix, False, "shutdown", servo.id))
+    return findings
+
+
+def _condition_2(bus: SerialBus, servo: Expected) -> list[Finding]:
+    """The same of a servo of Protocol 2.0; `inspect` has named its hardware errors."""
+    names = (
+        "present_input_voltage",
+        "min_voltage_limit",
+        "max_voltage_limit",
+        "present_temperature",
+        "temperature_limit",
+    )
+    try:
+        values = [read_register(bus, servo.id, servo.profile.register(name)) for name in names]
+    except (BusTimeout, CorruptPacket, ServoFault):
+        return []
+    voltage, low, high, temperature, hottest = values
+    return _supply_and_heat(servo, voltage, (low, high), temperature, hottest)
+
+
+def _supply_and_heat(
+    servo: Expected, counts: int, limits: tuple[int, int], temperature: int, hottest: int
+) -> list[Finding]:
+    label, findings = name_of(servo), []
+    nominal, voltage = servo.profile.electrics.nominal_voltage, counts / 10
+    if not limits[0] <= counts <= limits[1] or voltage < 0.75 * nominal:
+        problem = f"has {voltage:.1f} V at its terminals ({nominal:.1f} V nominal)"
+        findings.append(
+            Finding(label, problem, "charge the battery, or feed the chain from both ends", False, "voltage", servo.id)
+        )
+    if temperature > hottest - _HOT:
+        problem = f"is {temperature} °C, close to its limit of {hottest} °C"
+        findings.append(
+            Finding(label, problem, "let it rest, and look what it pushes against", False, "temperature", servo.id)
+        )
     return findings
 
 
@@ -204,7 +261,7 @@ def look_at_loss(bus: SerialBus, servos: Mapping[int, str], packets: int, facts:
     for turn in range(packets):
         id_ = ids[turn % len(ids)]
         asked[id_] += 1
-        answer = bus.read_many([(id_, 0, PRESENT.size)])[0]  # as long as what a control cycle reads
+        answer = bus.read_many([(id_, 0, PRESENT.size)])[0]  # about as long as what a control cycle reads
         if not isinstance(answer, Reply):
             lost[id_] = lost.get(id_, 0) + 1
         elif known.setdefault(id_, answer.data) != answer.data:
@@ -241,6 +298,8 @@ def look_at_loss(bus: SerialBus, servos: Mapping[int, str], packets: int, facts:
 
 def look_at_rate(bus: SerialBus, ids: Sequence[int], facts: dict[str, Any]) -> list[Finding]:
     """Rate of full exchanges: reads as measured, the goals' packet by its length (nothing may move here)."""
+    if not ids:
+        return []
     cycle = Cycle(bus, [CycleServo(str(id_), id_) for id_ in ids])
     goals = (8 + 5 * len(ids)) * byte_seconds(bus.baud)
     results = [cycle.receive() for _ in range(_CYCLES)]

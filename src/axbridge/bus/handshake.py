@@ -8,19 +8,22 @@ from functools import lru_cache
 from typing import Any
 
 from axbridge.bus.base import Bus, Reply
-from axbridge.bus.commission import read_start, unmute
+from axbridge.bus.commission import MODEL_AND_FIRMWARE, answers_reads, read_register, read_start, unmute
 from axbridge.bus.serial import SerialBus
 from axbridge.config import toml_tables
 from axbridge.config.profile import FOLDER, FirmwareProfile
-from axbridge.config.registers import CALIBRATION, IDENTITY, TABLE_SIZE, Address
-from axbridge.errors import BusError, BusTimeout, CorruptPacket
+from axbridge.config.registers import ADDRESSES, CALIBRATION, IDENTITY, TABLE_SIZE, Address, XAddress
+from axbridge.errors import BusError, BusTimeout, CorruptPacket, HardwareError
+from axbridge.protocols import v2
 from axbridge.protocols.packet import byte_seconds
 
 __all__ = [
+    "NOT_BESIDE_2",
     "UNREADABLE",
     "Expected",
     "ExpectedBus",
     "Finding",
+    "beside_second",
     "handshake",
     "inspect",
     "is_shared",
@@ -30,9 +33,12 @@ __all__ = [
     "require",
 ]
 
+NOT_BESIDE_2 = v2.HEADER[2]
 UNREADABLE = frozenset({"missing", "collision", "status_level"})  # kinds of findings: the servo answers no READ
 _LOOKS, _MORE_LOOKS = 4, 16  # reads: they show whether damage comes from noise or from two servos with one id
 _SETTINGS = Address.SHUTDOWN + 1  # bytes that tell who a servo is and how it is set up
+_WHOLE_2 = int(XAddress.GOAL_VELOCITY), XAddress.PRESENT_TEMPERATURE + 1 - XAddress.GOAL_VELOCITY
+_UNLIKE_2 = int(XAddress.PRESENT_PWM), XAddress.PRESENT_TEMPERATURE + 1 - XAddress.PRESENT_PWM
 _UNLIKE = CALIBRATION, Address.PRESENT_TEMPERATURE + 1 - CALIBRATION  # in these bytes two servos differ
 
 
@@ -96,7 +102,10 @@ def handshake(bus: Bus, servos: Sequence[Expected], *, port: str = "") -> list[F
     where = f" --port {port}" if port else ""
     findings: list[Finding] = []
     present = []
+    bus.second |= {servo.id for servo in servos if servo.profile.protocol == 2}
     for servo in servos:
+        if servo.id == NOT_BESIDE_2 and bus.second and servo.profile.protocol == 1:
+            findings.append(beside_second(where))
         found = inspect(bus, servo, where)
         findings += found
         if not any(finding.kind in UNREADABLE for finding in found):
@@ -106,9 +115,18 @@ def handshake(bus: Bus, servos: Sequence[Expected], *, port: str = "") -> list[F
     return sorted(findings, key=lambda finding: not finding.fatal)
 
 
+def beside_second(where: str) -> Finding:
+    """A servo of Protocol 1.0 has the id that no such servo can have on a line with 2.0."""
+    problem = "speaks Protocol 1.0, and each packet of 2.0 begins like one to this id"
+    fix = f"axbridge servo set-id {NOT_BESIDE_2} NEW{where}"
+    return Finding(f"servo {NOT_BESIDE_2}", problem, fix, True, "id", NOT_BESIDE_2)
+
+
 def inspect(bus: Bus, servo: Expected, where: str = "") -> list[Finding]:
     """Findings about one servo; see `handshake`."""
     label = name_of(servo)
+    if servo.profile.protocol == 2:
+        return _inspect_2(bus, servo, where)
     try:
         table = read_start(bus, servo.id, _SETTINGS)
     except BusTimeout:
@@ -122,12 +140,40 @@ def inspect(bus: Bus, servo: Expected, where: str = "") -> list[Finding]:
         return [Finding(label, "refuses to be read", f"axbridge servo info {servo.id}{where}", True, "model", servo.id)]
     if table[Address.STATUS_RETURN_LEVEL] < 2:
         bus.silent |= {servo.id}
-    findings = [*_identity(servo, label, table, where), *_settings(servo, label, table, where)]
+    delay = table[Address.RETURN_DELAY_TIME]
+    model, firmware = IDENTITY.unpack_from(table)
+    identity = _identity(servo, label, model, firmware, where)
+    findings = [*identity, *_settings(servo, label, delay, where)]
     return [*findings, _collision(servo, where)] if is_shared(bus, servo.id) else findings
 
 
-def _identity(servo: Expected, label: str, table: bytes, where: str) -> list[Finding]:
-    model, firmware = IDENTITY.unpack_from(table)
+def _inspect_2(bus: Bus, servo: Expected, where: str) -> list[Finding]:
+    label = name_of(servo)
+    try:
+        model, firmware = MODEL_AND_FIRMWARE.unpack(bus.ping(servo.id).data)
+    except BusTimeout:
+        return [Finding(label, "does not answer", f"axbridge scan{where} --baud all", True, "missing", servo.id)]
+    except CorruptPacket:
+        return [_collision(servo, where)]
+    if not answers_reads(bus, servo.id):
+        problem = "has status return level 0: it answers PING, but no read and no write"
+        return [Finding(label, problem, unmute(servo.id, where), True, "status_level", servo.id)]
+    delay, level, hurt = (
+        read_register(bus, servo.id, servo.profile.register(name))
+        for name in ("return_delay_time", "status_return_level", "hardware_error_status")
+    )
+    if level < 2:
+        bus.silent |= {servo.id}
+    findings = _identity(servo, label, model, firmware, where)
+    if hurt:
+        problem = f"has shut itself down, or will: {HardwareError(hurt).describe()}"
+        fix = f"axbridge servo reboot {servo.id}{where}"
+        findings.append(Finding(label, problem, fix, False, "alarm", servo.id))
+    findings += _settings(servo, label, delay, where)
+    return [*findings, _collision(servo, where)] if is_shared(bus, servo.id) else findings
+
+
+def _identity(servo: Expected, label: str, model: int, firmware: int, where: str) -> list[Finding]:
     if model != servo.profile.model_number:
         found = profile_for(model, firmware)
         name = found.name if found else "unknown"
@@ -141,10 +187,10 @@ def _identity(servo: Expected, label: str, table: bytes, where: str) -> list[Fin
     return []
 
 
-def _settings(servo: Expected, label: str, table: bytes, where: str) -> list[Finding]:
+def _settings(servo: Expected, label: str, delay: int, where: str) -> list[Finding]:
     findings = []
-    if table[Address.RETURN_DELAY_TIME]:
-        cost = table[Address.RETURN_DELAY_TIME] * servo.profile.timing.return_delay_us_per_unit
+    if delay:
+        cost = delay * servo.profile.timing.return_delay_us_per_unit
         fix = f"axbridge servo write {servo.id} return_delay_time 0{where}"
         findings.append(Finding(label, f"waits {cost:.0f} µs before each answer", fix, False, "return_delay", servo.id))
     return findings
@@ -156,13 +202,15 @@ def is_shared(bus: Bus, id: int) -> bool:
     Raises:
         PortError: the line is gone.
     """
+    second = bus.protocol(id).version == 2
+    whole, unlike = (_WHOLE_2, _UNLIKE_2) if second else ((0, TABLE_SIZE), _UNLIKE)
     for _ in range(_LOOKS):
-        if isinstance(bus.read_many([(id, 0, TABLE_SIZE)])[0], CorruptPacket):
+        if isinstance(bus.read_many([(id, *whole)])[0], CorruptPacket):
             break  # a time-out may be the host's fault
     else:
         return False
     # noise, or two servos so alike that an answer is intact now and then? Read only what differs, more often
-    again = bus.read_many([(id, *_UNLIKE)] * _MORE_LOOKS)
+    again = bus.read_many([(id, *unlike)] * _MORE_LOOKS)
     return sum(isinstance(answer, CorruptPacket) for answer in again) >= _MORE_LOOKS // 4
 
 
@@ -180,10 +228,12 @@ def measure_latency(bus: SerialBus, ids: Sequence[int], rounds: int = 20) -> flo
     """
     overhead = []
     for turn in range(rounds):
-        started = bus.clock.now()
-        reply = bus.read_many([(ids[turn % len(ids)], Address.ID, 1)])[0]
+        started, id_ = bus.clock.now(), ids[turn % len(ids)]
+        second = bus.protocol(id_).version == 2
+        reply = bus.read_many([(id_, ADDRESSES[1 + second].ID, 1)])[0]
         if isinstance(reply, Reply):
-            overhead.append(bus.clock.now() - started - (8 + 7) * byte_seconds(bus.baud))
+            bare = (14 + 12 if second else 8 + 7) * byte_seconds(bus.baud)
+            overhead.append(bus.clock.now() - started - bare)
     if overhead:
         overhead.sort()
         usual = overhead[int(0.95 * (len(overhead) - 1))]

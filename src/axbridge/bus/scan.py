@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from axbridge.bus.commission import read_start
+from axbridge.bus.commission import MODEL_AND_FIRMWARE, answers_reads, read_start
 from axbridge.bus.port import REPLY_DELAY
 from axbridge.bus.serial import SerialBus
 from axbridge.config.registers import IDENTITY
 from axbridge.errors import BusError, BusTimeout, CorruptPacket, PortError
-from axbridge.protocols.packet import byte_seconds
+from axbridge.protocols import v2
+from axbridge.protocols.packet import BROADCAST, byte_seconds
 from axbridge.protocols.v1 import Decoder, Instruction, encode
 
-__all__ = ["AX_BAUDS", "FoundServo", "scan", "scan_bauds"]
+__all__ = ["AX_BAUDS", "BAUDS", "FoundServo", "ping_all", "scan", "scan_bauds"]
 
 # 2000000/(n+1) for the values of the baud-rate register in use; hosts at 115200 and 57600 are near enough
 AX_BAUDS = (1_000_000, 500_000, 400_000, 250_000, 200_000, 117_647, 57_143, 19_231, 9_615)
+BAUDS = (*AX_BAUDS, 2_000_000, 3_000_000, 4_000_000)  # where all are tried, the last ones for Protocol 2.0 alone
+_GAP = 3  # bytes of time for each lower id, before a servo of Protocol 2.0 answers a PING to all
 _PASSES = 2  # a lost packet must not hide a servo
 _ANSWER = 6  # bytes
 
@@ -31,33 +34,72 @@ class FoundServo:
         model: Model number; None when its answers were damaged (two servos with one id?), or it answers no READ.
         firmware: Firmware version; None likewise.
         mute: Whether it answers PING and no READ: status return level 0.
+        protocol: Version of the protocol it speaks.
     """
 
     id: int
     model: int | None
     firmware: int | None
     mute: bool = False
+    protocol: int = 1
 
 
-def scan(bus: SerialBus, ids: Iterable[int] = range(254)) -> list[FoundServo]:
-    """Ping `ids`, then ask those that answered for model and firmware.
+def scan(bus: SerialBus, ids: Iterable[int] = range(254), *, first: bool = True) -> list[FoundServo]:
+    """Ping `ids`, then ask those that answered for model and firmware. The bus then knows who speaks which protocol.
 
     An answer carries its servo's id, so the next ping leaves as soon as the line must be free again; an answer that an
     adapter holds back is credited to its servo whenever it comes. Where something else came, two servos may share the
     id: it is asked once more, patiently.
 
+    Args:
+        bus: Open bus.
+        ids: Ids to try.
+        first: Whether to look for Protocol 1.0, too: 2.0 takes two packets, 1.0 two for each id.
+
     Raises:
         PortError: the line is gone.
     """
     wanted = list(ids)
+    second = [one for one in ping_all(bus) if one.id in wanted]
+    bus.second |= {one.id for one in second}
+    second = [replace(one, mute=not answers_reads(bus, one.id)) if one.model else one for one in second]
     there: set[int] = set()
     unclear: set[int] = set()
+    if not first:
+        return second
+    bus.second -= set(wanted)  # each id may be there in Protocol 1.0, too
     for _ in range(_PASSES):
-        found, garbled = _sweep(bus, [id_ for id_ in wanted if id_ not in there])
-        there |= found
+        answered, garbled = _sweep(bus, [id_ for id_ in wanted if id_ not in there])
+        there |= answered
         unclear |= garbled
     there |= {id_ for id_ in unclear - there if _is_there(bus, id_)}
-    return [_identify(bus, id_) for id_ in sorted(there)]
+    found = [*(_identify(bus, id_) for id_ in sorted(there)), *second]
+    bus.second |= {one.id for one in second} - there
+    return sorted(found, key=lambda one: one.id)
+
+
+def ping_all(bus: SerialBus) -> list[FoundServo]:
+    """Who speaks Protocol 2.0: one PING to all, twice. They answer by id, each in its own time.
+
+    Raises:
+        PortError: the line is gone.
+    """
+    found: dict[int, FoundServo] = {}
+    frame, byte = v2.encode(BROADCAST, v2.Instruction.PING), byte_seconds(bus.baud)
+    for _ in range(_PASSES):
+        bus.port.send(frame)
+        slots = len(frame) * (1 + bus.echo) + _GAP * (v2.MAX_ID + 1)
+        deadline = time.monotonic() + slots * byte + REPLY_DELAY + bus.latency
+        decoder = v2.Decoder()
+        while chunk := bus.port.receive(deadline):
+            deadline += len(chunk) * byte
+            for packet in decoder.feed(chunk):
+                if packet.status and packet.intact and len(packet.params) == MODEL_AND_FIRMWARE.size:
+                    model, firmware = MODEL_AND_FIRMWARE.unpack(packet.params)
+                    found[packet.id] = FoundServo(packet.id, model, firmware, protocol=2)
+                elif packet.status:
+                    found.setdefault(packet.id, FoundServo(packet.id, None, None, protocol=2))
+    return sorted(found.values(), key=lambda one: one.id)
 
 
 def _sweep(bus: SerialBus, ids: list[int]) -> tuple[set[int], set[int]]:
@@ -136,10 +178,10 @@ def scan_bauds(
     Raises:
         PortError: the line is gone.
     """
-    wanted, before = list(ids), bus.baud
+    wanted, rates, before = list(ids), list(bauds), bus.baud
     found: dict[int, list[FoundServo]] = {}
     try:
-        for baud in bauds:
+        for baud in rates:
             if progress:
                 progress(baud)
             try:
@@ -148,7 +190,7 @@ def scan_bauds(
                 if bus.closed:
                     raise
                 continue
-            found[baud] = scan(bus, wanted)
+            found[baud] = scan(bus, wanted, first=baud in AX_BAUDS or len(rates) == 1)
     finally:
         if not bus.closed:
             bus.set_baud(before)

@@ -73,7 +73,11 @@ def _show(facts: dict[str, Any]) -> None:
     low = ", low-latency mode" if facts["low_latency"] else ""
     echo = ", returns what is sent (stripped)" if facts["echo"] else ""
     print(f"{facts['port']}: {facts['adapter']} adapter at {facts['baud']} baud{timer}{low}{echo}")
-    print(f"servos: {ranges([servo['id'] for servo in facts['servos']]) or 'none'}")
+    second = [servo["id"] for servo in facts["servos"] if servo["protocol"] == 2]
+    first = [servo["id"] for servo in facts["servos"] if servo["protocol"] == 1]
+    print(f"servos: {ranges(first) or 'none'}" + (f"; of Protocol 2.0: {ranges(second)}" if second else ""))
+    if slow := facts.get("no_fast_sync_read"):
+        print(f"ids {ranges(slow)} do not know the fast sync read (their firmware is older): they are read one by one")
     if "rate_hz" in facts:
         worst = max(facts["loss"].values())
         print(

@@ -50,6 +50,7 @@ EXAMPLES = {
     "servo goto": "axbridge servo goto 1 30 --port /dev/ttyUSB0",
     "servo info": "axbridge servo info 1 --port /dev/ttyUSB0",
     "servo read": "axbridge servo read 1 present_position present_voltage --port /dev/ttyUSB0",
+    "servo reboot": "axbridge servo reboot 1 --port /dev/ttyUSB0",
     "servo reset": "axbridge servo reset 1 --port /dev/ttyUSB0",
     "servo set-baud": "axbridge servo set-baud 1 500000 --port /dev/ttyUSB0",
     "servo set-id": "axbridge servo set-id 1 7 --port /dev/ttyUSB0",

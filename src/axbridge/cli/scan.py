@@ -14,18 +14,18 @@ from axbridge.errors import UsageError
 @app.command()
 def scan(
     port: PortOption = None,
-    baud: Annotated[str, shared("--baud", "`all`: every rate of the AX series.")] = "1000000",
+    baud: Annotated[str, shared("--baud", "`all`: every rate of servos.")] = "1000000",
     ids: Annotated[str, typer.Option("--ids", help="First and last id, as in 1-20, or one id.")] = "0-253",
     json: JsonOption = False,
 ) -> int:
-    """List the servos that answer, by baud rate. Exit code 3 when nobody does."""
+    """List the servos that answer in Protocol 1.0 or 2.0, by baud rate. Exit code 3 when nobody does."""
     from axbridge.bus.commission import unmute
     from axbridge.bus.handshake import profile_for
-    from axbridge.bus.scan import AX_BAUDS, scan_bauds
+    from axbridge.bus.scan import BAUDS, scan_bauds
     from axbridge.bus.serial import SerialBus
     from axbridge.cli.progress import progress
 
-    bauds = AX_BAUDS if baud == "all" else (_number("--baud", baud),)
+    bauds = BAUDS if baud == "all" else (_number("--baud", baud),)
     wanted = _range(ids)
     with SerialBus(port or "auto", bauds[0]) as bus, progress("opening the port", quiet=json) as show:
         found = scan_bauds(bus, bauds, wanted, lambda rate: show(f"asking at {rate} baud"))
@@ -41,7 +41,9 @@ def scan(
             elif servo.model is None:
                 model = "damaged answers: two servos with this id?"
             version = "" if servo.firmware is None else f", firmware {servo.firmware}"
-            print(f"{rate:>8} baud  id {servo.id:>3}  {model}{version}")
+            print(
+                f"{rate:>8} baud  id {servo.id:>3}  {model}{version}{', Protocol 2.0' if servo.protocol == 2 else ''}"
+            )
             if servo.mute:
                 print(f"run `{unmute(servo.id, f' --port {name} --baud {rate}')}`")
     if any(found.values()):

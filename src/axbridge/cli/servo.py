@@ -16,6 +16,7 @@ from axbridge.cli.help import Verbs
 from axbridge.cli.options import BaudOption, JsonOption, PortOption, RigOption, YesOption, shared
 from axbridge.cli.progress import progress
 from axbridge.errors import BusError, BusTimeout, ControlWarning, CorruptPacket, UsageError
+from axbridge.protocols import v2
 from axbridge.protocols.v1 import Instruction
 
 if TYPE_CHECKING:
@@ -30,6 +31,10 @@ app.add_typer(servo, name="servo")
 _LAST_ID = 253
 IdArgument = Annotated[int, typer.Argument(metavar="ID", min=0, max=_LAST_ID, help="Bus id of the servo.")]
 _MOVERS = {"goal_position", "moving_speed", "torque_enable"}  # registers that may give the motor power
+_MOVERS |= {"goal_velocity", "goal_pwm", "goal_current"}
+_RATES = {1: "2000000/(n+1): 1000000, 500000, 200000, 115200, 57600, …", 2: "9600, 57600, 115200, or 1 to 4 million"}
+_SCOPES = {"": v2.Scope.ALL, "id": v2.Scope.KEEP_ID, "id+baud": v2.Scope.KEEP_ID_AND_BAUD}
+_BOOT_LOOKS = 10
 _USUAL_BAUD = 1_000_000
 _SOFTLY = math.radians(60)  # rad/s, at most, where no duration is given
 _SHORTEST = 0.5  # s, likewise
@@ -45,9 +50,9 @@ def info(id: IdArgument, port: PortOption = None, baud: BaudOption = 1_000_000, 
         profile = _readable(bus, id)
         values = {name: read_register(bus, id, register) for name, register in profile.registers.items()}
     if json:
-        emit_json({"id": id, "profile": profile.name, "registers": values})
+        emit_json({"id": id, "profile": profile.name, "protocol": profile.protocol, "registers": values})
         return
-    print(f"servo {id}: {profile.name}, firmware {values['firmware_version']}")
+    print(f"servo {id}: {profile.name}, firmware {values['firmware_version']}, Protocol {profile.protocol}.0")
     for name, value in values.items():
         register = profile.registers[name]
         row = f"{register.address:>4}  {register.area.value:<6} {register.access:<2}  {name:<24} {value:>6}"
@@ -75,7 +80,7 @@ def read(
         print(f"{name} {value}")
 
 
-@servo.command()
+@servo.command(context_settings={"ignore_unknown_options": True})  # a value may be negative
 def write(
     id: IdArgument,
     register: Annotated[str, typer.Argument(metavar="REGISTER", help="Its name, as `servo info` lists it.")],
@@ -138,6 +143,8 @@ def set_id(
             )
         if id != new:
             _refuse_taken(bus, new)
+            if new == _LAST_ID and profile.protocol == 1:
+                _refuse_beside_second(bus)
             if mute:
                 try:
                     write_blindly(bus, id, profile, "id", new)
@@ -151,11 +158,24 @@ def set_id(
     print(f"servo {id} is servo {new} now{note}")
 
 
+def _refuse_beside_second(bus: SerialBus) -> None:
+    from axbridge.bus.scan import ping_all
+
+    if ping_all(bus):
+        raise BusError(
+            f"id {_LAST_ID} is no id beside servos of Protocol 2.0, whose packets all begin like one to it",
+            "choose another id",
+        )
+
+
 def _refuse_taken(bus: SerialBus, new: int) -> None:
+    from axbridge.bus.commission import speaks_second
+
     try:
         bus.ping(new)
     except BusTimeout:
-        return
+        if new in bus.second or new > v2.MAX_ID or speaks_second(bus, new) is None:
+            return
     except CorruptPacket as error:
         raise BusError(f"id {new} is taken, by more than one servo: {error.message}", "choose another id") from error
     raise BusError(f"id {new} is taken: a servo answers to it", "choose another id, or unplug that servo first")
@@ -179,7 +199,7 @@ def set_baud(
         if code is None:
             raise UsageError(
                 f"an {profile.name} cannot make {new} baud",
-                "choose 2000000/(n+1): 1000000, 500000, 200000, 115200, 57600, …",
+                f"choose {_RATES[profile.protocol]}",
             )
         if mute or read_register(bus, id, register) != code:
             if mute:
@@ -200,31 +220,76 @@ def set_baud(
 
 
 @servo.command()
-def reset(id: IdArgument, port: PortOption = None, baud: BaudOption = 1_000_000, yes: YesOption = False) -> None:
+def reset(
+    id: IdArgument,
+    port: PortOption = None,
+    baud: BaudOption = 1_000_000,
+    keep: Annotated[
+        str, typer.Option("--keep", metavar="id|id+baud", help="What stays as it is. Protocol 2.0 only.")
+    ] = "",
+    yes: YesOption = False,
+) -> None:
     """Factory reset: every EEPROM register gets its default, the id becomes 1."""
     from axbridge.bus.commission import answers_ping
-    from axbridge.config.registers import EEPROM_END
     from axbridge.units import baud_of
 
+    if keep not in _SCOPES:
+        raise UsageError(f"--keep {keep} is neither id nor id+baud", "leave it out to reset everything")
+    new = id if keep else 1
     if not yes:
-        typer.confirm(f"Reset servo {id} to factory settings? Its id becomes 1.", abort=True, err=True)
+        typer.confirm(
+            f"Reset servo {id} to factory settings? Its id {'stays' if keep else 'becomes 1'}.", abort=True, err=True
+        )
     with _open(port, baud) as bus:
         profile, mute = _identify(bus, id)
-        if id != 1:
-            _refuse_taken(bus, 1)
+        second = profile.protocol == 2
+        if keep and not second:
+            raise UsageError(f"an {profile.name} can only reset everything", "leave --keep out")
+        if id != new:
+            _refuse_taken(bus, new)
+        scope = bytes((_SCOPES[keep],)) if second else b""
         with suppress(BusTimeout, CorruptPacket):  # its new id shows whether it has done it
-            bus.instruct(id, Instruction.FACTORY_RESET, answered=not mute)
+            bus.instruct(id, Instruction.FACTORY_RESET, scope, answered=not mute)
+        if second:
+            bus.second |= {new}
         timing, code = profile.timing, profile.register("baud_rate").initial
-        bus.clock.sleep_until(bus.clock.now() + timing.eeprom_wait(EEPROM_END) + 1e-3 * timing.boot_ms)
-        default = round(baud_of(int(code), profile.units_name))
+        bus.clock.sleep_until(bus.clock.now() + timing.eeprom_wait(profile.eeprom_end) + 1e-3 * timing.boot_ms)
+        default = baud if keep == "id+baud" else round(baud_of(int(code), profile.units_name))
         bus.set_baud(default)
-        if not answers_ping(bus, 1):
+        if not answers_ping(bus, new):
             raise BusTimeout(
-                1,
-                f"servo {id} was told to reset, and should have id 1 at {default} baud now: "
+                new,
+                f"servo {id} was told to reset, and should have id {new} at {default} baud now: "
                 "`axbridge scan --baud all` finds it",
             )
-    print(f"servo {id} is reset: it has id 1 and talks at {default} baud now")
+    print(f"servo {id} is reset: it has id {new} and talks at {default} baud now")
+
+
+@servo.command()
+def reboot(id: IdArgument, port: PortOption = None, baud: BaudOption = 1_000_000) -> None:
+    """Start a servo anew: its torque goes off, and it forgets why it shut itself down."""
+    from axbridge.bus.commission import answers_ping, read_register
+    from axbridge.errors import HardwareError
+
+    with _open(port, baud) as bus:
+        profile, mute = _identify(bus, id)
+        if "REBOOT" not in profile.instructions:
+            raise UsageError(f"an {profile.name} cannot be rebooted", "switch its supply off and on")
+        status = None if mute else profile.registers.get("hardware_error_status")
+        before = 0 if status is None else read_register(bus, id, status)
+        bus.instruct(id, Instruction.REBOOT, answered=not mute)
+        for _ in range(_BOOT_LOOKS):
+            bus.clock.sleep_until(bus.clock.now() + 1e-3 * profile.timing.boot_ms)
+            if answers_ping(bus, id):
+                break
+        else:
+            raise BusTimeout(id, f"servo {id} was told to reboot, and does not answer since")
+        after = 0 if status is None else read_register(bus, id, status)
+    print(f"servo {id} has started anew" + (f"; it had: {HardwareError(before).describe()}" if before else ""))
+    if after:
+        raise BusError(
+            f"servo {id} still reports: {HardwareError(after).describe()}", "remove the cause, then reboot it again"
+        )
 
 
 @servo.command()
@@ -409,15 +474,27 @@ def _silence(bus: SerialBus, id: int, baud: int) -> str:
 def _identify(bus: SerialBus, id: int) -> tuple[FirmwareProfile, bool]:
     """Profile by the servo's model number, and whether it answers PING alone (status return level 0).
 
-    The profile is the AX-12A's, whose common registers all share, when the model is unknown.
+    The bus learns which protocol it speaks. For an unknown model the profile is one whose common registers all share:
+    the AX-12A's, or the XL430's.
     """
-    from axbridge.bus.commission import read_start
+    from axbridge.bus.commission import answers_reads, read_register, read_start, speaks_second
+    from axbridge.bus.diagnose import USUAL
     from axbridge.bus.handshake import profile_for
     from axbridge.config.profile import FirmwareProfile
     from axbridge.config.registers import IDENTITY, Address
 
     length = Address.STATUS_RETURN_LEVEL + 1
-    data = read_start(bus, id, length)
+    try:
+        data = read_start(bus, id, length)
+    except BusTimeout:
+        second = speaks_second(bus, id) if id <= v2.MAX_ID else None
+        if second is None:
+            raise
+        profile = profile_for(*second) or FirmwareProfile.load(USUAL[2])
+        mute = not answers_reads(bus, id)
+        level = 0 if mute else read_register(bus, id, profile.register("status_return_level"))
+        bus.silent = bus.silent | {id} if level < 2 else bus.silent - {id}
+        return profile, mute
     if data is None:
         bus.silent |= {id}
         return FirmwareProfile.load("ax-12a"), True

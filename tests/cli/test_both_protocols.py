@@ -1,0 +1,116 @@
+"""The verbs for hardware on a line with servos of both protocols: they find out who speaks which, and say so."""
+
+import json
+from functools import partial
+from importlib import import_module
+
+import pytest
+
+from axbridge.bus.scan import scan
+from axbridge.cli.app import run as run_arguments
+from tests.support.x_line import XLine, XServo
+
+pytestmark = [pytest.mark.slow, pytest.mark.real_time]
+
+
+@pytest.fixture(autouse=True)
+def verbs():
+    for verb in ("scan", "doctor", "servo"):
+        import_module(f"axbridge.cli.{verb}")
+
+
+@pytest.fixture
+def line(monkeypatch):
+    monkeypatch.setattr("axbridge.bus.diagnose.scan", partial(scan, ids=[1, 2, 3, 253]))
+    with XLine([XServo(1), XServo(2, "xl430-w250", fast=False), XServo(3, "ax-12a")]) as made:
+        for servo in made.servos:
+            servo.power(5.0 if servo.id == 1 else 11.1)
+        yield made
+
+
+def run(line, *arguments):
+    return run_arguments([*arguments, "--port", line.port])
+
+
+def test_a_scan_says_who_speaks_which_protocol(line, capsys):
+    assert run(line, "scan", "--ids", "0-9") == 0
+    assert capsys.readouterr().out.splitlines() == [
+        " 1000000 baud  id   1  xl330-m288, firmware 52, Protocol 2.0",
+        " 1000000 baud  id   2  xl430-w250, firmware 46, Protocol 2.0",
+        " 1000000 baud  id   3  ax-12a, firmware 24",
+    ]
+    assert run(line, "scan", "--ids", "2-3", "--json") == 0
+    found = json.loads(capsys.readouterr().out)["bauds"]["1000000"]
+    assert [(servo["id"], servo["protocol"]) for servo in found] == [(2, 2), (3, 1)]
+
+
+def test_registers_of_four_bytes_are_read_and_written_by_name(line, capsys):
+    assert run(line, "servo", "write", "1", "homing_offset", "-1000") == 0
+    assert run(line, "servo", "read", "1", "homing_offset", "present_position") == 0
+    assert "homing_offset is -1000 (4 EEPROM bytes written)" in capsys.readouterr().out
+    assert run(line, "servo", "info", "2") == 0
+    told = capsys.readouterr().out
+    assert told.startswith("servo 2: xl430-w250, firmware 46, Protocol 2.0\n")
+    assert " 132  ram    r   present_position" in told
+    assert run(line, "servo", "info", "3") == 0
+    assert "servo 3: ax-12a, firmware 24, Protocol 1.0" in capsys.readouterr().out
+
+
+def test_eeprom_while_torque_is_on_is_refused_with_the_command_that_helps(line, capsys):
+    line[1].table["torque_enable"] = 1
+    assert run(line, "servo", "write", "1", "operating_mode", "4") == 3
+    assert "its EEPROM takes nothing while its torque is on: `axbridge servo torque 1 off`" in capsys.readouterr().err
+    assert run(line, "servo", "torque", "1", "off") == 0
+    assert run(line, "servo", "write", "1", "operating_mode", "4") == 0
+    assert line[1].table["operating_mode"] == 4
+
+
+def test_a_servo_that_shut_itself_down_is_named_and_rebooted(line, capsys):
+    line[1].table["hardware_error_status"] = 0x24
+    assert run(line, "doctor", "--packets", "20") == 1
+    told = capsys.readouterr().out
+    assert "has shut itself down, or will: overheating, overload" in told
+    assert f"axbridge servo reboot 1 --port {line.port}" in told
+    assert run(line, "servo", "reboot", "1") == 0
+    assert "servo 1 has started anew; it had: overheating, overload" in capsys.readouterr().out
+    assert line[1].table["hardware_error_status"] == 0
+    assert run(line, "servo", "reboot", "3") == 2
+    assert "cannot be rebooted" in capsys.readouterr().err
+
+
+def test_the_doctor_says_who_is_read_one_by_one(line, capsys):
+    assert run(line, "doctor", "--packets", "20") in {0, 1}  # a busy machine may cost it its rate
+    told = capsys.readouterr().out
+    assert "servos: 3; of Protocol 2.0: 1-2\n" in told
+    assert "ids 2 do not know the fast sync read" in told
+
+
+def test_a_reset_keeps_what_it_is_told_to(line, capsys):
+    line[2].table["drive_mode"] = 1
+    assert run(line, "servo", "reset", "2", "--keep", "id+baud", "--yes") == 0
+    assert "servo 2 is reset: it has id 2 and talks at 1000000 baud now" in capsys.readouterr().out
+    assert (line[2].table["drive_mode"], line[2].table["baud_rate"]) == (0, 3)
+    assert run(line, "servo", "reset", "3", "--keep", "id", "--yes") == 2
+    assert "can only reset everything" in capsys.readouterr().err
+    assert run(line, "servo", "reset", "2", "--yes") == 3
+    assert "id 1 is taken" in capsys.readouterr().err
+
+
+def test_id_253_is_no_id_beside_protocol_2(line, capsys):
+    assert run(line, "servo", "set-id", "3", "253") == 3
+    assert "id 253 is no id beside servos of Protocol 2.0" in capsys.readouterr().err
+    assert run(line, "servo", "set-id", "3", "1") == 3
+    assert "id 1 is taken" in capsys.readouterr().err
+    assert run(line, "servo", "set-id", "1", "9") == 0
+    assert run(line, "servo", "read", "9", "id") == 0
+    capsys.readouterr()
+    line[3].table["id"] = 253
+    assert run(line, "doctor", "--packets", "20", "--json") == 1
+    findings = json.loads(capsys.readouterr().out)["lines"][0]["findings"]
+    assert ("id", True) in {(finding["kind"], finding["fatal"]) for finding in findings}
+
+
+def test_two_servos_with_one_id_and_a_protocol_each_are_found(line, capsys):
+    line[3].table["id"] = 2
+    assert run(line, "doctor", "--packets", "20") == 1
+    assert "one servo speaks Protocol 1.0, one 2.0" in capsys.readouterr().out
