@@ -72,7 +72,7 @@ class Body:
         gravity = np.array(world.gravity)
         if world.fixed_base:
             return cls(tree, gravity)
-        start = np.array([[positions.get(joint.name, 0.0) for joint in tree.joints]])
+        start = tree.pose(positions)[None]
         feet = soles_of(tree, rig.shapes("collision"), start)
         if len(feet) != 2:
             why = f"{len(feet)} links with a box for a sole stand on the floor in this pose"
@@ -80,9 +80,7 @@ class Body:
         names = [tree.links[sole.link] for sole in feet]
         tree = rooted_at(tree, feet[0].link)
         soles = tuple(sole._replace(link=tree.links.index(name)) for sole, name in zip(feet, names, strict=True))
-        column = [joint.name for joint in tree.joints]
-        start = np.array([[positions.get(name, 0.0) for name in column]])
-        home = posed(tree, start)
+        home = posed(tree, tree.pose(positions)[None])
         body = cls(tree, gravity, soles, (home.place[soles[1].link, 0], home.turn[soles[1].link, 0]))
         corners = np.array(
             [body._in_first(k, corner) for k, sole in enumerate(soles) for corner in (sole.low, sole.high)]

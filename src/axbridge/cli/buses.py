@@ -28,7 +28,7 @@ def buses_of(port: str | None, rig: str | None, baud: int) -> list[ExpectedBus]:
     from axbridge.robot.backends.real import ports_of
 
     loaded = Rig.load(rig)
-    if all(servo.drive == "ideal" for servo in loaded.servos):
+    if not loaded.dynamixels:
         raise UsageError(f"rig {loaded.name} has no Dynamixels, so there is no line", "name a port with --port")
     if port and len(loaded.buses) > 1:
         raise UsageError(f"rig {loaded.name} has {len(loaded.buses)} buses, but --port names one", "leave --port out")
@@ -38,8 +38,8 @@ def buses_of(port: str | None, rig: str | None, baud: int) -> list[ExpectedBus]:
             bus.baud,
             tuple(
                 Expected(servo.name, servo.id, loaded.profile_of(servo))
-                for servo in loaded.servos
-                if servo.drive == "dynamixel" and servo.bus == bus.name and servo.id is not None
+                for servo in loaded.dynamixels
+                if servo.bus == bus.name and servo.id is not None
             ),
         )
         for bus, device in zip(loaded.buses, ports_of(loaded, port), strict=True)

@@ -305,7 +305,7 @@ def _chosen(rig: Rig, joints: str) -> list[ServoConfig]:
     Raises:
         UsageError: the rig has no such servo, or none on a line.
     """
-    on_a_line = [servo for servo in rig.servos if servo.drive == "dynamixel"]
+    on_a_line = rig.dynamixels
     if not on_a_line:
         raise UsageError(f"rig {rig.name} has no Dynamixels", "there is nothing to calibrate")
     names = separated(joints)

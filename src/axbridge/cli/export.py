@@ -54,7 +54,7 @@ def mujoco(
     if json:
         emit_json({"rig": robot.name, "out": str(out), "rms_deg": found.moves, "left_out_deg": found.terms})
         return
-    driven = sum(servo.drive == "dynamixel" for servo in robot.servos)
+    driven = len(robot.dynamixels)
     print(f"wrote {out}: {robot.name}, {driven} servo{'s' * (driven != 1)}")
     for line in _lines(found):
         print(line)
@@ -82,7 +82,7 @@ def bam(
 
     check_new(out, force=force, sources=(source, rig))
     robot = rig_or_model(source, rig)
-    known = {one.name: one for one in robot.servos if one.drive == "dynamixel"}
+    known = {one.name: one for one in robot.dynamixels}
     chosen = known.get(servo or next(iter(known), ""))
     if chosen is None:
         raise UnknownServo(servo or "", f"rig {robot.name!r} has no servo {servo!r}", f"it has: {', '.join(known)}")

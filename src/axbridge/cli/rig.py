@@ -99,9 +99,8 @@ def check(rig: Annotated[str, typer.Argument(metavar="FILE", help="Rig file, fol
     loaded = Rig.load(rig)
     checked = check_rig(loaded)
     buses = {bus.name: bus for bus in loaded.buses}
-    for servo in loaded.servos:
-        if servo.drive == "dynamixel":
-            initial_registers(loaded, servo, loaded.profile_of(servo), buses[servo.bus])
+    for servo in loaded.dynamixels:
+        initial_registers(loaded, servo, loaded.profile_of(servo), buses[servo.bus])
     for line in checked.tree:
         print(printable(line))
     if checked.assumed:

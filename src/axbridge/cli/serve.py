@@ -122,7 +122,7 @@ def _announce(channels: dict[str, Channel]) -> None:
 def _explain(rig: Rig, channels: dict[str, Channel], timing: str, faults: str, link: Path | None) -> None:
     """What a person sees beside the line for programs."""
     print(f"serving {rig.name}: {rig.description}" if rig.description else f"serving {rig.name}")
-    served = [servo for servo in rig.servos if servo.drive == "dynamixel"]
+    served = rig.dynamixels
     width = max((len(servo.name) for servo in served), default=0)
     for servo in served:
         on = f"  bus {servo.bus}" if len(channels) > 1 else ""

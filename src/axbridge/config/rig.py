@@ -465,14 +465,22 @@ class Rig(toml_tables.TomlTable):
         path = Path(name)
         change = {"model": str(path.resolve()) if path.is_file() else name, "params": {}}
         fits = {
-            servo.name
-            for servo in self.servos
-            if servo.drive == "dynamixel" and self._has_law(servo, self.model_of(servo, name).controller.law)
+            servo.name for servo in self.dynamixels if self._has_law(servo, self.model_of(servo, name).controller.law)
         }
         if not fits:
             why = f"the servo model {name!r} fits no servo of this rig"
             raise RigError(self.path, "servo.model", why, "choose one with the position law of their firmware")
         return self.with_servos(lambda servo: change if servo.name in fits else {})
+
+    @property
+    def dynamixels(self) -> tuple[ServoConfig, ...]:
+        """The servos that are no ideal joints."""
+        return tuple(servo for servo in self.servos if servo.drive == "dynamixel")
+
+    @property
+    def start(self) -> dict[str, float]:
+        """Position of each joint at the start of a simulation, rad or m."""
+        return {servo.joint: servo.position for servo in self.servos}
 
     def with_servos(self, change: Callable[[ServoConfig], Mapping[str, Any]]) -> Rig:
         """This rig with other values in its servos: those that `change` gives for each, which are not checked."""

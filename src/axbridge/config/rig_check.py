@@ -46,9 +46,8 @@ def check_rig(rig: Rig) -> RigSummary:
     Raises:
         RigError, ProfileError: something is missing or does not fit; names file, key and the fix.
     """
-    for servo in rig.servos:
-        if servo.drive == "dynamixel":
-            rig.model_of(servo)
+    for servo in rig.dynamixels:
+        rig.model_of(servo)
     if rig.world is None:
         if ideal := next((servo for servo in rig.servos if servo.drive == "ideal"), None):
             why = f"{ideal.name!r} is ideal, and there is no world to move it in"
@@ -185,8 +184,8 @@ def _assumed(rig: Rig, tree: Tree | None) -> Iterable[str]:
         if "port" not in bus.model_fields_set:
             yield f'bus {bus.name}: port = "auto", the only adapter plugged in'
     yield from _servo_defaults(rig)
-    for servo in rig.servos:
-        if servo.drive == "dynamixel" and "zero" not in servo.model_fields_set:
+    for servo in rig.dynamixels:
+        if "zero" not in servo.model_fields_set:
             middle = (rig.profile_of(servo).units.counts + 1) // 2
             if servo.zero != middle:
                 yield f"{servo.name}: zero = {servo.zero}, though the middle of profile {servo.profile} is {middle}"
@@ -208,10 +207,9 @@ def _assumed(rig: Rig, tree: Tree | None) -> Iterable[str]:
 def _servo_defaults(rig: Rig) -> Iterable[str]:
     """Servos that leave the same out share a sentence."""
     silent: dict[tuple[str, ...], list[str]] = {}
-    for servo in rig.servos:
-        if servo.drive == "dynamixel":
-            left_out = tuple(key for key in _TELLING if key not in servo.model_fields_set)
-            silent.setdefault(left_out, []).append(servo.name)
+    for servo in rig.dynamixels:
+        left_out = tuple(key for key in _TELLING if key not in servo.model_fields_set)
+        silent.setdefault(left_out, []).append(servo.name)
     for keys, names in silent.items():
         if keys:
             values = (ServoConfig.model_fields[key].default for key in keys)

@@ -29,9 +29,8 @@ def files_of(rig: Rig) -> list[Path]:
         found.append(urdf)
         meshes = re.findall(r'<mesh[^>]*filename="([^"]+)"', rig.urdf_text())
         found += [(urdf.parent / mesh.removeprefix("file://")).resolve() for mesh in meshes]
-    for servo in rig.servos:
-        if servo.drive == "dynamixel":
-            found += [rig.profile_of(servo).path.resolve(), rig.model_of(servo).path.resolve()]
+    for servo in rig.dynamixels:
+        found += [rig.profile_of(servo).path.resolve(), rig.model_of(servo).path.resolve()]
     return [path for path in dict.fromkeys(found) if path.is_file() and folder in path.parents]
 
 

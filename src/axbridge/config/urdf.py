@@ -131,6 +131,20 @@ class Tree:
     weightless: tuple[str, ...] = ()
     fixed: tuple[str, ...] = ()
 
+    @property
+    def names(self) -> list[str]:
+        """Of the movable joints."""
+        return [joint.name for joint in self.joints]
+
+    @property
+    def moved(self) -> dict[str, int]:
+        """Index of the link that each joint moves."""
+        return {self.joints[dof].name: link for link, dof in enumerate(self.dof.tolist()) if dof >= 0}
+
+    def pose(self, positions: Mapping[str, float]) -> FloatArray:
+        """Positions of all joints, (joints,), rad or m: those that are given, by name, and 0."""
+        return np.array([positions.get(name, 0.0) for name in self.names])
+
 
 def read_tree(path: Path, *, fixed_base: bool, kinematic: Collection[str] = (), text: str | None = None) -> Tree:
     """Read and check a URDF.

@@ -8,7 +8,7 @@ back-EMF to the voltage; the gains below take that out again.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 from xml.etree import ElementTree as ET
 
@@ -71,11 +71,11 @@ def to_mjcf(rig: Rig, note: str = "") -> str:
     path, text = rig.urdf_path(), rig.urdf_text()
     world = rig.world
     assert world is not None  # urdf_path has seen to it
-    driven = [servo for servo in rig.servos if servo.drive == "dynamixel"]
+    driven = rig.dynamixels
     stops = {servo.joint: (servo.min_stop, servo.max_stop) for servo in driven if servo.min_stop < servo.max_stop}
     scene = Scene(
         path, text=text, fixed_base=world.fixed_base, joints=[servo.joint for servo in driven], stops=stops,
-        start={servo.joint: servo.position for servo in rig.servos},
+        start=rig.start,
         ideal=[IdealJoint(servo) for servo in rig.servos if servo.drive == "ideal"],
     )  # fmt: skip
     arrangement = arrange(scene)
@@ -192,7 +192,7 @@ def _goals(servo: ServoConfig, count: float, counts: int) -> tuple[float, float]
     return max(low, ends[0]), min(high, ends[1])
 
 
-def _start(spec: Any, start: dict[str, float], driven: list[ServoConfig], height: float | None) -> None:
+def _start(spec: Any, start: dict[str, float], driven: Sequence[ServoConfig], height: float | None) -> None:
     """The rig's start as a key frame, with goals that hold it."""
     place = [] if height is None else [0.0, 0.0, height, 1.0, 0.0, 0.0, 0.0]
     hinges = (start[joint.name] for joint in _in_tree(spec))

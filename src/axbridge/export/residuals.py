@@ -151,7 +151,7 @@ def on_the_bench(rig: Rig) -> Rig:
 
 def moves_of(rig: Rig) -> list[BenchMove]:
     """Steps and falls of one arm; of a robot, one step of each joint after the other, and all of it going limp."""
-    driven = [servo for servo in rig.servos if servo.drive == "dynamixel"]
+    driven = rig.dynamixels
     if len(driven) > 1:
         start = {servo.name: servo.position for servo in driven}
         goals = [(0.0, servo.name, servo.position) for servo in driven]
@@ -245,7 +245,7 @@ def measure(rig: Rig, show: Show = lambda _what, _share: None) -> ExportErrors:
 
 def _without(rig: Rig) -> Iterator[tuple[str, Rig]]:
     """What of this rig is left out, and the rig without it."""
-    driven = [servo for servo in rig.servos if servo.drive == "dynamixel"]
+    driven = rig.dynamixels
     models = {servo.name: rig.model_of(servo) for servo in driven}
     for term in _TERMS:
         if any(term.there(model) for model in models.values()):

@@ -112,7 +112,7 @@ class Machine:
         positions = {servo.joint: servo.position for servo in rig.servos}
         positions |= {servos[joint].joint: float(poses[joint][0]) for joint in page.joints}
         body = Body.of(rig, positions)
-        joints = [joint.name for joint in body.tree.joints]
+        joints = body.tree.names
         if free := [joint.name for joint in body.tree.joints if joint.linear or joint.name not in positions]:
             raise UsageError(
                 f"{', '.join(free)}: slides, or swings without a servo",
@@ -122,7 +122,7 @@ class Machine:
         legs = {joints[dof] for dof in body.tree.dof[way].tolist() if dof >= 0}
         mirrored = _mirrored(rig, page, [name for name in page.joints if servos[name].joint in legs])
         names = tuple(name for name in page.joints if name not in mirrored)
-        driving = [servo for servo in rig.servos if servo.drive == "dynamixel"]
+        driving = rig.dynamixels
         driven = tuple(joints.index(servo.joint) for servo in driving)
         bounds = {name: _bounds(rig, servos[name], body, page) for name in page.joints}
         for name, (leader, sign) in mirrored.items():

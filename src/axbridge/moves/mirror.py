@@ -52,4 +52,4 @@ def _partner(name: str, names: dict[str, str]) -> str:
 def _axes(tree: Tree) -> dict[str, FloatArray]:
     """Axis of each joint with all joints at 0, in the base's frame."""
     axis = posed(tree, np.zeros((1, len(tree.joints)))).axis[:, 0]
-    return {tree.joints[dof].name: axis[link] for link, dof in enumerate(tree.dof.tolist()) if dof >= 0}
+    return {name: axis[link] for name, link in tree.moved.items()}

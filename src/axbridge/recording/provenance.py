@@ -50,9 +50,7 @@ def describe(
             facts["urdf"] = rig.urdf_text()
         facts["profiles"] = {}
         facts["models"] = {}
-        for servo in rig.servos:
-            if servo.drive != "dynamixel":
-                continue
+        for servo in rig.dynamixels:
             profile = rig.profile_of(servo).model_dump(mode="json", by_alias=True, exclude={"path"})
             model = rig.model_of(servo).model_dump(mode="json", exclude={"path"})
             facts["profiles"][profile["name"]] = _digest(profile)

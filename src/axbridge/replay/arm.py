@@ -40,7 +40,7 @@ def arm_of(rig: Rig, servo: ServoConfig) -> Arm:
     """
     path, tree = rig.urdf_path(), rig.tree()
     assert rig.world is not None  # else it had no tree
-    names = [joint.name for joint in tree.joints]
+    names = tree.names
     place = f"joint {servo.joint}"
     if servo.joint not in names:
         raise RigError(path, place, "no such joint", f"it has: {', '.join(names)}")

@@ -200,7 +200,7 @@ def _flat(leaning: FloatArray | None, where: Posed, sole: Sole) -> FloatArray:
 def _rooted(robot: Standing, motion: tuple[FloatArray, FloatArray, FloatArray], flat: FloatArray, side: int) -> Rooted:
     assert robot.rig.world is not None
     tree = rooted_at(robot.tree, robot.soles[side].link)
-    names = [joint.name for joint in robot.tree.joints]
+    names = robot.tree.names
     columns = [names.index(joint.name) for joint in tree.joints]
     position, speed, acceleration = (part[:, columns] for part in motion)
     gravity = _times(np.swapaxes(flat, -1, -2), np.array(robot.rig.world.gravity))

@@ -31,7 +31,7 @@ def hangs(
         chosen: The moments to look at, (l,): on one foot.
     """
     assert robot.rig.world is not None
-    names = [joint.name for joint in robot.tree.joints]
+    names = robot.tree.names
     hanging = wrenches(robot.tree, *motion, np.array(robot.rig.world.gravity)).torque
     standing = np.empty_like(hanging)
     for side, foot in enumerate((stood.lifted <= 0, stood.lifted > 0)):

@@ -80,7 +80,7 @@ def joint_of_robot(recordings: Sequence[Recording], rig: Rig, name: str) -> tupl
         names = ", ".join(servo.name for servo in rig.servos)
         raise UsageError(f"rig {rig.name} has no servo {name!r}", f"its servos: {names}")
     path, tree = rig.urdf_path(), rig.tree()
-    joints = [joint.name for joint in tree.joints]
+    joints = tree.names
     if servo.joint not in joints:
         raise RigError(path, f"joint {servo.joint}", "no such joint", f"it has: {', '.join(joints)}")
     if tree.joints[joints.index(servo.joint)].linear:
@@ -94,7 +94,7 @@ def _carried(recording: Recording, rig: Rig, tree: Tree, servo: ServoConfig) -> 
     if servo.name not in recording:
         raise RecordingError(recording.path, f"has no servo {servo.name}", f"it has {', '.join(recording) or 'none'}")
     track = recording[servo.name]
-    joint = [one.name for one in tree.joints].index(servo.joint)
+    joint = tree.names.index(servo.joint)
     motion = joints_motion(recording, rig, tree, track.time)
     base = None if rig.world.fixed_base else base_motion(recording, tree, track.time)
     known = np.ones(len(track), dtype=np.bool_)
@@ -153,7 +153,7 @@ def _on_foot(recording: Recording, rig: Rig, servo: ServoConfig, motion: Motion)
     load = np.zeros((len(track), CARRIED))
     for side, chosen in enumerate((stood.lifted <= 0, stood.lifted > 0)):
         rooted = rooted_motion(recording, robot, motion, track.time, side)
-        joint = [one.name for one in rooted.tree.joints].index(servo.joint)
+        joint = rooted.tree.names.index(servo.joint)
         load[chosen] = _load(rooted.tree, joint, rooted.motion, rooted.gravity)[chosen]
     return load, known
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from axbridge.arrays import FloatArray
 from axbridge.body.poses import posed
 from axbridge.body.soles import Sole, soles_of
@@ -70,8 +68,7 @@ def on_two_feet(rig: Rig) -> Standing | None:
     if rig.world is None or rig.world.fixed_base:
         return None
     tree = rig.tree()
-    start = {servo.joint: servo.position for servo in rig.servos}
-    pose: FloatArray = np.array([[start.get(joint.name, 0.0) for joint in tree.joints]])
+    pose = tree.pose(rig.start)[None]
     found = soles_of(tree, rig.shapes("collision"), pose)
     if len(found) != 2:
         return None

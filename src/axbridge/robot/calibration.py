@@ -182,9 +182,7 @@ def check_whole(rig: Rig, found: Mapping[str, Mounting]) -> None:
         RigError: names both, and what to do.
     """
     taken: dict[tuple[str, int | None], str] = {}
-    for servo in rig.servos:
-        if servo.drive != "dynamixel":
-            continue
+    for servo in rig.dynamixels:
         mounting = found.get(servo.name)
         place = (servo.bus, servo.id) if mounting is None else (mounting.bus, mounting.id)
         other = taken.setdefault(place, servo.name)

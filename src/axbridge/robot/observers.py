@@ -45,33 +45,29 @@ class Observers:
     """Those of one robot."""
 
     def __init__(self) -> None:
-        self._observers: list[Observer] = []
-        self._closing: list[Callable[[], None]] = []
+        self._those: list[tuple[Observer, Callable[[], None]]] = []  # and whom to tell of the end
 
     def __bool__(self) -> bool:
-        return bool(self._observers)
+        return bool(self._those)
 
     def add(self, observer: Observer, closed: Callable[[], None] | None) -> Callable[[], None]:
         """As of `axbridge.robot.robot.Robot.observe`."""
-        self._observers.append(observer)
-        if closed is not None:
-            self._closing.append(closed)
+        one = observer, closed or (lambda: None)
+        self._those.append(one)
 
         def leave() -> None:
-            if observer in self._observers:
-                self._observers.remove(observer)
-                if closed is not None:
-                    self._closing.remove(closed)
+            if one in self._those:
+                self._those.remove(one)
 
         return leave
 
     def tell(self, report: StepReport, states: Mapping[str, ServoState]) -> None:
         """Show each of them a step."""
-        for observer in tuple(self._observers):
-            if observer in self._observers:  # an earlier one may have sent it away
-                observer(report, states)
+        for one in tuple(self._those):
+            if one in self._those:  # an earlier one may have sent it away
+                one[0](report, states)
 
     def close(self) -> None:
         """The robot has been closed."""
-        for ended in tuple(self._closing):
-            ended()
+        for _, closed in tuple(self._those):
+            closed()

@@ -75,13 +75,8 @@ def _feet_in_each_other(rig: Rig, positions: Mapping[str, float]) -> dict[str, s
     if rig.world is None or rig.world.fixed_base:
         return {}
     tree = rig.tree()
-    servo_of = {servo.joint: servo for servo in rig.servos}
-    start, here = (np.zeros((1, len(tree.joints))) for _ in range(2))
-    for column, joint in enumerate(tree.joints):
-        if (servo := servo_of.get(joint.name)) is not None:
-            start[0, column] = servo.position
-            here[0, column] = positions.get(servo.name, servo.position)
-    soles = soles_of(tree, rig.shapes("collision"), start)
+    here = tree.pose({servo.joint: positions.get(servo.name, servo.position) for servo in rig.servos})[None]
+    soles = soles_of(tree, rig.shapes("collision"), tree.pose(rig.start)[None])
     if len(soles) != 2 or not np.isfinite(here).all():
         return {}
     places = posed(tree, here)
@@ -96,6 +91,6 @@ def _feet_in_each_other(rig: Rig, positions: Mapping[str, float]) -> dict[str, s
     first, second = soles
     if not (reaches_into(first, second) or reaches_into(second, first)):
         return {}
-    moved = {tree.joints[tree.dof[sole.link]].name: sole for sole in soles}
-    both = [servo_of[joint].name for joint in moved if joint in servo_of]
+    servo_of = {servo.joint: servo.name for servo in rig.servos}
+    both = [servo_of[joint] for sole in soles if (joint := tree.names[tree.dof[sole.link]]) in servo_of]
     return {" and ".join(both): "would have their feet in the same place"}

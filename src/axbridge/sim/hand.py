@@ -34,8 +34,7 @@ class Hand:
     def __init__(self, rig: Rig, engine: Engine) -> None:
         assert rig.world is not None  # else nothing stands free
         tree = rig.tree()
-        start = {servo.joint: servo.position for servo in rig.servos}
-        pose = np.array([[start.get(joint.name, 0.0) for joint in tree.joints]])
+        pose = tree.pose(rig.start)[None]
         soles = soles_of(tree, rig.shapes("collision"), pose)
         there = posed(tree, pose, (np.array([[0.0, 0.0, rig.world.base_height]]), np.eye(3)[None]))
         self._engine = engine

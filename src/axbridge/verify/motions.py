@@ -54,7 +54,7 @@ def suited(rig: Rig, wanted: str | None = None) -> str:
     carried = [1] * len(tree.links)
     for link in range(len(tree.links) - 1, 0, -1):  # children come after their parents
         carried[tree.parent[link]] += carried[link]
-    behind = {tree.joints[dof].name: carried[link] for link, dof in enumerate(tree.dof.tolist()) if dof >= 0}
+    behind = {name: carried[link] for name, link in tree.moved.items()}
     return min(able, key=lambda servo: behind.get(servo.joint, len(tree.links))).name
 
 

@@ -181,7 +181,7 @@ def _robot(rig: Rig) -> str:
 
 def _kinds(rig: Rig, outcomes: Mapping[str, StepOutcome]) -> str:
     """How many servos of which kind, and their firmware where it was read."""
-    kinds: Sequence[str] = [rig.profile_of(servo).name for servo in rig.servos if servo.drive == "dynamixel"]
+    kinds: Sequence[str] = [rig.profile_of(servo).name for servo in rig.dynamixels]
     listed = ", ".join(f"{kinds.count(kind)} x {kind}" for kind in dict.fromkeys(kinds))
     servos = outcomes["servos"].facts.get("servos", {}) if "servos" in outcomes else {}
     firmware = sorted({servo["firmware_version"] for servo in servos.values()})

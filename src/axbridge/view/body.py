@@ -52,7 +52,7 @@ class RobotDrawing:
         rotate = viser.transforms.SO3.from_matrix
         self._root = server.scene.add_frame(root, show_axes=False)
         names = [root]
-        dofs = {tree.joints[dof].name: link for link, dof in enumerate(tree.dof.tolist()) if dof >= 0}
+        dofs = tree.moved
         frames: list[Any] = [self._root]
         turns: list[Quaternion] = [(0.0, 0.0, 0.0, 1.0)]
         for link, parent in enumerate(tree.parent.tolist()):
@@ -187,6 +187,6 @@ def centre_of_mass(tree: Tree, joints: Mapping[str, float]) -> FloatArray:
         tree: The robot.
         joints: Position of each joint of the URDF, rad or m; others are at 0.
     """
-    position = np.array([[joints.get(joint.name, 0.0) for joint in tree.joints]])
+    position = tree.pose(joints)[None]
     centre: FloatArray = posed(tree, position).centre[0]
     return centre

@@ -457,7 +457,7 @@ def _unfitted(robot: Robot) -> dict[str, str]:
     """Servos beside a simulation by a model that nobody says to be fitted to them, with its name."""
     if robot.backend != "twin":
         return {}
-    models = {servo.name: robot.rig.model_of(servo) for servo in robot.rig.servos if servo.drive == "dynamixel"}
+    models = {servo.name: robot.rig.model_of(servo) for servo in robot.rig.dynamixels}
     return {name: model.name for name, model in models.items() if model.prediction == PredictionParams()}
 
 

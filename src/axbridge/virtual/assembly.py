@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 
 from axbridge.config.rig import Rig, ServoConfig
 from axbridge.errors import RigError, RigWarning
@@ -29,7 +30,7 @@ def build_bank(rig: Rig, *, seed: int = 0, ideal: IdealBank | None = None) -> Se
         RigError, ProfileError: something the rig names is wrong, or ideal joints have no world.
     """
     names = [bus.name for bus in rig.buses]
-    configs = [config for config in rig.servos if config.drive == "dynamixel"]
+    configs = rig.dynamixels
     servos = [
         BankServo(
             config.joint,
@@ -64,7 +65,7 @@ def build_bank(rig: Rig, *, seed: int = 0, ideal: IdealBank | None = None) -> Se
     return bank
 
 
-def _say_what_is_odd(bank: ServoBank, rig: Rig, configs: list[ServoConfig], servos: list[BankServo]) -> None:
+def _say_what_is_odd(bank: ServoBank, rig: Rig, configs: Sequence[ServoConfig], servos: list[BankServo]) -> None:
     """Warn of servos that cannot move or cannot hold what they carry at the start."""
     loads = bank.engine.load()
     for config, servo in zip(configs, servos, strict=True):
@@ -82,7 +83,7 @@ def _say_what_is_odd(bank: ServoBank, rig: Rig, configs: list[ServoConfig], serv
             warnings.warn(f"{text} at most: it will sink", RigWarning, stacklevel=4)
 
 
-def _engine(rig: Rig, configs: list[ServoConfig], ideal: IdealBank) -> Engine:
+def _engine(rig: Rig, configs: Sequence[ServoConfig], ideal: IdealBank) -> Engine:
     light = len(configs) <= _FEW
     if rig.world is None and not ideal.joints:
         start_work("pendulums", light=light)
@@ -109,7 +110,7 @@ def _engine(rig: Rig, configs: list[ServoConfig], ideal: IdealBank) -> Engine:
             base_height=rig.world.base_height,
             joints=[config.joint for config in configs],
             ideal=list(ideal.joints.values()),
-            start={config.joint: config.position for config in rig.servos},
+            start=rig.start,
             stops={config.joint: (config.min_stop, config.max_stop) for config in configs if _has_stops(config)},
             gui=rig.world.gui,
         ),

@@ -112,7 +112,7 @@ class World:
         self.bank = bank
         self._now = 0.0
         self.next_watch = _WATCH
-        configs = [servo for servo in rig.servos if servo.drive == "dynamixel"]
+        configs = rig.dynamixels
         buses = {bus.name: bus for bus in rig.buses}
         self.servos = {
             config.name: VirtualServo(

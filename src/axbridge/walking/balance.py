@@ -52,8 +52,7 @@ class Soles:
     def __init__(self, rig: Rig, engine: Engine) -> None:
         self._engine = engine
         tree = rig.tree(fixed_base=False)
-        moved = {tree.joints[dof].name: link for link, dof in zip(tree.links, tree.dof, strict=True) if dof >= 0}
-        self.links = {side: moved[f"{side}_ankle_lateral"] for side in ("left", "right")}
+        self.links = {side: tree.links[tree.moved[f"{side}_ankle_lateral"]] for side in ("left", "right")}
         self._corners: dict[str, list[tuple[float, float, float]]] = {link: [] for link in self.links.values()}
         for shape in rig.shapes("collision"):
             if shape.link in self._corners and shape.kind == "box":

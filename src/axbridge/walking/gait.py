@@ -161,7 +161,7 @@ class Walk:
         stepping = _stepping(body, feet, centre, ankles["left"][2] + gait.lower)
         goals: FloatArray = stepping.positions + gait.made_up * _leads(rig, body, stepping, feet, gait, -floor)
         columns = [column for side in SIDES for column in body.columns(side)]
-        names = tuple(body.tree.joints[column].name for column in columns)
+        names = tuple(body.tree.names[column] for column in columns)
         return cls(gait, body.legs, names, tuple(plan), time, feet, centre, zmp, goals[:, columns])
 
     def angles(self, time: float) -> dict[str, float]:
@@ -214,13 +214,11 @@ class _Biped:
         tree = rig.tree(fixed_base=False)
         legs = {side: Leg.of(tree, f"{side}_", rig.path) for side in SIDES}
         servos = {servo.joint: servo for servo in rig.servos}
-        standing = np.array([servos[joint.name].position if joint.name in servos else 0.0 for joint in tree.joints])
-        return cls(tree, legs, standing, servos)
+        return cls(tree, legs, tree.pose(rig.start), servos)
 
     def columns(self, side: str) -> list[int]:
         """Of the joints of a leg, the twist first."""
-        names = [joint.name for joint in self.tree.joints]
-        return [names.index(f"{side}_{joint}") for joint in ("hip_twist", *JOINTS)]
+        return [self.tree.names.index(f"{side}_{joint}") for joint in ("hip_twist", *JOINTS)]
 
 
 class _Stepping(NamedTuple):

@@ -50,7 +50,7 @@ class Leg:
         Raises:
             RigError: a joint is missing, or the axes do not cross as this arithmetic needs it.
         """
-        names = [joint.name for joint in tree.joints]
+        names = tree.names
         chain = [side + name for name in ("hip_twist", *JOINTS)]
         for name in chain:
             if name not in names:

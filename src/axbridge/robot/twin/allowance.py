@@ -41,8 +41,7 @@ def residuals_of(rig: Rig) -> Residuals:
     Raises:
         RigError, ProfileError: a model of the rig is wrong.
     """
-    servos = [servo for servo in rig.servos if servo.drive == "dynamixel"]
-    return Residuals({servo.name: allowance(rig, servo, rig.model_of(servo)) for servo in servos})
+    return Residuals({servo.name: allowance(rig, servo, rig.model_of(servo)) for servo in rig.dynamixels})
 
 
 def _loop_step(rig: Rig, servo: ServoConfig, model: ServoModel) -> float:

@@ -41,11 +41,10 @@ class Onlooker:
     """
 
     def __init__(self, rig: Rig, buses: Mapping[str, Bus]) -> None:
-        servos = [servo for servo in rig.servos if servo.drive == "dynamixel"]
         self._buses = buses
         self._drives = {
             servo.name: DynamixelDrive(servo, rig.profile_of(servo), rig.model_of(servo), buses[servo.bus])
-            for servo in servos
+            for servo in rig.dynamixels
         }
         self._residuals = residuals_of(rig)
         self._limits: dict[str, bytes] = {}  # as they were when the servo was seen first
