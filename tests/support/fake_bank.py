@@ -57,12 +57,13 @@ class FakeBank:
         duty = np.clip(duty, -limit, limit) * on
         top = np.where((command[:, Command.SPEED] > 0) & ~wheel, command[:, Command.SPEED], FULL_SPEED)
         speed = np.clip(duty * FULL_SPEED, -top, top) * ~self.stall
-        controlled = command[:, Command.MODE] == Mode.WHEEL_SPEED
+        controlled = np.isin(command[:, Command.MODE], (Mode.WHEEL_SPEED, Mode.SPEED))
         speed = np.where(controlled & on, command[:, Command.SPEED], speed)
         state[:, State.SPEED] = speed
         state[:, State.DUTY] = duty
         state[:, State.ANGLE] += speed * h
         state[:, State.READING] = state[:, State.ANGLE]
+        state[:, State.REFERENCE] = np.where(on, command[:, Command.GOAL], state[:, State.ANGLE])
 
     def close(self):
         self.closed = True

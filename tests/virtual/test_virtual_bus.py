@@ -2,7 +2,7 @@
 
 import pytest
 
-from axbridge.errors import BusTimeout, PortError, RigError
+from axbridge.errors import BusTimeout, PortError
 from axbridge.virtual.bus import VirtualBus
 from tests.support.virtual_rig import make_world
 
@@ -68,8 +68,3 @@ def test_the_same_seed_gives_the_same_times():
         return world.now()
 
     assert run(1) == run(1) != run(2)
-
-
-def test_a_servo_of_another_protocol_is_refused_before_it_exists():
-    with pytest.raises(RigError, match=r"servo\.s1\.profile: xl330-m288 speaks Protocol 2\.0"):
-        make_world(profile="xl330-m288")

@@ -224,6 +224,12 @@ class FirmwareProfile(toml_tables.TomlTable):
         """First RAM address."""
         return int(ADDRESSES[self.protocol].TORQUE_ENABLE)
 
+    @property
+    def p_gain(self) -> int:
+        """Factory value of the position loop's P gain, of servos whose law is a pid."""
+        name = "position_p_gain" if "position_p_gain" in self.registers else "p_gain"
+        return int(self.register(name).initial)
+
     def register(self, name: str) -> Register:
         """The register called `name`.
 

@@ -268,6 +268,7 @@ class ServoConfig(toml_tables.TomlTable):
         spring_constant: Of the joint, N·m/rad.
         damping_constant: Of the joint, N·m·s/rad.
         static_friction: Of the joint, N·m.
+        supply_voltage: Of a regulator of its own, V (simulation); absent = its bus's.
         position: At the start of a simulation, rad.
         resolution: Of the position sensor, rad; 0 = none.
         noise: Of the position sensor, rad.
@@ -298,6 +299,7 @@ class ServoConfig(toml_tables.TomlTable):
     spring_constant: float = Field(default=0.0, ge=0)
     damping_constant: float = Field(default=0.0, ge=0)
     static_friction: float = Field(default=0.0, ge=0)
+    supply_voltage: float | None = Field(default=None, gt=0, le=24)
     position: float = 0.0
     resolution: float = Field(default=0.0, ge=0)
     noise: float = Field(default=0.0, ge=0)
@@ -642,6 +644,12 @@ class Rig(toml_tables.TomlTable):
         with self._naming(servo, "model") if name is None else nullcontext():
             chosen = name or servo.model
             return ServoModel.load(self._beside(chosen) or chosen, profile, overrides)
+
+    def supply_of(self, servo: ServoConfig) -> float:
+        """What feeds a servo at no load, V."""
+        if servo.supply_voltage is not None:
+            return servo.supply_voltage
+        return next(bus for bus in self.buses if bus.name == servo.bus).supply_voltage
 
     @contextmanager
     def _naming(self, servo: ServoConfig, key: str) -> Iterator[None]:

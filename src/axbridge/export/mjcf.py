@@ -18,10 +18,9 @@ from axbridge.errors import UnsupportedOperation
 from axbridge.export.linear_loop import linear_loop
 from axbridge.sim.engine import Scene, arrange, substeps
 from axbridge.sim.engines.ideal_joints import IdealJoint
-from axbridge.virtual.control_table import ControlTable
-from axbridge.virtual.registers import loop_command
+from axbridge.virtual.loop import loop_row
 
-__all__ = ["LIMP_GROUP", "loop_row", "mujoco_module", "to_mjcf"]
+__all__ = ["LIMP_GROUP", "mujoco_module", "to_mjcf"]
 
 LIMP_GROUP = 1  # of every servo's actuator: `model.opt.disableactuator = 1 << 1` lets all of them go limp
 _NEEDED = (3, 12)  # its dcmotor has another controller before
@@ -45,15 +44,6 @@ def mujoco_module() -> Any:
     if tuple(int(part) for part in mujoco.__version__.split(".")[:2]) < _NEEDED:
         raise UnsupportedOperation(f"this needs MuJoCo 3.12, here is {mujoco.__version__}", hint)
     return mujoco
-
-
-def loop_row(rig: Rig, servo: ServoConfig) -> list[float]:
-    """What a servo's registers after power-on make of its loop: a row of `Command`."""
-    profile = rig.profile_of(servo)
-    table = ControlTable(profile)
-    for name, value in servo.registers.items():
-        table[name] = value
-    return loop_command(table, profile, servo.zero, driven=True)
 
 
 def to_mjcf(rig: Rig, note: str = "") -> str:
@@ -156,8 +146,8 @@ def _drive(mujoco: Any, spec: Any, rig: Rig, servo: ServoConfig) -> None:
     model = rig.model_of(servo)
     motor, friction = model.motor, model.friction
     units = rig.profile_of(servo).units
-    (bus,) = (bus for bus in rig.buses if bus.name == servo.bus)
-    loop = linear_loop(model, loop_row(rig, servo), units.position, bus.supply_voltage)
+    row = loop_row(rig.profile_of(servo), servo.zero, servo.registers)
+    loop = linear_loop(model, row, units.position, rig.supply_of(servo))
     joint = spec.joint(servo.joint)
     joint.armature = motor.armature
     joint.damping[0] += friction.viscous + servo.damping_constant

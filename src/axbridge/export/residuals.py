@@ -18,8 +18,9 @@ from axbridge.config import toml_tables
 from axbridge.config.model import ServoModel
 from axbridge.config.rig import Rig, ServoConfig
 from axbridge.export.linear_loop import LinearLoop, linear_loop
-from axbridge.export.mjcf import LIMP_GROUP, loop_row, mujoco_module, to_mjcf
+from axbridge.export.mjcf import LIMP_GROUP, mujoco_module, to_mjcf
 from axbridge.robot.open import open_robot
+from axbridge.virtual.loop import loop_row
 
 __all__ = ["BenchMove", "ExportErrors", "in_axbridge", "in_mujoco", "measure", "moves_of", "on_the_bench"]
 
@@ -261,9 +262,9 @@ def _changed(rig: Rig, term: _Term, models: Mapping[str, ServoModel]) -> Rig:
         model = models.get(servo.name)
         if model is None or not term.there(model):
             return {}
-        (bus,) = (bus for bus in rig.buses if bus.name == servo.bus)
-        count = rig.profile_of(servo).units.position
-        loop = linear_loop(model, loop_row(rig, servo), count, bus.supply_voltage)
+        profile = rig.profile_of(servo)
+        row = loop_row(profile, servo.zero, servo.registers)
+        loop = linear_loop(model, row, profile.units.position, rig.supply_of(servo))
         return {"params": toml_tables.merged(servo.params, term.without(model, loop))}
 
     return rig.with_servos(without)

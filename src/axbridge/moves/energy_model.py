@@ -244,7 +244,6 @@ def _bounds(rig: Rig, servo: ServoConfig, body: Body, page: Page) -> Bounds:
 
 
 def _motors(rig: Rig, servos: Sequence[ServoConfig], body: Body, page: Page) -> _ServoFigures:
-    volts = {bus.name: bus.supply_voltage for bus in rig.buses}
     joints = {joint.name: joint for joint in body.tree.joints}
     tick = rig.robot.basic_time_step_ms / 1e3  # s: between two goals a joint goes rate * tick, evenly
     rows, figures = [], []
@@ -258,6 +257,7 @@ def _motors(rig: Rig, servos: Sequence[ServoConfig], body: Body, page: Page) -> 
         row[Param.COULOMB] += joint.friction + servo.static_friction
         row[Param.MAX_CURRENT] = 0.0  # `most` it is
         rows.append(row)
-        ripple = volts_per_radian(model, profile, volts[servo.bus]) * tick / math.sqrt(12.0)
-        figures.append((servo.direction, model.motor.armature, servo.spring_constant, volts[servo.bus], most, ripple))
+        volts = rig.supply_of(servo)
+        ripple = volts_per_radian(model, profile, volts) * tick / math.sqrt(12.0)
+        figures.append((servo.direction, model.motor.armature, servo.spring_constant, volts, most, ripple))
     return _ServoFigures(SteadyServo.of(np.array(rows)), *np.array(figures).T)

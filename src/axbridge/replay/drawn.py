@@ -151,7 +151,7 @@ class _DrawnServo:
         position, speed = _motion(track, time)
         volts = _between(track.time, track.voltage, time)
         if np.isnan(volts).any():
-            volts = np.full_like(time, next(bus for bus in rig.buses if bus.name == servo.bus).supply_voltage)
+            volts = np.full_like(time, rig.supply_of(servo))
         sent = np.where(np.isnan(track.commanded), track.time, track.commanded) + params[Param.LATENCY]
         acting = np.searchsorted(sent, time, side="right") - 1
         latest = np.clip(acting, 0, None)

@@ -10,8 +10,7 @@ from axbridge.arrays import FloatArray
 from axbridge.config.rig import Rig, ServoConfig
 from axbridge.recording.recording import Recording, Track
 from axbridge.units import RPM
-from axbridge.virtual.control_table import ControlTable
-from axbridge.virtual.registers import loop_command
+from axbridge.virtual.loop import loop_row
 
 __all__ = ["settings_of", "speed_limits", "written_in"]
 
@@ -31,12 +30,7 @@ def written_in(recording: Recording, name: str) -> dict[str, int]:
 
 def settings_of(rig: Rig, servo: ServoConfig, written: Mapping[str, int]) -> list[float]:
     """One row of `Command`: the rig's registers after power-on, and what was `written` since."""
-    profile = rig.profile_of(servo)
-    table = ControlTable(profile)
-    for name, value in {**servo.registers, **written}.items():
-        if name in table:
-            table[name] = value
-    return loop_command(table, profile, servo.zero, driven=True)
+    return loop_row(rig.profile_of(servo), servo.zero, {**servo.registers, **written})
 
 
 def speed_limits(rig: Rig, servo: ServoConfig, track: Track) -> FloatArray:

@@ -420,8 +420,7 @@ def _supply(recording: Recording, track: Track, rig: Rig) -> float:
         return float(pendulum["vin"])
     if not np.isnan(track.voltage).all():
         return float(np.nanmedian(track.voltage))
-    bus = next(bus for bus in rig.buses if bus.name == rig.servos[0].bus)
-    return bus.supply_voltage
+    return rig.supply_of(rig.servos[0])
 
 
 def _temperature(track: Track) -> float:

@@ -33,6 +33,9 @@ class Mode(IntEnum):
     JOINT = 0
     WHEEL_DUTY = 1  # AX: Moving Speed is an open-loop duty
     WHEEL_SPEED = 2  # MX: Moving Speed is a controlled speed
+    SPEED = 3  # X: Goal Velocity, by a PI loop with gains of its own
+    CURRENT = 4  # X: Goal Current
+    JOINT_CURRENT = 5  # X: joint mode whose loop asks for a current
 
 
 class Command(IntEnum):
@@ -41,7 +44,7 @@ class Command(IntEnum):
     TORQUE = 0  # 1 = motor driven, 0 = open circuit
     MODE = 1
     GOAL = 2  # rad, servo angle
-    SPEED = 3  # joint mode: limit of the approach, rad/s, 0 = none; WHEEL_SPEED: signed set-point, rad/s
+    SPEED = 3  # joint modes: limit of the approach, rad/s, 0 = none; WHEEL_SPEED, SPEED: signed set-point, rad/s
     DUTY = 4  # WHEEL_DUTY: -1..1
     TORQUE_LIMIT = 5  # cap of |duty|, 0..1
     MARGIN_CW = 6  # rad
@@ -52,7 +55,11 @@ class Command(IntEnum):
     P_GAIN = 11  # raw register
     I_GAIN = 12
     D_GAIN = 13
-    ACCELERATION = 14  # MX goal acceleration, rad/s², 0 = none
+    ACCELERATION = 14  # of the approach, rad/s², 0 = none
+    SPEED_P = 15  # SPEED: duty for each rad/s
+    SPEED_I = 16  # SPEED: duty for each rad
+    CURRENT = 17  # A; CURRENT: signed set-point, JOINT_CURRENT: the largest
+    FULL_CURRENT = 18  # JOINT_CURRENT: what the law's full duty asks for, A
 
 
 class State(IntEnum):
@@ -67,6 +74,8 @@ class State(IntEnum):
     TEMPERATURE = 6  # degC
     ENERGY = 7  # J drawn since the start
     READING = 8  # rad, the position as its sensor has it (noise and offset, not yet counts)
+    REFERENCE = 9  # rad: where the approach has the shaft be now
+    REFERENCE_SPEED = 10  # rad/s
 
 
 class Passive(IntEnum):

@@ -54,6 +54,6 @@ def lead(
         margin = int(initial["cw_compliance_margin"].initial) * count
         size = margin + slope * np.maximum(duty - punch, 0.0) / (1 - punch)
     else:
-        size = count * (dead + (1 - dead) * duty) / (law.p_duty * int(initial["p_gain"].initial))
+        size = count * (dead + (1 - dead) * duty) / (law.p_duty * profile.p_gain)
     ahead = np.tanh(volts / (_LITTLE * supply)) * size
     return ahead - model.sensor.lag_ms / 1000 * speed  # the loop sees where the shaft was: less goal does

@@ -13,8 +13,8 @@ from axbridge.jit import jit
 from axbridge.servo.branch_free import decayed
 
 __all__ = [
-    "Motor", "Push", "directed", "end_current", "fitted_weight", "limited_current", "mean_torque", "push", "relax",
-    "temperature_step", "warmed",
+    "Motor", "Push", "directed", "driving", "end_current", "fitted_weight", "limited_current", "mean_torque", "push",
+    "relax", "temperature_step", "warmed",
 ]  # fmt: skip
 
 
@@ -126,6 +126,37 @@ def mean_torque(
 def end_current(current: float, volts: float, left: float, resistance: float, constant: float, speed: float) -> float:
     """Current at the end of a step of mean output speed `speed`, equation (1), A."""
     return left * current + (1.0 - left) * (volts - constant * speed) / resistance
+
+
+@jit
+def driving(
+    current: float, speed: float, resistance: float, constant: float, supply_side: bool, supply: float
+) -> tuple[float, float]:
+    """The voltage that drives a current, as a line over the speed near `speed`.
+
+    The motor takes U = R·i + K·ω. A loop that measures the supply's current s, which flows during the on-time of the
+    PWM alone, has i = s·V/U, so U² - K·ω·U - R·s·V = 0; of its roots the one with the sign of s drives it.
+
+    Args:
+        current: Wanted, A.
+        speed: rad/s.
+        resistance: R, ohm.
+        constant: K, V·s/rad.
+        supply_side: Whether it is the supply's current, else the motor's.
+        supply: V, volts.
+
+    Returns:
+        volts, V, and feedback, V·s/rad: the voltage is `volts - feedback * ω`.
+    """
+    if not supply_side:
+        return resistance * current, -constant
+    if current == 0.0:  # it coasts; the other root would short the motor
+        return 0.0, -constant
+    half = 0.5 * constant * speed
+    root = math.sqrt(half * half + resistance * abs(current) * supply)
+    volts = half + math.copysign(root, current)
+    slope = 0.5 * constant * (1.0 + math.copysign(half / root, half * current))
+    return volts - slope * speed, -slope
 
 
 @jit

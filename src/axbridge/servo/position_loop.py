@@ -7,6 +7,7 @@ import math
 from axbridge.arrays import FloatArray
 from axbridge.jit import jit
 from axbridge.servo.columns import Command, Joint, Mode, Param
+from axbridge.servo.motor import driving
 from axbridge.servo.position_laws import Loop, approach, felt, lagging, position_law, saturated
 
 __all__ = ["control", "loop_of"]
@@ -92,15 +93,23 @@ def control(
     else:
         joint[Joint.FILTERED] = speed
     mode = int(command[Command.MODE])
-    if mode != Mode.JOINT:  # what becomes a joint again starts from where it is
+    if not (mode == Mode.JOINT or mode == Mode.JOINT_CURRENT):  # noqa: PLR1714 - what becomes a joint again starts here
         joint[Joint.REFERENCE], joint[Joint.INTEGRAL], joint[Joint.LAST_ERROR] = angle, 0.0, 0.0
     if mode == Mode.WHEEL_DUTY:
         joint[Joint.VOLTS] = felt(min(max(command[Command.DUTY], -cap), cap), params[Param.DEAD_DUTY]) * supply
         joint[Joint.FEEDBACK] = 0.0
         return
-    if mode == Mode.WHEEL_SPEED:
+    if mode == Mode.CURRENT:
+        _drive_current(joint, params, command[Command.CURRENT], speed, cap * supply, supply)
+        return
+    if mode == Mode.WHEEL_SPEED or mode == Mode.SPEED:  # noqa: PLR1714 - numba
         _ramp(joint, command[Command.SPEED], command[Command.ACCELERATION], step)
-        _hold_speed(joint, command, params, speed, cap * supply, supply, step)
+        gain, ahead = command[Command.SPEED_P] * supply, 0.0
+        stiffness = command[Command.SPEED_I] * supply
+        if mode == Mode.WHEEL_SPEED:  # as stiff against the angle that errors add up to as the loop of the angle
+            gain, ahead = _WHEEL_GAIN * params[Param.CONSTANT], params[Param.CONSTANT]
+            stiffness = params[Param.P_DUTY] * command[Command.P_GAIN] * supply / params[Param.COUNT]
+        _hold_speed(joint, gain, ahead, stiffness, speed, cap * supply, step)
         return
     joint[Joint.LAG] = 0.0
     _follow_goal(joint, command, step)
@@ -110,11 +119,16 @@ def control(
         if holds:
             return  # the loop holds its output
     loop = loop_of(int(params[Param.LAW]), params, 0, command, 0, 1, blur)
+    most = cap if mode == Mode.JOINT else command[Command.CURRENT] / command[Command.FULL_CURRENT]
     sampled = params[Param.PERIOD] > 0.0 or weight < 1.0  # else state feedback acts within the substep, too
     volts, feedback, joint[Joint.INTEGRAL], joint[Joint.LAST_ERROR] = position_law(
         loop, joint[Joint.REFERENCE], angle if sampled else angle + 0.5 * step * speed, joint[Joint.SEEN],
-        joint[Joint.INTEGRAL], joint[Joint.LAST_ERROR], max(params[Param.PERIOD], step), cap, supply,
+        joint[Joint.INTEGRAL], joint[Joint.LAST_ERROR], max(params[Param.PERIOD], step), most, supply,
     )  # fmt: skip
+    if mode == Mode.JOINT_CURRENT:
+        asked = min(max(volts / supply, -most), most) * command[Command.FULL_CURRENT]
+        _drive_current(joint, params, asked, speed, cap * supply, supply)
+        return
     if sampled:
         volts -= feedback * joint[Joint.FILTERED]
         feedback = 0.0
@@ -125,18 +139,37 @@ def control(
 
 @jit
 def _hold_speed(
-    joint: FloatArray, command: FloatArray, params: FloatArray, speed: float, limit: float, supply: float, step: float
+    joint: FloatArray, gain: float, ahead: float, stiffness: float, speed: float, limit: float, step: float
 ) -> None:  # fmt: skip
-    """Proportional to the error of the speed, and to that of the angle it adds up to, by the P gain of the angle."""
+    """Proportional to the error of the speed, and to that of the angle it adds up to: a PI loop of the speed.
+
+    Args:
+        joint: Its row of `Joint`; REFERENCE_SPEED is what is wanted.
+        gain: V·s/rad.
+        ahead: Fed forward, V·s/rad.
+        stiffness: V/rad.
+        speed: rad/s.
+        limit: V.
+        step: s.
+    """
     wanted = joint[Joint.REFERENCE_SPEED]
-    stiffness = params[Param.P_DUTY] * command[Command.P_GAIN] * supply / params[Param.COUNT]
     lag = joint[Joint.LAG] + step * (wanted - speed)
     if stiffness * abs(lag) > limit:  # no wind-up
         lag = math.copysign(limit / stiffness, lag)
     joint[Joint.LAG] = lag
-    gain = _WHEEL_GAIN * params[Param.CONSTANT]
-    volts = (gain + params[Param.CONSTANT]) * wanted + stiffness * lag
+    volts = (gain + ahead) * wanted + stiffness * lag
     joint[Joint.VOLTS], joint[Joint.FEEDBACK] = saturated(volts, gain, speed, limit)
+
+
+@jit
+def _drive_current(
+    joint: FloatArray, params: FloatArray, current: float, speed: float, limit: float, supply: float
+) -> None:  # fmt: skip
+    """A loop of the current that is quick against all else: the voltage that drives it, as far as `limit` (V) goes."""
+    volts, feedback = driving(
+        current, speed, params[Param.RESISTANCE], params[Param.CONSTANT], params[Param.SUPPLY_SIDE] != 0.0, supply
+    )
+    joint[Joint.VOLTS], joint[Joint.FEEDBACK] = saturated(volts, feedback, speed, limit)
 
 
 @jit

@@ -22,4 +22,4 @@ def volts_per_radian(model: ServoModel, profile: FirmwareProfile, supply: float)
         return law.k_theta
     if law.law == "compliance":
         return supply / (law.slope or compliance_slope(int(registers["cw_compliance_slope"].initial)) * units.position)
-    return supply * law.p_duty * int(registers["p_gain"].initial) / units.position
+    return supply * law.p_duty * profile.p_gain / units.position

@@ -128,6 +128,7 @@ class ServoBank:
         driven = servo >= 0
         self.state[servo[driven], State.ANGLE] = (side * positions)[driven]
         self.state[:, State.READING] = self.state[:, State.ANGLE] + params[:, Param.OFFSET]
+        self.state[:, State.REFERENCE] = self.state[:, State.ANGLE]
         self._joint[driven, Joint.SEEN] = self.state[servo[driven], State.READING]
         past = np.tile(self.state, (math.ceil(_KEPT / self._h) + 1, 1, 1))
         noise = np.random.default_rng(seed).standard_normal(NOISE)

@@ -301,6 +301,7 @@ def _book(
     state[State.READING] += side * mean * step  # the loop saw the position at the substep's start
     state[State.ANGLE] = side * joint[Joint.ANGLE]
     state[State.SPEED] = side * joint[Joint.SPEED]
+    state[State.REFERENCE], state[State.REFERENCE_SPEED] = joint[Joint.REFERENCE], joint[Joint.REFERENCE_SPEED]
     state[State.CURRENT] = current
     duty = min(max(applied / supply, -1.0), 1.0) if supply > 0.0 else 0.0
     state[State.DUTY] = asked(duty, params[Param.DEAD_DUTY])  # what the firmware reports

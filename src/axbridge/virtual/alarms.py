@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from axbridge.config.profile import FirmwareProfile
 from axbridge.config.registers import Address
 from axbridge.errors import ErrorFlag
 from axbridge.servo.columns import State
 from axbridge.units import RPM
 from axbridge.virtual.control_table import ControlTable
-from axbridge.virtual.registers import Gauges
 
-__all__ = ["Alarms"]
+__all__ = ["Alarms", "HardwareErrors"]
 
 _TORQUE_LIMIT = int(Address.TORQUE_LIMIT)
 _OVERLOAD, _OVERHEATING = int(ErrorFlag.OVERLOAD), int(ErrorFlag.OVERHEATING)
 _VOLTAGE = int(ErrorFlag.INPUT_VOLTAGE)
 _DUTY, _SPEED, _VOLTS, _TEMPERATURE = map(int, (State.DUTY, State.SPEED, State.VOLTAGE, State.TEMPERATURE))
+
+
+class Thermometer(Protocol):
+    """What alarms look at beside the motor's state.
+
+    Attributes:
+        hot: Temperature that the sensor reports instead of the motor's, degC; None = none.
+    """
+
+    hot: float | None
 
 
 class Alarms:
@@ -27,15 +38,17 @@ class Alarms:
         overloaded: Whether the load counts as an overload whatever it is (a fault).
     """
 
-    def __init__(self, profile: FirmwareProfile, table: ControlTable, gauges: Gauges) -> None:
+    def __init__(self, profile: FirmwareProfile, table: ControlTable, gauges: Thermometer) -> None:
         self._profile = profile
         self._table = table
         self._gauges = gauges
         self._stalled_since: float | None = None
         self.bits = self.tripped = 0
         self.overloaded = False
-        protection, full = profile.protection, profile.units.full_scale
-        self._share = protection.overload_duty / full  # of the duty, for each count of the torque limit
+        protection = profile.protection
+        self._share = (
+            protection.overload_duty / profile.units.full_scale
+        )  # of the duty, for each count of what limits it
         self._standing = protection.overload_speed * profile.electrics.no_load_speed * RPM
         self._patience = protection.overload_s
         self.configure()
@@ -107,8 +120,7 @@ class Alarms:
 
     def _stalled(self, state: list[float], time: float, driven: bool) -> bool:
         """Whether the shaft has stood against all the torque it may give for too long."""
-        registers = self._table.data
-        limit = registers[_TORQUE_LIMIT] | registers[_TORQUE_LIMIT + 1] << 8
+        limit = self._most()
         pushing = driven and limit and abs(state[_DUTY]) >= self._share * limit
         if not pushing or abs(state[_SPEED]) > self._standing:
             self._stalled_since = None
@@ -116,3 +128,27 @@ class Alarms:
         if self._stalled_since is None:
             self._stalled_since = time
         return time - self._stalled_since >= self._patience
+
+    def _most(self) -> int:
+        """Counts of duty that the servo may give."""
+        registers = self._table.data
+        return registers[_TORQUE_LIMIT] | registers[_TORQUE_LIMIT + 1] << 8
+
+
+class HardwareErrors(Alarms):
+    """Those of a servo of Protocol 2.0: its Hardware Error Status. Nothing but a reboot takes a shutdown back."""
+
+    def look(self, state: list[float], time: float, driven: bool) -> int:
+        """See `Alarms.look`; what has shut the servo down stays."""
+        fatal = super().look(state, time, driven)
+        self.bits |= self.tripped
+        return fatal
+
+    def shut_down(self, flags: int) -> None:
+        """Take the torque away for these errors."""
+        self.bits |= flags
+        self.tripped |= flags
+        self._table["torque_enable"] = 0
+
+    def _most(self) -> int:
+        return self._table["pwm_limit"]

@@ -31,13 +31,14 @@ def build_bank(rig: Rig, *, seed: int = 0, ideal: IdealBank | None = None) -> Se
     """
     names = [bus.name for bus in rig.buses]
     configs = rig.dynamixels
+    regulated = [config.name for config in configs if config.supply_voltage is not None]
     servos = [
         BankServo(
             config.joint,
             rig.model_of(config),
             config.direction,
             rig.profile_of(config).units.position,
-            names.index(config.bus),
+            len(names) + regulated.index(config.name) if config.name in regulated else names.index(config.bus),
         )
         for config in configs
     ]
@@ -52,8 +53,8 @@ def build_bank(rig: Rig, *, seed: int = 0, ideal: IdealBank | None = None) -> Se
     bank = ServoBank(
         engine,
         servos,
-        [bus.supply_voltage for bus in rig.buses],
-        supply_resistance=[bus.supply_resistance for bus in rig.buses],
+        [bus.supply_voltage for bus in rig.buses] + [rig.supply_of(one) for one in configs if one.name in regulated],
+        supply_resistance=[bus.supply_resistance for bus in rig.buses] + [0.0] * len(regulated),
         seed=seed,
     )
     for config in configs:

@@ -16,7 +16,7 @@ from typing import Literal, Protocol
 
 from axbridge.arrays import FloatArray
 from axbridge.errors import UsageError
-from axbridge.virtual.servo import VirtualServo
+from axbridge.virtual.any_servo import AnyServo
 
 __all__ = ["FAULTS", "Fault", "FaultKind", "FaultTarget", "Mishaps", "parse_faults", "table"]
 
@@ -49,7 +49,7 @@ class StruckLine(Protocol):
     """What faults do to a line; `axbridge.virtual.line.Line` has it."""
 
     mishaps: Mishaps
-    servos: list[VirtualServo]
+    servos: list[AnyServo]
 
     def plug(self) -> None:
         """Put the adapter back."""
@@ -57,10 +57,10 @@ class StruckLine(Protocol):
     def unplug(self) -> None:
         """Pull the adapter."""
 
-    def add(self, servo: VirtualServo) -> None:
+    def add(self, servo: AnyServo) -> None:
         """Put one more servo on the line."""
 
-    def remove(self, servo: VirtualServo) -> None:
+    def remove(self, servo: AnyServo) -> None:
         """Take a servo off the line."""
 
 
@@ -80,10 +80,10 @@ class FaultTarget(Protocol):
         """The lines."""
 
     @property
-    def struck_servos(self) -> Collection[VirtualServo]:
+    def struck_servos(self) -> Collection[AnyServo]:
         """The servos of the rig."""
 
-    def twin_of(self, servo: VirtualServo) -> VirtualServo:
+    def twin_of(self, servo: AnyServo) -> AnyServo:
         """A second servo with this one's registers, and no motor."""
 
     def now(self) -> float:
@@ -185,7 +185,7 @@ def _restore_supply(scene: FaultTarget, fault: Fault) -> None:
     scene.supply[:] = scene.rated_supply
 
 
-def _struck(scene: FaultTarget, fault: Fault) -> Iterator[VirtualServo]:
+def _struck(scene: FaultTarget, fault: Fault) -> Iterator[AnyServo]:
     return (servo for servo in scene.struck_servos if fault.id is None or servo.id == fault.id)
 
 
@@ -268,7 +268,7 @@ FAULTS: Mapping[str, FaultKind] = {  # rates strike a packet in this order
     "overload": FaultKind(
         "event",
         "overload:3@4s",
-        "servo 3 shuts down by overload, until its torque limit is written again",
+        "servo 3 shuts down by overload, until its torque limit is written again; of Protocol 2.0, until a reboot",
         _overload,
         _nothing,
         of_servo=True,

@@ -9,15 +9,17 @@ from __future__ import annotations
 import math
 import random
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Literal, NamedTuple
 
+from axbridge.protocols import v2
 from axbridge.protocols.packet import BITS_PER_BYTE, BROADCAST, Packet
-from axbridge.protocols.v1 import OVERHEAD, Decoder, Instruction, sync_write_blocks, whole_packet
+from axbridge.protocols.v1 import OVERHEAD
+from axbridge.virtual.any_servo import AnyServo, Status
 from axbridge.virtual.collision import Transmission, overlay
 from axbridge.virtual.faults import Mishaps
+from axbridge.virtual.framing import FAST_READS, Framing, Heard, blocks_of, reads_of
 from axbridge.virtual.reply_timing import Forecast, Interrupts, PlainRead
-from axbridge.virtual.servo import Status, VirtualServo
 
 __all__ = ["Delivery", "Line", "LineCounters"]
 
@@ -69,7 +71,7 @@ class Line:
 
     def __init__(
         self,
-        servos: Iterable[VirtualServo],
+        servos: Iterable[AnyServo],
         *,
         baud: float = 1_000_000,
         timing: Literal["wire", "none"] = "wire",
@@ -83,27 +85,27 @@ class Line:
         self.plugged = True
         self._rng = random.Random(seed)
         self._interrupts = {id(servo): Interrupts(servo, self._rng) for servo in self.servos}
-        self._decoder = Decoder()
-        self._inbox: deque[tuple[float, float, Packet]] = deque()  # start and end on the line
+        self._framing = Framing(servo.protocol for servo in self.servos)
+        self._inbox: deque[tuple[float, float, Heard]] = deque()  # start and end on the line
         self._outbox: list[Delivery] = []  # by due time
         self._speaking: list[tuple[float, float]] = []  # start and end of replies on the line
         self.host_free = 0.0  # when the host's last byte has left
         self._pause = min((s.profile.timing.inter_byte_timeout_ms for s in self.servos), default=100.0) * 1e-3
-        self._by_id: dict[int, list[VirtualServo]] = {}
+        self._by_id: dict[tuple[int, int], list[AnyServo]] = {}  # by protocol and id
         self._plans: dict[tuple[int, int, int], PlainRead | None] = {}
         self._planned_at = self.baud
         for servo in self.servos:
             servo.changed = self._renew_index
         self._renew_index()
 
-    def add(self, servo: VirtualServo) -> None:
+    def add(self, servo: AnyServo) -> None:
         """Put one more servo on the line."""
         self.servos.append(servo)
         self._interrupts[id(servo)] = Interrupts(servo, self._rng)
         servo.changed = self._renew_index
         self._renew_index()
 
-    def remove(self, servo: VirtualServo) -> None:
+    def remove(self, servo: AnyServo) -> None:
         """Take a servo off the line."""
         self.servos.remove(servo)
         self._renew_index()
@@ -129,21 +131,16 @@ class Line:
         if self.mishaps.echo:
             self._deliver(start + self.seconds(len(data)), data)
         data = self.mishaps.damage(data)
-        decoder = self._decoder
-        if decoder.pending and start - self.host_free > self._pause:
-            decoder.reset()
+        framing = self._framing
+        if start - self.host_free > self._pause:
+            framing.reset()
         self.host_free = end = start + self.seconds(len(data))
         if self._speaking and self._interrupted(start, end):
-            decoder.reset()
+            framing.reset()
             return
-        if not decoder.pending and (whole := whole_packet(data)) is not None:
-            self._inbox.append((start, end, whole))
-            return
-        before = decoder.fed
-        packets = decoder.feed(data)
-        for packet, fed in zip(packets, decoder.ends, strict=True):
-            done = end if fed == before + len(data) else start + self.seconds(fed - before)
-            self._inbox.append((done - self.seconds(len(packet.params) + OVERHEAD), done, packet))
+        for heard in framing.feed(data):
+            done = end if heard.end == len(data) else start + self.seconds(heard.end)
+            self._inbox.append((done - self.seconds(heard.size), done, heard))
 
     def collect(self, time: float) -> list[Delivery]:
         """Execute the packets that have ended by `time` (s); return the bytes that have reached the host by then."""
@@ -204,7 +201,7 @@ class Line:
     def _plan(self, id_: int, address: int, length: int) -> PlainRead | None:
         """The plain READ of these registers; None where it is not one."""
         plan = None
-        servos = self._by_id.get(id_, ())
+        servos = self._by_id.get((1, id_), ())
         if len(servos) == 1 and self._hears(servos[0], math.inf, _READ_FRAME):
             (servo,) = servos
             delay, byte = servo.read_delay(address, length), BITS_PER_BYTE / servo.baud
@@ -228,7 +225,7 @@ class Line:
             self.plugged
             and not self.mishaps.shares
             and not self.mishaps.echo
-            and not self._decoder.pending
+            and not self._framing.pending
             and not self._inbox
             and all(span[1] <= start for span in self._speaking)
         )
@@ -236,7 +233,7 @@ class Line:
     def unplug(self) -> None:
         """Pull the adapter: everything on its way, in either direction, is lost."""
         self.plugged = False
-        self._decoder.reset()
+        self._framing.reset()
         self._inbox.clear()
         self._outbox.clear()
         self._speaking.clear()
@@ -250,19 +247,22 @@ class Line:
         self._plans.clear()
         self._by_id = {}
         for servo in self.servos:
-            self._by_id.setdefault(servo.id, []).append(servo)
+            for id_ in servo.ids:
+                self._by_id.setdefault((servo.protocol, id_), []).append(servo)
+            self._by_id.setdefault((servo.protocol, BROADCAST), []).append(servo)
 
-    def _execute(self, start: float, end: float, packet: Packet) -> None:
+    def _execute(self, start: float, end: float, heard: Heard) -> None:
         self.counters.packets += 1
-        if packet.code == Instruction.SYNC_WRITE and packet.id == BROADCAST and packet.intact:
-            self._sync_write(start, end, packet.params)
+        protocol, packet, size, _ = heard
+        servos = [servo for servo in self._by_id.get((protocol, packet.id), ()) if self._hears(servo, start, size)]
+        if (blocks := blocks_of(heard)) is not None:
+            self._write_blocks(servos, blocks, end)
             return
-        servos = self.servos if packet.id == BROADCAST else self._by_id.get(packet.id, ())
-        size = len(packet.params) + OVERHEAD
-        replies: list[tuple[VirtualServo, Status, float]] = []
+        if protocol == 2 and packet.intact and packet.id == BROADCAST and packet.code in FAST_READS:
+            self._fast_read(servos, packet, end)
+            return
+        replies: list[tuple[AnyServo, Status, float]] = []
         for servo in servos:
-            if not self._hears(servo, start, size):
-                continue
             baud = servo.baud  # its answer still has this rate, whatever the packet changes
             status = servo.handle(packet, end)
             if status is not None:
@@ -273,28 +273,52 @@ class Line:
         if replies:
             self._answer(replies, end)
 
-    def _sync_write(self, start: float, end: float, params: bytes) -> None:
-        """Each servo takes its block of a SYNC_WRITE."""
-        size, blocks, hears = len(params) + OVERHEAD, sync_write_blocks(params), self._hears
-        for servo in self.servos:
-            if hears(servo, start, size) and servo.id in blocks:
-                servo.take_block(params[0], blocks[servo.id], end)
+    def _write_blocks(self, servos: list[AnyServo], blocks: Mapping[int, tuple[int, bytes]], end: float) -> None:
+        """Each servo takes its block of a write to several."""
+        for servo in servos:
+            servo.feed(end)
+            if servo.id in blocks:
+                servo.take_block(*blocks[servo.id], end)
                 if servo.deafness:
                     self._deafen(servo, end, end)
 
-    def _deafen(self, servo: VirtualServo, end: float, busy: float) -> None:
+    def _fast_read(self, servos: list[AnyServo], packet: Packet, end: float) -> None:
+        """One answer of several servos: each adds its block, until one is missing."""
+        reads = reads_of(packet)
+        asked = {id_ for id_, _, _ in reads}
+        blocks: list[v2.Block] = []
+        first: tuple[AnyServo, float] | None = None
+        by_id = {servo.id: servo for servo in servos}
+        for servo in servos:
+            servo.feed(end)
+        for id_, address, length in reads:
+            answering = by_id.get(id_)
+            part = None if answering is None else answering.fast_block(address, length, end)
+            if answering is None or part is None:
+                break
+            block, delay = part
+            first = first or (answering, delay)
+            blocks.append(block)
+        if first is None or len(asked) < len(reads):
+            return
+        missing = [v2.Block(id_, 0, bytes(length)) for id_, _, length in reads[len(blocks) :]]
+        frame = v2.encode_fast_status(blocks + missing)
+        frame = frame[: len(frame) - sum(4 + len(block.data) for block in missing)]
+        self._answer([(first[0], Status(frame, first[1]), first[0].baud)], end)
+
+    def _deafen(self, servo: AnyServo, end: float, busy: float) -> None:
         """A servo writes to its EEPROM or starts anew, from `busy` on, after a packet that ended at `end`."""
         deafness, servo.deafness = servo.deafness, 0.0
         servo.deaf_until = max(servo.deaf_until, busy + deafness if self.timing == "wire" else end)
 
-    def _hears(self, servo: VirtualServo, start: float, size: int) -> bool:
+    def _hears(self, servo: AnyServo, start: float, size: int) -> bool:
         """Whether a servo understands a packet of `size` bytes that begins at `start` (s)."""
         if not servo.powered or (start < servo.deaf_until and self.timing == "wire"):
             return False
         timing, off = servo.profile.timing, servo.baud - self.baud
         return size <= timing.rx_buffer and (off == 0.0 or abs(off) <= timing.baud_tolerance * servo.baud)
 
-    def _answer(self, replies: list[tuple[VirtualServo, Status, float]], end: float) -> None:
+    def _answer(self, replies: list[tuple[AnyServo, Status, float]], end: float) -> None:
         """Put status packets on the line."""
         self.counters.replies += len(replies)
         if self.timing == "none":
@@ -310,10 +334,12 @@ class Line:
         frames: list[Transmission] = []
         finished: dict[int, float] = {}  # id -> end of its packet, for those who wait for their turn
         for servo, status, baud in sorted(replies, key=lambda reply: len(reply[1].turn)):
-            if not all(id_ in finished for id_ in status.turn):
+            free = end
+            for id_ in status.turn:
+                free = finished.get(id_, free + status.gap)
+            if free == math.inf:
                 continue  # it waits for a servo that never answers
             byte = BITS_PER_BYTE / baud
-            free = max((finished[id_] for id_ in status.turn), default=end)
             begin, duration = self._interrupts[id(servo)].hold_up(free + status.delay, len(status.frame) * byte, byte)
             finished[servo.id] = begin + duration
             frames.append(Transmission(begin, status.frame, len(status.frame) * BITS_PER_BYTE / duration))

@@ -63,7 +63,7 @@ def loop_command(
     row[Command.SLOPE_CW] = compliance_slope(table.get("cw_compliance_slope")) * units.position
     row[Command.SLOPE_CCW] = compliance_slope(table.get("ccw_compliance_slope")) * units.position
     row[Command.PUNCH] = table.get("punch") / units.full_scale
-    row[Command.P_GAIN] = float(table.get("position_p_gain", table.get("p_gain")))  # an XL330's has a longer name
+    row[Command.P_GAIN] = float(table.get("p_gain"))
     row[Command.I_GAIN] = float(table.get("i_gain"))
     row[Command.D_GAIN] = float(table.get("d_gain"))
     row[Command.ACCELERATION] = table.get("goal_acceleration") * _ACCELERATION_UNIT

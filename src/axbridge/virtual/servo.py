@@ -1,29 +1,24 @@
-"""The virtual servo: power, packets, registers with their side effects, motor and alarms.
+"""The virtual servo of Protocol 1.0: packets, registers with their side effects.
 
-It knows nothing of lines, and of time only how long its own firmware takes to answer. It owns a control table and one
-row of a bank of motors. Behaviour that differs between firmwares is a flag of the profile.
+Behaviour that differs between firmwares is a flag of the profile.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Mapping
 
-import numpy as np
-
-from axbridge.arrays import FloatArray, IntArray
 from axbridge.config.profile import FirmwareProfile
-from axbridge.config.registers import EEPROM_END, REALTIME_TICK, Address
+from axbridge.config.registers import EEPROM_END, PRESENT, REALTIME_TICK, Address
 from axbridge.errors import ErrorFlag
 from axbridge.protocols.packet import BROADCAST, Packet
 from axbridge.protocols.v1 import Instruction, encode
 from axbridge.servo.columns import Mode, State
 from axbridge.units import baud_of
 from axbridge.virtual.alarms import Alarms
-from axbridge.virtual.control_table import ControlTable
+from axbridge.virtual.any_servo import AnyServo, Motors, Status
 from axbridge.virtual.registers import Gauges, drive_mode, loop_command, stuck_loop
 
-__all__ = ["Motors", "Status", "VirtualServo"]
+__all__ = ["VirtualServo"]
 
 _RANGE, _ANGLE = int(ErrorFlag.RANGE), int(ErrorFlag.ANGLE_LIMIT)
 _CHECKSUM, _INSTRUCTION = int(ErrorFlag.CHECKSUM), int(ErrorFlag.INSTRUCTION)
@@ -32,68 +27,14 @@ _GOAL_END = _GOAL + 4  # goal and speed
 _PRESENT = int(Address.PRESENT_POSITION)
 _REFRESHED_END = REALTIME_TICK + 2  # of the registers that follow the motor
 _MOVING = int(Address.MOVING)
-_VOLTS, _READING = int(State.VOLTAGE), int(State.READING)
+_READING = int(State.READING)
 _BUSY = 0.1  # s after a goal in which a servo at rest still counts as moving: latency and stiction
 
 
-class Motors(Protocol):
-    """What the firmware needs of the bank of motors.
+class VirtualServo(AnyServo):
+    """One servo of Protocol 1.0."""
 
-    Attributes:
-        state: (servos, len(State)), as of the latest step.
-    """
-
-    state: FloatArray
-
-    def set_command(self, index: int, row: list[float], time: float) -> None:
-        """Hand over one row of `Command`, written at `time` (s)."""
-
-    def set_goal(self, index: int, goal: float, speed: float, time: float) -> None:
-        """Hand over a new goal (rad) and speed limit (rad/s) for joint mode; all else stays as commanded."""
-
-    def sampled(self, rows: IntArray, times: Sequence[float]) -> FloatArray:
-        """Rows of `State` of these servos, each as it was at its own time, s, since the last watch."""
-
-
-class Status(NamedTuple):
-    """An answer.
-
-    Attributes:
-        frame: The status packet.
-        delay: From the end of the instruction packet to the first start bit, without interruptions, s.
-        turn: The other servos that answer first (BULK_READ).
-    """
-
-    frame: bytes
-    delay: float
-    turn: tuple[int, ...] = ()
-
-
-class VirtualServo:
-    """One servo.
-
-    Args:
-        profile: Its model.
-        motors: The bank it drives.
-        index: Its row there.
-        zero: Position count at 0 rad.
-        registers: Values that differ from the factory's, by register name.
-        time: Power-on, s.
-
-    Attributes:
-        row: Its row in the bank.
-        table: The control table.
-        gauges: How the present registers come about; faults of the sensors are set here.
-        id: Id it answers to.
-        baud: Bits per second it hears and speaks.
-        powered: Whether it has power.
-        alarms: The state bits of its error byte.
-        deafness: How long the last packet makes it deaf, s, after its answer. The line takes it over and sets 0.
-        deaf_until: It hears nothing before this time, s.
-        burns_all: Whether it burns EEPROM bytes that keep their value, too.
-        dead: Whether it is broken: power does not bring it back.
-        changed: Called when its id, its baud rate, how it answers, or its power may have changed.
-    """
+    protocol = 1
 
     def __init__(
         self,
@@ -105,66 +46,23 @@ class VirtualServo:
         registers: Mapping[str, int] | None = None,
         time: float = 0.0,
     ) -> None:
-        self.profile = profile
-        self.table = ControlTable(profile)
-        self.gauges = Gauges(self.table, profile, zero)
-        self.alarms = Alarms(profile, self.table, self.gauges)
-        self.changed: Callable[[], None] = _tell_nobody
-        self.powered = True
-        self.deaf_until = 0.0
-        self.burns_all = False
-        self.dead = False
-        self._reset_voltage = profile.protection.reset_voltage
-        self._motors = motors
-        self.row = index
-        self._rows = np.array([index])
-        self._zero = zero
-        self._registered: tuple[int, bytes] | None = None
         self._wheel_drive = False  # driven in wheel mode although Torque Enable reads 0
         self._busy_until = 0.0
         self._turned = 0.0  # rad: whole turns of the shaft that its sensor does not tell
-        self.deafness = 0.0
-        self._units = profile.units
         self._known = frozenset(int(Instruction[name]) for name in profile.instructions)
         given = profile.timing.reply_us  # at return delay 0
         self._delays = {code: given.get(code.name, given["WRITE"]) * 1e-6 for code in Instruction}
-        for name, value in (registers or {}).items():
-            self.table[name] = value
-        self.power_on(time, registers or {})
-        self.deaf_until = time
+        super().__init__(profile, motors, index, zero=zero, registers=registers, time=time)
 
-    # -- power ---------------------------------------------------------------------------------------------------
+    def _build(self) -> None:
+        self.gauges: Gauges = Gauges(self.table, self.profile, self.zero)
+        self.alarms = Alarms(self.profile, self.table, self.gauges)
 
-    def power_off(self, time: float) -> None:
-        """Take the supply away: silent and limp; the EEPROM keeps its bytes."""
-        self.powered = False
-        self._push(time)
-        self.changed()
-
-    def power_on(self, time: float, registers: Mapping[str, int] | None = None) -> None:
-        """Start up: RAM anew, torque off, goal where the shaft is, torque limit from max torque.
-
-        Args:
-            time: Now, s.
-            registers: RAM values to set on top.
-        """
-        self.powered = not self.dead
-        self.alarms.reset()
-        self.table.power_on()
+    def _begin(self, time: float) -> None:
+        """The goal is where the shaft is."""
         self._refresh(time)
-        self.table["goal_position"] = self.table["present_position"]
-        for name, value in (registers or {}).items():
-            self.table[name] = value
-        self._registered = None
         self._wheel_drive = False
-        self.deaf_until = time + self.profile.timing.boot_ms * 1e-3
-        self._configure()
-        self._push(time)
-
-    def power_cycle(self, time: float) -> None:
-        """Off and on again."""
-        self.power_off(time)
-        self.power_on(time)
+        self.table["goal_position"] = self.table["present_position"]
 
     # -- packets -------------------------------------------------------------------------------------------------
 
@@ -241,6 +139,10 @@ class VirtualServo:
         if address < _REFRESHED_END and end > _PRESENT:
             self._refresh(time, state, all_=end > _MOVING)
         return bytes(self.table.data[address:end])
+
+    def present(self, time: float) -> tuple[int, int, int, int, int]:
+        """See `AnyServo.present`."""
+        return PRESENT.unpack(self.peek(_PRESENT, PRESENT.size, time))
 
     def _bulk_read(self, params: bytes, time: float) -> Status | None:
         """``00, (length, id, address) …``: each answers after the one listed before it."""
@@ -320,9 +222,7 @@ class VirtualServo:
             before = self.table.data[address:EEPROM_END]
             self._apply(values, time)
             if before:
-                now = self.table.data[address : min(address + len(data), EEPROM_END)]
-                burnt = len(now) if self.burns_all else sum(map(int.__ne__, before, now))
-                self.deafness += burnt * self.profile.timing.eeprom_deaf_us_per_byte * 1e-6
+                self._burn(before, self.table.data[address : min(address + len(data), EEPROM_END)])
         return error
 
     def _steer(self, data: bytes, time: float) -> bool:
@@ -343,7 +243,7 @@ class VirtualServo:
         if registers[_GOAL:_GOAL_END] == data:
             return True  # the motor has this goal already, or will have it first
         registers[_GOAL:_GOAL_END] = data
-        angle = (goal - self._zero) * units.position + self._turned
+        angle = (goal - self.zero) * units.position + self._turned
         self._motors.set_goal(self.row, angle, speed * units.speed, time)
         return True
 
@@ -426,60 +326,17 @@ class VirtualServo:
         """Hand the registers to the motor. A goal is an angle within the turn in which the sensor sees the shaft."""
         sound = self._mode is Mode.JOINT and self.gauges.stuck is None
         self._turned = self.gauges.turned(float(self._motors.state[self.row, _READING])) if sound else 0.0
-        command = loop_command(self.table, self.profile, self._zero, driven=self.driven, turned=self._turned)
+        command = loop_command(self.table, self.profile, self.zero, driven=self.driven, turned=self._turned)
         if self.gauges.stuck is not None:
-            command = stuck_loop(command, (self.gauges.stuck - self._zero) * self.profile.units.position)
+            command = stuck_loop(command, (self.gauges.stuck - self.zero) * self.profile.units.position)
         self._motors.set_command(self.row, command, time)
-
-    def heat(self, temperature: float | None) -> None:
-        """Let the temperature sensor report this, degC, whatever the motor's is; None: it works again."""
-        self.gauges.hot = temperature
-
-    def stick(self, time: float) -> None:
-        """Freeze the position reading from now on, for the host and for the servo's own loop."""
-        self.gauges.stuck = self.gauges.position(self._motors.state[self.row].tolist())
-        self._push(time)
-
-    def unstick(self, time: float) -> None:
-        """Let the position reading follow the shaft again."""
-        self.gauges.stuck = None
-        self._push(time)
 
     def _refresh(self, time: float, state: list[float] | None = None, *, all_: bool = True) -> None:
         """Write the present registers, from a row of the state array: that of `time` when it is not given."""
-        if state is None:
-            (state,) = self._motors.sampled(self._rows, (time,)).tolist()
+        state = self._state_at(time) if state is None else state
         self.gauges.refresh(state, time, self.driven, time < self._busy_until, all_=all_)
 
-    def monitor(self, state: list[float], time: float) -> None:
-        """Watch supply, temperature and load, as the firmware does all the time; shut down where it must.
-
-        Args:
-            state: Row of the state array.
-            time: Now, s.
-        """
-        if state[_VOLTS] < self._reset_voltage:
-            if self.powered:
-                self.power_off(time)
-            return
-        if not self.powered:
-            if self.dead:
-                return
-            self.power_on(time)
-        if fatal := self.alarms.look(state, time, self.driven):
-            self._shut_down(fatal, time)
-
-    def overload(self, time: float) -> None:
-        """Take the load for an overload from now on, until the host recovers the servo."""
-        if fatal := self.alarms.overload():
-            self._shut_down(fatal, time)
-
     def _shut_down(self, flags: int, time: float) -> None:
-        self.alarms.shut_down(flags)
         if self.profile.behaviour.shutdown_effect == "torque_enable_off":
             self._wheel_drive = False
-        self._push(time)
-
-
-def _tell_nobody() -> None:
-    """`VirtualServo.changed` of a servo that is on no line."""
+        super()._shut_down(flags, time)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import math
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Literal, Protocol
 
 import numpy as np
@@ -13,20 +13,22 @@ import numpy as np
 from axbridge.arrays import FloatArray, IntArray
 from axbridge.bus.cycle import RawState
 from axbridge.config.profile import FirmwareProfile
-from axbridge.config.registers import PRESENT, Address
 from axbridge.config.rig import BusConfig, Rig, ServoConfig
 from axbridge.errors import RigError, UnsupportedOperation, UsageError
 from axbridge.servo.columns import State
 from axbridge.sim.engine import Engine
 from axbridge.sim.engines.ideal_joints import IdealBank, IdealJoint
 from axbridge.units import baud_register
+from axbridge.virtual.any_servo import AnyServo, Motors
 from axbridge.virtual.faults import FAULTS, Fault, parse_faults
 from axbridge.virtual.line import Line
 from axbridge.virtual.reply_timing import Forecast
-from axbridge.virtual.servo import Motors, VirtualServo
+from axbridge.virtual.servo import VirtualServo
+from axbridge.virtual.x_servo import XServo
 
 __all__ = ["Bank", "World", "initial_registers"]
 
+_SERVOS: Mapping[int, type[AnyServo]] = {1: VirtualServo, 2: XServo}  # by protocol
 _WATCH = 0.02  # s between two looks of the firmware at temperature, supply and load
 
 
@@ -115,8 +117,8 @@ class World:
         configs = rig.dynamixels
         buses = {bus.name: bus for bus in rig.buses}
         self.servos = {
-            config.name: VirtualServo(
-                profile := rig.profile_of(config),
+            config.name: _SERVOS[(profile := rig.profile_of(config)).protocol](
+                profile,
                 self.bank,
                 index,
                 zero=config.zero,
@@ -174,9 +176,7 @@ class World:
         No packet is sent, which would take time.
         """
         read, when = self.servos[servo], self._now if time is None else time
-        block = read.peek(Address.PRESENT_POSITION, PRESENT.size, when)
-        position, speed, load, voltage, temperature = PRESENT.unpack(block)
-        return RawState(when, position, speed, load, voltage, temperature, read.alarms.bits)
+        return RawState(when, *read.present(when), read.alarms.bits)
 
     def energy(self) -> float:
         """What the motors have drawn since the start, J: the integral of U·i."""
@@ -237,7 +237,7 @@ class World:
         if self._events:
             self.next_watch = min(self.next_watch, self._events[0][0])
 
-    def _with_id(self, id: int) -> list[VirtualServo]:
+    def _with_id(self, id: int) -> list[AnyServo]:
         return [servo for servo in self._rows if servo.id == id]
 
     def _strike(self, fault: Fault, ends: bool) -> None:
@@ -267,13 +267,13 @@ class World:
         return self.lines.values()
 
     @property
-    def struck_servos(self) -> Collection[VirtualServo]:
+    def struck_servos(self) -> Collection[AnyServo]:
         """The servos of the rig."""
         return self._rows
 
-    def twin_of(self, servo: VirtualServo) -> VirtualServo:
+    def twin_of(self, servo: AnyServo) -> AnyServo:
         """A second servo with this one's registers, and no motor."""
-        twin = VirtualServo(servo.profile, _Limp(self.bank.state), servo.row, time=self._now)
+        twin = type(servo)(servo.profile, _Limp(self.bank.state), servo.row, zero=servo.zero, time=self._now)
         twin.table.data[:] = servo.table.data
         twin.power_on(self._now, {"id": servo.id, "present_position": servo.table["present_position"]})
         twin.deaf_until = self._now
@@ -289,12 +289,9 @@ def initial_registers(rig: Rig, config: ServoConfig, profile: FirmwareProfile, b
     """Registers of a servo of a rig that differ from the factory's: id, baud rate, and those the rig names.
 
     Raises:
-        RigError: no such register, a value outside its range, or a servo that nothing simulates.
+        RigError: no such register, or a value outside its range.
     """
     assert config.id is not None  # checked by the rig
-    if profile.protocol != 1:
-        why = f"{profile.name} speaks Protocol {profile.protocol}.0, which no virtual servo does"
-        raise RigError(rig.path, f"servo.{config.name}.profile", why, "choose a profile of Protocol 1.0")
     key = f"servo.{config.name}.registers"
     for name, value in config.registers.items():
         register = profile.registers.get(name)

@@ -331,13 +331,12 @@ def _leads(
         for side in SIDES
     )
     torque = carried(body.tree, joints, base, (left, right), GRAVITY)
-    supply = {bus.name: bus.supply_voltage for bus in rig.buses}
     found = np.zeros_like(way.positions)
     for column in (*left.joints, *right.joints):
         servo = body.servos.get(body.tree.joints[column].name)
         if servo is not None and servo.drive == "dynamixel":
             moving = (servo.direction * one[:, column] for one in (speed, faster, torque))
-            ahead = lead(rig.model_of(servo), rig.profile_of(servo), supply[servo.bus], *moving)
+            ahead = lead(rig.model_of(servo), rig.profile_of(servo), rig.supply_of(servo), *moving)
             found[:, column] = servo.direction * ahead
     return found
 

@@ -8,8 +8,7 @@ from axbridge.config.model import ServoModel
 from axbridge.config.rig import Rig, ServoConfig
 from axbridge.robot.twin.residuals import Allowance, Residuals
 from axbridge.servo.columns import Command
-from axbridge.virtual.control_table import ControlTable
-from axbridge.virtual.registers import loop_command
+from axbridge.virtual.loop import loop_row
 
 __all__ = ["allowance", "residuals_of"]
 
@@ -47,10 +46,7 @@ def residuals_of(rig: Rig) -> Residuals:
 def _loop_step(rig: Rig, servo: ServoConfig, model: ServoModel) -> float:
     """Duty that the loop adds for one count more of error."""
     profile, law = rig.profile_of(servo), model.controller
-    table = ControlTable(profile)
-    for name, value in servo.registers.items():
-        table[name] = value
-    row = loop_command(table, profile, servo.zero, driven=True)
+    row = loop_row(profile, servo.zero, servo.registers)
     if law.law == "compliance":
         slope = law.slope or max(row[Command.SLOPE_CW], profile.units.position)
         return (1.0 - (law.punch if law.punch >= 0 else row[Command.PUNCH])) * profile.units.position / slope

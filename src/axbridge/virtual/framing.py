@@ -1,0 +1,121 @@
+"""Which packets the host's bytes are, on a line where servos of either protocol listen, or of both."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from axbridge.protocols import v1, v2
+from axbridge.protocols.packet import BROADCAST, Packet
+
+__all__ = ["FAST_READS", "Framing", "Heard", "blocks_of", "reads_of"]
+
+_ALIKE = 2  # bytes with which headers of both protocols begin
+FAST_READS = {v2.Instruction.FAST_SYNC_READ, v2.Instruction.FAST_BULK_READ}
+
+
+class Heard(NamedTuple):
+    """A packet as it went over the line.
+
+    Attributes:
+        protocol: Its version.
+        packet: What it says.
+        size: Bytes it was made of.
+        end: How many bytes of those fed in the latest call it took to complete it.
+    """
+
+    protocol: int
+    packet: Packet
+    size: int
+    end: int
+
+
+class Framing:
+    """Finds packets in a stream of bytes, however it is cut into chunks.
+
+    To a servo of Protocol 1.0 a packet of 2.0 looks like one to id 253 of length 0, and its parameters like anything.
+    Here what may be a packet of 2.0 is none of 1.0 until that is decided.
+
+    Args:
+        protocols: Versions that are spoken on the line.
+    """
+
+    def __init__(self, protocols: Iterable[int]) -> None:
+        spoken = set(protocols)
+        self._one = v1.Decoder() if 1 in spoken else None
+        self._two = v2.Decoder() if 2 in spoken else None
+        self._open = b""  # what `_two` keeps: perhaps the start of a packet
+        self._given = 0  # how many of these bytes `_one` has, too
+
+    @property
+    def pending(self) -> bool:
+        """Whether the bytes so far may be the start of a packet."""
+        one = self._one
+        return bool(self._open) or (one is not None and one.pending > 0)
+
+    def reset(self) -> None:
+        """Forget a packet in progress, as servos do after the inter-byte time-out."""
+        for decoder in (self._one, self._two):
+            if decoder is not None:
+                decoder.reset()
+        self._open, self._given = b"", 0
+
+    def feed(self, data: bytes) -> list[Heard]:
+        """Take in bytes; return the packets that are complete now, in order."""
+        one, two = self._one, self._two
+        if one is not None and not self.pending and (whole := v1.whole_packet(data)) is not None:
+            return [Heard(1, whole, len(data), len(data))]
+        if two is None:
+            return self._ones(data, 0)
+        stream, old = self._open + data, len(self._open)
+        first, found, done = two.fed - old, [], self._given
+        for packet, end, size in zip(two.feed(data), two.ends, two.sizes, strict=True):
+            begin = end - size - first
+            found += self._ones(stream[done:begin], done - old)
+            if one is not None:
+                one.reset()
+            found.append(Heard(2, packet, size, end - first - old))
+            done = end - first
+        self._open = stream[len(stream) - two.pending :]
+        free = len(stream) - (len(self._open) if len(self._open) > _ALIKE else 0)
+        found += self._ones(stream[done:free], done - old)
+        self._given = max(free, done) - (len(stream) - len(self._open)) if self._open else 0
+        return found
+
+    def _ones(self, data: bytes, place: int) -> list[Heard]:
+        """Packets of Protocol 1.0 in `data`, which begins at `place` of the bytes fed in this call."""
+        if self._one is None:
+            return []
+        place -= self._one.fed
+        packets = self._one.feed(data)
+        return [
+            Heard(1, packet, len(packet.params) + v1.OVERHEAD, max(end + place, 0))
+            for packet, end in zip(packets, self._one.ends, strict=True)
+        ]
+
+
+def blocks_of(heard: Heard) -> Mapping[int, tuple[int, bytes]] | None:
+    """Each servo's part of a write to several: address and data by id. None for any other packet."""
+    protocol, packet = heard.protocol, heard.packet
+    if packet.id != BROADCAST or not packet.intact:
+        return None
+    params = packet.params
+    if protocol == 1:
+        if packet.code != v1.Instruction.SYNC_WRITE:
+            return None
+        return {id_: (params[0], data) for id_, data in v1.sync_write_blocks(params).items()}
+    if packet.code == v2.Instruction.SYNC_WRITE:
+        address = int.from_bytes(params[:2], "little")
+        return {id_: (address, data) for id_, data in v2.sync_write_blocks(params).items()}
+    if packet.code == v2.Instruction.BULK_WRITE:
+        return {id_: (address, data) for id_, address, data in reversed(v2.bulk_write_blocks(params))}
+    return None
+
+
+def reads_of(packet: Packet) -> list[tuple[int, int, int]]:
+    """``(id, address, length)`` of a read of several servos by Protocol 2.0, in the order asked; none if malformed."""
+    if packet.code in {v2.Instruction.BULK_READ, v2.Instruction.FAST_BULK_READ}:
+        return v2.bulk_read_requests(packet.params)
+    params = packet.params
+    address, length = (int.from_bytes(params[place : place + 2], "little") for place in (0, 2))
+    return [(id_, address, length) for id_ in params[4:]]
