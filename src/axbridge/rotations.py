@@ -42,13 +42,13 @@ def product(one: Quaternion, other: Quaternion) -> Quaternion:
 
 
 def inverse(rotation: Quaternion) -> Quaternion:
-    """Back again."""
+    """The rotation that undoes this one."""
     x, y, z, w = rotation
     return -x, -y, -z, w
 
 
 def turned(vector: Vector, rotation: Quaternion) -> Vector:
-    """`vector`, turned."""
+    """The vector after this rotation."""
     x, y, z, _ = product(product(rotation, (*vector, 0.0)), inverse(rotation))
     return x, y, z
 

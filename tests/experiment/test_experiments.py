@@ -286,3 +286,27 @@ def test_a_recording_is_logged_at_the_wall_clock_time_of_its_samples(tmp_path):
     # this robot's clock runs ahead of the wall's: each sample was new when it was read
     assert before / 1e9 - robot.time - 0.1 < min(logged)
     assert max(logged) < time.time()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"duration": 0.0}, "must be positive"),
+        ({"low": math.nan}, "must be positive"),
+        ({"amplitude": math.inf}, "must be numbers"),
+        ({"speed": -1.0}, "speed not negative"),
+        ({"duties": (0.5, 1.5)}, "a duty must be above 0"),
+    ],
+)
+def test_numbers_that_no_experiment_can_take_are_refused(wrong, said):
+    with pytest.raises(UsageError, match=said):
+        Options(**wrong)
+
+
+def test_a_periodic_motion_stays_within_the_limits_of_its_servo_unless_an_amplitude_is_given():
+    narrow = LaggingRobot()["shoulder"]
+    narrow.min_position, narrow.max_position = math.radians(-6.4), math.radians(120)
+    assert math.degrees(Options().swing(narrow)) == pytest.approx(6)
+    assert Options(amplitude=0.5).swing(narrow) == 0.5
+    narrow.min_position = -math.inf
+    assert math.degrees(Options().swing(narrow)) == pytest.approx(60)

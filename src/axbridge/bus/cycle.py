@@ -1,5 +1,10 @@
 """One control cycle: all goals out in one packet, then one read a servo. It goes on whatever is missing.
 
+`send` writes torque limits before goals: a servo that came back must not begin with one hard push. `receive` reads the
+servos in their order, and one of them, another in each cycle, with its torque limit in front: 2 bytes more a cycle show
+within n cycles who has shut down. What the samples then call for (a servo beyond its limits goes limp) is written after
+the last read, so that it does not stand between two samples of one cycle.
+
 A servo that protects itself sets its Torque Limit to 0, or takes its Torque Enable away. Whatever is written to these
 then wakes it. So a servo with a new alarm, or one that was away, gets nothing before both registers were read.
 

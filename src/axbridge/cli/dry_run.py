@@ -27,11 +27,12 @@ def dry_run(
         RecordingError: the picture cannot be written.
     """
     from axbridge.experiment.experiments import check, conduct
+    from axbridge.experiment.record import period_of
     from axbridge.recording.recorder import Recorder
     from axbridge.recording.recording import open_recording
     from axbridge.robot.open import open_robot
 
-    period = rig.robot.basic_time_step_ms if tick is None else tick
+    period = period_of(rig, tick)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "dry.mcap"
         with open_robot(rig, "sim", seed=seed) as robot:

@@ -81,13 +81,6 @@ def record(
         close = difflib.get_close_matches(experiment, [*NAMES, "protocol"], n=1)
         hint = f"did you mean {close[0]!r}? " if close else ""
         raise UsageError(f"there is no experiment {experiment!r}", f"{hint}experiments: {', '.join(NAMES)}, protocol")
-    numbers = [value for value in (tick, duration, period, low, high) if value is not None]
-    if not all(0 < value < math.inf for value in numbers):
-        raise UsageError("tick, duration, period and frequencies must be positive", "correct the option")
-    if not all(math.isfinite(value) for value in (amplitude or 0.0, speed, *(angle or ()))) or speed < 0:
-        raise UsageError("angles, amplitude and speed must be numbers, speed not negative", "correct the option")
-    if not all(0 < value <= 1 for value in duty or ()):
-        raise UsageError("a duty must be above 0 and at most 1", "write --duty 0.5")
     loaded = Rig.load(rig).with_engine(engine).with_model(model)
     if servo is not None and servo not in {config.name for config in loaded.servos}:
         known = ", ".join(config.name for config in loaded.servos)
@@ -95,7 +88,7 @@ def record(
     chosen = Options()
     options = Options(
         angles=tuple(math.radians(value) for value in angle) if angle else chosen.angles,
-        amplitude=math.radians(amplitude) if amplitude is not None else _amplitude(loaded, servo),
+        amplitude=None if amplitude is None else math.radians(amplitude),
         speed=speed,
         period=period,
         low=low,
@@ -119,17 +112,6 @@ def record(
         return
     for name, path, job in jobs:
         _record(loaded, backend, port, servo, seed, name, path, job, tick)
-
-
-def _amplitude(rig: Rig, name: str | None) -> float:
-    """60°, or as much as the rig's limits of the servo leave on both sides of 0, in whole degrees; rad."""
-    from axbridge.experiment.experiments import Options
-
-    servo = next(one for one in rig.servos if name in {None, one.name})
-    low, high = servo.soft_limits
-    room = math.degrees(min(-low, high))
-    usual = Options().amplitude
-    return math.radians(math.floor(room)) if 1.0 <= room < math.degrees(usual) else usual
 
 
 def _record(

@@ -2,6 +2,11 @@
 
 Source: Webots Reference Manual, Motor, "Position Control", with the engine's sign of the derivative; the manual prints
 it reversed.
+
+    e = target - position,   v = P·e + I·∫e dt + D·de/dt
+
+v is first cut to the set velocity, then moves from the velocity of the step before by at most acceleration·h. Webots
+has this order, too: a joint that is to stop goes on for as long as its acceleration needs.
 """
 
 from __future__ import annotations

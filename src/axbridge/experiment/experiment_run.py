@@ -33,11 +33,11 @@ class DrivableServo(ObservableServo, Protocol):
 
     @property
     def min_position(self) -> float:
-        """Rad."""
+        """Lowest angle it may be sent to, rad."""
 
     @property
     def max_position(self) -> float:
-        """Rad."""
+        """Highest angle it may be sent to, rad."""
 
     def set_position(self, position: float) -> None:
         """Set the goal, rad."""
@@ -52,10 +52,10 @@ class DrivableServo(ObservableServo, Protocol):
         """Turn endlessly, open loop, at -1..1."""
 
     def torque_on(self) -> None:
-        """Drive."""
+        """Switch its motor on; it holds where it is."""
 
     def torque_off(self) -> None:
-        """Let go."""
+        """Switch its motor off."""
 
     def restore(self) -> None:
         """Let go, and be no wheel any more."""
@@ -150,7 +150,7 @@ class Driven:
         self._run.log.event("register", servo=self.name, name=register, value=value)
 
     def let_go(self) -> None:
-        """Torque off."""
+        """Switch the servo's motor off: what follows is free motion."""
         self.servo.torque_off()
         self.driven = False
 

@@ -14,6 +14,7 @@ from axbridge.errors import UsageError
 from axbridge.experiment.experiment_run import (
     Conducted,
     Drivable,
+    DrivableServo,
     Driven,
     ExperimentEnded,
     ExperimentRun,
@@ -26,6 +27,8 @@ from axbridge.recording.recording import Recording, Segment, Track
 
 __all__ = ["EXPERIMENTS", "NAMES", "PROTOCOL", "Options", "check", "conduct", "step_and_fall", "unseen"]
 
+_AMPLITUDE = 60.0  # degrees
+
 
 def unseen(_what: str, _share: float) -> None:
     """Nobody wants to know how far it is."""
@@ -37,7 +40,7 @@ class Options:
 
     Attributes:
         angles: Of steps, falls, lifts and stalls; none = the experiment's own: 90°, of falls 45, 90 and 135°.
-        amplitude: Of periodic motions, around 0 rad.
+        amplitude: Of periodic motions, around 0 rad; None = 60°, or less where the servo's limits leave less.
         speed: Limit of the approach in steps, rad/s; 0 = none.
         period: Of a sine.
         low: Lowest frequency of a chirp, Hz.
@@ -46,10 +49,13 @@ class Options:
         slope: Compliance slope register of both directions for steps; 0 = as it is.
         duties: Of wheel mode and stall, 0..1.
         source: Recording whose commands `replay` repeats.
+
+    Raises:
+        UsageError: a number that cannot be.
     """
 
     angles: tuple[float, ...] = ()
-    amplitude: float = math.radians(60)
+    amplitude: float | None = None
     speed: float = 0.0
     period: float = 4.0
     low: float = 0.1
@@ -58,6 +64,21 @@ class Options:
     slope: int = 0
     duties: tuple[float, ...] = (0.2, 0.4, 0.6, 0.8, 1.0)
     source: Recording | None = None
+
+    def __post_init__(self) -> None:
+        if not all(0 < value < math.inf for value in (self.duration, self.period, self.low, self.high)):
+            raise UsageError("tick, duration, period and frequencies must be positive", "correct the option")
+        if not all(map(math.isfinite, (self.amplitude or 0.0, self.speed, *self.angles))) or self.speed < 0:
+            raise UsageError("angles, amplitude and speed must be numbers, speed not negative", "correct the option")
+        if not all(0 < value <= 1 for value in self.duties):
+            raise UsageError("a duty must be above 0 and at most 1", "write --duty 0.5")
+
+    def swing(self, servo: DrivableServo) -> float:
+        """The amplitude for a servo, rad."""
+        if self.amplitude is not None:
+            return self.amplitude
+        room = math.degrees(min(-servo.min_position, servo.max_position))
+        return math.radians(math.floor(room) if 1.0 <= room < _AMPLITUDE else _AMPLITUDE)
 
 
 def check(name: str, robot: Drivable, servo: str | None = None, options: Options | None = None) -> tuple[str, ...]:
@@ -86,7 +107,7 @@ def check(name: str, robot: Drivable, servo: str | None = None, options: Options
         return tuple(_sources(robot, servo, options))
     chosen = servo or next(iter(robot))
     experiment = EXPERIMENTS[name]
-    check_reach(robot[chosen], chosen, experiment.angles(options))
+    check_reach(robot[chosen], chosen, experiment.angles(options, robot[chosen]))
     for register in experiment.registers(options):
         robot[chosen].read(register)
     return (chosen,)
@@ -213,11 +234,11 @@ def _fall(run: ExperimentRun, arm: Driven, options: Options) -> None:
 
 
 def _sine(run: ExperimentRun, arm: Driven, options: Options) -> None:
-    duration = max(options.duration, 2 * options.period)
+    duration, size = max(options.duration, 2 * options.period), options.swing(arm.servo)
     run.segment(
         "sine",
         duration,
-        lambda t: arm.goal(options.amplitude * math.sin(2 * math.pi * t / options.period)),
+        lambda t: arm.goal(size * math.sin(2 * math.pi * t / options.period)),
         kind="sine",
     )
 
@@ -225,18 +246,17 @@ def _sine(run: ExperimentRun, arm: Driven, options: Options) -> None:
 def _chirp(run: ExperimentRun, arm: Driven, options: Options) -> None:
     """Frequency rises evenly from `low` to `high` Hz."""
     duration = max(options.duration, 4 / options.low)
-    rate = (options.high - options.low) / duration
+    rate, size = (options.high - options.low) / duration, options.swing(arm.servo)
 
     def motion(t: float) -> None:
-        arm.goal(options.amplitude * math.sin(2 * math.pi * (options.low * t + rate * t * t / 2)))
+        arm.goal(size * math.sin(2 * math.pi * (options.low * t + rate * t * t / 2)))
 
     run.segment("chirp", duration, motion, kind="chirp", low=options.low, high=options.high)
 
 
 def _sin_time_square(run: ExperimentRun, arm: Driven, options: Options) -> None:
-    run.segment(
-        "sin t²", max(options.duration, 6.0), lambda t: arm.goal(options.amplitude * math.sin(t * t)), kind="sine"
-    )
+    size = options.swing(arm.servo)
+    run.segment("sin t²", max(options.duration, 6.0), lambda t: arm.goal(size * math.sin(t * t)), kind="sine")
 
 
 def _lift_and_drop(run: ExperimentRun, arm: Driven, options: Options) -> None:
@@ -290,12 +310,12 @@ def _ramp(arm: Driven, target: float, seconds: float) -> Callable[[float], None]
     return lambda t: arm.goal(begin + (target - begin) * min(1.0, t / seconds))
 
 
-def _heights(options: Options) -> tuple[float, ...]:
+def _heights(options: Options, _servo: DrivableServo | None = None) -> tuple[float, ...]:
     """Angles to fall from, rad."""
     return options.angles or tuple(math.radians(angle) for angle in (45, 90, 135))
 
 
-def _angles(options: Options) -> tuple[float, ...]:
+def _angles(options: Options, _servo: DrivableServo | None = None) -> tuple[float, ...]:
     """Angles of the other experiments, rad."""
     return options.angles or (math.pi / 2,)
 
@@ -423,15 +443,15 @@ class Experiment(NamedTuple):
     """
 
     motion: Callable[[ExperimentRun, Driven, Options], None]
-    angles: Callable[[Options], tuple[float, ...]]
+    angles: Callable[[Options, DrivableServo], tuple[float, ...]]
     registers: Callable[[Options], tuple[str, ...]] = lambda _options: ()
 
 
-def _both_ways(options: Options) -> tuple[float, ...]:
-    return options.amplitude, -options.amplitude
+def _both_ways(options: Options, servo: DrivableServo) -> tuple[float, ...]:
+    return options.swing(servo), -options.swing(servo)
 
 
-def _no_angles(_options: Options) -> tuple[float, ...]:
+def _no_angles(_options: Options, _servo: DrivableServo) -> tuple[float, ...]:
     return ()
 
 
@@ -440,14 +460,14 @@ def _wheel(_options: Options) -> tuple[str, ...]:
 
 
 EXPERIMENTS: dict[str, Experiment] = {
-    "step": Experiment(_step, lambda options: (0.0, *_angles(options)), _slopes),
+    "step": Experiment(_step, lambda options, _servo: (0.0, *_angles(options)), _slopes),
     "fall": Experiment(_fall, _heights),
     "sine": Experiment(_sine, _both_ways),
     "chirp": Experiment(_chirp, _both_ways),
     "sin-time-square": Experiment(_sin_time_square, _both_ways),
     "lift-and-drop": Experiment(_lift_and_drop, _angles),
     "duty": Experiment(_duty, _no_angles, _wheel),
-    "stall": Experiment(_stall, lambda options: _angles(options)[:1]),
+    "stall": Experiment(_stall, lambda options, _servo: _angles(options)[:1]),
     "torque-speed": Experiment(_torque_speed, _no_angles, _wheel),
 }
 NAMES = (*EXPERIMENTS, "replay")  # a replay may drive several servos

@@ -19,7 +19,7 @@ from axbridge.robot.open import open_robot
 if TYPE_CHECKING:
     from axbridge.robot.robot import Robot
 
-__all__ = ["record", "recorded"]
+__all__ = ["period_of", "record", "recorded"]
 
 _TOO_LONG = 1.25  # a cycle that takes longer than this many ticks is refused; below, the lateness is reported
 
@@ -84,7 +84,7 @@ def recorded(
     progress: Progress = unseen,
 ) -> Conducted:
     """Check, then record one experiment; what came of it. Arguments and errors as of `record`."""
-    period = rig.robot.basic_time_step_ms if tick_ms is None else tick_ms
+    period = period_of(rig, tick_ms)
     with open_robot(rig, backend, port=port, seed=seed) as robot:
         check(experiment, robot, servo, options)
         _check_tick(robot, period)
@@ -93,6 +93,17 @@ def recorded(
             done = conduct(experiment, robot, servo, recorder, options, tick_ms=period, progress=progress)
             recorder.event(robot.time + done.slipped, "bus statistics", **robot.bus_statistics)
     return done
+
+
+def period_of(rig: Rig, tick_ms: float | None) -> float:
+    """The control period, ms: by default the rig's.
+
+    Raises:
+        UsageError: it is no time.
+    """
+    if tick_ms is not None and not 0 < tick_ms < math.inf:
+        raise UsageError("tick, duration, period and frequencies must be positive", "correct the option")
+    return rig.robot.basic_time_step_ms if tick_ms is None else tick_ms
 
 
 def _check_tick(robot: Robot, tick: float) -> None:

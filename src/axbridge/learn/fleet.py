@@ -108,7 +108,7 @@ class Fleet:
 
     @property
     def velocities(self) -> FloatArray:
-        """Likewise, rad/s."""
+        """As the servos report them, in whole counts, (count, servos), rad/s."""
         found: FloatArray = self._side * np.rint(self._batch.states[:, :, State.SPEED] / self._speed) * self._speed
         return found
 

@@ -52,7 +52,7 @@ class Reach(ServoEnv):
         self.targets = self.np_random.uniform(*self.bounds())
 
     def seen(self) -> FloatArray:
-        """The targets."""
+        """What an agent sees beside the servos: the targets, rad, one of each servo."""
         return self.targets
 
     def judge(self, robot: Robot) -> tuple[float, bool, dict[str, Any]]:

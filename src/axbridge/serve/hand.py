@@ -39,7 +39,7 @@ class HeldBank:
 
     @property
     def time(self) -> float:
-        """S."""
+        """Simulated time, s."""
         return self._bank.time
 
     @time.setter

@@ -70,7 +70,7 @@ class TcpChannel:
         return tuple(one.fileno() for one in (self._listener, self._client) if one is not None)
 
     def plug(self) -> None:
-        """Listen (again)."""
+        """Listen for clients, where it does not yet."""
         if self._listener is not None:
             return
         host, port = self._wanted

@@ -2,7 +2,15 @@
 
 Dry friction is a budget, not `Fc·sign(ω)`: what would stop the joint within the step is applied, up to the budget, so
 that a joint at rest stays there instead of creeping. `M1` is equation (5); the others add terms. A packed model has
-zeros in the terms its law does not have, so one formula serves all.
+zeros in the terms its law does not have, so one formula serves all:
+
+    s = exp(-(|ω|/stribeck_speed)^stribeck_exponent)                       1 at rest, 0 when it turns fast
+    budget = coulomb + stribeck·s + quadratic·ω²
+           + (load + load_stribeck·s)·|Tm - Te|                            M3, M4: load_external below 0
+           or + |load·Tm - load_external·Te|                               M5: motor and load weigh differently,
+              + s·|load_stribeck·Tm - load_external_stribeck·Te|           and so they do at rest
+
+Tm is the motor's torque, Te that of the load; both press the teeth of the gear against each other.
 """
 
 from __future__ import annotations

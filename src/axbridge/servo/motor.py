@@ -2,6 +2,20 @@
 
 Speeds and torques are those of the output shaft. `constant` is the motor's constant seen there, Ks·N (V·s/rad at the
 output; N·m/A before gear loss): Ks itself belongs to the motor side. All functions are scalar kernels.
+
+The winding, the torque, and the voltage as the position loop gives it:
+
+    L·di/dt = U - R·i - Ks·N·ω          R = resistance + resistance_per_duty·|U|/Ubat
+    T = efficiency·Ks·N·i               U = volts - feedback·ω
+
+While U, ω and R stay as they are, i moves from its start towards (U - Ks·N·ω)/R with the time constant L/R. So its mean
+over a step of length h is known exactly, and is a line over ω:
+
+    mean of i = m·i0 + (1 - m)·(volts - (feedback + Ks·N)·ω)/R,   m = (1 - exp(-hR/L))·L/(hR)
+
+`push` hands on that line, `torque - damping·ω`, and not its value at the speed of the start. Whoever moves the joint
+solves it for the speed of the step itself. Back-EMF brakes so strongly that an explicit torque would throw a light
+link to and fro.
 """
 
 from __future__ import annotations
@@ -196,6 +210,8 @@ def push(motor: Motor, volts: float, feedback: float, speed: float, current: flo
         supply: V.
         step: s.
     """
+    # The duty comes first, because R and the supply's limit depend on it, then the line. The limits of the electronics
+    # come last: a current that they hold no longer depends on the speed, so the line loses its slope.
     applied = volts - feedback * speed
     duty = abs(applied) / supply if supply > 0.0 else 0.0
     resistance = motor.resistance + motor.resistance_per_duty * duty

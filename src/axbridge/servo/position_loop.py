@@ -1,4 +1,16 @@
-"""The servo's own control loop as a kernel: a row of `Command` and a reading in, a voltage out."""
+"""The servo's own control loop as a kernel: a row of `Command` and a reading in, a voltage out.
+
+`control` goes through these in each substep of the simulation, in this order:
+
+1. Without torque it forgets all it knew. When torque comes back, it starts from where the shaft is then.
+2. The reading passes the sensor's lag, and the speed passes its filter: they go on whether or not the loop runs now.
+3. A wheel has no angle to hold: its duty, or its loop of the speed, gives the voltage.
+4. The reference moves towards the goal at Moving Speed. It does so in every substep, also between two runs of the loop:
+   the goal that the loop finds at its next run is that of then.
+5. Between two runs the voltage stays. Else the position law gives it, as a line over the speed: `volts - feedback·ω`.
+   A law that samples has no line: what it makes of the speed is in `volts` already.
+6. The torque limit comes last, because a line that is cut off is a constant.
+"""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ class Runs(NamedTuple):
 
     @property
     def recordings(self) -> int:
-        """M."""
+        """How many recordings these are."""
         return len(self.start) - 1
 
     @property

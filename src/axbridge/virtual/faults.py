@@ -77,7 +77,7 @@ class FaultTarget(Protocol):
 
     @property
     def struck_lines(self) -> Collection[StruckLine]:
-        """The lines."""
+        """The lines that faults of bytes strike."""
 
     @property
     def struck_servos(self) -> Collection[AnyServo]:

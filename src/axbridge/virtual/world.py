@@ -59,10 +59,10 @@ class _Limp:
         self.state = state
 
     def set_command(self, index: int, row: list[float], time: float) -> None:
-        """Nothing moves."""
+        """Take a command, and move nothing."""
 
     def set_goal(self, index: int, goal: float, speed: float, time: float) -> None:
-        """Nothing moves."""
+        """Take a goal, and move nothing."""
 
     def sampled(self, rows: IntArray, times: Sequence[float]) -> FloatArray:  # noqa: ARG002 - time passes
         """As they are now."""
@@ -263,7 +263,7 @@ class World:
 
     @property
     def struck_lines(self) -> Collection[Line]:
-        """The lines."""
+        """All lines of the world: faults of bytes strike them."""
         return self.lines.values()
 
     @property

@@ -148,11 +148,11 @@ class Motor(_JointDevice):
         return self._end("max_position")
 
     def getMaxVelocity(self) -> float:
-        """Highest speed."""
+        """Highest velocity it may be given, rad/s or m/s."""
         return float(self._ask("max_velocity"))
 
     def getMaxTorque(self) -> float:
-        """Highest torque."""
+        """Highest torque it gives, N·m."""
         return float(self._ask("max_torque"))
 
     def getMultiplier(self) -> float:

@@ -50,7 +50,7 @@ class Motion:
             self._player.play()
 
     def stop(self) -> None:
-        """Interrupt."""
+        """Stop where it is; `play` goes on from there."""
         if self._player:
             self._player.stop()
 
@@ -60,7 +60,7 @@ class Motion:
             self._player.loop = bool(loop)
 
     def setReverse(self, reverse: bool) -> None:
-        """Play backwards."""
+        """Play from the end to the beginning, or forwards again."""
         if self._player:
             self._player.reverse = bool(reverse)
 
@@ -69,11 +69,11 @@ class Motion:
         return self._player is None or self._player.over
 
     def getDuration(self) -> int:
-        """Ms."""
+        """How long the motion takes, ms."""
         return round(self._player.motion.duration) if self._player else 0
 
     def getTime(self) -> int:
-        """Ms."""
+        """Where in the motion it is, ms."""
         return round(self._player.time) if self._player else 0
 
     def setTime(self, time: int) -> None:

@@ -130,7 +130,7 @@ class Robot:
     number_of_devices = property(getNumberOfDevices)
 
     def getKeyboard(self) -> Keyboard:
-        """The keyboard."""
+        """The keyboard that this robot reads."""
         return self.keyboard
 
     def getMouse(self) -> Any:
@@ -173,7 +173,7 @@ class Robot:
         return self.step(self._half)
 
     def getBasicTimeStep(self) -> float:
-        """Ms."""
+        """The world's basic time step, ms."""
         return float(self._session.time_step)
 
     def getTime(self) -> float:

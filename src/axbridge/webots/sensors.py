@@ -114,7 +114,7 @@ class GPS(_BodySensor):
         return list(self._read("getSpeedVector", lambda sample: sample.speed))
 
     def getSpeed(self) -> float:
-        """m/s."""
+        """How fast it moves in the world, m/s."""
 
         def length(sample: GpsSample) -> float:
             return math.hypot(*sample.speed)
@@ -122,7 +122,7 @@ class GPS(_BodySensor):
         return float(self._read("getSpeed", length))
 
     def getCoordinateSystem(self) -> int:
-        """LOCAL."""
+        """Always LOCAL: metres in the world's frame."""
         return self.LOCAL
 
     value = property(getValues)
@@ -164,7 +164,7 @@ class DistanceSensor(_BodySensor):
     GENERIC, INFRA_RED, SONAR, LASER = 0, 1, 2, 3
 
     def getType(self) -> int:
-        """GENERIC."""
+        """Always GENERIC."""
         return self.GENERIC
 
     def getValue(self) -> float:
@@ -176,7 +176,7 @@ class DistanceSensor(_BodySensor):
         return math.nan if self._config is None else self._config.range
 
     def getMinValue(self) -> float:
-        """0."""
+        """The least distance it tells: 0 m."""
         return math.nan if self._config is None else 0.0
 
     def getAperture(self) -> float:

@@ -53,7 +53,7 @@ class Drive(Protocol):
 
     @property
     def is_wheel(self) -> bool:
-        """See above."""
+        """Whether the servo turns endlessly now."""
 
     def power(self, *, on: bool) -> float:
         """Switch the motor; on: goal := present position first, so that nothing snaps. Returns the present position.

@@ -58,7 +58,7 @@ class IdealDrive:
         return self._joint.position
 
     def turned(self, state: ServoState) -> float:
-        """As measured."""
+        """The position as it was measured: an ideal joint counts its turns."""
         return state.position
 
     def truth(self, time: float) -> Truth:  # noqa: ARG002 - Drive

@@ -159,7 +159,7 @@ def ignore_signals() -> None:
 
 
 def _parse(arguments: list[str]) -> Ports:
-    """Of ``FD:ID,ID``."""
+    """Ports and their servos, from ``FD:ID,ID`` each."""
     parts = [argument.partition(":") for argument in arguments]
     return {int(port): [int(id_) for id_ in ids.split(",")] for port, _, ids in parts}
 
