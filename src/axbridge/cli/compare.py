@@ -10,11 +10,13 @@ import typer
 
 from axbridge.cli.app import DONE, FAILED_CHECK, app, emit_json
 from axbridge.cli.options import EngineOption, ForceOption, JsonOption, shared
-from axbridge.cli.progress import progress
+from axbridge.cli.progress import Show, progress
 from axbridge.errors import UsageError
 from axbridge.reading import printable
 
 if TYPE_CHECKING:
+    from axbridge.comparison.comparison import Comparison
+    from axbridge.comparison.walks import WalkSide
     from axbridge.config.rig import Rig
     from axbridge.recording.recording import Recording
 
@@ -58,24 +60,19 @@ def compare(
 
     --engine simulates the recorded goals with that engine, on the rig that was recorded unless --rig names one.
     """
-    from axbridge.comparison import comparison as comparing
-    from axbridge.comparison import tables as report
-    from axbridge.comparison.findings import headline
+    from axbridge.comparison.comparison import check, lacks
     from axbridge.comparison.html import write_html
     from axbridge.comparison.png import write_png
-    from axbridge.comparison.walk_html import walk_headline, walk_table
-    from axbridge.comparison.walks import document, is_walk, sides_of
+    from axbridge.comparison.walks import sides_of
     from axbridge.config.rig import Rig
     from axbridge.files import check_new
     from axbridge.recording.recording import open_recording
-    from axbridge.replay.simulate import simulate, visible
-    from axbridge.report.page import table_text
 
     if other is not None and (rig is not None or engine is not None):
         raise UsageError("both a second recording and something to simulate are given", "give one of them")
-    first, *more = model or [""]  # the rig's own
     if model and rig is None:
         raise UsageError("--model needs the rig whose servos have it", "add --rig")
+    first, *more = model or [""]  # the rig's own
     if len(more) + (beside is not None) > 1:
         raise UsageError("a picture holds three walks at most", "give a second --model, or --beside")
     if beside is not None and beside.suffix != ".mcap":
@@ -83,39 +80,20 @@ def compare(
     check_new(out, png, force=force, sources=(recording, other, rig, *(model or ()), beside))
     with progress("reading", quiet=json) as show:
         reference = open_recording(recording)
-        if (more or beside is not None) and not is_walk(reference):
-            word = "--beside" if beside is not None else "a second --model"
-            raise UsageError(f"{word} is for walks, and not all of these are walks", _WALKS)
+        if more or beside is not None:
+            _check_walk(reference, beside)
         if rig is None and engine is not None:
             rig = _rig_of(reference)
         loaded = None if rig is None else Rig.load(rig)
-        third = None if beside is None else comparing.compare(
-            reference, open_recording(beside), labels=("", beside.stem), progress=show
-        )  # fmt: skip
-        if other is not None:
-            candidate = open_recording(other)
-            found = comparing.compare(reference, candidate, labels=_labels(recording, other), progress=show)
-        elif loaded is not None:
-            show("simulating")
-            seen = visible(reference, loaded)
-            found, *others = (
-                comparing.compare(
-                    seen, simulate(reference, loaded, name or None, engine=engine), labels=("recorded", label),
-                    same_clock=True, progress=show,
-                )
-                for name, label in ((first, "simulated"), *((name, _label(name)) for name in more))
-            )  # fmt: skip
-            third = others[0] if others else third
-        else:
-            found = comparing.following(reference, progress=show)
+        found, third = _compared(reference, other, beside, loaded, (first, *more), engine, show)
         show("comparing")
         walks = sides_of(found, third)
         if third is not None and not walks:
             raise UsageError("--beside is for walks, and not all of these are walks", _WALKS)
         if walks and first:
             walks[1] = replace(walks[1], label=_label(first))
-        failed = [line for condition in fail_if or () for line in comparing.check(found, condition)]
-        lacking = comparing.lacks(found)
+        failed = [line for condition in fail_if or () for line in check(found, condition)]
+        lacking = lacks(found)
         if fail_if and not allow_partial:
             failed += lacking
         motion = ""
@@ -129,23 +107,7 @@ def compare(
             write_html(found, out, walks=walks, replay=motion, progress=show)
         if png is not None:
             write_png(found, png)
-    if json:
-        emit_json(comparing.summary(found) | ({"walks": document(walks)} if walks else {}) | {"failed": failed})
-    else:
-        print(printable(walk_headline(walks) or headline(found), lines=True) + "\n")
-        if walks:
-            print(table_text(walk_table(walks)) + "\n")
-        print(table_text(report.deviation_table(found)))
-        for table in report.response_tables(found, found.pairs[0]):
-            print("\n" + table_text(table))
-        for path in (out, png):
-            if path is not None:
-                print(f"wrote {path}")
-    for label, side, lines in zip(found.labels, (found.reference, found.other), found.doubts, strict=True):
-        if side.flaw:
-            typer.echo(f"note: {label} {side.flaw}", err=True)
-        for line in lines:
-            typer.echo(printable(f"note: {label}: {line}"), err=True)
+    _print(found, walks, failed, [path for path in (out, png) if path is not None], json=json)
     for line in lacking:
         if line not in failed:
             typer.echo(printable(f"note: {line}"), err=True)
@@ -154,6 +116,81 @@ def compare(
     if lacking and fail_if and not allow_partial:
         typer.echo("--allow-partial lets pass what is not compared", err=True)
     return FAILED_CHECK if failed else DONE
+
+
+def _check_walk(reference: Recording, beside: Path | None) -> None:
+    from axbridge.comparison.walks import is_walk
+
+    if not is_walk(reference):
+        word = "--beside" if beside is not None else "a second --model"
+        raise UsageError(f"{word} is for walks, and not all of these are walks", _WALKS)
+
+
+def _compared(
+    reference: Recording,
+    other: Path | None,
+    beside: Path | None,
+    rig: Rig | None,
+    models: tuple[str, ...],
+    engine: str | None,
+    show: Show,
+) -> tuple[Comparison, Comparison | None]:
+    """The reference beside what it is compared with, and beside a third side where one is given.
+
+    Without another recording and without a rig, it is compared with its own goals.
+    """
+    from axbridge.comparison.comparison import compare, following
+    from axbridge.recording.recording import open_recording
+    from axbridge.replay.simulate import simulate, visible
+
+    if rig is not None:
+        show("simulating")
+        seen = visible(reference, rig)
+        labels = ("simulated", *map(_label, models[1:]))
+        simulated = [
+            compare(
+                seen, simulate(reference, rig, model or None, engine=engine), labels=("recorded", label),
+                same_clock=True, progress=show,
+            )
+            for model, label in zip(models, labels, strict=True)
+        ]  # fmt: skip
+        if len(simulated) > 1:
+            return simulated[0], simulated[1]
+        found = simulated[0]
+    elif other is not None:
+        found = compare(reference, open_recording(other), labels=_labels(reference.path, other), progress=show)
+    else:
+        found = following(reference, progress=show)
+    if beside is None:
+        return found, None
+    return found, compare(reference, open_recording(beside), labels=("", beside.stem), progress=show)
+
+
+def _print(found: Comparison, walks: list[WalkSide], failed: list[str], written: list[Path], *, json: bool) -> None:
+    """Figures on stdout, doubts about the recordings on stderr."""
+    from axbridge.comparison import tables
+    from axbridge.comparison.comparison import summary
+    from axbridge.comparison.findings import headline
+    from axbridge.comparison.walk_html import walk_headline, walk_table
+    from axbridge.comparison.walks import document
+    from axbridge.report.page import table_text
+
+    if json:
+        emit_json(summary(found) | ({"walks": document(walks)} if walks else {}) | {"failed": failed})
+    else:
+        print(printable(walk_headline(walks) or headline(found), lines=True) + "\n")
+        if walks:
+            print(table_text(walk_table(walks)) + "\n")
+        print(table_text(tables.deviation_table(found)))
+        for table in tables.response_tables(found, found.pairs[0]):
+            print("\n" + table_text(table))
+        for path in written:
+            print(f"wrote {path}")
+    for label, side, lines in zip(found.labels, (found.reference, found.other), found.doubts, strict=True):
+        if side.flaw:
+            typer.echo(f"note: {label} {side.flaw}", err=True)
+        for line in lines:
+            typer.echo(printable(f"note: {label}: {line}"), err=True)
 
 
 def _label(model: str) -> str:
