@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from contextlib import ExitStack
 
 from axbridge.bus.adapter import find_port
@@ -16,12 +17,15 @@ from axbridge.robot.backends.backend import REAL, REMOTE, Backend
 __all__ = ["open_real", "ports_of"]
 
 
-def open_real(rig: Rig, port: str | None = None) -> Backend:
+def open_real(
+    rig: Rig, port: str | None = None, line: Callable[..., SerialBus] = lambda _, **line: SerialBus(**line)
+) -> Backend:
     """Open the port of each bus of the rig.
 
     Args:
         rig: Its buses name their ports; ``auto`` takes the only adapter there is.
         port: Takes the place of the first bus's port.
+        line: Opens a bus: its name, then as of `SerialBus`.
 
     Raises:
         UnsupportedOperation: the rig has joints without a Dynamixel.
@@ -39,7 +43,8 @@ def open_real(rig: Rig, port: str | None = None) -> Backend:
     with ExitStack() as opened:
         ports = ports_of(rig, port)
         for config, device in zip(rig.buses, ports, strict=True):
-            buses[config.name] = opened.enter_context(SerialBus(device, config.baud, clock=clock))
+            bus = line(config.name, port=device, baud=config.baud, clock=clock)
+            buses[config.name] = opened.enter_context(bus)
         closing = opened.pop_all()
     mode = REMOTE if any("://" in device for device in ports) else REAL
     return Backend("real", mode, clock, buses, closing.close)

@@ -49,8 +49,7 @@ class Onlooker:
         self._residuals = residuals_of(rig)
         self._limits: dict[str, bytes] = {}  # as they were when the servo was seen first
         self._commands: dict[str, bytes] = {}  # as they were seen last
-        self._world = World(rig)
-        self._shadow: Shadow | None = None  # before the first look
+        self._shadow = Shadow(World(rig))
 
     def look(self, now: float, states: Mapping[str, RawState]) -> list[tuple[Cause, str]]:
         """Take in what the servos say now; what is newly wrong, with the servo.
@@ -59,10 +58,10 @@ class Onlooker:
             now: S on the buses' clock; the first call's is when the simulation begins.
             states: What each servo that answered has measured, by name.
         """
-        shadow = self._shadow = self._shadow or Shadow(self._world, now)
+        shadow = self._shadow
         shadow.follow(now)
         blocks = self._read(states, *_COMMANDS)
-        goals = {name: self._take(shadow, name, states[name], block) for name, block in blocks.items()}
+        goals = {name: self._take(name, states[name], block) for name, block in blocks.items()}
         measured = {name: self._drives[name].state(states[name], shadow.lag) for name in goals}
         twins = {name: shadow.state(self._drives[name], shadow.lag) for name in goals}
         for name, state in measured.items():
@@ -72,7 +71,7 @@ class Onlooker:
 
     def close(self) -> None:
         """End the simulation."""
-        self._world.close()
+        self._shadow.world.close()
 
     def _read(self, names: Iterable[str], address: int, length: int) -> dict[str, bytes]:
         """Registers of these servos, by name; without those that do not answer."""
@@ -85,9 +84,10 @@ class Onlooker:
                 found |= {one: answer.data for one, answer in pairs if isinstance(answer, Reply)}
         return found
 
-    def _take(self, shadow: Shadow, name: str, state: RawState, block: bytes) -> float:
+    def _take(self, name: str, state: RawState, block: bytes) -> float:
         """Write to the simulated servo what was written to the real one; its goal, rad, NaN where it is not judged."""
-        drive, twin, now = self._drives[name], self._world.servos[name], self._world.now()
+        drive, world = self._drives[name], self._shadow.world
+        twin, now = world.servos[name], world.now()
         if name not in self._limits:
             self._limits |= (found := self._read([name], *_LIMITS))
             for limits in found.values():
@@ -96,7 +96,7 @@ class Onlooker:
         if block != before:
             self._commands[name] = block
             if not before[0]:
-                shadow.place(drive, drive.calibration.angle(state.position))
+                self._shadow.place(drive, drive.calibration.angle(state.position))
             for part in (_LOOP, _TORQUE, _GOAL, _ON) if block[0] else (_LOOP, _TORQUE, _ON):  # a goal switches it on
                 twin.take_block(_COMMANDS[0] + part.start, block[part], now)
         weak = int.from_bytes(block[_TORQUE], "little") < FULL_SCALE

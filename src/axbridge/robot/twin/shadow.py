@@ -19,20 +19,20 @@ class Shadow:
 
     Args:
         world: Where they are.
-        now: S on the real servos' clock, at which the world is where it is now.
 
     Attributes:
         world: As given.
-        lag: That clock minus simulated time, s.
+        lag: The real servos' clock minus simulated time, s; NaN before the first `follow`.
     """
 
-    def __init__(self, world: World, now: float) -> None:
+    def __init__(self, world: World) -> None:
         self.world = world
-        self.lag = now - world.now()
+        self.lag = math.nan
 
     def follow(self, now: float) -> None:
-        """Let the world go on to this moment of the real servos' clock, s."""
-        self.lag += max(0.0, now - self.lag - self.world.now() - _LONGEST)
+        """Let the world go on to this moment of the real servos' clock, s; it begins at the first one."""
+        behind = now - self.world.now()
+        self.lag = behind if math.isnan(self.lag) else max(self.lag, behind - _LONGEST)
         self.world.sleep_until(now - self.lag)
 
     def state(self, drive: DynamixelDrive, start: float) -> ServoState:
