@@ -12,6 +12,7 @@ import pytest
 import axbridge
 from axbridge import BusTimeout, PortError, RigError
 from axbridge.bus.serial import SerialBus
+from axbridge.config.registers import Address
 from axbridge.protocols.v1 import Instruction, encode, whole_packet
 from tests.support.waiting import until
 from tests.support.warm import Warm, serving
@@ -149,6 +150,19 @@ def test_the_twin_moves_robot_and_shadow(port):
         assert robot["shoulder"].position == pytest.approx(0.8, abs=0.03)
         assert robot.simulation.shadow()["shoulder"].position == pytest.approx(0.8, abs=0.03)
         robot["shoulder"].torque_off()
+
+
+def test_a_twin_is_told_what_is_sent_in_any_way(port):
+    with axbridge.open("bench_arm", backend="twin", port=port) as robot:
+        bus, twin = robot._connection.backend.buses["main"], robot.simulation.world.servos["shoulder"].table
+        bus.write(1, Address.LED, b"\1")
+        assert twin["led"] == 1
+        bus.reg_write(1, Address.GOAL_POSITION, b"\x08\x02")
+        before = twin["goal_position"]
+        bus.action()
+        assert (before != 520, twin["goal_position"]) == (True, 520)
+        bus.sync_write(Address.LED, {1: b"\0"})
+        assert twin["led"] == 0
 
 
 def test_a_twin_whose_program_was_stopped_for_long_does_not_live_all_that_time_through(port):

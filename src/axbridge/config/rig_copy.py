@@ -25,10 +25,8 @@ def files_of(rig: Rig) -> list[Path]:
     folder = rig.path.resolve().parent
     found = [rig.path.resolve()]
     if rig.world is not None:
-        urdf = rig.urdf_path().resolve()
-        found.append(urdf)
-        meshes = re.findall(r'<mesh[^>]*filename="([^"]+)"', rig.urdf_text())
-        found += [(urdf.parent / mesh.removeprefix("file://")).resolve() for mesh in meshes]
+        found.append(rig.urdf_path().resolve())
+        found += [shape.file.resolve() for shape in (*rig.shapes("collision"), *rig.shapes("visual")) if shape.file]
     for servo in rig.dynamixels:
         found += [rig.profile_of(servo).path.resolve(), rig.model_of(servo).path.resolve()]
     return [path for path in dict.fromkeys(found) if path.is_file() and folder in path.parents]

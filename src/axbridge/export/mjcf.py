@@ -80,7 +80,7 @@ def to_mjcf(rig: Rig, note: str = "") -> str:
         body = spec.body(name)
         body.mass, body.inertia, body.ipos = DUMMY_MASS, [DUMMY_INERTIA] * 3, [0.0] * 3
         body.explicitinertial = True
-    _contacts(mujoco, spec, text, ground=world.ground, self_collision=world.self_collision)
+    _contacts(mujoco, spec, rig, ground=world.ground, self_collision=world.self_collision)
     if not world.fixed_base:
         base = spec.body(arrangement.tree.links[0])
         base.pos = [0.0, 0.0, world.base_height]
@@ -117,13 +117,9 @@ def _read(mujoco: Any, rig: Rig, text: str) -> Any:
         raise UnsupportedOperation(f"MuJoCo cannot read {rig.urdf_path()}: {first}", "see its message") from failure
 
 
-def _contacts(mujoco: Any, spec: Any, text: str, *, ground: bool, self_collision: bool) -> None:
+def _contacts(mujoco: Any, spec: Any, rig: Rig, *, ground: bool, self_collision: bool) -> None:
     """Who touches whom, and how rough links are: what their URDF says, as of the pair with a floor of 1."""
-    rough = {
-        link.get("name"): float(value.get("value", "nan"))
-        for link in ET.fromstring(text).iter("link")  # noqa: S314 - as above
-        for value in link.iter("lateral_friction")
-    }
+    rough = {shape.link: shape.friction for shape in rig.shapes("collision")}
     for body in spec.bodies:
         for geom in body.geoms:
             if geom.contype or geom.conaffinity:  # the others are pictures
