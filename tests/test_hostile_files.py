@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from io import BytesIO, StringIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from unittest.mock import patch
 
 import numpy as np
 import pytest
 from hypothesis import given, note, settings
-from mcap.records import Metadata, MetadataIndex
 
 from axbridge.cli.info import info
 from axbridge.comparison.comparison import compare, following
@@ -37,12 +37,13 @@ from axbridge.moves.files import load_move, motion_of
 from axbridge.moves.joint_table import parse_joints
 from axbridge.moves.mtn_moves import mtn_of
 from axbridge.reading import controls
+from axbridge.recording import mcap_grouped
 from axbridge.recording.csv_parquet import write_csv
 from axbridge.recording.foxglove import write_foxglove
 from axbridge.recording.import_logs import import_log, parse_columns
 from axbridge.recording.import_wizard import GivenGoal
 from axbridge.recording.mcap_file import CYCLE, EVENTS, SERVO_PREFIX, Entry
-from axbridge.recording.mcap_grouped import GroupedWriter, _bytes
+from axbridge.recording.mcap_grouped import GroupedWriter
 from axbridge.recording.provenance import describe
 from axbridge.recording.recording import open_recording, write_recording
 from axbridge.recording.sample_facts import ServoFacts
@@ -233,13 +234,9 @@ def recording_lines():
     return "\n".join(f"{topic}\t{json.dumps(body)}" for topic, body in lines).encode()
 
 
-class AsItIs(GroupedWriter):
-    """Writes metadata that are JSON already, or anything else."""
-
-    def _describe(self, name, metadata):
-        record = _bytes(Metadata(name=name, metadata=dict(metadata)))
-        self._metadata.append(MetadataIndex(offset=self._at, length=len(record), name=name))
-        self._put(record)
+def as_it_is(metadata):
+    """Metadata that are JSON already, or anything else."""
+    return dict(metadata)
 
 
 @dataclass
@@ -263,10 +260,11 @@ def assembled(lines):
             facts[key] = Facts(text.decode("utf-8", "replace"))
         else:
             messages.append(Entry(topic.decode("utf-8", "replace"), {}, 10**18, text or b" "))
-    writer = AsItIs(stream, said)
-    for message in messages:
-        writer.write(message)
-    writer.finish(facts)
+    with patch.object(mcap_grouped, "in_text", as_it_is):
+        writer = GroupedWriter(stream, said)
+        for message in messages:
+            writer.write(message)
+        writer.finish(facts)
     return stream.getvalue()
 
 

@@ -340,7 +340,7 @@ def damaged_after(path, topic, number=0):
     mine = [
         chunk
         for chunk in summary.chunk_indexes
-        if [summary.channels[channel].topic for channel in chunk.message_index_offsets] == [topic]
+        if topic in [summary.channels[channel].topic for channel in chunk.message_index_offsets]
     ]
     content[mine[number].chunk_start_offset + mine[number].chunk_length - 20] ^= 0xFF
     path.write_bytes(content)
@@ -367,10 +367,21 @@ def test_a_recording_whose_only_part_is_damaged_is_not_whole(tmp_path):
     damaged_after(path, "/servo/servo 1")
     found = open_recording(path)
     assert not found.complete
-    assert found.flaw == "is damaged: 1 of 1 parts of servo 1 cannot be read"
-    assert [found.facts(name).samples for name in found] == [200, 0]
+    assert found.flaw == (
+        "is damaged: 1 of 1 parts of /events, 1 of 1 parts of servo 0, 1 of 1 parts of servo 1 cannot be read"
+    )
+    assert [found.facts(name).samples for name in found] == [0, 0]
     assert len(found["servo 1"]) == 0
-    np.testing.assert_array_equal(found["servo 0"].position, sample()["servo 0"].position)
+
+
+def test_a_damaged_part_of_one_servo_costs_the_others_nothing(tmp_path):
+    path = tmp_path / "run.mcap"
+    write_recording(sample(2, length=20_000), path)
+    damaged_after(path, "/servo/servo 1", number=1)
+    found = open_recording(path)
+    (lost,) = found.lost
+    assert re.fullmatch(r"1 of \d+ parts of servo 1", lost)
+    np.testing.assert_array_equal(found["servo 0"].position, sample(length=20_000)["servo 0"].position)
 
 
 def test_of_a_servo_with_a_damaged_part_the_rest_is_read(tmp_path):

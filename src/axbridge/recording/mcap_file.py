@@ -47,7 +47,7 @@ __all__ = [
     "of_text",
     "read_entries",
     "records",
-    "schema_of",
+    "register",
     "unpack",
 ]
 
@@ -167,10 +167,13 @@ def of_text(metadata: Mapping[str, str]) -> dict[str, Any]:
     return {key: json.loads(value) for key, value in metadata.items()}
 
 
-def schema_of(topic: str) -> tuple[str, bytes]:
-    """Name and JSON schema of a topic's messages."""
+def register(writer: Writer, topic: str, schemas: dict[str, int]) -> int:
+    """Declare a topic's channel, and its schema unless `schemas` has it; the channel's number."""
     name = {EVENTS: "axbridge.Event", CYCLE: "axbridge.Cycle"}.get(topic, "axbridge.ServoSample")
-    return name, json.dumps({"title": name, **_SCHEMAS[name]}).encode()
+    if name not in schemas:
+        text = json.dumps({"title": name, **_SCHEMAS[name]}).encode()
+        schemas[name] = int(writer.register_schema(name, "jsonschema", text))
+    return int(writer.register_channel(topic, "json", schemas[name]))
 
 
 class RecordWriter:
@@ -187,19 +190,13 @@ class RecordWriter:
         """Append one message; channels are declared when they first appear."""
         channel = self._channels.get(entry.topic)
         if channel is None:
-            channel = self._channels[entry.topic] = self._declare(entry.topic)
+            channel = self._channels[entry.topic] = register(self._writer, entry.topic, self._schemas)
         logged = min(max(0, entry.logged), _LATEST)
         self._writer.add_message(channel, logged, json.dumps(entry.body).encode(), logged)
 
     def finish(self) -> None:
         """Write the summary that marks a whole file."""
         self._writer.finish()
-
-    def _declare(self, topic: str) -> int:
-        name, text = schema_of(topic)
-        if name not in self._schemas:
-            self._schemas[name] = int(self._writer.register_schema(name, "jsonschema", text))
-        return int(self._writer.register_channel(topic, "json", self._schemas[name]))
 
 
 def bodies(topic: str, texts: Sequence[bytes]) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""Whole recordings: an MCAP file whose every chunk holds one topic, so that one servo can be read without the others.
+"""Whole recordings: an MCAP file whose chunks hold one topic each, so that one servo can be read without the others.
 
 `GroupedWriter` writes one, `GroupedFile` reads it. A second metadata record says what each servo's samples are like; it
 and the events are found through the file's index, without reading a sample. Memory: one chunk a topic.
@@ -8,35 +8,20 @@ from __future__ import annotations
 
 import json
 import math
-import struct
 import weakref
-import zlib
 from array import array
+from collections import deque
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from io import SEEK_END, BytesIO
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
-import zstandard
-from mcap.data_stream import ReadDataStream, RecordBuilder
+from mcap.data_stream import ReadDataStream
 from mcap.opcode import Opcode
 from mcap.reader import SeekingReader
-from mcap.records import (
-    Channel,
-    Chunk,
-    ChunkIndex,
-    DataEnd,
-    Footer,
-    Header,
-    McapRecord,
-    Metadata,
-    MetadataIndex,
-    Schema,
-    Statistics,
-    SummaryOffset,
-)
+from mcap.records import Channel, ChunkIndex, Metadata, MetadataIndex
+from mcap.writer import Writer
 
 from axbridge.arrays import FloatArray
 from axbridge.errors import RecordingError
@@ -57,7 +42,7 @@ from axbridge.recording.mcap_file import (
     in_text,
     of_text,
     records,
-    schema_of,
+    register,
     unpack,
 )
 from axbridge.recording.sample_facts import ServoFacts, Tally
@@ -70,18 +55,10 @@ _ROWS = 1000  # rows put into arrays at once
 _SMALLEST = 64  # bytes: magic, header, footer
 
 
-@dataclass
-class _Group:
-    """A topic's chunk that is being filled."""
-
-    channel: int
-    records: bytearray = field(default_factory=bytearray)
-    index: array[int] = field(default_factory=lambda: array("Q"))  # log time, place; log time, place; …
-    messages: int = 0
-
-
 class GroupedWriter:
-    """Writes a whole file.
+    """Writes a whole file by mcap's own writer, which ends a chunk when it is full.
+
+    A topic's messages wait here until they fill one, and go in together. Only the last chunks hold several topics.
 
     Args:
         stream: A binary file, empty.
@@ -90,120 +67,42 @@ class GroupedWriter:
 
     def __init__(self, stream: IO[bytes], metadata: Mapping[str, Any]) -> None:
         self._stream = stream
-        self._at = 0
-        self._groups: dict[str, _Group] = {}
-        self._schemas: dict[str, Schema] = {}
-        self._channels: list[Channel] = []
-        self._chunks: list[ChunkIndex] = []
-        self._metadata: list[MetadataIndex] = []
-        self._compressor = zstandard.ZstdCompressor()
-        self._first, self._last = 2**64 - 1, 0
-        self._put(MAGIC)
-        self._put(_bytes(Header(profile="", library=LIBRARY)))
-        self._describe(METADATA, metadata)
+        self._writer = Writer(stream, chunk_size=_CHUNK)
+        self._writer.start(profile="", library=LIBRARY)
+        self._writer.add_metadata(METADATA, in_text(metadata))
+        self._schemas: dict[str, int] = {}
+        self._channels: dict[str, int] = {}
+        self._waiting: dict[str, deque[tuple[int, bytes]]] = {}
+        self._sizes: dict[str, int] = {}  # bytes that wait
 
     def write(self, entry: Entry) -> None:
         """Append a message."""
-        logged = min(max(0, entry.logged), 2**64 - 1)
-        text = entry.text or json.dumps(entry.body).encode()
-        self.append(entry.topic, logged, struct.pack("<IQQ", 0, logged, logged) + text)
+        self.append(entry.topic, min(max(0, entry.logged), 2**64 - 1), entry.text or json.dumps(entry.body).encode())
 
-    def append(self, topic: str, logged: int, content: bytes) -> None:
-        """Append a message by its bytes: everything of the record that comes after the channel."""
-        group = self._groups.get(topic) or self._declare(topic)
-        group.index.extend((logged, len(group.records)))
-        group.records += HEAD.pack(Opcode.MESSAGE, len(content) + 2) + group.channel.to_bytes(2, "little") + content
-        if len(group.records) >= _CHUNK:
-            self._flush(group)
+    def append(self, topic: str, logged: int, text: bytes) -> None:
+        """Append a message: when it was logged, and its JSON."""
+        if topic not in self._channels:
+            self._channels[topic] = register(self._writer, topic, self._schemas)
+            self._waiting[topic], self._sizes[topic] = deque(), 0
+        self._waiting[topic].append((logged, text))
+        self._sizes[topic] += len(text)
+        if self._sizes[topic] >= _CHUNK:
+            began = self._stream.tell()
+            while self._waiting[topic] and self._stream.tell() == began:  # it grows when a chunk ends
+                self._pass_on(topic)
 
     def finish(self, facts: Mapping[str, ServoFacts]) -> None:
         """Write what is left, what the samples are like by servo, and the index."""
-        for group in self._groups.values():
-            self._flush(group)
-        self._describe(_FACTS, {name: known.document() for name, known in facts.items()})
-        self._put(_bytes(DataEnd(data_section_crc=0)))
-        counts = {group.channel: group.messages for group in self._groups.values()}
-        statistics = Statistics(
-            attachment_count=0,
-            channel_count=len(self._channels),
-            channel_message_counts=counts,
-            chunk_count=len(self._chunks),
-            message_count=sum(counts.values()),
-            message_end_time=self._last,
-            message_start_time=self._first if counts else 0,
-            metadata_count=len(self._metadata),
-            schema_count=len(self._schemas),
-        )
-        began = self._at
-        parts: dict[Opcode, list[Any]] = {
-            Opcode.SCHEMA: list(self._schemas.values()),
-            Opcode.CHANNEL: self._channels,
-            Opcode.STATISTICS: [statistics],
-            Opcode.CHUNK_INDEX: self._chunks,
-            Opcode.METADATA_INDEX: self._metadata,
-        }
-        summary, offsets = bytearray(), bytearray()
-        for kind, found in parts.items():
-            written = b"".join(_bytes(record) for record in found)
-            offsets += _bytes(SummaryOffset(kind, began + len(summary), len(written)))
-            summary += written
-        offsets_at = began + len(summary)
-        summary += offsets
-        head = struct.pack("<BQQQ", Opcode.FOOTER, 20, began, offsets_at)
-        self._put(summary)
-        self._put(_bytes(Footer(began, offsets_at, zlib.crc32(head, zlib.crc32(summary)))) + MAGIC)
+        for topic, waiting in self._waiting.items():
+            while waiting:
+                self._pass_on(topic)
+        self._writer.add_metadata(_FACTS, in_text({name: known.document() for name, known in facts.items()}))
+        self._writer.finish()
 
-    def _declare(self, topic: str) -> _Group:
-        """A new group; schema and channel stand before its first message."""
-        name, text = schema_of(topic)
-        group = self._groups[topic] = _Group(len(self._channels) + 1)
-        if name not in self._schemas:
-            self._schemas[name] = Schema(id=len(self._schemas) + 1, data=text, encoding="jsonschema", name=name)
-        schema = self._schemas[name]
-        channel = Channel(id=group.channel, topic=topic, message_encoding="json", metadata={}, schema_id=schema.id)
-        self._channels.append(channel)
-        group.records += _bytes(schema) + _bytes(channel)
-        return group
-
-    def _flush(self, group: _Group) -> None:
-        """Write a group's chunk and the index of its messages."""
-        if not group.index:
-            return
-        times = group.index[::2]
-        first, last = min(times), max(times)
-        data = self._compressor.compress(group.records)
-        began = self._at
-        self._put(_bytes(Chunk("zstd", data, last, first, zlib.crc32(group.records), len(group.records))))
-        index_at = self._at
-        places = group.index.tobytes()
-        self._put(
-            HEAD.pack(Opcode.MESSAGE_INDEX, 6 + len(places)) + struct.pack("<HI", group.channel, len(places)) + places
-        )
-        self._chunks.append(
-            ChunkIndex(
-                chunk_length=index_at - began,
-                chunk_start_offset=began,
-                compression="zstd",
-                compressed_size=len(data),
-                message_end_time=last,
-                message_index_length=self._at - index_at,
-                message_index_offsets={group.channel: index_at},
-                message_start_time=first,
-                uncompressed_size=len(group.records),
-            )
-        )
-        group.messages += len(times)
-        self._first, self._last = min(self._first, first), max(self._last, last)
-        group.records, group.index = bytearray(), array("Q")
-
-    def _describe(self, name: str, metadata: Mapping[str, Any]) -> None:
-        record = _bytes(Metadata(name=name, metadata=in_text(metadata)))
-        self._metadata.append(MetadataIndex(offset=self._at, length=len(record), name=name))
-        self._put(record)
-
-    def _put(self, data: bytes | bytearray) -> None:
-        self._stream.write(data)
-        self._at += len(data)
+    def _pass_on(self, topic: str) -> None:
+        logged, text = self._waiting[topic].popleft()
+        self._sizes[topic] -= len(text)
+        self._writer.add_message(self._channels[topic], logged, text, logged)
 
 
 def regroup(source: IO[bytes], target: IO[bytes], metadata: Mapping[str, Any], facts: Mapping[str, ServoFacts]) -> None:
@@ -221,7 +120,7 @@ def regroup(source: IO[bytes], target: IO[bytes], metadata: Mapping[str, Any], f
             topics[channel.id] = channel.topic
         elif kind == Opcode.MESSAGE:
             channel_id, _, logged, _ = MESSAGE.unpack_from(content)
-            writer.append(topics[channel_id], logged, content[2:])
+            writer.append(topics[channel_id], logged, content[MESSAGE.size :])
         elif kind == Opcode.DATA_END:
             break
     writer.finish(facts)
@@ -297,8 +196,9 @@ class GroupedFile:
                 if chunk.chunk_start_offset < end or chunk.chunk_length > LARGEST:
                     raise ValueError("no index")  # one chunk, named again and again
                 end = chunk.chunk_start_offset + chunk.chunk_length
-                (channel,) = chunk.message_index_offsets
-                self._chunks.setdefault(summary.channels[channel].topic, []).append(chunk)
+                for channel in chunk.message_index_offsets:
+                    self._chunks.setdefault(summary.channels[channel].topic, []).append(chunk)
+            self._numbers = {channel.topic: number for number, channel in summary.channels.items()}
             counts = summary.statistics.channel_message_counts
             self.cycles = sum(counts[number] for number, channel in summary.channels.items() if channel.topic == CYCLE)
             metadata = {index.name: self._metadata(index) for index in summary.metadata_indexes}
@@ -361,7 +261,11 @@ class GroupedFile:
         """
         for chunk in self._chunks.get(topic, ()):
             found = records(BytesIO(self._contents(chunk)))
-            texts = [content[MESSAGE.size :] for kind, content in found if kind == Opcode.MESSAGE]
+            texts = [
+                content[MESSAGE.size :]
+                for kind, content in found
+                if kind == Opcode.MESSAGE and MESSAGE.unpack_from(content)[0] == self._numbers[topic]
+            ]
             for first in range(0, len(texts), _ROWS):  # not all at once: a chunk of 64 MB makes millions of rows
                 try:
                     yield from bodies(topic, texts[first : first + _ROWS])
@@ -388,9 +292,3 @@ class GroupedFile:
     def _metadata(self, index: MetadataIndex) -> dict[str, Any]:
         self._stream.seek(index.offset + HEAD.size)
         return of_text(Metadata.read(ReadDataStream(self._stream)).metadata)
-
-
-def _bytes(record: McapRecord) -> bytes:
-    builder = RecordBuilder()
-    record.write(builder)
-    return bytes(builder.end())
