@@ -55,7 +55,7 @@ class Registers(MutableSequence):
         data, row = self._servo.table.data, self._servo.row
         self._servo._refresh(0.0)
         data[key] = value
-        turned = int.from_bytes(data[POSITION : POSITION + 2], "little") - self._servo._zero
+        turned = int.from_bytes(data[POSITION : POSITION + 2], "little") - self._servo.zero
         self._state[row, [State.READING, State.ANGLE]] = turned * self._servo.profile.units.position
         self._state[row, State.VOLTAGE] = data[TEMPERATURE - 1] / 10
         self._state[row, State.TEMPERATURE] = data[TEMPERATURE]

@@ -28,10 +28,10 @@ from axbridge.errors import RigError, SimulationDiverged, UsageError
 from axbridge.jit import as_tuple
 from axbridge.sim.engine import UNLIMITED, Contact, LinkMotion, LinkPose, Scene, arrange, substeps
 from axbridge.sim.engines.bullet.ahead import System, run
+from axbridge.sim.engines.bullet.ideal_rows import solve_rows
 from axbridge.sim.engines.bullet.implicit import Book, settle_at, workspace
 from axbridge.sim.engines.bullet.speeds import FIRM, ask, begin, share, survey, take_over
 from axbridge.sim.engines.bullet.tree_dynamics import BASE, CONTACT, Base, Contacts, Links, joint_dynamics
-from axbridge.sim.engines.bullet.ideal_rows import solve_rows
 from axbridge.sim.substep import Drives
 
 
