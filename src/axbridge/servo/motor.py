@@ -32,6 +32,9 @@ __all__ = [
 ]  # fmt: skip
 
 
+_LEAST_LEFT = 0.1  # share of the supply that resistance per duty leaves
+
+
 class Motor(NamedTuple):
     """One motor, its gear and its drive electronics.
 
@@ -143,31 +146,30 @@ def end_current(current: float, volts: float, left: float, resistance: float, co
 
 
 @jit
-def driving(
-    current: float, speed: float, resistance: float, constant: float, supply_side: bool, supply: float
-) -> tuple[float, float]:
+def driving(motor: Motor, current: float, speed: float, supply: float) -> tuple[float, float]:
     """The voltage that drives a current, as a line over the speed near `speed`.
 
-    The motor takes U = R·i + K·ω. A loop that measures the supply's current s, which flows during the on-time of the
-    PWM alone, has i = s·V/U, so U² - K·ω·U - R·s·V = 0; of its roots the one with the sign of s drives it.
+    The motor takes U = (R + r·|U|/V)·i + K·ω. A loop that measures the supply's current s, which flows during the
+    on-time of the PWM alone, has i = s·V/|U|; so U² - (K·ω + r·s)·U - R·|s|·V = 0, and of the roots the one with the
+    sign of s drives it.
 
     Args:
+        motor: R, r, K and where its current is measured.
         current: Wanted, A.
         speed: rad/s.
-        resistance: R, ohm.
-        constant: K, V·s/rad.
-        supply_side: Whether it is the supply's current, else the motor's.
         supply: V, volts.
 
     Returns:
         volts, V, and feedback, V·s/rad: the voltage is `volts - feedback * ω`.
     """
-    if not supply_side:
-        return resistance * current, -constant
+    constant = motor.constant
     if current == 0.0:  # it coasts; the other root would short the motor
         return 0.0, -constant
-    half = 0.5 * constant * speed
-    root = math.sqrt(half * half + resistance * abs(current) * supply)
+    if motor.supply_side == 0.0:
+        left = max(1.0 - motor.resistance_per_duty * abs(current) / supply, _LEAST_LEFT)
+        return motor.resistance * current / left, -constant / left
+    half = 0.5 * (constant * speed + motor.resistance_per_duty * current)
+    root = math.sqrt(half * half + motor.resistance * abs(current) * supply)
     volts = half + math.copysign(root, current)
     slope = 0.5 * constant * (1.0 + math.copysign(half / root, half * current))
     return volts - slope * speed, -slope

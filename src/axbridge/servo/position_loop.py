@@ -18,7 +18,7 @@ import math
 
 from axbridge.arrays import FloatArray
 from axbridge.jit import jit
-from axbridge.servo.columns import Command, Joint, Mode, Param
+from axbridge.servo.columns import Command, Joint, Mode, Param, motor_of
 from axbridge.servo.motor import driving
 from axbridge.servo.position_laws import Loop, approach, felt, lagging, position_law, saturated
 
@@ -178,9 +178,7 @@ def _drive_current(
     joint: FloatArray, params: FloatArray, current: float, speed: float, limit: float, supply: float
 ) -> None:  # fmt: skip
     """A loop of the current that is quick against all else: the voltage that drives it, as far as `limit` (V) goes."""
-    volts, feedback = driving(
-        current, speed, params[Param.RESISTANCE], params[Param.CONSTANT], params[Param.SUPPLY_SIDE] != 0.0, supply
-    )
+    volts, feedback = driving(motor_of(params, 0, 1, params[Param.RESISTANCE], False), current, speed, supply)
     joint[Joint.VOLTS], joint[Joint.FEEDBACK] = saturated(volts, feedback, speed, limit)
 
 
