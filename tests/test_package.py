@@ -88,7 +88,7 @@ def test_an_import_by_a_string_or_by_a_public_name_is_an_import(tmp_path):
 
 
 def test_every_public_name_is_there_and_sorted():
-    assert axbridge.__all__ == sorted(axbridge.__all__)
+    assert axbridge.__all__ == sorted(set(axbridge.__all__)) == sorted(axbridge._HOME)
     for name in axbridge.__all__:
         assert getattr(axbridge, name) is not None
     assert set(axbridge.__all__) == set(axbridge._HOME)

@@ -260,7 +260,8 @@ class Cycle:
                 if track.position is None:
                     continue  # until it was read
                 goal = goal._replace(position=track.position)  # noqa: PLW2901 - what is sent instead
-                track.ramp = (started, started + self.soft_start, 1023 if track.ramp is None else track.ramp[2])
+                *_, final = track.ramp or (1023,)
+                track.ramp = (started, started + self.soft_start, final)
                 track.restart = False
             speed = goal.speed
             if servo.top_speed is not None and not goal.wheel and (speed == 0 or speed > servo.top_speed):

@@ -9,6 +9,7 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -53,6 +54,25 @@ class PageEnd:
     page: str
 
 
+class TooFast(NamedTuple):
+    """A joint whose way had to take longer.
+
+    Attributes:
+        joint: Its name.
+        wanted: The speed that it would have needed, rad/s.
+        top: The one that it may have, rad/s.
+    """
+
+    joint: str
+    wanted: float
+    top: float
+
+    @property
+    def excess(self) -> float:
+        """By how much the way had to be stretched."""
+        return self.wanted / self.top
+
+
 @dataclass(frozen=True)
 class Plan:
     """A path through some pages.
@@ -65,7 +85,7 @@ class Plan:
         first: The pose reached then, rad by joint.
         loop: Page to go on with for ever; None = the end.
         asked: What it would take without the joints' speed limits, s.
-        slowest: What stretched it most: a joint, the speed it would have needed and the one it may have, rad/s.
+        slowest: What stretched it most.
     """
 
     parts: tuple[tuple[float, dict[str, JointPath]], ...]
@@ -75,7 +95,7 @@ class Plan:
     first: Mapping[str, float]
     loop: str | None
     asked: float
-    slowest: tuple[str, float, float] | None
+    slowest: TooFast | None
 
     def at(self, time: float) -> dict[str, float]:
         """Where every joint should be at `time`, s."""
@@ -199,11 +219,11 @@ def plan(
     rounds: list[PageEnd] = []
     time = 0.0
     pose = dict(here)
-    slowest: tuple[str, float, float] | None = None
+    slowest: TooFast | None = None
     eased = 0.0
     for group in groups:
         ways, slow = _stretched(group, pose, bounds, move, time, tick)
-        if slow is not None and (slowest is None or slow[1] / slow[2] > slowest[1] / slowest[2]):
+        if slow is not None and (slowest is None or slow.excess > slowest.excess):
             slowest = slow
         parts.append((time, ways))
         for step in group:
@@ -234,9 +254,9 @@ def _stretched(
     move: Move,
     begin: float,
     tick: float,
-) -> tuple[dict[str, JointPath], tuple[str, float, float] | None]:
+) -> tuple[dict[str, JointPath], TooFast | None]:
     """Every joint's track, the steps' ways made as long as the joints' speeds need; and what needed most."""
-    slowest: tuple[str, float, float] | None = None
+    slowest: TooFast | None = None
     for step in group:
         step.way = max(step.way, tick)
     turn = 0
@@ -251,8 +271,8 @@ def _stretched(
                     top = min(top, move.pages[step.page].speed.get(joint, math.inf))
                 if peak > top * (1 + 1e-6):
                     factor[first : last + 1] = np.maximum(factor[first : last + 1], peak / top)
-                    if turn == 0 and (slowest is None or peak / top > slowest[1] / slowest[2]):
-                        slowest = (joint, peak, top)
+                    if turn == 0 and (slowest is None or peak / top > slowest.excess):
+                        slowest = TooFast(joint, peak, top)
         worst = float(factor.max())
         if worst == 1.0 or turn > _ROUNDS:
             return tracks, slowest

@@ -32,6 +32,7 @@ def hangs(
     """
     assert robot.rig.world is not None
     names = robot.tree.names
+    _, speed, faster = motion
     hanging = wrenches(robot.tree, *motion, np.array(robot.rig.world.gravity)).torque
     standing = np.empty_like(hanging)
     for side, foot in enumerate((stood.lifted <= 0, stood.lifted > 0)):
@@ -47,7 +48,7 @@ def hangs(
             known = chosen & ~np.isnan(reported)
             pushed = np.stack((reported, standing[:, column], hanging[:, column]), axis=1)[known]
             # a motor turns itself, too: whatever goes with speed and acceleration says nothing of the load
-            own = np.stack((motion[1][known, column], motion[2][known, column], np.ones(known.sum())), axis=1)
+            own = np.stack((speed[known, column], faster[known, column], np.ones(known.sum())), axis=1)
             parts.append(pushed - own @ np.linalg.lstsq(own, pushed, rcond=None)[0])
     reported, on_feet, hung = np.concatenate([*parts, np.zeros((0, 3))]).T
     return _explained(reported, hung) > _explained(reported, on_feet)
