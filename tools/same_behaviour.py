@@ -24,6 +24,7 @@ import numpy.typing as npt
 import axbridge
 from axbridge.config.rig import Rig
 from axbridge.experiment.experiments import Options, conduct
+from axbridge.jit import thorough
 from axbridge.recording.import_logs import import_log
 from axbridge.recording.recorder import Recorder
 from axbridge.recording.recording import Recording, open_recording
@@ -79,7 +80,7 @@ def columns(recording: Recording) -> Columns:
 
 
 def record(folder: Path) -> None:
-    """Write a file for each thing done."""
+    """Write a file for each thing done, by compiled kernels throughout: as plain Python they round differently."""
     folder.mkdir(parents=True, exist_ok=True)
     for model in MODELS:
         for name, (rig, action) in robots().items():
@@ -143,7 +144,8 @@ def main() -> None:
     comparing.add_argument("after", type=Path)
     given = parser.parse_args()
     if given.action == "record":
-        record(given.folder)
+        with thorough():
+            record(given.folder)
     elif compare(given.before, given.after):
         sys.exit(1)
 

@@ -5,7 +5,6 @@ import math
 import pytest
 
 from axbridge.control import checks
-from axbridge.control.battery import Battery
 from axbridge.control.coupled_motors import Limits, couplings, scaled, sibling_limits
 from axbridge.control.velocity_pid import VelocityController
 
@@ -94,11 +93,3 @@ def test_a_position_that_looks_like_degrees_is_asked_about(asked, ends, question
     warning = checks.position(asked, *ends, angle=True).warning
     assert warning.endswith(f"{ends[asked > 0]:g}{question}")
     assert "radians" not in checks.position(asked, *ends).warning  # of a linear joint
-
-
-def test_a_battery_is_drained_until_it_is_empty():
-    battery = Battery(1.0)
-    battery.drain(1.5, 0.5)
-    assert (battery.energy, battery.empty) == (0.25, False)
-    battery.drain(100, 1)
-    assert (battery.energy, battery.empty) == (0.0, True)

@@ -72,8 +72,7 @@ class Body:
         gravity = np.array(world.gravity)
         if world.fixed_base:
             return cls(tree, gravity)
-        start = tree.pose(positions)[None]
-        feet = soles_of(tree, rig.shapes("collision"), start)
+        feet = soles_of(rig, tree, positions)
         if len(feet) != 2:
             why = f"{len(feet)} links with a box for a sole stand on the floor in this pose"
             raise RigError(rig.path, "world", why, "start from a pose on two feet, or let fixed_base = true")

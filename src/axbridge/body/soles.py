@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
 
 from axbridge.arrays import FloatArray
 from axbridge.body.poses import posed
-from axbridge.config.urdf import Shape, Tree
+from axbridge.config.rig import Rig
+from axbridge.config.urdf import Tree
 
 __all__ = ["Sole", "inside", "soles_of"]
 
@@ -42,17 +43,20 @@ class Sole(NamedTuple):
         return np.array(((x, y, z), (a, y, z), (a, b, z), (x, b, z)))
 
 
-def soles_of(tree: Tree, shapes: Sequence[Shape], start: FloatArray) -> list[Sole]:
+def soles_of(rig: Rig, tree: Tree, stands: Mapping[str, float] | None = None) -> list[Sole]:
     """The links whose box is lowest, as far as their undersides are level.
 
     Args:
-        tree: The robot.
-        shapes: What it touches things with.
-        start: A pose in which it stands, rad, (1, joints).
+        rig: The robot.
+        tree: Its links.
+        stands: Positions of its joints in which it stands, rad; by default where the rig starts.
+
+    Raises:
+        RigError: its shapes are wrong.
     """
-    places = posed(tree, start).place[:, 0]
+    places = posed(tree, tree.pose(rig.start if stands is None else stands)[None]).place[:, 0]
     boxes: list[tuple[float, Sole]] = []
-    for shape in shapes:
+    for shape in rig.shapes("collision"):
         if shape.kind == "box" and np.allclose(shape.turn, np.eye(3), atol=1e-6):
             half = np.array(shape.size) / 2
             link = tree.links.index(shape.link)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from axbridge.arrays import FloatArray
 from axbridge.body.poses import posed
 from axbridge.body.soles import Sole, soles_of
 from axbridge.config.rig import Rig
@@ -68,14 +67,9 @@ def on_two_feet(rig: Rig) -> Standing | None:
     if rig.world is None or rig.world.fixed_base:
         return None
     tree = rig.tree()
-    pose = tree.pose(rig.start)[None]
-    found = soles_of(tree, rig.shapes("collision"), pose)
+    found = soles_of(rig, tree)
     if len(found) != 2:
         return None
-    one, other = sorted(found, key=lambda sole: -_sideways(tree, sole, pose))
+    places = posed(tree, tree.pose(rig.start)[None]).place[:, 0]
+    one, other = sorted(found, key=lambda sole: -float(places[sole.link, 1]))  # the left one first
     return Standing(rig, tree, rig.shapes("visual"), (one, other))
-
-
-def _sideways(tree: Tree, sole: Sole, pose: FloatArray) -> float:
-    """How far to the left a foot stands, m."""
-    return float(posed(tree, pose).place[sole.link, 0, 1])

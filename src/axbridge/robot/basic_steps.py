@@ -6,7 +6,6 @@ import math
 from collections.abc import Collection, Iterator
 
 from axbridge.config.rig import Rig
-from axbridge.control.battery import Battery
 from axbridge.robot.backends.backend import Backend
 from axbridge.robot.servo import Servo
 from axbridge.virtual.world import World
@@ -20,21 +19,20 @@ class BasicSteps:
     Args:
         rig: The robot.
         servos: All of its servos.
+
+    Attributes:
+        battery_energy: J left; -1.0 without a battery.
     """
 
     def __init__(self, rig: Rig, servos: Collection[Servo]) -> None:
         self._basic = rig.control_step_ms
         self._servos = servos
         self._ideal = [servo for servo in servos if servo.config.drive == "ideal"]
-        self._battery = None if rig.robot.battery is None else Battery(rig.robot.battery[0])
+        self._battery = rig.robot.battery
+        self.battery_energy = -1.0 if rig.robot.battery is None else rig.robot.battery[0]
         self._computer = rig.robot.cpu_consumption
         self._powered = True
         self._drawn = 0.0  # J, by the simulation's meter at the last look
-
-    @property
-    def battery_energy(self) -> float:
-        """J left; -1.0 without a battery."""
-        return -1.0 if self._battery is None else self._battery.energy
 
     def change(self, world: World | None) -> None:
         """Go on with another backend."""
@@ -66,7 +64,7 @@ class BasicSteps:
                 backend.simulated.ideal.control(self._basic / 1000)
             backend.clock.sleep_until(start + tick / 1000)
             if self._battery is not None:
-                self._drain(self._battery, (tick - now) / 1000, backend.simulated, start)
+                self._drain((tick - now) / 1000, backend.simulated, start)
             for servo in self._ideal:  # not in the step in which the battery ran empty
                 servo._take(None, start)
             now = tick
@@ -79,7 +77,7 @@ class BasicSteps:
             tick += self._basic
         yield end
 
-    def _drain(self, battery: Battery, seconds: float, world: World | None, start: float) -> None:
+    def _drain(self, seconds: float, world: World | None, start: float) -> None:
         power = self._computer
         for servo in self._servos if self._powered else ():
             if servo.config.drive == "ideal":
@@ -89,8 +87,8 @@ class BasicSteps:
         if world is not None:
             drawn, self._drawn = self._drawn, world.energy()
             power += (self._drawn - drawn) / seconds
-        battery.drain(power, seconds)
-        if battery.empty and self._powered and world is not None:
+        self.battery_energy = max(0.0, self.battery_energy - power * seconds)
+        if self.battery_energy == 0.0 and self._powered and world is not None:
             self._powered = False
             for servo in self._servos:
                 servo._cut()

@@ -76,7 +76,7 @@ def _feet_in_each_other(rig: Rig, positions: Mapping[str, float]) -> dict[str, s
         return {}
     tree = rig.tree()
     here = tree.pose({servo.joint: positions.get(servo.name, servo.position) for servo in rig.servos})[None]
-    soles = soles_of(tree, rig.shapes("collision"), tree.pose(rig.start)[None])
+    soles = soles_of(rig, tree)
     if len(soles) != 2 or not np.isfinite(here).all():
         return {}
     places = posed(tree, here)

@@ -35,7 +35,7 @@ class Hand:
         assert rig.world is not None  # else nothing stands free
         tree = rig.tree()
         pose = tree.pose(rig.start)[None]
-        soles = soles_of(tree, rig.shapes("collision"), pose)
+        soles = soles_of(rig, tree)
         there = posed(tree, pose, (np.array([[0.0, 0.0, rig.world.base_height]]), np.eye(3)[None]))
         self._engine = engine
         self._soles = [(tree.links[sole.link], sole.corners) for sole in soles]

@@ -6,7 +6,6 @@ weighed by what presses there. It cannot leave the soles: where it comes to thei
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -14,9 +13,9 @@ from typing import NamedTuple
 import numpy as np
 
 from axbridge.arrays import FloatArray
-from axbridge.body.soles import inside
+from axbridge.body.soles import inside, soles_of
 from axbridge.config.rig import Rig
-from axbridge.rotations import roll_pitch_yaw, turned
+from axbridge.rotations import Vector, roll_pitch_yaw, turned
 from axbridge.sim.engine import Contact, Engine
 from axbridge.walking.footsteps import Foothold
 from axbridge.walking.gait import Walk
@@ -53,13 +52,8 @@ class Soles:
         self._engine = engine
         tree = rig.tree(fixed_base=False)
         self.links = {side: tree.links[tree.moved[f"{side}_ankle_lateral"]] for side in ("left", "right")}
-        self._corners: dict[str, list[tuple[float, float, float]]] = {link: [] for link in self.links.values()}
-        for shape in rig.shapes("collision"):
-            if shape.link in self._corners and shape.kind == "box":
-                half = 0.5 * np.array(shape.size)
-                ends = [shape.place + shape.turn @ (half * signs) for signs in itertools.product((1, -1), repeat=3)]
-                lowest = sorted(ends, key=lambda corner: float(corner[2]))[:4]
-                self._corners[shape.link] += [(float(x), float(y), float(z)) for x, y, z in lowest]
+        found = {tree.links[sole.link]: sole.corners.tolist() for sole in soles_of(rig, tree)}
+        self._corners: dict[str, list[Vector]] = {link: found.get(link, []) for link in self.links.values()}
 
     def support(self) -> Support | None:
         """Where the floor's push acts; None while no foot stands."""
