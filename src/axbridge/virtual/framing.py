@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from axbridge.protocols import v1, v2
-from axbridge.protocols.packet import BROADCAST, Packet
+from axbridge.protocols.packet import Packet
 
 __all__ = ["FAST_READS", "Framing", "Heard", "blocks_of", "reads_of"]
 
@@ -94,21 +94,15 @@ class Framing:
         ]
 
 
-def blocks_of(heard: Heard) -> Mapping[int, tuple[int, bytes]] | None:
-    """Each servo's part of a write to several: address and data by id. None for any other packet."""
-    protocol, packet = heard.protocol, heard.packet
-    if packet.id != BROADCAST or not packet.intact:
-        return None
+def blocks_of(protocol: int, packet: Packet) -> list[tuple[int, dict[int, bytes]]] | None:
+    """Addresses, and what each servo is to have there by id, of a write to several; None for any other packet."""
     params = packet.params
     if protocol == 1:
-        if packet.code != v1.Instruction.SYNC_WRITE:
-            return None
-        return {id_: (params[0], data) for id_, data in v1.sync_write_blocks(params).items()}
+        return [(params[0], v1.sync_write_blocks(params))] if packet.code == v1.Instruction.SYNC_WRITE else None
     if packet.code == v2.Instruction.SYNC_WRITE:
-        address = int.from_bytes(params[:2], "little")
-        return {id_: (address, data) for id_, data in v2.sync_write_blocks(params).items()}
+        return [(int.from_bytes(params[:2], "little"), v2.sync_write_blocks(params))]
     if packet.code == v2.Instruction.BULK_WRITE:
-        return {id_: (address, data) for id_, address, data in reversed(v2.bulk_write_blocks(params))}
+        return [(address, {id_: data}) for id_, address, data in v2.bulk_write_blocks(params)]
     return None
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import random
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
 from axbridge.protocols import v2
@@ -254,15 +254,18 @@ class Line:
     def _execute(self, start: float, end: float, heard: Heard) -> None:
         self.counters.packets += 1
         protocol, packet, size, _ = heard
-        servos = [servo for servo in self._by_id.get((protocol, packet.id), ()) if self._hears(servo, start, size)]
-        if (blocks := blocks_of(heard)) is not None:
-            self._write_blocks(servos, blocks, end)
-            return
-        if protocol == 2 and packet.intact and packet.id == BROADCAST and packet.code in FAST_READS:
-            self._fast_read(servos, packet, end)
-            return
+        servos = self._by_id.get((protocol, packet.id), ())
+        if packet.id == BROADCAST and packet.intact:
+            if (blocks := blocks_of(protocol, packet)) is not None:
+                self._write_blocks([servo for servo in servos if self._hears(servo, start, size)], blocks, end)
+                return
+            if protocol == 2 and packet.code in FAST_READS:
+                self._fast_read([servo for servo in servos if self._hears(servo, start, size)], packet, end)
+                return
         replies: list[tuple[AnyServo, Status, float]] = []
         for servo in servos:
+            if not self._hears(servo, start, size):
+                continue
             baud = servo.baud  # its answer still has this rate, whatever the packet changes
             status = servo.handle(packet, end)
             if status is not None:
@@ -273,14 +276,17 @@ class Line:
         if replies:
             self._answer(replies, end)
 
-    def _write_blocks(self, servos: list[AnyServo], blocks: Mapping[int, tuple[int, bytes]], end: float) -> None:
+    def _write_blocks(self, servos: list[AnyServo], blocks: Iterable[tuple[int, dict[int, bytes]]], end: float) -> None:
         """Each servo takes its block of a write to several."""
         for servo in servos:
-            servo.feed(end)
-            if servo.id in blocks:
-                servo.take_block(*blocks[servo.id], end)
-                if servo.deafness:
-                    self._deafen(servo, end, end)
+            if servo.protocol == 2:
+                servo.feed(end)
+        for address, data in blocks:
+            for servo in servos:
+                if servo.id in data:
+                    servo.take_block(address, data[servo.id], end)
+                    if servo.deafness:
+                        self._deafen(servo, end, end)
 
     def _fast_read(self, servos: list[AnyServo], packet: Packet, end: float) -> None:
         """One answer of several servos: each adds its block, until one is missing."""
