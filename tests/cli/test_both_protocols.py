@@ -78,6 +78,22 @@ def test_a_servo_that_shut_itself_down_is_named_and_rebooted(line, capsys):
     assert "cannot be rebooted" in capsys.readouterr().err
 
 
+def test_the_monitor_shows_both(line, capsys):
+    import_module("axbridge.cli.monitor")
+    line[1].table["present_velocity"] = -7
+    line[3].table["present_speed"] = 1024 + 9
+    assert run(line, "monitor", "--duration", "0.1", "--json") == 0
+    states = json.loads(capsys.readouterr().out)["lines"][0]["states"]
+    assert {name: state["voltage"] for name, state in states.items()} == {"id 1": 50, "id 2": 111, "id 3": 111}
+    assert run(line, "monitor", "--duration", "0.1") == 0
+    rows = [row.split("\t") for row in capsys.readouterr().out.splitlines()[1:4]]
+    assert [(row[0], row[3], row[-2]) for row in rows] == [
+        ("id 1", "-7", "none"),
+        ("id 2", "0", "none"),
+        ("id 3", "-9", "none"),
+    ]
+
+
 def test_the_doctor_says_who_is_read_one_by_one(line, capsys):
     assert run(line, "doctor", "--packets", "20") in {0, 1}  # a busy machine may cost it its rate
     told = capsys.readouterr().out

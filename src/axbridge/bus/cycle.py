@@ -6,7 +6,8 @@ within n cycles who has shut down. What the samples then call for (a servo beyon
 the last read, so that it does not stand between two samples of one cycle.
 
 A servo that protects itself sets its Torque Limit to 0, or takes its Torque Enable away. Whatever is written to these
-then wakes it. So a servo with a new alarm, or one that was away, gets nothing before both registers were read.
+then wakes it. So a servo with a new alarm, or one that was away, gets nothing before both registers were read. One of
+Protocol 2.0 tells by its alert bit that something is wrong; Hardware Error Status says what; a reboot alone wakes it.
 
 Values are register counts; the Robot knows radians. Time is the bus's clock, so a cycle on a virtual bus runs in
 simulated time.
@@ -16,27 +17,25 @@ from __future__ import annotations
 
 import contextlib
 import math
-import struct
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from axbridge.bus.base import Bus, Reply
+from axbridge.bus.layout import LAYOUTS, PRESENT_2, Layout
 from axbridge.bus.stats import TURNAROUND, CycleTimes
-from axbridge.config.registers import EEPROM_END, PRESENT, Address
-from axbridge.errors import BusError, BusTimeout, ErrorFlag, PortError
+from axbridge.config.registers import PRESENT, Address, XAddress
+from axbridge.errors import BusError, BusTimeout, ErrorFlag, HardwareError, PortError
+from axbridge.protocols import v2
 from axbridge.protocols.packet import BROADCAST, byte_seconds
 from axbridge.protocols.v1 import MAX_PACKET
 
 __all__ = ["BusEvent", "Cause", "Cycle", "CycleResult", "CycleServo", "Goal", "RawState"]
 
-_GOAL = struct.Struct("<HH")  # Goal Position, Moving Speed
-_USUAL = int(Address.PRESENT_POSITION), PRESENT.size  # what is read of a servo: from where on, bytes
-_LONGER = int(Address.TORQUE_LIMIT), PRESENT.size + 2  # with the torque limit in front
-_LONGEST = int(Address.TORQUE_ENABLE), PRESENT.size + 12  # with all torque registers in front
 _HURT = int(ErrorFlag.OVERLOAD | ErrorFlag.OVERHEATING)  # for these a servo shuts down, as it comes from the factory
 NO_FLAGS = ErrorFlag(0)
-_EEPROM = 0, EEPROM_END
+_WHY = int(XAddress.HARDWARE_ERROR_STATUS), 1
+_GROUP_BYTES = 24  # of the question and the head of the answer, where servos are asked together
 _FORGIVEN = 2  # consecutive losses before a servo counts as missing
 _OTHER_ROBOT = "connect the robot that was there when it was opened, or open it anew"
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 2.0  # s between attempts at a missing servo or port
@@ -54,6 +53,7 @@ class CycleServo:
         top_torque: Highest Torque Limit.
         top_temperature: Above it, °C, torque is switched off and goals are withheld until `Cycle.recover`.
         voltage_range: Outside of it, in 0.1 V, likewise.
+        protocol: Version of the protocol it speaks.
     """
 
     name: str
@@ -63,6 +63,7 @@ class CycleServo:
     top_torque: int = 1023
     top_temperature: int = 255
     voltage_range: tuple[int, int] = (0, 255)
+    protocol: int = 1
 
 
 class Goal(NamedTuple):
@@ -82,7 +83,9 @@ class RawState(NamedTuple):
 
     Attributes:
         time: When the servo took it, s on the bus's clock.
-        torque_limit: As read last (it rotates: one servo a cycle); None before. 0 after an overload shutdown.
+        error: Error bits (`ErrorFlag`), in Protocol 2.0 Hardware Error Status (`HardwareError`).
+        torque_limit: As read last (it rotates: one servo a cycle); None before. 0 after an overload shutdown. None in
+            Protocol 2.0, where an overload takes Torque Enable away.
     """
 
     time: float
@@ -107,7 +110,7 @@ class BusEvent(NamedTuple):
     kind: Literal["missing", "returned", "fault", "limit", "port lost", "port back", Cause]
     name: str
     error: BusError | None = None
-    flags: ErrorFlag = NO_FLAGS
+    flags: ErrorFlag | HardwareError = NO_FLAGS
 
 
 @dataclass(frozen=True)
@@ -136,6 +139,7 @@ class _ServoCycle:
     """What the cycle knows of one servo."""
 
     servo: CycleServo
+    layout: Layout
     request: tuple[int, int, int]  # its usual read: id, address, length
     failures: int = 0
     retry_at: float = 0.0
@@ -150,6 +154,8 @@ class _ServoCycle:
     unsure: bool = False  # no goals, either, until its torque registers were read
     driven: bool = False  # there is a goal for it in this cycle
     sent: tuple[Goal, bytes] | None = None  # the latest goal, and what went out
+    must_ask: bool = False  # of Protocol 2.0: what is wrong with it must be read
+    returned: bool = False  # likewise: it was away since that was read
     must_limp: bool = False  # beyond its limits; has not yet confirmed that its torque is off
     eeprom: bytes = b""  # by which it is known again when the port was lost; empty: taken for the same
     strange: bool = False  # since then it was not looked at
@@ -157,6 +163,11 @@ class _ServoCycle:
     @property
     def missing(self) -> bool:
         return self.failures >= _FORGIVEN
+
+
+def _track(servo: CycleServo) -> _ServoCycle:
+    layout = LAYOUTS[servo.protocol]
+    return _ServoCycle(servo, layout, (servo.id, *layout.usual))
 
 
 @dataclass
@@ -189,7 +200,8 @@ class Cycle:
         self.servos = tuple(servos)
         self.servos_by_name = {servo.name: servo for servo in servos}
         self.times = CycleTimes()
-        self._tracks = {servo.name: _ServoCycle(servo, (servo.id, *_USUAL)) for servo in servos}
+        self._tracks = {servo.name: _track(servo) for servo in servos}
+        bus.second |= {servo.id for servo in servos if servo.protocol == 2}
         self._turn = 0
         self._port_retry = self._port_pause = 0.0
         self._port_error: PortError | None = None
@@ -202,7 +214,7 @@ class Cycle:
             BusError: a servo does not answer.
         """
         for track in self._tracks.values():
-            track.eeprom = self.bus.read(track.servo.id, *_EEPROM).data
+            track.eeprom = self.bus.read(track.servo.id, *track.layout.eeprom).data
 
     def exchange(self, goals: Mapping[str, Goal]) -> CycleResult:
         """`send` and `receive`."""
@@ -217,14 +229,17 @@ class Cycle:
         """
         now = self.bus.clock.now()
         blocks: dict[int, bytes] = {}
+        second: dict[int, bytes] = {}
         for name in names:
             track = self._tracks[name]
             track.ramp = (now, now + seconds, torque_limit)
             track.written_torque = self._torque_now(track, None, now)
             assert track.written_torque is not None  # within a ramp
-            blocks[track.servo.id] = track.written_torque.to_bytes(2, "little")
-        if blocks:
-            self.bus.sync_write(Address.TORQUE_LIMIT, blocks)
+            wanted = second if track.servo.protocol == 2 else blocks
+            wanted[track.servo.id] = track.written_torque.to_bytes(2, "little")
+        for layout, wanted in zip(LAYOUTS.values(), (blocks, second), strict=True):
+            if wanted:
+                self.bus.sync_write(layout.torque, wanted)
 
     def send(self, goals: Mapping[str, Goal]) -> float:
         """Write goal position and moving speed of the servos named, in one packet (several beyond 27 servos).
@@ -245,6 +260,8 @@ class Cycle:
         self._wire = _Wire(start=started)
         blocks: dict[int, bytes] = {}
         torques: dict[int, bytes] = {}
+        blocks_2: dict[int, bytes] = {}
+        torques_2: dict[int, bytes] = {}
         for name, track in self._tracks.items():
             track.driven = name in goals
         for name, goal in goals.items():
@@ -252,8 +269,9 @@ class Cycle:
             servo = track.servo
             if track.missing or track.limited or track.unsure:
                 continue
+            second = servo.protocol == 2
             if track.sent is not None and goal is track.sent[0] and track.ramp is None and not track.restart:
-                blocks[servo.id] = track.sent[1]
+                (blocks_2 if second else blocks)[servo.id] = track.sent[1]
                 continue
             low, high = servo.goal_range
             if track.restart:
@@ -267,11 +285,11 @@ class Cycle:
             if servo.top_speed is not None and not goal.wheel and (speed == 0 or speed > servo.top_speed):
                 speed = servo.top_speed
             position = goal.position if goal.wheel else min(max(goal.position, low), high)
-            blocks[servo.id] = block = _GOAL.pack(position, speed)
+            (blocks_2 if second else blocks)[servo.id] = block = track.layout.goal_bytes(position, speed)
             track.sent = goal, block
             torque = self._torque_now(track, goal.torque_limit, started)
             if torque is not None and torque != track.written_torque:
-                torques[servo.id] = torque.to_bytes(2, "little")
+                (torques_2 if second else torques)[servo.id] = torque.to_bytes(2, "little")
                 track.written_torque = torque
         heard = started
         if self._port_error is None:
@@ -279,6 +297,9 @@ class Cycle:
                 # first: a soft start must not begin with one hard push
                 heard = max(heard, self._sync_write(Address.TORQUE_LIMIT, torques))
                 heard = max(heard, self._sync_write(Address.GOAL_POSITION, blocks))
+                if blocks_2:
+                    heard = max(heard, self._sync_write(LAYOUTS[2].torque, torques_2))
+                    heard = max(heard, self._sync_write(LAYOUTS[2].goal, blocks_2))
             except PortError as error:
                 self._lose_port(error)
         self._wire.spent += self.bus.clock.now() - started
@@ -343,13 +364,13 @@ class Cycle:
             return
         self._turn = (self._turn + 1) % len(due)
         requests = [track.request for track in due]
-        requests[self._turn] = due[self._turn].servo.id, *_LONGER
+        requests[self._turn] = due[self._turn].servo.id, *due[self._turn].layout.longer
         for place, track in enumerate(due):
             if track.strange:
-                requests[place] = track.servo.id, *_EEPROM
+                requests[place] = track.servo.id, *track.layout.eeprom
             elif track.missing or track.unsure:
-                requests[place] = track.servo.id, *_LONGEST
-        wire = self._wire
+                requests[place] = track.servo.id, *track.layout.longest
+        wire, together = self._wire, False
         try:
             # after an exception nobody fetches the other answers: close the generator, which holds the line
             with contextlib.closing(self.bus.read_each(requests)) as answers:
@@ -358,6 +379,8 @@ class Cycle:
                     if isinstance(answer, Reply) and len(answer.data) == length:
                         wire.bytes += length + 6
                         wire.replies += 1
+                        if track.servo.protocol == 2:
+                            together, wire.bytes, wire.replies = True, wire.bytes - 9, wire.replies - 1
                         if track.strange:
                             self._recognise(track, answer)
                         else:
@@ -368,13 +391,39 @@ class Cycle:
         except PortError as error:
             self._lose_port(error)
             return
+        if together:
+            wire.bytes += _GROUP_BYTES
+            wire.replies += 1
+            for track in due:
+                if track.servo.name in states and track.must_ask:
+                    self._ask_why(track, states)
         for track in due:
             if track.must_limp and not track.missing:
                 self._limp(track)
 
+    def _ask_why(self, track: _ServoCycle, states: dict[str, RawState]) -> None:
+        """Read what is wrong with a servo of Protocol 2.0 whose alert bit has changed, and whether it has torque."""
+        name, id_ = track.servo.name, track.servo.id
+        try:
+            why, torque = self.bus.read_many([(id_, *_WHY), (id_, track.layout.torque_enable, 1)])
+        except PortError as error:
+            self._lose_port(error)
+            return
+        if not (isinstance(why, Reply) and isinstance(torque, Reply) and why.data and torque.data):
+            return  # again in the next cycle
+        returned, track.returned = track.returned, False
+        track.must_ask = track.unsure = False
+        flags = HardwareError(why.data[0])
+        if flags & ~HardwareError(track.flags):
+            self._wire.events.append(BusEvent("fault", name, flags=flags))
+        track.flags = int(flags)
+        states[name] = states[name]._replace(error=track.flags)
+        if not torque.data[0] and (returned or (track.driven and flags)):
+            track.limited = True
+
     def _limp(self, track: _ServoCycle) -> None:
         try:
-            self.bus.write(track.servo.id, Address.TORQUE_ENABLE, b"\0")
+            self.bus.write(track.servo.id, track.layout.torque_enable, b"\0")
         except PortError as error:
             self._lose_port(error)
         except BusError:
@@ -383,9 +432,13 @@ class Cycle:
             track.must_limp = False
 
     def _take(self, track: _ServoCycle, reply: Reply, address: int) -> RawState:
-        position, speed, load, voltage, temperature = PRESENT.unpack_from(
-            reply.data, Address.PRESENT_POSITION - address
-        )
+        second = track.servo.protocol == 2
+        if second:
+            load, speed, position, voltage, temperature = PRESENT_2.unpack(reply.data)
+        else:
+            position, speed, load, voltage, temperature = PRESENT.unpack_from(
+                reply.data, Address.PRESENT_POSITION - address
+            )
         name, (lowest, highest) = track.servo.name, track.servo.voltage_range
         returned = track.missing
         if returned:
@@ -393,12 +446,18 @@ class Cycle:
             track.flags = 0  # what is wrong with it is said anew
         if track.failures:
             track.failures, track.error = 0, None
-        if reply.error != track.flags:
+        error = reply.error
+        if second:
+            error = track.flags
+            track.returned = track.returned or returned
+            if bool(reply.error & v2.ALERT) != bool(track.flags) or returned:
+                track.must_ask = track.unsure = True
+        elif error != track.flags:
             if rising := reply.error & ~track.flags:
                 self._wire.events.append(BusEvent("fault", name, flags=ErrorFlag(reply.error)))
                 track.unsure = track.unsure or bool(rising & _HURT)
             track.flags = reply.error
-        if address != Address.PRESENT_POSITION:
+        if not second and address != Address.PRESENT_POSITION:
             self._look_at_torque(track, reply, address, returned=returned)
         if returned:
             track.written_torque = None  # it may have been without power, and has then forgotten what was written
@@ -407,7 +466,7 @@ class Cycle:
         if (temperature > track.servo.top_temperature or not lowest <= voltage <= highest) and not track.limited:
             track.limited = track.must_limp = True
             self._wire.events.append(BusEvent("limit", name))
-        return RawState(reply.time, position, speed, load, voltage, temperature, reply.error, track.torque_limit)
+        return RawState(reply.time, position, speed, load, voltage, temperature, error, track.torque_limit)
 
     def _look_at_torque(self, track: _ServoCycle, reply: Reply, address: int, *, returned: bool) -> None:
         """Find out whether the servo has shut itself down: then it gets no goals until `recover`."""
@@ -435,7 +494,7 @@ class Cycle:
             track.retry_at = self.bus.clock.now() + min(pause, _LONGEST_PAUSE)
 
     def _torque_now(self, track: _ServoCycle, asked: int | None, now: float) -> int | None:
-        top = track.servo.top_torque
+        top = min(track.servo.top_torque, track.layout.full_torque)
         if track.ramp is not None:
             start, end, final = track.ramp
             final = min(final if asked is None else asked, top)
@@ -487,7 +546,8 @@ class Cycle:
             PortError: another servo than before.
         """
         known = [track for track in self._tracks.values() if track.eeprom]
-        for track, answer in zip(known, self.bus.read_many([(t.servo.id, *_EEPROM) for t in known]), strict=True):
+        asked = [(track.servo.id, *track.layout.eeprom) for track in known]
+        for track, answer in zip(known, self.bus.read_many(asked), strict=True):
             track.strange = not isinstance(answer, Reply)
             if isinstance(answer, Reply) and not self._is_same(track, answer):
                 who, port = track.servo, getattr(self.bus, "port_name", "")

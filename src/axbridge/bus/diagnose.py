@@ -21,11 +21,10 @@ from axbridge.bus.handshake import (
 )
 from axbridge.bus.scan import BAUDS, FoundServo, scan, scan_bauds
 from axbridge.bus.serial import SerialBus
-from axbridge.bus.stats import percentile, wire_time
+from axbridge.bus.stats import goals_time, percentile, wire_time
 from axbridge.config.profile import FirmwareProfile
 from axbridge.config.registers import PRESENT, TABLE_SIZE, Address
 from axbridge.errors import BusTimeout, CorruptPacket, ErrorFlag, ServoFault
-from axbridge.protocols.packet import byte_seconds
 
 __all__ = [
     "Diagnosis",
@@ -109,7 +108,7 @@ def diagnose(
         progress(f"reading {packets} packets")
         findings += look_at_loss(bus, {servo.id: name_of(servo) for servo in known if servo.id in ids}, packets, facts)
         progress("measuring the rate")
-        findings += look_at_rate(bus, [id_ for id_ in ids if id_ not in bus.second], facts)
+        findings += look_at_rate(bus, ids, facts)
     return Diagnosis(facts, findings)
 
 
@@ -298,15 +297,14 @@ def look_at_loss(bus: SerialBus, servos: Mapping[int, str], packets: int, facts:
 
 def look_at_rate(bus: SerialBus, ids: Sequence[int], facts: dict[str, Any]) -> list[Finding]:
     """Rate of full exchanges: reads as measured, the goals' packet by its length (nothing may move here)."""
-    if not ids:
-        return []
-    cycle = Cycle(bus, [CycleServo(str(id_), id_) for id_ in ids])
-    goals = (8 + 5 * len(ids)) * byte_seconds(bus.baud)
+    cycle = Cycle(bus, [CycleServo(str(id_), id_, protocol=bus.protocol(id_).version) for id_ in ids])
+    second = sum(id_ in bus.second for id_ in ids)
+    goals = goals_time(len(ids) - second, bus.baud, second)
     results = [cycle.receive() for _ in range(_CYCLES)]
     spent = [result.spent + goals for result in results if not result.faults]
     if not spent:
         return []  # the loss is the finding
-    limit = wire_time(len(ids), bus.baud)
+    limit = wire_time(len(ids) - second, bus.baud, second)
     usual = percentile(spent, 0.5)
     facts |= {
         "rate_hz": 1 / usual,

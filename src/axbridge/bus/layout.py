@@ -1,0 +1,78 @@
+"""What a control cycle writes to a servo and reads of it: which registers, from where on, in which form."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+from axbridge.config.registers import ADDRESSES, EEPROM_END, PRESENT, Address, XAddress
+
+__all__ = ["LAYOUTS", "PRESENT_2", "Layout"]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Of the servos of one protocol.
+
+    Attributes:
+        protocol: Its version.
+        speed_first: Whether the speed limit stands in front of the goal (X: Profile Velocity), else behind it.
+        goal: Where both are.
+        goal_form: Their form.
+        torque: What limits the torque in joint mode: Torque Limit, or Goal PWM; 2 bytes.
+        full_torque: All of it, counts.
+        eeprom: What a servo is known by: from where on, bytes.
+        usual: What a cycle reads: from where on, bytes.
+        longer: The same with the torque limit in front, where that shows an overload.
+        longest: The same with all torque registers in front, likewise.
+    """
+
+    protocol: int
+    speed_first: bool
+    goal: int
+    goal_form: struct.Struct
+    torque: int
+    full_torque: int
+    eeprom: tuple[int, int]
+    usual: tuple[int, int]
+    longer: tuple[int, int]
+    longest: tuple[int, int]
+
+    @property
+    def torque_enable(self) -> int:
+        """Where Torque Enable is, 1 byte."""
+        return int(ADDRESSES[self.protocol].TORQUE_ENABLE)
+
+    def goal_bytes(self, position: int, speed: int) -> bytes:
+        """Goal and speed limit as one write."""
+        return self.goal_form.pack(speed, position) if self.speed_first else self.goal_form.pack(position, speed)
+
+
+_X_PRESENT = XAddress.PRESENT_PWM + 2, XAddress.PRESENT_TEMPERATURE + 1 - XAddress.PRESENT_PWM - 2
+PRESENT_2 = struct.Struct("<hii8xHB")  # current or load, velocity, position, (trajectories), voltage, temperature
+LAYOUTS = {
+    1: Layout(
+        protocol=1,
+        speed_first=False,
+        goal=int(Address.GOAL_POSITION),
+        goal_form=struct.Struct("<HH"),
+        torque=int(Address.TORQUE_LIMIT),
+        full_torque=1023,
+        eeprom=(0, EEPROM_END),
+        usual=(int(Address.PRESENT_POSITION), PRESENT.size),
+        longer=(int(Address.TORQUE_LIMIT), PRESENT.size + 2),
+        longest=(int(Address.TORQUE_ENABLE), PRESENT.size + 12),
+    ),
+    2: Layout(
+        protocol=2,
+        speed_first=True,
+        goal=int(XAddress.PROFILE_VELOCITY),
+        goal_form=struct.Struct("<Ii"),
+        torque=int(XAddress.GOAL_PWM),
+        full_torque=885,
+        eeprom=(0, XAddress.PROTOCOL_TYPE + 1),
+        usual=_X_PRESENT,
+        longer=_X_PRESENT,
+        longest=_X_PRESENT,
+    ),
+}

@@ -1,0 +1,90 @@
+"""A control cycle over servos of both protocols."""
+
+import pytest
+
+from axbridge.bus.cycle import Cycle, CycleServo, Goal
+from axbridge.bus.serial import SerialBus
+from axbridge.bus.stats import wire_time
+from axbridge.errors import HardwareError
+from tests.support.x_line import XLine, XServo
+
+pytestmark = pytest.mark.real_time
+
+
+@pytest.fixture
+def line():
+    with XLine([XServo(1), XServo(2, "xl430-w250"), XServo(3, "ax-12a")]) as made:
+        for servo in made.servos:
+            servo.power(5.0 if servo.id == 1 else 11.1)
+        yield made
+
+
+@pytest.fixture
+def cycle(line):
+    with SerialBus(line.port) as bus:
+        bus.latency = 0.05  # a busy machine may keep the responder waiting
+        x = {"protocol": 2, "goal_range": (0, 4095)}
+        yield Cycle(bus, [CycleServo("wrist", 1, **x), CycleServo("elbow", 2, **x), CycleServo("head", 3)])
+
+
+def test_each_servo_gets_goals_and_gives_samples_in_its_own_registers(line, cycle):
+    line[1].table["present_position"], line[1].table["present_velocity"] = 3000, -7
+    line[3].table["present_position"] = 400
+    result = cycle.exchange({"wrist": Goal(2100, 50), "elbow": Goal(9999, 0, 442), "head": Goal(512, 100)})
+    assert result.faults == {}
+    assert {name: state.position for name, state in result.states.items()} == {"wrist": 3000, "elbow": 0, "head": 400}
+    wrist = result.states["wrist"]
+    assert (wrist.speed, wrist.voltage, wrist.temperature, wrist.torque_limit) == (-7, 50, 30, None)
+    assert (line[1].table["goal_position"], line[1].table["profile_velocity"]) == (2100, 50)
+    assert (line[2].table["goal_position"], line[2].table["goal_pwm"]) == (4095, 442)
+    assert (line[3].table["goal_position"], line[3].table["moving_speed"]) == (512, 100)
+    assert 0 < result.wire_share <= 1
+
+
+def test_a_soft_start_raises_the_duty_that_an_x_servo_may_give(line, cycle):
+    cycle.soften(["wrist", "head"], 60.0)
+    for id_ in (1, 3):  # nobody answers a SYNC_WRITE
+        cycle.bus.ping(id_)
+    assert (line[1].table["goal_pwm"], line[3].table["torque_limit"]) == (88, 102)
+
+
+def test_an_x_servo_that_shuts_itself_down_is_named_once_and_gets_no_goals(line, cycle):
+    goals = {"wrist": Goal(2100, 50), "elbow": Goal(2000, 0), "head": Goal(512, 100)}
+    cycle.exchange(goals)
+    line[1].table["hardware_error_status"], line[1].table["torque_enable"] = 32, 0
+    (event,) = cycle.exchange(goals).events
+    assert (event.kind, event.name, event.flags) == ("fault", "wrist", HardwareError.OVERLOAD)
+    assert cycle.withheld == {"wrist"}
+    line[1].table["goal_position"] = 7
+    result = cycle.exchange(goals)
+    assert result.events == ()
+    assert result.states["wrist"].error == HardwareError.OVERLOAD
+    assert line[1].table["goal_position"] == 7
+
+
+def test_an_x_servo_that_was_away_and_lost_its_torque_stays_off_until_asked(line, cycle):
+    cycle.bus.latency = 0.01
+    goals = {"wrist": Goal(2100, 50), "elbow": Goal(2000, 0)}
+    cycle.exchange(goals)
+    line[1].deaf = True
+    while "missing" not in {event.kind for event in cycle.exchange(goals).events}:
+        pass
+    line[1].table.power_on()
+    line[1].power(5.0)
+    line[1].deaf = False
+    cycle.bus.latency = 0.05
+    while "returned" not in {event.kind for event in cycle.exchange(goals).events}:
+        pass
+    assert cycle.withheld == {"wrist"}
+    assert line[1].table["goal_position"] == 0
+
+
+def test_a_port_is_taken_again_only_with_the_same_servos(line, cycle):
+    cycle.remember()
+    assert [len(cycle._tracks[name].eeprom) for name in ("wrist", "head")] == [14, 24]
+
+
+def test_the_wire_time_of_six_x_servos_is_the_time_of_their_bytes():
+    there = 14 + 6 * 9
+    asked, answered = 14 + 6, 8 + 6 * (1 + 1 + 21 + 2)
+    assert wire_time(0, 1_000_000, 6) == pytest.approx((there + asked + answered) * 10e-6 + 22e-6)
