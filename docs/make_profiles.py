@@ -20,8 +20,7 @@ Firmwares differ, so it also says what this firmware does. The virtual servo run
 takes units and register addresses from it. `axbridge` finds the profiles that come with it by name. A rig may also
 give the path of your own profile.
 
-The virtual bus serves both protocols ([the X series](x-series.md)). `axbridge.open` drives servos of Protocol 1.0
-(AX, MX) today.
+The virtual bus and robots use both protocols ([the X series](x-series.md)).
 
 ## A profile of your own
 

@@ -44,6 +44,7 @@ class Units:
         voltage: V per count of Present Voltage and the voltage limits.
         full_scale: Count that stands for 100 % duty or torque limit.
         full_load: Count of Present Load that stands for 100 %.
+        top_speed: Highest count of a speed limit.
     """
 
     position: float
@@ -52,11 +53,14 @@ class Units:
     voltage: float = VOLT_PER_COUNT
     full_scale: int = FULL_SCALE
     full_load: int = FULL_SCALE
+    top_speed: int = FULL_SCALE
 
 
 AX = Units(position=math.radians(300 / 1023), speed=0.111 * RPM, counts=1023)
 MX = Units(position=math.radians(360 / 4096), speed=0.114 * RPM, counts=4095)
-X = Units(position=math.radians(360 / 4096), speed=0.229 * RPM, counts=4095, full_scale=885, full_load=1000)
+X = Units(
+    position=math.radians(360 / 4096), speed=0.229 * RPM, counts=4095, full_scale=885, full_load=1000, top_speed=2047
+)
 UNITS = {"ax": AX, "mx": MX, "x": X}
 
 
@@ -123,7 +127,7 @@ class Calibration:
 
     def speed_limit(self, speed: float) -> int:
         """Moving Speed for a positive speed limit, at least 1: 0 would mean full speed."""
-        return min(max(round(speed / self.units.speed), 1), self.units.full_scale)
+        return min(max(round(speed / self.units.speed), 1), self.units.top_speed)
 
     def speed(self, raw: int) -> float:
         """Joint speed of a Present Speed, rad/s."""

@@ -86,5 +86,5 @@ def test_a_port_is_taken_again_only_with_the_same_servos(line, cycle):
 
 def test_the_wire_time_of_six_x_servos_is_the_time_of_their_bytes():
     there = 14 + 6 * 9
-    asked, answered = 14 + 6, 8 + 6 * (1 + 1 + 21 + 2)
+    asked, answered = 14 + 6, 8 + 6 * (1 + 1 + 23 + 2)
     assert wire_time(0, 1_000_000, 6) == pytest.approx((there + asked + answered) * 10e-6 + 22e-6)

@@ -48,8 +48,8 @@ class Layout:
         return self.goal_form.pack(speed, position) if self.speed_first else self.goal_form.pack(position, speed)
 
 
-_X_PRESENT = XAddress.PRESENT_PWM + 2, XAddress.PRESENT_TEMPERATURE + 1 - XAddress.PRESENT_PWM - 2
-PRESENT_2 = struct.Struct("<hii8xHB")  # current or load, velocity, position, (trajectories), voltage, temperature
+_X_PRESENT = int(XAddress.PRESENT_PWM), XAddress.PRESENT_TEMPERATURE + 1 - XAddress.PRESENT_PWM
+PRESENT_2 = struct.Struct("<h2xii8xHB")  # duty, (current or load), velocity, position, (trajectories), voltage, heat
 LAYOUTS = {
     1: Layout(
         protocol=1,

@@ -146,14 +146,14 @@ def goals_time(count: int, baud: int, second: int = 0) -> float:
 def wire_time(count: int, baud: int = 1_000_000, second: int = 0) -> float:
     """Bare time of one exchange, s: SYNC_WRITE of 4 bytes each, 8-byte READ each, no torque limits.
 
-    18 servos at 1 Mbps: 5.34 ms, 187 Hz. Servos of Protocol 2.0 get 8 bytes each, and all give 21 bytes in one fast
-    sync read. 6 of them: 2.48 ms, 403 Hz.
+    18 servos at 1 Mbps: 5.34 ms, 187 Hz. Servos of Protocol 2.0 get 8 bytes each, and all give 23 bytes in one fast
+    sync read. 6 of them: 2.60 ms, 384 Hz.
 
     Args:
         count: Servos of Protocol 1.0.
         baud: Bits per second.
         second: Servos of Protocol 2.0.
     """
-    read = 22 * count + (14 + second + 8 + 25 * second if second else 0)
+    read = 22 * count + (14 + second + 8 + 27 * second if second else 0)
     turns = count + (second > 0)
     return goals_time(count, baud, second) + read * byte_seconds(baud) + turns * TURNAROUND

@@ -22,6 +22,7 @@ from axbridge.robot.backends.backend import SIMULATION, Backend
 from axbridge.robot.drives.drive import Drive
 from axbridge.robot.drives.dynamixel import DynamixelDrive
 from axbridge.robot.drives.ideal import IdealDrive
+from axbridge.robot.drives.x_drive import XDrive
 from axbridge.robot.safety.net import Safety
 from axbridge.robot.safety.ways_out import WAYS_OUT
 from axbridge.robot.sensors.opened import open_sensors
@@ -211,8 +212,11 @@ class Connection:
 
     def recover(self, name: str) -> None:
         """Let this servo's motor move again after it was shut down; see `Cycle.recover`."""
+        drive = self.drives[name]
         for cycle in self.cycles.values():
             if name in cycle.servos_by_name:
+                if isinstance(drive, DynamixelDrive):
+                    drive.wake()
                 cycle.recover(name)
 
     @property
@@ -258,9 +262,11 @@ class Connection:
     def _drive(self, config: ServoConfig) -> Drive:
         simulated = self.backend.simulated
         if config.drive == "dynamixel":
-            return DynamixelDrive(
+            profile = self.rig.profile_of(config)
+            kind = XDrive if profile.protocol == 2 else DynamixelDrive
+            return kind(
                 config,
-                self.rig.profile_of(config),
+                profile,
                 self.rig.model_of(config),
                 self.backend.buses[config.bus],
                 None if simulated is None else simulated.truth,
@@ -304,7 +310,7 @@ class Connection:
         for drive in drives:
             _, errors = apply_registers(drive.bus, drive.id, drive.profile, drive.config.registers)
             failures += errors.values()
-            if drive.read("torque_limit") == 0 and "torque_limit" not in drive.config.registers:
+            if drive.shut_down:
                 self._leave_shut_down(drive)
         if failures:
             raise failures[0]

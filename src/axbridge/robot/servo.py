@@ -20,7 +20,7 @@ from axbridge.config.rig import ServoConfig
 from axbridge.control import checks
 from axbridge.control.coupled_motors import Limits, scaled
 from axbridge.control.setpoints import Setpoints
-from axbridge.errors import ErrorFlag, RobotStopped, UnsupportedOperation, UsageError
+from axbridge.errors import ErrorFlag, HardwareError, RobotStopped, UnsupportedOperation, UsageError
 from axbridge.robot.drives.drive import EMULATION, Capability, Drive
 from axbridge.robot.drives.dynamixel import DynamixelDrive
 from axbridge.robot.warn import warn
@@ -269,6 +269,8 @@ class Servo:
             if checked.value is None:
                 return self._say(checked.warning)
             full = motor._needs_registers("turns by velocity, not by duty").profile.units.full_scale
+            if motor.capabilities["wheel"] == "unsupported":
+                raise UnsupportedOperation(f"servo {motor.name!r} cannot turn endlessly here", "see Servo.capabilities")
             if not motor._wanted.enabled:
                 motor.torque_on()
             motor._wanted.duty = round(checked.value * full) / full  # as the register takes it
@@ -544,7 +546,7 @@ class Servo:
         return self.state.temperature
 
     @property
-    def errors(self) -> ErrorFlag:
+    def errors(self) -> ErrorFlag | HardwareError:
         """Error byte of the servo's latest reply."""
         return self.state.errors
 

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from axbridge.errors import ErrorFlag
+from axbridge.errors import ErrorFlag, HardwareError
 
 __all__ = ["UNKNOWN", "Goals", "ServoState", "Truth"]
 
@@ -67,4 +67,4 @@ class ServoState:
     load: float
     voltage: float
     temperature: float
-    errors: ErrorFlag
+    errors: ErrorFlag | HardwareError

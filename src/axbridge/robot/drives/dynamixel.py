@@ -22,6 +22,7 @@ from axbridge.control.coupled_motors import Limits
 from axbridge.control.setpoints import Setpoints
 from axbridge.control.velocity_pid import VelocityController, braking_speed, towards
 from axbridge.errors import BusError, ErrorFlag, PortError, ServoFault, UsageError
+from axbridge.protocols import v2
 from axbridge.robot.drives.drive import Capability, Sensed
 from axbridge.robot.drives.speed_forecast import SpeedForecast
 from axbridge.robot.drives.turns import TurnCounter
@@ -120,7 +121,7 @@ class DynamixelDrive:
         entry = self.profile.register(name)
         reply = self.bus.read(self.id, entry.address, entry.size)
         if len(reply.data) != entry.size:
-            raise ServoFault(self.id, reply.error)
+            raise ServoFault(self.id, self.bus.protocol(self.id).error(reply.error))
         return int.from_bytes(reply.data, "little", signed=entry.signed)
 
     def write(self, name: str, value: int) -> float:
@@ -144,11 +145,27 @@ class DynamixelDrive:
         data = int(value).to_bytes(entry.size, "little", signed=entry.signed)
         deaf = self.profile.timing.eeprom_wait(entry.size) if entry.area is Area.EEPROM else 0.0
         reply = self.bus.write(self.id, entry.address, data, deaf=deaf)
-        if reply is not None and reply.error & _REFUSED:
-            raise ServoFault(self.id, reply.error, f"the servo did not take {name} = {value}")
+        if reply is not None and self._refused(reply.error):
+            error = self.bus.protocol(self.id).error(reply.error)
+            raise ServoFault(self.id, error, f"the servo did not take {name} = {value}")
         return self.bus.clock.now() if reply is None else reply.time
 
+    def _refused(self, error: int) -> bool:
+        return bool(error & (v2.NUMBER if self.profile.protocol == 2 else _REFUSED))
+
     # ---- Drive
+
+    @property
+    def shut_down(self) -> bool:
+        """Whether it has switched itself off: then its Torque Limit is 0, and not because the rig wants it so."""
+        return self.read("torque_limit") == 0 and "torque_limit" not in self.config.registers
+
+    def wake(self) -> None:
+        """Do what a cycle cannot do to let a servo move again that has shut itself down.
+
+        Raises:
+            BusError: it does not answer, or refuses.
+        """
 
     def power(self, *, on: bool) -> float:
         """Switch the motor; on: the present position becomes the goal first."""

@@ -3,9 +3,10 @@
 Run as a script by `axbridge.robot.safety.net` with the port's descriptors inherited. It imports nothing of axbridge, so
 it is there within milliseconds and stays small. It cannot hold or park: nobody is left who knows the robot.
 
-Usage: ``guard.py PIPE SILENCE FD:ID,ID…  …``. `PIPE`: read end of the controller's pipe: ``.`` is a sign of life, ``q``
-ends the watch, ``!FD:ID,ID FD:ID;`` asks to switch these servos off and ends the watch, too; end-of-file without either
-means death. `SILENCE`: longest pause between signs of life, s; 0 = no limit.
+Usage: ``guard.py PIPE SILENCE FD:ID,ID…  …``. An id with ``2.`` in front speaks Protocol 2.0. `PIPE`: read end of the
+controller's pipe: ``.`` is a sign of life, ``q`` ends the watch, ``!FD:ID,ID FD:ID;`` asks to switch these servos off
+and ends the watch, too; end-of-file without either means death. `SILENCE`: longest pause between signs of life, s; 0 =
+no limit.
 
 Exit code: 0, or 1 when servos did not confirm that their torque is off; it names them when the controller is dead.
 """
@@ -18,6 +19,7 @@ import sys
 import time
 
 _BROADCAST, _READ, _WRITE, _TORQUE = 0xFE, 2, 3, 24
+_TORQUE_2 = 64
 _REPEATS = 4  # the first may collide with a reply on the line or end a frame that was cut off
 _GAP = 0.004  # s
 _QUIET = 0.02  # s: by then the answers to the controller's last question are in
@@ -25,6 +27,7 @@ _PATIENCE = 0.02  # s to wait for an answer at first; twice as long in each furt
 _LONGEST = 1.5  # s in which servos are written to and read again
 _TICK = 0.04  # s: how often the parent is looked after
 
+SECOND = 1000  # added to the id of a servo that speaks Protocol 2.0
 Ports = dict[int, list[int]]  # ids by descriptor
 
 
@@ -34,7 +37,29 @@ def frame(id: int, code: int, *params: int) -> bytes:
     return b"\xff\xff" + body + bytes((~sum(body) & 0xFF,))
 
 
+def frame_2(id: int, code: int, *params: int) -> bytes:
+    """An instruction packet of Protocol 2.0; these parameters need no stuffing."""
+    packet = bytes((0xFF, 0xFF, 0xFD, 0, id, len(params) + 3, 0, code, *params))
+    return packet + crc(packet)
+
+
+def crc(data: bytes) -> bytes:
+    """The two bytes behind a packet of Protocol 2.0."""
+    value = 0
+    for byte in data:
+        value ^= byte << 8
+        for _ in range(8):
+            value = (value << 1 ^ (0x8005 if value & 0x8000 else 0)) & 0xFFFF
+    return value.to_bytes(2, "little")
+
+
 TORQUE_OFF = frame(_BROADCAST, _WRITE, _TORQUE, 0)
+TORQUE_OFF_2 = frame_2(_BROADCAST, _WRITE, _TORQUE_2, 0, 0)
+
+
+def behind(header: bytes) -> int:
+    """Bytes of an answer behind this header: error, Torque Enable and checksum."""
+    return 4 if len(header) > 4 else 3
 
 
 class Descriptors:
@@ -46,12 +71,12 @@ class Descriptors:
             os.write(port, data)
 
     def hear(self, port: int, header: bytes, patience: float) -> bytes:
-        """What comes within `patience` seconds, or until a packet of 7 bytes that begins with `header` is complete."""
+        """What comes within `patience` seconds, or until `header` and the 3 or more bytes behind it are complete."""
         end = time.monotonic() + patience
         poll = select.poll()
         poll.register(port, select.POLLIN)
         heard = b""
-        while (left := end - time.monotonic()) > 0 and not (header and header in heard[:-3]):
+        while (left := end - time.monotonic()) > 0 and not (header and header in heard[: -behind(header)]):
             piece = b""
             with contextlib.suppress(OSError):
                 if not poll.poll(left * 1e3):
@@ -69,8 +94,11 @@ _DESCRIPTORS = Descriptors()
 def limp(ports: Ports, line: Descriptors = _DESCRIPTORS) -> None:
     """Send the broadcast torque-off on every port, several times."""
     for _ in range(_REPEATS):
-        for port in ports:
-            line.send(port, TORQUE_OFF)
+        for port, ids in ports.items():
+            if any(id_ >= SECOND for id_ in ids):
+                line.send(port, TORQUE_OFF_2)
+            if any(id_ < SECOND for id_ in ids):
+                line.send(port, TORQUE_OFF)
         time.sleep(_GAP)
 
 
@@ -87,14 +115,22 @@ def confirm(ports: Ports, line: Descriptors = _DESCRIPTORS) -> list[int]:
     while left and time.monotonic() < until:
         left = [(port, id_) for port, id_ in left if time.monotonic() > until or not _is_off(line, port, id_, patience)]
         for port, id_ in left:
-            line.send(port, frame(id_, _WRITE, _TORQUE, 0))
+            off = frame_2(id_ - SECOND, _WRITE, _TORQUE_2, 0, 0) if id_ >= SECOND else frame(id_, _WRITE, _TORQUE, 0)
+            line.send(port, off)
             line.hear(port, b"", _GAP)  # its acknowledgement
         patience *= 2
-    return sorted(id_ for _, id_ in left)
+    return sorted(id_ % SECOND for _, id_ in left)
 
 
 def _is_off(line: Descriptors, port: int, id: int, patience: float) -> bool:
     """Whether the servo says that its torque is off."""
+    if id >= SECOND:
+        own = id - SECOND
+        line.send(port, frame_2(own, _READ, _TORQUE_2, 0, 1, 0))
+        header = bytes((0xFF, 0xFF, 0xFD, 0, own, 5, 0, 0x55))  # the error byte, Torque Enable and the CRC follow
+        heard = line.hear(port, header, patience)
+        answer = heard[heard.find(header) :][:12]
+        return header in heard and len(answer) == 12 and answer[9] == 0 and crc(answer[:10]) == answer[10:]
     line.send(port, frame(id, _READ, _TORQUE, 1))
     header = b"\xff\xff" + bytes((id, 3))  # the error byte, Torque Enable and the checksum follow
     heard = line.hear(port, header, patience)
@@ -161,7 +197,12 @@ def ignore_signals() -> None:
 def _parse(arguments: list[str]) -> Ports:
     """Ports and their servos, from ``FD:ID,ID`` each."""
     parts = [argument.partition(":") for argument in arguments]
-    return {int(port): [int(id_) for id_ in ids.split(",")] for port, _, ids in parts}
+    return {int(port): parse_ids(ids) for port, _, ids in parts}
+
+
+def parse_ids(text: str) -> list[int]:
+    """Of ``ID,2.ID``."""
+    return [int(id_.removeprefix("2.")) + SECOND * id_.startswith("2.") for id_ in text.split(",")]
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from typing import Any
 
 import serial
 
-from axbridge.robot.safety.guard import Descriptors, Ports, end, ignore_signals, limp
+from axbridge.robot.safety.guard import Descriptors, Ports, behind, end, ignore_signals, limp, parse_ids
 
 _STDIN = 0
 _OPENING = 3.0  # s to try to open a port that its owner has just left
@@ -39,7 +39,11 @@ class _Opened(Descriptors):
     def hear(self, port: int, header: bytes, patience: float) -> bytes:
         until = time.monotonic() + patience
         one, heard = self._ports[port], b""
-        while one is not None and (left := until - time.monotonic()) > 0 and not (header and header in heard[:-3]):
+        while (
+            one is not None
+            and (left := until - time.monotonic()) > 0
+            and not (header and header in heard[: -behind(header)])
+        ):
             try:
                 one.timeout = left
                 heard += one.read(1) + one.read(one.in_waiting)
@@ -57,7 +61,7 @@ def watch(arguments: Sequence[str]) -> int:
     for index, argument in enumerate(arguments):
         baud, ids, name = argument.split(":", 2)
         names.append((name, int(baud)))
-        ports[index] = [int(id_) for id_ in ids.split(",")]
+        ports[index] = parse_ids(ids)
     return _act(names, ports)
 
 

@@ -28,12 +28,11 @@ from types import TracebackType
 from typing import Any
 
 from axbridge.bus.base import Reply
-from axbridge.bus.cycle import Cycle
+from axbridge.bus.cycle import Cycle, CycleServo
 from axbridge.bus.turn import Turn
 from axbridge.clock import WallClock
-from axbridge.config.registers import Address
 from axbridge.errors import BusError, UsageError
-from axbridge.robot.safety.policies import Policy, hold, limp, park
+from axbridge.robot.safety.policies import Policy, hold, limp, park, torque_reads
 from axbridge.robot.safety.ways_out import WAYS_OUT
 
 __all__ = ["Safety"]
@@ -323,7 +322,7 @@ class Safety:
         for cycle in self._real:
             port = getattr(cycle.bus, "port", None)
             if port is not None and port.ser is not None and port.fd is None and cycle.servos:
-                ports.append(f"{port.baudrate}:{','.join(str(servo.id) for servo in cycle.servos)}:{port.name}")
+                ports.append(f"{port.baudrate}:{','.join(map(_for_guard_id, cycle.servos))}:{port.name}")
         return ports
 
     def _start_guard(self) -> None:
@@ -442,8 +441,13 @@ class Safety:
 
 def _for_guard(lines: Iterable[tuple[int, Cycle]], names: Container[str] | None = None) -> list[str]:
     """``FD:ID,ID`` for each line that has some of these servos (None: all)."""
-    ids = {fd: [str(s.id) for s in cycle.servos if names is None or s.name in names] for fd, cycle in lines}
+    ids = {fd: [_for_guard_id(s) for s in cycle.servos if names is None or s.name in names] for fd, cycle in lines}
     return [f"{fd}:{','.join(here)}" for fd, here in ids.items() if here]
+
+
+def _for_guard_id(servo: CycleServo) -> str:
+    """Its id as the guard takes it: ``2.ID`` where it speaks Protocol 2.0."""
+    return f"2.{servo.id}" if servo.protocol == 2 else str(servo.id)
 
 
 def _hold(cycle: Cycle) -> list[str] | None:
@@ -458,7 +462,7 @@ def _limp_ones(cycle: Cycle) -> list[str]:
     """The servos that do not say that their torque is on."""
     try:
         with cycle.bus.turn.held(_PATIENCE):
-            answers = cycle.bus.read_many([(servo.id, Address.TORQUE_ENABLE, 1) for servo in cycle.servos])
+            answers = cycle.bus.read_many(torque_reads(cycle, [servo.id for servo in cycle.servos]))
     except BusError:
         return list(cycle.servos_by_name)
     return [

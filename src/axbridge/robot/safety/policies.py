@@ -10,18 +10,19 @@ from typing import Literal
 
 from axbridge.bus.base import Reply
 from axbridge.bus.cycle import Cycle, Goal
-from axbridge.config.registers import Address
+from axbridge.config.registers import Address, XAddress
 from axbridge.errors import BusError, BusTimeout, PortError
 from axbridge.protocols.packet import BROADCAST
 
-__all__ = ["Policy", "hold", "limp", "park"]
+__all__ = ["Policy", "hold", "limp", "park", "torque_reads"]
 
 Policy = Literal["limp", "hold", "park"]
 
 _ATTEMPTS = 5
 _TORQUE = int(Address.TORQUE_ENABLE)
+_TORQUE_2 = int(XAddress.TORQUE_ENABLE)
 _TORQUE_TO_POSITION = _TORQUE, Address.PRESENT_POSITION + 2 - _TORQUE  # one read: from where on, bytes
-_PARK_SPEED = 100  # counts: 11 rpm
+_PARK_SPEEDS = {1: 100, 2: 48}  # counts: 11 rpm
 _PARK_NEAR = 6  # counts: about 2 degrees
 _PARK_PERIOD = 0.02  # s
 
@@ -36,12 +37,15 @@ def limp(cycle: Cycle, names: Iterable[str] | None = None) -> dict[str, BusError
     errors: dict[str, BusError] = {}
     try:
         for attempt in range(_ATTEMPTS):
-            if names is None:
-                cycle.bus.write(BROADCAST, _TORQUE, b"\0")
-            if attempt or names is not None:  # a broadcast did not reach them: one by one
-                cycle.bus.sync_write(_TORQUE, dict.fromkeys(left, b"\0"))
+            if second := dict.fromkeys(left.keys() & cycle.bus.second, b"\0"):
+                cycle.bus.sync_write(_TORQUE_2, second)
+            if first := dict.fromkeys(left.keys() - cycle.bus.second, b"\0"):
+                if names is None:
+                    cycle.bus.write(BROADCAST, _TORQUE, b"\0")
+                if attempt or names is not None:  # a broadcast did not reach them: one by one
+                    cycle.bus.sync_write(_TORQUE, first)
             asked = list(left)
-            for id_, answer in zip(asked, cycle.bus.read_many([(id_, _TORQUE, 1) for id_ in asked]), strict=True):
+            for id_, answer in zip(asked, cycle.bus.read_many(torque_reads(cycle, asked)), strict=True):
                 if isinstance(answer, Reply) and answer.data == b"\0":
                     errors.pop(left.pop(id_), None)
                 else:
@@ -51,6 +55,11 @@ def limp(cycle: Cycle, names: Iterable[str] | None = None) -> dict[str, BusError
     except PortError as error:
         errors.update(dict.fromkeys(left.values(), error))
     return errors
+
+
+def torque_reads(cycle: Cycle, ids: Iterable[int]) -> list[tuple[int, int, int]]:
+    """What to read of these servos to know whether they have torque: one byte each."""
+    return [(id_, _TORQUE_2 if id_ in cycle.bus.second else _TORQUE, 1) for id_ in ids]
 
 
 def _unconfirmed(id: int, what: str) -> BusError:
@@ -106,9 +115,10 @@ def _read(cycle: Cycle, requests: Sequence[tuple[int, int, int]]) -> list[Reply 
 
 def _stop_wheels(cycle: Cycle, errors: dict[str, BusError]) -> set[str]:
     """Let the servos that turn endlessly stand still; their names. Those that failed: `errors`."""
-    limits = _read(cycle, [(servo.id, Address.CW_ANGLE_LIMIT, 4) for servo in cycle.servos])
+    first = [servo for servo in cycle.servos if servo.protocol == 1]  # X servos are joints here
+    limits = _read(cycle, [(servo.id, Address.CW_ANGLE_LIMIT, 4) for servo in first])
     wheels: dict[int, str] = {}
-    for servo, answer in zip(cycle.servos, limits, strict=True):
+    for servo, answer in zip(first, limits, strict=True):
         if isinstance(answer, BusError):
             errors[servo.name] = answer
         elif answer.data == bytes(4):  # both angle limits 0: it turns endlessly
@@ -147,9 +157,9 @@ def _parkable(cycle: Cycle, pose: Mapping[str, int]) -> dict[str, Goal]:
     wheels = _stop_wheels(cycle, unknown)
     stay = wheels | set(unknown)
     joints = {name: cycle.servos_by_name[name] for name in pose if name in cycle.servos_by_name and name not in stay}
-    answers = _read(cycle, [(servo.id, _TORQUE, 1) for servo in joints.values()])
+    answers = _read(cycle, torque_reads(cycle, [servo.id for servo in joints.values()]))
     return {
-        name: Goal(pose[name], _PARK_SPEED)
+        name: Goal(pose[name], _PARK_SPEEDS[joints[name].protocol])
         for name, answer in zip(joints, answers, strict=True)
         if not isinstance(answer, Reply) or answer.data != b"\0"  # one that did not answer now may have torque
     }
@@ -157,6 +167,9 @@ def _parkable(cycle: Cycle, pose: Mapping[str, int]) -> dict[str, Goal]:
 
 def _goal_to_present(cycle: Cycle, joints: Mapping[int, str], errors: dict[str, BusError]) -> None:
     goals: dict[int, bytes] = {}
+    second = [id_ for id_ in joints if id_ in cycle.bus.second]
+    _goal_to_present_2(cycle, {id_: joints[id_] for id_ in second}, errors)
+    joints = {id_: name for id_, name in joints.items() if id_ not in second}
     answers = _read(cycle, [(id_, *_TORQUE_TO_POSITION) for id_ in joints])
     for id_, answer in zip(joints, answers, strict=True):
         if isinstance(answer, BusError) or not answer.data:
@@ -164,3 +177,17 @@ def _goal_to_present(cycle: Cycle, joints: Mapping[int, str], errors: dict[str, 
         elif answer.data[0]:
             goals[id_] = answer.data[-2:]
     errors |= {joints[id_]: error for id_, error in _write_and_look(cycle, Address.GOAL_POSITION, goals).items()}
+
+
+def _goal_to_present_2(cycle: Cycle, joints: Mapping[int, str], errors: dict[str, BusError]) -> None:
+    """The same of servos of Protocol 2.0."""
+    torques = _read(cycle, torque_reads(cycle, joints))
+    places = _read(cycle, [(id_, XAddress.PRESENT_POSITION, 4) for id_ in joints])
+    goals: dict[int, bytes] = {}
+    for (id_, name), torque, place in zip(joints.items(), torques, places, strict=True):
+        for answer in (torque, place):
+            if isinstance(answer, BusError) or not answer.data:
+                errors[name] = answer if isinstance(answer, BusError) else BusTimeout(id_)
+        if name not in errors and isinstance(torque, Reply) and isinstance(place, Reply) and torque.data[0]:
+            goals[id_] = place.data
+    errors |= {joints[id_]: error for id_, error in _write_and_look(cycle, XAddress.GOAL_POSITION, goals).items()}

@@ -1,0 +1,156 @@
+"""Robots of X servos, and of both kinds on one line: the same calls, and no motor left on."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import dynamixel_sdk as sdk
+import pytest
+
+import axbridge
+from axbridge.config.rig import Rig
+from axbridge.errors import HardwareError, UnsupportedOperation
+from axbridge.robot.safety.policies import hold
+from tests.support.waiting import until
+from tests.support.warm import serving
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def robot():
+    with axbridge.open("koch") as made:
+        yield made
+
+
+def settle(robot, seconds=2.0):
+    for _ in range(round(seconds / 0.02)):
+        robot.step(20)
+
+
+def test_position_speed_and_acceleration_are_the_servos_own(robot):
+    pan = robot["shoulder_pan"]
+    assert pan.capabilities["acceleration"] == pan.capabilities["velocity"] == "native"
+    pan.set_velocity(1.0)
+    pan.set_acceleration(2.0)
+    pan.set_position(1.0)
+    speeds = []
+    while pan.position < 0.9:
+        robot.step(20)
+        speeds.append(pan.velocity)
+    assert max(speeds) == pytest.approx(1.0, abs=0.05)
+    assert (
+        0.35 < 0.02 * sum(speed < 0.9 for speed in speeds[: len(speeds) // 2]) < 0.65
+    )  # 0.9 rad/s at 2 rad/s²: 0.45 s
+    assert pan.read("profile_acceleration") == 5
+    assert pan.read("profile_velocity") == round(1.0 / 0.02398)
+    pan.set_acceleration(-1)
+    pan.set_velocity(pan.max_velocity)
+    robot.step(20)
+    robot.step(20)
+    assert (pan.read("profile_acceleration"), pan.read("profile_velocity")) == (0, 0)
+
+
+def test_a_cap_of_the_torque_is_a_cap_of_the_duty(robot):
+    pan = robot["shoulder_pan"]
+    pan.set_available_torque(pan.max_torque / 2)
+    pan.set_position(0.5)
+    settle(robot)
+    assert pan.read("goal_pwm") == 442
+    assert pan.position == pytest.approx(0.5, abs=0.03)
+
+
+def test_what_it_cannot_do_here_is_refused(robot):
+    with pytest.raises(UnsupportedOperation):
+        robot["elbow_flex"].set_position(float("inf"))
+    with pytest.raises(UnsupportedOperation):
+        robot["elbow_flex"].set_duty(0.2)
+
+
+def test_mode_and_profile_of_a_servo_are_changed_while_it_is_driven_and_put_back():
+    rig = Rig.load("koch")
+    elbow = {"operating_mode": 4, "drive_mode": 4}
+    servos = [s.model_copy(update={"registers": elbow}) if s.name == "elbow_flex" else s for s in rig.servos]
+    with axbridge.open(rig.model_copy(update={"servos": tuple(servos)})) as robot:
+        one = robot["elbow_flex"]
+        one.set_position(0.3)
+        settle(robot)
+        assert (one.read("operating_mode"), one.read("drive_mode")) == (3, 0)
+        assert one.position == pytest.approx(0.3, abs=0.15)  # its loop has no integral
+        one.restore()
+        assert (one.read("operating_mode"), one.read("drive_mode"), one.read("torque_enable")) == (4, 4, 0)
+
+
+def test_a_servo_that_shuts_itself_down_stays_off_until_recover_reboots_it(robot):
+    pan = robot["shoulder_pan"]
+    pan.set_position(0.3)
+    settle(robot, 1.0)
+    robot.simulation.inject("overload:1")
+    settle(robot, 0.2)
+    assert pan.errors == HardwareError.OVERLOAD
+    assert robot.withheld == {"shoulder_pan"}
+    assert pan.read("torque_enable") == 0
+    pan.set_position(-0.3)
+    settle(robot, 0.5)
+    assert pan.position == pytest.approx(0.3, abs=0.05)
+    pan.recover()
+    settle(robot, 3.0)
+    assert robot.withheld == frozenset()
+    assert pan.errors == HardwareError(0)
+    assert pan.position == pytest.approx(-0.3, abs=0.05)
+
+
+def test_both_kinds_move_on_one_line_and_are_off_after_close():
+    with axbridge.open("head_gripper") as robot:
+        robot["pan"].set_position(0.4)
+        robot["gripper"].set_position(0.4)
+        settle(robot)
+        assert robot["pan"].position == pytest.approx(0.4, abs=0.05)
+        assert robot["gripper"].position == pytest.approx(0.4, abs=0.05)
+        (cycle,) = robot._connection.cycles.values()
+        assert hold(cycle) == {}
+        assert [robot[name].read("torque_enable") for name in ("pan", "gripper")] == [1, 1]
+        assert robot._connection.limp() == {}
+        assert [robot[name].read("torque_enable") for name in ("pan", "gripper")] == [0, 0]
+
+
+DRIVER = """
+import sys, axbridge
+robot = axbridge.open(sys.argv[1], backend="real", port=sys.argv[2])
+for servo in robot.values():
+    servo.set_position(0.1)
+for step in range(10**6):
+    robot.step(20)
+    if step == 20:
+        assert all(servo.read("torque_enable") for servo in robot.values())
+        print("running", flush=True)
+"""
+
+
+@pytest.mark.real_time
+@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM], ids=lambda end: end.name)
+@pytest.mark.parametrize(
+    ("rig", "ids"), [("koch", dict.fromkeys(range(1, 7), 2)), ("head_gripper", {1: 1, 2: 1, 3: 2})]
+)
+def test_no_motor_is_left_on_when_the_program_is_gone(rig, ids, end):
+    with serving(rig) as port:
+        driver = subprocess.Popen(
+            [sys.executable, "-W", "ignore", "-c", DRIVER, rig, port], stdout=subprocess.PIPE, text=True
+        )
+        assert driver.stdout.readline() == "running\n"
+        os.kill(driver.pid, end)
+        driver.wait(10)
+        driver.stdout.close()
+        line = sdk.PortHandler(port)
+        packets = {version: sdk.PacketHandler(version) for version in (1, 2)}
+        places = {1: 24, 2: 64}
+
+        def all_off():
+            read = [packets[kind].read1ByteTxRx(line, id_, places[kind])[:2] for id_, kind in ids.items()]
+            return all(answer == (0, sdk.COMM_SUCCESS) for answer in read)
+
+        assert line.openPort()
+        assert line.setBaudRate(1_000_000)
+        until(all_off)
+        line.closePort()
