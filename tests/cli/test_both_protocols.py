@@ -94,6 +94,19 @@ def test_the_monitor_shows_both(line, capsys):
     ]
 
 
+@pytest.mark.parametrize("verb", ["verify", "calibrate"])
+def test_a_verb_that_knows_one_protocol_says_so_before_it_asks_anybody(verb, line, capsys):
+    import_module(f"axbridge.cli.{verb}")
+    assert run(line, verb, "--rig", "koch") == 2
+    assert "can do nothing with Protocol 2.0 yet" in capsys.readouterr().err
+    assert line.heard == []
+
+
+def test_one_servo_moves_softly_to_an_angle(line, capsys):
+    assert run(line, "servo", "goto", "1", "400") == 2
+    assert "out of the limits of servo 1: -180.0° to 179.9°" in capsys.readouterr().err
+
+
 def test_the_doctor_says_who_is_read_one_by_one(line, capsys):
     assert run(line, "doctor", "--packets", "20") in {0, 1}  # a busy machine may cost it its rate
     told = capsys.readouterr().out

@@ -42,11 +42,13 @@ def calibrate(
     that is meant blinks, and the key w moves it a little. You see the changes before they are written. Comments in the
     file stay. The motors are off at the end, however it ends.
     """
+    from axbridge.cli.buses import refuse_second
     from axbridge.config.rig import Rig
     from axbridge.robot.calibration import rig_of_bus
     from axbridge.robot.open import open_robot
 
     loaded = Rig.load(rig)
+    refuse_second(loaded, "axbridge calibrate")
     _refuse_unwritable(loaded, rig)
     queue = _chosen(loaded, joints)
     text = _text_of(loaded.path)

@@ -351,6 +351,8 @@ def goto(
             if one.name in robot.withheld:
                 where = f" --port {port}" if port else ""
                 command = f"axbridge servo write {one.config.id} torque_limit 1023{where}"
+                if alone.profile_of(one.config).protocol == 2:
+                    command = f"axbridge servo reboot {one.config.id}{where}"
                 raise BusError(f"{one.name} has shut itself down", f"see why; then `{command}` lets it move again")
             _refuse_beyond(one, alone.profile_of(one.config), angle)
 
@@ -434,18 +436,21 @@ def _refuse_beyond(servo: Servo, profile: FirmwareProfile, angle: float) -> None
     """
     from axbridge.units import Calibration
 
-    limits = servo.read("cw_angle_limit"), servo.read("ccw_angle_limit")
-    if limits == (0, 0):
+    second = profile.protocol == 2
+    low, high = ("min_position_limit", "max_position_limit") if second else ("cw_angle_limit", "ccw_angle_limit")
+    limits = servo.read(low), servo.read(high)
+    if limits == (0, 0) and not second:
         raise UsageError(
             f"{servo.name} is set up as a wheel: both its angle limits are 0",
             "`axbridge doctor` says which command makes it a joint",
         )
     mounted = Calibration(profile.units, servo.config.zero, servo.config.direction)
     ends = sorted(mounted.angle(count) for count in limits)
-    low, high = max(ends[0], servo.min_position), min(ends[1], servo.max_position)
-    if not low <= math.radians(angle) <= high:
+    lowest, highest = max(ends[0], servo.min_position), min(ends[1], servo.max_position)
+    if not lowest <= math.radians(angle) <= highest:
+        reach = f"{math.degrees(lowest):.1f}° to {math.degrees(highest):.1f}°"
         raise UsageError(
-            f"{angle:g}° is out of the limits of {servo.name}: {math.degrees(low):.1f}° to {math.degrees(high):.1f}°",
+            f"{angle:g}° is out of the limits of {servo.name}: {reach}",
             "give an angle between them",
         )
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 import typer
 
 from axbridge.cli.app import DONE, FAILED_CHECK, Stopped, app
-from axbridge.cli.buses import buses_of
+from axbridge.cli.buses import buses_of, refuse_second
 from axbridge.cli.ending import code_of, motors_after, terminable
 from axbridge.cli.keys import END, Ended, pressed
 from axbridge.cli.options import EngineOption, ForceOption, PortOption, RigOption, separated, shared
@@ -122,6 +122,7 @@ def verify(
     from axbridge.walking.gait import can_walk
 
     loaded = calm(Rig.load(rig).with_engine(engine))
+    refuse_second(loaded, "axbridge verify")
     lines = buses_of(port, rig, 0)
     wanted = _listed(only, list(_STEPS), "step")
     names = [one.name for one in loaded.servos]
