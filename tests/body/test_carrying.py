@@ -5,7 +5,7 @@ import pytest
 
 from axbridge.body.carrying import Carrier, carried
 from axbridge.body.effort import Body
-from axbridge.body.inverse_dynamics import BaseMotion
+from axbridge.body.inverse_dynamics import BaseMotion, wrenches
 from axbridge.body.poses import posed
 from axbridge.config.rig import Rig
 from axbridge.config.urdf import read_tree
@@ -26,7 +26,8 @@ def at_rest(angles, feet, aside=0.0):
     base = BaseMotion(np.eye(3)[None], place, still, still, still)
     legs = tuple(Carrier(COLUMNS[side], np.array([[0.0, y]])) for side, y in feet.items())
     zero = np.zeros_like(pose)
-    return dict(zip(NAMES, carried(TREE, (pose, zero, zero), base, legs, 9.81)[0].tolist(), strict=True))
+    taken = wrenches(TREE, pose, zero, zero, np.array((0.0, 0.0, -9.81)), base)
+    return dict(zip(NAMES, carried(TREE, taken, place, legs).torque[0].tolist(), strict=True))
 
 
 def test_on_both_feet_each_leg_carries_what_a_robot_on_flat_feet_takes():

@@ -13,7 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from axbridge.arrays import FloatArray
-from axbridge.body.inverse_dynamics import Wrenches, cross, wrenches
+from axbridge.body.carrying import Carrier, carried
+from axbridge.body.inverse_dynamics import Wrenches, wrenches
 from axbridge.body.link_paths import rooted_at, way_to_base
 from axbridge.body.poses import posed
 from axbridge.body.soles import Sole, soles_of
@@ -96,31 +97,15 @@ class Body:
         return self._on_feet(held)
 
     def _on_feet(self, held: Wrenches) -> Effort:
-        torque, links = held.torque, held.where
-        centres = self._centres()
-        middle = centres.mean(axis=0)
-        force, moment = held.force, held.moment  # that the floor gives, about the first link's origin
-        upwards = np.maximum(force[:, 2], 1e-3)
-        floor = float(self.soles[0].low[2])
-        zmp = (
-            np.column_stack((-moment[:, 1] + floor * force[:, 0], moment[:, 0] + floor * force[:, 1]))
-            / upwards[:, None]
-        )
-        apart = centres[1] - centres[0]
-        share = np.clip(((zmp - centres[0]) @ apart) / (apart @ apart), 0.0, 1.0)[:, None]
-        beside = zmp - centres[0] - share * apart
-        under = np.column_stack((centres[1] + beside, np.full(len(zmp), floor)))
-        about = np.column_stack((zmp, np.full(len(zmp), floor)))
-        push, twist = share * force, share * (moment - cross(about, force))
-        second = self.soles[1].link
-        for link in way_to_base(self.tree, second):  # the second foot's push comes up its leg, and goes down the first
-            dof = int(self.tree.dof[link])
-            if dof >= 0:
-                given = cross(under - links.place[link], push) + twist
-                torque[:, dof] -= np.sum(links.axis[link] * given, axis=1)
-        turned = np.swapaxes(links.turn[second], -1, -2) @ self.home[1]
-        slip = np.column_stack((links.place[second] - self.home[0], turned[:, 0, 2], turned[:, 1, 2]))
-        return Effort(torque, zmp - middle, slip)
+        """The first foot is held: the second one's push comes up its leg, and goes down the first."""
+        first, second = self._centres()
+        leg = [int(dof) for dof in self.tree.dof[way_to_base(self.tree, self.soles[1].link)] if dof >= 0]
+        legs = Carrier(leg, second[None]), Carrier([], first[None])
+        found = carried(self.tree, held, held.where.place[0], legs, float(self.soles[0].low[2]))
+        place, turn = held.where.place[self.soles[1].link], held.where.turn[self.soles[1].link]
+        turned = np.swapaxes(turn, -1, -2) @ self.home[1]
+        slip = np.column_stack((place - self.home[0], turned[:, 0, 2], turned[:, 1, 2]))
+        return Effort(found.torque, found.zmp - (first + second) / 2, slip)
 
     def _centres(self) -> FloatArray:
         """Of both soles, in the frame of the first foot, m, (2, 2)."""

@@ -17,7 +17,7 @@ import numpy as np
 
 from axbridge.arrays import FloatArray
 from axbridge.body.carrying import Carrier, carried
-from axbridge.body.inverse_dynamics import BaseMotion
+from axbridge.body.inverse_dynamics import BaseMotion, wrenches
 from axbridge.body.poses import posed
 from axbridge.config.rig import Rig, ServoConfig
 from axbridge.config.urdf import Tree
@@ -330,7 +330,8 @@ def _leads(
         )
         for side in SIDES
     )
-    torque = carried(body.tree, joints, base, (left, right), GRAVITY)
+    taken = wrenches(body.tree, *joints, np.array((0.0, 0.0, -GRAVITY)), base)
+    torque = carried(body.tree, taken, base.place, (left, right)).torque
     found = np.zeros_like(way.positions)
     for column in (*left.joints, *right.joints):
         servo = body.servos.get(body.tree.joints[column].name)
