@@ -24,7 +24,7 @@ from identify_intervals import motion, truth  # beside this file
 
 from axbridge.config.rig import Rig
 from axbridge.fit import identify
-from axbridge.fit.search import SweepJob as Start
+from axbridge.fit.search import Job as Start
 from axbridge.fit.search import minimise
 from axbridge.fit.unknowns import space_of
 from axbridge.learn.episodes import Episode, play, returns
