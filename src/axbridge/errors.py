@@ -22,6 +22,8 @@ The command line maps them to exit codes: 3 for a `BusError`, 2 for the others.
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
 from enum import IntFlag
 from pathlib import Path
 
@@ -46,6 +48,7 @@ __all__ = [
     "UnknownServo",
     "UnsupportedOperation",
     "UsageError",
+    "nearest",
 ]
 
 
@@ -256,3 +259,9 @@ class PortError(BusError, OSError):
     def __init__(self, port: str, message: str, hint: str = "") -> None:
         self.port = port
         super().__init__(f"{port}: {message}", hint)
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """A question for the hint of an error about an unknown name: "did you mean 'step'? ", or nothing."""
+    close = difflib.get_close_matches(name, list(known), n=1)
+    return f"did you mean {close[0]!r}? " if close else ""

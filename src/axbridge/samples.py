@@ -10,12 +10,11 @@ On the command line: ``axbridge import sample:xl330 pendulum.mcap``.
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass
 from pathlib import Path
 
 from axbridge.config.toml_tables import shipped
-from axbridge.errors import UsageError
+from axbridge.errors import UsageError, nearest
 from axbridge.recording.import_logs import import_log
 from axbridge.recording.recording import Recording
 
@@ -61,8 +60,7 @@ def find(name: str) -> Sample:
         UsageError: there is none; lists those there are.
     """
     if name not in SAMPLES:
-        close = difflib.get_close_matches(name, SAMPLES, n=1)
-        hint = f"did you mean {close[0]!r}? " if close else ""
+        hint = nearest(name, SAMPLES)
         raise UsageError(f"there is no sample {name!r}", f"{hint}samples: {', '.join(names())}")
     return SAMPLES[name]
 

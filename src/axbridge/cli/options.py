@@ -5,7 +5,6 @@ A verb may add a sentence of its own to the help: what it does with it, or what 
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -39,21 +38,19 @@ RENAMED = {"--params": "--model", "--seconds": "--duration", "--speed": "--pace"
 
 
 def _known_backend(name: str) -> str:
-    from axbridge.errors import UsageError
+    from axbridge.errors import UsageError, nearest
 
     if name not in ("real", "sim", "twin"):
-        close = difflib.get_close_matches(name, ("real", "sim", "twin"), n=1)
-        hint = f"did you mean {close[0]!r}? " if close else ""
+        hint = nearest(name, ("real", "sim", "twin"))
         raise UsageError(f"no backend {name!r}", f"{hint}known backends: real, sim, twin")
     return name
 
 
 def _known_engine(name: str | None) -> str | None:
-    from axbridge.errors import UsageError
+    from axbridge.errors import UsageError, nearest
 
     if name not in (None, "auto", "bullet", "mujoco"):
-        close = difflib.get_close_matches(name, ("bullet", "mujoco"), n=1)
-        hint = f"did you mean {close[0]!r}? " if close else ""
+        hint = nearest(name, ("bullet", "mujoco"))
         raise UsageError(f"no engine {name!r}", f"{hint}known engines: auto, bullet, mujoco")
     return name
 

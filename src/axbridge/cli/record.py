@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -24,7 +23,7 @@ from axbridge.cli.options import (
 )
 from axbridge.cli.progress import progress
 from axbridge.cli.recording import interruptible
-from axbridge.errors import UsageError
+from axbridge.errors import UsageError, nearest
 
 if TYPE_CHECKING:
     from axbridge.config.rig import Rig
@@ -78,8 +77,7 @@ def record(
     from axbridge.recording.recording import open_recording
 
     if experiment not in {*NAMES, "protocol"}:
-        close = difflib.get_close_matches(experiment, [*NAMES, "protocol"], n=1)
-        hint = f"did you mean {close[0]!r}? " if close else ""
+        hint = nearest(experiment, [*NAMES, "protocol"])
         raise UsageError(f"there is no experiment {experiment!r}", f"{hint}experiments: {', '.join(NAMES)}, protocol")
     loaded = Rig.load(rig).with_engine(engine).with_model(model)
     if servo is not None and servo not in {config.name for config in loaded.servos}:

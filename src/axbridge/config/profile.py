@@ -6,7 +6,6 @@ with ``base = "ax-12a"`` and then names only what differs.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from enum import Enum
 from functools import cached_property, lru_cache
@@ -17,7 +16,7 @@ from pydantic import Field, model_validator
 
 from axbridge.config import toml_tables
 from axbridge.config.registers import ADDRESSES, EEPROM_END, Address
-from axbridge.errors import ProfileError
+from axbridge.errors import ProfileError, nearest
 from axbridge.protocols import v1, v2
 from axbridge.units import UNITS, Units
 
@@ -239,8 +238,7 @@ class FirmwareProfile(toml_tables.TomlTable):
         try:
             return self.registers[name]
         except KeyError:
-            close = difflib.get_close_matches(name, self.registers, n=1)
-            hint = f"did you mean {close[0]!r}? " if close else ""
+            hint = nearest(name, self.registers)
             raise ProfileError(
                 self.path,
                 f"registers.{name}",

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
-from axbridge.errors import ProfileError, RigError
+from axbridge.errors import ProfileError, RigError, nearest
 from axbridge.reading import controls, printable, reading
 
 if sys.version_info >= (3, 11):
@@ -128,8 +128,7 @@ def find_toml(name: str | Path, folder: str, error: FileError) -> Path:
             if path.is_file():
                 return path
     known = shipped_names(folder)
-    close = difflib.get_close_matches(str(name), known, n=1)
-    hint = f"did you mean {close[0]!r}? " if close else ""
+    hint = nearest(str(name), known)
     raise error(
         name, "", "no such file or name", f"{hint}known names: {', '.join(known)}; or give the path of a .toml file"
     )
@@ -211,8 +210,7 @@ def _find_base(base: str, path: Path, folder: str, error: FileError) -> Path:
             if candidate.is_file():
                 return candidate.resolve()
     known = shipped_names(folder)
-    close = difflib.get_close_matches(base, known, n=1)
-    hint = f"did you mean {close[0]!r}? " if close else ""
+    hint = nearest(base, known)
     raise error(
         path,
         "base",

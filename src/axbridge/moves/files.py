@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from functools import partial
 from pathlib import Path
 
 from axbridge.config.toml_tables import shipped
-from axbridge.errors import MoveError, UsageError
+from axbridge.errors import MoveError, UsageError, nearest
 from axbridge.moves.joint_table import JointTable
 from axbridge.moves.keyframes import KeyframeMotion, Pose
 from axbridge.moves.moves import MOST, Key, Move, Page, tracks
@@ -80,8 +79,7 @@ def samples() -> list[str]:
 
 def _sample(name: str) -> Path:
     if name not in samples():
-        close = difflib.get_close_matches(name, samples(), n=1)
-        hint = f"did you mean {close[0]!r}? " if close else ""
+        hint = nearest(name, samples())
         raise UsageError(f"there is no move {_SHIPPED}{name}", f"{hint}moves: {', '.join(samples())}")
     return shipped(_FOLDER) / f"{name}.json"
 

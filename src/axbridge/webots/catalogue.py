@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator
 from typing import Literal
 
 from axbridge.config.rig import SensorConfig
+from axbridge.errors import nearest
 from axbridge.webots.session import Session
 from axbridge.webots.usage import class_by_use
 
@@ -133,7 +133,6 @@ def missing(session: Session, name: str) -> str:
     """What to say of a name that the rig does not have: those it has, the likeliest first."""
     known = list(device_names(session))
     known += [alias for alias in session.rig.webots.aliases if alias not in known]
-    close = difflib.get_close_matches(name, known, n=1)
-    meant = f"did you mean {close[0]!r}? " if close else ""
+    meant = nearest(name, known)
     shown = ", ".join(known[:_SHOWN]) + (f" and {len(known) - _SHOWN} more" if len(known) > _SHOWN else "")
     return f"  {meant}it has: {shown}; other names go into [webots] of {session.rig.path.name}"
