@@ -19,6 +19,7 @@ from axbridge.config.model import ServoModel
 from axbridge.config.rig import Rig, ServoConfig
 from axbridge.export.linear_loop import LinearLoop, linear_loop
 from axbridge.export.mjcf import LIMP_GROUP, mujoco_module, to_mjcf
+from axbridge.replay.arm import stops_of
 from axbridge.robot.open import open_robot
 from axbridge.virtual.loop import loop_row
 
@@ -166,9 +167,8 @@ def moves_of(rig: Rig) -> list[BenchMove]:
             BenchMove("fall", start, (), _FALL),
         ]
     (servo,) = driven
-    low, high = servo.soft_limits
-    if servo.min_stop < servo.max_stop:
-        low, high = max(low, servo.min_stop + 0.05), min(high, servo.max_stop - 0.05)
+    (low, high), (bottom, top) = servo.soft_limits, stops_of(rig, servo)
+    low, high = max(low, bottom + 0.05), min(high, top - 0.05)
     moves = []
     for size in (10, 30, 90, -90):
         goal = min(max(math.radians(size), low), high)
