@@ -141,6 +141,7 @@ class _ServoCycle:
     servo: CycleServo
     layout: Layout
     request: tuple[int, int, int]  # its usual read: id, address, length
+    second: bool  # it speaks Protocol 2.0
     failures: int = 0
     retry_at: float = 0.0
     error: BusError | None = None
@@ -167,7 +168,7 @@ class _ServoCycle:
 
 def _track(servo: CycleServo) -> _ServoCycle:
     layout = LAYOUTS[servo.protocol]
-    return _ServoCycle(servo, layout, (servo.id, *layout.usual))
+    return _ServoCycle(servo, layout, (servo.id, *layout.usual), servo.protocol == 2)
 
 
 @dataclass
@@ -235,7 +236,7 @@ class Cycle:
             track.ramp = (now, now + seconds, torque_limit)
             track.written_torque = self._torque_now(track, None, now)
             assert track.written_torque is not None  # within a ramp
-            wanted = second if track.servo.protocol == 2 else blocks
+            wanted = second if track.second else blocks
             wanted[track.servo.id] = track.written_torque.to_bytes(2, "little")
         for layout, wanted in zip(LAYOUTS.values(), (blocks, second), strict=True):
             if wanted:
@@ -269,9 +270,8 @@ class Cycle:
             servo = track.servo
             if track.missing or track.limited or track.unsure:
                 continue
-            second = servo.protocol == 2
             if track.sent is not None and goal is track.sent[0] and track.ramp is None and not track.restart:
-                (blocks_2 if second else blocks)[servo.id] = track.sent[1]
+                (blocks_2 if track.second else blocks)[servo.id] = track.sent[1]
                 continue
             low, high = servo.goal_range
             if track.restart:
@@ -285,11 +285,11 @@ class Cycle:
             if servo.top_speed is not None and not goal.wheel and (speed == 0 or speed > servo.top_speed):
                 speed = servo.top_speed
             position = goal.position if goal.wheel else min(max(goal.position, low), high)
-            (blocks_2 if second else blocks)[servo.id] = block = track.layout.goal_bytes(position, speed)
+            (blocks_2 if track.second else blocks)[servo.id] = block = track.layout.goal_bytes(position, speed)
             track.sent = goal, block
             torque = self._torque_now(track, goal.torque_limit, started)
             if torque is not None and torque != track.written_torque:
-                (torques_2 if second else torques)[servo.id] = torque.to_bytes(2, "little")
+                (torques_2 if track.second else torques)[servo.id] = torque.to_bytes(2, "little")
                 track.written_torque = torque
         heard = started
         if self._port_error is None:
@@ -379,7 +379,7 @@ class Cycle:
                     if isinstance(answer, Reply) and len(answer.data) == length:
                         wire.bytes += length + 6
                         wire.replies += 1
-                        if track.servo.protocol == 2:
+                        if track.second:
                             together, wire.bytes, wire.replies = True, wire.bytes - 9, wire.replies - 1
                         if track.strange:
                             self._recognise(track, answer)
@@ -432,8 +432,7 @@ class Cycle:
             track.must_limp = False
 
     def _take(self, track: _ServoCycle, reply: Reply, address: int) -> RawState:
-        second = track.servo.protocol == 2
-        if second:
+        if track.second:
             load, speed, position, voltage, temperature = PRESENT_2.unpack(reply.data)
         else:
             position, speed, load, voltage, temperature = PRESENT.unpack_from(
@@ -447,7 +446,7 @@ class Cycle:
         if track.failures:
             track.failures, track.error = 0, None
         error = reply.error
-        if second:
+        if track.second:
             error = track.flags
             track.returned = track.returned or returned
             if bool(reply.error & v2.ALERT) != bool(track.flags) or returned:
@@ -457,7 +456,7 @@ class Cycle:
                 self._wire.events.append(BusEvent("fault", name, flags=ErrorFlag(reply.error)))
                 track.unsure = track.unsure or bool(rising & _HURT)
             track.flags = reply.error
-        if not second and address != Address.PRESENT_POSITION:
+        if not track.second and address != Address.PRESENT_POSITION:
             self._look_at_torque(track, reply, address, returned=returned)
         if returned:
             track.written_torque = None  # it may have been without power, and has then forgotten what was written

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from axbridge.config.registers import ADDRESSES, EEPROM_END, PRESENT, Address, XAddress
@@ -16,9 +17,8 @@ class Layout:
 
     Attributes:
         protocol: Its version.
-        speed_first: Whether the speed limit stands in front of the goal (X: Profile Velocity), else behind it.
-        goal: Where both are.
-        goal_form: Their form.
+        goal: Where the goal and its speed limit are, one behind the other.
+        goal_bytes: Both as one write, of position and speed.
         torque: What limits the torque in joint mode: Torque Limit, or Goal PWM; 2 bytes.
         full_torque: All of it, counts.
         eeprom: What a servo is known by: from where on, bytes.
@@ -28,9 +28,8 @@ class Layout:
     """
 
     protocol: int
-    speed_first: bool
     goal: int
-    goal_form: struct.Struct
+    goal_bytes: Callable[[int, int], bytes]
     torque: int
     full_torque: int
     eeprom: tuple[int, int]
@@ -43,19 +42,15 @@ class Layout:
         """Where Torque Enable is, 1 byte."""
         return int(ADDRESSES[self.protocol].TORQUE_ENABLE)
 
-    def goal_bytes(self, position: int, speed: int) -> bytes:
-        """Goal and speed limit as one write."""
-        return self.goal_form.pack(speed, position) if self.speed_first else self.goal_form.pack(position, speed)
-
 
 _X_PRESENT = int(XAddress.PRESENT_PWM), XAddress.PRESENT_TEMPERATURE + 1 - XAddress.PRESENT_PWM
 PRESENT_2 = struct.Struct("<h2xii8xHB")  # duty, (current or load), velocity, position, (trajectories), voltage, heat
+_GOAL_2 = struct.Struct("<Ii")  # Profile Velocity, Goal Position
 LAYOUTS = {
     1: Layout(
         protocol=1,
-        speed_first=False,
         goal=int(Address.GOAL_POSITION),
-        goal_form=struct.Struct("<HH"),
+        goal_bytes=struct.Struct("<HH").pack,
         torque=int(Address.TORQUE_LIMIT),
         full_torque=1023,
         eeprom=(0, EEPROM_END),
@@ -65,9 +60,8 @@ LAYOUTS = {
     ),
     2: Layout(
         protocol=2,
-        speed_first=True,
         goal=int(XAddress.PROFILE_VELOCITY),
-        goal_form=struct.Struct("<Ii"),
+        goal_bytes=lambda position, speed: _GOAL_2.pack(speed, position),
         torque=int(XAddress.GOAL_PWM),
         full_torque=885,
         eeprom=(0, XAddress.PROTOCOL_TYPE + 1),
