@@ -13,7 +13,7 @@ from axbridge.bus.serial import SerialBus
 from axbridge.config import toml_tables
 from axbridge.config.profile import FOLDER, FirmwareProfile
 from axbridge.config.registers import ADDRESSES, CALIBRATION, IDENTITY, TABLE_SIZE, Address, XAddress
-from axbridge.errors import BusError, BusTimeout, CorruptPacket, HardwareError
+from axbridge.errors import BusError, BusTimeout, CorruptPacket, HardwareError, ProfileError
 from axbridge.protocols import v2
 from axbridge.protocols.packet import byte_seconds
 
@@ -261,8 +261,19 @@ def require(findings: Sequence[Finding], port: str) -> None:
 
 
 @lru_cache(maxsize=1)
-def _profiles() -> tuple[FirmwareProfile, ...]:
-    return tuple(FirmwareProfile.load(name) for name in toml_tables.shipped_names(FOLDER))
+def _models() -> dict[str, int]:
+    """Model numbers of the shipped profiles, by name: those of other models need not be checked."""
+    root = toml_tables.shipped(FOLDER)
+    tables = {
+        name: toml_tables.read_toml(root / f"{name}.toml", ProfileError) for name in toml_tables.shipped_names(FOLDER)
+    }
+    numbers: dict[str, int] = {}
+    for name, table in tables.items():
+        own = table
+        while "model_number" not in own:
+            own = tables[own["base"]]
+        numbers[name] = own["model_number"]
+    return numbers
 
 
 def profile_for(model: int, firmware: int | None = None) -> FirmwareProfile | None:
@@ -270,7 +281,7 @@ def profile_for(model: int, firmware: int | None = None) -> FirmwareProfile | No
 
     None when there is none. Models that tell the same number (AX-12, AX-12+, AX-12A) count as the latest of them.
     """
-    known = [profile for profile in _profiles() if profile.model_number == model]
+    known = [FirmwareProfile.load(name) for name, number in _models().items() if number == model]
     old_enough = [profile for profile in known if firmware is None or profile.firmware_version <= firmware]
     return max(old_enough or known, key=lambda profile: (profile.firmware_version, profile.name), default=None)
 
