@@ -216,3 +216,23 @@ def test_a_servo_models_file_is_meant_as_seen_from_here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     changed = Rig.load("bench_arm").with_model("ax12.toml")
     assert changed.model_of(changed.servos[0]).path == tmp_path / "ax12.toml"
+
+
+def test_an_operating_mode_that_the_servo_does_not_have_is_refused():
+    servo = {
+        "name": "a",
+        "joint": "a",
+        "id": 1,
+        "profile": "xl430-w250",
+        "zero": 2048,
+        "registers": {"operating_mode": 5},
+    }
+    rig = Rig.model_validate({"name": "test", "servo": [servo]})
+    with pytest.raises(RigError, match=r"servo.a.registers.operating_mode: 5 is no mode of an xl430-w250") as refused:
+        rig.profile_of(rig.servos[0])
+    assert refused.value.hint == "choose from 1, 3, 4, 16"
+
+
+def test_a_regulator_feeds_its_servo_and_the_bus_the_others():
+    rig = Rig.load("koch")
+    assert [rig.supply_of(servo) for servo in rig.servos] == [12.0, 12.0, 5.0, 5.0, 5.0, 5.0]

@@ -224,6 +224,13 @@ class FirmwareProfile(toml_tables.TomlTable):
         return int(ADDRESSES[self.protocol].TORQUE_ENABLE)
 
     @property
+    def operating_modes(self) -> tuple[int, ...]:
+        """Values that Operating Mode takes, of servos that have one: those of current need a Goal Current."""
+        if "operating_mode" not in self.registers:
+            return ()
+        return (0, 1, 3, 4, 5, 16) if "goal_current" in self.registers else (1, 3, 4, 16)
+
+    @property
     def p_gain(self) -> int:
         """Factory value of the position loop's P gain, of servos whose law is a pid."""
         name = "position_p_gain" if "position_p_gain" in self.registers else "p_gain"

@@ -631,6 +631,11 @@ class Rig(toml_tables.TomlTable):
             why = f"{servo.zero} is no position of an {profile.name}"
             hint = f"give the register count at 0 rad, 0..{top}; {(top + 1) // 2} is the middle"
             raise RigError(self.path, f"servo.{servo.name}.zero", why, hint)
+        modes = profile.operating_modes
+        if modes and (mode := servo.registers.get("operating_mode", modes[-1])) not in modes:
+            hint = f"choose from {', '.join(map(str, modes))}"
+            why = f"{mode} is no mode of an {profile.name}"
+            raise RigError(self.path, f"servo.{servo.name}.registers.operating_mode", why, hint)
         for bus in self.buses:
             if bus.name == servo.bus and baud_register(bus.baud, profile.units_name) is None:
                 why = f"an {profile.name} cannot talk at {bus.baud} baud"

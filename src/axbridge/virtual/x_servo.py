@@ -70,9 +70,6 @@ class XServo(AnyServo):
             for name, register in profile.registers.items()
             if (found := pairs.fullmatch(name))
         }
-        self._modes = {mode for mode in OperatingMode if _GOAL_OF[mode] in profile.registers}
-        if "goal_current" not in profile.registers:
-            self._modes.discard(OperatingMode.CURRENT_BASED_POSITION)
         self._approach = Approach()
         self._fed = time  # when the latest packet came
         self._backup = b""
@@ -333,7 +330,7 @@ class XServo(AnyServo):
 
     def _allowed(self, name: str, value: int) -> bool:
         if name == "operating_mode":
-            return value in self._modes
+            return value in self.profile.operating_modes
         if name in _GOALS or (name == "bus_watchdog" and value):
             return self.table["bus_watchdog"] >= 0  # after it has expired, until 0 is written to it
         return True
