@@ -11,7 +11,7 @@ from axbridge.jit import COMPILED
 from axbridge.replay.simulate import packed
 from axbridge.servo.columns import Command, Param
 from axbridge.sim.rollout import rollouts
-from axbridge.sim.runs import FREE, JOINT_MODE, Runs
+from axbridge.sim.runs import FREE, JOINT_MODE, Regime, Runs
 
 
 def main():
@@ -22,8 +22,10 @@ def main():
     times = np.arange(0, 6, 0.004)
     flat, one = np.zeros_like(times), np.ones(1)
     runs = Runs(
-        np.array([0, len(times)]), times, times, np.sin(times), flat + 1, flat, flat + JOINT_MODE, flat + 1, flat, flat,
-        9.6 * one, 7.2e-4 * one, 0.081 * one, 0 * one, 25 * one, FREE[None], np.zeros((1, len(Command))),
+        start=np.array([0, len(times)]), time=times, sent=times, goal=np.sin(times),
+        driven=np.full(len(times), int(Regime.ON)), speed_limit=flat, duty=flat + JOINT_MODE, cap=flat + 1,
+        position=flat, velocity=flat, supply=9.6 * one, inertia=7.2e-4 * one, gravity=0.081 * one, phase=0 * one,
+        temperature=25 * one, passive=FREE[None], settings=np.zeros((1, len(Command))),
     )  # fmt: skip
     sets = np.tile(packed(rig.model_of(rig.servos[0], "ax12"), rig), (count, 1))
     sets[:, Param.ARMATURE] = np.linspace(0.001, 0.01, count)

@@ -43,7 +43,6 @@ __all__ = [
     "jit",
     "kernels",
     "plain",
-    "runs_compiled",
     "start_work",
     "telling",
     "thorough",
@@ -181,11 +180,6 @@ def start_work(kind: str, *, light: bool) -> None:
         _end_beside()
         while _by_choice:
             _by_choice.pop().undecide()
-
-
-def runs_compiled() -> bool:
-    """Whether kernels run compiled in the work that was begun last."""
-    return COMPILED and not _plain_now[0]
 
 
 def _ready(kind: str) -> bool:

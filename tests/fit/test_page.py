@@ -10,7 +10,7 @@ from axbridge.config.rig import Rig
 from axbridge.fit import identify
 from axbridge.fit.html import residual_panels, trace_panels, write_page
 from axbridge.fit.png import write_picture
-from axbridge.sim.runs import FOLLOWED
+from axbridge.sim.runs import Regime
 from tests.fit.test_identify import ax12_data, ax12_truth
 
 pytestmark = pytest.mark.slow
@@ -39,7 +39,7 @@ def test_residuals_are_what_the_simulation_has_more_than_the_measurement(fit):
 
 def test_what_was_followed_is_not_shown_as_simulated(fit):
     driven = fit.runs.driven.copy()
-    driven[5:20] = FOLLOWED
+    driven[5:20] = Regime.FOLLOWED
     followed = replace(fit, runs=fit.runs._replace(driven=driven))
     measured, simulated = trace_panels(followed)[0].items
     np.testing.assert_array_equal(np.flatnonzero(np.isnan(simulated.y)), np.arange(5, 20))

@@ -10,7 +10,7 @@ from axbridge.fit.search import Job, losses, search
 from axbridge.fit.stages import STAGES, parts, speeds
 from axbridge.replay.simulate import runs_of
 from axbridge.sim.rollout import rollouts
-from axbridge.sim.runs import HELD
+from axbridge.sim.runs import Regime
 from tests.fit.test_identify import RIG, ax12_data, ax12_space, ax12_truth, motion
 
 BY_NAME = {stage.name: stage for stage in STAGES}
@@ -61,9 +61,9 @@ def test_each_stage_takes_the_motions_that_tell_it(runs):
 
 
 def test_an_arm_that_is_held_is_in_no_part(runs):
-    held = runs._replace(driven=np.where(runs.time < 0.3, HELD, runs.driven))
+    held = runs._replace(driven=np.where(runs.time < 0.3, Regime.HELD, runs.driven))
     assert parts(held).time.min() >= 0.3
-    assert parts(runs._replace(driven=np.full(len(runs.time), HELD))) is None
+    assert parts(runs._replace(driven=np.full(len(runs.time), Regime.HELD))) is None
 
 
 def test_a_search_goes_through_the_stages_that_the_recordings_have_and_says_so():

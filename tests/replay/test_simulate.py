@@ -15,7 +15,7 @@ from axbridge.replay.arm import arm_of, stops_of
 from axbridge.replay.simulate import packed, runs_of, simulate
 from axbridge.servo.columns import Command, Param
 from axbridge.sim.rollout import rollouts
-from axbridge.sim.runs import FOLLOWED, FREE, JOINT_MODE, Runs
+from axbridge.sim.runs import FREE, JOINT_MODE, Regime, Runs
 from axbridge.units import RPM
 
 LOG = Path(__file__).parents[2] / "docs" / "real" / "xl330_pendulum" / "xl330_kp400_lift_and_drop.json"
@@ -60,12 +60,13 @@ def test_an_arm_is_the_same_however_its_frame_is_bolted_down(tmp_path):
     assert (arm.inertia, arm.gravity, arm.phase) == pytest.approx((7.2e-4, 0.081, 0.5), rel=1e-3, abs=1e-9)
 
 
-def runs(position, *, driven=0.0, goal=0.0, time=TIME):
+def runs(position, *, driven=Regime.OFF, goal=0.0, time=TIME):
     n = len(time)
     return Runs(
-        np.array([0, n]), time, time, np.full(n, goal), np.full(n, driven), np.zeros(n), np.full(n, JOINT_MODE),
-        np.ones(n), np.full(n, position), np.zeros(n), np.full(1, 9.6), np.full(1, 7.2e-4), np.full(1, 0.081), np.zeros(1),
-        np.full(1, np.nan), FREE[None], np.zeros((1, len(Command))),
+        start=np.array([0, n]), time=time, sent=time, goal=np.full(n, goal), driven=np.full(n, int(driven)),
+        speed_limit=np.zeros(n), duty=np.full(n, JOINT_MODE), cap=np.ones(n), position=np.full(n, position),
+        velocity=np.zeros(n), supply=np.full(1, 9.6), inertia=np.full(1, 7.2e-4), gravity=np.full(1, 0.081),
+        phase=np.zeros(1), temperature=np.full(1, np.nan), passive=FREE[None], settings=np.zeros((1, len(Command))),
     )  # fmt: skip
 
 
@@ -88,7 +89,7 @@ def test_dry_friction_holds_a_limp_arm_without_creep():
 
 
 def test_the_papers_step_ends_where_the_paper_says():
-    angle = np.degrees(rollouts(params(), runs(0.0, driven=1.0, goal=math.pi / 2))[0])
+    angle = np.degrees(rollouts(params(), runs(0.0, driven=Regime.ON, goal=math.pi / 2))[0])
     assert angle[-1] == pytest.approx(89.29, abs=0.1)
     assert np.interp(0.9 * angle[-1], angle, TIME) - np.interp(0.1 * angle[-1], angle, TIME) == pytest.approx(
         0.24, abs=0.02
@@ -96,13 +97,13 @@ def test_the_papers_step_ends_where_the_paper_says():
 
 
 def test_latency_delays_the_command_and_nothing_else():
-    step = runs(0.0, driven=1.0)._replace(goal=np.where(TIME >= 0.5, 1.0, 0.0))
+    step = runs(0.0, driven=Regime.ON)._replace(goal=np.where(TIME >= 0.5, 1.0, 0.0))
     prompt, late = rollouts(np.concatenate((params(), params(LATENCY=0.05))), step)
     np.testing.assert_allclose(late[5:], prompt[:-5], atol=0.02)
 
 
 def test_a_warm_winding_has_more_resistance():
-    cold = runs(0.0, driven=1.0, goal=1.0)._replace(temperature=np.full(1, 25.0))
+    cold = runs(0.0, driven=Regime.ON, goal=1.0)._replace(temperature=np.full(1, 25.0))
     warm = cold._replace(temperature=np.full(1, 45.0))
     law = {"RESISTANCE_PER_KELVIN": 0.02, "AMBIENT": 25.0}
     np.testing.assert_allclose(rollouts(params(**law), warm), rollouts(params(RESISTANCE=8.0 * 1.4), cold), rtol=1e-9)
@@ -112,14 +113,14 @@ def test_a_warm_winding_has_more_resistance():
 
 @pytest.mark.parametrize(("goal", "efficiency"), [(1.0, 1.1), (-1.0, 0.9)])
 def test_an_asymmetric_motor_pushes_harder_one_way(goal, efficiency):
-    step = runs(0.0, driven=1.0, goal=goal)
+    step = runs(0.0, driven=Regime.ON, goal=goal)
     lopsided = rollouts(params(ASYMMETRY=0.1), step)
     np.testing.assert_allclose(lopsided, rollouts(params(EFFICIENCY=efficiency), step), rtol=1e-9)
     assert np.abs(lopsided - rollouts(params(), step)).max() > 1e-3
 
 
 def test_parameter_sets_and_recordings_do_not_touch_each_other():
-    one, two = runs(0.5), runs(0.0, driven=1.0, goal=1.0)
+    one, two = runs(0.5), runs(0.0, driven=Regime.ON, goal=1.0)
     both = Runs(
         np.array([0, 200, 400]), *(np.concatenate((getattr(one, k), getattr(two, k))) for k in Runs._fields[1:])
     )
@@ -131,7 +132,7 @@ def test_parameter_sets_and_recordings_do_not_touch_each_other():
 
 
 def test_a_hopeless_parameter_set_does_not_hang():
-    assert np.isfinite(rollouts(params(K_OMEGA=-200.0, VISCOUS=-5.0), runs(0.5, driven=1.0))).all()
+    assert np.isfinite(rollouts(params(K_OMEGA=-200.0, VISCOUS=-5.0), runs(0.5, driven=Regime.ON))).all()
 
 
 def test_the_papers_structure_on_a_real_log_is_a_few_degrees_off():
@@ -219,7 +220,7 @@ def turning(duty, position):
 
 def test_an_arm_in_wheel_mode_goes_on_after_the_dead_zone_from_where_it_is_seen_again():
     rig = Rig.load("bench_arm")
-    angle = rollouts(params(), runs(0.0, driven=1.0)._replace(duty=np.full(len(TIME), 0.8)))[0]
+    angle = rollouts(params(), runs(0.0, driven=Regime.ON)._replace(duty=np.full(len(TIME), 0.8)))[0]
     assert angle[-1] > math.radians(250)
     turn, end = 2 * math.pi, math.radians(150)
     within = (angle + math.pi) % turn - math.pi
@@ -241,14 +242,14 @@ def test_an_arm_that_is_never_seen_cannot_be_compared():
 
 
 def test_samples_that_are_followed_do_not_count_as_well_predicted():
-    blind = runs(0.5, driven=1.0, goal=1.0)._replace(driven=np.where(TIME < 1.5, FOLLOWED, 1.0))
+    blind = runs(0.5, driven=Regime.ON, goal=1.0)._replace(driven=np.where(TIME < 1.5, Regime.FOLLOWED, 1.0))
     error = np.abs(rollouts(params(), blind) - blind.position)
     assert (error[0, TIME < 1.5] == 0).all()
     assert blind.means(error)[0, 0] == pytest.approx(error[0, TIME >= 1.5].mean())
 
 
 def test_a_torque_limit_caps_the_duty():
-    free = runs(0.0, driven=1.0, goal=math.pi / 2)
+    free = runs(0.0, driven=Regime.ON, goal=math.pi / 2)
     weak = free._replace(cap=np.full(len(TIME), 0.1))
     strong, limited = (np.degrees(rollouts(params(), r)[0]) for r in (free, weak))
     assert strong[-1] > 85

@@ -51,14 +51,14 @@ def models(draw):
 def kernels(row, duty, volts, speed, temperature):
     """Torque before friction, and its current, as the simulation has them."""
     resistance = warmed(row[Param.RESISTANCE], row[Param.RESISTANCE_PER_KELVIN], temperature - row[Param.AMBIENT])
-    motor = motor_of(row, 0, 1, resistance, True)
+    motor = motor_of(row, resistance)
     pushed = push(motor, felt(duty, row[Param.DEAD_DUTY]) * volts, 0.0, speed, 0.0, volts, STEP)
     free = (felt(duty, row[Param.DEAD_DUTY]) * volts - motor.constant * speed) / pushed.resistance
     return pushed.torque - pushed.damping * speed, free if math.isnan(pushed.held) else pushed.held
 
 
 def dry(row, speed, drive, torque):
-    return budget(friction_of(row, 0, 1, row[Param.STRIBECK_EXPONENT]), speed, drive, -torque)
+    return budget(friction_of(row), speed, drive, -torque)
 
 
 @settings(deadline=None, max_examples=300)

@@ -119,7 +119,7 @@ def test_the_driving_voltage_drives_the_current(wanted, speed, side):
     rig = Rig.load("koch")
     row = pack(rig.model_of(rig.servos[5]), COUNT)
     row[Param.SUPPLY_SIDE] = side
-    motor, supply = motor_of(row, 0, 1, row[Param.RESISTANCE], False), 7.0
+    motor, supply = motor_of(row, row[Param.RESISTANCE]), 7.0
     volts, feedback = driving(motor, wanted, speed, supply)
     applied = volts - feedback * speed
     current = (applied - motor.constant * speed) / (

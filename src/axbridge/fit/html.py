@@ -16,7 +16,7 @@ from axbridge.report.page import write_page as write_parts
 from axbridge.report.plots import Bars, Curve, Map, Panel
 from axbridge.report.plots_html import figure_html, grid_html
 from axbridge.servo.columns import Param
-from axbridge.sim.runs import FOLLOWED
+from axbridge.sim.runs import Regime
 
 __all__ = [
     "ends_text",
@@ -77,7 +77,7 @@ def trace_panels(fit: Fit) -> list[Panel]:
     """Every recording as it was measured and as the fit simulates it, in the order of `fit.scores`."""
     runs, direction = fit.runs, fit.rig.servos[0].direction
     measured = np.where(runs.known, runs.position, np.nan) if len(runs.known) else runs.position
-    simulated = np.where(runs.driven == FOLLOWED, np.nan, fit.simulated)  # there it only repeats the measurement
+    simulated = np.where(runs.driven == Regime.FOLLOWED, np.nan, fit.simulated)  # there it only repeats the measurement
     panels = []
     for score, a, b in zip(fit.scores, runs.start[:-1], runs.start[1:], strict=True):
         lines = tuple(

@@ -30,7 +30,7 @@ from axbridge.reading import reading
 from axbridge.recording.recording import Recording
 from axbridge.replay.simulate import packed, runs_of
 from axbridge.servo.columns import Param
-from axbridge.sim.runs import HELD, Runs
+from axbridge.sim.runs import Regime, Runs
 
 __all__ = ["ks_line", "paper_procedure"]
 
@@ -197,7 +197,7 @@ def _parts(recordings: Sequence[Recording], kind: str) -> list[Recording]:
                 rest = before.position[-_BEFORE:]
                 if len(rest) and np.ptp(rest) < np.radians(1.0):
                     position[0] = float(np.mean(rest))  # one sample has noise and rounding
-                    held[0] = HELD  # until the segment's command acts, latency later
+                    held[0] = Regime.HELD  # until the segment's command acts, latency later
                 parts.append(replace(recording, tracks={name: replace(part, position=position, torque_enabled=held)}))
     if not parts:
         raise RecordingError(

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from axbridge.arrays import FloatArray, IntArray
 from axbridge.servo.columns import Param
-from axbridge.sim.runs import JOINT_MODE, Runs
+from axbridge.sim.runs import JOINT_MODE, Regime, Runs
 
 __all__ = ["LENGTHS", "STAGES", "Stage", "parts", "speeds"]
 
@@ -55,18 +55,18 @@ _ELECTRIC = frozenset({Param.CONSTANT, Param.RESISTANCE, Param.RESISTANCE_PER_DU
 _CONTROLLER = frozenset({Param.SLOPE, Param.PUNCH, Param.K_THETA, Param.K_OMEGA})
 
 STAGES = (
-    Stage("falls", _FRICTION | {Param.ARMATURE, Param.OFFSET}, lambda runs, _speed: runs.driven == 0.0),
-    Stage("wheel mode", _ELECTRIC, lambda runs, _speed: (runs.driven == 1.0) & (runs.duty < JOINT_MODE)),
+    Stage("falls", _FRICTION | {Param.ARMATURE, Param.OFFSET}, lambda runs, _speed: runs.driven == Regime.OFF),
+    Stage("wheel mode", _ELECTRIC, lambda runs, _speed: (runs.driven == Regime.ON) & (runs.duty < JOINT_MODE)),
     Stage(
         "holds and slow lifts",
         _ELECTRIC | {Param.LOAD, Param.LOAD_STRIBECK, Param.LOAD_EXTERNAL, Param.STRIBECK, Param.RESISTANCE_PER_KELVIN},
-        lambda runs, speed: (runs.driven == 1.0) & (runs.duty >= JOINT_MODE) & (np.abs(speed) < SLOW),
+        lambda runs, speed: (runs.driven == Regime.ON) & (runs.duty >= JOINT_MODE) & (np.abs(speed) < SLOW),
         moved=0.0,
     ),
     Stage(
         "steps",
         _CONTROLLER | {Param.LATENCY, Param.ARMATURE, Param.VISCOUS},
-        lambda runs, _speed: (runs.driven == 1.0) & (runs.duty >= JOINT_MODE),
+        lambda runs, _speed: (runs.driven == Regime.ON) & (runs.duty >= JOINT_MODE),
     ),
 )
 
@@ -98,7 +98,7 @@ def parts(runs: Runs, stage: Stage | None = None, lengths: Sequence[float] = (LO
     What a model does not predict (held, or followed) is left out. None when nothing is left, or too little motion.
     """
     speed = speeds(runs)
-    chosen = runs.driven < 1.5
+    chosen = (runs.driven == Regime.ON) | (runs.driven == Regime.OFF)
     if stage is not None:
         chosen &= stage.chosen(runs, speed)
     index: list[IntArray] = []

@@ -25,7 +25,7 @@ from axbridge.recording.provenance import describe
 from axbridge.recording.recording import AGAIN, TOO_BUSY, Recording, Track
 from axbridge.recording.samples import COMMANDS
 from axbridge.replay.arm import Arm, arm_of, stops_of
-from axbridge.replay.joint_load import CARRIED, CarriedRecording
+from axbridge.replay.joint_load import CarriedRecording
 from axbridge.replay.loop_settings import settings_of, speed_limits, written_in
 from axbridge.replay.spans import sent_at, spans
 from axbridge.rotations import roll_pitch_yaw
@@ -33,7 +33,7 @@ from axbridge.servo.columns import Command, Param, Passive, pack
 from axbridge.sim.engines.choice import chosen
 from axbridge.sim.hand import Hand
 from axbridge.sim.rollout import rollouts
-from axbridge.sim.runs import FOLLOWED, FREE, HELD, JOINT_MODE, Runs
+from axbridge.sim.runs import FREE, JOINT_MODE, Regime, Runs
 
 if TYPE_CHECKING:
     from axbridge.robot.robot import Robot
@@ -95,7 +95,7 @@ def runs_of(recordings: Sequence[Recording], rig: Rig) -> Runs:
     The arm is the rig's, or the pendulum's or balanced load's that a recording's metadata names, or what it carried as
     one servo of a robot (`axbridge.replay.joint_load`); likewise supply voltage and registers. Times of samples whose
     stamps are known to be coarse are restored (`axbridge.recording.stamps`). While an arm that turns endlessly is where
-    its sensor cannot see it, the run is `FOLLOWED`: there is nothing to compare. While a virtual bus stood
+    its sensor cannot see it, the run is `Regime.FOLLOWED`: there is nothing to compare. While a virtual bus stood
     still, it is, too.
 
     Raises:
@@ -106,11 +106,8 @@ def runs_of(recordings: Sequence[Recording], rig: Rig) -> Runs:
     servo = rig.servos[0]
     side, count = servo.direction, rig.profile_of(servo).units.position  # goals arrive in whole counts
     rig_arm = None
-    columns: list[list[FloatArray]] = []
-    facts: list[tuple[float, ...]] = []
-    passives, settings = [], []
-    adrift: list[float] = []
-    spreads: list[float] = []
+    samples: list[dict[str, Any]] = []
+    facts: list[dict[str, Any]] = []
     loads: list[FloatArray] = []
     for recording in recordings:
         track = _only(recording, rig)
@@ -130,43 +127,52 @@ def runs_of(recordings: Sequence[Recording], rig: Rig) -> Runs:
         else:
             rig_arm = rig_arm or arm_of(rig, servo)
             arm = rig_arm
-        driven = (track.enabled & ~(np.isnan(track.command) & np.isnan(track.duty))).astype(float)
-        driven[track.torque_enabled == HELD] = HELD
+        driven = (track.enabled & ~(np.isnan(track.command) & np.isnan(track.duty))).astype(np.int64)
+        driven[track.torque_enabled == Regime.HELD] = Regime.HELD
         sent = sent_at(track)
         if _starts_at_rest(track):  # its first command has yet to arrive
-            driven[0] = HELD
+            driven[0] = Regime.HELD
             if _goes_on(track):
                 sent[1] = sent[0]
         spoilt = recording.within_standstill(track.time)
         if spoilt.all():
             raise RecordingError(recording.path, f"nothing of it can be used: {TOO_BUSY}", AGAIN)
-        driven[_unseen(track, rig) | spoilt] = FOLLOWED
+        driven[_unseen(track, rig) | spoilt] = Regime.FOLLOWED
         if isinstance(recording, CarriedRecording):
             loads.append(recording.load_at(track.time) * [1.0, 1.0, side, side])
-            driven[~recording.known_at(track.time)] = FOLLOWED
+            driven[~recording.known_at(track.time)] = Regime.FOLLOWED
         time, spread = _sampled(recording, track)
-        adrift.append(float(bool(recording.metadata.get("goal", {}).get("time_estimated"))))
-        spreads.append(spread)
-        columns.append([
-            time, sent,
-            count * np.round(side * np.nan_to_num(track.command) / count), driven, speed_limits(rig, servo, track),
-            np.nan_to_num(side * track.duty, nan=JOINT_MODE), _caps(recording, track), side * track.position,
-            side * np.nan_to_num(track.velocity), known,
-        ])  # fmt: skip
-        facts.append((
-            _supply(recording, track, rig), arm.inertia, arm.gravity, side * arm.phase, _temperature(track),
-        ))  # fmt: skip
-        passives.append(_passive(servo, arm))
-        settings.append(settings_of(rig, servo, written_in(recording, track.name)))
-    lengths = [len(part[0]) for part in columns]
-    start = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
-    joined = [np.concatenate(parts) for parts in zip(*columns, strict=True)]
-    measured = joined.pop().astype(bool)
-    by_recording = (*zip(*facts, strict=True), passives, settings, adrift, spreads)
-    alike = [np.array(values, dtype=np.float64) for values in by_recording]
-    known = measured[:0] if measured.all() else measured
-    load = np.concatenate(loads) if loads else np.zeros((0, CARRIED))
-    return Runs._make((start, *joined, *alike, known, load))
+        samples.append({
+            "time": time,
+            "sent": sent,
+            "goal": count * np.round(side * np.nan_to_num(track.command) / count),
+            "driven": driven,
+            "speed_limit": speed_limits(rig, servo, track),
+            "duty": np.nan_to_num(side * track.duty, nan=JOINT_MODE),
+            "cap": _caps(recording, track),
+            "position": side * track.position,
+            "velocity": side * np.nan_to_num(track.velocity),
+            "known": known,
+        })  # fmt: skip
+        facts.append({
+            "supply": _supply(recording, track, rig),
+            "inertia": arm.inertia,
+            "gravity": arm.gravity,
+            "phase": side * arm.phase,
+            "temperature": _temperature(track),
+            "passive": _passive(servo, arm),
+            "settings": settings_of(rig, servo, written_in(recording, track.name)),
+            "adrift": bool(recording.metadata.get("goal", {}).get("time_estimated")),
+            "spread": spread,
+        })  # fmt: skip
+    start = np.cumsum([0, *(len(part["time"]) for part in samples)]).astype(np.int64)
+    joined: dict[str, Any] = {key: np.concatenate([part[key] for part in samples]) for key in samples[0]}
+    alike: dict[str, Any] = {key: np.array([fact[key] for fact in facts], dtype=np.float64) for key in facts[0]}
+    if joined["known"].all():
+        del joined["known"]
+    if loads:
+        joined["load"] = np.concatenate(loads)
+    return Runs(start=start, **joined, **alike)
 
 
 def packed(model: ServoModel, rig: Rig) -> FloatArray:
@@ -188,7 +194,7 @@ def _in_closed_form(recording: Recording, rig: Rig, chosen_model: str | None) ->
     model = rig.model_of(servo, chosen_model)
     track = _only(recording, rig)
     runs = runs_of([recording], rig)
-    unseen = runs.driven == FOLLOWED
+    unseen = runs.driven == Regime.FOLLOWED
     if unseen.all():
         raise RecordingError(
             recording.path, "has the arm where its sensor cannot see it all the time", "record it with smaller duties"

@@ -229,40 +229,32 @@ def pack(model: ServoModel, count: float) -> FloatArray:
 
 
 @jit
-def motor_of(params: FloatArray, first: int, stride: int, resistance: float, limited: bool) -> Motor:
-    """The motor in a packed model whose columns stand `stride` apart in a flat array, from `first` on.
-
-    Args:
-        params: Holds it.
-        first: Where it begins.
-        stride: 1 for a row of its own; lanes keep one model beside the other.
-        resistance: Of the winding as warm as it is, ohm.
-        limited: Whether limits of the current are looked at.
-    """
+def motor_of(params: FloatArray, resistance: float) -> Motor:
+    """The motor in a packed model, (len(Param),), whose winding has this resistance as warm as it is, ohm."""
     return Motor(
         resistance,
-        params[first + Param.RESISTANCE_PER_DUTY * stride],
-        params[first + Param.INDUCTANCE * stride],
-        params[first + Param.CONSTANT * stride],
-        params[first + Param.EFFICIENCY * stride],
-        params[first + Param.ASYMMETRY * stride],
-        params[first + Param.MAX_CURRENT * stride] if limited else 0.0,
-        params[first + Param.CURRENT_STEP * stride] if limited else 0.0,
-        params[first + Param.SUPPLY_SIDE * stride],
+        params[Param.RESISTANCE_PER_DUTY],
+        params[Param.INDUCTANCE],
+        params[Param.CONSTANT],
+        params[Param.EFFICIENCY],
+        params[Param.ASYMMETRY],
+        params[Param.MAX_CURRENT],
+        params[Param.CURRENT_STEP],
+        params[Param.SUPPLY_SIDE],
     )
 
 
 @jit
-def friction_of(params: FloatArray, first: int, stride: int, exponent: float) -> Friction:
-    """The friction in it, with its STRIBECK_EXPONENT given apart: a power of 1 is none, if that is known beforehand."""
+def friction_of(params: FloatArray) -> Friction:
+    """The friction in it."""
     return Friction(
-        params[first + Param.COULOMB * stride],
-        params[first + Param.STRIBECK * stride],
-        params[first + Param.STRIBECK_SPEED * stride],
-        exponent,
-        params[first + Param.LOAD * stride],
-        params[first + Param.LOAD_STRIBECK * stride],
-        params[first + Param.LOAD_EXTERNAL * stride],
-        params[first + Param.LOAD_EXTERNAL_STRIBECK * stride],
-        params[first + Param.QUADRATIC * stride],
+        params[Param.COULOMB],
+        params[Param.STRIBECK],
+        params[Param.STRIBECK_SPEED],
+        params[Param.STRIBECK_EXPONENT],
+        params[Param.LOAD],
+        params[Param.LOAD_STRIBECK],
+        params[Param.LOAD_EXTERNAL],
+        params[Param.LOAD_EXTERNAL_STRIBECK],
+        params[Param.QUADRATIC],
     )

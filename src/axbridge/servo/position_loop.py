@@ -22,44 +22,32 @@ from axbridge.servo.columns import Command, Joint, Mode, Param, motor_of
 from axbridge.servo.motor import driving
 from axbridge.servo.position_laws import Loop, approach, felt, lagging, position_law, saturated
 
-__all__ = ["control", "loop_of"]
+__all__ = ["control"]
 
 _WHEEL_GAIN = 4.0  # speed loop of the MX wheel mode: V·s/rad in units of the motor constant
 
 
 @jit
-def loop_of(
-    law: int, params: FloatArray, first: int, command: FloatArray, start: int, stride: int, noise: float
-) -> Loop:
-    """The loop in a packed model and the registers in force, whose columns stand `stride` apart in flat arrays.
-
-    Args:
-        law: `Law`; given apart, because a law that is known beforehand leaves no branches.
-        params: Holds the columns of `Param`.
-        first: Where they begin.
-        command: Holds those of `Command`.
-        start: Where they begin.
-        stride: 1 for rows of their own; lanes keep one servo beside the other.
-        noise: That `Loop` answers on average, rad.
-    """
-    slope, punch = params[first + Param.SLOPE * stride], params[first + Param.PUNCH * stride]
-    punch = punch if punch >= 0.0 else command[start + Command.PUNCH * stride]
-    count, dead = params[first + Param.COUNT * stride], params[first + Param.DEAD_DUTY * stride]
+def _loop_of(params: FloatArray, command: FloatArray, noise: float) -> Loop:
+    """The loop in a packed model and the registers in force; `noise` is what it answers on average, rad."""
+    slope, punch = params[Param.SLOPE], params[Param.PUNCH]
+    punch = punch if punch >= 0.0 else command[Command.PUNCH]
+    count, dead = params[Param.COUNT], params[Param.DEAD_DUTY]
     return Loop(
-        law,
-        params[first + Param.K_THETA * stride],
-        params[first + Param.K_OMEGA * stride],
-        params[first + Param.P_DUTY * stride] * command[start + Command.P_GAIN * stride],
-        params[first + Param.I_DUTY * stride] * command[start + Command.I_GAIN * stride],
-        params[first + Param.D_DUTY * stride] * command[start + Command.D_GAIN * stride],
-        command[start + Command.MARGIN_CW * stride],
-        command[start + Command.MARGIN_CCW * stride],
-        slope if slope > 0.0 else command[start + Command.SLOPE_CW * stride],
-        slope if slope > 0.0 else command[start + Command.SLOPE_CCW * stride],
+        int(params[Param.LAW]),
+        params[Param.K_THETA],
+        params[Param.K_OMEGA],
+        params[Param.P_DUTY] * command[Command.P_GAIN],
+        params[Param.I_DUTY] * command[Command.I_GAIN],
+        params[Param.D_DUTY] * command[Command.D_GAIN],
+        command[Command.MARGIN_CW],
+        command[Command.MARGIN_CCW],
+        slope if slope > 0.0 else command[Command.SLOPE_CW],
+        slope if slope > 0.0 else command[Command.SLOPE_CCW],
         (punch - dead) / (1.0 - dead),  # the law is a line from here to full duty, and so is what is felt of it
         dead,
         count,
-        count if params[first + Param.QUANTISED * stride] != 0.0 else 0.0,
+        count if params[Param.QUANTISED] != 0.0 else 0.0,
         noise,
     )
 
@@ -130,7 +118,7 @@ def control(
         joint[Joint.TIMER] = max(joint[Joint.TIMER] - step + (0.0 if holds else params[Param.PERIOD]), -step)
         if holds:
             return  # the loop holds its output
-    loop = loop_of(int(params[Param.LAW]), params, 0, command, 0, 1, blur)
+    loop = _loop_of(params, command, blur)
     most = cap if mode == Mode.JOINT else command[Command.CURRENT] / command[Command.FULL_CURRENT]
     sampled = params[Param.PERIOD] > 0.0 or weight < 1.0  # else state feedback acts within the substep, too
     volts, feedback, joint[Joint.INTEGRAL], joint[Joint.LAST_ERROR] = position_law(
@@ -178,7 +166,7 @@ def _drive_current(
     joint: FloatArray, params: FloatArray, current: float, speed: float, limit: float, supply: float
 ) -> None:  # fmt: skip
     """A loop of the current that is quick against all else: the voltage that drives it, as far as `limit` (V) goes."""
-    volts, feedback = driving(motor_of(params, 0, 1, params[Param.RESISTANCE], False), current, speed, supply)
+    volts, feedback = driving(motor_of(params, params[Param.RESISTANCE]), current, speed, supply)
     joint[Joint.VOLTS], joint[Joint.FEEDBACK] = saturated(volts, feedback, speed, limit)
 
 

@@ -63,8 +63,8 @@ class SteadyServo:
         """From a packed model (len(Param),), or one for each servo, (servos, len(Param))."""
         columns: Any = row.tolist() if row.ndim == 1 else row.T
         return cls(
-            plain(motor_of)(columns, 0, 1, columns[Param.RESISTANCE], True),
-            plain(friction_of)(columns, 0, 1, columns[Param.STRIBECK_EXPONENT]),
+            plain(motor_of)(columns, columns[Param.RESISTANCE]),
+            plain(friction_of)(columns),
             columns[Param.VISCOUS],
             columns[Param.DEAD_DUTY],
             columns[Param.RESISTANCE_PER_KELVIN],

@@ -1,10 +1,28 @@
 """One servo on one arm, run over recorded commands: many parameter sets and many recordings in one call.
 
-The bank's own loop, motor and friction (`axbridge.sim.substep.drive_train`), for a single joint whose inertia and
-gravity are known in closed form, so that a whole recording takes less than a millisecond: the engine of identification,
-and of comparing a recording with a model. What nearly all fits need runs many at a time, in
-`axbridge.sim.rollout_lanes`, the rest one by one, here. Compiled where numba is installed; without it the same
-code runs as plain Python, hundreds of times slower.
+The bank's own loop, motor and friction (`axbridge.sim.substep.drive_train`), for a single joint whose inertia J and
+load torque m(θ, t) are known in closed form, so that a whole recording takes less than a millisecond: the engine of
+identification, and of comparing a recording with a model. Compiled where numba is installed; without it the same code
+runs as plain Python, hundreds of times slower.
+
+What is solved, in each step of h (1 ms, or 0.1 ms where it is to be exact):
+
+    (J + armature) ω' = torque - damping·ω - m(θ) - spring·θ, held still by dry friction up to its `limit`
+
+1. *Which command acts.* A command acts `LATENCY` and half a turn of the servo's loop after it was sent. A step ends
+   early, or up to a quarter late, so that this is never in its midst: the goal is constant over a step.
+2. *What is not computed.* `FOLLOWED` samples are taken from the measurement: the state is set, and nothing is
+   integrated. `HELD` ones stand where the part began. Both come before the loop runs, which must not see them.
+3. *The load*, at the angle in the middle of the step (half a step ahead at the old speed): so the sum is of second
+   order in h, though it is taken before the step is solved.
+4. *Loop and motor* give a line over the speed, torque - damping·ω, and the most that dry friction can take up. They
+   need the load, because friction grows with what the gear passes on.
+5. *The step itself* (`one_body.spin`): damping is implicit and exact for a constant torque, friction at most stops the
+   joint. `stopped` then ends it at the hard stops.
+6. *Backlash*, where the model has it: a rotor that is loose is stepped by itself, with the motor's torque, and the
+   joint without; then they meet, or part. That is known only when both have moved.
+7. *The current* at the end of the step, from the mean speed (`settle`): the motor's voltage was that line.
+8. *The samples* within the step, on a line over it.
 """
 
 from __future__ import annotations
@@ -15,19 +33,21 @@ from functools import partial
 import numpy as np
 
 from axbridge.arrays import FloatArray
-from axbridge.jit import jit, runs_compiled
+from axbridge.jit import jit
 from axbridge.servo.columns import Command, Joint, Mode, Param, Passive, State
 from axbridge.servo.motor import fitted_weight
-from axbridge.sim import rollout_lanes as lanes
 from axbridge.sim.backlash import meeting
 from axbridge.sim.one_body import spin, stopped
-from axbridge.sim.runs import Runs
+from axbridge.sim.runs import Regime, Runs
 from axbridge.sim.substep import drive_train, settle
 
 __all__ = ["rollouts"]
 
 _WIDTH = max(len(Joint), len(State), len(Command))
 _MODES = float(Mode.JOINT), float(Mode.WHEEL_DUTY)
+_LOOP = 0.5e-3  # s: a command waits half a turn of the servo's loop on average; what is read is of that moment
+_STRETCH = 1.25  # a step may be so much longer than asked for when a command is due at its end
+_FOLLOWED, _HELD, _OFF = int(Regime.FOLLOWED), int(Regime.HELD), int(Regime.OFF)
 
 
 def rollouts(params: FloatArray, runs: Runs, step: float = 1e-3) -> FloatArray:
@@ -43,11 +63,7 @@ def rollouts(params: FloatArray, runs: Runs, step: float = 1e-3) -> FloatArray:
     """
     out = np.empty((len(params), len(runs.time)))
     sets = np.ascontiguousarray(params, dtype=np.float64)
-    # plain Python has no vector registers
-    if runs_compiled() and out.size and not len(runs.load) and lanes.fits(sets, runs.settings):
-        lanes.run(sets, runs, float(step), lanes.workspace(), out)
-    else:
-        _all(sets, runs, float(step), np.zeros((3, _WIDTH)), out)
+    _all(sets, runs, float(step), np.zeros((3, _WIDTH)), out)
     return out
 
 
@@ -56,7 +72,7 @@ def _one(params: FloatArray, runs: Runs, m: int, h: float, work: FloatArray, out
     """One parameter set over recording `m`; `out` (l,) as `rollouts` returns it, of all recordings."""
     a, n, inertia, passive = runs.start[m], runs.start[m + 1], runs.inertia[m], runs.passive[m]
     time, sent, position, velocity, driven = runs.time, runs.sent, runs.position, runs.velocity, runs.driven
-    latency, offset, noise = params[Param.LATENCY] + lanes.LOOP, params[Param.OFFSET], params[Param.NOISE]
+    latency, offset, noise = params[Param.LATENCY] + _LOOP, params[Param.OFFSET], params[Param.NOISE]
     total, carried = inertia + params[Param.ARMATURE], runs.load.shape[0] > 0
     command, joint, state = work[0], work[1], work[2]
     for column in range(runs.settings.shape[1]):
@@ -79,14 +95,14 @@ def _one(params: FloatArray, runs: Runs, m: int, h: float, work: FloatArray, out
             j += 1
         if j != obeyed:
             obeyed = j
-            command[Command.TORQUE] = 1.0 if driven[j] > 0.5 else 0.0
+            command[Command.TORQUE] = 1.0 if driven[j] != _OFF else 0.0
             command[Command.MODE] = _MODES[1] if runs.duty[j] <= 1.0 else _MODES[0]
             command[Command.GOAL], command[Command.SPEED] = runs.goal[j], runs.speed_limit[j]
             command[Command.DUTY], command[Command.TORQUE_LIMIT] = runs.duty[j], runs.cap[j]
         step = h
-        if j + 1 < n and sent[j + 1] + latency - now < lanes.STRETCH * h:
+        if j + 1 < n and sent[j + 1] + latency - now < _STRETCH * h:
             step = sent[j + 1] + latency - now  # the next command acts when it is due, not at the next whole step
-        if driven[k] > 2.5:  # FOLLOWED
+        if driven[k] == _FOLLOWED:
             now, out[k] = time[k], position[k]
             joint[Joint.ANGLE], joint[Joint.SPEED] = position[k] - offset, velocity[k]
             joint[Joint.REFERENCE], joint[Joint.FILTERED], joint[Joint.SEEN] = position[k], velocity[k], position[k]
@@ -95,7 +111,7 @@ def _one(params: FloatArray, runs: Runs, m: int, h: float, work: FloatArray, out
             joint[Joint.LOOSE] = 1.0 if play > 0.0 else 0.0
             k += 1
             continue
-        if 1.5 < driven[j] < 2.5:  # HELD
+        if driven[j] == _HELD:
             while k < n and time[k] <= now + step:
                 out[k] = reading
                 k += 1

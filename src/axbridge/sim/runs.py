@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from enum import IntEnum
 from typing import NamedTuple
 
 import numpy as np
@@ -10,16 +11,24 @@ import numpy as np
 from axbridge.arrays import BoolArray, FloatArray, IntArray
 from axbridge.servo.columns import Passive
 
-__all__ = ["FOLLOWED", "FREE", "HELD", "JOINT_MODE", "Runs"]
+__all__ = ["FREE", "JOINT_MODE", "Regime", "Runs"]
 
 FREE = np.zeros(len(Passive))  # a row of `Runs.passive`: nothing acts beside the servo
 FREE[[Passive.LOW, Passive.HIGH]] = -np.inf, np.inf
-HELD, FOLLOWED = 2.0, 3.0  # in `Runs.driven`
 JOINT_MODE = 2.0  # in `Runs.duty`: no duty, the position loop runs
 _NONE: FloatArray = np.zeros(0)
 _ALL: BoolArray = np.zeros(0, dtype=np.bool_)
 _CONSTANT: FloatArray = np.zeros((0, 4))
 _BY_SAMPLE = ("time", "sent", "goal", "driven", "speed_limit", "duty", "cap", "position", "velocity", "known", "load")
+
+
+class Regime(IntEnum):
+    """Values of `Runs.driven`: what moves the joint."""
+
+    OFF = 0  # no torque
+    ON = 1
+    HELD = 2  # held still by whatever, before a part begins
+    FOLLOWED = 3  # the motion is taken from the measurement, and goes on from it afterwards
 
 
 class Runs(NamedTuple):
@@ -30,13 +39,12 @@ class Runs(NamedTuple):
         time: s, (l,).
         sent: When goal, torque switch, speed limit and duty of a sample went out, s, (l,).
         goal: rad, (l,).
-        driven: 1 torque on, 0 off, `HELD` held still by whatever (before a part begins), `FOLLOWED` where the motion is
-            taken from the measurement and goes on from it afterwards (torque on, out of the sensor's range), (l,).
+        driven: `Regime`, (l,).
         speed_limit: rad/s, 0 = none, (l,).
         duty: Wheel-mode duty, `JOINT_MODE` in joint mode, (l,).
         cap: Largest duty (torque limit), 0..1, (l,).
         position: Measured, rad, (l,); the first of each is where the run starts.
-        velocity: Measured, rad/s, (l,); what a run starts with, and goes on with after `FOLLOWED`.
+        velocity: Measured, rad/s, (l,); what a run starts with, and goes on with after `Regime.FOLLOWED`.
         supply: V, (m,).
         inertia: Of arm and load, kg·m², (m,).
         gravity: m·g·l, N·m, (m,): load torque `gravity·sin(θ + phase)`.
@@ -56,7 +64,7 @@ class Runs(NamedTuple):
     time: FloatArray
     sent: FloatArray
     goal: FloatArray
-    driven: FloatArray
+    driven: IntArray
     speed_limit: FloatArray
     duty: FloatArray
     cap: FloatArray
@@ -81,8 +89,8 @@ class Runs(NamedTuple):
 
     @property
     def judged(self) -> BoolArray:
-        """Which samples a model has to account for, (l,): those that were measured and are not `FOLLOWED`."""
-        free: BoolArray = self.driven != FOLLOWED
+        """Which samples a model has to account for, (l,): those that were measured and are not `Regime.FOLLOWED`."""
+        free: BoolArray = self.driven != Regime.FOLLOWED
         return free & self.known if len(self.known) else free
 
     @property

@@ -255,12 +255,12 @@ def drive_train(
             state[State.TEMPERATURE] - params[Param.AMBIENT],
         )
         pushed = push(
-            motor_of(params, 0, 1, resistance, True), joint[Joint.VOLTS], joint[Joint.FEEDBACK], omega,
+            motor_of(params, resistance), joint[Joint.VOLTS], joint[Joint.FEEDBACK], omega,
             joint[Joint.CURRENT], supply, step,
         )  # fmt: skip
         torque, drag = side * pushed.torque, pushed.damping
         joint[Joint.RESISTANCE], joint[Joint.LEFT], joint[Joint.HELD] = pushed.resistance, pushed.left, pushed.held
-    dry = budget(friction_of(params, 0, 1, params[Param.STRIBECK_EXPONENT]), omega, torque - side * drag * omega, -load)
+    dry = budget(friction_of(params), omega, torque - side * drag * omega, -load)
     return torque, drag + params[Param.VISCOUS], step * dry
 
 
