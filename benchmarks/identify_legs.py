@@ -52,12 +52,12 @@ def walked(rig, path, steps, turn, seed):
         model, data, advance = engine.model, engine.data, engine.advance
         joints, dofs, places = engine.joints, engine._driven, engine._driven_qpos  # noqa: SLF001 - no names in there
 
-        def watched(actuation):
-            spent = advance(actuation)
-            mujoco.mj_rnePostConstraint(model, data)
-            loads = np.sum(data.cdof[dofs] * data.cfrc_int[model.dof_bodyid[dofs]], axis=1)
-            rows.append(((len(rows) + 1) * engine.time_step, data.qpos[places].copy(), loads))
-            return spent
+        def watched(drives, first, count):
+            for number in range(first, first + count):
+                advance(drives, number, 1)
+                mujoco.mj_rnePostConstraint(model, data)
+                loads = np.sum(data.cdof[dofs] * data.cfrc_int[model.dof_bodyid[dofs]], axis=1)
+                rows.append(((len(rows) + 1) * engine.time_step, data.qpos[places].copy(), loads))
 
         engine.advance = watched
         with Recorder(path, describe(rig, backend="sim", seed=seed, experiment="walk")) as recorder:
