@@ -302,13 +302,13 @@ def test_memory_does_not_grow_with_the_servos(tmp_path, monkeypatch):
         monkeypatch.setattr(f"axbridge.{module}._KEPT", 1)
     needed = []
     for count in (1, 1, 5):  # the first one also imports
-        side = write_recording(robot(count, 2500), tmp_path / f"{count}.mcap")
+        side = write_recording(robot(count, 10_000), tmp_path / f"{count}.mcap")
         tracemalloc.start()
         found = compare(side, side)
         needed.append(tracemalloc.get_traced_memory()[1] / 1e6)
         tracemalloc.stop()
         assert len(found.pairs) == count
-    motions = 4 * 6 * 2500 * 8 / 1e6  # of the four more servos, MB
+    motions = 4 * 6 * 10_000 * 8 / 1e6  # of the four more servos, MB
     assert needed[2] < needed[1] + motions / 2
 
 
