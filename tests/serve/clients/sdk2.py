@@ -23,9 +23,13 @@ assert port.setBaudRate(1_000_000)
 
 def done(ask, *arguments):
     """What a call gives, with no error of the servo; asked again while a busy computer lets it time out."""
-    end = time.monotonic() + 10
+    end = time.monotonic() + 60
     while True:
-        answer = ask(*arguments)
+        try:
+            answer = ask(*arguments)
+        except IndexError:  # this SDK takes the late answer to another question for this one's
+            assert time.monotonic() < end
+            continue
         *value, result, error = answer if isinstance(answer, tuple) else (answer, 0)
         if result == COMM_SUCCESS or time.monotonic() > end:
             break
@@ -60,15 +64,15 @@ done(write.txPacket)
 read = GroupSyncRead(port, packets, POSITION, 4)
 for id_ in IDS:
     read.addParam(id_)
-end = time.monotonic() + 10
-while True:
+end = time.monotonic() + 60
+while True:  # until they stand
     done(read.txRxPacket)
-    if abs(read.getData(5, POSITION, 4) - 2298) < 40:
+    slow = [read.getData(id_, POSITION, 4) for id_ in IDS]
+    done(read.fastSyncRead)
+    fast = [read.getData(id_, POSITION, 4) for id_ in IDS]
+    if abs(slow[4] - 2298) < 40 and all(abs(one - other) < 100 for one, other in zip(slow, fast, strict=True)):
         break
-    assert time.monotonic() < end, "it has not moved"
-slow = [read.getData(id_, POSITION, 4) for id_ in IDS]
-done(read.fastSyncRead)
-assert all(abs(read.getData(id_, POSITION, 4) - was) < 100 for id_, was in zip(IDS, slow, strict=True))
+    assert time.monotonic() < end, (slow, fast)
 
 bulk = GroupBulkWrite(port, packets)
 assert bulk.addParam(1, P_GAIN, 2, list((700).to_bytes(2, "little")))
@@ -94,7 +98,7 @@ assert done(packets.read4ByteTxRx, port, 3, 208) == 0x00FDFFFF
 
 # Turns forgotten, and a new start
 done(packets.write1ByteTxRx, port, 5, TORQUE, 0)
-end = time.monotonic() + 10
+end = time.monotonic() + 60
 while packets.clearMultiTurn(port, 5) != (COMM_SUCCESS, 0):
     assert time.monotonic() < end, "it does not stand still"
 done(packets.reboot, port, 3)
