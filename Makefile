@@ -22,7 +22,8 @@ test: .venv/ready
 
 # What takes minutes and guards what seldom changes: every benchmark at its smallest size, and long commands of the docs.
 long: .venv/ready
-	$(BIN)/pytest $(SIDE_BY_SIDE) -m ci --durations=25
+	$(BIN)/pytest $(SIDE_BY_SIDE) -m "ci and not alone" --durations=25
+	$(BIN)/pytest -m "ci and alone"
 
 # In a minute: the linters, and every test that takes no more than a moment.
 check: .venv/ready

@@ -57,9 +57,13 @@ SCRIPTS = sorted(
     if path.name not in {SERVES, WANTS} and find_spec(NEEDS.get(path.name, "axbridge")) is not None
 )
 PATIENCE = 900  # s
+RECORDS = {"first_minute.py"}  # in real time, and says so where the computer is too busy
 
 
-@pytest.mark.parametrize("script", SCRIPTS)
+@pytest.mark.parametrize(
+    "script",
+    [pytest.param(script, marks=pytest.mark.alone) if script in RECORDS else script for script in SCRIPTS],
+)
 def test_a_benchmark_runs_to_its_end_and_prints_what_it_found(script, tmp_path):
     command = [sys.executable, FOLDER / script, *SMALLEST.get(script, ())]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE)

@@ -145,7 +145,7 @@ def torques(port, ids):
 # ---- robots that are what their rigs say
 
 
-@pytest.mark.parametrize("name", ["bench_arm", pytest.param("bioloid", marks=pytest.mark.ci)])
+@pytest.mark.parametrize("name", ["bench_arm", pytest.param("bioloid", marks=[pytest.mark.ci, pytest.mark.alone])])
 def test_a_right_robot_comes_through_and_page_and_text_say_what_was_seen(tmp_path, name):
     real, out = built(tmp_path, name), tmp_path / "out"
     ids = [servo.id for servo in Rig.load(real).servos]
