@@ -179,8 +179,8 @@ def _become(request):
     if request["session"]:
         os.setsid()
     if "serve" in request["arguments"]:
-        with suppress(PermissionError):  # who is not root goes without
-            os.nice(-10)  # servos of copper do not wait for a processor
+        with suppress(AttributeError, PermissionError):  # Linux has it, for root
+            os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))  # servos of copper wait for no processor
     os.environ.clear()
     os.environ.update(request["env"])
     os.chdir(request["cwd"])
