@@ -195,6 +195,24 @@ def test_nothing_but_recover_wakes_a_servo_that_has_shut_itself_down(profile, mi
     assert loop.hip("present_position") == pytest.approx(600, abs=3)
 
 
+@pytest.mark.parametrize(("away", "soft"), [(4, False), (60, True)])  # steps of 20 ms
+def test_a_servo_whose_replies_were_lost_for_a_moment_goes_on_with_all_its_torque(away, soft):
+    loop = Loop()
+    loop.cycle.soft_start = 0.5
+    loop.run(10)
+    loop.world.inject("drop=1")
+    loop.run(away)
+    loop.world.inject("none")
+    while ("returned", "hip") not in loop.events:
+        loop.run(1)
+    limits = []
+    for _ in range(5):
+        loop.run(1)
+        limits.append(loop.hip("torque_limit"))
+    assert (min(limits) < loop.limit) == soft
+    assert loop.events.count(("missing", "hip")) == 1
+
+
 def test_a_servo_that_shut_itself_down_while_it_was_away_stays_so():
     loop = Loop()
     loop.run(10)

@@ -143,6 +143,7 @@ class _ServoCycle:
     request: tuple[int, int, int]  # its usual read: id, address, length
     second: bool  # it speaks Protocol 2.0
     failures: int = 0
+    heard_at: float = -math.inf  # s on the bus's clock
     retry_at: float = 0.0
     error: BusError | None = None
     flags: int = 0  # plain: enumerations are slow
@@ -246,9 +247,11 @@ class Cycle:
         """Write goal position and moving speed of the servos named, in one packet (several beyond 27 servos).
 
         Goals are clipped to the servo's limits. A servo that came back first gets its present position as goal, and a
-        torque limit that rises. One that has shut itself down gets nothing until `recover`, and a missing one nothing
-        before it is back: when its power comes back it must not jump to an old goal. Changed torque limits go out
-        first, in a packet of their own. `receive` reports a lost port.
+        torque limit that rises; but not an AX-12 that still has torque and was away for less than that takes: replies
+        were lost then, not power, and a joint that bears a robot must not go soft for them. One that has shut itself
+        down gets nothing until `recover`, and a missing one nothing before it is back: when its power comes back it
+        must not jump to an old goal. Changed torque limits go out first, in a packet of their own. `receive` reports a
+        lost port.
 
         Returns:
             When the servos had their goals, s on the bus's clock: bytes that a port has taken are still to go out.
@@ -460,7 +463,10 @@ class Cycle:
             self._look_at_torque(track, reply, address, returned=returned)
         if returned:
             track.written_torque = None  # it may have been without power, and has then forgotten what was written
-            track.restart = True
+            brief = reply.time - track.heard_at < self.soft_start
+            kept = address == Address.TORQUE_ENABLE and bool(reply.data[0]) and not track.second
+            track.restart |= not (brief and kept)  # one that has torque had power, too: replies were lost, and no more
+        track.heard_at = reply.time
         track.position = position
         if (temperature > track.servo.top_temperature or not lowest <= voltage <= highest) and not track.limited:
             track.limited = track.must_limp = True

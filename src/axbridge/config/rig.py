@@ -127,7 +127,8 @@ class SafetyConfig(toml_tables.TomlTable):
         on_exit: ``limp``: torque off; ``hold``: stay powered where they are; ``park``: go to `park`, then limp.
         park: Position by servo name, rad.
         stale_command_ms: Apply `on_exit` when the controller has not called `step` for so long; absent = never.
-        soft_start_ms: Time the torque limit takes to rise when a servo comes back after a loss of power or port.
+        soft_start_ms: Time the torque limit takes to rise when a servo comes back after a loss of power or port,
+            or after more than this time.
         max_temperature: A servo hotter than this, °C, is switched off; absent = its firmware's own limit alone.
         voltage: Lowest and highest supply, V, likewise.
     """
