@@ -1,11 +1,13 @@
 """What a rig says about safety, through a whole robot on a line with behaviour."""
 
+import math
 import os
 import signal
 import threading
 import time
 import warnings
 
+import numpy as np
 import pytest
 
 import axbridge
@@ -113,6 +115,26 @@ def test_a_servo_that_falls_silent_is_one(line, capfd):
         line.deaf.add(2)
     assert "these servos may still be powered: knee (servo 2 did not answer)\ncut the" in capfd.readouterr().err
     assert still_powered() == ("knee",)
+
+
+@pytest.mark.parametrize("lost", [4, math.inf])
+def test_a_robot_knows_where_each_servo_is_before_it_is_handed_out_or_says_which_one_does_not_answer(line, lost):
+    states = []
+
+    def mishap(packet):
+        state = packet[:2] == (2, 2) and sum(packet[2]) == 44  # up to the present temperature
+        if state:
+            states.append(packet)
+        return "drop" if state and len(states) <= lost else "ok"
+
+    line.mishap = mishap
+    if lost == math.inf:
+        with pytest.raises(BusTimeout, match="servo 2 did not answer"):
+            open_robot(line, make_rig())
+    else:
+        with open_robot(line, make_rig()) as robot:
+            assert np.isfinite(robot.positions).all()
+            assert len(states) > lost
 
 
 def test_all_that_is_wrong_is_one_error_before_anything_moves(line):

@@ -21,6 +21,7 @@ from axbridge.servo.columns import State
 from axbridge.virtual.faults import Mishaps
 from axbridge.virtual.world import World
 from tests.support.fake_bank import FakeBank
+from tests.support.patience import come_first
 from tests.support.virtual_rig import make_rig
 
 EEPROM_END, POSITION, TEMPERATURE = 24, 36, 43
@@ -229,6 +230,7 @@ class PtyLine:
         self._thread.start()
 
     def _run(self):
+        come_first()
         wake_on_time()
         world, line = self._world, self._line
         while not self._stop.is_set():

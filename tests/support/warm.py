@@ -179,8 +179,7 @@ def _become(request):
     if request["session"]:
         os.setsid()
     if "serve" in request["arguments"]:
-        with suppress(AttributeError, PermissionError):  # Linux has it, for root
-            os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))  # servos of copper wait for no processor
+        come_first()
     os.environ.clear()
     os.environ.update(request["env"])
     os.chdir(request["cwd"])
@@ -200,5 +199,7 @@ def _become(request):
 
 
 if __name__ == "__main__":
+    from patience import come_first  # of this folder
+
     _import_all()
     _become(_next(socket.socket(fileno=int(sys.argv[1]))))

@@ -15,6 +15,7 @@ from axbridge.config.profile import FirmwareProfile
 from axbridge.protocols import v1, v2
 from axbridge.protocols.packet import BROADCAST
 from axbridge.virtual.control_table import ControlTable
+from tests.support.patience import come_first
 
 I2 = v2.Instruction
 BYTE = 10e-6  # s on the line
@@ -109,6 +110,7 @@ class XLine:
         ]
 
     def _run(self):
+        come_first()
         while not self._stop.is_set():
             now = time.monotonic()
             for entry in [entry for entry in self._later if entry[0] <= now]:

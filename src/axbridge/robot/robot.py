@@ -33,6 +33,7 @@ __all__ = ["Robot"]
 _log = logging.getLogger(__name__)
 _SOFT_START = 0.5  # s in which torque rises after a change of backend
 _INSIST = 0.25  # s between attempts to switch off what has not confirmed
+_FIRST, _AGAIN = 0.5, 0.02  # s: how long the first answer of a servo may take, and how often it is asked
 _LATE = 0.1  # of a step: what is later counts as late for a twin
 
 
@@ -78,11 +79,23 @@ class Robot(Servos):
         self.last_step = StepReport(0.0, 0.0, 0.0, {})
         self._connection.open(self._reach, self._trip)
         try:
-            self._start = backend.clock.now()
-            self.exchange()
+            self._read_all(backend)
         except BaseException:
             self.close()
             raise
+
+    def _read_all(self, backend: Backend) -> None:
+        """Read every servo: who plans a way must know where it begins, so one whose answer is lost is asked again."""
+        patience = backend.clock.now() + _FIRST
+        while True:
+            self._start = backend.clock.now()
+            self.exchange()
+            errors = self.last_step.errors
+            if not errors:
+                return
+            if self._start > patience:
+                raise next(iter(errors.values()))
+            backend.clock.sleep_until(self._start + _AGAIN)
 
     # ---- the cycle
 
