@@ -1,7 +1,8 @@
 """Virtual servos without physics on a pseudo-terminal, in a process of its own: what the bus benchmarks talk to.
 
-`python benchmarks/bus_line.py COUNT wire|none [FAULTS]` serves ids 1..COUNT until it is told to end and prints the
-port. With `wire-steady` the servos' 1 kHz interrupt, which holds up every seventh reply or so, is left out.
+`python benchmarks/bus_line.py COUNT wire|none [FAULTS [PROFILE …]]` serves ids 1..COUNT until it is told to end and
+prints the port. The servos have these profiles in turn, or `ax-12a`. With `wire-steady` the servos' 1 kHz interrupt,
+which holds up every seventh reply or so, is left out.
 """
 
 from __future__ import annotations
@@ -56,11 +57,12 @@ class StillBank:
         """Nothing to do."""
 
 
-def main(count: int, timing: str, faults: str, folder: str) -> None:
+def main(count: int, timing: str, faults: str, folder: str, profiles: Sequence[str]) -> None:
     """Serve."""
     registers = {"return_delay_time": 0}
     profile = Path(folder) / "steady.toml"
     profile.write_text('base = "ax-12a"\n[timing]\nisr_length_us = 0.0\n')
+    kinds = [str(profile)] if timing == "wire-steady" else list(profiles) or ["ax-12a"]
     rig = Rig.model_validate(
         {
             "name": "bench",
@@ -70,7 +72,7 @@ def main(count: int, timing: str, faults: str, folder: str) -> None:
                     "joint": f"j{id_}",
                     "id": id_,
                     "registers": registers,
-                    "profile": str(profile) if timing == "wire-steady" else "ax-12a",
+                    "profile": kinds[id_ % len(kinds)],
                 }
                 for id_ in range(1, count + 1)
             ],
@@ -87,9 +89,9 @@ def main(count: int, timing: str, faults: str, folder: str) -> None:
 
 
 @contextlib.contextmanager
-def line(count: int, timing: str, faults: str = "") -> Iterator[str]:
-    """Yield the port of a line with `count` servos, served by another process."""
-    command = [sys.executable, __file__, str(count), timing, faults]
+def line(count: int, timing: str, faults: str = "", profiles: Sequence[str] = ()) -> Iterator[str]:
+    """Yield the port of a line with `count` servos of these profiles in turn, served by another process."""
+    command = [sys.executable, __file__, str(count), timing, faults, *profiles]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as server:
         assert server.stdout
         try:
@@ -100,4 +102,4 @@ def line(count: int, timing: str, faults: str = "") -> Iterator[str]:
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as made:
-        main(int(sys.argv[1]), sys.argv[2], sys.argv[3] if len(sys.argv) > 3 else "", made)
+        main(int(sys.argv[1]), sys.argv[2], sys.argv[3] if len(sys.argv) > 3 else "", made, sys.argv[4:])

@@ -1,14 +1,16 @@
 """Many transactions on a line that echoes, loses, delays, damages and adds junk; prints JSON, fails on a wrong value.
 
-`python benchmarks/bus_soak.py [COUNT]`: 20 000 by default, 1 000 000 for the real thing (several minutes). Every
-register read holds a value that tells servo and register, and some are rewritten all the time, so that any mixed-up or
-late answer shows.
+`python benchmarks/bus_soak.py [COUNT [LINE]]`: 20 000 by default, 1 000 000 for the real thing (several minutes). The
+servos of the line speak Protocol `1`, `2`, or every other one each: `mixed`. Every register read holds a value that
+tells servo and register, and some are rewritten all the time, so that any mixed-up or late answer shows. Ctrl-C ends
+it early: what was done by then counts.
 """
 
 from __future__ import annotations
 
 import json
 import random
+import signal
 import sys
 import time
 
@@ -18,22 +20,31 @@ from axbridge.bus.serial import SerialBus
 from axbridge.errors import BusTimeout, CorruptPacket, ServoFault
 
 COUNT = int(sys.argv[1]) if len(sys.argv) > 1 else 20_000
+KIND = sys.argv[2] if len(sys.argv) > 2 else "1"
+PROFILES = {"1": ["ax-12a"], "2": ["xl330-m288"], "mixed": ["ax-12a", "xl330-m288"]}[KIND]
 SERVOS = 6
 FAULTS = "echo,drop=0.01,corrupt=0.01,late=0.01:40ms,noise=0.01"
-GOAL, SPEED, LIMIT, PUNCH = 30, 32, 34, 48
+REGISTERS = {"ax-12a": (30, 32, 34, 48), "xl330-m288": (76, 78, 80, 84)}  # goal, speed, limit, punch; gains
 
 
 def main() -> int:
     """Run."""
     dice = random.Random(4)
-    wrong, lost = [], 0
+    wrong, lost, turn, stop = [], 0, 0, []
+    signal.signal(signal.SIGINT, lambda number, _: stop.append(number))
     unsure: set[tuple[int, int]] = set()
-    with line(SERVOS, "none", FAULTS) as port, SerialBus(port) as bus:
+    profiles = {id_: PROFILES[id_ % len(PROFILES)] for id_ in range(1, SERVOS + 1)}
+    with line(SERVOS, "none", FAULTS, PROFILES) as port, SerialBus(port) as bus:
+        bus.second = frozenset(id_ for id_, profile in profiles.items() if profile == "xl330-m288")
         began = time.perf_counter()
         truth: dict[tuple[int, int], bytes] = {}
         for turn in range(COUNT):
+            if stop:
+                break
+            if turn % 10_000 == 0:
+                print(f"{turn} of {COUNT}, {len(wrong)} wrong", file=sys.stderr)
             id_ = dice.randint(1, SERVOS)
-            address = dice.choice((GOAL, SPEED, LIMIT, PUNCH))
+            address = dice.choice(REGISTERS[profiles[id_]])
             key = (id_, address)
             try:
                 if key not in truth or dice.random() < 0.1:
@@ -59,7 +70,8 @@ def main() -> int:
     print(
         json.dumps(
             {
-                "transactions": COUNT,
+                "transactions": turn + (not stop),
+                "line": KIND,
                 "faults": FAULTS,
                 "wrong": len(wrong),
                 "first_wrong": wrong[:3],
