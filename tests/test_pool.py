@@ -113,3 +113,29 @@ def test_a_scheduler_that_is_not_there_is_named(address, monkeypatch):
     with pytest.raises(UsageError, match=f"no dask scheduler answers at {address}") as said:
         list(results(mark, ["x"], f"dask://{address}"))
     assert said.value.hint == "start one (dask scheduler), or leave --executor out"
+
+
+ENDED_AS_IT_BEGINS = """
+import math, os, signal, sys
+from multiprocessing import util
+
+begin = util.spawnv_passfds
+
+def begin_and_end(path, arguments, descriptors):
+    pid = begin(path, arguments, descriptors)
+    if b"spawn_main" in str(arguments).encode():
+        os.kill(os.getpid(), signal.SIGTERM)
+    return pid
+
+util.spawnv_passfds = begin_and_end
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(5))
+from axbridge.pool import workers
+with workers(most=1) as pool:
+    list(pool(math.sqrt, [4.0]))
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="processes begin otherwise there")
+def test_a_process_that_is_begun_when_the_signal_comes_does_not_complain():
+    done = subprocess.run([sys.executable, "-c", ENDED_AS_IT_BEGINS], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (5, "")

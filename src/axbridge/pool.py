@@ -9,7 +9,7 @@ import os
 import threading
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from functools import partial
@@ -60,7 +60,7 @@ class Workers:
                 lost = []
                 try:
                     while waiting and len(pending) < width:
-                        begun = self._pool.submit(function, jobs[waiting[0]])
+                        begun = _uninterrupted(partial(self._pool.submit, function, jobs[waiting[0]]))
                         pending[begun] = waiting.popleft()
                 except BrokenProcessPool:
                     lost = [waiting.popleft()]
@@ -99,6 +99,15 @@ class Workers:
     def close(self) -> None:
         """Finish what is begun, and end them."""
         self._pool.shutdown(cancel_futures=True)
+
+
+def _uninterrupted(call: Callable[[], Result]) -> Result:
+    """Call from another thread, where Ctrl-C and SIGTERM raise nothing.
+
+    A process that is begun reads what it is for. Were its begin cut short, it would complain that there is nothing.
+    """
+    with ThreadPoolExecutor(1) as aside:
+        return aside.submit(call).result()
 
 
 @contextmanager
