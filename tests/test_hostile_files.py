@@ -32,6 +32,7 @@ from axbridge.config.urdf import read_shapes, read_tree, with_checked_meshes
 from axbridge.config.urdf_parameters import Parameter, filled
 from axbridge.errors import AxBridgeError, RigWarning
 from axbridge.export.bam import from_bam
+from axbridge.fit.lag import is_lags, read_lags
 from axbridge.learn.randomise import Parameters
 from axbridge.moves.files import load_move, motion_of
 from axbridge.moves.joint_table import parse_joints
@@ -401,6 +402,23 @@ BAM = json.dumps(
     },
     indent=1,
 ).encode()  # fmt: skip
+
+
+LAGS = b"""goals = "lines"
+[joint."knee"]
+delay_ms = 20.0
+lag_ms = 55.0
+offset_deg = 0.4
+mae_deg = 0.3
+"""
+
+
+def test_delays_and_lags(tmp_path):
+    def use(path):
+        is_lags(path)
+        read_lags(path)
+
+    survives(tmp_path / "lag.toml", LAGS, use)
 
 
 def test_results_of_fits(tmp_path):

@@ -106,6 +106,23 @@ def test_a_scheduler_that_is_killed_is_named_in_time_and_nothing_else_is_said(tm
     assert done.stderr == ""
 
 
+def test_a_scheduler_without_workers_is_not_waited_for_for_ever(monkeypatch):
+    pytest.importorskip("distributed")
+    monkeypatch.setattr("axbridge.pool._WORKERLESS", 1.0)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    module = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--no-dashboard"]
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    with subprocess.Popen([*module, "--port", address.partition(":")[2]], **quiet) as scheduler:
+        try:
+            with pytest.raises(UsageError, match=f"scheduler at {address} has had no worker for 1 s") as said:
+                list(results(mark, ["x"], f"dask://{address}"))
+        finally:
+            scheduler.terminate()
+    assert said.value.hint == f"start some: dask worker {address} --nthreads 1; or leave --executor out"
+
+
 @pytest.mark.parametrize("address", ["127.0.0.1:9", "nowhere.invalid:8786", "localhost", ""])
 def test_a_scheduler_that_is_not_there_is_named(address, monkeypatch):
     pytest.importorskip("distributed")

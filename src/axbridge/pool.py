@@ -7,6 +7,7 @@ import gc
 import logging
 import os
 import threading
+import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor, wait
@@ -23,6 +24,8 @@ __all__ = ["Workers", "results", "workers"]
 _PATIENCE = 10.0  # s that a scheduler has to answer: it may be starting, too
 _FAREWELL = 2.0  # s that leaving a cluster may take: a scheduler that is gone answers no farewell
 _ATTEMPTS = 4  # how often a task is begun whose workers die: then it is the task that kills them
+_WORKERLESS = 20.0  # s that a cluster may be without workers: one that was killed is begun again by its nanny
+_GLANCE = 1.0  # s between two looks at whether there still are workers
 _AHEAD = 2  # tasks that a worker of a cluster has, the one it is at among them: the next one is on its way meanwhile
 
 Job = TypeVar("Job")
@@ -34,7 +37,7 @@ class Workers:
 
     Args:
         begin: Starts them; called again when one of them was killed and the others are of no use any more.
-        width: How many tasks they are given at a time.
+        width: How many tasks they are given at a time; asked now and then while they work, and may raise.
     """
 
     def __init__(self, begin: Callable[[], Executor], width: Callable[[], int]) -> None:
@@ -64,7 +67,10 @@ class Workers:
                         pending[begun] = waiting.popleft()
                 except BrokenProcessPool:
                     lost = [waiting.popleft()]
-                for future in wait(pending, return_when=FIRST_COMPLETED).done:
+                done: set[Future[Result]] = set()
+                while pending and not (done := wait(pending, _GLANCE, return_when=FIRST_COMPLETED).done):
+                    self._width()
+                for future in done:
                     index = pending.pop(future)
                     try:
                         found = future.result()
@@ -173,11 +179,19 @@ def _on_dask(address: str) -> Iterator[Workers]:
             why = f"no dask scheduler answers at {address}"
             raise UsageError(why, "start one (dask scheduler), or leave --executor out") from failure
 
+        worked = time.monotonic()  # when there last was a worker
+
         def width() -> int:
+            nonlocal worked
             try:
                 cores: int = sum(client.ncores().values())
             except OSError as failure:
                 raise _lost(address) from failure
+            if cores:
+                worked = time.monotonic()
+            elif time.monotonic() - worked > _WORKERLESS:
+                why = f"the dask scheduler at {address} has had no worker for {_WORKERLESS:.0f} s"
+                raise UsageError(why, f"start some: dask worker {address} --nthreads 1; or leave --executor out")
             return _AHEAD * max(1, cores)
 
         try:

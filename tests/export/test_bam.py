@@ -81,6 +81,16 @@ def test_an_export_never_replaces_what_it_reads(published, monkeypatch, capsys):
     assert (published / "my.toml").read_bytes() == model
 
 
+@pytest.mark.parametrize(("latency_ms", "named"), [(20.0, True), (0.0, False)])
+def test_a_latency_is_named_as_lost_because_bam_has_it_for_logs_alone(latency_ms, named):
+    rig = Rig.load("pan_tilt")
+    model = rig.model_of(rig.servos[0])
+    model = model.model_copy(update={"sensor": model.sensor.model_copy(update={"latency_ms": latency_ms})})
+    document, lost = to_bam(model, "ax12")
+    assert document["command_delay"] == latency_ms / 1000
+    assert any("20 ms of latency" in words for words in lost) == named
+
+
 def test_gear_loss_goes_into_the_resistance():
     rig = Rig.load("pan_tilt")
     model = rig.model_of(rig.servos[0])

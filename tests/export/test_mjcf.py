@@ -28,8 +28,8 @@ def loaded(rig):
 def test_the_papers_servo_steps_and_falls_as_in_axbridge():
     found = measure(Rig.load("bench_arm"))
     assert max(found.moves.values()) < 0.3
-    assert {name.split()[0] for name in found.moves} == {"step", "fall"}
-    assert max(found.terms.values()) < 0.02  # the winding's inductance alone
+    assert {name.split()[0] for name in found.moves} == {"step", "fall", "chirp"}
+    assert max(found.terms.values()) < 0.03  # the winding's inductance alone
 
 
 def test_what_mujoco_cannot_say_of_an_ax12_is_named_and_has_its_size():
@@ -38,6 +38,7 @@ def test_what_mujoco_cannot_say_of_an_ax12_is_named_and_has_its_size():
     falls = [value for name, value in found.moves.items() if name.startswith("fall")]
     assert max(steps) < 0.7
     assert max(falls) < 0.1
+    assert 1.3 < found.moves["chirp ±30°, 0.3 to 3 Hz"] < 2.0  # the lag that is left out counts most in fast motion
     effects = {name.split(" that")[0].split(",")[0]: value for name, value in found.terms.items()}
     assert effects["margin"] > 0.3
     assert effects["resistance"] > 0.5

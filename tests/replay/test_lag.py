@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from axbridge.cli import app, identify  # noqa: F401 - registers it
+from axbridge.cli import app, compare, identify  # noqa: F401 - registers them
 from axbridge.config import toml_tables
 from axbridge.errors import RecordingError
 from axbridge.recording.provenance import describe
@@ -85,6 +85,61 @@ def test_the_command_needs_no_rig_for_it_and_says_when_it_needs_one(tmp_path, mo
     assert written["delay_ms"] == pytest.approx(told["delay_ms"]["value"], abs=0.06)
     assert app.run(["identify", "walk.mcap", "--model", "ax12", "--out", "x.toml"]) == app.MISUSE
     assert "--rig is missing" in capsys.readouterr().err
+
+
+@pytest.fixture
+def fitted(tmp_path, monkeypatch):
+    """Delays and lags of two joints, and another recording of them."""
+    monkeypatch.chdir(tmp_path)
+    for name, seed in (("walk.mcap", 0), ("other.mcap", 5)):
+        knee = joint("knee", 0.05, 0.06, ramped=False, seed=seed)
+        hip = joint("hip", 0.03, 0.1, ramped=False, seed=seed + 1, offset=-1.0)
+        write_recording(recording(knee, hip), tmp_path / name)
+    assert app.run(["identify", "walk.mcap", "--model", "lag", "--out", "lag.toml"]) == app.DONE
+    return tmp_path
+
+
+def test_what_was_found_predicts_another_recording(fitted, capsys):
+    capsys.readouterr()
+    assert app.run(["compare", "other.mcap", "--model", "lag.toml", "--out", "it.html", "--json"]) == app.DONE
+    told = json.loads(capsys.readouterr().out)["servos"]
+    assert set(told) == {"knee", "hip"}
+    assert all(one["deviation"]["mae"] < 0.3 for one in told.values())  # goals alone are 4° off and more
+    assert "lag" in (fitted / "it.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        (("--rig", "bench_arm"), "it is the model alone"),
+        (("walk.mcap",), "it is the model alone"),
+        (("--model", "ax12"), "--model needs the rig"),
+    ],
+)
+def test_delays_and_lags_are_a_model_of_their_own(fitted, capsys, more, words):
+    assert app.run(["compare", "other.mcap", "--model", "lag.toml", *more]) == app.MISUSE
+    assert words in capsys.readouterr().err
+
+
+def test_a_recording_of_other_joints_is_refused(fitted, capsys):
+    write_recording(recording(joint("elbow", 0.05, 0.06, ramped=False)), fitted / "arm.mcap")
+    assert app.run(["compare", "arm.mcap", "--model", "lag.toml"]) == app.MISUSE
+    assert "no goals of lag.toml's joints: knee, hip" in capsys.readouterr().err
+
+
+def test_a_lag_as_long_as_the_search_goes_has_no_interval(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    write_recording(recording(joint("knee", 0.05, 1.5, ramped=False)), tmp_path / "slow.mcap")
+    assert app.run(["identify", "slow.mcap", "--model", "lag", "--out", "lag.toml"]) == app.DONE
+    said = capsys.readouterr().out
+    assert "or more)" in said
+    assert "note: knee: the lag ended at 400 ms, as far as is searched" in said.replace("delay and the ", "")
+    assert "or more" in (tmp_path / "lag.toml").read_text()
+    assert app.run(["identify", "slow.mcap", "--model", "lag", "--out", "again.toml", "--json"]) == app.DONE
+    told = json.loads(capsys.readouterr().out)["joints"]["knee"]
+    assert "lag" in told["ended"]
+    assert told["lag_ms"]["high"] is None
+    assert told["both_ms"]["high"] is None
 
 
 def test_without_numba_the_command_says_at_once_how_long_it_will_take(tmp_path, monkeypatch, capsys):

@@ -160,7 +160,7 @@ def _print(fit: Fit) -> None:
 
 def _lags(recordings: list[Path], out: Path, *, json: bool) -> int:
     """Delay and lag of the joints of one recording."""
-    from axbridge.fit.lag import lag_table, lags_document, write_lags
+    from axbridge.fit.lag import ends, lag_table, lags_document, write_lags
     from axbridge.recording.recording import open_recording
     from axbridge.replay.lag import lags
     from axbridge.report.page import table_text
@@ -176,6 +176,8 @@ def _lags(recordings: list[Path], out: Path, *, json: bool) -> int:
     print(table_text(lag_table(found)))
     if found.still:
         print(f"\nhad hardly a goal: {', '.join(found.still)}")
+    for line in ends(found):
+        print(f"note: {line}")
     print(f"wrote {out}")
     return DONE
 

@@ -142,6 +142,10 @@ def to_bam(model: ServoModel, kind: str) -> tuple[dict[str, Any], list[str]]:
             (motor.max_current > 0 or motor.current_step > 0, "limits of the current"),
             (motor.inductance > 0, "the winding's inductance"),
             (model.sensor.lag_ms > 0, "the loop's lag"),
+            (
+                model.sensor.latency_ms > 0,
+                f"{model.sensor.latency_ms:.3g} ms of latency: command_delay is read by new BAMs alone, to replay logs",
+            ),
             (model.sensor.position_noise > 0 or model.sensor.quantised, "noise and rounding of the readings"),
             (True, f"the {model.controller.law.replace('_', ' ')} loop: BAM's code has one for each kind of servo"),
         )

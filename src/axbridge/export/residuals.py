@@ -29,6 +29,11 @@ _SAMPLE = 0.005  # s
 _STEP, _FALL = 1.5, 1.5  # s
 _TURN = 0.6  # s that each joint of a robot has for its own step
 _SIZE = 0.3  # rad, of that
+_CHIRP = 6.0  # s
+_SLOW, _FAST = 0.3, 3.0  # Hz, of the chirp at its begin and its end
+_WIDE = math.radians(30)  # rad, its amplitude
+_CLEAR = 0.05  # rad to a joint's stop
+_GOAL = 0.02  # s from one of its goals to the next
 
 Show = Callable[[str, float | None], None]
 Tables = dict[str, dict[str, Any]]
@@ -39,7 +44,7 @@ class BenchMove:
     """Goals over time, from rest.
 
     Attributes:
-        name: ``step`` or ``fall``, with its size.
+        name: ``step``, ``fall`` or ``chirp``, with its size.
         start: By servo, rad.
         goals: When, s, which servo, and where to, rad; none at all: everything is limp.
         seconds: How long it is watched.
@@ -152,7 +157,7 @@ def on_the_bench(rig: Rig) -> Rig:
 
 
 def moves_of(rig: Rig) -> list[BenchMove]:
-    """Steps and falls of one arm; of a robot, one step of each joint after the other, and all of it going limp."""
+    """Steps, falls and a chirp of one arm; of a robot a step of each joint in turn, a fall, a small chirp of all."""
     driven = rig.dynamixels
     if len(driven) > 1:
         start = {servo.name: servo.position for servo in driven}
@@ -165,10 +170,10 @@ def moves_of(rig: Rig) -> list[BenchMove]:
         return [
             BenchMove("a step of each joint", start, tuple(goals), _TURN * (len(driven) + 1)),
             BenchMove("fall", start, (), _FALL),
+            _chirp("a chirp of all joints", rig, _SIZE / 2),
         ]
     (servo,) = driven
-    (low, high), (bottom, top) = servo.soft_limits, stops_of(rig, servo)
-    low, high = max(low, bottom + 0.05), min(high, top - 0.05)
+    low, high = _room(rig, servo)
     moves = []
     for size in (10, 30, 90, -90):
         goal = min(max(math.radians(size), low), high)
@@ -176,7 +181,27 @@ def moves_of(rig: Rig) -> list[BenchMove]:
     for size in (45, 90, 135):
         height = min(max(math.radians(size), low), high)
         moves.append(BenchMove(f"fall {math.degrees(height):.0f}°", {servo.name: height}, (), _FALL))
+    moves.append(_chirp(f"chirp ±{math.degrees(_WIDE):.0f}°", rig, _WIDE))
     return list({move.name: move for move in moves}.values())
+
+
+def _chirp(name: str, rig: Rig, amplitude: float) -> BenchMove:
+    """Sines that get faster, about where the joints begin; a goal beyond a joint's limits is at the limit."""
+    times = np.arange(0.0, _CHIRP, _GOAL)
+    sines = amplitude * np.sin(2 * np.pi * (_SLOW * times + (_FAST - _SLOW) * times**2 / (2 * _CHIRP)))
+    start = {servo.name: servo.position if len(rig.dynamixels) > 1 else 0.0 for servo in rig.dynamixels}
+    goals = []
+    for servo in rig.dynamixels:
+        low, high = _room(rig, servo)
+        wanted = np.clip(start[servo.name] + sines, low, high)
+        goals += [(time, servo.name, goal) for time, goal in zip(times.tolist(), wanted.tolist(), strict=True)]
+    return BenchMove(f"{name}, {_SLOW:g} to {_FAST:g} Hz", start, tuple(goals), _CHIRP)
+
+
+def _room(rig: Rig, servo: ServoConfig) -> tuple[float, float]:
+    """Between which angles a joint is moved, rad: its limits, and not quite to its stops."""
+    (low, high), (bottom, top) = servo.soft_limits, stops_of(rig, servo)
+    return max(low, bottom + _CLEAR), min(high, top - _CLEAR)
 
 
 def in_axbridge(rig: Rig, move: BenchMove) -> FloatArray:

@@ -8,20 +8,26 @@ all joints together follow better. For lines alone, only the sum of delay and la
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import Field
 
 from axbridge.arrays import FloatArray
+from axbridge.config.toml_tables import TomlTable
 from axbridge.errors import RecordingError
+from axbridge.recording.provenance import describe
 from axbridge.recording.recording import Recording, Track
 
-__all__ = ["Lag", "Lags", "lags"]
+__all__ = ["LONGEST", "JointLag", "Lag", "LagModel", "Lags", "lags", "simulated"]
+
+LONGEST = 0.4  # s: of delay and lag
 
 _STEP = 2e-3  # s: of the simulation
-_LONGEST = 0.4  # s: of delay and lag
 _STILL = math.radians(2.0)  # a goal that moves less tells nothing
 _BLOCKS = 10  # stretches of time that the jackknife leaves out in turn
 _GRID = 7
@@ -35,12 +41,13 @@ class Lag:
 
     Attributes:
         name: The joint.
-        delay: s, with the ends of its 95 % interval.
+        delay: s, with the ends of its 95 % interval; the upper one is infinite where it is beyond what is searched.
         lag: τ, s, likewise.
         total: Their sum, s, likewise.
         offset: How far the joint is off at rest, rad.
         before: Mean absolute difference of goal and position, degrees.
         after: Of the model and the position.
+        ended: Which of delay and lag is as long as the search goes: it may be longer.
     """
 
     name: str
@@ -50,6 +57,7 @@ class Lag:
     offset: float
     before: float
     after: float
+    ended: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -120,14 +128,14 @@ def _lag(track: Track, *, ramped: bool, intervals: bool) -> Lag:
         result: FloatArray = np.degrees(error - np.median(error[kept]))[kept]
         return result
 
-    ends = np.linspace(0.0, _LONGEST / 2, _GRID)
+    ends = np.linspace(0.0, LONGEST / 2, _GRID)
     grid = [np.array([delay, lag]) for delay in ends for lag in ends]
     begin = min(grid, key=lambda point: float(np.abs(residuals(point, everything)).mean()))
 
     def best(start: FloatArray, kept: Mask) -> FloatArray:
-        start = np.clip(start, 1e-4, _LONGEST - 1e-4)
+        start = np.clip(start, 1e-4, LONGEST - 1e-4)
         fitted = least_squares(
-            residuals, start, bounds=(0.0, _LONGEST), loss="soft_l1", args=(kept,), diff_step=[0.02, 0.02],
+            residuals, start, bounds=(0.0, LONGEST), loss="soft_l1", args=(kept,), diff_step=[0.02, 0.02],
             x_scale=0.02, max_nfev=30,
         )  # fmt: skip
         result: FloatArray = fitted.x
@@ -141,15 +149,78 @@ def _lag(track: Track, *, ramped: bool, intervals: bool) -> Lag:
         moved = np.column_stack((left, left.sum(axis=1)))
         spread = np.sqrt((_BLOCKS - 1) / _BLOCKS * np.sum((moved - moved.mean(axis=0)) ** 2, axis=0))
         reach = 2.26 * spread + _STEP  # Student's, for ten blocks
+    ended = values > LONGEST - _STEP
+    ended[2] = ended[:2].any()
     delay, lag, total = (
-        (float(value), max(0.0, float(value - far)), float(value + far))
-        for value, far in zip(values, reach, strict=True)
+        (float(value), max(0.0, float(value - far)), math.inf if beyond else float(value + far))
+        for value, far, beyond in zip(
+            values, reach, ended | (values + reach > LONGEST * np.array([1, 1, 2])), strict=True
+        )
     )
     error = goal.followed(*point) - position
     offset = float(np.median(error))
     return Lag(
         track.name, delay, lag, total, -offset, float(np.degrees(np.abs(track.command - position).mean())),
         float(np.degrees(np.abs(error - offset).mean())),
+        tuple(name for name, at_end in zip(("delay", "lag"), ended, strict=False) if at_end),
+    )  # fmt: skip
+
+
+class JointLag(TomlTable):
+    """How a joint follows its goals.
+
+    Attributes:
+        delay_ms: ms.
+        lag_ms: ms.
+        offset_deg: How far it is off at rest, degrees.
+        mae_deg: What that was worth where it was found, degrees.
+    """
+
+    delay_ms: float = Field(ge=0, le=1000)
+    lag_ms: float = Field(ge=0, le=1000)
+    offset_deg: float = Field(default=0.0, ge=-360, le=360)
+    mae_deg: float | None = None
+
+
+class LagModel(TomlTable):
+    """A file of delays and lags.
+
+    Attributes:
+        goals: Whether goals are held from one to the next, or lie on lines.
+        joint: By name.
+    """
+
+    goals: Literal["lines", "held"]
+    joint: Mapping[str, JointLag]
+
+
+def simulated(recording: Recording, model: LagModel, label: str) -> Recording:
+    """What joints with these delays and lags make of a recording's goals, while their torque is on.
+
+    Args:
+        recording: Goals, and where each joint began.
+        model: Other joints are left out.
+        label: What the result is called.
+
+    Raises:
+        RecordingError: no joint of the model got a goal.
+    """
+    tracks = {}
+    for name, one in model.joint.items():
+        track = _known(recording[name]) if name in recording else None
+        if track is None or len(track) < 2:
+            continue
+        way = _GoalTrace.of(track, ramped=model.goals == "lines").followed(1e-3 * one.delay_ms, 1e-3 * one.lag_ms)
+        tracks[name] = Track.of(
+            name, track.time, command=track.command, position=way + math.radians(one.offset_deg),
+            torque_enabled=track.torque_enabled,
+        )  # fmt: skip
+    if not tracks:
+        why = f"has no goals of {label}'s joints: {', '.join(model.joint) or 'none'}"
+        raise RecordingError(recording.path, why, f"it has {', '.join(recording)}")
+    return replace(
+        recording, path=Path(label), tracks=tracks, cycles={},
+        metadata=describe(backend="sim", engine="delay and lag of each joint"), complete=True,
     )  # fmt: skip
 
 
@@ -166,7 +237,7 @@ class _GoalTrace:
     def of(cls, track: Track, *, ramped: bool) -> _GoalTrace:
         sent = np.where(np.isnan(track.commanded), track.time, track.commanded) - track.time[0]
         changed = np.flatnonzero(np.diff(track.command) != 0) + 1
-        even = np.arange(-_LONGEST, float(track.time[-1] - track.time[0]) + 2 * _STEP, _STEP)
+        even = np.arange(-LONGEST, float(track.time[-1] - track.time[0]) + 2 * _STEP, _STEP)
         first, rest = float(track.position[0]), np.concatenate(([0], changed))
         times, goals = sent[rest], track.command[rest]
         if ramped:
