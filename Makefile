@@ -30,10 +30,12 @@ check: .venv/ready
 	$(MAKE) --jobs=2 lint kernels
 	$(BIN)/pytest $(SIDE_BY_SIDE) -m "not slow and not alone and not ci"
 
-# What a user of pip gets: the wheel in an environment of its own, its demo run in an empty folder.
+# What a user of pip gets: the wheel, made from the sdist, in an environment of its own; its demo run in an empty folder.
 wheel: .venv/ready
 	rm -rf out/wheel && mkdir -p out/wheel/empty
-	$(BIN)/python -m build --wheel --outdir out/wheel > out/wheel/build.log || { cat out/wheel/build.log; exit 1; }
+	$(BIN)/python -m build --outdir out/wheel > out/wheel/build.log || { cat out/wheel/build.log; exit 1; }
+	$(BIN)/twine check --strict out/wheel/*.whl out/wheel/*.tar.gz
+	$(BIN)/check-wheel-contents out/wheel
 	$(PYTHON) -m venv out/wheel/env
 	out/wheel/env/bin/python -m pip install --quiet "$$(echo out/wheel/*.whl)[fast]"
 	cd out/wheel/empty && ../env/bin/axbridge demo
@@ -60,11 +62,11 @@ bench: .venv/ready
 	@test -n "$(PYTHON)" || { echo "axbridge needs Python 3.10 or newer with its venv module: install python3 and python3-venv"; exit 2; }
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable '.[dev,clients]'
+	$(BIN)/python -m pip install --quiet --editable '.[all]' --group dev --group clients
 	@touch $@
 
 .venv/docs: .venv/ready
-	$(BIN)/python -m pip install --quiet --editable '.[docs]'
+	$(BIN)/python -m pip install --quiet --group docs
 	@touch $@
 
 clean:

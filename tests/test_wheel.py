@@ -1,10 +1,12 @@
 """A wheel carries its profiles and rigs, and axbridge finds them in an environment of its own."""
 
+import re
 import subprocess
 import zipfile
 
 import pytest
 
+from axbridge import __version__
 from tests.support.installed import ROOT, installed, settings
 
 pytestmark = pytest.mark.slow
@@ -22,6 +24,30 @@ def test_wheel_holds_profiles_models_rigs_and_urdfs(tmp_path_factory):
         *(f"examples/{move.name}" for move in (ROOT / "examples").glob("*.json")),
     ):
         assert f"axbridge/_data/{kind}" in names
+
+
+def test_wheel_holds_the_package_its_data_and_nothing_else(tmp_path_factory):
+    wheel, _ = installed(tmp_path_factory)
+    names = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
+    data = {name for name in names if name.startswith("axbridge/_data/")}
+    source = ROOT / "src"
+    package = {path.relative_to(source).as_posix() for path in source.rglob("*") if path.is_file()}
+    assert names - data == {name for name in package if "__pycache__" not in name}
+    assert [name for name in data if not (ROOT / name.removeprefix("axbridge/_data/")).is_file()] == []
+
+
+def test_the_front_page_on_an_index_links_to_the_repository(tmp_path_factory):
+    wheel, _ = installed(tmp_path_factory)
+    archive = zipfile.ZipFile(wheel)
+    page = archive.read(f"axbridge-{__version__}.dist-info/METADATA").decode().split("\n\n", 1)[1]
+    links = re.findall(r"\]\(([^)]+)\)", page)
+    assert len(links) > 5
+    assert [link for link in links if not link.startswith("https://")] == []
+    for link in links:
+        named = re.fullmatch(
+            rf"https://[\w.]+/axbridge/axbridge/(?:blob/)?v{re.escape(__version__)}/([^#]+)(#.*)?", link
+        )
+        assert named is None or (ROOT / named[1]).exists(), link
 
 
 def test_installed_wheel_finds_its_data_without_the_checkout(tmp_path_factory, tmp_path):
