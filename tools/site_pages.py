@@ -98,7 +98,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
     """Let links out of docs/ lead to the site's own pages."""
-    text = markdown.replace("](examples/README.md)", "](examples.md)").replace("](../docs/", "](")
+    text = re.sub(r"\]\((?:\.\./)?examples/README\.md\)", "](examples.md)", markdown).replace("](../docs/", "](")
     text = LINK.sub(lambda found: f"{found[1]}{_COPIES[found[2]]}.md", text)
     if page.file.src_uri in {f"{copy}.md" for copy in _COPIES.values()}:
         text = text.replace("](docs/", "](")

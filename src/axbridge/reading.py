@@ -6,9 +6,12 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from axbridge import __version__
 from axbridge.errors import AxBridgeError
 
-__all__ = ["controls", "printable", "reading"]
+__all__ = ["FORMAT", "check_format", "controls", "printable", "reading"]
+
+FORMAT = 1  # of recordings, TOML files and moves; docs/formats.md says what raises it
 
 # What moves a terminal's cursor, colours it or rings its bell, and what turns the direction of a text.
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -51,6 +54,25 @@ def reading(error: Callable[[str, str], AxBridgeError], hint: str) -> Iterator[N
             raise error("has a number that is too large", hint) from failure
         said = printable(next(iter(str(failure).splitlines()), ""))[:_LONGEST]
         raise error(f"makes no sense: {said or type(failure).__name__}", hint) from failure
+
+
+def check_format(found: object, error: Callable[[str, str], AxBridgeError]) -> None:
+    """Refuse a file of a format that is newer than this axbridge.
+
+    Args:
+        found: The number that the file gives; 1 where it gives none, as the files of 0.1.0.
+        error: Makes the error of a message and a hint.
+
+    Raises:
+        AxBridgeError: made by `error`; the number is too high, or is none.
+    """
+    if not isinstance(found, int) or isinstance(found, bool) or found < 1:
+        raise error(f"{printable(repr(found))[:_LONGEST]} is no number of a format", f"write {FORMAT}, or leave it out")
+    if found > FORMAT:
+        raise error(
+            f"is of format {found}, and axbridge {__version__} reads formats up to {FORMAT}",
+            "install a newer axbridge: pip install --upgrade axbridge",
+        )
 
 
 def controls(text: str) -> bool:

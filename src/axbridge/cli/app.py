@@ -88,9 +88,14 @@ def _main(
     """Options before the verb; `run` looks for --debug itself, wherever it stands."""
 
 
-def emit_json(document: Mapping[str, Any]) -> None:
-    """Print one JSON document on stdout; not-a-number and infinity become null, as JSON has neither."""
-    print(json.dumps(_finite(document), indent=2))
+def emit_json(form: str, document: Mapping[str, Any]) -> None:
+    """Print one JSON document on stdout; not-a-number and infinity become null, as JSON has neither.
+
+    Args:
+        form: Name and version of what is printed, as docs/format-json.md lists them; it is the key ``format``.
+        document: The other keys.
+    """
+    print(json.dumps({"format": f"axbridge-{form}", **_finite(document)}, indent=2))
 
 
 def _finite(value: Any) -> Any:

@@ -196,7 +196,7 @@ def _print(found: Comparison, walks: list[WalkSide], failed: list[str], written:
     from axbridge.report.page import table_text
 
     if json:
-        emit_json(summary(found) | ({"walks": document(walks)} if walks else {}) | {"failed": failed})
+        emit_json("compare-1", summary(found) | ({"walks": document(walks)} if walks else {}) | {"failed": failed})
     else:
         print(printable(walk_headline(walks) or headline(found), lines=True) + "\n")
         if walks:

@@ -139,7 +139,7 @@ def _demo_arm(
         write_png(before, files["picture"], title, beside=after)
     if json:
         more = {"identified": summary(after)} if after is not None else {}
-        emit_json({**summary(before), **more, "files": {name: str(path) for name, path in files.items()}})
+        emit_json("demo-1", {**summary(before), **more, "files": {name: str(path) for name, path in files.items()}})
     else:
         _tell(before, after)
         for name, path in files.items():

@@ -60,7 +60,7 @@ def demo_walk(rig: Rig, name: str, out: Path, seed: int, *, open_picture: bool, 
     with progress("drawing the robot", quiet=json):
         _draw(rig, moments, outcome, files["picture"])
     if json:
-        emit_json({**asdict(outcome), "files": {key: str(path) for key, path in files.items()}})
+        emit_json("demo-walk-1", {**asdict(outcome), "files": {key: str(path) for key, path in files.items()}})
     else:
         print(_headline(rig, outcome) + "\n")
         for key, path in files.items():

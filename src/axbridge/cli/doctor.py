@@ -40,12 +40,13 @@ def doctor(
             reports.append(diagnose(bus, expected.servos, packets, show))
     if json:
         emit_json(
+            "doctor-1",
             {
                 "lines": [
                     {**report.facts, "findings": [finding.as_dict() for finding in report.findings]}
                     for report in reports
                 ]
-            }
+            },
         )
     else:
         for report in reports:

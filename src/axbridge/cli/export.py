@@ -52,7 +52,9 @@ def mujoco(
         found = measured(robot, show) if measure else ExportErrors({}, {})
         write_whole(out, to_mjcf(robot, _note(robot.name, found)))
     if json:
-        emit_json({"rig": robot.name, "out": str(out), "rms_deg": found.moves, "left_out_deg": found.terms})
+        emit_json(
+            "export-mujoco-1", {"rig": robot.name, "out": str(out), "rms_deg": found.moves, "left_out_deg": found.terms}
+        )
         return
     driven = len(robot.dynamixels)
     print(f"wrote {out}: {robot.name}, {driven} servo{'s' * (driven != 1)}")

@@ -126,7 +126,7 @@ def identify(
             write_picture(fit, png)
     failed = [found for condition in fail_if or () for found in check(fit, condition)]
     if json:
-        emit_json(summary(fit) | {"out": str(out), "failed": failed})
+        emit_json("identify-1", summary(fit) | {"out": str(out), "failed": failed})
     else:
         _print(fit)
         for path in (out, report, png):
@@ -171,7 +171,7 @@ def _lags(recordings: list[Path], out: Path, *, json: bool) -> int:
         found = lags(open_recording(recordings[0]), show)
     write_lags(found, out, source=recordings[0].name)
     if json:
-        emit_json(lags_document(found) | {"out": str(out)})
+        emit_json("lag-1", lags_document(found) | {"out": str(out)})
         return DONE
     print(table_text(lag_table(found)))
     if found.still:

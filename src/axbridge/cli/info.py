@@ -42,7 +42,7 @@ def info(
         "metadata": found.metadata,
     }
     if json:
-        emit_json(facts)
+        emit_json("info-1", facts)
         return
     meta = found.metadata
     rig = meta.get("rig", {})

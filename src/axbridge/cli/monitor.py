@@ -73,7 +73,7 @@ def monitor(
         results = _watch(cycles, causes, duration or (0.0 if for_ever else 1.0), live=live)
     if json:
         lines = [_document(cycle, result) for cycle, result in zip(cycles, results, strict=True)]
-        emit_json({"lines": lines} | ({} if model is None else {"causes": causes.found}))
+        emit_json("monitor-1", {"lines": lines} | ({} if model is None else {"causes": causes.found}))
     elif not live:
         _print_plain(cycles, results)
     return HARDWARE if any(result.faults for result in results) else DONE

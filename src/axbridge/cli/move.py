@@ -83,7 +83,7 @@ def info(
         for name, page in found.pages.items()
     }
     if json:
-        emit_json({"start": found.start, "joints": found.joints, "pages": pages})
+        emit_json("move-info-1", {"start": found.start, "joints": found.joints, "pages": pages})
         return
     print(f"joints: {', '.join(found.joints)}\nstart:  page {found.start}")
     for name, facts in pages.items():
@@ -128,6 +128,7 @@ def optimise(
     best.move.save(target)
     if json:
         emit_json(
+            "move-optimise-1",
             {
                 "energy": best.joules,
                 "minimum_jerk": best.minimum_jerk,
@@ -135,7 +136,7 @@ def optimise(
                 "seconds": best.seconds,
                 "asked": best.asked,
                 "move": str(target),
-            }
+            },
         )
         return
     print(f"energy       {best.joules:.3f} J in {best.seconds:.2f} s")

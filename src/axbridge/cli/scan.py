@@ -31,7 +31,10 @@ def scan(
         found = scan_bauds(bus, bauds, wanted, lambda rate: show(f"asking at {rate} baud"))
         name = bus.port_name
     if json:
-        emit_json({"port": name, "bauds": {rate: [vars(servo) for servo in servos] for rate, servos in found.items()}})
+        emit_json(
+            "scan-1",
+            {"port": name, "bauds": {rate: [vars(servo) for servo in servos] for rate, servos in found.items()}},
+        )
     for rate, servos in found.items() if not json else ():
         for servo in servos:
             profile = profile_for(servo.model, servo.firmware) if servo.model is not None else None

@@ -50,7 +50,9 @@ def info(id: IdArgument, port: PortOption = None, baud: BaudOption = 1_000_000, 
         profile = _readable(bus, id)
         values = {name: read_register(bus, id, register) for name, register in profile.registers.items()}
     if json:
-        emit_json({"id": id, "profile": profile.name, "protocol": profile.protocol, "registers": values})
+        emit_json(
+            "servo-info-1", {"id": id, "profile": profile.name, "protocol": profile.protocol, "registers": values}
+        )
         return
     print(f"servo {id}: {profile.name}, firmware {values['firmware_version']}, Protocol {profile.protocol}.0")
     for name, value in values.items():
@@ -74,7 +76,7 @@ def read(
         profile = _readable(bus, id)
         values = {name: read_register(bus, id, profile.register(name)) for name in registers}
     if json:
-        emit_json({"id": id, "registers": values})
+        emit_json("servo-read-1", {"id": id, "registers": values})
         return
     for name, value in values.items():
         print(f"{name} {value}")

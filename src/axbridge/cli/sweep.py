@@ -51,7 +51,7 @@ def sweep(
     if out is not None:
         write_whole(out, "".join(",".join(cells) + "\n" for cells in _table(rows, "{!r}")))
     if json:
-        emit_json({"rig": rig, "metric": metric, "rows": [{**row.values, **row.figures} for row in rows]})
+        emit_json("sweep-1", {"rig": rig, "metric": metric, "rows": [{**row.values, **row.figures} for row in rows]})
         return
     table = _table(rows, "{:.4g}")
     widths = [max(len(cells[column]) for cells in table) for column in range(len(table[0]))]

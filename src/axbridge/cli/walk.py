@@ -104,7 +104,9 @@ def walk(
             with Recorder(record, facts) as recorder, robot:  # the robot ends first: no motor waits for the disk
                 outcome = walk_with(robot, gait, recorder, progress=show)
     if json:
-        emit_json({**asdict(outcome), "speed": outcome.speed, "recording": None if record is None else str(record)})
+        emit_json(
+            "walk-1", {**asdict(outcome), "speed": outcome.speed, "recording": None if record is None else str(record)}
+        )
     else:
         _print(outcome, record)
     return FAILED_CHECK if outcome.fell else DONE

@@ -8,6 +8,7 @@ from typing import Any
 
 from axbridge.config.rig import Rig
 from axbridge.config.toml_tables import TomlTable
+from axbridge.reading import FORMAT
 
 __all__ = ["rig_schema"]
 
@@ -17,7 +18,8 @@ _ENTRY = re.compile(r"^    (\w+): (.*(?:\n {8}.*)*)", re.MULTILINE)
 def rig_schema() -> dict[str, Any]:
     """JSON Schema (draft 2020-12) of a rig file, a description beside each key.
 
-    Written by hand are only the keys of the file that are no fields of a `Rig`: ``base``, and what it makes optional.
+    Written by hand are only the keys of the file that are no fields of a `Rig`: ``base`` with what it makes optional,
+    and ``format``.
     """
     schema = Rig.model_json_schema(by_alias=True)
     places = {"Rig": schema, **schema["$defs"]}
@@ -33,6 +35,7 @@ def rig_schema() -> dict[str, Any]:
         "type": "string",
         "description": "Rig that this one is laid over: a name, or the path of a .toml beside this file.",
     }
+    schema["properties"]["format"] = {"const": FORMAT, "description": "Of the file; absent = 1."}
     numbers = schema["properties"]["parameters"]
     numbers["additionalProperties"] = {"anyOf": [{"type": "number"}, numbers["additionalProperties"]]}
     required, of_servo = schema.pop("required"), schema["$defs"]["ServoConfig"].pop("required")

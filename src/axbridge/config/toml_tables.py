@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from axbridge.errors import ProfileError, RigError, nearest
-from axbridge.reading import controls, printable, reading
+from axbridge.reading import check_format, controls, printable, reading
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -173,10 +173,10 @@ def load_chain(path: Path, folder: str, error: FileError) -> list[tuple[Path, di
     program was started.
 
     Returns:
-        Path and tables of each, without ``base``; the file itself first.
+        Path and tables of each, without ``base`` and ``format``; the file itself first.
 
     Raises:
-        ProfileError, RigError: (`error`) unreadable file, missing base, or a base that leads back to itself.
+        ProfileError, RigError: (`error`) unreadable or newer file, missing base, or a base that leads back to itself.
     """
     chain: list[tuple[Path, dict[str, Any]]] = []
     current: Path | None = path.resolve()
@@ -187,6 +187,7 @@ def load_chain(path: Path, folder: str, error: FileError) -> list[tuple[Path, di
         for key in _OWN:  # fields of the objects, not of the files
             if key in table:
                 raise error(current, key, "unknown key", "leave it out: the file knows where it is")
+        check_format(table.pop("format", 1), partial(error, current, "format"))
         base = table.pop("base", None)
         if base is not None and not isinstance(base, str):
             raise error(current, "base", f"must be a name, not {base!r}", 'write base = "NAME", or the path of a .toml')

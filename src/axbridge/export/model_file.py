@@ -10,6 +10,7 @@ from axbridge.config import toml_tables
 from axbridge.config.model import ServoModel
 from axbridge.config.rig import FOLDER, Rig
 from axbridge.errors import ProfileError, RigError
+from axbridge.reading import FORMAT
 
 __all__ = ["rig_or_model", "to_toml"]
 
@@ -19,7 +20,8 @@ _SHOWN_ON = "bench_arm"  # where a model without a rig is shown
 def to_toml(model: ServoModel) -> str:
     """A model as a file, for ``model = "…"`` in a rig and ``--model``."""
     tables = model.model_dump(exclude={"path"})
-    lines = [f"{key} = {json.dumps(tables[key])}" for key in ("name", "description", "provenance")]
+    lines = [f"format = {FORMAT}"]
+    lines += [f"{key} = {json.dumps(tables[key])}" for key in ("name", "description", "provenance")]
     for table in ("motor", "friction", "controller", "sensor"):
         lines += ["", f"[{table}]", *(f"{key} = {_value(value)}" for key, value in tables[table].items())]
     worth = [f"{key} = {_value(value)}" for key, value in tables["prediction"].items() if value is not None]

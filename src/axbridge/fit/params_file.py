@@ -15,6 +15,7 @@ from axbridge.config.model import ServoModel
 from axbridge.files import unwritable, write_whole
 from axbridge.fit.found import Estimate, Fit, LawComparison
 from axbridge.fit.worth import worth_of
+from axbridge.reading import FORMAT
 from axbridge.recording.provenance import versions
 
 __all__ = ["in_file", "servo_model", "summary", "write_params"]
@@ -52,7 +53,8 @@ def write_params(fit: Fit, path: Path | str) -> None:
     path = Path(path)
     model = servo_model(fit, path.stem).model_dump(exclude={"path"})
     intervals = {estimate.unknown.name: estimate for estimate in fit.estimates}
-    lines = [f"{key} = {_value(model[key])}" for key in ("name", "description", "provenance")]
+    lines = [f"format = {FORMAT}"]
+    lines += [f"{key} = {_value(model[key])}" for key in ("name", "description", "provenance")]
     for table in ("motor", "friction", "controller", "sensor"):
         lines += ["", f"[{table}]"]
         for key, value in model[table].items():

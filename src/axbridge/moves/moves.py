@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -23,7 +24,7 @@ from axbridge.errors import MoveError, UsageError
 from axbridge.files import unwritable, write_whole
 from axbridge.moves.interpolation import JointPath, Law
 from axbridge.moves.keyframes import FARTHEST, LONGEST
-from axbridge.reading import reading
+from axbridge.reading import check_format, reading
 
 __all__ = ["MOST", "Key", "Move", "Page", "Signs", "schema", "tracks"]
 
@@ -31,6 +32,7 @@ Signs = Mapping[str, tuple[str, float]]  # joint -> the joint that mirrors it, a
 
 _RAMPS_A_SECOND = 128  # ROBOTIS counts INERTIA in 1/128 s
 _GRID = 0.02  # s between samples where two moves with other times are blended
+_FORMAT = re.compile("axbridge-move-([1-9][0-9]{0,5})")
 _SCHEMA = "see `axbridge move schema`"
 MOST = 1_000_000  # poses of a page: five hours at 20 ms
 
@@ -156,6 +158,8 @@ class Move(TomlTable):
                 raise MoveError(path, "", f"is no JSON: {mistake}", "correct the line named") from mistake
             if not isinstance(document, dict):
                 raise MoveError(path, "", "holds no move", _SCHEMA)
+            if newer := _FORMAT.fullmatch(str(document.get("format"))):
+                check_format(int(newer[1]), partial(MoveError, path, "format"))
             try:
                 return cls.model_validate(document)
             except ValidationError as failure:

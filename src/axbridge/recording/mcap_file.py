@@ -24,6 +24,7 @@ from mcap.records import Channel, Chunk, Metadata, Schema
 from mcap.writer import CompressionType, Writer
 
 from axbridge import __version__
+from axbridge.reading import FORMAT
 from axbridge.recording.sample_facts import LAST
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "CYCLE_FIELDS",
     "DAMAGE",
     "EVENTS",
+    "FORMAT_KEY",
     "HEAD",
     "LARGEST",
     "LIBRARY",
@@ -55,6 +57,7 @@ SERVO_PREFIX = "/servo/"
 EVENTS = "/events"
 CYCLE = "/cycle"
 METADATA = "axbridge"
+FORMAT_KEY = "recording_format"  # in the metadata: which format the file has; 0.1.0 gave none
 LIBRARY = f"axbridge {__version__}"
 MAGIC = b"\x89MCAP0\r\n"
 HEAD = struct.Struct("<BQ")  # of a record: kind, length
@@ -182,7 +185,7 @@ class RecordWriter:
     def __init__(self, stream: IO[bytes], metadata: Mapping[str, Any]) -> None:
         self._writer = Writer(stream, compression=CompressionType.NONE, use_chunking=False)
         self._writer.start(profile="", library=LIBRARY)
-        self._writer.add_metadata(METADATA, in_text(metadata))
+        self._writer.add_metadata(METADATA, in_text({FORMAT_KEY: FORMAT, **metadata}))
         self._schemas: dict[str, int] = {}
         self._channels: dict[str, int] = {}
 

@@ -25,11 +25,12 @@ from mcap.writer import Writer
 
 from axbridge.arrays import FloatArray
 from axbridge.errors import RecordingError
-from axbridge.reading import printable
+from axbridge.reading import FORMAT, printable
 from axbridge.recording.mcap_file import (
     CYCLE,
     DAMAGE,
     EVENTS,
+    FORMAT_KEY,
     HEAD,
     LARGEST,
     LIBRARY,
@@ -69,7 +70,7 @@ class GroupedWriter:
         self._stream = stream
         self._writer = Writer(stream, chunk_size=_CHUNK)
         self._writer.start(profile="", library=LIBRARY)
-        self._writer.add_metadata(METADATA, in_text(metadata))
+        self._writer.add_metadata(METADATA, in_text({FORMAT_KEY: FORMAT, **metadata}))
         self._schemas: dict[str, int] = {}
         self._channels: dict[str, int] = {}
         self._waiting: dict[str, deque[tuple[int, bytes]]] = {}

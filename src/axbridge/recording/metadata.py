@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from axbridge.errors import RecordingError
+from axbridge.reading import check_format
+from axbridge.recording.mcap_file import FORMAT_KEY
 
 __all__ = ["check_event", "checked"]
 
@@ -90,12 +93,13 @@ _EVENTS: dict[str, type[_Said]] = {"segment": _RecordedSegment, "register": _Rec
 
 
 def checked(path: Path, metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """The metadata as they are; what is null is left out.
+    """The metadata as they are; what is null is left out, and the number of the format.
 
     Raises:
-        RecordingError: a value that is not what it should be; names it.
+        RecordingError: a newer format, or a value that is not what it should be; names it.
     """
     said = {key: value for key, value in metadata.items() if value is not None}
+    check_format(said.pop(FORMAT_KEY, 1), partial(RecordingError, path))
     _check(path, "its metadata make no sense", _Metadata, said)
     return said
 

@@ -82,7 +82,12 @@ def load(path: Path, rig: Rig) -> dict[str, StepOutcome]:
         return {}
     try:
         kept = json.loads(path.read_text(encoding="utf-8"))
-        if kept["form"] != _FORM or kept["rig"] != rig.name:
+        if kept["form"] != _FORM:
+            raise UsageError(
+                f"{path} is of form {kept['form']}, and this axbridge goes on with form {_FORM}",
+                "add --force to begin anew",
+            )
+        if kept["rig"] != rig.name:
             raise UsageError(
                 f"{path} is of rig {kept['rig']}, not of {rig.name}", "name another folder with --out, or add --force"
             )
