@@ -172,7 +172,7 @@ class UnknownServo(UsageError, KeyError):
 
 class _FileError(AxBridgeError):
     def __init__(self, path: Path | str, key: str, message: str, hint: str = "") -> None:
-        self.path = Path(path)
+        self.path: Path = Path(path)
         self.key = key
         super().__init__(f"{path}: {key}: {message}" if key else f"{path}: {message}", hint)
 
@@ -193,7 +193,7 @@ class RecordingError(AxBridgeError):
     """A recording or log that cannot be read or written; carries `path`."""
 
     def __init__(self, path: Path | str, message: str, hint: str = "") -> None:
-        self.path = Path(path)
+        self.path: Path = Path(path)
         super().__init__(f"{path}: {message}", hint)
 
 
@@ -248,7 +248,9 @@ class ServoFault(BusError):
 
     def __init__(self, id: int, flags: int, hint: str = "", message: str = "") -> None:
         self.id = id
-        self.flags = flags if isinstance(flags, HardwareError | StatusError) else ErrorFlag(flags)
+        self.flags: HardwareError | StatusError | ErrorFlag = (
+            flags if isinstance(flags, HardwareError | StatusError) else ErrorFlag(flags)
+        )
         reported = f"reports {self.flags.describe()} (0x{flags:02x})"
         super().__init__(f"servo {id} {message or reported}", f"it {reported}; {hint}" if message and flags else hint)
 

@@ -77,6 +77,6 @@ def test_every_key_is_explained_to_the_editor_and_on_the_page():
 
 def test_the_schema_speaks_of_files_and_not_of_the_program():
     assert "bases" not in rig_schema()["properties"]
-    assert set(rig_schema()["properties"]) - {"base"} == {
+    assert set(rig_schema()["properties"]) - {"base", "format"} == {
         field.alias or name for name, field in Rig.model_fields.items() if name not in {"path", "bases"}
     }

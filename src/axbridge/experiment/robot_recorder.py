@@ -106,8 +106,9 @@ class RobotRecorder:
         self._robot, self._recorder, self._cycle = robot, recorder, cycle
         self._names = tuple(robot if servos is None else servos)
         self.paused = False
-        self.steps = self.late = 0
-        self.slipped = 0.0
+        self.steps: int = 0
+        self.late: int = 0
+        self.slipped: float = 0.0
         self._limited: set[tuple[str, str]] = set()  # servo and limit: one that was lifted is recorded as lifted
         self._held: dict[str, float] = {}  # rad, by servo
         states = {name: robot[name].state for name in robot}

@@ -185,7 +185,7 @@ class RecordWriter:
     def __init__(self, stream: IO[bytes], metadata: Mapping[str, Any]) -> None:
         self._writer = Writer(stream, compression=CompressionType.NONE, use_chunking=False)
         self._writer.start(profile="", library=LIBRARY)
-        self._writer.add_metadata(METADATA, in_text({FORMAT_KEY: FORMAT, **metadata}))
+        self._writer.add_metadata(METADATA, {FORMAT_KEY: str(FORMAT)} | in_text(metadata))
         self._schemas: dict[str, int] = {}
         self._channels: dict[str, int] = {}
 

@@ -70,7 +70,7 @@ class GroupedWriter:
         self._stream = stream
         self._writer = Writer(stream, chunk_size=_CHUNK)
         self._writer.start(profile="", library=LIBRARY)
-        self._writer.add_metadata(METADATA, in_text({FORMAT_KEY: FORMAT, **metadata}))
+        self._writer.add_metadata(METADATA, {FORMAT_KEY: str(FORMAT)} | in_text(metadata))
         self._schemas: dict[str, int] = {}
         self._channels: dict[str, int] = {}
         self._waiting: dict[str, deque[tuple[int, bytes]]] = {}

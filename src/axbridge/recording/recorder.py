@@ -93,7 +93,7 @@ class Recorder:
     """
 
     def __init__(self, path: Path | str, metadata: Mapping[str, Any]) -> None:
-        self.path = Path(path)
+        self.path: Path = Path(path)
         self._queue: SimpleQueue[Entry] = SimpleQueue()
         self._closing = threading.Event()
         self._failure: OSError | None = None

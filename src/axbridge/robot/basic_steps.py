@@ -29,7 +29,7 @@ class BasicSteps:
         self._servos = servos
         self._ideal = [servo for servo in servos if servo.config.drive == "ideal"]
         self._battery = rig.robot.battery
-        self.battery_energy = -1.0 if rig.robot.battery is None else rig.robot.battery[0]
+        self.battery_energy: float = -1.0 if rig.robot.battery is None else rig.robot.battery[0]
         self._computer = rig.robot.cpu_consumption
         self._powered = True
         self._drawn = 0.0  # J, by the simulation's meter at the last look

@@ -76,7 +76,7 @@ class Robot(Servos):
         )
         self._basic_steps = BasicSteps(rig, self._servos.values())
         self._look_beside()
-        self.last_step = StepReport(0.0, 0.0, 0.0, {})
+        self.last_step: StepReport = StepReport(0.0, 0.0, 0.0, {})
         self._connection.open(self._reach, self._trip)
         try:
             self._read_all(backend)

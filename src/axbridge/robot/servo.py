@@ -61,13 +61,13 @@ class Servo:
         lead: Callable[[Mapping[str, float], float], bool],
         refuse_closed: Callable[[], None],
     ) -> None:
-        self.name = config.name
+        self.name: str = config.name
         self.config = config
         self._drive = drive
         self._state = _UNREAD
         self._raw: tuple[RawState, float] | None = None  # of the last sample, as long as it is not in SI units
         self._taken = math.nan  # when `_state` was, on the backend's clock
-        self.sampled_at = math.nan
+        self.sampled_at: float = math.nan
         self._exact = not config.noise and not config.resolution  # of the position sensor
         self._random = random.Random(f"{seed} {config.name}")
         self._noise = 0.0  # of the last sample, rad

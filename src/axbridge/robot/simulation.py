@@ -40,7 +40,7 @@ class Simulation:
         self.world = world
         self.sample = sample
         self._shadow = shadow
-        self.base_start = self.base
+        self.base_start: LinkPose | None = self.base
 
     def __repr__(self) -> str:
         place = "bolted down" if self.base_start is None else "with a free base"
