@@ -51,7 +51,7 @@ def walked(rig: Rig) -> Moments:
         assert simulation.engine is not None
         engine = simulation.engine
         robot.observe(lambda _report, _states: moments.append((robot.time, engine.poses())))
-        walk(robot, Gait(steps=8))
+        walk(robot, Gait(steps=6))
     return moments
 
 
@@ -61,12 +61,12 @@ def demonstrated() -> tuple[FloatArray, list[FloatArray], list[float]]:
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     said = json.loads(done.stdout)
     files = said["files"]
-    time = np.linspace(0.9, 4.0, 240)  # the step, and the fall
-    angles = []
+    tracks = []
     for name in ("real", "sim", "identified"):
         found = open_recording(files[name])
-        (track,) = (found[servo] for servo in found)
-        angles.append(np.degrees(np.interp(time, track.time, track.position)))
+        tracks += [found[servo] for servo in found]
+    time = np.linspace(0, min(track.time[-1] for track in tracks), 300)
+    angles = [np.degrees(np.interp(time, track.time, track.position)) for track in tracks]
     return time, angles, [said["mae_deg"], said["identified"]["mae_deg"]]
 
 
@@ -81,7 +81,7 @@ def draw_both(
     """The robot in front of its ghost."""
     draw_robot(axes, shapes, ghost, window)
     (drawn,) = axes.collections
-    drawn.set(facecolors=GHOST, edgecolors=GHOST, alpha=0.35)
+    drawn.set(facecolors=GHOST, edgecolors=GHOST, alpha=0.7)
     draw_robot(axes, shapes, robot, window, floor=True)
 
 
@@ -93,15 +93,15 @@ def draw_curves(axes: Any, time: FloatArray, angles: list[FloatArray], errors: l
     model = (1 - closed) * angles[1] + closed * angles[2]
     axes.plot(time[there], angles[0][there], color=COLOURS["reference"], linewidth=3.2, label="virtual AX-12, measured")
     axes.plot(time[there], model[there], color=COLOURS["other"], linewidth=1.6, label="simulator")
-    axes.set(xlim=(time[0], time[-1]), ylim=(-12, 105), xlabel="s", ylabel="degrees")
-    axes.legend(loc="lower center", frameon=False, fontsize=9)
+    axes.set(xlim=(time[0], time[-1]), ylim=(np.min(angles) - 5, np.max(angles) + 5), xlabel="s", ylabel="degrees")
+    axes.legend(loc="lower left", frameon=False, fontsize=9)
     axes.spines[["top", "right"]].set_visible(False)
     if share < DRAWN:
         said = "axbridge compare"
     elif closed < 1:
         said = "axbridge identify …"
     else:
-        said = f"axbridge identify: {errors[0]:.1f}° off before, {errors[1]:.1f}° after"
+        said = f"axbridge identify: {errors[0]:.1f}° → {errors[1]:.1f}° off"
     axes.set_title(said, family="monospace", fontsize=10, loc="left", color=COLOURS["ink"])
 
 
