@@ -1,4 +1,4 @@
-"""Memory and time of a long recording: made, closed, looked at, compared, reported, read by column or when cut off.
+"""Memory and time of a long recording: made, closed, looked at, compared, made a bag, read by column or when cut off.
 
     python benchmarks/recording_memory.py [--minutes 60] [--servos 18] [--rate 50]
 
@@ -113,6 +113,17 @@ def column(path: Path) -> dict[str, float]:
     return {"samples": len(columns["position"])}
 
 
+def ros2(path: Path) -> dict[str, float]:
+    """`axbridge convert --ros2`."""
+    from axbridge.recording.recording import open_recording
+    from axbridge.recording.ros2 import write_ros2
+
+    with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+        bag = Path(folder) / "bag"
+        counts = write_ros2(open_recording(path), bag)
+        return {"messages": sum(counts.values()), "bag_mb": sum(file.stat().st_size for file in bag.iterdir()) / 1e6}
+
+
 def idle(path: Path) -> dict[str, float]:
     """What the parts import, and nothing else."""
     import axbridge.cli
@@ -161,6 +172,7 @@ def main() -> None:
             ("compare", whole),
             ("report", whole),
             ("following", whole),
+            ("ros2", whole),
             ("killed", cut),
             ("info", cut),
         ]

@@ -21,7 +21,9 @@ SWEEPING = 5.0  # s, two ways from end to end
 
 @pytest.mark.slow
 @pytest.mark.real_time
-@pytest.mark.parametrize(("client", "rig"), [("sdk2", "koch"), ("both_protocols", "head_gripper")])
+@pytest.mark.parametrize(
+    ("client", "rig"), [("sdk2", "koch"), ("ros2_control", "koch"), ("both_protocols", "head_gripper")]
+)
 def test_dynamixel_sdk_makes_all_its_calls_of_protocol_2(client, rig):
     with serving(rig) as port:
         command = [sys.executable, CLIENTS / f"{client}.py", port]

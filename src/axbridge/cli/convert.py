@@ -1,4 +1,4 @@
-"""`axbridge convert`: a recording as CSV or Parquet, or for Foxglove's 3D panel."""
+"""`axbridge convert`: a recording as CSV or Parquet, for Foxglove's 3D panel, or as a bag of ROS 2."""
 
 from __future__ import annotations
 
@@ -20,16 +20,23 @@ if TYPE_CHECKING:
 def convert(
     recording: Annotated[Path, typer.Argument(metavar="FILE.mcap", help="A recording.")],
     table: Annotated[
-        Path, typer.Argument(metavar="FILE.csv", help="What to write: .csv or .parquet; .mcap for Foxglove in 3D.")
+        Path,
+        typer.Argument(
+            metavar="FILE.csv", help="What to write: .csv or .parquet; .mcap for Foxglove in 3D; with --ros2 a folder."
+        ),
     ],
     *,
     wide: Annotated[
         bool, typer.Option("--wide", help="One row a moment, one column a servo and quantity: shoulder.position_rad.")
     ] = False,
     rate: Annotated[
-        float | None, typer.Option("--rate", help="Of a wide table: rows a second; default: a row at each sample.")
+        float | None,
+        typer.Option("--rate", help="Of a wide table or a bag: rows a second; default: a row at each sample."),
     ] = None,
-    rig: Annotated[str | None, shared("--rig", "For Foxglove: the robot, where the recording does not say.")] = None,
+    ros2: Annotated[bool, typer.Option("--ros2", help="Write a bag of ROS 2: needs rosbags, and no ROS.")] = False,
+    rig: Annotated[
+        str | None, shared("--rig", "For Foxglove and ROS 2: the robot, where the recording does not say.")
+    ] = None,
     force: ForceOption = False,
 ) -> None:
     """Write a recording as a table: one row for each sample and servo, in SI units.
@@ -41,28 +48,35 @@ def convert(
     from axbridge.files import check_new
     from axbridge.recording.foxglove import write_foxglove
     from axbridge.recording.recording import open_recording
+    from axbridge.recording.ros2 import check_bag, write_ros2
 
-    if table.suffix not in {".parquet", ".csv", ".mcap", ""}:
+    if not ros2 and table.suffix not in {".parquet", ".csv", ".mcap", ""}:
         raise UsageError(f"{table}: no such kind of table", "name it .csv, .parquet or .mcap")
-    if table.suffix == ".mcap" and wide:
-        raise UsageError("--wide is for tables, and .mcap is none", "leave it out, or name a .csv")
-    if rig is not None and table.suffix != ".mcap":
+    if wide and (ros2 or table.suffix == ".mcap"):
+        raise UsageError("--wide is for tables, and this is none", "leave it out, or name a .csv")
+    if rig is not None and not ros2 and table.suffix != ".mcap":
         raise UsageError("--rig is for Foxglove, and a table shows no robot", "leave it out, or name a .mcap")
-    if rate is not None and not wide:
+    if rate is not None and not wide and not ros2:
         raise UsageError("--rate is for a wide table: servos are sampled each at its own times", "add --wide")
-    check_new(table, force=force, sources=(recording,))
+    if ros2:
+        check_bag(table, force=force)
+    else:
+        check_new(table, force=force, sources=(recording,))
     with progress("reading") as show:
         found = open_recording(recording)
         if found.lost and not found.spans():
             raise RecordingError(recording, f"{found.flaw}, and nothing else is in it", "record it again")
         show("writing")
-        if table.suffix == ".mcap":
+        if ros2:
+            counts = write_ros2(found, table, Rig.load(rig) if rig is not None else None, rate, force=force)
+            said = f"wrote {table}: {', '.join(f'{count} {topic}' for topic, count in counts.items())}"
+        elif table.suffix == ".mcap":
             states = write_foxglove(found, table, Rig.load(rig) if rig is not None else None)
             said = f"wrote {table}: {states} joint states and the robot; open it in Foxglove and add a 3D panel"
         else:
             said = _tabulate(found, table, wide=wide, rate=rate)
     # A pipe has the table on it: there the line goes beside it.
-    typer.echo(said, err=not table.is_file())
+    typer.echo(said, err=not table.is_file() and not table.is_dir())
     if found.flaw:
         typer.echo(f"note: {recording} {found.flaw}", err=True)
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import csv
 import itertools
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +20,8 @@ from axbridge.files import replacing, unwritable
 from axbridge.reading import printable
 from axbridge.recording.mcap_file import SERVO_FIELDS
 from axbridge.recording.recording import Recording
-from axbridge.recording.tables import HEADERS, even_times, every_time, resampled, rounded
+from axbridge.recording.tables import HEADERS, rounded
+from axbridge.recording.wide_rows import wide_rows
 
 __all__ = ["Written", "write_csv", "write_parquet"]
 
@@ -138,29 +138,5 @@ def _long_blocks(recording: Recording, keys: Sequence[str]) -> Iterator[_TableBl
 
 
 def _wide_blocks(recording: Recording, known: Mapping[str, Sequence[str]], rate: float | None) -> Iterator[_TableBlock]:
-    """The rows of `axbridge.recording.tables.wide_table`; in memory are one servo's samples, or some rows of all."""
-    at = None if rate is None else even_times(recording.spans(), rate)
-    times: dict[str, FloatArray] = {}
-    with tempfile.TemporaryFile() as shelf:  # every column, one after the other
-        for name, keys in known.items():
-            columns = recording.columns(name, "time", *keys)
-            times[name] = columns["time"] if at is None else at
-            for key in keys:
-                column = columns[key] if at is None else resampled(key, columns["time"], columns[key], at)
-                shelf.write(column.tobytes())
-        at = every_time(times.values()) if at is None else at
-        rows = max(1, _CELLS // (1 + sum(map(len, known.values()))))
-        for first in range(0, len(at), rows):
-            moments = at[first : first + rows]
-            block, place = [moments], 0
-            for name, keys in known.items():
-                time = times[name]
-                low, high = np.searchsorted(time, moments[0]), np.searchsorted(time, moments[-1], side="right")
-                where = np.searchsorted(moments, time[low:high])
-                for _ in keys:
-                    column = np.full(len(moments), np.nan)
-                    shelf.seek(8 * (place + int(low)))
-                    column[where] = np.frombuffer(shelf.read(8 * int(high - low)))
-                    place += len(time)
-                    block.append(column)
-            yield _TableBlock(None, block)
+    for time, columns in wide_rows(recording, known, rate):
+        yield _TableBlock(None, [time, *columns.values()])

@@ -13,7 +13,6 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import IO, Any
-from xml.etree import ElementTree as ET
 
 from mcap.writer import Writer
 
@@ -22,9 +21,9 @@ from axbridge.errors import RecordingError, UsageError
 from axbridge.files import replacing, unwritable
 from axbridge.reading import reading
 from axbridge.recording.recording import Recording, log_origin
-from axbridge.rotations import of_roll_pitch_yaw
+from axbridge.recording.robot_states import base_link, base_poses, joint_rows, robot_of
 
-__all__ = ["JOINTS", "ROBOT", "TRANSFORMS", "write_foxglove"]
+__all__ = ["JOINTS", "ROBOT", "TRANSFORMS", "WORLD", "write_foxglove"]
 
 ROBOT, JOINTS, TRANSFORMS = "/robot_description", "/joint_states", "/tf"
 
@@ -48,9 +47,8 @@ _SCHEMAS: dict[str, tuple[str, dict[str, Any]]] = {
         },
     ),
 }
-_WORLD = "world"
+WORLD = "world"
 _FIELDS = {"position": "position", "velocity": "velocity", "torque": "effort"}  # of a track -> of a joint state
-_BASE = ("base_x", "base_y", "base_z", "base_roll", "base_pitch", "base_yaw")
 
 
 def write_foxglove(recording: Recording, path: Path | str, rig: Rig | None = None) -> int:
@@ -70,32 +68,15 @@ def write_foxglove(recording: Recording, path: Path | str, rig: Rig | None = Non
         RecordingError: it cannot be written; what was at `path` stays. Or the recording's own URDF is none.
     """
     with reading(partial(RecordingError, recording.path), "name its rig with --rig"):
-        urdf, joints = _robot(recording, rig)
-        base = _base_link(urdf)
+        urdf, joints = robot_of(recording, rig)
+        if not urdf or not joints:
+            raise UsageError(f"{recording.path} does not say what its robot looks like", "name its rig with --rig")
+        base = base_link(urdf)
     try:
         with replacing(path) as temporary, temporary.open("wb") as stream:
             return _write(recording, urdf, base, joints, stream)
     except OSError as failure:
         raise unwritable(path, failure) from failure
-
-
-def _robot(recording: Recording, rig: Rig | None) -> tuple[str, dict[str, str]]:
-    """The URDF, and the joint of each servo of the recording."""
-    if rig is not None:
-        urdf, joints = rig.urdf_text(), {servo.name: servo.joint for servo in rig.servos}
-    else:
-        urdf = str(recording.metadata.get("urdf", ""))
-        servos = recording.metadata.get("rig", {}).get("servo", [])
-        joints = {servo["name"]: servo["joint"] for servo in servos}
-    if not urdf:
-        raise UsageError(f"{recording.path} does not say what its robot looks like", "name its rig with --rig")
-    known = {name: joints[name] for name in recording if name in joints}
-    if not known:
-        raise UsageError(
-            f"no servo of {recording.path} ({', '.join(recording)}) is one of the rig's ({', '.join(joints)})",
-            "name another rig with --rig",
-        )
-    return urdf, known
 
 
 def _write(recording: Recording, urdf: str, base: str, joints: Mapping[str, str], stream: IO[bytes]) -> int:
@@ -126,38 +107,19 @@ def _write(recording: Recording, urdf: str, base: str, joints: Mapping[str, str]
 
 def _joint_states(recording: Recording, joints: Mapping[str, str]) -> Iterator[tuple[float, dict[str, Any]]]:
     """The joints whose position is known, at each sample."""
-    time, columns = recording.wide()
-    for row, moment in enumerate(time.tolist()):
-        states = []
-        for servo, joint in joints.items():
-            known = {
-                name: value
-                for key, name in _FIELDS.items()
-                if (servo, key) in columns and not math.isnan(value := float(columns[servo, key][row]))
-            }
-            if "position" in known:
-                states.append({"name": joint, **known})
-        if states:
-            yield moment, {"joints": states}
+    for time, names, values in joint_rows(recording, joints, tuple(_FIELDS)):
+        columns = [(_FIELDS[key], column.tolist()) for key, column in values.items()]
+        states = [
+            {"name": name, **{field: column[place] for field, column in columns if not math.isnan(column[place])}}
+            for place, name in enumerate(names)
+        ]
+        yield time, {"joints": states}
 
 
 def _transforms(recording: Recording, base: str) -> Iterator[tuple[float, dict[str, Any]]]:
     """Where the base is, where that was recorded."""
-    cycles = recording.cycles
-    if not all(key in cycles for key in _BASE):
-        return
-    for time, *pose in zip(cycles["time"].tolist(), *(cycles[key].tolist() for key in _BASE), strict=True):
-        if not any(map(math.isnan, pose)):
-            translation = dict(zip("xyz", pose[:3], strict=True))
-            rotation = dict(zip("xyzw", of_roll_pitch_yaw(*pose[3:]), strict=True))
-            yield (
-                time,
-                {"parent_frame_id": _WORLD, "child_frame_id": base, "translation": translation, "rotation": rotation},
-            )
-
-
-def _base_link(urdf: str) -> str:
-    """The link that no joint moves."""
-    root = ET.fromstring(urdf)  # noqa: S314 - entities are not resolved from outside
-    moved = {child.get("link") for child in root.findall("joint/child")}
-    return next(name for link in root.findall("link") if (name := link.get("name", "")) not in moved)
+    for time, place, turned in base_poses(recording):
+        translation = dict(zip("xyz", place, strict=True))
+        rotation = dict(zip("xyzw", turned, strict=True))
+        pose = {"translation": translation, "rotation": rotation}
+        yield time, {"parent_frame_id": WORLD, "child_frame_id": base, **pose}
