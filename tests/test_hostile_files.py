@@ -41,12 +41,14 @@ from axbridge.reading import controls
 from axbridge.recording import mcap_grouped
 from axbridge.recording.csv_parquet import write_csv
 from axbridge.recording.foxglove import write_foxglove
+from axbridge.recording.import_lerobot import import_dataset
 from axbridge.recording.import_logs import import_log, parse_columns
 from axbridge.recording.import_wizard import GivenGoal
 from axbridge.recording.mcap_file import CYCLE, EVENTS, SERVO_PREFIX, Entry
 from axbridge.recording.mcap_grouped import GroupedWriter
 from axbridge.recording.provenance import describe
 from axbridge.recording.recording import open_recording, write_recording
+from axbridge.recording.ros2 import write_ros2
 from axbridge.recording.sample_facts import ServoFacts
 from axbridge.replay.loop_settings import written_in
 from axbridge.replay.recorded_robot import rig_of
@@ -54,6 +56,7 @@ from axbridge.report.page import table_text
 from axbridge.virtual.control_table import ControlTable
 from axbridge.virtual.world import initial_registers
 from tests.support.hostile import AT_ONCE, SEEDS, edited
+from tests.support.lerobot_dataset import write_dataset
 
 FILES = int(os.environ.get("AXBRIDGE_FUZZ", "1000"))
 
@@ -304,6 +307,7 @@ def test_recordings_side_by_side(tmp_path):
             tables = [deviation_table(found), *response_tables(found, found.pairs[0]), provenance_table(found)]
             assert not controls("".join(map(table_text, tables)))
         write_foxglove(recording, path.with_suffix(".again"))
+        write_ros2(recording, path.with_suffix(".bag"), force=True)
 
     survives(tmp_path / "run.mcap", lambda seed: assembled(edited(LINES, seed)), use, FILES // 20)
 
@@ -345,6 +349,21 @@ def test_json_logs(tmp_path):
         write_recording(import_log(path), path.with_suffix(".mcap"))
 
     survives(tmp_path / "log.json", json.dumps(log).encode(), use)
+
+
+@pytest.mark.parametrize("part", ["meta/info.json", "data/chunk-000/file-000.parquet", "arm.json"])
+def test_lerobot_datasets(tmp_path, part):
+    states = np.outer(np.linspace(-50, 50, 20), [1.0, 0.5, 0.2])
+    write_dataset(tmp_path / "set", [(states, states)] * 2, robot="axbridge")
+    one = {"id": 1, "drive_mode": 1, "homing_offset": 0, "range_min": 100, "range_max": 4000}
+    arm = tmp_path / "set" / "arm.json"
+    arm.write_text(json.dumps(dict.fromkeys(("shoulder_pan", "elbow_flex", "gripper"), one), indent=1))
+
+    def use(_path):
+        recording = import_dataset(tmp_path / "set", 1, unit="normalised", calibration=arm)
+        write_recording(recording, tmp_path / "out.mcap")
+
+    survives(tmp_path / "set" / part, (tmp_path / "set" / part).read_bytes(), use, FILES // 2)
 
 
 JOINTS = parse_joints(["1=a", "2=b"])

@@ -28,6 +28,7 @@ def failing(failure):
         (lambda: failing(TypeError("no \x1b[31m\nsecond line")), r"makes no sense: no \x1b[31m"),
         (lambda: failing(StopIteration()), "makes no sense: StopIteration"),
         (lambda: failing(ValueError("x" * 5000)), "makes no sense: " + "x" * 200),
+        (lambda: failing(OSError("page header failed\nat byte 9")), "makes no sense: page header failed"),
         (lambda: failing(FileNotFoundError(2, "No such file", "inner")), "No such file"),
     ],
 )

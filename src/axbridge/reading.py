@@ -40,7 +40,9 @@ def reading(error: Callable[[str, str], AxBridgeError], hint: str) -> Iterator[N
     except UnicodeDecodeError as failure:
         raise error(f"is no text: {failure}", "save it as UTF-8") from failure
     except OSError as failure:
-        raise error(failure.strerror or str(failure), "check the name and its permissions") from failure
+        if failure.strerror is None:  # a library's own, about the content
+            raise error(_nonsense(failure), hint) from failure
+        raise error(failure.strerror, "check the name and its permissions") from failure
     except OverflowError as failure:
         raise error("has a number that is too large", hint) from failure
     except KeyError as failure:
@@ -52,8 +54,12 @@ def reading(error: Callable[[str, str], AxBridgeError], hint: str) -> Iterator[N
     except Exception as failure:
         if "integer string conversion" in str(failure):  # what Python says about thousands of digits
             raise error("has a number that is too large", hint) from failure
-        said = printable(next(iter(str(failure).splitlines()), ""))[:_LONGEST]
-        raise error(f"makes no sense: {said or type(failure).__name__}", hint) from failure
+        raise error(_nonsense(failure), hint) from failure
+
+
+def _nonsense(failure: Exception) -> str:
+    said = printable(next(iter(str(failure).splitlines()), ""))[:_LONGEST]
+    return f"makes no sense: {said or type(failure).__name__}"
 
 
 def check_format(found: object, error: Callable[[str, str], AxBridgeError]) -> None:

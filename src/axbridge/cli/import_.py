@@ -10,6 +10,7 @@ import typer
 from axbridge.cli.app import app
 from axbridge.cli.options import ForceOption, named_mcap, shared
 from axbridge.cli.progress import progress
+from axbridge.errors import UsageError
 from axbridge.reading import printable
 
 if TYPE_CHECKING:
@@ -22,7 +23,8 @@ def import_(
         str,
         typer.Argument(
             metavar="LOG",
-            help="BAM .json (logs, or parameters), Poppy or Dynamixel Wizard .csv, any .csv; or sample:xl330.",
+            help="BAM .json (logs, or parameters), Poppy or Dynamixel Wizard .csv, any .csv; "
+            "a LeRobot dataset's folder; or sample:xl330.",
         ),
     ],
     recording: Annotated[
@@ -46,7 +48,15 @@ def import_(
         ),
     ] = None,
     unit: Annotated[
-        str | None, typer.Option(help="Any other CSV: of angles whose column names no unit: rad, deg or counts.")
+        str | None,
+        typer.Option(
+            help="Any other CSV: of angles whose column names no unit: rad, deg or counts. "
+            "LeRobot: deg, rad or normalised."
+        ),
+    ] = None,
+    episode: Annotated[int | None, typer.Option(help="LeRobot: which; default: 0.")] = None,
+    calibration: Annotated[
+        Path | None, typer.Option(metavar="FILE.json", help="LeRobot: the arm's calibration, for normalised values.")
     ] = None,
     profile: Annotated[str, typer.Option(help="Servo whose counts are meant.")] = "ax-12a",
     segment: Annotated[
@@ -66,6 +76,7 @@ def import_(
 ) -> None:
     """Turn a log into a recording for the other verbs, and say what is strange in it."""
     from axbridge.files import check_new
+    from axbridge.recording.import_lerobot import import_dataset, is_dataset
     from axbridge.recording.import_logs import import_log, parse_columns
     from axbridge.recording.import_wizard import parse_goal
     from axbridge.recording.marked_parts import marked, parse_mark, trimmed
@@ -80,14 +91,21 @@ def import_(
     named_mcap(recording)
     odd: list[Oddity] = []
     with progress("reading") as show:
-        found = import_log(
-            path,
-            columns=parse_columns(column or [], unit, profile),
-            servo=name,
-            walk=walk,
-            goal=parse_goal(goal) if goal is not None else None,
-            warned=odd.append,
-        )
+        if is_dataset(path):
+            found = import_dataset(path, episode or 0, unit=unit, calibration=calibration, warned=odd.append)
+        elif episode is not None or calibration is not None:
+            raise UsageError(
+                f"{path} is no dataset of LeRobot", "give its folder, or leave --episode and --calibration"
+            )
+        else:
+            found = import_log(
+                path,
+                columns=parse_columns(column or [], unit, profile),
+                servo=name,
+                walk=walk,
+                goal=parse_goal(goal) if goal is not None else None,
+                warned=odd.append,
+            )
         found = marked(trimmed(found, start, end), marks, kind)
         samples = sum(len(track) for track in found.values())
         write_recording(found, recording, lambda written: show("writing the recording", written / max(samples, 1)))

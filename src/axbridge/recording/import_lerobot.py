@@ -1,0 +1,270 @@
+"""An episode of a LeRobot dataset as a recording: layouts v2.0 to v3.0, states and actions of joints.
+
+A dataset does not say in which unit its joints are: that is the choice of whoever recorded it. LeRobot normalises
+angles by the calibration of the arm (`lerobot/motors/motors_bus.py`): degrees from the middle of the calibrated range
+(360 / 4095 a count), -100 to 100 from end to end, and for a gripper 0 to 100. The calibration file is what turns these
+back into counts.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+from pydantic import BaseModel, Field, RootModel, ValidationError
+
+from axbridge.arrays import FloatArray
+from axbridge.errors import RecordingError, UnsupportedOperation, UsageError
+from axbridge.reading import printable, reading
+from axbridge.recording.provenance import describe, origin_of
+from axbridge.recording.recording import Event, Recording, Track
+from axbridge.recording.samples import in_order
+from axbridge.recording.soundness import Oddity, findings
+
+__all__ = ["UNITS", "import_dataset", "is_dataset"]
+
+UNITS = "deg", "rad", "normalised"
+_INFO = Path("meta") / "info.json"
+_STATE, _ACTION = "observation.state", "action"
+_OURS = "axbridge"  # the robot type that records degrees of the joints themselves
+_GRIPPER = "gripper"  # LeRobot's arms have it from 0 to 100, whatever the others have
+_OTHERS = (".vel", ".effort", ".torque", ".current", ".load")
+_COUNT, _MIDDLE = math.tau / 4096, 2048  # of the servos that LeRobot's arms are made of
+_LEROBOTS_DEGREE = 4095 / 360  # counts
+_LARGEST = 1 << 24  # bytes of an info.json; 10,000 episodes of video statistics need less
+
+
+_Model = TypeVar("_Model", bound=BaseModel)
+
+
+class _Feature(BaseModel):
+    names: list[str] | dict[str, list[str]] | None = None
+
+
+class _Info(BaseModel):
+    codebase_version: str
+    robot_type: str | None = None
+    fps: float = Field(gt=0, allow_inf_nan=False)
+    total_episodes: int | None = None
+    features: dict[str, Any]
+
+
+class _CalibratedRange(BaseModel):
+    drive_mode: int = 0
+    range_min: int = Field(ge=-(2**31), lt=2**31)
+    range_max: int = Field(ge=-(2**31), lt=2**31)
+
+
+class _CalibratedRanges(RootModel[dict[str, _CalibratedRange]]):
+    pass
+
+
+@dataclass(frozen=True)
+class _Scale:
+    """How values of a joint become rad: `zero` is taken off, then `factor` multiplies; `what` says so."""
+
+    factor: float
+    zero: float
+    what: str
+
+
+def is_dataset(path: Path) -> bool:
+    """Whether a folder is a LeRobot dataset."""
+    return (path / _INFO).is_file()
+
+
+def import_dataset(
+    folder: Path | str,
+    episode: int = 0,
+    *,
+    unit: str | None = None,
+    calibration: Path | str | None = None,
+    warned: Callable[[Oddity], None] = lambda _finding: None,
+) -> Recording:
+    """Read one episode: ``observation.state`` as positions, ``action`` as goals.
+
+    Args:
+        folder: Of the dataset, with ``meta/info.json`` and ``data/``.
+        episode: Which.
+        unit: What its angles are: one of `UNITS`; a dataset that axbridge's own plugin recorded needs none.
+        calibration: The arm's calibration file of LeRobot: for ``normalised``, for grippers, and for degrees that
+            count from the middle of a range, to have them from the servo's middle, as rigs do.
+        warned: Called with everything odd that can be used all the same.
+
+    Raises:
+        UsageError: the unit is not known; no such episode.
+        UnsupportedOperation: pyarrow is not installed.
+        RecordingError: the dataset is unreadable or of another layout, or its samples make no sense; names it.
+    """
+    folder = Path(folder)
+    if unit is not None and unit not in UNITS:
+        raise UsageError(f"{unit!r} is no unit of a dataset", f"units: {', '.join(UNITS)}")
+    info = _info(folder / _INFO)
+    measured = _calibration(Path(calibration)) if calibration is not None else None
+    named = {key: _names(folder, info, key) for key in (_STATE, _ACTION)}
+    if not named[_STATE]:
+        raise RecordingError(folder, f"has no names for {_STATE}", "give a dataset of a robot with joints")
+    scales, notes = _scales(folder, info, unit, measured, [*named[_STATE], *named[_ACTION]])
+    with reading(partial(RecordingError, folder), "copy the dataset again"):
+        source, time, columns = _rows(folder, episode, info, named)
+        tracks: dict[str, Track] = {}
+        for name, scale in scales.items():
+            values = {
+                field: (columns[key][:, named[key].index(name)] - scale.zero) * scale.factor
+                for field, key in (("position", _STATE), ("command", _ACTION))
+                if name in named[key]
+            }
+            servo = printable(name.removesuffix(".pos"))
+            for finding in findings(servo, time, values, lambda index: f"frame {index}"):
+                if finding.severity == "error":
+                    raise RecordingError(source, str(finding), finding.remedy)
+                warned(finding)
+            ordered, values = in_order(time, values)
+            tracks[servo] = Track.of(servo, ordered, **values)
+        metadata = describe(
+            backend="imported",
+            experiment=f"episode {episode}",
+            **origin_of(source),
+            lerobot={
+                "dataset": folder.resolve().name,
+                "codebase_version": info.codebase_version,
+                "robot_type": info.robot_type,
+                "fps": info.fps,
+                "episode": episode,
+                "unit": {name: scale.what for name, scale in scales.items()},
+            },
+            notes=notes,
+        )
+        start = Event(float(time[0]), "segment", {"name": f"episode {episode}"})
+    return Recording(source, tracks, (start,), {}, metadata)
+
+
+def _info(path: Path) -> _Info:
+    with reading(partial(RecordingError, path), "give the folder of a LeRobot dataset, v2.0 to v3.0"):
+        if path.stat().st_size > _LARGEST:
+            raise RecordingError(path, "is too large", "give the folder of a LeRobot dataset")
+        info = _validated(path, _Info, json.loads(path.read_text(encoding="utf-8")))
+        if not info.codebase_version.startswith(("v2.", "v3.")):
+            raise RecordingError(
+                path, f"is of version {printable(info.codebase_version)}", "convert it to v2.0 up to v3.0 by LeRobot"
+            )
+    return info
+
+
+def _validated(path: Path, schema: type[_Model], said: Any) -> _Model:
+    try:
+        return schema.model_validate(said)
+    except ValidationError as failure:
+        first = failure.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise RecordingError(path, printable(f"{where}: {first['msg']}"), "it is none of LeRobot's") from None
+
+
+def _calibration(path: Path) -> dict[str, _CalibratedRange]:
+    with reading(partial(RecordingError, path), "give the arm's calibration file of LeRobot"):
+        found = _validated(path, _CalibratedRanges, json.loads(path.read_text(encoding="utf-8"))).root
+        for name, one in found.items():
+            if one.range_min >= one.range_max:
+                raise RecordingError(path, f"the range of {printable(name)} is empty", "calibrate the arm again")
+    return found
+
+
+def _names(folder: Path, info: _Info, key: str) -> list[str]:
+    """The joints of a feature, in its order; [] where it is not there or names none."""
+    said = _validated(folder / _INFO, _Feature, info.features.get(key, {})).names or []
+    names = said if isinstance(said, list) else [name for part in said.values() for name in part]
+    if len({name.removesuffix(".pos") for name in names}) != len(names):
+        raise RecordingError(folder / _INFO, f"{key} has one name twice", "give each joint a name of its own")
+    return names
+
+
+def _scales(
+    folder: Path, info: _Info, unit: str | None, measured: Mapping[str, _CalibratedRange] | None, names: Sequence[str]
+) -> tuple[dict[str, _Scale], list[str]]:
+    """How each joint's values become rad, and what is left out, in words."""
+    if unit is None and info.robot_type != _OURS:
+        raise UsageError(
+            f"{folder} does not say in which unit its joints are",
+            "--unit deg or rad; LeRobot's -100 to 100: --unit normalised --calibration FILE.json",
+        )
+    if unit == "normalised" and measured is None:
+        raise UsageError(
+            "-100 to 100 means something only with the arm's range", "add --calibration FILE.json, LeRobot's file"
+        )
+    scales: dict[str, _Scale] = {}
+    notes = []
+    for name in dict.fromkeys(names):
+        joint = name.removesuffix(".pos")
+        if name.endswith(_OTHERS):
+            notes.append(f"{printable(name)} is left out: it is no position")
+        elif unit in {None, "rad"}:
+            scales[name] = _Scale(math.radians(1.0) if unit is None else 1.0, 0.0, unit or "deg")
+        elif measured is None and joint.endswith(_GRIPPER):
+            notes.append(
+                f"{printable(name)} is left out: LeRobot has grippers from 0 to 100 of their range; "
+                "--calibration FILE.json tells the range"
+            )
+        elif measured is None:
+            scales[name] = _Scale(math.radians(1.0), 0.0, "deg from the middle of the calibrated range")
+        elif joint not in measured:
+            raise UsageError(f"the calibration has no joint {printable(joint)}", f"it has {', '.join(measured)}")
+        else:
+            scales[name] = _by_calibration(measured[joint], str(unit), gripper=joint.endswith(_GRIPPER))
+    if not scales:
+        raise UsageError(f"nothing of {folder} is a position", "; ".join(notes) or "give a dataset of a robot")
+    return scales, notes
+
+
+def _by_calibration(one: _CalibratedRange, unit: str, *, gripper: bool) -> _Scale:
+    """Values to rad from the servo's middle, by the range that was calibrated."""
+    middle, width = 0.5 * (one.range_min + one.range_max), one.range_max - one.range_min
+    if gripper:
+        counts, at_zero, what = width / 100, float(one.range_min), "0 to 100 of the calibrated range"
+        if one.drive_mode:
+            counts, at_zero = -counts, float(one.range_max)
+    elif unit == "normalised":
+        counts, at_zero, what = width / 200, middle, "-100 to 100 of the calibrated range"
+        counts = -counts if one.drive_mode else counts
+    else:
+        counts, at_zero, what = _LEROBOTS_DEGREE, middle, "deg from the middle of the calibrated range"
+    return _Scale(counts * _COUNT, (_MIDDLE - at_zero) / counts, what)
+
+
+def _rows(
+    folder: Path, episode: int, info: _Info, named: Mapping[str, Sequence[str]]
+) -> tuple[Path, FloatArray, dict[str, FloatArray]]:
+    """The file that holds the episode, its times, s, (n,), and what it has of each feature, (n, joints)."""
+    try:
+        import pyarrow.parquet as pq
+    except ImportError as failure:
+        raise UnsupportedOperation(
+            "reading a dataset needs pyarrow, which is not installed", "python -m pip install pyarrow"
+        ) from failure
+    keys = [key for key in (_STATE, _ACTION) if named[key]]
+    files = sorted(folder.glob("data/*/*.parquet"))
+    for path in files:
+        with reading(partial(RecordingError, path), "copy the dataset again"):
+            wanted = [("episode_index", "==", episode)]
+            table = pq.read_table(str(path), columns=["timestamp", *keys], filters=wanted, partitioning=None)
+            if not table.num_rows:
+                continue
+            time = _numbers(path, "timestamp", table["timestamp"].to_pylist(), ())
+            columns = {key: _numbers(path, key, table[key].to_pylist(), (len(named[key]),)) for key in keys}
+            return path, time, columns
+    known = f"it has {info.total_episodes}, from 0 on" if info.total_episodes is not None else "give another --episode"
+    raise UsageError(f"{folder} has no episode {episode}", known if files else "its folder data/ has no .parquet")
+
+
+def _numbers(path: Path, key: str, values: Sequence[Any], shape: tuple[int, ...]) -> FloatArray:
+    column: FloatArray = np.array(values, dtype=float)
+    if column.shape != (len(values), *shape):
+        raise RecordingError(path, f"{key} is of another shape than {_INFO} says", "copy the dataset again")
+    if not np.isfinite(column).all():
+        raise RecordingError(path, f"{key} has a value that is no finite number", "correct or remove that episode")
+    return column
