@@ -19,7 +19,7 @@ from axbridge.experiment.experiments import PROTOCOL, conduct
 from axbridge.fit import identify
 from axbridge.recording.provenance import describe
 from axbridge.recording.recorder import Recorder
-from axbridge.recording.recording import open_recording
+from axbridge.recording.stored import open_recording
 from axbridge.robot.open import open_robot
 
 COUNT = math.radians(300 / 1023)

@@ -21,7 +21,7 @@ from axbridge.fit.uncertainty import left_alone, polish, uncertainty
 from axbridge.fit.unknowns import space_of
 from axbridge.recording.provenance import describe
 from axbridge.recording.recorder import Recorder
-from axbridge.recording.recording import open_recording
+from axbridge.recording.stored import open_recording
 from axbridge.replay.joint_load import joint_of_robot
 from axbridge.replay.simulate import packed, runs_of
 from axbridge.robot.open import open_robot

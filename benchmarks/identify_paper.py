@@ -21,7 +21,7 @@ from axbridge.experiment.experiments import Options, conduct
 from axbridge.fit.lima2009 import paper_procedure
 from axbridge.recording.provenance import describe
 from axbridge.recording.recorder import Recorder
-from axbridge.recording.recording import open_recording
+from axbridge.recording.stored import open_recording
 from axbridge.replay.simulate import packed, runs_of
 from axbridge.robot.open import open_robot
 from axbridge.sim.rollout import rollouts

@@ -27,7 +27,7 @@ def record(path: Path, minutes: float, servos: int, rate: float, *, close: bool 
     """Record, then close; both timed."""
     from axbridge.errors import ErrorFlag
     from axbridge.recording.recorder import Recorder
-    from axbridge.servo.state import ServoState, Truth
+    from axbridge.state import ServoState, Truth
 
     names = [f"servo_{number}" for number in range(1, servos + 1)]
     start = time.perf_counter()
@@ -71,7 +71,7 @@ def info(path: Path) -> dict[str, float]:
 def compare(path: Path) -> dict[str, float]:
     """The work of `axbridge compare`: each servo of both sides, read and set side by side."""
     from axbridge.comparison.comparison import compare as comparing
-    from axbridge.recording.recording import open_recording
+    from axbridge.recording.stored import open_recording
 
     found = comparing(open_recording(path), open_recording(path))
     return {"pairs": len(found.pairs)}
@@ -80,7 +80,7 @@ def compare(path: Path) -> dict[str, float]:
 def following(path: Path) -> dict[str, float]:
     """`axbridge compare` of one recording: each servo with its goals; the page and the picture."""
     from axbridge.comparison.comparison import following as following_
-    from axbridge.recording.recording import open_recording
+    from axbridge.recording.stored import open_recording
 
     return _reported(following_(open_recording(path)))
 
@@ -88,7 +88,7 @@ def following(path: Path) -> dict[str, float]:
 def report(path: Path) -> dict[str, float]:
     """`axbridge compare` of two recordings with `--out` and `--png`."""
     from axbridge.comparison.comparison import compare as comparing
-    from axbridge.recording.recording import open_recording
+    from axbridge.recording.stored import open_recording
 
     return _reported(comparing(open_recording(path), open_recording(path)))
 
@@ -106,7 +106,7 @@ def _reported(found: Comparison) -> dict[str, float]:
 
 def column(path: Path) -> dict[str, float]:
     """Two columns of one servo."""
-    from axbridge.recording.recording import open_recording
+    from axbridge.recording.stored import open_recording
 
     recording = open_recording(path)
     columns = recording.columns(next(iter(recording)), "time", "position")
@@ -115,8 +115,8 @@ def column(path: Path) -> dict[str, float]:
 
 def ros2(path: Path) -> dict[str, float]:
     """`axbridge convert --ros2`."""
-    from axbridge.recording.recording import open_recording
     from axbridge.recording.ros2 import write_ros2
+    from axbridge.recording.stored import open_recording
 
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
         bag = Path(folder) / "bag"

@@ -63,7 +63,7 @@ def walked(tmp_path_factory):
     from axbridge.config.rig import Rig
     from axbridge.recording.provenance import describe
     from axbridge.recording.recorder import Recorder
-    from axbridge.recording.recording import open_recording
+    from axbridge.recording.stored import open_recording
     from axbridge.robot.open import open_robot
     from axbridge.walking.gait import Gait
     from axbridge.walking.walking import walk

@@ -46,12 +46,11 @@ from axbridge.recording.import_logs import import_log, parse_columns
 from axbridge.recording.import_wizard import GivenGoal
 from axbridge.recording.mcap_file import CYCLE, EVENTS, SERVO_PREFIX, Entry
 from axbridge.recording.mcap_grouped import GroupedWriter
-from axbridge.recording.provenance import describe
-from axbridge.recording.recording import open_recording, write_recording
+from axbridge.recording.provenance import describe, rig_of
 from axbridge.recording.ros2 import write_ros2
 from axbridge.recording.sample_facts import ServoFacts
+from axbridge.recording.stored import open_recording, write_recording
 from axbridge.replay.loop_settings import written_in
-from axbridge.replay.recorded_robot import rig_of
 from axbridge.report.page import table_text
 from axbridge.virtual.control_table import ControlTable
 from axbridge.virtual.world import initial_registers

@@ -23,7 +23,7 @@ from axbridge.moves.moves import Move
 from axbridge.reading import check_format
 from axbridge.recording.mcap_file import Entry, RecordWriter
 from axbridge.recording.recorder import Recorder
-from axbridge.recording.recording import open_recording
+from axbridge.recording.stored import open_recording
 
 OLD = Path(__file__).parent / "old_files" / "v0_1_0"
 AX12 = partial(FirmwareProfile.load, "ax-12a")

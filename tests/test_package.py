@@ -19,7 +19,7 @@ graph = cache(import_graph.graph)  # it reads every file
 
 # In import order: a room imports only rooms before it. What all rest on is one room, "base".
 ROOMS = (
-    *("base", "protocols", "control", "config", "servo", "body", "bus", "recording", "samples", "sim", "virtual"),
+    *("base", "protocols", "config", "servo", "body", "bus", "recording", "sim", "virtual"),
     *("serve", "robot", "experiment", "replay", "report", "comparison", "fit", "moves", "walking", "verify", "webots"),
     *("view", "export", "learn", "testing", "cli", "__main__"),
 )

@@ -10,10 +10,9 @@ from axbridge.config.rig_check import check_rig, positive_ways
 from axbridge.config.rig_copy import copy_rig
 from axbridge.export.residuals import moves_of
 from axbridge.moves.mirror import signs
-from axbridge.recording.provenance import describe
+from axbridge.recording.provenance import describe, rig_of
 from axbridge.recording.recording import Recording
 from axbridge.replay.arm import stops_of
-from axbridge.replay.recorded_robot import rig_of
 from axbridge.robot.possible import impossible
 from axbridge.verify.motions import suited
 from axbridge.walking.gait import Gait, Walk

@@ -17,7 +17,10 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
-BASE = {"above", "deprecation", "errors", "units", "clock", "files", "reading", "arrays", "rotations", "jit", "pool"}
+BASE = {
+    *("above", "deprecation", "errors", "units", "clock", "files", "reading", "arrays", "rotations"),
+    *("minimum_jerk", "state", "jit", "pool"),
+}
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "axbridge"
 
 

@@ -23,7 +23,7 @@ from PIL import Image
 from axbridge.arrays import FloatArray
 from axbridge.config.rig import Rig
 from axbridge.config.urdf import Shape, read_shapes
-from axbridge.recording.recording import open_recording
+from axbridge.recording.stored import open_recording
 from axbridge.report.plots import COLOURS
 from axbridge.report.robot_png import draw_robot, extent
 from axbridge.robot.open import open_robot

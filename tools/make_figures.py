@@ -27,7 +27,7 @@ from axbridge.config.profile import FirmwareProfile
 from axbridge.config.rig import Rig
 from axbridge.recording.provenance import describe
 from axbridge.recording.recorder import Recorder
-from axbridge.recording.recording import open_recording
+from axbridge.recording.stored import open_recording
 from axbridge.replay.simulate import packed
 from axbridge.robot.open import open_robot
 from axbridge.serve.background import serving

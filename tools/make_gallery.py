@@ -22,8 +22,7 @@ from axbridge.report.plots_png import picture
 from axbridge.report.strip_png import Film, draw_strip, png_of
 from axbridge.robot.open import open_robot
 from axbridge.robot.robot import Robot
-from axbridge.rotations import roll_pitch_yaw
-from axbridge.sim.engine import LinkPose
+from axbridge.rotations import LinkPose, roll_pitch_yaw
 from axbridge.walking.gait import Gait
 from axbridge.walking.walking import walk
 

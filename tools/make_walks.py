@@ -22,7 +22,7 @@ from axbridge.comparison.comparison import compare
 from axbridge.comparison.walk_html import picture_panels, walk_headline, walk_table
 from axbridge.comparison.walks import sides_of
 from axbridge.config.rig import Rig
-from axbridge.recording.recording import open_recording
+from axbridge.recording.stored import open_recording
 from axbridge.replay.simulate import simulate
 from axbridge.report.page import table_text
 from axbridge.report.plots_png import draw

@@ -27,7 +27,8 @@ from axbridge.experiment.experiments import Options, conduct
 from axbridge.jit import thorough
 from axbridge.recording.import_logs import import_log
 from axbridge.recording.recorder import Recorder
-from axbridge.recording.recording import Recording, open_recording
+from axbridge.recording.recording import Recording
+from axbridge.recording.stored import open_recording
 from axbridge.replay.simulate import simulate
 from axbridge.walking.gait import Gait
 from axbridge.walking.walking import walk

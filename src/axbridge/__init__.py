@@ -73,15 +73,17 @@ if TYPE_CHECKING:
     from axbridge.moves.moves import Move
     from axbridge.moves.player import play
     from axbridge.moves.teaching import teach
+    from axbridge.recording import sample_logs as samples
     from axbridge.recording.recorder import Recorder
-    from axbridge.recording.recording import Recording, open_recording
+    from axbridge.recording.recording import Recording
+    from axbridge.recording.stored import open_recording
     from axbridge.replay.simulate import simulate
     from axbridge.robot.observers import StepReport
     from axbridge.robot.open import open_robot as open  # noqa: A004 - `axbridge.open` is the public name
     from axbridge.robot.robot import Robot
     from axbridge.robot.servo import Servo
     from axbridge.robot.simulation import Simulation
-    from axbridge.servo.state import ServoState
+    from axbridge.state import ServoState
     from axbridge.walking.gait import Gait
     from axbridge.walking.walking import walk
 
@@ -112,7 +114,7 @@ _HOME = {
     "Servo": "robot.servo",
     "ServoFault": "errors",
     "ServoModel": "config.model",
-    "ServoState": "servo.state",
+    "ServoState": "state",
     "Simulation": "robot.simulation",
     "SimulationDiverged": "errors",
     "StepReport": "robot.observers",
@@ -122,9 +124,10 @@ _HOME = {
     "compare": "comparison.comparison",
     "identify": "fit.identify",
     "open": "robot.open",
-    "open_recording": "recording.recording",
+    "open_recording": "recording.stored",
     "play": "moves.player",
     "record": "experiment.record",
+    "samples": "recording.sample_logs",
     "simulate": "replay.simulate",
     "teach": "moves.teaching",
     "walk": "walking.walking",
@@ -168,6 +171,7 @@ __all__ = [
     "open_recording",
     "play",
     "record",
+    "samples",
     "simulate",
     "teach",
     "walk",
@@ -177,7 +181,8 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module 'axbridge' has no attribute {name!r}")
-    value = getattr(import_module(f"axbridge.{_HOME[name]}"), "open_robot" if name == "open" else name)
+    home = import_module(f"axbridge.{_HOME[name]}")
+    value = home if name == "samples" else getattr(home, "open_robot" if name == "open" else name)
     globals()[name] = value
     return value
 

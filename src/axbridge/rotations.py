@@ -11,6 +11,7 @@ import numpy.typing as npt
 from axbridge.arrays import FloatArray
 
 __all__ = [
+    "LinkPose",
     "Quaternion",
     "Vector",
     "about",
@@ -27,6 +28,7 @@ __all__ = [
 
 Vector = tuple[float, float, float]
 Quaternion = tuple[float, float, float, float]  # x, y, z, w
+LinkPose = tuple[Vector, Quaternion]  # where a link's frame is, m, and how it is turned
 
 
 def product(one: Quaternion, other: Quaternion) -> Quaternion:

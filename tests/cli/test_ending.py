@@ -7,7 +7,7 @@ import pytest
 
 from axbridge import Move, samples
 from axbridge.moves.moves import Key, Page
-from axbridge.recording.recording import write_recording
+from axbridge.recording.stored import write_recording
 from tests.support.hand import led
 from tests.support.waiting import has_grown, until
 from tests.support.warm import start

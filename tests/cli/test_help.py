@@ -18,7 +18,7 @@ from axbridge.cli.app import app, run
 from axbridge.cli.help import EXAMPLES
 from axbridge.config.profile import FirmwareProfile
 from axbridge.config.register_units import in_units
-from axbridge.recording.recording import open_recording
+from axbridge.recording.stored import open_recording
 from tests.support.waiting import has_grown, until
 from tests.support.warm import serving, start
 

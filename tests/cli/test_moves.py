@@ -17,7 +17,7 @@ from axbridge.cli import play as play_verb  # noqa: F401
 from axbridge.cli import servo as servo_verb  # noqa: F401
 from axbridge.cli import teach as teach_verb  # noqa: F401
 from axbridge.moves.moves import Key, Page
-from axbridge.recording.recording import open_recording
+from axbridge.recording.stored import open_recording
 from tests.support.hand import HIGH, LEFT, UP, led
 from tests.support.page_set import EVERYTHING, WALK_READY, page, page_set, step
 from tests.support.waiting import until

@@ -15,7 +15,8 @@ from axbridge.bus.serial import SerialBus
 from axbridge.cli import monitor
 from axbridge.cli.app import run
 from axbridge.reading import controls
-from axbridge.recording.recording import Event, Recording, Track, write_recording
+from axbridge.recording.recording import Event, Recording, Track
+from axbridge.recording.stored import write_recording
 from tests.support.pty_line import PtyLine
 from tests.support.terminal import on_terminal
 

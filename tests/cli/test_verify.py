@@ -16,7 +16,7 @@ from axbridge.cli import verify as verify_verb  # noqa: F401 - registers it
 from axbridge.cli.app import FAILED_CHECK, MISUSE, run
 from axbridge.config.registers import Address
 from axbridge.config.rig import Rig
-from axbridge.recording.recording import open_recording
+from axbridge.recording.stored import open_recording
 from axbridge.verify.promises import PROMISES
 from tests.support.hand import led
 from tests.support.warm import start

@@ -20,7 +20,8 @@ from axbridge.config.rig import Rig
 from axbridge.errors import RecordingError
 from axbridge.recording.mcap_file import Entry, RecordWriter
 from axbridge.recording.provenance import describe
-from axbridge.recording.recording import Event, Recording, Track, open_recording, write_recording
+from axbridge.recording.recording import Event, Recording, Track
+from axbridge.recording.stored import open_recording, write_recording
 from axbridge.replay.simulate import runs_of, simulate
 
 TIME = np.arange(0, 9, 0.02)
@@ -274,7 +275,7 @@ def robot(count, samples=200, *, late=0.0):
 def test_motions_that_are_not_kept_are_the_same_again(how, tmp_path, monkeypatch):
     sides = robot(4), robot(4, late=0.05)
     kept = how(*sides)
-    for module in ("comparison.comparison", "recording.recording"):
+    for module in ("comparison.side_by_side", "recording.stored"):
         monkeypatch.setattr(f"axbridge.{module}._KEPT", 1)
     found = how(*(write_recording(side, tmp_path / f"{index}.mcap") for index, side in enumerate(sides)))
     assert [pair.name for pair in found.pairs] == [pair.name for pair in kept.pairs]
@@ -298,7 +299,7 @@ def test_a_servo_that_was_never_told_anything_follows_nothing(tmp_path):
 
 @pytest.mark.slow
 def test_memory_does_not_grow_with_the_servos(tmp_path, monkeypatch):
-    for module in ("comparison.comparison", "recording.recording"):
+    for module in ("comparison.side_by_side", "recording.stored"):
         monkeypatch.setattr(f"axbridge.{module}._KEPT", 1)
     needed = []
     for count in (1, 1, 5):  # the first one also imports

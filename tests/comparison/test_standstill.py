@@ -12,7 +12,8 @@ from axbridge.errors import RecordingError
 from axbridge.experiment.experiments import step_and_fall
 from axbridge.recording.provenance import describe
 from axbridge.recording.recorder import Recorder
-from axbridge.recording.recording import Event, open_recording
+from axbridge.recording.recording import Event
+from axbridge.recording.stored import open_recording
 from axbridge.replay.simulate import runs_of
 
 

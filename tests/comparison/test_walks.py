@@ -16,7 +16,8 @@ from axbridge.comparison.walk_html import lag_table, walk_headline, walk_table
 from axbridge.comparison.walks import WalkSide, document, knees, lags_of, sides_of, zmp_apart
 from axbridge.config.rig import Rig
 from axbridge.recording.provenance import describe
-from axbridge.recording.recording import Event, Recording, Track, write_recording
+from axbridge.recording.recording import Event, Recording, Track
+from axbridge.recording.stored import write_recording
 from axbridge.replay.simulate import simulate
 from axbridge.report.page import table_text
 

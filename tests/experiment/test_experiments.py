@@ -14,9 +14,10 @@ from axbridge.comparison.comparison import compare
 from axbridge.errors import ErrorFlag, UsageError
 from axbridge.experiment.experiments import EXPERIMENTS, Options, check, conduct, step_and_fall
 from axbridge.recording.recorder import Recorder
-from axbridge.recording.recording import Event, Recording, Track, open_recording
+from axbridge.recording.recording import Event, Recording, Track
+from axbridge.recording.stored import open_recording
 from axbridge.robot.observers import StepReport
-from axbridge.servo.state import UNKNOWN, Goals, ServoState
+from axbridge.state import UNKNOWN, Goals, ServoState
 
 
 class LaggingServo:

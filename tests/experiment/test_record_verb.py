@@ -12,7 +12,7 @@ import axbridge
 from axbridge.cli import app, convert, import_, info, record, walk  # noqa: F401 - registers them
 from axbridge.config.rig import Rig
 from axbridge.recording.provenance import revision_of
-from axbridge.recording.recording import open_recording
+from axbridge.recording.stored import open_recording
 from tests.support.waiting import has_grown, until
 from tests.support.warm import serving, start
 

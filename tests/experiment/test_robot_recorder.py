@@ -10,7 +10,7 @@ from axbridge.config.rig import Rig
 from axbridge.experiment.experiments import Options, conduct
 from axbridge.experiment.robot_recorder import RobotRecorder
 from axbridge.recording.recorder import Recorder
-from axbridge.recording.recording import open_recording
+from axbridge.recording.stored import open_recording
 from axbridge.replay.simulate import simulate
 
 

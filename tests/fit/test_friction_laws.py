@@ -12,7 +12,7 @@ from axbridge.fit.fit import fit_model
 from axbridge.fit.found import LawComparison, LawScore
 from axbridge.fit.friction_laws import chosen_law, compare_laws
 from axbridge.fit.unknowns import FRICTION_LAWS
-from axbridge.recording.recording import write_recording
+from axbridge.recording.stored import write_recording
 from axbridge.replay.simulate import runs_of
 from axbridge.servo.columns import Param
 from axbridge.sim.rollout import rollouts

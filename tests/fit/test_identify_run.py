@@ -26,7 +26,7 @@ from axbridge.fit.fit import base_model, check
 from axbridge.fit.found import Score
 from axbridge.fit.search import Job, StartOutcome, executor, minimise
 from axbridge.fit.unknowns import space_of
-from axbridge.recording.recording import open_recording, write_recording
+from axbridge.recording.stored import open_recording, write_recording
 from axbridge.replay.simulate import packed, runs_of
 from axbridge.servo.columns import Param
 from axbridge.servo.steady import SteadyServo

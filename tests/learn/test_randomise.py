@@ -12,7 +12,7 @@ from axbridge.errors import RecordingError, UsageError
 from axbridge.experiment.robot_recorder import RobotRecorder
 from axbridge.learn.randomise import LineQuality, Parameters, Randomisation, Supply
 from axbridge.recording.recorder import Recorder
-from axbridge.recording.recording import open_recording
+from axbridge.recording.stored import open_recording
 from axbridge.robot.open import open_robot
 
 FIT = {

@@ -14,7 +14,8 @@ import axbridge
 from axbridge.cli.app import run
 from axbridge.config.rig import Rig
 from axbridge.recording.provenance import describe
-from axbridge.recording.recording import Recording, Track, write_recording
+from axbridge.recording.recording import Recording, Track
+from axbridge.recording.stored import write_recording
 
 for verb in ("convert", "import_"):
     import_module(f"axbridge.cli.{verb}")

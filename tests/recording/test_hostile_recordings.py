@@ -16,8 +16,9 @@ from axbridge.recording import mcap_grouped
 from axbridge.recording.import_logs import import_log
 from axbridge.recording.mcap_file import EVENTS, SERVO_PREFIX, Entry, RecordWriter, register
 from axbridge.recording.mcap_grouped import GroupedWriter
-from axbridge.recording.recording import Recording, Track, open_recording, write_recording
+from axbridge.recording.recording import Recording, Track
 from axbridge.recording.sample_facts import ServoFacts
+from axbridge.recording.stored import open_recording, write_recording
 
 DEEP = b"[" * 100_000
 DIGITS = b"9" * 400

@@ -10,7 +10,7 @@ import pytest
 from axbridge.errors import RecordingError, UnsupportedOperation, UsageError
 from axbridge.recording.csv_parquet import write_csv, write_parquet
 from axbridge.recording.import_logs import import_log, parse_columns
-from axbridge.recording.recording import open_recording, write_recording
+from axbridge.recording.stored import open_recording, write_recording
 
 LOG = Path(__file__).parents[2] / "docs" / "real" / "xl330_pendulum" / "xl330_kp400_lift_and_drop.json"
 

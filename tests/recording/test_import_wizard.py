@@ -12,7 +12,7 @@ from axbridge.errors import RecordingError, UsageError
 from axbridge.recording import stamps
 from axbridge.recording.import_logs import import_log
 from axbridge.recording.import_wizard import GivenGoal, parse_goal
-from axbridge.recording.recording import open_recording
+from axbridge.recording.stored import open_recording
 from axbridge.units import AX
 
 STEPS = Path(__file__).parents[2] / "docs" / "real" / "ax12a_steps"

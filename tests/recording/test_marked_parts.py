@@ -10,7 +10,7 @@ from axbridge.comparison.comparison import following, summary
 from axbridge.errors import RecordingError, UsageError
 from axbridge.recording.import_logs import import_log, parse_columns
 from axbridge.recording.marked_parts import marked, parse_mark, trimmed
-from axbridge.recording.recording import open_recording
+from axbridge.recording.stored import open_recording
 
 
 @pytest.fixture

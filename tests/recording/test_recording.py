@@ -24,9 +24,10 @@ from axbridge.errors import ErrorFlag, RecordingError
 from axbridge.recording.mcap_file import CYCLE_FIELDS, Entry
 from axbridge.recording.mcap_grouped import GroupedWriter
 from axbridge.recording.recorder import Recorder
-from axbridge.recording.recording import Event, Recording, Track, open_recording, write_recording
+from axbridge.recording.recording import Event, Recording, Track
 from axbridge.recording.sample_facts import ServoFacts, Tally
-from axbridge.servo.state import ServoState, Truth
+from axbridge.recording.stored import open_recording, write_recording
+from axbridge.state import ServoState, Truth
 
 
 def state(time, position=0.1, **more):
@@ -107,7 +108,7 @@ def test_after_kill_nine_everything_older_than_50_ms_is_there(tmp_path):
         import math, sys, time
         from axbridge.errors import ErrorFlag
         from axbridge.recording.recorder import Recorder
-        from axbridge.servo.state import ServoState, Truth
+        from axbridge.state import ServoState, Truth
         recorder = Recorder(sys.argv[1], {"experiment": "step"})
         start = time.monotonic()
         while True:
@@ -308,8 +309,8 @@ def test_memory_does_not_grow_with_the_recording(tmp_path):
         import math, resource, sys
         from axbridge.errors import ErrorFlag
         from axbridge.recording.recorder import Recorder
-        from axbridge.recording.recording import open_recording
-        from axbridge.servo.state import ServoState
+        from axbridge.recording.stored import open_recording
+        from axbridge.state import ServoState
         def peak():
             return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         def record(count):
@@ -412,7 +413,7 @@ def test_columns_are_those_of_the_track(tmp_path):
 def test_tracks_that_are_not_kept_are_read_again(tmp_path, monkeypatch):
     path = tmp_path / "run.mcap"
     write_recording(sample(3), path)
-    monkeypatch.setattr("axbridge.recording.recording._KEPT", 1)
+    monkeypatch.setattr("axbridge.recording.stored._KEPT", 1)
     found = open_recording(path)
     for _ in range(2):
         for name, track in found.items():

@@ -15,7 +15,8 @@ from rosbags.highlevel import AnyReader
 import axbridge
 from axbridge.cli.app import run
 from axbridge.config.rig import Rig
-from axbridge.recording.recording import Event, write_recording
+from axbridge.recording.recording import Event
+from axbridge.recording.stored import write_recording
 from axbridge.rotations import of_roll_pitch_yaw
 from tests.recording.test_foxglove import recorded
 

@@ -16,7 +16,8 @@ from axbridge.comparison.comparison import compare
 from axbridge.errors import UnsupportedOperation, UsageError
 from axbridge.recording import csv_parquet
 from axbridge.recording.csv_parquet import write_csv
-from axbridge.recording.recording import Recording, Track, write_recording
+from axbridge.recording.recording import Recording, Track
+from axbridge.recording.stored import write_recording
 from axbridge.recording.tables import HEADERS, rounded, wide_table
 
 import_module("axbridge.cli.convert")

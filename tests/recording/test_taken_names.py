@@ -13,8 +13,9 @@ from axbridge.errors import ErrorFlag, RecordingError
 from axbridge.files import claimed
 from axbridge.recording.csv_parquet import write_csv
 from axbridge.recording.recorder import Recorder
-from axbridge.recording.recording import Recording, Track, open_recording, write_recording
-from axbridge.servo.state import ServoState
+from axbridge.recording.recording import Recording, Track
+from axbridge.recording.stored import open_recording, write_recording
+from axbridge.state import ServoState
 from tests.support.warm import start
 
 for verb in ("demo", "import_", "play", "record", "run", "walk"):

@@ -10,7 +10,7 @@ import axbridge
 from axbridge.experiment.robot_recorder import RobotRecorder
 from axbridge.recording.provenance import describe
 from axbridge.recording.recorder import Recorder
-from axbridge.recording.recording import open_recording
+from axbridge.recording.stored import open_recording
 from axbridge.replay.drawn import Drawn, drawn
 
 pytestmark = pytest.mark.slow

@@ -14,12 +14,13 @@ from axbridge.errors import RecordingError, RigError, UsageError
 from axbridge.experiment.robot_recorder import RobotRecorder
 from axbridge.fit.uncertainty import polish
 from axbridge.fit.unknowns import space_of
-from axbridge.recording.provenance import describe
+from axbridge.recording.provenance import describe, rig_of
 from axbridge.recording.recorder import Recorder
-from axbridge.recording.recording import Recording, Track, open_recording
+from axbridge.recording.recording import Recording, Track
+from axbridge.recording.stored import open_recording
 from axbridge.replay.footing import footing
 from axbridge.replay.joint_load import joint_of_robot
-from axbridge.replay.recorded_robot import rig_of, standing_robot
+from axbridge.replay.recorded_robot import standing_robot
 from axbridge.replay.simulate import packed, runs_of
 from axbridge.robot.open import open_robot
 from axbridge.servo.columns import Param, pack

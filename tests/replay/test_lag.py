@@ -12,7 +12,8 @@ from axbridge.cli import app, compare, identify  # noqa: F401 - registers them
 from axbridge.config import toml_tables
 from axbridge.errors import RecordingError
 from axbridge.recording.provenance import describe
-from axbridge.recording.recording import Recording, Track, write_recording
+from axbridge.recording.recording import Recording, Track
+from axbridge.recording.stored import write_recording
 from axbridge.replay.lag import lags
 
 

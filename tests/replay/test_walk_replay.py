@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from axbridge.config.rig import Rig
-from axbridge.replay.recorded_robot import rig_of, standing_robot
+from axbridge.recording.provenance import rig_of
+from axbridge.replay.recorded_robot import standing_robot
 from axbridge.replay.simulate import simulate
 
 pytestmark = pytest.mark.slow

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 import axbridge
-from axbridge import ControlWarning, UnknownServo, UsageError
-from axbridge.control import minimum_jerk
+from axbridge import ControlWarning, UnknownServo, UsageError, minimum_jerk
 from tests.support.warm import serving
 
 pytestmark = pytest.mark.slow

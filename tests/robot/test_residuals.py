@@ -12,7 +12,7 @@ from axbridge.errors import ErrorFlag
 from axbridge.export.model_file import to_toml
 from axbridge.robot.twin.allowance import allowance
 from axbridge.robot.twin.residuals import REMEDIES, Allowance, Residuals
-from axbridge.servo.state import ServoState
+from axbridge.state import ServoState
 from tests.support.hand import led
 from tests.support.warm import serving
 

@@ -9,7 +9,7 @@ import axbridge
 from axbridge.config.rig import Rig
 from axbridge.experiment.experiments import Options, conduct
 from axbridge.recording.recorder import Recorder
-from axbridge.recording.recording import open_recording
+from axbridge.recording.stored import open_recording
 from tests.support.waiting import until
 from tests.support.warm import serving
 

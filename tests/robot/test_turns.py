@@ -10,8 +10,8 @@ from axbridge.config.profile import FirmwareProfile
 from axbridge.errors import ErrorFlag
 from axbridge.robot.drives.turns import TurnCounter, speed_under
 from axbridge.servo.columns import pack
-from axbridge.servo.state import ServoState
 from axbridge.servo.steady import SteadyServo
+from axbridge.state import ServoState
 
 PROFILE = FirmwareProfile.load("ax-12a")
 SERVO = SteadyServo.of(pack(ServoModel.load("ax12", PROFILE), PROFILE.units.position))

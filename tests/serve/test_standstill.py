@@ -13,7 +13,7 @@ from axbridge.bus.standstill import notes_of
 from axbridge.experiment.robot_recorder import RobotRecorder
 from axbridge.recording.provenance import describe
 from axbridge.recording.recorder import Recorder
-from axbridge.recording.recording import open_recording
+from axbridge.recording.stored import open_recording
 from axbridge.serve.background import serving
 
 pytestmark = pytest.mark.skipif(not Path("/dev/pts").is_dir(), reason="needs pseudo-terminals")

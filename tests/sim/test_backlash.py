@@ -15,7 +15,7 @@ from axbridge.errors import ProfileError
 from axbridge.experiment.experiments import Options, conduct
 from axbridge.recording.provenance import describe
 from axbridge.recording.recorder import Recorder
-from axbridge.recording.recording import open_recording
+from axbridge.recording.stored import open_recording
 from axbridge.replay.simulate import simulate
 from axbridge.sim.bank import BankServo, Command, Joint, ServoBank
 from axbridge.sim.engine import Scene

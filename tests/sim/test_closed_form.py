@@ -11,7 +11,8 @@ from axbridge.errors import RecordingError
 from axbridge.experiment.experiments import Options, conduct
 from axbridge.recording.provenance import describe
 from axbridge.recording.recorder import Recorder
-from axbridge.recording.recording import Recording, Track, open_recording
+from axbridge.recording.recording import Recording, Track
+from axbridge.recording.stored import open_recording
 from axbridge.replay.simulate import runs_of, simulate
 from axbridge.robot.open import open_robot
 

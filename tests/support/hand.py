@@ -22,8 +22,8 @@ from pathlib import Path
 
 import numpy as np
 
+from axbridge import minimum_jerk
 from axbridge.config.rig import Rig
-from axbridge.control import minimum_jerk
 from axbridge.serve.bank_process import RemoteBank
 from axbridge.serve.hand import HeldBank
 from axbridge.serve.pty import PtyChannel

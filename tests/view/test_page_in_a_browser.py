@@ -14,8 +14,7 @@ from dynamixel_sdk import PacketHandler, PortHandler
 
 import axbridge
 from axbridge.protocols.v1 import Instruction
-from axbridge.recording.provenance import describe
-from axbridge.replay.recorded_robot import rig_of
+from axbridge.recording.provenance import describe, rig_of
 from axbridge.view import web_server
 from axbridge.view.replay import Replay
 from tests.support.browser import CHROMIUM, browsing

@@ -13,8 +13,7 @@ from axbridge import RecordingError
 from axbridge.cli import app
 from axbridge.cli import run as run_verb  # noqa: F401 - registers it
 from axbridge.cli import view as view_verb  # noqa: F401
-from axbridge.recording.provenance import describe
-from axbridge.replay.recorded_robot import rig_of
+from axbridge.recording.provenance import describe, rig_of
 from axbridge.view import web_server
 from axbridge.view.replay import Replay
 

@@ -27,7 +27,7 @@ def test_a_sole_on_its_edge_leaves_no_margin():
 def test_the_push_acts_between_the_soles_of_a_robot_that_stands(engine):
     rig = Rig.load("bioloid").overridden({"world": {"engine": engine}})
     with axbridge.open(rig) as robot:
-        soles = Soles(rig, robot.simulation.engine)
+        soles = Soles(robot.simulation)
         for servo in robot.values():
             servo.torque_on()
             servo.set_position(servo.config.position)

@@ -10,7 +10,7 @@ import axbridge
 from axbridge.cli import app
 from axbridge.cli import walk as walk_verb  # noqa: F401 - registers it
 from axbridge.config.rig import Rig
-from axbridge.recording.recording import open_recording
+from axbridge.recording.stored import open_recording
 from axbridge.rotations import of_axis, product
 from axbridge.walking.gait import Gait
 from axbridge.walking.walking import walk

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import axbridge
-from axbridge.recording.recording import open_recording
+from axbridge.recording.stored import open_recording
 from tests.support import warm
 from tests.support.waiting import has_grown, until
 from tests.support.warm import serving, start

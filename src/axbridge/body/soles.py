@@ -1,4 +1,4 @@
-"""The feet of a robot that stands: their undersides, and how far inside of them a point is."""
+"""The feet of a robot that stands: their undersides, how far inside of them a point is, and what they touch."""
 
 from __future__ import annotations
 
@@ -11,10 +11,25 @@ from axbridge.arrays import FloatArray
 from axbridge.body.poses import posed
 from axbridge.config.rig import Rig
 from axbridge.config.urdf import Tree
+from axbridge.rotations import Vector
 
-__all__ = ["Sole", "inside", "soles_of"]
+__all__ = ["Contact", "Sole", "inside", "soles_of"]
 
 _LEVEL = 0.005  # m: feet whose soles differ less in height stand on the same floor
+
+
+class Contact(NamedTuple):
+    """A point at which a link touches what is not the robot, as of the engine's latest whole step.
+
+    Attributes:
+        link: Its name.
+        point: In the world, m.
+        force: What pushes the link there, pressure and friction, in the world, N.
+    """
+
+    link: str
+    point: Vector
+    force: Vector
 
 
 class Sole(NamedTuple):

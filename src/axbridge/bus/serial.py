@@ -19,7 +19,8 @@ import time
 from collections.abc import Callable, Generator, Iterable, Sequence
 
 from axbridge.bus.adapter import find_port
-from axbridge.bus.base import Bus, Reply
+from axbridge.bus.base import Reply
+from axbridge.bus.group_reads import SHORTEST_BLOCK, GroupReadingBus
 from axbridge.bus.port import REPLY_DELAY, Port
 from axbridge.bus.replies import LateReplies, expected
 from axbridge.bus.standstill import StandstillReader
@@ -40,13 +41,12 @@ _REMOTE_LATE_WINDOW = 2.0
 TWIN_WINDOW = 0.005  # s: so long may a reply be delivered once more after it came
 _QUIET = 0.001  # s: a pause that ends a damaged reply
 _CLOSING = 2.0  # s to wait for the end of another thread's transaction
-_SHORTEST_BLOCK = 16  # bytes of a servo's part of an answer: each waits for its own return delay
 _LONGEST_TAG = 24  # bytes a question may be lengthened by; at 1 Mbps that many questions last longer than TWIN_WINDOW
 _Begun = tuple[tuple[int, int, int] | None, float]  # the READ that was sent (None: none was), and when, s
 _ECHO_PROBE = encode(BROADCAST, Instruction.READ, bytes((Address.ID, 1)))  # no servo answers a broadcast READ
 
 
-class SerialBus(Bus):
+class SerialBus(GroupReadingBus):
     """Servos on a serial port.
 
     Args:
@@ -336,7 +336,7 @@ class SerialBus(Bus):
                 self._clear()
             self.port.send(frame)
             started = time.monotonic()
-            waits = max(answers, size // _SHORTEST_BLOCK) * REPLY_DELAY + self.latency * self._patience
+            waits = max(answers, size // SHORTEST_BLOCK) * REPLY_DELAY + self.latency * self._patience
             deadline = started + (len(frame) * (1 + self.echo) + size) * self._byte + waits
             heard, decoder, came = b"", v2.Decoder(), 0
             while came < answers and (chunk := self.port.receive(deadline)):

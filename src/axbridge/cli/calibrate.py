@@ -20,7 +20,8 @@ from axbridge.cli.progress import Show, progress
 from axbridge.errors import UsageError
 
 if TYPE_CHECKING:
-    from axbridge.config.rig import Rig, ServoConfig
+    from axbridge.config.rig import Rig
+    from axbridge.config.rig_tables import ServoConfig
     from axbridge.robot.calibration import Mounting
     from axbridge.robot.robot import Robot
 
@@ -83,7 +84,7 @@ class _Dialogue:
 
     def __init__(self, robot: Robot, rig: Rig, key: Callable[[], str], show: Show) -> None:
         from axbridge.config.rig_check import positive_ways
-        from axbridge.moves.watch import Watch
+        from axbridge.robot.watch import Watch
 
         self._robot, self._rig, self._key, self._show = robot, rig, key, show
         self._ways = positive_ways(rig)

@@ -67,7 +67,7 @@ def compare(
     from axbridge.config.rig import Rig
     from axbridge.files import check_new
     from axbridge.fit.lag import is_lags
-    from axbridge.recording.recording import open_recording
+    from axbridge.recording.stored import open_recording
 
     if other is not None and (rig is not None or engine is not None):
         raise UsageError("both a second recording and something to simulate are given", "give one of them")
@@ -160,7 +160,7 @@ def _compared(
     Without another recording and without a rig, it is compared with its own goals.
     """
     from axbridge.comparison.comparison import compare, following
-    from axbridge.recording.recording import open_recording
+    from axbridge.recording.stored import open_recording
     from axbridge.replay.simulate import simulate, visible
 
     if rig is not None:

@@ -47,8 +47,8 @@ def convert(
     from axbridge.config.rig import Rig
     from axbridge.files import check_new
     from axbridge.recording.foxglove import write_foxglove
-    from axbridge.recording.recording import open_recording
     from axbridge.recording.ros2 import check_bag, write_ros2
+    from axbridge.recording.stored import open_recording
 
     if not ros2 and table.suffix not in {".parquet", ".csv", ".mcap", ""}:
         raise UsageError(f"{table}: no such kind of table", "name it .csv, .parquet or .mcap")

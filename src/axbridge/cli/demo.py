@@ -97,7 +97,7 @@ def _demo_arm(
     from axbridge.comparison.png import write_png
     from axbridge.fit import write_params
     from axbridge.jit import COMPILED
-    from axbridge.recording.recording import open_recording
+    from axbridge.recording.stored import open_recording
     from axbridge.serve.background import serving
 
     run = _Run(loaded, servo or loaded.servos[0].name, seed)
@@ -195,7 +195,7 @@ class _Run:
 
 def _identified(rig: Rig, taught: list[Path], seed: int) -> Any:
     from axbridge.fit import identify
-    from axbridge.recording.recording import open_recording
+    from axbridge.recording.stored import open_recording
 
     return identify([open_recording(path) for path in taught], rig, MEASURED, starts=STARTS, budget=BUDGET, seed=seed)
 

@@ -14,7 +14,7 @@ from axbridge.cli.progress import progress
 
 if TYPE_CHECKING:
     from axbridge.config.rig import Rig
-    from axbridge.sim.engine import LinkPose
+    from axbridge.rotations import LinkPose
     from axbridge.walking.walking import WalkOutcome
 
 __all__ = ["WALK_FILES", "demo_walk"]

@@ -29,7 +29,7 @@ def dry_run(
     from axbridge.experiment.experiments import check, conduct
     from axbridge.experiment.record import period_of
     from axbridge.recording.recorder import Recorder
-    from axbridge.recording.recording import open_recording
+    from axbridge.recording.stored import open_recording
     from axbridge.robot.open import open_robot
 
     period = period_of(rig, tick)

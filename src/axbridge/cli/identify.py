@@ -75,7 +75,6 @@ def identify(
     json: JsonOption = False,
 ) -> int:
     """Fit a servo model to recordings, and say how sure each parameter is."""
-    from axbridge.comparison.comparison import parse_condition
     from axbridge.files import check_new
     from axbridge.fit.fit import CONDITIONS, check
     from axbridge.fit.html import write_page
@@ -85,7 +84,8 @@ def identify(
     from axbridge.fit.png import write_picture
     from axbridge.fit.unknowns import FRICTION_LAWS
     from axbridge.jit import COMPILED
-    from axbridge.recording.recording import open_recording
+    from axbridge.recording.stored import open_recording
+    from axbridge.report.condition import parse_condition
 
     check_new(out, report, png, force=force, sources=(*recordings, *(holdout or ()), ks_pairs, rig or None))
     if model == "lag":
@@ -161,7 +161,7 @@ def _print(fit: Fit) -> None:
 def _lags(recordings: list[Path], out: Path, *, json: bool) -> int:
     """Delay and lag of the joints of one recording."""
     from axbridge.fit.lag import ends, lag_table, lags_document, write_lags
-    from axbridge.recording.recording import open_recording
+    from axbridge.recording.stored import open_recording
     from axbridge.replay.lag import lags
     from axbridge.report.page import table_text
 

@@ -80,7 +80,7 @@ def import_(
     from axbridge.recording.import_logs import import_log, parse_columns
     from axbridge.recording.import_wizard import parse_goal
     from axbridge.recording.marked_parts import marked, parse_mark, trimmed
-    from axbridge.recording.recording import write_recording
+    from axbridge.recording.stored import write_recording
 
     path, name = _source(log, servo)
     marks = [parse_mark(text) for text in segment or ()]

@@ -24,8 +24,9 @@ def info(
     json: JsonOption = False,
 ) -> None:
     """Say what is in a recording: servos, samples, segments, its source, and whether it is whole."""
-    from axbridge.recording.recording import TOO_BUSY, open_recording
+    from axbridge.recording.recording import TOO_BUSY
     from axbridge.recording.soundness import suspicions
+    from axbridge.recording.stored import open_recording
 
     with progress("reading", quiet=json):  # one that was cut off is read from its first byte on
         found = open_recording(recording)

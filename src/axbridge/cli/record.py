@@ -74,7 +74,7 @@ def record(
     from axbridge.config.rig import Rig
     from axbridge.experiment.experiments import NAMES, PROTOCOL, Options
     from axbridge.files import check_new
-    from axbridge.recording.recording import open_recording
+    from axbridge.recording.stored import open_recording
 
     if experiment not in {*NAMES, "protocol"}:
         hint = nearest(experiment, [*NAMES, "protocol"])

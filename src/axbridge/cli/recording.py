@@ -125,7 +125,8 @@ class ScriptRecording:
 
 def note_standstills(path: Path) -> float:
     """Say so if a virtual bus stood still in this recording; returns the share of its time that tells nothing."""
-    from axbridge.recording.recording import STOOD_STILL, TOO_BUSY, open_recording
+    from axbridge.recording.recording import STOOD_STILL, TOO_BUSY
+    from axbridge.recording.stored import open_recording
 
     found = open_recording(path)
     times = [event.data.get("seconds", 0.0) for event in found.events if event.name == STOOD_STILL]
@@ -148,7 +149,7 @@ def _stamp(path: Path | None) -> tuple[int, int] | None:
 
 def _kept(path: Path | None, before: tuple[int, int] | None) -> str:
     from axbridge.errors import RecordingError
-    from axbridge.recording.recording import open_recording
+    from axbridge.recording.stored import open_recording
 
     if path is None or _stamp(path) == before:
         return "nothing was recorded"

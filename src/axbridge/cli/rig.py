@@ -14,7 +14,8 @@ from axbridge.cli.options import RigArgument
 from axbridge.reading import printable
 
 if TYPE_CHECKING:
-    from axbridge.config.rig import Rig, ServoConfig
+    from axbridge.config.rig import Rig
+    from axbridge.config.rig_tables import ServoConfig
 
 rig = typer.Typer(
     cls=Verbs, no_args_is_help=True, help="Rigs: which servo is which joint. List, show, copy and check them."

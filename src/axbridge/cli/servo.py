@@ -333,7 +333,7 @@ def goto(
     Without a rig, an id is enough: 0° is the middle of the servo's range. With one (--rig or AXBRIDGE_RIG), its zero,
     direction and limits are used. Ctrl-C stops it, and the motor goes off.
     """
-    from axbridge.control import minimum_jerk
+    from axbridge import minimum_jerk
     from axbridge.robot.open import open_robot
 
     if not math.isfinite(angle):

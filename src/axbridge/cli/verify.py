@@ -384,7 +384,7 @@ class _ByHand:
 
     def __init__(self, rig: Rig, robot: Robot, key: Callable[[], str], show: Show) -> None:
         from axbridge.config.rig_check import positive_ways
-        from axbridge.moves.watch import Watch
+        from axbridge.robot.watch import Watch
 
         self._rig, self._robot, self._key, self._show = rig, robot, key, show
         self._ways = positive_ways(rig)

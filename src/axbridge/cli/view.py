@@ -86,8 +86,8 @@ def _replay(
     seconds: float,
 ) -> None:
     from axbridge.config.rig import Rig
-    from axbridge.recording.recording import open_recording
-    from axbridge.replay.recorded_robot import rig_of
+    from axbridge.recording.provenance import rig_of
+    from axbridge.recording.stored import open_recording
     from axbridge.replay.simulate import simulate
     from axbridge.view import web_server
     from axbridge.view.replay import Replay

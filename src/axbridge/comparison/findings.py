@@ -10,8 +10,9 @@ from statistics import median
 import numpy as np
 
 from axbridge.arrays import FloatArray
-from axbridge.comparison.comparison import ComparedSegment, Comparison, Pair
+from axbridge.comparison.comparison import Comparison
 from axbridge.comparison.metrics import best_shift, deviation, resample
+from axbridge.comparison.side_by_side import ComparedSegment, Pair
 
 __all__ = ["Findings", "findings_of", "headline"]
 

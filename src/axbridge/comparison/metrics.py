@@ -30,6 +30,7 @@ __all__ = [
 
 SETTLED = math.radians(1.0)  # band around the end value; at least this, or 2 % of the step
 MOVED = math.radians(1.0)  # a motion has begun when it has come this far (over three counts of an AX-12)
+_HANGING = math.radians(5)  # of an arm that fell: it hangs down
 
 
 @dataclass(frozen=True)
@@ -228,17 +229,16 @@ def _crossing(time: FloatArray, values: FloatArray, level: float) -> float:
     return float(time[index - 1] + (time[index] - time[index - 1]) * (level - low) / (high - low))
 
 
-def fall_time(time: FloatArray, position: FloatArray, released: float, level: float = math.radians(5)) -> float:
-    """From the release until the arm first comes within `level` rad of hanging down (0 rad), s; NaN if it never does.
+def fall_time(time: FloatArray, position: FloatArray, released: float) -> float:
+    """From the release until the arm first comes within `_HANGING` of hanging down (0 rad), s; NaN if it never does.
 
     Args:
         time: Sample times (n,), s.
         position: rad, (n,).
         released: When torque went off, s.
-        level: rad.
     """
     chosen = (time >= released) & ~np.isnan(position)
-    return _crossing(time[chosen], -np.abs(position[chosen]), -level) - released
+    return _crossing(time[chosen], -np.abs(position[chosen]), -_HANGING) - released
 
 
 @dataclass(frozen=True)

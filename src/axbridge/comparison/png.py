@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from axbridge.comparison.comparison import Comparison, Pair
+from axbridge.comparison.comparison import Comparison
 from axbridge.comparison.findings import headline
+from axbridge.comparison.side_by_side import Pair
 from axbridge.comparison.tables import acts_table, deviation_table, figure_rows, panels_of, title_of
 from axbridge.report.page import Table
 from axbridge.report.plots import COLOURS, fewer

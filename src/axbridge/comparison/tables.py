@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from axbridge.arrays import FloatArray
-from axbridge.comparison.comparison import ComparedSegment, Comparison, Pair, shift_text
+from axbridge.comparison.comparison import Comparison, shift_text
 from axbridge.comparison.metrics import resample
+from axbridge.comparison.side_by_side import ComparedSegment, Pair
 from axbridge.recording.recording import Recording, Track
 from axbridge.report.page import Table
 from axbridge.report.plots import Curve, Panel

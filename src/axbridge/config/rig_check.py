@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from axbridge.arrays import FloatArray
-from axbridge.config.rig import Rig, ServoConfig
+from axbridge.config.rig import Rig
+from axbridge.config.rig_tables import ServoConfig
 from axbridge.config.urdf import FIXED, SLIDES, TURNS, JointFacts, Tree, with_checked_meshes
 from axbridge.errors import RigError
 

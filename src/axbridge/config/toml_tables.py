@@ -232,7 +232,7 @@ def load_table(path: Path, folder: str, error: FileError) -> dict[str, Any]:
     return result
 
 
-def validate(schema: type[T], table: Mapping[str, Any], path: Path, error: FileError, prefix: str = "") -> T:
+def validate(schema: type[T], table: Mapping[str, Any], path: Path, error: FileError) -> T:
     """Build a `schema` object from a TOML table.
 
     Raises:
@@ -247,10 +247,10 @@ def validate(schema: type[T], table: Mapping[str, Any], path: Path, error: FileE
             cause = first.get("ctx", {}).get("error")
             if isinstance(cause, Misfit):
                 key = _by_name(table, [*where, *cause.key.split(".")])
-                raise error(path, prefix + key, str(cause), cause.hint) from None
+                raise error(path, key, str(cause), cause.hint) from None
             if first["type"] == "missing" and isinstance(first["loc"][-1], int):
                 where.pop()
-            raise error(path, prefix + _by_name(table, where), *_explain(schema, first)) from None
+            raise error(path, _by_name(table, where), *_explain(schema, first)) from None
 
 
 def _by_name(table: Any, where: Sequence[str | int]) -> str:

@@ -166,26 +166,16 @@ def step_and_fall(
     servo: str,
     recorder: Recorder,
     *,
-    start: float = 0.0,
     target: float = math.pi / 2,
-    rest: float = 0.5,
-    hold: float = 1.5,
-    fall: float = 1.5,
-    tick_ms: float = 20.0,
     progress: Progress = unseen,
 ) -> bool:
-    """The experiment of Lima et al. 2009: rest at `start`, step to `target`, hold, torque off, fall.
+    """The experiment of Lima et al. 2009: rest at 0 rad, step to `target`, hold, torque off, fall.
 
     Args:
         robot: The robot.
         servo: Which of its servos.
         recorder: Takes every sample, and a ``segment`` event at the start of each part.
-        start: rad.
         target: rad.
-        rest: Time at `start` before the step, s.
-        hold: Time of the step, s.
-        fall: Time after torque off, s.
-        tick_ms: Control period.
         progress: As for `conduct`.
 
     Returns:
@@ -193,14 +183,14 @@ def step_and_fall(
     """
     try:
         with RobotRecorder(robot, recorder, [servo]) as log:
-            run = ExperimentRun(robot, log, [servo], tick_ms, progress)
+            run = ExperimentRun(robot, log, [servo], 20.0, progress)
             arm = run.servos[servo]
-            arm.goal(start)
-            run.segment("rest", rest, kind="rest")
+            arm.goal(0.0)
+            run.segment("rest", 0.5, kind="rest")
             arm.goal(target)
-            run.segment("step", hold, kind="step", start=start, target=target)
+            run.segment("step", 1.5, kind="step", start=0.0, target=target)
             arm.let_go()
-            run.segment("fall", fall, kind="fall", start=target)
+            run.segment("fall", 1.5, kind="fall", start=target)
     except ExperimentEnded:
         return False
     return True

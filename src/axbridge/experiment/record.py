@@ -13,7 +13,8 @@ from axbridge.experiment.experiments import Options, check, conduct, unseen
 from axbridge.files import check_new
 from axbridge.recording.provenance import describe
 from axbridge.recording.recorder import Recorder
-from axbridge.recording.recording import Recording, open_recording
+from axbridge.recording.recording import Recording
+from axbridge.recording.stored import open_recording
 from axbridge.robot.open import open_robot
 
 if TYPE_CHECKING:

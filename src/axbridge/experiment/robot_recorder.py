@@ -17,7 +17,7 @@ from axbridge.errors import ErrorFlag, RecordingError
 from axbridge.recording.recorder import Recorder, wall_clock_of_zero
 from axbridge.recording.recording import STOOD_STILL
 from axbridge.robot.observers import Observer, StepReport
-from axbridge.servo.state import Goals, ServoState, Truth
+from axbridge.state import Goals, ServoState, Truth
 
 __all__ = ["Observable", "ObservableServo", "RobotRecorder"]
 

@@ -12,13 +12,14 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 from xml.etree import ElementTree as ET
 
-from axbridge.config.rig import Rig, ServoConfig
+from axbridge.config.rig import Rig
+from axbridge.config.rig_tables import ServoConfig
 from axbridge.config.urdf import DUMMY_INERTIA, DUMMY_MASS, with_checked_meshes
 from axbridge.errors import UnsupportedOperation
 from axbridge.export.linear_loop import linear_loop
+from axbridge.replay.loop_settings import settings_of
 from axbridge.sim.engine import Scene, arrange, substeps
 from axbridge.sim.engines.ideal_joints import IdealJoint
-from axbridge.virtual.loop import loop_row
 
 __all__ = ["LIMP_GROUP", "mujoco_module", "to_mjcf"]
 
@@ -58,21 +59,12 @@ def to_mjcf(rig: Rig, note: str = "") -> str:
         UnsupportedOperation: MuJoCo is not there, or cannot read the URDF.
     """
     mujoco = mujoco_module()
-    path, text = rig.urdf_path(), rig.urdf_text()
-    world = rig.world
-    assert world is not None  # urdf_path has seen to it
-    driven = rig.dynamixels
-    stops = {servo.joint: (servo.min_stop, servo.max_stop) for servo in driven if servo.min_stop < servo.max_stop}
-    scene = Scene(
-        path, text=text, fixed_base=world.fixed_base, joints=[servo.joint for servo in driven], stops=stops,
-        start=rig.start,
-        ideal=[IdealJoint(servo) for servo in rig.servos if servo.drive == "ideal"],
-    )  # fmt: skip
+    scene = Scene.of(rig, [IdealJoint(servo) for servo in rig.servos if servo.drive == "ideal"])
     arrangement = arrange(scene)
-    spec = _read(mujoco, rig, with_checked_meshes(path, text) or text)
+    spec = _read(mujoco, rig, with_checked_meshes(scene.urdf, scene.text) or rig.urdf_text())
     spec.modelname = rig.name
-    spec.option.gravity = list(world.gravity)
-    spec.option.timestep = substeps(rig.physics_step_ms / 1000)[1]
+    spec.option.gravity = list(scene.gravity)
+    spec.option.timestep = substeps(scene.time_step)[1]
     spec.option.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
     spec.option.cone = mujoco.mjtCone.mjCONE_ELLIPTIC
     spec.option.impratio = 20  # feet that stand creep otherwise
@@ -80,10 +72,10 @@ def to_mjcf(rig: Rig, note: str = "") -> str:
         body = spec.body(name)
         body.mass, body.inertia, body.ipos = DUMMY_MASS, [DUMMY_INERTIA] * 3, [0.0] * 3
         body.explicitinertial = True
-    _contacts(mujoco, spec, rig, ground=world.ground, self_collision=world.self_collision)
-    if not world.fixed_base:
+    _contacts(mujoco, spec, rig, ground=scene.ground, self_collision=scene.self_collision)
+    if not scene.fixed_base:
         base = spec.body(arrangement.tree.links[0])
-        base.pos = [0.0, 0.0, world.base_height]
+        base.pos = [0.0, 0.0, scene.base_height]
         base.add_freejoint()
     for facts, (low, high) in zip(arrangement.joints, arrangement.limits, strict=True):
         joint = spec.joint(facts.name)
@@ -94,11 +86,11 @@ def to_mjcf(rig: Rig, note: str = "") -> str:
         joint.range = [low, high] if joint.limited else [0.0, 0.0]
         joint.solref_friction = joint.solref_limit = [_STIFF, 1.0]
         joint.solimp_friction = _HARD
-    for servo in driven:
+    for servo in rig.dynamixels:
         _drive(mujoco, spec, rig, servo)
     spec.compile()
     start = dict(zip((facts.name for facts in arrangement.joints), arrangement.start, strict=True))
-    _start(spec, start, driven, None if world.fixed_base else world.base_height)
+    _start(spec, start, rig.dynamixels, None if scene.fixed_base else scene.base_height)
     spec.compile()
     document: str = spec.to_xml()
     return document.replace("<mujoco", f"<!-- {note.replace('--', '- -')} -->\n<mujoco", 1) if note else document
@@ -142,7 +134,7 @@ def _drive(mujoco: Any, spec: Any, rig: Rig, servo: ServoConfig) -> None:
     model = rig.model_of(servo)
     motor, friction = model.motor, model.friction
     units = rig.profile_of(servo).units
-    row = loop_row(rig.profile_of(servo), servo.zero, servo.registers)
+    row = settings_of(rig, servo, {})
     loop = linear_loop(model, row, units.position, rig.supply_of(servo))
     joint = spec.joint(servo.joint)
     joint.armature = motor.armature

@@ -16,12 +16,13 @@ import numpy as np
 from axbridge.arrays import FloatArray
 from axbridge.config import toml_tables
 from axbridge.config.model import ServoModel
-from axbridge.config.rig import Rig, ServoConfig
+from axbridge.config.rig import Rig
+from axbridge.config.rig_tables import ServoConfig
 from axbridge.export.linear_loop import LinearLoop, linear_loop
 from axbridge.export.mjcf import LIMP_GROUP, mujoco_module, to_mjcf
 from axbridge.replay.arm import stops_of
+from axbridge.replay.loop_settings import settings_of
 from axbridge.robot.open import open_robot
-from axbridge.virtual.loop import loop_row
 
 __all__ = ["BenchMove", "ExportErrors", "in_axbridge", "in_mujoco", "measure", "moves_of", "on_the_bench"]
 
@@ -287,9 +288,8 @@ def _changed(rig: Rig, term: _Term, models: Mapping[str, ServoModel]) -> Rig:
         model = models.get(servo.name)
         if model is None or not term.there(model):
             return {}
-        profile = rig.profile_of(servo)
-        row = loop_row(profile, servo.zero, servo.registers)
-        loop = linear_loop(model, row, profile.units.position, rig.supply_of(servo))
+        row = settings_of(rig, servo, {})
+        loop = linear_loop(model, row, rig.profile_of(servo).units.position, rig.supply_of(servo))
         return {"params": toml_tables.merged(servo.params, term.without(model, loop))}
 
     return rig.with_servos(without)

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from axbridge.arrays import FloatArray
-from axbridge.comparison.comparison import parse_condition
 from axbridge.config.model import ServoModel
 from axbridge.config.rig import Rig
 from axbridge.errors import RecordingError
@@ -27,6 +26,7 @@ from axbridge.jit import start_work
 from axbridge.recording.provenance import origin_of
 from axbridge.recording.recording import Recording
 from axbridge.replay.simulate import packed, runs_of
+from axbridge.report.condition import parse_condition
 from axbridge.sim.runs import JOINT_MODE, Runs
 
 __all__ = [

@@ -19,7 +19,8 @@ import numpy as np
 
 from axbridge.arrays import FloatArray
 from axbridge.config import toml_tables
-from axbridge.config.rig import Rig, ServoConfig
+from axbridge.config.rig import Rig
+from axbridge.config.rig_tables import ServoConfig
 from axbridge.errors import RecordingError, UsageError
 from axbridge.reading import reading
 from axbridge.recording.recording import Recording

@@ -15,7 +15,8 @@ import numpy as np
 from axbridge.comparison.metrics import StepResponse, fall_time, step_response
 from axbridge.config import toml_tables
 from axbridge.config.model import ServoModel
-from axbridge.config.rig import BusConfig, Rig
+from axbridge.config.rig import Rig
+from axbridge.config.rig_tables import BusConfig
 from axbridge.errors import UsageError
 from axbridge.pool import results
 from axbridge.robot.open import open_robot

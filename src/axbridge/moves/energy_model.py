@@ -12,7 +12,8 @@ import numpy as np
 from axbridge.arrays import FloatArray
 from axbridge.body.effort import Body
 from axbridge.body.link_paths import way_to_base
-from axbridge.config.rig import Rig, ServoConfig
+from axbridge.config.rig import Rig
+from axbridge.config.rig_tables import ServoConfig
 from axbridge.errors import RigError, UsageError
 from axbridge.moves.mirror import signs
 from axbridge.moves.moves import Page

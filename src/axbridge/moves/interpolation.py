@@ -22,8 +22,8 @@ from typing import Literal
 
 import numpy as np
 
+from axbridge import minimum_jerk
 from axbridge.arrays import FloatArray
-from axbridge.control import minimum_jerk
 
 __all__ = ["JointPath", "Law"]
 

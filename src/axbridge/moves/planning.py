@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from axbridge.control import minimum_jerk
+from axbridge import minimum_jerk
 from axbridge.errors import UsageError
 from axbridge.moves.interpolation import JointPath, Law
 from axbridge.moves.moves import Key, Move, Page

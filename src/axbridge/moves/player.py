@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from axbridge.errors import UsageError
 from axbridge.moves.moves import Move, Page
 from axbridge.moves.planning import Bounds, Plan, check, plan, reachable
-from axbridge.moves.watch import Watch
 from axbridge.robot.robot import Robot
 from axbridge.robot.servo import Servo
 from axbridge.robot.simulation import hold_up
 from axbridge.robot.warn import warn
+from axbridge.robot.watch import Watch
 
 __all__ = ["Played", "play"]
 

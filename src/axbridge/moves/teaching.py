@@ -16,10 +16,10 @@ import numpy as np
 from axbridge.arrays import FloatArray
 from axbridge.errors import UsageError
 from axbridge.moves.moves import Key, Move, Page
-from axbridge.moves.watch import Watch
 from axbridge.robot.observers import StepReport
 from axbridge.robot.robot import Robot
-from axbridge.servo.state import ServoState
+from axbridge.robot.watch import Watch
+from axbridge.state import ServoState
 
 __all__ = ["Taking", "Taught", "chosen", "soft", "take_pose", "teach", "worked_up"]
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
-__all__ = ["BITS_PER_BYTE", "BROADCAST", "Packet", "byte_seconds"]
+from axbridge.errors import UsageError
+
+__all__ = ["BITS_PER_BYTE", "BROADCAST", "ByteStream", "Packet", "byte_seconds", "same_length"]
 
 BROADCAST = 0xFE
 BITS_PER_BYTE = 10  # 8N1
@@ -26,6 +29,59 @@ class Packet(NamedTuple):
     params: bytes
     intact: bool = True
     status: bool = False
+
+
+class ByteStream:
+    """What came in and is no packet yet, and how far it was read: what decoders of both protocols keep.
+
+    Attributes:
+        skipped: Bytes dropped as junk since creation.
+        ends: For each packet of the latest `feed`, how many of the bytes fed so far it took to complete it.
+    """
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+        self._taken = 0  # bytes that have left the buffer, as packets or as junk
+        self.skipped = 0
+        self.ends: list[int] = []
+
+    @property
+    def fed(self) -> int:
+        """Bytes taken in since creation."""
+        return self._taken + len(self._buffer)
+
+    @property
+    def pending(self) -> int:
+        """Bytes held back because they may be the start of a packet."""
+        return len(self._buffer)
+
+    def reset(self) -> None:
+        """Forget a packet in progress, as a servo does after the inter-byte time-out."""
+        self._skip(len(self._buffer))
+
+    def _skip(self, count: int) -> None:
+        if count:
+            self.skipped += count
+            self._taken += count
+            del self._buffer[:count]
+
+    def _complete(self, size: int) -> None:
+        """The first `size` bytes of the buffer were a packet."""
+        del self._buffer[:size]
+        self._taken += size
+        self.ends.append(self._taken)
+
+
+def same_length(data: Mapping[int, bytes]) -> int:
+    """How many bytes a SYNC_WRITE has for each servo.
+
+    Raises:
+        UsageError: no data, or data of different lengths.
+    """
+    lengths = {len(block) for block in data.values()}
+    if len(lengths) != 1:
+        raise UsageError("SYNC_WRITE needs the same number of bytes for every servo, and at least one servo")
+    return lengths.pop()
 
 
 def byte_seconds(baud: float) -> float:

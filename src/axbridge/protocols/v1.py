@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from enum import IntEnum
 
 from axbridge.errors import UsageError
-from axbridge.protocols.packet import BROADCAST, Packet
+from axbridge.protocols.packet import BROADCAST, ByteStream, Packet, same_length
 
 __all__ = [
     "MAX_ID",
@@ -81,10 +81,8 @@ def sync_write_params(address: int, data: Mapping[int, bytes]) -> bytes:
     Raises:
         UsageError: no data, or data of different lengths.
     """
-    lengths = {len(block) for block in data.values()}
-    if len(lengths) != 1:
-        raise UsageError("SYNC_WRITE needs the same number of bytes for every servo, and at least one servo")
-    return bytes((address, lengths.pop())) + b"".join(bytes((id_,)) + block for id_, block in data.items())
+    length = same_length(data)
+    return bytes((address, length)) + b"".join(bytes((id_,)) + block for id_, block in data.items())
 
 
 def sync_write_blocks(params: bytes) -> dict[int, bytes]:
@@ -102,36 +100,15 @@ def whole_packet(data: bytes) -> Packet | None:
     return Packet(data[2], data[4], data[5:-1], data[-1] == ~sum(data[2:-1]) & 0xFF)
 
 
-class Decoder:
+class Decoder(ByteStream):
     """Finds packets in a byte stream, however it is cut into chunks.
 
     Junk before a header is skipped, a third ``FF`` is taken for junk in front of the header (no servo has id 255), and
     a length byte that no packet can have makes the decoder look for the next header inside what it has.
 
     Attributes:
-        skipped: Bytes dropped as junk since creation.
-        ends: For each packet of the latest `feed`, how many of the bytes fed so far it took to complete it.
+        skipped, ends: See `ByteStream`.
     """
-
-    def __init__(self) -> None:
-        self._buffer = bytearray()
-        self._taken = 0  # bytes that have left the buffer, as packets or as junk
-        self.skipped = 0
-        self.ends: list[int] = []
-
-    @property
-    def fed(self) -> int:
-        """Bytes taken in since creation."""
-        return self._taken + len(self._buffer)
-
-    @property
-    def pending(self) -> int:
-        """Bytes held back because they may be the start of a packet."""
-        return len(self._buffer)
-
-    def reset(self) -> None:
-        """Forget a packet in progress, as a servo does after the inter-byte time-out."""
-        self._skip(len(self._buffer))
 
     def feed(self, data: Iterable[int]) -> list[Packet]:
         """Take in bytes; return the packets that are complete now, in order, damaged ones with ``intact=False``."""
@@ -157,12 +134,4 @@ class Decoder:
                 return packets
             body = bytes(buffer[2 : length + 3])
             packets.append(Packet(body[0], body[2], body[3:], buffer[length + 3] == checksum(body)))
-            del buffer[: length + 4]
-            self._taken += length + 4
-            self.ends.append(self._taken)
-
-    def _skip(self, count: int) -> None:
-        if count:
-            self.skipped += count
-            self._taken += count
-            del self._buffer[:count]
+            self._complete(length + 4)

@@ -13,7 +13,7 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from axbridge.errors import UsageError
-from axbridge.protocols.packet import BROADCAST, Packet
+from axbridge.protocols.packet import BROADCAST, ByteStream, Packet, same_length
 
 __all__ = [
     "ALERT",
@@ -191,10 +191,8 @@ def sync_write_params(address: int, data: Mapping[int, bytes]) -> bytes:
     Raises:
         UsageError: no data, or data of different lengths.
     """
-    lengths = {len(block) for block in data.values()}
-    if len(lengths) != 1:
-        raise UsageError("SYNC_WRITE needs the same number of bytes for every servo, and at least one servo")
-    return read_params(address, lengths.pop()) + b"".join(bytes((id_,)) + block for id_, block in data.items())
+    length = same_length(data)
+    return read_params(address, length) + b"".join(bytes((id_,)) + block for id_, block in data.items())
 
 
 def sync_write_blocks(params: bytes) -> dict[int, bytes]:
@@ -236,38 +234,20 @@ def bulk_write_blocks(params: bytes) -> list[tuple[int, int, bytes]]:
     return blocks
 
 
-class Decoder:
+class Decoder(ByteStream):
     """Finds packets in a byte stream, however it is cut into chunks.
 
     Junk before a header is skipped. A length that no packet can have, and an id that no servo can have, make the
     decoder look for the next header inside what it has.
 
     Attributes:
-        skipped: Bytes dropped as junk since creation.
-        ends: For each packet of the latest `feed`, how many of the bytes fed so far it took to complete it.
+        skipped, ends: See `ByteStream`.
         sizes: For each packet of the latest `feed`, how many bytes it was on the line, stuffed ones included.
     """
 
     def __init__(self) -> None:
-        self._buffer = bytearray()
-        self._taken = 0  # bytes that have left the buffer, as packets or as junk
-        self.skipped = 0
-        self.ends: list[int] = []
+        super().__init__()
         self.sizes: list[int] = []
-
-    @property
-    def fed(self) -> int:
-        """Bytes taken in since creation."""
-        return self._taken + len(self._buffer)
-
-    @property
-    def pending(self) -> int:
-        """Bytes held back because they may be the start of a packet."""
-        return len(self._buffer)
-
-    def reset(self) -> None:
-        """Forget a packet in progress, as a servo does after the inter-byte time-out."""
-        self._skip(len(self._buffer))
 
     def feed(self, data: Iterable[int]) -> list[Packet]:
         """Take in bytes; return the packets that are complete now, in order, damaged ones with ``intact=False``."""
@@ -297,16 +277,8 @@ class Decoder:
             if len(buffer) < size:
                 return packets
             packets.append(_packet(bytes(buffer[:size])))
-            del buffer[:size]
-            self._taken += size
-            self.ends.append(self._taken)
+            self._complete(size)
             self.sizes.append(size)
-
-    def _skip(self, count: int) -> None:
-        if count:
-            self.skipped += count
-            self._taken += count
-            del self._buffer[:count]
 
 
 def _begun(buffer: bytearray) -> int:

@@ -20,8 +20,9 @@ from axbridge.config.rig import Rig
 from axbridge.errors import RecordingError, UsageError
 from axbridge.files import replacing, unwritable
 from axbridge.reading import reading
-from axbridge.recording.recording import Recording, log_origin
+from axbridge.recording.recording import Recording
 from axbridge.recording.robot_states import base_link, base_poses, joint_rows, robot_of
+from axbridge.recording.stored import log_origin
 
 __all__ = ["JOINTS", "ROBOT", "TRANSFORMS", "WORLD", "write_foxglove"]
 

@@ -14,8 +14,10 @@ from typing import Any
 
 from axbridge import __version__
 from axbridge.config.rig import Rig
+from axbridge.errors import RecordingError
+from axbridge.recording.recording import Recording
 
-__all__ = ["describe", "origin_of", "revision_of", "versions"]
+__all__ = ["describe", "origin_of", "revision_of", "rig_of", "versions"]
 
 _PACKAGES = ("numpy", "pybullet", "mujoco", "numba", "scipy", "cma", "dynamixel-sdk", "mcap")
 _PATIENCE = 2.0  # s for git: a folder on a slow disk is recorded without its revision
@@ -56,6 +58,23 @@ def describe(
             facts["profiles"][profile["name"]] = _digest(profile)
             facts["models"][servo.name] = {**model, "hash": _digest(model)}
     return facts | more
+
+
+def rig_of(recording: Recording) -> Rig:
+    """The rig that a recording was made with, with its URDF, from the recording itself.
+
+    Raises:
+        RecordingError: it does not say.
+    """
+    table = recording.metadata.get("rig")
+    if not isinstance(table, dict):
+        raise RecordingError(recording.path, "does not say which robot it is of", "name it: --rig")
+    try:
+        rig = Rig.model_validate({**table, "path": recording.path})
+    except ValueError as failure:
+        raise RecordingError(recording.path, "holds no rig that this version knows", "name it: --rig") from failure
+    text = recording.metadata.get("urdf")
+    return rig.with_urdf(text) if isinstance(text, str) else rig
 
 
 def origin_of(path: Path) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from axbridge.files import claim, make_folder, release, replacing, unwritable
 from axbridge.recording.mcap_file import CYCLE, CYCLE_FIELDS, EVENTS, SERVO_FIELDS, SERVO_PREFIX, Entry, RecordWriter
 from axbridge.recording.mcap_grouped import regroup
 from axbridge.recording.sample_facts import Tally
-from axbridge.servo.state import UNKNOWN, ServoState, Truth
+from axbridge.state import UNKNOWN, ServoState, Truth
 
 __all__ = ["Recorder", "wall_clock_of_zero"]
 

@@ -1,19 +1,14 @@
 """Recordings: what every servo was to do and did, on one clock, whether it was real or simulated.
 
-`open_recording` reads one, also when it was cut off by a crash; `axbridge.recording.recorder.Recorder` makes one while
-a robot runs; `write_recording` makes one of data that is already there (imports, simulations). Of a whole file a
-servo's samples are read when somebody asks for them, so that an hour of eighteen servos fits a small computer.
+`axbridge.recording.recorder.Recorder` makes one while a robot runs; `axbridge.recording.stored` opens one, also when it
+was cut off by a crash, and writes one of data that is already there (imports, simulations).
 """
 
 from __future__ import annotations
 
 import math
-import tempfile
-from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timezone
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,34 +16,17 @@ import numpy as np
 import numpy.typing as npt
 
 from axbridge.arrays import FloatArray
-from axbridge.errors import RecordingError
-from axbridge.files import replacing, unwritable
-from axbridge.reading import reading
-from axbridge.recording.mcap_file import (
-    CYCLE,
-    EVENTS,
-    SERVO_FIELDS,
-    SERVO_PREFIX,
-    Entry,
-    FormatError,
-    read_entries,
-)
-from axbridge.recording.mcap_grouped import GroupedFile, GroupedWriter
-from axbridge.recording.metadata import check_event, checked
+from axbridge.recording.mcap_file import SERVO_FIELDS
 from axbridge.recording.sample_facts import ServoFacts, Tally
-from axbridge.recording.samples import in_order
 from axbridge.recording.tables import HEADERS, wide_table, with_pandas
 
-__all__ = ["Event", "Recording", "Segment", "Track", "log_origin", "open_recording", "write_recording"]
+__all__ = ["CountedCycles", "Event", "Recording", "Segment", "Track", "TrackSource"]
 
-_OURS = "give a .mcap file made by `axbridge record` or `axbridge import`"
-_TELL = 10_000  # messages written between two words about how far it is
 STOOD_STILL = "stood still"  # event: for how many ``seconds`` a virtual bus had stood still by then
 TOO_BUSY = "this computer was too busy, and the virtual bus stood still"
 AGAIN = "close other programs and record it again"
 _CAUGHT_UP = 0.2  # s; `axbridge.serve.bank_process` gives up a little later
 _RECOVERS = 0.5  # s
-_KEPT = 32 * 2**20  # bytes of samples that a file's tracks keep; those used least lately are read again when asked for
 
 
 @dataclass(frozen=True)
@@ -165,6 +143,44 @@ class Segment:
     data: dict[str, Any]
 
 
+class TrackSource(Mapping[str, Track]):
+    """Tracks, there already or made when somebody asks; a source may have answers that need no track to be made.
+
+    For another process it is its tracks: an open file does not travel.
+    """
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return dict, (dict(self.items()),)
+
+    def columns(self, servo: str, names: tuple[str, ...]) -> dict[str, FloatArray]:
+        """See `Recording.columns`."""
+        track = self[servo]
+        return {name: getattr(track, name) for name in names}
+
+    def facts(self, servo: str) -> ServoFacts:
+        """See `Recording.facts`."""
+        return self[servo].facts()
+
+    def rows(self, servo: str) -> Iterator[dict[str, float]]:
+        """See `Recording.rows`."""
+        return self[servo].rows()
+
+    def span(self, servo: str) -> tuple[float, float] | None:
+        """See `Recording.span`."""
+        time = self[servo].time
+        return (float(time[0]), float(time[-1])) if len(time) else None
+
+
+class CountedCycles(Mapping[str, FloatArray]):
+    """Columns of control cycles that are read when somebody looks.
+
+    Attributes:
+        count: How many cycles they are of.
+    """
+
+    count: int
+
+
 @dataclass(frozen=True)
 class Recording(Mapping[str, Track]):
     """All of one recording: a mapping of servo name to `Track`.
@@ -199,6 +215,10 @@ class Recording(Mapping[str, Track]):
     def __repr__(self) -> str:
         cut = "" if self.complete else ", cut off"
         return f"<Recording {self.path.name!r} of {', '.join(self) or 'no servo'}{cut}>"
+
+    @property
+    def _source(self) -> TrackSource:
+        return self.tracks if isinstance(self.tracks, TrackSource) else _HeldTracks(self.tracks)
 
     @property
     def flaw(self) -> str:
@@ -248,10 +268,7 @@ class Recording(Mapping[str, Track]):
         Raises:
             KeyError: no such servo.
         """
-        if isinstance(self.tracks, _StoredTracks):
-            return self.tracks.columns(servo, names)
-        track = self.tracks[servo]
-        return {name: getattr(track, name) for name in names}
+        return self._source.columns(servo, names)
 
     def facts(self, servo: str) -> ServoFacts:
         """Range, rate, gaps and jumps of one servo's samples; of a whole file they are known without reading it.
@@ -259,9 +276,7 @@ class Recording(Mapping[str, Track]):
         Raises:
             KeyError: no such servo.
         """
-        if isinstance(self.tracks, _StoredTracks):
-            return self.tracks.facts[servo]
-        return self.tracks[servo].facts()
+        return self._source.facts(servo)
 
     def rows(self, servo: str) -> Iterator[dict[str, float]]:
         """One servo's samples one by one, as they were written, without reading all of them into memory.
@@ -269,9 +284,7 @@ class Recording(Mapping[str, Track]):
         Raises:
             KeyError: no such servo.
         """
-        if isinstance(self.tracks, _StoredTracks):
-            return self.tracks.rows(servo)
-        return self.tracks[servo].rows()
+        return self._source.rows(servo)
 
     def changed(self, names: Sequence[str], change: Callable[[Track], Track] = lambda track: track) -> Recording:
         """The same recording with some of its servos.
@@ -285,7 +298,7 @@ class Recording(Mapping[str, Track]):
     @property
     def cycle_count(self) -> int:
         """Control cycles recorded; of a whole file known without reading them."""
-        return self.cycles.count if isinstance(self.cycles, _StoredCycles) else len(self.cycles.get("time", ()))
+        return self.cycles.count if isinstance(self.cycles, CountedCycles) else len(self.cycles.get("time", ()))
 
     def spans(self) -> list[tuple[float, float]]:
         """First and last time of every servo that has samples, s."""
@@ -297,13 +310,7 @@ class Recording(Mapping[str, Track]):
         Raises:
             KeyError: no such servo.
         """
-        if isinstance(self.tracks, _StoredTracks):
-            known = self.tracks.facts[servo]
-            return (known.start, known.end) if known.samples else None
-        if isinstance(self.tracks, _ChangedTracks):
-            return self.tracks.span(servo)
-        time = self.tracks[servo].time
-        return (float(time[0]), float(time[-1])) if len(time) else None
+        return self._source.span(servo)
 
     @property
     def start(self) -> float:
@@ -360,55 +367,23 @@ class Recording(Mapping[str, Track]):
         return inside
 
 
-class _StoredTracks(Mapping[str, Track]):
-    """The tracks of a whole file, each read when it is asked for; the latest ones are kept, as far as `_KEPT` goes."""
+class _HeldTracks(TrackSource):
+    """Tracks that are all in memory."""
 
-    def __init__(self, file: GroupedFile) -> None:
-        self.facts = file.facts
-        self._file = file
-        self._kept: OrderedDict[str, Track] = OrderedDict()
+    def __init__(self, tracks: Mapping[str, Track]) -> None:
+        self._tracks = tracks
 
     def __getitem__(self, servo: str) -> Track:
-        track = self._kept.pop(servo, None)
-        if track is None:
-            if servo not in self.facts:
-                raise KeyError(servo)
-            sizes = list(map(_size, self._kept.values()))
-            while sizes and sum(sizes) + max(sizes) > _KEPT:  # the new one is probably as large as the others
-                self._kept.popitem(last=False)
-                sizes.pop(0)
-            track = _track(servo, self._file.columns(SERVO_PREFIX + servo))
-        self._kept[servo] = track
-        return track
+        return self._tracks[servo]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self.facts)
+        return iter(self._tracks)
 
     def __len__(self) -> int:
-        return len(self.facts)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """For another process, as samples: an open file does not travel."""
-        return dict, (dict(self.items()),)
-
-    def rows(self, servo: str) -> Iterator[dict[str, float]]:
-        """See `Recording.rows`."""
-        if servo not in self.facts:
-            raise KeyError(servo)
-        return self._file.rows(SERVO_PREFIX + servo)
-
-    def columns(self, servo: str, names: tuple[str, ...]) -> dict[str, FloatArray]:
-        """See `Recording.columns`."""
-        if servo in self._kept:
-            return {name: getattr(self._kept[servo], name) for name in names}
-        if servo not in self.facts:
-            raise KeyError(servo)
-        read = self._file.columns(SERVO_PREFIX + servo, tuple({"time": None, **dict.fromkeys(names)}))
-        time, known = in_order(read.pop("time"), read)
-        return {name: time if name == "time" else known[name] for name in names}
+        return len(self._tracks)
 
 
-class _ChangedTracks(Mapping[str, Track]):
+class _ChangedTracks(TrackSource):
     """Some tracks of a recording, each made of the recorded one when it is asked for."""
 
     def __init__(self, source: Recording, names: Sequence[str], change: Callable[[Track], Track]) -> None:
@@ -425,188 +400,6 @@ class _ChangedTracks(Mapping[str, Track]):
     def __len__(self) -> int:
         return len(self._names)
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        """As that of the tracks."""
-        return dict, (dict(self.items()),)
-
     def span(self, servo: str) -> tuple[float, float] | None:
         """See `Recording.span`."""
         return self._source.span(servo)
-
-
-class _StoredCycles(Mapping[str, FloatArray]):
-    """The timing of a whole file's control cycles, read when somebody looks."""
-
-    def __init__(self, file: GroupedFile) -> None:
-        self.count = file.cycles
-        self._file = file
-        self._read: dict[str, FloatArray] | None = None
-
-    def _columns(self) -> dict[str, FloatArray]:
-        if self._read is None:
-            self._read = self._file.columns(CYCLE)
-        return self._read
-
-    def __getitem__(self, name: str) -> FloatArray:
-        return self._columns()[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._columns())
-
-    def __len__(self) -> int:
-        return len(self._columns())
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """As that of the tracks."""
-        return dict, (self._columns(),)
-
-
-def open_recording(path: Path | str) -> Recording:
-    """Read a recording, whole or cut off (`Recording.complete` says which).
-
-    Raises:
-        RecordingError: no such file, not readable, no MCAP, or nothing of ours in it.
-    """
-    path = Path(path)
-    with reading(partial(RecordingError, path), _OURS):
-        try:
-            file, complete = GroupedFile.open(path), True
-            if file is None:
-                file, complete = _scanned(path)
-            metadata = checked(path, file.metadata)
-            events = [Event(body["time"], body["name"], body.get("data", {})) for body in file.rows(EVENTS)]
-        except FormatError as failure:
-            raise RecordingError(path, str(failure), _OURS) from failure
-        for event in events:
-            check_event(path, event.time, event.name, event.data)
-        events += [
-            Event(facts.backwards_to, "clock jumped back", {"servo": name, "from": facts.backwards_from})
-            for name, facts in file.facts.items()
-            if facts.backwards
-        ]
-        events.sort(key=lambda event: event.time)
-        tracks, cycles = _StoredTracks(file), _StoredCycles(file)
-    return Recording(path, tracks, tuple(events), cycles, metadata, complete and not file.lost, file.lost)
-
-
-def _scanned(path: Path) -> tuple[GroupedFile, bool]:
-    """A recording without our index (cut off, or of an earlier version), read from its first byte on as far as it goes.
-
-    Returns:
-        A grouped copy of it in a temporary file, and whether it was whole.
-
-    Raises:
-        FormatError: no MCAP.
-        RecordingError: nothing of ours in it.
-        OSError: it cannot be read, or there is no space for the copy.
-    """
-    tallies: defaultdict[str, Tally] = defaultdict(Tally)
-    metadata: dict[str, Any] = {}
-    ours, complete = False, True
-    copy = tempfile.TemporaryFile()  # noqa: SIM115 - `GroupedFile` closes it
-    try:
-        writer = GroupedWriter(copy, {})
-        with path.open("rb") as stream:
-            entries = read_entries(stream)
-            while (entry := _next(entries)) is not None:
-                if isinstance(entry, dict):
-                    ours = True
-                    metadata |= entry
-                elif entry is CUT_OFF:
-                    complete = False
-                    break
-                else:
-                    writer.write(entry)
-                    if entry.topic.startswith(SERVO_PREFIX):
-                        tallies[entry.topic.removeprefix(SERVO_PREFIX)].add(entry.body)
-        writer.finish({name: tally.facts() for name, tally in tallies.items()})
-        file = GroupedFile(copy, path)
-    except BaseException:
-        copy.close()
-        raise
-    if not ours:
-        raise RecordingError(
-            path, "holds nothing of axbridge's", "it was cut off at its start, or another program made it"
-        )
-    file.metadata = metadata
-    return file, complete
-
-
-def write_recording(
-    recording: Recording, path: Path | str, progress: Callable[[int], None] = lambda _written: None
-) -> Recording:
-    """Write a whole, compressed file; what was at `path` stays if that fails. Returns it as it lies there.
-
-    Its folder is made. Log times count from when it was recorded (``recorded`` in its metadata, else now).
-
-    Args:
-        recording: What to write.
-        path: The file.
-        progress: Told how many messages are written; a million take some 10 s.
-
-    Raises:
-        RecordingError: the file cannot be written.
-    """
-    path = Path(path)
-    facts: defaultdict[str, Tally] = defaultdict(Tally)
-    try:
-        with replacing(path) as temporary, temporary.open("wb") as stream:
-            writer = GroupedWriter(stream, recording.metadata)
-            origin = log_origin(recording)
-            for number, (topic, body) in enumerate(_entries(recording)):
-                if number % _TELL == 0:
-                    progress(number)
-                writer.write(Entry(topic, body, origin + round(body["time"] * 1e9)))
-                if topic.startswith(SERVO_PREFIX):
-                    facts[topic.removeprefix(SERVO_PREFIX)].add(body)
-            writer.finish({name: tally.facts() for name, tally in facts.items()})
-    except OSError as failure:
-        raise unwritable(path, failure) from failure
-    return open_recording(path) if path.is_file() else replace(recording, path=path, complete=True)
-
-
-CUT_OFF = Entry("", {})
-
-
-def _next(entries: Iterator[Entry | dict[str, Any]]) -> Entry | dict[str, Any] | None:
-    """The next entry; `CUT_OFF` where the file breaks off, None at its end."""
-    try:
-        return next(entries, None)
-    except FormatError as failure:
-        if str(failure) == "cut off":
-            return CUT_OFF
-        raise
-
-
-def log_origin(recording: Recording) -> int:
-    """Log time of the robot's time 0, UTC in ns; the first sample is from when it was recorded, as its metadata say."""
-    try:
-        moment = datetime.fromisoformat(str(recording.metadata.get("recorded")))
-    except ValueError:
-        moment = datetime.now(timezone.utc)
-    return round(moment.timestamp()) * 10**9 - round(recording.start * 1e9)
-
-
-def _entries(recording: Recording) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Topic and message of everything in it."""
-    for event in recording.events:
-        yield EVENTS, {"time": event.time, "name": event.name, "data": event.data}
-    for index in range(len(recording.cycles.get("time", ()))):
-        row = {key: float(column[index]) for key, column in recording.cycles.items()}
-        yield CYCLE, {key: value for key, value in row.items() if not math.isnan(value)}
-    for name, track in recording.tracks.items():
-        for row in track.rows():
-            yield SERVO_PREFIX + name, row
-
-
-def _size(track: Track) -> int:
-    """Bytes of its arrays; columns that are not known share one."""
-    return sum(
-        {id(column): column.nbytes for column in vars(track).values() if isinstance(column, np.ndarray)}.values()
-    )
-
-
-def _track(name: str, columns: dict[str, FloatArray]) -> Track:
-    known = {key: columns[key] for key in SERVO_FIELDS if key in columns}
-    time, known = in_order(columns.get("time", np.empty(0)), known)
-    return Track.of(name, time, **known)

@@ -22,8 +22,9 @@ from axbridge.errors import RecordingError, UnsupportedOperation, UsageError
 from axbridge.files import make_folder, unwritable
 from axbridge.reading import printable, reading
 from axbridge.recording.foxglove import JOINTS, ROBOT, TRANSFORMS, WORLD
-from axbridge.recording.recording import Recording, log_origin
+from axbridge.recording.recording import Recording
 from axbridge.recording.robot_states import JointRow, base_link, base_poses, joint_rows, robot_of
+from axbridge.recording.stored import log_origin
 
 __all__ = ["COMMANDS", "EVENTS", "check_bag", "write_ros2"]
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from axbridge.body.inverse_dynamics import wrenches
-from axbridge.config.rig import Rig, ServoConfig
+from axbridge.config.rig import Rig
+from axbridge.config.rig_tables import ServoConfig
 from axbridge.config.urdf import JointFacts
 from axbridge.errors import RigError
 

@@ -21,12 +21,13 @@ import numpy as np
 
 from axbridge.arrays import BoolArray, FloatArray
 from axbridge.config.model import ServoModel
-from axbridge.config.rig import Rig, ServoConfig
+from axbridge.config.rig import Rig
+from axbridge.config.rig_tables import ServoConfig
 from axbridge.errors import AxBridgeError
 from axbridge.jit import jit, start_work
+from axbridge.recording.provenance import rig_of
 from axbridge.recording.recording import Recording, Track
 from axbridge.replay.loop_settings import settings_of, speed_limits, written_in
-from axbridge.replay.recorded_robot import rig_of
 from axbridge.servo.columns import Command, Joint, Param, pack
 from axbridge.servo.position_laws import asked
 from axbridge.servo.position_loop import control

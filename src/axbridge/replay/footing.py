@@ -26,8 +26,7 @@ from axbridge.config.urdf import Tree
 from axbridge.recording.recording import Recording
 from axbridge.replay.recorded_motion import joints_motion
 from axbridge.replay.recorded_robot import Standing
-from axbridge.rotations import matrix_of_roll_pitch_yaw
-from axbridge.sim.engine import LinkPose
+from axbridge.rotations import LinkPose, matrix_of_roll_pitch_yaw
 
 __all__ = ["CLEAR", "Footing", "Rooted", "footing", "link_poses", "measured_zmp", "rooted_motion"]
 

@@ -22,7 +22,8 @@ from axbridge.arrays import BoolArray, FloatArray
 from axbridge.body.inverse_dynamics import BaseMotion, wrenches
 from axbridge.body.link_paths import rooted_at, way_to_base
 from axbridge.body.poses import posed
-from axbridge.config.rig import Rig, ServoConfig
+from axbridge.config.rig import Rig
+from axbridge.config.rig_tables import ServoConfig
 from axbridge.config.urdf import Tree
 from axbridge.errors import RecordingError, RigError, UsageError
 from axbridge.recording.recording import Recording

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 import numpy as np
 
 from axbridge.arrays import FloatArray
-from axbridge.config.rig import Rig, ServoConfig
+from axbridge.config.rig import Rig
+from axbridge.config.rig_tables import ServoConfig
 from axbridge.recording.recording import Recording, Track
 from axbridge.units import RPM
 from axbridge.virtual.loop import loop_row

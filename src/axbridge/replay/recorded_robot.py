@@ -8,10 +8,10 @@ from axbridge.body.poses import posed
 from axbridge.body.soles import Sole, soles_of
 from axbridge.config.rig import Rig
 from axbridge.config.urdf import Shape, Tree
-from axbridge.errors import RecordingError
+from axbridge.recording.provenance import rig_of
 from axbridge.recording.recording import Recording
 
-__all__ = ["Standing", "on_two_feet", "rig_of", "standing_robot"]
+__all__ = ["Standing", "on_two_feet", "standing_robot"]
 
 
 @dataclass(frozen=True)
@@ -29,23 +29,6 @@ class Standing:
     tree: Tree
     shapes: tuple[Shape, ...]
     soles: tuple[Sole, Sole]
-
-
-def rig_of(recording: Recording) -> Rig:
-    """The rig that a recording was made with, with its URDF, from the recording itself.
-
-    Raises:
-        RecordingError: it does not say.
-    """
-    table = recording.metadata.get("rig")
-    if not isinstance(table, dict):
-        raise RecordingError(recording.path, "does not say which robot it is of", "name it: --rig")
-    try:
-        rig = Rig.model_validate({**table, "path": recording.path})
-    except ValueError as failure:
-        raise RecordingError(recording.path, "holds no rig that this version knows", "name it: --rig") from failure
-    text = recording.metadata.get("urdf")
-    return rig.with_urdf(text) if isinstance(text, str) else rig
 
 
 def standing_robot(recording: Recording) -> Standing | None:

@@ -17,7 +17,8 @@ import numpy.typing as npt
 
 from axbridge.arrays import FloatArray
 from axbridge.config.model import ServoModel
-from axbridge.config.rig import Rig, ServoConfig
+from axbridge.config.rig import Rig
+from axbridge.config.rig_tables import ServoConfig
 from axbridge.errors import RecordingError
 from axbridge.jit import start_work
 from axbridge.recording import stamps

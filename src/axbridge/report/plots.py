@@ -12,6 +12,7 @@ from axbridge.arrays import FloatArray
 __all__ = ["COLOURS", "POINTS", "Bars", "Curve", "Map", "Panel", "fewer", "mark_rows", "thinned"]
 
 POINTS = 4000  # of one line: two for each of the pixels a screen has across
+_ROWS = 2  # of names of marks above a panel
 
 # Okabe and Ito's, which people who do not tell red from green tell apart, and which show on white and on black.
 COLOURS = {
@@ -127,19 +128,18 @@ class Panel:
         )
 
 
-def mark_rows(panel: Panel, letters: int, rows: int = 2) -> dict[int, int]:
+def mark_rows(panel: Panel, letters: int) -> dict[int, int]:
     """In which row above a panel each mark's name stands, so that no two touch and none reaches beyond the panel.
 
     Args:
         panel: Its marks, ascending.
         letters: How many letters have room side by side.
-        rows: Most rows; 0 is the lowest.
 
     Returns:
-        Rows by index of the mark; a mark whose name has no room, or is empty, is not in it.
+        Rows by index of the mark, 0 the lowest; a mark whose name has no room, or is empty, is not in it.
     """
     start, end = panel.start, panel.start + panel.span
-    taken = [start] * rows
+    taken = [start] * _ROWS
     found = {}
     for index, (mark, name) in enumerate(panel.marks):
         at = max(mark, start)

@@ -11,8 +11,7 @@ import numpy as np
 
 from axbridge.arrays import FloatArray
 from axbridge.config.urdf import Shape
-from axbridge.rotations import matrix
-from axbridge.sim.engine import LinkPose
+from axbridge.rotations import LinkPose, matrix
 
 __all__ = ["draw_robot", "extent"]
 

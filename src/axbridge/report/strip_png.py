@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from axbridge.config.urdf import Shape
 from axbridge.report.plots import COLOURS
 from axbridge.report.robot_png import draw_robot, extent
-from axbridge.sim.engine import LinkPose
+from axbridge.rotations import LinkPose
 
 __all__ = ["Film", "draw_strip", "png_of", "strip_uri"]
 

@@ -14,7 +14,8 @@ from axbridge.bus.handshake import profile_for
 from axbridge.bus.scan import FoundServo, scan
 from axbridge.bus.serial import SerialBus
 from axbridge.config.profile import FirmwareProfile
-from axbridge.config.rig import BusConfig, Rig, ServoConfig
+from axbridge.config.rig import Rig
+from axbridge.config.rig_tables import BusConfig, ServoConfig
 from axbridge.errors import BusError, RigError, UsageError
 from axbridge.robot.backends.real import ports_of
 from axbridge.units import Calibration

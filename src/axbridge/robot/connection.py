@@ -16,7 +16,8 @@ from typing import Any
 from axbridge.bus.commission import apply_registers
 from axbridge.bus.cycle import BusEvent, Cycle, CycleServo, Goal, RawState
 from axbridge.bus.handshake import Expected, Finding, handshake, require
-from axbridge.config.rig import Rig, ServoConfig
+from axbridge.config.rig import Rig
+from axbridge.config.rig_tables import ServoConfig
 from axbridge.errors import BusError, PortError
 from axbridge.robot.backends.backend import SIMULATION, Backend
 from axbridge.robot.drives.drive import Drive

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
-from axbridge.control import minimum_jerk
+from axbridge import minimum_jerk
 from axbridge.errors import BusError, ProfileError, UsageError
 from axbridge.robot.robot import Robot
 from axbridge.robot.servo import Servo

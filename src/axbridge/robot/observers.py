@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from axbridge.bus.cycle import BusEvent
 from axbridge.errors import BusError
-from axbridge.servo.state import ServoState
+from axbridge.state import ServoState
 
 __all__ = ["Observer", "Observers", "StepReport"]
 

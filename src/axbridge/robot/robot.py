@@ -26,7 +26,7 @@ from axbridge.robot.servo import Servo
 from axbridge.robot.servos import Servos
 from axbridge.robot.simulation import Simulation
 from axbridge.robot.twin.twin import Twin
-from axbridge.servo.state import ServoState
+from axbridge.state import ServoState
 
 __all__ = ["Robot"]
 

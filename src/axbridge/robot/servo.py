@@ -16,15 +16,15 @@ from dataclasses import replace
 from typing import Literal
 
 from axbridge.bus.cycle import Goal, RawState
-from axbridge.config.rig import ServoConfig
-from axbridge.control import checks
-from axbridge.control.coupled_motors import Limits, scaled
-from axbridge.control.setpoints import Setpoints
+from axbridge.config.rig_tables import ServoConfig
 from axbridge.errors import ErrorFlag, HardwareError, RobotStopped, UnsupportedOperation, UsageError
 from axbridge.robot.drives.drive import EMULATION, Capability, Drive
 from axbridge.robot.drives.dynamixel import DynamixelDrive
 from axbridge.robot.warn import warn
-from axbridge.servo.state import Goals, ServoState, Truth
+from axbridge.servo import checks
+from axbridge.servo.coupled_motors import Limits, scaled
+from axbridge.servo.setpoints import Setpoints
+from axbridge.state import Goals, ServoState, Truth
 
 __all__ = ["Servo"]
 

@@ -10,13 +10,13 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 from numpy.typing import ArrayLike
 
+from axbridge import minimum_jerk
 from axbridge.arrays import FloatArray
 from axbridge.config.rig import Rig
-from axbridge.control import minimum_jerk
-from axbridge.control.coupled_motors import Limits, couplings, sibling_limits
 from axbridge.errors import UnknownServo, UsageError
 from axbridge.robot.servo import Servo
 from axbridge.robot.warn import warn
+from axbridge.servo.coupled_motors import Limits, couplings, sibling_limits
 
 __all__ = ["Servos"]
 

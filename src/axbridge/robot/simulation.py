@@ -6,12 +6,13 @@ from collections.abc import Callable
 from functools import cached_property
 
 from axbridge.errors import UnsupportedOperation
-from axbridge.servo.state import ServoState, Truth
-from axbridge.sim.engine import Engine, LinkPose
+from axbridge.rotations import LinkPose
+from axbridge.sim.engine import Engine
 from axbridge.sim.hand import Hand
+from axbridge.state import ServoState, Truth
 from axbridge.virtual.world import World
 
-__all__ = ["LinkPose", "Simulation", "hold_up"]
+__all__ = ["Simulation", "hold_up"]
 
 
 class Simulation:

@@ -45,7 +45,7 @@ class Channel(Protocol):
         """Tell clients that the servos stood still, from when to when (s on the monotonic clock)."""
 
     def plug(self) -> None:
-        """Be there (again)."""
+        """Be there, again after `unplug`."""
 
     def unplug(self) -> None:
         """Be gone, as an adapter that was pulled."""

@@ -36,7 +36,7 @@ class Awake:
         self._request = -1
 
     def hold(self) -> None:
-        """From now on."""
+        """Keep the processor awake from now on, where the system lets us."""
         if self._request >= 0 or sys.platform != "linux":
             return
         with contextlib.suppress(OSError):

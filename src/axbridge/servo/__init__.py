@@ -1,1 +1,1 @@
-"""A servo in numbers: its parameters' row, position laws, motor, friction, and their algebra."""
+"""A servo in numbers: its parameters' row, position laws, motor, friction, their algebra, rules of its set-points."""

@@ -118,7 +118,7 @@ class Joint(IntEnum):
 
 
 class Law(IntEnum):
-    """Value of `Param.LAW`."""
+    """Which position law a servo has: the value of `Param.LAW`."""
 
     STATE_FEEDBACK = 0
     COMPLIANCE = 1

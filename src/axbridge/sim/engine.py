@@ -15,27 +15,23 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from axbridge.arrays import FloatArray
+from axbridge.body.soles import Contact
+from axbridge.config.rig import Rig
 from axbridge.config.urdf import JointFacts, Tree, read_tree
 from axbridge.errors import RigError
-from axbridge.rotations import Quaternion, Vector
+from axbridge.rotations import LinkPose, Quaternion, Vector
 from axbridge.sim.substep import Drives
 
 __all__ = [
     "UNLIMITED",
     "Arrangement",
-    "Contact",
     "Engine",
     "IdealMotor",
     "LinkMotion",
-    "LinkPose",
-    "Quaternion",
     "Scene",
-    "Vector",
     "arrange",
     "substeps",
 ]
-
-LinkPose = tuple[Vector, Quaternion]  # m, and how it is turned
 
 UNLIMITED = 1e6  # N·m: most torque of an ideal motor that nothing limits
 _SUBSTEP = 1e-3  # s
@@ -60,7 +56,7 @@ class IdealMotor(Protocol):
 
     @property
     def damping(self) -> float:
-        """Of the damper."""
+        """Of the damper, N·m·s/rad or N·s/m."""
 
     @property
     def row(self) -> tuple[float, float]:
@@ -111,6 +107,31 @@ class Scene:
     stops: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     gui: bool = False
 
+    @classmethod
+    def of(cls, rig: Rig, ideal: Sequence[IdealMotor]) -> Scene:
+        """The world of a rig, its Dynamixels' joints first.
+
+        Raises:
+            RigError: it has no simulated world, or its URDF cannot be read.
+        """
+        urdf, world = rig.urdf_path(), rig.world
+        assert world is not None  # urdf_path has seen to it
+        return cls(
+            urdf,
+            text=rig.urdf_text(),
+            time_step=rig.physics_step_ms / 1000,
+            fixed_base=world.fixed_base,
+            gravity=world.gravity,
+            ground=world.ground,
+            self_collision=world.self_collision,
+            base_height=world.base_height,
+            joints=[servo.joint for servo in rig.dynamixels],
+            ideal=ideal,
+            start=rig.start,
+            stops={one.joint: (one.min_stop, one.max_stop) for one in rig.dynamixels if one.min_stop < one.max_stop},
+            gui=world.gui,
+        )
+
 
 class Arrangement(NamedTuple):
     """The joints of a scene in the order of every array, ideal ones last.
@@ -144,20 +165,6 @@ class LinkMotion(NamedTuple):
     turned: Quaternion
     speed: Vector
     spin: Vector
-
-
-class Contact(NamedTuple):
-    """A point at which a link touches what is not the robot, as of the engine's latest whole step.
-
-    Attributes:
-        link: Its name.
-        point: In the world, m.
-        force: What pushes the link there, pressure and friction, in the world, N.
-    """
-
-    link: str
-    point: Vector
-    force: Vector
 
 
 class Engine(Protocol):

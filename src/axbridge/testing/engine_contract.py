@@ -14,9 +14,10 @@ import numpy as np
 from axbridge.config.model import ControllerParams, FrictionParams, MotorParams, ServoModel
 from axbridge.config.urdf import JointFacts
 from axbridge.errors import SimulationDiverged, UsageError
+from axbridge.rotations import LinkPose
 from axbridge.servo.columns import Command, Mode, Passive, State
 from axbridge.sim.bank import BankServo, ServoBank
-from axbridge.sim.engine import Engine, LinkPose, Scene
+from axbridge.sim.engine import Engine, Scene
 from axbridge.testing.promises import kept
 
 __all__ = ["check_engine"]

@@ -14,7 +14,8 @@ from axbridge.comparison.comparison import following
 from axbridge.config.rig import Rig
 from axbridge.recording.provenance import describe
 from axbridge.recording.recorder import Recorder
-from axbridge.recording.recording import Recording, open_recording
+from axbridge.recording.recording import Recording
+from axbridge.recording.stored import open_recording
 from axbridge.robot.open import open_robot
 from axbridge.verify.outcome import Measured
 from axbridge.walking.gait import Gait

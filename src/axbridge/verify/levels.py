@@ -11,7 +11,8 @@ from axbridge.bus.handshake import UNREADABLE, Expected, ExpectedBus, Finding, i
 from axbridge.bus.serial import SerialBus
 from axbridge.config.profile import FirmwareProfile
 from axbridge.config.registers import TABLE_SIZE
-from axbridge.config.rig import Rig, ServoConfig
+from axbridge.config.rig import Rig
+from axbridge.config.rig_tables import ServoConfig
 from axbridge.units import Calibration
 from axbridge.verify.outcome import Measured
 

@@ -9,13 +9,14 @@ from typing import Any
 
 from axbridge.bus.handshake import Finding
 from axbridge.comparison.comparison import Comparison, compare
-from axbridge.config.rig import Rig, ServoConfig
+from axbridge.config.rig import Rig
+from axbridge.config.rig_tables import ServoConfig
 from axbridge.errors import BusError, UsageError
 from axbridge.experiment.experiment_run import ExperimentEnded, ExperimentRun
 from axbridge.experiment.robot_recorder import RobotRecorder
 from axbridge.recording.provenance import describe
 from axbridge.recording.recorder import Recorder
-from axbridge.recording.recording import open_recording
+from axbridge.recording.stored import open_recording
 from axbridge.replay.simulate import simulate
 from axbridge.robot.open import open_robot
 from axbridge.robot.robot import Robot

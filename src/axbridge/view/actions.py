@@ -9,10 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 
+from axbridge import minimum_jerk
 from axbridge.bus.commission import write_register
 from axbridge.config.profile import FirmwareProfile
 from axbridge.config.register_units import in_units
-from axbridge.control import minimum_jerk
 from axbridge.errors import BusError, UsageError
 from axbridge.robot.robot import Robot
 from axbridge.robot.servo import Servo

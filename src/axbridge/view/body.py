@@ -12,8 +12,7 @@ from axbridge.arrays import FloatArray, IntArray
 from axbridge.body.poses import posed
 from axbridge.config.mesh import read_mesh
 from axbridge.config.urdf import SLIDES, Shape, Tree
-from axbridge.rotations import Quaternion, of_axis, product
-from axbridge.sim.engine import LinkPose
+from axbridge.rotations import LinkPose, Quaternion, of_axis, product
 
 if TYPE_CHECKING:
     import viser

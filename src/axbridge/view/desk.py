@@ -48,11 +48,6 @@ class Desk:
             self._jobs.clear()
             self.cleared_at = time.monotonic()
 
-    def is_busy(self, topic: str) -> bool:
-        """Whether a request on this topic waits or is under way."""
-        with self._lock:
-            return topic in self._jobs or any(name == topic for name, _ in self._waiting)
-
     def serve(self) -> None:
         """Do what waits, and go on with what is under way; called by the robot's step alone."""
         if not self._waiting and not self._jobs:

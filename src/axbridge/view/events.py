@@ -27,7 +27,7 @@ class Events:
         self._lock = threading.Lock()
 
     def note(self, time: float, text: str) -> None:
-        """It happened, now."""
+        """Something happened at `time`, s; the same again is one line with a count."""
         with self._lock:
             line = self._lines.pop(text, LoggedEvent(text, time, time, 0))
             self._lines[text] = line._replace(last=time, times=line.times + 1)

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from axbridge.arrays import FloatArray
-from axbridge.servo.state import ServoState
+from axbridge.state import ServoState
 
 __all__ = ["QUANTITIES", "History", "without_gaps"]
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Protocol
 
+from axbridge.body.soles import Contact
 from axbridge.bus.cycle import BusEvent
 from axbridge.config.model import PredictionParams
 from axbridge.errors import AxBridgeError, RecordingError, RigError, RobotStopped
@@ -30,8 +31,7 @@ from axbridge.robot.robot import Robot
 from axbridge.robot.servo import Servo
 from axbridge.robot.simulation import hold_up
 from axbridge.robot.twin.residuals import REMEDIES
-from axbridge.servo.state import ServoState
-from axbridge.sim.engine import Contact
+from axbridge.state import ServoState
 from axbridge.view import web_server
 from axbridge.view.actions import Actions
 from axbridge.view.desk import Desk

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from time import monotonic
 
-from axbridge.servo.state import ServoState
-from axbridge.sim.engine import Contact, LinkPose
+from axbridge.body.soles import Contact
+from axbridge.rotations import LinkPose
+from axbridge.state import ServoState
 
 __all__ = ["Picture"]
 

@@ -12,7 +12,7 @@ from axbridge.arrays import FloatArray
 from axbridge.config.rig import Rig
 from axbridge.errors import ErrorFlag, RecordingError, RigError
 from axbridge.recording.recording import Recording, Track
-from axbridge.servo.state import ServoState
+from axbridge.state import ServoState
 from axbridge.view.history import without_gaps
 from axbridge.view.picture import Picture
 from axbridge.view.scene import COLOURS, RobotScene

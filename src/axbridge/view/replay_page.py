@@ -14,8 +14,8 @@ from axbridge.arrays import FloatArray
 from axbridge.config.rig import Rig
 from axbridge.errors import RecordingError
 from axbridge.recording.mcap_file import SERVO_FIELDS
+from axbridge.recording.provenance import rig_of
 from axbridge.recording.recording import Recording, Track
-from axbridge.replay.recorded_robot import rig_of
 from axbridge.view import web_server
 from axbridge.view.replay import Replay
 

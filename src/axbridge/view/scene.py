@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from axbridge.body.soles import Contact
 from axbridge.config.rig import Rig
 from axbridge.config.urdf import Shape, Tree
-from axbridge.rotations import matrix
-from axbridge.sim.engine import Contact, LinkPose
+from axbridge.rotations import LinkPose, matrix
 from axbridge.view.body import RobotDrawing, centre_of_mass
 from axbridge.view.picture import Picture
 

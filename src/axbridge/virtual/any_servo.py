@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from enum import IntEnum
 from typing import ClassVar, NamedTuple, Protocol
 
 import numpy as np
@@ -94,6 +95,7 @@ class AnyServo(ABC):
         gauges: How the present registers come about.
         alarms: The state bits of its error byte, or its Hardware Error Status.
         protocol: Version of the protocol it speaks.
+        instructions: Codes of that protocol.
         id: Id it answers to.
         baud: Bits per second it hears and speaks.
         powered: Whether it has power.
@@ -107,6 +109,7 @@ class AnyServo(ABC):
     gauges: Sensors
     alarms: Alarms
     protocol: ClassVar[int]
+    instructions: ClassVar[type[IntEnum]]
     id: int
     baud: float
 
@@ -134,6 +137,9 @@ class AnyServo(ABC):
         self._units = profile.units
         self._reset_voltage = profile.protection.reset_voltage
         self._registered: tuple[int, bytes] | None = None
+        self._known = frozenset(int(self.instructions[name]) for name in profile.instructions)
+        given = profile.timing.reply_us  # at return delay 0
+        self._delays = {int(code): given.get(code.name, given["WRITE"]) * 1e-6 for code in self.instructions}
         self._build()
         for name, value in (registers or {}).items():
             self.table[name] = value

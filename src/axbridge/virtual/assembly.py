@@ -5,7 +5,8 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 
-from axbridge.config.rig import Rig, ServoConfig
+from axbridge.config.rig import Rig
+from axbridge.config.rig_tables import ServoConfig
 from axbridge.errors import RigError, RigWarning
 from axbridge.jit import start_work
 from axbridge.servo.columns import pack
@@ -98,25 +99,4 @@ def _engine(rig: Rig, configs: Sequence[ServoConfig], ideal: IdealBank) -> Engin
     if rig.world is None:
         raise RigError(rig.path, "world", "this rig has no simulated world", 'add [world] urdf = "…"')
     start_work(chosen(rig.world.engine), light=light)
-    return build_engine(
-        rig.world.engine,
-        Scene(
-            rig.urdf_path(),
-            text=rig.urdf_text(),
-            time_step=rig.physics_step_ms / 1000,
-            fixed_base=rig.world.fixed_base,
-            gravity=rig.world.gravity,
-            ground=rig.world.ground,
-            self_collision=rig.world.self_collision,
-            base_height=rig.world.base_height,
-            joints=[config.joint for config in configs],
-            ideal=list(ideal.joints.values()),
-            start=rig.start,
-            stops={config.joint: (config.min_stop, config.max_stop) for config in configs if _has_stops(config)},
-            gui=rig.world.gui,
-        ),
-    )
-
-
-def _has_stops(config: ServoConfig) -> bool:
-    return config.min_stop < config.max_stop
+    return build_engine(rig.world.engine, Scene.of(rig, list(ideal.joints.values())))

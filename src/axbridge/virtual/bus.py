@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from axbridge.bus.base import Bus, Reply
+from axbridge.bus.base import Reply
+from axbridge.bus.group_reads import SHORTEST_BLOCK, GroupReadingBus
 from axbridge.errors import BusError, BusTimeout, CorruptPacket, PortError
 from axbridge.protocols import v2
 from axbridge.protocols.packet import Packet
@@ -14,11 +15,10 @@ from axbridge.virtual.world import World
 
 __all__ = ["VirtualBus"]
 
-_SHORTEST_BLOCK = 16  # bytes of a servo's part of an answer to all
 _GRACE = 0.003  # s beyond the reply's own length: the longest return delay is 0.8 ms, interrupts 0.3 ms
 
 
-class VirtualBus(Bus):
+class VirtualBus(GroupReadingBus):
     """One line of a `World`; a transaction moves the world by the time it takes on the wire.
 
     Args:
@@ -132,7 +132,7 @@ class VirtualBus(Bus):
 
     def _gather(self, frame: bytes, answers: int, size: int) -> tuple[bytes, float]:
         line, sent = self._say(frame)
-        waits = max(answers, size // _SHORTEST_BLOCK) * _GRACE if line.timing == "wire" else 0.0
+        waits = max(answers, size // SHORTEST_BLOCK) * _GRACE if line.timing == "wire" else 0.0
         deadline = sent + line.seconds(size) + waits
         heard, decoder, came = b"", v2.Decoder(), 0
         while came < answers and (due := line.next_due) is not None and due <= deadline:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from axbridge.config.profile import FirmwareProfile
 from axbridge.config.registers import EEPROM_END, PRESENT, REALTIME_TICK, Address
 from axbridge.errors import ErrorFlag
 from axbridge.protocols.packet import BROADCAST, Packet
@@ -15,7 +14,7 @@ from axbridge.protocols.v1 import Instruction, encode
 from axbridge.servo.columns import Mode, State
 from axbridge.units import baud_of
 from axbridge.virtual.alarms import Alarms
-from axbridge.virtual.any_servo import AnyServo, Motors, Status
+from axbridge.virtual.any_servo import AnyServo, Status
 from axbridge.virtual.registers import Gauges, drive_mode, loop_command, stuck_loop
 
 __all__ = ["VirtualServo"]
@@ -35,26 +34,12 @@ class VirtualServo(AnyServo):
     """One servo of Protocol 1.0."""
 
     protocol = 1
+    instructions = Instruction
 
-    def __init__(
-        self,
-        profile: FirmwareProfile,
-        motors: Motors,
-        index: int,
-        *,
-        zero: int = 512,
-        registers: Mapping[str, int] | None = None,
-        time: float = 0.0,
-    ) -> None:
+    def _build(self) -> None:
         self._wheel_drive = False  # driven in wheel mode although Torque Enable reads 0
         self._busy_until = 0.0
         self._turned = 0.0  # rad: whole turns of the shaft that its sensor does not tell
-        self._known = frozenset(int(Instruction[name]) for name in profile.instructions)
-        given = profile.timing.reply_us  # at return delay 0
-        self._delays = {code: given.get(code.name, given["WRITE"]) * 1e-6 for code in Instruction}
-        super().__init__(profile, motors, index, zero=zero, registers=registers, time=time)
-
-    def _build(self) -> None:
         self.gauges: Gauges = Gauges(self.table, self.profile, self.zero)
         self.alarms = Alarms(self.profile, self.table, self.gauges)
 
@@ -94,7 +79,7 @@ class VirtualServo(AnyServo):
             return None
         id_, alarms, return_delay = answer
         written = max(len(packet.params) - 1, 0) if code in {Instruction.WRITE, Instruction.REG_WRITE} else 0
-        delay = self._delays.get(code, self._delays[Instruction.WRITE])  # type: ignore[call-overload]
+        delay = self._delays.get(code, self._delays[Instruction.WRITE])
         delay += written * self.profile.timing.reply_us_per_byte * 1e-6 + return_delay
         return Status(encode(id_, error | alarms), delay)
 

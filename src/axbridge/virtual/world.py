@@ -13,7 +13,8 @@ import numpy as np
 from axbridge.arrays import FloatArray, IntArray
 from axbridge.bus.cycle import RawState
 from axbridge.config.profile import FirmwareProfile
-from axbridge.config.rig import BusConfig, Rig, ServoConfig
+from axbridge.config.rig import Rig
+from axbridge.config.rig_tables import BusConfig, ServoConfig
 from axbridge.errors import RigError, UnsupportedOperation, UsageError
 from axbridge.servo.columns import State
 from axbridge.sim.engine import Engine

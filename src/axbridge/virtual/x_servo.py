@@ -8,14 +8,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from axbridge.config.profile import Area, FirmwareProfile
+from axbridge.config.profile import Area
 from axbridge.config.registers import XAddress
 from axbridge.protocols.packet import BITS_PER_BYTE, BROADCAST, Packet
 from axbridge.protocols.v2 import ALERT, MAX_ID, Block, Instruction, encode_status
 from axbridge.servo.columns import State
 from axbridge.units import baud_of
 from axbridge.virtual.alarms import HardwareErrors
-from axbridge.virtual.any_servo import AnyServo, Motors, Status
+from axbridge.virtual.any_servo import AnyServo, Status
 from axbridge.virtual.framing import reads_of
 from axbridge.virtual.x_registers import Approach, DriveMode, OperatingMode, XGauges, loop_command
 
@@ -50,32 +50,18 @@ class XServo(AnyServo):
     """One servo of Protocol 2.0."""
 
     protocol = 2
+    instructions = Instruction
 
-    def __init__(
-        self,
-        profile: FirmwareProfile,
-        motors: Motors,
-        index: int,
-        *,
-        zero: int = 2048,
-        registers: Mapping[str, int] | None = None,
-        time: float = 0.0,
-    ) -> None:
-        self._known = frozenset(int(Instruction[name]) for name in profile.instructions)
-        given = profile.timing.reply_us  # at return delay 0
-        self._delays = {code: given.get(code.name, given["WRITE"]) * 1e-6 for code in Instruction}
-        pairs = re.compile(r"indirect_data_(\d+)")
+    def _build(self) -> None:
+        pairs, registers = re.compile(r"indirect_data_(\d+)"), self.profile.registers
         self._pointers = {  # address of a byte of indirect data -> that of the register that says what it stands for
-            register.address: profile.registers[f"indirect_address_{found[1]}"].address
-            for name, register in profile.registers.items()
+            register.address: registers[f"indirect_address_{found[1]}"].address
+            for name, register in registers.items()
             if (found := pairs.fullmatch(name))
         }
         self._approach = Approach()
-        self._fed = time  # when the latest packet came
+        self._fed = 0.0  # when the latest packet came
         self._backup = b""
-        super().__init__(profile, motors, index, zero=zero, registers=registers, time=time)
-
-    def _build(self) -> None:
         self.gauges: XGauges = XGauges(self.table, self.profile, self.zero)
         self.alarms = HardwareErrors(self.profile, self.table, self.gauges)
 

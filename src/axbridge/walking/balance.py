@@ -13,10 +13,9 @@ from typing import NamedTuple
 import numpy as np
 
 from axbridge.arrays import FloatArray
-from axbridge.body.soles import inside, soles_of
-from axbridge.config.rig import Rig
+from axbridge.body.soles import Contact, inside, soles_of
+from axbridge.robot.simulation import Simulation
 from axbridge.rotations import Vector, roll_pitch_yaw, turned
-from axbridge.sim.engine import Contact, Engine
 from axbridge.walking.footsteps import Foothold
 from axbridge.walking.gait import Walk
 
@@ -41,14 +40,16 @@ class Soles:
     """The feet of a simulated robot that walks.
 
     Args:
-        rig: Its rig; the soles are the lowest faces of the boxes that its feet touch the floor with.
-        engine: What moves it.
+        simulation: Of a robot with joints; the soles are the lowest faces of the boxes that its feet touch the
+            floor with.
 
     Raises:
         RigError: the rig has no legs that walk.
     """
 
-    def __init__(self, rig: Rig, engine: Engine) -> None:
+    def __init__(self, simulation: Simulation) -> None:
+        rig, engine = simulation.world.rig, simulation.engine
+        assert engine is not None
         self._engine = engine
         tree = rig.tree(fixed_base=False)
         self.links = {side: tree.links[tree.moved[f"{side}_ankle_lateral"]] for side in ("left", "right")}

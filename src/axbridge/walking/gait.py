@@ -19,7 +19,8 @@ from axbridge.arrays import FloatArray
 from axbridge.body.carrying import Carrier, carried
 from axbridge.body.inverse_dynamics import BaseMotion, wrenches
 from axbridge.body.poses import posed
-from axbridge.config.rig import Rig, ServoConfig
+from axbridge.config.rig import Rig
+from axbridge.config.rig_tables import ServoConfig
 from axbridge.config.urdf import Tree
 from axbridge.errors import RigError, UsageError
 from axbridge.rotations import about

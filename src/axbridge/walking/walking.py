@@ -15,15 +15,15 @@ from dataclasses import asdict, dataclass
 
 from axbridge.errors import UsageError
 from axbridge.experiment.robot_recorder import RobotRecorder
-from axbridge.moves.watch import Watch
 from axbridge.recording.recorder import Recorder
 from axbridge.robot.backends.backend import SIMULATION
 from axbridge.robot.observers import StepReport
 from axbridge.robot.robot import Robot
 from axbridge.robot.sensors.sensor import ImuSample
-from axbridge.robot.simulation import LinkPose, hold_up
-from axbridge.rotations import roll_pitch_yaw
-from axbridge.servo.state import ServoState
+from axbridge.robot.simulation import hold_up
+from axbridge.robot.watch import Watch
+from axbridge.rotations import LinkPose, roll_pitch_yaw
+from axbridge.state import ServoState
 from axbridge.walking.balance import Soles
 from axbridge.walking.feedback import Steering, against
 from axbridge.walking.gait import Gait, Walk
@@ -128,8 +128,8 @@ class _Walker:
         self._tilt = 0.0
         self._moment = 0.0  # of the plan, s
         simulation = robot.simulation
-        engine = simulation.engine if simulation is not None and robot.mode == SIMULATION else None
-        self._soles = None if engine is None else Soles(robot.rig, engine)
+        looked_at = simulation is not None and robot.mode == SIMULATION and simulation.engine is not None
+        self._soles = Soles(simulation) if simulation is not None and looked_at else None
         self._check()
 
     def run(self, recorder: Recorder | None) -> WalkOutcome:

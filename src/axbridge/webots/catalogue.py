@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal
 
-from axbridge.config.rig import SensorConfig
+from axbridge.config.rig_tables import SensorConfig
 from axbridge.errors import nearest
 from axbridge.webots.session import Session
 from axbridge.webots.usage import class_by_use

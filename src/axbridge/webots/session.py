@@ -18,7 +18,7 @@ from axbridge.robot.backends.backend import SIMULATION
 from axbridge.robot.observers import StepReport
 from axbridge.robot.open import open_robot
 from axbridge.robot.robot import Robot
-from axbridge.servo.state import ServoState
+from axbridge.state import ServoState
 from axbridge.webots.sampling import BodySensors, JointSensors
 
 __all__ = ["Session", "current", "say", "spoken"]

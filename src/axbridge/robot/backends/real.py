@@ -10,7 +10,8 @@ from axbridge.bus.adapter import find_port
 from axbridge.bus.base import Bus
 from axbridge.bus.serial import SerialBus
 from axbridge.clock import WallClock
-from axbridge.config.rig import BusConfig, Rig
+from axbridge.config.rig import Rig
+from axbridge.config.rig_tables import BusConfig
 from axbridge.errors import RigError, UnsupportedOperation
 from axbridge.robot.backends.backend import REAL, REMOTE, Backend
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Literal, Protocol
 
 from axbridge.bus.cycle import CycleServo, Goal, RawState
-from axbridge.control.coupled_motors import Limits
-from axbridge.control.setpoints import Setpoints
-from axbridge.servo.state import ServoState, Truth
+from axbridge.servo.coupled_motors import Limits
+from axbridge.servo.setpoints import Setpoints
+from axbridge.state import ServoState, Truth
 
 __all__ = ["CAPABILITIES", "EMULATION", "Capability", "Drive", "Sensed"]
 

@@ -17,18 +17,18 @@ from axbridge.bus.commission import refuse_locked
 from axbridge.bus.cycle import NO_FLAGS, CycleServo, Goal, RawState
 from axbridge.config.model import ServoModel
 from axbridge.config.profile import Area, FirmwareProfile
-from axbridge.config.rig import ServoConfig
-from axbridge.control.coupled_motors import Limits
-from axbridge.control.setpoints import Setpoints
-from axbridge.control.velocity_pid import VelocityController, braking_speed, towards
+from axbridge.config.rig_tables import ServoConfig
 from axbridge.errors import BusError, ErrorFlag, PortError, ServoFault, UsageError
 from axbridge.protocols import v2
 from axbridge.robot.drives.drive import Capability, Sensed
 from axbridge.robot.drives.speed_forecast import SpeedForecast
 from axbridge.robot.drives.turns import TurnCounter
 from axbridge.servo.columns import Param, pack
-from axbridge.servo.state import UNKNOWN, ServoState, Truth
+from axbridge.servo.coupled_motors import Limits
+from axbridge.servo.setpoints import Setpoints
 from axbridge.servo.steady import SteadyServo
+from axbridge.servo.velocity_pid import VelocityController, braking_speed, towards
+from axbridge.state import UNKNOWN, ServoState, Truth
 from axbridge.units import RPM, Calibration, signed_to_bits
 
 __all__ = ["DYNAMIXEL_CAPABILITIES", "DynamixelDrive"]

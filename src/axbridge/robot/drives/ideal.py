@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from typing import Literal
 
 from axbridge.bus.cycle import CycleServo, Goal, RawState
-from axbridge.config.rig import ServoConfig
-from axbridge.control.coupled_motors import Limits
-from axbridge.control.setpoints import Setpoints
+from axbridge.config.rig_tables import ServoConfig
 from axbridge.errors import ErrorFlag
 from axbridge.robot.drives.drive import CAPABILITIES, Capability, Sensed
-from axbridge.servo.state import ServoState, Truth
+from axbridge.servo.coupled_motors import Limits
+from axbridge.servo.setpoints import Setpoints
 from axbridge.sim.engines.ideal_joints import IdealJoint
+from axbridge.state import ServoState, Truth
 
 __all__ = ["IDEAL_CAPABILITIES", "IdealDrive"]
 

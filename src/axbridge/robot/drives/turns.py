@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 
-from axbridge.servo.state import ServoState
 from axbridge.servo.steady import SteadyServo
+from axbridge.state import ServoState
 
 __all__ = ["TurnCounter", "speed_under"]
 

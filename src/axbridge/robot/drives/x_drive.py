@@ -15,13 +15,13 @@ from axbridge.bus.commission import answers_ping, apply_registers
 from axbridge.bus.cycle import CycleServo, Goal, RawState
 from axbridge.config.model import ServoModel
 from axbridge.config.profile import FirmwareProfile
-from axbridge.config.rig import ServoConfig
-from axbridge.control.setpoints import Setpoints
+from axbridge.config.rig_tables import ServoConfig
 from axbridge.errors import BusError, BusTimeout, HardwareError
 from axbridge.protocols.v1 import Instruction
 from axbridge.robot.drives.drive import Capability, Sensed
 from axbridge.robot.drives.dynamixel import DYNAMIXEL_CAPABILITIES, DynamixelDrive
-from axbridge.servo.state import ServoState
+from axbridge.servo.setpoints import Setpoints
+from axbridge.state import ServoState
 
 __all__ = ["XDrive"]
 

@@ -201,7 +201,7 @@ def _parse(arguments: list[str]) -> Ports:
 
 
 def parse_ids(text: str) -> list[int]:
-    """Of ``ID,2.ID``."""
+    """Ids of ``ID,2.ID``, those of Protocol 2.0 as `SECOND` more."""
     return [int(id_.removeprefix("2.")) + SECOND * id_.startswith("2.") for id_ in text.split(",")]
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
-from axbridge.config.rig import Rig, SensorConfig
+from axbridge.config.rig import Rig
+from axbridge.config.rig_tables import SensorConfig
 from axbridge.errors import RigError, UsageError
 from axbridge.robot.sensors.sensor import DistanceSample, ForceSample, GpsSample, ImuSample, Sample
 from axbridge.rotations import Quaternion, Vector, crossed, inverse, of_roll_pitch_yaw, product, turned

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 
 from axbridge.config.model import ServoModel
-from axbridge.config.rig import Rig, ServoConfig
+from axbridge.config.rig import Rig
+from axbridge.config.rig_tables import ServoConfig
 from axbridge.robot.twin.residuals import Allowance, Residuals
 from axbridge.servo.columns import Command
 from axbridge.virtual.loop import loop_row

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from axbridge.bus.cycle import Cause
 from axbridge.errors import ErrorFlag
 from axbridge.servo.position_laws import felt
-from axbridge.servo.state import ServoState
+from axbridge.state import ServoState
 
 __all__ = ["REMEDIES", "SHUT_DOWN", "Allowance", "Residuals"]
 

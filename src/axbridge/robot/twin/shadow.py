@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from axbridge.robot.drives.dynamixel import DynamixelDrive
-from axbridge.servo.state import ServoState
+from axbridge.state import ServoState
 from axbridge.virtual.world import World
 
 __all__ = ["Shadow"]

@@ -14,8 +14,8 @@ from axbridge.robot.drives.dynamixel import DynamixelDrive
 from axbridge.robot.servo import Servo
 from axbridge.robot.twin.allowance import residuals_of
 from axbridge.robot.twin.residuals import SHUT_DOWN
-from axbridge.servo.state import ServoState
 from axbridge.sim.hand import Hand
+from axbridge.state import ServoState
 
 __all__ = ["Twin"]
 

@@ -11,10 +11,10 @@ import math
 from collections.abc import Sequence
 from typing import Literal
 
-from axbridge.config.rig import ServoConfig
+from axbridge.config.rig_tables import ServoConfig
 from axbridge.config.urdf import JointFacts
-from axbridge.control.setpoints import Setpoints
-from axbridge.control.velocity_pid import VelocityController
+from axbridge.servo.setpoints import Setpoints
+from axbridge.servo.velocity_pid import VelocityController
 from axbridge.sim.engine import UNLIMITED
 
 __all__ = ["IdealBank", "IdealJoint"]

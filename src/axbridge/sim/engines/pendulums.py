@@ -8,19 +8,19 @@ from collections.abc import Sequence
 import numpy as np
 
 from axbridge.arrays import FloatArray
-from axbridge.errors import SimulationDiverged, UsageError
-from axbridge.jit import as_tuple
-from axbridge.sim.engine import Contact, LinkMotion, LinkPose, substeps
-from axbridge.sim.engines.bullet.ahead import System, run
+from axbridge.body.soles import Contact
+from axbridge.errors import UsageError
+from axbridge.rotations import LinkPose
+from axbridge.sim.engine import LinkMotion, substeps
+from axbridge.sim.engines.bullet.ahead import AheadEngine, System
 from axbridge.sim.engines.bullet.implicit import Book, settle_at, workspace
-from axbridge.sim.substep import Drives
 
 __all__ = ["Pendulums"]
 
 _STANDARD_GRAVITY = 9.80665
 
 
-class Pendulums:
+class Pendulums(AheadEngine):
     """Independent revolute joints; see `axbridge.sim.engine.Engine` for what the methods promise.
 
     Each carries a point mass at the end of a massless arm that hangs down at 0 rad: inertia m·l², load m·g·l·sin θ. So
@@ -55,27 +55,12 @@ class Pendulums:
         self._system = System(inertia, np.zeros((2, n)), np.zeros((n, len(Book))), workspace(n))
         self._book = self._system.book
         self._book[:, Book.ANGLE] = start if start is not None else 0.0
-        self._begin()
-
-    def state(self) -> tuple[FloatArray, FloatArray]:
-        """Positions and speeds."""
-        return self._book[:, Book.ANGLE].copy(), self._book[:, Book.SPEED].copy()
+        self._follow()
 
     def load(self) -> FloatArray:
         """Gravity's torque."""
         load: FloatArray = self._weight * np.sin(self._book[:, Book.ANGLE])
         return load
-
-    def advance(self, drives: Drives, first: int, count: int) -> None:
-        """Go ahead in substeps."""
-        while count:
-            part = min(count, self._left)
-            failed = run(part, first, self.time_step, as_tuple(drives), as_tuple(self._system))
-            first, count, self._left = first + part, count - part, self._left - part
-            if failed >= 0:
-                raise SimulationDiverged(self.joints[failed], first * self.time_step)
-            if self._left == 0:
-                self._begin()
 
     def base(self) -> LinkPose | None:
         """Nothing stands free."""
@@ -104,7 +89,7 @@ class Pendulums:
     def close(self) -> None:
         """Nothing to release."""
 
-    def _begin(self) -> None:
+    def _follow(self) -> None:
         angle, speed = self.state()
         self._system.loads[0] = self._weight * np.sin(angle)
         self._system.loads[1] = self._weight * np.cos(angle) * speed

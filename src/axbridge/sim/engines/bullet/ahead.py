@@ -20,16 +20,18 @@ with torque τ, damping D and armature A of the drives (`axbridge.sim.substep`),
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import NamedTuple
 
 from axbridge.arrays import FloatArray, IntArray
-from axbridge.jit import jit
+from axbridge.errors import SimulationDiverged
+from axbridge.jit import as_tuple, jit
 from axbridge.servo.columns import Joint, Param, Passive
 from axbridge.sim.backlash import meeting
 from axbridge.sim.engines.bullet.implicit import BEFORE, IMPULSE, MEAN, SPEED, USED, WEIGHT, Acting, Book, move, solve
 from axbridge.sim.substep import ARMATURE, DAMPING, KEPT, LIMIT, LOOSE, PULL, TORQUE, Drives, account, gather
 
-__all__ = ["System", "run"]
+__all__ = ["AheadEngine", "System", "run"]
 
 
 class System(NamedTuple):
@@ -46,6 +48,40 @@ class System(NamedTuple):
     loads: FloatArray
     book: FloatArray
     work: FloatArray
+
+
+class AheadEngine:
+    """The side of an engine that works its joints out ahead; what follows them in the world is the subclass's.
+
+    Attributes:
+        joints: Joint names, in the order of every array.
+        time_step: A substep, s.
+    """
+
+    joints: tuple[str, ...]
+    time_step: float
+    _system: System
+    _left: int  # substeps until the next physics step
+
+    def state(self) -> tuple[FloatArray, FloatArray]:
+        """Joint positions and speeds; inside a physics step as predicted."""
+        book = self._system.book
+        return book[:, Book.ANGLE].copy(), book[:, Book.SPEED].copy()
+
+    def advance(self, drives: Drives, first: int, count: int) -> None:
+        """Go ahead in substeps; the world follows whenever a physics step is complete."""
+        while count:
+            part = min(count, self._left)
+            failed = run(part, first, self.time_step, as_tuple(drives), as_tuple(self._system))
+            first, count, self._left = first + part, count - part, self._left - part
+            if failed >= 0:
+                raise SimulationDiverged(self.joints[failed], first * self.time_step)
+            if self._left == 0:
+                self._follow()
+
+    @abstractmethod
+    def _follow(self) -> None:
+        """Complete a physics step, and make `_system` and `_left` ready for the next."""
 
 
 @jit

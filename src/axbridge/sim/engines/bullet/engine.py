@@ -22,17 +22,18 @@ from typing import Any
 import numpy as np
 
 from axbridge.arrays import FloatArray
+from axbridge.body.soles import Contact
 from axbridge.config.mesh import Mesh
 from axbridge.config.urdf import DUMMY_INERTIA, DUMMY_MASS, with_checked_meshes
 from axbridge.errors import RigError, SimulationDiverged, UsageError
 from axbridge.jit import as_tuple
-from axbridge.sim.engine import UNLIMITED, Contact, LinkMotion, LinkPose, Scene, arrange, substeps
-from axbridge.sim.engines.bullet.ahead import System, run
+from axbridge.rotations import LinkPose
+from axbridge.sim.engine import UNLIMITED, LinkMotion, Scene, arrange, substeps
+from axbridge.sim.engines.bullet.ahead import AheadEngine, System
 from axbridge.sim.engines.bullet.ideal_rows import solve_rows
 from axbridge.sim.engines.bullet.implicit import Book, settle_at, workspace
 from axbridge.sim.engines.bullet.speeds import FIRM, ask, begin, share, survey, take_over
 from axbridge.sim.engines.bullet.tree_dynamics import BASE, CONTACT, Base, Contacts, Links, joint_dynamics
-from axbridge.sim.substep import Drives
 
 
 @contextmanager
@@ -79,7 +80,7 @@ _SUDDEN = 30.0  # rad/s: what a landing makes a light link's speed within a step
 _CALM = 0.01  # rad/s
 
 
-class BulletEngine:
+class BulletEngine(AheadEngine):
     """A world of its own with one robot in it; see `axbridge.sim.engine.Engine` for what its methods promise.
 
     Attributes:
@@ -133,26 +134,10 @@ class BulletEngine:
         self._book[:, Book.ANGLE], self._book[:, Book.SPEED] = self._positions[:n], self._speeds[:n]
         self._begin()
 
-    def state(self) -> tuple[FloatArray, FloatArray]:
-        """Joint positions and speeds; inside a physics step as predicted."""
-        return self._book[:, Book.ANGLE].copy(), self._book[:, Book.SPEED].copy()
-
     def load(self) -> FloatArray:
-        """Load torques now."""
+        """Load torques now: those of the physics step's beginning, as they grow within it."""
         load: FloatArray = self._loads[0] + self._loads[1] * self._book[:, Book.CLOCK]
         return load
-
-    def advance(self, drives: Drives, first: int, count: int) -> None:
-        """Go ahead in substeps; Bullet follows whenever a physics step is complete."""
-        while count:
-            part = min(count, self._left)
-            failed = run(part, first, self.time_step, as_tuple(drives), as_tuple(self._system))
-            first, count, self._left = first + part, count - part, self._left - part
-            if failed >= 0:
-                raise SimulationDiverged(self.joints[failed], first * self.time_step)
-            if self._left == 0:
-                self._finish()
-                self._begin()
 
     def base(self) -> LinkPose | None:
         """Position, m, and orientation (x, y, z, w) of the centre of mass of a base that stands free."""
@@ -236,6 +221,10 @@ class BulletEngine:
         )  # fmt: skip
         self.resting = anchored > 0
         return inertia, load
+
+    def _follow(self) -> None:
+        self._finish()
+        self._begin()
 
     def _begin(self) -> None:
         """Start a physics step: take over inertia and load."""

@@ -4,9 +4,9 @@ import math
 
 import pytest
 
-from axbridge.control import checks
-from axbridge.control.coupled_motors import Limits, couplings, scaled, sibling_limits
-from axbridge.control.velocity_pid import VelocityController
+from axbridge.servo import checks
+from axbridge.servo.coupled_motors import Limits, couplings, scaled, sibling_limits
+from axbridge.servo.velocity_pid import VelocityController
 
 
 def test_the_seeds_table_of_sibling_limits():
