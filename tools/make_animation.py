@@ -27,7 +27,7 @@ from axbridge.recording.stored import open_recording
 from axbridge.report.plots import COLOURS
 from axbridge.report.robot_png import draw_robot, extent
 from axbridge.robot.open import open_robot
-from axbridge.sim.engine import LinkPose
+from axbridge.rotations import LinkPose
 from axbridge.walking.gait import Gait
 from axbridge.walking.walking import walk
 
