@@ -18,7 +18,6 @@ class Protocol:
 
     Attributes:
         version: 1 or 2.
-        last_id: Highest id of a servo.
         ping_length: Parameter bytes of the answer to a PING.
         encode: Instruction packet of an id, a code and parameters.
         read_params: Parameters of a READ of an address and a length.
@@ -31,7 +30,6 @@ class Protocol:
     """
 
     version: int
-    last_id: int
     ping_length: int
     encode: Callable[[int, int, bytes], bytes]
     read_params: Callable[[int, int], bytes]
@@ -45,7 +43,6 @@ class Protocol:
 
 _ONE = Protocol(
     version=1,
-    last_id=v1.MAX_ID,
     ping_length=0,
     encode=v1.encode,
     read_params=v1.read_params,
@@ -58,7 +55,6 @@ _ONE = Protocol(
 )
 _TWO = Protocol(
     version=2,
-    last_id=v2.MAX_ID,
     ping_length=3,
     encode=v2.encode,
     read_params=v2.read_params,

@@ -91,9 +91,7 @@ class Batch:
         }
         size = 8 * sum(int(np.prod(shape)) for shape in shapes.values())
         self._memory: SharedMemory | None = SharedMemory(create=True, size=size)
-        views = _views(self._memory, shapes)
-        self.goals, self.states, self.bases, self.diverged = views
-        self._views = views
+        self.goals, self.states, self.bases, self.diverged = views = _views(self._memory, shapes)
         used = min(_cores() if workers is None else workers, count)
         self._local = _Share(make, range(count), views) if used == 0 else None
         self._links: list[Connection] = []
@@ -143,7 +141,6 @@ class Batch:
         if self._memory is not None:
             empty = np.empty(0)
             self.goals = self.states = self.bases = self.diverged = empty
-            self._views = ()
             self._memory.close()
             self._memory.unlink()
             self._memory = None
