@@ -24,7 +24,8 @@ Where to look, by ``help(axbridge.NAME)``:
   itself: `Servo.capabilities`.
 - Recordings: `record` does an experiment with a servo and gives a `Recording`, `compare` says how far two are apart,
   `simulate` plays the commands of one through a model, and `identify` fits a model to several. `open_recording` reads
-  one, `Recording.to_pandas` makes it a table, `Recorder` and `RobotRecorder` make one of a program of your own.
+  one, `Recording.to_pandas` makes it a table, `Recorder` and `RobotRecorder` make one of a program of your own. Some
+  come along: `samples`.
 - Motion: `play` a `Move`, `teach` one by hand, `walk` with a `Gait`;
   ``axbridge.moves.energy.least_energy`` finds the way that takes least.
 - A simulation: `Robot.simulation` sets faults and knows the truth.
