@@ -123,7 +123,14 @@ def _import_all():
     be_patient()
     for verb in iter_modules(cli.__path__):
         import_module(f"axbridge.cli.{verb.name}")
-    for name in ("recording.recorder", "robot.open", "serve.bank_process", "serve.pty", "serve.server", "serve.hand"):
+    for name in (
+        "recording.recorder",
+        "robot.open",
+        "serve.bank_process",
+        "serve.pty",
+        "serve.server",
+        "sim.held_bank",
+    ):
         import_module(f"axbridge.{name}")
     world = World(Rig.load("bench_arm"))
     world.sleep_until(0.1)  # which loads the kernels

@@ -14,7 +14,6 @@ from axbridge.config.rig import Rig
 from axbridge.servo.columns import Command
 from axbridge.sim.bank import ServoBank
 from axbridge.sim.hand import Hand
-from axbridge.virtual.world import Bank
 
 __all__ = ["HeldBank", "held"]
 
@@ -73,6 +72,6 @@ class HeldBank:
         self._bank.close()
 
 
-def held(bank: ServoBank, rig: Rig) -> Bank:
+def held(bank: ServoBank, rig: Rig) -> ServoBank | HeldBank:
     """The bank of a rig, with a hand where its robot could fall."""
     return bank if bank.engine.base() is None else HeldBank(bank, Hand(rig, bank.engine))
