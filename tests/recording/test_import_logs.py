@@ -83,6 +83,16 @@ def test_any_csv_with_a_column_map(tmp_path):
     assert math.isnan(track.command[1])
 
 
+def test_a_unit_may_be_a_factor_that_turns_or_scales(tmp_path):
+    log = tmp_path / "log.csv"
+    log.write_text("t,a:1,pos\n0,2,3\n20,4,5\n")
+    track = import_log(log, columns=parse_columns(["time=t:0.00099", "position=pos:-0.5", "command=a:1:deg"]))["servo"]
+    np.testing.assert_allclose(track.time, [0, 0.0198])
+    np.testing.assert_allclose(track.position, [-1.5, -2.5])
+    np.testing.assert_allclose(track.command, np.radians([2, 4]))
+    assert parse_columns(["time=t", "position=p:0"])["position"].header == "p:0"  # no factor: part of the name
+
+
 def test_our_own_csv_comes_back_to_the_digits_that_carry_something(tmp_path):
     found = import_log(LOG)
     write_csv(found, tmp_path / "a.csv")

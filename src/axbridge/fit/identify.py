@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from axbridge.config.rig import Rig
@@ -13,6 +14,7 @@ from axbridge.fit.friction_laws import compare_laws
 from axbridge.fit.lima2009 import ks_line, paper_procedure
 from axbridge.fit.loads import loaded_with
 from axbridge.fit.search import Mapper, StartOutcome
+from axbridge.fit.suspects import looks_like, sampling
 from axbridge.recording.recording import Recording
 from axbridge.replay.joint_load import joint_of_robot
 
@@ -81,17 +83,21 @@ def identify(
         if where is not None:
             raise UsageError("the paper's scans run in this process", "leave --executor out, or use --method cma")
         report("scanning the paper's grid", None)
-        return paper_procedure(fitted, rig, line=line, held_out=held, seed=seed)
-    report("searching", None)
-    if friction == COMPARE:
-        return compare_laws(
+        fit = paper_procedure(fitted, rig, line=line, held_out=held, seed=seed)
+    elif friction == COMPARE:
+        report("searching", None)
+        fit = compare_laws(
             fitted, rig, model, held_out=held, starts=starts, generations=generations, budget=budget, seed=seed,
             where=where, report=report,
         )  # fmt: skip
-    return fit_model(
-        fitted, rig, model, friction=friction, held_out=held, starts=starts, generations=generations, budget=budget,
-        seed=seed, richer=richer, where=where, report=report,
-    )  # fmt: skip
+    else:
+        report("searching", None)
+        fit = fit_model(
+            fitted, rig, model, friction=friction, held_out=held, starts=starts, generations=generations, budget=budget,
+            seed=seed, richer=richer, where=where, report=report,
+        )  # fmt: skip
+    report("looking at the recordings", None)
+    return replace(fit, warnings=(*sampling([*fitted, *held]), *looks_like(fit, fitted), *fit.warnings))
 
 
 def _by_grid(model: str, method: str | None, friction: str | None) -> bool:

@@ -147,7 +147,7 @@ def parse_columns(items: Sequence[str], unit: str | None = None, profile: str = 
     """``FIELD=HEADER[:UNIT]`` items into a column map; None when there are none.
 
     Args:
-        items: What stands where.
+        items: What stands where; a unit may be a number, its factor to SI.
         unit: Of angles that name none: rad, deg, or counts of the servo's register, 0 rad in the middle of its range.
         profile: Servo whose counts are meant.
 
@@ -165,14 +165,17 @@ def parse_columns(items: Sequence[str], unit: str | None = None, profile: str = 
     fields = ("time", *SERVO_FIELDS)
     for item in items:
         name, equals, rest = item.partition("=")
-        named = rest.rpartition(":")[2] in (*UNIT_FACTORS, COUNTS) and ":" in rest
-        header, _, of = rest.rpartition(":") if named else (rest, "", "")
+        header, colon, of = rest.rpartition(":")
+        factor = UNIT_FACTORS.get(of, _factor(of)) if colon else 1.0
+        if not colon or (factor is None and of != COUNTS):  # a header may have a colon of its own
+            header, of, factor = rest, "", 1.0
         if not equals or not header:
             raise UsageError(f"{item!r} is no column", "write FIELD=HEADER or FIELD=HEADER:UNIT, e.g. position=pos:deg")
         if name not in fields:
             raise UsageError(f"{name!r} is no field of a recording", f"fields: {', '.join(fields)}")
-        if name in {"position", "command"}:
-            of = of or unit or "rad"
+        if name in {"position", "command"} and not of:
+            of = unit or "rad"
+            factor = UNIT_FACTORS.get(of)
         if of == COUNTS:
             if name not in {"position", "command"}:
                 raise UsageError(
@@ -181,11 +184,21 @@ def parse_columns(items: Sequence[str], unit: str | None = None, profile: str = 
             units = FirmwareProfile.load(profile).units
             columns[name] = Column(header, units.position, (units.counts + 1) // 2)
         else:
-            columns[name] = Column(header, UNIT_FACTORS[of])
+            assert factor is not None
+            columns[name] = Column(header, factor)
     for needed in ("time", "position"):
         if needed not in columns:
             raise UsageError(f"the column map has no {needed}", f"add --column {needed}=HEADER")
     return columns
+
+
+def _factor(text: str) -> float | None:
+    """A unit that is a number; None where it is none, or no factor."""
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) and value != 0 else None
 
 
 def _pendulum_json(path: Path, text: str, servo: str, warned: Callable[[Oddity], None]) -> Recording:

@@ -1,0 +1,298 @@
+"""What is wrong with recordings that a fit does not follow: samples that lie, and one unknown more that explains them.
+
+An angle that is mirrored or has another scale, a clock that runs at another pace than the commands', and a supply that
+is not the one that was told: each is one factor more. Where a model follows its recordings badly, each of them is
+tried with the model's unknowns fitted anew. What leaves less than `HALVED` of the error is named, and what mends it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from axbridge.arrays import FloatArray
+from axbridge.fit.clocks import predicted
+from axbridge.fit.found import Fit
+from axbridge.fit.search import COARSE, losses
+from axbridge.fit.unknowns import Space
+from axbridge.recording.recording import Recording, Track
+from axbridge.recording.soundness import PAUSE
+from axbridge.replay.simulate import packed
+from axbridge.sim.runs import Runs
+
+__all__ = ["import_again", "looks_like", "sampling"]
+
+DOUBTFUL = 1.5  # degrees: RMSE of a recording from which on the factors are tried
+HALVED = 0.5  # of the mean absolute error that a factor may leave at most
+MISSED = 0.1  # share of samples that are not there
+GAPS = 0.02  # share of samples behind a gap: a servo that now and then does not answer makes fewer
+_UNEVEN, _MOST = 0.25, 0.9  # periods that a sample of an even row may be off, and share of those that are not more
+STAMPS = 3e-3  # s: standard deviation of time stamps; polls and replies make about one
+_QUICK = 1.0  # rad/s: from this speed on, a wrong stamp makes a larger error than a count does
+_ENOUGH = 40  # samples as quick
+_ROUNDS = 20  # of the fits with a factor
+_WIDE = 0.005  # of differences in these, in ranges
+_NOTHING = 1e-6  # how far a factor may go that is what it is
+_HOPELESS = 5.0  # times the error of the other point to begin at
+_ASTRAY = 1e4  # degrees: what a simulation counts that left the finite range
+_JUDGED = 4  # recordings that are looked at: the worst
+_NAMED = 3  # recordings that are named one by one
+
+
+@dataclass(frozen=True)
+class _Factor:
+    """Something that is a factor off.
+
+    Attributes:
+        changed: Recordings as they would be with this factor.
+        tried: Factors.
+        words: What it looks like, of the factor and the fit.
+        remedy: What mends it, of the factor, the fit and the first recording.
+        near: The least factor, off 1, that is worth a word.
+        shrinks: Whether it makes angles smaller, and errors with them.
+    """
+
+    changed: Callable[[Runs, float], Runs]
+    tried: tuple[float, ...]
+    words: Callable[[float, Fit], str]
+    remedy: Callable[[float, Fit, Recording], str]
+    near: float
+    shrinks: bool
+
+
+def sampling(recordings: Sequence[Recording]) -> tuple[str, ...]:
+    """Jumps, gaps and missing samples of recordings, in words; nothing of those that are as they should be."""
+    jumps, gaps, missing = [], [], []
+    for recording in recordings:
+        (name, track), *_ = recording.items()
+        facts, lost = recording.facts(name), _lost(track)
+        if facts.jumps:
+            jumps.append(f"{recording.path.name} {facts.jumps} (first at {facts.first_jump_at:.3f} s)")
+        if lost > MISSED:
+            missing.append(f"{recording.path.name} {100 * lost:.0f} %")
+        elif facts.gaps > GAPS * facts.samples:
+            longest = f"{facts.longest_gap:.3f} s at {facts.longest_gap_at:.3f} s"
+            gaps.append(f"{recording.path.name} {facts.gaps} (longest {longest})")
+    remedies = (
+        (
+            jumps,
+            "positions jump faster than a servo turns",
+            "leave these samples blank, or cut them off (axbridge info)",
+        ),
+        (gaps, "there are gaps between samples", "look at the cable and at what the computer did then (axbridge info)"),
+        (missing, "samples are missing", "look at the cable (axbridge doctor), and record it again"),
+    )
+    return tuple(f"{what}: {_listed(found)}; {remedy}" for found, what, remedy in remedies if found)
+
+
+def looks_like(fit: Fit, recordings: Sequence[Recording]) -> tuple[str, ...]:
+    """What the recordings of a fit look like: stamps that are off, and what explains that it follows them badly.
+
+    Args:
+        fit: It; `recordings` are those fitted.
+        recordings: The same as in the fit, in their order.
+    """
+    found, scores = _stamps(fit, recordings), fit.scores[: len(recordings)]
+    if all(score.rmse < DOUBTFUL for score in scores):
+        return tuple(found)
+    worst = np.argsort([-score.rmse for score in scores])[:_JUDGED]
+    runs, space = fit.runs.only(sorted(worst.tolist())), fit.space
+    # a fit to bad data may have led anywhere, so where it began is a place to begin at, too
+    points = np.array([space.point(fit.row), space.point(packed(fit.base, fit.rig))])
+    _, before = _fitted(_NONE, space, runs, points)  # a search may end early: what more of it is worth is no factor's
+    least, best = HALVED * before, None
+    for factor in _FACTORS:
+        value, error = _fitted(factor, space, runs, points)
+        if error < least and abs(value - 1.0) > factor.near:
+            least, best = error, (factor, value)
+    if best is not None:
+        factor, value = best
+        share = f"which leaves {100 * least / before:.0f} % of the error"
+        found.append(f"this looks like {factor.words(value, fit)}, {share}: {factor.remedy(value, fit, recordings[0])}")
+    return tuple(found)
+
+
+def _fitted(factor: _Factor, space: Space, runs: Runs, points: FloatArray) -> tuple[float, float]:
+    """The factor that leaves the least error with the unknowns fitted to it, and that error, degrees."""
+    from scipy.optimize import least_squares
+
+    def errors(value: float, several: FloatArray, step: float = COARSE) -> FloatArray:
+        shrunk = abs(value) if factor.shrinks else 1.0
+        result: FloatArray = losses(space, factor.changed(runs, value), several, step=step).mean(axis=1) / shrunk
+        return result
+
+    def residuals(guess: FloatArray) -> FloatArray:
+        value, row = float(guess[0]), space.sets(guess[None, 1:] - 1.0)
+        changed = factor.changed(runs, value)
+        found: FloatArray = np.degrees(changed.errors(predicted(row, changed, COARSE))[0])
+        shrunk: FloatArray = found / (abs(value) if factor.shrinks else 1.0)
+        return np.clip(np.nan_to_num(shrunk, nan=_ASTRAY), -_ASTRAY, _ASTRAY)
+
+    table = np.array([errors(value, points) for value in factor.tried])
+    best = (1.0, math.inf)
+    for point, column in zip(points, table.T, strict=True):
+        if column.min() > _HOPELESS * table.min():
+            continue
+        value = factor.tried[int(np.argmin(column))]
+        # shares of the ranges are taken as 1 to 2: differences are then as wide for all of them
+        begin = np.concatenate(([value], np.clip(point, 0.01, 0.99) + 1.0))
+        reach = 0.6 * abs(value) if len(factor.tried) > 1 else _NOTHING
+        low, high = (np.array([value + side * reach, *np.full(len(point), end)]) for side, end in ((-1, 1.0), (1, 2.0)))
+        wide = np.array([factor.near / 10, *np.full(len(point), _WIDE)])
+        fitted = least_squares(residuals, begin, bounds=(low, high), diff_step=wide, loss="soft_l1", max_nfev=_ROUNDS)
+        value = float(fitted.x[0])
+        best = min(best, (value, float(errors(value, fitted.x[None, 1:] - 1.0)[0])), key=lambda one: one[1])
+    return best
+
+
+def _lost(track: Track) -> float:
+    """Share of samples that are not there, or have no position; of samples that are not even, the latter alone."""
+    steps = np.diff(track.time)
+    steps = steps[(steps > 0) & (steps < PAUSE)]
+    absent = 0.0
+    if len(steps):
+        periods = steps / np.median(steps)
+        if np.mean(np.abs(periods - np.round(periods)) < _UNEVEN) > _MOST:
+            absent = float(np.sum(np.maximum(np.round(periods) - 1.0, 0.0)))
+    return (absent + float(np.isnan(track.position).sum())) / (absent + len(track))
+
+
+def _stamps(fit: Fit, recordings: Sequence[Recording]) -> list[str]:
+    """Recordings whose samples were not taken when they say, from what is left of them at speed."""
+    found = []
+    for m, recording in enumerate(recordings):
+        spread = _stamp_error(fit, m)
+        if spread > STAMPS and not recording.metadata.get("stamps"):
+            found.append(f"{recording.path.name} ±{1e3 * spread:.0f} ms")
+    if not found:
+        return []
+    remedy = "write down when each answer came, in milliseconds, from a clock that does not stand still in between"
+    return [
+        f"time stamps are off at random, so a fit can hardly follow: {_listed(found)} (standard deviation); {remedy}"
+    ]
+
+
+def _stamp_error(fit: Fit, m: int) -> float:
+    """Standard deviation of the error of time stamps, s, that tells itself from sample to sample; 0 = not told.
+
+    The error of a sample less the mean of its neighbours' has none of what the model gets wrong for longer.
+    """
+    a, b = fit.runs.start[m], fit.runs.start[m + 1]
+    time, error = fit.runs.time[a:b], fit.runs.errors(fit.simulated)[a:b]
+    judged = fit.runs.judged[a:b]
+    if len(time) < _ENOUGH:
+        return 0.0
+    speed = np.gradient(fit.simulated[a:b], time)
+    apart = error[1:-1] - (error[:-2] + error[2:]) / 2
+    moved = np.sqrt(speed[1:-1] ** 2 + (speed[:-2] ** 2 + speed[2:] ** 2) / 4)
+    quick = (np.abs(speed[1:-1]) > _QUICK) & judged[1:-1] & judged[:-2] & judged[2:]
+    if quick.sum() < _ENOUGH:
+        return 0.0
+    return 1.4826 * float(np.median(np.abs(apart[quick]) / moved[quick]))
+
+
+def _listed(items: Sequence[str]) -> str:
+    more = f" and {len(items) - _NAMED} more" if len(items) > _NAMED else ""
+    return ", ".join(items[:_NAMED]) + more
+
+
+def _turned(runs: Runs, factor: float) -> Runs:
+    return runs._replace(position=factor * runs.position, velocity=factor * runs.velocity)
+
+
+def _scaled(runs: Runs, factor: float) -> Runs:
+    return _turned(runs, factor)._replace(goal=factor * runs.goal)
+
+
+def _supplied(runs: Runs, factor: float) -> Runs:
+    return runs._replace(supply=factor * runs.supply)
+
+
+def _paced(runs: Runs, factor: float) -> Runs:
+    """What was measured, if its clock runs at `factor` of the pace of the commands' clock."""
+    position, velocity = runs.position.copy(), runs.velocity.copy()
+    for a, b in zip(runs.start[:-1], runs.start[1:], strict=True):
+        begin = runs.time[a]
+        seen = begin + (runs.time[a:b] - begin) * factor
+        position[a:b] = np.interp(runs.time[a:b], seen, runs.position[a:b])
+        velocity[a:b] = np.interp(runs.time[a:b], seen, runs.velocity[a:b])
+    return runs._replace(position=position, velocity=velocity)
+
+
+def import_again(recording: Recording, **factors: float) -> str:
+    """The command that imports a log with other factors, as far as the recording knows how it was imported."""
+    known: dict[str, Any] = recording.metadata.get("column_map") or {}
+    columns = []
+    for name, factor in factors.items():
+        column = known.get(name) or {}
+        columns.append(
+            f"--column {name}={column.get('header', 'HEADER')}:{factor * float(column.get('factor', 1.0)):.6g}"
+        )
+    log = recording.metadata.get("source") or "LOG.csv"
+    return f"axbridge import {log} FILE.mcap {' '.join(columns)}"
+
+
+def _supply_of(fit: Fit) -> float:
+    return float(np.median(fit.runs.supply))
+
+
+_NONE = _Factor(
+    lambda runs, _factor: runs, (1.0,), lambda _factor, _fit: "", lambda _factor, _fit, _one: "", 1.0, False
+)
+_FACTORS = (
+    _Factor(
+        _turned,
+        (-1.0,),
+        lambda _factor, _fit: "a mirrored angle: positions grow the other way than goals",
+        lambda _factor, _fit, recording: f"turn the positions round: {import_again(recording, position=-1.0)}",
+        0.5,
+        True,
+    ),
+    _Factor(
+        _turned,
+        (0.25, 0.35, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 1.05, 1.1, 1.2, 1.35, 1.5, 1.75, 2.0, 2.8, 4.0),
+        lambda factor, _fit: f"a scaled angle: positions are {1 / factor:.3g} times what goals are counted in",
+        lambda factor, _fit, recording: f"scale the positions: {import_again(recording, position=factor)}",
+        0.03,
+        True,
+    ),
+    _Factor(
+        _scaled,
+        (0.25, 0.35, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 1.05, 1.1, 1.2, 1.35, 1.5, 1.75, 2.0, 2.8, 4.0),
+        lambda factor, _fit: f"scaled angles: positions and goals are both {1 / factor:.3g} times too large",
+        lambda factor, _fit, recording: (
+            f"give the unit of both: {import_again(recording, position=factor, command=factor)}"
+        ),
+        0.03,
+        True,
+    ),
+    _Factor(
+        _paced,
+        tuple(np.round(np.linspace(0.95, 1.05, 41), 5).tolist()),
+        lambda factor, _fit: (
+            f"two clocks: that of the samples runs {100 * abs(1 / factor - 1):.1f} % "
+            f"{'fast' if factor < 1 else 'slow'} beside that of the goals"
+        ),
+        lambda factor, _fit, recording: f"bring both to one clock: {import_again(recording, time=factor)}",
+        0.002,
+        False,
+    ),
+    _Factor(
+        _supplied,
+        (0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.1, 1.2, 1.3, 1.4, 1.5, 1.75, 2.0, 2.5),
+        lambda factor, fit: f"another supply: {factor * _supply_of(fit):.1f} V and not {_supply_of(fit):.1f} V",
+        lambda factor, fit, recording: _told_supply(factor * _supply_of(fit), fit, recording),
+        0.05,
+        False,
+    ),
+)
+
+
+def _told_supply(volts: float, fit: Fit, recording: Recording) -> str:
+    if np.isnan(next(iter(recording.values())).voltage).all():
+        return f"measure it; supply_voltage = {volts:.1f} under [[bus]] in {fit.rig.path.name}"
+    return f"measure it, and correct the voltages: {import_again(recording, voltage=volts / _supply_of(fit))}"

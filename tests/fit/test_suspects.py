@@ -1,0 +1,155 @@
+"""Recordings that a fit does not follow are named by what is wrong with them, and good ones by nothing."""
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from axbridge.config.rig import Rig
+from axbridge.fit import Fit, identify
+from axbridge.fit.fit import base_model, scores_of
+from axbridge.fit.found import Estimate
+from axbridge.fit.search import COARSE
+from axbridge.fit.suspects import import_again, looks_like, sampling
+from axbridge.fit.uncertainty import Uncertainty, polish
+from axbridge.fit.unknowns import space_of
+from axbridge.recording.provenance import describe
+from axbridge.recording.recording import Recording, Track
+from axbridge.replay.simulate import packed, runs_of
+from axbridge.servo.columns import Param
+from axbridge.sim.rollout import rollouts
+
+pytestmark = pytest.mark.slow
+
+RIG = Rig.load("bench_arm")
+COUNT = math.radians(300 / 1023)
+VOLTS = 11.1
+
+
+def motion(name, goal, seconds, *, limp=False):
+    """What an arm does that is told `goal` of the time, with an AX-12's rounding; its voltage is not written down."""
+    row = packed(base_model(RIG, "ax12"), RIG)
+    row[[Param.SLOPE, Param.PUNCH, Param.ARMATURE, Param.COULOMB, Param.LATENCY]] = [0.2, 0.05, 0.006, 0.03, 0.03]
+    time = np.arange(0, seconds, 0.01)
+    goals = np.array([goal(now) for now in time])
+    track = Track.of(
+        "shoulder", time, command=goals, position=np.full(len(time), goals[0]), commanded=time,
+        torque_enabled=np.full(len(time), float(not limp)), voltage=np.full(len(time), VOLTS),
+    )  # fmt: skip
+    recording = Recording(Path(f"{name}.mcap"), {"shoulder": track}, (), {}, describe(backend="imported"))
+    seen = rollouts(row[None], runs_of([recording], RIG), 5e-4)[0]
+    seen = seen + np.random.default_rng(0).normal(0, math.radians(0.1), len(time))
+    return changed(recording, position=np.round(seen / COUNT) * COUNT, voltage=np.full(len(time), np.nan))
+
+
+def changed(recording, **columns):
+    return replace(recording, tracks={"shoulder": replace(recording["shoulder"], **columns)})
+
+
+@pytest.fixture(scope="module")
+def good():
+    """Steps, a chirp and a fall."""
+    return [
+        motion("steps", lambda now: math.radians((0, 60, -30, -90, 20)[int(now)]), 5.0),
+        motion("chirp", lambda now: math.radians(40) * math.sin(2 * math.pi * (0.3 * now + 0.1 * now**2)), 6.0),
+        motion("fall", lambda _now: 2.0, 1.5, limp=True),
+    ]
+
+
+def told(recordings, volts=VOLTS):
+    """What a fit to them says of them; it is least squares from the model's own constants on, without a search."""
+    rig = RIG.with_buses(supply_voltage=volts)
+    runs, base = runs_of(recordings, rig), base_model(rig, "ax12")
+    space = space_of("ax12", None, packed(base, rig))
+    row = space.sets(polish(space, runs, space.point(packed(base, rig)), rounds=12, step=COARSE)[None])[0]
+    nothing = np.zeros(len(space))
+    unsure = Uncertainty(nothing, nothing, np.eye(len(space)), nothing, (), (), ())
+    seen = rollouts(row[None], runs)[0]
+    fit = Fit(
+        "ax12", "M1", tuple(Estimate(one, float(row[one.column]), 0.0, 0.0) for one in space.unknowns), row, base,
+        scores_of(recordings, (), runs, seen), unsure, (), (), 0, 0.0, 0, runs, seen, rig,
+    )  # fmt: skip
+    return "\n".join((*sampling(recordings), *looks_like(fit, recordings)))
+
+
+def test_a_good_recording_looks_like_nothing_else(good):
+    assert told(good) == ""
+
+
+def test_a_whole_fit_says_it(good):
+    fit = identify(
+        [turned(good[0])], RIG.with_buses(supply_voltage=VOLTS), "ax12",
+        starts=1, generations=4, richer=False, where=map,
+    )  # fmt: skip
+    assert fit.warnings[0].startswith("this looks like a mirrored angle")
+
+
+def turned(recording):
+    return changed(recording, position=-recording["shoulder"].position)
+
+
+def scaled(recording):
+    return changed(recording, position=1.2 * recording["shoulder"].position)
+
+
+def fast(recording):
+    return changed(recording, time=1.01 * recording["shoulder"].time)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "words", "remedy"),
+    [
+        (turned, "a mirrored angle", "--column position=HEADER:-1"),
+        (scaled, "a scaled angle: positions are 1.2", "--column position=HEADER:0.83"),
+        (fast, "two clocks: that of the samples runs 1.0 % fast", "--column time=HEADER:0.99"),
+    ],
+)
+def test_a_factor_that_explains_a_bad_fit_is_named(good, spoil, words, remedy):
+    said = told([spoil(recording) for recording in good])
+    assert f"this looks like {words}" in said, said
+    assert remedy in said
+
+
+def test_another_supply_than_the_rigs_is_named(good):
+    said = told(good, volts=8.0)
+    assert "this looks like another supply: 11" in said
+    assert "under [[bus]] in bench_arm.toml" in said
+
+
+def test_stamps_that_are_off_at_random_are_named(good):
+    rng = np.random.default_rng(1)
+    said = told([changed(one, time=np.sort(one["shoulder"].time + rng.uniform(-0.01, 0.01, len(one["shoulder"]))))
+                 for one in good])  # fmt: skip
+    assert "time stamps are off at random" in said
+
+
+def without(recording, share):
+    """The recording with this share of its samples missing, at random."""
+    track = recording["shoulder"]
+    kept = np.random.default_rng(2).random(len(track)) >= share
+    kept[0] = True
+    columns = {key: column[kept] for key, column in vars(track).items() if isinstance(column, np.ndarray)}
+    return replace(recording, tracks={"shoulder": Track(name="shoulder", **columns)})
+
+
+def test_missing_samples_jumps_and_gaps_are_named_as_info_finds_them(good):
+    steps, chirp, fall = good
+    assert sampling(good) == ()
+    assert sampling([without(steps, 0.02)]) == ()  # a servo that now and then does not answer
+    (missing,) = sampling([without(steps, 0.3), chirp])
+    assert missing.startswith("samples are missing: steps.mcap 3")
+    position = chirp["shoulder"].position.copy()
+    position[100:400:100] += math.radians(60)
+    (jumps,) = sampling([steps, changed(chirp, position=position)])
+    assert jumps.startswith("positions jump faster than a servo turns: chirp.mcap 6 (first at 1.000 s)")
+    blank = fall["shoulder"].position.copy()
+    blank[50:80] = np.nan
+    assert sampling([changed(fall, position=blank)])[0].startswith("samples are missing: fall.mcap 20 %")
+
+
+def test_the_command_that_mends_it_has_the_column_that_was_imported(good):
+    mapped = {"position": {"header": "pos", "factor": 0.5, "zero": 0.0}}
+    imported = replace(good[0], metadata={**good[0].metadata, "source": "log.csv", "column_map": mapped})
+    assert import_again(imported, position=-1.0) == "axbridge import log.csv FILE.mcap --column position=pos:-0.5"
