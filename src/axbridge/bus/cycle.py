@@ -24,7 +24,7 @@ from typing import Literal, NamedTuple
 from axbridge.bus.base import Bus, Reply
 from axbridge.bus.layout import LAYOUTS, PRESENT_2, Layout
 from axbridge.bus.stats import TURNAROUND, CycleTimes
-from axbridge.config.registers import PRESENT, Address, XAddress
+from axbridge.config.registers import ENDLESS_GOALS, PRESENT, Address, XAddress
 from axbridge.errors import BusError, BusTimeout, ErrorFlag, HardwareError, PortError
 from axbridge.protocols import v2
 from axbridge.protocols.packet import BROADCAST, byte_seconds
@@ -36,6 +36,7 @@ _HURT = int(ErrorFlag.OVERLOAD | ErrorFlag.OVERHEATING)  # for these a servo shu
 NO_FLAGS = ErrorFlag(0)
 _WHY = int(XAddress.HARDWARE_ERROR_STATUS), 1
 _GROUP_BYTES = 24  # of the question and the head of the answer, where servos are asked together
+_GOAL_BYTES = dict(ENDLESS_GOALS.values())  # by address
 _FORGIVEN = 2  # consecutive losses before a servo counts as missing
 _OTHER_ROBOT = "connect the robot that was there when it was opened, or open it anew"
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 2.0  # s between attempts at a missing servo or port
@@ -70,12 +71,16 @@ class Goal(NamedTuple):
     """What to write: register counts. `torque_limit` None leaves the register alone.
 
     In wheel mode (`wheel`) Moving Speed is a duty or a signed speed, so neither it nor the position is clipped.
+
+    A servo of Protocol 2.0 that is in no position mode gets its `speed` alone, a duty, a current or a signed speed, in
+    the register at `place`: Goal PWM, Goal Current or Goal Velocity.
     """
 
     position: int
     speed: int
     torque_limit: int | None = None
     wheel: bool = False
+    place: int = 0
 
 
 class RawState(NamedTuple):
@@ -264,8 +269,7 @@ class Cycle:
         self._wire = _Wire(start=started)
         blocks: dict[int, bytes] = {}
         torques: dict[int, bytes] = {}
-        blocks_2: dict[int, bytes] = {}
-        torques_2: dict[int, bytes] = {}
+        second: dict[int, dict[int, bytes]] = {}  # for servos of Protocol 2.0, by register
         for name, track in self._tracks.items():
             track.driven = name in goals
         for name, goal in goals.items():
@@ -274,7 +278,10 @@ class Cycle:
             if track.missing or track.limited or track.unsure:
                 continue
             if track.sent is not None and goal is track.sent[0] and track.ramp is None and not track.restart:
-                (blocks_2 if track.second else blocks)[servo.id] = track.sent[1]
+                if track.second:
+                    second.setdefault(track.layout.goal, {})[servo.id] = track.sent[1]
+                else:
+                    blocks[servo.id] = track.sent[1]
                 continue
             low, high = servo.goal_range
             if track.restart:
@@ -284,15 +291,21 @@ class Cycle:
                 *_, final = track.ramp or (1023,)
                 track.ramp = (started, started + self.soft_start, final)
                 track.restart = False
+            torque = self._torque_now(track, goal.torque_limit, started)
+            if goal.place:
+                track.sent = None  # it is worked out anew each time
+                self._goal_alone(track, goal, torque, second)
+                continue
             speed = goal.speed
             if servo.top_speed is not None and not goal.wheel and (speed == 0 or speed > servo.top_speed):
                 speed = servo.top_speed
             position = goal.position if goal.wheel else min(max(goal.position, low), high)
-            (blocks_2 if track.second else blocks)[servo.id] = block = track.layout.goal_bytes(position, speed)
+            block = track.layout.goal_bytes(position, speed)
             track.sent = goal, block
-            torque = self._torque_now(track, goal.torque_limit, started)
+            (second.setdefault(track.layout.goal, {}) if track.second else blocks)[servo.id] = block
             if torque is not None and torque != track.written_torque:
-                (torques_2 if track.second else torques)[servo.id] = torque.to_bytes(2, "little")
+                limits = second.setdefault(track.layout.torque, {}) if track.second else torques
+                limits[servo.id] = torque.to_bytes(2, "little")
                 track.written_torque = torque
         heard = started
         if self._port_error is None:
@@ -300,13 +313,23 @@ class Cycle:
                 # first: a soft start must not begin with one hard push
                 heard = max(heard, self._sync_write(Address.TORQUE_LIMIT, torques))
                 heard = max(heard, self._sync_write(Address.GOAL_POSITION, blocks))
-                if blocks_2:
-                    heard = max(heard, self._sync_write(LAYOUTS[2].torque, torques_2))
-                    heard = max(heard, self._sync_write(LAYOUTS[2].goal, blocks_2))
+                for place in sorted(second):  # limits of the torque first: they are in front
+                    heard = max(heard, self._sync_write(place, second[place]))
             except PortError as error:
                 self._lose_port(error)
         self._wire.spent += self.bus.clock.now() - started
         return heard
+
+    @staticmethod
+    def _goal_alone(track: _ServoCycle, goal: Goal, torque: int | None, writes: dict[int, dict[int, bytes]]) -> None:
+        """What a servo of Protocol 2.0 gets that follows no position; its torque limit where that has changed."""
+        value, id_, limits = goal.speed, track.servo.id, track.layout.torque
+        if goal.place == limits:  # its duty is where the limit is otherwise
+            value = value if torque is None else min(max(value, -torque), torque)
+        elif torque is not None and torque != track.written_torque:
+            writes.setdefault(limits, {})[id_] = torque.to_bytes(2, "little")
+            track.written_torque = torque
+        writes.setdefault(goal.place, {})[id_] = value.to_bytes(_GOAL_BYTES[goal.place], "little", signed=True)
 
     def receive(self) -> CycleResult:
         """Read 36..43 of every servo; one of them, in turn, with its torque limit in front.

@@ -6,7 +6,7 @@ with ``base = "ax-12a"`` and then names only what differs.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import Enum
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 
 from axbridge.config import toml_tables
-from axbridge.config.registers import ADDRESSES, EEPROM_END, Address
+from axbridge.config.registers import ADDRESSES, CURRENT_MODES, EEPROM_END, Address, OperatingMode
 from axbridge.errors import ProfileError, nearest
 from axbridge.protocols import v1, v2
 from axbridge.units import UNITS, Units
@@ -228,7 +228,9 @@ class FirmwareProfile(toml_tables.TomlTable):
         """Values that Operating Mode takes, of servos that have one: those of current need a Goal Current."""
         if "operating_mode" not in self.registers:
             return ()
-        return (0, 1, 3, 4, 5, 16) if "goal_current" in self.registers else (1, 3, 4, 16)
+        return tuple(
+            int(mode) for mode in OperatingMode if mode not in CURRENT_MODES or "goal_current" in self.registers
+        )
 
     @property
     def p_gain(self) -> int:
@@ -250,7 +252,7 @@ class FirmwareProfile(toml_tables.TomlTable):
                 self.path,
                 f"registers.{name}",
                 f"{self.name} has no such register",
-                f"{hint}it has: {', '.join(sorted(self.registers))}",
+                f"{hint}it has: {', '.join(_listed(self.registers))}",
             ) from None
 
     @model_validator(mode="before")
@@ -299,6 +301,20 @@ class FirmwareProfile(toml_tables.TomlTable):
         if "WRITE" not in self.timing.reply_us:
             raise ValueError("timing.reply_us needs WRITE, which stands for every instruction not named")
         return self
+
+
+def _listed(names: Iterable[str]) -> list[str]:
+    """Names in order; numbered ones together: ``led_1 to led_4``."""
+    numbered: dict[str, list[int]] = {}
+    plain: list[str] = []
+    for name in names:
+        stem, _, number = name.rpartition("_")
+        if number.isdecimal():
+            numbered.setdefault(stem, []).append(int(number))
+        else:
+            plain.append(name)
+    ranges = (f"{stem}_{min(found)} to {stem}_{max(found)}" for stem, found in numbered.items())
+    return sorted((*plain, *ranges))
 
 
 def _neighbours(name: str, entry: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:

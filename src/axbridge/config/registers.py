@@ -11,13 +11,18 @@ from enum import IntEnum
 __all__ = [
     "ADDRESSES",
     "CALIBRATION",
+    "CURRENT_MODES",
     "EEPROM_END",
+    "ENDLESS_GOALS",
+    "GOAL_CURRENT",
     "IDENTITY",
+    "POSITION_MODES",
     "PRESENT",
     "REALTIME_TICK",
     "TABLE_SIZE",
     "X_BLOCKS",
     "Address",
+    "OperatingMode",
     "XAddress",
 ]
 
@@ -106,6 +111,25 @@ class XAddress(IntEnum):
     PRESENT_TEMPERATURE = 146
 
 
+class OperatingMode(IntEnum):
+    """Operating Mode of the X series, and of MX with Protocol 2.0."""
+
+    CURRENT = 0
+    VELOCITY = 1
+    POSITION = 3
+    EXTENDED_POSITION = 4
+    CURRENT_BASED_POSITION = 5
+    PWM = 16
+
+
+POSITION_MODES = {OperatingMode.POSITION, OperatingMode.EXTENDED_POSITION, OperatingMode.CURRENT_BASED_POSITION}
+CURRENT_MODES = {OperatingMode.CURRENT, OperatingMode.CURRENT_BASED_POSITION}  # of servos that have a Goal Current
+GOAL_CURRENT = 102  # there
+ENDLESS_GOALS: dict[int, tuple[int, int]] = {  # by mode that follows no position: address and bytes of its goal
+    OperatingMode.PWM: (int(XAddress.GOAL_PWM), 2),
+    OperatingMode.CURRENT: (GOAL_CURRENT, 2),
+    OperatingMode.VELOCITY: (int(XAddress.GOAL_VELOCITY), 4),
+}
 ADDRESSES: dict[int, type[Address | XAddress]] = {1: Address, 2: XAddress}  # by version of the protocol
 X_BLOCKS = (  # where the X series has register after register, as begin and end: a read across a gap may be refused
     (0, 14), (20, 28), (31, 38), (44, 56), (63, 66), (68, 71), (76, 86), (88, 92), (98, 99), (100, 102), (104, 147),

@@ -201,7 +201,7 @@ class Servo:
         """Cap the motor's torque; 0 leaves it limp.
 
         Clipped to `max_torque`. NaN and negative values are refused. On a Dynamixel this is a cap on duty: exact at
-        stall.
+        stall. An X servo that its rig has in current-based position mode caps its current.
         """
         self._refuse_closed()
         checked = checks.available_torque(torque, self.max_torque)
@@ -256,12 +256,12 @@ class Servo:
     def set_duty(self, duty: float) -> None:
         """Turn endlessly at a duty of -1..1 from the next step on, open loop, until another command replaces it.
 
-        This is the servo's own wheel mode: the motor gets that share of the supply. Its angle limits, EEPROM, are
-        written once and given back by `restore`, by the next `set_position`, and when the robot is closed. Clipped to
-        -1..1; NaN is refused. Coupled motors follow by their multipliers.
+        This is the servo's own wheel mode, or PWM mode: the motor gets that share of the supply. The angle limits of an
+        AX-12, or the Operating Mode, EEPROM, are written once and given back by `restore`, by the next `set_position`,
+        and when the robot is closed. Clipped to -1..1; NaN is refused. Coupled motors follow by their multipliers.
 
         Raises:
-            UnsupportedOperation: no Dynamixel.
+            UnsupportedOperation: no Dynamixel, or an MX with Protocol 1.0, whose wheel takes a speed.
             BusError: the servo does not answer.
         """
         for motor in (self, *self._siblings):
@@ -269,8 +269,7 @@ class Servo:
             if checked.value is None:
                 return self._say(checked.warning)
             full = motor._needs_registers("turns by velocity, not by duty").profile.units.full_scale
-            if motor.capabilities["wheel"] == "unsupported":
-                raise UnsupportedOperation(f"servo {motor.name!r} cannot turn endlessly here", "see Servo.capabilities")
+            motor._needs("duty")
             if not motor._wanted.enabled:
                 motor.torque_on()
             motor._wanted.duty = round(checked.value * full) / full  # as the register takes it
@@ -331,7 +330,7 @@ class Servo:
         self._drive.power(on=False)
 
     def restore(self) -> None:
-        """Leave the joint limp, and undo what wheel mode changed in the servo for good: its angle limits.
+        """Leave the joint limp, and undo what was changed in the servo for good: angle limits, or Operating Mode.
 
         Raises:
             BusError: the servo does not answer; the hint is the command that mends it.
@@ -513,7 +512,9 @@ class Servo:
 
     @property
     def turned(self) -> float:
-        """How far the joint has turned, rad: `position` with whole turns, counted while a Dynamixel is a wheel.
+        """How far the joint has turned, rad: `position` with whole turns, counted while an AX or MX is a wheel.
+
+        An X servo counts them itself, and its `position` has them while it is one.
 
         Where an AX-12 reads nothing (300° to 360°), the motor model says how far it is: see docs/webots.md for how sure
         that is. When it is a joint again, the count begins anew.

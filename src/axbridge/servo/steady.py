@@ -179,6 +179,18 @@ class SteadyServo:
         found: T = _where(rest & (torque == 0.0), 0.0 * drive, self.duty_of(drive, volts, speed))
         return found
 
+    def loop_current(self, torque: T, volts: T, speed: T) -> T:
+        """What a loop of the current is asked for with which the load takes `torque`, N·m, at this speed, A.
+
+        A loop that measures the supply's current sees it during the on-time of the PWM alone. It cannot brake by less
+        than a shorted motor does: then this is 0, and the motor coasts.
+        """
+        duty = _clipped(self.duty(torque, volts, speed), -1.0, 1.0)
+        current = self.current(duty, volts, speed)
+        drawn = current * abs(self.felt(duty)) * (duty * current > 0.0)
+        found: T = _where(self.motor.supply_side != 0.0, drawn, current)
+        return found
+
     def _output(self, drive: Any, speed: Any, direction: Any) -> Any:
         at_rest, (p1, q1, p2, q2) = self._shares(speed)
         left = drive - self.viscous * speed - direction * self._without_load(speed, at_rest)

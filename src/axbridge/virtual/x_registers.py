@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import math
 import struct
-from enum import IntEnum, IntFlag
+from enum import IntFlag
 from typing import NamedTuple
 
 from axbridge.config.profile import FirmwareProfile
-from axbridge.config.registers import XAddress
+from axbridge.config.registers import POSITION_MODES, OperatingMode, XAddress
 from axbridge.servo.columns import Command, Mode, State
 from axbridge.units import RPM
 from axbridge.virtual.control_table import ControlTable
 
-__all__ = ["POSITION_MODES", "Approach", "DriveMode", "OperatingMode", "XGauges", "loop_command"]
+__all__ = ["Approach", "DriveMode", "XGauges", "loop_command"]
 
 _BLOCK = struct.Struct("<HBBhhiiiiHB")  # Realtime Tick to Present Temperature
 _FIRST = int(XAddress.REALTIME_TICK)
@@ -29,17 +29,6 @@ _FAR = 200  # counts behind the trajectory that count as not following it: likew
 _RATE = 1000.0  # runs of the velocity loop in a second: no manual says so
 
 
-class OperatingMode(IntEnum):
-    """Operating Mode(11)."""
-
-    CURRENT = 0
-    VELOCITY = 1
-    POSITION = 3
-    EXTENDED_POSITION = 4
-    CURRENT_BASED_POSITION = 5
-    PWM = 16
-
-
 class DriveMode(IntFlag):
     """Drive Mode(10)."""
 
@@ -48,7 +37,6 @@ class DriveMode(IntFlag):
     TORQUE_ON_BY_GOAL = 0x08
 
 
-POSITION_MODES = {OperatingMode.POSITION, OperatingMode.EXTENDED_POSITION, OperatingMode.CURRENT_BASED_POSITION}
 _MODES = {
     OperatingMode.CURRENT: Mode.CURRENT,
     OperatingMode.VELOCITY: Mode.SPEED,

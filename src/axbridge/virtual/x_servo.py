@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from axbridge.config.profile import Area
-from axbridge.config.registers import XAddress
+from axbridge.config.registers import OperatingMode, XAddress
 from axbridge.protocols.packet import BITS_PER_BYTE, BROADCAST, Packet
 from axbridge.protocols.v2 import ALERT, MAX_ID, Block, Instruction, encode_status
 from axbridge.servo.columns import State
@@ -17,7 +17,7 @@ from axbridge.units import baud_of
 from axbridge.virtual.alarms import HardwareErrors
 from axbridge.virtual.any_servo import AnyServo, Status
 from axbridge.virtual.framing import reads_of
-from axbridge.virtual.x_registers import Approach, DriveMode, OperatingMode, XGauges, loop_command
+from axbridge.virtual.x_registers import Approach, DriveMode, XGauges, loop_command
 
 __all__ = ["XServo"]
 

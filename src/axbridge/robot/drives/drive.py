@@ -13,7 +13,10 @@ from axbridge.state import ServoState, Truth
 __all__ = ["CAPABILITIES", "EMULATION", "Capability", "Drive", "Sensed"]
 
 Capability = Literal["native", "emulated", "unsupported"]
-CAPABILITIES = ("position", "velocity", "wheel", "torque", "pid", "acceleration", "torque_feedback")
+CAPABILITIES = (
+    "position", "extended_position", "velocity", "wheel", "duty", "torque", "available_torque", "pid", "acceleration",
+    "torque_feedback",
+)  # fmt: skip
 EMULATION = {  # what a servo says about itself when it is first asked for something the host does in its place
     "wheel": "turns in wheel mode: angle limits are written to EEPROM once, and restored on close",
     "torque": "has no current sensor: torque is applied by the motor model",

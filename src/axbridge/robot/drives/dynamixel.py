@@ -8,7 +8,7 @@ model. The same on copper, on a virtual bus and in the simulator.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from numbers import Integral
 from typing import Literal
 
@@ -35,13 +35,17 @@ __all__ = ["DYNAMIXEL_CAPABILITIES", "DynamixelDrive"]
 
 DYNAMIXEL_CAPABILITIES: dict[str, Capability] = {
     "position": "native",
+    "extended_position": "unsupported",
     "velocity": "native",
     "wheel": "emulated",
+    "duty": "native",
     "torque": "emulated",
+    "available_torque": "emulated",
     "pid": "emulated",
     "acceleration": "emulated",
     "torque_feedback": "emulated",
 }
+_WHEEL = {"cw_angle_limit": 0, "ccw_angle_limit": 0}
 _REFUSED = ErrorFlag.RANGE | ErrorFlag.ANGLE_LIMIT | ErrorFlag.INSTRUCTION
 _LEAD = 0.15  # s: a goal that moves along with the joint is this far ahead, so that the joint stops when the host does
 _SPEED_GAIN = 0.6  # duty per rad of speed error summed up, in wheel mode
@@ -66,6 +70,7 @@ class DynamixelDrive:
     type: Literal["rotational", "linear"] = "rotational"
     brake = False
     on_at_start = False
+    _changed_to = "a wheel"
 
     def __init__(
         self,
@@ -78,10 +83,10 @@ class DynamixelDrive:
         if config.id is None:
             raise UsageError(f"servo {config.name!r} has no bus id")
         self.config = config
-        self.capabilities: Mapping[str, Capability] = DYNAMIXEL_CAPABILITIES
+        self.capabilities: Mapping[str, Capability] = self._own_capabilities(profile)
         self._on_host = config.controller == "pid"
         if not self._on_host:
-            self.capabilities = {**DYNAMIXEL_CAPABILITIES, "pid": "unsupported"}
+            self.capabilities = {**self.capabilities, "pid": "unsupported"}
         self.id = config.id
         self.profile = profile
         self.model = model
@@ -105,9 +110,14 @@ class DynamixelDrive:
         self._hold = math.nan  # where speed 0 stopped it
         self.limp_at = -math.inf  # when it was switched off last, s on the bus's clock
         self._powered = False
-        self._angle_limits: tuple[int, int] | None = None  # the servo's own, while it is or may be in wheel mode
+        self._own: dict[str, int] = {}  # what EEPROM registers held that are, or may be, changed: neighbours
         self.is_wheel = False
         self._turns: TurnCounter | None = None  # of a wheel
+
+    def _own_capabilities(self, profile: FirmwareProfile) -> Mapping[str, Capability]:
+        if profile.behaviour.wheel_mode == "speed":  # a wheel of the MX takes a speed, not a duty
+            return {**DYNAMIXEL_CAPABILITIES, "duty": "unsupported"}
+        return DYNAMIXEL_CAPABILITIES
 
     # ---- registers
 
@@ -175,13 +185,13 @@ class DynamixelDrive:
             self.limp_at = self.write("torque_enable", 0)
             return math.nan
         present = self.read("present_position")
-        if self._angle_limits is None and self._read_angle_limits() == (0, 0):
-            self._angle_limits = 0, self.profile.units.counts  # left in wheel mode by a program that was killed
-            self.is_wheel = True
-        if self._angle_limits is None:
-            self.write("goal_position", present)
-        else:
+        if not self._own and self._held(_WHEEL) == _WHEEL:
+            self._own = {"cw_angle_limit": 0, "ccw_angle_limit": self.profile.units.counts}
+            self.is_wheel = True  # left in wheel mode by a program that was killed
+        if self._own:
             self.write("moving_speed", 0)  # a wheel takes no goal
+        else:
+            self.write("goal_position", present)
         self.write("torque_enable", 1)
         self._powered = True
         self._speed = self._correction = 0.0
@@ -222,10 +232,8 @@ class DynamixelDrive:
         if setpoints.torque is not None:
             return self._apply_torque(setpoints.torque, sensed.state, period)
         if setpoints.endless:
-            self._enter_wheel(sensed.state)
             return self._turn(setpoints, sensed.state, period, limit)
-        if self._angle_limits is not None:
-            self._leave_wheel()
+        self._leave_wheel()
         if self._on_host:
             state = sensed.state
             self._pid.step(setpoints.target, state.position, setpoints.velocity, setpoints.acceleration, period)
@@ -273,37 +281,60 @@ class DynamixelDrive:
         return max(0.0, self.steady.power(state.load, state.voltage, state.velocity))
 
     def restore(self) -> None:
-        """Give the servo its own angle limits back; limp, because in joint mode it would run to an old goal.
+        """Give the servo its own mode back (EEPROM); limp, because a joint would run to an old goal.
 
         Raises:
             BusError: it could not be done; the message says so, the hint is the command that mends it.
         """
-        if self._angle_limits is None:
-            return
-        for attempt in range(_RESTORES):
+        for attempt in range(_RESTORES if self._own else 0):
             try:
                 self.write("torque_enable", 0)
-                if self._read_angle_limits() != self._angle_limits:
-                    self._write_angle_limits(*self._angle_limits)
+                if self._held(self._own) != self._own:
+                    self._write_together(self._own)
             except BusError as failure:
                 if attempt == _RESTORES - 1 or isinstance(failure, PortError):
-                    raise self._still_a_wheel(*self._angle_limits, failure) from failure
+                    raise self._not_restored(failure) from failure
                 self.bus.clock.sleep_until(self.bus.clock.now() + _RESTORE_PAUSE)
             else:
-                self._angle_limits = self._turns = None
+                self._own, self._turns = {}, None
                 self.is_wheel = False
                 return
 
-    def _still_a_wheel(self, cw: int, ccw: int, failure: BusError) -> BusError:
+    def _not_restored(self, failure: BusError) -> BusError:
         port = getattr(self.bus, "port_name", None)
         where = f" --port {port}" if port else ""
-        limits = {"cw_angle_limit": cw, "ccw_angle_limit": ccw}
-        commands = [f"axbridge servo write {self.id} {name} {value}{where}" for name, value in limits.items() if value]
+        commands = [f"axbridge servo write {self.id} {name} {value}{where}" for name, value in self._own.items()]
+        held = ", ".join(f"{name} {value}" for name, value in self._own.items())
         return BusError(
-            f"servo {self.config.name!r} (id {self.id}) may still be a wheel: it did not take its angle limits "
-            f"{cw}..{ccw} back ({failure.message})",
+            f"servo {self.config.name!r} (id {self.id}) may still be {self._changed_to}: "
+            f"it did not take {held} back ({failure.message})",
             "when that is seen to, mend it: " + " && ".join(commands),
         )
+
+    def _change(self, held: Mapping[str, int], values: Mapping[str, int]) -> None:
+        """Write other values to neighbouring EEPROM registers; what they held before all changes is for `restore`.
+
+        Raises:
+            BusError: the servo may have taken them, or not; `restore` sees to both.
+        """
+        self._own = {**held, **self._own}
+        self._write_together(values)
+
+    def _held(self, names: Iterable[str]) -> dict[str, int]:
+        return {name: self.read(name) for name in names}
+
+    def _write_together(self, values: Mapping[str, int]) -> None:
+        """Write neighbours in one packet: between two, the servo would be in the wrong mode, and deaf."""
+        entries = {name: self.profile.register(name) for name in values}
+        first = next(iter(values))
+        refuse_locked(self.bus, self.id, self.profile, first)
+        data = b"".join(value.to_bytes(entries[name].size, "little") for name, value in values.items())
+        deaf = self.profile.timing.eeprom_wait(len(data))
+        reply = self.bus.write(self.id, entries[first].address, data, deaf=deaf)
+        if reply is not None and self._refused(reply.error):
+            error = self.bus.protocol(self.id).error(reply.error)
+            wanted = ", ".join(f"{name} = {value}" for name, value in values.items())
+            raise ServoFault(self.id, error, f"the servo did not take {wanted}")
 
     # ---- position
 
@@ -363,6 +394,7 @@ class DynamixelDrive:
 
     def _turn(self, wanted: Setpoints, state: ServoState, period: float, limit: int) -> Goal:
         """Turn endlessly at the velocity set: duty by the motor model, corrected by the speed measured."""
+        self._enter_wheel(state)
         step = math.inf if wanted.acceleration == -1 else wanted.acceleration * period
         self._speed = towards(self._speed, wanted.velocity, step)
         if self.profile.behaviour.wheel_mode == "speed":
@@ -388,29 +420,14 @@ class DynamixelDrive:
         if self.is_wheel:
             return
         self._speed = self._correction = 0.0
-        limits = self._read_angle_limits()
-        if limits != (0, 0):
+        if (held := self._held(_WHEEL)) != _WHEEL:
             self.write("goal_position", self.calibration.goal(min(max(state.position, self._low), self._high)))
-            self._angle_limits = limits  # from here on: a write that seems to fail may have arrived
-            self._write_angle_limits(0, 0)
+            self._change(held, _WHEEL)
         self.write("moving_speed", 0)
         self.is_wheel = True
 
     def _leave_wheel(self) -> None:
-        """Back to joint mode."""
-        self.restore()
-        self.power(on=True)
-
-    def _read_angle_limits(self) -> tuple[int, int]:
-        return self.read("cw_angle_limit"), self.read("ccw_angle_limit")
-
-    def _write_angle_limits(self, cw: int, ccw: int) -> None:
-        """Both in one packet: between two, the servo would be in the wrong mode, and deaf."""
-        low, high = self.profile.register("cw_angle_limit"), self.profile.register("ccw_angle_limit")
-        assert high.address == low.end  # so in every profile
-        refuse_locked(self.bus, self.id, self.profile, "cw_angle_limit")
-        data = cw.to_bytes(low.size, "little") + ccw.to_bytes(high.size, "little")
-        deaf = self.profile.timing.eeprom_wait(low.size + high.size)
-        reply = self.bus.write(self.id, low.address, data, deaf=deaf)
-        if reply is not None and reply.error & _REFUSED:
-            raise ServoFault(self.id, reply.error, f"the servo did not take the angle limits {cw}, {ccw}")
+        """Back to joint mode, where it is not in it."""
+        if self._own:
+            self.restore()
+            self.power(on=True)

@@ -1,7 +1,8 @@
-"""The drive of a servo of the X series (or MX with Protocol 2.0): position, speed and acceleration by its own profile.
+"""The drive of a servo of the X series (or MX with Protocol 2.0): each mode of control is the servo's own.
 
-A goal is Goal Position with a Profile Velocity; the torque is capped by Goal PWM. The servo must be in position mode,
-with a profile by velocity. If it is not, both are changed while the robot is open (EEPROM, once), and put back after.
+A position is Goal Position with a Profile Velocity, a speed Goal Velocity, a duty Goal PWM, a torque Goal Current where
+there is one; Goal PWM caps the torque. Each needs its Operating Mode, in EEPROM, and a profile by velocity. What the
+servo had is put back, as the angle limits of a wheel are.
 """
 
 from __future__ import annotations
@@ -14,12 +15,14 @@ from axbridge.bus.base import Bus
 from axbridge.bus.commission import answers_ping, apply_registers
 from axbridge.bus.cycle import CycleServo, Goal, RawState
 from axbridge.config.model import ServoModel
-from axbridge.config.profile import FirmwareProfile
+from axbridge.config.profile import Area, FirmwareProfile
+from axbridge.config.registers import GOAL_CURRENT, POSITION_MODES, OperatingMode, XAddress
 from axbridge.config.rig_tables import ServoConfig
-from axbridge.errors import BusError, BusTimeout, HardwareError
+from axbridge.errors import BusTimeout, HardwareError
 from axbridge.protocols.v1 import Instruction
 from axbridge.robot.drives.drive import Capability, Sensed
 from axbridge.robot.drives.dynamixel import DYNAMIXEL_CAPABILITIES, DynamixelDrive
+from axbridge.servo.coupled_motors import Limits
 from axbridge.servo.setpoints import Setpoints
 from axbridge.state import ServoState
 
@@ -27,18 +30,28 @@ __all__ = ["XDrive"]
 
 X_CAPABILITIES: dict[str, Capability] = {
     **DYNAMIXEL_CAPABILITIES,
-    "wheel": "unsupported",
+    "wheel": "native",
     "acceleration": "native",
 }
-_POSITION_MODE = 3
+_STANDS = {  # what lets a servo stand that gets its torque, by mode; in the others its goal is where it is
+    OperatingMode.VELOCITY: "goal_velocity",
+    OperatingMode.PWM: "goal_pwm",
+    OperatingMode.CURRENT: "goal_current",
+}
 _TIMED = 4  # bit of Drive Mode: the profile counts milliseconds
 _ACCELERATION = 214.577 * 2 * math.pi / 3600  # rad/s² a count of Profile Acceleration
 _MOST_ACCELERATION = 32767
+_AMPERE = 1e-3  # A a count of Goal Current
 _BOOT_LOOKS = 10
 
 
 class XDrive(DynamixelDrive):
-    """One servo on a bus; arguments and errors as of `DynamixelDrive`."""
+    """One servo on a bus; arguments and errors as of `DynamixelDrive`.
+
+    A rig whose `registers` give Operating Mode 4 or 5 has its positions in that mode, else in mode 3.
+    """
+
+    _changed_to = "in another mode"
 
     def __init__(
         self,
@@ -48,34 +61,62 @@ class XDrive(DynamixelDrive):
         bus: Bus,
         truth: Callable[[str, float], tuple[float, float]] | None = None,
     ) -> None:
+        asked = config.registers.get("operating_mode")
+        self._home = OperatingMode(asked) if asked in POSITION_MODES else OperatingMode.POSITION
         super().__init__(config, profile, model, bus, truth)
-        pid: Capability = self.capabilities["pid"]
-        self.capabilities: Mapping[str, Capability] = {**X_CAPABILITIES, "pid": pid}
+        self._mode: OperatingMode | None = None  # while it is powered, and after that until it is changed
         self._top_speed = profile.units.top_speed  # counts that it takes; read when it is switched on
-        self._top_duty = profile.units.full_scale
+        self._top_duty = self._cap = profile.units.full_scale
+        self._top_current = 0
+        self._current = -1  # Goal Current as written last, counts, where that caps the torque
         self._acceleration = -1.0  # as written last, rad/s²
-        self._own: dict[str, int] = {}  # registers that were changed for good, with what they held
+        if self._home != OperatingMode.POSITION:  # its turns count
+            goals = profile.register("goal_position")
+            ends = self.calibration.angle(goals.minimum), self.calibration.angle(goals.maximum)
+            self.limits = Limits(min(ends), max(ends), self.limits.velocity)
+            self._low, self._high = self.limits.low, self.limits.high
+
+    def _own_capabilities(self, profile: FirmwareProfile) -> Mapping[str, Capability]:
+        return {
+            **X_CAPABILITIES,
+            "extended_position": "unsupported" if self._home == OperatingMode.POSITION else "native",
+            "torque": "native" if "goal_current" in profile.registers else "emulated",
+            "available_torque": "native" if self._home == OperatingMode.CURRENT_BASED_POSITION else "emulated",
+        }
 
     @property
     def shut_down(self) -> bool:
-        """Whether it has switched itself off."""
-        return self.read("hardware_error_status") != 0
+        """Whether it has switched itself off: for an error that its Shutdown register names."""
+        errors = self.read("hardware_error_status")
+        return errors != 0 and errors & self.read("shutdown") != 0
 
     def power(self, *, on: bool) -> float:
-        """Switch the motor; on: in position mode, and the present position becomes the goal first."""
+        """Switch the motor; on: in the mode that it was in, and the present position becomes the goal first."""
         if not on:
             return super().power(on=False)
         self._direct_goal = None
-        self._set_mode()
+        return self._start(self._mode or self._home)
+
+    def _start(self, mode: OperatingMode) -> float:
+        """Switch it on in this mode, where it is, at rest; the present position, rad."""
+        self._set_mode(mode)
         present = self.read("present_position")
-        low, high = self.read("min_position_limit"), self.read("max_position_limit")
         self._top_speed, self._top_duty = self.read("velocity_limit"), self.read("pwm_limit")
-        self._acceleration = math.nan  # unknown: the next command writes it
+        if "goal_current" in self.profile.registers:
+            self._top_current = self.read("current_limit")
+        self._acceleration, self._current = math.nan, -1  # unknown: the next command writes them
         self._powered = True
         if not self.shut_down:  # else it takes no torque until it is woken
-            self.write("goal_position", min(max(present, low), high))
+            if mode in _STANDS:
+                self.write(_STANDS[mode], 0)
+            elif mode == OperatingMode.POSITION:
+                low, high = self.read("min_position_limit"), self.read("max_position_limit")
+                self.write("goal_position", min(max(present, low), high))
+            else:
+                self.write("goal_position", present)
             self.write("torque_enable", 1)
         self._speed = self._correction = 0.0
+        self._mode, self.is_wheel = mode, mode in _STANDS
         return self.calibration.angle(present)
 
     def wake(self) -> None:
@@ -101,14 +142,20 @@ class XDrive(DynamixelDrive):
 
     def command(self, setpoints: Setpoints, sensed: Sensed, period: float) -> Goal | None:
         """As of every drive; the acceleration is the servo's own."""
-        if self._powered and setpoints.enabled and setpoints.acceleration != self._acceleration:
-            limit = setpoints.acceleration
+        if not (self._powered and setpoints.enabled):
+            return None
+        self._cap = self._torque_counts(setpoints.available_torque)
+        limit = setpoints.acceleration
+        if limit != -1:
+            setpoints = replace(setpoints, acceleration=-1.0)
+        goal = super().command(setpoints, sensed, period)  # which may change the mode, and that forgets the profile
+        if limit != self._acceleration:
             counts = 0 if limit < 0 else min(max(round(limit / _ACCELERATION), 1), _MOST_ACCELERATION)
             self.write("profile_acceleration", counts)
             self._acceleration = limit
-        if setpoints.acceleration != -1:
-            setpoints = replace(setpoints, acceleration=-1.0)
-        return super().command(setpoints, sensed, period)
+        if self._mode == OperatingMode.CURRENT_BASED_POSITION:
+            self._cap_current(setpoints.available_torque)
+        return goal
 
     def state(self, raw: RawState | None, start: float) -> ServoState:
         """Registers in SI units; the torque is an estimate, the load is the duty."""
@@ -121,36 +168,79 @@ class XDrive(DynamixelDrive):
         position, errors = self.position(raw), HardwareError(raw.error)
         return ServoState(raw.time - start, position, velocity, torque, load, voltage, temperature, errors)
 
+    def turned(self, state: ServoState) -> float:
+        """The position: the servo counts its turns."""
+        return state.position
+
     def restore(self) -> None:
         """Put mode and profile back, limp; see `Drive.restore`."""
+        super().restore()
         if not self._own:
-            return
-        try:
-            self.write("torque_enable", 0)
-            for name, value in list(self._own.items()):
-                self.write(name, value)
-                del self._own[name]
-        except BusError as failure:
-            port = getattr(self.bus, "port_name", None)
-            where = f" --port {port}" if port else ""
-            commands = [f"axbridge servo write {self.id} {name} {value}{where}" for name, value in self._own.items()]
-            names, who = ", ".join(self._own), f"servo {self.config.name!r} (id {self.id})"
-            raise BusError(
-                f"{who} did not take {names} back ({failure.message})",
-                "when that is seen to, mend it: " + " && ".join(commands),
-            ) from failure
+            self._mode = None
 
-    def _set_mode(self) -> None:
-        """Position mode, and a profile by velocity; what was there is kept, to be put back."""
-        drive = self.read("drive_mode")
-        wanted = {"operating_mode": _POSITION_MODE, "drive_mode": drive & ~_TIMED}
-        held = {"operating_mode": self.read("operating_mode"), "drive_mode": drive}
-        changes = {name: value for name, value in wanted.items() if held[name] != value}
-        if changes:
-            self.write("torque_enable", 0)  # the EEPROM takes nothing while it is on
-        for name, value in changes.items():
-            self._own.setdefault(name, held[name])  # from here on: a write that seems to fail may have arrived
-            self.write(name, value)
+    def _set_mode(self, mode: OperatingMode) -> None:
+        """This mode, and a profile by velocity; what was there is kept, to be put back."""
+        held = self._held(("drive_mode", "operating_mode"))
+        wanted = {"drive_mode": held["drive_mode"] & ~_TIMED, "operating_mode": int(mode)}
+        if held == wanted:
+            return
+        self.write("torque_enable", 0)  # the EEPROM takes nothing while it is on
+        self._change(held, wanted)
+        own = self.config.registers.items()  # a change of mode resets gains
+        ram = {name: value for name, value in own if self.profile.register(name).area is Area.RAM}
+        _, errors = apply_registers(self.bus, self.id, self.profile, ram)
+        for error in errors.values():
+            raise error
+        if mode != OperatingMode.PWM:
+            self.write("goal_pwm", min(self._cap, self.read("pwm_limit")))
+
+    def _enter(self, mode: OperatingMode) -> None:
+        if self._mode != mode:
+            self._start(mode)
+
+    def _enter_wheel(self, state: ServoState) -> None:  # noqa: ARG002 - an AX needs it
+        self._enter(OperatingMode.PWM)
+
+    def _leave_wheel(self) -> None:
+        self._enter(self._home)
+
+    def _wheel_goal(self, duty: float, limit: int) -> Goal:
+        most = min(limit, self._top_duty)
+        counts = min(max(round(duty * self.profile.units.full_scale), -most), most)
+        return Goal(0, self.config.direction * counts, place=XAddress.GOAL_PWM)
+
+    def _turn(self, wanted: Setpoints, state: ServoState, period: float, limit: int) -> Goal:  # noqa: ARG002 - likewise
+        self._enter(OperatingMode.VELOCITY)
+        counts = min(max(round(wanted.velocity / self.profile.units.speed), -self._top_speed), self._top_speed)
+        return Goal(0, self.config.direction * counts, min(limit, self._top_duty), place=XAddress.GOAL_VELOCITY)
+
+    def _apply_torque(self, torque: float, state: ServoState, period: float) -> Goal:
+        """By the loop of the current; where there is none, by the duty that gives the torque by the motor model."""
+        if self.capabilities["torque"] != "native":
+            self._enter_wheel(state)
+            return super()._apply_torque(torque, state, period)
+        self._enter(OperatingMode.CURRENT)
+        voltage = state.voltage or self.profile.electrics.nominal_voltage
+        velocity = self._forecast.update(state.time, state.velocity, torque, period)
+        outward = (torque > 0 and state.position >= self._high) or (torque < 0 and state.position <= self._low)
+        current = 0.0 if outward else self.steady.loop_current(torque, voltage, velocity)
+        counts = min(max(round(current / _AMPERE), -self._top_current), self._top_current)
+        return Goal(0, self.config.direction * counts, self._top_duty, place=GOAL_CURRENT)
+
+    def _torque_counts(self, torque: float) -> int:
+        if self._home == OperatingMode.CURRENT_BASED_POSITION:
+            return self.profile.units.full_scale  # the current caps it
+        return super()._torque_counts(torque)
+
+    def _cap_current(self, torque: float) -> None:
+        """Cap the torque by Goal Current: exact at stall and nominal voltage."""
+        counts = self._top_current
+        if torque < self.max_torque:
+            current = self.steady.loop_current(torque, self.profile.electrics.nominal_voltage, 0.0)
+            counts = min(round(current / _AMPERE), counts)
+        if counts != self._current:
+            self.write("goal_current", counts)
+            self._current = counts
 
     def _goal(self, position: float, speed: int, limit: int) -> Goal:
         return super()._goal(position, min(speed, self._top_speed), min(limit, self._top_duty))

@@ -10,7 +10,7 @@ from typing import Literal
 
 from axbridge.bus.base import Reply
 from axbridge.bus.cycle import Cycle, Goal
-from axbridge.config.registers import Address, XAddress
+from axbridge.config.registers import ENDLESS_GOALS, Address, XAddress
 from axbridge.errors import BusError, BusTimeout, PortError
 from axbridge.protocols.packet import BROADCAST
 
@@ -115,7 +115,7 @@ def _read(cycle: Cycle, requests: Sequence[tuple[int, int, int]]) -> list[Reply 
 
 def _stop_wheels(cycle: Cycle, errors: dict[str, BusError]) -> set[str]:
     """Let the servos that turn endlessly stand still; their names. Those that failed: `errors`."""
-    first = [servo for servo in cycle.servos if servo.protocol == 1]  # X servos are joints here
+    first = [servo for servo in cycle.servos if servo.protocol == 1]
     limits = _read(cycle, [(servo.id, Address.CW_ANGLE_LIMIT, 4) for servo in first])
     wheels: dict[int, str] = {}
     for servo, answer in zip(first, limits, strict=True):
@@ -125,7 +125,23 @@ def _stop_wheels(cycle: Cycle, errors: dict[str, BusError]) -> set[str]:
             wheels[servo.id] = servo.name
     failed = _write_and_look(cycle, Address.MOVING_SPEED, dict.fromkeys(wheels, bytes(2)))
     errors |= {wheels[id_]: error for id_, error in failed.items()}
-    return set(wheels.values())
+    return {*wheels.values(), *_stop_endless(cycle, errors)}
+
+
+def _stop_endless(cycle: Cycle, errors: dict[str, BusError]) -> set[str]:
+    """The same of servos of Protocol 2.0 in a mode that follows no position."""
+    second = [servo for servo in cycle.servos if servo.protocol == 2]
+    modes = _read(cycle, [(servo.id, XAddress.OPERATING_MODE, 1) for servo in second])
+    turning: dict[tuple[int, int], dict[int, str]] = {}
+    for servo, answer in zip(second, modes, strict=True):
+        if isinstance(answer, BusError) or not answer.data:
+            errors[servo.name] = answer if isinstance(answer, BusError) else BusTimeout(servo.id)
+        elif place := ENDLESS_GOALS.get(answer.data[0]):
+            turning.setdefault(place, {})[servo.id] = servo.name
+    for (address, size), names in turning.items():
+        failed = _write_and_look(cycle, address, dict.fromkeys(names, bytes(size)))
+        errors |= {names[id_]: error for id_, error in failed.items()}
+    return {name for names in turning.values() for name in names.values()}
 
 
 def park(
