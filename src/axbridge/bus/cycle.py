@@ -24,6 +24,7 @@ from typing import Literal, NamedTuple
 from axbridge.bus.base import Bus, Reply
 from axbridge.bus.layout import LAYOUTS, PRESENT_2, Layout
 from axbridge.bus.stats import TURNAROUND, CycleTimes
+from axbridge.bus.watchdogs import Watchdogs
 from axbridge.config.registers import ENDLESS_GOALS, PRESENT, Address, XAddress
 from axbridge.errors import BusError, BusTimeout, ErrorFlag, HardwareError, PortError
 from axbridge.protocols import v2
@@ -199,6 +200,7 @@ class Cycle:
     Attributes:
         servos, servos_by_name: As given.
         times: Rate and durations of the latest cycles.
+        watchdogs: Of those that speak Protocol 2.0.
     """
 
     def __init__(self, bus: Bus, servos: Sequence[CycleServo], soft_start: float = 0.5) -> None:
@@ -207,6 +209,7 @@ class Cycle:
         self.servos = tuple(servos)
         self.servos_by_name = {servo.name: servo for servo in servos}
         self.times = CycleTimes()
+        self.watchdogs = Watchdogs(bus)
         self._tracks = {servo.name: _track(servo) for servo in servos}
         bus.second |= {servo.id for servo in servos if servo.protocol == 2}
         self._turn = 0
@@ -313,8 +316,12 @@ class Cycle:
                 # first: a soft start must not begin with one hard push
                 heard = max(heard, self._sync_write(Address.TORQUE_LIMIT, torques))
                 heard = max(heard, self._sync_write(Address.GOAL_POSITION, blocks))
+                if second and self.watchdogs.wanted:
+                    self.watchdogs.arm({id_ for goals_here in second.values() for id_ in goals_here})
                 for place in sorted(second):  # limits of the torque first: they are in front
                     heard = max(heard, self._sync_write(place, second[place]))
+                if second:
+                    self.watchdogs.heard()
             except PortError as error:
                 self._lose_port(error)
         self._wire.spent += self.bus.clock.now() - started
@@ -376,6 +383,7 @@ class Cycle:
         track.written_torque = None
         track.restart = True
         track.ramp = (0.0, 0.0, torque_limit)
+        self.watchdogs.forget([track.servo.id])
 
     @property
     def withheld(self) -> frozenset[str]:
@@ -418,6 +426,7 @@ class Cycle:
             self._lose_port(error)
             return
         if together:
+            self.watchdogs.heard()
             wire.bytes += _GROUP_BYTES
             wire.replies += 1
             for track in due:
@@ -518,6 +527,7 @@ class Cycle:
         if track.failures == _FORGIVEN:
             self._wire.events.append(BusEvent("missing", track.servo.name, error))
         if track.missing:
+            self.watchdogs.forget([track.servo.id])
             pause = _FIRST_PAUSE * 2.0 ** min(track.failures - _FORGIVEN, 10)
             track.retry_at = self.bus.clock.now() + min(pause, _LONGEST_PAUSE)
 
@@ -552,6 +562,7 @@ class Cycle:
         for track in self._tracks.values():
             track.failures = max(track.failures, _FORGIVEN)  # each of them must come back
             track.retry_at = 0.0
+        self.watchdogs.forget(self.watchdogs.armed)
 
     def _port_is_back(self, now: float) -> bool:
         if now < self._port_retry:

@@ -99,6 +99,8 @@ class XDrive(DynamixelDrive):
 
     def _start(self, mode: OperatingMode) -> float:
         """Switch it on in this mode, where it is, at rest; the present position, rad."""
+        if self.read("bus_watchdog") < 0:  # expired: it takes no goals
+            self.write("bus_watchdog", 0)
         self._set_mode(mode)
         present = self.read("present_position")
         self._top_speed, self._top_duty = self.read("velocity_limit"), self.read("pwm_limit")
@@ -185,9 +187,12 @@ class XDrive(DynamixelDrive):
         if held == wanted:
             return
         self.write("torque_enable", 0)  # the EEPROM takes nothing while it is on
-        self._change(held, wanted)
-        own = self.config.registers.items()  # a change of mode resets gains
-        ram = {name: value for name, value in own if self.profile.register(name).area is Area.RAM}
+        own = dict(held)
+        if held["operating_mode"] not in POSITION_MODES and "operating_mode" not in self.config.registers:
+            own["operating_mode"] = int(self._home)  # left by a program that was killed
+        self._change(own, wanted)
+        registers = self.config.registers.items()  # a change of mode resets gains
+        ram = {name: value for name, value in registers if self.profile.register(name).area is Area.RAM}
         _, errors = apply_registers(self.bus, self.id, self.profile, ram)
         for error in errors.values():
             raise error

@@ -19,7 +19,7 @@ import sys
 import time
 
 _BROADCAST, _READ, _WRITE, _TORQUE = 0xFE, 2, 3, 24
-_TORQUE_2 = 64
+_TORQUE_2, _WATCHDOG = 64, 98
 _REPEATS = 4  # the first may collide with a reply on the line or end a frame that was cut off
 _GAP = 0.004  # s
 _QUIET = 0.02  # s: by then the answers to the controller's last question are in
@@ -119,6 +119,11 @@ def confirm(ports: Ports, line: Descriptors = _DESCRIPTORS) -> list[int]:
             line.send(port, off)
             line.hear(port, b"", _GAP)  # its acknowledgement
         patience *= 2
+    for port, ids in ports.items():
+        for id_ in ids:
+            if id_ >= SECOND and (port, id_) not in left:  # or it refuses the goals of whoever comes next
+                line.send(port, frame_2(id_ - SECOND, _WRITE, _WATCHDOG, 0, 0))
+                line.hear(port, b"", _GAP)
     return sorted(id_ % SECOND for _, id_ in left)
 
 

@@ -15,6 +15,8 @@ limp is left to the guard, which goes on trying.
 from __future__ import annotations
 
 import contextlib
+import logging
+import math
 import os
 import subprocess
 import sys
@@ -32,12 +34,14 @@ from axbridge.bus.cycle import Cycle, CycleServo
 from axbridge.bus.turn import Turn
 from axbridge.clock import WallClock
 from axbridge.errors import BusError, UsageError
-from axbridge.robot.safety.policies import Policy, hold, limp, park, torque_reads
+from axbridge.robot.safety.policies import Policy, disarm, hold, limp, park, torque_reads
 from axbridge.robot.safety.ways_out import WAYS_OUT
 
 __all__ = ["Safety"]
 
+_log = logging.getLogger(__name__)
 _STDERR = 2
+_TICK = 0.05  # s between two looks of the watchdog thread, at most
 _PATIENCE = 2.0  # s to wait for the end of another thread's transaction
 _GUARD_PATIENCE = 3.0  # s for the guard to end: it asks the servos for half of that
 
@@ -121,7 +125,9 @@ class Safety:
             except BaseException:
                 self.disarm()
                 raise
-        if self._silence is not None and self._real:
+        for cycle in self._real:
+            cycle.watchdogs.wanted = bool(cycle.bus.second)
+        if self._real and (self._silence is not None or any(cycle.bus.second for cycle in self._real)):
             self._stop.clear()
             self._watchdog = threading.Thread(target=self._watch, name="axbridge watchdog", daemon=True)
             self._watchdog.start()
@@ -147,6 +153,8 @@ class Safety:
         """A sign of life: call it once a step. After a silence goals are taken again, from the present position on."""
         if self._silence is not None and self._real and time.monotonic() - self._fed_at > self._silence:
             self._trip()  # the watchdog had no chance yet: the process was stopped, and the guard has acted
+        if any(cycle.watchdogs.doubtful for cycle in self._real):
+            self._feed_watchdogs()
         self._fed_at = time.monotonic()
         if self._leaving:  # in another thread
             return
@@ -223,9 +231,12 @@ class Safety:
         for cycle in cycles:
             try:
                 with cycle.bus.turn.held(_PATIENCE):
+                    if policy == "hold":
+                        disarm(cycle)  # one that has expired takes no goals
                     failed = _hold(cycle) if policy == "hold" else None
                     if failed is None or failed:  # there is something to limp
-                        errors |= limp(cycle, failed)
+                        errors |= (left := limp(cycle, failed))
+                        disarm(cycle, left)
             except Exception as failure:  # noqa: BLE001 - whatever it is, it must not spare the next bus
                 unknown = failure if isinstance(failure, BusError) else BusError(f"{type(failure).__name__}: {failure}")
                 errors |= dict.fromkeys(cycle.servos_by_name, unknown)
@@ -271,13 +282,33 @@ class Safety:
     # -- silence ------------------------------------------------------------------------------------------------------
 
     def _watch(self) -> None:
-        assert self._silence is not None
-        while not self._stop.wait(min(self._silence / 4, 0.05)):
-            if not self.stale and time.monotonic() - self._fed_at > self._silence:
+        silence = math.inf if self._silence is None else self._silence
+        while not self._stop.wait(min(silence / 4, _TICK)):
+            if not self.stale and time.monotonic() - self._fed_at > silence:
                 self._trip()
             elif self.stale and self._left:
                 with self._applying:
                     self._insist()
+            if any(cycle.watchdogs.hungry for cycle in self._real):
+                self._feed_watchdogs()
+
+    def _feed_watchdogs(self) -> None:
+        """Ask servos for their Bus Watchdog, which feeds it: a slow program must not trip it.
+
+        Where one has expired, this process stood still; then its motors stay off, as behind a controller that was
+        silent for too long.
+        """
+        expired: list[int] = []
+        for cycle in self._real:
+            if cycle.watchdogs.armed:
+                with contextlib.suppress(BusError), cycle.bus.turn.held(_PATIENCE):
+                    expired += cycle.watchdogs.look()
+        if expired and not self.stale:
+            _log.warning("the Bus Watchdog of servos %s has expired: this program stood still", sorted(expired))
+            if self.policy == "park":  # they take goals again
+                for cycle in self._real:
+                    cycle.watchdogs.forget(cycle.watchdogs.armed)
+            self._trip()
 
     def _trip(self) -> None:
         """Apply the policy to a controller that was silent for too long; once a silence."""

@@ -5,7 +5,7 @@ Nothing counts as done before the servo itself has said so. `axbridge.robot.safe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import Literal
 
 from axbridge.bus.base import Reply
@@ -14,7 +14,7 @@ from axbridge.config.registers import ENDLESS_GOALS, Address, XAddress
 from axbridge.errors import BusError, BusTimeout, PortError
 from axbridge.protocols.packet import BROADCAST
 
-__all__ = ["Policy", "hold", "limp", "park", "torque_reads"]
+__all__ = ["Policy", "disarm", "hold", "limp", "park", "torque_reads"]
 
 Policy = Literal["limp", "hold", "park"]
 
@@ -55,6 +55,18 @@ def limp(cycle: Cycle, names: Iterable[str] | None = None) -> dict[str, BusError
     except PortError as error:
         errors.update(dict.fromkeys(left.values(), error))
     return errors
+
+
+def disarm(cycle: Cycle, but: Container[str] = ()) -> None:
+    """Write 0 to the Bus Watchdog of every servo that is armed, and look that it is there; not of those named.
+
+    Raises:
+        PortError: the line is gone.
+    """
+    armed = cycle.watchdogs.armed
+    ids = {servo.id: b"\0" for servo in cycle.servos if servo.id in armed and servo.name not in but}
+    cycle.watchdogs.forget(ids)
+    _write_and_look(cycle, XAddress.BUS_WATCHDOG, ids)
 
 
 def torque_reads(cycle: Cycle, ids: Iterable[int]) -> list[tuple[int, int, int]]:

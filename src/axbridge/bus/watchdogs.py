@@ -1,0 +1,92 @@
+"""Bus Watchdog of Protocol 2.0's servos: each stops by itself when no packet has come for a while.
+
+By the manual its torque stays on: in a position mode it holds where it stopped, in the others its motor gets nothing.
+It then refuses goals until 0 is written to the register. An AX-12 has nothing of the kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from axbridge.bus.base import Bus, Reply
+from axbridge.config.registers import XAddress
+
+__all__ = ["PERIOD", "Watchdogs"]
+
+PERIOD = 0.5  # s: some times what a busy computer keeps a thread waiting
+_PLACE = int(XAddress.BUS_WATCHDOG)
+_COUNTS = bytes((round(PERIOD / 0.02),))
+_OFF, _EXPIRED = b"\0", b"\xff"
+
+
+class Watchdogs:
+    """Those of the servos of one bus.
+
+    Args:
+        bus: Where they are.
+
+    Attributes:
+        wanted: Whether servos that get goals are to be armed.
+        armed: Ids.
+    """
+
+    def __init__(self, bus: Bus) -> None:
+        self.wanted = False
+        self.armed: frozenset[int] = frozenset()
+        self._bus = bus
+        self._spoken_at = 0.0
+        self._doubt = False
+
+    def arm(self, ids: Collection[int]) -> None:
+        """Arm those of them that are not, also where one has expired; what does not confirm it is armed the next time.
+
+        Raises:
+            PortError: the line is gone.
+        """
+        new = [id_ for id_ in ids if id_ not in self.armed]
+        if not self.wanted or not new:
+            return
+        if not self.armed:
+            self._spoken_at = self._bus.clock.now()
+        for value in (_OFF, _COUNTS):
+            self._bus.sync_write(_PLACE, dict.fromkeys(new, value))
+        self.armed |= {id_ for id_, value in self._read(new) if value == _COUNTS}
+
+    def forget(self, ids: Iterable[int]) -> None:
+        """These may have been without power, or were disarmed: they are armed with their next goals."""
+        self.armed -= set(ids)
+
+    def heard(self) -> None:
+        """All servos have just been spoken to."""
+        if self.armed:
+            now = self._bus.clock.now()
+            self._doubt = self._doubt or self._silence(now) > PERIOD / 2
+            self._spoken_at = now
+
+    @property
+    def hungry(self) -> bool:
+        """Whether nobody has spoken to them for a while."""
+        return bool(self.armed) and self._silence(self._bus.clock.now()) > PERIOD / 4
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether the line was silent for so long that one may have expired."""
+        return bool(self.armed) and (self._doubt or self._silence(self._bus.clock.now()) > PERIOD / 2)
+
+    def look(self) -> list[int]:
+        """Ask all that are armed, which feeds them; the ids of those that have expired.
+
+        Raises:
+            PortError: the line is gone.
+        """
+        found = self._read(sorted(self.armed))
+        self._doubt, self._spoken_at = False, self._bus.clock.now()
+        self.forget(id_ for id_, value in found if value == _OFF)
+        return [id_ for id_, value in found if value == _EXPIRED]
+
+    def _silence(self, now: float) -> float:
+        return now - self._spoken_at
+
+    def _read(self, ids: Collection[int]) -> list[tuple[int, bytes]]:
+        answers = self._bus.read_many([(id_, _PLACE, 1) for id_ in ids])
+        return [(id_, answer.data) for id_, answer in zip(ids, answers, strict=True) if isinstance(answer, Reply)]

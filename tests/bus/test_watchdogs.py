@@ -1,0 +1,122 @@
+"""Bus Watchdogs of X servos on a line in simulated time: armed with goals, fed by whoever asks, and never forgotten."""
+
+import pytest
+
+from axbridge.bus.cycle import Cycle, CycleServo, Goal
+from axbridge.bus.watchdogs import PERIOD
+from axbridge.config.registers import XAddress
+from axbridge.config.rig import Rig
+from axbridge.robot.safety.policies import disarm, hold, limp
+from axbridge.virtual.bus import VirtualBus
+from axbridge.virtual.world import World
+
+pytestmark = pytest.mark.slow
+GOALS = {name: Goal(2048, 50) for name in ("lift", "gripper")}
+
+
+@pytest.fixture
+def world():
+    made = World(Rig.load("koch"))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def cycle(world):
+    made = Cycle(
+        VirtualBus(world),
+        [CycleServo("lift", 2, (0, 4095), protocol=2), CycleServo("gripper", 6, (0, 4095), protocol=2)],
+    )
+    made.watchdogs.wanted = True
+    for id_ in (2, 6):
+        made.bus.write(id_, XAddress.TORQUE_ENABLE, b"\1")
+    return made
+
+
+def registers(world):
+    return [world.servos[name].table["bus_watchdog"] for name in ("shoulder_lift", "gripper")]
+
+
+def pause(world, seconds):
+    world.sleep_until(world.now() + seconds)
+
+
+def test_servos_are_armed_with_their_first_goals_and_only_where_that_is_wanted(world, cycle):
+    cycle.watchdogs.wanted = False
+    cycle.exchange(GOALS)
+    assert registers(world) == [0, 0]
+    cycle.watchdogs.wanted = True
+    cycle.exchange({"gripper": GOALS["gripper"]})
+    assert registers(world) == [0, 25]
+    assert cycle.watchdogs.armed == {6}
+
+
+def test_a_cycle_feeds_them_and_so_does_a_look(world, cycle):
+    for _ in range(3):
+        cycle.exchange(GOALS)
+        pause(world, 0.6 * PERIOD)
+        assert cycle.watchdogs.hungry
+        assert cycle.watchdogs.look() == []
+        assert not cycle.watchdogs.hungry
+        pause(world, 0.6 * PERIOD)
+    assert registers(world) == [25, 25]
+
+
+def test_one_that_has_expired_stands_and_takes_no_goal_until_it_is_disarmed(world, cycle):
+    cycle.exchange({name: goal._replace(position=2600) for name, goal in GOALS.items()})
+    pause(world, 1.2 * PERIOD)
+    assert registers(world) == [-1, -1]
+    assert cycle.watchdogs.doubtful
+    assert sorted(cycle.watchdogs.look()) == [2, 6]
+    stopped = world.servos["gripper"].table["goal_position"]
+    cycle.exchange(GOALS)
+    assert world.servos["gripper"].table["goal_position"] == stopped
+    disarm(cycle)
+    assert registers(world) == [0, 0]
+    cycle.exchange(GOALS)
+    assert registers(world) == [25, 25]
+    assert world.servos["gripper"].table["goal_position"] == 2048
+
+
+def test_a_silence_between_two_cycles_raises_a_doubt(world, cycle):
+    cycle.exchange(GOALS)
+    cycle.exchange(GOALS)
+    assert not cycle.watchdogs.doubtful
+    pause(world, 0.8 * PERIOD)
+    cycle.exchange(GOALS)
+    assert cycle.watchdogs.doubtful
+    assert cycle.watchdogs.look() == []
+    assert not cycle.watchdogs.doubtful
+
+
+def test_one_that_was_away_is_armed_anew(world, cycle):
+    cycle.exchange(GOALS)
+    gripper = world.servos["gripper"]
+    gripper.powered = False
+    for _ in range(3):
+        cycle.exchange(GOALS)
+    assert cycle.watchdogs.armed == {2}
+    gripper.powered = True
+    gripper.power_cycle(world.now())
+    pause(world, 3.0)
+    assert gripper.table["bus_watchdog"] == 0
+    for _ in range(3):
+        cycle.exchange(GOALS)
+    cycle.recover("gripper")  # it has lost its torque
+    cycle.exchange(GOALS)
+    assert gripper.table["bus_watchdog"] == 25
+
+
+def test_a_servo_that_did_not_say_that_it_is_off_stays_armed(world, cycle):
+    cycle.exchange(GOALS)
+    limp(cycle, ["gripper"])
+    disarm(cycle, {"lift"})
+    assert registers(world) == [25, 0]
+
+
+def test_a_servo_holds_after_its_watchdog_was_disarmed(world, cycle):
+    cycle.exchange({"gripper": Goal(2600, 20), "lift": GOALS["lift"]})
+    pause(world, 1.2 * PERIOD)
+    disarm(cycle)
+    assert hold(cycle) == {}
+    assert registers(world) == [0, 0]

@@ -1,0 +1,174 @@
+"""An X servo stops although host and guard are dead; it never stops a program that lives; no way out leaves it armed."""
+
+import os
+import signal
+import time
+from contextlib import contextmanager
+
+import dynamixel_sdk as sdk
+import pytest
+
+from axbridge.bus.watchdogs import PERIOD
+from tests.support.waiting import until
+from tests.support.warm import Warm, serving
+
+pytestmark = [pytest.mark.slow, pytest.mark.real_time]
+
+OPEN = """
+import math, os, signal, sys, time, warnings, axbridge
+warnings.simplefilter("ignore")
+robot = axbridge.open("koch", backend="real", port=sys.argv[1])
+roll, pan, elbow, gripper = (robot[name] for name in ("wrist_roll", "shoulder_pan", "elbow_flex", "gripper"))
+"""
+DRIVE = """
+roll.set_position(-2.5)
+gripper.set_position(0.0)
+while roll.position != roll.position or roll.position > -2.4:
+    robot.step(20)
+roll.set_position(math.inf)
+roll.set_velocity(1.0)
+pan.set_velocity(0.5)
+pan.set_position(2.0)
+gripper.set_duty(0.2)
+elbow.set_torque(0.05)
+"""
+RUN = (
+    DRIVE
+    + """
+print(robot._connection._safety._guard.pid, flush=True)
+while True:
+    robot.step(20)
+    print(roll.position, pan.position, flush=True)
+"""
+)
+SLOW = """
+roll.set_position(0.5)
+for _ in range(3):
+    robot.step(20)
+    time.sleep(1.0)
+print([servo.read("bus_watchdog") for servo in (roll, pan)], roll.torque_enabled, flush=True)
+"""
+STOPPED = """
+roll.set_position(math.inf)
+roll.set_velocity(0.5)
+for _ in range(10):
+    robot.step(20)
+print(os.getpid(), flush=True)
+while roll.torque_enabled:
+    robot.step(20)
+robot.step(20)
+print("off", roll.read("torque_enable"), roll.read("bus_watchdog"), flush=True)
+roll.set_velocity(1.0)
+roll.set_position(roll.position + 0.5)
+for _ in range(60):
+    robot.step(20)
+print("on", roll.read("torque_enable"), roll.read("bus_watchdog"), flush=True)
+"""
+NEXT = """
+for servo in robot.values():
+    servo.set_position(0.0)
+for _ in range(99):
+    robot.step(20)
+print(roll.position, flush=True)
+robot.close()
+"""
+ENDS = {
+    "close": "robot.close()",
+    "exception": "raise SystemError",
+    "SIGTERM": "os.kill(os.getpid(), signal.SIGTERM)",
+    "SIGKILL, guarded": "os.kill(os.getpid(), signal.SIGKILL)",
+}
+
+
+class Client:
+    """Somebody else on the line: dynamixel-sdk."""
+
+    def __init__(self, port):
+        self._port, self._packets = sdk.PortHandler(port), sdk.PacketHandler(2.0)
+        assert self._port.openPort()
+        assert self._port.setBaudRate(1_000_000)
+
+    def read(self, id_, address, size):
+        while True:
+            data, result, _ = self._packets.readTxRx(self._port, id_, address, size)
+            if result == sdk.COMM_SUCCESS:
+                return int.from_bytes(bytes(data), "little", signed=True)
+
+    def write_goal_velocity(self, id_, value):
+        return self._packets.write4ByteTxRx(self._port, id_, 104, value)[1]
+
+    def close(self):
+        self._port.closePort()
+
+
+@contextmanager
+def client(port):
+    made = Client(port)
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+@pytest.fixture(scope="module")
+def port():
+    with serving("koch") as served:
+        yield served
+
+
+def test_joints_stop_within_the_period_although_host_and_guard_are_killed(port):
+    with Warm("-c", OPEN + RUN, port) as driver:
+        guard = int(driver.stdout.readline())
+        said = [driver.stdout.readline() for _ in range(20)]
+        os.kill(guard, signal.SIGKILL)
+        driver.kill()
+        said += driver.stdout.read().splitlines()
+        last = [float(part) for part in said[-1].split()]
+        driver.wait()
+    time.sleep(3 * PERIOD)  # nobody talks: any packet would feed them
+    with client(port) as other:
+        assert [other.read(id_, 98, 1) for id_ in (1, 3, 5, 6)] == [-1] * 4
+        assert [other.read(id_, 64, 1) for id_ in (1, 3, 5, 6)] == [1] * 4  # it stops, and does not go limp
+        before = [other.read(id_, 132, 4) for id_ in (1, 5, 6)]
+        time.sleep(0.3)
+        after = [other.read(id_, 132, 4) for id_ in (1, 5, 6)]
+        assert max(abs(one - two) for one, two in zip(before, after, strict=True)) <= 2
+        assert other.read(3, 126, 2) == 0  # in current mode it has none, and gravity has the joint
+        pan, roll = ((counts - 2048) * 0.001534 for counts in after[:2])
+        assert 0.4 * PERIOD < roll - last[0] < 1.3 * PERIOD + 0.05  # at 1 rad/s
+        assert 0.4 * PERIOD < (pan - last[1]) / 0.5 < 1.3 * PERIOD + 0.1
+        assert other.write_goal_velocity(5, 40) == 4  # data range, until 0 is written
+    with Warm("-c", OPEN + NEXT, port) as next_one:
+        out, err = next_one.communicate(timeout=60)
+    assert out, err
+    assert abs(float(out)) < 0.1
+    with client(port) as other:
+        assert [other.read(id_, 11, 1) for id_ in (1, 3, 5, 6)] == [3] * 4
+
+
+def test_a_slow_program_that_lives_does_not_trip_it(port):
+    with Warm("-c", OPEN + SLOW, port) as driver:
+        assert driver.communicate(timeout=60)[0] == "[25, 0] True\n"
+
+
+def test_after_a_program_stood_still_its_motors_stay_off_until_they_are_asked(port):
+    with Warm("-c", OPEN + STOPPED, port) as driver:
+        os.kill(int(driver.stdout.readline()), signal.SIGSTOP)
+        time.sleep(3 * PERIOD)
+        os.kill(driver.pid, signal.SIGCONT)
+        out, err = driver.communicate(timeout=60)
+    assert out == "off 0 0\non 1 25\n", err
+
+
+@pytest.mark.parametrize("end", ENDS.values(), ids=ENDS)
+def test_no_way_out_leaves_it_armed(port, end):
+    with Warm(
+        "-c",
+        OPEN + DRIVE + "for _ in range(5): robot.step(20)\nprint(roll.read('bus_watchdog'), flush=True)\n" + end,
+        port,
+    ) as driver:
+        out, err = driver.communicate(timeout=60)
+    assert out == "25\n", err
+    with client(port) as other:
+        until(lambda: [other.read(id_, 64, 1) for id_ in range(1, 7)] == [0] * 6)
+        until(lambda: [other.read(id_, 98, 1) for id_ in range(1, 7)] == [0] * 6)
