@@ -1,8 +1,9 @@
-"""Controllers of 18 served servos, ended at random moments in every way there is; prints JSON.
+"""Controllers of served servos, ended at random moments in every way there is; prints JSON.
 
-The robot hangs in the air: on the ground it would settle after the end, and bend the servos that hold.
+The robot hangs in the air: on the ground it would settle after the end, and bend the servos that hold. `--rig koch` has
+an arm of X servos instead of the 18 AX-12s.
 
-Each end opens `bioloid` on a virtual bus with every motor on, and takes its turn of the policies limp, park and hold,
+Each end opens it on a virtual bus with every motor on, and takes its turn of the policies limp, park and hold,
 and of steps of 1, 8 and 20 ms. When the controller is dead, another client reads every servo: limp and park must have
 left none with torque, hold each with the present position as its goal; behind a program that died at once the guard
 must have left none with torque.
@@ -28,6 +29,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -36,7 +38,7 @@ from jupyter_client.manager import start_new_kernel
 import axbridge
 from axbridge.bus.base import Bus
 from axbridge.bus.serial import SerialBus
-from axbridge.config.registers import Address
+from axbridge.config.profile import FirmwareProfile
 from axbridge.config.rig import Rig
 from axbridge.errors import PortError
 from axbridge.robot import connection
@@ -53,12 +55,12 @@ MOMENT = 0.25  # s in which the signal comes, once the controller runs
 GREETING = 0.15  # s in which it comes during the handshake
 PATIENCE = 1.0  # s: a busy machine may stop the virtual servos for a while
 LONGEST = 30.0  # s that a program may take to end, on a busy machine
-NEAR = 10  # counts between goal and present position of a servo that holds: 3 degrees, under load
+NEAR = 10  # counts of an AX between goal and present position of a servo that holds: 3 degrees, under load
 
 CELL = """
 import threading, time, warnings, axbridge
 warnings.simplefilter("ignore")
-robot = axbridge.open("bioloid", backend="real", port={port!r}, safety={safety!r})
+robot = axbridge.open({rig!r}, backend="real", port={port!r}, safety={safety!r})
 start = {{name: min(max(s.position, s.min_position + 0.03), s.max_position - 0.03) for name, s in robot.items()}}
 def drive():
     count = 0
@@ -74,7 +76,7 @@ DRIVEN_BY = {
 KERNEL_ENDS = ("restart", "interrupt, restart", "shutdown", "kill")
 
 
-def control(port: str, way: dict[str, Any], pose: dict[str, float], ready: int) -> None:
+def control(rig: str, port: str, way: dict[str, Any], pose: dict[str, float], ready: int) -> None:
     """The controller, in a forked child: it ends by a signal alone."""
 
     def greet(*arguments: Any, **options: Any) -> Any:
@@ -85,7 +87,7 @@ def control(port: str, way: dict[str, Any], pose: dict[str, float], ready: int) 
         signal.signal(number, signal.SIG_DFL)  # whatever started this benchmark may ignore them
     handshake, connection.handshake = connection.handshake, greet
     safety = {"on_exit": way["policy"], "park": pose}
-    with axbridge.open("bioloid", backend="real", port=port, safety=safety) as robot:
+    with axbridge.open(rig, backend="real", port=port, safety=safety) as robot:
         for name, servo in robot.items():
             servo.set_position(pose[name])
         robot.step(way["step_ms"])
@@ -98,7 +100,7 @@ def control(port: str, way: dict[str, Any], pose: dict[str, float], ready: int) 
             robot.step(way["step_ms"])
 
 
-def end(port: str, number: int, way: dict[str, Any], pose: dict[str, float]) -> tuple[float, int, str] | str:
+def end(rig: str, port: str, number: int, way: dict[str, Any], pose: dict[str, float]) -> tuple[float, int, str] | str:
     """Let a controller end; the time it took, s, its exit status and what it said; or why it did not start."""
     reading, ready = os.pipe()
     with tempfile.TemporaryFile("w+") as said:
@@ -106,7 +108,7 @@ def end(port: str, number: int, way: dict[str, Any], pose: dict[str, float]) -> 
         if child == 0:
             os.dup2(said.fileno(), 2)
             try:
-                control(port, way, pose, ready)
+                control(rig, port, way, pose, ready)
             except axbridge.AxBridgeError as failure:
                 print(failure, file=sys.stderr, flush=True)
             finally:
@@ -131,8 +133,8 @@ def heard(news: TextIO, word: str) -> bool:
     return any(line.strip() == word for line in iter(news.readline, ""))
 
 
-def opened(port: str) -> SerialBus:
-    """The line, as soon as the guard of the dead controller has let it go."""
+def opened(port: str, rig: Rig) -> SerialBus:
+    """The line of a robot, as soon as the guard of the dead controller has let it go."""
     until = time.monotonic() + 5
     while True:
         try:
@@ -143,12 +145,20 @@ def opened(port: str) -> SerialBus:
             time.sleep(0.002)
         else:
             bus.latency = PATIENCE
+            bus.second = frozenset(s.id for s in rig.servos if s.id is not None and rig.profile_of(s).protocol == 2)
             return bus
 
 
-def read(bus: Bus, id: int, address: int, length: int = 2) -> int:
+def read(bus: Bus, profile: FirmwareProfile, id: int, name: str) -> int:
     """A register."""
-    return int.from_bytes(bus.read(id, address, length).data, "little")
+    register = profile.register(name)
+    return int.from_bytes(bus.read(id, register.address, register.size).data, "little", signed=register.signed)
+
+
+def write(bus: Bus, profile: FirmwareProfile, id: int, name: str, value: int) -> None:
+    """Set a register."""
+    register = profile.register(name)
+    bus.write(id, register.address, value.to_bytes(register.size, "little", signed=register.signed))
 
 
 def switch_on(bus: Bus, rig: Rig) -> dict[str, float]:
@@ -156,21 +166,23 @@ def switch_on(bus: Bus, rig: Rig) -> dict[str, float]:
     pose = {}
     for servo in rig.servos:
         assert servo.id is not None
-        present = read(bus, servo.id, Address.PRESENT_POSITION)
-        bus.write(servo.id, Address.GOAL_POSITION, present.to_bytes(2, "little"))
-        bus.write(servo.id, Address.TORQUE_LIMIT, (1023).to_bytes(2, "little"))
-        bus.write(servo.id, Address.TORQUE_ENABLE, b"\1")
+        profile = rig.profile_of(servo)
+        present = read(bus, profile, servo.id, "present_position")
+        write(bus, profile, servo.id, "goal_position", present)
+        if "torque_limit" in profile.registers:
+            write(bus, profile, servo.id, "torque_limit", 1023)
+        write(bus, profile, servo.id, "torque_enable", 1)
         low, high = servo.soft_limits
-        angle = Calibration(rig.profile_of(servo).units, servo.zero, servo.direction).angle(present)
+        angle = Calibration(profile.units, servo.zero, servo.direction).angle(present)
         pose[servo.name] = min(max(angle, low + SWING), high - SWING)
     return pose
 
 
-def end_program(port: str, way: dict[str, Any], safety: dict[str, Any]) -> str:
+def end_program(rig: str, port: str, way: dict[str, Any], safety: dict[str, Any]) -> str:
     """Let one of `ending_program` end; what is wrong with that."""
     how = way["end"]
     with ending_program.start(
-        way["way"], how, way["step_ms"], rig="bioloid", backend="real", port=port, safety=safety
+        way["way"], how, way["step_ms"], rig=rig, backend="real", port=port, safety=safety
     ) as program:
         assert program.stdout is not None
         if program.stdout.readline() != "running\n":
@@ -185,11 +197,11 @@ def end_program(port: str, way: dict[str, Any], safety: dict[str, Any]) -> str:
     return said if "powered" in said or (how in {"SIGTERM", "SIGHUP"} and "child" not in way["way"]) else ""
 
 
-def end_kernel(port: str, way: dict[str, Any], safety: dict[str, Any]) -> str:
+def end_kernel(rig: str, port: str, way: dict[str, Any], safety: dict[str, Any]) -> str:
     """Let a notebook's kernel end; what is wrong with that."""
     kernel, client = start_new_kernel()
     try:
-        for cell in (CELL.format(port=port, safety=safety, step_ms=way["step_ms"]), DRIVEN_BY[way["way"]]):
+        for cell in (CELL.format(rig=rig, port=port, safety=safety, step_ms=way["step_ms"]), DRIVEN_BY[way["way"]]):
             answer = client.execute_interactive(cell, timeout=LONGEST, output_hook=lambda _: None)
             if answer["content"]["status"] != "ok":
                 return str(answer["content"])
@@ -213,15 +225,14 @@ def look(bus: Bus, rig: Rig, policy: str) -> tuple[list[str], int]:
     wrong, farthest = [], 0
     for servo in rig.servos:
         assert servo.id is not None
-        on = read(bus, servo.id, Address.TORQUE_ENABLE, 1)
-        away = (
-            abs(read(bus, servo.id, Address.GOAL_POSITION) - read(bus, servo.id, Address.PRESENT_POSITION))
-            if policy == "hold"
-            else 0
-        )
+        profile = rig.profile_of(servo)
+        ask = partial(read, bus, profile, servo.id)
+        on, away, armed = ask("torque_enable"), 0, profile.protocol == 2 and ask("bus_watchdog") != 0
+        if policy == "hold":
+            away = abs(ask("goal_position") - ask("present_position"))
         farthest = max(farthest, away)
-        if on != (policy == "hold") or away > NEAR:
-            wrong.append(f"{servo.name}: torque {on}, {away} counts away")
+        if on != (policy == "hold") or away > NEAR * profile.units.counts / 1023 or armed:
+            wrong.append(f"{servo.name}: torque {on}, {away} counts away, {'' if armed else 'not '}armed")
     return wrong, farthest
 
 
@@ -245,11 +256,13 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--ends", type=int, default=20)
+    parser.add_argument("--rig", default="bioloid")
     parser.add_argument("--way", help="this way of driving alone: signals, 'daemon thread', notebook, …")
     parser.add_argument("--seed", type=int, default=1)
     arguments = parser.parse_args()
     random.seed(arguments.seed)
-    rig = Rig.load("bioloid")
+    name = arguments.rig
+    rig = Rig.load(name)
     times: dict[str, list[float]] = {policy: [] for policy in POLICIES}
     wrong: list[Any] = []
     errors: list[str] = []
@@ -258,31 +271,31 @@ def main() -> None:
     ways: Counter[str] = Counter()
     ends: Counter[str] = Counter()
     due: list[dict[str, Any]] = []
-    with tempfile.TemporaryDirectory() as folder, serving(hanging(Path(folder))) as port:
+    with tempfile.TemporaryDirectory() as folder, serving(hanging(Path(folder)) if name == "bioloid" else name) as port:
         for turn in range(arguments.ends):
             due = due or [case for case in cases() if arguments.way in {None, case["way"]}]
             way: dict[str, Any] = {**due.pop(), "policy": POLICIES[turn % 3], "step_ms": STEPS[turn // 3 % 3]}
-            with opened(port) as bus:
+            with opened(port, rig) as bus:
                 pose = switch_on(bus, rig)
             policy, lasts = way["policy"], True
             if way["way"] == "signals":
                 number = signal.Signals[way["end"]]
                 way["handshake"] = ways["signals"] % 5 == 0
-                while isinstance(ended := end(port, number, way, pose), str):
+                while isinstance(ended := end(name, port, number, way, pose), str):
                     unstarted.append(ended)  # a busy machine holds the virtual servos up
-                    with opened(port) as bus:
+                    with opened(port, rig) as bus:
                         pose = switch_on(bus, rig)
                 took, status, said = ended
                 times[policy].append(took * 1e3)
                 problem = f"status {status}: {said}" if said or status != -number else ""
             else:
                 ending = end_kernel if way["way"] in DRIVEN_BY else end_program
-                problem = ending(port, way, {"on_exit": policy, "park": pose})
+                problem = ending(name, port, way, {"on_exit": policy, "park": pose})
                 lasts = (
                     way["end"] != "kill" if way["way"] in DRIVEN_BY else ending_program.lasts(way["way"], way["end"])
                 )
                 policy = "limp" if lasts is False else policy
-            with opened(port) as bus:
+            with opened(port, rig) as bus:
                 left, away = look(bus, rig, policy)
                 if left and lasts is None:
                     left, away = look(bus, rig, "limp")

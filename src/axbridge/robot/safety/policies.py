@@ -23,7 +23,7 @@ _TORQUE = int(Address.TORQUE_ENABLE)
 _TORQUE_2 = int(XAddress.TORQUE_ENABLE)
 _TORQUE_TO_POSITION = _TORQUE, Address.PRESENT_POSITION + 2 - _TORQUE  # one read: from where on, bytes
 _PARK_SPEEDS = {1: 100, 2: 48}  # counts: 11 rpm
-_PARK_NEAR = 6  # counts: about 2 degrees
+_PARK_NEAR = {1: 6, 2: 23}  # counts: about 2 degrees
 _PARK_PERIOD = 0.02  # s
 
 
@@ -172,9 +172,10 @@ def park(
     end = due + seconds
     goals = _parkable(cycle, pose)
     here: dict[str, int] = {}
+    near = {servo.name: _PARK_NEAR[servo.protocol] for servo in cycle.servos}
     while goals and clock.now() < end and not given_up():
         here |= {name: state.position for name, state in cycle.exchange(goals).states.items() if name in goals}
-        if here and all(abs(position - goals[name].position) <= _PARK_NEAR for name, position in here.items()):
+        if here and all(abs(here[name] - goals[name].position) <= near[name] for name in here):
             break
         due += _PARK_PERIOD
         clock.sleep_until(due)
