@@ -161,7 +161,7 @@ def test_after_a_program_stood_still_its_motors_stay_off_until_they_are_asked(po
 
 
 @pytest.mark.parametrize("end", ENDS.values(), ids=ENDS)
-def test_no_way_out_leaves_it_armed(port, end):
+def test_no_way_out_leaves_it_armed_or_in_another_mode(port, end):
     with Warm(
         "-c",
         OPEN + DRIVE + "for _ in range(5): robot.step(20)\nprint(roll.read('bus_watchdog'), flush=True)\n" + end,
@@ -172,3 +172,4 @@ def test_no_way_out_leaves_it_armed(port, end):
     with client(port) as other:
         until(lambda: [other.read(id_, 64, 1) for id_ in range(1, 7)] == [0] * 6)
         until(lambda: [other.read(id_, 98, 1) for id_ in range(1, 7)] == [0] * 6)
+        until(lambda: [other.read(id_, 11, 1) for id_ in range(1, 7)] == [3] * 6)  # their own mode

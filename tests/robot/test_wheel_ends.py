@@ -10,7 +10,8 @@ import pytest
 import axbridge
 from axbridge.bus.serial import SerialBus
 from axbridge.config.rig import Rig
-from axbridge.errors import BusTimeout
+from axbridge.errors import BusTimeout, PortError
+from tests.support.waiting import until
 from tests.support.warm import Warm, serving
 
 pytestmark = [pytest.mark.slow, pytest.mark.real_time]
@@ -68,6 +69,24 @@ def test_the_angle_limits_are_back(served, end):
         assert bus.read(1, 24, 1).data == b"\0"
     died_of = {"SIGTERM": signal.SIGTERM, "SIGHUP while it steps": signal.SIGHUP}.get(end)
     assert died_of is None or process.returncode == -died_of
+
+
+@pytest.mark.parametrize("served", [1], indirect=True)
+def test_the_guard_gives_the_angle_limits_back(served):
+    rig, port = served
+    with Warm(
+        "-c", textwrap.dedent(WHEEL) + "robot.step(20)\nos.kill(os.getpid(), signal.SIGKILL)", rig, port
+    ) as process:
+        assert process.communicate(timeout=60)[0] == "wheel\n"
+
+    def is_a_joint():
+        try:
+            with SerialBus(port) as bus:  # when the guard has let go of it
+                return bus.read(1, 6, 4).data == bytes((0, 0, 0xFF, 3)) and bus.read(1, 24, 1).data == b"\0"
+        except (PortError, BusTimeout):
+            return False
+
+    until(is_a_joint)
 
 
 class Troubled:

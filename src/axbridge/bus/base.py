@@ -141,6 +141,11 @@ class Bus(ABC):
         """EEPROM addresses that were written here, by id (254: of every servo)."""
         return {}
 
+    @cached_property
+    def borrowed(self) -> dict[int, tuple[int, bytes]]:
+        """EEPROM that is changed while a program runs, by id: from which address on, and what it held before."""
+        return {}
+
     def reopen(self, check: Callable[[], None] = lambda: None) -> None:
         """Open a lost line again.
 

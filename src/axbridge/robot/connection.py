@@ -152,6 +152,8 @@ class Connection:
             When all servos had theirs, s on the backend's clock. Where none went out: when a motor was switched off,
             if that was after the last samples; else now.
         """
+        if self._safety is not None:
+            self._safety.tell_guard()
         heard = -math.inf
         for cycle in self.cycles.values():
             here = {servo.name: goals[servo.name] for servo in cycle.servos if servo.name in goals}

@@ -186,7 +186,7 @@ class DynamixelDrive:
             return math.nan
         present = self.read("present_position")
         if not self._own and self._held(_WHEEL) == _WHEEL:
-            self._own = {"cw_angle_limit": 0, "ccw_angle_limit": self.profile.units.counts}
+            self._borrow({"cw_angle_limit": 0, "ccw_angle_limit": self.profile.units.counts})
             self.is_wheel = True  # left in wheel mode by a program that was killed
         if self._own:
             self.write("moving_speed", 0)  # a wheel takes no goal
@@ -297,6 +297,7 @@ class DynamixelDrive:
                 self.bus.clock.sleep_until(self.bus.clock.now() + _RESTORE_PAUSE)
             else:
                 self._own, self._turns = {}, None
+                self.bus.borrowed.pop(self.id, None)
                 self.is_wheel = False
                 return
 
@@ -317,20 +318,28 @@ class DynamixelDrive:
         Raises:
             BusError: the servo may have taken them, or not; `restore` sees to both.
         """
-        self._own = {**held, **self._own}
+        self._borrow({**held, **self._own})
         self._write_together(values)
+
+    def _borrow(self, own: dict[str, int]) -> None:
+        """Keep what the servo held, for `restore` and for the guard."""
+        self._own = own
+        self.bus.borrowed[self.id] = self._bytes(own)
+
+    def _bytes(self, values: Mapping[str, int]) -> tuple[int, bytes]:
+        """Neighbouring registers: the first address, and all bytes."""
+        entries = [self.profile.register(name) for name in values]
+        pairs = zip(entries, values.values(), strict=True)
+        return entries[0].address, b"".join(value.to_bytes(entry.size, "little") for entry, value in pairs)
 
     def _held(self, names: Iterable[str]) -> dict[str, int]:
         return {name: self.read(name) for name in names}
 
     def _write_together(self, values: Mapping[str, int]) -> None:
         """Write neighbours in one packet: between two, the servo would be in the wrong mode, and deaf."""
-        entries = {name: self.profile.register(name) for name in values}
-        first = next(iter(values))
-        refuse_locked(self.bus, self.id, self.profile, first)
-        data = b"".join(value.to_bytes(entries[name].size, "little") for name, value in values.items())
-        deaf = self.profile.timing.eeprom_wait(len(data))
-        reply = self.bus.write(self.id, entries[first].address, data, deaf=deaf)
+        refuse_locked(self.bus, self.id, self.profile, next(iter(values)))
+        address, data = self._bytes(values)
+        reply = self.bus.write(self.id, address, data, deaf=self.profile.timing.eeprom_wait(len(data)))
         if reply is not None and self._refused(reply.error):
             error = self.bus.protocol(self.id).error(reply.error)
             wanted = ", ".join(f"{name} = {value}" for name, value in values.items())

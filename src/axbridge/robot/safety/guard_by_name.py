@@ -36,13 +36,13 @@ class _Opened(Descriptors):
             with contextlib.suppress(OSError):  # a SerialException is one
                 one.write(data)
 
-    def hear(self, port: int, header: bytes, patience: float) -> bytes:
+    def hear(self, port: int, header: bytes, patience: float, size: int = 1) -> bytes:
         until = time.monotonic() + patience
         one, heard = self._ports[port], b""
         while (
             one is not None
             and (left := until - time.monotonic()) > 0
-            and not (header and header in heard[: -behind(header)])
+            and not (header and header in heard[: -behind(header, size)])
         ):
             try:
                 one.timeout = left

@@ -104,6 +104,7 @@ class Safety:
         self._guard: subprocess.Popen[bytes] | None = None
         self._guarded: tuple[tuple[int, Cycle], ...] = ()  # the lines that the guard holds, open here or not
         self._pipe = -1
+        self._owed = b""  # what the guard knows to give back
 
     # -- life ---------------------------------------------------------------------------------------------------------
 
@@ -380,7 +381,7 @@ class Safety:
             os.close(self._pipe)
             self._without_guard(failure)
         else:
-            self._guarded = lines
+            self._guarded, self._owed = lines, b""
         finally:
             os.close(pipe)
 
@@ -428,6 +429,22 @@ class Safety:
                 self._start_guard()
         elif self._armed and self._with_guard and (self._lines() or self._names()):
             self._start_guard()
+
+    def tell_guard(self) -> None:
+        """Let the guard know which EEPROM it has to give back if this process dies; after each step's commands."""
+        owed = b" ".join(
+            f"{fd}:{_for_guard_id(servo)}:{address}:{data.hex()}".encode()
+            for fd, cycle in self._guarded
+            if cycle.bus.borrowed
+            for servo in cycle.servos
+            if servo.id in cycle.bus.borrowed
+            for address, data in (cycle.bus.borrowed[servo.id],)
+        )
+        if owed != self._owed:
+            with self._guarding, contextlib.suppress(OSError):  # it is told in the next step, or a new guard is
+                if self._guard is not None:
+                    os.write(self._pipe, b"=" + owed + b";")
+                    self._owed = owed
 
     def _show_life(self) -> None:
         self._fed_at = time.monotonic()
