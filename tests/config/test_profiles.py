@@ -90,6 +90,13 @@ def test_a_mistake_names_file_and_key(tmp_path, text, key):
     assert key in str(raised.value)
 
 
+def test_registers_with_numbers_are_listed_together():
+    with pytest.raises(ProfileError) as raised:
+        FirmwareProfile.load("xl430-w250").register("goal_curent")
+    assert "indirect_data_1 to indirect_data_56" in str(raised.value)
+    assert len(str(raised.value)) < 1500
+
+
 def test_a_profile_of_ones_own_starts_from_another(tmp_path):
     path = tmp_path / "mine.toml"
     path.write_text('base = "ax-12a"\nname = "mine"\n[behaviour]\nout_of_table = "zeros"', encoding="utf-8")

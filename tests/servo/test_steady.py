@@ -12,7 +12,7 @@ from axbridge.config.profile import FirmwareProfile
 from axbridge.servo.columns import Mode, Param, friction_of, motor_of, pack
 from axbridge.servo.friction import budget
 from axbridge.servo.friction_laws import TERMS
-from axbridge.servo.motor import push, warmed
+from axbridge.servo.motor import driving, push, warmed
 from axbridge.servo.position_laws import felt
 from axbridge.servo.steady import AT_REST, SteadyServo
 from axbridge.sim.bank import BankServo, Command, ServoBank, State
@@ -91,6 +91,21 @@ def test_the_duty_for_a_torque_gives_that_torque(model, torque, volts, speed):
         assume(torque * servo.needed(torque, speed, math.copysign(1.0, torque)) > 0)  # else the load turns the motor
     assume(abs(servo.felt(duty)) > 1e-9)  # nothing that is swallowed tells the torque of a coasting motor
     assert servo.torque(duty, volts, speed) == pytest.approx(torque, abs=1e-6)
+
+
+@settings(deadline=None, max_examples=300)
+@given(models(), of(-2, 2), of(6, 14), of(-6, 6))
+def test_a_loop_of_the_current_finds_the_voltage_of_that_duty(model, torque, volts, speed):
+    model = model.model_copy(update={"motor": model.motor.model_copy(update={"max_current": 0.0})})
+    row = pack(model, 0.005)
+    servo = SteadyServo.of(row)
+    duty, asked = servo.duty(torque, volts, speed), servo.loop_current(torque, volts, speed)
+    pushes = servo.felt(duty) * servo.current(duty, volts, speed) > 1e-6
+    if row[Param.SUPPLY_SIDE] and not pushes:
+        assert asked == 0.0
+    assume(pushes and abs(duty) < 1 and servo.motor.resistance_per_duty * abs(asked) < 0.9 * volts)
+    steady, feedback = driving(servo.motor, asked, speed, volts)
+    assert (steady - feedback * speed) / volts == pytest.approx(servo.felt(duty), rel=1e-6, abs=1e-6)
 
 
 @settings(deadline=None, max_examples=200)

@@ -44,7 +44,7 @@ class Watchdogs:
             PortError: the line is gone.
         """
         new = [id_ for id_ in ids if id_ not in self.armed]
-        if not self.wanted or not new:
+        if not new:
             return
         if not self.armed:
             self._spoken_at = self._bus.clock.now()
