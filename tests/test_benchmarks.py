@@ -46,6 +46,7 @@ SMALLEST = {
     "twin_causes.py": ("--runs", "1", "--minutes", "0", "--only", "blocked", "--json"),
     "view_cost.py": ("--minutes", "0.02", "--short", "1"),
     "walking.py": ("--steps", "2"),
+    "x_clients.py": ("--calls", "5"),
 }
 OF_BULLET = {"engines.py", "minimum_energy.py", "plant_cost.py", "plant_couplings.py", "plant_humanoid.py"}
 NEEDS = dict.fromkeys(OF_BULLET, "pybullet") | {"identify_legs.py": "mujoco"}

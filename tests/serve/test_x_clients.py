@@ -1,7 +1,6 @@
 """Other people's software on served servos of Protocol 2.0, each in a process of its own."""
 
 import os
-import shutil
 import subprocess
 import sys
 import time
@@ -9,12 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.lerobot import with_lerobot
 from tests.support.waiting import until
 from tests.support.warm import serving
 
 CLIENTS = Path(__file__).parent / "clients"
-LEROBOT = ("lerobot==0.6.1", "dynamixel-sdk", "pyserial", "draccus", "deepdiff", "tqdm", "huggingface-hub<2", "numpy<2.3",
-           "opencv-python-headless<4.14")  # fmt: skip
 ENTER_FOR_FILE, MIDDLE, SWEEP = "Press ENTER to use provided", "to the middle of its range", "Press ENTER to stop"
 SWEEPING = 5.0  # s, two ways from end to end
 
@@ -33,30 +31,10 @@ def test_dynamixel_sdk_makes_all_its_calls_of_protocol_2(client, rig):
     assert (done.returncode, done.stdout) == (0, "ok\n"), done.stderr
 
 
-def newer_python():
-    """A Python from 3.12 on, which LeRobot needs; None where there is none."""
-    names = [sys.executable, *(shutil.which(f"python3.{minor}") for minor in (12, 13, 14))]
-    for name in [*names, *sorted(Path.home().glob(".pyenv/versions/3.1[2-4]*/bin/python"))]:
-        code = "import sys, ensurepip; sys.exit(sys.version_info < (3, 12))"
-        if name and subprocess.run([name, "-c", code], capture_output=True, check=False).returncode == 0:
-            return name
-    return None
-
-
 @pytest.fixture(scope="module")
 def lerobot(tmp_path_factory):
-    """A Python with LeRobot, a stand-in for torch, and nothing of this project."""
-    python = newer_python()
-    if python is None:
-        pytest.skip("LeRobot needs Python 3.12 or later; there is none")
-    folder = tmp_path_factory.mktemp("lerobot")
-    subprocess.run([python, "-m", "venv", folder], check=True)
-    own = folder / "bin" / "python"
-    for wanted in (("--no-deps", LEROBOT[0]), LEROBOT[1:]):
-        done = subprocess.run([own, "-m", "pip", "install", "-q", *wanted], capture_output=True, text=True, check=False)
-        if done.returncode:
-            pytest.skip(f"LeRobot cannot be installed: {done.stderr[-300:]}")
-    return own
+    """A Python with LeRobot and nothing of this project."""
+    return with_lerobot(tmp_path_factory)
 
 
 class Talk:
