@@ -59,7 +59,7 @@ for name, ask in asks.items():
             said.append(str(failure))
         took.append(time.perf_counter() - began)
         if said[-1] is None:  # written: is it there?
-            said[-1] = [bus.read("Goal_Position", "f", normalize=False)]
+            said[-1] = [bus.read("Goal_Position", "f", normalize=False, num_retry=20)]
     print(json.dumps([name, took, said]))
 """
 
