@@ -8,6 +8,9 @@ import pytest
 
 from axbridge.bus.scan import scan
 from axbridge.cli.app import run as run_arguments
+from axbridge.config.rig import Rig
+from axbridge.errors import BusError
+from axbridge.robot.open import open_robot
 from tests.support.x_line import XLine, XServo
 
 pytestmark = [pytest.mark.slow, pytest.mark.real_time]
@@ -94,12 +97,25 @@ def test_the_monitor_shows_both(line, capsys):
     ]
 
 
-@pytest.mark.parametrize("verb", ["verify", "calibrate"])
-def test_a_verb_that_knows_one_protocol_says_so_before_it_asks_anybody(verb, line, capsys):
-    import_module(f"axbridge.cli.{verb}")
-    assert run(line, verb, "--rig", "koch") == 2
-    assert "can do nothing with Protocol 2.0 yet" in capsys.readouterr().err
-    assert line.heard == []
+@pytest.mark.parametrize(
+    ("register", "held", "words"),
+    [("homing_offset", 300, "counts from elsewhere"), ("drive_mode", 1, "counts the other way round")],
+)
+def test_a_servo_that_counts_otherwise_than_its_rig_says_is_named_and_not_driven(line, capsys, register, held, words):
+    line[1].table[register] = held
+    servos = [{"name": "x", "joint": "x", "id": 1, "profile": "xl330-m288", "zero": 2048}]
+    rig = Rig.model_validate({"name": "one", "servo": servos})
+    with pytest.raises(BusError, match=f"x .id 1. {words}, by its {register} {held}") as refused:
+        open_robot(rig, "real", port=line.port)
+    assert f"axbridge servo write 1 {register} 0 --port {line.port}" in refused.value.hint
+    assert line[1].table["torque_enable"] == 0
+    told = rig.overridden({"servo": [servos[0] | {"registers": {register: held}}]})
+    with open_robot(told, "real", port=line.port) as robot:
+        assert robot["x"].read(register) == held
+    assert run(line, "servo", "write", "1", register, "0") == 0
+    open_robot(rig, "real", port=line.port).close()
+    open_robot(told, "real", port=line.port).close()  # what the rig says is written
+    assert line[1].table[register] == held
 
 
 def test_one_servo_moves_softly_to_an_angle(line, capsys):

@@ -137,6 +137,58 @@ def test_a_changed_id_zero_and_direction_are_found_and_the_comments_stay(tmp_pat
     ]
 
 
+def test_servos_of_2_0_are_found_with_what_they_count_by_and_a_wiggle_moves_them(tmp_path):
+    mine = copy_rig(Rig.load("head_gripper"), tmp_path / "mine")[0]
+    real = built(tmp_path, mine, ["id = 3", "zero = 2048"],
+                 ["id = 9", "zero = 1800\nregisters = { homing_offset = 200, drive_mode = 1 }"])  # fmt: skip
+    with led(real) as (port, tell), Wizard(mine, port, "--joints", "gripper,pan") as wizard:
+        wizard.until("servos 1, 2, 9; all motors are off")
+        lead(wizard, tell, 0)
+        wizard.until("joint 2 of 2: gripper, servo 3 by the rig: which does not answer")
+        wizard.until("  1 turn it")
+        tell("2 0.6")
+        tell("seen")
+        wizard.press(" ")
+        wizard.until("servo 9 moved by")
+        wizard.until("  2 bring it")
+        tell("2 0.0")
+        tell("seen")
+        wizard.press(" ")
+        wizard.until("  3 lead it")
+        for angle in (-1.0, 0.8):
+            tell(f"2 {angle}")
+            tell("seen")
+        wizard.press(" ")
+        wizard.until("write it?")
+        wizard.press("y")
+        code, said, err = wizard.end()
+        assert tell("register torque_enable") == [0, 0, 0]
+    assert code == DONE, err
+    assert "gripper has homing_offset 200, drive_mode 1: its zero and direction hold with that" in err
+    assert "+registers = { homing_offset = 200, drive_mode = 1 }" in said
+    found = {servo.name: servo for servo in Rig.load(mine).servos}
+    one = found["gripper"]
+    assert (one.id, one.zero, one.direction) == (9, 1800, 1)
+    assert one.registers == {"homing_offset": 200, "drive_mode": 1}
+    assert one.min_position == pytest.approx(-1.0, abs=0.01)
+    assert one.max_position == pytest.approx(0.8, abs=0.01)
+    assert found["pan"].registers == {}
+
+
+def test_the_wiggle_of_a_servo_of_2_0_moves_it_and_leaves_it_limp_and_as_it_was(tmp_path):
+    mine = copy_rig(Rig.load("head_gripper"), tmp_path / "mine")[0]
+    with led(mine) as (port, tell), Wizard(mine, port, "--joints", "gripper") as wizard:
+        wizard.until("joint 1 of 1: gripper, servo 3 by the rig: its LED blinks")
+        wizard.until("  1 turn it")
+        assert {(pan, tilt) for pan, tilt, _ in blinked(tell, 2)} == {(0, 0)}
+        wizard.press("w")
+        wizard.until("servo 3 moved by 5° at 20% of its torque, and is limp again")
+        assert tell("register torque_enable") == [0, 0, 0]
+        assert tell("register goal_pwm") == [-1, -1, 885]
+        wizard.press("q")
+        assert wizard.end()[0] == 130
+
+
 def test_swapped_ids_are_found_and_the_other_joint_is_asked_for_as_well(tmp_path, mine):
     real = built(tmp_path, mine, ["id = 1\n", "id = 2\n", "id = 7\n"], ["id = 7\n", "id = 1\n", "id = 2\n"])
     with led(real) as (port, tell), Wizard(mine, port, "--joints", "pan", "--yes") as wizard:

@@ -186,7 +186,46 @@ def test_a_right_robot_comes_through_and_page_and_text_say_what_was_seen(tmp_pat
     assert (out / "walk.mcap").exists() == (name == "bioloid")
 
 
+@pytest.mark.parametrize("name", ["head_gripper", pytest.param("koch", marks=[pytest.mark.ci, pytest.mark.alone])])
+def test_a_robot_of_x_servos_comes_through_as_well(tmp_path, name):
+    real, out = built(tmp_path, name), tmp_path / "out"
+    nudged = {": turn gripper": "n", "    did it go": "y"}
+    with led(real, "none", "own") as (port, tell), Person(name, real, port, tell, out, answers=nudged) as person:
+        code = person.follow()
+        assert set(tell("register torque_enable")) == {0}
+        assert set(tell("register goal_pwm")) - {-1} == {885}
+        assert set(tell("register moving_threshold")) - {-1} == {10}
+        assert set(tell("register torque_limit")) - {-1} <= {1023}
+    steps = kept(out)
+    assert findings(out) == [], person.said
+    late = [one["kind"] for step in steps.values() for one in step["findings"]]
+    assert code == (FAILED_CHECK if late else 0), person.said + person.err
+    assert {step["state"] for step in steps.values()} == {"done"}, person.said
+    assert list(steps) == ["line", "servos", "joints", "cycle", "eeprom", "endings", "motion"]
+    assert {ending["signal"] for ending in steps["endings"]["facts"]["endings"]} == {"SIGTERM", "SIGKILL"}
+    assert steps["servos"]["facts"]["servos"]["gripper"]["goal_pwm"] == 885
+    text = (out / "verify.txt").read_text()
+    for words in ("SIGKILL the guard process", "no value is wrong", "EEPROM is spared"):
+        assert re.search(rf"\[seen\] +.*{words}", text), text
+    assert "xl330-m288" in text
+
+
 # ---- robots that are wrong on purpose
+
+
+def test_a_servo_of_2_0_that_is_set_up_otherwise_is_found(tmp_path):
+    quick = "return_delay_time = 0"
+    other = f"{quick}, homing_offset = 300, max_position_limit = 3000, pwm_limit = 442, shutdown = 4"
+    real, out = changed(tmp_path, "head_gripper", "gripper", quick, other), tmp_path / "out"
+    with led(real) as (port, tell), Person("head_gripper", real, port, tell, out, "--only", "servos") as person:
+        assert person.follow() == FAILED_CHECK, person.said + person.err
+    why = "the rig does not say registers = { homing_offset = 300 }, as `axbridge calibrate` would"
+    assert [(kind, problem) for _, kind, problem, _ in findings(out)] == [
+        ("homing_offset", "counts from elsewhere, by its homing_offset 300; " + why),
+        ("torque", "gives at most 50% of its torque: pwm_limit is 442"),
+        ("protection", "does not switch itself off when it is overloaded or hot"),
+    ]  # fmt: skip
+    assert "servo write 3 homing_offset 0 --port" in findings(out)[0][3]
 
 
 def first_hour(tmp_path, real, steps, *options, faults="none", answers=None):

@@ -42,6 +42,14 @@ def test_a_new_key_comes_after_the_ones_that_shipped_rigs_have_before_it():
     assert new.splitlines()[:13] == TEXT.splitlines()[:13]
 
 
+def test_registers_are_replaced_where_they_stand_and_new_ones_come_at_the_end():
+    held = {"homing_offset": -20, "drive_mode": 1}
+    new = edited(TEXT, {"pan": {"registers": {"return_delay_time": 0, **held}}, "tilt": {"registers": held}}, PATH)
+    written = "homing_offset = -20, drive_mode = 1 }"
+    assert f"registers = {{ return_delay_time = 0, {written}\n" in new
+    assert f"max_position = 1.25  # rad\nregisters = {{ {written}\n[servo.params" in new
+
+
 def test_a_servo_of_the_base_gets_a_table_at_the_end():
     new = edited('base = "arm"\nname = "mine"', {"pan": {"id": 3}}, PATH)
     assert new == 'base = "arm"\nname = "mine"\n\n[[servo]]\nname = "pan"\nid = 3\n'

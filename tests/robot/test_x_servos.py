@@ -75,6 +75,42 @@ def test_mode_and_profile_of_a_servo_are_changed_while_it_is_driven_and_put_back
         assert (one.read("operating_mode"), one.read("drive_mode"), one.read("torque_enable")) == (1, 4, 0)
 
 
+@pytest.mark.parametrize(
+    "registers", [{"homing_offset": 300}, {"drive_mode": 1}, {"drive_mode": 1, "homing_offset": -90}]
+)
+def test_zero_and_direction_hold_with_the_registers_that_the_rig_names(registers):
+    rig = Rig.load("koch")
+    servos = [s.model_copy(update={"registers": registers}) if s.name == "shoulder_pan" else s for s in rig.servos]
+    with axbridge.open(rig.model_copy(update={"servos": tuple(servos)})) as robot:
+        pan = robot["shoulder_pan"]
+        assert {name: pan.read(name) for name in registers} == registers
+        pan.set_position(0.5)
+        speeds = []
+        for _ in range(50):
+            robot.step(20)
+            speeds.append(pan.velocity)
+        assert max(speeds) > 0.4 > -0.1 > -max(speeds)
+        assert pan.position == pytest.approx(0.5, abs=0.03)
+        assert pan.read("present_position") == pytest.approx(2048 + 0.5 / 0.001534, abs=20)
+        assert pan.truth.position == pytest.approx(0.5, abs=0.03)
+        assert robot["shoulder_lift"].position == pytest.approx(0.0, abs=0.1)
+
+
+def test_gains_that_the_rig_names_are_the_servos_and_stiffen_it():
+    rig = Rig.load("koch")
+    sags = {}
+    for gain in (400, 1600):
+        gains = {"position_p_gain": gain}
+        servos = [s.model_copy(update={"registers": gains}) if s.name == "elbow_flex" else s for s in rig.servos]
+        with axbridge.open(rig.model_copy(update={"servos": tuple(servos)})) as robot:
+            elbow = robot["elbow_flex"]
+            elbow.set_position(0.6)
+            settle(robot)
+            assert elbow.read("position_p_gain") == gain
+            sags[gain] = abs(elbow.position - 0.6)
+    assert sags[1600] < 0.5 * sags[400]
+
+
 def test_a_servo_that_shuts_itself_down_stays_off_until_recover_reboots_it(robot):
     pan = robot["shoulder_pan"]
     pan.set_position(0.3)

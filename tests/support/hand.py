@@ -4,7 +4,7 @@
 makes the hand lead the shafts whose motors are limp then: 0.8 rad up within 1.2 s, half the way back within 0.8 s. A
 line such as `1 -0.5` makes it turn the second shaft, if that is limp, to -0.5 rad; it says `there` when it has. Told
 to `stop`, the whole process stands still, and no servo answers, until it gets SIGCONT.
-`register led` asks for that register of every servo, as it is in the servo, and `stall 1` takes hold of the second
+`register led` asks for that register of every servo, as it is in the servo (-1: it has none), and `stall 1` takes hold of the second
 shaft, whatever its motor does. `all 0` leads every limp shaft to 0 rad.
 
 `python -m tests.support.hand RIG FAULTS MODEL` serves the robot itself with these faults (`none`) and motors; without a
@@ -49,8 +49,9 @@ def lead(passed):
 class LedBank(FakeBank):
     """Shafts that a hand leads."""
 
-    def __init__(self, directions):
+    def __init__(self, directions, volts):
         super().__init__(len(directions))
+        self.volts = volts  # an XL330 bears 7 V at most
         self.directions = directions  # a bank's angles are the servos'; a hand turns joints
         self.told = False
         self.since = None
@@ -59,6 +60,7 @@ class LedBank(FakeBank):
 
     def _step(self, h):
         super()._step(h)
+        self.state[:, State.VOLTAGE] = self.volts
         if self.told:
             self.told, self.since = False, self.time
             limp = np.flatnonzero(self.command[:, Command.TORQUE] == 0)
@@ -94,6 +96,10 @@ class HandledBank(HeldBank):
         self.goals[:] = np.nan
 
     def advance(self, until):
+        while self._bank.time < until:  # a late process lets nothing fall meanwhile
+            self._advance(min(until, self._bank.time + 0.005))
+
+    def _advance(self, until):
         bank = self._bank
         on = bank.command[:, Command.TORQUE] > 0
         self.goals[on] = np.nan  # the motor has it now
@@ -119,7 +125,8 @@ class HandledBank(HeldBank):
 def main(name, faults="none", model=""):
     rig = Rig.load(name)
     directions = [servo.direction for servo in rig.servos]
-    bank = hand = LedBank(directions)
+    supplies = {bus.name: bus.supply_voltage for bus in rig.buses}
+    bank = hand = LedBank(directions, [servo.supply_voltage or supplies[servo.bus] for servo in rig.servos])
     if model:
         if rig.world is not None:
             rig = rig.overridden({"world": {"fixed_base": True, "ground": False}})
@@ -140,7 +147,8 @@ def main(name, faults="none", model=""):
             elif word == "stop":
                 os.kill(os.getpid(), signal.SIGSTOP)
             elif word == "register":
-                print(*(servo.table[more[0]] for servo in world.servos.values()), flush=True)
+                tables = (servo.table for servo in world.servos.values())
+                print(*(table.get(more[0], -1) for table in tables), flush=True)
             elif word == "stall":
                 hand.stall[int(more[0])] = True
                 print("there", flush=True)

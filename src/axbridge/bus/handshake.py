@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -19,11 +19,13 @@ from axbridge.protocols.packet import byte_seconds
 
 __all__ = [
     "NOT_BESIDE_2",
+    "REVERSE",
     "UNREADABLE",
     "Expected",
     "ExpectedBus",
     "Finding",
     "beside_second",
+    "counting",
     "handshake",
     "inspect",
     "is_shared",
@@ -35,6 +37,7 @@ __all__ = [
 
 NOT_BESIDE_2 = v2.HEADER[2]
 UNREADABLE = frozenset({"missing", "collision", "status_level"})  # kinds of findings: the servo answers no READ
+REVERSE = 1  # bit of Drive Mode
 _LOOKS, _MORE_LOOKS = 4, 16  # reads: they show whether damage comes from noise or from two servos with one id
 _SETTINGS = Address.SHUTDOWN + 1  # bytes that tell who a servo is and how it is set up
 _WHOLE_2 = int(XAddress.GOAL_VELOCITY), XAddress.PRESENT_TEMPERATURE + 1 - XAddress.GOAL_VELOCITY
@@ -44,11 +47,19 @@ _UNLIKE = CALIBRATION, Address.PRESENT_TEMPERATURE + 1 - CALIBRATION  # in these
 
 @dataclass(frozen=True)
 class Expected:
-    """A servo that should be there."""
+    """A servo that should be there.
+
+    Attributes:
+        name: What a person calls it.
+        id: Its number on the line.
+        profile: What it is.
+        registers: Those that the rig writes when it is opened; None where there is no rig.
+    """
 
     name: str
     id: int
     profile: FirmwareProfile
+    registers: Mapping[str, int] | None = None
 
 
 @dataclass(frozen=True)
@@ -58,6 +69,16 @@ class ExpectedBus:
     port: str
     baud: int
     servos: tuple[Expected, ...] = ()
+
+    def open(self) -> SerialBus:
+        """Open the port; the bus knows which servos speak Protocol 2.0.
+
+        Raises:
+            PortError: the port cannot be opened.
+        """
+        bus = SerialBus(self.port, self.baud)
+        bus.second = frozenset(servo.id for servo in self.servos if servo.profile.protocol == 2)
+        return bus
 
 
 @dataclass(frozen=True)
@@ -169,8 +190,35 @@ def _inspect_2(bus: Bus, servo: Expected, where: str) -> list[Finding]:
         problem = f"has shut itself down, or will: {HardwareError(hurt).describe()}"
         fix = f"axbridge servo reboot {servo.id}{where}"
         findings.append(Finding(label, problem, fix, False, "alarm", servo.id))
+    if servo.registers is not None and model == servo.profile.model_number:
+        findings += _counting(servo, counting(bus, servo.id, servo.profile), where)
     findings += _settings(servo, label, delay, where)
     return [*findings, _collision(servo, where)] if is_shared(bus, servo.id) else findings
+
+
+def counting(bus: Bus, id: int, profile: FirmwareProfile) -> dict[str, int]:
+    """What says from where and which way a servo counts its position; empty for servos of Protocol 1.0.
+
+    Raises:
+        BusError: as of `read_register`.
+    """
+    names = ("homing_offset", "drive_mode") if profile.protocol == 2 else ()
+    return {name: read_register(bus, id, profile.register(name)) for name in names}
+
+
+def _counting(servo: Expected, held: Mapping[str, int], where: str) -> list[Finding]:
+    """A servo that counts otherwise than its rig takes for granted would go elsewhere than it is sent."""
+    findings = []
+    for name, mended, what in (
+        ("homing_offset", 0, "counts from elsewhere"),
+        ("drive_mode", held["drive_mode"] & ~REVERSE, "counts the other way round"),
+    ):
+        if held[name] != mended and name not in (servo.registers or {}):
+            told = f"registers = {{ {name} = {held[name]} }}"
+            problem = f"{what}, by its {name} {held[name]}; the rig does not say {told}, as `axbridge calibrate` would"
+            fix = f"axbridge servo write {servo.id} {name} {mended}{where}"
+            findings.append(Finding(name_of(servo), problem, fix, True, name, servo.id))
+    return findings
 
 
 def _identity(servo: Expected, label: str, model: int, firmware: int, where: str) -> list[Finding]:

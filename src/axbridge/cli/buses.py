@@ -8,9 +8,8 @@ from axbridge.errors import UsageError
 
 if TYPE_CHECKING:
     from axbridge.bus.handshake import ExpectedBus
-    from axbridge.config.rig import Rig
 
-__all__ = ["buses_of", "refuse_second"]
+__all__ = ["buses_of"]
 
 
 def buses_of(port: str | None, rig: str | None, baud: int) -> list[ExpectedBus]:
@@ -38,23 +37,10 @@ def buses_of(port: str | None, rig: str | None, baud: int) -> list[ExpectedBus]:
             device,
             bus.baud,
             tuple(
-                Expected(servo.name, servo.id, loaded.profile_of(servo))
+                Expected(servo.name, servo.id, loaded.profile_of(servo), servo.registers)
                 for servo in loaded.dynamixels
                 if servo.bus == bus.name and servo.id is not None
             ),
         )
         for bus, device in zip(loaded.buses, ports_of(loaded, port), strict=True)
     ]
-
-
-def refuse_second(rig: Rig, verb: str) -> None:
-    """Refuse a verb that knows the registers of Protocol 1.0 only.
-
-    Raises:
-        UsageError: a servo of the rig speaks another one.
-        RigError, ProfileError: its profile is wrong.
-    """
-    for servo in rig.servos:
-        if servo.drive == "dynamixel" and rig.profile_of(servo).protocol != 1:
-            why = f"{servo.name} is an {rig.profile_of(servo).name}: `{verb}` can do nothing with Protocol 2.0 yet"
-            raise UsageError(why, "`axbridge scan`, `doctor`, `servo`, `monitor`, `run` and `record` can")

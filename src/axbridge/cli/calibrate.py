@@ -21,6 +21,7 @@ from axbridge.errors import UsageError
 
 if TYPE_CHECKING:
     from axbridge.config.rig import Rig
+    from axbridge.config.rig_edit import Value
     from axbridge.config.rig_tables import ServoConfig
     from axbridge.robot.calibration import Mounting
     from axbridge.robot.robot import Robot
@@ -43,13 +44,11 @@ def calibrate(
     that is meant blinks, and the key w moves it a little. You see the changes before they are written. Comments in the
     file stay. The motors are off at the end, however it ends.
     """
-    from axbridge.cli.buses import refuse_second
     from axbridge.config.rig import Rig
     from axbridge.robot.calibration import rig_of_bus
     from axbridge.robot.open import open_robot
 
     loaded = Rig.load(rig)
-    refuse_second(loaded, "axbridge calibrate")
     _refuse_unwritable(loaded, rig)
     queue = _chosen(loaded, joints)
     text = _text_of(loaded.path)
@@ -162,8 +161,9 @@ class _Dialogue:
         profile = self._robot.rig.profile_of(config)
         gone = (highest - lowest) * profile.units.position >= ENOUGH
         self._found[servo.name] = Mounting(
-            config.bus, config.id or 0, profile, zero, 1 if turned > 0 else -1, (lowest, highest) if gone else None
-        )
+            config.bus, config.id or 0, profile, zero, 1 if turned > 0 else -1, (lowest, highest) if gone else None,
+            config.registers,
+        )  # fmt: skip
         self._servo_of[servo.name] = name
         return ""
 
@@ -200,7 +200,7 @@ class _Dialogue:
 
     def _wiggle(self, name: str) -> None:
         """Move a servo a little, and say what came of it."""
-        from axbridge.robot.cue import SWING, TORQUE, wiggle
+        from axbridge.robot.cue import TORQUE, VISIBLE, wiggle
 
         if not name:
             print("  it is not known which servo that is: nothing was moved", flush=True)
@@ -210,7 +210,7 @@ class _Dialogue:
         except UsageError as refused:
             print(f"  not moved: {refused.message}\n  {refused.hint}", flush=True)
             return
-        held = "" if far > SWING / 2 else ": something holds it, or its load is too heavy for so little torque"
+        held = "" if far > VISIBLE else ": something holds it, or its load is too heavy for so little torque"
         print(
             f"  {name} moved by {math.degrees(far):.0f}° at {TORQUE:.0%} of its torque, and is limp again{held}",
             flush=True,
@@ -333,7 +333,7 @@ def _write(rig: Rig, text: str, found: Mapping[str, Mounting], key: Callable[[],
     from axbridge.robot.calibration import changes, check_whole
 
     check_whole(rig, found)
-    new: dict[str, dict[str, int | float | str]] = {}
+    new: dict[str, dict[str, Value]] = {}
     for servo in rig.servos:
         if servo.name in found:
             values, notes = changes(rig, servo, found[servo.name])

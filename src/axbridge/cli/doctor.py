@@ -30,13 +30,12 @@ def doctor(
         print((shipped("udev") / "70-axbridge.rules").read_text(encoding="utf-8"), end="")
         return DONE
     from axbridge.bus.diagnose import diagnose
-    from axbridge.bus.serial import SerialBus
     from axbridge.cli.buses import buses_of
     from axbridge.cli.progress import progress
 
     reports = []
     for expected in buses_of(port, rig, baud):
-        with SerialBus(expected.port, expected.baud) as bus, progress("opening the port", quiet=json) as show:
+        with expected.open() as bus, progress("opening the port", quiet=json) as show:
             reports.append(diagnose(bus, expected.servos, packets, show))
     if json:
         emit_json(
@@ -78,7 +77,7 @@ def _show(facts: dict[str, Any]) -> None:
     first = [servo["id"] for servo in facts["servos"] if servo["protocol"] == 1]
     print(f"servos: {ranges(first) or 'none'}" + (f"; of Protocol 2.0: {ranges(second)}" if second else ""))
     if slow := facts.get("no_fast_sync_read"):
-        print(f"ids {ranges(slow)} do not know the fast sync read (their firmware is older): they are read one by one")
+        print(f"ids {ranges(slow)} do not know the fast sync read (their firmware is older): each answers by itself")
     if "rate_hz" in facts:
         worst = max(facts["loss"].values())
         print(

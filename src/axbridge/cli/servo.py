@@ -416,6 +416,7 @@ def _rig_of_id(servo: str, port: str | None, baud: int) -> Rig:
         UsageError: it is no id.
         BusError: the servo does not answer.
     """
+    from axbridge.bus.handshake import counting
     from axbridge.config.rig import Rig
 
     if not (servo.isascii() and servo.isdigit() and int(servo) <= _LAST_ID):
@@ -423,9 +424,10 @@ def _rig_of_id(servo: str, port: str | None, baud: int) -> Rig:
     with _open(port, baud) as bus:
         profile = _readable(bus, int(servo))
         line = {"port": bus.port_name, "baud": baud}
+        held = counting(bus, int(servo), profile)
     name = f"servo {int(servo)}"
     middle = (profile.units.counts + 1) // 2
-    one = {"name": name, "joint": name, "id": int(servo), "profile": profile.name, "zero": middle}
+    one = {"name": name, "joint": name, "id": int(servo), "profile": profile.name, "zero": middle, "registers": held}
     return Rig.model_validate({"name": name, "bus": [line], "servo": [one]})
 
 
@@ -436,12 +438,12 @@ def _refuse_beyond(servo: Servo, profile: FirmwareProfile, angle: float) -> None
         UsageError: says so; it is a wheel, likewise.
         BusError: the servo does not answer.
     """
+    from axbridge.config.registers import NAMES
     from axbridge.units import Calibration
 
-    second = profile.protocol == 2
-    low, high = ("min_position_limit", "max_position_limit") if second else ("cw_angle_limit", "ccw_angle_limit")
-    limits = servo.read(low), servo.read(high)
-    if limits == (0, 0) and not second:
+    names = NAMES[profile.protocol]
+    limits = servo.read(names.low), servo.read(names.high)
+    if limits == (0, 0) and profile.protocol == 1:
         raise UsageError(
             f"{servo.name} is set up as a wheel: both its angle limits are 0",
             "`axbridge doctor` says which command makes it a joint",

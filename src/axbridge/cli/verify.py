@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 import typer
 
 from axbridge.cli.app import DONE, FAILED_CHECK, Stopped, app
-from axbridge.cli.buses import buses_of, refuse_second
+from axbridge.cli.buses import buses_of
 from axbridge.cli.ending import code_of, motors_after, terminable
 from axbridge.cli.keys import END, Ended, pressed
 from axbridge.cli.options import EngineOption, ForceOption, PortOption, RigOption, separated, shared
@@ -49,11 +49,12 @@ _STEPS = {
     "servos": _StepTexts("every servo against the rig", "Nothing moves. Each servo's registers are read."),
     "joints": _StepTexts(
         "directions and zeros",
-        "You move the limp joints by hand. Only where you press n, a servo moves: 3° at 20 % of its torque.",
+        "You move the limp joints by hand. Only where you press n, a servo moves: 5° at 20 % of its torque.",
     ),
     "cycle": _StepTexts("rate and lateness", "Nothing moves: the limp robot is read in its own period."),
     "eeprom": _StepTexts(
-        "EEPROM", "Nothing moves. One byte of the first servo (which alarms blink) is written {writes} times."
+        "EEPROM",
+        "Nothing moves. {register} of the first servo is written {writes} times: nothing depends on it meanwhile.",
     ),
     "endings": _StepTexts(
         "motors off when a program is ended",
@@ -122,7 +123,6 @@ def verify(
     from axbridge.walking.gait import can_walk
 
     loaded = calm(Rig.load(rig).with_engine(engine))
-    refuse_second(loaded, "axbridge verify")
     lines = buses_of(port, rig, 0)
     wanted = _listed(only, list(_STEPS), "step")
     names = [one.name for one in loaded.servos]
@@ -251,9 +251,9 @@ class _Hour:
             raise UsageError(f"first mend what was found: {', '.join(unmended)}", "then do those steps again")
         said: dict[str, object] = {"first": self._lines[0].servos[0].name, "steps": self._task.size.steps}
         if name == "eeprom":
-            from axbridge.verify.deafness import WRITES
+            from axbridge.verify.deafness import REGISTERS, WRITES
 
-            said["writes"] = WRITES
+            said |= {"writes": WRITES, "register": REGISTERS[self._lines[0].servos[0].profile.protocol]}
         if name == "motion":
             from axbridge.verify.motions import ENDS, suited
 
@@ -446,7 +446,7 @@ class _ByHand:
 
     def _nudged(self, name: str, way: str) -> JointTurn | None:
         """Let the servo move, and ask which way it went; None: it did not."""
-        from axbridge.robot.cue import NUDGE, nudge
+        from axbridge.robot.cue import VISIBLE, nudge
         from axbridge.verify.mounting import JointTurn
 
         while True:
@@ -455,7 +455,7 @@ class _ByHand:
             except UsageError as refused:
                 print(f"    not moved: {refused.message}\n    {refused.hint}", flush=True)
                 return None
-            if far < NUDGE / 2:
+            if far < VISIBLE:
                 print(
                     "    it moved too little to be seen: something holds it. Turn it by hand, or press n again",
                     flush=True,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import struct
 from enum import IntEnum
+from typing import NamedTuple
 
 __all__ = [
     "ADDRESSES",
@@ -16,12 +17,14 @@ __all__ = [
     "ENDLESS_GOALS",
     "GOAL_CURRENT",
     "IDENTITY",
+    "NAMES",
     "POSITION_MODES",
     "PRESENT",
     "REALTIME_TICK",
     "TABLE_SIZE",
     "X_BLOCKS",
     "Address",
+    "Names",
     "OperatingMode",
     "XAddress",
 ]
@@ -134,6 +137,33 @@ ADDRESSES: dict[int, type[Address | XAddress]] = {1: Address, 2: XAddress}  # by
 X_BLOCKS = (  # where the X series has register after register, as begin and end: a read across a gap may be refused
     (0, 14), (20, 28), (31, 38), (44, 56), (63, 66), (68, 71), (76, 86), (88, 92), (98, 99), (100, 102), (104, 147),
 )  # fmt: skip
+
+
+class Names(NamedTuple):
+    """What the servos of a protocol call the registers that all have.
+
+    Attributes:
+        low, high: Their own limits of the position.
+        speed: Limit of the speed of a goal.
+        torque: Limit of the torque until the supply is switched off.
+        most_torque: The highest that this may be.
+        voltage: Of the supply, as measured.
+    """
+
+    low: str
+    high: str
+    speed: str
+    torque: str
+    most_torque: str
+    voltage: str
+
+
+NAMES = {  # by version of the protocol
+    1: Names("cw_angle_limit", "ccw_angle_limit", "moving_speed", "torque_limit", "max_torque", "present_voltage"),
+    2: Names(
+        "min_position_limit", "max_position_limit", "profile_velocity", "goal_pwm", "pwm_limit", "present_input_voltage"
+    ),
+}
 EEPROM_END = int(Address.TORQUE_ENABLE)  # first RAM address of Protocol 1.0; a profile knows its own
 CALIBRATION = 20  # of the position sensor, four bytes: AX only
 REALTIME_TICK = 50  # MX only

@@ -12,13 +12,25 @@ from typing import Any
 from axbridge.config.toml_tables import parse_toml
 from axbridge.errors import RigError
 
-__all__ = ["edited"]
+__all__ = ["Value", "edited"]
 
-Value = int | float | str
+Value = int | float | str | dict[str, int]
 
 _SERVO = re.compile(r"\s*\[\[\s*servo\s*\]\]")
-_ORDER = ("name", "joint", "drive", "bus", "id", "profile", "zero", "direction", "model", "min_position")
-_KEY = r"(?P<head>\s*{key}\s*=\s*)(?P<value>\"[^\"]*\"|'[^']*'|[^\s#\[{{]+)(?P<gap>\s*)(?P<rest>#.*)?"
+_ORDER = (
+    "name",
+    "joint",
+    "drive",
+    "bus",
+    "id",
+    "profile",
+    "zero",
+    "direction",
+    "model",
+    "min_position",
+    "max_position",
+)
+_KEY = r"(?P<head>\s*{key}\s*=\s*)(?P<value>\"[^\"]*\"|'[^']*'|{{[^{{}}#]*}}|[^\s#\[{{]+)(?P<gap>\s*)(?P<rest>#.*)?"
 
 
 def edited(text: str, changes: Mapping[str, Mapping[str, Value]], path: Path) -> str:
@@ -121,4 +133,6 @@ def _line(key: str, value: Value) -> str:
 
 
 def _written(value: Value) -> str:
+    if isinstance(value, dict):
+        return f"{{ {', '.join(_line(*item) for item in value.items())} }}"
     return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)

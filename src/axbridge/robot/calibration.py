@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from axbridge.bus.handshake import profile_for
+from axbridge.bus.handshake import counting, profile_for
 from axbridge.bus.scan import FoundServo, scan
 from axbridge.bus.serial import SerialBus
 from axbridge.config.profile import FirmwareProfile
 from axbridge.config.rig import Rig
+from axbridge.config.rig_edit import Value
 from axbridge.config.rig_tables import BusConfig, ServoConfig
 from axbridge.errors import BusError, RigError, UsageError
 from axbridge.robot.backends.real import ports_of
@@ -39,6 +40,7 @@ class Mounting:
         zero: Count at 0 rad.
         direction: 1, or -1 when the joint turns against the servo.
         reach: Lowest and highest count the hand went to; None when it did not go.
+        registers: What in the servo says from where and which way it counts; empty in Protocol 1.0.
     """
 
     bus: str
@@ -47,6 +49,7 @@ class Mounting:
     zero: int
     direction: int
     reach: tuple[int, int] | None
+    registers: Mapping[str, int] = field(default_factory=dict)
 
 
 def rig_of_bus(rig: Rig, port: str | None = None) -> Rig:
@@ -66,18 +69,17 @@ def rig_of_bus(rig: Rig, port: str | None = None) -> Rig:
     buses, servos = [], []
     for bus, device in zip(rig.buses, ports_of(rig, port), strict=True):
         with SerialBus(device, bus.baud) as line:
-            found = scan(line)
+            servos += [_entry(rig, bus, one, line) for one in scan(line)]
         buses.append({**bus.model_dump(), "port": device})
-        servos += [_entry(rig, bus, one, device) for one in found]
     if not servos:
         raise BusError(f"no servo answers on {', '.join(bus['port'] for bus in buses)}", "run `axbridge doctor`")
     table = {"name": rig.name, "bus": buses, "servo": servos, "path": rig.path, "bases": rig.bases}
     return Rig.model_validate(table)
 
 
-def _entry(rig: Rig, bus: BusConfig, found: FoundServo, device: str) -> dict[str, object]:
-    """What a rig says of a servo that was found."""
-    where = f" --port {device}"
+def _entry(rig: Rig, bus: BusConfig, found: FoundServo, line: SerialBus) -> dict[str, object]:
+    """What a rig says of a servo that was found: it is left as it is."""
+    where = f" --port {line.port_name}"
     if found.mute:
         raise BusError(f"servo {found.id} answers PING alone", f"`axbridge scan{where}` says what mends it")
     if found.model is None:
@@ -85,19 +87,19 @@ def _entry(rig: Rig, bus: BusConfig, found: FoundServo, device: str) -> dict[str
             f"servo {found.id} answers with damaged packets: two servos with one id, or a bad cable",
             f"connect them one at a time and give one another id: axbridge servo set-id OLD NEW{where}",
         )
-    own = [servo.profile for servo in rig.servos if _number_of(rig, servo) == found.model]
-    shipped = profile_for(found.model, found.firmware)
-    if not own and shipped is None:
+    own = next((servo for servo in rig.servos if _number_of(rig, servo) == found.model), None)
+    profile = profile_for(found.model, found.firmware) if own is None else rig.profile_of(own)
+    if profile is None:
         raise BusError(f"servo {found.id} is of model {found.model}, unknown here", "give the rig a profile of it")
-    profile = own[0] if own else shipped.name if shipped else ""
     name = f"servo {found.id}" if len(rig.buses) == 1 else f"servo {found.id} on {bus.name}"
     return {
         "name": name,
         "joint": name,
         "bus": bus.name,
         "id": found.id,
-        "profile": profile,
+        "profile": profile.name if own is None else own.profile,
         "zero": 0,
+        "registers": counting(line, found.id, profile),
     }
 
 
@@ -134,7 +136,7 @@ def moved_most(before: Mapping[str, float], now: Mapping[str, float]) -> tuple[s
     return name, ways[name]
 
 
-def changes(rig: Rig, servo: ServoConfig, found: Mounting) -> tuple[dict[str, int | float | str], list[str]]:
+def changes(rig: Rig, servo: ServoConfig, found: Mounting) -> tuple[dict[str, Value], list[str]]:
     """What has to change in a rig's entry for it to say what was found, and notes about it.
 
     Limits are rounded inwards, and end at the rig's hard stops.
@@ -146,7 +148,7 @@ def changes(rig: Rig, servo: ServoConfig, found: Mounting) -> tuple[dict[str, in
         RigError: the rig's profile cannot be loaded.
     """
     notes: list[str] = []
-    wanted: dict[str, int | float | str] = {"bus": found.bus, "id": found.id}
+    wanted: dict[str, Value] = {"bus": found.bus, "id": found.id}
     if rig.profile_of(servo).model_number != found.profile.model_number:
         wanted["profile"] = found.profile.name
         notes.append(f"{servo.name} is an {found.profile.name}; its model may have to change, too")
@@ -156,6 +158,12 @@ def changes(rig: Rig, servo: ServoConfig, found: Mounting) -> tuple[dict[str, in
         wanted |= {"min_position": low, "max_position": high}
         if not low <= servo.position <= high:
             notes.append(f"{servo.name} starts a simulation at {servo.position:g} rad, outside these limits")
+    usual = {name: found.profile.register(name).initial for name in found.registers}
+    other = {name: held for name, held in found.registers.items() if servo.registers.get(name, usual[name]) != held}
+    if other:
+        wanted["registers"] = {**servo.registers, **other}
+        listed = ", ".join(f"{name} {held}" for name, held in other.items())
+        notes.append(f"{servo.name} has {listed}: its zero and direction hold with that, so the rig says so")
     return {key: value for key, value in wanted.items() if getattr(servo, key) != value}, notes
 
 

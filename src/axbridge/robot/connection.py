@@ -300,7 +300,9 @@ class Connection:
         drives = [drive for drive in self.drives.values() if isinstance(drive, DynamixelDrive)]
         findings: dict[str, list[Finding]] = {}
         for name, bus in self.backend.buses.items():
-            here = [Expected(d.config.name, d.id, d.profile) for d in drives if d.config.bus == name]
+            here = [
+                Expected(d.config.name, d.id, d.profile, d.config.registers) for d in drives if d.config.bus == name
+            ]
             findings[name] = handshake(bus, here, port=getattr(bus, "port_name", ""))
         if self._safety is not None:
             missing = {

@@ -7,21 +7,23 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 from axbridge import minimum_jerk
+from axbridge.config.profile import FirmwareProfile
+from axbridge.config.registers import NAMES
 from axbridge.errors import BusError, ProfileError, UsageError
 from axbridge.robot.robot import Robot
 from axbridge.robot.servo import Servo
 from axbridge.units import Calibration
 
-__all__ = ["NUDGE", "SWING", "TORQUE", "blinking", "nudge", "wiggle"]
+__all__ = ["SWING", "TORQUE", "VISIBLE", "blinking", "nudge", "wiggle"]
 
 SWING = math.radians(5)  # of a wiggle, to each side
-NUDGE = math.radians(3)  # one way, and back
+NUDGE = math.radians(5)  # one way, and back
+VISIBLE = math.radians(1.5)  # of either: friction keeps a loop without an integral back by two degrees and more
 TORQUE = 0.2  # of what the servo can: it moves a joint that a hand carries, and a finger stops it
 _LASTS = 2.0  # s, to both sides and back
 _GOES, _STAYS = 0.4, 0.4  # s of a nudge: to its end, there, and back
 _HELD = 0.6 * SWING  # this far behind its goal, something holds the joint: it gives in before it is an overload
 _BLINK = 0.4  # s on, and as long off
-_CHANGED = ("moving_speed", "torque_limit")  # registers that a move leaves changed
 
 
 @contextmanager
@@ -66,7 +68,7 @@ def wiggle(robot: Robot, name: str, look: Callable[[], None] = lambda: None) -> 
         look: Called after each step; may raise.
 
     Returns:
-        How far it was from its place at most, rad: less than `SWING` where something held it.
+        How far it was from its place at most, rad: less than `VISIBLE` where something held it.
 
     Raises:
         UsageError: the servo is too near the end of its range, turns as a wheel, or has shut itself down. Nothing
@@ -101,13 +103,14 @@ def _led(
     """
     servo = robot[name]
     here = servo.position
-    before = {register: servo.read(register) for register in _CHANGED}
-    if not before["torque_limit"]:
-        raise UsageError(
-            f"{name} has shut itself down after an overload",
-            f"when the cause is gone: axbridge servo write {servo.config.id} torque_limit 1023",
-        )
-    low, high = _range(robot, servo)
+    profile = robot.rig.profile_of(servo.config)
+    names = NAMES[profile.protocol]
+    before = {register: servo.read(register) for register in (names.speed, names.torque)}  # a move leaves them changed
+    if _shut_down(servo, profile):
+        again = f"reboot {servo.config.id}" if profile.protocol == 2 else f"write {servo.config.id} torque_limit 1023"
+        why = "" if profile.protocol == 2 else " after an overload"
+        raise UsageError(f"{name} has shut itself down{why}", f"when the cause is gone: axbridge servo {again}")
+    low, high = _range(servo, profile)
     if not low + reach <= here <= high - reach:
         raise UsageError(
             f"{name} stands at {math.degrees(here):.0f}°, near the end of its range, "
@@ -115,9 +118,10 @@ def _led(
             "move the joint away from there by hand",
         )
     farthest = 0.0
+    held = reach if profile.protocol == 2 else _HELD  # the loop of an X servo has no integral
     try:
         servo.set_available_torque(TORQUE * servo.max_torque)
-        servo.write("torque_limit", round(TORQUE * robot.rig.profile_of(servo.config).units.full_scale))
+        servo.write(names.torque, round(TORQUE * profile.units.full_scale))
         servo.torque_on()
         start = robot.time
         while (passed := robot.time - start) < lasts:
@@ -127,26 +131,33 @@ def _led(
                 break
             look()
             farthest = max(farthest, abs(servo.position - here))
-            if abs(wanted - servo.position) > _HELD:
+            if abs(wanted - servo.position) > held:
                 break
     finally:
         with suppress(BusError):  # it must not hide what ended this; and the robot's own end switches it off as well
             servo.torque_off()
-            if servo.read("torque_limit"):  # else it has shut itself down meanwhile, and is not woken
+            if not _shut_down(servo, profile):  # else it has shut itself down meanwhile, and is not woken
                 for register, value in before.items():
                     servo.write(register, value)
         servo.set_available_torque(servo.max_torque)
     return farthest
 
 
-def _range(robot: Robot, servo: Servo) -> tuple[float, float]:
+def _shut_down(servo: Servo, profile: FirmwareProfile) -> bool:
+    """Whether a servo has switched itself off: then writing what limits its torque would wake one of Protocol 1.0."""
+    if profile.protocol == 2:
+        return servo.read("hardware_error_status") != 0
+    return not servo.read("torque_limit")
+
+
+def _range(servo: Servo, profile: FirmwareProfile) -> tuple[float, float]:
     """Where a servo may go, by its own angle limits and by the rig, rad.
 
     Raises:
         UsageError: they make it a wheel.
     """
-    profile = robot.rig.profile_of(servo.config)
-    limits = servo.read("cw_angle_limit"), servo.read("ccw_angle_limit")
+    names = NAMES[profile.protocol]
+    limits = servo.read(names.low), servo.read(names.high)
     if limits[0] >= limits[1]:
         raise UsageError(
             f"{servo.name} turns as a wheel: its angle limits are {limits[0]} and {limits[1]}", "turn it by hand"

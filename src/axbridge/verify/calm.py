@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 from axbridge.bus.handshake import ExpectedBus
+from axbridge.bus.layout import LAYOUTS
 from axbridge.bus.serial import SerialBus
-from axbridge.config.registers import Address
 from axbridge.config.rig import Rig
 from axbridge.errors import BusError, BusTimeout, CorruptPacket, PortError
 from axbridge.protocols.packet import BROADCAST
@@ -33,8 +33,8 @@ def silence(lines: Sequence[ExpectedBus]) -> None:
         PortError: a port cannot be opened.
     """
     for line in lines:
-        with SerialBus(line.port, line.baud) as bus:
-            _silence(bus)
+        with line.open() as bus:
+            _silence(bus, line)
 
 
 def powered(lines: Sequence[ExpectedBus]) -> list[str]:
@@ -48,14 +48,14 @@ def powered(lines: Sequence[ExpectedBus]) -> list[str]:
         with _opened(line) as bus:
             for servo in line.servos:
                 try:
-                    torque = _read(bus, servo.id, Address.TORQUE_ENABLE, 1) != b"\0"
+                    torque = _read(bus, servo.id, LAYOUTS[servo.profile.protocol].torque_enable, 1) != b"\0"
                 except PortError:
                     raise
                 except BusError:
                     torque = True
                 if torque:
                     on.append(servo.name)
-            _silence(bus)
+            _silence(bus, line)
     return on
 
 
@@ -69,20 +69,28 @@ def torque_limits_kept(lines: Sequence[ExpectedBus]) -> Iterator[None]:
     before: list[dict[int, bytes]] = []
     for line in lines:
         with _opened(line) as bus:
-            before.append({servo.id: _read(bus, servo.id, Address.TORQUE_LIMIT, 2) for servo in line.servos})
+            before.append({one.id: _read(bus, one.id, LAYOUTS[one.profile.protocol].torque, 2) for one in line.servos})
     try:
         yield
     finally:
         with suppress(BusError):  # it must not hide what ended the block
             for line, limits in zip(lines, before, strict=True):
                 with _opened(line) as bus:
-                    for _ in range(_ATTEMPTS):
-                        bus.sync_write(Address.TORQUE_LIMIT, limits)
+                    for version in _versions(line):
+                        own = {id_: limit for id_, limit in limits.items() if bus.protocol(id_).version == version}
+                        for _ in range(_ATTEMPTS):
+                            bus.sync_write(LAYOUTS[version].torque, own)
 
 
-def _silence(bus: SerialBus) -> None:
+def _versions(line: ExpectedBus) -> set[int]:
+    return {servo.profile.protocol for servo in line.servos}
+
+
+def _silence(bus: SerialBus, line: ExpectedBus) -> None:
     for _ in range(_ATTEMPTS):  # nobody answers a broadcast
-        bus.write(BROADCAST, Address.TORQUE_ENABLE, b"\0")
+        for version in _versions(line):
+            bus.second = bus.second | {BROADCAST} if version == 2 else bus.second - {BROADCAST}
+            bus.write(BROADCAST, LAYOUTS[version].torque_enable, b"\0")
 
 
 def _read(bus: SerialBus, id: int, address: int, length: int) -> bytes:
@@ -102,7 +110,7 @@ def _opened(line: ExpectedBus) -> SerialBus:
     until = time.monotonic() + _FREE
     while True:
         try:
-            bus = SerialBus(line.port, line.baud)
+            bus = line.open()
         except PortError:
             if time.monotonic() > until:
                 raise

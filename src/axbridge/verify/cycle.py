@@ -7,7 +7,6 @@ from typing import Any
 
 from axbridge.bus.diagnose import look_at_rate
 from axbridge.bus.handshake import ExpectedBus, Finding, measure_latency
-from axbridge.bus.serial import SerialBus
 from axbridge.config.rig import Rig
 from axbridge.robot.open import open_robot
 from axbridge.verify.outcome import Measured
@@ -29,7 +28,7 @@ def look_at_cycle(
     findings: list[Finding] = []
     words: list[str] = []
     for line in lines:
-        with SerialBus(line.port, line.baud) as bus:
+        with line.open() as bus:
             about: dict[str, Any] = {}
             facts["lines"].append(about)
             ids = [servo.id for servo in line.servos]

@@ -9,7 +9,6 @@ from typing import Any
 from axbridge.bus.diagnose import look_at_adapter, look_at_loss, no_answer, ranges, strangers
 from axbridge.bus.handshake import ExpectedBus, Finding, measure_latency, name_of
 from axbridge.bus.scan import scan
-from axbridge.bus.serial import SerialBus
 from axbridge.verify.outcome import Measured
 
 __all__ = ["look_at_lines"]
@@ -25,7 +24,7 @@ def look_at_lines(lines: Sequence[ExpectedBus], reads: int, progress: Callable[[
     words: list[str] = []
     findings: list[Finding] = []
     for line in lines:
-        with SerialBus(line.port, line.baud) as bus:
+        with line.open() as bus:
             about: dict[str, Any] = {"baud": line.baud}
             facts["lines"].append(about)
             findings += look_at_adapter(bus, about)

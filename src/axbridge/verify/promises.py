@@ -113,7 +113,7 @@ def _scanned(facts: Facts) -> Verdict:
 
 
 def _supplied(facts: Facts) -> Verdict | None:
-    volts = [servo["present_voltage"] / 10 for servo in facts["servos"].values()]
+    volts = [servo["present_voltage"] / 10 for servo in facts["servos"].values() if "present_voltage" in servo]
     return (min(volts) >= 9.0 and max(volts) <= 12.6, f"{min(volts):.1f} to {max(volts):.1f} V") if volts else None
 
 
@@ -124,7 +124,9 @@ def _talkative(facts: Facts) -> Verdict | None:
 
 def _deaf(facts: Facts) -> Verdict:
     span = f"{facts['deaf_ms']:.1f} to {facts['heard_ms']:.1f} ms"
-    return facts["deaf_ms"] < facts["waits_ms"], f"deaf for {span}, axbridge waits {facts['waits_ms']:g} ms"
+    return not facts["deaf_ms"] or facts["deaf_ms"] < facts[
+        "waits_ms"
+    ], f"deaf for {span}, axbridge waits {facts['waits_ms']:g} ms"
 
 
 def _spared(facts: Facts) -> Verdict:

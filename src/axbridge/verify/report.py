@@ -13,6 +13,7 @@ from axbridge import __version__
 from axbridge.bus.diagnose import grouped
 from axbridge.comparison.comparison import Comparison
 from axbridge.comparison.tables import deviation_table, panels_of, response_tables
+from axbridge.config.registers import NAMES
 from axbridge.config.rig import Rig
 from axbridge.files import unwritable, write_whole
 from axbridge.report.page import Table, table_html, write_page
@@ -153,13 +154,18 @@ def write_verify_page(
 
 def _servo_table(servos: Mapping[str, Mapping[str, int]]) -> Table:
     shown = {
-        "id": "id", "firmware_version": "firmware", "return_delay_time": "return delay",
-        "status_return_level": "status level", "cw_angle_limit": "low limit", "ccw_angle_limit": "high limit",
-        "max_torque": "max torque", "torque_limit": "torque limit", "present_voltage": "0.1 V",
-        "present_temperature": "°C",
+        "id": ("id",), "firmware": ("firmware_version",), "return delay": ("return_delay_time",),
+        "status level": ("status_return_level",), "low limit": [names.low for names in NAMES.values()],
+        "high limit": [names.high for names in NAMES.values()],
+        "max torque": [names.most_torque for names in NAMES.values()],
+        "torque limit": [names.torque for names in NAMES.values()],
+        "0.1 V": [names.voltage for names in NAMES.values()], "°C": ("present_temperature",),
     }  # fmt: skip
-    rows = tuple((name, *(str(values.get(key, "")) for key in shown)) for name, values in servos.items())
-    return Table("Servos", ("servo", *shown.values()), rows)
+    rows = tuple(
+        (name, *(next((str(values[key]) for key in keys if key in values), "") for keys in shown.values()))
+        for name, values in servos.items()
+    )
+    return Table("Servos", ("servo", *shown), rows)
 
 
 def _joint_table(off: Mapping[str, float], turns: Mapping[str, Mapping[str, object]]) -> Table:

@@ -31,12 +31,24 @@ _NOT_HERE = {  # what a register would go around, and where it is done instead
     "cw_angle_limit": "`axbridge servo write`, when no robot is open",
     "ccw_angle_limit": "`axbridge servo write`, when no robot is open",
     "status_return_level": "`axbridge servo write`, when no robot is open",
+    "profile_velocity": "its speed limit",
+    "profile_acceleration": "its acceleration limit",
+    "goal_pwm": "its torque limit",
 }
+_NOT_HERE |= dict.fromkeys(
+    (
+        "operating_mode", "drive_mode", "homing_offset", "min_position_limit", "max_position_limit", "goal_velocity",
+        "goal_current", "secondary_shadow_id", "protocol_type", "bus_watchdog",
+    ),
+    "`axbridge servo write`, when no robot is open",
+)  # fmt: skip
 
 _HIGHEST = {
     "temperature_limit",
     "max_voltage_limit",
     "max_torque",
+    "pwm_limit",
+    "current_limit",
 }  # protect the servo: above the factory's they do less
 _LOWEST = {"min_voltage_limit"}  # below it likewise
 _BITS = {"shutdown"}  # without one of its bits likewise

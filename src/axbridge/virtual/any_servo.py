@@ -140,9 +140,9 @@ class AnyServo(ABC):
         self._known = frozenset(int(self.instructions[name]) for name in profile.instructions)
         given = profile.timing.reply_us  # at return delay 0
         self._delays = {int(code): given.get(code.name, given["WRITE"]) * 1e-6 for code in self.instructions}
-        self._build()
         for name, value in (registers or {}).items():
             self.table[name] = value
+        self._build()
         self.power_on(time, registers or {})
         self.deaf_until = time
 

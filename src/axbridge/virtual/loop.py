@@ -26,6 +26,5 @@ def loop_row(profile: FirmwareProfile, zero: int, written: Mapping[str, int]) ->
     if profile.protocol == 1:
         return registers.loop_command(table, profile, zero, driven=True)
     gauges = x_registers.XGauges(table, profile, zero)
-    gauges.configure()
     approach = x_registers.Approach()
     return x_registers.loop_command(table, profile, gauges, driven=True, approach=approach, stopped=False)

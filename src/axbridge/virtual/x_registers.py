@@ -97,13 +97,15 @@ class XGauges:
     def __init__(self, table: ControlTable, profile: FirmwareProfile, zero: int) -> None:
         self._table = table
         self._units = profile.units
-        self._zero = zero
         self._forgotten = 0  # counts: whole turns
         self._side, self._shift = 1, 0
         self._has_load = "present_load" in table
         self.mode = OperatingMode.POSITION
         self.stuck: int | None = None
         self.hot: float | None = None
+        self.configure()
+        self._mounted = self._side  # the shaft's angle grows with the position as the registers are now
+        self._zero = self._side * (zero - self._shift)  # of the encoder
 
     def configure(self) -> None:
         """Take over modes and offset from the EEPROM area."""
@@ -117,8 +119,8 @@ class XGauges:
 
     @property
     def side(self) -> int:
-        """1, or -1 where directions are turned round."""
-        return self._side
+        """1, or -1 where directions are turned round since it was mounted."""
+        return self._mounted * self._side
 
     def forget_turns(self, state: list[float]) -> None:
         """Let the position be the absolute one within a turn."""
@@ -130,10 +132,11 @@ class XGauges:
 
     def angle(self, count: int) -> float:
         """The shaft's angle, rad, of a position as the host sees it."""
-        return (self._side * (count - self._shift) + self._forgotten - self._zero) * self._units.position
+        encoder = self._side * (count - self._shift) + self._forgotten
+        return self._mounted * (encoder - self._zero) * self._units.position
 
     def _raw(self, angle: float) -> int:
-        return round(self._zero + angle / self._units.position)
+        return round(self._zero + self._mounted * angle / self._units.position)
 
     def _count(self, angle: float) -> int:
         return self._side * (self._raw(angle) - self._forgotten) + self._shift
@@ -148,7 +151,7 @@ class XGauges:
             errors: Hardware Error Status.
             approach: How the trajectory nears the goal.
         """
-        table, units, side = self._table, self._units, self._side
+        table, units, side = self._table, self._units, self.side
         position, speed = self.position(state), side * round(state[State.SPEED] / units.speed)
         steers = driven and self.mode in POSITION_MODES
         planned = self._count(state[State.REFERENCE]) if steers else position

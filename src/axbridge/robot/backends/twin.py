@@ -10,7 +10,7 @@ from typing import Any
 
 from axbridge.bus.base import Bus, Reply
 from axbridge.bus.serial import SerialBus
-from axbridge.config.registers import Address
+from axbridge.config.registers import ADDRESSES
 from axbridge.config.rig import Rig
 from axbridge.errors import AxBridgeError, BusError, BusTimeout, CorruptPacket
 from axbridge.protocols.packet import Packet
@@ -59,7 +59,8 @@ class ShadowedBus(SerialBus):
     ) -> Reply | None:
         """See `Bus.write`."""
         reply = super().write(id, address, data, answered=answered, deaf=deaf)
-        if any(data[max(Address.TORQUE_ENABLE - address, 0) :][:1]) and address <= Address.TORQUE_ENABLE:
+        place = ADDRESSES[self.protocol(id).version].TORQUE_ENABLE - address
+        if place >= 0 and any(data[place : place + 1]):
             self.switched_on.add(id)
         return reply
 
@@ -79,6 +80,7 @@ class ShadowedBus(SerialBus):
             return
         try:
             self.follow()
+            self._virtual.second = self.second
             self._virtual._transfer(frame, id, length)
         except BusError:
             pass  # lost on the virtual line

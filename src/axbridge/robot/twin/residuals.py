@@ -14,11 +14,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from axbridge.bus.cycle import Cause
-from axbridge.errors import ErrorFlag
+from axbridge.errors import ErrorFlag, HardwareError
 from axbridge.servo.position_laws import felt
 from axbridge.state import ServoState
 
-__all__ = ["REMEDIES", "SHUT_DOWN", "Allowance", "Residuals"]
+__all__ = ["REMEDIES", "Allowance", "Residuals", "is_shut_down"]
 
 REMEDIES: Mapping[str, str] = {
     "blocked": "free the joint",
@@ -30,7 +30,7 @@ REMEDIES: Mapping[str, str] = {
     "stale model": "identify the servo again",
 }
 
-SHUT_DOWN = ErrorFlag.OVERLOAD | ErrorFlag.OVERHEATING  # a servo that reports one of them has switched itself off
+_SHUT_DOWN = ErrorFlag.OVERLOAD | ErrorFlag.OVERHEATING  # who reports one of them has switched itself off
 
 _WINDOW = 0.5  # s that a cause must be seen on end
 _HELD = 0.3  # s that a load must be held
@@ -45,6 +45,11 @@ _STALE = 3.0  # s of wrong motion, or of standing in the wrong place, without an
 _SETTLES = 0.1  # weight of the latest step in the share of steps that are late
 _TOO_LATE = 0.25  # of the steps: above it nothing is compared
 _LATEST = 0.05  # s: further than this a twin is not looked ahead or back to the moment of a sample
+
+
+def is_shut_down(state: ServoState) -> bool:
+    """Whether a servo has switched itself off, or may have: of Protocol 2.0, by any hardware error."""
+    return bool(state.errors if isinstance(state.errors, HardwareError) else _SHUT_DOWN & state.errors)
 
 
 class Allowance(NamedTuple):
@@ -149,9 +154,9 @@ class Residuals:
             state, twin, goal = states[name], twins.get(name), goals[name]
             watched.sampled = state.time
             causes: set[Cause] = set()
-            if state.temperature >= _HOT or ErrorFlag.OVERHEATING & state.errors:
+            if state.temperature >= _HOT or int(ErrorFlag.OVERHEATING) & int(state.errors):  # both have the same bit
                 causes.add("overheating")
-            limp = math.isnan(goal + state.position) or SHUT_DOWN & state.errors
+            limp = math.isnan(goal + state.position) or is_shut_down(state)
             if twin is None or limp or self._late > _TOO_LATE:
                 watched.restart()  # hands and gravity move what is limp, and no twin knows them
             else:

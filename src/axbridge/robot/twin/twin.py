@@ -13,7 +13,7 @@ from axbridge.robot.connection import Connection
 from axbridge.robot.drives.dynamixel import DynamixelDrive
 from axbridge.robot.servo import Servo
 from axbridge.robot.twin.allowance import residuals_of
-from axbridge.robot.twin.residuals import SHUT_DOWN
+from axbridge.robot.twin.residuals import is_shut_down
 from axbridge.sim.hand import Hand
 from axbridge.state import ServoState
 
@@ -93,7 +93,7 @@ class Twin:
             with bus.turn, bus.turn.lock:
                 for drive in drives:
                     name = drive.config.name
-                    shut_down = bool(SHUT_DOWN & states[name].errors)
+                    shut_down = is_shut_down(states[name])
                     led = name in back or drive.id in bus.switched_on  # while nobody stepped
                     if shut_down or led or not self._servos[name].torque_enabled:
                         bus.shadow.lead(drive, states[name].position, twins[name].position)
