@@ -29,7 +29,8 @@ class LaggingServo:
     def __init__(self):
         self.position, self.goal, self.driven, self.temperature = 0.0, math.nan, False, 30.0
         self.speed, self.torque, self.duty = self.max_velocity, self.max_torque, math.nan
-        self.registers = {"cw_angle_limit": 0, "ccw_angle_limit": 1023, "moving_speed": 0}
+        self.registers = {"cw_angle_limit": 0, "ccw_angle_limit": 1023, "moving_speed": 0, "torque_enable": 0}
+        self.capabilities = {"wheel": "emulated"}
         self.sample(0.0)
 
     def sample(self, time):
@@ -311,3 +312,10 @@ def test_a_periodic_motion_stays_within_the_limits_of_its_servo_unless_an_amplit
     assert Options(amplitude=0.5).swing(narrow) == 0.5
     narrow.min_position = -math.inf
     assert math.degrees(Options().swing(narrow)) == pytest.approx(60)
+
+
+def test_a_servo_that_cannot_turn_endlessly_is_refused_before_it_moves():
+    robot = LaggingRobot()
+    robot["shoulder"].capabilities = {"wheel": "unsupported"}
+    with pytest.raises(UsageError, match="cannot turn endlessly, as duty needs it"):
+        check("duty", robot, None)

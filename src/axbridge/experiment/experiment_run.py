@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -38,6 +38,10 @@ class DrivableServo(ObservableServo, Protocol):
     @property
     def max_position(self) -> float:
         """Highest angle it may be sent to, rad."""
+
+    @property
+    def capabilities(self) -> Mapping[str, str]:
+        """What it can do, see `axbridge.robot.drives.drive.CAPABILITIES`."""
 
     def set_position(self, position: float) -> None:
         """Set the goal, rad."""

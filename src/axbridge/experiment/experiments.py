@@ -108,6 +108,8 @@ def check(name: str, robot: Drivable, servo: str | None = None, options: Options
     chosen = servo or next(iter(robot))
     experiment = EXPERIMENTS[name]
     check_reach(robot[chosen], chosen, experiment.angles(options, robot[chosen]))
+    if experiment.registers is _wheel and robot[chosen].capabilities["wheel"] == "unsupported":
+        raise UsageError(f"{chosen} cannot turn endlessly, as {name} needs it", "choose another servo or experiment")
     for register in experiment.registers(options):
         robot[chosen].read(register)
     return (chosen,)
@@ -446,7 +448,7 @@ def _no_angles(_options: Options, _servo: DrivableServo) -> tuple[float, ...]:
 
 
 def _wheel(_options: Options) -> tuple[str, ...]:
-    return "cw_angle_limit", "ccw_angle_limit"
+    return ("torque_enable",)  # of a Dynamixel
 
 
 EXPERIMENTS: dict[str, Experiment] = {
