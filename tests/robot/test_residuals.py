@@ -19,32 +19,33 @@ from tests.support.warm import serving
 POSES = 0.9, -0.4, 0.3, 1.2, -1.0
 
 
-def alarms(real, seconds, seed=1):
-    """What is named when `real` moves beside a bench arm, with the time, s."""
+def alarms(real, seconds, seed=1, model="bench_arm", moving=("shoulder",)):
+    """What is named when `real` moves beside a bench arm, or another rig, with the time, s."""
     found = []
-    with axbridge.open(real, seed=seed) as robot, axbridge.open("bench_arm", seed=2) as twin:
+    with axbridge.open(real, seed=seed) as robot, axbridge.open(model, seed=2) as twin:
         residuals = Residuals(
             {name: allowance(twin.rig, servo.config, twin.rig.model_of(servo.config)) for name, servo in twin.items()}
         )
         while robot.time < seconds:
             for one in (robot, twin):
-                one["shoulder"].set_position(POSES[int(robot.time / 1.5) % len(POSES)])
+                for name in moving:
+                    one[name].set_position(POSES[int(robot.time / 1.5) % len(POSES)])
             robot.step()
             twin.step()
-            states, twins = ({"shoulder": one["shoulder"].state} for one in (robot, twin))
-            goals = {"shoulder": robot["shoulder"].target_position}
+            states, twins = ({name: one[name].state for name in moving} for one in (robot, twin))
+            goals = {name: robot[name].target_position for name in moving}
             found += [(robot.time, cause) for cause, _ in residuals.look(robot.time, states, twins, goals)]
     return found
 
 
 @pytest.fixture
 def heavy(tmp_path):
-    def made(factor):
-        rig = Rig.load("bench_arm")
+    def made(factor, name="bench_arm"):
+        rig = Rig.load(name)
         heavier = re.sub(r'mass value="([\d.]+)"', lambda m: f'mass value="{factor * float(m[1])}"', rig.urdf_text())
-        (tmp_path / "bench_arm.urdf").write_text(heavier)
-        (tmp_path / "bench_arm.toml").write_bytes(rig.path.read_bytes())
-        return tmp_path / "bench_arm.toml"
+        (tmp_path / f"{name}.urdf").write_text(heavier)
+        (tmp_path / f"{name}.toml").write_bytes(rig.path.read_bytes())
+        return tmp_path / f"{name}.toml"
 
     return made
 
@@ -68,6 +69,21 @@ def walled():
 def test_a_cause_is_named_within_a_second(heavy, difference, cause):
     found = alarms(difference() if callable(difference) else heavy(difference), 1.2)
     assert {name for _, name in found} == {cause}
+    assert found[0][0] < 1.0
+
+
+ARM = {"model": "koch", "moving": ("shoulder_lift", "elbow_flex")}
+
+
+@pytest.mark.slow
+def test_x_servos_raise_no_alarm_beside_their_models():
+    assert alarms("koch", 12.0, **ARM) == []
+    assert alarms("head_gripper", 6.0, model="head_gripper", moving=("pan", "tilt", "gripper")) == []
+
+
+def test_an_extra_load_of_x_servos_is_named_within_a_second(heavy):
+    found = alarms(heavy(1.5, "koch"), 1.3, **ARM)
+    assert {cause for _, cause in found} == {"extra load"}
     assert found[0][0] < 1.0
 
 

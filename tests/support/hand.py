@@ -96,8 +96,9 @@ class HandledBank(HeldBank):
         self.goals[:] = np.nan
 
     def advance(self, until):
-        while self._bank.time < until:  # a late process lets nothing fall meanwhile
-            self._advance(min(until, self._bank.time + 0.005))
+        for moment in np.arange(self._bank.time + 0.005, until, 0.005):  # a late process lets nothing fall meanwhile
+            self._advance(float(moment))
+        self._advance(until)
 
     def _advance(self, until):
         bank = self._bank

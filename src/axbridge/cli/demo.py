@@ -27,7 +27,7 @@ from axbridge.cli.serve import MEASURED, served
 
 if TYPE_CHECKING:
     from axbridge.comparison.comparison import Comparison
-    from axbridge.config.rig import Rig
+    from axbridge.config.rig import Rig, ServoConfig
 
 TAUGHT = (35.0, 65.0)  # degrees: the steps and falls that the model is identified from; the one to 90 it never sees
 TRIES = 3  # of a recording in which the virtual bus stood still, because this computer was too busy
@@ -57,8 +57,8 @@ def demo(
 ) -> None:
     """Move a servo, simulate the same with two models, and show how far apart they are.
 
-    The servo steps to 90 degrees, then the arm falls. Without --port it is a virtual AX-12 on a pseudo-terminal, driven
-    by the code that drives real servos.
+    The servo steps to 90 degrees, then the arm falls. Without --port it is a virtual servo on a pseudo-terminal, driven
+    by the code that drives real ones.
 
     One model is the published one. The other is identified from this servo: from steps to 35 and 65 degrees, if the rig
     has one servo and numba is installed.
@@ -105,8 +105,8 @@ def _demo_arm(
     teaches = alone and COMPILED  # as plain Python a fit takes hours
     files = {"real": out / "real.mcap", "sim": out / "sim.mcap"}
     taught = [out / f"real-{angle:.0f}.mcap" for angle in TAUGHT] if teaches else []
-    measured = "virtual AX-12" if port is None else "servo"
-    published = loaded.model_of(next(one for one in loaded.servos if one.name == run.servo)).name
+    config = next(one for one in loaded.servos if one.name == run.servo)
+    measured, published = _measured(loaded, config) if port is None else "servo", loaded.model_of(config).name
     # what moves behind the pseudo-terminal, which a recording of it names; a rig cannot tell that of copper
     behind = served(loaded) if port is None else loaded
     options = ["--seed", str(seed), *(["--engine", engine] if engine else [])]
@@ -193,11 +193,22 @@ class _Run:
             )  # fmt: skip
 
 
+def _measured(rig: Rig, servo: ServoConfig) -> str:
+    """What the servo behind the pseudo-terminal is called."""
+    if servo.drive != "dynamixel":
+        return "virtual servo"
+    profile = rig.profile_of(servo)
+    return f"virtual {'AX-12' if profile.units_name == 'ax' else profile.name.upper()}"
+
+
 def _identified(rig: Rig, taught: list[Path], seed: int) -> Any:
     from axbridge.fit import identify
     from axbridge.recording.stored import open_recording
 
-    return identify([open_recording(path) for path in taught], rig, MEASURED, starts=STARTS, budget=BUDGET, seed=seed)
+    recordings = [open_recording(path) for path in taught]
+    slopes = "cw_compliance_slope" in rig.profile_of(rig.servos[0]).registers
+    model = MEASURED if slopes else "pendulum-servo"
+    return identify(recordings, rig, model, starts=STARTS, budget=BUDGET, seed=seed)
 
 
 def _tell(before: Comparison, after: Comparison | None) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 from axbridge.arrays import FloatArray
 from axbridge.config.model import ServoModel
 from axbridge.config.rig import Rig
-from axbridge.errors import RecordingError
+from axbridge.errors import RecordingError, UsageError
 from axbridge.fit.clocks import predicted
 from axbridge.fit.found import End, Estimate, Fit, Input, Score
 from axbridge.fit.richer_laws import Richer, richer_law, widened
@@ -205,16 +205,25 @@ def inputs_of(fitted: Sequence[Recording], held_out: Sequence[Recording], rig: R
 
 
 def base_model(rig: Rig, kind: str) -> ServoModel:
-    """What a fit starts from: profile constants and the controller law of the model."""
+    """What a fit starts from: profile constants and the controller law of the model.
+
+    Raises:
+        UsageError: the servo's firmware has another position loop.
+    """
     servo = rig.servos[0]
     profile = rig.profile_of(servo)
+    if kind == "ax12" and "cw_compliance_slope" not in profile.registers:
+        why = f"the loop of ax12 is that of an AX-12, which an {profile.name} does not have"
+        raise UsageError(why, "choose the model pendulum-servo")
     if kind in {"ax12", "lima2009"}:
         return ServoModel.load(kind, profile, servo.params if kind == servo.model else {})
+    own = rig.model_of(servo).controller
+    loop = own.model_dump() if own.law == "pid" else {"law": "pid", "p_duty": P_DUTY_XL330}
     table: dict[str, Any] = {
         "name": kind,
         "motor": {**profile.motor, "inductance": 0.0},
         "friction": {**profile.friction, "law": MODELS.get(kind, "M4")},
-        "controller": {"law": "pid", "p_duty": P_DUTY_XL330},
+        "controller": loop,
         "sensor": {"quantised": True},
     }
     return ServoModel.model_validate(table)
