@@ -27,7 +27,8 @@ from axbridge.cli.serve import MEASURED, served
 
 if TYPE_CHECKING:
     from axbridge.comparison.comparison import Comparison
-    from axbridge.config.rig import Rig, ServoConfig
+    from axbridge.config.rig import Rig
+    from axbridge.config.rig_tables import ServoConfig
 
 TAUGHT = (35.0, 65.0)  # degrees: the steps and falls that the model is identified from; the one to 90 it never sees
 TRIES = 3  # of a recording in which the virtual bus stood still, because this computer was too busy
