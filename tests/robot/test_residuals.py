@@ -77,8 +77,8 @@ ARM = {"model": "koch", "moving": ("shoulder_lift", "elbow_flex")}
 
 @pytest.mark.slow
 def test_x_servos_raise_no_alarm_beside_their_models():
-    assert alarms("koch", 12.0, **ARM) == []
-    assert alarms("head_gripper", 6.0, model="head_gripper", moving=("pan", "tilt", "gripper")) == []
+    assert alarms("koch", 5.0, **ARM) == []
+    assert alarms("head_gripper", 3.0, model="head_gripper", moving=("pan", "tilt", "gripper")) == []
 
 
 def test_an_extra_load_of_x_servos_is_named_within_a_second(heavy):
