@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from axbridge.bus.base import Bus, Reply
 from axbridge.bus.cycle import Cause, RawState
-from axbridge.config.registers import Address, XAddress
+from axbridge.config.registers import POSITION_MODES, Address, XAddress
 from axbridge.config.rig import Rig
 from axbridge.errors import PortError
 from axbridge.robot.drives.dynamixel import DynamixelDrive
@@ -69,7 +69,7 @@ _COMMANDS = {  # by version of the protocol
         goal=(slice(13, 29), int(XAddress.GOAL_VELOCITY)),
         on=(slice(0, 1), int(XAddress.TORQUE_ENABLE)),
         position=slice(25, 29),
-        positional=lambda mode: mode[1:] in {b"\3", b"\4"},  # Operating Mode: position, or extended position
+        positional=lambda mode: len(mode) == 2 and mode[1] in POSITION_MODES,  # Operating Mode
     ),
 }  # fmt: skip
 
