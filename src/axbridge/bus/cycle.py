@@ -140,7 +140,7 @@ class CycleResult:
     wire_share: float
 
 
-@dataclass
+@dataclass(slots=True)
 class _ServoCycle:
     """What the cycle knows of one servo."""
 
@@ -295,7 +295,7 @@ class Cycle:
                 track.ramp = (started, started + self.soft_start, final)
                 track.restart = False
             torque = self._torque_now(track, goal.torque_limit, started)
-            if goal.place:
+            if track.second and goal.place:
                 track.sent = None  # it is worked out anew each time
                 self._goal_alone(track, goal, torque, second)
                 continue
