@@ -107,6 +107,14 @@ def test_one_that_was_away_is_armed_anew(world, cycle):
     assert gripper.table["bus_watchdog"] == 25
 
 
+def test_one_that_was_lost_for_a_moment_is_disarmed_all_the_same(world, cycle):
+    cycle.exchange(GOALS)
+    cycle.watchdogs.forget([6])  # as after two lost answers
+    disarm(cycle)
+    assert registers(world) == [0, 0]
+    assert cycle.watchdogs.touched == frozenset()
+
+
 def test_a_servo_that_did_not_say_that_it_is_off_stays_armed(world, cycle):
     cycle.exchange(GOALS)
     limp(cycle, ["gripper"])

@@ -27,12 +27,14 @@ class Watchdogs:
 
     Attributes:
         wanted: Whether servos that get goals are to be armed.
-        armed: Ids.
+        armed: Ids of those that are, as far as is known.
+        touched: Ids of those that may be.
     """
 
     def __init__(self, bus: Bus) -> None:
         self.wanted = False
         self.armed: frozenset[int] = frozenset()
+        self.touched: frozenset[int] = frozenset()
         self._bus = bus
         self._spoken_at = 0.0
         self._doubt = False
@@ -48,12 +50,13 @@ class Watchdogs:
             return
         if not self.armed:
             self._spoken_at = self._bus.clock.now()
+        self.touched |= set(new)
         for value in (_OFF, _COUNTS):
             self._bus.sync_write(_PLACE, dict.fromkeys(new, value))
         self.armed |= {id_ for id_, value in self._read(new) if value == _COUNTS}
 
     def forget(self, ids: Iterable[int]) -> None:
-        """These may have been without power, or were disarmed: they are armed with their next goals."""
+        """These may have been without power, or have expired: they are armed with their next goals."""
         self.armed -= set(ids)
 
     def heard(self) -> None:

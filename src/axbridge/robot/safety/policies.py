@@ -58,15 +58,15 @@ def limp(cycle: Cycle, names: Iterable[str] | None = None) -> dict[str, BusError
 
 
 def disarm(cycle: Cycle, but: Container[str] = ()) -> None:
-    """Write 0 to the Bus Watchdog of every servo that is armed, and look that it is there; not of those named.
+    """Write 0 to the Bus Watchdog of every servo that may be armed, and look that it is there; not of those named.
 
     Raises:
         PortError: the line is gone.
     """
-    armed = cycle.watchdogs.armed
-    ids = {servo.id: b"\0" for servo in cycle.servos if servo.id in armed and servo.name not in but}
+    touched = cycle.watchdogs.touched
+    ids = {servo.id: b"\0" for servo in cycle.servos if servo.id in touched and servo.name not in but}
     cycle.watchdogs.forget(ids)
-    _write_and_look(cycle, XAddress.BUS_WATCHDOG, ids)
+    cycle.watchdogs.touched -= set(ids) - set(_write_and_look(cycle, XAddress.BUS_WATCHDOG, ids))
 
 
 def torque_reads(cycle: Cycle, ids: Iterable[int]) -> list[tuple[int, int, int]]:
