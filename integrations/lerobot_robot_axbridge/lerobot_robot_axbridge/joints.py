@@ -7,7 +7,6 @@ import time
 from collections.abc import Mapping
 
 import axbridge
-from axbridge.config.rig import Rig
 
 __all__ = ["Joints"]
 
@@ -27,7 +26,7 @@ class Joints:
     """
 
     def __init__(self, rig: str, backend: str, port: str | None) -> None:
-        self._rig = Rig.load(rig)
+        self._rig = axbridge.Rig.load(rig)
         self._backend, self._port = backend, port
         self._robot: axbridge.Robot | None = None
         self._silent_since: dict[str, float] = {}

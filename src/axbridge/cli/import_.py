@@ -93,6 +93,8 @@ def import_(
     with progress("reading") as show:
         if is_dataset(path):
             found = import_dataset(path, episode or 0, unit=unit, calibration=calibration, warned=odd.append)
+        elif path.is_dir():
+            raise UsageError(f"{path} is a folder without meta/info.json", "give a log, or a LeRobot dataset's folder")
         elif episode is not None or calibration is not None:
             raise UsageError(
                 f"{path} is no dataset of LeRobot", "give its folder, or leave --episode and --calibration"
