@@ -49,7 +49,22 @@ __all__ = [
     "warmed",
 ]
 
-COMPILED = importlib.util.find_spec("numba") is not None and os.environ.get("NUMBA_DISABLE_JIT", "0") in {"", "0"}
+_OLDEST = (0, 68)  # numba: older ones cannot index by the names of a row's columns
+
+
+def _usable() -> bool:
+    """Whether there is a numba that compiles the kernels, and nobody has switched it off."""
+    if importlib.util.find_spec("numba") is None or os.environ.get("NUMBA_DISABLE_JIT", "0") not in {"", "0"}:
+        return False
+    found = version("numba")
+    if tuple(map(int, found.split(".")[:2])) >= _OLDEST:
+        return True
+    hint = "runs as plain Python, which is slow: pip install --upgrade numba"
+    warnings.warn(f"numba {found} is too old to compile the simulation; it {hint}", RuntimeWarning, stacklevel=2)
+    return False
+
+
+COMPILED = _usable()
 _FREEDOM = {"reassoc", "contract", "arcp", "nsz"}  # of rounding alone: kernels do meet infinities, and look for NaN
 _LOCK = "warming"  # file that is there while a warm-up goes on beside
 _STALE = 900.0  # s after which that is taken for left over

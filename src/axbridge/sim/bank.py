@@ -94,18 +94,18 @@ class ServoBank:
         seed: int = 0,
     ) -> None:
         self.engine = engine
-        self.joints = engine.joints
-        self.command = np.zeros((len(servos), len(Command)))
-        self.state = np.zeros((len(servos), len(State)))
-        self.passive = np.zeros((len(self.joints), len(Passive)))
+        self.joints: tuple[str, ...] = engine.joints
+        self.command: FloatArray = np.zeros((len(servos), len(Command)))
+        self.state: FloatArray = np.zeros((len(servos), len(State)))
+        self.passive: FloatArray = np.zeros((len(self.joints), len(Passive)))
         self._supply = np.zeros((4, len(supply)))
         self._supply[0] = supply
         self._supply[1] = supply_resistance if supply_resistance is not None else 0.0
-        self.supply = self._supply[0]
-        self.time = 0.0
+        self.supply: FloatArray = self._supply[0]
+        self.time: float = 0.0
         params = np.array([pack(s.model, s.count) for s in servos]).reshape(len(servos), len(Param))
         self._latency = [s.model.sensor.latency_ms / 1000 for s in servos]
-        self.foresight = min(self._latency, default=0.0)
+        self.foresight: float = min(self._latency, default=0.0)
         bus_of = np.array([s.supply for s in servos], dtype=np.int64)
         servo, side = self._place(servos)
         playing = np.flatnonzero(np.append(params[:, Param.BACKLASH], 0.0)[servo])

@@ -43,8 +43,9 @@ class Alarms:
         self._table = table
         self._gauges = gauges
         self._stalled_since: float | None = None
-        self.bits = self.tripped = 0
-        self.overloaded = False
+        self.bits: int = 0
+        self.tripped: int = 0
+        self.overloaded: bool = False
         protection = profile.protection
         self._share = (
             protection.overload_duty / profile.units.full_scale

@@ -124,10 +124,11 @@ class AnyServo(ABC):
         time: float = 0.0,
     ) -> None:
         self.profile = profile
-        self.table = ControlTable(profile)
+        self.table: ControlTable = ControlTable(profile)
         self.changed: Callable[[], None] = _tell_nobody
-        self.powered = True
-        self.deaf_until = self.deafness = 0.0
+        self.powered: bool = True
+        self.deaf_until: float = 0.0
+        self.deafness: float = 0.0
         self.burns_all = False
         self.dead = False
         self.row = index

@@ -43,8 +43,8 @@ class ControlTable:
 
     def __init__(self, profile: FirmwareProfile) -> None:
         self._profile = profile
-        self.size = profile.size
-        self.data = bytearray(self.size)
+        self.size: int = profile.size
+        self.data: bytearray = bytearray(self.size)
         self._place = {name: (r.address, r.size, r.signed) for name, r in profile.registers.items()}
         self._at = {address: name for name, r in profile.registers.items() for address in range(r.address, r.end)}
         self._plans: dict[tuple[int, int], tuple[RegisterShare, ...]] = {}

@@ -386,8 +386,8 @@ class Mishaps:
     def __init__(self, seed: int = 0) -> None:
         self._random = random.Random(seed)
         self.shares: dict[str, float] = {}
-        self.late = _LATE
-        self.echo = False
+        self.late: float = _LATE
+        self.echo: bool = False
 
     def set(self, fault: Fault) -> None:
         """Take over a rate, or the adapter's echo."""

@@ -77,19 +77,19 @@ class Line:
         timing: Literal["wire", "none"] = "wire",
         seed: int = 0,
     ) -> None:
-        self.servos = list(servos)
-        self.baud = float(baud)
+        self.servos: list[AnyServo] = list(servos)
+        self.baud: float = float(baud)
         self.timing = timing
-        self.counters = LineCounters()
-        self.mishaps = Mishaps(seed)
-        self.plugged = True
+        self.counters: LineCounters = LineCounters()
+        self.mishaps: Mishaps = Mishaps(seed)
+        self.plugged: bool = True
         self._rng = random.Random(seed)
         self._interrupts = {id(servo): Interrupts(servo, self._rng) for servo in self.servos}
         self._framing = Framing(servo.protocol for servo in self.servos)
         self._inbox: deque[tuple[float, float, Heard]] = deque()  # start and end on the line
         self._outbox: list[Delivery] = []  # by due time
         self._speaking: list[tuple[float, float]] = []  # start and end of replies on the line
-        self.host_free = 0.0  # when the host's last byte has left
+        self.host_free: float = 0.0  # when the host's last byte has left
         self._pause = min((s.profile.timing.inter_byte_timeout_ms for s in self.servos), default=100.0) * 1e-3
         self._by_id: dict[tuple[int, int], list[AnyServo]] = {}  # by protocol and id
         self._plans: dict[tuple[int, int, int], PlainRead | None] = {}

@@ -104,7 +104,7 @@ class World:
         bank: Bank | None = None,
     ) -> None:
         self.rig = rig
-        self.ideal = IdealBank([IdealJoint(servo) for servo in rig.servos if servo.drive == "ideal"])
+        self.ideal: IdealBank = IdealBank([IdealJoint(servo) for servo in rig.servos if servo.drive == "ideal"])
         self.engine: Engine | None = None
         self._place: Callable[[int, float], None] | None = None
         if bank is None:
@@ -114,10 +114,10 @@ class World:
             self.engine, self._place = own.engine, own.place
         self.bank = bank
         self._now = 0.0
-        self.next_watch = _WATCH
+        self.next_watch: float = _WATCH
         configs = rig.dynamixels
         buses = {bus.name: bus for bus in rig.buses}
-        self.servos = {
+        self.servos: dict[str, AnyServo] = {
             config.name: _SERVOS[(profile := rig.profile_of(config)).protocol](
                 profile,
                 self.bank,
@@ -128,7 +128,7 @@ class World:
             for index, config in enumerate(configs)
         }
         self._rows = list(self.servos.values())
-        self.lines = {
+        self.lines: dict[str, Line] = {
             bus.name: Line(
                 [self.servos[config.name] for config in configs if config.bus == bus.name],
                 baud=bus.baud,
@@ -138,7 +138,7 @@ class World:
             for place, bus in enumerate(rig.buses)
         }
 
-        self.rated_supply = self.bank.supply.copy()
+        self.rated_supply: FloatArray = self.bank.supply.copy()
         self._events: list[tuple[float, int, Fault, bool]] = []  # when, which first, what, whether it ends
         self._order = itertools.count()  # of events at the same time
         if faults:

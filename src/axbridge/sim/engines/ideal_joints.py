@@ -34,18 +34,20 @@ class IdealJoint:
     """
 
     def __init__(self, config: ServoConfig) -> None:
-        self.name = config.name
-        self.joint = config.joint
+        self.name: str = config.name
+        self.joint: str = config.joint
         self.type: Literal["rotational", "linear"] = "rotational"
-        self.stops = (config.min_stop, config.max_stop) if config.min_stop < config.max_stop else (-math.inf, math.inf)
-        self.stiffness = config.spring_constant
-        self.friction = config.static_friction
-        self.kinematic = False
-        self.powered = True
-        self.position = config.position
-        self.speed = 0.0
-        self.torque = 0.0
-        self.time = 0.0
+        self.stops: tuple[float, float] = (
+            (config.min_stop, config.max_stop) if config.min_stop < config.max_stop else (-math.inf, math.inf)
+        )
+        self.stiffness: float = config.spring_constant
+        self.friction: float = config.static_friction
+        self.kinematic: bool = False
+        self.powered: bool = True
+        self.position: float = config.position
+        self.speed: float = 0.0
+        self.torque: float = 0.0
+        self.time: float = 0.0
         self._limits = config.soft_limits
         self._kinematic_speed = 0.0
         self._own_damping = config.damping_constant
@@ -117,7 +119,7 @@ class IdealBank:
     """The ideal joints of a world, in the order of the rig."""
 
     def __init__(self, joints: Sequence[IdealJoint]) -> None:
-        self.joints = {joint.name: joint for joint in joints}
+        self.joints: dict[str, IdealJoint] = {joint.name: joint for joint in joints}
 
     def control(self, h: float) -> None:
         """Run every joint's controller for a basic step of `h` seconds."""
