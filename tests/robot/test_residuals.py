@@ -6,11 +6,15 @@ import re
 import pytest
 
 import axbridge
+from axbridge.bus.cycle import Cycle, CycleServo
+from axbridge.bus.layout import LAYOUTS
 from axbridge.config.model import PredictionParams
 from axbridge.config.rig import Rig
 from axbridge.errors import ErrorFlag
 from axbridge.export.model_file import to_toml
+from axbridge.robot.backends.sim import open_sim
 from axbridge.robot.twin.allowance import allowance
+from axbridge.robot.twin.onlooker import Onlooker
 from axbridge.robot.twin.residuals import REMEDIES, Allowance, Residuals
 from axbridge.state import ServoState
 from tests.support.hand import led
@@ -85,6 +89,32 @@ def test_an_extra_load_of_x_servos_is_named_within_a_second(heavy):
     found = alarms(heavy(1.5, "koch"), 1.3, **ARM)
     assert {cause for _, cause in found} == {"extra load"}
     assert found[0][0] < 1.0
+
+
+@pytest.mark.parametrize("factor", [1.0, 2.0])
+@pytest.mark.parametrize(
+    ("name", "servo", "address", "goal"),
+    [("bench_arm", "shoulder", 30, b"\xc8\2"), ("koch", "shoulder_lift", 116, b"\xf4\x09\0\0")],
+)
+def test_an_onlooker_names_an_extra_load_of_servos_that_somebody_else_commands(
+    heavy, name, servo, address, goal, factor
+):
+    rig = Rig.load(name)
+    sim = open_sim(Rig.load(heavy(factor, name)))
+    bus = sim.buses["main"]
+    known = [CycleServo(one.name, one.id, protocol=rig.profile_of(one).protocol) for one in rig.servos]
+    cycle, id_ = Cycle(bus, known), next(one.id for one in rig.servos if one.name == servo)
+    bus.write(id_, LAYOUTS[cycle.servos_by_name[servo].protocol].torque_enable, b"\1")
+    bus.write(id_, address, goal)
+    onlooker, found = Onlooker(rig, {"main": bus}), []
+    for _ in range(100):
+        found += onlooker.look(bus.clock.now(), cycle.receive().states)
+        bus.clock.sleep_until(bus.clock.now() + 0.02)
+    assert bus.read(id_, address, len(goal)).data == goal  # nothing was written
+    onlooker.close()
+    sim.close()
+    assert {cause for cause, _ in found} == ({"extra load"} if factor > 1 else set())
+    assert {one for _, one in found} <= {servo}
 
 
 def stiff():
