@@ -7,14 +7,15 @@ from dataclasses import replace
 from pathlib import Path
 
 from axbridge.config.rig import Rig
-from axbridge.errors import UsageError
+from axbridge.errors import AxBridgeError, UsageError
 from axbridge.fit.fit import fit_model
 from axbridge.fit.found import Fit
 from axbridge.fit.friction_laws import compare_laws
 from axbridge.fit.lima2009 import ks_line, paper_procedure
 from axbridge.fit.loads import loaded_with
 from axbridge.fit.search import Mapper, StartOutcome
-from axbridge.fit.suspects import looks_like, sampling
+from axbridge.fit.suspects import looks_like, mirrored, sampling
+from axbridge.fit.uncertainty import NOTHING_CHANGES
 from axbridge.recording.recording import Recording
 from axbridge.replay.joint_load import joint_of_robot
 
@@ -79,23 +80,29 @@ def identify(
     if friction == COMPARE and len(fitted) + len(held) < 2:
         raise UsageError("one recording does not tell friction laws apart", "give more, some of them with --holdout")
     line = None if ks_pairs is None else ks_line(ks_pairs)
-    if _by_grid(model, method, friction):
-        if where is not None:
-            raise UsageError("the paper's scans run in this process", "leave --executor out, or use --method cma")
-        report("scanning the paper's grid", None)
-        fit = paper_procedure(fitted, rig, line=line, held_out=held, seed=seed)
-    elif friction == COMPARE:
-        report("searching", None)
-        fit = compare_laws(
-            fitted, rig, model, held_out=held, starts=starts, generations=generations, budget=budget, seed=seed,
-            where=where, report=report,
-        )  # fmt: skip
-    else:
-        report("searching", None)
-        fit = fit_model(
-            fitted, rig, model, friction=friction, held_out=held, starts=starts, generations=generations, budget=budget,
-            seed=seed, richer=richer, where=where, report=report,
-        )  # fmt: skip
+    try:
+        if _by_grid(model, method, friction):
+            if where is not None:
+                raise UsageError("the paper's scans run in this process", "leave --executor out, or use --method cma")
+            report("scanning the paper's grid", None)
+            fit = paper_procedure(fitted, rig, line=line, held_out=held, seed=seed)
+        elif friction == COMPARE:
+            report("searching", None)
+            fit = compare_laws(
+                fitted, rig, model, held_out=held, starts=starts, generations=generations, budget=budget, seed=seed,
+                where=where, report=report,
+            )  # fmt: skip
+        else:
+            report("searching", None)
+            fit = fit_model(
+                fitted, rig, model, friction=friction, held_out=held, starts=starts, generations=generations,
+                budget=budget, seed=seed, richer=richer, where=where, report=report,
+            )  # fmt: skip
+    except AxBridgeError as error:
+        hint = mirrored(fitted, rig, model) if str(error).startswith(NOTHING_CHANGES) else ""
+        if not hint:
+            raise
+        raise AxBridgeError(error.message, hint) from error
     report("looking at the recordings", None)
     return replace(fit, warnings=(*sampling([*fitted, *held]), *looks_like(fit, fitted), *fit.warnings))
 

@@ -15,16 +15,18 @@ from typing import Any
 import numpy as np
 
 from axbridge.arrays import FloatArray
+from axbridge.config.rig import Rig
 from axbridge.fit.clocks import predicted
+from axbridge.fit.fit import base_model
 from axbridge.fit.found import Fit
 from axbridge.fit.search import COARSE, losses
 from axbridge.fit.unknowns import Space
 from axbridge.recording.recording import Recording, Track
 from axbridge.recording.soundness import PAUSE
-from axbridge.replay.simulate import packed
+from axbridge.replay.simulate import packed, runs_of
 from axbridge.sim.runs import Runs
 
-__all__ = ["import_again", "looks_like", "sampling"]
+__all__ = ["import_again", "looks_like", "mirrored", "sampling"]
 
 DOUBTFUL = 1.5  # degrees: RMSE of a recording from which on the factors are tried
 HALVED = 0.5  # of the mean absolute error that a factor may leave at most
@@ -114,6 +116,20 @@ def looks_like(fit: Fit, recordings: Sequence[Recording]) -> tuple[str, ...]:
         share = f"which leaves {100 * least / before:.0f} % of the error"
         found.append(f"this looks like {factor.words(value, fit)}, {share}: {factor.remedy(value, fit, recordings[0])}")
     return tuple(found)
+
+
+def mirrored(recordings: Sequence[Recording], rig: Rig, model: str) -> str:
+    """What to do where the model itself, before any fit, follows recordings only with their positions turned round."""
+    runs, row = runs_of(recordings, rig), packed(base_model(rig, model), rig)[None]
+    plain, turned = (
+        float(np.degrees(np.abs(one.errors(predicted(row, one, COARSE)))).mean()) for one in (runs, _turned(runs, -1.0))
+    )
+    if turned > HALVED * plain:
+        return ""
+    command = import_again(recordings[0], position=-1.0)
+    return (
+        f"this looks like a mirrored angle (turned round, the model errs by {turned:.0f}° for {plain:.0f}°): {command}"
+    )
 
 
 def _fitted(factor: _Factor, space: Space, runs: Runs, points: FloatArray) -> tuple[float, float]:

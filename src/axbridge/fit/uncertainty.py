@@ -27,7 +27,7 @@ from axbridge.fit.unknowns import Space
 from axbridge.servo.columns import Param
 from axbridge.sim.runs import Runs
 
-__all__ = ["Uncertainty", "left_alone", "misfits", "polish", "uncertainty"]
+__all__ = ["NOTHING_CHANGES", "Uncertainty", "left_alone", "misfits", "polish", "uncertainty"]
 
 BLOCK = 0.25  # s
 GROUPS = 12  # of recordings, which the jackknife leaves out in turn: its cost grows as they do, not as their square
@@ -38,6 +38,7 @@ TOLERANCE = 0.05
 QUANTILE = 1.96
 CAPPED = 3.0  # residuals beyond so many median deviations are held there: they tell of the model, not of the noise
 FLAT = 0.2  # the data do not tell an unknown when its standard error is this share of its range
+NOTHING_CHANGES = "the servo's parameters change nothing in these recordings"
 ALIKE = 0.95  # the data do not tell two unknowns apart when they correlate more
 
 
@@ -76,7 +77,7 @@ def polish(space: Space, runs: Runs, point: FloatArray, rounds: int = 6, step: f
     for _ in range(rounds):
         slope = _slopes(space, runs, best, step, _robust)
         if not slope.any():
-            raise AxBridgeError("the servo's parameters change nothing in these recordings", "record other motions")
+            raise AxBridgeError(NOTHING_CHANGES, "record other motions")
         normal, gradient = slope.T @ slope, slope.T @ error
         scale = np.diag(np.maximum(np.diag(normal), 1e-9 * np.trace(normal)))
         trials = [damping * factor for factor in (0.01, 1.0, 30.0, 1e3)]
