@@ -3,7 +3,7 @@
 A Bioloid walks in MuJoCo at 1 ms, each servo of its legs with an `ax12` model of its own: torque, friction and armature
 are drawn within 25 %. From the recording comes what each joint carried while the robot stood on one foot. MuJoCo's own
 loads, contacts included, are beside it (root mean squares, N·m; those of MuJoCo are means over 20 ms). Then each servo
-is fitted: least squares from the unaltered model.
+is fitted: least squares from the unaltered model; the intervals allow for constants and loads that are off.
 """
 
 import argparse
@@ -17,6 +17,7 @@ import numpy as np
 from axbridge.config.rig import Rig
 from axbridge.errors import RecordingError
 from axbridge.fit.fit import base_model, with_noise
+from axbridge.fit.held import allowing, held_in
 from axbridge.fit.uncertainty import left_alone, polish, uncertainty
 from axbridge.fit.unknowns import space_of
 from axbridge.recording.provenance import describe
@@ -101,6 +102,7 @@ def fitted(recordings, truth_rig, rig, servo):
     if sure.flat:
         point = left_alone(space, runs, point, sure.flat)
         sure = uncertainty(space, runs, point)
+    sure, _ = allowing(sure, space, runs, point, held_in(space, runs))
     row = space.sets(point[None])[0]
     truth = packed(truth_rig.model_of(servo), truth_rig.model_copy(update={"servos": (servo,)}))
     return {

@@ -9,7 +9,7 @@ import pytest
 from axbridge.config.rig import Rig
 from axbridge.errors import UsageError
 from axbridge.fit.clocks import predicted, shifts
-from axbridge.fit.fit import base_model
+from axbridge.fit.fit import base_model, fit_model
 from axbridge.fit.loads import inertia_of, loaded_with
 from axbridge.fit.uncertainty import misfits, polish
 from axbridge.fit.unknowns import space_of
@@ -18,6 +18,7 @@ from axbridge.recording.import_logs import import_log
 from axbridge.recording.import_wizard import GivenGoal
 from axbridge.replay.simulate import packed, runs_of
 from axbridge.servo.columns import Param
+from tests.fit.test_identify import motion
 
 pytestmark = pytest.mark.slow
 
@@ -97,6 +98,23 @@ def test_what_one_load_tells_predicts_the_other(fitted, left_out):
             np.degrees(path[a:b].max() - path[a:b][-1]) for path in (predicted(row[None], unseen)[0], unseen.position)
         )
         assert top == pytest.approx(real, abs=1.0)  # of 7°; the prior model was 5° off
+
+
+def test_steps_alone_leave_friction_and_torque_as_the_model_has_them():
+    """More friction and more torque follow the steps of two loads a little better: no reason for a gear that sticks."""
+    found = [
+        replace(one, tracks={"horn": one["horn"].between(1.2, 2.7)})
+        for one in (*recordings(FREE[:1]), *with_bar(recordings(LOADED[:1])))
+    ]
+    sticking = packed(base_model(RIG, "ax12"), RIG)
+    sticking[[Param.EFFICIENCY, Param.COULOMB, Param.ARMATURE, Param.DEAD_DUTY]] = 0.93, 0.2, 0.0105, 0.045
+    fit = fit_model(found, RIG, "ax12", starts=1, generations=5, near=sticking, richer=False, where=map)
+    assert {"motor.efficiency", "friction.coulomb"} <= {*fit.uncertainty.flat}
+    values = {estimate.unknown.name: estimate.value for estimate in fit.estimates}
+    assert values["friction.coulomb"] == pytest.approx(0.03, rel=0.1)
+    assert values["motor.efficiency"] == pytest.approx(0.5944, rel=0.05)
+    limp = motion(fit.row, fall=True, step=np.pi / 2, noise=0.0)["shoulder"]  # on bench_arm
+    assert np.degrees(np.abs(limp.position)).min() < 5  # it falls
 
 
 def test_errors_of_the_time_count_where_the_joint_turns():

@@ -75,10 +75,11 @@ def identify(
     json: JsonOption = False,
 ) -> int:
     """Fit a servo model to recordings, and say how sure each parameter is."""
+    from axbridge.config.rig import Rig
     from axbridge.files import check_new
     from axbridge.fit.fit import CONDITIONS, check
     from axbridge.fit.html import write_page
-    from axbridge.fit.identify import COMPARE
+    from axbridge.fit.identify import COMPARE, beforehand
     from axbridge.fit.identify import identify as fit_to
     from axbridge.fit.params_file import summary, write_params
     from axbridge.fit.png import write_picture
@@ -101,10 +102,13 @@ def identify(
         typer.echo(
             "note: numba is not here, so this takes hours instead of minutes; python -m pip install numba", err=True
         )
+    robot = Rig.load(rig)
+    for note in beforehand(robot, servo):
+        typer.echo(f"note: {note}", err=True)
     with progress("reading", quiet=json, steadily=True) as show:
         fit = fit_to(
             [open_recording(path) for path in recordings if path.resolve() not in kept],
-            rig,
+            robot,
             model,
             method=method,
             friction=friction,

@@ -160,11 +160,14 @@ class PredictionParams(toml_tables.TomlTable):
 
     Attributes:
         held_out_error: Root mean square error of the position in recordings that the fit never saw, rad.
+        chance: How far apart the best starts of the search end in what they predict, root mean square over the
+            recordings, rad.
         load_share: Share by which its intervals (95 %) let the duty be off with which it holds a load.
     """
 
     held_out_error: float | None = Field(default=None, gt=0)
     load_share: float | None = Field(default=None, ge=0)
+    chance: float | None = Field(default=None, ge=0)
 
 
 class ServoModel(toml_tables.TomlTable):

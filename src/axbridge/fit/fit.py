@@ -16,11 +16,12 @@ from axbridge.config.rig import Rig
 from axbridge.errors import RecordingError, UsageError
 from axbridge.fit.clocks import predicted
 from axbridge.fit.found import End, Estimate, Fit, Input, Score
+from axbridge.fit.held import Held, allowing, held_in, in_words
 from axbridge.fit.richer_laws import Richer, richer_law, widened
 from axbridge.fit.rounding import scatter
 from axbridge.fit.search import SHARPENED, Job, Mapper, StartOutcome, executor, search
 from axbridge.fit.stages import LENGTHS, parts
-from axbridge.fit.uncertainty import Uncertainty, left_alone, misfits, polish, uncertainty
+from axbridge.fit.uncertainty import Uncertainty, left_alone, misfits, polish, reaching, uncertainty
 from axbridge.fit.unknowns import MODELS, Space, space_of
 from axbridge.jit import start_work
 from axbridge.recording.provenance import origin_of
@@ -41,6 +42,7 @@ __all__ = [
     "with_noise",
 ]
 
+APART = 1.0  # degrees: between predictions of the best starts, above which a fit says so
 ASTRAY = 5.0  # degrees: what a model is worth that predicts no better, its intervals do not tell
 CONDITIONS = "mae", "rmse", "held_out_mae", "held_out_rmse"
 WARMING = 3.0  # K between recordings from which they can tell what warmth does
@@ -108,14 +110,20 @@ def fit_model(
 
     with executor(where) as running:
         outcomes = search(job, starts=starts, budget=budget, near=begin, where=running, report=report)
-        point = outcomes[0].point
+        point = free = outcomes[0].point
         if smooth:
-            polished = np.array([polish(space, runs, one) for one in (point, begin) if one is not None])
-            point = polished[int(np.argmin(misfits(space, runs, polished)))]
-        sure = uncertainty(space, runs, point, running, counted)
+            free = _polished(replace(space, near=False), runs, [point, begin])
+            point = _polished(space, runs, [free, space.point(space.base)]) if space.near else free
+        sure = reaching(uncertainty(space, runs, point, running, counted), space, point, free)
         if smooth and sure.flat:
             point = left_alone(space, runs, point, sure.flat)
-            sure = uncertainty(space, runs, point, running, counted)
+            sure = reaching(uncertainty(space, runs, point, running, counted), space, point, free)
+        constants: tuple[Held, ...] = ()
+        wanted: tuple[str, ...] = ()
+        if smooth:
+            report("constants held", None)
+            constants = held_in(space, runs)
+            sure, wanted = allowing(sure, space, runs, point, constants, running)
         more = None
         if richer:
             report("richer friction laws", None)
@@ -123,7 +131,8 @@ def fit_model(
             more = richer_law(space, law, runs, point, generations=generations // 2, seed=seed, spread=running)
     row = space.sets(point[None])[0]
     simulated = predicted(row[None], every)[0]
-    scores = scores_of(recordings, held_out, every, simulated)
+    others = _others(space, every, outcomes)
+    scores = _with_chance(scores_of(recordings, held_out, every, simulated), every, simulated, others)
     adrift = _ADRIFT if runs.adrift.any() else ()
     fit = Fit(
         kind=model,
@@ -137,15 +146,16 @@ def fit_model(
         scores=scores,
         uncertainty=sure,
         starts=tuple(sorted(outcome.loss for outcome in outcomes)),
-        warnings=adrift + _warnings(space, sure, outcomes, row) + doubts(scores),
+        warnings=adrift + _warnings(space, sure, outcomes, row) + wanted + _left_to_chance(scores) + doubts(scores),
         rollouts=sum(outcome.rollouts for outcome in outcomes),
         seconds=time.monotonic() - began,
         seed=seed,
         runs=every,
         simulated=simulated,
         rig=rig,
-        ends=_ends(space, every, len(recordings), outcomes),
+        ends=_ends(every, len(recordings), others),
         inputs=inputs_of(recordings, held_out, rig),
+        held=in_words(constants),
     )
     return allowing_for(fit, more) if richer else fit
 
@@ -162,6 +172,13 @@ def _posed(rig: Rig, kind: str, friction: str | None, runs: Runs) -> tuple[Servo
     turning, warming = bool((runs.duty < JOINT_MODE).any()), len(known) > 0 and bool(np.ptp(known) > WARMING)
     adrift = bool(runs.adrift.any())
     return base, space_of(kind, friction, packed(base, rig), turning=turning, warming=warming, adrift=adrift)
+
+
+def _polished(space: Space, runs: Runs, points: Sequence[FloatArray | None]) -> FloatArray:
+    """The best of the points (n,) that there are, each polished."""
+    ends = np.array([polish(space, runs, one) for one in points if one is not None])
+    best: FloatArray = ends[int(np.argmin(misfits(space, runs, ends)))]
+    return best
 
 
 def allowing_for(fit: Fit, richer: Richer | None) -> Fit:
@@ -183,13 +200,37 @@ def allowing_for(fit: Fit, richer: Richer | None) -> Fit:
     )
 
 
-def _ends(space: Space, every: Runs, fitted: int, outcomes: Sequence[StartOutcome]) -> tuple[End, ...]:
-    """What the best starts make of the recordings, of which so many were fitted; sharpened ones where there are any."""
+def _others(space: Space, every: Runs, outcomes: Sequence[StartOutcome]) -> FloatArray:
+    """What the best starts make of the recordings, rad, (k, l); sharpened ones where there are any."""
     chosen = [outcome for outcome in outcomes if outcome.sharpened] or list(outcomes[:SHARPENED])
-    rows = space.sets(np.array([outcome.point for outcome in chosen]))
-    errors = every.means(np.degrees(np.abs(every.errors(predicted(rows, every)))))
+    return predicted(space.sets(np.array([outcome.point for outcome in chosen])), every)
+
+
+def _ends(every: Runs, fitted: int, others: FloatArray) -> tuple[End, ...]:
+    """The errors of the best starts, given what they predict; of the recordings so many were fitted."""
+    errors = every.means(np.degrees(np.abs(every.errors(others))))
     ends = [End(float(e[:fitted].mean()), float(e[fitted:].mean()) if len(e) > fitted else math.nan) for e in errors]
     return tuple(sorted(ends, key=lambda end: end.fitted))
+
+
+def _with_chance(scores: Sequence[Score], every: Runs, simulated: FloatArray, others: FloatArray) -> tuple[Score, ...]:
+    """The scores with how far from the prediction (l,) those of the best starts (k, l) are."""
+    if len(others) < 2:
+        return tuple(scores)
+    apart = np.where(every.judged, np.abs(np.degrees(others - simulated)), 0.0)
+    return tuple(
+        replace(score, chance=float(chance))
+        for score, chance in zip(scores, every.means(apart).max(axis=0), strict=True)
+    )
+
+
+def _left_to_chance(scores: Sequence[Score]) -> tuple[str, ...]:
+    """Where the best starts disagree by more than the fit errs, and by more than `APART`, in words."""
+    far = max(scores, key=lambda score: -1.0 if math.isnan(score.chance) else score.chance)
+    if not far.chance > max(APART, far.mae):
+        return ()
+    text = f"the best starts predict {far.name} differently, by {far.chance:.1f}° on average: other motions may be "
+    return (f"{text}as far off; what would help: holding out a motion like those the model is for, and more --starts",)
 
 
 def inputs_of(fitted: Sequence[Recording], held_out: Sequence[Recording], rig: Rig) -> tuple[Input, ...]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from axbridge.arrays import FloatArray
 from axbridge.config.model import ServoModel
 from axbridge.config.rig import Rig
 from axbridge.fit.uncertainty import Uncertainty
-from axbridge.fit.unknowns import Space, Unknown
+from axbridge.fit.unknowns import KNOWN, Space, Unknown
 from axbridge.sim.runs import Runs
 
 __all__ = ["SURE", "End", "Estimate", "Fit", "Input", "KsLine", "LawComparison", "LawScore", "Score", "Surface"]
@@ -35,12 +36,15 @@ class Score:
         mae: Degrees.
         rmse: Degrees.
         held_out: Whether the fit never saw it.
+        chance: How far from this prediction the other best starts' are, at most, on average over the recording,
+            degrees; NaN where there is only one.
     """
 
     name: str
     mae: float
     rmse: float
     held_out: bool
+    chance: float = math.nan
 
 
 @dataclass(frozen=True)
@@ -95,6 +99,7 @@ class Fit:
         inputs: The files it was made from.
         allowed: A friction law with more terms that the recordings do not rule out, so the intervals allow for it;
             empty where there is none, None where nobody looked.
+        held: Constants of the model that the intervals allow to be off, in words; empty where none is.
         laws: How the friction laws compare, where they were compared.
         line: Measurements of Ks, where some were given.
         surfaces: The paper's scans, where they were made: friction over the falls, gains over the steps.
@@ -118,6 +123,7 @@ class Fit:
     ends: tuple[End, ...] = ()
     inputs: tuple[Input, ...] = ()
     allowed: str | None = None
+    held: str = ""
     laws: LawComparison | None = None
     line: KsLine | None = None
     surfaces: tuple[Surface, ...] = ()
@@ -125,7 +131,7 @@ class Fit:
     @property
     def space(self) -> Space:
         """Its unknowns, around `row`."""
-        return Space(tuple(estimate.unknown for estimate in self.estimates), self.row)
+        return Space(tuple(estimate.unknown for estimate in self.estimates), self.row, near=self.kind in KNOWN)
 
     @property
     def condition(self) -> str:
@@ -137,6 +143,8 @@ class Fit:
             friction += ", and the recordings call for no law with more terms"
         else:
             friction += ": if it follows another, friction may lie outside"
+        if self.held:
+            friction += f"; they allow for constants that the fit takes from the model: {self.held}"
         return f"{friction}; all torques, inertias and friction scale with the mass given for the arm"
 
 

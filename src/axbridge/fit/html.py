@@ -46,10 +46,16 @@ def estimate_table(fit: Fit) -> Table:
 def score_table(fit: Fit) -> Table:
     """Errors by recording."""
     rows = tuple(
-        (score.name, f"{score.mae:.2f}", f"{score.rmse:.2f}", "held out" if score.held_out else "fitted")
+        (
+            score.name,
+            f"{score.mae:.2f}",
+            f"{score.rmse:.2f}",
+            "" if math.isnan(score.chance) else f"{score.chance:.2f}",
+            "held out" if score.held_out else "fitted",
+        )
         for score in fit.scores
     )
-    return Table("errors", ("recording", "MAE °", "RMSE °", ""), rows)
+    return Table("errors", ("recording", "MAE °", "RMSE °", "other starts °", ""), rows)
 
 
 def ends_text(fit: Fit) -> str:

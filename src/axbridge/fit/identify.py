@@ -19,10 +19,21 @@ from axbridge.fit.uncertainty import NOTHING_CHANGES
 from axbridge.recording.recording import Recording
 from axbridge.replay.joint_load import joint_of_robot
 
-__all__ = ["COMPARE", "identify"]
+__all__ = ["COMPARE", "beforehand", "identify"]
 
 COMPARE = "compare"  # in place of a friction law
 _METHODS = "grid", "cma"
+_ON_FEET = (
+    "a robot on its feet tells torque and slope of a leg's servo, but armature, latency and friction badly: a load "
+    "that is worked out a little wrong looks like them; what would tell: the robot hung up by its body "
+    "(fixed_base = true in its rig), with this joint alone making steps, slow sweeps and falls"
+)
+
+
+def beforehand(rig: Rig, servo: str | None) -> tuple[str, ...]:
+    """What can be said of a fit before it is made, in words."""
+    stands = servo is not None and rig.world is not None and not rig.world.fixed_base
+    return (_ON_FEET,) if stands else ()
 
 
 def identify(
@@ -70,6 +81,7 @@ def identify(
         RigError: the rig is not one arm on a fixed base.
     """
     rig = rig if isinstance(rig, Rig) else Rig.load(rig)
+    known = beforehand(rig, servo)
     fitted, held = loaded_with(loads, recordings, held_out)
     if servo is not None:
         report(f"working out what {servo} carries", None)
@@ -104,7 +116,7 @@ def identify(
             raise
         raise AxBridgeError(error.message, hint) from error
     report("looking at the recordings", None)
-    return replace(fit, warnings=(*sampling([*fitted, *held]), *looks_like(fit, fitted), *fit.warnings))
+    return replace(fit, warnings=(*known, *sampling([*fitted, *held]), *looks_like(fit, fitted), *fit.warnings))
 
 
 def _by_grid(model: str, method: str | None, friction: str | None) -> bool:

@@ -89,7 +89,7 @@ def summary(fit: Fit) -> dict[str, Any]:
         },
         "mae_deg": float(np.mean([score.mae for score in fitted])),
         "held_out_mae_deg": float(np.mean([score.mae for score in held])) if held else None,
-        "recordings": [vars(score) for score in fit.scores],
+        "recordings": [vars(score) | {"chance": _known(score.chance)} for score in fit.scores],
         "correlations": {
             name: dict(zip(names, map(float, row), strict=True))
             for name, row in zip(names, fit.uncertainty.correlation, strict=True)

@@ -16,7 +16,7 @@ import numpy as np
 from axbridge.arrays import FloatArray
 from axbridge.fit.clocks import predicted
 from axbridge.fit.search import COARSE, Job, Mapper, minimise
-from axbridge.fit.uncertainty import FLAT, Uncertainty, misfits, polish, uncertainty
+from axbridge.fit.uncertainty import Uncertainty, flat_of, misfits, polish, uncertainty
 from axbridge.fit.unknowns import Space, enriched, richer_than
 from axbridge.servo.columns import Param
 from axbridge.sim.runs import Runs
@@ -115,8 +115,7 @@ def widened(sure: Uncertainty, space: Space, richer: Richer) -> Uncertainty:
             low[index] = min(low[index], other.low[there])
             high[index] = max(high[index], other.high[there])
             share[index] = max(share[index], other.share[there])
-    flat = tuple(unknown.name for unknown, one in zip(space.unknowns, share, strict=True) if one > FLAT)
-    return replace(sure, low=low, high=high, share=share, flat=flat)
+    return replace(sure, low=low, high=high, share=share, flat=flat_of(space, share))
 
 
 def _begin(row: FloatArray, richer: Space) -> FloatArray:

@@ -7,13 +7,17 @@ wide as the jackknife over recordings says, or over `GROUPS` groups of them. The
 makes them, which errs alike in all readings of a joint at rest and does not show in how they differ. No model is the
 servo: whatever raises the squared error by less than `TOLERANCE` of it counts as possible, too. What the simulation's
 own step does to the estimates, and the millisecond in which the servo's loop may pick up a command, are added.
+
+For the same reason an unknown leaves the value of a model of its kind only for a squared error that is worth it: to be
+off by the usual distance (`Space.usual`) costs what the tolerance allows one standard error. What the data tell
+moves hardly less far for it; what they do not tell stays. The intervals are those of the data alone.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -27,7 +31,18 @@ from axbridge.fit.unknowns import Space
 from axbridge.servo.columns import Param
 from axbridge.sim.runs import Runs
 
-__all__ = ["NOTHING_CHANGES", "Uncertainty", "left_alone", "misfits", "polish", "uncertainty"]
+__all__ = [
+    "NOTHING_CHANGES",
+    "QUANTILE",
+    "TOLERANCE",
+    "Uncertainty",
+    "flat_of",
+    "left_alone",
+    "misfits",
+    "polish",
+    "reaching",
+    "uncertainty",
+]
 
 BLOCK = 0.25  # s
 GROUPS = 12  # of recordings, which the jackknife leaves out in turn: its cost grows as they do, not as their square
@@ -36,6 +51,7 @@ WIDENED, WIDTHS = 2, (0.004, 0.25)  # how often slopes are taken again, and how 
 LOOP = 0.5e-3  # s: standard deviation of the moment within the servo's loop at which a command acts
 TOLERANCE = 0.05
 QUANTILE = 1.96
+PULL = TOLERANCE / QUANTILE**2
 CAPPED = 3.0  # residuals beyond so many median deviations are held there: they tell of the model, not of the noise
 FLAT = 0.2  # the data do not tell an unknown when its standard error is this share of its range
 NOTHING_CHANGES = "the servo's parameters change nothing in these recordings"
@@ -68,49 +84,80 @@ class Uncertainty:
 def polish(space: Space, runs: Runs, point: FloatArray, rounds: int = 6, step: float = FINE) -> FloatArray:
     """Robust least squares from a point that is close: damped Gauss-Newton steps (Levenberg) as long as they help.
 
+    The squares are weighed by how far the point is from the space's base, where that is a model of the servo's kind.
+
     Raises:
         AxBridgeError: no unknown changes anything.
     """
     best = point.copy()
     error = _robust(space, runs, best[None], step)[0]
-    cost, damping = float(error @ error), 1e-3
+    square, apart, damping = float(error @ error), _apart(space, best[None])[0], 1e-3
+    home, pull = space.point(space.base), PULL / space.usual**2
     for _ in range(rounds):
         slope = _slopes(space, runs, best, step, _robust)
         if not slope.any():
             raise AxBridgeError(NOTHING_CHANGES, "record other motions")
-        normal, gradient = slope.T @ slope, slope.T @ error
+        normal = apart * slope.T @ slope + square * np.diag(pull)
+        gradient = apart * slope.T @ error + square * pull * (best - home)
         scale = np.diag(np.maximum(np.diag(normal), 1e-9 * np.trace(normal)))
         trials = [damping * factor for factor in (0.01, 1.0, 30.0, 1e3)]
         points = np.array([np.clip(best - np.linalg.solve(normal + d * scale, gradient), 0, 1) for d in trials])
         errors = _robust(space, runs, points, step)
-        costs = np.einsum("kl,kl->k", errors, errors)
-        chosen = int(np.argmin(costs))
-        if not costs[chosen] < cost:
+        squares, ways = np.einsum("kl,kl->k", errors, errors), _apart(space, points)
+        chosen, before = int(np.argmin(squares * ways)), square * apart
+        if not squares[chosen] * ways[chosen] < before:
             break
-        better = cost - costs[chosen]
-        best, error, cost, damping = points[chosen], errors[chosen], float(costs[chosen]), trials[chosen]
-        if better < 1e-5 * cost:
+        best, error, damping = points[chosen], errors[chosen], trials[chosen]
+        square, apart = float(squares[chosen]), ways[chosen]
+        if before - square * apart < 1e-5 * square * apart:
             break
     return best
 
 
 def misfits(space: Space, runs: Runs, points: FloatArray) -> FloatArray:
     """What `polish` minimises, (k,), of points (k, n), deg²."""
-    result: FloatArray = np.sum(_robust(space, runs, points) ** 2, axis=1)
+    result: FloatArray = np.sum(_robust(space, runs, points) ** 2, axis=1) * _apart(space, points)
     return result
+
+
+def _apart(space: Space, points: FloatArray) -> FloatArray:
+    """What squared errors are multiplied by, (k,), for points (k, n) that are away from the base."""
+    away = (points - space.point(space.base)) / space.usual
+    result: FloatArray = 1 + PULL * np.sum(away**2, axis=1)
+    return result
+
+
+def flat_of(space: Space, share: FloatArray) -> tuple[str, ...]:
+    """Names of what the data do not tell, by standard errors (n,): they know no more than the base does, or nothing."""
+    limits = np.minimum(FLAT, space.usual)
+    return tuple(one.name for one, error, limit in zip(space.unknowns, share, limits, strict=True) if error > limit)
+
+
+def reaching(sure: Uncertainty, space: Space, point: FloatArray, other: FloatArray) -> Uncertainty:
+    """Intervals of a point (n,) that reach as far as another one that follows the data as well."""
+    values = space.sets(other[None])[0][[unknown.column for unknown in space.unknowns]]
+    share = np.maximum(sure.share, np.abs(other - point) / QUANTILE)
+    low, high = np.minimum(sure.low, values), np.maximum(sure.high, values)
+    return replace(sure, low=low, high=high, share=share, flat=flat_of(space, share))
 
 
 def left_alone(space: Space, runs: Runs, point: FloatArray, flat: Sequence[str]) -> FloatArray:
     """The point with what the data do not tell (`flat`) as the model has it, and the rest polished again.
 
-    The same point where that would follow the data worse than `TOLERANCE` allows.
+    Where that would follow the data worse than `TOLERANCE` allows, as many of them as it does, in the order given.
     """
-    free = np.array([unknown.name not in flat for unknown in space.unknowns])
-    found = space.point(space.base)
-    if free.any():
-        found[free] = polish(space.without(flat), runs, point[free])
-    before, after = misfits(space, runs, np.array([point, found]))
-    return found if after <= (1 + TOLERANCE) * before else point
+    worst = (1 + TOLERANCE) * misfits(space, runs, point[None])[0]
+    kept: tuple[str, ...] = ()
+    for names in (tuple(flat), *((name,) for name in flat)):
+        free = np.array([unknown.name not in kept + names for unknown in space.unknowns])
+        found = space.point(space.base)
+        if free.any():
+            found[free] = polish(space.without(kept + names), runs, point[free])
+        if misfits(space, runs, found[None])[0] <= worst:
+            point, kept = found, kept + names
+            if names == tuple(flat):
+                break
+    return point
 
 
 def uncertainty(
@@ -157,7 +204,7 @@ def uncertainty(
         high,
         correlation,
         deviation,
-        tuple(name for name, share in zip(names, deviation, strict=True) if share > FLAT),
+        flat_of(space, deviation),
         tuple(
             (names[i], names[j], float(correlation[i, j]))
             for i in range(len(space))

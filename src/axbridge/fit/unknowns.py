@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -13,7 +13,19 @@ from axbridge.errors import UsageError
 from axbridge.servo.columns import Param
 from axbridge.servo.friction_laws import TERMS
 
-__all__ = ["FRICTION_LAWS", "MODELS", "Space", "Unknown", "enriched", "richer_than", "space_of"]
+__all__ = [
+    "DUTY",
+    "FRICTION_LAWS",
+    "HOLD",
+    "KNOWN",
+    "MODELS",
+    "STEPS",
+    "Space",
+    "Unknown",
+    "enriched",
+    "richer_than",
+    "space_of",
+]
 
 
 @dataclass(frozen=True)
@@ -28,6 +40,8 @@ class Unknown:
         logarithmic: Whether it is searched by its logarithm.
         best_experiment: Recording it tells this unknown best.
         scale: File unit over SI (1000 for ms).
+        usual: How far one servo lies from a model of its kind (standard deviation; of the logarithm where that is
+            searched); infinite = nobody knows. From what is known of AX-12s: docs/how-real.md.
     """
 
     name: str
@@ -37,44 +51,45 @@ class Unknown:
     logarithmic: bool
     best_experiment: str
     scale: float = 1.0
+    usual: float = math.inf
 
 
 _FALLS = "falls from several angles (axbridge record fall)"
-_STEPS = "steps of several sizes (axbridge record step)"
+STEPS = "steps of several sizes (axbridge record step)"
 _SLOW = "slow sweeps and reversals under load (axbridge record sine, a period of 5 s or more)"
-_DUTY = "wheel-mode duty steps (axbridge record duty)"
-_HOLD = "lifting and holding the arm at several angles (axbridge record lift-and-drop)"
+DUTY = "wheel-mode duty steps (axbridge record duty)"
+HOLD = "lifting and holding the arm at several angles (axbridge record lift-and-drop)"
 _BOTH = "the same motions to both sides of the vertical, and falls"
 _WARM = "the same motions with the servo cold and warm"
 
-_CONSTANT = Unknown("motor.torque_constant", Param.CONSTANT, 0.2, 4.0, True, _DUTY)
-_RESISTANCE = Unknown("motor.resistance", Param.RESISTANCE, 0.8, 20.0, True, _HOLD)
-_RESISTANCE_DUTY = Unknown("motor.resistance_per_duty", Param.RESISTANCE_PER_DUTY, 0.0, 8.0, False, _HOLD)
+_CONSTANT = Unknown("motor.torque_constant", Param.CONSTANT, 0.2, 4.0, True, DUTY, usual=0.1)
+_RESISTANCE = Unknown("motor.resistance", Param.RESISTANCE, 0.8, 20.0, True, HOLD)
+_RESISTANCE_DUTY = Unknown("motor.resistance_per_duty", Param.RESISTANCE_PER_DUTY, 0.0, 8.0, False, HOLD)
 _RESISTANCE_KELVIN = Unknown("motor.resistance_per_kelvin", Param.RESISTANCE_PER_KELVIN, 0.0, 0.06, False, _WARM)
-_EFFICIENCY = Unknown("motor.efficiency", Param.EFFICIENCY, 0.3, 1.0, False, _HOLD)
+_EFFICIENCY = Unknown("motor.efficiency", Param.EFFICIENCY, 0.3, 1.0, False, HOLD, usual=0.08)
 _ASYMMETRY = Unknown("motor.asymmetry", Param.ASYMMETRY, -0.15, 0.15, False, _BOTH)
-_DEAD_DUTY = Unknown("motor.dead_duty", Param.DEAD_DUTY, 0.0, 0.2, False, _HOLD)
-_ARMATURE = Unknown("motor.armature", Param.ARMATURE, 3e-4, 0.03, True, _FALLS)
-_COULOMB = Unknown("friction.coulomb", Param.COULOMB, 1e-5, 0.4, True, _FALLS)
-_VISCOUS = Unknown("friction.viscous", Param.VISCOUS, 1e-4, 0.1, True, _FALLS)
+_DEAD_DUTY = Unknown("motor.dead_duty", Param.DEAD_DUTY, 0.0, 0.2, False, HOLD, usual=0.02)
+_ARMATURE = Unknown("motor.armature", Param.ARMATURE, 3e-4, 0.03, True, _FALLS, usual=0.3)
+_COULOMB = Unknown("friction.coulomb", Param.COULOMB, 1e-5, 0.4, True, _FALLS, usual=0.5)
+_VISCOUS = Unknown("friction.viscous", Param.VISCOUS, 1e-4, 0.1, True, _FALLS, usual=1.0)
 _STRIBECK = Unknown("friction.stribeck", Param.STRIBECK, 1e-4, 0.4, True, _SLOW)
 _STRIBECK_SPEED = Unknown("friction.stribeck_speed", Param.STRIBECK_SPEED, 0.05, 3.0, True, _SLOW)
-_LOAD = Unknown("friction.load", Param.LOAD, 0.0, 0.4, False, _HOLD)
-_LOAD_STRIBECK = Unknown("friction.load_stribeck", Param.LOAD_STRIBECK, 0.0, 0.4, False, _HOLD)
-_LOAD_EXTERNAL = Unknown("friction.load_external", Param.LOAD_EXTERNAL, 0.0, 0.4, False, _HOLD)
+_LOAD = Unknown("friction.load", Param.LOAD, 0.0, 0.4, False, HOLD)
+_LOAD_STRIBECK = Unknown("friction.load_stribeck", Param.LOAD_STRIBECK, 0.0, 0.4, False, HOLD)
+_LOAD_EXTERNAL = Unknown("friction.load_external", Param.LOAD_EXTERNAL, 0.0, 0.4, False, HOLD)
 _LOAD_EXTERNAL_STRIBECK = Unknown(
-    "friction.load_external_stribeck", Param.LOAD_EXTERNAL_STRIBECK, 0.0, 0.4, False, _HOLD
+    "friction.load_external_stribeck", Param.LOAD_EXTERNAL_STRIBECK, 0.0, 0.4, False, HOLD
 )
 _QUADRATIC = Unknown("friction.quadratic", Param.QUADRATIC, 0.0, 0.02, False, _FALLS)
-_SLOPE = Unknown("controller.slope", Param.SLOPE, math.radians(0.5), math.radians(45), True, _STEPS)
-_PUNCH = Unknown("controller.punch", Param.PUNCH, 0.0, 0.4, False, _SLOW)
-_K_THETA = Unknown("controller.k_theta", Param.K_THETA, 2.0, 120.0, True, _STEPS)
-_K_OMEGA = Unknown("controller.k_omega", Param.K_OMEGA, -1.7, 3.0, False, _STEPS)
+_SLOPE = Unknown("controller.slope", Param.SLOPE, math.radians(0.5), math.radians(45), True, STEPS, usual=0.7)
+_PUNCH = Unknown("controller.punch", Param.PUNCH, 0.0, 0.4, False, _SLOW, usual=0.05)
+_K_THETA = Unknown("controller.k_theta", Param.K_THETA, 2.0, 120.0, True, STEPS)
+_K_OMEGA = Unknown("controller.k_omega", Param.K_OMEGA, -1.7, 3.0, False, STEPS)
 # below 0: time stamps are not exact; what is negative is written as 0
-_LATENCY = Unknown("sensor.latency_ms", Param.LATENCY, -0.004, 0.06, False, _STEPS, 1e3)
-_SHORT_LATENCY = Unknown("sensor.latency_ms", Param.LATENCY, 0.0, 0.015, False, _STEPS, 1e3)
-_LAG = Unknown("sensor.lag_ms", Param.LAG, 0.0, 0.025, False, _STEPS, 1e3)
-_OFFSET = Unknown("sensor.angle_offset", Param.OFFSET, -0.05, 0.05, False, _HOLD)
+_LATENCY = Unknown("sensor.latency_ms", Param.LATENCY, -0.004, 0.06, False, STEPS, 1e3, usual=0.01)
+_SHORT_LATENCY = Unknown("sensor.latency_ms", Param.LATENCY, 0.0, 0.015, False, STEPS, 1e3)
+_LAG = Unknown("sensor.lag_ms", Param.LAG, 0.0, 0.025, False, STEPS, 1e3, usual=0.004)
+_OFFSET = Unknown("sensor.angle_offset", Param.OFFSET, -0.05, 0.05, False, HOLD)
 
 _FRICTION = {  # the exponent is not searched: it hides behind the speed
     one.name.removeprefix("friction."): one
@@ -100,6 +115,7 @@ _REST: dict[str, tuple[Unknown, ...]] = {
     "lima2009": (_K_THETA, _K_OMEGA, _LATENCY),
 }
 _ADRIFT = (_CONSTANT, _EFFICIENCY, _DEAD_DUTY, _ARMATURE, _LAG)
+KNOWN = ("ax12",)  # models that were fitted to a servo of their kind
 MODELS = {"pendulum-servo": "M4", "ax12": "M1", "lima2009": "M1"}  # and the friction law each takes by default
 
 
@@ -110,10 +126,19 @@ class Space:
     Attributes:
         unknowns: What is searched.
         base: Parameter set (len(Param),) that supplies everything else.
+        near: Whether the base was fitted to a servo of this kind: unknowns then stay near it unless the data say more.
     """
 
     unknowns: tuple[Unknown, ...]
     base: FloatArray
+    near: bool = False
+
+    @property
+    def usual(self) -> FloatArray:
+        """How far one servo lies from the base, as shares of the ranges (len(self),); infinite where nobody knows."""
+        spans = [math.log(one.high / one.low) if one.logarithmic else one.high - one.low for one in self.unknowns]
+        known = [one.usual if self.near else math.inf for one in self.unknowns]
+        return np.array(known) / np.array(spans)
 
     def __len__(self) -> int:
         return len(self.unknowns)
@@ -142,7 +167,7 @@ class Space:
 
     def without(self, names: Sequence[str]) -> Space:
         """The same space with some unknowns held at the base's values."""
-        return Space(tuple(unknown for unknown in self.unknowns if unknown.name not in names), self.base)
+        return replace(self, unknowns=tuple(unknown for unknown in self.unknowns if unknown.name not in names))
 
 
 def space_of(
@@ -184,7 +209,7 @@ def space_of(
         rest = (_CONSTANT, *rest)
     if warming and _RESISTANCE in rest:
         rest = (*rest, _RESISTANCE_KELVIN)
-    return Space(rest + FRICTION_LAWS[law], row)
+    return Space(rest + FRICTION_LAWS[law], row, near=model in KNOWN)
 
 
 def richer_than(law: str) -> tuple[str, ...]:
@@ -194,6 +219,5 @@ def richer_than(law: str) -> tuple[str, ...]:
 
 def enriched(space: Space, law: str) -> Space:
     """The unknowns of a fit with a richer friction law."""
-    return Space(
-        (*(one for one in space.unknowns if not one.name.startswith("friction.")), *FRICTION_LAWS[law]), space.base
-    )
+    rest = (one for one in space.unknowns if not one.name.startswith("friction."))
+    return replace(space, unknowns=(*rest, *FRICTION_LAWS[law]))

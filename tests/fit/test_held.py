@@ -1,0 +1,40 @@
+"""Intervals of servos whose constants are not the model's."""
+
+import numpy as np
+import pytest
+
+from axbridge.fit.held import allowing, held_in, in_words
+from axbridge.fit.uncertainty import polish, uncertainty
+from axbridge.replay.simulate import runs_of
+from axbridge.servo.columns import Param
+from tests.fit.test_identify import RIG, ax12_data, ax12_space, ax12_truth
+
+RESISTANCE = [Param.RESISTANCE, Param.RESISTANCE_PER_DUTY]
+
+
+def test_what_a_fit_holds_is_named():
+    space, runs = ax12_space(), runs_of(ax12_data(ax12_truth())[:1], RIG)
+    held = held_in(space, runs)
+    assert [one.name for one in held] == ["resistance", "torque constant", "dead duty", "lag", "supply"]
+    assert in_words(held).startswith("resistance (±30%), torque constant (±30%)")
+    carried = held_in(space, runs._replace(load=np.zeros((len(runs.time), 4))))
+    assert [one.name for one in carried[5:]] == ["inertia carried", "weight carried"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("factor", [0.7, 1.3])
+def test_intervals_allow_for_a_winding_that_is_not_the_models(factor):
+    truth = ax12_truth()
+    truth[RESISTANCE] *= factor
+    space, runs = ax12_space(), runs_of(ax12_data(truth), RIG)
+    point = polish(space, runs, space.point(space.base), rounds=12)
+    narrow = uncertainty(space, runs, point)
+    wide, _ = allowing(narrow, space, runs, point, held_in(space, runs))
+    names = [unknown.name for unknown in space.unknowns]
+    torque = names.index("motor.efficiency")
+    assert not narrow.low[torque] <= truth[Param.EFFICIENCY] <= narrow.high[torque]
+    assert wide.low[torque] <= truth[Param.EFFICIENCY] <= wide.high[torque]
+    assert (wide.low <= narrow.low).all()
+    assert (wide.high >= narrow.high).all()
+    friction = names.index("friction.coulomb")  # the fall tells it, and a limp motor has no winding
+    assert wide.high[friction] - wide.low[friction] < 1.1 * (narrow.high[friction] - narrow.low[friction])
