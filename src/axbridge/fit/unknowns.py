@@ -138,7 +138,8 @@ class Space:
         """How far one servo lies from the base, as shares of the ranges (len(self),); infinite where nobody knows."""
         spans = [math.log(one.high / one.low) if one.logarithmic else one.high - one.low for one in self.unknowns]
         known = [one.usual if self.near else math.inf for one in self.unknowns]
-        return np.array(known) / np.array(spans)
+        result: FloatArray = np.array(known) / np.array(spans)
+        return result
 
     def __len__(self) -> int:
         return len(self.unknowns)
