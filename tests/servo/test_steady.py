@@ -102,7 +102,7 @@ def test_a_loop_of_the_current_finds_the_voltage_of_that_duty(model, torque, vol
     duty, asked = servo.duty(torque, volts, speed), servo.loop_current(torque, volts, speed)
     pushes = servo.felt(duty) * servo.current(duty, volts, speed) > 1e-6
     if row[Param.SUPPLY_SIDE] and not pushes:
-        assert asked == 0.0
+        assert asked == pytest.approx(0.0, abs=1e-6)
     assume(pushes and abs(duty) < 1 and servo.motor.resistance_per_duty * abs(asked) < 0.9 * volts)
     steady, feedback = driving(servo.motor, asked, speed, volts)
     assert (steady - feedback * speed) / volts == pytest.approx(servo.felt(duty), rel=1e-6, abs=1e-6)
