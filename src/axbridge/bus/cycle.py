@@ -255,7 +255,7 @@ class Cycle:
         """Write goal position and moving speed of the servos named, in one packet (several beyond 27 servos).
 
         Goals are clipped to the servo's limits. A servo that came back first gets its present position as goal, and a
-        torque limit that rises; but not an AX-12 that still has torque and was away for less than that takes: replies
+        torque limit that rises; but not one that still has torque and was away for less than that takes: replies
         were lost then, not power, and a joint that bears a robot must not go soft for them. One that has shut itself
         down gets nothing until `recover`, and a missing one nothing before it is back: when its power comes back it
         must not jump to an old goal. Changed torque limits go out first, in a packet of their own. `receive` reports a
@@ -496,7 +496,7 @@ class Cycle:
         if returned:
             track.written_torque = None  # it may have been without power, and has then forgotten what was written
             brief = reply.time - track.heard_at < self.soft_start
-            kept = address == Address.TORQUE_ENABLE and bool(reply.data[0]) and not track.second
+            kept = track.second or (address == Address.TORQUE_ENABLE and bool(reply.data[0]))  # `_ask_why` looks, too
             track.restart |= not (brief and kept)  # one that has torque had power, too: replies were lost, and no more
         track.heard_at = reply.time
         track.position = position
