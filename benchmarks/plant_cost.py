@@ -19,6 +19,7 @@ from unittest.mock import patch
 import pybullet
 
 import axbridge
+import axbridge.sim.engines.bullet.ahead
 import axbridge.sim.engines.bullet.engine
 from axbridge.config.rig import Rig
 from axbridge.sim.engine import Scene
@@ -31,7 +32,8 @@ STEPS = 12  # control steps of 20 ms a turn
 ENGINE = ("getJointStates", "setJointMotorControlArray", "getContactPoints", "getBasePositionAndOrientation",
           "getBaseVelocity")  # fmt: skip
 KERNELS = {
-    axbridge.sim.engines.bullet.engine: ("run", "joint_dynamics", "begin", "ask", "share", "survey", "take_over"),
+    axbridge.sim.engines.bullet.ahead: ("run",),
+    axbridge.sim.engines.bullet.engine: ("joint_dynamics", "begin", "ask", "share", "survey", "take_over"),
 }
 EFFORT = {"numSolverIterations": 50, "solverResidualThreshold": 5e-4}  # what a robot asks for that stands
 
