@@ -73,8 +73,8 @@ def test_motors_that_do_not_answer_are_not_said_to_be_off(tmp_path):
     with led("pan_tilt") as (port, tell):
         command = ("teach", "--rig", "pan_tilt", "--port", port, "--joints", "pan", "--out", tmp_path / "cut.json")
         with start(*command) as teacher:
-            for _ in range(2):
-                teacher.stderr.readline()
+            said = [teacher.stderr.readline() for _ in range(2)]
+            assert said[1].startswith("lead it to the start"), said
             tell("stop")
             err = terminated(teacher)
     assert err.endswith("stopped: pan, tilt may still be powered: cut the servo supply; nothing was written\n")

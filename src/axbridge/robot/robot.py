@@ -33,7 +33,7 @@ __all__ = ["Robot"]
 _log = logging.getLogger(__name__)
 _SOFT_START = 0.5  # s in which torque rises after a change of backend
 _INSIST = 0.25  # s between attempts to switch off what has not confirmed
-_FIRST, _AGAIN = 0.5, 0.02  # s: how long the first answer of a servo may take, and how often it is asked
+_FIRST, _AGAIN = 2.0, 0.02  # s: how long the first answer of a servo may take, and how often it is asked
 _LATE = 0.1  # of a step: what is later counts as late for a twin
 
 
