@@ -20,7 +20,7 @@ test: .venv/ready
 	$(BIN)/pytest $(SIDE_BY_SIDE) -m "not alone and not ci" --durations=25
 	$(BIN)/pytest -m "alone and not ci"
 
-# What takes minutes and guards what seldom changes: every benchmark at its smallest size, and long commands of the docs.
+# What takes long and guards what seldom changes: every benchmark at its smallest size, whole fits, long commands of the docs.
 long: .venv/ready
 	$(BIN)/pytest $(SIDE_BY_SIDE) -m "ci and not alone" --durations=25
 	$(BIN)/pytest -m "ci and alone"

@@ -41,6 +41,7 @@ def two_laws(monkeypatch):
     monkeypatch.setattr("axbridge.fit.friction_laws.FRICTION_LAWS", {law: FRICTION_LAWS[law] for law in ("M1", "M4")})
 
 
+@pytest.mark.ci
 @pytest.mark.usefixtures("two_laws")
 def test_recordings_with_plain_friction_do_not_rule_m1_out(spread):
     fitted, held = recordings()
@@ -63,6 +64,7 @@ def test_recordings_with_load_dependent_and_stribeck_friction_do_not_pass_for_m1
     assert plain.behind > 2 * plain.error
 
 
+@pytest.mark.ci
 def test_the_command_shows_the_laws_everywhere(tmp_path):
     fitted, held = recordings()
     for one in (fitted[1], held[0]):
@@ -107,6 +109,7 @@ def test_laws_that_cannot_be_told_apart_are_named():
     assert not clear.note
 
 
+@pytest.mark.ci
 def test_a_richer_law_begins_where_the_one_it_contains_ended(spread):
     fitted, _ = recordings()
     truth = ax12_truth()

@@ -90,6 +90,7 @@ def test_a_fit_finds_its_truth_and_writes_a_model_that_rigs_can_use(tmp_path, sp
     )  # the truth is within what it allows
 
 
+@pytest.mark.ci
 def test_a_real_log_becomes_a_model_that_predicts_it_better(tmp_path):
     def ran(*arguments):
         done = axbridge(*arguments, cwd=tmp_path)
@@ -152,6 +153,7 @@ def test_recorded_falls_and_steps_give_the_papers_constants(tmp_path):
     assert found["controller.k_omega"] == pytest.approx(-1.2, rel=0.03)
 
 
+@pytest.mark.ci
 def test_a_turning_servo_tells_its_back_emf(tmp_path):
     rig = Path(__file__).parents[2] / "hil_rigs" / "bench_arm"
     shutil.copy(rig / "bench_arm.urdf", tmp_path)

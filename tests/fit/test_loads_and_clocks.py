@@ -100,6 +100,7 @@ def test_what_one_load_tells_predicts_the_other(fitted, left_out):
         assert top == pytest.approx(real, abs=1.0)  # of 7°; the prior model was 5° off
 
 
+@pytest.mark.ci
 def test_steps_alone_leave_friction_and_torque_as_the_model_has_them():
     """More friction and more torque follow the steps of two loads a little better: no reason for a gear that sticks."""
     found = [

@@ -30,6 +30,7 @@ def inside(fit, row, column):
     return found.low <= row[column] <= found.high
 
 
+@pytest.mark.ci
 def test_stiction_that_the_law_lacks_is_within_the_intervals_that_allow_for_it(spread):
     row, data = recordings(COULOMB=0.03, STRIBECK=0.01, STRIBECK_SPEED=0.2)
     fit = fit_model(data, RIG, "ax12", near=ax12_truth(), starts=1, generations=1, budget=0, richer=False, where=spread)
@@ -66,6 +67,7 @@ def test_samples_whose_errors_last_count_as_few(lasting):
     assert independent(runs, runs.position + error) == pytest.approx(count / lasting, rel=0.25)
 
 
+@pytest.mark.ci
 def test_recordings_of_plain_friction_call_for_no_richer_law():
     row, data = recordings()
     runs, space = runs_of(data, RIG), space_of("ax12", "M1", row)

@@ -105,6 +105,7 @@ def fast(recording):
     return changed(recording, time=1.01 * recording["shoulder"].time)
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     ("spoil", "words", "remedy"),
     [
@@ -119,6 +120,7 @@ def test_a_factor_that_explains_a_bad_fit_is_named(good, spoil, words, remedy):
     assert remedy in said
 
 
+@pytest.mark.ci
 def test_another_supply_than_the_rigs_is_named(good):
     said = told(good, volts=8.0)
     assert "this looks like another supply: 11" in said

@@ -60,6 +60,7 @@ def test_numbers_of_one_policy_alone_are_asked_back():
         returns(MAKE, Follower, [0.2, 1.0], [1])
 
 
+@pytest.mark.ci
 def test_a_dask_cluster_gives_the_same_and_may_lose_a_worker(tmp_path):
     script = textwrap.dedent("""
         import os, signal

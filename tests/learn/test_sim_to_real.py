@@ -14,6 +14,7 @@ def world():
     return example.worlds(SPREAD, np.random.default_rng(0))["five servos' intervals"]
 
 
+@pytest.mark.ci
 def test_a_policy_learned_on_drawn_arms_reaches_with_other_ones():
     learned = example.train(*world(), generations=5, episodes=2, seed=0)
     robots = example.met(SPREAD, 2, np.random.default_rng(1))

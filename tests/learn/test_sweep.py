@@ -54,7 +54,7 @@ def test_the_verb_prints_a_table_and_asks_back(tmp_path, capsys, monkeypatch):
     assert "dask://HOST:PORT" in capsys.readouterr().err
 
 
-@pytest.mark.ci  # tests/learn/test_episodes.py asks a cluster for the same
+@pytest.mark.ci  # tests/fit/test_identify_run.py asks a cluster in `make test`
 def test_a_dask_cluster_gives_the_same_and_may_lose_a_worker(tmp_path):
     pytest.importorskip("distributed")
     script = textwrap.dedent("""

@@ -270,6 +270,7 @@ def test_a_twin_takes_the_place_to_which_a_hand_has_led_its_servo_and_raises_no_
         assert twin() == pytest.approx(0.3, abs=0.03)  # and it goes on from there
 
 
+@pytest.mark.ci
 @pytest.mark.slow
 def test_a_humanoid_that_is_held_until_its_motors_bear_it_raises_no_alarm_and_nor_does_its_twin_fall():
     with serving("bioloid") as port, axbridge.open("bioloid", backend="twin", port=port) as robot:

@@ -16,6 +16,7 @@ import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from multiprocessing import connection
 
 import axbridge
 
@@ -188,7 +189,8 @@ def by_child(given, step_ms, how, *, method):
     over = context.Event()
     child = context.Process(target=in_child, args=(given, step_ms, how, over), daemon=True)
     child.start()
-    sys.stdin.readline()
+    if child.sentinel in connection.wait([sys.stdin, child.sentinel]):
+        sys.exit("the child ended by itself")
     if how == "sys.exit":
         sys.exit(5)  # ends the child by SIGTERM
     over.set()
