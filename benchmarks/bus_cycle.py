@@ -24,9 +24,9 @@ from collections.abc import Callable, Iterator
 from bus_line import line
 
 from axbridge.bus.cycle import Cycle, CycleServo, Goal
+from axbridge.bus.protocols.packet import byte_seconds
 from axbridge.bus.serial import SerialBus
 from axbridge.bus.stats import TURNAROUND, percentile, wire_time
-from axbridge.protocols.packet import byte_seconds
 from axbridge.serve.realtime import Awake, wake_on_time
 
 SERVOS = 18

@@ -16,10 +16,10 @@ from heapq import heappop, heappush
 from pathlib import Path
 
 from axbridge.bus.cycle import Cycle, CycleServo
+from axbridge.bus.protocols.packet import byte_seconds
 from axbridge.bus.serial import SerialBus
+from axbridge.config.instructions import Instruction
 from axbridge.config.registers import PRESENT
-from axbridge.protocols.packet import byte_seconds
-from axbridge.protocols.v1 import Instruction
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from tests.support.pty_line import PtyLine

@@ -16,11 +16,11 @@ from scipy.integrate import solve_ivp
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import axbridge
+from axbridge.comparison.arm import arm_of
 from axbridge.config.model import ServoModel
 from axbridge.config.profile import FirmwareProfile
 from axbridge.config.rig import Rig
 from axbridge.config.urdf import read_shapes
-from axbridge.replay.arm import arm_of
 from axbridge.sim.bank import BankServo, Command, Mode, Passive, ServoBank
 from axbridge.sim.engine import Scene
 from axbridge.sim.engines.choice import build_engine

@@ -14,10 +14,10 @@ from pathlib import Path
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
+from axbridge.comparison.simulate import runs_of
 from axbridge.config.rig import Rig
 from axbridge.export.bam import ERROR_GAINS, from_bam
 from axbridge.recording.import_logs import import_log
-from axbridge.replay.simulate import runs_of
 from axbridge.servo.columns import pack
 from axbridge.sim.rollout import rollouts
 from tests.support import bam_bench

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
+from axbridge.comparison.simulate import packed, runs_of
 from axbridge.config.rig import Rig
 from axbridge.fit.fit import base_model
 from axbridge.fit.search import executor
@@ -24,7 +25,6 @@ from axbridge.fit.uncertainty import uncertainty
 from axbridge.fit.unknowns import space_of
 from axbridge.recording.provenance import describe
 from axbridge.recording.recording import Recording, Track
-from axbridge.replay.simulate import packed, runs_of
 from axbridge.servo.columns import Param
 from axbridge.sim.rollout import rollouts
 

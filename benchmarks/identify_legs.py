@@ -14,6 +14,8 @@ from pathlib import Path
 import mujoco
 import numpy as np
 
+from axbridge.comparison.joint_load import joint_of_robot
+from axbridge.comparison.simulate import packed, runs_of
 from axbridge.config.rig import Rig
 from axbridge.errors import RecordingError
 from axbridge.fit.fit import base_model, with_noise
@@ -23,8 +25,6 @@ from axbridge.fit.unknowns import space_of
 from axbridge.recording.provenance import describe
 from axbridge.recording.recorder import Recorder
 from axbridge.recording.stored import open_recording
-from axbridge.replay.joint_load import joint_of_robot
-from axbridge.replay.simulate import packed, runs_of
 from axbridge.robot.open import open_robot
 from axbridge.walking.gait import Gait
 from axbridge.walking.walking import walk

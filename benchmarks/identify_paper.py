@@ -16,13 +16,13 @@ from pathlib import Path
 
 import numpy as np
 
+from axbridge.comparison.simulate import packed, runs_of
 from axbridge.config.rig import Rig
 from axbridge.experiment.experiments import Options, conduct
 from axbridge.fit.lima2009 import paper_procedure
 from axbridge.recording.provenance import describe
 from axbridge.recording.recorder import Recorder
 from axbridge.recording.stored import open_recording
-from axbridge.replay.simulate import packed, runs_of
 from axbridge.robot.open import open_robot
 from axbridge.sim.rollout import rollouts
 

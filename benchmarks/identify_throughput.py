@@ -19,12 +19,12 @@ from pathlib import Path
 
 import numpy as np
 
+from axbridge.comparison.simulate import packed, runs_of
 from axbridge.config.rig import Rig
 from axbridge.fit.fit import base_model
 from axbridge.fit.unknowns import space_of
 from axbridge.jit import COMPILED
 from axbridge.recording.import_logs import import_log
-from axbridge.replay.simulate import packed, runs_of
 from axbridge.sim.rollout import rollouts
 
 LOG = Path(__file__).parents[1] / "docs" / "real" / "xl330_pendulum" / "xl330_kp400_lift_and_drop.json"

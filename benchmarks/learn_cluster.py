@@ -22,6 +22,7 @@ import numpy as np
 from distributed import LocalCluster
 from identify_intervals import motion, truth  # beside this file
 
+from axbridge.comparison.simulate import runs_of
 from axbridge.config.rig import Rig
 from axbridge.fit import identify
 from axbridge.fit.search import Job as Start
@@ -29,7 +30,6 @@ from axbridge.fit.search import minimise
 from axbridge.fit.unknowns import space_of
 from axbridge.learn.episodes import Episode, play, returns
 from axbridge.learn.sweep import SweepJob, figures, parse_axes, sweep
-from axbridge.replay.simulate import runs_of
 
 RIG = Rig.load("bench_arm")
 MAKE = partial(gymnasium.make, "axbridge/Reach-v0", rig=RIG)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import serial
 
-from axbridge.protocols.v1 import encode
+from axbridge.bus.protocols.v1 import encode
 
 POLLED, IDLE = 8.0, 4.0  # s
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
+from axbridge.comparison.simulate import packed, runs_of
 from axbridge.config.rig import Rig
 from axbridge.fit.clocks import predicted
 from axbridge.fit.fit import base_model
@@ -25,7 +26,6 @@ from axbridge.recording.import_logs import import_log
 from axbridge.recording.import_wizard import GivenGoal
 from axbridge.recording.provenance import describe
 from axbridge.recording.recording import Recording, Track
-from axbridge.replay.simulate import packed, runs_of
 from axbridge.servo.columns import Param
 from axbridge.sim.rollout import rollouts
 from axbridge.units import AX

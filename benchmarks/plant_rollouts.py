@@ -6,9 +6,9 @@ import time
 
 import numpy as np
 
+from axbridge.comparison.simulate import packed
 from axbridge.config.rig import Rig
 from axbridge.jit import COMPILED
-from axbridge.replay.simulate import packed
 from axbridge.servo.columns import Command, Param
 from axbridge.sim.rollout import rollouts
 from axbridge.sim.runs import FREE, JOINT_MODE, Regime, Runs

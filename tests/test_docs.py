@@ -105,6 +105,15 @@ def test_commands_that_take_long_work(page, follow, tmp_path):
         follow(command)
 
 
+def test_what_the_pages_import_is_there_also_where_nobody_runs_it():
+    imports = []
+    for page in PAGES:
+        python = [found["body"] for found in BLOCK.finditer(page.read_text()) if found["kind"] == "python"]
+        imports += re.findall(r"^from axbridge\S* import .*", "\n".join(python), re.MULTILINE)
+    assert len(imports) > 10
+    exec("\n".join(imports), {})
+
+
 @pytest.mark.parametrize("page", with_something_to_run("python"))
 def test_python_of_the_page_runs(page, follow, tmp_path):
     save_files(page, tmp_path)

@@ -21,6 +21,7 @@ from hypothesis import given, note, settings
 from axbridge.cli.info import info
 from axbridge.comparison.comparison import compare, following
 from axbridge.comparison.findings import headline
+from axbridge.comparison.loop_settings import written_in
 from axbridge.comparison.tables import deviation_table, provenance_table, response_tables
 from axbridge.config.mesh import read_mesh
 from axbridge.config.model import ServoModel
@@ -50,7 +51,6 @@ from axbridge.recording.provenance import describe, rig_of
 from axbridge.recording.ros2 import write_ros2
 from axbridge.recording.sample_facts import ServoFacts
 from axbridge.recording.stored import open_recording, write_recording
-from axbridge.replay.loop_settings import written_in
 from axbridge.report.page import table_text
 from axbridge.virtual.control_table import ControlTable
 from axbridge.virtual.world import initial_registers

@@ -19,8 +19,8 @@ graph = cache(import_graph.graph)  # it reads every file
 
 # In import order: a room imports only rooms before it. What all rest on is one room, "base".
 ROOMS = (
-    *("base", "protocols", "config", "servo", "body", "bus", "recording", "sim", "virtual"),
-    *("serve", "robot", "experiment", "replay", "report", "comparison", "fit", "moves", "walking", "verify", "webots"),
+    *("base", "config", "servo", "body", "bus", "recording", "sim", "virtual"),
+    *("serve", "robot", "experiment", "report", "comparison", "fit", "moves", "walking", "verify", "webots"),
     *("view", "export", "learn", "testing", "cli", "__main__"),
 )
 

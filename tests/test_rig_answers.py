@@ -5,6 +5,7 @@ import pytest
 
 import axbridge
 from axbridge.body.effort import Body
+from axbridge.comparison.arm import stops_of
 from axbridge.config.rig import Rig
 from axbridge.config.rig_check import check_rig, positive_ways
 from axbridge.config.rig_copy import copy_rig
@@ -12,7 +13,6 @@ from axbridge.export.residuals import moves_of
 from axbridge.moves.mirror import signs
 from axbridge.recording.provenance import describe, rig_of
 from axbridge.recording.recording import Recording
-from axbridge.replay.arm import stops_of
 from axbridge.robot.possible import impossible
 from axbridge.verify.motions import suited
 from axbridge.walking.gait import Gait, Walk

@@ -22,13 +22,13 @@ from PIL import Image
 mpl.use("Agg")
 from matplotlib import pyplot as plt
 
+from axbridge.comparison.simulate import packed
 from axbridge.config.model import ServoModel
 from axbridge.config.profile import FirmwareProfile
 from axbridge.config.rig import Rig
 from axbridge.recording.provenance import describe
 from axbridge.recording.recorder import Recorder
 from axbridge.recording.stored import open_recording
-from axbridge.replay.simulate import packed
 from axbridge.robot.open import open_robot
 from axbridge.serve.background import serving
 from axbridge.servo.columns import Param

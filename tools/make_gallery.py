@@ -14,12 +14,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from axbridge.comparison.strip_png import Film, draw_strip, png_of
 from axbridge.config.rig import Rig
 from axbridge.config.urdf import read_shapes
 from axbridge.moves.moves import Move
 from axbridge.moves.player import play
 from axbridge.report.plots_png import picture
-from axbridge.report.strip_png import Film, draw_strip, png_of
 from axbridge.robot.open import open_robot
 from axbridge.robot.robot import Robot
 from axbridge.rotations import LinkPose, roll_pitch_yaw

@@ -21,6 +21,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import axbridge
+from axbridge.comparison.simulate import packed, runs_of
 from axbridge.config.rig import Rig
 from axbridge.fit.clocks import predicted
 from axbridge.fit.fit import base_model
@@ -30,7 +31,6 @@ from axbridge.fit.unknowns import space_of
 from axbridge.recording import stamps
 from axbridge.recording.import_logs import import_log
 from axbridge.recording.import_wizard import GivenGoal
-from axbridge.replay.simulate import packed, runs_of
 from axbridge.servo.columns import Param
 from axbridge.units import AX
 

@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 import axbridge
+from axbridge.comparison.simulate import simulate
 from axbridge.config.rig import Rig
 from axbridge.experiment.experiments import Options, conduct
 from axbridge.jit import thorough
@@ -29,7 +30,6 @@ from axbridge.recording.import_logs import import_log
 from axbridge.recording.recorder import Recorder
 from axbridge.recording.recording import Recording
 from axbridge.recording.stored import open_recording
-from axbridge.replay.simulate import simulate
 from axbridge.walking.gait import Gait
 from axbridge.walking.walking import walk
 

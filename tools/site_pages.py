@@ -24,7 +24,6 @@ API = {
     "Robots and servos": (
         "axbridge.robot.open.open_robot",
         "axbridge.robot.robot.Robot",
-        "axbridge.robot.robot.StepReport",
         "axbridge.robot.servo.Servo",
         "axbridge.state",
         "axbridge.robot.simulation.Simulation",
@@ -39,7 +38,7 @@ API = {
         "axbridge.recording.recording",
         "axbridge.recording.stored",
         "axbridge.recording.recorder.Recorder",
-        "axbridge.experiment.robot_recorder.RobotRecorder",
+        "axbridge.recording.robot_recorder.RobotRecorder",
         "axbridge.recording.sample_logs",
     ),
     "Compare and identify": ("axbridge.comparison.comparison", "axbridge.fit.fit"),
@@ -54,7 +53,7 @@ API = {
 }
 HEADINGS = {  # where the last name says too little, or is not what people write
     "axbridge.robot.open.open_robot": "axbridge.open",
-    "axbridge.state": "What a servo measures",
+    "axbridge.state": "What a robot reports",
     "axbridge.config.rig": "A rig",
     "axbridge.config.rig_tables": "Rig files",
     "axbridge.recording.recording": "What is in a recording",
@@ -224,9 +223,9 @@ def _gallery() -> dict[str, str | bytes]:
 
 def _drawing(rig: Any) -> bytes:
     import axbridge
+    from axbridge.comparison.robot_png import draw_robot, extent
     from axbridge.config.urdf import read_shapes
     from axbridge.report.plots_png import picture
-    from axbridge.report.robot_png import draw_robot, extent
 
     with axbridge.open(rig) as robot:
         assert robot.simulation is not None

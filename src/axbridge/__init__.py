@@ -46,6 +46,7 @@ from axbridge import above
 if TYPE_CHECKING:
     from axbridge.bus.base import Bus
     from axbridge.comparison.comparison import compare
+    from axbridge.comparison.simulate import simulate
     from axbridge.config.model import ServoModel
     from axbridge.config.profile import FirmwareProfile
     from axbridge.config.rig import Rig
@@ -69,7 +70,6 @@ if TYPE_CHECKING:
         UsageError,
     )
     from axbridge.experiment.record import record
-    from axbridge.experiment.robot_recorder import RobotRecorder
     from axbridge.fit.identify import identify
     from axbridge.moves.moves import Move
     from axbridge.moves.player import play
@@ -77,14 +77,13 @@ if TYPE_CHECKING:
     from axbridge.recording import sample_logs as samples
     from axbridge.recording.recorder import Recorder
     from axbridge.recording.recording import Recording
+    from axbridge.recording.robot_recorder import RobotRecorder
     from axbridge.recording.stored import open_recording
-    from axbridge.replay.simulate import simulate
-    from axbridge.robot.observers import StepReport
     from axbridge.robot.open import open_robot as open  # noqa: A004 - `axbridge.open` is the public name
     from axbridge.robot.robot import Robot
     from axbridge.robot.servo import Servo
     from axbridge.robot.simulation import Simulation
-    from axbridge.state import ServoState
+    from axbridge.state import ServoState, StepReport
     from axbridge.walking.gait import Gait
     from axbridge.walking.walking import walk
 
@@ -110,7 +109,7 @@ _HOME = {
     "Rig": "config.rig",
     "RigError": "errors",
     "Robot": "robot.robot",
-    "RobotRecorder": "experiment.robot_recorder",
+    "RobotRecorder": "recording.robot_recorder",
     "RobotStopped": "errors",
     "Servo": "robot.servo",
     "ServoFault": "errors",
@@ -118,7 +117,7 @@ _HOME = {
     "ServoState": "state",
     "Simulation": "robot.simulation",
     "SimulationDiverged": "errors",
-    "StepReport": "robot.observers",
+    "StepReport": "state",
     "UnknownServo": "errors",
     "UnsupportedOperation": "errors",
     "UsageError": "errors",
@@ -129,7 +128,7 @@ _HOME = {
     "play": "moves.player",
     "record": "experiment.record",
     "samples": "recording.sample_logs",
-    "simulate": "replay.simulate",
+    "simulate": "comparison.simulate",
     "teach": "moves.teaching",
     "walk": "walking.walking",
 }

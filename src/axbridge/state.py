@@ -1,14 +1,15 @@
-"""What a servo reported last, in SI units."""
+"""What a robot reports: samples of its servos and what a step did, in SI units."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
 
-from axbridge.errors import ErrorFlag, HardwareError
+from axbridge.errors import BusError, ErrorFlag, HardwareError
 
-__all__ = ["UNKNOWN", "Goals", "ServoState", "Truth"]
+__all__ = ["NO_FLAGS", "UNKNOWN", "BusEvent", "Cause", "Goals", "Observer", "ServoState", "StepReport", "Truth"]
 
 
 class Truth(NamedTuple):
@@ -43,6 +44,7 @@ class Goals(NamedTuple):
 
 
 UNKNOWN = Truth(math.nan, math.nan)
+NO_FLAGS = ErrorFlag(0)
 
 
 @dataclass(frozen=True)
@@ -68,3 +70,47 @@ class ServoState:
     voltage: float
     temperature: float
     errors: ErrorFlag | HardwareError
+
+
+Cause = Literal["blocked", "slipping", "extra load", "missing load", "weak supply", "overheating", "stale model"]
+
+
+class BusEvent(NamedTuple):
+    """What changed: a servo went missing, came back, reports a fault, left its limits; the port likewise (name "").
+
+    Beside a simulated twin also why a servo does not do as its model says: a `Cause`.
+    """
+
+    kind: Literal["missing", "returned", "fault", "limit", "port lost", "port back", Cause]
+    name: str
+    error: BusError | None = None
+    flags: ErrorFlag | HardwareError = NO_FLAGS
+
+
+@dataclass(frozen=True)
+class StepReport:
+    """What the last step did; times in s on the robot's clock.
+
+    Attributes:
+        requested: Length of the step asked for, ms.
+        actual: Length it took, ms.
+        commanded: When the servos had their goals: the end of the command packets on the line.
+        sampled: When each servo took its sample.
+        errors: Why a servo did not answer, by its name: BusTimeout, CorruptPacket, PortError.
+        events: What changed on the buses: a servo missing, returned, with a fault or beyond a limit; a port lost, back.
+            On a twin also why a servo does not do as its model says: blocked, slipping, extra load, …
+        late: How late it was, ms; 0 = on time.
+        stood_still: For how long the servos of a virtual bus had stood still by then, s: its machine was too busy.
+    """
+
+    requested: float
+    actual: float
+    commanded: float
+    sampled: Mapping[str, float]
+    errors: Mapping[str, BusError] = field(default_factory=dict)
+    events: tuple[BusEvent, ...] = ()
+    late: float = 0.0
+    stood_still: float = 0.0
+
+
+Observer = Callable[[StepReport, Mapping[str, ServoState]], None]

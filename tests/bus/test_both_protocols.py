@@ -5,10 +5,11 @@ import random
 import dynamixel_sdk as sdk
 import pytest
 
+from axbridge.bus.protocols import v2
 from axbridge.bus.serial import SerialBus
+from axbridge.config.instructions import Instruction
 from axbridge.config.registers import XAddress
 from axbridge.errors import BusTimeout, CorruptPacket, ServoFault, StatusError, UsageError
-from axbridge.protocols import v2
 from tests.support.x_line import XLine, XServo
 
 pytestmark = pytest.mark.real_time
@@ -111,15 +112,15 @@ def test_the_alert_bit_is_no_refusal(line, bus):
 
 def test_reboot_clear_and_reset_by_scope(line, bus):
     line[1].table["led"] = 1
-    bus.instruct(1, v2.Instruction.REBOOT)
+    bus.instruct(1, Instruction.REBOOT)
     assert bus.read(1, 65, 1).data == b"\0"
     line[1].table["present_position"] = 4096 + 17
-    bus.instruct(1, v2.Instruction.CLEAR, v2.CLEAR_TURNS)
+    bus.instruct(1, Instruction.CLEAR, v2.CLEAR_TURNS)
     assert bus.read(1, 132, 4).data[:2] == b"\x11\0"
     line[1].table["drive_mode"] = 1
-    bus.instruct(1, v2.Instruction.FACTORY_RESET, bytes((v2.Scope.KEEP_ID_AND_BAUD,)))
+    bus.instruct(1, Instruction.FACTORY_RESET, bytes((v2.Scope.KEEP_ID_AND_BAUD,)))
     assert bus.read(1, 7, 4).data == bytes((1, 3, 250, 0))
-    assert bus.instruct(1, v2.Instruction.FACTORY_RESET, b"\7").error == 2
+    assert bus.instruct(1, Instruction.FACTORY_RESET, b"\7").error == 2
 
 
 def test_servos_are_asked_together_each_as_its_firmware_can(line, bus):
@@ -131,11 +132,11 @@ def test_servos_are_asked_together_each_as_its_firmware_can(line, bus):
         assert [int.from_bytes(answer.data, "little") for answer in answers] == [100, 0, 200, 400]
     assert bus.fast == {1: True, 2: True, 4: False}
     asked = codes(line)
-    assert asked.count(v2.Instruction.FAST_SYNC_READ) == 1 + 1 + 2 + 2  # each once, 4 twice, then two exchanges
+    assert asked.count(Instruction.FAST_SYNC_READ) == 1 + 1 + 2 + 2  # each once, 4 twice, then two exchanges
     line.heard.clear()
     bus.fast[1] = bus.fast[2] = False
     bus.read_many(requests)
-    assert codes(line) == [v2.Instruction.SYNC_READ]
+    assert codes(line) == [Instruction.SYNC_READ]
 
 
 @pytest.mark.parametrize("fast", [True, False])

@@ -5,7 +5,7 @@ import pytest
 from axbridge.bus.diagnose import grouped, look_at_loss, ranges
 from axbridge.bus.handshake import Finding
 from axbridge.bus.serial import SerialBus
-from axbridge.protocols.v1 import Instruction
+from axbridge.config.instructions import Instruction
 from tests.support.pty_line import PtyLine
 
 SERVOS = {id_: f"joint{id_} (id {id_})" for id_ in (1, 2, 3, 4)}

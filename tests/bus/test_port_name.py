@@ -10,8 +10,8 @@ import pytest
 from axbridge.bus.cycle import Cycle, CycleServo, Goal
 from axbridge.bus.port_name import line_behind, lock_of
 from axbridge.bus.serial import SerialBus
+from axbridge.config.instructions import Instruction
 from axbridge.errors import PortError
-from axbridge.protocols.v1 import Instruction
 from tests.support.pty_line import PtyLine
 
 GOALS = {"hip": Goal(900, 0, 1023), "knee": Goal(100, 0, 1023)}

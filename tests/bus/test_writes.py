@@ -11,10 +11,11 @@ from axbridge.bus.commission import (
     write_blindly,
     write_register,
 )
+from axbridge.bus.protocols.v1 import Decoder, encode
 from axbridge.clock import WallClock
+from axbridge.config.instructions import Instruction
 from axbridge.config.profile import FirmwareProfile
 from axbridge.errors import BusTimeout, ServoFault, UsageError
-from axbridge.protocols.v1 import Decoder, Instruction, encode
 from axbridge.virtual.bus import VirtualBus
 from tests.support.virtual_rig import make_world
 

@@ -9,10 +9,10 @@ import pytest
 from axbridge.bus.serial import SerialBus
 from axbridge.cli import servo as servo_verb  # noqa: F401 - registers it
 from axbridge.cli.app import DONE, HARDWARE, MISUSE, run
+from axbridge.config.instructions import Instruction
 from axbridge.config.registers import Address
 from axbridge.config.rig import Rig
 from axbridge.config.rig_copy import copy_rig
-from axbridge.protocols.v1 import Instruction
 from tests.support.hand import led
 from tests.support.pty_line import READ, PtyLine
 from tests.support.robot_files import write_comb

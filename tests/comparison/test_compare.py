@@ -15,6 +15,7 @@ from axbridge.cli import import_ as import_verb  # noqa: F401 - registers it
 from axbridge.comparison.comparison import check, compare, following, lacks, shift_text, summary
 from axbridge.comparison.html import write_html
 from axbridge.comparison.png import write_png
+from axbridge.comparison.simulate import runs_of, simulate
 from axbridge.comparison.tables import deviation_table
 from axbridge.config.rig import Rig
 from axbridge.errors import RecordingError
@@ -22,7 +23,6 @@ from axbridge.recording.mcap_file import Entry, RecordWriter
 from axbridge.recording.provenance import describe
 from axbridge.recording.recording import Event, Recording, Track
 from axbridge.recording.stored import open_recording, write_recording
-from axbridge.replay.simulate import runs_of, simulate
 
 TIME = np.arange(0, 9, 0.02)
 

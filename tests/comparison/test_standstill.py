@@ -7,6 +7,7 @@ import pytest
 import axbridge
 from axbridge.comparison.comparison import compare, lacks
 from axbridge.comparison.findings import headline
+from axbridge.comparison.simulate import runs_of
 from axbridge.config.rig import Rig
 from axbridge.errors import RecordingError
 from axbridge.experiment.experiments import step_and_fall
@@ -14,7 +15,6 @@ from axbridge.recording.provenance import describe
 from axbridge.recording.recorder import Recorder
 from axbridge.recording.recording import Event
 from axbridge.recording.stored import open_recording
-from axbridge.replay.simulate import runs_of
 
 
 @pytest.fixture(scope="module")

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import axbridge
+from axbridge.comparison.arm import arm_of
 from axbridge.config.rig import Rig
-from axbridge.replay.arm import arm_of
 from axbridge.sim.bank import State
 from axbridge.virtual.assembly import build_bank
 

@@ -16,8 +16,7 @@ from axbridge.experiment.experiments import EXPERIMENTS, Options, check, conduct
 from axbridge.recording.recorder import Recorder
 from axbridge.recording.recording import Event, Recording, Track
 from axbridge.recording.stored import open_recording
-from axbridge.robot.observers import StepReport
-from axbridge.state import UNKNOWN, Goals, ServoState
+from axbridge.state import UNKNOWN, Goals, ServoState, StepReport
 
 
 class LaggingServo:

@@ -9,10 +9,10 @@ import pytest
 
 from axbridge import samples
 from axbridge.cli.app import run
+from axbridge.comparison.simulate import runs_of
 from axbridge.config.rig import Rig
 from axbridge.export.bam import ERROR_GAINS, from_bam, to_bam
 from axbridge.recording.import_logs import import_log
-from axbridge.replay.simulate import runs_of
 from axbridge.servo.columns import pack
 from axbridge.sim.rollout import rollouts
 from tests.support import bam_bench

@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from axbridge.comparison.simulate import runs_of
 from axbridge.fit.fit import fit_model
 from axbridge.fit.found import LawComparison, LawScore
 from axbridge.fit.friction_laws import chosen_law, compare_laws
 from axbridge.fit.unknowns import FRICTION_LAWS
 from axbridge.recording.stored import write_recording
-from axbridge.replay.simulate import runs_of
 from axbridge.servo.columns import Param
 from axbridge.sim.rollout import rollouts
 from tests.fit.test_identify import RIG, ax12_truth, motion

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from axbridge.comparison.simulate import runs_of
 from axbridge.fit.held import allowing, held_in, in_words
 from axbridge.fit.uncertainty import polish, uncertainty
-from axbridge.replay.simulate import runs_of
 from axbridge.servo.columns import Param
 from tests.fit.test_identify import RIG, ax12_data, ax12_space, ax12_truth
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from axbridge.comparison.simulate import packed, runs_of
 from axbridge.config.rig import Rig
 from axbridge.errors import AxBridgeError, RecordingError, UsageError
 from axbridge.fit import identify
@@ -19,7 +20,6 @@ from axbridge.fit.uncertainty import left_alone, misfits, polish, uncertainty
 from axbridge.fit.unknowns import Space, space_of
 from axbridge.recording.provenance import describe
 from axbridge.recording.recording import Event, Recording, Track
-from axbridge.replay.simulate import packed, runs_of
 from axbridge.servo.columns import Param
 from axbridge.sim.rollout import rollouts
 

@@ -19,6 +19,7 @@ import pytest
 
 from axbridge.cli import app, compare, convert, import_, info, record, walk  # noqa: F401 - registers them
 from axbridge.cli import identify as identify_verb  # noqa: F401
+from axbridge.comparison.simulate import packed, runs_of
 from axbridge.config.rig import Rig
 from axbridge.errors import UsageError
 from axbridge.fit import identify, write_params
@@ -27,7 +28,6 @@ from axbridge.fit.found import Score
 from axbridge.fit.search import Job, StartOutcome, executor, minimise
 from axbridge.fit.unknowns import space_of
 from axbridge.recording.stored import open_recording, write_recording
-from axbridge.replay.simulate import packed, runs_of
 from axbridge.servo.columns import Param
 from axbridge.servo.steady import SteadyServo
 from tests.fit.test_identify import ax12_data as data_of
@@ -282,7 +282,7 @@ from distributed import LocalCluster
 sys.path += sys.argv[1:]
 from tests.fit.test_identify import ax12_data, ax12_space, ax12_truth, RIG
 from axbridge.fit.search import Job, executor, minimise
-from axbridge.replay.simulate import runs_of
+from axbridge.comparison.simulate import runs_of
 
 if __name__ == "__main__":
     job = Job(ax12_space(), runs_of(ax12_data(ax12_truth())[:2], RIG), seed=3, generations=3)

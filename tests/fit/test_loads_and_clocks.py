@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from axbridge.comparison.simulate import packed, runs_of
 from axbridge.config.rig import Rig
 from axbridge.errors import UsageError
 from axbridge.fit.clocks import predicted, shifts
@@ -16,7 +17,6 @@ from axbridge.fit.unknowns import space_of
 from axbridge.recording import stamps
 from axbridge.recording.import_logs import import_log
 from axbridge.recording.import_wizard import GivenGoal
-from axbridge.replay.simulate import packed, runs_of
 from axbridge.servo.columns import Param
 from tests.fit.test_identify import motion
 

@@ -6,11 +6,11 @@ from itertools import islice
 import numpy as np
 import pytest
 
+from axbridge.comparison.simulate import runs_of
 from axbridge.fit.search import IDLE, Job, StartOutcome, best_of_both, losses, minimise, search
 from axbridge.fit.stages import parts
 from axbridge.fit.uncertainty import GROUPS, uncertainty
 from axbridge.fit.unknowns import Space
-from axbridge.replay.simulate import runs_of
 from axbridge.servo.columns import Param
 from tests.fit.test_identify import RIG, ax12_data, ax12_space, ax12_truth
 

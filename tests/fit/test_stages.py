@@ -6,9 +6,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from axbridge.comparison.simulate import runs_of
 from axbridge.fit.search import Job, losses, search
 from axbridge.fit.stages import STAGES, parts, speeds
-from axbridge.replay.simulate import runs_of
 from axbridge.sim.rollout import rollouts
 from axbridge.sim.runs import Regime
 from tests.fit.test_identify import RIG, ax12_data, ax12_space, ax12_truth, motion

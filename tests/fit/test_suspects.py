@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from axbridge.comparison.simulate import packed, runs_of
 from axbridge.config.rig import Rig
 from axbridge.fit import Fit, identify
 from axbridge.fit.fit import base_model, scores_of
@@ -17,7 +18,6 @@ from axbridge.fit.uncertainty import Uncertainty, polish
 from axbridge.fit.unknowns import space_of
 from axbridge.recording.provenance import describe
 from axbridge.recording.recording import Recording, Track
-from axbridge.replay.simulate import packed, runs_of
 from axbridge.servo.columns import Param
 from axbridge.sim.rollout import rollouts
 

@@ -9,9 +9,9 @@ import pytest
 from axbridge.bus.stats import CycleTimes, LineStats
 from axbridge.config.rig import Rig
 from axbridge.errors import RecordingError, UsageError
-from axbridge.experiment.robot_recorder import RobotRecorder
 from axbridge.learn.randomise import LineQuality, Parameters, Randomisation, Supply
 from axbridge.recording.recorder import Recorder
+from axbridge.recording.robot_recorder import RobotRecorder
 from axbridge.recording.stored import open_recording
 from axbridge.robot.open import open_robot
 

@@ -11,9 +11,10 @@ import pytest
 
 import axbridge
 from axbridge import BusTimeout, PortError, RigError
+from axbridge.bus.protocols.v1 import encode, whole_packet
 from axbridge.bus.serial import SerialBus
+from axbridge.config.instructions import Instruction
 from axbridge.config.registers import Address
-from axbridge.protocols.v1 import Instruction, encode, whole_packet
 from tests.support.waiting import until
 from tests.support.warm import Warm, serving
 

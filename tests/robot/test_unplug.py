@@ -6,8 +6,8 @@ import pytest
 
 from axbridge.bus.cycle import Cycle, CycleServo, Goal
 from axbridge.bus.serial import SerialBus
+from axbridge.config.instructions import Instruction
 from axbridge.errors import PortError
-from axbridge.protocols.v1 import Instruction
 from axbridge.robot.safety.net import Safety
 from tests.support.pty_line import PtyLine
 

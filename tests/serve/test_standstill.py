@@ -10,9 +10,9 @@ import pytest
 
 import axbridge
 from axbridge.bus.standstill import notes_of
-from axbridge.experiment.robot_recorder import RobotRecorder
 from axbridge.recording.provenance import describe
 from axbridge.recording.recorder import Recorder
+from axbridge.recording.robot_recorder import RobotRecorder
 from axbridge.recording.stored import open_recording
 from axbridge.serve.background import serving
 

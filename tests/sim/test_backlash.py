@@ -8,6 +8,7 @@ import pytest
 from scipy.integrate import solve_ivp
 
 import axbridge
+from axbridge.comparison.simulate import simulate
 from axbridge.config.model import ServoModel
 from axbridge.config.profile import FirmwareProfile
 from axbridge.config.rig import Rig
@@ -16,7 +17,6 @@ from axbridge.experiment.experiments import Options, conduct
 from axbridge.recording.provenance import describe
 from axbridge.recording.recorder import Recorder
 from axbridge.recording.stored import open_recording
-from axbridge.replay.simulate import simulate
 from axbridge.sim.bank import BankServo, Command, Joint, ServoBank
 from axbridge.sim.engine import Scene
 from axbridge.sim.engines.bullet.engine import BulletEngine

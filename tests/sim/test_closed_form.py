@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from axbridge.comparison.comparison import compare
+from axbridge.comparison.simulate import runs_of, simulate
 from axbridge.config.rig import Rig
 from axbridge.errors import RecordingError
 from axbridge.experiment.experiments import Options, conduct
@@ -13,7 +14,6 @@ from axbridge.recording.provenance import describe
 from axbridge.recording.recorder import Recorder
 from axbridge.recording.recording import Recording, Track
 from axbridge.recording.stored import open_recording
-from axbridge.replay.simulate import runs_of, simulate
 from axbridge.robot.open import open_robot
 
 STEP = Options(angles=(0.5, -1.2), duration=1.0)

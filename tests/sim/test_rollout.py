@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 
+from axbridge.comparison.simulate import packed
 from axbridge.config.rig import Rig
 from axbridge.fit.unknowns import FRICTION_LAWS, space_of
-from axbridge.replay.simulate import packed
 from axbridge.servo.columns import Command, Param, Passive
 from axbridge.sim.rollout import rollouts
 from axbridge.sim.runs import FREE, JOINT_MODE, Regime, Runs

@@ -24,10 +24,10 @@ import numpy as np
 
 from axbridge import minimum_jerk
 from axbridge.config.rig import Rig
-from axbridge.serve.bank_process import RemoteBank
 from axbridge.serve.pty import PtyChannel
 from axbridge.serve.server import serve
 from axbridge.servo.columns import Command, State
+from axbridge.sim.bank_process import RemoteBank
 from axbridge.sim.held_bank import HeldBank
 from axbridge.virtual.assembly import build_bank
 from axbridge.virtual.world import World

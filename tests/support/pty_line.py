@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import MutableSequence
 from random import Random
 
-from axbridge.protocols.v1 import Decoder, encode
+from axbridge.bus.protocols.v1 import Decoder, encode
 from axbridge.serve.pty_listener import baud
 from axbridge.serve.realtime import wake_on_time
 from axbridge.servo.columns import State

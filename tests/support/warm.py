@@ -126,7 +126,7 @@ def _import_all():
     for name in (
         "recording.recorder",
         "robot.open",
-        "serve.bank_process",
+        "sim.bank_process",
         "serve.pty",
         "serve.server",
         "sim.held_bank",

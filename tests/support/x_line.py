@@ -11,13 +11,14 @@ import time
 import tty
 from random import Random
 
+from axbridge.bus.protocols import v1, v2
+from axbridge.bus.protocols.packet import BROADCAST
+from axbridge.config.instructions import Instruction
 from axbridge.config.profile import FirmwareProfile
-from axbridge.protocols import v1, v2
-from axbridge.protocols.packet import BROADCAST
 from axbridge.virtual.control_table import ControlTable
 from tests.support.patience import come_first
 
-I2 = v2.Instruction
+I2 = Instruction
 BYTE = 10e-6  # s on the line
 SOON, LATEST = 0.003, 0.2  # s: what a busy machine would deliver even later is lost: no bus counts on that
 
@@ -152,18 +153,18 @@ class XLine:
     def _answers_1(self, packet):
         for servo in self._of(1, packet.id):
             reply = None
-            if packet.code == v1.Instruction.PING:
+            if packet.code == Instruction.PING:
                 reply = v1.encode(servo.id, 0)
-            elif packet.code == v1.Instruction.READ and packet.id != BROADCAST:
+            elif packet.code == Instruction.READ and packet.id != BROADCAST:
                 data = servo.read(*packet.params)
                 reply = v1.encode(servo.id, 8) if data is None else v1.encode(servo.id, 0, data)
-            elif packet.code == v1.Instruction.WRITE:
+            elif packet.code == Instruction.WRITE:
                 reply = v1.encode(servo.id, 8 if servo.write(packet.params[0], packet.params[1:]) else 0)
-            elif packet.code == v1.Instruction.SYNC_WRITE:
+            elif packet.code == Instruction.SYNC_WRITE:
                 data = v1.sync_write_blocks(packet.params).get(servo.id)
                 if data is not None:
                     servo.write(packet.params[0], data)
-            if reply is not None and (packet.id != BROADCAST or packet.code == v1.Instruction.PING):
+            if reply is not None and (packet.id != BROADCAST or packet.code == Instruction.PING):
                 yield reply
 
     def _answers_2(self, packet):

@@ -6,13 +6,13 @@ import time
 import pytest
 
 from axbridge.bus.handshake import Expected, ExpectedBus
+from axbridge.bus.protocols.packet import BROADCAST
 from axbridge.bus.serial import SerialBus
+from axbridge.config.instructions import Instruction
 from axbridge.config.profile import FirmwareProfile
 from axbridge.config.registers import Address
 from axbridge.config.rig import Rig
 from axbridge.errors import ServoFault
-from axbridge.protocols.packet import BROADCAST
-from axbridge.protocols.v1 import Instruction
 from axbridge.verify.calm import calm, powered, silence, torque_limits_kept
 from axbridge.verify.deafness import WRITES, look_at_deafness
 from axbridge.verify.levels import look_at_servos

@@ -13,7 +13,7 @@ import pytest
 from dynamixel_sdk import PacketHandler, PortHandler
 
 import axbridge
-from axbridge.protocols.v1 import Instruction
+from axbridge.config.instructions import Instruction
 from axbridge.recording.provenance import describe, rig_of
 from axbridge.view import web_server
 from axbridge.view.replay import Replay

@@ -4,8 +4,8 @@ import math
 
 import pytest
 
+from axbridge.bus.protocols.v1 import Decoder, encode
 from axbridge.errors import ErrorFlag
-from axbridge.protocols.v1 import Decoder, encode
 from axbridge.sim.bank import Command, State
 from tests.support.virtual_rig import Wire, make_world
 

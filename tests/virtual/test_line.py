@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from axbridge.protocols.packet import BROADCAST
-from axbridge.protocols.v1 import Decoder, encode, whole_packet
+from axbridge.bus.protocols.packet import BROADCAST
+from axbridge.bus.protocols.v1 import Decoder, encode, whole_packet
 from axbridge.virtual.collision import Transmission, overlay
 from tests.support.virtual_rig import Wire, make_world
 

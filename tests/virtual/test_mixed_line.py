@@ -6,19 +6,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from axbridge.protocols import v1, v2
-from axbridge.protocols.packet import BROADCAST
+from axbridge.bus.protocols import v1, v2
+from axbridge.bus.protocols.packet import BROADCAST
+from axbridge.config.instructions import Instruction
 from axbridge.virtual.framing import Framing
 from tests.support.virtual_rig import Wire, make_x_world
 
 PROFILES = {1: "ax-12a", 2: "ax-12a", 11: "xl430-w250", 12: "xl430-w250"}
-OLD = [v1.encode(1, v1.Instruction.PING), v1.encode(BROADCAST, v1.Instruction.SYNC_WRITE, bytes((25, 1, 1, 1, 2, 1)))]
+OLD = [v1.encode(1, Instruction.PING), v1.encode(BROADCAST, Instruction.SYNC_WRITE, bytes((25, 1, 1, 1, 2, 1)))]
 NEW = [
-    v2.encode(11, v2.Instruction.PING),
-    v2.encode(BROADCAST, v2.Instruction.SYNC_READ, v2.sync_read_params(132, 4, (11, 12))),
-    v2.encode(
-        BROADCAST, v2.Instruction.SYNC_WRITE, v2.sync_write_params(116, {11: b"\xff\xff\xff\xff", 12: b"\1\3\2\1"})
-    ),
+    v2.encode(11, Instruction.PING),
+    v2.encode(BROADCAST, Instruction.SYNC_READ, v2.sync_read_params(132, 4, (11, 12))),
+    v2.encode(BROADCAST, Instruction.SYNC_WRITE, v2.sync_write_params(116, {11: b"\xff\xff\xff\xff", 12: b"\1\3\2\1"})),
 ]
 
 
@@ -28,28 +27,28 @@ def wire():
 
 
 def test_each_servo_answers_its_own_protocol(wire):
-    assert wire(v1.encode(1, v1.Instruction.PING)) == v1.encode(1, 0)
-    assert v2.Decoder().feed(wire(v2.encode(11, v2.Instruction.PING)))[0].id == 11
-    assert wire(v1.encode(11, v1.Instruction.PING)) == wire(v2.encode(1, v2.Instruction.PING)) == b""
+    assert wire(v1.encode(1, Instruction.PING)) == v1.encode(1, 0)
+    assert v2.Decoder().feed(wire(v2.encode(11, Instruction.PING)))[0].id == 11
+    assert wire(v1.encode(11, Instruction.PING)) == wire(v2.encode(1, Instruction.PING)) == b""
 
 
 def test_a_broadcast_ping_is_for_one_protocol(wire):
-    heard = wire(v2.encode(BROADCAST, v2.Instruction.PING))
+    heard = wire(v2.encode(BROADCAST, Instruction.PING))
     assert [packet.id for packet in v2.Decoder().feed(heard)] == [11, 12]
-    assert len(wire(v1.encode(BROADCAST, v1.Instruction.PING))) >= 6
+    assert len(wire(v1.encode(BROADCAST, Instruction.PING))) >= 6
 
 
 def test_writes_to_several_take_turns(wire):
     servos = wire.world.servos
-    wire(v1.encode(BROADCAST, v1.Instruction.SYNC_WRITE, bytes((25, 1, 1, 1, 2, 1, 11, 1))))
+    wire(v1.encode(BROADCAST, Instruction.SYNC_WRITE, bytes((25, 1, 1, 1, 2, 1, 11, 1))))
     assert [servos[f"s{id_}"].table["led"] for id_ in PROFILES] == [1, 1, 0, 0]
-    wire(v2.encode(BROADCAST, v2.Instruction.SYNC_WRITE, v2.sync_write_params(65, {1: b"\0", 11: b"\1", 12: b"\1"})))
+    wire(v2.encode(BROADCAST, Instruction.SYNC_WRITE, v2.sync_write_params(65, {1: b"\0", 11: b"\1", 12: b"\1"})))
     assert [servos[f"s{id_}"].table["led"] for id_ in PROFILES] == [1, 1, 1, 1]
 
 
 def test_an_old_servo_hears_the_packet_after_one_that_looks_like_headers(wire):
-    wire(v2.encode(BROADCAST, v2.Instruction.SYNC_WRITE, v2.sync_write_params(116, {11: b"\xff\xff\xff\xff"})))
-    assert wire(v1.encode(1, v1.Instruction.PING)) == v1.encode(1, 0)
+    wire(v2.encode(BROADCAST, Instruction.SYNC_WRITE, v2.sync_write_params(116, {11: b"\xff\xff\xff\xff"})))
+    assert wire(v1.encode(1, Instruction.PING)) == v1.encode(1, 0)
 
 
 @settings(deadline=None)
@@ -65,7 +64,7 @@ def test_packets_of_both_protocols_are_found_in_order_however_they_are_cut(order
 def test_faults_strike_packets_of_both_protocols(wire, fault):
     wire.world.inject(f"{fault}=0.5")
     answers = {1: v1.encode(1, 0), 11: wire.world.servos["s11"]._ping(broadcast=False).frame}
-    questions = {1: v1.encode(1, v1.Instruction.PING), 11: v2.encode(11, v2.Instruction.PING)}
+    questions = {1: v1.encode(1, Instruction.PING), 11: v2.encode(11, Instruction.PING)}
     for id_, question in questions.items():
         heard = []
         for _ in range(40):
@@ -76,7 +75,7 @@ def test_faults_strike_packets_of_both_protocols(wire, fault):
 
 
 def test_two_servos_with_one_id_of_protocol_2_answer_at_once_and_a_dead_one_does_not(wire):
-    ping = v2.encode(11, v2.Instruction.PING)
+    ping = v2.encode(11, Instruction.PING)
     whole = wire(ping)
     wire.world.inject("collision:11")
     wire.wait(0.1)
@@ -86,4 +85,4 @@ def test_two_servos_with_one_id_of_protocol_2_answer_at_once_and_a_dead_one_does
     wire.world.inject("dead:11")
     wire.wait(0.1)
     assert wire(ping) == b""
-    assert wire(v1.encode(1, v1.Instruction.PING)) == v1.encode(1, 0)
+    assert wire(v1.encode(1, Instruction.PING)) == v1.encode(1, 0)

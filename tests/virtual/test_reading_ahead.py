@@ -3,7 +3,7 @@
 import pytest
 
 from axbridge.bus.base import Reply
-from axbridge.protocols.v1 import sync_write_blocks, sync_write_params
+from axbridge.bus.protocols.v1 import sync_write_blocks, sync_write_params
 from axbridge.virtual.bus import VirtualBus
 from axbridge.virtual.world import World
 from tests.support.virtual_rig import make_rig, make_world

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from axbridge.protocols.v1 import encode
+from axbridge.bus.protocols.v1 import encode
 from axbridge.sim.bank import Command, State
 from tests.support.virtual_rig import Wire, make_world
 

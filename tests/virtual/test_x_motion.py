@@ -6,13 +6,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from axbridge.bus.protocols import v2
+from axbridge.bus.protocols.packet import BROADCAST
 from axbridge.comparison.comparison import compare
+from axbridge.comparison.simulate import simulate
+from axbridge.config.instructions import Instruction
 from axbridge.config.registers import XAddress
 from axbridge.config.rig import Rig
-from axbridge.protocols import v2
-from axbridge.protocols.packet import BROADCAST
 from axbridge.recording.import_logs import import_log
-from axbridge.replay.simulate import simulate
 from axbridge.robot.backends.sim import open_sim
 from axbridge.servo.columns import Param, State, motor_of, pack
 from axbridge.servo.motor import driving
@@ -36,7 +37,7 @@ class Arm:
             at = self.world.servos[servo].profile.registers[name]
             data = (value & (1 << 8 * at.size) - 1).to_bytes(at.size, "little")
             block = {self.world.servos[servo].id: data}
-            self.wire(v2.encode(BROADCAST, v2.Instruction.SYNC_WRITE, v2.sync_write_params(at.address, block)))
+            self.wire(v2.encode(BROADCAST, Instruction.SYNC_WRITE, v2.sync_write_params(at.address, block)))
 
     def read(self, servo, name):
         self.world.servos[servo]._refresh(self.world.now())

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from axbridge.bus.protocols import v2
+from axbridge.bus.protocols.packet import BROADCAST
+from axbridge.config.instructions import Instruction
 from axbridge.config.profile import Area, FirmwareProfile
-from axbridge.protocols import v2
-from axbridge.protocols.packet import BROADCAST
-from axbridge.protocols.v2 import Instruction
 from axbridge.servo.columns import Command, Mode, State
 from tests.support.virtual_rig import Wire, make_x_world
 

@@ -16,14 +16,14 @@ from typing import NamedTuple, TypeVar
 
 from typing_extensions import Self
 
+from axbridge.bus.protocols import v2
+from axbridge.bus.protocols.packet import BROADCAST, Packet
+from axbridge.bus.protocols.protocol import PROTOCOLS, Protocol
 from axbridge.bus.turn import Turn
 from axbridge.clock import Clock
+from axbridge.config.instructions import Instruction
 from axbridge.config.registers import ADDRESSES
 from axbridge.errors import BusError, BusTimeout, CorruptPacket, ServoFault, UsageError
-from axbridge.protocols import v2
-from axbridge.protocols.packet import BROADCAST, Packet
-from axbridge.protocols.protocol import PROTOCOLS, Protocol
-from axbridge.protocols.v1 import Instruction
 
 __all__ = ["EEPROM_BYTE", "Bus", "Reply"]
 
@@ -241,7 +241,7 @@ class Bus(ABC):
         blocks = list(writes)
         for id_, address, data in blocks:
             self._note_eeprom(id_, address, len(data))
-        frame = v2.encode(BROADCAST, v2.Instruction.BULK_WRITE, v2.bulk_write_params(blocks))
+        frame = v2.encode(BROADCAST, Instruction.BULK_WRITE, v2.bulk_write_params(blocks))
         return self._transfer(frame, BROADCAST, None)[1]
 
     def stood_still(self) -> float:

@@ -19,22 +19,22 @@ import contextlib
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from axbridge.bus.base import Bus, Reply
 from axbridge.bus.layout import LAYOUTS, PRESENT_2, Layout
+from axbridge.bus.protocols import v2
+from axbridge.bus.protocols.packet import BROADCAST, byte_seconds
+from axbridge.bus.protocols.v1 import MAX_PACKET
 from axbridge.bus.stats import TURNAROUND, CycleTimes
 from axbridge.bus.watchdogs import Watchdogs
 from axbridge.config.registers import ENDLESS_GOALS, PRESENT, Address, XAddress
 from axbridge.errors import BusError, BusTimeout, ErrorFlag, HardwareError, PortError
-from axbridge.protocols import v2
-from axbridge.protocols.packet import BROADCAST, byte_seconds
-from axbridge.protocols.v1 import MAX_PACKET
+from axbridge.state import BusEvent
 
-__all__ = ["BusEvent", "Cause", "Cycle", "CycleResult", "CycleServo", "Goal", "RawState"]
+__all__ = ["Cycle", "CycleResult", "CycleServo", "Goal", "RawState"]
 
 _HURT = int(ErrorFlag.OVERLOAD | ErrorFlag.OVERHEATING)  # for these a servo shuts down, as it comes from the factory
-NO_FLAGS = ErrorFlag(0)
 _WHY = int(XAddress.HARDWARE_ERROR_STATUS), 1
 _GROUP_BYTES = 24  # of the question and the head of the answer, where servos are asked together
 _GOAL_BYTES = dict(ENDLESS_GOALS.values())  # by address
@@ -102,21 +102,6 @@ class RawState(NamedTuple):
     temperature: int
     error: int
     torque_limit: int | None = None
-
-
-Cause = Literal["blocked", "slipping", "extra load", "missing load", "weak supply", "overheating", "stale model"]
-
-
-class BusEvent(NamedTuple):
-    """What changed: a servo went missing, came back, reports a fault, left its limits; the port likewise (name "").
-
-    Beside a simulated twin also why a servo does not do as its model says: a `Cause`.
-    """
-
-    kind: Literal["missing", "returned", "fault", "limit", "port lost", "port back", Cause]
-    name: str
-    error: BusError | None = None
-    flags: ErrorFlag | HardwareError = NO_FLAGS
 
 
 @dataclass(frozen=True)

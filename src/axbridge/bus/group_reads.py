@@ -10,11 +10,12 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property
 
 from axbridge.bus.base import Bus, Reply
+from axbridge.bus.protocols import v2
+from axbridge.bus.protocols.packet import BROADCAST
+from axbridge.bus.protocols.protocol import PROTOCOLS
+from axbridge.config.instructions import Instruction
 from axbridge.config.registers import ADDRESSES
 from axbridge.errors import BusTimeout, CorruptPacket
-from axbridge.protocols import v2
-from axbridge.protocols.packet import BROADCAST
-from axbridge.protocols.protocol import PROTOCOLS
 
 __all__ = ["SHORTEST_BLOCK", "GroupReadingBus"]
 
@@ -68,7 +69,7 @@ class GroupReadingBus(Bus):
             if len(places) > 1:
                 fast = [id_ for id_ in places if self.knows_fast(id_)]
                 slow = [id_ for id_ in places if self.fast.get(id_) is False]
-                for ids, code in ((fast, v2.Instruction.FAST_SYNC_READ), (slow, v2.Instruction.SYNC_READ)):
+                for ids, code in ((fast, Instruction.FAST_SYNC_READ), (slow, Instruction.SYNC_READ)):
                     if len(ids) > 1:
                         found = self._read_group(code, ids, address, length)
                         answers.update({places[id_]: reply for id_, reply in found.items()})
@@ -81,7 +82,7 @@ class GroupReadingBus(Bus):
             PortError: the line is gone.
         """
         if id not in self.fast:
-            code, place = v2.Instruction.FAST_SYNC_READ, ADDRESSES[2].ID
+            code, place = Instruction.FAST_SYNC_READ, ADDRESSES[2].ID
             if any(self._read_group(code, [id], place, 1) for _ in range(_FAST_LOOKS)):
                 self.fast[id] = True
             else:
@@ -99,7 +100,7 @@ class GroupReadingBus(Bus):
             return {}
         first, count = room
         frame = v2.encode(BROADCAST, code, v2.sync_read_params(first, count, ids))
-        skipped, fast = address - first, code == v2.Instruction.FAST_SYNC_READ
+        skipped, fast = address - first, code == Instruction.FAST_SYNC_READ
         size = PROTOCOLS[2].longest(len(ids) * (count + 4)) if fast else len(ids) * PROTOCOLS[2].longest(count)
         heard, sampled = self._gather(frame, 1 if fast else len(ids), size)
         found: dict[int, Reply] = {}

@@ -9,13 +9,13 @@ from typing import Any
 
 from axbridge.bus.base import Bus, Reply
 from axbridge.bus.commission import MODEL_AND_FIRMWARE, answers_reads, read_register, read_start, unmute
+from axbridge.bus.protocols import v2
+from axbridge.bus.protocols.packet import byte_seconds
 from axbridge.bus.serial import SerialBus
 from axbridge.config import toml_tables
 from axbridge.config.profile import FOLDER, FirmwareProfile
 from axbridge.config.registers import ADDRESSES, CALIBRATION, IDENTITY, TABLE_SIZE, Address, XAddress
 from axbridge.errors import BusError, BusTimeout, CorruptPacket, HardwareError, ProfileError
-from axbridge.protocols import v2
-from axbridge.protocols.packet import byte_seconds
 
 __all__ = [
     "NOT_BESIDE_2",

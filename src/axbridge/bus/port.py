@@ -26,8 +26,8 @@ from dynamixel_sdk import PortHandler
 
 from axbridge.bus.adapter import Adapter, connected, identify_adapter, is_remote
 from axbridge.bus.port_name import line_behind
+from axbridge.bus.protocols.packet import byte_seconds
 from axbridge.errors import PortError
-from axbridge.protocols.packet import byte_seconds
 
 __all__ = ["REPLY_DELAY", "Port", "check_sdk"]
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from functools import lru_cache
 
-from axbridge.protocols.v1 import HEADER, OVERHEAD, Instruction, encode, read_params
+from axbridge.bus.protocols.v1 import HEADER, OVERHEAD, encode, read_params
+from axbridge.config.instructions import Instruction
 
 __all__ = ["LateReplies", "expected"]
 

@@ -8,12 +8,13 @@ from dataclasses import dataclass, replace
 
 from axbridge.bus.commission import MODEL_AND_FIRMWARE, answers_reads, read_start
 from axbridge.bus.port import REPLY_DELAY
+from axbridge.bus.protocols import v2
+from axbridge.bus.protocols.packet import BROADCAST, byte_seconds
+from axbridge.bus.protocols.v1 import Decoder, encode
 from axbridge.bus.serial import SerialBus
+from axbridge.config.instructions import Instruction
 from axbridge.config.registers import IDENTITY
 from axbridge.errors import BusError, BusTimeout, CorruptPacket, PortError
-from axbridge.protocols import v2
-from axbridge.protocols.packet import BROADCAST, byte_seconds
-from axbridge.protocols.v1 import Decoder, Instruction, encode
 
 __all__ = ["AX_BAUDS", "BAUDS", "FoundServo", "ping_all", "scan", "scan_bauds"]
 
@@ -85,7 +86,7 @@ def ping_all(bus: SerialBus) -> list[FoundServo]:
         PortError: the line is gone.
     """
     found: dict[int, FoundServo] = {}
-    frame, byte = v2.encode(BROADCAST, v2.Instruction.PING), byte_seconds(bus.baud)
+    frame, byte = v2.encode(BROADCAST, Instruction.PING), byte_seconds(bus.baud)
     for _ in range(_PASSES):
         bus.port.send(frame)
         slots = len(frame) * (1 + bus.echo) + _GAP * (v2.MAX_ID + 1)

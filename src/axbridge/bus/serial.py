@@ -22,16 +22,17 @@ from axbridge.bus.adapter import find_port
 from axbridge.bus.base import Reply
 from axbridge.bus.group_reads import SHORTEST_BLOCK, GroupReadingBus
 from axbridge.bus.port import REPLY_DELAY, Port
+from axbridge.bus.protocols import v2
+from axbridge.bus.protocols.answers import SUM_OK
+from axbridge.bus.protocols.packet import BROADCAST, Packet, byte_seconds
+from axbridge.bus.protocols.v1 import encode
 from axbridge.bus.replies import LateReplies, expected
 from axbridge.bus.standstill import StandstillReader
 from axbridge.bus.stats import LineStats
 from axbridge.clock import WallClock
+from axbridge.config.instructions import Instruction
 from axbridge.config.registers import TABLE_SIZE, X_BLOCKS, Address
 from axbridge.errors import BusError, BusTimeout, CorruptPacket, PortError
-from axbridge.protocols import v2
-from axbridge.protocols.answers import SUM_OK
-from axbridge.protocols.packet import BROADCAST, Packet, byte_seconds
-from axbridge.protocols.v1 import Instruction, encode
 
 __all__ = ["LATE_WINDOW", "TWIN_WINDOW", "SerialBus"]
 

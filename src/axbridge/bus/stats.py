@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from axbridge.protocols import v1, v2
-from axbridge.protocols.packet import BROADCAST, byte_seconds
+from axbridge.bus.protocols import v1, v2
+from axbridge.bus.protocols.packet import BROADCAST, byte_seconds
 
 __all__ = ["TURNAROUND", "CycleTimes", "LineStats", "ServoStats", "goals_time", "percentile", "wire_time"]
 

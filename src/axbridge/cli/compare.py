@@ -130,8 +130,8 @@ def compare(
 def _lagged(reference: Recording, path: Path) -> Comparison:
     """A recording beside joints that follow its goals with delays and lags of their own."""
     from axbridge.comparison.comparison import compare
+    from axbridge.comparison.lag import simulated
     from axbridge.fit.lag import read_lags
-    from axbridge.replay.lag import simulated
 
     return compare(
         reference, simulated(reference, read_lags(path), path.name), labels=("recorded", path.stem), same_clock=True
@@ -160,8 +160,8 @@ def _compared(
     Without another recording and without a rig, it is compared with its own goals.
     """
     from axbridge.comparison.comparison import compare, following
+    from axbridge.comparison.simulate import simulate, visible
     from axbridge.recording.stored import open_recording
-    from axbridge.replay.simulate import simulate, visible
 
     if rig is not None:
         show("simulating")

@@ -86,8 +86,8 @@ def _headline(rig: Rig, outcome: WalkOutcome) -> str:
 
 def _draw(rig: Rig, moments: list[tuple[float, dict[str, LinkPose]]], outcome: WalkOutcome, path: Path) -> None:
     """The strip of pictures."""
+    from axbridge.comparison.strip_png import Film, draw_strip
     from axbridge.report.plots_png import picture, save
-    from axbridge.report.strip_png import Film, draw_strip
 
     film = Film("", [(time - moments[0][0], poses) for time, poses in moments])
     figure = picture(_headline(rig, outcome), (max(_WIDTH * len(moments), 7.0), _HEIGHT))

@@ -164,9 +164,9 @@ def _print(fit: Fit) -> None:
 
 def _lags(recordings: list[Path], out: Path, *, json: bool) -> int:
     """Delay and lag of the joints of one recording."""
+    from axbridge.comparison.lag import lags
     from axbridge.fit.lag import ends, lag_table, lags_document, write_lags
     from axbridge.recording.stored import open_recording
-    from axbridge.replay.lag import lags
     from axbridge.report.page import table_text
 
     if len(recordings) != 1:

@@ -59,13 +59,13 @@ def play(
     from contextlib import ExitStack
 
     from axbridge.config.rig import Rig
-    from axbridge.experiment.robot_recorder import RobotRecorder
     from axbridge.files import check_new
     from axbridge.moves.files import load_move
     from axbridge.moves.joint_table import joints_of
     from axbridge.moves.player import play as play_move
     from axbridge.recording.provenance import describe
     from axbridge.recording.recorder import Recorder
+    from axbridge.recording.robot_recorder import RobotRecorder
     from axbridge.robot.open import open_robot
 
     check_new(record, force=force, sources=(move,))

@@ -14,7 +14,7 @@ from axbridge.cli.ending import motors_after, stopping
 
 if TYPE_CHECKING:
     from axbridge.config.rig import Rig
-    from axbridge.experiment.robot_recorder import RobotRecorder
+    from axbridge.recording.robot_recorder import RobotRecorder
     from axbridge.robot.robot import Robot
 
 __all__ = ["ScriptRecording", "interruptible", "note_standstills", "watched"]
@@ -73,8 +73,7 @@ class ScriptRecording:
     """
 
     def __init__(self, path: Path, rig: Rig | None, **facts: Any) -> None:
-        from axbridge.experiment import robot_recorder  # noqa: F401 - loaded before a robot waits for it
-        from axbridge.recording import recorder  # noqa: F401 - loaded before a robot waits for it
+        from axbridge.recording import robot_recorder  # noqa: F401 - loaded before a robot waits for it
         from axbridge.recording.provenance import describe
 
         self._path, self._rig, self._facts = path, rig, facts
@@ -109,9 +108,9 @@ class ScriptRecording:
         Raises:
             RecordingError: the file cannot be written.
         """
-        from axbridge.experiment.robot_recorder import RobotRecorder
         from axbridge.recording.provenance import describe
         from axbridge.recording.recorder import Recorder
+        from axbridge.recording.robot_recorder import RobotRecorder
 
         if self._log is not None:
             typer.echo(f"note: {self._path} holds the first robot that the script opened, not this one", err=True)

@@ -154,7 +154,7 @@ def _check_reach(tcp: str, allow_remote: bool) -> None:
 
 def _build(rig: Rig, seed: int, timing: Literal["wire", "none"]) -> World:
     """The world; its motors in a process of their own where the system can fork."""
-    from axbridge.serve.bank_process import RemoteBank
+    from axbridge.sim.bank_process import RemoteBank
     from axbridge.sim.held_bank import held
     from axbridge.virtual.assembly import build_bank
     from axbridge.virtual.world import World

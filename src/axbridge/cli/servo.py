@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from axbridge.bus.protocols import v2
 from axbridge.cli.app import DONE, HARDWARE, app, emit_json
 from axbridge.cli.ending import motors_after, stopping
 from axbridge.cli.help import Verbs
 from axbridge.cli.options import BaudOption, JsonOption, PortOption, RigOption, YesOption, shared
 from axbridge.cli.progress import progress
+from axbridge.config.instructions import Instruction
 from axbridge.errors import BusError, BusTimeout, ControlWarning, CorruptPacket, UsageError
-from axbridge.protocols import v2
-from axbridge.protocols.v1 import Instruction
 
 if TYPE_CHECKING:
     from axbridge.bus.serial import SerialBus

@@ -85,10 +85,10 @@ def _replay(
     browser: bool,
     seconds: float,
 ) -> None:
+    from axbridge.comparison.simulate import simulate
     from axbridge.config.rig import Rig
     from axbridge.recording.provenance import rig_of
     from axbridge.recording.stored import open_recording
-    from axbridge.replay.simulate import simulate
     from axbridge.view import web_server
     from axbridge.view.replay import Replay
 

@@ -51,9 +51,9 @@ def _step(rig: str, engine: EngineName | None = None) -> None:
 
 def _rollouts() -> None:
     """A recording through models without and with backlash."""
+    from axbridge.comparison.simulate import simulate
     from axbridge.config.rig import Rig
     from axbridge.recording.sample_logs import load
-    from axbridge.replay.simulate import simulate
 
     log, rig = load("xl330"), Rig.load("xl330_pendulum")
     for each in (rig, rig.with_servos(lambda _: {"params": _PLAY})):

@@ -1,1 +1,1 @@
-"""Two recordings side by side: figures, tables, pages and pictures."""
+"""A recording beside another, or beside what a model makes of its commands: figures, tables, pages and pictures."""

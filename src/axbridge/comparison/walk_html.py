@@ -9,6 +9,8 @@ from html import escape
 import numpy as np
 
 from axbridge.arrays import FloatArray
+from axbridge.comparison.footing import link_poses
+from axbridge.comparison.strip_png import Film, strip_uri
 from axbridge.comparison.walks import (
     Power,
     WalkSide,
@@ -18,11 +20,9 @@ from axbridge.comparison.walks import (
     lags_of,
     zmp_apart,
 )
-from axbridge.replay.footing import link_poses
 from axbridge.report.page import Table, table_html
 from axbridge.report.plots import Bars, Curve, Panel
 from axbridge.report.plots_html import figure_html
-from axbridge.report.strip_png import Film, strip_uri
 
 __all__ = ["lag_table", "picture_panels", "walk_headline", "walk_parts", "walk_table"]
 

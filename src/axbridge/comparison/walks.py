@@ -18,13 +18,13 @@ import numpy as np
 from axbridge.arrays import FloatArray
 from axbridge.comparison.beats import beats, walk_span
 from axbridge.comparison.comparison import Comparison
+from axbridge.comparison.drawn import drawn
+from axbridge.comparison.footing import Footing, footing, measured_zmp
+from axbridge.comparison.lag import Lags, lags
 from axbridge.comparison.metrics import deviation, resample
+from axbridge.comparison.recorded_robot import Standing, standing_robot
 from axbridge.errors import AxBridgeError, RecordingError, UsageError
 from axbridge.recording.recording import Recording, Segment
-from axbridge.replay.drawn import drawn
-from axbridge.replay.footing import Footing, footing, measured_zmp
-from axbridge.replay.lag import Lags, lags
-from axbridge.replay.recorded_robot import Standing, standing_robot
 
 __all__ = [
     "Knee",

@@ -15,9 +15,9 @@ from typing import Any, Literal
 from pydantic import Field, model_validator
 
 from axbridge.config import toml_tables
+from axbridge.config.instructions import INSTRUCTIONS
 from axbridge.config.registers import ADDRESSES, CURRENT_MODES, EEPROM_END, Address, OperatingMode
 from axbridge.errors import ProfileError, nearest
-from axbridge.protocols import v1, v2
 from axbridge.units import UNITS, Units
 
 __all__ = ["Area", "Behaviour", "Electrics", "FirmwareProfile", "Protection", "Register", "Timing"]
@@ -293,8 +293,7 @@ class FirmwareProfile(toml_tables.TomlTable):
                 raise ValueError(f"registers.{name} is missing at address {place:d}, where {owner} has it")
         if self.protocol == 1 and self.size > _ADDRESSES_1:
             raise ValueError(f"registers: Protocol 1.0 has addresses up to {_ADDRESSES_1 - 1}")
-        instructions: type[v1.Instruction | v2.Instruction] = v1.Instruction if self.protocol == 1 else v2.Instruction
-        known = [instruction.name for instruction in instructions]
+        known = [instruction.name for instruction in INSTRUCTIONS[self.protocol]]
         for name in self.instructions:
             if name not in known:
                 raise ValueError(f"instructions: {name!r} is not known; choose from {', '.join(known)}")

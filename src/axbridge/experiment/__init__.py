@@ -1,1 +1,1 @@
-"""What makes recordings of robots: the recorder of a robot, and experiments."""
+"""What makes recordings of robots: experiments."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from axbridge.errors import UsageError
-from axbridge.experiment.robot_recorder import Observable, ObservableServo, RobotRecorder
+from axbridge.recording.robot_recorder import Observable, ObservableServo, RobotRecorder
 
 __all__ = [
     "Conducted",

@@ -21,9 +21,9 @@ from axbridge.experiment.experiment_run import (
     Progress,
     check_reach,
 )
-from axbridge.experiment.robot_recorder import RobotRecorder
 from axbridge.recording.recorder import Recorder
 from axbridge.recording.recording import Recording, Segment, Track
+from axbridge.recording.robot_recorder import RobotRecorder
 
 __all__ = ["EXPERIMENTS", "NAMES", "PROTOCOL", "Options", "check", "conduct", "step_and_fall", "unseen"]
 

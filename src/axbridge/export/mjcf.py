@@ -12,12 +12,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 from xml.etree import ElementTree as ET
 
+from axbridge.comparison.loop_settings import settings_of
 from axbridge.config.rig import Rig
 from axbridge.config.rig_tables import ServoConfig
 from axbridge.config.urdf import DUMMY_INERTIA, DUMMY_MASS, with_checked_meshes
 from axbridge.errors import UnsupportedOperation
 from axbridge.export.linear_loop import linear_loop
-from axbridge.replay.loop_settings import settings_of
 from axbridge.sim.engine import Scene, arrange, substeps
 from axbridge.sim.engines.ideal_joints import IdealJoint
 

@@ -14,14 +14,14 @@ from typing import Any
 import numpy as np
 
 from axbridge.arrays import FloatArray
+from axbridge.comparison.arm import stops_of
+from axbridge.comparison.loop_settings import settings_of
 from axbridge.config import toml_tables
 from axbridge.config.model import ServoModel
 from axbridge.config.rig import Rig
 from axbridge.config.rig_tables import ServoConfig
 from axbridge.export.linear_loop import LinearLoop, linear_loop
 from axbridge.export.mjcf import LIMP_GROUP, mujoco_module, to_mjcf
-from axbridge.replay.arm import stops_of
-from axbridge.replay.loop_settings import settings_of
 from axbridge.robot.open import open_robot
 
 __all__ = ["BenchMove", "ExportErrors", "in_axbridge", "in_mujoco", "measure", "moves_of", "on_the_bench"]

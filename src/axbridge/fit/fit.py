@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from axbridge.arrays import FloatArray
+from axbridge.comparison.simulate import packed, runs_of
 from axbridge.config.model import ServoModel
 from axbridge.config.rig import Rig
 from axbridge.errors import RecordingError, UsageError
@@ -26,7 +27,6 @@ from axbridge.fit.unknowns import MODELS, Space, space_of
 from axbridge.jit import start_work
 from axbridge.recording.provenance import origin_of
 from axbridge.recording.recording import Recording
-from axbridge.replay.simulate import packed, runs_of
 from axbridge.report.condition import parse_condition
 from axbridge.sim.runs import JOINT_MODE, Runs
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from axbridge.comparison.joint_load import joint_of_robot
 from axbridge.config.rig import Rig
 from axbridge.errors import AxBridgeError, UsageError
 from axbridge.fit.fit import fit_model
@@ -17,7 +18,6 @@ from axbridge.fit.search import Mapper, StartOutcome
 from axbridge.fit.suspects import looks_like, mirrored, sampling
 from axbridge.fit.uncertainty import NOTHING_CHANGES
 from axbridge.recording.recording import Recording
-from axbridge.replay.joint_load import joint_of_robot
 
 __all__ = ["COMPARE", "beforehand", "identify"]
 

@@ -1,4 +1,4 @@
-"""What was found of delay and lag of each joint (`axbridge.replay.lag`), as a table, a document and a file."""
+"""What was found of delay and lag of each joint (`axbridge.comparison.lag`), as a table, a document and a file."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import math
 from pathlib import Path
 from typing import Any
 
+from axbridge.comparison.lag import LONGEST, LagModel, Lags
 from axbridge.config import toml_tables
 from axbridge.errors import ProfileError
 from axbridge.files import unwritable, write_whole
-from axbridge.replay.lag import LONGEST, LagModel, Lags
 from axbridge.report.page import Table
 
 __all__ = ["ends", "is_lags", "lag_table", "lags_document", "read_lags", "write_lags"]

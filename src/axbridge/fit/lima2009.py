@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from axbridge.arrays import FloatArray
+from axbridge.comparison.simulate import packed, runs_of
 from axbridge.config.rig import Rig
 from axbridge.errors import RecordingError
 from axbridge.fit.clocks import predicted
@@ -28,7 +29,6 @@ from axbridge.fit.uncertainty import Uncertainty, polish, uncertainty
 from axbridge.fit.unknowns import Space, space_of
 from axbridge.reading import reading
 from axbridge.recording.recording import Recording
-from axbridge.replay.simulate import packed, runs_of
 from axbridge.servo.columns import Param
 from axbridge.sim.runs import Regime, Runs
 

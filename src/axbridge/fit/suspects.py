@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from axbridge.arrays import FloatArray
+from axbridge.comparison.simulate import packed, runs_of
 from axbridge.config.rig import Rig
 from axbridge.fit.clocks import predicted
 from axbridge.fit.fit import base_model
@@ -23,7 +24,6 @@ from axbridge.fit.search import COARSE, losses
 from axbridge.fit.unknowns import Space
 from axbridge.recording.recording import Recording, Track
 from axbridge.recording.soundness import PAUSE
-from axbridge.replay.simulate import packed, runs_of
 from axbridge.sim.runs import Runs
 
 __all__ = ["import_again", "looks_like", "mirrored", "sampling"]

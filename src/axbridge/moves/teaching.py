@@ -16,10 +16,9 @@ import numpy as np
 from axbridge.arrays import FloatArray
 from axbridge.errors import UsageError
 from axbridge.moves.moves import Key, Move, Page
-from axbridge.robot.observers import StepReport
 from axbridge.robot.robot import Robot
 from axbridge.robot.watch import Watch
-from axbridge.state import ServoState
+from axbridge.state import ServoState, StepReport
 
 __all__ = ["Taking", "Taught", "chosen", "soft", "take_pose", "teach", "worked_up"]
 

@@ -1,1 +1,1 @@
-"""Recordings: made, kept, converted and imported."""
+"""Recordings: written, kept, converted and imported."""

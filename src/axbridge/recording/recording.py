@@ -25,7 +25,7 @@ __all__ = ["CountedCycles", "Event", "Recording", "Segment", "Track", "TrackSour
 STOOD_STILL = "stood still"  # event: for how many ``seconds`` a virtual bus had stood still by then
 TOO_BUSY = "this computer was too busy, and the virtual bus stood still"
 AGAIN = "close other programs and record it again"
-_CAUGHT_UP = 0.2  # s; `axbridge.serve.bank_process` gives up a little later
+_CAUGHT_UP = 0.2  # s; `axbridge.sim.bank_process` gives up a little later
 _RECOVERS = 0.5  # s
 
 

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any
 
 from axbridge.bus.commission import apply_registers
-from axbridge.bus.cycle import BusEvent, Cycle, CycleServo, Goal, RawState
+from axbridge.bus.cycle import Cycle, CycleServo, Goal, RawState
 from axbridge.bus.handshake import Expected, Finding, handshake, require
 from axbridge.config.rig import Rig
 from axbridge.config.rig_tables import ServoConfig
@@ -29,6 +29,7 @@ from axbridge.robot.safety.ways_out import WAYS_OUT
 from axbridge.robot.sensors.opened import open_sensors
 from axbridge.robot.sensors.sensor import Sample, Sensor
 from axbridge.robot.warn import warn
+from axbridge.state import BusEvent
 
 __all__ = ["Connection"]
 

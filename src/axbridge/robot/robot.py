@@ -13,20 +13,19 @@ from types import MappingProxyType, TracebackType
 from typing import Any
 
 from axbridge import above
-from axbridge.bus.cycle import Cause
 from axbridge.config.rig import Rig
 from axbridge.errors import BusError, UsageError
 from axbridge.robot.backends.backend import SIMULATION, Backend, BackendName
 from axbridge.robot.basic_steps import BasicSteps
 from axbridge.robot.connection import Connection
-from axbridge.robot.observers import Observer, Observers, StepReport
+from axbridge.robot.observers import Observers
 from axbridge.robot.possible import refuse_impossible
 from axbridge.robot.sensors.sensor import ImuSample, Sample
 from axbridge.robot.servo import Servo
 from axbridge.robot.servos import Servos
 from axbridge.robot.simulation import Simulation
 from axbridge.robot.twin.twin import Twin
-from axbridge.state import ServoState
+from axbridge.state import Cause, Observer, ServoState, StepReport
 
 __all__ = ["Robot"]
 

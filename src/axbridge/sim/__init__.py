@@ -1,1 +1,1 @@
-"""Servos on the joints of a world: the bank, the engines, and rollouts of many models at once."""
+"""Servos on the joints of a world: banks, the engines, and rollouts of many models at once."""

@@ -12,7 +12,7 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -23,10 +23,49 @@ from axbridge.servo.columns import Command, Joint, Mode, Param, Passive, State, 
 from axbridge.sim.engine import Engine
 from axbridge.sim.substep import NOISE, Drives, recall, workspace
 
-__all__ = ["BankServo", "Command", "Mode", "Passive", "ServoBank", "State"]
+__all__ = ["Bank", "BankServo", "Command", "Mode", "Motors", "Passive", "ServoBank", "State"]
 
 _GOAL = slice(Command.GOAL, Command.SPEED + 1)
 _KEPT = 0.025  # s of past states
+
+
+class Motors(Protocol):
+    """What a servo's firmware needs of a bank.
+
+    Attributes:
+        state: (servos, len(State)), as of the latest step.
+    """
+
+    state: FloatArray
+
+    def set_command(self, index: int, row: list[float], time: float) -> None:
+        """Hand over one row of `Command`, written at `time` (s)."""
+
+    def set_goal(self, index: int, goal: float, speed: float, time: float) -> None:
+        """Hand over a new goal (rad) and speed limit (rad/s) for joint mode; all else stays as commanded."""
+
+    def sampled(self, rows: IntArray, times: Sequence[float]) -> FloatArray:
+        """Rows of `State` of these servos, each as it was at its own time, s, since the last watch."""
+
+
+class Bank(Motors, Protocol):
+    """The motors and joints of a rig, one row a dynamixel servo.
+
+    Attributes:
+        supply: Volts of each bus, (buses,); writable.
+        time: s.
+        foresight: How long every command takes to act at least, s.
+    """
+
+    supply: FloatArray
+    time: float
+    foresight: float
+
+    def advance(self, until: float) -> None:
+        """Run loops, motors and the engine until `time >= until` (s)."""
+
+    def close(self) -> None:
+        """Release the engine."""
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ __all__ = ["HeldBank", "held"]
 
 
 class HeldBank:
-    """A bank whose robot a hand holds while it is limp; see `axbridge.virtual.world.Bank`.
+    """A bank whose robot a hand holds while it is limp; see `Bank`.
 
     Args:
         bank: Its engine has a free base.

@@ -7,10 +7,10 @@ from contextlib import closing, suppress
 from typing import Any
 
 from axbridge.bus.base import Bus, Reply
+from axbridge.bus.protocols.packet import BROADCAST
+from axbridge.config.instructions import Instruction
 from axbridge.config.registers import PRESENT, Address
 from axbridge.errors import BusTimeout, PortError, UsageError
-from axbridge.protocols.packet import BROADCAST
-from axbridge.protocols.v1 import Instruction
 from axbridge.testing.promises import kept
 
 __all__ = ["check_bus"]

@@ -8,10 +8,10 @@ from contextlib import contextmanager, suppress
 
 from axbridge.bus.handshake import ExpectedBus
 from axbridge.bus.layout import LAYOUTS
+from axbridge.bus.protocols.packet import BROADCAST
 from axbridge.bus.serial import SerialBus
 from axbridge.config.rig import Rig
 from axbridge.errors import BusError, BusTimeout, CorruptPacket, PortError
-from axbridge.protocols.packet import BROADCAST
 
 __all__ = ["SHARE", "calm", "powered", "silence", "torque_limits_kept"]
 

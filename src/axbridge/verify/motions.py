@@ -9,15 +9,15 @@ from typing import Any
 
 from axbridge.bus.handshake import Finding
 from axbridge.comparison.comparison import Comparison, compare
+from axbridge.comparison.simulate import simulate
 from axbridge.config.rig import Rig
 from axbridge.config.rig_tables import ServoConfig
 from axbridge.errors import BusError, UsageError
 from axbridge.experiment.experiment_run import ExperimentEnded, ExperimentRun
-from axbridge.experiment.robot_recorder import RobotRecorder
 from axbridge.recording.provenance import describe
 from axbridge.recording.recorder import Recorder
+from axbridge.recording.robot_recorder import RobotRecorder
 from axbridge.recording.stored import open_recording
-from axbridge.replay.simulate import simulate
 from axbridge.robot.open import open_robot
 from axbridge.robot.robot import Robot
 from axbridge.robot.twin.allowance import allowance

@@ -18,20 +18,18 @@ from time import monotonic
 from typing import Protocol
 
 from axbridge.body.soles import Contact
-from axbridge.bus.cycle import BusEvent
 from axbridge.config.model import PredictionParams
 from axbridge.errors import AxBridgeError, RecordingError, RigError, RobotStopped
-from axbridge.experiment.robot_recorder import RobotRecorder
 from axbridge.files import check_new
 from axbridge.moves.moves import Move
 from axbridge.recording.provenance import describe
 from axbridge.recording.recorder import Recorder
-from axbridge.robot.observers import Observer, StepReport
+from axbridge.recording.robot_recorder import RobotRecorder
 from axbridge.robot.robot import Robot
 from axbridge.robot.servo import Servo
 from axbridge.robot.simulation import hold_up
 from axbridge.robot.twin.residuals import REMEDIES
-from axbridge.state import ServoState
+from axbridge.state import BusEvent, Observer, ServoState, StepReport
 from axbridge.view import web_server
 from axbridge.view.actions import Actions
 from axbridge.view.desk import Desk

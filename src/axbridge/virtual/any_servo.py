@@ -8,42 +8,23 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from enum import IntEnum
+from collections.abc import Callable, Mapping
 from typing import ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
-from axbridge.arrays import FloatArray, IntArray
+from axbridge.bus.protocols import v2
+from axbridge.bus.protocols.packet import Packet
+from axbridge.config.instructions import INSTRUCTIONS, Instruction
 from axbridge.config.profile import FirmwareProfile
-from axbridge.protocols import v2
-from axbridge.protocols.packet import Packet
 from axbridge.servo.columns import State
+from axbridge.sim.bank import Motors
 from axbridge.virtual.alarms import Alarms
 from axbridge.virtual.control_table import ControlTable
 
-__all__ = ["AnyServo", "Motors", "Sensors", "Status"]
+__all__ = ["AnyServo", "Sensors", "Status"]
 
 _VOLTS = int(State.VOLTAGE)
-
-
-class Motors(Protocol):
-    """What the firmware needs of the bank of motors.
-
-    Attributes:
-        state: (servos, len(State)), as of the latest step.
-    """
-
-    state: FloatArray
-
-    def set_command(self, index: int, row: list[float], time: float) -> None:
-        """Hand over one row of `Command`, written at `time` (s)."""
-
-    def set_goal(self, index: int, goal: float, speed: float, time: float) -> None:
-        """Hand over a new goal (rad) and speed limit (rad/s) for joint mode; all else stays as commanded."""
-
-    def sampled(self, rows: IntArray, times: Sequence[float]) -> FloatArray:
-        """Rows of `State` of these servos, each as it was at its own time, s, since the last watch."""
 
 
 class Status(NamedTuple):
@@ -95,7 +76,6 @@ class AnyServo(ABC):
         gauges: How the present registers come about.
         alarms: The state bits of its error byte, or its Hardware Error Status.
         protocol: Version of the protocol it speaks.
-        instructions: Codes of that protocol.
         id: Id it answers to.
         baud: Bits per second it hears and speaks.
         powered: Whether it has power.
@@ -109,7 +89,6 @@ class AnyServo(ABC):
     gauges: Sensors
     alarms: Alarms
     protocol: ClassVar[int]
-    instructions: ClassVar[type[IntEnum]]
     id: int
     baud: float
 
@@ -138,9 +117,9 @@ class AnyServo(ABC):
         self._units = profile.units
         self._reset_voltage = profile.protection.reset_voltage
         self._registered: tuple[int, bytes] | None = None
-        self._known = frozenset(int(self.instructions[name]) for name in profile.instructions)
+        self._known = frozenset(Instruction[name] for name in profile.instructions)
         given = profile.timing.reply_us  # at return delay 0
-        self._delays = {int(code): given.get(code.name, given["WRITE"]) * 1e-6 for code in self.instructions}
+        self._delays = {int(code): given.get(code.name, given["WRITE"]) * 1e-6 for code in INSTRUCTIONS[self.protocol]}
         for name, value in (registers or {}).items():
             self.table[name] = value
         self._build()

@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 
 from axbridge.bus.base import Reply
 from axbridge.bus.group_reads import SHORTEST_BLOCK, GroupReadingBus
+from axbridge.bus.protocols import v2
+from axbridge.bus.protocols.packet import Packet
+from axbridge.bus.protocols.v1 import Decoder, whole_packet
 from axbridge.errors import BusError, BusTimeout, CorruptPacket, PortError
-from axbridge.protocols import v2
-from axbridge.protocols.packet import Packet
-from axbridge.protocols.v1 import Decoder, whole_packet
 from axbridge.virtual.line import Line
 from axbridge.virtual.world import World
 

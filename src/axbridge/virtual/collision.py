@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from axbridge.protocols.packet import BITS_PER_BYTE
+from axbridge.bus.protocols.packet import BITS_PER_BYTE
 
 __all__ = ["Transmission", "overlay"]
 

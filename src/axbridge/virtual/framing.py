@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from axbridge.protocols import v1, v2
-from axbridge.protocols.packet import Packet
+from axbridge.bus.protocols import v1, v2
+from axbridge.bus.protocols.packet import Packet
+from axbridge.config.instructions import Instruction
 
 __all__ = ["FAST_READS", "Framing", "Heard", "blocks_of", "reads_of"]
 
 _ALIKE = 2  # bytes with which headers of both protocols begin
-FAST_READS = {v2.Instruction.FAST_SYNC_READ, v2.Instruction.FAST_BULK_READ}
+FAST_READS = {Instruction.FAST_SYNC_READ, Instruction.FAST_BULK_READ}
 
 
 class Heard(NamedTuple):
@@ -98,17 +99,17 @@ def blocks_of(protocol: int, packet: Packet) -> list[tuple[int, dict[int, bytes]
     """Addresses, and what each servo is to have there by id, of a write to several; None for any other packet."""
     params = packet.params
     if protocol == 1:
-        return [(params[0], v1.sync_write_blocks(params))] if packet.code == v1.Instruction.SYNC_WRITE else None
-    if packet.code == v2.Instruction.SYNC_WRITE:
+        return [(params[0], v1.sync_write_blocks(params))] if packet.code == Instruction.SYNC_WRITE else None
+    if packet.code == Instruction.SYNC_WRITE:
         return [(int.from_bytes(params[:2], "little"), v2.sync_write_blocks(params))]
-    if packet.code == v2.Instruction.BULK_WRITE:
+    if packet.code == Instruction.BULK_WRITE:
         return [(address, {id_: data}) for id_, address, data in v2.bulk_write_blocks(params)]
     return None
 
 
 def reads_of(packet: Packet) -> list[tuple[int, int, int]]:
     """``(id, address, length)`` of a read of several servos by Protocol 2.0, in the order asked; none if malformed."""
-    if packet.code in {v2.Instruction.BULK_READ, v2.Instruction.FAST_BULK_READ}:
+    if packet.code in {Instruction.BULK_READ, Instruction.FAST_BULK_READ}:
         return v2.bulk_read_requests(packet.params)
     params = packet.params
     address, length = (int.from_bytes(params[place : place + 2], "little") for place in (0, 2))

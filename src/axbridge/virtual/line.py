@@ -12,9 +12,9 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
-from axbridge.protocols import v2
-from axbridge.protocols.packet import BITS_PER_BYTE, BROADCAST, Packet
-from axbridge.protocols.v1 import OVERHEAD
+from axbridge.bus.protocols import v2
+from axbridge.bus.protocols.packet import BITS_PER_BYTE, BROADCAST, Packet
+from axbridge.bus.protocols.v1 import OVERHEAD
 from axbridge.virtual.any_servo import AnyServo, Status
 from axbridge.virtual.collision import Transmission, overlay
 from axbridge.virtual.faults import Mishaps

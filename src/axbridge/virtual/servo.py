@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from axbridge.bus.protocols.packet import BROADCAST, Packet
+from axbridge.bus.protocols.v1 import encode
+from axbridge.config.instructions import Instruction
 from axbridge.config.registers import EEPROM_END, PRESENT, REALTIME_TICK, Address
 from axbridge.errors import ErrorFlag
-from axbridge.protocols.packet import BROADCAST, Packet
-from axbridge.protocols.v1 import Instruction, encode
 from axbridge.servo.columns import Mode, State
 from axbridge.units import baud_of
 from axbridge.virtual.alarms import Alarms
@@ -34,7 +35,6 @@ class VirtualServo(AnyServo):
     """One servo of Protocol 1.0."""
 
     protocol = 1
-    instructions = Instruction
 
     def _build(self) -> None:
         self._wheel_drive = False  # driven in wheel mode although Torque Enable reads 0

@@ -6,7 +6,7 @@ import heapq
 import itertools
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Literal, Protocol
+from typing import Literal
 
 import numpy as np
 
@@ -17,40 +17,21 @@ from axbridge.config.rig import Rig
 from axbridge.config.rig_tables import BusConfig, ServoConfig
 from axbridge.errors import RigError, UnsupportedOperation, UsageError
 from axbridge.servo.columns import State
+from axbridge.sim.bank import Bank
 from axbridge.sim.engine import Engine
 from axbridge.sim.engines.ideal_joints import IdealBank, IdealJoint
 from axbridge.units import baud_register
-from axbridge.virtual.any_servo import AnyServo, Motors
+from axbridge.virtual.any_servo import AnyServo
 from axbridge.virtual.faults import FAULTS, Fault, parse_faults
 from axbridge.virtual.line import Line
 from axbridge.virtual.reply_timing import Forecast
 from axbridge.virtual.servo import VirtualServo
 from axbridge.virtual.x_servo import XServo
 
-__all__ = ["Bank", "World", "initial_registers"]
+__all__ = ["World", "initial_registers"]
 
 _SERVOS: Mapping[int, type[AnyServo]] = {1: VirtualServo, 2: XServo}  # by protocol
 _WATCH = 0.02  # s between two looks of the firmware at temperature, supply and load
-
-
-class Bank(Motors, Protocol):
-    """The motors and joints of a rig, one row a dynamixel servo.
-
-    Attributes:
-        supply: Volts of each bus, (buses,); writable.
-        time: s.
-        foresight: How long every command takes to act at least, s.
-    """
-
-    supply: FloatArray
-    time: float
-    foresight: float
-
-    def advance(self, until: float) -> None:
-        """Run loops, motors and the engine until `time >= until` (s)."""
-
-    def close(self) -> None:
-        """Release the engine."""
 
 
 class _Limp:

@@ -8,10 +8,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
+from axbridge.bus.protocols.packet import BITS_PER_BYTE, BROADCAST, Packet
+from axbridge.bus.protocols.v2 import ALERT, MAX_ID, Block, encode_status
+from axbridge.config.instructions import Instruction
 from axbridge.config.profile import Area
 from axbridge.config.registers import OperatingMode, XAddress
-from axbridge.protocols.packet import BITS_PER_BYTE, BROADCAST, Packet
-from axbridge.protocols.v2 import ALERT, MAX_ID, Block, Instruction, encode_status
 from axbridge.servo.columns import State
 from axbridge.units import baud_of
 from axbridge.virtual.alarms import HardwareErrors
@@ -50,7 +51,6 @@ class XServo(AnyServo):
     """One servo of Protocol 2.0."""
 
     protocol = 2
-    instructions = Instruction
 
     def _build(self) -> None:
         pairs, registers = re.compile(r"indirect_data_(\d+)"), self.profile.registers

@@ -14,16 +14,15 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 
 from axbridge.errors import UsageError
-from axbridge.experiment.robot_recorder import RobotRecorder
 from axbridge.recording.recorder import Recorder
+from axbridge.recording.robot_recorder import RobotRecorder
 from axbridge.robot.backends.backend import SIMULATION
-from axbridge.robot.observers import StepReport
 from axbridge.robot.robot import Robot
 from axbridge.robot.sensors.sensor import ImuSample
 from axbridge.robot.simulation import hold_up
 from axbridge.robot.watch import Watch
 from axbridge.rotations import LinkPose, roll_pitch_yaw
-from axbridge.state import ServoState
+from axbridge.state import ServoState, StepReport
 from axbridge.walking.balance import Soles
 from axbridge.walking.feedback import Steering, against
 from axbridge.walking.gait import Gait, Walk

@@ -15,10 +15,9 @@ from pathlib import Path
 from axbridge.config.rig import Rig
 from axbridge.errors import ControlWarning, UnsupportedOperation, UsageError
 from axbridge.robot.backends.backend import SIMULATION
-from axbridge.robot.observers import StepReport
 from axbridge.robot.open import open_robot
 from axbridge.robot.robot import Robot
-from axbridge.state import ServoState
+from axbridge.state import ServoState, StepReport
 from axbridge.webots.sampling import BodySensors, JointSensors
 
 __all__ = ["Session", "current", "say", "spoken"]

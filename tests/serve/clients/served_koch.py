@@ -13,10 +13,10 @@ import numpy as np
 
 from axbridge.config.rig import Rig
 from axbridge.jit import thorough
-from axbridge.serve.bank_process import RemoteBank
 from axbridge.serve.pty import PtyChannel
 from axbridge.serve.server import serve
 from axbridge.servo.columns import Command
+from axbridge.sim.bank_process import RemoteBank
 from axbridge.virtual.assembly import build_bank
 from axbridge.virtual.world import World
 
@@ -24,7 +24,7 @@ PERIOD, GRIP = 2.0, 0.01  # s from the middle to both ends and back, and between
 
 
 class Held:
-    """A bank with a hand at its joints; see `axbridge.virtual.world.Bank`."""
+    """A bank with a hand at its joints; see `axbridge.sim.bank.Bank`."""
 
     def __init__(self, bank, file):
         self._bank, self._file = bank, file

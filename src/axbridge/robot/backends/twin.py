@@ -9,11 +9,11 @@ import logging
 from typing import Any
 
 from axbridge.bus.base import Bus, Reply
+from axbridge.bus.protocols.packet import Packet
 from axbridge.bus.serial import SerialBus
 from axbridge.config.registers import ADDRESSES
 from axbridge.config.rig import Rig
 from axbridge.errors import AxBridgeError, BusError, BusTimeout, CorruptPacket
-from axbridge.protocols.packet import Packet
 from axbridge.robot.backends.backend import Backend
 from axbridge.robot.backends.real import open_real
 from axbridge.robot.backends.sim import open_sim

@@ -14,12 +14,12 @@ from typing import Literal
 
 from axbridge.bus.base import Bus
 from axbridge.bus.commission import refuse_locked
-from axbridge.bus.cycle import NO_FLAGS, CycleServo, Goal, RawState
+from axbridge.bus.cycle import CycleServo, Goal, RawState
+from axbridge.bus.protocols import v2
 from axbridge.config.model import ServoModel
 from axbridge.config.profile import Area, FirmwareProfile
 from axbridge.config.rig_tables import ServoConfig
 from axbridge.errors import BusError, ErrorFlag, PortError, ServoFault, UsageError
-from axbridge.protocols import v2
 from axbridge.robot.drives.drive import Capability, Sensed
 from axbridge.robot.drives.speed_forecast import SpeedForecast
 from axbridge.robot.drives.turns import TurnCounter
@@ -28,7 +28,7 @@ from axbridge.servo.coupled_motors import Limits
 from axbridge.servo.setpoints import Setpoints
 from axbridge.servo.steady import SteadyServo
 from axbridge.servo.velocity_pid import VelocityController, braking_speed, towards
-from axbridge.state import UNKNOWN, ServoState, Truth
+from axbridge.state import NO_FLAGS, UNKNOWN, ServoState, Truth
 from axbridge.units import RPM, Calibration, signed_to_bits
 
 __all__ = ["DYNAMIXEL_CAPABILITIES", "DynamixelDrive"]

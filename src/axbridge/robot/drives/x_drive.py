@@ -14,12 +14,12 @@ from dataclasses import replace
 from axbridge.bus.base import Bus
 from axbridge.bus.commission import answers_ping, apply_registers
 from axbridge.bus.cycle import CycleServo, Goal, RawState
+from axbridge.config.instructions import Instruction
 from axbridge.config.model import ServoModel
 from axbridge.config.profile import Area, FirmwareProfile
 from axbridge.config.registers import GOAL_CURRENT, POSITION_MODES, OperatingMode, XAddress
 from axbridge.config.rig_tables import ServoConfig
 from axbridge.errors import BusTimeout, HardwareError
-from axbridge.protocols.v1 import Instruction
 from axbridge.robot.drives.drive import Capability, Sensed
 from axbridge.robot.drives.dynamixel import DYNAMIXEL_CAPABILITIES, DynamixelDrive
 from axbridge.servo.coupled_motors import Limits

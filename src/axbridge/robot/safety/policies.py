@@ -10,9 +10,9 @@ from typing import Literal
 
 from axbridge.bus.base import Reply
 from axbridge.bus.cycle import Cycle, Goal
+from axbridge.bus.protocols.packet import BROADCAST
 from axbridge.config.registers import ENDLESS_GOALS, Address, XAddress
 from axbridge.errors import BusError, BusTimeout, PortError
-from axbridge.protocols.packet import BROADCAST
 
 __all__ = ["Policy", "disarm", "hold", "limp", "park", "torque_reads"]
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from axbridge.bus.base import Bus, Reply
-from axbridge.bus.cycle import Cause, RawState
+from axbridge.bus.cycle import RawState
 from axbridge.config.registers import POSITION_MODES, Address, XAddress
 from axbridge.config.rig import Rig
 from axbridge.errors import PortError
@@ -21,6 +21,7 @@ from axbridge.robot.drives.x_drive import XDrive
 from axbridge.robot.twin.allowance import residuals_of
 from axbridge.robot.twin.residuals import is_shut_down
 from axbridge.robot.twin.shadow import Shadow
+from axbridge.state import Cause
 from axbridge.virtual.world import World
 
 __all__ = ["Onlooker"]

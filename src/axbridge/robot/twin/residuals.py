@@ -13,10 +13,9 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from axbridge.bus.cycle import Cause
 from axbridge.errors import ErrorFlag, HardwareError
 from axbridge.servo.position_laws import felt
-from axbridge.state import ServoState
+from axbridge.state import Cause, ServoState
 
 __all__ = ["REMEDIES", "Allowance", "Residuals", "is_shut_down"]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from axbridge.bus.cycle import BusEvent, Cause
 from axbridge.config.rig import Rig
 from axbridge.errors import AxBridgeError
 from axbridge.robot.backends.twin import ShadowedBus
@@ -15,7 +14,7 @@ from axbridge.robot.servo import Servo
 from axbridge.robot.twin.allowance import residuals_of
 from axbridge.robot.twin.residuals import is_shut_down
 from axbridge.sim.hand import Hand
-from axbridge.state import ServoState
+from axbridge.state import BusEvent, Cause, ServoState
 
 __all__ = ["Twin"]
 

@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from axbridge.comparison.footing import footing, link_poses, measured_zmp
+from axbridge.comparison.recorded_robot import standing_robot
 from axbridge.recording.provenance import rig_of
 from axbridge.recording.recording import Recording, Track
-from axbridge.replay.footing import footing, link_poses, measured_zmp
-from axbridge.replay.recorded_robot import standing_robot
 
 pytestmark = pytest.mark.slow
 

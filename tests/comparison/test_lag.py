@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from axbridge.cli import app, compare, identify  # noqa: F401 - registers them
+from axbridge.comparison.lag import lags
 from axbridge.config import toml_tables
 from axbridge.errors import RecordingError
 from axbridge.recording.provenance import describe
 from axbridge.recording.recording import Recording, Track
 from axbridge.recording.stored import write_recording
-from axbridge.replay.lag import lags
 
 
 def joint(name, delay, lag, *, ramped, period=0.05, offset=0.5, seed=0):

@@ -10,9 +10,9 @@ import numpy as np
 
 from axbridge.arrays import BoolArray, FloatArray
 from axbridge.body.inverse_dynamics import wrenches
+from axbridge.comparison.footing import Footing, rooted_motion
+from axbridge.comparison.recorded_robot import Standing
 from axbridge.recording.recording import Recording
-from axbridge.replay.footing import Footing, rooted_motion
-from axbridge.replay.recorded_robot import Standing
 
 __all__ = ["hangs"]
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from axbridge.bus.protocols import v1, v2
+from axbridge.bus.protocols.answers import Search, find_answer, find_answer_2
 from axbridge.errors import ErrorFlag, StatusError
-from axbridge.protocols import v1, v2
-from axbridge.protocols.answers import Search, find_answer, find_answer_2
 
 __all__ = ["PROTOCOLS", "Protocol"]
 
 
 @dataclass(frozen=True)
 class Protocol:
-    """One of them. Instruction codes up to SYNC_WRITE are the same in both.
+    """One of them. Instruction codes are the same in both (`axbridge.config.instructions`).
 
     Attributes:
         version: 1 or 2.
@@ -24,7 +24,7 @@ class Protocol:
         write_params: Parameters of a WRITE of an address and bytes.
         sync_write_params: Parameters of a SYNC_WRITE at an address of bytes by id.
         longest: Bytes on the line of an answer with so many parameter bytes, at most.
-        find_answer: See `axbridge.protocols.answers.find_answer`.
+        find_answer: See `axbridge.bus.protocols.answers.find_answer`.
         error: What an error byte says; has `describe`.
         garbled: Whether it says that the question came damaged: then it is no answer.
     """

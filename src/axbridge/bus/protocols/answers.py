@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from axbridge.bus.protocols import v1, v2
+from axbridge.bus.protocols.packet import Packet
+from axbridge.config.instructions import Instruction
 from axbridge.errors import ErrorFlag
-from axbridge.protocols import v1, v2
-from axbridge.protocols.packet import Packet
 
 __all__ = ["SUM_OK", "Search", "find_answer", "find_answer_2", "may_be_longer"]
 
@@ -55,7 +56,7 @@ def find_answer(heard: bytes, frame: bytes, id: int, length: int, *, echo: bool,
         while at >= 0 and (end := at + size + v1.OVERHEAD) <= len(heard):
             raw = heard[at:end]
             if sum(raw) & 0xFF == SUM_OK and (not refusal or raw[4] & _REFUSED):
-                if raw == frame and frame[4] == v1.Instruction.READ and not echo:
+                if raw == frame and frame[4] == Instruction.READ and not echo:
                     echo = True  # missed at open
                 elif not may_be_longer(raw, heard[end : end + 2]):
                     rest = heard[start:at] + heard[end:]

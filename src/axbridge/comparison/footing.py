@@ -22,10 +22,10 @@ from axbridge.body.inverse_dynamics import wrenches
 from axbridge.body.link_paths import rooted_at
 from axbridge.body.poses import Posed, posed
 from axbridge.body.soles import Sole, inside
+from axbridge.comparison.recorded_motion import joints_motion
+from axbridge.comparison.recorded_robot import Standing
 from axbridge.config.urdf import Tree
 from axbridge.recording.recording import Recording
-from axbridge.replay.recorded_motion import joints_motion
-from axbridge.replay.recorded_robot import Standing
 from axbridge.rotations import LinkPose, matrix_of_roll_pitch_yaw
 
 __all__ = ["CLEAR", "Footing", "Rooted", "footing", "link_poses", "measured_zmp", "rooted_motion"]

@@ -22,15 +22,15 @@ from axbridge.arrays import BoolArray, FloatArray
 from axbridge.body.inverse_dynamics import BaseMotion, wrenches
 from axbridge.body.link_paths import rooted_at, way_to_base
 from axbridge.body.poses import posed
+from axbridge.comparison.footing import CLEAR, footing, rooted_motion
+from axbridge.comparison.hung import hangs
+from axbridge.comparison.recorded_motion import base_motion, joints_motion
+from axbridge.comparison.recorded_robot import Standing, on_two_feet
 from axbridge.config.rig import Rig
 from axbridge.config.rig_tables import ServoConfig
 from axbridge.config.urdf import Tree
 from axbridge.errors import RecordingError, RigError, UsageError
 from axbridge.recording.recording import Recording
-from axbridge.replay.footing import CLEAR, footing, rooted_motion
-from axbridge.replay.hung import hangs
-from axbridge.replay.recorded_motion import base_motion, joints_motion
-from axbridge.replay.recorded_robot import Standing, on_two_feet
 
 __all__ = ["CARRIED", "CarriedRecording", "joint_of_robot"]
 

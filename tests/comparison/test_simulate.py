@@ -6,13 +6,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from axbridge.comparison.arm import arm_of, stops_of
 from axbridge.comparison.comparison import compare
+from axbridge.comparison.simulate import packed, runs_of, simulate
 from axbridge.config.rig import Rig
 from axbridge.errors import RecordingError, RigError
 from axbridge.recording.import_logs import import_log
 from axbridge.recording.recording import Recording, Track
-from axbridge.replay.arm import arm_of, stops_of
-from axbridge.replay.simulate import packed, runs_of, simulate
 from axbridge.servo.columns import Command, Param
 from axbridge.sim.rollout import rollouts
 from axbridge.sim.runs import FREE, JOINT_MODE, Regime, Runs

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from axbridge.errors import AxBridgeError
-from axbridge.serve.bank_process import RemoteBank
 from axbridge.servo.columns import Command, State
+from axbridge.sim.bank_process import RemoteBank
 from axbridge.virtual.world import World
 from tests.support.fake_bank import FakeBank
 from tests.support.virtual_rig import make_rig

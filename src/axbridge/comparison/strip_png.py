@@ -7,9 +7,9 @@ import io
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from axbridge.comparison.robot_png import draw_robot, extent
 from axbridge.config.urdf import Shape
 from axbridge.report.plots import COLOURS
-from axbridge.report.robot_png import draw_robot, extent
 from axbridge.rotations import LinkPose
 
 __all__ = ["Film", "draw_strip", "png_of", "strip_uri"]

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 import axbridge
+from axbridge.comparison.simulate import simulate
 from axbridge.config.rig import Rig
 from axbridge.experiment.experiments import Options, conduct
-from axbridge.experiment.robot_recorder import RobotRecorder
 from axbridge.recording.recorder import Recorder
+from axbridge.recording.robot_recorder import RobotRecorder
 from axbridge.recording.stored import open_recording
-from axbridge.replay.simulate import simulate
 
 
 def recorded(path, rig, act, **options):

@@ -9,19 +9,19 @@ import pytest
 
 from axbridge.body.link_paths import rooted_at
 from axbridge.body.poses import posed
+from axbridge.comparison.footing import footing
+from axbridge.comparison.joint_load import joint_of_robot
+from axbridge.comparison.recorded_robot import standing_robot
+from axbridge.comparison.simulate import packed, runs_of
 from axbridge.config.rig import Rig
 from axbridge.errors import RecordingError, RigError, UsageError
-from axbridge.experiment.robot_recorder import RobotRecorder
 from axbridge.fit.uncertainty import polish
 from axbridge.fit.unknowns import space_of
 from axbridge.recording.provenance import describe, rig_of
 from axbridge.recording.recorder import Recorder
 from axbridge.recording.recording import Recording, Track
+from axbridge.recording.robot_recorder import RobotRecorder
 from axbridge.recording.stored import open_recording
-from axbridge.replay.footing import footing
-from axbridge.replay.joint_load import joint_of_robot
-from axbridge.replay.recorded_robot import standing_robot
-from axbridge.replay.simulate import packed, runs_of
 from axbridge.robot.open import open_robot
 from axbridge.servo.columns import Param, pack
 from axbridge.sim.rollout import rollouts

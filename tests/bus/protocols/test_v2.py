@@ -6,14 +6,15 @@ from dynamixel_sdk.protocol2_packet_handler import Protocol2PacketHandler
 from hypothesis import given
 from hypothesis import strategies as st
 
+from axbridge.bus.protocols import v2
+from axbridge.bus.protocols.packet import BROADCAST, Packet
+from axbridge.config.instructions import Instruction
 from axbridge.errors import UsageError
-from axbridge.protocols import v2
-from axbridge.protocols.packet import BROADCAST, Packet
 
 IDS = st.integers(0, v2.MAX_ID)
 LIKE_HEADERS = st.lists(st.sampled_from([b"\xff", b"\xfd", b"\xff\xff\xfd", b"\0", b"\x01"]), max_size=20).map(b"".join)
 DATA = st.one_of(st.binary(max_size=40), LIKE_HEADERS)
-CODES = st.sampled_from(list(v2.Instruction))
+CODES = st.sampled_from(list(Instruction))
 
 
 class Wire:
@@ -48,13 +49,13 @@ class Wire:
 @pytest.mark.parametrize(
     ("packet", "frame"),
     [  # e-manual, "Protocol 2.0"
-        (v2.encode(1, v2.Instruction.PING), "FF FF FD 00 01 03 00 01 19 4E"),
+        (v2.encode(1, Instruction.PING), "FF FF FD 00 01 03 00 01 19 4E"),
         (v2.encode_status(1, 0, bytes((6, 4, 38))), "FF FF FD 00 01 07 00 55 00 06 04 26 65 5D"),
         (
-            v2.encode(BROADCAST, v2.Instruction.SYNC_READ, v2.sync_read_params(132, 4, (1, 2))),
+            v2.encode(BROADCAST, Instruction.SYNC_READ, v2.sync_read_params(132, 4, (1, 2))),
             "FF FF FD 00 FE 09 00 82 84 00 04 00 01 02 CE FA",
         ),
-        (v2.encode(1, v2.Instruction.CLEAR, b"\x01DXL\x22"), "FF FF FD 00 01 08 00 10 01 44 58 4C 22 B1 DC"),
+        (v2.encode(1, Instruction.CLEAR, b"\x01DXL\x22"), "FF FF FD 00 01 08 00 10 01 44 58 4C 22 B1 DC"),
     ],
     ids=["ping", "its answer", "sync read", "clear"],
 )
@@ -66,7 +67,7 @@ def test_published_packets_are_built_byte_for_byte(packet, frame):
 def test_a_write_is_what_dynamixel_sdk_sends(id_, data):
     wire = Wire()
     Protocol2PacketHandler().writeTxOnly(wire, id_, 116, len(data), data)
-    assert v2.encode(id_, v2.Instruction.WRITE, v2.write_params(116, data)) == wire.written
+    assert v2.encode(id_, Instruction.WRITE, v2.write_params(116, data)) == wire.written
 
 
 @given(IDS, st.integers(0, 127), st.binary(max_size=40))
@@ -83,7 +84,7 @@ def test_groups_of_dynamixel_sdk_and_ours_are_the_same_bytes(data):
     for id_, block in data.items():
         group.addParam(id_, block)
     group.txPacket()
-    frame = v2.encode(BROADCAST, v2.Instruction.SYNC_WRITE, v2.sync_write_params(116, data))
+    frame = v2.encode(BROADCAST, Instruction.SYNC_WRITE, v2.sync_write_params(116, data))
     assert frame == wire.written
     (packet,) = v2.Decoder().feed(frame)
     assert v2.sync_write_blocks(packet.params) == data
@@ -94,7 +95,7 @@ def test_groups_of_dynamixel_sdk_and_ours_are_the_same_bytes(data):
         bulk.addParam(id_, 132, 4)
     bulk.txPacket()
     asked = [(id_, 132, 4) for id_ in data]
-    frame = v2.encode(BROADCAST, v2.Instruction.BULK_READ, v2.bulk_read_params(asked))
+    frame = v2.encode(BROADCAST, Instruction.BULK_READ, v2.bulk_read_params(asked))
     assert frame == wire.written
     (packet,) = v2.Decoder().feed(frame)
     assert v2.bulk_read_requests(packet.params) == asked
@@ -159,19 +160,19 @@ def test_whatever_was_on_the_line_before_a_later_packet_is_found(junk, id_, code
 
 
 def test_a_header_without_an_end_is_given_up_for_the_next_one():
-    ping = v2.encode(1, v2.Instruction.PING)
+    ping = v2.encode(1, Instruction.PING)
     for lost in (
         b"\xff\xff\xfd\x00\xff",
         b"\xff\xff\xfd\x00\x01\x02\x00",
         b"\xff\xff\xfd\x00\x01\xff\xff",
         b"\xff\xff",
     ):
-        assert v2.Decoder().feed(lost + ping) == [Packet(1, v2.Instruction.PING, b"")]
+        assert v2.Decoder().feed(lost + ping) == [Packet(1, Instruction.PING, b"")]
 
 
 def test_a_packet_says_how_long_it_was_on_the_line():
     decoder = v2.Decoder()
-    frame = v2.encode(1, v2.Instruction.WRITE, v2.write_params(116, b"\xff\xff\xfd\x00"))
+    frame = v2.encode(1, Instruction.WRITE, v2.write_params(116, b"\xff\xff\xfd\x00"))
     decoder.feed(b"\x01\x02" + frame)
     assert decoder.sizes == [len(frame)]
     assert decoder.ends == [2 + len(frame)]
@@ -180,12 +181,12 @@ def test_a_packet_says_how_long_it_was_on_the_line():
 @pytest.mark.parametrize("id_", [-1, 253, 255])
 def test_ids_that_no_servo_may_have_are_refused(id_):
     with pytest.raises(UsageError, match=r"neither 0\.\.252 nor 254"):
-        v2.encode(id_, v2.Instruction.PING)
+        v2.encode(id_, Instruction.PING)
 
 
 def test_a_packet_longer_than_any_buffer_is_refused():
     with pytest.raises(UsageError, match="at most 1021"):
-        v2.encode(1, v2.Instruction.WRITE, bytes(1022))
+        v2.encode(1, Instruction.WRITE, bytes(1022))
 
 
 def test_blocks_that_do_not_fit_are_none():

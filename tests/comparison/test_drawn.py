@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 import axbridge
-from axbridge.experiment.robot_recorder import RobotRecorder
+from axbridge.comparison.drawn import Drawn, drawn
 from axbridge.recording.provenance import describe
 from axbridge.recording.recorder import Recorder
+from axbridge.recording.robot_recorder import RobotRecorder
 from axbridge.recording.stored import open_recording
-from axbridge.replay.drawn import Drawn, drawn
 
 pytestmark = pytest.mark.slow
 

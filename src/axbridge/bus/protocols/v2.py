@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
+from axbridge.bus.protocols.packet import BROADCAST, ByteStream, Packet, same_length
 from axbridge.errors import UsageError
-from axbridge.protocols.packet import BROADCAST, ByteStream, Packet, same_length
 
 __all__ = [
     "ALERT",
@@ -23,7 +23,6 @@ __all__ = [
     "OVERHEAD",
     "Block",
     "Decoder",
-    "Instruction",
     "Scope",
     "bulk_read_params",
     "bulk_read_requests",
@@ -50,26 +49,6 @@ MAX_ID = 252
 OVERHEAD = 10  # header, reserved byte, id, length, instruction, CRC
 _BEFORE_LENGTH_ENDS = 7  # bytes from the header to the length
 _LONGEST = 1024  # bytes that LEN may count: the buffers of dynamixel-sdk; more is a damaged length
-
-
-class Instruction(IntEnum):
-    """Instruction codes of Protocol 2.0."""
-
-    PING = 0x01
-    READ = 0x02
-    WRITE = 0x03
-    REG_WRITE = 0x04
-    ACTION = 0x05
-    FACTORY_RESET = 0x06
-    REBOOT = 0x08
-    CLEAR = 0x10
-    BACKUP = 0x20
-    SYNC_READ = 0x82
-    SYNC_WRITE = 0x83
-    FAST_SYNC_READ = 0x8A
-    BULK_READ = 0x92
-    BULK_WRITE = 0x93
-    FAST_BULK_READ = 0x9A
 
 
 class Scope(IntEnum):

@@ -1,8 +1,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from axbridge.protocols.answers import find_answer, may_be_longer
-from axbridge.protocols.v1 import Instruction, encode
+from axbridge.bus.protocols.answers import find_answer, may_be_longer
+from axbridge.bus.protocols.v1 import encode
+from axbridge.config.instructions import Instruction
 
 ids = st.integers(0, 253)
 junk = st.binary(max_size=12).filter(lambda data: b"\xff" not in data)

@@ -7,16 +7,14 @@ Instruction packet ``FF FF ID LEN INST P1..PN CHK``, status packet ``FF FF ID LE
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from enum import IntEnum
 
+from axbridge.bus.protocols.packet import BROADCAST, ByteStream, Packet, same_length
 from axbridge.errors import UsageError
-from axbridge.protocols.packet import BROADCAST, ByteStream, Packet, same_length
 
 __all__ = [
     "MAX_ID",
     "MAX_PACKET",
     "Decoder",
-    "Instruction",
     "checksum",
     "encode",
     "read_params",
@@ -30,20 +28,6 @@ HEADER = b"\xff\xff"
 MAX_PACKET = 143  # receive buffer of the servo, bytes (RX-64 manual p. 37; assumed for the AX)
 MAX_ID = 253
 OVERHEAD = 6  # header, id, length, code, checksum
-
-
-class Instruction(IntEnum):
-    """Instruction codes of Protocol 1.0."""
-
-    PING = 0x01
-    READ = 0x02
-    WRITE = 0x03
-    REG_WRITE = 0x04
-    ACTION = 0x05
-    FACTORY_RESET = 0x06
-    REBOOT = 0x08
-    SYNC_WRITE = 0x83
-    BULK_READ = 0x92
 
 
 def checksum(body: bytes) -> int:

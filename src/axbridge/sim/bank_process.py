@@ -16,8 +16,8 @@ import numpy as np
 from axbridge.arrays import FloatArray, IntArray
 from axbridge.errors import AxBridgeError
 from axbridge.servo.columns import Command, State
+from axbridge.sim.bank import Bank
 from axbridge.sim.substep import recall
-from axbridge.virtual.world import Bank
 
 __all__ = ["RemoteBank"]
 

@@ -16,8 +16,7 @@ from typing import Any, NamedTuple, Protocol
 from axbridge.errors import ErrorFlag, RecordingError
 from axbridge.recording.recorder import Recorder, wall_clock_of_zero
 from axbridge.recording.recording import STOOD_STILL
-from axbridge.robot.observers import Observer, StepReport
-from axbridge.state import Goals, ServoState, Truth
+from axbridge.state import Goals, Observer, ServoState, StepReport, Truth
 
 __all__ = ["Observable", "ObservableServo", "RobotRecorder"]
 

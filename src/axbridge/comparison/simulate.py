@@ -16,6 +16,10 @@ import numpy as np
 import numpy.typing as npt
 
 from axbridge.arrays import FloatArray
+from axbridge.comparison.arm import Arm, arm_of, stops_of
+from axbridge.comparison.joint_load import CarriedRecording
+from axbridge.comparison.loop_settings import settings_of, speed_limits, written_in
+from axbridge.comparison.spans import sent_at, spans
 from axbridge.config.model import ServoModel
 from axbridge.config.rig import Rig
 from axbridge.config.rig_tables import ServoConfig
@@ -25,10 +29,6 @@ from axbridge.recording import stamps
 from axbridge.recording.provenance import describe
 from axbridge.recording.recording import AGAIN, TOO_BUSY, Recording, Track
 from axbridge.recording.samples import COMMANDS
-from axbridge.replay.arm import Arm, arm_of, stops_of
-from axbridge.replay.joint_load import CarriedRecording
-from axbridge.replay.loop_settings import settings_of, speed_limits, written_in
-from axbridge.replay.spans import sent_at, spans
 from axbridge.rotations import roll_pitch_yaw
 from axbridge.servo.columns import Command, Param, Passive, pack
 from axbridge.sim.engines.choice import chosen
@@ -94,7 +94,7 @@ def runs_of(recordings: Sequence[Recording], rig: Rig) -> Runs:
     """Commands and measurements of recordings of a one-servo rig, ready for `rollouts`: angles are the servo's own.
 
     The arm is the rig's, or the pendulum's or balanced load's that a recording's metadata names, or what it carried as
-    one servo of a robot (`axbridge.replay.joint_load`); likewise supply voltage and registers. Times of samples whose
+    one servo of a robot (`comparison.joint_load`); likewise supply voltage and registers. Times of samples whose
     stamps are known to be coarse are restored (`axbridge.recording.stamps`). While an arm that turns endlessly is where
     its sensor cannot see it, the run is `Regime.FOLLOWED`: there is nothing to compare. While a virtual bus stood
     still, it is, too.

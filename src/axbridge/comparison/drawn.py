@@ -20,6 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from axbridge.arrays import BoolArray, FloatArray
+from axbridge.comparison.loop_settings import settings_of, speed_limits, written_in
 from axbridge.config.model import ServoModel
 from axbridge.config.rig import Rig
 from axbridge.config.rig_tables import ServoConfig
@@ -27,7 +28,6 @@ from axbridge.errors import AxBridgeError
 from axbridge.jit import jit, start_work
 from axbridge.recording.provenance import rig_of
 from axbridge.recording.recording import Recording, Track
-from axbridge.replay.loop_settings import settings_of, speed_limits, written_in
 from axbridge.servo.columns import Command, Joint, Param, pack
 from axbridge.servo.position_laws import asked
 from axbridge.servo.position_loop import control

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from axbridge.comparison.spans import sent_at, spans
 from axbridge.recording.recording import Track
-from axbridge.replay.spans import sent_at, spans
 
 
 def track(name, time, commanded):

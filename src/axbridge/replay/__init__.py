@@ -1,1 +1,0 @@
-"""A recording's commands through a model."""
