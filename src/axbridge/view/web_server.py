@@ -115,7 +115,7 @@ def need_viser() -> None:
     try:
         import viser  # noqa: F401 - to see whether it is there
     except ImportError as missing:
-        raise UsageError("the page needs viser", "install it: pip install 'axbridge[view]'") from missing
+        raise UsageError("the page needs viser", "python -m pip install viser") from missing
 
 
 def start(port: int | None, host: str, title: str, robot: Stoppable | None = None) -> tuple[viser.ViserServer, str]:
