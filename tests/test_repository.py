@@ -1,6 +1,7 @@
 """Files of the repository that no other test reads: they are right, and what they name exists."""
 
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -28,3 +29,12 @@ def test_workflows_name_tests_and_targets_that_there_are(path):
 
 def test_the_citation_is_of_this_version():
     assert f"version: {__version__}\n" in (ROOT / "CITATION.cff").read_text()
+
+
+def test_one_file_alone_says_where_the_repository_is():
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True)
+    if listed.returncode:
+        pytest.skip("no checkout of git")
+    texts = {name: (ROOT / name).read_bytes() for name in listed.stdout.split("\0") if (ROOT / name).is_file()}
+    address = re.compile(rb"axbridge/" rb"axbridge|axbridge[.]github")
+    assert [name for name, text in texts.items() if address.search(text)] == ["pyproject.toml"]
