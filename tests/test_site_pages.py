@@ -55,10 +55,11 @@ def test_the_navigation_says_what_a_page_and_a_module_are_about(pages):
             assert not title or f"toc_label: {title}\n" in options
 
 
-def test_links_out_of_docs_lead_to_the_pages_of_the_site(pages):
-    def shown(name, text):
-        return site_pages.on_page_markdown(text, SimpleNamespace(file=SimpleNamespace(src_uri=name)))
+def shown(name, text):
+    return site_pages.on_page_markdown(text, SimpleNamespace(file=SimpleNamespace(src_uri=name)))
 
+
+def test_links_out_of_docs_lead_to_the_pages_of_the_site(pages):
     assert (
         shown("design.md", "[this](../CONTRIBUTING.md#a), [that](rigs.md)")
         == "[this](contributing.md#a), [that](rigs.md)"
@@ -66,3 +67,7 @@ def test_links_out_of_docs_lead_to_the_pages_of_the_site(pages):
     assert shown("index.md", "[a](examples/README.md)") == "[a](examples.md)"
     assert shown("examples.md", "[a](../docs/gallery.md#bow)") == "[a](gallery.md#bow)"
     assert shown("index.md", "[a](docs/rigs.md) ![b](docs/images/demo.png)") == "[a](rigs.md) ![b](images/demo.png)"
+
+
+def test_a_bar_in_the_code_of_a_table_is_shown_without_the_backslash_that_github_needs():
+    assert shown("view.md", r"| `--model NAME\|FILE` | a \| b |") == r"| `--model NAME|FILE` | a \| b |"

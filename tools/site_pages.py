@@ -100,12 +100,17 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
-    """Let links out of docs/ lead to the site's own pages."""
+    """Let links out of docs/ lead to the site's own pages, and show a bar in the code of a table as GitHub does."""
     text = re.sub(r"\]\((?:\.\./)?examples/README\.md\)", "](examples.md)", markdown).replace("](../docs/", "](")
     text = LINK.sub(lambda found: f"{found[1]}{_COPIES[found[2]]}.md", text)
     if page.file.src_uri in {f"{copy}.md" for copy in _COPIES.values()}:
         text = text.replace("](docs/", "](")
-    return text
+    return re.sub(r"`[^`\n]*`", lambda code: code[0].replace(r"\|", "|"), text)
+
+
+def on_page_content(html: str, **_: Any) -> str:
+    """Name the function that opens a robot as people write it, in its signature too."""
+    return html.replace('<span class="nf">open_robot</span>', '<span class="nf">axbridge.open</span>')
 
 
 def _pages() -> dict[str, str | bytes]:
