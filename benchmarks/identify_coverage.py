@@ -1,9 +1,12 @@
 """Does identification find a known truth? Virtual servos with random parameters, fitted from `protocol` recordings.
 
 Prints JSON: held-out RMSE, and how many of the 95 % intervals contain the truth; on stderr how far it is. One seed by
-default; try --seeds 20. A second or two are recording, the rest is the fit. With --off each seed makes five servos:
-of each, one constant that the fit holds is 30 % larger (even seeds) or smaller than in the model; the friction law is
-the right one. A supply that is off is one that was written down wrong.
+default; try --seeds 20. A second or two are recording, the rest is the fit.
+
+With --off each seed makes a servo, and of it eleven: as the model has it, and with one constant that the fit holds 30 %
+larger or smaller; a supply that is off is one that was written down wrong. Each does steps of 20, 60 and 120 degrees
+and a fall. Its fit is least squares from the unaltered model, with the right friction law. Counted are the intervals
+that contain the truth as if all constants were right, and with the constants moved.
 """
 
 import argparse
@@ -18,10 +21,15 @@ from pathlib import Path
 
 import numpy as np
 
+from axbridge.comparison.simulate import packed, runs_of
 from axbridge.config.model import ServoModel
 from axbridge.config.rig import Rig
-from axbridge.experiment.experiments import PROTOCOL, conduct
+from axbridge.experiment.experiments import PROTOCOL, Options, conduct
 from axbridge.fit import identify
+from axbridge.fit.fit import base_model, with_noise
+from axbridge.fit.held import allowing, held_in
+from axbridge.fit.uncertainty import left_alone, polish, uncertainty
+from axbridge.fit.unknowns import space_of
 from axbridge.recording.provenance import describe
 from axbridge.recording.recorder import Recorder
 from axbridge.recording.stored import open_recording
@@ -30,6 +38,11 @@ from axbridge.robot.open import open_robot
 COUNT = math.radians(300 / 1023)
 OFF = "resistance", "torque_constant", "dead_duty", "lag", "supply"
 HELD_OUT = {"slow-steps", "sin-time-square"}
+SHORT = (
+    *((f"step{angle}", "step", Options(angles=(math.radians(angle),), duration=0.8)) for angle in (20, 60, 120)),
+    ("fall", "fall", Options(angles=(math.radians(115),))),
+)
+UNITS = {"controller.slope": COUNT, "controller.punch": 1 / 1023, "sensor.latency_ms": 1e-3}
 
 
 def truth_of(seed):
@@ -50,7 +63,7 @@ def altered(constant, factor):
     rig = Rig.load("bench_arm")
     model = ServoModel.load("ax12", rig.profile_of(rig.servos[0]))
     return {
-        "": {},
+        "none": {},
         "supply": {},
         "resistance": {
             "motor": {
@@ -70,8 +83,8 @@ def misread(recording, factor):
     return replace(recording, tracks=tracks)
 
 
-def recorded(truth, seed, folder, constant="", factor=1.0):
-    """The protocol on a virtual servo with that truth, 0.1 degrees of noise and whole counts."""
+def recorded(truth, seed, folder, experiments=PROTOCOL, constant="none", factor=1.0):
+    """Experiments on a virtual servo with that truth, 0.1 degrees of noise and whole counts."""
     params = altered(constant, factor)
     for name in ("motor.efficiency", "motor.armature", "friction.coulomb", "friction.viscous", "sensor.latency_ms"):
         table, key = name.split(".")
@@ -83,7 +96,7 @@ def recorded(truth, seed, folder, constant="", factor=1.0):
     servo = rig.servos[0].model_copy(update={"model": "ax12", "params": params, "registers": registers})
     rig = rig.model_copy(update={"servos": (servo,)})
     found = {}
-    for label, name, options in PROTOCOL:
+    for label, name, options in experiments:
         path = folder / f"{label}.mcap"
         with (
             open_robot(rig, "sim", seed=seed) as robot,
@@ -96,20 +109,74 @@ def recorded(truth, seed, folder, constant="", factor=1.0):
     return found
 
 
+def intervals(recordings):
+    """Low and high ends (n,) of the intervals without and with the constants moved, by name."""
+    rig = Rig.load("bench_arm")
+    runs = runs_of(recordings, rig)
+    space = space_of("ax12", None, packed(with_noise(base_model(rig, "ax12"), runs), rig))
+    point = polish(space, runs, space.point(space.base), rounds=20)
+    sure = uncertainty(space, runs, point)
+    if sure.flat:
+        point = left_alone(space, runs, point, sure.flat)
+        sure = uncertainty(space, runs, point)
+    wide, _ = allowing(sure, space, runs, point, held_in(space, runs))
+    return {
+        unknown.name: ((sure.low[k], sure.high[k]), (wide.low[k], wide.high[k]))
+        for k, unknown in enumerate(space.unknowns)
+    }
+
+
+def constants_off(seeds, chosen):
+    """What is printed with --off."""
+    cases = [("none", 1.0), *itertools.product(chosen, (1.3, 0.7))]
+    counts, missed, widths, spent = {case: [0, 0, 0] for case in cases}, [], {}, 0.0
+    for seed, (constant, factor) in itertools.product(seeds, cases):
+        truth = truth_of(seed)
+        with tempfile.TemporaryDirectory() as folder:
+            found = recorded(truth, seed, Path(folder), SHORT, constant, factor)
+        began = time.process_time()
+        fit = intervals(list(found.values()))
+        spent += time.process_time() - began
+        for name, ends in fit.items():
+            value = truth[name] * UNITS.get(name, 1.0)
+            held = [bool(low <= value <= high) for low, high in ends]
+            counts[constant, factor] = [a + b for a, b in zip(counts[constant, factor], (*held, 1), strict=True)]
+            widths.setdefault(name, []).append([(high - low) / 2 / value for low, high in ends])
+            if not held[1]:
+                low, high = ends[1]
+                missed.append(f"seed {seed} {constant} {factor} {name}: {value:.4g} not in {low:.4g} to {high:.4g}")
+        print(seed, constant, factor, counts[constant, factor], f"{spent:.0f} s", file=sys.stderr, flush=True)
+    off = [count for (constant, _), count in counts.items() if constant != "none"]
+    return {
+        "seeds": list(seeds),
+        "held_without_with_of": {f"{constant} {factor}": count for (constant, factor), count in counts.items()},
+        "held_without_with_of_all_off": np.sum(off, axis=0).tolist(),
+        "missed_with": missed,
+        "half_width_over_truth_median_without_with": {
+            name: np.median(found, axis=0).tolist() for name, found in widths.items()
+        },
+        "cpu_seconds_of_fits": round(spent),
+    }
+
+
 def main():
     arguments = argparse.ArgumentParser(description=__doc__)
+    arguments.add_argument("--seed", type=int, default=0, help="the first")
     arguments.add_argument("--seeds", type=int, default=1)
     arguments.add_argument("--starts", type=int, default=2)
     arguments.add_argument("--generations", type=int, default=80)
     arguments.add_argument("--off", nargs="*", choices=OFF, help="constants that are off; alone: all of them")
     options = arguments.parse_args()
+    seeds = range(options.seed, options.seed + options.seeds)
+    if options.off is not None:
+        print(json.dumps(constants_off(seeds, options.off or OFF), indent=2))
+        return
     inside, total, errors, outside, widths = 0, 0, [], [], {}
     began = time.monotonic()
-    cases = [""] if options.off is None else options.off or OFF
-    for seed, constant in itertools.product(range(options.seeds), cases):
+    for seed in seeds:
         truth = truth_of(seed)
         with tempfile.TemporaryDirectory() as folder:
-            found = recorded(truth, seed, Path(folder), constant, 1.3 if seed % 2 == 0 else 0.7)
+            found = recorded(truth, seed, Path(folder))
         fit = identify(
             [found[label] for label in found if label not in HELD_OUT],
             Rig.load("bench_arm"),
@@ -117,25 +184,21 @@ def main():
             held_out=[found[label] for label in HELD_OUT],
             starts=options.starts,
             generations=options.generations,
-            richer=options.off is None,
         )
-        units = {"controller.slope": COUNT, "controller.punch": 1 / 1023, "sensor.latency_ms": 1e-3}
         for estimate in fit.estimates:
             name = estimate.unknown.name
-            value = truth[name] * units.get(name, 1.0)
+            value = truth[name] * UNITS.get(name, 1.0)
             total += 1
             widths.setdefault(name, []).append((estimate.high - estimate.low) / 2 / value)
             if estimate.low <= value <= estimate.high:
                 inside += 1
             else:
-                outside.append(
-                    f"seed {seed} {constant} {name}: {value:.4g} not in {estimate.low:.4g} to {estimate.high:.4g}"
-                )
+                outside.append(f"seed {seed} {name}: {value:.4g} not in {estimate.low:.4g} to {estimate.high:.4g}")
         errors += [score.rmse for score in fit.scores if score.held_out]
         so_far = (
             f"{inside} of {total} intervals, worst held-out RMSE {max(errors):.3f}°, {time.monotonic() - began:.0f} s"
         )
-        print(f"seed {seed} {constant}: {so_far}", file=sys.stderr, flush=True)
+        print(f"seed {seed}: {so_far}", file=sys.stderr, flush=True)
     print(
         json.dumps(
             {

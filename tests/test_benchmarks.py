@@ -64,7 +64,8 @@ SMALLEST = {
     "x_clients.py": ("--calls", "5"),
 }
 OF_BULLET = {"engines.py", "minimum_energy.py", "plant_cost.py", "plant_couplings.py", "plant_humanoid.py"}
-NEEDS = dict.fromkeys(OF_BULLET, "pybullet") | {"identify_legs.py": "mujoco"}
+OF_MUJOCO = {"identify_knee.py", "identify_legs.py"}
+NEEDS = dict.fromkeys(OF_BULLET, "pybullet") | dict.fromkeys(OF_MUJOCO, "mujoco")
 SERVES = "bus_line.py"  # until it is ended
 WANTS = "motion_pages.py"  # page sets of somebody's
 SCRIPTS = sorted(

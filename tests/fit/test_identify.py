@@ -14,6 +14,7 @@ from axbridge.fit import identify
 from axbridge.fit.fit import base_model, doubts, resting_noise
 from axbridge.fit.found import Score
 from axbridge.fit.html import trace_panels, write_page
+from axbridge.fit.identify import beforehand
 from axbridge.fit.lima2009 import ks_line, paper_procedure
 from axbridge.fit.search import executor
 from axbridge.fit.uncertainty import left_alone, misfits, polish, uncertainty
@@ -262,3 +263,12 @@ def test_an_unknown_executor_is_refused():
 def test_a_recording_without_motion_is_refused():
     with pytest.raises(RecordingError, match="hardly moves"):
         identify([motion(lima(), step=0.001)], RIG, "ax12")
+
+
+def test_what_a_robot_on_its_feet_cannot_tell_is_said_beforehand():
+    robot = Rig.load("bioloid")
+    (said,) = beforehand(robot, "left_knee")
+    assert "armature, latency and friction badly" in said
+    assert "hung up by its body" in said
+    assert beforehand(robot.overridden({"world": {"fixed_base": True, "ground": False}}), "left_knee") == ()
+    assert beforehand(RIG, None) == ()
