@@ -219,6 +219,8 @@ def test_a_recording_killed_in_the_middle_is_compared(tmp_path):
         (("identify", "log.mcap", "--rig", "xl330_pendulum", "--model", "best", "--out", "x.toml"), "no model 'best'"),
         (("identify", "log.mcap", "--rig", "xl330_pendulum", "--model", "ax12", "--method", "grid", "--out", "x.toml"),
          "the grid is the paper's"),
+        (("identify", "log.mcap", "--rig", "xl330_pendulum", "--model", "ax12", "--out", "x.toml"),
+         "the loop of ax12 is that of an AX-12, which an xl330-m288 does not have"),
         ((*COMPARE, "none.mcap", "log.mcap", "--out", "x.toml"), "none.mcap: No such file"),
         ((*COMPARE, "log.mcap", "--holdout", "text.mcap", "--out", "x.toml"), "no MCAP recording"),
         ((*COMPARE, "empty.mcap", "log.mcap", "--out", "x.toml"), "empty.mcap: holds no samples"),

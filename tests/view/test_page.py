@@ -244,6 +244,27 @@ def test_counts_are_whole_numbers_and_a_limit_above_the_factorys_is_written_at_t
     assert servo.read("temperature_limit") == 80
 
 
+def test_what_a_servo_of_protocol_2_0_refuses_is_told_and_taken_when_its_torque_is_off(tmp_path, monkeypatch):
+    pytest.importorskip("viser")
+    monkeypatch.chdir(tmp_path)
+    with axbridge.open("koch") as robot, robot.view(port=0, open=False) as page, page_client(page) as client:
+        servo = robot["shoulder_pan"]
+        servo.torque_on()
+        client.press("Read its registers")
+        step_until(robot, lambda: "moving_threshold" in client.text)
+        client.set("register", "moving_threshold")
+        step_until(robot, lambda: client.hear() or client.value("counts") == "10")
+        client.set("counts", "20")
+        client.press("Write")
+        step_until(robot, lambda: "refused it: moving_threshold is 10 after writing 20" in client.text)
+        assert "its EEPROM takes nothing while its torque is on" in client.text
+        assert servo.read("moving_threshold") == 10
+        servo.torque_off()
+        client.press("Write")
+        step_until(robot, lambda: "moving_threshold is 20" in client.text)
+        assert servo.read("moving_threshold") == 20
+
+
 def test_a_client_that_names_what_is_not_there_stops_neither_page_nor_robot(arm, page, client):
     for label, value in (("servo", "nobody"), ("time", "a week"), ("pose", "none"), ("colour by", "none")):
         client.set(label, value)
