@@ -187,6 +187,40 @@ def test_a_hand_teaches_between_two_keys_and_the_arm_repeats_it(hand, tmp_path, 
     assert float(out.split("start")[1].split("°")[0]) < 2.0
 
 
+@pytest.mark.ci
+def test_an_arm_of_x_servos_that_carries_itself_is_taught_and_repeats_it(tmp_path):
+    """The elbow sinks, as a loop without integral lets it; the base turns without a load."""
+    path, record, taught = tmp_path / "taught.json", tmp_path / "played.mcap", {"shoulder_pan": 0, "elbow_flex": 2}
+    with led("koch", "none", "own") as (port, tell):
+        on_bus = ("--rig", "koch", "--port", port)
+        tell("all 0")
+        with start("teach", *on_bus, "--joints", ",".join(taught), "--out", path) as teacher:
+            for _ in range(2):
+                teacher.stderr.readline()
+            teacher.stdin.write(" ")
+            teacher.stdin.flush()
+            assert "recording" in teacher.stderr.readline()
+            for angle in np.linspace(0.0, 0.6, 41):
+                for row in taught.values():
+                    tell(f"{row} {angle}")
+                tell("seen")
+            out, err = teacher.communicate(" ", timeout=60)
+        assert teacher.returncode == 0, err
+        assert f"wrote {path}: " in out
+        assert tell("register torque_enable") == [0] * 6
+        last = Move.load(path).pages["1"].keys[-1].positions
+        assert last == pytest.approx(dict.fromkeys(taught, 0.6), abs=0.02)
+        tell("all 0")
+        with start("play", path, *on_bus, "--backend", "real", "--record", record) as player:
+            out, err = player.communicate(timeout=60)
+        assert player.returncode == 0, err
+        assert tell("register torque_enable") == [0] * 6
+    played = open_recording(record)
+    assert played["shoulder_pan"].position[-1] == pytest.approx(0.6, abs=0.05)
+    assert played["elbow_flex"].position[-1] == pytest.approx(0.6, abs=0.25)
+    assert np.ptp(played["elbow_flex"].position) > 0.4
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_while_it_is_taught_keeps_what_the_hand_did_and_says_so(hand, tmp_path, number, capsys):
     port, tell = hand
