@@ -62,6 +62,7 @@ SMALLEST = {
     "view_cost.py": ("--minutes", "0.02", "--short", "1"),
     "walking.py": ("--steps", "2"),
     "x_clients.py": ("--calls", "5"),
+    "x_logs.py": (str(LOGS), "--turns", "1"),
 }
 OF_BULLET = {"engines.py", "minimum_energy.py", "plant_cost.py", "plant_couplings.py", "plant_humanoid.py"}
 OF_MUJOCO = {"identify_knee.py", "identify_legs.py"}
