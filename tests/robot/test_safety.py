@@ -237,6 +237,16 @@ def test_hold_repeats_a_goal_that_did_not_arrive(line, cycle):
     assert powered(line) == {1, 2, 3}
 
 
+def test_a_servo_that_holds_has_the_torque_that_it_was_about_to_get(line, cycle):
+    power(line)
+    cycle.send({"hip": Goal(512, 100, 700), "knee": Goal(512, 100)})
+    cycle.soften(["hip", "knee"], 60.0)
+    settle(cycle)
+    assert int.from_bytes(line.tables[2][34:36], "little") == 102
+    assert policies.hold(cycle) == {}
+    assert [int.from_bytes(line.tables[id_][34:36], "little") for id_ in (1, 2)] == [700, 1023]
+
+
 def test_a_servo_that_does_not_hold_is_limped_and_the_others_hold(line, cycle):
     power(line)
     line.mishap = lambda packet: "drop" if packet.id == 2 and 25 <= packet.params[0] <= 30 else "ok"

@@ -349,6 +349,14 @@ class Cycle:
         self._wire = _Wire()
         return CycleResult(states, faults, tuple(wire.events), wire.start, wire.spent, share)
 
+    def end_soft_starts(self) -> dict[str, int]:
+        """The torque limits that still rise, by servo, as they are to be: nobody is left to raise them."""
+        rising = [track for track in self._tracks.values() if track.ramp and not (track.restart or track.limited)]
+        for track in rising:
+            asked = track.sent[0].torque_limit if track.sent else None
+            track.written_torque = self._torque_now(track, asked, math.inf)
+        return {track.servo.name: track.written_torque for track in rising if track.written_torque is not None}
+
     def restart_softly(self) -> None:
         """Let every servo's next goals start from where it is then: after its torque was switched off."""
         for track in self._tracks.values():

@@ -10,6 +10,7 @@ from typing import Literal
 
 from axbridge.bus.base import Reply
 from axbridge.bus.cycle import Cycle, Goal
+from axbridge.bus.layout import LAYOUTS
 from axbridge.bus.protocols.packet import BROADCAST
 from axbridge.config.registers import ENDLESS_GOALS, Address, XAddress
 from axbridge.errors import BusError, BusTimeout, PortError
@@ -81,17 +82,28 @@ def _unconfirmed(id: int, what: str) -> BusError:
 def hold(cycle: Cycle) -> dict[str, BusError]:
     """Make the present position of every powered servo its goal, and look that it is. Wheels stop turning.
 
-    Servos without torque stay without: writing a goal would switch it on. Returns the servos that could not be read or
-    did not take the goal, by name.
+    Servos without torque stay without: writing a goal would switch it on. A torque limit that rose softly is what it
+    was to be: with a tenth of its torque a joint sinks. Returns the servos that could not be read or did not take that,
+    by name.
     """
     errors: dict[str, BusError] = {}
     try:
         wheels = _stop_wheels(cycle, errors)
         joints = {servo.id: servo.name for servo in cycle.servos if servo.name not in wheels | set(errors)}
         _goal_to_present(cycle, joints, errors)
+        _end_soft_starts(cycle, set(joints.values()) - set(errors), errors)
     except PortError as error:
         errors |= dict.fromkeys(cycle.servos_by_name, error)
     return errors
+
+
+def _end_soft_starts(cycle: Cycle, joints: Container[str], errors: dict[str, BusError]) -> None:
+    limits = cycle.end_soft_starts()
+    for layout in LAYOUTS.values():
+        servos = [s for s in cycle.servos if s.protocol == layout.protocol and s.name in limits and s.name in joints]
+        blocks = {servo.id: limits[servo.name].to_bytes(2, "little") for servo in servos}
+        failed = _write_and_look(cycle, layout.torque, blocks)
+        errors |= {servo.name: failed[servo.id] for servo in servos if servo.id in failed}
 
 
 def _write_and_look(cycle: Cycle, address: int, blocks: Mapping[int, bytes]) -> dict[int, BusError]:
