@@ -11,6 +11,7 @@ from axbridge.verify.cycle import judge_lateness
 from axbridge.verify.deafness import judge_deafness
 from axbridge.verify.endings import judge_endings
 from axbridge.verify.hanging import judge_steps
+from axbridge.verify.holder import moved
 from axbridge.verify.levels import judge_levels
 from axbridge.verify.motions import judge_motion, suited
 from axbridge.verify.mounting import JointTurn, judge_mounting, zero_pose
@@ -142,6 +143,21 @@ def test_a_motor_that_stays_on_is_fatal_and_one_that_jumps_is_told():
     assert found.problem == "still had torque, or did not answer, after SIGKILL"
     (found,) = judge_endings({"endings": [ending | {"moved_deg": 9.0}]}, lines)
     assert "moved by 9° when torque came on" in found.problem
+
+
+@pytest.mark.parametrize(
+    ("now", "goal", "driven", "elsewhere"),
+    [
+        (2048, 2048, 0, 0),
+        (1978, 2048, 0, 70),  # it sank: the loop holds against it
+        (1978, 2100, 0, 70),  # likewise, from a goal above it
+        (2300, 2300, 252, 0),  # it jumped to an old goal
+        (2200, 2300, 152, 0),  # it is on its way there
+        (2310, 2300, 252, 10),
+    ],
+)
+def test_only_what_a_servo_goes_towards_its_goal_is_a_jump(now, goal, driven, elsewhere):
+    assert moved(2048, now, goal) == (driven, elsewhere)
 
 
 def test_a_control_period_that_is_not_kept_and_a_servo_that_is_deaf_too_long_are_told():

@@ -49,11 +49,13 @@ def look_at_endings(
         for number in numbers:
             what = held[0] if len(held) == 1 else f"{len(held)} servos"
             progress(f"{what}, {number.name}")
-            moved, seconds, on = _ended(rig, lines, port, held, number)
-            ending = {"signal": number.name, "servos": len(held), "moved_deg": math.degrees(moved), "on": on}
+            (moved, sank), seconds, on = _ended(rig, lines, port, held, number)
+            ending = {"signal": number.name, "servos": len(held), "moved_deg": moved, "sank_deg": sank, "on": on}
             facts["endings"].append({**ending, "seconds": seconds})
             left = f"still on: {', '.join(on)}" if on else f"off, as all servos say {seconds:.2f} s later"
             words.append(f"{number.name} with {what} on: {left}")
+            if sank > _SNAPS:
+                words.append(f"one sank by {sank:.0f}° under its load, at 20 % of its torque: hold it, and it does not")
             if on:
                 return Measured(facts, words, judge_endings(facts, lines))
     return Measured(facts, words, judge_endings(facts, lines))
@@ -61,8 +63,12 @@ def look_at_endings(
 
 def _ended(
     rig: str, lines: Sequence[ExpectedBus], port: str | None, held: Sequence[str], number: signal.Signals
-) -> tuple[float, float, list[str]]:
-    """How far a servo moved when it came on, rad; how long after the signal all were known to be off, s; who was not.
+) -> tuple[tuple[float, float], float, list[str]]:
+    """What came of one ending.
+
+    Returns:
+        How far a servo went to its goal when it came on, and how far one sank, degrees; how long after the signal all
+        were known to be off, s; who was not.
 
     Raises:
         BusError: as `look_at_endings`.
@@ -83,7 +89,8 @@ def _ended(
         except subprocess.TimeoutExpired as still:
             raise BusError(f"the program that held the motors did not end by {number.name}", "try again") from still
         on = powered(lines)
-        return float(line), time.monotonic() - started, on
+        driven, sank = (math.degrees(float(part)) for part in line.split())
+        return (driven, sank), time.monotonic() - started, on
 
 
 @contextmanager
@@ -126,7 +133,7 @@ def judge_endings(facts: dict[str, Any], lines: Sequence[ExpectedBus]) -> list[F
     for ending in facts["endings"]:
         if ending["moved_deg"] > _SNAPS:
             problem = f"moved by {ending['moved_deg']:.0f}° when torque came on"
-            fix = "it sank, because it was not held, or it does not stand where it says: do this step again"
+            fix = "its goal was not where it stood: do this step again"
             findings.append(Finding(f"one of {ending['servos']}", problem, fix, False, "snap"))
     return findings
 
