@@ -15,9 +15,9 @@ from pathlib import Path
 
 import numpy as np
 
+from axbridge.comparison.simulate import runs_of
 from axbridge.config.rig import Rig
 from axbridge.recording.import_logs import import_log
-from axbridge.comparison.simulate import runs_of
 from axbridge.servo.columns import Param, pack
 from axbridge.sim.rollout import rollouts
 

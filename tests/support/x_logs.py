@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from axbridge.config.registers import XAddress
 from axbridge.comparison.spans import sent_at
+from axbridge.config.registers import XAddress
 from axbridge.robot.backends.sim import open_sim
 from axbridge.servo.columns import State
 
