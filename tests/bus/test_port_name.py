@@ -4,11 +4,12 @@ import fcntl
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from axbridge.bus.cycle import Cycle, CycleServo, Goal
-from axbridge.bus.port_name import line_behind, lock_of
+from axbridge.bus.port_name import line_behind, lock_of, open_files
 from axbridge.bus.serial import SerialBus
 from axbridge.config.instructions import Instruction
 from axbridge.errors import PortError
@@ -159,3 +160,13 @@ def test_what_is_not_there_or_not_here_has_no_marks(tmp_path):
     assert any(f"process {os.getpid()} " in mark for mark in line_behind(os.ttyname(slave)))
     os.close(master)
     os.close(slave)
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc")
+def test_a_program_that_ends_while_open_files_are_looked_through_is_no_error():
+    with subprocess.Popen(["sleep", "60"]) as child:
+        files = open_files()
+        assert next(files).parts[:2] == ("/", "proc")
+        child.kill()
+        child.wait()
+        assert any(file.parts[2] == str(os.getpid()) for file in files)

@@ -25,7 +25,7 @@ import serial
 from dynamixel_sdk import PortHandler
 
 from axbridge.bus.adapter import Adapter, connected, identify_adapter, is_remote
-from axbridge.bus.port_name import line_behind
+from axbridge.bus.port_name import line_behind, open_files
 from axbridge.bus.protocols.packet import byte_seconds
 from axbridge.errors import PortError
 
@@ -332,7 +332,7 @@ def _in_use(port: str) -> PortError:
 def _holders(port: str) -> dict[int, str]:
     """Command lines of the processes that keep a lock on the port, by process id; only of those we may look into."""
     holders = {}
-    for link in Path("/proc").glob("[0-9]*/fd/*"):
+    for link in open_files():
         with contextlib.suppress(OSError):
             if os.path.realpath(link) != os.path.realpath(port):
                 continue

@@ -14,7 +14,7 @@ from pathlib import Path
 from axbridge.bus.adapter import is_remote
 from axbridge.errors import PortError
 
-__all__ = ["line_behind", "lock_of"]
+__all__ = ["line_behind", "lock_of", "open_files"]
 
 _LONGEST_CHAIN = 8  # links
 _START_TIME = 19  # field of /proc/PID/stat behind the name of the program
@@ -74,7 +74,7 @@ def _is_kept(link: Path) -> bool | None:
 
 def _holders_of(number: str) -> Iterator[str]:
     """Processes that hold the master of a pseudo-terminal, with their start; of those we may look into."""
-    for link in Path("/proc").glob("[0-9]*/fd/*"):
+    for link in open_files():
         with contextlib.suppress(OSError):
             if link.readlink().name != "ptmx":
                 continue
@@ -82,6 +82,13 @@ def _holders_of(number: str) -> Iterator[str]:
             if f"tty-index:\t{number}\n" in (process / "fdinfo" / link.name).read_text():
                 fields = (process / "stat").read_text().rpartition(")")[2].split()
                 yield f"process {process.name} {fields[_START_TIME]}"
+
+
+def open_files() -> Iterator[Path]:
+    """``/proc/PID/fd/N`` of all processes that we may look into; they end meanwhile, as they like."""
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            yield from list((process / "fd").iterdir())
 
 
 def _usb_marks(path: Path) -> Iterator[str]:
