@@ -91,9 +91,11 @@ class HandledBank(HeldBank):
     def __init__(self, bank, directions):
         super().__init__(bank, None)
         self.directions = directions
-        shared = np.frombuffer(mmap.mmap(-1, 2 * len(directions) * 8), dtype=np.float64).reshape(2, len(directions))
-        self.goals, self.left = shared  # rad, by row, NaN: free; how far there is still to go
-        self.goals[:] = np.nan
+        shared = np.frombuffer(mmap.mmap(-1, 3 * len(directions) * 8), dtype=np.float64).reshape(3, len(directions))
+        self.goals, self.left, self.known = (
+            shared  # rad, by row, NaN: free; how far there is still to go to those known
+        )
+        self.goals[:] = self.known[:] = np.nan
 
     def advance(self, until):
         for moment in np.arange(self._bank.time + 0.005, until, 0.005):  # a late process lets nothing fall meanwhile
@@ -104,21 +106,23 @@ class HandledBank(HeldBank):
         bank = self._bank
         on = bank.command[:, Command.TORQUE] > 0
         self.goals[on] = np.nan  # the motor has it now
-        for row in np.flatnonzero(~np.isnan(self.goals)):
+        goals = self.goals.copy()  # whoever turns joints writes there at any time
+        for row in np.flatnonzero(~np.isnan(goals)):
             here = bank.state[row, State.ANGLE]
-            left = self.directions[row] * self.goals[row] - here
+            left = self.directions[row] * goals[row] - here
             if abs(left) > NEAR / 2:
                 most = QUICK * max(until - bank.time, 0.0)
                 bank.place(row, here + float(np.clip(left, -most, most)))
-        self.left[:] = np.nan_to_num(self.directions * self.goals - bank.state[:, State.ANGLE])
+        self.left[:] = self.directions * goals - bank.state[:, State.ANGLE]
+        self.known[:] = goals
         bank.advance(until)
 
     def turn(self, goals):
         """Lead joints to angles, by row; says `there` when all are."""
-        rows = list(goals)
-        self.goals[rows] = list(goals.values())
-        self.left[rows] = np.inf  # after that: whoever works it out from now on knows the goals
-        while (np.abs(self.left[rows]) > NEAR).any():
+        rows, wanted = list(goals), list(goals.values())
+        self.known[rows] = np.nan
+        self.goals[rows] = wanted
+        while not (np.isnan(self.goals[rows]) | (self.known[rows] == wanted) & (np.abs(self.left[rows]) <= NEAR)).all():
             time.sleep(0.002)
         print("there", flush=True)
 
