@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import random
 import signal
@@ -55,7 +56,7 @@ MOMENT = 0.25  # s in which the signal comes, once the controller runs
 GREETING = 0.15  # s in which it comes during the handshake
 PATIENCE = 1.0  # s: a busy machine may stop the virtual servos for a while
 LONGEST = 30.0  # s that a program may take to end, on a busy machine
-NEAR = 10  # counts of an AX between goal and present position of a servo that holds: 3 degrees, under load
+NEAR = {1: 3.0, 2: 11.0}  # degrees between goal and position of a servo that holds a load; X loops have no integral
 
 CELL = """
 import threading, time, warnings, axbridge
@@ -231,7 +232,7 @@ def look(bus: Bus, rig: Rig, policy: str) -> tuple[list[str], int]:
         if policy == "hold":
             away = abs(ask("goal_position") - ask("present_position"))
         farthest = max(farthest, away)
-        if on != (policy == "hold") or away > NEAR * profile.units.counts / 1023 or armed:
+        if on != (policy == "hold") or away * profile.units.position > math.radians(NEAR[profile.protocol]) or armed:
             wrong.append(f"{servo.name}: torque {on}, {away} counts away, {'' if armed else 'not '}armed")
     return wrong, farthest
 
