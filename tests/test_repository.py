@@ -33,7 +33,7 @@ def test_the_citation_is_of_this_version():
 
 def test_one_file_alone_says_where_the_repository_is():
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True)
-    if listed.returncode:
+    if not listed.stdout:
         pytest.skip("no checkout of git")
     texts = {name: (ROOT / name).read_bytes() for name in listed.stdout.split("\0") if (ROOT / name).is_file()}
     address = re.compile(rb"axbridge/" rb"axbridge|axbridge[.]github")
