@@ -80,6 +80,21 @@ def test_play_records_what_was_asked_and_what_came(file, tmp_path, capsys):
     assert recording.metadata["pace"] == 0.5
 
 
+def test_programs_read_as_json_how_a_move_went_and_what_was_taught(file, tmp_path, capsys):
+    assert app.run(["play", str(file), "--rig", "pan_tilt", "--json"]) == app.DONE
+    played = json.loads(capsys.readouterr().out)
+    assert (played["format"], played["stopped"], played["recording"]) == ("axbridge-play-1", False, None)
+    assert played["seconds"] == pytest.approx(0.4, abs=0.05)
+    out = tmp_path / "sunk.json"  # a limp leg sinks by itself
+    sink = ["teach", "--rig", "leg", "--backend", "sim", "--duration", "0.5", "--out", str(out), "--json"]
+    assert app.run(sink) == app.DONE
+    taught = json.loads(capsys.readouterr().out)
+    assert (taught["format"], taught["out"], taught["clipped"]) == ("axbridge-teach-1", str(out), {})
+    move = Move.load(out)
+    assert (taught["poses"], taught["seconds"]) == (len(move.pages["1"].keys), pytest.approx(move.duration))
+    assert taught["joints"] == list(move.joints)
+
+
 @pytest.mark.parametrize("engine", ["bullet", "mujoco"])
 def test_a_bioloid_plays_robotis_walk_ready_and_its_legs_carry_it(tmp_path, engine):
     """A robot that lies on its face has nothing to carry at the knees."""

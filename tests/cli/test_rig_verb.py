@@ -33,6 +33,20 @@ def test_a_rig_is_shown_with_its_files_and_servos(capsys):
     assert said.splitlines()[-1].split() == ["shaft", "1", "main", "shaft", "ax-12a", "ax12", "-"]
 
 
+def test_programs_read_a_rig_as_json(capsys):
+    def printed(*words):
+        assert run(["rig", *words, "--json"]) == 0
+        return json.loads(capsys.readouterr().out)
+
+    assert printed("list")["rigs"]["pan_tilt"] == "two AX-12A turning and nodding a 60 g camera"
+    shown = printed("show", "pendulum:mass=0.2")
+    assert (shown["format"], shown["parameters"]["mass"]["value"]) == ("axbridge-rig-show-1", 0.2)
+    shaft = {"drive": "dynamixel", "id": 1, "bus": "main", "joint": "shaft", "profile": "ax-12a", "model": "ax12"}
+    assert shown["servos"] == {"shaft": {**shaft, "lowest_rad": None, "highest_rad": None}}
+    checked = printed("check", "pan_tilt")
+    assert (checked["servos"], checked["file"]) == (2, printed("show", "pan_tilt")["file"])
+
+
 @pytest.mark.parametrize("name", ["pan_tilt", "xl330_pendulum", "bioloid"])
 def test_a_copy_is_sound_moves_and_has_the_name_of_its_folder(desk, capsys, name):
     assert run(["rig", "copy", name, "mine"]) == 0

@@ -1,5 +1,6 @@
 """`axbridge record` as a user runs it: what it refuses, what Ctrl-C leaves, which clock a file has."""
 
+import json
 import shutil
 import signal
 import subprocess
@@ -30,6 +31,18 @@ def test_the_rigs_step_is_the_default_tick_and_the_motion_takes_the_time_asked_f
     assert track.time[-1] == pytest.approx(2.0, abs=0.03)
     assert app.run([*arguments, "--out", "deep/down/sine.mcap"]) == app.MISUSE
     assert app.run([*arguments, "--out", "deep/down/sine.mcap", "--force"]) == app.DONE
+
+
+def test_programs_read_what_was_recorded_as_json(tmp_path, capsys):
+    path = tmp_path / "step.mcap"
+    arguments = ["record", "step", "--rig", "bench_arm", "--angle", "20", "--out", str(path), "--json"]
+    assert app.run(arguments) == app.DONE
+    done = json.loads(capsys.readouterr().out)
+    (one,) = done["recordings"]
+    assert (done["format"], one["path"], one["experiment"]) == ("axbridge-record-1", str(path), "step")
+    assert one["steps"] == len(open_recording(path).cycles["time"])
+    assert app.run([*arguments, "--force", "--dry-run"]) == app.MISUSE
+    assert "leave --json out" in capsys.readouterr().err
 
 
 def test_a_tick_that_is_nearly_kept_is_recorded_as_it_was_and_told(tmp_path, capsys):

@@ -6,17 +6,19 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from axbridge.cli.app import app
+from axbridge.cli.app import app, emit_json
 from axbridge.cli.options import (
     BackendOption,
     EngineOption,
     ForceOption,
     GuiOption,
+    JsonOption,
     ModelOption,
     MoveArgument,
     PortOption,
@@ -50,6 +52,7 @@ def play(
     force: ForceOption = False,
     gui: GuiOption = False,
     seed: SeedOption = 0,
+    json: JsonOption = False,
 ) -> None:
     """Play a move: go slowly to its first pose, play it within all limits, and end it.
 
@@ -78,7 +81,7 @@ def play(
     only = separated(joints) or None
     with (
         interruptible(record, loaded),
-        progress(f"playing {move}"),
+        progress(f"playing {move}", quiet=json),
         open_robot(loaded, backend, port=port, seed=seed) as robot,
         ExitStack() as stack,
     ):
@@ -89,6 +92,9 @@ def play(
             stack.enter_context(RobotRecorder(robot, recorder)).mark(f"play {move.name}", kind="play")
         stop = stack.enter_context(_asked_to_stop())
         played = play_move(robot, found, pace=pace, joints=only, page=page, loop=loop, stop=stop, note=_note)
+    if json:
+        emit_json("play-1", {**asdict(played), "recording": None if record is None else str(record)})
+        return
     _print(played)
     if record is not None:
         print(f"recording {record}")

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from axbridge.cli.app import app
+from axbridge.cli.app import app, emit_json
 from axbridge.cli.dry_run import dry_run
 from axbridge.cli.options import (
     BackendOption,
     EngineOption,
     ForceOption,
+    JsonOption,
     ModelOption,
     PortOption,
     RigOption,
@@ -26,8 +28,7 @@ from axbridge.cli.recording import interruptible
 from axbridge.errors import UsageError, nearest
 
 if TYPE_CHECKING:
-    from axbridge.config.rig import Rig
-    from axbridge.experiment.experiments import Options
+    from axbridge.experiment.experiment_run import Conducted
 
 
 @app.command()
@@ -69,10 +70,12 @@ def record(
     ] = False,
     seed: SeedOption = 0,
     force: ForceOption = False,
+    json: JsonOption = False,
 ) -> None:
     """Run an experiment and record every sample, command and segment."""
     from axbridge.config.rig import Rig
     from axbridge.experiment.experiments import NAMES, PROTOCOL, Options
+    from axbridge.experiment.record import recorded
     from axbridge.files import check_new
     from axbridge.recording.stored import open_recording
 
@@ -96,6 +99,8 @@ def record(
         duties=tuple(duty) if duty else chosen.duties,
         source=open_recording(source) if source is not None else None,
     )
+    if dry and json:
+        raise UsageError("--dry-run draws a picture, and prints for people", "leave --json out")
     target = (out if dry else named_mcap(out)) or Path(f"{experiment}.mcap")
     if experiment == "protocol":
         jobs = [(name, target.with_name(f"{target.stem}-{label}.mcap"), o) for label, name, o in PROTOCOL]
@@ -108,29 +113,21 @@ def record(
         for name, picture, job in jobs:
             dry_run(loaded, servo, seed, name, job, tick, picture)
         return
+    written = []
     for name, path, job in jobs:
-        _record(loaded, backend, port, servo, seed, name, path, job, tick)
+        with interruptible(path, loaded), progress("opening the robot", quiet=json) as show:
+            done = recorded(
+                loaded, name, path, job, backend=backend, port=port, servo=servo, tick_ms=tick, seed=seed, progress=show
+            )
+        written.append({"experiment": name, "path": str(path), **asdict(done)})
+        _note_late(done)
+        if not json:
+            print(f"wrote {path}" + ("" if done.whole else " (the robot stopped before the end)"))
+    if json:
+        emit_json("record-1", {"recordings": written})
 
 
-def _record(
-    rig: Rig,
-    backend: str,
-    port: str | None,
-    servo: str | None,
-    seed: int,
-    name: str,
-    path: Path,
-    options: Options,
-    tick: float | None,
-) -> None:
-    """Check, then record one experiment and say what came of it."""
-    from axbridge.experiment.record import recorded
-
-    with interruptible(path, rig), progress("opening the robot") as show:
-        done = recorded(
-            rig, name, path, options, backend=backend, port=port, servo=servo, tick_ms=tick, seed=seed, progress=show
-        )
-    print(f"wrote {path}" + ("" if done.whole else " (the robot stopped before the end)"))
+def _note_late(done: Conducted) -> None:
     if done.late > done.steps / 10:
         typer.echo(
             f"note: {done.late} of {done.steps} steps were late, by {done.slipped / done.late * 1e3:.1f} ms on average;"

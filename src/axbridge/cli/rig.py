@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from axbridge.cli.app import app
+from axbridge.cli.app import app, emit_json
 from axbridge.cli.help import Verbs
-from axbridge.cli.options import RigArgument
+from axbridge.cli.options import JsonOption, RigArgument
 from axbridge.reading import printable
 
 if TYPE_CHECKING:
@@ -24,23 +24,29 @@ app.add_typer(rig, name="rig")
 
 
 @rig.command("list")
-def list_() -> None:
+def list_(*, json: JsonOption = False) -> None:
     """List the rigs that come with axbridge."""
     from axbridge.config.rig import FOLDER, Rig
     from axbridge.config.toml_tables import shipped_names
 
-    names = shipped_names(FOLDER)
-    width = max(map(len, names))
-    for name in names:
-        print(f"{name:<{width}}  {Rig.load(name).description}")
+    rigs = {name: Rig.load(name).description for name in shipped_names(FOLDER)}
+    if json:
+        emit_json("rig-list-1", {"rigs": rigs})
+        return
+    width = max(map(len, rigs))
+    for name, description in rigs.items():
+        print(f"{name:<{width}}  {description}")
 
 
 @rig.command()
-def show(rig: RigArgument) -> None:
+def show(rig: RigArgument, *, json: JsonOption = False) -> None:
     """Print what a rig is: its files, buses, world and servos."""
     from axbridge.config.rig import Rig
 
     loaded = Rig.load(rig)
+    if json:
+        emit_json("rig-show-1", _facts(loaded))
+        return
     print(f"{loaded.name}: {loaded.description}" if loaded.description else loaded.name)
     print(f"file    {loaded.path}")
     for base in loaded.bases:
@@ -54,6 +60,26 @@ def show(rig: RigArgument) -> None:
         print(f"number  {name} = {one.value:g} {one.unit}{span}")
     header = ("servo", "id", "bus", "joint", "profile", "model", "limits")
     _print_table([header, *(_row(servo) for servo in loaded.servos)])
+
+
+def _facts(rig: Rig) -> dict[str, Any]:
+    """The same for programs."""
+    return {
+        "name": rig.name,
+        "description": rig.description,
+        "file": str(rig.path),
+        "bases": [str(base) for base in rig.bases],
+        "urdf": None if rig.world is None else str(rig.urdf_path()),
+        "buses": {bus.name: {"port": bus.port, "baud": bus.baud, "supply_v": bus.supply_voltage} for bus in rig.buses},
+        "parameters": {name: one.model_dump() for name, one in rig.parameters.items()},
+        "servos": {
+            servo.name: {
+                **servo.model_dump(include={"drive", "id", "bus", "joint", "profile", "model"}),
+                **dict(zip(("lowest_rad", "highest_rad"), servo.soft_limits, strict=True)),
+            }
+            for servo in rig.servos
+        },
+    }
 
 
 def _row(servo: ServoConfig) -> tuple[str, ...]:
@@ -91,7 +117,11 @@ def copy(rig: RigArgument, folder: Annotated[Path, typer.Argument(metavar="DIR",
 
 
 @rig.command()
-def check(rig: Annotated[str, typer.Argument(metavar="FILE", help="Rig file, folder or name.")]) -> None:
+def check(
+    rig: Annotated[str, typer.Argument(metavar="FILE", help="Rig file, folder or name.")],
+    *,
+    json: JsonOption = False,
+) -> None:
     """Check a rig and its files, draw its joints, and list what it assumes."""
     from axbridge.config.rig import Rig
     from axbridge.config.rig_check import check_rig
@@ -102,6 +132,9 @@ def check(rig: Annotated[str, typer.Argument(metavar="FILE", help="Rig file, fol
     buses = {bus.name: bus for bus in loaded.buses}
     for servo in loaded.dynamixels:
         initial_registers(loaded, servo, loaded.profile_of(servo), buses[servo.bus])
+    if json:
+        emit_json("rig-check-1", {"file": str(loaded.path), "servos": len(loaded.servos), "assumed": checked.assumed})
+        return
     for line in checked.tree:
         print(printable(line))
     if checked.assumed:

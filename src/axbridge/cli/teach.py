@@ -7,17 +7,18 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from axbridge.cli.app import app
+from axbridge.cli.app import app, emit_json
 from axbridge.cli.ending import stopping
 from axbridge.cli.keys import END, pressed
 from axbridge.cli.options import (
     BackendOption,
     EngineOption,
     ForceOption,
+    JsonOption,
     ModelOption,
     PortOption,
     RigOption,
@@ -52,6 +53,7 @@ def teach(
     smooth: Annotated[float, typer.Option("--smooth", help="Width of the smoothing, ms; 0 = none.")] = 60.0,
     seed: SeedOption = 0,
     force: ForceOption = False,
+    json: JsonOption = False,
 ) -> None:
     """Move some joints by hand, and write what you did as a move.
 
@@ -74,12 +76,16 @@ def teach(
     only = separated(joints) or None
 
     left = "nothing was written"
+    document: dict[str, Any] = {"out": str(out)}
 
     def save(move: Move) -> None:
         nonlocal left
         for note in save_move(move, out, joints_of(loaded)):
             print(f"note: {note}", file=sys.stderr)
-        print(f"wrote {out}: {len(move.pages['1'].keys)} poses, {move.duration:.1f} s, {', '.join(move.joints)}")
+        poses = len(move.pages["1"].keys)
+        document.update(poses=poses, seconds=move.duration, joints=move.joints)
+        if not json:
+            print(f"wrote {out}: {poses} poses, {move.duration:.1f} s, {', '.join(move.joints)}")
         left = f"{out} is whole"
 
     with (
@@ -92,7 +98,12 @@ def teach(
             if keyframes:
                 _poses(robot, names, key, way, save)
             else:
-                _hand(robot, names, key, duration, smooth / 1000, save)
+                taught = _hand(robot, names, key, duration, smooth / 1000, save)
+                document |= {fact: value for fact, value in vars(taught).items() if fact != "move"}
+                if not json:
+                    _print(taught)
+        if json:
+            emit_json("teach-1", document)
         if sys.stdin.isatty():
             print("it holds; support it and press a key to let go", file=sys.stderr)
             while not key() and robot.step() != -1:
@@ -106,7 +117,7 @@ def _hand(
     seconds: float,
     width: float,
     save: Callable[[Move], None],
-) -> None:
+) -> Taught:
     """Take down what the hand does for `seconds`, or between two keys; a failure loses nothing of it."""
     from axbridge.moves.teaching import Taking
 
@@ -123,7 +134,9 @@ def _hand(
         raise
     taught = taking.taught(width)
     save(taught.move)
-    _tell(taught)
+    for joint, far in taught.clipped.items():
+        print(f"note: {joint} went {math.degrees(far):.1f}° beyond its limit: cut off there", file=sys.stderr)
+    return taught
 
 
 def _poses(
@@ -154,8 +167,6 @@ def _wait(robot: Robot, key: Callable[[], str]) -> str:
     return struck
 
 
-def _tell(taught: Taught) -> None:
+def _print(taught: Taught) -> None:
     print(f"cut       {taught.trimmed:.1f} s of rest")
     print(f"smoothed  by {math.degrees(taught.smoothed):.1f}° at most, {math.degrees(taught.smoothed_rms):.2f}° RMS")
-    for joint, far in taught.clipped.items():
-        print(f"note: {joint} went {math.degrees(far):.1f}° beyond its limit: cut off there", file=sys.stderr)
