@@ -6,15 +6,16 @@ from functools import cached_property
 from typing import Any
 
 from lerobot.teleoperators import Teleoperator
-from lerobot.utils.decorators import check_if_already_connected, check_if_not_connected
+from lerobot.utils.decorators import check_if_not_connected
 
 from lerobot_robot_axbridge.config import AxbridgeLimpConfig
 from lerobot_robot_axbridge.joints import Joints
+from lerobot_robot_axbridge.rigged import Rigged
 
 __all__ = ["AxbridgeLimp"]
 
 
-class AxbridgeLimp(Teleoperator):
+class AxbridgeLimp(Rigged, Teleoperator):
     """Any rig of axbridge. Nothing here switches a motor on."""
 
     config_class = AxbridgeLimpConfig
@@ -35,27 +36,6 @@ class AxbridgeLimp(Teleoperator):
         """None: its motors are off."""
         return {}
 
-    @property
-    def is_connected(self) -> bool:
-        """Whether the rig is open."""
-        return self._joints.connected
-
-    @check_if_already_connected
-    def connect(self, calibrate: bool = True) -> None:
-        """Open the rig."""
-        self._joints.connect()
-
-    @property
-    def is_calibrated(self) -> bool:
-        """Always: zeros and directions stand in the rig."""
-        return True
-
-    def calibrate(self) -> None:
-        """Nothing to do."""
-
-    def configure(self) -> None:
-        """Nothing to do."""
-
     @check_if_not_connected
     def get_action(self) -> dict[str, float]:
         """Where the joints are now, degrees."""
@@ -63,7 +43,3 @@ class AxbridgeLimp(Teleoperator):
 
     def send_feedback(self, feedback: dict[str, Any]) -> None:
         """Nothing to feel: its motors are off."""
-
-    def disconnect(self) -> None:
-        """Let the port go; once more does nothing."""
-        self._joints.close()

@@ -6,15 +6,16 @@ from functools import cached_property
 from typing import Any
 
 from lerobot.robots import Robot
-from lerobot.utils.decorators import check_if_already_connected, check_if_not_connected
+from lerobot.utils.decorators import check_if_not_connected
 
 from lerobot_robot_axbridge.config import AxbridgeConfig
 from lerobot_robot_axbridge.joints import Joints
+from lerobot_robot_axbridge.rigged import Rigged
 
 __all__ = ["Axbridge"]
 
 
-class Axbridge(Robot):
+class Axbridge(Rigged, Robot):
     """Any rig of axbridge: simulated, real, or real with a simulated twin."""
 
     config_class = AxbridgeConfig
@@ -35,27 +36,6 @@ class Axbridge(Robot):
         """The same."""
         return dict(self._joints.features)
 
-    @property
-    def is_connected(self) -> bool:
-        """Whether the rig is open."""
-        return self._joints.connected
-
-    @check_if_already_connected
-    def connect(self, calibrate: bool = True) -> None:
-        """Open the rig. No motor is on before the first action."""
-        self._joints.connect()
-
-    @property
-    def is_calibrated(self) -> bool:
-        """Always: zeros and directions stand in the rig."""
-        return True
-
-    def calibrate(self) -> None:
-        """Nothing to do: `axbridge calibrate` finds zeros, and the rig keeps them."""
-
-    def configure(self) -> None:
-        """Nothing to do: the rig says which registers a servo gets, and they are written when it is opened."""
-
     @check_if_not_connected
     def get_observation(self) -> dict[str, Any]:
         """Where the joints are now, degrees."""
@@ -66,11 +46,3 @@ class Axbridge(Robot):
         """Send goals, degrees; what was sent is within the joints' limits, and within `max_relative_target`."""
         goals = {key: float(value) for key, value in action.items()}
         return dict(self._joints.send(goals, self.config.max_relative_target))
-
-    def disconnect(self) -> None:
-        """Switch every motor off and let the port go; once more does nothing.
-
-        LeRobot's tools disconnect one device after the other when something has failed. An error here, because this
-        one is closed already, would keep them from the next.
-        """
-        self._joints.close()

@@ -259,6 +259,7 @@ def _supply_of(fit: Fit) -> float:
 _NONE = _Factor(
     lambda runs, _factor: runs, (1.0,), lambda _factor, _fit: "", lambda _factor, _fit, _one: "", 1.0, False
 )
+_SCALES = (0.25, 0.35, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 1.05, 1.1, 1.2, 1.35, 1.5, 1.75, 2.0, 2.8, 4.0)
 _FACTORS = (
     _Factor(
         _turned,
@@ -270,7 +271,7 @@ _FACTORS = (
     ),
     _Factor(
         _turned,
-        (0.25, 0.35, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 1.05, 1.1, 1.2, 1.35, 1.5, 1.75, 2.0, 2.8, 4.0),
+        _SCALES,
         lambda factor, _fit: f"a scaled angle: positions are {1 / factor:.3g} times what goals are counted in",
         lambda factor, _fit, recording: f"scale the positions: {import_again(recording, position=factor)}",
         0.03,
@@ -278,7 +279,7 @@ _FACTORS = (
     ),
     _Factor(
         _scaled,
-        (0.25, 0.35, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 1.05, 1.1, 1.2, 1.35, 1.5, 1.75, 2.0, 2.8, 4.0),
+        _SCALES,
         lambda factor, _fit: f"scaled angles: positions and goals are both {1 / factor:.3g} times too large",
         lambda factor, _fit, recording: (
             f"give the unit of both: {import_again(recording, position=factor, command=factor)}"

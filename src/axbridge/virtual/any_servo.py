@@ -201,6 +201,13 @@ class AnyServo(ABC):
     def present(self, time: float) -> tuple[int, int, int, int, int]:
         """Present position, speed, load, voltage and temperature at `time` (s): register counts."""
 
+    def _take_registered(self) -> tuple[int, bytes] | None:
+        """What a REG_WRITE left for ACTION, which has it once; None where there is nothing."""
+        registered, self._registered = self._registered, None
+        if registered is not None:
+            self.table["registered_instruction"] = 0
+        return registered
+
     # -- motor and alarms ----------------------------------------------------------------------------------------
 
     @property

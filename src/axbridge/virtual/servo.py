@@ -52,10 +52,7 @@ class VirtualServo(AnyServo):
     # -- packets -------------------------------------------------------------------------------------------------
 
     def handle(self, packet: Packet, time: float) -> Status | None:
-        """Execute one packet whose last byte arrived at `time` (s); return the answer, None for silence.
-
-        Effects of the packet count after its status: the answer carries the old id, level and delay.
-        """
+        """See `AnyServo.handle`."""
         broadcast = packet.id == BROADCAST
         if not self.powered or not (broadcast or packet.id == self.id):
             return None
@@ -84,7 +81,7 @@ class VirtualServo(AnyServo):
         return Status(encode(id_, error | alarms), delay)
 
     def read_delay(self, address: int, length: int) -> float | None:
-        """Delay of the answer to a READ of these registers, as in `Status`; None where they cannot be read just so."""
+        """See `AnyServo.read_delay`."""
         if self.table.data[_LEVEL] < 1 or address < 0 or length < 0 or address + length > self.table.size:
             return None
         return self._delays[Instruction.READ] + self._return_delay
@@ -112,14 +109,7 @@ class VirtualServo(AnyServo):
         return self._status(self.id, 0, data, Instruction.READ)
 
     def peek(self, address: int, length: int, time: float, state: list[float] | None = None) -> bytes:
-        """Register bytes as they are at `time` (s); fewer past the end of the table.
-
-        Args:
-            address: The first one's.
-            length: How many.
-            time: s.
-            state: Row of the state array at that time; the present one when not given.
-        """
+        """See `AnyServo.peek`."""
         end = address + length
         if address < _REFRESHED_END and end > _PRESENT:
             self._refresh(time, state, all_=end > _MOVING)
@@ -170,11 +160,9 @@ class VirtualServo(AnyServo):
         return error
 
     def _action(self, time: float) -> int:
-        if self._registered is None:
+        if (registered := self._take_registered()) is None:
             return _INSTRUCTION
-        (address, data), self._registered = self._registered, None
-        self.table["registered_instruction"] = 0
-        self._write(address, data, time)
+        self._write(*registered, time)
         return 0
 
     def _factory_reset(self, time: float) -> int | None:

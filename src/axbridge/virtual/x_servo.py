@@ -220,11 +220,8 @@ class XServo(AnyServo):
         return error
 
     def _action(self, time: float) -> int:
-        if self._registered is None:
-            return _INSTRUCTION
-        (address, data), self._registered = self._registered, None
-        self.table["registered_instruction"] = 0
-        return self._write(address, data, time)
+        registered = self._take_registered()
+        return _INSTRUCTION if registered is None else self._write(*registered, time)
 
     def _factory_reset(self, params: bytes, time: float, *, broadcast: bool) -> int | None:
         scope = params[0] if len(params) == 1 else 0
