@@ -20,7 +20,7 @@ import numpy as np
 from axbridge.config.rig import Rig
 from axbridge.serve.pty import PtyChannel
 from axbridge.serve.server import serve
-from axbridge.sim.bank import Command, State
+from axbridge.servo.columns import Command, State
 from axbridge.virtual.world import World
 
 

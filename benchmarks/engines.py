@@ -21,7 +21,8 @@ from axbridge.config.model import ServoModel
 from axbridge.config.profile import FirmwareProfile
 from axbridge.config.rig import Rig
 from axbridge.config.urdf import read_shapes
-from axbridge.sim.bank import BankServo, Command, Mode, Passive, ServoBank
+from axbridge.servo.columns import Command, Mode, Passive
+from axbridge.sim.bank import BankServo, ServoBank
 from axbridge.sim.engine import Scene
 from axbridge.sim.engines.choice import build_engine
 from axbridge.virtual.assembly import build_bank

@@ -18,7 +18,8 @@ import pybullet
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from axbridge.config.model import ServoModel
 from axbridge.config.profile import FirmwareProfile
-from axbridge.sim.bank import BankServo, Command, ServoBank
+from axbridge.servo.columns import Command
+from axbridge.sim.bank import BankServo, ServoBank
 from axbridge.sim.engine import Scene
 from axbridge.sim.engines.bullet.engine import BulletEngine
 from axbridge.sim.engines.bullet.implicit import Book

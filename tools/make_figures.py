@@ -31,8 +31,8 @@ from axbridge.recording.recorder import Recorder
 from axbridge.recording.stored import open_recording
 from axbridge.robot.open import open_robot
 from axbridge.serve.background import serving
-from axbridge.servo.columns import Param
-from axbridge.sim.bank import BankServo, Command, Mode, Passive, ServoBank, State
+from axbridge.servo.columns import Command, Mode, Param, Passive, State
+from axbridge.sim.bank import BankServo, ServoBank
 from axbridge.sim.engines.pendulums import Pendulums
 from axbridge.sim.rollout import rollouts
 from axbridge.sim.runs import FREE, JOINT_MODE, Runs

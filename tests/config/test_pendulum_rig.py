@@ -8,7 +8,7 @@ import pytest
 import axbridge
 from axbridge.comparison.arm import arm_of
 from axbridge.config.rig import Rig
-from axbridge.sim.bank import State
+from axbridge.servo.columns import State
 from axbridge.virtual.assembly import build_bank
 
 GRAVITY = 9.81

@@ -7,7 +7,8 @@ import pytest
 
 from axbridge.config.model import ServoModel
 from axbridge.config.profile import FirmwareProfile
-from axbridge.sim.bank import BankServo, Command, Passive, ServoBank
+from axbridge.servo.columns import Command, Passive
+from axbridge.sim.bank import BankServo, ServoBank
 from axbridge.sim.engine import Scene
 from axbridge.sim.engines.bullet.engine import BulletEngine
 from axbridge.sim.engines.mujoco.engine import MujocoEngine

@@ -11,7 +11,7 @@ from axbridge.config.rig import Rig
 from axbridge.experiment.experiments import Options, conduct
 from axbridge.recording.recorder import Recorder
 from axbridge.recording.stored import open_recording
-from axbridge.sim.bank import Command, Mode, State
+from axbridge.servo.columns import Command, Mode, State
 from axbridge.virtual.assembly import build_bank
 from tests.support.robot_files import write_comb
 

@@ -7,8 +7,9 @@ import pytest
 
 from axbridge.config.model import ServoModel
 from axbridge.config.profile import FirmwareProfile
+from axbridge.servo.columns import Command, State
 from axbridge.servo.lead import lead
-from axbridge.sim.bank import BankServo, Command, ServoBank, State
+from axbridge.sim.bank import BankServo, ServoBank
 from axbridge.sim.engines.pendulums import Pendulums
 
 GRAVITY = 9.80665

@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 
 from axbridge.config.model import ServoModel
 from axbridge.config.profile import FirmwareProfile
-from axbridge.servo.columns import Mode, Param, friction_of, motor_of, pack
+from axbridge.servo.columns import Command, Mode, Param, State, friction_of, motor_of, pack
 from axbridge.servo.friction import budget
 from axbridge.servo.friction_laws import TERMS
 from axbridge.servo.motor import driving, push, warmed
 from axbridge.servo.position_laws import felt
 from axbridge.servo.steady import AT_REST, SteadyServo
-from axbridge.sim.bank import BankServo, Command, ServoBank, State
+from axbridge.sim.bank import BankServo, ServoBank
 from axbridge.sim.engines.pendulums import Pendulums
 
 PROFILE = FirmwareProfile.load("ax-12a")

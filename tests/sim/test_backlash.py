@@ -17,7 +17,8 @@ from axbridge.experiment.experiments import Options, conduct
 from axbridge.recording.provenance import describe
 from axbridge.recording.recorder import Recorder
 from axbridge.recording.stored import open_recording
-from axbridge.sim.bank import BankServo, Command, Joint, ServoBank
+from axbridge.servo.columns import Command, Joint
+from axbridge.sim.bank import BankServo, ServoBank
 from axbridge.sim.engine import Scene
 from axbridge.sim.engines.bullet.engine import BulletEngine
 from tests.sim.test_chain import write_chain

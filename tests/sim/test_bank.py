@@ -7,8 +7,8 @@ import pytest
 
 from axbridge.config.model import ServoModel
 from axbridge.config.profile import FirmwareProfile
-from axbridge.servo.columns import Joint, Param
-from axbridge.sim.bank import BankServo, Command, Mode, Passive, ServoBank, State
+from axbridge.servo.columns import Command, Joint, Mode, Param, Passive, State
+from axbridge.sim.bank import BankServo, ServoBank
 from axbridge.sim.engines.pendulums import Pendulums
 
 AX, MX = FirmwareProfile.load("ax-12a"), FirmwareProfile.load("mx-28")

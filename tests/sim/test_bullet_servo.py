@@ -9,7 +9,8 @@ import pytest
 from axbridge.config.model import ServoModel
 from axbridge.config.profile import FirmwareProfile
 from axbridge.config.rig import Rig
-from axbridge.sim.bank import BankServo, Command, Mode, ServoBank, State
+from axbridge.servo.columns import Command, Mode, State
+from axbridge.sim.bank import BankServo, ServoBank
 from axbridge.sim.engine import Scene
 from axbridge.sim.engines.bullet.engine import BulletEngine
 from axbridge.virtual.assembly import build_bank

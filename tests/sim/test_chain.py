@@ -9,7 +9,8 @@ from scipy.integrate import solve_ivp
 from axbridge.config.model import ServoModel
 from axbridge.config.profile import FirmwareProfile
 from axbridge.errors import SimulationDiverged, UsageError
-from axbridge.sim.bank import BankServo, Command, ServoBank
+from axbridge.servo.columns import Command
+from axbridge.sim.bank import BankServo, ServoBank
 from axbridge.sim.engine import Scene
 from axbridge.sim.engines.bullet.engine import BulletEngine
 

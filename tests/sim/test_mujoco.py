@@ -16,7 +16,8 @@ from axbridge.config.model import ServoModel
 from axbridge.config.profile import FirmwareProfile
 from axbridge.config.rig import Rig
 from axbridge.errors import RigError
-from axbridge.sim.bank import BankServo, Command, Mode, ServoBank
+from axbridge.servo.columns import Command, Mode
+from axbridge.sim.bank import BankServo, ServoBank
 from axbridge.sim.engine import Scene
 from axbridge.sim.engines.mujoco.engine import MujocoEngine
 from axbridge.virtual.assembly import build_bank

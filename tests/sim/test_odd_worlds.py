@@ -7,7 +7,7 @@ import pytest
 
 from axbridge.config.rig import Rig
 from axbridge.errors import RigError, RigWarning
-from axbridge.sim.bank import Command
+from axbridge.servo.columns import Command
 from axbridge.sim.engine import Scene
 from axbridge.sim.engines.choice import build_engine
 from axbridge.virtual.assembly import build_bank

@@ -7,7 +7,8 @@ import pytest
 
 from axbridge.config.model import ServoModel
 from axbridge.config.profile import FirmwareProfile
-from axbridge.sim.bank import BankServo, Command, Mode, Passive, ServoBank, State
+from axbridge.servo.columns import Command, Mode, Passive, State
+from axbridge.sim.bank import BankServo, ServoBank
 from axbridge.sim.engine import Scene
 from axbridge.sim.engines.bullet.engine import BulletEngine
 from tests.support.cart import RADIUS, write_cart

@@ -4,7 +4,7 @@ from collections import deque
 
 import numpy as np
 
-from axbridge.sim.bank import Command, Mode, State
+from axbridge.servo.columns import Command, Mode, State
 
 FULL_SPEED = 6.2  # rad/s
 

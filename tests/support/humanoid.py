@@ -7,7 +7,7 @@ import numpy as np
 import pybullet
 
 from axbridge.config.rig import Rig
-from axbridge.sim.bank import Command
+from axbridge.servo.columns import Command
 from axbridge.virtual.assembly import build_bank
 
 WEIGHT = 2.0 * 9.81  # N

@@ -1,6 +1,7 @@
 """Joints of an engine without servos."""
 
-from axbridge.sim.bank import Passive, ServoBank
+from axbridge.servo.columns import Passive
+from axbridge.sim.bank import ServoBank
 
 
 def left_alone(engine, seconds, spring=0.0):

@@ -9,7 +9,7 @@ from axbridge.cli import app
 from axbridge.cli import record as record_verb  # noqa: F401 - registers it
 from axbridge.config.rig import Rig
 from axbridge.errors import RigError, SimulationDiverged
-from axbridge.sim.bank import Command, Mode, State
+from axbridge.servo.columns import Command, Mode, State
 from axbridge.virtual.assembly import build_bank
 
 pytestmark = pytest.mark.slow

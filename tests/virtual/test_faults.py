@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from axbridge.bus.base import Reply
 from axbridge.errors import BusTimeout, CorruptPacket, ErrorFlag, PortError, UsageError
-from axbridge.sim.bank import State
+from axbridge.servo.columns import State
 from axbridge.virtual.bus import VirtualBus
 from axbridge.virtual.faults import FAULTS, Fault, parse_faults, table
 from tests.support.virtual_rig import make_world

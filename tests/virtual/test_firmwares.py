@@ -6,7 +6,7 @@ import pytest
 
 from axbridge.bus.protocols.v1 import Decoder, encode
 from axbridge.errors import ErrorFlag
-from axbridge.sim.bank import Command, State
+from axbridge.servo.columns import Command, State
 from tests.support.virtual_rig import Wire, make_world
 
 READ, WRITE, ACTION, RESET, REBOOT, BULK_READ = 2, 3, 5, 6, 8, 0x92

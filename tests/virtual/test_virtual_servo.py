@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from axbridge.bus.protocols.v1 import encode
-from axbridge.sim.bank import Command, State
+from axbridge.servo.columns import Command, State
 from tests.support.virtual_rig import Wire, make_world
 
 PING, READ, WRITE, REG_WRITE, ACTION, RESET, REBOOT, SYNC_WRITE = 1, 2, 3, 4, 5, 6, 8, 0x83

@@ -19,11 +19,11 @@ import numpy as np
 from axbridge.arrays import FloatArray, IntArray
 from axbridge.config.model import ServoModel
 from axbridge.errors import UsageError
-from axbridge.servo.columns import Command, Joint, Mode, Param, Passive, State, pack
+from axbridge.servo.columns import Command, Joint, Param, Passive, State, pack
 from axbridge.sim.engine import Engine
 from axbridge.sim.substep import NOISE, Drives, recall, workspace
 
-__all__ = ["Bank", "BankServo", "Command", "Mode", "Motors", "Passive", "ServoBank", "State"]
+__all__ = ["Bank", "BankServo", "Motors", "ServoBank"]
 
 _GOAL = slice(Command.GOAL, Command.SPEED + 1)
 _KEPT = 0.025  # s of past states

@@ -9,9 +9,9 @@ from axbridge.config.rig import Rig
 from axbridge.config.rig_tables import ServoConfig
 from axbridge.errors import RigError, RigWarning
 from axbridge.jit import start_work
-from axbridge.servo.columns import pack
+from axbridge.servo.columns import Passive, pack
 from axbridge.servo.steady import SteadyServo
-from axbridge.sim.bank import BankServo, Passive, ServoBank
+from axbridge.sim.bank import BankServo, ServoBank
 from axbridge.sim.engine import Engine, Scene
 from axbridge.sim.engines.choice import build_engine, chosen
 from axbridge.sim.engines.ideal_joints import IdealBank, IdealJoint

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from axbridge.bus.protocols.packet import BITS_PER_BYTE, BROADCAST, Packet
-from axbridge.bus.protocols.v2 import ALERT, MAX_ID, Block, encode_status
+from axbridge.bus.protocols.v2 import ALERT, CLEAR_TURNS, MAX_ID, Block, Scope, encode_status
 from axbridge.config.instructions import Instruction
 from axbridge.config.profile import Area
 from axbridge.config.registers import OperatingMode, XAddress
@@ -40,9 +40,7 @@ _RESET_BY_MODE = (
     "feedforward_2nd_gain", "feedforward_1st_gain",
     "profile_acceleration", "profile_velocity", "goal_pwm", "goal_current", "goal_velocity",
 )  # fmt: skip
-_CLEAR_TURNS = b"\x01\x44\x58\x4c\x22"
 _STORE, _RESTORE = b"\x01CTRL", b"\x02CTRL"
-_ALL, _ALL_BUT_ID, _ALL_BUT_ID_AND_BAUD = 0xFF, 0x01, 0x02  # of a factory reset
 _WATCHDOG_UNIT = 0.02  # s
 _GAP = 3  # bytes of silence for each id that does not answer a broadcast ping
 
@@ -225,12 +223,12 @@ class XServo(AnyServo):
 
     def _factory_reset(self, params: bytes, time: float, *, broadcast: bool) -> int | None:
         scope = params[0] if len(params) == 1 else 0
-        if scope not in {_ALL, _ALL_BUT_ID, _ALL_BUT_ID_AND_BAUD}:
+        if scope not in set(Scope):
             return _RANGE
-        if broadcast and scope == _ALL:
+        if broadcast and scope == Scope.ALL:
             return None  # all would have the same id
-        kept = {"id": self.table["id"]} if scope != _ALL else {}
-        if scope == _ALL_BUT_ID_AND_BAUD:
+        kept = {"id": self.table["id"]} if scope != Scope.ALL else {}
+        if scope == Scope.KEEP_ID_AND_BAUD:
             kept["baud_rate"] = self.table["baud_rate"]
         self.table.factory_reset()
         for name, value in kept.items():
@@ -241,7 +239,7 @@ class XServo(AnyServo):
 
     def _clear(self, params: bytes, time: float) -> int:
         """Forget the turns; the goal is where the shaft is, else it would turn them back."""
-        if params != _CLEAR_TURNS:
+        if params != CLEAR_TURNS:
             return _RANGE
         self._refresh(time)
         if self.table["moving"]:
