@@ -1,5 +1,6 @@
 """Rigs that nobody should write are refused in two lines, soon, and before anything is built of them."""
 
+import sys
 import time
 
 import pytest
@@ -7,6 +8,8 @@ import pytest
 from axbridge.config.rig import Rig
 from axbridge.config.rig_check import check_rig
 from axbridge.errors import RigError
+
+ASKS = sys.version_info < (3, 14)  # from then on a name that is too long is a file that is not there
 
 
 @pytest.mark.parametrize(
@@ -17,12 +20,12 @@ from axbridge.errors import RigError
         (".".join(["a"] * 3000) + " = 1", "is nested too deeply"),
         ("a = " + "9" * 100_000, "has a number that is too large"),
         ('base = "a\\u0000b"', "base: makes no sense: "),
-        (f'base = "{"a" * 5000}"', "base: File name too long"),
+        (f'base = "{"a" * 5000}"', "base: File name too long" if ASKS else "base: no "),
         ("world.time_step_ms = 1e-9", "world.time_step_ms: input should be greater than or equal to 0.01"),
         ("robot.basic_time_step_ms = 1e300", "robot.basic_time_step_ms: input should be less than or equal to 60000"),
         ("safety.stale_command_ms = 1e300", "safety.stale_command_ms: input should be less than or equal to 60000"),
         (f"world.base_height = {'9' * 400}", "world.base_height: "),
-        (f'world.urdf = "{"a" * 5000}"', "File name too long"),
+        (f'world.urdf = "{"a" * 5000}"', "File name too long" if ASKS else "world.urdf: no such file"),
         ('world.urdf = "a\\u0000b"', "world.urdf: has control characters"),
         ('name = "red\\u001b[31m"', "name: has control characters"),
         ('servo = [{ name = "a\\u0007" }]', "name: has control characters"),
