@@ -386,7 +386,7 @@ def test_a_page_on_a_port_that_is_taken_says_so(page, arm):
 
 def test_without_viser_the_verb_says_in_one_line_what_to_install(arm, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "viser", None)
-    with pytest.raises(UsageError, match=r"pip install 'axbridge\[view\]'"):
+    with pytest.raises(UsageError, match=r"python -m pip install viser"):
         arm.view(open=False)
 
 
