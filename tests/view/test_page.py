@@ -356,10 +356,16 @@ def page(arm, tmp_path, monkeypatch):
         yield page
 
 
+def refused(request):
+    with pytest.raises(HTTPError) as caught, urlopen(request, timeout=5):
+        pass
+    caught.value.close()
+    return caught.value.code == 403
+
+
 def test_the_page_is_served_to_this_machine_and_to_no_other_page_of_its_browser(page):
     assert b"<html" in urlopen(page.url, timeout=5).read()
-    with pytest.raises(HTTPError, match="403"):
-        urlopen(Request(page.url, headers={"Host": "robot.example"}), timeout=5)
+    assert refused(Request(page.url, headers={"Host": "robot.example"}))
     socket = page.url.replace("http", "ws")
     with pytest.raises(InvalidStatus, match="403"):
         connect(socket, origin="http://robot.example", proxy=None)
@@ -396,8 +402,7 @@ def test_the_plain_page_stops_the_robot_without_a_script_and_for_no_other_page(p
     assert page.stop_url == f"{page.url}stop"
     assert "1 of 1 motors are on" in urlopen(page.stop_url, timeout=5).read().decode()
     for header in ({"Sec-Fetch-Site": "cross-site"}, {"Sec-Purpose": "prefetch"}, {"Origin": "http://robot.example"}):
-        with pytest.raises(HTTPError, match="403"):
-            urlopen(Request(f"{page.stop_url}/now", headers=header), timeout=5)
+        assert refused(Request(f"{page.stop_url}/now", headers=header))
     assert not arm.stopped
     with ThreadPoolExecutor() as others:
         answer = others.submit(lambda: urlopen(f"{page.stop_url}/now?", timeout=5).read().decode())
