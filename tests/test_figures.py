@@ -47,6 +47,7 @@ def test_the_simulated_servo_is_near_its_data_sheet():
     assert rows()[12.0][6] == pytest.approx(1.5, rel=0.02)
 
 
+@pytest.mark.ci
 @pytest.mark.bullet
 def test_every_figure_is_drawn(tool, tmp_path, monkeypatch):
     monkeypatch.setattr(tool, "OUT", tmp_path)

@@ -64,6 +64,7 @@ def test_the_identified_model_predicts_the_step_it_has_not_seen(demo):
     )  # a busy computer smears the steps that it learns from
 
 
+@pytest.mark.ci
 def test_a_rig_of_several_servos_has_its_model_compared_and_none_identified(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     opened = []
@@ -82,6 +83,7 @@ def test_a_rig_of_several_servos_has_its_model_compared_and_none_identified(tmp_
         assert app.run(command[1:]) == 0
 
 
+@pytest.mark.ci
 def test_a_robot_with_legs_walks_and_is_drawn_as_it_does(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert app.run(["demo", "--rig", "bioloid", "--out", "here"]) == 0

@@ -29,6 +29,7 @@ def test_view_says_that_the_page_is_closed():
         assert terminated(page) == "stopped: motors are off; the page is closed\n"
 
 
+@pytest.mark.ci
 def test_a_walk_says_what_its_recording_holds(tmp_path):
     path = tmp_path / "walk.mcap"
     command = ("walk", "--rig", "bioloid", "--backend", "sim", "--steps", "400", "--record", path)

@@ -39,7 +39,9 @@ def simulated(path):
     [
         ("record", "step", "--rig", "bench_arm", "--angle", "10", "--duration", "0.2", "--out", "it.mcap"),
         ("play", "raise.json", "--rig", "bioloid", "--record", "it.mcap"),
-        ("walk", "--rig", "bioloid", "--steps", "1", "--period", "0.8", "--record", "it.mcap"),
+        pytest.param(
+            ("walk", "--rig", "bioloid", "--steps", "1", "--period", "0.8", "--record", "it.mcap"), marks=pytest.mark.ci
+        ),
     ],
     ids=lambda command: command[0],
 )
@@ -51,6 +53,7 @@ def test_the_servos_of_the_simulation_have_it(command, model, tmp_path, monkeypa
     assert simulated("it.mcap") == {model}
 
 
+@pytest.mark.ci
 def test_a_robot_with_legs_is_demonstrated_with_it(tmp_path):
     assert app.run(["demo", "--rig", "bioloid", "--model", "lima2009", "--out", str(tmp_path)]) == app.DONE
     assert simulated(tmp_path / "walk.mcap") == {"lima2009"}

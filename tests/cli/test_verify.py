@@ -186,7 +186,8 @@ def test_a_right_robot_comes_through_and_page_and_text_say_what_was_seen(tmp_pat
     assert (out / "walk.mcap").exists() == (name == "bioloid")
 
 
-@pytest.mark.parametrize("name", ["head_gripper", pytest.param("koch", marks=[pytest.mark.ci, pytest.mark.alone])])
+@pytest.mark.ci
+@pytest.mark.parametrize("name", ["head_gripper", pytest.param("koch", marks=pytest.mark.alone)])
 def test_a_robot_of_x_servos_comes_through_as_well(tmp_path, name):
     real, out = built(tmp_path, name), tmp_path / "out"
     nudged = {": turn gripper": "n", "    did it go": "y"}

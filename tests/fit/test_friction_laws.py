@@ -54,6 +54,7 @@ def test_recordings_with_plain_friction_do_not_rule_m1_out(spread):
     assert [score.parameters for score in laws.scores] == [7, 11]
 
 
+@pytest.mark.ci
 @pytest.mark.usefixtures("two_laws")
 def test_recordings_with_load_dependent_and_stribeck_friction_do_not_pass_for_m1(spread):
     fitted, held = recordings(COULOMB=0.01, STRIBECK=0.02, LOAD=0.25, LOAD_STRIBECK=0.3)

@@ -71,6 +71,7 @@ def test_a_job_gives_the_same_result_wherever_it_runs(spread):
     np.testing.assert_array_equal(here.point, there.point)
 
 
+@pytest.mark.ci
 def test_a_fit_finds_its_truth_and_writes_a_model_that_rigs_can_use(tmp_path, spread):
     data = data_of(TRUTH)
     fit = identify(data[1:], RIG, "ax12", held_out=data[:1], starts=2, generations=150, where=spread)
@@ -135,6 +136,7 @@ def test_a_fit_that_is_worse_than_asked_for_fails_the_check():
         check(fit, "shift>1")
 
 
+@pytest.mark.ci
 def test_recorded_falls_and_steps_give_the_papers_constants(tmp_path):
     shutil.copytree(Path(Rig.load("bench_arm").path).parent, tmp_path / "rig")
     with (tmp_path / "rig/bench_arm.toml").open(
@@ -278,6 +280,7 @@ def logged(tmp_path_factory):
     return folder
 
 
+@pytest.mark.ci
 def test_a_dask_cluster_gives_the_same_result():
     pytest.importorskip("distributed")
     script = """

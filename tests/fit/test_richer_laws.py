@@ -49,6 +49,7 @@ def test_stiction_that_the_law_lacks_is_within_the_intervals_that_allow_for_it(s
     assert "call for no law with more terms" in allowing_for(fit, None).condition
 
 
+@pytest.mark.ci
 def test_a_little_more_friction_at_rest_is_seen_where_errors_do_not_last(monkeypatch):
     monkeypatch.setattr("axbridge.fit.richer_laws.richer_than", lambda _law: ("M2",))  # all five take longer
     _, data = recordings(COULOMB=0.03, STRIBECK=0.0015, STRIBECK_SPEED=0.3)

@@ -78,6 +78,7 @@ def test_a_good_recording_looks_like_nothing_else(good):
     assert told(good) == ""
 
 
+@pytest.mark.ci
 def test_a_whole_fit_says_it(good):
     fit = identify(
         [turned(good[0])], RIG.with_buses(supply_voltage=VOLTS), "ax12",

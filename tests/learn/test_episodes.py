@@ -36,6 +36,7 @@ class Follower:
         return [self.share * seen[2]]
 
 
+@pytest.mark.ci
 def test_policies_earn_the_same_in_processes_that_run_already():
     done = []
     with workers(most=2) as pool:

@@ -51,6 +51,7 @@ def test_a_batch_moves_as_a_robot_does(name):
     assert np.array_equal(together[:, :, 0], together[:, :, 2])
 
 
+@pytest.mark.ci
 def test_workers_give_what_one_process_gives():
     rig = on_mujoco("bench_arm")
     ends = []

@@ -24,6 +24,7 @@ def test_axes_are_lists_and_ranges_in_one_string_or_several():
             parse_axes([wrong])
 
 
+@pytest.mark.ci
 def test_latency_comes_later_and_friction_falls_slower():
     rig, done = Rig.load("bench_arm"), []
     rows = sweep(rig, parse_axes(["latency=0,30"]), "step.delay", report=lambda *shares: done.append(shares))
@@ -34,6 +35,7 @@ def test_latency_comes_later_and_friction_falls_slower():
     assert free["time"] < held["time"]
 
 
+@pytest.mark.ci
 def test_the_verb_prints_a_table_and_asks_back(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     said = ["sweep", "bench_arm", "--over", "supply=9.6,11.1", "--metric", "step.rise"]

@@ -221,6 +221,7 @@ def test_a_twin_names_the_cause_in_its_step_and_asks_the_simulation_by_no_packet
         assert twin.simulation.world.lines["main"].counters.packets == before > packets
 
 
+@pytest.mark.ci
 @pytest.mark.slow
 @pytest.mark.real_time
 def test_a_served_servo_with_more_friction_than_its_model_makes_the_model_stale(tmp_path):

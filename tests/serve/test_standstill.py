@@ -31,6 +31,7 @@ def motors():
 
 
 @pytest.mark.slow
+@pytest.mark.real_time
 def test_a_recording_of_a_virtual_bus_marks_where_its_motors_stood_still(tmp_path):
     with serving("bench_arm") as port, axbridge.open("bench_arm", backend="real", port=port) as robot:
         notes, stopped = notes_of(port), motors()

@@ -9,6 +9,7 @@ from tests.support.plant_soak import held, resident, session
 pytestmark = pytest.mark.slow
 
 
+@pytest.mark.ci
 @pytest.mark.bullet
 def test_robots_that_are_used_and_closed_leave_nothing_behind():
     contacts = sum(session(2.5, seed) for seed in range(2))  # imports, compiled kernels, caches

@@ -3,7 +3,7 @@
 import time
 
 
-def until(condition, seconds=30.0):
+def until(condition, seconds=120.0):
     """Wait until a condition is true; what it is then."""
     end = time.monotonic() + seconds
     while not (found := condition()):

@@ -294,6 +294,7 @@ def test_a_number_is_typed_in_peace_while_the_joint_moves_and_sent_on_enter_or_o
             assert tab.run(f"{typed} === null")  # it is left, and stays so
 
 
+@pytest.mark.ci
 def test_the_curves_are_drawn_although_the_window_begins_without_a_goal(comb, tab, opened):
     page = comb[2]
     with page_client(page) as client:
@@ -310,6 +311,7 @@ def test_the_curves_are_drawn_although_the_window_begins_without_a_goal(comb, ta
     wide.call("Page.close")
 
 
+@pytest.mark.ci
 def test_the_curves_of_a_replay_are_drawn_from_its_first_moment_on(opened, desk):
     with (
         axbridge.open("bench_arm") as robot,
@@ -337,6 +339,7 @@ def test_the_curves_of_a_replay_are_drawn_from_its_first_moment_on(opened, desk)
         web_server.stop(server)
 
 
+@pytest.mark.ci
 def test_at_twice_the_size_the_robot_keeps_its_room_and_the_systems_dark_mode_is_taken(comb, tab, opened):
     zoomed = opened("about:blank")
     zoomed.call("Emulation.setDeviceMetricsOverride", width=700, height=450, deviceScaleFactor=2, mobile=False)

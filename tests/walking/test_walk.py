@@ -118,6 +118,7 @@ def test_a_servo_that_fails_under_way_ends_the_walk(fault, said):
         assert robot.time < 4.0
 
 
+@pytest.mark.ci
 def test_feedback_takes_a_quarter_of_the_tilt_or_more_with_a_noisy_imu_too():
     noisy = [{"name": "imu", "kind": "imu", "orientation_noise": 0.01, "rate_noise": 0.02}]
     rig = Rig.load("bioloid").with_model("lima2009").overridden({"world": {"engine": "mujoco"}, "sensor": noisy})
@@ -136,6 +137,7 @@ def test_feedback_without_an_imu_is_refused():
         Gait(feedback=1.0)
 
 
+@pytest.mark.ci
 def test_lost_packets_do_not_end_a_walk():
     with axbridge.open("bioloid") as robot:
 
@@ -164,6 +166,7 @@ def test_what_the_legs_cannot_do_is_refused_before_anything_moves(options, said,
     assert said in capsys.readouterr().err
 
 
+@pytest.mark.ci
 def test_a_walk_runs_on_the_bus_and_does_not_pretend_to_know_where_it_led(monkeypatch):
     monkeypatch.setattr("axbridge.walking.walking._WAIT_FOR_HANDS", 0.5)
     with serving("bioloid") as port, axbridge.open("bioloid", backend="real", port=port) as robot:
