@@ -189,6 +189,7 @@ def table(lines):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seed", type=int, default=0, help="the first")
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--spreads", type=float, nargs="+", default=[0.1, 0.3])
     parser.add_argument("--generations", type=int, default=14)
@@ -198,7 +199,7 @@ def main():
     parser.add_argument("--lines", type=Path, help="write each seed's lines here as they come (JSON)")
     given = parser.parse_args()
     lines, began = [], time.process_time()
-    for seed in range(given.seeds):
+    for seed in range(given.seed, given.seed + given.seeds):
         for spread in given.spreads:
             for line in of_seed(seed, spread, given):
                 lines.append(line)
