@@ -1,5 +1,7 @@
 """Intervals of servos whose constants are not the model's."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -36,5 +38,9 @@ def test_intervals_allow_for_a_winding_that_is_not_the_models(factor):
     assert wide.low[torque] <= truth[Param.EFFICIENCY] <= wide.high[torque]
     assert (wide.low <= narrow.low).all()
     assert (wide.high >= narrow.high).all()
+    right = replace(space, base=truth)  # what somebody says who knows the winding
+    known = uncertainty(right, runs, polish(right, runs, point, rounds=12))
+    assert wide.low[torque] <= (known.low[torque] + truth[Param.EFFICIENCY]) / 2
+    assert wide.high[torque] >= (known.high[torque] + truth[Param.EFFICIENCY]) / 2
     friction = names.index("friction.coulomb")  # the fall tells it, and a limp motor has no winding
     assert wide.high[friction] - wide.low[friction] < 1.1 * (narrow.high[friction] - narrow.low[friction])

@@ -20,8 +20,6 @@ import pytest
 from axbridge.cli import app, compare, convert, import_, info, record, walk  # noqa: F401 - registers them
 from axbridge.cli import identify as identify_verb  # noqa: F401
 from axbridge.comparison.simulate import packed, runs_of
-from axbridge.config.model import ServoModel
-from axbridge.config.profile import FirmwareProfile
 from axbridge.config.rig import Rig
 from axbridge.errors import UsageError
 from axbridge.fit import identify, write_params
@@ -312,23 +310,27 @@ def test_a_dask_scheduler_that_is_not_there_is_named(monkeypatch):
 
 
 @pytest.mark.ci
-def test_a_fit_finds_an_x_servo_again_in_what_was_recorded_through_its_registers(tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize(("model", "law", "unknowns"), [("xl330", "M4", 13), ("xl330_paper.toml", "M1", 9)])
+def test_a_fit_finds_an_x_servo_again_in_what_was_recorded_through_its_registers(
+    tmp_path, monkeypatch, capsys, model, law, unknowns
+):
     monkeypatch.chdir(tmp_path)
     rig = ("--rig", "xl330_pendulum")
     for name in ("step", "fall", "sin-time-square", "lift-and-drop"):
-        assert app.run(["record", name, *rig, "--model", "xl330", "--tick", "5"]) == app.DONE
+        assert app.run(["record", name, *rig, "--model", model, "--tick", "5"]) == app.DONE
     fitted = ("step.mcap", "fall.mcap", "sin-time-square.mcap", "--holdout", "lift-and-drop.mcap")
     capsys.readouterr()
-    search = ("--model", "pendulum-servo", "--starts", "1", "--budget", "4s", "--out", "found.toml", "--json")
-    assert app.run(["identify", *fitted, *rig, *search]) == app.DONE
+    search = ("--model", "pendulum-servo", "--friction", law, "--starts", "1", "--budget", "4s", "--json")
+    assert app.run(["identify", *fitted, *rig, *search, "--out", "found.toml"]) == app.DONE
     found = json.loads(capsys.readouterr().out)
     assert found["mae_deg"] < 0.1
     assert found["held_out_mae_deg"] < 0.4
-    true = ServoModel.load("xl330", FirmwareProfile.load("xl330-m288")).model_dump()
+    bench = Rig.load("xl330_pendulum")
+    true = bench.model_of(bench.servos[0], model).model_dump()  # that of the paper has no armature
     outside = {}
     for name, one in found["parameters"].items():
         table, key = name.split(".")
         if not one["low"] <= true[table][key] <= one["high"]:
             outside[name] = one | {"true": true[table][key]}
-    assert len(found["parameters"]) == 13
+    assert len(found["parameters"]) == unknowns
     assert len(outside) <= 2, outside  # one in twenty lies outside its interval

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from axbridge.comparison.simulate import runs_of
-from axbridge.fit.search import IDLE, Job, StartOutcome, best_of_both, losses, minimise, search
+from axbridge.fit.search import IDLE, Job, StartOutcome, best_of_both, losses, minimise, opened, search
 from axbridge.fit.stages import parts
 from axbridge.fit.uncertainty import GROUPS, uncertainty
 from axbridge.fit.unknowns import Space
@@ -86,6 +86,28 @@ def test_whole_recordings_choose_among_ends_that_fit_the_parts_alike(runs):
     ends = [StartOutcome(0.50, off, 1, 1), StartOutcome(0.51, true, 1, 2)]
     assert [end.seed for end in best_of_both(job, ends)] == [2, 1]
     assert [end.seed for end in best_of_both(job, [replace(ends[0], loss=0.001), ends[1]])] == [1, 2]
+
+
+def test_a_joint_without_armature_is_found_though_the_logarithm_of_an_armature_is_searched():
+    truth = ax12_truth()
+    truth[Param.ARMATURE] = 0.0
+    job = Job(only(Param.ARMATURE, Param.EFFICIENCY), runs_of(ax12_data(truth), RIG), 0, 40, loss="huber")
+    found = search(job, starts=1, budget=1.0, where=map)
+    before = job.space.sets(found[0].point[None])[0]
+    space, ends = opened(job, found, map)
+    after = space.sets(ends[0].point[None])[0]
+    assert before[Param.ARMATURE] == pytest.approx(3e-4, rel=0.05)
+    assert after[Param.ARMATURE] < 5e-5
+    off, near = (abs(row[Param.EFFICIENCY] - truth[Param.EFFICIENCY]) for row in (before, after))
+    assert near < off / 3
+
+
+def test_a_joint_with_armature_is_searched_no_further(runs):
+    job = Job(only(Param.ARMATURE, Param.EFFICIENCY), runs, 0, 20, loss="huber")
+    found = search(job, starts=1, budget=1.0, where=map)
+    space, ends = opened(job, found, map)
+    assert space is job.space
+    assert ends is found
 
 
 @pytest.mark.slow

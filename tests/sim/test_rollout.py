@@ -80,6 +80,21 @@ def test_what_is_followed_is_as_measured_and_what_is_held_stands():
     assert (found[:, begin + 14 : begin + 40] != runs.position[begin]).any()
 
 
+def test_a_joint_that_was_followed_in_motion_goes_on_as_it_would_have():
+    time = np.arange(0.0, 0.6, 0.002)
+    n = len(time)
+    runs = recordings().only([0])._replace(
+        start=np.array([0, n]), time=time, sent=time, goal=0.5 * np.sin(8 * time), driven=np.full(n, int(Regime.ON)),
+        speed_limit=np.zeros(n), duty=np.full(n, JOINT_MODE), cap=np.ones(n), position=np.zeros(n), velocity=np.zeros(n),
+    )  # fmt: skip
+    rig = Rig.load("bench_arm")
+    params = packed(rig.model_of(rig.servos[0], "ax12"), rig)[None]  # whose loop sees the joint 12.6 ms late
+    whole = rollouts(params, runs)
+    driven = np.where(time < 0.4, Regime.FOLLOWED, Regime.ON).astype(np.int64)
+    after = rollouts(params, runs._replace(driven=driven, position=whole[0], velocity=np.gradient(whole[0], time)))
+    assert np.abs(after - whole).max() < math.radians(0.1)
+
+
 def test_a_law_that_does_not_exist_is_an_error_and_not_another_law():
     with pytest.raises(ValueError, match="position law"):
         rollouts(sets("ax12", "M4", 3, LAW=7), recordings())

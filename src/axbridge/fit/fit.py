@@ -20,7 +20,7 @@ from axbridge.fit.found import End, Estimate, Fit, Input, Score
 from axbridge.fit.held import Held, allowing, held_in, in_words
 from axbridge.fit.richer_laws import Richer, richer_law, widened
 from axbridge.fit.rounding import scatter
-from axbridge.fit.search import SHARPENED, Job, Mapper, StartOutcome, executor, search
+from axbridge.fit.search import SHARPENED, Job, Mapper, StartOutcome, executor, opened, search
 from axbridge.fit.stages import LENGTHS, parts
 from axbridge.fit.uncertainty import Uncertainty, left_alone, misfits, polish, reaching, uncertainty
 from axbridge.fit.unknowns import MODELS, Space, space_of
@@ -110,6 +110,8 @@ def fit_model(
 
     with executor(where) as running:
         outcomes = search(job, starts=starts, budget=budget, near=begin, where=running, report=report)
+        space, outcomes = opened(job, outcomes, running, report)
+        begin = space.point(near) if near is not None else None
         point = free = outcomes[0].point
         if smooth:
             free = _polished(replace(space, near=False), runs, [point, begin])

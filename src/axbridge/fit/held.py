@@ -3,7 +3,8 @@
 Each constant is moved by `OFF` to either side, and the unknowns are fitted again from where they are. As far as they
 go, they may be off, and the intervals allow for it: no fit of this data shows it. Where the squared error grows, the
 data tell the constant, too; it then counts only as far as the error stays within `TOLERANCE` of the least (a parabola
-through the three fits). Of several constants the squares add up.
+through the three fits). Of several constants the squares add up. But any one of them may be off that far by itself, and
+what the data leave open then comes on top.
 """
 
 from __future__ import annotations
@@ -109,13 +110,14 @@ def allowing(
     moves = [(one, 1 + sign * one.off) for one in constants for sign in (-1, 1)]
     found = list(spread(partial(_refitted, space, runs, point), moves))
     least = float(misfits(space, runs, point[None])[0])
-    down, up, wanted = np.zeros(len(space)), np.zeros(len(space)), []
+    down, up, wanted = [], [], []
     for one, below, above in zip(constants, found[::2], found[1::2], strict=True):
         rise = _parabola(np.array([below[1], least, above[1]]) / least - 1)
         possible = np.append(_TRIED[rise <= rise.min() + TOLERANCE], 0.0)
         ways = _parabola(np.array([below[0] - point, np.zeros(len(space)), above[0] - point]))
         ways = ways[(possible.min() <= _TRIED) & (possible.max() >= _TRIED)]
-        down, up = np.hypot(down, -ways.min(axis=0)), np.hypot(up, ways.max(axis=0))
+        down.append(-ways.min(axis=0))
+        up.append(ways.max(axis=0))
         off = one.off * float(_TRIED[int(np.argmin(rise))])
         # the parabola may dip where the error does not
         if rise.min() < -BETTER and _refitted(space, runs, point, (one, 1 + off))[1] < (1 - BETTER) * least:
@@ -123,7 +125,7 @@ def allowing(
                 f"the recordings would suit a {one.name} about {abs(off):.0%} {'larger' if off > 0 else 'smaller'} "
                 f"than the model's; what would tell: {one.best_experiment}"
             )
-    return _wider(sure, space, point, down, up), tuple(wanted)
+    return _wider(sure, space, point, np.array(down), np.array(up)), tuple(wanted)
 
 
 def _parabola(values: FloatArray) -> FloatArray:
@@ -134,14 +136,19 @@ def _parabola(values: FloatArray) -> FloatArray:
 
 
 def _wider(sure: Uncertainty, space: Space, point: FloatArray, down: FloatArray, up: FloatArray) -> Uncertainty:
-    """The intervals wider by so much (n,); what the data tell with the constants as they are stays."""
+    """The intervals wider by what each constant does (c, n); what the data tell with the constants as they are stays."""
     columns = [unknown.column for unknown in space.unknowns]
     ends = np.repeat(space.base[None], 2, axis=0)
     ends[:, columns] = sure.low, sure.high
-    below = np.hypot(point - space.point(ends[0]), down)
-    above = np.hypot(space.point(ends[1]) - point, up)
+    below, above = _reach(point - space.point(ends[0]), down), _reach(space.point(ends[1]) - point, up)
     low, high = (space.sets(end[None])[0][columns] for end in (point - below, point + above))
     return replace(sure, low=low, high=high)
+
+
+def _reach(own: FloatArray, moved: FloatArray) -> FloatArray:
+    """How far an interval reaches (n,), given what it does by itself, and what each constant adds (c, n)."""
+    result: FloatArray = np.maximum(np.sqrt(own**2 + np.sum(moved**2, axis=0)), own + moved.max(axis=0))
+    return result
 
 
 def in_words(constants: Sequence[Held]) -> str:

@@ -41,6 +41,7 @@ __all__ = [
     "executor",
     "losses",
     "minimise",
+    "opened",
     "search",
 ]
 
@@ -55,6 +56,7 @@ NEIGHBOURS, NEARBY = 12, 0.006  # points a result is judged by, and how far arou
 HUBER = 1.0  # degrees: errors beyond it count linearly
 IDLE, NOTHING = 4, 0.005  # so many starts in a row without this share of the error end the search
 PACE = 3e7  # steps that two cores simulate in a second, about: budgets are counted in steps
+AT_END = 0.02  # of its range: what is nearer to its end is there
 SEARCHING = 0.7  # of the budget goes into starts, the rest into sharpening
 
 
@@ -83,6 +85,11 @@ class Job:
     step: float = FINE
     loss: str = "mae"
     parts: Runs | None = None
+
+    @property
+    def halved(self) -> Job:
+        """The same, but shorter where there are parts: they make the error smooth."""
+        return self if self.parts is None else replace(self, generations=self.generations // 2)
 
     @property
     def steps(self) -> float:
@@ -264,9 +271,7 @@ def search(
     with executor(where) as spread:
         # parts of recordings whose commands nobody timed would need moments of their own
         staged, used = (None, 0.0) if job.runs.adrift.any() else _staged(job, spread, report)
-        if job.parts is not None:  # they make the error smooth: half as many do
-            job = replace(job, generations=job.generations // 2)
-        begin = replace(job, step=COARSE)
+        begin = replace(job.halved, step=COARSE)
         points = [staged if k % 2 == 0 else None for k in range(starts)]
         seeds = [job.seed + 1000 * k for k in range(starts)]
         if near is not None:
@@ -284,17 +289,45 @@ def search(
             report("start", outcome)
         found.sort(key=lambda outcome: outcome.loss)
         if used < allowed:
-            finer = [
-                replace(job, point=outcome.point, spread=0.04, seed=job.seed + 77 + k)
-                for k, outcome in enumerate(found[:SHARPENED])
-            ]
-            for outcome in spread(minimise, finer):
-                found.append(replace(outcome, sharpened=True))
-                report("sharpened", outcome)
-            found.sort(key=lambda outcome: outcome.loss)
+            found = _sharpened(job, found, spread, report)
     if not found or not np.isfinite(found[0].loss):
         raise AxBridgeError("the search found no parameters with a finite error", "check the recordings: axbridge info")
     return found if job.parts is None else best_of_both(job, found)
+
+
+def opened(
+    job: Job,
+    found: list[StartOutcome],
+    spread: Mapper,
+    report: Callable[[str, StartOutcome], None] = lambda _stage, _outcome: None,
+) -> tuple[Space, list[StartOutcome]]:
+    """A search's space and ends (best first), searched on where the best has the least armature there is.
+
+    It is searched by its logarithm, so there always is some; a joint without any then has too strong a motor.
+    """
+    space = job.space.from_none
+    changed = [one != other for one, other in zip(job.space.unknowns, space.unknowns, strict=True)]
+    if not (found[0].point[changed] < AT_END).any():
+        return job.space, found
+    there = [replace(one, point=space.point(job.space.sets(one.point[None])[0]), sharpened=False) for one in found]
+    job = replace(job, space=space)
+    ends = _sharpened(job, there, spread, report)
+    return space, ends if job.parts is None else best_of_both(job, ends)
+
+
+def _sharpened(
+    job: Job, found: list[StartOutcome], spread: Mapper, report: Callable[[str, StartOutcome], None]
+) -> list[StartOutcome]:
+    """The same, and where searches end that begin at the first `SHARPENED` of them; best first."""
+    finer = [
+        replace(job.halved, point=outcome.point, spread=0.04, seed=job.seed + 77 + k)
+        for k, outcome in enumerate(found[:SHARPENED])
+    ]
+    ends = list(found)
+    for outcome in spread(minimise, finer):
+        ends.append(replace(outcome, sharpened=True))
+        report("sharpened", outcome)
+    return sorted(ends, key=lambda outcome: outcome.loss)
 
 
 def _idle(losses_so_far: list[float]) -> bool:

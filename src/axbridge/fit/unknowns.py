@@ -70,6 +70,7 @@ _EFFICIENCY = Unknown("motor.efficiency", Param.EFFICIENCY, 0.3, 1.0, False, HOL
 _ASYMMETRY = Unknown("motor.asymmetry", Param.ASYMMETRY, -0.15, 0.15, False, _BOTH)
 _DEAD_DUTY = Unknown("motor.dead_duty", Param.DEAD_DUTY, 0.0, 0.2, False, HOLD, usual=0.02)
 _ARMATURE = Unknown("motor.armature", Param.ARMATURE, 3e-4, 0.03, True, _FALLS, usual=0.3)
+_ARMATURE_FROM_NONE = replace(_ARMATURE, low=0.0, logarithmic=False, usual=math.inf)  # the logarithm has no 0
 _COULOMB = Unknown("friction.coulomb", Param.COULOMB, 1e-5, 0.4, True, _FALLS, usual=0.5)
 _VISCOUS = Unknown("friction.viscous", Param.VISCOUS, 1e-4, 0.1, True, _FALLS, usual=1.0)
 _STRIBECK = Unknown("friction.stribeck", Param.STRIBECK, 1e-4, 0.4, True, _SLOW)
@@ -165,6 +166,12 @@ class Space:
             else:
                 shares.append((value - unknown.low) / (unknown.high - unknown.low))
         return np.array(shares)
+
+    @property
+    def from_none(self) -> Space:
+        """The same space with an armature that may be 0."""
+        changed = (_ARMATURE_FROM_NONE if one == _ARMATURE else one for one in self.unknowns)
+        return replace(self, unknowns=tuple(changed))
 
     def without(self, names: Sequence[str]) -> Space:
         """The same space with some unknowns held at the base's values."""

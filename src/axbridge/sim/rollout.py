@@ -36,6 +36,7 @@ from axbridge.arrays import FloatArray
 from axbridge.jit import jit
 from axbridge.servo.columns import Command, Joint, Mode, Param, Passive, State
 from axbridge.servo.motor import fitted_weight
+from axbridge.servo.position_laws import lagging
 from axbridge.sim.backlash import meeting
 from axbridge.sim.one_body import spin, stopped
 from axbridge.sim.runs import Regime, Runs
@@ -73,6 +74,7 @@ def _one(params: FloatArray, runs: Runs, m: int, h: float, work: FloatArray, out
     a, n, inertia, passive = runs.start[m], runs.start[m + 1], runs.inertia[m], runs.passive[m]
     time, sent, position, velocity, driven = runs.time, runs.sent, runs.position, runs.velocity, runs.driven
     latency, offset, noise = params[Param.LATENCY] + _LOOP, params[Param.OFFSET], params[Param.NOISE]
+    lag = params[Param.LAG]
     total, carried = inertia + params[Param.ARMATURE], runs.load.shape[0] > 0
     command, joint, state = work[0], work[1], work[2]
     for column in range(runs.settings.shape[1]):
@@ -84,7 +86,8 @@ def _one(params: FloatArray, runs: Runs, m: int, h: float, work: FloatArray, out
     state[State.TEMPERATURE] = params[Param.AMBIENT] if math.isnan(warm) else warm
     now, reading = time[a], position[a]
     joint[Joint.ANGLE], joint[Joint.SPEED] = reading - offset, velocity[a]
-    joint[Joint.REFERENCE], joint[Joint.FILTERED], joint[Joint.SEEN] = reading, velocity[a], reading
+    joint[Joint.REFERENCE], joint[Joint.FILTERED] = reading, velocity[a]
+    joint[Joint.SEEN] = reading - lag * velocity[a]
     play = params[Param.BACKLASH]
     if play > 0.0:  # the rotor starts in the middle of it
         joint[Joint.LOOSE], joint[Joint.ROTOR], joint[Joint.ROTOR_SPEED] = 1.0, reading - offset, velocity[a]
@@ -105,7 +108,12 @@ def _one(params: FloatArray, runs: Runs, m: int, h: float, work: FloatArray, out
         if driven[k] == _FOLLOWED:
             now, out[k] = time[k], position[k]
             joint[Joint.ANGLE], joint[Joint.SPEED] = position[k] - offset, velocity[k]
-            joint[Joint.REFERENCE], joint[Joint.FILTERED], joint[Joint.SEEN] = position[k], velocity[k], position[k]
+            joint[Joint.REFERENCE], joint[Joint.FILTERED] = position[k], velocity[k]
+            spell = time[k] - time[k - 1]
+            gained = (velocity[k] - velocity[k - 1]) / spell if spell > 0.0 else 0.0
+            due = position[k - 1] - lag * (velocity[k - 1] - lag * gained)  # seen, had it gone on like this all the time
+            rest, _ = lagging(joint[Joint.SEEN] - due, 0.0, lag, 0.0, spell)
+            joint[Joint.SEEN] = position[k] - lag * (velocity[k] - lag * gained) + rest
             joint[Joint.CURRENT], joint[Joint.TIMER] = 0.0, 0.0
             joint[Joint.ROTOR], joint[Joint.ROTOR_SPEED] = position[k] - offset, velocity[k]
             joint[Joint.LOOSE] = 1.0 if play > 0.0 else 0.0
