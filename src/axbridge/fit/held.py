@@ -136,7 +136,7 @@ def _parabola(values: FloatArray) -> FloatArray:
 
 
 def _wider(sure: Uncertainty, space: Space, point: FloatArray, down: FloatArray, up: FloatArray) -> Uncertainty:
-    """The intervals wider by what each constant does (c, n); what the data tell with the constants as they are stays."""
+    """The intervals wider by what each constant does (c, n); what the data tell with constants as they are stays."""
     columns = [unknown.column for unknown in space.unknowns]
     ends = np.repeat(space.base[None], 2, axis=0)
     ends[:, columns] = sure.low, sure.high

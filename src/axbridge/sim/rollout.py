@@ -109,11 +109,7 @@ def _one(params: FloatArray, runs: Runs, m: int, h: float, work: FloatArray, out
             now, out[k] = time[k], position[k]
             joint[Joint.ANGLE], joint[Joint.SPEED] = position[k] - offset, velocity[k]
             joint[Joint.REFERENCE], joint[Joint.FILTERED] = position[k], velocity[k]
-            spell = time[k] - time[k - 1]
-            gained = (velocity[k] - velocity[k - 1]) / spell if spell > 0.0 else 0.0
-            due = position[k - 1] - lag * (velocity[k - 1] - lag * gained)  # seen, had it gone on like this all the time
-            rest, _ = lagging(joint[Joint.SEEN] - due, 0.0, lag, 0.0, spell)
-            joint[Joint.SEEN] = position[k] - lag * (velocity[k] - lag * gained) + rest
+            joint[Joint.SEEN] = _seen_along(joint[Joint.SEEN], runs, k, lag)
             joint[Joint.CURRENT], joint[Joint.TIMER] = 0.0, 0.0
             joint[Joint.ROTOR], joint[Joint.ROTOR_SPEED] = position[k] - offset, velocity[k]
             joint[Joint.LOOSE] = 1.0 if play > 0.0 else 0.0
@@ -174,6 +170,17 @@ def _one(params: FloatArray, runs: Runs, m: int, h: float, work: FloatArray, out
             k += 1
         joint[Joint.ANGLE], joint[Joint.SPEED] = following, speed
         now += step
+
+
+@jit
+def _seen_along(seen: float, runs: Runs, k: int, lag: float) -> float:
+    """What a loop sees at sample k through its lag (s) if the joint came from the one before with even acceleration."""
+    position, velocity, spell = runs.position, runs.velocity, runs.time[k] - runs.time[k - 1]
+    gained = (velocity[k] - velocity[k - 1]) / spell if spell > 0.0 else 0.0
+    due = position[k - 1] - lag * (velocity[k - 1] - lag * gained)  # if it had gone on like this all the time before
+    rest, _ = lagging(seen - due, 0.0, lag, 0.0, spell)
+    found: float = position[k] - lag * (velocity[k] - lag * gained) + rest
+    return found
 
 
 @partial(jit, nogil=True)
