@@ -1,8 +1,8 @@
 """Virtual servos without physics on a pseudo-terminal, in a process of its own: what the bus benchmarks talk to.
 
-`python benchmarks/bus_line.py COUNT wire|none [FAULTS [PROFILE …]]` serves ids 1..COUNT until it is told to end and
-prints the port. The servos have these profiles in turn, or `ax-12a`. With `wire-steady` the servos' 1 kHz interrupt,
-which holds up every seventh reply or so, is left out.
+`python benchmarks/bus_line.py COUNT wire|none [FAULTS [SEED [PROFILE …]]]` serves ids 1..COUNT until it is told to end
+and prints the port. The servos have these profiles in turn, or `ax-12a`. With `wire-steady` the servos' 1 kHz
+interrupt, which holds up every seventh reply or so, is left out.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class StillBank:
         """Nothing to do."""
 
 
-def main(count: int, timing: str, faults: str, folder: str, profiles: Sequence[str]) -> None:
+def main(count: int, timing: str, faults: str, seed: int, folder: str, profiles: Sequence[str]) -> None:
     """Serve."""
     registers = {"return_delay_time": 0}
     profile = Path(folder) / "steady.toml"
@@ -78,7 +78,7 @@ def main(count: int, timing: str, faults: str, folder: str, profiles: Sequence[s
             ],
         }
     )
-    world = World(rig, seed=0, timing="none" if timing == "none" else "wire", bank=StillBank(count))
+    world = World(rig, seed=seed, timing="none" if timing == "none" else "wire", bank=StillBank(count))
     world.inject(faults)
     channel = PtyChannel(1_000_000)
     stop: list[int] = []
@@ -89,9 +89,9 @@ def main(count: int, timing: str, faults: str, folder: str, profiles: Sequence[s
 
 
 @contextlib.contextmanager
-def line(count: int, timing: str, faults: str = "", profiles: Sequence[str] = ()) -> Iterator[str]:
+def line(count: int, timing: str, faults: str = "", profiles: Sequence[str] = (), seed: int = 0) -> Iterator[str]:
     """Yield the port of a line with `count` servos of these profiles in turn, served by another process."""
-    command = [sys.executable, __file__, str(count), timing, faults, *profiles]
+    command = [sys.executable, __file__, str(count), timing, faults, str(seed), *profiles]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as server:
         assert server.stdout
         try:
@@ -102,4 +102,6 @@ def line(count: int, timing: str, faults: str = "", profiles: Sequence[str] = ()
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as made:
-        main(int(sys.argv[1]), sys.argv[2], sys.argv[3] if len(sys.argv) > 3 else "", made, sys.argv[4:])
+        said = sys.argv[3] if len(sys.argv) > 3 else ""
+        seed = int(sys.argv[4]) if len(sys.argv) > 4 else 0
+        main(int(sys.argv[1]), sys.argv[2], said, seed, made, sys.argv[5:])
