@@ -24,6 +24,7 @@ class Axbridge(Rigged, Robot):
     def __init__(self, config: AxbridgeConfig) -> None:
         super().__init__(config)
         self.config = config
+        self.cameras: dict[str, Any] = {}  # none, but LeRobot's recorder counts them
         self._joints = Joints(config.rig, config.backend, config.port)
 
     @cached_property

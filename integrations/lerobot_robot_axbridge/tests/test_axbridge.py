@@ -1,9 +1,12 @@
 """A rig as a robot of LeRobot: simulated, and on a served bus that stands for copper."""
 
 import math
+import subprocess
+import sys
 import time
 from dataclasses import dataclass
 
+import numpy as np
 import pytest
 from conftest import until
 from lerobot.robots import RobotConfig, make_robot_from_config
@@ -11,6 +14,8 @@ from lerobot.teleoperators import Teleoperator, TeleoperatorConfig
 from lerobot.utils.errors import DeviceAlreadyConnectedError, DeviceNotConnectedError
 from lerobot.utils.import_utils import register_third_party_plugins
 from lerobot_robot_axbridge import Axbridge, AxbridgeConfig, AxbridgeLimp, AxbridgeLimpConfig
+
+import axbridge
 
 
 @pytest.fixture
@@ -168,3 +173,57 @@ def test_lerobots_teleoperate_drives_it(arm, monkeypatch, capsys):
     assert near(seen[-1], {"pan.pos": 25.0})
     assert "Hz" in capsys.readouterr().out
     assert not arm.torque(1)
+
+
+class Swinging(Waving):
+    """A hand that moves the pan to and fro by 20 degrees every two seconds."""
+
+    def get_action(self):
+        return {"pan.pos": 20.0 * math.sin(math.pi * (time.monotonic() - self.began)), "tilt.pos": -5.0}
+
+
+def test_lerobots_record_and_replay_drive_it(arm, monkeypatch, tmp_path):
+    """Two episodes by its recorder, from its dataset to a recording of axbridge, and the second one again by its replay."""
+    from lerobot.scripts import lerobot_record, lerobot_replay
+
+    seen, sent = [], []
+    look, send = Axbridge.get_observation, Axbridge.send_action
+    monkeypatch.setattr(Axbridge, "get_observation", lambda self: seen.append(look(self)) or seen[-1])
+    monkeypatch.setattr(Axbridge, "send_action", lambda self, goal: sent.append(send(self, goal)) or sent[-1])
+    monkeypatch.setattr(lerobot_record, "make_teleoperator_from_config", Swinging)
+    robot = ["--robot.type=axbridge", "--robot.rig=pan_tilt", "--robot.backend=real", f"--robot.port={arm.port}"]
+    data = ["--dataset.repo_id=tests/swing", f"--dataset.root={tmp_path / 'swing'}", "--play_sounds=false"]
+
+    def run(tool, *options):
+        seen.clear()
+        sent.clear()
+        monkeypatch.setattr("sys.argv", [tool.__name__, *robot, *data, *options])
+        tool.main()
+        assert not arm.torque(1)
+
+    what = ["num_episodes=2", "episode_time_s=2", "reset_time_s=1", "fps=20", "single_task=swing", "push_to_hub=false"]
+    run(lerobot_record, "--teleop.type=waving", *(f"--dataset.{one}" for one in what))
+    first, second = (imported(tmp_path, number) for number in (0, 1))
+    frames = slice(len(first["pan"])), slice(-len(second["pan"]), None)  # a pause is between
+    for episode, part in zip((first, second), frames, strict=True):
+        for name in ("pan", "tilt"):
+            assert np.degrees(episode[name].position) == pytest.approx(
+                [one[f"{name}.pos"] for one in seen[part]], abs=1e-4
+            )
+            assert np.degrees(episode[name].command) == pytest.approx(
+                [one[f"{name}.pos"] for one in sent[part]], abs=1e-4
+            )
+        assert np.ptp(np.degrees(episode["pan"].position)) > 20  # it swung
+    told = np.degrees(second["pan"].command)
+
+    run(lerobot_replay, "--dataset.episode=1")
+    assert [one["pan.pos"] for one in sent] == pytest.approx(told, abs=1e-4)
+    assert near(seen[-1], {"pan.pos": np.degrees(second["pan"].position[-1]), "tilt.pos": -5.0}, by=4.0)
+
+
+def imported(folder, episode):
+    """An episode of a dataset as a recording."""
+    out = folder / f"{episode}.mcap"
+    command = [sys.executable, "-m", "axbridge", "import", folder / "swing", out, "--episode", str(episode)]
+    subprocess.run(command, check=True)
+    return axbridge.open_recording(out)
