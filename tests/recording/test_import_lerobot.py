@@ -112,6 +112,16 @@ def test_another_layout_and_a_lost_shape_are_named(desk, capsys):
     assert "action is of another shape" in capsys.readouterr().err
 
 
+def test_what_a_killed_recorder_left_is_named(desk, capsys):
+    data = next(write_dataset(desk / "set", [episode()]).glob("data/*/*.parquet"))
+    data.write_bytes(data.read_bytes()[:-8])  # it writes the end of the file when it closes it
+    assert run(["import", "set", "out.mcap", "--unit", "deg"]) == 2
+    said = capsys.readouterr().err
+    assert str(data.relative_to(desk)) in said
+    assert "a killed LeRobot leaves half a file" in said
+    assert not (desk / "out.mcap").exists()
+
+
 def test_without_pyarrow_it_says_how_to_get_it(desk, capsys, monkeypatch):
     write_dataset(desk / "set", [episode()])
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)

@@ -249,7 +249,7 @@ def _rows(
     keys = [key for key in (_STATE, _ACTION) if named[key]]
     files = sorted(folder.glob("data/*/*.parquet"))
     for path in files:
-        with reading(partial(RecordingError, path), "copy the dataset again"):
+        with reading(partial(RecordingError, path), "copy the dataset again; a killed LeRobot leaves half a file"):
             wanted = [("episode_index", "==", episode)]
             table = pq.read_table(str(path), columns=["timestamp", *keys], filters=wanted, partitioning=None)
             if not table.num_rows:
