@@ -69,8 +69,9 @@ def servo_of(spread, random):
 
 def fit_of(servo):
     """A fit that found these constants, with intervals as wide as those of the AX-12A's."""
-    unsure = np.ones(len(NAMES))
-    return Parameters(NAMES, servo, servo * LOW / VALUE, servo * HIGH / VALUE, np.eye(len(NAMES)), unsure)
+    unsure, high = np.ones(len(NAMES)), servo * HIGH / VALUE
+    high[NAMES.index("motor.efficiency")] = min(high[NAMES.index("motor.efficiency")], 1.0)  # no motor has more
+    return Parameters(NAMES, servo, servo * LOW / VALUE, high, np.eye(len(NAMES)), unsure)
 
 
 def exactly(servo):
