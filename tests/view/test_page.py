@@ -438,6 +438,30 @@ def test_a_recording_made_from_the_page_is_axbridges_own(page, arm, tmp_path):
     assert page.recording == tmp_path / "kept-2.mcap"  # nothing is lost, and nobody has to think of a name
 
 
+def test_buttons_save_the_pose_of_now_go_back_to_it_and_record_meanwhile(arm, page, client):
+    servo = arm["shoulder"]
+    servo.set_position(0.5)
+    step_until(
+        arm, lambda: page.picture is not None and page.picture.states["shoulder"].position > 0.4
+    )  # the pose is that of its picture
+    client.set("name", "up")
+    client.press("Save the pose of now")
+    step_until(arm, lambda: "saved up in" in client.text)
+    client.set("recording", "way.mcap")
+    client.press("Record")
+    step_until(arm, lambda: page.recording is not None)
+    servo.set_position(0.0)
+    step_until(arm, lambda: abs(servo.position) < 0.02)
+    client.set("pose", "up")
+    client.press("Go")
+    step_until(arm, lambda: servo.position > 0.4)
+    client.press("Record")
+    step_until(arm, lambda: page.recording is None)
+    track = axbridge.open_recording("way.mcap").tracks["shoulder"]
+    assert track.position.min() < 0.05
+    assert track.position[-1] == pytest.approx(0.5, abs=0.1)
+
+
 def test_poses_are_kept_in_a_file_and_mirrored(tmp_path):
     file = PoseFile(tmp_path / "robot.poses.json")
     file.save("wave", {"left_elbow": 0.5, "right_elbow": float("nan")})

@@ -104,6 +104,20 @@ def test_a_controller_reads_the_sensors_of_its_body(controller, capsys):
     assert "has none" not in capsys.readouterr().err
 
 
+def test_sensors_say_what_they_are(controller):
+    robot = controller.Robot()
+    unit, gps, eye = (robot.getDevice(name) for name in ("inertial unit", "gps", "ds0"))
+    assert unit.getNoise() == unit.noise >= 0
+    assert unit.getLookupTable() == unit.lookup_table == []
+    assert gps.getCoordinateSystem() == controller.GPS.LOCAL
+    assert (eye.getType(), eye.getMinValue(), eye.getAperture()) == (controller.DistanceSensor.GENERIC, 0.0, 0.0)
+    gps.enable(32)
+    assert gps.getSamplingPeriod() == gps.sampling_period == 32
+    for _ in range(9):
+        robot.step(32)
+    assert gps.getSpeedVector() == gps.speed_vector == pytest.approx([0, 0, 0], abs=0.01)
+
+
 def test_a_sample_is_held_and_taken_within_a_long_step(controller):
     robot = controller.Robot()
     gps = controller.GPS("gps", 48)

@@ -369,6 +369,60 @@ def test_a_held_key_stays_held_until_the_terminal_stops_repeating_it(controller,
     os.close(host)
 
 
+def test_keys_have_names_in_the_newer_python_and_old_names_of_the_keyboard_work(controller, monkeypatch):
+    robot = controller.Robot()
+    host, terminal = pty.openpty()
+    with os.fdopen(terminal, "r") as stdin:
+        monkeypatch.setattr("sys.stdin", stdin)
+        keyboard = robot.keyboard
+        keyboard.sampling_period = 32
+        assert keyboard.sampling_period == 32
+        strike(host, b"a\x1b[A", stdin)
+        robot.step(32)
+        assert [keyboard.get_key(), keyboard.get_key(), keyboard.get_key()] == ["A", "up", ""]
+        keyboard.sampling_period = None
+        robot.keyboardEnable(32)
+        strike(host, b"b", stdin)
+        robot.step(32)
+        assert [robot.keyboardGetKey(), robot.keyboardGetKey()] == [66, 0]
+        robot.keyboardDisable()
+        assert keyboard.getSamplingPeriod() == 0
+    os.close(host)
+
+
+def test_a_motion_stops_goes_to_a_time_runs_backwards_and_begins_again(controller, tmp_path):
+    robot = controller.Robot()
+    motor = robot.getDevice("shoulder")
+    file = tmp_path / "wave.motion"
+    file.write_text("#WEBOTS_MOTION,V1.0,shoulder\n00:00:000,Pose1,0\n00:00:320,Pose2,0.32\n")
+    motion = controller.Motion(str(file))
+    assert (motion.getDuration(), motion.duration, motion.isOver()) == (320, 320, False)
+
+    def played(steps):
+        for _ in range(steps):
+            robot.step(32)
+        return motor.getTargetPosition()
+
+    motion.play()
+    assert played(5) == pytest.approx(0.128, abs=0.033)
+    motion.stop()
+    held = motor.getTargetPosition()
+    assert played(3) == held
+    motion.setTime(288)
+    assert motion.getTime() == motion.time == 288
+    motion.setReverse(True)
+    motion.play()
+    first = played(2)
+    assert played(2) < first
+    motion.reverse = False
+    motion.setLoop(True)
+    assert played(30) <= 0.32
+    assert not motion.isOver()
+    motion.loop = False
+    played(15)
+    assert motion.isOver()
+
+
 def test_a_loop_that_asks_for_too_much_is_told_once(controller, capsys):
     robot = controller.Robot()
     motor = robot.getDevice("shoulder")
