@@ -145,12 +145,6 @@ class Batch:
             self._memory.unlink()
             self._memory = None
 
-    def __enter__(self) -> Batch:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     def _ask(self, what: str, argument: Any) -> None:
         if not self._links:
             raise UsageError("the batch is closed", "make another one")
