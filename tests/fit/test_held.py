@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from axbridge.comparison.simulate import runs_of
-from axbridge.fit.held import allowing, held_in, in_words
+from axbridge.fit.held import _possible, allowing, held_in, in_words
 from axbridge.fit.uncertainty import polish, uncertainty
 from axbridge.servo.columns import Param
 from tests.fit.test_identify import RIG, ax12_data, ax12_space, ax12_truth
@@ -44,3 +44,9 @@ def test_intervals_allow_for_a_winding_that_is_not_the_models(factor):
     assert wide.high[torque] >= (known.high[torque] + truth[Param.EFFICIENCY]) / 2
     friction = names.index("friction.coulomb")  # the fall tells it, and a limp motor has no winding
     assert wide.high[friction] - wide.low[friction] < 1.1 * (narrow.high[friction] - narrow.low[friction])
+
+
+def test_a_constant_that_lowers_the_error_may_be_off_by_all_of_it_though_a_parabola_dips_before():
+    """As of a servo with 30 % less resistance: with 30 % more the efficiency would have to be above 1."""
+    assert _possible(np.array([-0.11, 0.0, 2.2])).min() == -1.0
+    assert _possible(np.array([0.5, 0.0, 0.5])).max() < 0.4  # what the data contradict is not allowed for

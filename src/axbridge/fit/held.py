@@ -112,20 +112,27 @@ def allowing(
     least = float(misfits(space, runs, point[None])[0])
     down, up, wanted = [], [], []
     for one, below, above in zip(constants, found[::2], found[1::2], strict=True):
-        rise = _parabola(np.array([below[1], least, above[1]]) / least - 1)
-        possible = np.append(_TRIED[rise <= rise.min() + TOLERANCE], 0.0)
+        rises = np.array([below[1], least, above[1]]) / least - 1
+        rise, possible = _parabola(rises), _possible(rises)
         ways = _parabola(np.array([below[0] - point, np.zeros(len(space)), above[0] - point]))
         ways = ways[(possible.min() <= _TRIED) & (possible.max() >= _TRIED)]
         down.append(-ways.min(axis=0))
         up.append(ways.max(axis=0))
         off = one.off * float(_TRIED[int(np.argmin(rise))])
-        # the parabola may dip where the error does not
         if rise.min() < -BETTER and _refitted(space, runs, point, (one, 1 + off))[1] < (1 - BETTER) * least:
             wanted.append(
                 f"the recordings would suit a {one.name} about {abs(off):.0%} {'larger' if off > 0 else 'smaller'} "
                 f"than the model's; what would tell: {one.best_experiment}"
             )
     return _wider(sure, space, point, np.array(down), np.array(up)), tuple(wanted)
+
+
+def _possible(rises: FloatArray) -> FloatArray:
+    """Which of `_TRIED` a constant may be, from what the squared error rises by (3,) at -1, 0 and 1; 0 is always one.
+
+    Measured against the least of the three: a parabola may dip where the error does not.
+    """
+    return np.append(_TRIED[_parabola(rises) <= rises.min() + TOLERANCE], 0.0)
 
 
 def _parabola(values: FloatArray) -> FloatArray:
