@@ -119,6 +119,13 @@ def test_at_rest_a_duty_holds_more_than_it_lifts_by_what_friction_is_worth(model
     assert lifted == pytest.approx(max(drive - dry(row, 0.0, drive, lifted), 0.0), abs=1e-9)
 
 
+def test_the_least_duty_there_is_lifts_nothing():
+    plain = BASE.motor.model_copy(update={"resistance": 2.0, "efficiency": 0.5, "dead_duty": 0.0})
+    servo = SteadyServo.of(pack(BASE.model_copy(update={"motor": plain}), 0.005))
+    assert servo.torque(5e-324, 6.0, 0.0) == 0.0
+    assert servo.torque(-5e-324, 6.0, 0.0) == 0.0
+
+
 @settings(deadline=None, max_examples=50)
 @given(st.lists(models(), min_size=2, max_size=4), of(-1, 1), of(6, 14), of(-6, 6))
 def test_many_servos_at_once_are_each_as_alone(several, duty, volts, speed):

@@ -127,7 +127,7 @@ class SteadyServo:
         drive = self.drive(duty, volts, speed)
         rest = abs(speed) <= AT_REST
         found = self._output(drive, speed, _where(rest, _sign(drive), _sign(speed)))
-        left: T = _where(rest & (found * drive < 0.0), 0.0 * found, found)
+        left: T = _where(rest & (_sign(found) * _sign(drive) < 0.0), 0.0 * found, found)  # a product may vanish
         return left
 
     def held(self, duty: T, volts: T) -> T:
