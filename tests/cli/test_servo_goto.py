@@ -19,7 +19,7 @@ from tests.support.robot_files import write_comb
 from tests.support.waiting import until
 from tests.support.warm import serving, start
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.real_time]
 
 COUNTS = 1023 / 300  # a degree
 MIDDLE = 512

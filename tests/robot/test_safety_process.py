@@ -187,16 +187,23 @@ ENDS = [
 ]
 
 
+@pytest.mark.real_time
 @pytest.mark.parametrize(("way", "how"), ENDS, ids=map(", ".join, ENDS))
 def test_a_program_leaves_no_motor_on_however_it_drives_and_ends(line, tmp_path, way, how):
     rig = tmp_path / "pair.toml"
     rig.write_text(PAIR)
     given = json.dumps({"rig": str(rig), "backend": "real", "port": line.port})
     here = {"cwd": Path(__file__).parents[2], "start_new_session": True}
-    with Warm("-m", "tests.support.ending_program", way, how, 1, given, **here) as program:
-        assert program.stdout.readline() == "running\n", program.stderr.read()
-        ending_program.tell(program, how)
-        _, said = program.communicate(timeout=60)
+    for left in (2, 1, 0):  # a busy computer may lose its first packets
+        with Warm("-m", "tests.support.ending_program", way, how, 1, given, **here) as program:
+            if program.stdout.readline() == "running\n":
+                ending_program.tell(program, how)
+                _, said = program.communicate(timeout=60)
+                break
+            said = program.stderr.read()
+            assert "did not answer" in said, said
+            assert left, said
+        wait_for_guard(line)
     wait_for_guard(line)
     assert [table[24] for table in line.tables.values()] == [0, 0], said
     assert "powered" not in said

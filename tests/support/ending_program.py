@@ -80,9 +80,20 @@ def drive(robot, step_ms, go_on):
             return
 
 
+_told = threading.Event()
+
+
 def running():
     """Say so, in one piece whatever other threads print."""
+    _told.set()
     os.write(1, b"running\n")
+
+
+def end_with_thread(failure):
+    """A thread that fails before its motors move ends the program: who started it waits for a word of it."""
+    threading.__excepthook__(failure)
+    if not _told.is_set():
+        os._exit(9)
 
 
 def wait_for_motion(robot):
@@ -220,6 +231,7 @@ def main():
     way, how, step_ms, given = sys.argv[1:]
     for number in set(SENT.values()) - {signal.SIGKILL}:  # whatever started this may ignore them
         signal.signal(number, signal.SIG_DFL if number != signal.SIGINT else signal.default_int_handler)
+    threading.excepthook = end_with_thread
     if how == "own handler":
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(7))
     try:
