@@ -119,6 +119,16 @@ def test_reverse_mode_turns_the_other_way(arm):
     assert arm.state("wrist_roll")[State.ANGLE] == pytest.approx(-300 * COUNT, abs=40 * COUNT)
 
 
+@pytest.mark.parametrize("warmer", [0.0, 30.0])
+def test_a_loop_of_the_current_keeps_its_current_however_warm_the_winding_is(arm, warmer):
+    arm.state("wrist_roll")[State.TEMPERATURE] += warmer  # K: the resistance grows by 2 % with each
+    arm.write("wrist_roll", operating_mode=0)
+    arm.write("wrist_roll", torque_enable=1, goal_current=200)
+    arm.wire.wait(0.02)
+    state = arm.state("wrist_roll")
+    assert state[State.CURRENT] * abs(state[State.DUTY]) == pytest.approx(0.2, rel=0.01)  # it measures the supply's
+
+
 @pytest.mark.parametrize("speed", [-3.0, 0.0, 4.0])
 @pytest.mark.parametrize("wanted", [-0.3, 0.05, 0.6])
 @pytest.mark.parametrize("side", [0.0, 1.0])

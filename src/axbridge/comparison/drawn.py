@@ -28,9 +28,9 @@ from axbridge.errors import AxBridgeError
 from axbridge.jit import jit, start_work
 from axbridge.recording.provenance import rig_of
 from axbridge.recording.recording import Recording, Track
-from axbridge.servo.columns import Command, Joint, Param, pack
+from axbridge.servo.columns import Command, Joint, Param, motor_of, pack
 from axbridge.servo.position_laws import asked
-from axbridge.servo.position_loop import control
+from axbridge.servo.position_loop import control, loop_of
 from axbridge.servo.steady import SteadyServo
 
 __all__ = ["Drawn", "drawn"]
@@ -236,10 +236,12 @@ def _asked(
     """
     joint[Joint.REFERENCE] = motion[0, 0]
     joint[Joint.SEEN], joint[Joint.FILTERED] = motion[0, 0] + params[Param.OFFSET], motion[0, 1]
+    loop, motor = loop_of(params, command), motor_of(params, params[Param.RESISTANCE])
     for k in range(len(duty)):
         command[Command.TORQUE], command[Command.GOAL] = orders[k, 0], orders[k, 1]
         command[Command.SPEED], command[Command.TORQUE_LIMIT] = orders[k, 2], orders[k, 3]
         angle, speed, supply = motion[k, 0], motion[k, 1], motion[k, 2]
-        control(command, joint, params, angle + params[Param.OFFSET], angle, speed, supply, _STEP, params[Param.NOISE])
+        reading = angle + params[Param.OFFSET]
+        control(command, joint, loop, motor, reading, angle, speed, supply, _STEP, params[Param.NOISE])
         share = (joint[Joint.VOLTS] - joint[Joint.FEEDBACK] * speed) / supply if supply > 0.0 else 0.0
         duty[k] = asked(min(max(share, -1.0), 1.0), params[Param.DEAD_DUTY])

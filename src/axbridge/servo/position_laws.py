@@ -40,7 +40,9 @@ class Loop(NamedTuple):
         dead: Share of the duty that the bridge swallows.
         one_count: What one position count is worth, rad.
         quantum: The same where the loop sees whole counts; 0 where it sees the reading itself.
-        noise: Of the reading, which the compliance law answers on average; standard deviation, rad.
+        lag: Of the position that it sees, s.
+        speed_filter: Weight of a new speed in a loop of 1 ms; 1 = there is no filter.
+        period: From one run to the next, s; 0 = it runs all the time.
     """
 
     law: int
@@ -57,7 +59,9 @@ class Loop(NamedTuple):
     dead: float
     one_count: float
     quantum: float
-    noise: float
+    lag: float
+    speed_filter: float
+    period: float
 
 
 @jit
@@ -107,7 +111,7 @@ def saturated(volts: float, feedback: float, speed: float, limit: float) -> tupl
 @jit
 def felt(duty: float, dead: float) -> float:
     """What reaches a motor of a duty if the bridge swallows the share `dead` of full duty; full duty stays full."""
-    return math.copysign(max(abs(duty) - dead, 0.0) / (1.0 - dead), duty)
+    return duty if dead == 0.0 else math.copysign(max(abs(duty) - dead, 0.0) / (1.0 - dead), duty)
 
 
 @jit
@@ -231,7 +235,7 @@ def mean_compliance(
 @jit
 def position_law(
     loop: Loop, reference: float, angle: float, reading: float, integral: float, last: float, interval: float,
-    cap: float, supply: float,
+    cap: float, supply: float, noise: float,
 ) -> tuple[float, float, float, float]:  # fmt: skip
     """One run of the loop, by whichever law it has: the only place that tells laws apart.
 
@@ -245,6 +249,7 @@ def position_law(
         interval: Between two runs, s.
         cap: Largest duty.
         supply: V.
+        noise: Of the reading, which the compliance law answers on average; standard deviation, rad.
 
     Returns:
         Volts and feedback: the voltage is `volts - feedback * ω` before its limit, V and V·s/rad; the integral and
@@ -258,7 +263,7 @@ def position_law(
         return volts, feedback, integral, last
     if loop.law == Law.COMPLIANCE:
         duty = mean_compliance(
-            reference, reading, loop.quantum, loop.noise, loop.margin_cw, loop.margin_ccw, loop.slope_cw,
+            reference, reading, loop.quantum, noise, loop.margin_cw, loop.margin_ccw, loop.slope_cw,
             loop.slope_ccw, loop.punch,
         )  # fmt: skip
         return duty * supply, 0.0, integral, last

@@ -18,18 +18,18 @@ import math
 
 from axbridge.arrays import FloatArray
 from axbridge.jit import jit
-from axbridge.servo.columns import Command, Joint, Mode, Param, motor_of
-from axbridge.servo.motor import driving
+from axbridge.servo.columns import Command, Joint, Mode, Param
+from axbridge.servo.motor import Motor, driving
 from axbridge.servo.position_laws import Loop, approach, felt, lagging, position_law, saturated
 
-__all__ = ["control"]
+__all__ = ["control", "loop_of"]
 
 _WHEEL_GAIN = 4.0  # speed loop of the MX wheel mode: V·s/rad in units of the motor constant
 
 
 @jit
-def _loop_of(params: FloatArray, command: FloatArray, noise: float) -> Loop:
-    """The loop in a packed model and the registers in force; `noise` is what it answers on average, rad."""
+def loop_of(params: FloatArray, command: FloatArray) -> Loop:
+    """The loop in a packed model, (len(Param),), and the registers in force, (len(Command),)."""
     slope, punch = params[Param.SLOPE], params[Param.PUNCH]
     punch = punch if punch >= 0.0 else command[Command.PUNCH]
     count, dead = params[Param.COUNT], params[Param.DEAD_DUTY]
@@ -48,13 +48,15 @@ def _loop_of(params: FloatArray, command: FloatArray, noise: float) -> Loop:
         dead,
         count,
         count if params[Param.QUANTISED] != 0.0 else 0.0,
-        noise,
+        params[Param.LAG],
+        params[Param.SPEED_FILTER],
+        params[Param.PERIOD],
     )
 
 
 @jit
 def control(
-    command: FloatArray, joint: FloatArray, params: FloatArray, reading: float, angle: float, speed: float,
+    command: FloatArray, joint: FloatArray, loop: Loop, motor: Motor, reading: float, angle: float, speed: float,
     supply: float, step: float, blur: float,
 ) -> None:  # fmt: skip
     """Run the loop for one substep; leaves `volts - feedback * ω` in the joint's VOLTS and FEEDBACK, and OPEN.
@@ -62,7 +64,8 @@ def control(
     Args:
         command: One row of `Command`.
         joint: The joint's row of `Joint`; REFERENCE, VOLTS and the like are the loop's own memory.
-        params: One row of `Param`.
+        loop: From `loop_of`.
+        motor: With the resistance of a winding as warm as it is.
         reading: Position as the sensor has it, rad, servo side.
         angle: The true one, rad.
         speed: rad/s, servo side.
@@ -85,8 +88,8 @@ def control(
         joint[Joint.SEEN] = reading
         return
     joint[Joint.OPEN] = 0.0
-    joint[Joint.SEEN], blur = lagging(joint[Joint.SEEN], reading, params[Param.LAG], blur, step)
-    weight = params[Param.SPEED_FILTER]
+    joint[Joint.SEEN], blur = lagging(joint[Joint.SEEN], reading, loop.lag, blur, step)
+    weight = loop.speed_filter
     if weight < 1.0:  # the weight is that of a 1 ms loop
         weight = 1.0 - (1.0 - weight) ** (step * 1e3)
         joint[Joint.FILTERED] += weight * (speed - joint[Joint.FILTERED])
@@ -96,45 +99,42 @@ def control(
     if not (mode == Mode.JOINT or mode == Mode.JOINT_CURRENT):  # noqa: PLR1714 - what becomes a joint again starts here
         joint[Joint.REFERENCE], joint[Joint.INTEGRAL], joint[Joint.LAST_ERROR] = angle, 0.0, 0.0
     if mode == Mode.WHEEL_DUTY:
-        joint[Joint.VOLTS] = felt(min(max(command[Command.DUTY], -cap), cap), params[Param.DEAD_DUTY]) * supply
+        joint[Joint.VOLTS] = felt(min(max(command[Command.DUTY], -cap), cap), loop.dead) * supply
         joint[Joint.FEEDBACK] = 0.0
         return
     if mode == Mode.CURRENT:
-        _drive_current(joint, params, command[Command.CURRENT], speed, cap * supply, supply)
+        _drive_current(joint, motor, command[Command.CURRENT], speed, cap * supply, supply)
         return
     if mode == Mode.WHEEL_SPEED or mode == Mode.SPEED:  # noqa: PLR1714 - numba
         _ramp(joint, command[Command.SPEED], command[Command.ACCELERATION], step)
         gain, ahead = command[Command.SPEED_P] * supply, 0.0
         stiffness = command[Command.SPEED_I] * supply
         if mode == Mode.WHEEL_SPEED:  # as stiff against the angle that errors add up to as the loop of the angle
-            gain, ahead = _WHEEL_GAIN * params[Param.CONSTANT], params[Param.CONSTANT]
-            stiffness = params[Param.P_DUTY] * command[Command.P_GAIN] * supply / params[Param.COUNT]
+            gain, ahead = _WHEEL_GAIN * motor.constant, motor.constant
+            stiffness = loop.p * supply / loop.one_count
         _hold_speed(joint, gain, ahead, stiffness, speed, cap * supply, step)
         return
     joint[Joint.LAG] = 0.0
     _follow_goal(joint, command, step)
-    if params[Param.PERIOD] > 0.0:
+    if loop.period > 0.0:
         holds = joint[Joint.TIMER] > 1e-9
-        joint[Joint.TIMER] = max(joint[Joint.TIMER] - step + (0.0 if holds else params[Param.PERIOD]), -step)
+        joint[Joint.TIMER] = max(joint[Joint.TIMER] - step + (0.0 if holds else loop.period), -step)
         if holds:
             return  # the loop holds its output
-    loop = _loop_of(params, command, blur)
     most = cap if mode == Mode.JOINT else command[Command.CURRENT] / command[Command.FULL_CURRENT]
-    sampled = params[Param.PERIOD] > 0.0 or weight < 1.0  # else state feedback acts within the substep, too
+    sampled = loop.period > 0.0 or weight < 1.0  # else state feedback acts within the substep, too
     volts, feedback, joint[Joint.INTEGRAL], joint[Joint.LAST_ERROR] = position_law(
         loop, joint[Joint.REFERENCE], angle if sampled else angle + 0.5 * step * speed, joint[Joint.SEEN],
-        joint[Joint.INTEGRAL], joint[Joint.LAST_ERROR], max(params[Param.PERIOD], step), most, supply,
+        joint[Joint.INTEGRAL], joint[Joint.LAST_ERROR], max(loop.period, step), most, supply, blur,
     )  # fmt: skip
     if mode == Mode.JOINT_CURRENT:
         asked = min(max(volts / supply, -most), most) * command[Command.FULL_CURRENT]
-        _drive_current(joint, params, asked, speed, cap * supply, supply)
+        _drive_current(joint, motor, asked, speed, cap * supply, supply)
         return
     if sampled:
         volts -= feedback * joint[Joint.FILTERED]
         feedback = 0.0
-    joint[Joint.VOLTS], joint[Joint.FEEDBACK] = saturated(
-        volts, feedback, speed, felt(cap, params[Param.DEAD_DUTY]) * supply
-    )
+    joint[Joint.VOLTS], joint[Joint.FEEDBACK] = saturated(volts, feedback, speed, felt(cap, loop.dead) * supply)
 
 
 @jit
@@ -163,10 +163,10 @@ def _hold_speed(
 
 @jit
 def _drive_current(
-    joint: FloatArray, params: FloatArray, current: float, speed: float, limit: float, supply: float
+    joint: FloatArray, motor: Motor, current: float, speed: float, limit: float, supply: float
 ) -> None:  # fmt: skip
     """A loop of the current that is quick against all else: the voltage that drives it, as far as `limit` (V) goes."""
-    volts, feedback = driving(motor_of(params, params[Param.RESISTANCE]), current, speed, supply)
+    volts, feedback = driving(motor, current, speed, supply)
     joint[Joint.VOLTS], joint[Joint.FEEDBACK] = saturated(volts, feedback, speed, limit)
 
 

@@ -26,10 +26,10 @@ import numpy as np
 from axbridge.arrays import FloatArray, IntArray
 from axbridge.jit import jit
 from axbridge.servo.columns import Joint, Param, Passive, State, friction_of, motor_of
-from axbridge.servo.friction import budget
-from axbridge.servo.motor import end_current, push, temperature_step, warmed
-from axbridge.servo.position_laws import asked
-from axbridge.servo.position_loop import control
+from axbridge.servo.friction import Friction, budget
+from axbridge.servo.motor import Motor, end_current, push, temperature_step, warmed
+from axbridge.servo.position_laws import Loop, asked
+from axbridge.servo.position_loop import control, loop_of
 from axbridge.sim.backlash import rest
 from axbridge.sim.one_body import spin
 
@@ -42,9 +42,11 @@ __all__ = [
     "NOISE",
     "PULL",
     "TORQUE",
+    "DriveTrain",
     "Drives",
     "account",
     "drive_train",
+    "drive_train_of",
     "end_step",
     "gather",
     "recall",
@@ -97,6 +99,22 @@ class Drives(NamedTuple):
     carrying: bool
 
 
+class DriveTrain(NamedTuple):
+    """What of a servo stays as it is within a step.
+
+    Attributes:
+        loop: With the registers in force.
+        motor: With the resistance of a winding as warm as it is.
+        friction: Dry friction.
+        viscous: N·m·s/rad.
+    """
+
+    loop: Loop
+    motor: Motor
+    friction: Friction
+    viscous: float
+
+
 @jit
 def gather(index: int, step: float, drives: Drives) -> None:
     """What acts on every joint in a substep: rows TORQUE, DAMPING, ARMATURE and LIMIT of the workspace.
@@ -121,9 +139,11 @@ def gather(index: int, step: float, drives: Drives) -> None:
         limit[j] = step * passive[j, Passive.FRICTION]
         loose[j] = joint[j, Joint.LOOSE]
         if row >= 0:
+            hiss = params[row, Param.NOISE] * noise[(index * 31 + row * 977) % NOISE]
+            state[row, State.READING] = side[j] * angle + params[row, Param.OFFSET] + hiss
             moving, drag, dry = drive_train(
-                side[j], params[row], command[row], state[row], joint[j], step, pull[j],
-                noise[(index * 31 + row * 977) % NOISE], 0.0,
+                side[j], drive_train_of(params[row], command[row], state[row, State.TEMPERATURE]), command[row],
+                joint[j], state[row, State.READING], state[row, State.VOLTAGE], step, pull[j], 0.0,
             )  # fmt: skip
             if loose[j] != 0.0:
                 rotor[j], joint[j, Joint.ROTOR_SPEED] = spin(
@@ -217,21 +237,36 @@ def workspace(joints: int) -> FloatArray:
 
 
 @jit
+def drive_train_of(params: FloatArray, command: FloatArray, temperature: float) -> DriveTrain:
+    """What of a servo stays as it is within a step.
+
+    Args:
+        params: Its row of `Param`.
+        command: Its row of `Command`.
+        temperature: Of the winding, degC.
+    """
+    above = temperature - params[Param.AMBIENT]
+    resistance = warmed(params[Param.RESISTANCE], params[Param.RESISTANCE_PER_KELVIN], above)
+    motor = motor_of(params, resistance)
+    return DriveTrain(loop_of(params, command), motor, friction_of(params), params[Param.VISCOUS])
+
+
+@jit
 def drive_train(
-    side: float, params: FloatArray, command: FloatArray, state: FloatArray, joint: FloatArray, step: float,
-    load: float, noise: float, blur: float,
+    side: float, train: DriveTrain, command: FloatArray, joint: FloatArray, reading: float, supply: float, step: float,
+    load: float, blur: float,
 ) -> tuple[float, float, float]:  # fmt: skip
     """Loop, motor and gear of one servo over a step, in the bank and in rollouts.
 
     Args:
         side: Servo angle over joint angle, 1 or -1.
-        params: Its row of `Param`.
-        command: Its row of `Command`.
-        state: Its row of `State`: VOLTAGE and TEMPERATURE are read, READING is set.
+        train: From `drive_train_of`.
+        command: The servo's row of `Command`.
         joint: The joint's row of `Joint`; RESISTANCE, LEFT and HELD are set, for `settle`.
+        reading: Position as the sensor has it, rad, servo side.
+        supply: V.
         step: s.
         load: Load torque, joint side, N·m.
-        noise: Of the position reading, in standard deviations.
         blur: See `control`.
 
     Returns:
@@ -239,38 +274,27 @@ def drive_train(
         impulse of dry friction, N·m·s.
     """
     angle, omega = side * joint[Joint.ANGLE], side * joint[Joint.SPEED]
-    supply = state[State.VOLTAGE]
-    reading = angle + params[Param.OFFSET] + params[Param.NOISE] * noise
-    state[State.READING] = reading
-    control(command, joint, params, reading, angle, omega, supply, step, blur)
+    control(command, joint, train.loop, train.motor, reading, angle, omega, supply, step, blur)
     if joint[Joint.LOOSE] != 0.0:  # the loop sees the joint, the motor its rotor
         joint[Joint.VOLTS] -= joint[Joint.FEEDBACK] * omega
         joint[Joint.FEEDBACK] = 0.0
         omega, load = side * joint[Joint.ROTOR_SPEED], 0.0
     torque = drag = 0.0
     if joint[Joint.OPEN] == 0.0:
-        resistance = warmed(
-            params[Param.RESISTANCE],
-            params[Param.RESISTANCE_PER_KELVIN],
-            state[State.TEMPERATURE] - params[Param.AMBIENT],
-        )
-        pushed = push(
-            motor_of(params, resistance), joint[Joint.VOLTS], joint[Joint.FEEDBACK], omega,
-            joint[Joint.CURRENT], supply, step,
-        )  # fmt: skip
+        pushed = push(train.motor, joint[Joint.VOLTS], joint[Joint.FEEDBACK], omega, joint[Joint.CURRENT], supply, step)
         torque, drag = side * pushed.torque, pushed.damping
         joint[Joint.RESISTANCE], joint[Joint.LEFT], joint[Joint.HELD] = pushed.resistance, pushed.left, pushed.held
-    dry = budget(friction_of(params), omega, torque - side * drag * omega, -load)
-    return torque, drag + params[Param.VISCOUS], step * dry
+    dry = budget(train.friction, omega, torque - side * drag * omega, -load)
+    return torque, drag + train.viscous, step * dry
 
 
 @jit
-def settle(joint: FloatArray, params: FloatArray, mean: float) -> float:
+def settle(joint: FloatArray, constant: float, mean: float) -> float:
     """Bring the joint's CURRENT to the end of a substep of mean servo speed `mean` (rad/s).
 
     Args:
         joint: Its row of `Joint`, as `drive_train` left it.
-        params: The servo's row of `Param`.
+        constant: Of the motor, V·s/rad.
         mean: rad/s, servo side.
 
     Returns:
@@ -283,7 +307,7 @@ def settle(joint: FloatArray, params: FloatArray, mean: float) -> float:
     held = joint[Joint.HELD]
     if math.isnan(held):
         joint[Joint.CURRENT] = end_current(
-            joint[Joint.CURRENT], applied, joint[Joint.LEFT], joint[Joint.RESISTANCE], params[Param.CONSTANT], mean
+            joint[Joint.CURRENT], applied, joint[Joint.LEFT], joint[Joint.RESISTANCE], constant, mean
         )
     else:
         joint[Joint.CURRENT] = held
@@ -296,7 +320,7 @@ def _book(
 ) -> None:  # fmt: skip
     """Current, energy, heat and the public state after a substep of mean joint speed `mean`."""
     supply = state[State.VOLTAGE]
-    applied = settle(joint, params, side * mean)
+    applied = settle(joint, params[Param.CONSTANT], side * mean)
     current = joint[Joint.CURRENT]
     state[State.READING] += side * mean * step  # the loop saw the position at the substep's start
     state[State.ANGLE] = side * joint[Joint.ANGLE]
