@@ -320,7 +320,7 @@ def test_a_fit_finds_an_x_servo_again_in_what_was_recorded_through_its_registers
         assert app.run(["record", name, *rig, "--model", model, "--tick", "5"]) == app.DONE
     fitted = ("step.mcap", "fall.mcap", "sin-time-square.mcap", "--holdout", "lift-and-drop.mcap")
     capsys.readouterr()
-    search = ("--model", "pendulum-servo", "--friction", law, "--starts", "1", "--budget", "4s", "--json")
+    search = ("--model", "pendulum-servo", "--friction", law, "--starts", "4", "--json")
     assert app.run(["identify", *fitted, *rig, *search, "--out", "found.toml"]) == app.DONE
     found = json.loads(capsys.readouterr().out)
     assert found["mae_deg"] < 0.1

@@ -1,13 +1,24 @@
 """The search: one unknown, when it ends, what it depends on, and which end it takes."""
 
 from dataclasses import replace
-from itertools import islice
+from itertools import count, islice
 
 import numpy as np
 import pytest
 
 from axbridge.comparison.simulate import runs_of
-from axbridge.fit.search import IDLE, Job, StartOutcome, best_of_both, losses, minimise, opened, search
+from axbridge.fit.search import (
+    COARSE,
+    IDLE,
+    WAVE,
+    Job,
+    StartOutcome,
+    best_of_both,
+    losses,
+    minimise,
+    opened,
+    search,
+)
 from axbridge.fit.stages import parts
 from axbridge.fit.uncertainty import GROUPS, uncertainty
 from axbridge.fit.unknowns import Space
@@ -68,11 +79,23 @@ def test_how_far_a_search_goes_does_not_depend_on_the_machine(runs, budget):
     assert few == many
 
 
-def test_a_search_ends_when_starts_bring_nothing(runs):
+def test_a_search_ends_when_another_start_ends_where_the_best_did(runs):
     told = []
     job = Job(only(Param.EFFICIENCY, Param.LATENCY), runs.only([1]), seed=1, generations=30, loss="huber")
     search(job, starts=30, budget=1e6, where=map, report=lambda stage, _: told.append(stage))
-    assert IDLE < told.count("start") < 12
+    assert told.count("start") == WAVE
+
+
+def test_a_search_ends_when_starts_bring_nothing(runs):
+    ends = count(1.0, 0.2)
+
+    def apart(function, jobs):
+        return [replace(function(job), loss=next(ends)) if job.step == COARSE else function(job) for job in jobs]
+
+    told = []
+    job = Job(only(Param.EFFICIENCY, Param.LATENCY), runs.only([1]), seed=1, generations=1, loss="huber")
+    search(job, starts=30, budget=1e6, where=apart, report=lambda stage, _: told.append(stage))
+    assert IDLE < told.count("start") <= IDLE + WAVE
 
 
 def test_whole_recordings_choose_among_ends_that_fit_the_parts_alike(runs):

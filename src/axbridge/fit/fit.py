@@ -74,7 +74,7 @@ def fit_model(
         model: ``pendulum-servo``, ``ax12`` or ``lima2009``.
         friction: ``M1`` to ``M6``; None = the model's own.
         held_out: Never touched by the fit; only scored.
-        starts: Independent searches, at most; about half end in worse minima.
+        starts: Independent searches, at most; two that agree are enough.
         generations: Of each search.
         budget: Of simulation, as much as two cores do in this time, s; see `search`.
         seed: Of everything random.

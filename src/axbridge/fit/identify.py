@@ -67,7 +67,7 @@ def identify(
         loads: Balanced bars that recordings' servos turned, see `axbridge.fit.loads`.
         held_out: Never fitted, only scored.
         ks_pairs: For ``grid``: CSV with columns speed (motor, rad/s) and volts (open).
-        starts: Independent searches, at most; about half end in worse minima.
+        starts: Independent searches, at most; two that agree are enough.
         generations: Of each search.
         budget: Of simulation, as much as two cores do in this time, s; see `axbridge.fit.search.search`.
         seed: Of everything random.

@@ -6,7 +6,8 @@ and what fits those predicts other motions worse. Among the ends of the search, 
 recordings count as well.
 
 No result here depends on a clock or on how many cores there are: the same seed ends at the same point. A search ends
-when start after start brings nothing, or when it has simulated as much as its budget allows.
+when another start ends where the best has, when start after start brings nothing, or when it has simulated as much as
+its budget allows.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ __all__ = [
     "FINE",
     "HUBER",
     "SHARPENED",
+    "WAVE",
     "Job",
     "Mapper",
     "StartOutcome",
@@ -48,12 +50,14 @@ __all__ = [
 SCREENED = 200  # random points a start looks at before it begins
 GRID, NARROW = 33, 1e-4  # of a single unknown: points looked at, and how near to the best one is near enough, in ranges
 POPULATION = 16
-SHARPENED = 4
-SPREADS = 0.1, 0.2  # of starts from where the stages ended, and from anywhere
+CROWD = 64  # of a start that fits parts: in the many dents of their error smaller populations end anywhere
+SHARPENED = 2
+SPREADS = 0.1, 0.2  # of starts from where the stages ended, and from anywhere, or with parts: stages end in dents, too
 STAGED, STAGE_GENERATIONS = 2, 40  # starts of each stage, and how long they are
 FINE, COARSE = 1e-3, 2e-3  # s: the servo's own loop runs every millisecond; the first searches make do with two
 NEIGHBOURS, NEARBY = 12, 0.006  # points a result is judged by, and how far around it they are, in ranges
 HUBER = 1.0  # degrees: errors beyond it count linearly
+WAVE, AGREED = 2, 0.01  # starts that are begun together; ends whose errors differ by less (a share) are as good
 IDLE, NOTHING = 4, 0.005  # so many starts in a row without this share of the error end the search
 PACE = 3e7  # steps that two cores simulate in a second, about: budgets are counted in steps
 AT_END = 0.02  # of its range: what is nearer to its end is there
@@ -74,6 +78,7 @@ class Job:
         step: Of the simulation, s.
         loss: ``mae`` (mean absolute error) or ``huber`` (squares up to `HUBER` degrees, absolute beyond).
         parts: The recordings in short parts, fitted in their place; None = there are none.
+        population: Points of a generation.
     """
 
     space: Space
@@ -85,11 +90,12 @@ class Job:
     step: float = FINE
     loss: str = "mae"
     parts: Runs | None = None
+    population: int = POPULATION
 
     @property
-    def halved(self) -> Job:
-        """The same, but shorter where there are parts: they make the error smooth."""
-        return self if self.parts is None else replace(self, generations=self.generations // 2)
+    def shorter(self) -> Job:
+        """The same, but with fewer generations where there are parts: more bring nothing."""
+        return self if self.parts is None else replace(self, generations=self.generations * 2 // 5)
 
     @property
     def steps(self) -> float:
@@ -152,7 +158,7 @@ def minimise(job: Job) -> StartOutcome:
     options = {
         "bounds": [0.0, 1.0],
         "seed": job.seed + 1,
-        "popsize": POPULATION,
+        "popsize": job.population,
         "maxiter": job.generations,
         "tolfun": 1e-4,
         "maxstd_boundrange": math.inf,  # cma breaks where it has to hold back one unknown alone
@@ -168,7 +174,7 @@ def minimise(job: Job) -> StartOutcome:
     if job.loss == "mae":
         # The best point may owe its error to a slip that happens to come out right; the distribution's centre does not.
         ends = np.clip(np.array([best, strategy.result.xfavorite]), 0.0, 1.0)
-        nearby = _nearby(job, rng)
+        nearby = _nearby(job)
         found = job.cost((ends[:, None] + nearby[None]).reshape(-1, len(job.space)), FINE)
         points += len(found)
         means = found.reshape(2, NEIGHBOURS).mean(axis=1)
@@ -196,9 +202,9 @@ def _outcome(job: Job, loss: float, point: FloatArray, points: int) -> StartOutc
     return StartOutcome(loss, point, points * job.runs.recordings, job.seed, points * job.steps)
 
 
-def _nearby(job: Job, rng: np.random.Generator) -> FloatArray:
-    """Where points (`NEIGHBOURS`, n) are looked at around another; the first is that one itself."""
-    found = rng.normal(0.0, NEARBY, (NEIGHBOURS, len(job.space)))
+def _nearby(job: Job) -> FloatArray:
+    """Where points (`NEIGHBOURS`, n) are looked at around another, the same for all; the first is that one itself."""
+    found = np.random.default_rng(0).normal(0.0, NEARBY, (NEIGHBOURS, len(job.space)))
     found[0] = 0.0
     return found
 
@@ -249,8 +255,9 @@ def search(
     """Fit stage by stage, run up to `starts` jobs with seeds of their own, sharpen the best `SHARPENED`; best first.
 
     Every other start begins where the stages ended, if the recordings have motions of any, and one more at `near`, if
-    there is such a point. When `IDLE` starts in a row have brought nothing, there are no more. The same seed gives the
-    same result on any machine and any executor.
+    there is such a point. When another has ended where the best has, or `IDLE` in a row have brought nothing, there are
+    no more. They are begun `WAVE` at a time, however many processes there are: the same seed gives the same result on
+    any machine and any executor.
 
     Args:
         job: Space, data and first seed.
@@ -271,22 +278,22 @@ def search(
     with executor(where) as spread:
         # parts of recordings whose commands nobody timed would need moments of their own
         staged, used = (None, 0.0) if job.runs.adrift.any() else _staged(job, spread, report)
-        begin = replace(job.halved, step=COARSE)
+        begin = replace(job.shorter, step=COARSE, population=POPULATION if job.parts is None else CROWD)
         points = [staged if k % 2 == 0 else None for k in range(starts)]
         seeds = [job.seed + 1000 * k for k in range(starts)]
         if near is not None:
             points, seeds = [near, *points], [job.seed + 500, *seeds]
         jobs = [
-            replace(begin, seed=seed, point=point, spread=SPREADS[0 if point is not None else 1])
+            replace(begin, seed=seed, point=point, spread=SPREADS[1 if point is None or job.parts is not None else 0])
             for seed, point in zip(seeds, points, strict=True)
         ]
         found: list[StartOutcome] = []
-        for outcome in spread(minimise, jobs):
-            if found and (used > SEARCHING * allowed or _idle([one.loss for one in found])):
-                break
-            found.append(outcome)
-            used += outcome.steps
-            report("start", outcome)
+        while jobs and not (found and (used > SEARCHING * allowed or _idle([one.loss for one in found]))):
+            for outcome in spread(minimise, jobs[:WAVE]):
+                found.append(outcome)
+                used += outcome.steps
+                report("start", outcome)
+            jobs = jobs[WAVE:]
         found.sort(key=lambda outcome: outcome.loss)
         if used < allowed:
             found = _sharpened(job, found, spread, report)
@@ -320,7 +327,7 @@ def _sharpened(
 ) -> list[StartOutcome]:
     """The same, and where searches end that begin at the first `SHARPENED` of them; best first."""
     finer = [
-        replace(job.halved, point=outcome.point, spread=0.04, seed=job.seed + 77 + k)
+        replace(job.shorter, point=outcome.point, spread=0.04, seed=job.seed + 77 + k)
         for k, outcome in enumerate(found[:SHARPENED])
     ]
     ends = list(found)
@@ -331,10 +338,12 @@ def _sharpened(
 
 
 def _idle(losses_so_far: list[float]) -> bool:
-    """Whether the last `IDLE` starts brought nothing."""
-    if len(losses_so_far) <= IDLE:
-        return False
-    return min(losses_so_far[-IDLE:]) > (1 - NOTHING) * min(losses_so_far[:-IDLE])
+    """Whether another start ended where the best did, or the last `IDLE` brought nothing."""
+    best, *others = sorted(losses_so_far)
+    if others and others[0] < (1 + AGREED) * best:
+        return True
+    before, last = losses_so_far[:-IDLE], losses_so_far[-IDLE:]
+    return bool(before) and min(last) > (1 - NOTHING) * min(before)
 
 
 def best_of_both(job: Job, found: list[StartOutcome]) -> list[StartOutcome]:
@@ -342,7 +351,7 @@ def best_of_both(job: Job, found: list[StartOutcome]) -> list[StartOutcome]:
 
     Both are means over points nearby: a slip that happens to come out right is no merit.
     """
-    nearby = _nearby(job, np.random.default_rng(job.seed))
+    nearby = _nearby(job)
     around = (np.array([outcome.point for outcome in found])[:, None] + nearby[None]).reshape(-1, len(job.space))
     whole = losses(job.space, job.runs, np.clip(around, 0.0, 1.0), job.loss).mean(axis=1)
     whole = whole.reshape(len(found), NEIGHBOURS).mean(axis=1)
