@@ -203,10 +203,14 @@ def test_a_program_leaves_no_motor_on_however_it_drives_and_ends(line, tmp_path,
             said = program.stderr.read()
             assert "did not answer" in said, said
             assert left, said
-        wait_for_guard(line)
+        no_motor_is_on(line, said)
+    no_motor_is_on(line, said)
+    assert "powered" not in said
+
+
+def no_motor_is_on(line, said):
     wait_for_guard(line)
     assert [table[24] for table in line.tables.values()] == [0, 0], said
-    assert "powered" not in said
 
 
 def wait_for_guard(line):

@@ -15,6 +15,7 @@ import subprocess
 import sys
 import threading
 import time
+import traceback
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing import connection
 
@@ -96,6 +97,13 @@ def end_with_thread(failure):
         os._exit(9)
 
 
+def end_with_task(driving):
+    """The same for a task of asyncio or of a pool, which keeps its failure to itself."""
+    if not driving.cancelled() and driving.exception() and not _told.is_set():
+        traceback.print_exception(driving.exception())
+        os._exit(9)
+
+
 def wait_for_motion(robot):
     while not all(servo.torque_enabled for servo in robot.values()):
         time.sleep(0.002)
@@ -152,6 +160,7 @@ def by_asyncio(given, step_ms, how, *, threads):
         asyncio.get_running_loop().add_reader(0, over.set)
         step = drive_on_threads if threads else drive_in_loop
         driving = asyncio.create_task(step(over))
+        driving.add_done_callback(end_with_task)
         try:
             await over.wait()
         finally:
@@ -177,7 +186,7 @@ def by_pool(given, step_ms, how):
     robot = axbridge.open(**given)
     over = threading.Event()
     with ThreadPoolExecutor() as pool:
-        pool.submit(drive, robot, step_ms, lambda: not over.is_set())
+        pool.submit(drive, robot, step_ms, lambda: not over.is_set()).add_done_callback(end_with_task)
         wait_for_motion(robot)
         try:
             sys.stdin.readline()
