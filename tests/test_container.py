@@ -51,7 +51,7 @@ def test_the_image_starts_axbridge_and_by_itself_the_demo():
     assert typed()[0] == listed("CMD")
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 @pytest.mark.parametrize("words", typed()[1:], ids=lambda words: words[0])  # `make wheel` runs the demo
 def test_what_the_page_runs_in_the_container_works(words, tmp_path, tmp_path_factory):
     _, env = installed(tmp_path_factory)

@@ -66,6 +66,7 @@ def test_light_work_is_done_by_kernels_once_they_are_compiled(call, tmp_path):
     assert not (tmp_path / "beside").exists()
 
 
+@pytest.mark.ci
 def test_kernels_are_found_again_from_another_place_and_after_a_reinstall(call, tmp_path):
     before = call(HEAVY)
     shutil.copytree(SOURCE, tmp_path / "elsewhere", copy_function=shutil.copyfile)  # with times of its own

@@ -179,7 +179,7 @@ def torque(port, capsys):
     return json.loads(capsys.readouterr().out)["registers"]["torque_enable"]
 
 
-@pytest.mark.parametrize("kind", ["json", "mtn", "motion"])
+@pytest.mark.parametrize("kind", ["json", *(pytest.param(kind, marks=pytest.mark.ci) for kind in ("mtn", "motion"))])
 def test_a_hand_teaches_between_two_keys_and_the_arm_repeats_it(hand, tmp_path, kind, capsys):
     port, tell = hand
     path = tmp_path / f"taught.{kind}"

@@ -297,7 +297,7 @@ def test_a_servo_that_was_never_told_anything_follows_nothing(tmp_path):
     assert not found.missing
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 def test_memory_does_not_grow_with_the_servos(tmp_path, monkeypatch):
     for module in ("comparison.side_by_side", "recording.stored"):
         monkeypatch.setattr(f"axbridge.{module}._KEPT", 1)

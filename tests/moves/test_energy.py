@@ -118,7 +118,7 @@ def soft(rig):
     return rig.with_model("ax12").with_engine("mujoco")
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 def test_getting_up_from_a_squat_on_soft_servos_takes_less_in_the_simulator():
     pytest.importorskip("mujoco")
     deep = legs(hip_swing=1.082, knee=2.177, ankle_swing=1.095)

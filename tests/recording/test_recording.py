@@ -302,7 +302,7 @@ def test_a_cycles_schema_declares_all_its_fields(tmp_path):
     assert declared.keys() == body.keys() == {"time", *fields}
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 def test_memory_does_not_grow_with_the_recording(tmp_path):
     script = textwrap.dedent(
         """

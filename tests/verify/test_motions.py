@@ -21,7 +21,7 @@ def moved(rig, real, path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["bench_arm", "bioloid"])
+@pytest.mark.parametrize("name", ["bench_arm", pytest.param("bioloid", marks=pytest.mark.ci)])
 def test_a_servo_that_is_its_model_is_far_within_its_word(name, tmp_path):
     rig = Rig.load(name)
     found = moved(rig, rig, tmp_path / "motion.mcap")

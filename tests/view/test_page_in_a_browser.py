@@ -233,7 +233,13 @@ ELEMENTS = {
 }
 
 
-@pytest.mark.parametrize("element", ELEMENTS)
+@pytest.mark.parametrize(
+    "element",
+    [
+        one if one in {"number field", "slider", "nothing"} else pytest.param(one, marks=pytest.mark.ci)
+        for one in ELEMENTS
+    ],
+)
 def test_space_and_escape_switch_every_motor_off_and_do_nothing_else_whatever_has_the_focus(comb, tab, element):
     line, robot, page = comb
     place, find = ELEMENTS[element]
