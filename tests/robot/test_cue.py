@@ -7,7 +7,7 @@ import pytest
 
 import axbridge
 from axbridge.config.rig import Rig
-from axbridge.errors import BusError, UsageError
+from axbridge.errors import BusError, BusTimeout, UsageError
 from axbridge.robot.cue import SWING, TORQUE, blinking, wiggle
 
 pytestmark = pytest.mark.slow
@@ -114,3 +114,23 @@ def test_it_is_limp_after_whatever_ends_it(robot):
     with pytest.raises(BusError, match="stopped"):
         wiggle(robot, "pan", fail)
     assert held(robot) == before
+
+
+def test_the_way_waits_for_a_servo_whose_answers_are_lost_for_a_while(robot):
+    wanted = []
+
+    def look():
+        wanted.append(wanted[-1] if 5 <= len(wanted) < 25 else robot["pan"].read("goal_position"))
+        if len(wanted) == 5:
+            robot.simulation.inject("drop=1")
+        if len(wanted) == 25:
+            robot.simulation.inject("none")
+
+    assert wiggle(robot, "pan", look) == pytest.approx(SWING, rel=0.3)
+    assert max(abs(b - a) for a, b in pairwise(wanted)) <= 2
+
+
+def test_a_servo_that_falls_silent_under_way_is_not_called_limp(robot):
+    robot.simulation.inject("dead:1@0.5s")
+    with pytest.raises(BusTimeout, match="servo 1 did not answer"):
+        wiggle(robot, "pan")

@@ -23,6 +23,7 @@ TORQUE = 0.2  # of what the servo can: it moves a joint that a hand carries, and
 _LASTS = 2.0  # s, to both sides and back
 _GOES, _STAYS = 0.4, 0.4  # s of a nudge: to its end, there, and back
 _HELD = 0.6 * SWING  # this far behind its goal, something holds the joint: it gives in before it is an overload
+_SILENT = 1.0  # s without an answer: the way waits for a busy computer, not for a servo that is gone
 _BLINK = 0.4  # s on, and as long off
 
 
@@ -73,7 +74,7 @@ def wiggle(robot: Robot, name: str, look: Callable[[], None] = lambda: None) -> 
     Raises:
         UsageError: the servo is too near the end of its range, turns as a wheel, or has shut itself down. Nothing
             has moved then.
-        BusError: the servo does not answer.
+        BusError: the servo does not answer, or no longer does: whether it is limp then is not known.
     """
     return _led(robot, name, lambda passed: SWING * math.sin(2 * math.pi * passed / _LASTS), _LASTS, SWING, look)
 
@@ -123,13 +124,20 @@ def _led(
         servo.set_available_torque(TORQUE * servo.max_torque)
         servo.write(names.torque, round(TORQUE * profile.units.full_scale))
         servo.torque_on()
-        start = robot.time
-        while (passed := robot.time - start) < lasts:
+        tick = robot.basic_time_step / 1000
+        passed = silent = 0.0  # s of the way, which waits while no answer comes; and how long none has come
+        while passed < lasts:
             wanted = here + way(passed)
             servo.set_position(wanted)
             if robot.step() == -1:
                 break
             look()
+            if error := robot.last_step.errors.get(name):
+                silent += tick
+                if silent > _SILENT:
+                    raise error
+                continue
+            passed, silent = passed + tick, 0.0
             farthest = max(farthest, abs(servo.position - here))
             if abs(wanted - servo.position) > held:
                 break
