@@ -209,7 +209,7 @@ def _identified(rig: Rig, taught: list[Path], seed: int) -> Any:
     recordings = [open_recording(path) for path in taught]
     slopes = "cw_compliance_slope" in rig.profile_of(rig.servos[0]).registers
     model = MEASURED if slopes else "pendulum-servo"
-    return identify(recordings, rig, model, starts=STARTS, budget=BUDGET, seed=seed)
+    return identify(recordings, rig, model, starts=STARTS, budget=BUDGET, seed=seed, richer=False)
 
 
 def _tell(before: Comparison, after: Comparison | None) -> None:
