@@ -14,7 +14,6 @@ from tests.support.warm import serving
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.real_time,
     pytest.mark.filterwarnings("ignore::axbridge.errors.ControlWarning"),
 ]
 

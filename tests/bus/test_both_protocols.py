@@ -12,8 +12,6 @@ from axbridge.config.registers import XAddress
 from axbridge.errors import BusTimeout, CorruptPacket, ServoFault, StatusError, UsageError
 from tests.support.x_line import XLine, XServo
 
-pytestmark = pytest.mark.real_time
-
 
 @pytest.fixture
 def line():

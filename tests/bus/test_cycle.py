@@ -10,8 +10,6 @@ from axbridge.virtual.bus import VirtualBus
 from tests.support.pty_line import PtyLine
 from tests.support.virtual_rig import make_world
 
-pytestmark = pytest.mark.real_time
-
 SERVOS = [CycleServo("hip", 1), CycleServo("knee", 2), CycleServo("ankle", 3)]
 
 

@@ -8,8 +8,6 @@ from axbridge.bus.stats import wire_time
 from axbridge.errors import HardwareError
 from tests.support.x_line import XLine, XServo
 
-pytestmark = pytest.mark.real_time
-
 
 @pytest.fixture
 def line():

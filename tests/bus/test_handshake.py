@@ -74,7 +74,6 @@ def test_status_level_zero_is_found_out(line, bus):
     assert finding.fix == "axbridge servo write 1 status_return_level 2"
 
 
-@pytest.mark.real_time
 def test_writes_to_a_servo_that_acknowledges_none_are_verified_by_reading(line, bus):
     line.tables[1][16] = 1
     handshake(bus, expected(1))

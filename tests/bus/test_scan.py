@@ -6,8 +6,6 @@ from axbridge.bus.scan import FoundServo, scan, scan_bauds
 from axbridge.bus.serial import SerialBus
 from tests.support.pty_line import PtyLine
 
-pytestmark = pytest.mark.real_time
-
 
 @pytest.mark.parametrize("echo", [False, True])
 def test_a_scan_finds_everyone_and_nobody_else(echo):

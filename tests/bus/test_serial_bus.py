@@ -8,8 +8,6 @@ from axbridge.bus.serial import LATE_WINDOW, SerialBus
 from axbridge.errors import BusTimeout, CorruptPacket, ErrorFlag, PortError
 from tests.support.pty_line import PtyLine
 
-pytestmark = pytest.mark.real_time
-
 
 @pytest.fixture
 def line():

@@ -13,7 +13,7 @@ from axbridge.errors import BusError
 from axbridge.robot.open import open_robot
 from tests.support.x_line import XLine, XServo
 
-pytestmark = [pytest.mark.slow, pytest.mark.real_time]
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(autouse=True)

@@ -21,7 +21,7 @@ from tests.support.pty_line import PtyLine
 from tests.support.robot_files import write_comb
 from tests.support.warm import serving
 
-pytestmark = [pytest.mark.slow, pytest.mark.real_time]
+pytestmark = pytest.mark.slow
 
 BUSY = {"loss", "rate"}  # what a busy machine adds
 

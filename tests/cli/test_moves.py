@@ -23,7 +23,7 @@ from tests.support.page_set import EVERYTHING, WALK_READY, page, page_set, step
 from tests.support.waiting import until
 from tests.support.warm import start
 
-pytestmark = [pytest.mark.slow, pytest.mark.real_time]
+pytestmark = pytest.mark.slow
 
 COUNT = math.radians(300 / 1023)
 

@@ -19,7 +19,7 @@ from tests.support.robot_files import write_comb
 from tests.support.waiting import until
 from tests.support.warm import serving, start
 
-pytestmark = [pytest.mark.slow, pytest.mark.real_time]
+pytestmark = pytest.mark.slow
 
 COUNTS = 1023 / 300  # a degree
 MIDDLE = 512
@@ -99,7 +99,6 @@ def test_a_servo_that_has_shut_itself_down_stays_so(line, capsys):
     assert goals(line) == []
 
 
-@pytest.mark.real_time
 def test_a_servo_that_something_holds_is_led_softly_and_said_to_be_elsewhere(line, capsys):
     assert goto(line, "1", "60") == HARDWARE
     out, err = capsys.readouterr()

@@ -82,11 +82,8 @@ class Person:
 
     def __exit__(self, *_):
         self.patience.cancel()
-        if self.process.poll() is None:
-            self.process.kill()
-        for pipe in (self.process.stdin, self.process.stdout, self.process.stderr):
-            pipe.close()
-        self.process.wait()
+        self.process.kill()
+        self.process.communicate()
 
     def press(self, key):
         self.process.stdin.write(key)

@@ -80,6 +80,7 @@ def test_ctrl_c_leaves_the_motor_off_and_says_what_is_kept(tmp_path):
     assert len(found["shoulder"]) > 10
 
 
+@pytest.mark.ci
 def test_a_walk_is_replayed_by_all_its_servos_in_its_time(tmp_path):
     walked, again = tmp_path / "walk.mcap", tmp_path / "again.mcap"
     assert app.run(["walk", "--rig", "bioloid", "--steps", "1", "--record", str(walked)]) == app.DONE

@@ -32,6 +32,7 @@ def test_the_papers_servo_steps_and_falls_as_in_axbridge():
     assert max(found.terms.values()) < 0.03  # the winding's inductance alone
 
 
+@pytest.mark.ci
 def test_what_mujoco_cannot_say_of_an_ax12_is_named_and_has_its_size():
     found = measure(Rig.load("bench_arm").with_model("ax12"))
     steps = [value for name, value in found.moves.items() if name.startswith("step")]

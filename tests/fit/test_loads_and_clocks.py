@@ -77,7 +77,10 @@ def test_recordings_with_known_moments_are_left_alone():
     np.testing.assert_array_equal(predicted(row[None], both)[0][both.start[1] :], predicted(row[None], alone)[0])
 
 
-@pytest.mark.parametrize(("fitted", "left_out"), [(FREE, LOADED), (LOADED, FREE)], ids=["free", "loaded"])
+@pytest.mark.parametrize(
+    ("fitted", "left_out"),
+    [pytest.param(FREE, LOADED, id="free"), pytest.param(LOADED, FREE, id="loaded", marks=pytest.mark.ci)],
+)
 def test_what_one_load_tells_predicts_the_other(fitted, left_out):
     groups = {names[0]: recordings(names) for names in (FREE, LOADED)}
     groups[LOADED[0]] = with_bar(groups[LOADED[0]])

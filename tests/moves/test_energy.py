@@ -140,7 +140,7 @@ def test_goals_that_come_in_steps_heat_the_motor():
     assert drawn(often, smooth)[0] == pytest.approx(predicted[0] + held, rel=0.12)
 
 
-@pytest.mark.slow
+@pytest.mark.ci
 def test_a_squat_saves_energy_with_both_legs_alike():
     squat = move(*({"positions": pose, "time": 1.0} for pose in (STAND, DEEP, STAND)))
     found = least_energy(BIOLOID, squat)

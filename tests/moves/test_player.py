@@ -329,7 +329,6 @@ def port():
         yield device
 
 
-@pytest.mark.real_time
 def test_on_a_served_arm_it_starts_within_two_degrees_and_no_joint_is_too_fast(port):
     with axbridge.open("bench_arm", backend="real", port=port) as robot:
         arm = robot["shoulder"]

@@ -26,7 +26,6 @@ def robot(hand):
         yield robot
 
 
-@pytest.mark.real_time
 def test_what_the_hand_did_is_the_move_and_it_starts_where_it_began(hand, robot):
     tell = hand[1]
     robot["tilt"].goto(0.3, 0.4)

@@ -12,7 +12,7 @@ from axbridge.bus.watchdogs import PERIOD
 from tests.support.waiting import until
 from tests.support.warm import Warm, serving
 
-pytestmark = [pytest.mark.slow, pytest.mark.real_time]
+pytestmark = pytest.mark.slow
 
 OPEN = """
 import math, os, signal, sys, time, warnings, axbridge

@@ -18,7 +18,7 @@ from axbridge.config.registers import Address
 from tests.support.waiting import until
 from tests.support.warm import Warm, serving
 
-pytestmark = [pytest.mark.slow, pytest.mark.real_time]
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")

@@ -203,7 +203,6 @@ def test_the_right_model_raises_no_alarm():
 
 
 @pytest.mark.slow
-@pytest.mark.real_time
 def test_a_twin_names_the_cause_in_its_step_and_asks_the_simulation_by_no_packet(heavy):
     with (
         serving(str(heavy(1.5)), "--model", "lima2009") as port,
@@ -223,7 +222,6 @@ def test_a_twin_names_the_cause_in_its_step_and_asks_the_simulation_by_no_packet
 
 @pytest.mark.ci
 @pytest.mark.slow
-@pytest.mark.real_time
 def test_a_served_servo_with_more_friction_than_its_model_makes_the_model_stale(tmp_path):
     rig = stiff()
     worn = tmp_path / "worn.toml"

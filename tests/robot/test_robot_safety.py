@@ -17,7 +17,7 @@ from axbridge.robot.safety.ways_out import still_powered
 from tests.support.pty_line import PtyLine
 from tests.support.waiting import until
 
-pytestmark = [pytest.mark.slow, pytest.mark.real_time]
+pytestmark = pytest.mark.slow
 
 
 def make_rig(registers=None, **safety):

@@ -14,7 +14,7 @@ from axbridge.robot.safety import policies
 from axbridge.robot.safety.ways_out import WAYS_OUT, still_powered
 from tests.support.pty_line import PtyLine
 
-pytestmark = [pytest.mark.slow, pytest.mark.real_time]
+pytestmark = pytest.mark.slow
 
 SERVOS = [CycleServo("hip", 1), CycleServo("knee", 2), CycleServo("ankle", 3)]
 

@@ -187,7 +187,6 @@ ENDS = [
 ]
 
 
-@pytest.mark.real_time
 @pytest.mark.parametrize(("way", "how"), ENDS, ids=map(", ".join, ENDS))
 def test_a_program_leaves_no_motor_on_however_it_drives_and_ends(line, tmp_path, way, how):
     rig = tmp_path / "pair.toml"

@@ -120,7 +120,6 @@ def test_a_port_that_says_nothing_or_is_not_there_is_an_error(board, monkeypatch
 
 
 @pytest.mark.slow
-@pytest.mark.real_time
 def test_a_real_robot_says_that_its_imu_is_lost_and_back(board, caplog):
     rig = Rig.load("bench_arm").overridden({"sensor": [{"name": "imu", "kind": "imu", "port": str(board.link)}]})
     with serving("bench_arm") as port, axbridge.open(rig, backend="real", port=port) as robot:

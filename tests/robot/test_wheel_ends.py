@@ -14,7 +14,7 @@ from axbridge.errors import BusTimeout, PortError
 from tests.support.waiting import until
 from tests.support.warm import Warm, serving
 
-pytestmark = [pytest.mark.slow, pytest.mark.real_time]
+pytestmark = pytest.mark.slow
 
 WHEEL = """
     import math, os, signal, sys, axbridge

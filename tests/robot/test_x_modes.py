@@ -219,7 +219,6 @@ def test_hold_lets_whatever_turns_stand_still():
         assert robot["gripper"].read("torque_enable") == 1
 
 
-@pytest.mark.real_time
 def test_modes_are_back_whatever_ends_the_program():
     with serving("koch") as port:
         for end in ENDS.values():

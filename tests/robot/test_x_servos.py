@@ -173,7 +173,6 @@ for step in range(10**6):
 """
 
 
-@pytest.mark.real_time
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM], ids=lambda end: end.name)
 @pytest.mark.parametrize(
     ("rig", "ids"), [("koch", dict.fromkeys(range(1, 7), 2)), ("head_gripper", {1: 1, 2: 1, 3: 2})]

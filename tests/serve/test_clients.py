@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.warm import serving
 
-pytestmark = [pytest.mark.slow, pytest.mark.real_time]
+pytestmark = pytest.mark.slow
 
 CLIENTS = Path(__file__).parent / "clients"
 NEEDS = {

@@ -9,7 +9,7 @@ from axbridge.bus.serial import SerialBus
 from axbridge.errors import BusTimeout, CorruptPacket
 from tests.support.pty_line import PtyLine
 
-pytestmark = [pytest.mark.slow, pytest.mark.real_time]
+pytestmark = pytest.mark.slow
 
 FATES = ["drop", "corrupt", "junk", "insert", 0.04, 16]
 REGISTERS = (26, 28, 30, 32, 34, 48)

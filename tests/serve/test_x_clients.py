@@ -18,7 +18,6 @@ SWEEPING = 5.0  # s, two ways from end to end
 
 
 @pytest.mark.slow
-@pytest.mark.real_time
 @pytest.mark.parametrize(
     ("client", "rig"), [("sdk2", "koch"), ("ros2_control", "koch"), ("both_protocols", "head_gripper")]
 )
@@ -80,7 +79,6 @@ class Talk:
 
 @pytest.mark.ci
 @pytest.mark.slow
-@pytest.mark.real_time
 def test_lerobots_own_bus_follower_and_leader_take_served_arms_for_arms(lerobot, tmp_path):
     hand = tmp_path / "hand"
     hand.write_text("middle")

@@ -27,7 +27,6 @@ pytest.importorskip("viser")
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.alone,
-    pytest.mark.real_time,
     pytest.mark.skipif(CHROMIUM is None, reason="needs chromium"),
 ]
 
@@ -150,6 +149,7 @@ def slide(tab, place, share):
     press_on(tab, f"document.querySelectorAll('.mantine-Slider-trackContainer')[{place}]", share)
 
 
+@pytest.mark.ci
 def test_the_page_asks_no_other_host_moves_the_served_servo_and_says_when_its_program_has_ended(opened, desk):
     with serving("bench_arm") as port:
         command = [sys.executable, "-m", "axbridge", "view", "--rig", "bench_arm", "--backend", "real", "--port", port]

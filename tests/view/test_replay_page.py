@@ -85,6 +85,7 @@ def test_a_log_that_calls_its_servo_otherwise_is_seen_on_the_rig_that_is_named(t
 
 
 @pytest.mark.slow
+@pytest.mark.ci
 @pytest.mark.alone
 @pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")
 def test_in_a_browser_it_plays_stops_and_goes_to_a_moment_and_asks_nobody(folder, tmp_path):

@@ -217,6 +217,7 @@ def test_mx_multi_turn_takes_signed_goals_beyond_a_turn(mx):
 
 
 @pytest.mark.slow
+@pytest.mark.ci
 def test_mx_tick_counts_milliseconds_and_wraps(mx):
     mx.wait(40)
     first = read(mx, 50, 2)

@@ -19,8 +19,15 @@ from tests.support.warm import serving
 pytestmark = pytest.mark.slow
 
 
-@pytest.mark.parametrize("engine", ["bullet", "mujoco"])
-@pytest.mark.parametrize("model", ["ax12", "lima2009"])
+@pytest.mark.parametrize(
+    ("model", "engine"),
+    [
+        ("ax12", "bullet"),
+        ("lima2009", "mujoco"),
+        pytest.param("ax12", "mujoco", marks=pytest.mark.ci),
+        pytest.param("lima2009", "bullet", marks=pytest.mark.ci),
+    ],
+)
 def test_a_bioloid_walks_ahead_without_falling(model, engine):
     with axbridge.open("bioloid", engine=engine, model=model) as robot:
         outcome = walk(robot, Gait(steps=8))
