@@ -26,7 +26,7 @@ def test_a_killed_worker_costs_time_alone(tmp_path):
 
 
 def test_a_task_that_kills_every_worker_is_given_up():
-    with pytest.raises(AxBridgeError, match="killed 4 times"):
+    with pytest.raises(AxBridgeError, match="ended 4 times"):
         list(results(kill_always, ["x"]))
 
 
@@ -43,6 +43,22 @@ def test_workers_end_with_the_program_that_is_killed(tmp_path):
         workers_ = [int(mark.read_text()) for mark in marks]
         program.kill()
     until(lambda: not any(Path(f"/proc/{pid}/stat").exists() for pid in workers_))
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        "from axbridge.fit.search import executor\nwith executor(None) as spread: list(spread(abs, [-1, 2]))",
+        "from axbridge.config.rig import Rig\nfrom axbridge.learn.fleet import Fleet\nFleet(Rig.load('bench_arm'), 2).close()",
+    ],
+    ids=["fit", "fleet"],
+)
+def test_a_script_that_drives_a_robot_first_is_not_run_again_by_each_process_of_its_fit(work, tmp_path):
+    script, mark = tmp_path / "work.py", tmp_path / "ran"
+    script.write_text(f"open({str(mark)!r}, 'a').write('robot moved ')\n{work}\n")
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=100)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert mark.read_text() == "robot moved "
 
 
 def until(condition):

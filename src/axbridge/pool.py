@@ -6,6 +6,7 @@ import asyncio
 import gc
 import logging
 import os
+import sys
 import threading
 import time
 from collections import Counter, deque
@@ -15,11 +16,13 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from functools import partial
 from multiprocessing import get_context, parent_process
+from multiprocessing.context import BaseContext, SpawnContext, SpawnProcess
+from types import ModuleType
 from typing import TypeVar
 
 from axbridge.errors import AxBridgeError, UnsupportedOperation, UsageError
 
-__all__ = ["Workers", "results", "workers"]
+__all__ = ["APART", "Workers", "results", "workers"]
 
 _PATIENCE = 10.0  # s that a scheduler has to answer: it may be starting, too
 _FAREWELL = 2.0  # s that leaving a cluster may take: a scheduler that is gone answers no farewell
@@ -30,6 +33,26 @@ _AHEAD = 2  # tasks that a worker of a cluster has, the one it is at among them:
 
 Job = TypeVar("Job")
 Result = TypeVar("Result")
+
+
+class _ProcessApart(SpawnProcess):
+    def start(self) -> None:
+        """Begin; a process imports the script that it finds running, and what has no file is not imported."""
+        script = sys.modules["__main__"]
+        sys.modules["__main__"] = ModuleType("__main__")
+        try:
+            super().start()
+        finally:
+            sys.modules["__main__"] = script
+
+
+class _Apart(SpawnContext):
+    Process = _ProcessApart
+
+
+# Begins processes that do not import the script that is running. It may drive a robot, and nobody expects that a fit
+# runs it again. What such a process is given must not be defined in that script.
+APART = _Apart()
 
 
 class Workers:
@@ -84,8 +107,9 @@ class Workers:
                     waiting.extendleft(sorted(lost, reverse=True))
                     deaths.update(lost)
                     if max(deaths.values()) == _ATTEMPTS:
-                        why = f"worker processes were killed {_ATTEMPTS} times"
-                        raise AxBridgeError(why, "is there enough memory?")
+                        why = f"worker processes ended {_ATTEMPTS} times at the same task"
+                        hint = 'is there enough memory? a script of your own works below  if __name__ == "__main__":'
+                        raise AxBridgeError(why, hint)
                     self.close()
                     self._pool = self._begin()
         finally:
@@ -118,7 +142,11 @@ def _uninterrupted(call: Callable[[], Result]) -> Result:
 
 @contextmanager
 def workers(
-    where: str | None = None, *, most: int | None = None, prepare: Callable[[], None] | None = None
+    where: str | None = None,
+    *,
+    most: int | None = None,
+    prepare: Callable[[], None] | None = None,
+    context: BaseContext | None = None,
 ) -> Iterator[Workers]:
     """Processes that do what they are given, until the block ends.
 
@@ -126,6 +154,8 @@ def workers(
         where: ``dask://HOST:PORT``; None = a process for each core of this machine.
         most: Processes of this machine, at most.
         prepare: What each of them does first. Workers of a cluster have begun already.
+        context: `APART`, or by default one whose processes import the script that is running: what they are given may
+            be defined there.
 
     Raises:
         UnsupportedOperation: dask.distributed is not installed.
@@ -135,9 +165,8 @@ def workers(
     if where is None:
         cores = os.cpu_count() or 1
         count = cores if most is None else max(1, min(cores, most))
-        pool = Workers(
-            lambda: ProcessPoolExecutor(count, get_context("spawn"), partial(_begun, prepare)), lambda: count
-        )
+        spawning = context or get_context("spawn")
+        pool = Workers(lambda: ProcessPoolExecutor(count, spawning, partial(_begun, prepare)), lambda: count)
         try:
             yield pool
         finally:

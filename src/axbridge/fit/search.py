@@ -27,7 +27,7 @@ from axbridge.errors import AxBridgeError
 from axbridge.fit.clocks import predicted
 from axbridge.fit.stages import STAGES, parts
 from axbridge.fit.unknowns import Space
-from axbridge.pool import workers
+from axbridge.pool import APART, workers
 from axbridge.sim.runs import Runs
 
 __all__ = [
@@ -230,7 +230,7 @@ def executor(where: str | Mapper | None = None) -> Iterator[Mapper]:
     if callable(where):
         yield where
         return
-    with workers(where, prepare=_import_cma_without_plots) as pool:
+    with workers(where, prepare=_import_cma_without_plots, context=APART) as pool:
         yield pool
 
 

@@ -7,7 +7,6 @@ latency and engine, and the same bits.
 
 from __future__ import annotations
 
-import multiprocessing as mp
 import os
 import traceback
 from collections.abc import Callable, Sequence
@@ -21,6 +20,7 @@ import numpy as np
 
 from axbridge.arrays import FloatArray
 from axbridge.errors import AxBridgeError, SimulationDiverged, UsageError
+from axbridge.pool import APART
 from axbridge.servo.columns import Command, State
 from axbridge.sim.bank import ServoBank
 
@@ -96,11 +96,10 @@ class Batch:
         self._local = _Share(make, range(count), views) if used == 0 else None
         self._links: list[Connection] = []
         self._workers: list[Any] = []
-        context = mp.get_context("spawn")
         for index in range(used):
-            ours, theirs = context.Pipe()
+            ours, theirs = APART.Pipe()
             share = range(index, count, used)
-            worker = context.Process(target=_work, args=(theirs, make, share, self._memory.name, shapes), daemon=True)
+            worker = APART.Process(target=_work, args=(theirs, make, share, self._memory.name, shapes), daemon=True)
             worker.start()
             theirs.close()
             self._links.append(ours)
