@@ -57,7 +57,8 @@ class Wizard:
     def __exit__(self, *_):
         self.patience.cancel()
         self.process.kill()  # a test that fails must not leave it on the line
-        self.process.communicate()
+        with self.process:  # closes its pipes
+            pass
 
     def until(self, words):
         """Wait until it has said this."""

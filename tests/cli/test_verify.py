@@ -83,7 +83,8 @@ class Person:
     def __exit__(self, *_):
         self.patience.cancel()
         self.process.kill()
-        self.process.communicate()
+        with self.process:  # closes its pipes
+            pass
 
     def press(self, key):
         self.process.stdin.write(key)

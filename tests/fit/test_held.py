@@ -23,8 +23,8 @@ def test_what_a_fit_holds_is_named():
     assert [one.name for one in carried[5:]] == ["inertia carried", "weight carried"]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("factor", [0.7, pytest.param(1.3, marks=pytest.mark.ci)])
+@pytest.mark.ci
+@pytest.mark.parametrize("factor", [0.7, 1.3])
 def test_intervals_allow_for_a_winding_that_is_not_the_models(factor):
     truth = ax12_truth()
     truth[RESISTANCE] *= factor

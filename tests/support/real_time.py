@@ -24,48 +24,40 @@ _METRONOME = """
 import os, pty, select, time, tty
 ours, theirs = pty.openpty()
 tty.setraw(theirs)
-worst = 0.0
-while True:
-    if select.select([0], (), (), 0.001)[0]:
-        if not os.read(0, 1):
-            break
-        print(worst, flush=True)
-        worst = 0.0
-    begun = time.monotonic()
-    os.write(theirs, b"?")
-    os.read(ours, 1)
-    time.sleep(0.002)
-    worst = max(worst, time.monotonic() - begun - 0.002)
+while os.read(0, 1):
+    worst = 0.0
+    while not select.select([0], (), (), 0)[0]:
+        begun = time.monotonic()
+        os.write(theirs, b"?")
+        os.read(ours, 1)
+        time.sleep(0.01)
+        worst = max(worst, time.monotonic() - begun - 0.01)
+    os.read(0, 1)
+    print(worst, flush=True)
 """
 
 
 @cache
 def _metronome():
-    """One for all tests of this process; it ends with it."""
+    """One for all tests of this process; it ends with it. A byte begins to measure, the next one ends it."""
     command = [sys.executable, "-I", "-S", "-c", _METRONOME]
-    begun = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    begun = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
     atexit.register(begun.communicate)
     atexit.register(begun.kill)  # first: what a test forked, and left, may hold its input open
     return begun
-
-
-def _worst():
-    """By how much this computer was late at most since it was asked last, s."""
-    metronome = _metronome()
-    metronome.stdin.write(b"\n")
-    metronome.stdin.flush()
-    return float(metronome.stdout.readline())
 
 
 @contextlib.contextmanager
 def lateness():
     """Yields a list that holds, after the block, by how much this computer was late in it at most, s."""
     found = []
-    _worst()
+    asked, answers = _metronome().stdin, _metronome().stdout
+    asked.write(b"?")
     try:
         yield found
     finally:
-        found.append(_worst())
+        asked.write(b"?")
+        found.append(float(answers.readline()))
 
 
 def is_in_real_time(item):

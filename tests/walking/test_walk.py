@@ -54,6 +54,7 @@ def test_a_robot_is_let_go_on_its_feet_and_not_above_the_floor():
     assert max(heights) - min(heights) < 3e-3
 
 
+@pytest.mark.ci
 def test_feedback_turns_a_robot_back_that_was_turned_on_its_way():
     """By 10 degrees, early on. Without feedback it went on so; with it, it came back to its line, and went on along it."""
     with axbridge.open("bioloid", engine="mujoco") as robot:
