@@ -26,6 +26,7 @@ test: .venv/ready
 long: .venv/ready
 	$(BIN)/pytest $(SIDE_BY_SIDE) -m "ci and not alone" --durations=25
 	$(BIN)/pytest -m "ci and alone" $(ALONE)
+	AXBRIDGE_FUZZ=3000 $(BIN)/pytest $(SIDE_BY_SIDE) tests/test_hostile_files.py
 
 # In a minute: the linters, and every test that takes no more than a moment.
 check: .venv/ready

@@ -8,6 +8,7 @@ from importlib.util import find_spec
 import hypothesis
 import pytest
 
+from tests.support.made_once import made_once
 from tests.support.patience import be_patient
 from tests.support.real_time import pytest_runtest_protocol  # noqa: F401 - a hook
 
@@ -69,11 +70,15 @@ def walked(tmp_path_factory):
     from axbridge.walking.walking import walk
 
     rig, gait = Rig.load("bioloid").with_engine("mujoco"), Gait(steps=3)
-    path = tmp_path_factory.mktemp("walk") / "walk.mcap"
     facts = describe(rig, backend="sim", seed=0, experiment="walk", gait=vars(gait))
-    with Recorder(path, facts) as recorder, open_robot(rig, "sim") as robot:
-        assert not walk(robot, gait, recorder).fell
-    return open_recording(path)
+
+    def record(folder):
+        path = folder / "walk.mcap"
+        with Recorder(path, facts) as recorder, open_robot(rig, "sim") as robot:
+            assert not walk(robot, gait, recorder).fell
+        return path
+
+    return open_recording(made_once(tmp_path_factory, "walk", record))
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from axbridge.cli import app, compare, info  # noqa: F401 - registers them
 from axbridge.cli import demo as demo_verb  # noqa: F401
 from axbridge.recording.stored import open_recording
 from axbridge.serve.background import serving
+from tests.support.made_once import made_once
 
 pytestmark = [pytest.mark.slow, pytest.mark.real_time]
 
@@ -24,12 +25,14 @@ def run(*command, **options):
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory):
-    out = tmp_path_factory.mktemp("demo")
-    done = run("-m", "axbridge", "demo", "--out", out, "--json")
-    if "this computer was too busy" in done.stderr:
-        pytest.skip(f"the demo says so itself: {done.stderr.splitlines()[0]}")
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    def shown(folder):
+        done = run("-m", "axbridge", "demo", "--out", folder / "out", "--json")
+        if "this computer was too busy" in done.stderr:
+            pytest.skip(f"the demo says so itself: {done.stderr.splitlines()[0]}")
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    return made_once(tmp_path_factory, "demo", shown)
 
 
 def test_the_demo_leaves_whole_recordings_a_model_a_report_and_a_picture(demo):

@@ -25,6 +25,7 @@ from axbridge.recording.stored import open_recording
 from axbridge.robot.open import open_robot
 from axbridge.servo.columns import Param, pack
 from axbridge.sim.rollout import rollouts
+from tests.support.made_once import made_once
 
 pytestmark = pytest.mark.slow
 
@@ -43,19 +44,23 @@ def rig():
 @pytest.fixture(scope="module")
 def recording(rig, tmp_path_factory):
     """All six servos of a leg, each at its own period."""
-    path = tmp_path_factory.mktemp("leg") / "leg.mcap"
-    with (
-        open_robot(rig, "sim", seed=1) as robot,
-        Recorder(path, describe(rig, backend="sim", seed=1)) as recorder,
-        RobotRecorder(robot, recorder),
-    ):
-        for k in range(150):
-            for number, (name, (middle, size)) in enumerate(SWINGS.items()):
-                phase = 2 * math.pi * 0.02 * k / (1.5 - 0.12 * number)
-                jump = math.copysign(0.35, math.sin(0.7 * phase))
-                robot[name].set_position(middle + size * (0.6 * math.sin(phase) + jump))
-            robot.step(20)
-    return open_recording(path)
+
+    def record(folder):
+        path = folder / "leg.mcap"
+        with (
+            open_robot(rig, "sim", seed=1) as robot,
+            Recorder(path, describe(rig, backend="sim", seed=1)) as recorder,
+            RobotRecorder(robot, recorder),
+        ):
+            for k in range(150):
+                for number, (name, (middle, size)) in enumerate(SWINGS.items()):
+                    phase = 2 * math.pi * 0.02 * k / (1.5 - 0.12 * number)
+                    jump = math.copysign(0.35, math.sin(0.7 * phase))
+                    robot[name].set_position(middle + size * (0.6 * math.sin(phase) + jump))
+                robot.step(20)
+        return path
+
+    return open_recording(made_once(tmp_path_factory, "leg", record))
 
 
 def mean_error(runs, row):

@@ -20,24 +20,32 @@ from axbridge.recording.provenance import describe
 from axbridge.recording.recording import Event, Recording, Track
 from axbridge.recording.stored import write_recording
 from axbridge.report.page import table_text
+from tests.support.made_once import made_once
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def repeated(walked):
+def repeated(walked, tmp_path_factory):
     """The same goals with the same servos, and with those of the paper."""
     rig = Rig.load("bioloid").with_engine("mujoco")
-    return [simulate(walked, rig, model) for model in ("ax12", "lima2009")]
+
+    def repeat(_folder):
+        return [simulate(walked, rig, model) for model in ("ax12", "lima2009")]
+
+    return made_once(tmp_path_factory, "walk_repeated", repeat)
 
 
 @pytest.fixture(scope="module")
-def sides(walked, repeated):
-    same, paper = (
-        compare(walked, other, labels=("real", label), same_clock=True)
-        for label, other in zip(("ax12", "lima2009"), repeated, strict=True)
-    )
-    return sides_of(same, paper)
+def sides(walked, repeated, tmp_path_factory):
+    def beside(_folder):
+        same, paper = (
+            compare(walked, other, labels=("real", label), same_clock=True)
+            for label, other in zip(("ax12", "lima2009"), repeated, strict=True)
+        )
+        return sides_of(same, paper)
+
+    return made_once(tmp_path_factory, "walk_sides", beside)
 
 
 def imported_walk(path, late):

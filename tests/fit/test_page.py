@@ -12,6 +12,7 @@ from axbridge.fit.html import residual_panels, trace_panels, write_page
 from axbridge.fit.png import write_picture
 from axbridge.sim.runs import Regime
 from tests.fit.test_identify import ax12_data, ax12_truth
+from tests.support.made_once import made_once
 
 pytestmark = pytest.mark.slow
 
@@ -19,7 +20,11 @@ RIG = Rig.load("bench_arm")
 
 
 @pytest.fixture(scope="module")
-def fit(spread):
+def fit(request, tmp_path_factory):
+    return made_once(tmp_path_factory, "fit_of_a_page", lambda _: fitted_with(request.getfixturevalue("spread")))
+
+
+def fitted_with(spread):
     short = (replace(one, tracks={"shoulder": one["shoulder"].between(0.0, 0.45)}) for one in ax12_data(ax12_truth()))
     step, *others = short
     fitted = [replace(others[k % 3], path=step.path.with_name(f"fitted-{k}.mcap")) for k in range(13)]

@@ -1,11 +1,12 @@
 """axbridge as pip installs it: a wheel, an environment made from it, and a folder with nothing of this checkout."""
 
-import fcntl
 import os
 import subprocess
 import sys
 import venv
 from pathlib import Path
+
+from tests.support.made_once import made_once
 
 ROOT = Path(__file__).parents[2]
 
@@ -16,16 +17,14 @@ def installed(factory):
     Args:
         factory: pytest's `tmp_path_factory`.
     """
-    base = factory.getbasetemp()
-    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "installed"
-    folder.mkdir(exist_ok=True)
-    with (folder / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (folder / "done").exists():
-            _build(folder)
-            _environment(next(folder.glob("axbridge-*.whl")), folder / "env")
-            (folder / "done").touch()
-    return next(folder.glob("axbridge-*.whl")), folder / "env"
+    return made_once(factory, "installed", _installed)
+
+
+def _installed(folder):
+    _build(folder)
+    wheel = next(folder.glob("axbridge-*.whl"))
+    _environment(wheel, folder / "env")
+    return wheel, folder / "env"
 
 
 def _build(folder):
