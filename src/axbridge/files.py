@@ -27,9 +27,23 @@ __all__ = [
     "make_folder",
     "release",
     "replacing",
-    "unwritable",
     "write_whole",
+    "writing",
 ]
+
+
+@contextmanager
+def writing(path: Path | str) -> Iterator[None]:
+    """Say of a file, a recording, report or fit, that it could not be written, where a block fails to.
+
+    Raises:
+        RecordingError: instead of an OSError.
+    """
+    try:
+        yield
+    except OSError as failure:
+        why = f"cannot be written: {failure.strerror or failure}"
+        raise RecordingError(path, why, "choose a writable folder with free space") from failure
 
 
 @contextmanager
@@ -147,12 +161,9 @@ def check_writable(*paths: Path | str | None) -> None:
         if path is None:
             continue
         folder = next(folder for folder in Path(path).absolute().parents if folder.exists())
-        try:
-            with tempfile.TemporaryFile(dir=folder):
-                if Path(path).is_dir():
-                    raise IsADirectoryError(21, "is a folder; give the name of a file", str(path))
-        except OSError as failure:
-            raise unwritable(path, failure) from failure
+        with writing(path), tempfile.TemporaryFile(dir=folder):
+            if Path(path).is_dir():
+                raise IsADirectoryError(21, "is a folder; give the name of a file", str(path))
 
 
 def check_new(*paths: Path | str | None, force: bool, sources: tuple[Path | str | None, ...] = ()) -> None:
@@ -179,10 +190,3 @@ def check_new(*paths: Path | str | None, force: bool, sources: tuple[Path | str 
         if Path(path).is_file() and not force:
             raise UsageError(f"{path} is already there", "give another name, or replace it with --force")
     check_writable(*paths)
-
-
-def unwritable(path: Path | str, failure: OSError) -> RecordingError:
-    """The error to raise for a recording, report or fit that could not be written."""
-    return RecordingError(
-        path, f"cannot be written: {failure.strerror or failure}", "choose a writable folder with free space"
-    )

@@ -75,7 +75,7 @@ def _span(values: FloatArray) -> str:
 def _draw(recording: Recording, name: str, picture: Path) -> None:
     from matplotlib.figure import Figure
 
-    from axbridge.files import replacing, unwritable
+    from axbridge.files import replacing, writing
 
     figure = Figure(figsize=(8, 4), layout="constrained")
     axes = figure.subplots()
@@ -94,8 +94,5 @@ def _draw(recording: Recording, name: str, picture: Path) -> None:
     )
     if units:
         axes.legend()
-    try:
-        with replacing(picture) as temporary:
-            figure.savefig(temporary, format="png", dpi=120)
-    except OSError as failure:
-        raise unwritable(picture, failure) from failure
+    with writing(picture), replacing(picture) as temporary:
+        figure.savefig(temporary, format="png", dpi=120)

@@ -9,7 +9,7 @@ from typing import Any
 from axbridge.comparison.lag import LONGEST, LagModel, Lags
 from axbridge.config import toml_tables
 from axbridge.errors import ProfileError
-from axbridge.files import unwritable, write_whole
+from axbridge.files import write_whole, writing
 from axbridge.report.page import Table
 
 __all__ = ["ends", "is_lags", "lag_table", "lags_document", "read_lags", "write_lags"]
@@ -82,10 +82,8 @@ def write_lags(found: Lags, path: Path, *, source: str) -> None:
             lines.append(f"{key} = {1e3 * values[0]:.1f}  # 95 %: {_interval(values, 1)}")
         lines.append(f"offset_deg = {math.degrees(one.offset):.2f}")
         lines.append(f"mae_deg = {one.after:.2f}")
-    try:
+    with writing(path):
         write_whole(path, "\n".join(lines) + "\n")
-    except OSError as failure:
-        raise unwritable(path, failure) from failure
 
 
 def is_lags(path: Path) -> bool:

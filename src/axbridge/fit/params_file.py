@@ -12,7 +12,7 @@ import numpy as np
 
 from axbridge import __version__
 from axbridge.config.model import ServoModel
-from axbridge.files import unwritable, write_whole
+from axbridge.files import write_whole, writing
 from axbridge.fit.found import Estimate, Fit, LawComparison
 from axbridge.fit.worth import worth_of
 from axbridge.reading import FORMAT
@@ -66,10 +66,8 @@ def write_params(fit: Fit, path: Path | str) -> None:
     lines += ["", f"# {fit.condition}", *(f"# {warning}" for warning in fit.warnings), ""]
     lines += [f"# {one.role}: {one.name}, sha256 {one.sha256}" for one in fit.inputs]
     lines.append("# made with " + ", ".join(f"{name} {found}" for name, found in versions().items() if found))
-    try:
+    with writing(path):
         write_whole(path, "\n".join(lines).rstrip() + "\n")
-    except OSError as failure:
-        raise unwritable(path, failure) from failure
 
 
 def summary(fit: Fit) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from axbridge.errors import RecordingError, UsageError
-from axbridge.files import unwritable, write_whole
+from axbridge.files import write_whole, writing
 from axbridge.reading import controls, reading
 
 __all__ = ["FARTHEST", "LONGEST", "KeyframeMotion", "MotionPlayer", "Pose"]
@@ -108,10 +108,8 @@ class KeyframeMotion:
             RecordingError: it cannot be written.
         """
         text = self.text()
-        try:
+        with writing(path):
             write_whole(path, text)
-        except OSError as failure:
-            raise unwritable(path, failure) from failure
 
     @property
     def duration(self) -> float:

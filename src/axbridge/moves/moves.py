@@ -21,7 +21,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from axbridge.config.toml_tables import Misfit, TomlTable
 from axbridge.errors import MoveError, UsageError
-from axbridge.files import unwritable, write_whole
+from axbridge.files import write_whole, writing
 from axbridge.moves.interpolation import JointPath, Law
 from axbridge.moves.keyframes import FARTHEST, LONGEST
 from axbridge.reading import check_format, reading
@@ -204,10 +204,8 @@ class Move(TomlTable):
         Raises:
             RecordingError: it cannot be written.
         """
-        try:
+        with writing(path):
             write_whole(path, self.text())
-        except OSError as failure:
-            raise unwritable(path, failure) from failure
 
     # ---- what is in it
 

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from axbridge.errors import MoveError, UsageError
-from axbridge.files import unwritable, write_whole
+from axbridge.files import write_whole, writing
 from axbridge.moves.keyframes import LONGEST
 from axbridge.reading import reading
 
@@ -175,10 +175,8 @@ def save_mtn(file: MtnFile, path: str | Path) -> None:
         RecordingError: it cannot be written.
     """
     data = file.data(path)
-    try:
+    with writing(path):
         write_whole(path, data)
-    except OSError as failure:
-        raise unwritable(path, failure) from failure
 
 
 def in_sevens(file: MtnFile) -> tuple[MtnFile, list[str]]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import csv
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ import numpy as np
 
 from axbridge.arrays import FloatArray
 from axbridge.errors import UnsupportedOperation
-from axbridge.files import replacing, unwritable
+from axbridge.files import replacing, writing
 from axbridge.reading import printable
 from axbridge.recording.mcap_file import SERVO_FIELDS
 from axbridge.recording.recording import Recording
@@ -26,6 +26,7 @@ from axbridge.recording.wide_rows import wide_rows
 __all__ = ["Written", "write_csv", "write_parquet"]
 
 _CELLS = 250_000  # numbers of a table that are text at a time
+_Block = tuple[str | None, list[FloatArray]]  # rows of a table: their servo (None: columns say), and columns (n,)
 
 
 @dataclass(frozen=True)
@@ -39,14 +40,6 @@ class Written:
 
     rows: int
     columns: int
-
-
-@dataclass(frozen=True)
-class _TableBlock:
-    """Rows of a table: the servo they belong to (None: every column says), and columns (n,) in order."""
-
-    servo: str | None
-    columns: list[FloatArray]
 
 
 def write_csv(recording: Recording, path: Path | str, *, wide: bool = False, rate: float | None = None) -> Written:
@@ -65,19 +58,16 @@ def write_csv(recording: Recording, path: Path | str, *, wide: bool = False, rat
     """
     headers, keys, blocks = _table(recording, wide=wide, rate=rate)
     rows = 0
-    try:
-        with replacing(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as stream:
-            writer = csv.writer(stream, lineterminator="\n")
-            writer.writerow(headers)
-            for block in blocks:
-                name = [] if block.servo is None else [printable(block.servo)]
-                texts = (map(rounded, itertools.repeat(key), column.tolist())
-                         for key, column in zip(keys, block.columns, strict=True))  # fmt: skip
-                for row in zip(*texts, strict=True):
-                    writer.writerow([*name, *row])
-                    rows += 1
-    except OSError as failure:
-        raise unwritable(path, failure) from failure
+    with writing(path), replacing(path) as temporary, temporary.open("w", encoding="utf-8", newline="") as stream:
+        writer = csv.writer(stream, lineterminator="\n")
+        writer.writerow(headers)
+        for servo, columns in blocks:
+            name = [] if servo is None else [printable(servo)]
+            texts = (map(rounded, itertools.repeat(key), column.tolist())
+                     for key, column in zip(keys, columns, strict=True))  # fmt: skip
+            for row in zip(*texts, strict=True):
+                writer.writerow([*name, *row])
+                rows += 1
     return Written(rows, len(headers))
 
 
@@ -103,40 +93,31 @@ def write_parquet(recording: Recording, path: Path | str, *, wide: bool = False,
         [*((name, pa.string()) for name in names), *((name, pa.float64()) for name in headers[len(names) :])]
     )
     rows = 0
-    try:
-        with replacing(path) as temporary, pq.ParquetWriter(str(temporary), kinds) as writer:
-            for block in blocks:
-                count = len(block.columns[0])
-                columns: list[Any] = [] if block.servo is None else [pa.array([block.servo] * count, pa.string())]
-                columns += [pa.array(column, mask=np.isnan(column)) for column in block.columns]
-                writer.write_table(pa.Table.from_arrays(columns, schema=kinds))
-                rows += count
-    except OSError as failure:
-        raise unwritable(path, failure) from failure
+    with writing(path), replacing(path) as temporary, pq.ParquetWriter(str(temporary), kinds) as writer:
+        for servo, columns in blocks:
+            count = len(columns[0])
+            cells: list[Any] = [] if servo is None else [pa.array([servo] * count, pa.string())]
+            cells += [pa.array(column, mask=np.isnan(column)) for column in columns]
+            writer.write_table(pa.Table.from_arrays(cells, schema=kinds))
+            rows += count
     return Written(rows, len(headers))
 
 
-def _table(
-    recording: Recording, *, wide: bool, rate: float | None
-) -> tuple[list[str], list[str], Iterator[_TableBlock]]:
+def _table(recording: Recording, *, wide: bool, rate: float | None) -> tuple[list[str], list[str], Iterator[_Block]]:
     """Headers, what each column of numbers is, and the rows."""
     known = {name: [key for key in SERVO_FIELDS if key in recording.facts(name).columns] for name in recording}
     if wide:
         headers = [f"{printable(name)}.{HEADERS[key]}" for name, keys in known.items() for key in keys]
         every = [key for keys in known.values() for key in keys]
-        return [HEADERS["time"], *headers], ["time", *every], _wide_blocks(recording, known, rate)
+        rows = wide_rows(recording, known, rate)
+        return [HEADERS["time"], *headers], ["time", *every], ((None, [time, *found.values()]) for time, found in rows)
     found = {"time", *(key for keys in known.values() for key in keys)}
     every = [key for key in HEADERS if key in found]
     return ["servo", *(HEADERS[key] for key in every)], every, _long_blocks(recording, every)
 
 
-def _long_blocks(recording: Recording, keys: Sequence[str]) -> Iterator[_TableBlock]:
+def _long_blocks(recording: Recording, keys: Sequence[str]) -> Iterator[_Block]:
     rows = max(1, _CELLS // len(keys))
     for name, track in recording.tracks.items():
         for first in range(0, len(track), rows):
-            yield _TableBlock(name, [getattr(track, key)[first : first + rows] for key in keys])
-
-
-def _wide_blocks(recording: Recording, known: Mapping[str, Sequence[str]], rate: float | None) -> Iterator[_TableBlock]:
-    for time, columns in wide_rows(recording, known, rate):
-        yield _TableBlock(None, [time, *columns.values()])
+            yield name, [getattr(track, key)[first : first + rows] for key in keys]

@@ -18,7 +18,7 @@ from mcap.writer import Writer
 
 from axbridge.config.rig import Rig
 from axbridge.errors import RecordingError, UsageError
-from axbridge.files import replacing, unwritable
+from axbridge.files import replacing, writing
 from axbridge.reading import reading
 from axbridge.recording.recording import Recording
 from axbridge.recording.robot_states import base_link, base_poses, joint_rows, robot_of
@@ -73,11 +73,8 @@ def write_foxglove(recording: Recording, path: Path | str, rig: Rig | None = Non
         if not urdf or not joints:
             raise UsageError(f"{recording.path} does not say what its robot looks like", "name its rig with --rig")
         base = base_link(urdf)
-    try:
-        with replacing(path) as temporary, temporary.open("wb") as stream:
-            return _write(recording, urdf, base, joints, stream)
-    except OSError as failure:
-        raise unwritable(path, failure) from failure
+    with writing(path), replacing(path) as temporary, temporary.open("wb") as stream:
+        return _write(recording, urdf, base, joints, stream)
 
 
 def _write(recording: Recording, urdf: str, base: str, joints: Mapping[str, str], stream: IO[bytes]) -> int:

@@ -12,6 +12,7 @@ import math
 import os
 import threading
 import time as clocks
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -20,7 +21,7 @@ from types import TracebackType
 from typing import IO, Any
 
 from axbridge.errors import RecordingError
-from axbridge.files import claim, make_folder, release, replacing, unwritable
+from axbridge.files import claim, make_folder, release, replacing, writing
 from axbridge.recording.mcap_file import CYCLE, CYCLE_FIELDS, EVENTS, SERVO_FIELDS, SERVO_PREFIX, Entry, RecordWriter
 from axbridge.recording.mcap_grouped import regroup
 from axbridge.recording.sample_facts import Tally
@@ -40,15 +41,13 @@ def _opened(path: Path) -> tuple[IO[bytes], int]:
     Raises:
         RecordingError: it cannot be opened, or somebody is recording into it.
     """
-    try:
+    with writing(path):
         make_folder(path)
         try:
             return _claimed(path)
         except (BlockingIOError, FileExistsError, FileNotFoundError):
             why = "is being recorded by another program"
             raise RecordingError(path, why, "give another name, or wait until that has ended") from None
-    except OSError as failure:
-        raise unwritable(path, failure) from failure
 
 
 def _claimed(path: Path) -> tuple[IO[bytes], int]:
@@ -100,18 +99,19 @@ class Recorder:
         self._last_time = 0.0
         self._metadata = dict(metadata)
         self._began = clocks.time_ns() if metadata.get("backend") == "sim" else None
-        self._tallies: dict[str, Tally] = {}
+        self._tallies: defaultdict[str, Tally] = defaultdict(Tally)
         self._stream, self._claim = _opened(self.path)
-        try:
-            self._writer = RecordWriter(self._stream, metadata)
-            self._stream.flush()
-        except OSError as failure:
-            with suppress(OSError):
-                self._stream.close()
-            if self.path.is_file():
-                self.path.unlink()  # nothing can be read in it
-            release(self._claim)
-            raise unwritable(self.path, failure) from failure
+        with writing(self.path):
+            try:
+                self._writer = RecordWriter(self._stream, metadata)
+                self._stream.flush()
+            except OSError:
+                with suppress(OSError):
+                    self._stream.close()
+                if self.path.is_file():
+                    self.path.unlink()  # nothing can be read in it
+                release(self._claim)
+                raise
         self._thread = threading.Thread(target=self._write, name="recorder", daemon=True)
         self._thread.start()
 
@@ -259,18 +259,11 @@ class Recorder:
                     entry = self._queue.get()
                     self._writer.write(entry)
                     if entry.topic.startswith(SERVO_PREFIX):
-                        self._count(entry)
+                        self._tallies[entry.topic.removeprefix(SERVO_PREFIX)].add(entry.body)
                 self._stream.flush()
             except OSError as failure:
                 self._failure = failure
                 return
-
-    def _count(self, entry: Entry) -> None:
-        name = entry.topic.removeprefix(SERVO_PREFIX)
-        tally = self._tallies.get(name)
-        if tally is None:
-            tally = self._tallies[name] = Tally()
-        tally.add(entry.body)
 
     def _error(self, failure: OSError) -> RecordingError:
         return RecordingError(

@@ -19,7 +19,7 @@ import numpy as np
 
 from axbridge.config.rig import Rig
 from axbridge.errors import RecordingError, UnsupportedOperation, UsageError
-from axbridge.files import make_folder, unwritable
+from axbridge.files import make_folder, writing
 from axbridge.reading import printable, reading
 from axbridge.recording.foxglove import JOINTS, ROBOT, TRANSFORMS, WORLD
 from axbridge.recording.recording import Recording
@@ -103,7 +103,7 @@ def write_ros2(
         urdf, joints = robot_of(recording, rig)
         joints = joints or {name: name for name in recording}
         messages = _Messages(log_origin(recording), base_link(urdf) if urdf else "")
-        try:
+        with writing(folder):
             make_folder(folder)
             # A folder of its own beside the bag: a bag is there whole, or not at all.
             with tempfile.TemporaryDirectory(prefix=".", suffix=".part", dir=folder.parent) as part:
@@ -112,8 +112,6 @@ def write_ros2(
                 if folder.exists():
                     folder.rename(old)
                 new.rename(folder)
-        except OSError as failure:
-            raise unwritable(folder, failure) from failure
     return counts
 
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from axbridge.arrays import FloatArray
 from axbridge.errors import RecordingError
-from axbridge.files import replacing, unwritable
+from axbridge.files import replacing, writing
 from axbridge.reading import reading
 from axbridge.recording.mcap_file import (
     CYCLE,
@@ -212,19 +212,16 @@ def write_recording(
     """
     path = Path(path)
     facts: defaultdict[str, Tally] = defaultdict(Tally)
-    try:
-        with replacing(path) as temporary, temporary.open("wb") as stream:
-            writer = GroupedWriter(stream, recording.metadata)
-            origin = log_origin(recording)
-            for number, (topic, body) in enumerate(_entries(recording)):
-                if number % _TELL == 0:
-                    progress(number)
-                writer.write(Entry(topic, body, origin + round(body["time"] * 1e9)))
-                if topic.startswith(SERVO_PREFIX):
-                    facts[topic.removeprefix(SERVO_PREFIX)].add(body)
-            writer.finish({name: tally.facts() for name, tally in facts.items()})
-    except OSError as failure:
-        raise unwritable(path, failure) from failure
+    with writing(path), replacing(path) as temporary, temporary.open("wb") as stream:
+        writer = GroupedWriter(stream, recording.metadata)
+        origin = log_origin(recording)
+        for number, (topic, body) in enumerate(_entries(recording)):
+            if number % _TELL == 0:
+                progress(number)
+            writer.write(Entry(topic, body, origin + round(body["time"] * 1e9)))
+            if topic.startswith(SERVO_PREFIX):
+                facts[topic.removeprefix(SERVO_PREFIX)].add(body)
+        writer.finish({name: tally.facts() for name, tally in facts.items()})
     return open_recording(path) if path.is_file() else replace(recording, path=path, complete=True)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
-from axbridge.files import unwritable, write_whole
+from axbridge.files import write_whole, writing
 from axbridge.reading import printable
 
 __all__ = ["Table", "table_html", "table_text", "write_page"]
@@ -117,7 +117,5 @@ def write_page(path: Path | str, title: str, parts: Sequence[str], *, replays: b
     alone = f'<meta http-equiv="Content-Security-Policy" content="{_REPLAY if replays else ALONE}">'
     head = f'<meta charset="utf-8">{view}{alone}<title>{escape(title)}</title><style>{STYLE}</style>'
     body = "\n".join((f"<h1>{escape(title)}</h1>", *parts))
-    try:
+    with writing(path):
         write_whole(path, f'<!doctype html>\n<html lang="en"><head>{head}</head><body>\n{body}\n</body></html>\n')
-    except OSError as failure:
-        raise unwritable(path, failure) from failure

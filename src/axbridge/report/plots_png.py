@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from axbridge.files import replacing, unwritable
+from axbridge.files import replacing, writing
 from axbridge.report.plots import COLOURS, Bars, Curve, Panel, mark_rows
 
 __all__ = ["draw", "legend", "picture", "save"]
@@ -32,11 +32,8 @@ def save(figure: Any, path: Path | str) -> None:
     Raises:
         RecordingError: it cannot be written; what was at `path` stays.
     """
-    try:
-        with replacing(path) as temporary:
-            figure.savefig(temporary, format="png")
-    except OSError as failure:
-        raise unwritable(path, failure) from failure
+    with writing(path), replacing(path) as temporary:
+        figure.savefig(temporary, format="png")
 
 
 def draw(axes: Any, panel: Panel, *, small: bool = False) -> None:

@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 from axbridge.bus.handshake import Finding
 from axbridge.config.rig import Rig
 from axbridge.errors import UsageError
-from axbridge.files import unwritable, write_whole
+from axbridge.files import write_whole, writing
 
 __all__ = ["Measured", "StepOutcome", "digest_of", "load", "save"]
 
@@ -66,10 +66,8 @@ def save(path: Path, rig: Rig, outcomes: Mapping[str, StepOutcome]) -> None:
     """
     steps = {name: asdict(outcome) for name, outcome in outcomes.items()}
     text = json.dumps({"form": _FORM, "rig": rig.name, "steps": steps}, indent=1, default=float)
-    try:
+    with writing(path):
         write_whole(path, text + "\n")
-    except OSError as failure:
-        raise unwritable(path, failure) from failure
 
 
 def load(path: Path, rig: Rig) -> dict[str, StepOutcome]:

@@ -15,7 +15,7 @@ from axbridge.comparison.comparison import Comparison
 from axbridge.comparison.tables import deviation_table, panels_of, response_tables
 from axbridge.config.registers import NAMES
 from axbridge.config.rig import Rig
-from axbridge.files import unwritable, write_whole
+from axbridge.files import write_whole, writing
 from axbridge.report.page import Table, table_html, write_page
 from axbridge.report.plots import fewer
 from axbridge.report.plots_html import figure_html
@@ -88,10 +88,8 @@ def write_text(
     Raises:
         RecordingError: it cannot be written; what was there stays.
     """
-    try:
+    with writing(path):
         write_whole(path, text_of(rig, titles, outcomes, private))
-    except OSError as failure:
-        raise unwritable(path, failure) from failure
 
 
 def write_verify_page(
