@@ -28,7 +28,6 @@ from axbridge.serve.pty import PtyChannel
 from axbridge.serve.server import serve
 from axbridge.servo.columns import Command, State
 from axbridge.sim.bank_process import RemoteBank
-from axbridge.sim.held_bank import HeldBank
 from axbridge.virtual.assembly import build_bank
 from axbridge.virtual.world import World
 from tests.support.fake_bank import FakeBank
@@ -82,20 +81,23 @@ class LedBank(FakeBank):
         self.goals.update(goals)
 
 
-class HandledBank(HeldBank):
+class HandledBank:
     """The joints of a robot, each held by a hand where it was led to, as long as its motor is off.
 
     It lives in a process of its own: what the hand does goes through shared memory.
     """
 
     def __init__(self, bank, directions):
-        super().__init__(bank, None)
+        self._bank = bank
         self.directions = directions
         shared = np.frombuffer(mmap.mmap(-1, 3 * len(directions) * 8), dtype=np.float64).reshape(3, len(directions))
         self.goals, self.left, self.known = (
             shared  # rad, by row, NaN: free; how far there is still to go to those known
         )
         self.goals[:] = self.known[:] = np.nan
+
+    def __getattr__(self, name):
+        return getattr(self._bank, name)
 
     def advance(self, until):
         for moment in np.arange(self._bank.time + 0.005, until, 0.005):  # a late process lets nothing fall meanwhile

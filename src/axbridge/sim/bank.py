@@ -10,7 +10,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -111,6 +111,7 @@ class ServoBank:
         supply: Open-circuit volts of each bus, (buses,); writable.
         time: s.
         foresight: How long every command takes to act at least, s.
+        before: Called before each `advance`.
 
     Args:
         engine: What the servos move.
@@ -142,6 +143,7 @@ class ServoBank:
         self._supply[1] = supply_resistance if supply_resistance is not None else 0.0
         self.supply: FloatArray = self._supply[0]
         self.time: float = 0.0
+        self.before: Callable[[], None] = lambda: None
         params = np.array([pack(s.model, s.count) for s in servos]).reshape(len(servos), len(Param))
         self._latency = [s.model.sensor.latency_ms / 1000 for s in servos]
         self.foresight: float = min(self._latency, default=0.0)
@@ -223,6 +225,7 @@ class ServoBank:
         Raises:
             SimulationDiverged: a joint's motion left the finite range; names joint and time.
         """
+        self.before()
         last = int(until / self._h + 1e-6)
         while self._tick < last:
             self._obey()
