@@ -18,7 +18,6 @@ from axbridge.errors import BusError, UsageError
 from axbridge.robot.backends.backend import SIMULATION, Backend, BackendName
 from axbridge.robot.basic_steps import BasicSteps
 from axbridge.robot.connection import Connection
-from axbridge.robot.observers import Observers
 from axbridge.robot.possible import refuse_impossible
 from axbridge.robot.sensors.sensor import ImuSample, Sample
 from axbridge.robot.servo import Servo
@@ -57,7 +56,7 @@ class Robot(Servos):
         self._closed = False
         self._time_ms = 0.0
         self._start = backend.clock.now()
-        self._observers = Observers()
+        self._observers: list[tuple[Observer, Callable[[], None]]] = []  # and whom to tell of the end
         self._stopped = False
         self._powered_still: Mapping[str, BusError] | None = {}  # after `stop`: who has not confirmed that it is off
         self._insist_at = -math.inf
@@ -214,7 +213,10 @@ class Robot(Servos):
             requested, actual * 1000, commanded - self._start, sampled, faults, events, late, still
         )
         if self._observers:
-            self._observers.tell(self.last_step, {name: servo.state for name, servo in self._servos.items()})
+            states = {name: servo.state for name, servo in self._servos.items()}
+            for one in tuple(self._observers):
+                if one in self._observers:  # an earlier one may have sent it away
+                    one[0](self.last_step, states)
 
     def observe(self, observer: Observer, *, closed: Callable[[], None] | None = None) -> Callable[[], None]:
         """Have `observer` called after each step and exchange, with the step's report and every servo's state.
@@ -228,7 +230,14 @@ class Robot(Servos):
         Returns:
             What takes the observer away again; may be called twice.
         """
-        return self._observers.add(observer, closed)
+        one = observer, closed or (lambda: None)
+        self._observers.append(one)
+
+        def leave() -> None:
+            if one in self._observers:
+                self._observers.remove(one)
+
+        return leave
 
     # ---- what it senses beside its servos
 
@@ -348,7 +357,8 @@ class Robot(Servos):
             try:
                 self._connection.close()
             finally:
-                self._observers.close()
+                for _, closed in tuple(self._observers):
+                    closed()
 
     def __enter__(self) -> Robot:
         return self
