@@ -105,37 +105,26 @@ def import_log(
     """
     path = Path(path)
     with reading(partial(RecordingError, path), "give a JSON or CSV log"):
-        return _imported(path, path.read_text(encoding="utf-8-sig"), columns, servo, walk, goal, warned)
-
-
-def _imported(
-    path: Path,
-    text: str,
-    columns: Mapping[str, Column] | None,
-    servo: str,
-    walk: int | None,
-    goal: GivenGoal | None,
-    warned: Callable[[Oddity], None],
-) -> Recording:
-    if columns is None and is_wizard(text):
-        exported = wizard_recording(path, text, servo, goal)
-        for name, track in exported.items():
-            values = {key: column for key, column in vars(track).items() if key not in {"name", "time"}}
-            _check(path, name, track.time, values, lambda index: f"sample {index}", warned)
-        return exported
-    if goal is not None:
-        raise UsageError(f"{path} is no graph export of Dynamixel Wizard", "leave --goal out")
-    if columns is None and text.lstrip()[:1] in {"{", "["}:
-        return _pendulum_json(path, text, servo, warned)
-    rows = _csv_rows(path, text)
-    headers = [header for header in rows[0] if header != _LINE]
-    if columns is not None:
-        mapped = {servo: _mapped(path, rows, headers, columns)}
-        return _recording(path, mapped, "log", warned, column_map=_map(columns))
-    if {"joint", "position_deg"} <= set(headers):
-        return _poppy(path, rows, headers, walk, warned)
-    if {"servo", "time_s"} <= set(headers):
-        return _own_csv(path, rows, headers, warned)
+        text = path.read_text(encoding="utf-8-sig")
+        if columns is None and is_wizard(text):
+            exported = wizard_recording(path, text, servo, goal)
+            for name, track in exported.items():
+                values = {key: column for key, column in vars(track).items() if key not in {"name", "time"}}
+                _check(path, name, track.time, values, lambda index: f"sample {index}", warned)
+            return exported
+        if goal is not None:
+            raise UsageError(f"{path} is no graph export of Dynamixel Wizard", "leave --goal out")
+        if columns is None and text.lstrip()[:1] in {"{", "["}:
+            return _pendulum_json(path, text, servo, warned)
+        rows = _csv_rows(path, text)
+        headers = [header for header in rows[0] if header != _LINE]
+        if columns is not None:
+            mapped = {servo: _mapped(path, rows, headers, columns)}
+            return _recording(path, mapped, "log", warned, column_map=_map(columns))
+        if {"joint", "position_deg"} <= set(headers):
+            return _poppy(path, rows, headers, walk, warned)
+        if {"servo", "time_s"} <= set(headers):
+            return _own_csv(path, rows, headers, warned)
     raise RecordingError(
         path,
         f"is of no known kind; its columns are {', '.join(headers)}",
@@ -256,7 +245,10 @@ def _json_column(path: Path, entries: list[Any], key: str) -> FloatArray:
         raise RecordingError(
             path, f"entries[{index}]: field {key!r} is missing or no number", "correct or remove that entry"
         ) from failure
-    return _finite(path, key, column)
+    if not np.isfinite(column).all():
+        index = int(np.flatnonzero(~np.isfinite(column))[0])
+        raise RecordingError(path, f"{key} of sample {index} is not a finite number", "correct or remove that sample")
+    return column
 
 
 def _is_number(value: object) -> bool:
@@ -303,17 +295,11 @@ def _mapped(
 
 def _own_csv(path: Path, rows: list[dict[str, str]], headers: list[str], warned: Callable[[Oddity], None]) -> Recording:
     columns = {name: Column(header, 1.0) for name, header in HEADERS.items() if header in headers}
-    tracks = _by_name(path, rows, headers, "servo", columns)
-    return _recording(path, tracks, "log", warned, column_map=_map(columns))
-
-
-def _by_name(
-    path: Path, rows: list[dict[str, str]], headers: list[str], key: str, columns: Mapping[str, Column]
-) -> dict[str, _Samples]:
     groups: dict[str, list[dict[str, str]]] = {}
     for row in rows:
-        groups.setdefault(printable(row[key]), []).append(row)
-    return {name: _mapped(path, group, headers, columns) for name, group in groups.items()}
+        groups.setdefault(printable(row["servo"]), []).append(row)
+    tracks = {name: _mapped(path, group, headers, columns) for name, group in groups.items()}
+    return _recording(path, tracks, "log", warned, column_map=_map(columns))
 
 
 def _poppy(
@@ -382,10 +368,3 @@ def _check(
         if finding.severity == "error":
             raise RecordingError(path, str(finding), finding.remedy)
         warned(finding)
-
-
-def _finite(path: Path, name: str, values: FloatArray) -> FloatArray:
-    if not np.isfinite(values).all():
-        index = int(np.flatnonzero(~np.isfinite(values))[0])
-        raise RecordingError(path, f"{name} of sample {index} is not a finite number", "correct or remove that sample")
-    return values
