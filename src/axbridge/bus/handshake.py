@@ -146,43 +146,27 @@ def beside_second(where: str) -> Finding:
 def inspect(bus: Bus, servo: Expected, where: str = "") -> list[Finding]:
     """Findings about one servo; see `handshake`."""
     label = name_of(servo)
-    if servo.profile.protocol == 2:
-        return _inspect_2(bus, servo, where)
+    second = servo.profile.protocol == 2
     try:
-        table = read_start(bus, servo.id, _SETTINGS)
+        said = bus.ping(servo.id).data if second else read_start(bus, servo.id, _SETTINGS)
     except BusTimeout:
         return [Finding(label, "does not answer", f"axbridge scan{where} --baud all", True, "missing", servo.id)]
     except CorruptPacket:
         return [_collision(servo, where)]
-    if table is None:
+    if said is None or (second and not answers_reads(bus, servo.id)):
         problem = "has status return level 0: it answers PING, but no read and no write"
         return [Finding(label, problem, unmute(servo.id, where), True, "status_level", servo.id)]
-    if len(table) < _SETTINGS:
+    if second:
+        model, firmware = MODEL_AND_FIRMWARE.unpack(said)
+        delay, level, hurt = (
+            read_register(bus, servo.id, servo.profile.register(name))
+            for name in ("return_delay_time", "status_return_level", "hardware_error_status")
+        )
+    elif len(said) < _SETTINGS:
         return [Finding(label, "refuses to be read", f"axbridge servo info {servo.id}{where}", True, "model", servo.id)]
-    if table[Address.STATUS_RETURN_LEVEL] < 2:
-        bus.silent |= {servo.id}
-    delay = table[Address.RETURN_DELAY_TIME]
-    model, firmware = IDENTITY.unpack_from(table)
-    identity = _identity(servo, label, model, firmware, where)
-    findings = [*identity, *_settings(servo, label, delay, where)]
-    return [*findings, _collision(servo, where)] if is_shared(bus, servo.id) else findings
-
-
-def _inspect_2(bus: Bus, servo: Expected, where: str) -> list[Finding]:
-    label = name_of(servo)
-    try:
-        model, firmware = MODEL_AND_FIRMWARE.unpack(bus.ping(servo.id).data)
-    except BusTimeout:
-        return [Finding(label, "does not answer", f"axbridge scan{where} --baud all", True, "missing", servo.id)]
-    except CorruptPacket:
-        return [_collision(servo, where)]
-    if not answers_reads(bus, servo.id):
-        problem = "has status return level 0: it answers PING, but no read and no write"
-        return [Finding(label, problem, unmute(servo.id, where), True, "status_level", servo.id)]
-    delay, level, hurt = (
-        read_register(bus, servo.id, servo.profile.register(name))
-        for name in ("return_delay_time", "status_return_level", "hardware_error_status")
-    )
+    else:
+        model, firmware = IDENTITY.unpack_from(said)
+        delay, level, hurt = said[Address.RETURN_DELAY_TIME], said[Address.STATUS_RETURN_LEVEL], 0
     if level < 2:
         bus.silent |= {servo.id}
     findings = _identity(servo, label, model, firmware, where)
@@ -190,9 +174,12 @@ def _inspect_2(bus: Bus, servo: Expected, where: str) -> list[Finding]:
         problem = f"has shut itself down, or will: {HardwareError(hurt).describe()}"
         fix = f"axbridge servo reboot {servo.id}{where}"
         findings.append(Finding(label, problem, fix, False, "alarm", servo.id))
-    if servo.registers is not None and model == servo.profile.model_number:
+    if second and servo.registers is not None and model == servo.profile.model_number:
         findings += _counting(servo, counting(bus, servo.id, servo.profile), where)
-    findings += _settings(servo, label, delay, where)
+    if delay:
+        cost = delay * servo.profile.timing.return_delay_us_per_unit
+        fix = f"axbridge servo write {servo.id} return_delay_time 0{where}"
+        findings.append(Finding(label, f"waits {cost:.0f} µs before each answer", fix, False, "return_delay", servo.id))
     return [*findings, _collision(servo, where)] if is_shared(bus, servo.id) else findings
 
 
@@ -233,15 +220,6 @@ def _identity(servo: Expected, label: str, model: int, firmware: int, where: str
         fix = "update it with ROBOTIS' tools, or give the rig a profile of that firmware"
         return [Finding(label, problem, fix, False, "firmware", servo.id)]
     return []
-
-
-def _settings(servo: Expected, label: str, delay: int, where: str) -> list[Finding]:
-    findings = []
-    if delay:
-        cost = delay * servo.profile.timing.return_delay_us_per_unit
-        fix = f"axbridge servo write {servo.id} return_delay_time 0{where}"
-        findings.append(Finding(label, f"waits {cost:.0f} µs before each answer", fix, False, "return_delay", servo.id))
-    return findings
 
 
 def is_shared(bus: Bus, id: int) -> bool:
