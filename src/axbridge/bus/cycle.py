@@ -140,7 +140,7 @@ class _ServoCycle:
     flags: int = 0  # plain: enumerations are slow
     written_torque: int | None = None
     torque_limit: int | None = None
-    ramp: tuple[float, float, int] | None = None  # start, end (bus clock), final torque limit
+    ramp: tuple[float, float] | None = None  # start and end of the torque's rise (bus clock)
     position: int | None = None  # as read last
     restart: bool = False  # its next goal is its present position
     limited: bool = False  # no goals: it is too hot, its supply is wrong, or it has shut itself down
@@ -216,8 +216,8 @@ class Cycle:
         self.send(goals)
         return self.receive()
 
-    def soften(self, names: Iterable[str], seconds: float, torque_limit: int = 1023) -> None:
-        """Write a tenth of `torque_limit` to these servos now; `send` lets it rise within `seconds`.
+    def soften(self, names: Iterable[str], seconds: float) -> None:
+        """Write a tenth of the full torque limit to these servos now; `send` lets it rise within `seconds`.
 
         Raises:
             PortError: the line is gone.
@@ -227,7 +227,7 @@ class Cycle:
         second: dict[int, bytes] = {}
         for name in names:
             track = self._tracks[name]
-            track.ramp = (now, now + seconds, torque_limit)
+            track.ramp = (now, now + seconds)
             track.written_torque = self._torque_now(track, None, now)
             assert track.written_torque is not None  # within a ramp
             wanted = second if track.second else blocks
@@ -276,8 +276,7 @@ class Cycle:
                 if track.position is None:
                     continue  # until it was read
                 goal = goal._replace(position=track.position)  # noqa: PLW2901 - what is sent instead
-                *_, final = track.ramp or (1023,)
-                track.ramp = (started, started + self.soft_start, final)
+                track.ramp = (started, started + self.soft_start)
                 track.restart = False
             torque = self._torque_now(track, goal.torque_limit, started)
             if track.second and goal.place:
@@ -366,7 +365,7 @@ class Cycle:
         """Give a servo no goals until `recover`."""
         self._tracks[name].limited = True
 
-    def recover(self, name: str, torque_limit: int = 1023) -> None:
+    def recover(self, name: str) -> None:
         """Let a servo move again that shut itself down or was switched off at a limit; it starts from where it is.
 
         Its next goal brings a new Torque Limit (an AX-12 sets it to 0 at an overload), which rises softly.
@@ -375,7 +374,7 @@ class Cycle:
         track.limited = track.must_limp = track.unsure = False
         track.written_torque = None
         track.restart = True
-        track.ramp = (0.0, 0.0, torque_limit)
+        track.ramp = (0.0, 0.0)
         self.watchdogs.forget([track.servo.id])
 
     @property
@@ -526,14 +525,14 @@ class Cycle:
 
     def _torque_now(self, track: _ServoCycle, asked: int | None, now: float) -> int | None:
         top = min(track.servo.top_torque, track.layout.full_torque)
+        final = top if asked is None else min(asked, top)
         if track.ramp is not None:
-            start, end, final = track.ramp
-            final = min(final if asked is None else asked, top)
+            start, end = track.ramp
             if now >= end:
                 track.ramp = None
                 return final
             return max(round(final * max((now - start) / (end - start), 0.1)), min(final, 1))
-        return None if asked is None else min(asked, top)
+        return None if asked is None else final
 
     def _sync_write(self, address: int, data: dict[int, bytes]) -> float:
         """When the servos had it; -inf when there is nothing to write."""
