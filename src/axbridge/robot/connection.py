@@ -76,9 +76,7 @@ class Connection:
         self._exit.callback(backend.close)
         try:
             self.drives: dict[str, Drive] = {config.name: self._drive(config) for config in rig.servos}
-            self.sensors: dict[str, Sensor] = open_sensors(rig, backend, seed)
-            for sensor in self.sensors.values():
-                self._exit.callback(sensor.close)
+            self.sensors: dict[str, Sensor] = open_sensors(rig, backend, seed, self._exit)
         except BaseException:
             self.close()
             raise
@@ -316,18 +314,14 @@ class Connection:
         for drive in drives:
             _, errors = apply_registers(drive.bus, drive.id, drive.profile, drive.config.registers)
             failures += errors.values()
-            if drive.shut_down:
-                self._leave_shut_down(drive)
+            if drive.shut_down:  # by an overload, which sets its Torque Limit to 0: it stays so until `recover`
+                servo = drive.config
+                self.cycles[servo.bus].withhold(servo.name)
+                warn(f"servo {servo.name!r} had shut itself down and stays limp: call recover() when the cause is gone")
         if failures:
             raise failures[0]
         for cycle in self.cycles.values() if self.backend.mode != SIMULATION else ():
             cycle.remember()
-
-    def _leave_shut_down(self, drive: DynamixelDrive) -> None:
-        """A servo found shut down by an overload (it sets its Torque Limit to 0) stays so until `recover`."""
-        name = drive.config.name
-        self.cycles[drive.config.bus].withhold(name)
-        warn(f"servo {name!r} had shut itself down and stays limp: call recover() when the cause is gone")
 
     def _restore(self) -> None:
         """Undo what was written for good; say which servos it could not be undone for, and what mends them."""

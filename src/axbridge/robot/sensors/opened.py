@@ -12,23 +12,23 @@ from axbridge.robot.sensors.simulated import SimulatedSensor
 __all__ = ["open_sensors"]
 
 
-def open_sensors(rig: Rig, backend: Backend, seed: int) -> dict[str, Sensor]:
+def open_sensors(rig: Rig, backend: Backend, seed: int, closing: ExitStack) -> dict[str, Sensor]:
     """Those that the backend has, by name: in the simulator all, on a real robot those with a port.
+
+    `closing` closes each that was opened.
 
     Raises:
         RigError: a sensor sits on a link that the robot does not have.
-        PortError: a real one does not answer; none is left open.
+        PortError: a real one does not answer.
     """
     world = backend.simulated
     sensors: dict[str, Sensor] = {}
-    with ExitStack() as opened:
-        for config in rig.sensors:
-            if world is not None and world.engine is not None:
-                sensors[config.name] = SimulatedSensor(rig, config, world.engine, world.now, seed)
-            elif world is None and config.port is not None:
-                from axbridge.robot.sensors.serial_imu import SerialImu
+    for config in rig.sensors:
+        if world is not None and world.engine is not None:
+            sensors[config.name] = SimulatedSensor(rig, config, world.engine, world.now, seed)
+        elif world is None and config.port is not None:
+            from axbridge.robot.sensors.serial_imu import SerialImu
 
-                sensors[config.name] = sensor = SerialImu(config.port, config.baud, backend.clock)
-                opened.callback(sensor.close)
-        opened.pop_all()
+            sensors[config.name] = sensor = SerialImu(config.port, config.baud, backend.clock)
+            closing.callback(sensor.close)
     return sensors

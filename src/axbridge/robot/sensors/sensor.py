@@ -99,6 +99,3 @@ class Sensor(Protocol):
         Args:
             zero: Where the sample's time counts from, on the clock of the robot's backend, s.
         """
-
-    def close(self) -> None:
-        """Let it go; may be called twice."""

@@ -63,9 +63,6 @@ class SimulatedSensor:
         force = turned(_summed(here), inverse(axes))
         return ForceSample(time, self._noisy(force, noise), bool(here))
 
-    def close(self) -> None:
-        """Nothing to let go."""
-
     def _imu(self, motion: LinkMotion, axes: Quaternion, time: float) -> ImuSample:
         config, passed, speed = self._config, motion.time - self._before.time, self._speed(motion)
         if passed > 0:
