@@ -11,7 +11,7 @@ from axbridge.servo.columns import State
 from axbridge.units import RPM
 from axbridge.virtual.control_table import ControlTable
 
-__all__ = ["Alarms", "HardwareErrors"]
+__all__ = ["Alarms", "HardwareErrors", "Sensors"]
 
 _TORQUE_LIMIT = int(Address.TORQUE_LIMIT)
 _OVERLOAD, _OVERHEATING = int(ErrorFlag.OVERLOAD), int(ErrorFlag.OVERHEATING)
@@ -19,14 +19,19 @@ _VOLTAGE = int(ErrorFlag.INPUT_VOLTAGE)
 _DUTY, _SPEED, _VOLTS, _TEMPERATURE = map(int, (State.DUTY, State.SPEED, State.VOLTAGE, State.TEMPERATURE))
 
 
-class Thermometer(Protocol):
-    """What alarms look at beside the motor's state.
+class Sensors(Protocol):
+    """How the present registers of a servo come about; faults of the sensors are set here.
 
     Attributes:
-        hot: Temperature that the sensor reports instead of the motor's, degC; None = none.
+        stuck: Position count that the sensor reports whatever the shaft does; None = it works.
+        hot: Temperature reported instead of the simulated one, degC; None = none.
     """
 
+    stuck: int | None
     hot: float | None
+
+    def position(self, state: list[float]) -> int:
+        """Present Position of a row of the state array."""
 
 
 class Alarms:
@@ -38,7 +43,7 @@ class Alarms:
         overloaded: Whether the load counts as an overload whatever it is (a fault).
     """
 
-    def __init__(self, profile: FirmwareProfile, table: ControlTable, gauges: Thermometer) -> None:
+    def __init__(self, profile: FirmwareProfile, table: ControlTable, gauges: Sensors) -> None:
         self._profile = profile
         self._table = table
         self._gauges = gauges

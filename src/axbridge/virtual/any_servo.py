@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from typing import ClassVar, NamedTuple, Protocol
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -19,10 +19,10 @@ from axbridge.config.instructions import INSTRUCTIONS, Instruction
 from axbridge.config.profile import FirmwareProfile
 from axbridge.servo.columns import State
 from axbridge.sim.bank import Motors
-from axbridge.virtual.alarms import Alarms
+from axbridge.virtual.alarms import Alarms, Sensors
 from axbridge.virtual.control_table import ControlTable
 
-__all__ = ["AnyServo", "Sensors", "Status"]
+__all__ = ["AnyServo", "Status"]
 
 _VOLTS = int(State.VOLTAGE)
 
@@ -41,21 +41,6 @@ class Status(NamedTuple):
     delay: float
     turn: tuple[int, ...] = ()
     gap: float = math.inf
-
-
-class Sensors(Protocol):
-    """How the present registers of a servo come about; faults of the sensors are set here.
-
-    Attributes:
-        stuck: Position count that the sensor reports whatever the shaft does; None = it works.
-        hot: Temperature reported instead of the simulated one, degC; None = none.
-    """
-
-    stuck: int | None
-    hot: float | None
-
-    def position(self, state: list[float]) -> int:
-        """Present Position of a row of the state array."""
 
 
 class AnyServo(ABC):
