@@ -196,7 +196,7 @@ def _assumed(rig: Rig, tree: Tree | None) -> Iterable[str]:
     joints = {joint.name: joint for joint in tree.joints}
     if names := [servo.name for servo in rig.servos if _may_hit_its_stops(servo, joints[servo.joint])]:
         yield f"{_listed(names)}: no min_position and max_position: it may be sent as far as its stops"
-    if "time_step_ms" not in _given(rig.world):
+    if rig.world is None or "time_step_ms" not in rig.world.model_fields_set:
         yield f"the physics step is {rig.physics_step_ms:.4g} ms"
     driven = {servo.joint for servo in rig.servos}
     if names := [joint.name for joint in tree.joints if joint.name not in driven]:
@@ -224,10 +224,6 @@ def _servo_defaults(rig: Rig) -> Iterable[str]:
 def _may_hit_its_stops(servo: ServoConfig, joint: JointFacts) -> bool:
     low, high = _reach(servo, joint)
     return "min_position" not in servo.model_fields_set and math.isfinite(low) and math.isfinite(high)
-
-
-def _given(table: object) -> set[str]:
-    return getattr(table, "model_fields_set", set())
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from axbridge.arrays import FloatArray
 from axbridge.body.poses import posed
 from axbridge.config.rig import Rig
-from axbridge.config.urdf import Tree
 from axbridge.errors import RigError
 from axbridge.moves.moves import Signs
 
@@ -27,7 +25,8 @@ def signs(rig: Rig) -> Signs:
         RigError: the rig has no URDF, or a joint and its partner do not turn about mirrored axes.
     """
     tree = rig.tree(fixed_base=True)
-    axes = _axes(tree)
+    at_zero = posed(tree, np.zeros((1, len(tree.joints)))).axis[:, 0]  # in the base's frame
+    axes = {name: at_zero[link] for name, link in tree.moved.items()}
     names = {servo.name: servo.joint for servo in rig.servos}
     found: dict[str, tuple[str, float]] = {}
     for name, joint in names.items():
@@ -47,9 +46,3 @@ def _partner(name: str, names: dict[str, str]) -> str:
             if other != name and other in names:
                 return other
     return name
-
-
-def _axes(tree: Tree) -> dict[str, FloatArray]:
-    """Axis of each joint with all joints at 0, in the base's frame."""
-    axis = posed(tree, np.zeros((1, len(tree.joints)))).axis[:, 0]
-    return {name: axis[link] for name, link in tree.moved.items()}

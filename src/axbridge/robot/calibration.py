@@ -87,7 +87,7 @@ def _entry(rig: Rig, bus: BusConfig, found: FoundServo, line: SerialBus) -> dict
             f"servo {found.id} answers with damaged packets: two servos with one id, or a bad cable",
             f"connect them one at a time and give one another id: axbridge servo set-id OLD NEW{where}",
         )
-    own = next((servo for servo in rig.servos if _number_of(rig, servo) == found.model), None)
+    own = next((servo for servo in rig.dynamixels if rig.profile_of(servo).model_number == found.model), None)
     profile = profile_for(found.model, found.firmware) if own is None else rig.profile_of(own)
     if profile is None:
         raise BusError(f"servo {found.id} is of model {found.model}, unknown here", "give the rig a profile of it")
@@ -101,10 +101,6 @@ def _entry(rig: Rig, bus: BusConfig, found: FoundServo, line: SerialBus) -> dict
         "zero": 0,
         "registers": counting(line, found.id, profile),
     }
-
-
-def _number_of(rig: Rig, servo: ServoConfig) -> int | None:
-    return rig.profile_of(servo).model_number if servo.drive == "dynamixel" else None
 
 
 def moved_most(before: Mapping[str, float], now: Mapping[str, float]) -> tuple[str, float]:

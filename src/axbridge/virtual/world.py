@@ -185,7 +185,7 @@ class World:
         """
         items = parse_faults(faults) if isinstance(faults, str) else tuple(faults)
         for fault in items:
-            if fault.id is not None and not self._with_id(fault.id):
+            if fault.id is not None and all(servo.id != fault.id for servo in self._rows):
                 ids = ", ".join(str(servo.id) for servo in self._rows)
                 raise UsageError(f"fault {fault.kind}:{fault.id}: no servo has that id", f"there are {ids}")
         for fault in items:
@@ -218,9 +218,6 @@ class World:
         self.next_watch = self._now + _WATCH
         if self._events:
             self.next_watch = min(self.next_watch, self._events[0][0])
-
-    def _with_id(self, id: int) -> list[AnyServo]:
-        return [servo for servo in self._rows if servo.id == id]
 
     def _strike(self, fault: Fault, ends: bool) -> None:
         """An event begins, or one that passes ends."""

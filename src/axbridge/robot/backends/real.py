@@ -11,7 +11,6 @@ from axbridge.bus.base import Bus
 from axbridge.bus.serial import SerialBus
 from axbridge.clock import WallClock
 from axbridge.config.rig import Rig
-from axbridge.config.rig_tables import BusConfig
 from axbridge.errors import RigError, UnsupportedOperation
 from axbridge.robot.backends.backend import REAL, REMOTE, Backend
 
@@ -60,15 +59,12 @@ def ports_of(rig: Rig, port: str | None = None) -> list[str]:
     """
     ports: list[str] = []
     for index, bus in enumerate(rig.buses):
-        device = _port_of(bus, port if index == 0 else None)
+        device = (port if index == 0 else None) or bus.port
+        if device == "auto":
+            device = find_port()
         for other, taken in zip(rig.buses, ports, strict=False):
             if os.path.realpath(device) == os.path.realpath(taken):
                 why = f"buses {other.name!r} and {bus.name!r} are both on {device}"
                 raise RigError(rig.path, f"bus.{bus.name}.port", why, "give each the port of its own adapter")
         ports.append(device)
     return ports
-
-
-def _port_of(config: BusConfig, given: str | None) -> str:
-    port = given or config.port
-    return find_port() if port == "auto" else port
