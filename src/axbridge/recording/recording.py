@@ -7,6 +7,7 @@ was cut off by a crash, and writes one of data that is already there (imports, s
 from __future__ import annotations
 
 import math
+from collections import UserDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -367,20 +368,8 @@ class Recording(Mapping[str, Track]):
         return inside
 
 
-class _HeldTracks(TrackSource):
+class _HeldTracks(UserDict[str, Track], TrackSource):
     """Tracks that are all in memory."""
-
-    def __init__(self, tracks: Mapping[str, Track]) -> None:
-        self._tracks = tracks
-
-    def __getitem__(self, servo: str) -> Track:
-        return self._tracks[servo]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._tracks)
-
-    def __len__(self) -> int:
-        return len(self._tracks)
 
 
 class _ChangedTracks(TrackSource):

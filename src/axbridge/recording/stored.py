@@ -12,7 +12,7 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import datetime, timezone
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -103,25 +103,23 @@ class _StoredCycles(CountedCycles):
     def __init__(self, file: GroupedFile) -> None:
         self.count = file.cycles
         self._file = file
-        self._read: dict[str, FloatArray] | None = None
 
+    @cached_property
     def _columns(self) -> dict[str, FloatArray]:
-        if self._read is None:
-            self._read = self._file.columns(CYCLE)
-        return self._read
+        return self._file.columns(CYCLE)
 
     def __getitem__(self, name: str) -> FloatArray:
-        return self._columns()[name]
+        return self._columns[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._columns())
+        return iter(self._columns)
 
     def __len__(self) -> int:
-        return len(self._columns())
+        return len(self._columns)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """As that of the tracks."""
-        return dict, (self._columns(),)
+        return dict, (self._columns,)
 
 
 def open_recording(path: Path | str) -> Recording:
@@ -170,18 +168,19 @@ def _scanned(path: Path) -> tuple[GroupedFile, bool]:
     try:
         writer = GroupedWriter(copy, {})
         with path.open("rb") as stream:
-            entries = read_entries(stream)
-            while (entry := _next(entries)) is not None:
-                if isinstance(entry, dict):
-                    ours = True
-                    metadata |= entry
-                elif entry is CUT_OFF:
-                    complete = False
-                    break
-                else:
+            try:
+                for entry in read_entries(stream):
+                    if isinstance(entry, dict):
+                        ours = True
+                        metadata |= entry
+                        continue
                     writer.write(entry)
                     if entry.topic.startswith(SERVO_PREFIX):
                         tallies[entry.topic.removeprefix(SERVO_PREFIX)].add(entry.body)
+            except FormatError as failure:
+                if str(failure) != "cut off":
+                    raise
+                complete = False
         writer.finish({name: tally.facts() for name, tally in tallies.items()})
         file = GroupedFile(copy, path)
     except BaseException:
@@ -223,19 +222,6 @@ def write_recording(
                 facts[topic.removeprefix(SERVO_PREFIX)].add(body)
         writer.finish({name: tally.facts() for name, tally in facts.items()})
     return open_recording(path) if path.is_file() else replace(recording, path=path, complete=True)
-
-
-CUT_OFF = Entry("", {})
-
-
-def _next(entries: Iterator[Entry | dict[str, Any]]) -> Entry | dict[str, Any] | None:
-    """The next entry; `CUT_OFF` where the file breaks off, None at its end."""
-    try:
-        return next(entries, None)
-    except FormatError as failure:
-        if str(failure) == "cut off":
-            return CUT_OFF
-        raise
 
 
 def log_origin(recording: Recording) -> int:
