@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from axbridge.errors import UsageError
-from axbridge.recording.robot_recorder import Observable, ObservableServo, RobotRecorder
+from axbridge.recording.robot_recorder import RobotRecorder
+from axbridge.robot.robot import Robot
+from axbridge.robot.servo import Servo
 
 __all__ = [
     "Conducted",
-    "Drivable",
-    "DrivableServo",
     "Driven",
     "ExperimentEnded",
     "ExperimentRun",
@@ -26,62 +26,6 @@ PATIENCE = 600.0  # s
 EEPROM_PAUSE_MS = 60.0  # a servo that becomes a wheel is deaf meanwhile
 
 Progress = Callable[[str, float], None]  # what is under way, and the share of it that is done, 0..1
-
-
-class DrivableServo(ObservableServo, Protocol):
-    """What an experiment needs of a servo; `axbridge.robot.servo.Servo` has it."""
-
-    @property
-    def min_position(self) -> float:
-        """Lowest angle it may be sent to, rad."""
-
-    @property
-    def max_position(self) -> float:
-        """Highest angle it may be sent to, rad."""
-
-    @property
-    def capabilities(self) -> Mapping[str, str]:
-        """What it can do, see `axbridge.robot.drives.drive.CAPABILITIES`."""
-
-    def set_position(self, position: float) -> None:
-        """Set the goal, rad."""
-
-    def set_velocity(self, velocity: float) -> None:
-        """Limit the speed of the approach, rad/s."""
-
-    def set_available_torque(self, torque: float) -> None:
-        """Cap the torque, N·m."""
-
-    def set_duty(self, duty: float) -> None:
-        """Turn endlessly, open loop, at -1..1."""
-
-    def torque_on(self) -> None:
-        """Switch its motor on; it holds where it is."""
-
-    def torque_off(self) -> None:
-        """Switch its motor off."""
-
-    def restore(self) -> None:
-        """Let go, and be no wheel any more."""
-
-    def read(self, register: str) -> int:
-        """Read a register."""
-
-    def write(self, register: str, value: int) -> None:
-        """Write a register."""
-
-
-class Drivable(Observable, Protocol):
-    """What an experiment needs of a robot; `axbridge.robot.robot.Robot` has it."""
-
-    def __getitem__(self, name: str) -> DrivableServo:
-        """The servo of that name."""
-
-    def __iter__(self) -> Iterator[str]:
-        """Names of the servos."""
-
-    def step(self, ms: float) -> float:
-        """Advance one control period; -1 means stop."""
 
 
 class ExperimentEnded(Exception):
@@ -105,7 +49,7 @@ class Conducted:
     slipped: float
 
 
-def check_reach(servo: DrivableServo, name: str, angles: Sequence[float]) -> None:
+def check_reach(servo: Servo, name: str, angles: Sequence[float]) -> None:
     """Refuse angles out of a servo's reach, before anything moves.
 
     Raises:
@@ -206,7 +150,7 @@ class ExperimentRun:
     """
 
     def __init__(
-        self, robot: Drivable, log: RobotRecorder, names: Sequence[str], tick_ms: float, progress: Progress
+        self, robot: Robot, log: RobotRecorder, names: Sequence[str], tick_ms: float, progress: Progress
     ) -> None:
         self.robot, self.log, self.tick_ms, self.progress = robot, log, tick_ms, progress
         self.servos = {name: Driven(self, name) for name in names}

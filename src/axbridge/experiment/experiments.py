@@ -13,8 +13,6 @@ import numpy as np
 from axbridge.errors import UsageError
 from axbridge.experiment.experiment_run import (
     Conducted,
-    Drivable,
-    DrivableServo,
     Driven,
     ExperimentEnded,
     ExperimentRun,
@@ -24,6 +22,8 @@ from axbridge.experiment.experiment_run import (
 from axbridge.recording.recorder import Recorder
 from axbridge.recording.recording import Recording, Segment, Track
 from axbridge.recording.robot_recorder import RobotRecorder
+from axbridge.robot.robot import Robot
+from axbridge.robot.servo import Servo
 
 __all__ = ["EXPERIMENTS", "NAMES", "PROTOCOL", "Options", "check", "conduct", "step_and_fall", "unseen"]
 
@@ -73,7 +73,7 @@ class Options:
         if not all(0 < value <= 1 for value in self.duties):
             raise UsageError("a duty must be above 0 and at most 1", "write --duty 0.5")
 
-    def swing(self, servo: DrivableServo) -> float:
+    def swing(self, servo: Servo) -> float:
         """The amplitude for a servo, rad."""
         if self.amplitude is not None:
             return self.amplitude
@@ -81,7 +81,7 @@ class Options:
         return math.radians(math.floor(room) if 1.0 <= room < _AMPLITUDE else _AMPLITUDE)
 
 
-def check(name: str, robot: Drivable, servo: str | None = None, options: Options | None = None) -> tuple[str, ...]:
+def check(name: str, robot: Robot, servo: str | None = None, options: Options | None = None) -> tuple[str, ...]:
     """Refuse what cannot be done, before anything moves and before a file is touched.
 
     Args:
@@ -117,7 +117,7 @@ def check(name: str, robot: Drivable, servo: str | None = None, options: Options
 
 def conduct(
     name: str,
-    robot: Drivable,
+    robot: Robot,
     servo: str | None,
     recorder: Recorder,
     options: Options | None = None,
@@ -164,7 +164,7 @@ def conduct(
 
 
 def step_and_fall(
-    robot: Drivable,
+    robot: Robot,
     servo: str,
     recorder: Recorder,
     *,
@@ -302,12 +302,12 @@ def _ramp(arm: Driven, target: float, seconds: float) -> Callable[[float], None]
     return lambda t: arm.goal(begin + (target - begin) * min(1.0, t / seconds))
 
 
-def _heights(options: Options, _servo: DrivableServo | None = None) -> tuple[float, ...]:
+def _heights(options: Options, _servo: Servo | None = None) -> tuple[float, ...]:
     """Angles to fall from, rad."""
     return options.angles or tuple(math.radians(angle) for angle in (45, 90, 135))
 
 
-def _angles(options: Options, _servo: DrivableServo | None = None) -> tuple[float, ...]:
+def _angles(options: Options, _servo: Servo | None = None) -> tuple[float, ...]:
     """Angles of the other experiments, rad."""
     return options.angles or (math.pi / 2,)
 
@@ -316,7 +316,7 @@ def _slopes(options: Options) -> tuple[str, ...]:
     return ("cw_compliance_slope", "ccw_compliance_slope") if options.slope else ()
 
 
-def _sources(robot: Drivable, servo: str | None, options: Options) -> dict[str, Track]:
+def _sources(robot: Robot, servo: str | None, options: Options) -> dict[str, Track]:
     """The track that each servo of the robot is to repeat: that of its name; of a recording of one servo, that one.
 
     Raises:
@@ -435,15 +435,15 @@ class Experiment(NamedTuple):
     """
 
     motion: Callable[[ExperimentRun, Driven, Options], None]
-    angles: Callable[[Options, DrivableServo], tuple[float, ...]]
+    angles: Callable[[Options, Servo], tuple[float, ...]]
     registers: Callable[[Options], tuple[str, ...]] = lambda _options: ()
 
 
-def _both_ways(options: Options, servo: DrivableServo) -> tuple[float, ...]:
+def _both_ways(options: Options, servo: Servo) -> tuple[float, ...]:
     return options.swing(servo), -options.swing(servo)
 
 
-def _no_angles(_options: Options, _servo: DrivableServo) -> tuple[float, ...]:
+def _no_angles(_options: Options, _servo: Servo) -> tuple[float, ...]:
     return ()
 
 
