@@ -8,12 +8,12 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from axbridge.cli.app import Stopped, app
-from axbridge.cli.ending import code_of, terminable
+from axbridge.cli.app import app
+from axbridge.cli.ending import early_end
 from axbridge.cli.keys import END, Ended, pressed
 from axbridge.cli.options import PortOption, RigOption, YesOption, separated, shared
 from axbridge.cli.progress import Show, progress
@@ -52,11 +52,12 @@ def calibrate(
     _refuse_unwritable(loaded, rig)
     queue = _chosen(loaded, joints)
     text = _text_of(loaded.path)
-    with _saying_what_is_left(loaded.path) as motors, terminable():
+    motors = "no motor was moved"
+    with early_end(lambda _: f"stopped: {motors}; {loaded.path} is as it was", Ended):
         with progress("asking who is on the line"):
             there = rig_of_bus(loaded, port)
         with open_robot(there, "real") as robot, pressed() as key:
-            motors.append("off")  # from here on, whatever comes
+            motors = "motors are off"  # from here on, whatever comes
             for servo in robot.values():
                 servo.torque_off()
             ids = ", ".join(str(servo.config.id) for servo in robot.values())
@@ -373,22 +374,3 @@ def _difference(old: str, new: str, path: str) -> Iterator[str]:
 
 def _text_of(path: Path) -> str:
     return path.read_bytes().decode()
-
-
-@contextmanager
-def _saying_what_is_left(path: Path) -> Iterator[list[str]]:
-    """Say at an early end what became of motors and file.
-
-    Yields:
-        A list to put "off" in as soon as the motors are sure to be off at the end.
-
-    Raises:
-        Stopped: in place of what ended it.
-    """
-    motors: list[str] = []
-    try:
-        yield motors
-    except (KeyboardInterrupt, Ended) as end:
-        left = "motors are off" if motors else "no motor was moved"
-        print(f"stopped: {left}; {path} is as it was", file=sys.stderr)
-        raise Stopped(code_of(end)) from None

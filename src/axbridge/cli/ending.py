@@ -16,7 +16,7 @@ from axbridge.cli.app import UNTOUCHED, Stopped
 if TYPE_CHECKING:
     from axbridge.config.rig import Rig
 
-__all__ = ["Terminated", "code_of", "motors_after", "stopping", "terminable", "unharmed"]
+__all__ = ["early_end", "motors_after", "stopping", "unharmed"]
 
 _MOTORS = {"limp": "motors are off", "hold": "motors hold, as the rig says", "park": "motors are parked and off"}
 _SIGNALLED = 128  # a shell adds this to the number of the signal that ended a program
@@ -53,6 +53,23 @@ def terminable() -> Iterator[None]:
 
 
 @contextmanager
+def early_end(words: Callable[[BaseException], str], *others: type[Exception]) -> Iterator[None]:
+    """Print `words` on stderr after Ctrl-C, SIGTERM or one of the `others` in the block.
+
+    Raises:
+        Stopped: in place of what ended it; with 143 for SIGTERM, else with 130, as for Ctrl-C.
+    """
+    reasons: tuple[type[BaseException], ...] = (KeyboardInterrupt, *others)
+    try:
+        with terminable():
+            yield
+    except reasons as end:
+        print(words(end), file=sys.stderr)
+        number = signal.SIGTERM if isinstance(end, Terminated) else signal.SIGINT
+        raise Stopped(_SIGNALLED + number) from None
+
+
+@contextmanager
 def stopping(rig: Rig | None, left: Callable[[], str]) -> Iterator[None]:
     """After Ctrl-C or SIGTERM in the block, which leaves its robot closed, say what became of motors and files.
 
@@ -63,12 +80,8 @@ def stopping(rig: Rig | None, left: Callable[[], str]) -> Iterator[None]:
     Raises:
         Stopped: in place of KeyboardInterrupt.
     """
-    try:
-        with terminable():
-            yield
-    except KeyboardInterrupt as end:
-        print(f"stopped: {motors_after(rig)}; {left()}", file=sys.stderr)
-        raise Stopped(code_of(end)) from None
+    with early_end(lambda _: f"stopped: {motors_after(rig)}; {left()}"):
+        yield
 
 
 @contextmanager
@@ -78,17 +91,8 @@ def unharmed() -> Iterator[None]:
     Raises:
         Stopped: in place of KeyboardInterrupt.
     """
-    try:
-        with terminable():
-            yield
-    except KeyboardInterrupt as end:
-        print(("\n" if sys.stderr.isatty() else "") + f"stopped: {UNTOUCHED}", file=sys.stderr)
-        raise Stopped(code_of(end)) from None
-
-
-def code_of(end: BaseException) -> int:
-    """The exit code of a verb that this has ended: 143 for SIGTERM, else 130, as for Ctrl-C."""
-    return _SIGNALLED + (signal.SIGTERM if isinstance(end, Terminated) else signal.SIGINT)
+    with early_end(lambda _: ("\n" if sys.stderr.isatty() else "") + f"stopped: {UNTOUCHED}"):
+        yield
 
 
 def motors_after(rig: Rig | None) -> str:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import math
 import os
-import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timezone
 from pathlib import Path
@@ -15,9 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 import typer
 
-from axbridge.cli.app import DONE, FAILED_CHECK, Stopped, app
+from axbridge.cli.app import DONE, FAILED_CHECK, app
 from axbridge.cli.buses import buses_of
-from axbridge.cli.ending import code_of, motors_after, terminable
+from axbridge.cli.ending import early_end, motors_after
 from axbridge.cli.keys import END, Ended, pressed
 from axbridge.cli.options import EngineOption, ForceOption, PortOption, RigOption, separated, shared
 from axbridge.cli.progress import Show, progress
@@ -141,7 +139,11 @@ def verify(
         if "walk" in wanted:
             raise UsageError(f"rig {loaded.name} has no legs that walk", "leave the step walk out")
     begun: list[str] = []
-    with _saying_what_is_left(loaded, folder, begun), terminable(), pressed() as key, progress("") as show:
+    with (
+        early_end(lambda end: _what_is_left(loaded, folder, begun, end), Ended),
+        pressed() as key,
+        progress("") as show,
+    ):
         size = _QUICK if quick else _Size()
         task = _Task(loaded, rig, port, lines, folder, turned, servo, size)
         return _Hour(task, kept, key, show).run(queue, begun)
@@ -547,24 +549,17 @@ def _listed(text: str, known: list[str], what: str) -> list[str]:
     return names
 
 
-@contextmanager
-def _saying_what_is_left(rig: Rig, folder: Path, begun: Sequence[str]) -> Iterator[None]:
-    """Say at an early end what became of motors and files.
+def _what_is_left(rig: Rig, folder: Path, begun: Sequence[str], end: BaseException) -> str:
+    """What became of motors and files at an early end.
 
     Args:
         rig: The robot, calm.
         folder: Of the files.
         begun: Not empty when the motors were switched off.
-
-    Raises:
-        Stopped: in place of what ended it.
+        end: What ended it.
     """
-    try:
-        yield
-    except (KeyboardInterrupt, Ended) as end:
-        motors = motors_after(rig) if begun else "no motor was moved"
-        kept = folder / _FILES["kept"]
-        files = f"{folder} holds what was found so far" if kept.exists() else "nothing was written"
-        why = "stopped" if isinstance(end, KeyboardInterrupt) or not end.args else f"stopped ({end})"
-        print(f"{why}: {motors}; {files}", file=sys.stderr)
-        raise Stopped(code_of(end)) from None
+    motors = motors_after(rig) if begun else "no motor was moved"
+    kept = folder / _FILES["kept"]
+    files = f"{folder} holds what was found so far" if kept.exists() else "nothing was written"
+    why = "stopped" if isinstance(end, KeyboardInterrupt) or not end.args else f"stopped ({end})"
+    return f"{why}: {motors}; {files}"
