@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -101,12 +101,13 @@ def _demo_arm(
     from axbridge.recording.stored import open_recording
     from axbridge.serve.background import serving
 
-    run = _Run(loaded, servo or loaded.servos[0].name, seed)
+    name = servo or loaded.servos[0].name
+    record = partial(_record, name, seed)
     alone = len(loaded.servos) == 1
     teaches = alone and COMPILED  # as plain Python a fit takes hours
     files = {"real": out / "real.mcap", "sim": out / "sim.mcap"}
     taught = [out / f"real-{angle:.0f}.mcap" for angle in TAUGHT] if teaches else []
-    config = next(one for one in loaded.servos if one.name == run.servo)
+    config = next(one for one in loaded.servos if one.name == name)
     measured, published = _measured(loaded, config) if port is None else "servo", loaded.model_of(config).name
     # what moves behind the pseudo-terminal, which a recording of it names; a rig cannot tell that of copper
     behind = served(loaded) if port is None else loaded
@@ -115,13 +116,13 @@ def _demo_arm(
     with progress(f"starting the {measured}", quiet=json) as show, hardware as device:
         for path, angle in zip((files["real"], *taught), (90.0, *TAUGHT), strict=False):
             for _ in range(TRIES):
-                run.record(loaded, "real", path, angle, device, behind, show=show)
+                record(loaded, "real", path, angle, device, behind, show=show)
                 if not open_recording(path).stood_still:
                     break
     note_standstills(files["real"])
     spoilt = max(map(note_standstills, taught), default=0.0)
     with progress(f"starting the simulator, {published}", quiet=json) as show:
-        run.record(loaded, "sim", files["sim"], 90.0, show=show)
+        record(loaded, "sim", files["sim"], 90.0, show=show)
     real = open_recording(files["real"])
     before = compare(real, open_recording(files["sim"]), labels=(measured, published))
     after = None
@@ -131,7 +132,7 @@ def _demo_arm(
         with progress("identifying a model", quiet=json):
             write_params(_identified(loaded, taught, seed), files["model"])
         with progress("starting the simulator, identified model", quiet=json) as show:
-            run.record(loaded.with_model(str(files["model"])), "sim", files["identified"], 90.0, show=show)
+            record(loaded.with_model(str(files["model"])), "sim", files["identified"], 90.0, show=show)
         after = compare(real, open_recording(files["identified"]), labels=(measured, "identified"))
     files |= {"report": out / "report.html", "picture": out / "report.png"}
     with progress("writing the report", quiet=json):
@@ -154,44 +155,37 @@ def _demo_arm(
         typer.launch(str(files["report"].resolve()))
 
 
-@dataclass(frozen=True)
-class _Run:
-    """The paper's experiment, to be recorded again and again."""
+def _record(
+    servo: str,
+    seed: int,
+    rig: Rig,
+    backend: str,
+    path: Path,
+    angle: float,
+    port: str | None = None,
+    behind: Rig | None = None,
+    *,
+    show: Show,
+) -> None:
+    """The paper's experiment: step to `angle` degrees and fall; the recording names the models of `behind`."""
+    import math
 
-    rig: Rig
-    servo: str
-    seed: int
+    import axbridge
+    from axbridge.experiment.experiments import step_and_fall
+    from axbridge.recording.provenance import describe
+    from axbridge.recording.recorder import Recorder
 
-    def record(
-        self,
-        rig: Rig,
-        backend: str,
-        path: Path,
-        angle: float,
-        port: str | None = None,
-        behind: Rig | None = None,
-        *,
-        show: Show,
-    ) -> None:
-        """Step to `angle` degrees and fall; the recording names the models of `behind`."""
-        import math
-
-        import axbridge
-        from axbridge.experiment.experiments import step_and_fall
-        from axbridge.recording.provenance import describe
-        from axbridge.recording.recorder import Recorder
-
-        facts = describe(behind or rig, backend=backend, seed=self.seed, experiment="step and fall")
-        with (
-            axbridge.open(rig, backend=backend, port=port, seed=self.seed) as robot,
-            Recorder(path, facts) as recorder,
-            robot,  # motors are off before the recorder takes its time to compress
-        ):
-            side = "real" if backend == "real" else "simulated"
-            step_and_fall(
-                robot, self.servo, recorder, target=math.radians(angle),
-                progress=lambda part, share: show(f"{side} {part} to {angle:.0f}°", share),
-            )  # fmt: skip
+    facts = describe(behind or rig, backend=backend, seed=seed, experiment="step and fall")
+    with (
+        axbridge.open(rig, backend=backend, port=port, seed=seed) as robot,
+        Recorder(path, facts) as recorder,
+        robot,  # motors are off before the recorder takes its time to compress
+    ):
+        side = "real" if backend == "real" else "simulated"
+        step_and_fall(
+            robot, servo, recorder, target=math.radians(angle),
+            progress=lambda part, share: show(f"{side} {part} to {angle:.0f}°", share),
+        )  # fmt: skip
 
 
 def _measured(rig: Rig, servo: ServoConfig) -> str:

@@ -75,9 +75,9 @@ def _span(values: FloatArray) -> str:
 def _draw(recording: Recording, name: str, picture: Path) -> None:
     from matplotlib.figure import Figure
 
-    from axbridge.files import replacing, writing
+    from axbridge.report.plots_png import save
 
-    figure = Figure(figsize=(8, 4), layout="constrained")
+    figure = Figure(figsize=(8, 4), dpi=120, layout="constrained")
     axes = figure.subplots()
     units = set()
     for servo in recording:
@@ -94,5 +94,4 @@ def _draw(recording: Recording, name: str, picture: Path) -> None:
     )
     if units:
         axes.legend()
-    with writing(picture), replacing(picture) as temporary:
-        figure.savefig(temporary, format="png", dpi=120)
+    save(figure, picture)
