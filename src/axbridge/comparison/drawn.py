@@ -21,6 +21,8 @@ import numpy as np
 
 from axbridge.arrays import BoolArray, FloatArray
 from axbridge.comparison.loop_settings import settings_of, speed_limits, written_in
+from axbridge.comparison.metrics import between
+from axbridge.comparison.spans import sent_at
 from axbridge.config.model import ServoModel
 from axbridge.config.rig import Rig
 from axbridge.config.rig_tables import ServoConfig
@@ -150,10 +152,10 @@ class _DrawnServo:
         count = rig.profile_of(servo).units.position
         params = pack(model, count)
         position, speed = _motion(track, time)
-        volts = _between(track.time, track.voltage, time)
+        volts = between(track.time, track.voltage, time)
         if np.isnan(volts).any():
             volts = np.full_like(time, rig.supply_of(servo))
-        sent = np.where(np.isnan(track.commanded), track.time, track.commanded) + params[Param.LATENCY]
+        sent = sent_at(track) + params[Param.LATENCY]
         acting = np.searchsorted(sent, time, side="right") - 1
         latest = np.clip(acting, 0, None)
         driven = (acting >= 0) & (track.enabled & ~np.isnan(track.command))[latest]
@@ -212,12 +214,6 @@ def _motion(track: Track, time: FloatArray) -> tuple[FloatArray, FloatArray]:
     path = CubicHermiteSpline(at, position, speed)
     inside = np.clip(time, at[0], at[-1])
     return path(inside), path(inside, 1)
-
-
-def _between(time: FloatArray, values: FloatArray, wanted: FloatArray) -> FloatArray:
-    """Values at the wanted times, on lines from one known one to the next; NaN where there is none."""
-    known = ~np.isnan(values)
-    return np.interp(wanted, time[known], values[known]) if known.any() else np.full_like(wanted, np.nan)
 
 
 @jit

@@ -22,6 +22,7 @@ from axbridge.body.inverse_dynamics import wrenches
 from axbridge.body.link_paths import rooted_at
 from axbridge.body.poses import Posed, posed
 from axbridge.body.soles import Sole, inside
+from axbridge.comparison.metrics import between
 from axbridge.comparison.recorded_motion import joints_motion
 from axbridge.comparison.recorded_robot import Standing
 from axbridge.config.urdf import Tree
@@ -244,15 +245,10 @@ def _margins(
 
 def _leaning(recording: Recording, time: FloatArray) -> FloatArray | None:
     """How the base was turned, by an inertial unit in it, (n, 3, 3), without where it looked; None if not recorded."""
-    columns = [recording.cycles.get(name) for name in ("imu_roll", "imu_pitch")]
-    if any(column is None or np.isnan(column).all() for column in columns):
+    cycles, names = recording.cycles, ("imu_roll", "imu_pitch")
+    if any(np.isnan(cycles.get(name, np.nan)).all() for name in names):
         return None
-    at = recording.cycles["time"]
-    roll, pitch = (
-        np.interp(time, at[known], column[known])
-        for column in columns
-        if column is not None and (known := ~np.isnan(column)).any()
-    )
+    roll, pitch = (between(cycles["time"], cycles[name], time) for name in names)
     return matrix_of_roll_pitch_yaw(roll, pitch, np.zeros(len(time)))
 
 

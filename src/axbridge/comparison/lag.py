@@ -18,6 +18,7 @@ import numpy.typing as npt
 from pydantic import Field
 
 from axbridge.arrays import FloatArray
+from axbridge.comparison.spans import sent_at
 from axbridge.config.toml_tables import TomlTable
 from axbridge.errors import RecordingError
 from axbridge.recording.provenance import describe
@@ -107,10 +108,9 @@ def lags(
 def _known(track: Track) -> Track:
     """The samples with a position and with a goal in force, while the torque is on."""
     times = track.time[~np.isnan(track.position) & ~np.isnan(track.command) & track.enabled]
-    return track if len(times) == len(track) else _chosen(track, np.isin(track.time, times))
-
-
-def _chosen(track: Track, which: Mask) -> Track:
+    if len(times) == len(track):
+        return track
+    which = np.isin(track.time, times)
     columns = {key: column[which] for key, column in vars(track).items() if isinstance(column, np.ndarray)}
     return Track(name=track.name, **columns)
 
@@ -235,7 +235,7 @@ class _GoalTrace:
 
     @classmethod
     def of(cls, track: Track, *, ramped: bool) -> _GoalTrace:
-        sent = np.where(np.isnan(track.commanded), track.time, track.commanded) - track.time[0]
+        sent = sent_at(track) - track.time[0]
         changed = np.flatnonzero(np.diff(track.command) != 0) + 1
         even = np.arange(-LONGEST, float(track.time[-1] - track.time[0]) + 2 * _STEP, _STEP)
         first, rest = float(track.position[0]), np.concatenate(([0], changed))

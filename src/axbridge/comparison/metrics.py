@@ -20,6 +20,7 @@ __all__ = [
     "SegmentMotion",
     "StepResponse",
     "best_shift",
+    "between",
     "deviation",
     "fall_time",
     "frequency_response",
@@ -100,6 +101,12 @@ def resample(time: FloatArray, values: FloatArray, at: FloatArray) -> FloatArray
     if not known.any():
         return np.full(len(at), np.nan)
     return np.interp(at, time[known], values[known], left=np.nan, right=np.nan)
+
+
+def between(time: FloatArray, values: FloatArray, at: FloatArray) -> FloatArray:
+    """As `resample`, but before the first known sample and after the last one with these; NaN where none is known."""
+    known = ~np.isnan(values)
+    return np.interp(at, time[known], values[known]) if known.any() else np.full_like(at, np.nan)
 
 
 def deviation(reference: FloatArray, other: FloatArray) -> Deviation:

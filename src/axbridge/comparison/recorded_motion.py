@@ -9,7 +9,7 @@ from axbridge.body.inverse_dynamics import BaseMotion, accelerated
 from axbridge.config.rig import Rig
 from axbridge.config.urdf import Tree
 from axbridge.errors import RecordingError
-from axbridge.recording.recording import Recording, Track
+from axbridge.recording.recording import Recording
 from axbridge.rotations import matrix_of_roll_pitch_yaw
 
 __all__ = ["base_motion", "joints_motion"]
@@ -36,13 +36,10 @@ def joints_motion(
                 f"does not tell how joint {joint.name} moved",
                 "record all servos of the rig: axbridge record …, axbridge run --record",
             )
-        columns.append(_smoothed(recording[servo.name], time))
+        track = recording[servo.name]
+        known = ~np.isnan(track.position)
+        columns.append(_derivatives(track.time[known], track.position[known], time))
     return tuple(np.stack(part, axis=1) for part in zip(*columns, strict=True))  # type: ignore[return-value]
-
-
-def _smoothed(track: Track, time: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    known = ~np.isnan(track.position)
-    return _derivatives(track.time[known], track.position[known], time)
 
 
 def _derivatives(time: FloatArray, values: FloatArray, wanted: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:

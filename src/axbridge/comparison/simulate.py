@@ -19,6 +19,7 @@ from axbridge.arrays import FloatArray
 from axbridge.comparison.arm import Arm, arm_of, stops_of
 from axbridge.comparison.joint_load import CarriedRecording
 from axbridge.comparison.loop_settings import settings_of, speed_limits, written_in
+from axbridge.comparison.metrics import between
 from axbridge.comparison.spans import sent_at, spans
 from axbridge.config.model import ServoModel
 from axbridge.config.rig import Rig
@@ -114,9 +115,8 @@ def runs_of(recordings: Sequence[Recording], rig: Rig) -> Runs:
         track = _only(recording, rig)
         known = ~np.isnan(track.position)
         if not known.all():
-            track = replace(
-                track, position=_bridged(track.position, track.time), velocity=_bridged(track.velocity, track.time)
-            )
+            position, speed = (between(track.time, one, track.time) for one in (track.position, track.velocity))
+            track = replace(track, position=position, velocity=speed)
         pendulum = recording.metadata.get("pendulum")
         if pendulum:
             mass, length = float(pendulum["mass"]), float(pendulum["length"])
@@ -366,12 +366,6 @@ def _only(recording: Recording, rig: Rig) -> Track:
     if not len(known):
         raise RecordingError(recording.path, "holds no positions", "look at the servo's cable and id; record it again")
     return track.between(float(track.time[known[0]]), math.inf)  # where a run starts must be known
-
-
-def _bridged(values: FloatArray, time: FloatArray) -> FloatArray:
-    """Values (n,) with a line over what is not known; all NaN stays all NaN."""
-    known = ~np.isnan(values)
-    return np.interp(time, time[known], values[known]) if known.any() else values
 
 
 def _sampled(recording: Recording, track: Track) -> tuple[FloatArray, float]:
