@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Mapping
 
 from axbridge import minimum_jerk
 from axbridge.bus.commission import write_register
-from axbridge.config.profile import FirmwareProfile
 from axbridge.config.register_units import in_units
 from axbridge.errors import BusError, UsageError
 from axbridge.robot.robot import Robot
@@ -185,8 +184,12 @@ class Actions:
         Limits that lie beyond the factory's let a servo heat, starve or push more than its maker thought good for it.
         """
         profile = self._robot.rig.profile_of(self._robot[name].config)
-        factory = _factory(profile, register)
-        if factory is None or not _is_laxer(register, value, factory):
+        entry = profile.registers.get(register)
+        factory = None if entry is None else entry.initial
+        if not isinstance(factory, int):
+            return ""
+        above, below = register in _HIGHEST and value > factory, register in _LOWEST and value < factory
+        if not (above or below or (register in _BITS and factory & ~value)):
             return ""
         return (
             f"{name}: {register} {value} protects the servo less than the {factory} from its factory, "
@@ -206,20 +209,6 @@ class Actions:
         drive = servo._dynamixel  # noqa: SLF001 - its line; `Servo.write` neither spares the EEPROM nor verifies
         worn = write_register(drive.bus, drive.id, drive.profile, register, value)
         return f"{name}: {register} is {value}" + (f" ({worn} EEPROM bytes written)" if worn else "")
-
-
-def _factory(profile: FirmwareProfile, register: str) -> int | None:
-    """What the maker set there; None where nothing is to be protected."""
-    entry = profile.registers.get(register)
-    if entry is None or register not in {*_HIGHEST, *_LOWEST, *_BITS} or not isinstance(entry.initial, int):
-        return None
-    return entry.initial
-
-
-def _is_laxer(register: str, value: int, factory: int) -> bool:
-    if register in _BITS:
-        return bool(factory & ~value)
-    return value > factory if register in _HIGHEST else value < factory
 
 
 def end_of_range(servo: Servo) -> tuple[float, float]:

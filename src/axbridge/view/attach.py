@@ -61,7 +61,7 @@ def attach(
     """
     page = LivePage(robot, port, host)
     try:
-        page.begin(_RobotScreen(page))
+        page.begin(_RobotScreen(page).show)
     except BaseException:
         web_server.stop(page.server)
         raise

@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import count
 from pathlib import Path
 from time import monotonic
-from typing import Protocol
 
 from axbridge.body.soles import Contact
 from axbridge.config.model import PredictionParams
@@ -37,7 +36,7 @@ from axbridge.view.events import Events
 from axbridge.view.history import History
 from axbridge.view.picture import Picture
 
-__all__ = ["LivePage", "Screen"]
+__all__ = ["LivePage"]
 
 _EVERY = 0.04  # s between pictures
 _UNHURRIED = 0.02  # s that the button for all motors leaves to the step before it acts by itself
@@ -46,13 +45,6 @@ _GONE = 2.0  # s without a page until the last one counts as closed: loading it 
 _OF_MODEL = {"extra load", "missing load", "stale model"}  # causes that a wrong model looks like, too
 _RISE = 1.5  # s in which a simulated robot is put on its feet
 _GENTLE = 0.3  # share of their highest speed that servos turn with at first, where the page is all that moves them
-
-
-class Screen(Protocol):
-    """Whatever draws pictures."""
-
-    def show(self, picture: Picture | None) -> None:
-        """Draw the newest one; None before the first."""
 
 
 class LivePage:
@@ -107,13 +99,13 @@ class LivePage:
         self._thread: threading.Thread | None = None
         self.server, self.url = web_server.start(port, host, f"axbridge: {robot.name}", self)
 
-    def begin(self, screen: Screen) -> None:
-        """Watch the robot from now on, and draw it there."""
+    def begin(self, show: Callable[[Picture | None], None]) -> None:
+        """Watch the robot from now on, and have the newest picture drawn; None before the first."""
         if self._guesses:
             models = ", ".join(sorted(set(self._guesses.values())))
             self.tell(f"the ghost's servos are of model {models}, which nobody has fitted to these: identify them")
         self._leave = self.robot.observe(self._step, closed=self.close)
-        self._thread = threading.Thread(target=self._draw, args=(screen,), name="axbridge page", daemon=True)
+        self._thread = threading.Thread(target=self._draw, args=(show,), name="axbridge page", daemon=True)
         self._thread.start()
 
     # ---- in the robot's step
@@ -389,7 +381,7 @@ class LivePage:
 
     # ---- the page's own thread
 
-    def _draw(self, screen: Screen) -> None:
+    def _draw(self, show: Callable[[Picture | None], None]) -> None:
         """Send the newest picture to whoever looks, 25 times a second at most."""
         last = 0.0
         while not self._done.is_set():
@@ -401,9 +393,8 @@ class LivePage:
             last = monotonic()
             watched = bool(self.server.get_clients())
             self._mind_last_page(watched=watched, now=last)
-            if not watched:
-                continue
-            screen.show(self.picture)
+            if watched:
+                show(self.picture)
 
     def _mind_last_page(self, *, watched: bool, now: float) -> None:
         """When the last page was closed: what the rig says."""
