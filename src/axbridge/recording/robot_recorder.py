@@ -86,6 +86,7 @@ class RobotRecorder:
             fell behind (``stood still``), and for how many seconds.
         servos: Which; all by default.
         cycle: Called after each step for further fields of the cycle, see `axbridge.recording.mcap_file.CYCLE_FIELDS`.
+        failed: Told why nothing can be written any more, and the robot is let go; None: the step raises the error.
 
     Attributes:
         paused: Set to let time pass without recording it.
@@ -101,8 +102,9 @@ class RobotRecorder:
         servos: Sequence[str] | None = None,
         *,
         cycle: Callable[[], Mapping[str, float]] = dict,
+        failed: Callable[[RecordingError], None] | None = None,
     ) -> None:
-        self._robot, self._recorder, self._cycle = robot, recorder, cycle
+        self._robot, self._recorder, self._cycle, self._failed = robot, recorder, cycle, failed
         self._names = tuple(robot if servos is None else servos)
         self.paused = False
         self.steps: int = 0
@@ -147,7 +149,18 @@ class RobotRecorder:
             self._write(None)
 
     def _step(self, report: StepReport, states: Mapping[str, ServoState]) -> None:
-        """The observer: the samples before this step get the goals that acted in it; its own wait."""
+        """The observer."""
+        try:
+            self._take(report, states)
+        except RecordingError as error:
+            if self._failed is None or self._leave is None:
+                raise
+            self._leave()
+            self._leave = None
+            self._failed(error)
+
+    def _take(self, report: StepReport, states: Mapping[str, ServoState]) -> None:
+        """The samples before this step get the goals that acted in it; its own wait."""
         self.steps += report.requested > 0
         self.late += report.late > 0
         self.slipped += report.late / 1e3

@@ -11,7 +11,7 @@ import contextlib
 import math
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from itertools import count
 from pathlib import Path
 from time import monotonic
@@ -25,10 +25,9 @@ from axbridge.recording.provenance import describe
 from axbridge.recording.recorder import Recorder
 from axbridge.recording.robot_recorder import RobotRecorder
 from axbridge.robot.robot import Robot
-from axbridge.robot.servo import Servo
 from axbridge.robot.simulation import hold_up
 from axbridge.robot.twin.residuals import REMEDIES
-from axbridge.state import BusEvent, Observer, ServoState, StepReport
+from axbridge.state import BusEvent, ServoState, StepReport
 from axbridge.view import web_server
 from axbridge.view.actions import Actions
 from axbridge.view.desk import Desk
@@ -293,7 +292,7 @@ class LivePage:
         recorder = Recorder(path, facts)
 
         def begin() -> None:
-            self._log = RobotRecorder(_Careful(self.robot, self._lose_recording), recorder), recorder
+            self._log = RobotRecorder(self.robot, recorder, failed=self._lose_recording), recorder
             self.recording = path
 
         self.desk.ask("record", begin)
@@ -448,36 +447,3 @@ def _unfitted(robot: Robot) -> dict[str, str]:
         return {}
     models = {servo.name: robot.rig.model_of(servo) for servo in robot.rig.dynamixels}
     return {name: model.name for name, model in models.items() if model.prediction == PredictionParams()}
-
-
-class _Careful:
-    """A robot whose observer may fail to write without ending the robot's step.
-
-    Args:
-        robot: The robot.
-        failed: Told why.
-    """
-
-    def __init__(self, robot: Robot, failed: Callable[[RecordingError], None]) -> None:
-        self._robot, self._failed = robot, failed
-
-    @property
-    def time(self) -> float:
-        return self._robot.time
-
-    def __getitem__(self, name: str) -> Servo:
-        return self._robot[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._robot)
-
-    def observe(self, observer: Observer) -> Callable[[], None]:
-        def observe(report: StepReport, states: Mapping[str, ServoState]) -> None:
-            try:
-                observer(report, states)
-            except RecordingError as error:
-                leave()
-                self._failed(error)
-
-        leave = self._robot.observe(observe)
-        return leave
