@@ -7,6 +7,8 @@ gear each constant lives on is part of its description. Sources: Lima et al. 200
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,8 +17,18 @@ from pydantic import Field, model_validator
 from axbridge.config import toml_tables
 from axbridge.config.profile import FirmwareProfile
 from axbridge.errors import ProfileError
+from axbridge.reading import FORMAT
 
-__all__ = ["ControllerParams", "FrictionParams", "MotorParams", "PredictionParams", "SensorParams", "ServoModel"]
+__all__ = [
+    "ControllerParams",
+    "FrictionParams",
+    "MotorParams",
+    "PredictionParams",
+    "SensorParams",
+    "ServoModel",
+    "toml_lines",
+    "toml_value",
+]
 
 FOLDER = "firmware_profiles/models"
 
@@ -212,3 +224,21 @@ class ServoModel(toml_tables.TomlTable):
         return toml_tables.validate(
             cls, {**toml_tables.merged(table, overrides or {}), "path": path}, path, ProfileError
         )
+
+
+def toml_lines(model: ServoModel, notes: Mapping[str, str]) -> list[str]:
+    """Lines of a model's file but for its table of predictions; a note by ``table.key`` stands behind its value."""
+    tables = model.model_dump(exclude={"path"})
+    lines = [f"format = {FORMAT}"]
+    lines += [f"{key} = {toml_value(tables[key])}" for key in ("name", "description", "provenance")]
+    for table in ("motor", "friction", "controller", "sensor"):
+        lines += ["", f"[{table}]"]
+        for key, value in tables[table].items():
+            text, note = f"{key} = {toml_value(value)}", notes.get(f"{table}.{key}")
+            lines.append(text if note is None else f"{text:<42} # {note}")
+    return lines
+
+
+def toml_value(value: Any) -> str:
+    """A number, a text or a truth value as TOML."""
+    return repr(value) if isinstance(value, float) else json.dumps(value)

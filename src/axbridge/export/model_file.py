@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 from axbridge.config import toml_tables
-from axbridge.config.model import ServoModel
+from axbridge.config.model import ServoModel, toml_lines, toml_value
 from axbridge.config.rig import FOLDER, Rig
 from axbridge.errors import ProfileError, RigError
-from axbridge.reading import FORMAT
 
 __all__ = ["rig_or_model", "to_toml"]
 
@@ -19,19 +16,11 @@ _SHOWN_ON = "bench_arm"  # where a model without a rig is shown
 
 def to_toml(model: ServoModel) -> str:
     """A model as a file, for ``model = "…"`` in a rig and ``--model``."""
-    tables = model.model_dump(exclude={"path"})
-    lines = [f"format = {FORMAT}"]
-    lines += [f"{key} = {json.dumps(tables[key])}" for key in ("name", "description", "provenance")]
-    for table in ("motor", "friction", "controller", "sensor"):
-        lines += ["", f"[{table}]", *(f"{key} = {_value(value)}" for key, value in tables[table].items())]
-    worth = [f"{key} = {_value(value)}" for key, value in tables["prediction"].items() if value is not None]
+    lines = toml_lines(model, {})
+    worth = [f"{key} = {toml_value(value)}" for key, value in model.prediction if value is not None]
     if worth:
         lines += ["", "[prediction]", *worth]
     return "\n".join(lines) + "\n"
-
-
-def _value(value: Any) -> str:
-    return repr(value) if isinstance(value, float) else json.dumps(value)
 
 
 def rig_or_model(name: str, rig: str | None = None) -> Rig:

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from axbridge import __version__
-from axbridge.config.model import ServoModel
+from axbridge.config.model import ServoModel, toml_lines
 from axbridge.files import write_whole, writing
 from axbridge.fit.found import Estimate, Fit, LawComparison
 from axbridge.fit.worth import worth_of
-from axbridge.reading import FORMAT
 from axbridge.recording.provenance import versions
 
 __all__ = ["in_file", "servo_model", "summary", "write_params"]
@@ -51,17 +48,9 @@ def write_params(fit: Fit, path: Path | str) -> None:
         RecordingError: it cannot be written; what was at `path` stays.
     """
     path = Path(path)
-    model = servo_model(fit, path.stem).model_dump(exclude={"path"})
-    intervals = {estimate.unknown.name: estimate for estimate in fit.estimates}
-    lines = [f"format = {FORMAT}"]
-    lines += [f"{key} = {_value(model[key])}" for key in ("name", "description", "provenance")]
-    for table in ("motor", "friction", "controller", "sensor"):
-        lines += ["", f"[{table}]"]
-        for key, value in model[table].items():
-            text = f"{key} = {_value(value)}"
-            estimate = intervals.get(f"{table}.{key}")
-            lines.append(text if estimate is None else f"{text:<42} # {_interval(fit, estimate)}")
-    worth = [f"{key} = {value:.3g}" for key, value in model["prediction"].items() if value is not None]
+    model = servo_model(fit, path.stem)
+    lines = toml_lines(model, {estimate.unknown.name: _interval(fit, estimate) for estimate in fit.estimates})
+    worth = [f"{key} = {value:.3g}" for key, value in model.prediction if value is not None]
     lines += ["", "[prediction]  # what the monitor of a twin goes by", *worth]
     lines += ["", f"# {fit.condition}", *(f"# {warning}" for warning in fit.warnings), ""]
     lines += [f"# {one.role}: {one.name}, sha256 {one.sha256}" for one in fit.inputs]
@@ -140,15 +129,3 @@ def _interval(fit: Fit, estimate: Estimate) -> str:
     if name in fit.uncertainty.flat:
         return "the data do not tell it"
     return f"95 %: {in_file(fit, name, estimate.low, scale):.4g} to {in_file(fit, name, estimate.high, scale):.4g}"
-
-
-def _value(value: Any) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, (int, float)):
-        return repr(value)
-    if isinstance(value, str):
-        return json.dumps(value)
-    if isinstance(value, Mapping):
-        return "{ " + ", ".join(f"{key} = {_value(item)}" for key, item in value.items()) + " }"
-    return json.dumps(value)
