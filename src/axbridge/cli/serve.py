@@ -72,7 +72,8 @@ def serve(
         world = _build(loaded, seed, "none" if timing == "none" else "wire")
 
     def ready() -> None:
-        _announce(channels)
+        for name, channel in channels.items():
+            print(f"ready: {channel.address}" + (f" {name}" if len(channels) > 1 else ""), flush=True)
         if sys.stdout.isatty():
             _explain(loaded, channels, timing, faults, link)
 
@@ -112,11 +113,6 @@ def served(rig: Rig, model: str | None = None) -> Rig:
         return rig.with_model(MEASURED)
     except RigError:  # no servo's firmware has its law
         return rig
-
-
-def _announce(channels: dict[str, Channel]) -> None:
-    for name, channel in channels.items():
-        print(f"ready: {channel.address}" + (f" {name}" if len(channels) > 1 else ""), flush=True)
 
 
 def _explain(rig: Rig, channels: dict[str, Channel], timing: str, faults: str, link: Path | None) -> None:

@@ -113,8 +113,6 @@ def walk(
 
 
 def _print(outcome: WalkOutcome, record: Path | None) -> None:
-    import math
-
     print(f"planned   {outcome.planned * 100:.1f} cm in {outcome.seconds:.1f} s")
     if outcome.distance is None or outcome.speed is None:
         print("walked    measure it: no servo can tell")

@@ -149,9 +149,10 @@ def _fall(found: Findings, reference: str, other: str, *, modelled: bool) -> str
     if abs(found.falls) <= max(FALLS[0], FALLS[1] * found.falling):
         return ""
     early = found.falls < 0
-    text = f"{other} falls {_ms(found.falls)} {f'too {_early(early)}' if modelled else f'{_when(found.falls)} than'}"
+    how = f"too {'early' if early else 'late'}" if modelled else f"{_when(found.falls)} than {reference}"
+    text = f"{other} falls {_ms(found.falls)} {how}"
     if not modelled:
-        return f"{text} {reference}"
+        return text
     # an arm that rests higher is held by more friction; one that rests as high is only slower
     rests = found.hangs is not None and (found.hangs < -RESTS if early else found.hangs > RESTS)
     return text + _blame("low" if early else "high", certain=rests)
@@ -225,7 +226,3 @@ def _ms(seconds: float) -> str:
 
 def _when(shift: float) -> str:
     return "earlier" if shift < 0 else "later"
-
-
-def _early(early: bool) -> str:
-    return "early" if early else "late"

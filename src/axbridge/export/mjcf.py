@@ -8,7 +8,7 @@ back-EMF to the voltage; the gains below take that out again.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 from xml.etree import ElementTree as ET
 
@@ -173,12 +173,8 @@ def _goals(servo: ServoConfig, count: float, counts: int) -> tuple[float, float]
 def _start(spec: Any, start: dict[str, float], driven: Sequence[ServoConfig], height: float | None) -> None:
     """The rig's start as a key frame, with goals that hold it."""
     place = [] if height is None else [0.0, 0.0, height, 1.0, 0.0, 0.0, 0.0]
-    hinges = (start[joint.name] for joint in _in_tree(spec))
+    joints = (joint for body in spec.bodies for joint in body.joints)  # in the order of positions
+    hinges = (start[joint.name] for joint in joints if joint.name and joint.type != 0)  # the base's excepted
     key = spec.add_key(name="start")
     key.qpos = [*place, *hinges]
     key.ctrl = [servo.position for servo in driven]
-
-
-def _in_tree(spec: Any) -> Iterator[Any]:
-    """Joints in the order of positions, the base's excepted."""
-    return (joint for body in spec.bodies for joint in body.joints if joint.name and joint.type != 0)

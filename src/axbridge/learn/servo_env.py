@@ -175,7 +175,8 @@ class ServoEnv(gymnasium.Env[Observation, Observation]):  # type: ignore[misc]  
         self.robot = open_robot(rig, "sim", seed=seed)
         if self._randomise is not None and self.robot.simulation is not None:
             self.robot.simulation.inject(self._randomise.faults())
-        self._switch_on(self.robot)
+        self.robot.set_positions(np.clip(self.start, self._low, self._high))  # switches them on
+        self.robot.step(self._step_ms)
 
     def _lead_back(self) -> None:
         if self.robot is None:
@@ -184,10 +185,6 @@ class ServoEnv(gymnasium.Env[Observation, Observation]):  # type: ignore[misc]  
             # From a reading a count beyond a limit the way begins there, and is clipped.
             warnings.simplefilter("ignore", ControlWarning)
             self.robot.goto(dict(zip(self.robot, self.start.tolist(), strict=True)), _WAY)
-
-    def _switch_on(self, robot: Robot) -> None:
-        robot.set_positions(np.clip(self.start, self._low, self._high))
-        robot.step(self._step_ms)
 
     def _observe(self, robot: Robot) -> Observation:
         seen = np.concatenate([robot.positions, robot.velocities, self.seen()])

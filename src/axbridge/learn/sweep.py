@@ -115,8 +115,8 @@ def _numbers(part: str, text: str) -> Iterator[float]:
 
 def _check_name(name: str) -> None:
     table, _, key = _SHORT.get(name, name).partition(".")
-    known: dict[str, Any] = {field: ServoModel.model_fields[field].annotation for field in _tables()}
-    known["bus"] = BusConfig
+    tables = ("motor", "friction", "controller", "sensor")
+    known: dict[str, Any] = {one: ServoModel.model_fields[one].annotation for one in tables} | {"bus": BusConfig}
     if name == "seed" or table == "parameters" or (table in known and key in known[table].model_fields):
         return
     close = difflib.get_close_matches(name, [*_SHORT, "seed"], n=1)
@@ -125,10 +125,6 @@ def _check_name(name: str) -> None:
         f"{name!r} is nothing to vary",
         f"{hint}known: {', '.join(_SHORT)}, seed, or a key of the servo's parameters as in motor.dead_duty",
     )
-
-
-def _tables() -> tuple[str, ...]:
-    return "motor", "friction", "controller", "sensor"
 
 
 def header(name: str) -> str:

@@ -10,6 +10,7 @@ from axbridge.errors import UsageError
 
 __all__ = ["parse_condition"]
 
+_NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 _OPERATORS = {">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le}
 
 
@@ -19,15 +20,9 @@ def parse_condition(text: str, metrics: Collection[str]) -> tuple[str, Callable[
     Raises:
         UsageError: not of that form.
     """
-    match = re.fullmatch(r"\s*(\w+)\s*(>=|<=|>|<)\s*([-+.\deE]+)\s*", text)
-    if match is None or match[1] not in metrics or (limit := _number(match[3])) is None:
+    match = re.fullmatch(rf"\s*(\w+)\s*(>=|<=|>|<)\s*({_NUMBER})\s*", text)
+    if match is None or match[1] not in metrics:
         raise UsageError(f"{text!r} is no condition", f"write METRIC>NUMBER; metrics: {', '.join(sorted(metrics))}")
     compared: Callable[[float, float], bool] = _OPERATORS[match[2]]
+    limit = float(match[3])
     return match[1], lambda value: compared(value, limit)
-
-
-def _number(text: str) -> float | None:
-    try:
-        return float(text)
-    except ValueError:
-        return None

@@ -79,9 +79,9 @@ def _ended(
         ready = select.select([child.stdout], [], [], _STARTS)[0]
         line = child.stdout.readline() if ready else ""
         if not line:
-            raise BusError(
-                f"the program that should hold the motors did not get so far: {_words_of(said)}", "try again"
-            )
+            said.seek(0)
+            words = " ".join(said.read().split()) or "it says nothing"
+            raise BusError(f"the program that should hold the motors did not get so far: {words}", "try again")
         started = time.monotonic()
         child.send_signal(number)
         try:
@@ -106,12 +106,6 @@ def _child(command: list[str], said: IO[str]) -> Iterator[subprocess.Popen[str]]
                     child.wait(_DIES)
                 except subprocess.TimeoutExpired:
                     child.kill()
-
-
-def _words_of(said: IO[str]) -> str:
-    """What a process has said, in one line."""
-    said.seek(0)
-    return " ".join(said.read().split()) or "it says nothing"
 
 
 def looked_at_the_end(lines: Sequence[ExpectedBus], found: Measured) -> Measured:

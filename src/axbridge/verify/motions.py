@@ -11,7 +11,6 @@ from axbridge.bus.handshake import Finding
 from axbridge.comparison.comparison import Comparison, compare
 from axbridge.comparison.simulate import simulate
 from axbridge.config.rig import Rig
-from axbridge.config.rig_tables import ServoConfig
 from axbridge.errors import BusError, UsageError
 from axbridge.experiment.experiment_run import ExperimentEnded, ExperimentRun
 from axbridge.recording.provenance import describe
@@ -44,7 +43,8 @@ def suited(rig: Rig, wanted: str | None = None) -> str:
         UsageError: it, or none of them, may go so far.
         RigError: the rig's URDF is wrong.
     """
-    able = [servo for servo in rig.servos if _reaches(servo) and wanted in {None, servo.name}]
+    limits = ((servo, *servo.soft_limits) for servo in rig.servos if wanted in {None, servo.name})
+    able = [servo for servo, low, high in limits if low <= ENDS[0] and ENDS[1] <= high]
     if not able:
         low, high = (math.degrees(end) for end in ENDS)
         who = f"servo {wanted} of rig {rig.name} does not go" if wanted else f"no servo of rig {rig.name} goes"
@@ -57,11 +57,6 @@ def suited(rig: Rig, wanted: str | None = None) -> str:
         carried[tree.parent[link]] += carried[link]
     behind = {name: carried[link] for name, link in tree.moved.items()}
     return min(able, key=lambda servo: behind.get(servo.joint, len(tree.links))).name
-
-
-def _reaches(servo: ServoConfig) -> bool:
-    low, high = servo.soft_limits
-    return low <= ENDS[0] and ENDS[1] <= high
 
 
 def record_motion(

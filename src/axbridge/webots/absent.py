@@ -61,7 +61,8 @@ class AbsentDevice(Sensor):
         if name.startswith("_"):
             raise AttributeError(name)
         self._say()
-        value = absent_value(name) if name not in _OBJECTS else _made(_OBJECTS[name], name)
+        kind = _OBJECTS.get(name)
+        value = absent_value(name) if kind is None else AbsentNode(name) if kind == "Node" else ABSENT[kind](name)
         return value if is_property(name) else lambda *_arguments, **_named: value
 
 
@@ -86,10 +87,6 @@ ABSENT: dict[str, type[AbsentDevice]] = {name: _make(name) for name in (*_SENSOR
 
 class AbsentNode(AbsentDevice, Node):
     """A node of the scene tree, which no robot here has."""
-
-
-def _made(kind: str, name: str) -> AbsentDevice:
-    return AbsentNode(name) if kind == "Node" else ABSENT[kind](name)
 
 
 class AnsiCodes:

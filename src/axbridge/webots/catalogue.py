@@ -47,8 +47,9 @@ def find(session: Session, name: str) -> tuple[Kind, str] | None:
     aliases = session.rig.webots.aliases
     if name in servos:
         return "motor", name
-    if name in aliases:
-        return _aliased(session, name)
+    if name in aliases:  # of a servo, or of one of its devices: ``shoulder_sensor``
+        meant = aliases[name]
+        return None if meant in aliases else find(session, meant)  # an alias of an alias would need an order
     for kind, suffixes in _SUFFIXES.items():
         for suffix in suffixes:
             base = name.removesuffix(suffix)
@@ -58,14 +59,6 @@ def find(session: Session, name: str) -> tuple[Kind, str] | None:
                 if candidate in aliases and aliases[candidate] in servos:
                     return kind, aliases[candidate]
     return None
-
-
-def _aliased(session: Session, name: str) -> tuple[Kind, str] | None:
-    """An alias may name a servo, or one of its devices: ``shoulder_sensor``."""
-    meant = session.rig.webots.aliases[name]
-    if meant in session.rig.webots.aliases:
-        return None  # an alias of an alias would need an order
-    return find(session, meant)
 
 
 def servo_name(session: Session, name: str) -> str | None:

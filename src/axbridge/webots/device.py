@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from enum import IntEnum
-
 from axbridge.webots.session import current, say
 
 __all__ = ["Device", "Node", "Sensor"]
@@ -23,13 +21,6 @@ class Node:
 
 for _number, _name in enumerate(_NODES.split(), start=34):
     setattr(Node, _name, _number)
-
-
-class JointType(IntEnum):
-    """Values of Motor.getType, PositionSensor.getType and Brake.getType."""
-
-    ROTATIONAL = 0
-    LINEAR = 1
 
 
 class Device:

@@ -8,7 +8,7 @@ from typing import Any
 from axbridge.robot.drives.drive import EMULATION
 from axbridge.robot.servo import Servo as NativeServo
 from axbridge.webots.catalogue import Kind, missing, own_name, servo_name
-from axbridge.webots.device import Device, JointType, Sensor
+from axbridge.webots.device import Device, Sensor
 from axbridge.webots.sampling import Quantity
 from axbridge.webots.session import current, say, spoken
 
@@ -28,8 +28,7 @@ def _joint(name: str) -> NativeServo | None:
 class _JointDevice(Device):
     """A device of a joint; a missing joint answers NaN, 0 or nothing, and says so."""
 
-    ROTATIONAL = int(JointType.ROTATIONAL)
-    LINEAR = int(JointType.LINEAR)
+    ROTATIONAL, LINEAR = 0, 1
 
     def __init__(self, name: str) -> None:
         super().__init__(name)

@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from axbridge.robot.sensors.sensor import GpsSample
 from axbridge.webots import catalogue
 from axbridge.webots.absent import ABSENT, AbsentDevice
 from axbridge.webots.absent_values import absent_value
@@ -115,11 +114,7 @@ class GPS(_BodySensor):
 
     def getSpeed(self) -> float:
         """How fast it moves in the world, m/s."""
-
-        def length(sample: GpsSample) -> float:
-            return math.hypot(*sample.speed)
-
-        return float(self._read("getSpeed", length))
+        return float(self._read("getSpeed", lambda sample: math.hypot(*sample.speed)))
 
     def getCoordinateSystem(self) -> int:
         """Always LOCAL: metres in the world's frame."""
