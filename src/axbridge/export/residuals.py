@@ -79,6 +79,15 @@ class _Term:
     without: Callable[[ServoModel, LinearLoop], Tables]
 
 
+def _constant(words: str, table: str, key: str) -> _Term:
+    """A constant of the model that is 0 in the export."""
+    return _Term(
+        words,
+        lambda model: bool(getattr(getattr(model, table), key)),
+        lambda _model, _loop: {table: {key: 0.0}},
+    )
+
+
 _TERMS = (
     _Term(
         "margin, punch, dead duty, lag and quantised readings of the loop (one straight line instead)",
@@ -98,22 +107,14 @@ _TERMS = (
         lambda model: model.motor.resistance_per_duty > 0,
         lambda _model, loop: {"motor": {"resistance": loop.resistance, "resistance_per_duty": 0.0}},
     ),
-    _Term(
-        "resistance that grows with the temperature",
-        lambda model: model.motor.resistance_per_kelvin > 0,
-        lambda _model, _loop: {"motor": {"resistance_per_kelvin": 0.0}},
-    ),
+    _constant("resistance that grows with the temperature", "motor", "resistance_per_kelvin"),
     _Term(
         "friction beyond Coulomb and viscous",
         lambda model: model.friction.law != "M1",
         lambda _model, _loop: {"friction": {"law": "M1"}},
     ),
-    _Term("backlash", lambda model: model.motor.backlash > 0, lambda _model, _loop: {"motor": {"backlash": 0.0}}),
-    _Term(
-        "a motor that pushes harder one way",
-        lambda model: model.motor.asymmetry != 0,
-        lambda _model, _loop: {"motor": {"asymmetry": 0.0}},
-    ),
+    _constant("backlash", "motor", "backlash"),
+    _constant("a motor that pushes harder one way", "motor", "asymmetry"),
     _Term(
         "limits of the current and its growth",
         lambda model: (
@@ -126,16 +127,8 @@ _TERMS = (
         lambda model: model.controller.period_ms > 0 or model.controller.speed_filter < 1,
         lambda _model, _loop: {"controller": {"period_ms": 0.0, "speed_filter": 1.0}},
     ),
-    _Term(
-        "inductance of the winding",
-        lambda model: model.motor.inductance > 0,
-        lambda _model, _loop: {"motor": {"inductance": 0.0}},
-    ),
-    _Term(
-        "an offset of the sensor",
-        lambda model: model.sensor.angle_offset != 0,
-        lambda _model, _loop: {"sensor": {"angle_offset": 0.0}},
-    ),
+    _constant("inductance of the winding", "motor", "inductance"),
+    _constant("an offset of the sensor", "sensor", "angle_offset"),
     _Term(
         "noise of the readings",
         lambda model: model.sensor.position_noise > 0 and model.controller.law != "compliance",
@@ -208,7 +201,8 @@ def _room(rig: Rig, servo: ServoConfig) -> tuple[float, float]:
 def in_axbridge(rig: Rig, move: BenchMove) -> FloatArray:
     """True positions of every servo after each 5 ms of a move, (samples, servos), rad."""
     rows = []
-    with open_robot(_started(rig, move), "sim") as robot:
+    started = rig.with_servos(lambda servo: {"position": move.start.get(servo.name, 0.0)})
+    with open_robot(started, "sim") as robot:
         for servo in robot.values():
             servo.torque_off()
         pending = sorted(move.goals, reverse=True)
@@ -293,10 +287,6 @@ def _changed(rig: Rig, term: _Term, models: Mapping[str, ServoModel]) -> Rig:
         return {"params": toml_tables.merged(servo.params, term.without(model, loop))}
 
     return rig.with_servos(without)
-
-
-def _started(rig: Rig, move: BenchMove) -> Rig:
-    return rig.with_servos(lambda servo: {"position": move.start.get(servo.name, 0.0)})
 
 
 def _seen(data: Any, places: Mapping[str, int]) -> FloatArray:

@@ -15,6 +15,11 @@ from importlib.util import find_spec
 __all__: list[str] = []
 
 if find_spec("gymnasium") is not None:
-    from axbridge.learn.registration import register
+    import gymnasium
 
-    register()
+    for _name, _one, _many, _steps in (  # one robot, many of them, steps of an episode
+        ("axbridge/Reach-v0", "axbridge.learn.reach:Reach", "axbridge.learn.vector_reach:VectorReach", 100),
+        ("axbridge/BioloidStand-v0", "axbridge.learn.stand:BioloidStand", None, 250),
+    ):
+        if _name not in gymnasium.registry:
+            gymnasium.register(_name, entry_point=_one, vector_entry_point=_many, max_episode_steps=_steps)

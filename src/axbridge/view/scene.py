@@ -49,11 +49,13 @@ class RobotScene:
         self.colour = COLOURS[0]
         self.show_mass = False
         self.show_contacts = True
-        self._start = _start(rig)
+        self._start: LinkPose = (0.0, 0.0, 0.0 if rig.world is None else rig.world.base_height), (0.0, 0.0, 0.0, 1.0)
         self._body = self._ghost = None
         height = self._start[0][2]
-        size = max(height, _reach(tree), 0.1) if tree is not None else 0.3
-        floor = 0.0 if rig.world is not None and rig.world.ground else -_depth(tree)
+        reach = 0.0 if tree is None else _reach(tree)
+        size = max(height, reach, 0.1) if tree is not None else 0.3
+        # below a robot that is bolted down it is out of the way
+        floor = 0.0 if rig.world is not None and rig.world.ground else -1.1 * reach
         server.scene.add_grid(
             "/floor", 20 * size, 20 * size, cell_size=_round(size / 5), section_size=5 * _round(size / 5),
             cell_color=(180, 184, 192), section_color=(135, 141, 151), position=(0.0, 0.0, floor), shadow_opacity=0.25,
@@ -135,11 +137,6 @@ class RobotScene:
         return {}
 
 
-def _start(rig: Rig) -> LinkPose:
-    height = 0.0 if rig.world is None else rig.world.base_height
-    return (0.0, 0.0, height), (0.0, 0.0, 0.0, 1.0)
-
-
 def _reach(tree: Tree) -> float:
     """Longest way from the base to the end of a chain of links, m."""
     far = np.zeros(len(tree.links))
@@ -147,11 +144,6 @@ def _reach(tree: Tree) -> float:
         if parent >= 0:
             far[link] = far[parent] + np.linalg.norm(tree.place[link])
     return float(np.max(far + 1.5 * np.linalg.norm(tree.centre, axis=1)))
-
-
-def _depth(tree: Tree | None) -> float:
-    """How far below a robot that is bolted down the floor is drawn: out of its way."""
-    return 0.0 if tree is None else 1.1 * _reach(tree)
 
 
 def _round(size: float) -> float:
