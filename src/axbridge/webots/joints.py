@@ -6,10 +6,11 @@ import math
 from typing import Any
 
 from axbridge.robot.drives.drive import EMULATION
+from axbridge.robot.robot import Robot
 from axbridge.robot.servo import Servo as NativeServo
 from axbridge.webots.catalogue import Kind, missing, own_name, servo_name
 from axbridge.webots.device import Device, Sensor
-from axbridge.webots.sampling import Quantity
+from axbridge.webots.sampling import Quantity, Sampler, truncated
 from axbridge.webots.session import current, say, spoken
 
 __all__ = ["Brake", "Motor", "PositionSensor", "Servo"]
@@ -23,6 +24,16 @@ def _joint(name: str) -> NativeServo | None:
         current().say_once(missing(current(), name))
         return None
     return current().robot[known]
+
+
+def _sampler(name: str, quantity: Quantity) -> Sampler[float]:
+    """The one sensor of this quantity that a servo has."""
+
+    def read(robot: Robot) -> float:
+        servo = robot[name]
+        return servo.torque if quantity == "torque" else truncated(servo.turned, servo.config.resolution)
+
+    return current().sensors.of(name, quantity, read)
 
 
 class _JointDevice(Device):
@@ -63,15 +74,15 @@ class _JointDevice(Device):
             return
         if quantity == "torque" and period and servo.capabilities["torque_feedback"] == "emulated":
             current().say_once(f"Warning: {self._name}: servo {servo.name!r} {EMULATION['torque_feedback']}")
-        current().sensors.of(servo.name, quantity).enable(period, current().robot.time)
+        _sampler(servo.name, quantity).enable(period, current().robot.time)
 
     def _period(self, quantity: Quantity) -> int:
         servo = self._native
-        return 0 if servo is None else current().sensors.of(servo.name, quantity).period
+        return 0 if servo is None else _sampler(servo.name, quantity).period
 
     def _sampled(self, quantity: Quantity) -> float:
         servo = self._native
-        return math.nan if servo is None else current().sensors.of(servo.name, quantity).value
+        return math.nan if servo is None else _sampler(servo.name, quantity).value
 
     def getType(self) -> int:
         """ROTATIONAL or LINEAR."""

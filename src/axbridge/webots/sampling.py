@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Generic, Literal, TypeVar
+from collections.abc import Callable
+from typing import Any, Generic, Literal, TypeVar
 
-from axbridge.config.rig import Rig
 from axbridge.errors import UsageError
-from axbridge.robot.sensors.sensor import Sample
-from axbridge.robot.servo import Servo
+from axbridge.robot.robot import Robot
 
-__all__ = ["BodySensors", "JointSensors", "Quantity", "Sampler", "truncated"]
+__all__ = ["Quantity", "Sampler", "Sensors", "truncated"]
 
 Quantity = Literal["position", "torque"]
 Value = TypeVar("Value")
@@ -55,54 +53,25 @@ class Sampler(Generic[Value]):
         self.due += periods * self.period / 1000
 
 
-class JointSensors:
-    """The position sensors and torque feedbacks of a robot's servos; each starts disabled.
-
-    Args:
-        rig: The robot; its sensors' resolutions count.
-    """
-
-    def __init__(self, rig: Rig) -> None:
-        self._resolution = {servo.name: servo.resolution for servo in rig.servos}
-        self._samplers: dict[tuple[str, Quantity], Sampler[float]] = {}
-
-    def of(self, servo: str, quantity: Quantity) -> Sampler[float]:
-        """The one sensor of this quantity that the servo has."""
-        return self._samplers.setdefault((servo, quantity), Sampler())
-
-    @property
-    def due(self) -> float:
-        """When the next sample is taken, s; inf when all are disabled."""
-        return min((sampler.due for sampler in self._samplers.values()), default=math.inf)
-
-    def take(self, servos: Mapping[str, Servo], now: float) -> None:
-        """Take the samples that are due at `now`, s."""
-        for (servo, quantity), sampler in self._samplers.items():
-            if quantity == "position":
-                sampler.offer(truncated(servos[servo].turned, self._resolution[servo]), now)
-            else:
-                sampler.offer(servos[servo].torque, now)
-
-
-class BodySensors:
-    """The devices that read the rig's sensors; each starts disabled."""
+class Sensors:
+    """The sensors that a controller has asked for; each starts disabled."""
 
     def __init__(self) -> None:
-        self._samplers: dict[str, tuple[str, Sampler[Sample | None]]] = {}
+        self._samplers: dict[tuple[str, str], tuple[Callable[[Robot], Any], Sampler[Any]]] = {}
 
-    def of(self, device: str, sensor: str) -> Sampler[Sample | None]:
-        """The sampler of a device, which reads this sensor of the rig."""
-        return self._samplers.setdefault(device, (sensor, Sampler()))[1]
+    def of(self, name: str, quantity: str, read: Callable[[Robot], Any]) -> Sampler[Any]:
+        """The one sampler of a quantity that a servo or device has, and what reads it."""
+        return self._samplers.setdefault((name, quantity), (read, Sampler()))[1]
 
     @property
     def due(self) -> float:
         """When the next sample is taken, s; inf when all are disabled."""
         return min((sampler.due for _, sampler in self._samplers.values()), default=math.inf)
 
-    def take(self, samples: Mapping[str, Sample | None], now: float) -> None:
-        """Take the samples that are due at `now`, s."""
-        for sensor, sampler in self._samplers.values():
-            sampler.offer(samples.get(sensor), now)
+    def take(self, robot: Robot) -> None:
+        """Take the samples that are due now."""
+        for read, sampler in self._samplers.values():
+            sampler.offer(read(robot), robot.time)
 
 
 def truncated(value: float, resolution: float) -> float:

@@ -21,7 +21,8 @@ class _BodySensor(AbsentDevice):
     def __init__(self, name: str = "", sampling_period: int | None = None, *, found: bool = False) -> None:
         super().__init__(name)
         self._config = catalogue.sensor_behind(current(), type(self).__name__, name)
-        self._sampler = current().body_sensors.of(name, "" if self._config is None else self._config.name)
+        sensor = "" if self._config is None else self._config.name
+        self._sampler = current().sensors.of(name, "", lambda robot: robot.sensors.get(sensor))
         if self._config is not None:
             Sensor.__init__(self, name, sampling_period, found=found)
 

@@ -18,7 +18,7 @@ from axbridge.robot.backends.backend import SIMULATION
 from axbridge.robot.open import open_robot
 from axbridge.robot.robot import Robot
 from axbridge.state import ServoState, StepReport
-from axbridge.webots.sampling import BodySensors, JointSensors
+from axbridge.webots.sampling import Sensors
 
 __all__ = ["Session", "current", "say", "spoken"]
 
@@ -39,8 +39,7 @@ class Session:
         ending: Set to ask the controller to end: `step` returns -1.
         notified: Whether `step` has returned -1: the controller knows.
         ticks: Called before each step with its length, ms (motions, keyboard).
-        sensors: Of the joints, sampled by Webots' rule.
-        body_sensors: Of the body, likewise.
+        sensors: Of joints and body, sampled by Webots' rule.
     """
 
     rig: Rig
@@ -51,13 +50,9 @@ class Session:
     ending: bool = False
     notified: bool = False
     ticks: list[Callable[[float], None]] = field(default_factory=list)
-    sensors: JointSensors = field(init=False)
-    body_sensors: BodySensors = field(default_factory=BodySensors)
+    sensors: Sensors = field(default_factory=Sensors)
     _robot: Robot | None = None
     _said: set[str] = field(default_factory=set)
-
-    def __post_init__(self) -> None:
-        self.sensors = JointSensors(self.rig)
 
     @property
     def time_step(self) -> float:
@@ -109,7 +104,7 @@ class Session:
 
     def _next_tick(self) -> float:
         """The basic step, ms, at which the next sample is due: Webots samples at the end of these alone."""
-        due = min(self.sensors.due, self.body_sensors.due)
+        due = self.sensors.due
         if not self._powered or due == math.inf:
             return math.inf
         basic = self.rig.control_step_ms
@@ -122,8 +117,7 @@ class Session:
 
     def _sample(self, _report: StepReport, _states: Mapping[str, ServoState]) -> None:
         if self._powered:
-            self.sensors.take(self.robot, self.robot.time)
-            self.body_sensors.take(self.robot.sensors, self.robot.time)
+            self.sensors.take(self.robot)
 
     def say_once(self, message: str) -> None:
         """As `say`, the first time only."""
