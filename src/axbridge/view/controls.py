@@ -22,7 +22,7 @@ from axbridge.view.events import LoggedEvent
 from axbridge.view.page import LivePage
 from axbridge.view.picture import Picture
 from axbridge.view.poses import PoseFile, mirrored
-from axbridge.view.scene import COLOURS, RobotScene
+from axbridge.view.scene import RobotScene
 
 __all__ = ["Controls", "limbs"]
 
@@ -83,9 +83,9 @@ class Controls:
         power.on_click(lambda event: self._power(names, on=event.target.value == "on"))
         self._duration = gui.add_number("goto takes, s", 1.0, min=_DURATIONS[0], max=_DURATIONS[1], step=0.1)
         self._speed = gui.add_slider("speed, %", 1.0, 100.0, 0.5, 100.0, hint="Of each servo's highest speed")
-        self._speed.on_update(self._limit_all)
+        self._speed.on_update(lambda event: self._limit(event, "speed"))
         self._torque = gui.add_slider("torque, %", 0.0, 100.0, 0.5, 100.0, hint="Of each servo's highest torque")
-        self._torque.on_update(self._limit_all)
+        self._torque.on_update(lambda event: self._limit(event, "torque"))
         self._sliders: dict[str, Any] = {}
         self._switches: dict[str, Any] = {}
         parts = limbs(self._robot, self._tree)
@@ -136,8 +136,8 @@ class Controls:
         self._facts = gui.add_html("")
         self._own_speed = gui.add_slider("speed, %", 1.0, 100.0, 0.5, 100.0)
         self._own_torque = gui.add_slider("torque, %", 0.0, 100.0, 0.5, 100.0)
-        for slider in (self._own_speed, self._own_torque):
-            slider.on_update(self._limit_one)
+        self._own_speed.on_update(lambda event: self._limit(event, "speed", [self._servo.value]))
+        self._own_torque.on_update(lambda event: self._limit(event, "torque", [self._servo.value]))
         self._servo.on_update(lambda _: self._try(self._show_limits))
         self._click("Let it recover", lambda: self._ask("recover", self._robot[self._chosen()].recover),
                     hint="After an overload, or when it was switched off at a limit of the rig")  # fmt: skip
@@ -154,10 +154,7 @@ class Controls:
 
     def _build_robot(self) -> None:
         gui = self._gui
-        colour = gui.add_dropdown("colour by", COLOURS, initial_value=COLOURS[0])
-        colour.on_update(lambda event: setattr(self._scene, "colour", event.target.value))
-        mass = gui.add_checkbox("centre of mass", initial_value=False)
-        mass.on_update(lambda event: setattr(self._scene, "show_mass", event.target.value))
+        self._scene.add_choices()
         if self._page.can_rise:  # a simulated robot that stands free
             touch = gui.add_checkbox("contacts", initial_value=True)
             touch.on_update(lambda event: setattr(self._scene, "show_contacts", event.target.value))
@@ -214,28 +211,18 @@ class Controls:
         self._moved_at[f"torque {name}"] = time.monotonic()
         self._power([name], on=event.target.value)
 
-    def _limit_all(self, event: Any) -> None:
+    def _limit(self, event: Any, what: str, names: Sequence[str] = ()) -> None:
+        """Limit ``speed`` or ``torque`` of these servos, or of all."""
         if event.client is None:
             return
-        actions, names, share = self._page.actions, list(self._robot), event.target.value / 100
+        actions, share = self._page.actions, event.target.value / 100
 
-        def limit_speed() -> None:
-            actions.limit(names, speed=share)
-            actions.share = share
+        def limit() -> None:
+            actions.limit(names or list(self._robot), **{what: share})
+            if what == "speed" and not names:
+                actions.share = share
 
-        if event.target is self._speed:
-            self._ask("speed", limit_speed)
-        else:
-            self._ask("torque limit", lambda: actions.limit(names, torque=share))
-
-    def _limit_one(self, event: Any) -> None:
-        if event.client is None:
-            return
-        actions, name, share = self._page.actions, self._servo.value, event.target.value / 100
-        if event.target is self._own_speed:
-            self._ask(f"speed {name}", lambda: actions.limit([name], speed=share))
-        else:
-            self._ask(f"torque limit {name}", lambda: actions.limit([name], torque=share))
+        self._ask(" ".join((what, "limit", *names)), limit)
 
     def _chosen_pose(self) -> dict[str, float]:
         if self._pose.value == _START:

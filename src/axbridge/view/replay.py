@@ -15,7 +15,7 @@ from axbridge.recording.recording import Recording, Track
 from axbridge.state import ServoState
 from axbridge.view.history import without_gaps
 from axbridge.view.picture import Picture
-from axbridge.view.scene import COLOURS, RobotScene
+from axbridge.view.scene import RobotScene
 
 if TYPE_CHECKING:
     import viser
@@ -79,10 +79,7 @@ class Replay:
         pace = gui.add_dropdown("pace", tuple(_PACES), initial_value="1")
         pace.on_update(lambda event: setattr(self, "_pace", _PACES.get(event.target.value, 1.0)))
         self._again = gui.add_checkbox("again and again", initial_value=True)
-        colour = gui.add_dropdown("colour by", COLOURS, initial_value=COLOURS[0])
-        colour.on_update(lambda event: setattr(self._scene, "colour", event.target.value))
-        mass = gui.add_checkbox("centre of mass", initial_value=False)
-        mass.on_update(lambda event: setattr(self._scene, "show_mass", event.target.value))
+        self._scene.add_choices()
         gui.main_panel.dock_right()
         panel = gui.add_panel()
         with panel.add_tab("Curves"):

@@ -18,7 +18,7 @@ from axbridge.view.picture import Picture
 if TYPE_CHECKING:
     import viser
 
-__all__ = ["COLOURS", "RobotScene"]
+__all__ = ["RobotScene"]
 
 COLOURS = ("parts", "load", "temperature", "residual")
 _COOL, _HOT = 35.0, 70.0  # °C: colours go from the one to the other; 70 is where an AX-12 switches itself off
@@ -89,6 +89,14 @@ class RobotScene:
         self._marked = 0  # contacts that are drawn
         self._plumb = server.scene.add_frame("/mass_below", show_axes=False, visible=False)
         server.scene.add_cylinder("/mass_below/mark", radius=0.05 * size, height=0.004 * size, color=(240, 170, 20))
+
+    def add_choices(self) -> None:
+        """Let people choose on the page what is shown."""
+        gui = self._server.gui
+        colour = gui.add_dropdown("colour by", COLOURS, initial_value=COLOURS[0])
+        colour.on_update(lambda event: setattr(self, "colour", event.target.value))
+        mass = gui.add_checkbox("centre of mass", initial_value=False)
+        mass.on_update(lambda event: setattr(self, "show_mass", event.target.value))
 
     def show(self, picture: Picture) -> None:
         """Draw the robot as it is in a picture."""
