@@ -339,8 +339,9 @@ class _Hour:
         words: Sequence[str] = (),
     ) -> None:  # fmt: skip
         """Keep what came of a step, and write page and text anew."""
+        from axbridge.files import write_whole, writing
         from axbridge.verify.outcome import Measured, StepOutcome, save
-        from axbridge.verify.report import write_text, write_verify_page
+        from axbridge.verify.report import text_of, write_verify_page
 
         when = f"{datetime.now(timezone.utc):%Y-%m-%d %H:%M} UTC"
         facts, lines, findings = found or Measured({}, list(words), [])
@@ -348,7 +349,9 @@ class _Hour:
         save(self._folder / _FILES["kept"], self._rig, self._outcomes)
         titles = {key: step.title for key, step in _STEPS.items()}
         facts_of = self._rig, titles, self._outcomes, self._private()
-        write_text(self._folder / _FILES["text"], *facts_of)
+        text = self._folder / _FILES["text"]
+        with writing(text):
+            write_whole(text, text_of(*facts_of))
         write_verify_page(self._folder / _FILES["page"], *facts_of, self._compared())
 
     def _compared(self) -> Comparison | None:

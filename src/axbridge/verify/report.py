@@ -15,14 +15,13 @@ from axbridge.comparison.comparison import Comparison
 from axbridge.comparison.tables import deviation_table, panels_of, response_tables
 from axbridge.config.registers import NAMES
 from axbridge.config.rig import Rig
-from axbridge.files import write_whole, writing
 from axbridge.report.page import Table, table_html, write_page
 from axbridge.report.plots import fewer
 from axbridge.report.plots_html import figure_html
 from axbridge.verify.outcome import StepOutcome
 from axbridge.verify.promises import judged
 
-__all__ = ["anonymous", "text_of", "write_text", "write_verify_page"]
+__all__ = ["anonymous", "text_of", "write_verify_page"]
 
 _COMMENTS = """\
 yours to fill in
@@ -78,18 +77,6 @@ def text_of(
             if one.promise.page == page
         ]
     return anonymous("\n".join([*lines, "", _COMMENTS]), private)
-
-
-def write_text(
-    path: Path, rig: Rig, titles: Mapping[str, str], outcomes: Mapping[str, StepOutcome], private: Mapping[str, str]
-) -> None:
-    """Write `text_of` to a file.
-
-    Raises:
-        RecordingError: it cannot be written; what was there stays.
-    """
-    with writing(path):
-        write_whole(path, text_of(rig, titles, outcomes, private))
 
 
 def write_verify_page(
