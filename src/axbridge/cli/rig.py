@@ -141,12 +141,8 @@ def check(
         print("assumed, as the file does not say:")
         for line in checked.assumed:
             print(f"  {printable(line)}")
-    print(f"{loaded.path} is sound: {_count(loaded)}")
-
-
-def _count(rig: Rig) -> str:
-    servos, buses = len(rig.servos), len(rig.buses)
-    return f"{servos} servo{'s' * (servos > 1)} on {buses} bus{'es' * (buses > 1)}"
+    count, lines = len(loaded.servos), len(buses)
+    print(f"{loaded.path} is sound: {count} servo{'s' * (count > 1)} on {lines} bus{'es' * (lines > 1)}")
 
 
 @rig.command()

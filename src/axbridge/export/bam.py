@@ -20,7 +20,7 @@ from axbridge.reading import reading
 from axbridge.servo.friction_laws import TERMS
 from axbridge.units import UNITS
 
-__all__ = ["ERROR_GAINS", "differences", "from_bam", "is_bam", "to_bam"]
+__all__ = ["ERROR_GAINS", "differences", "from_bam", "to_bam"]
 
 # Duty per rad of error and unit of the P gain register, of BAM's kinds of servo that are driven by voltage, and whose
 # units a position count has.
@@ -48,11 +48,6 @@ def _keys(law: str) -> dict[str, str]:
     return _MOTOR | {words[term]: f"friction.{term}" for term in TERMS[law] if term in words}
 
 
-def is_bam(document: Any) -> bool:
-    """Whether a JSON document is a parameter file of BAM."""
-    return isinstance(document, Mapping) and {"model", "actuator", "kt", "R"} <= set(document)
-
-
 def from_bam(path: Path) -> ServoModel:
     """Read a parameter file of BAM as a servo model.
 
@@ -65,7 +60,7 @@ def from_bam(path: Path) -> ServoModel:
 
 
 def _model(path: Path, document: Any) -> ServoModel:
-    if not is_bam(document):
+    if not (isinstance(document, Mapping) and {"model", "actuator", "kt", "R"} <= set(document)):
         raise ProfileError(path, "", "no parameter file of BAM", "it has model, actuator, kt, R and friction terms")
     law, kind = str(document["model"]).upper(), str(document["actuator"])
     if law not in TERMS:

@@ -24,7 +24,7 @@ from axbridge.export.linear_loop import LinearLoop, linear_loop
 from axbridge.export.mjcf import LIMP_GROUP, mujoco_module, to_mjcf
 from axbridge.robot.open import open_robot
 
-__all__ = ["BenchMove", "ExportErrors", "in_axbridge", "in_mujoco", "measure", "moves_of", "on_the_bench"]
+__all__ = ["BenchMove", "ExportErrors", "in_axbridge", "in_mujoco", "measure", "moves_of"]
 
 _SAMPLE = 0.005  # s
 _STEP, _FALL = 1.5, 1.5  # s
@@ -143,13 +143,6 @@ def _blurred(model: ServoModel) -> bool:
     return model.motor.dead_duty > 0 or model.sensor.lag_ms > 0 or model.sensor.quantised
 
 
-def on_the_bench(rig: Rig) -> Rig:
-    """The rig as its moves are measured: base bolted down in the air, nothing of the bus between goal and loop."""
-    assert rig.world is not None
-    world = rig.world.model_copy(update={"fixed_base": True, "ground": False, "gui": False})
-    return rig.with_buses(bus_timing="none").model_copy(update={"world": world})
-
-
 def moves_of(rig: Rig) -> list[BenchMove]:
     """Steps, falls and a chirp of one arm; of a robot a step of each joint in turn, a fall, a small chirp of all."""
     driven = rig.dynamixels
@@ -248,7 +241,10 @@ def measure(rig: Rig, show: Show = lambda _what, _share: None) -> ExportErrors:
         RigError, ProfileError: the rig, its URDF or its models are wrong.
         UnsupportedOperation: MuJoCo is not there.
     """
-    rig = on_the_bench(rig)
+    assert rig.world is not None
+    # base bolted down in the air, nothing of the bus between goal and loop
+    world = rig.world.model_copy(update={"fixed_base": True, "ground": False, "gui": False})
+    rig = rig.with_buses(bus_timing="none").model_copy(update={"world": world})
     document = to_mjcf(rig)
     moves = moves_of(rig)
     whole = {}

@@ -209,7 +209,9 @@ class LivePage:
 
         def stop() -> None:
             if not done.is_set():
-                self._say_off(self.robot.stop(), why)
+                left = self.robot.stop()
+                self._unconfirmed = tuple(left)
+                self.tell(f"{', '.join(left)} did not confirm: cut the servo supply" if left else why)
             done.set()
 
         self.desk.ask("all off", stop)
@@ -232,10 +234,6 @@ class LivePage:
         """Address of the plain page that stops the robot."""
         before, mark, token = self.url.partition("?")
         return f"{before}stop{mark}{token}"
-
-    def _say_off(self, left: Mapping[str, object], why: str) -> None:
-        self._unconfirmed = tuple(left)
-        self.tell(f"{', '.join(left)} did not confirm: cut the servo supply" if left else why)
 
     def release(self) -> None:
         """Let motors be switched on again; they stay off until somebody does."""
