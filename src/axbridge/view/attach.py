@@ -16,26 +16,25 @@ from axbridge.view.scene import RobotScene
 __all__ = ["attach"]
 
 
-class _RobotScreen:
-    """Everything on the page of a robot."""
+def _screen(page: LivePage) -> Callable[[Picture | None], None]:
+    """What draws everything on the page of a robot."""
+    robot, server = page.robot, page.server
+    rig, ghost = robot.rig, robot.backend == "twin"
+    tree, shapes = (None, ()) if rig.world is None else (rig.tree(), rig.shapes("visual"))
+    scene = RobotScene(server, rig, tree, shapes, ghost=ghost)
+    controls = Controls(page, scene, tree)
+    plots = Plots(server, page.history, list(robot), ghost=ghost)
+    server.gui.main_panel.dock_right()
 
-    def __init__(self, page: LivePage) -> None:
-        robot, server = page.robot, page.server
-        rig, ghost = robot.rig, robot.backend == "twin"
-        tree, shapes = (None, ()) if rig.world is None else (rig.tree(), rig.shapes("visual"))
-        self._server = server
-        self._scene = RobotScene(server, rig, tree, shapes, ghost=ghost)
-        self._controls = Controls(page, self._scene, tree)
-        self._plots = Plots(server, page.history, list(robot), ghost=ghost)
-        server.gui.main_panel.dock_right()
-
-    def show(self, picture: Picture | None) -> None:
-        with self._server.atomic():
+    def show(picture: Picture | None) -> None:
+        with server.atomic():
             if picture is not None:
-                self._scene.show(picture)
-            self._controls.refresh(picture)
+                scene.show(picture)
+            controls.refresh(picture)
         if picture is not None:
-            self._plots.refresh()
+            plots.refresh()
+
+    return show
 
 
 def attach(
@@ -61,7 +60,7 @@ def attach(
     """
     page = LivePage(robot, port, host)
     try:
-        page.begin(_RobotScreen(page).show)
+        page.begin(_screen(page))
     except BaseException:
         web_server.stop(page.server)
         raise
