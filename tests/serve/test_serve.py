@@ -188,7 +188,7 @@ def test_mistakes_are_named(rig, options, words):
 
 
 def test_faults_are_set_while_it_runs(rig):
-    with server(rig, "--faults", "drop=1") as served, serial.Serial(served.address, 1_000_000, timeout=0.05) as port:
+    with server(rig, "--faults", "drop=1") as served, serial.Serial(served.address, 1_000_000, timeout=0.5) as port:
         assert ask(port) == b""
         assert "faults set" in served.tell("none")
         assert ask(port) == PONG
