@@ -7,7 +7,7 @@ BIN = .venv/bin
 # Tests begin hundreds of interpreters; without its bytecode each would compile everything anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test long check lint kernels wheel site bench figures clean
+.PHONY: demo test side-by-side long check lint style types kernels wheel site bench figures clean
 
 demo: kernels
 	$(BIN)/axbridge demo --out out/demo --force
@@ -17,10 +17,14 @@ SIDE_BY_SIDE = -n 4 --dist worksteal
 # What measures times runs by itself. Only its files are read: to collect all tests takes eight seconds.
 ALONE = $$(grep -rl --include="test_*.py" "mark\.alone" tests)
 
+# mypy needs one core for the better part of a minute, so it works beside the tests.
 test: .venv/ready
-	$(MAKE) --jobs=2 lint kernels
-	$(BIN)/pytest $(SIDE_BY_SIDE) -m "not alone and not ci" --durations=25
+	$(MAKE) --jobs=2 style kernels
+	$(MAKE) --jobs=2 types side-by-side
 	$(BIN)/pytest -m "alone and not ci" $(ALONE)
+
+side-by-side: .venv/ready
+	$(BIN)/pytest $(SIDE_BY_SIDE) -m "not alone and not ci" --durations=25
 
 # What takes long and guards what seldom changes: every benchmark at its smallest size, whole fits, long commands of the docs.
 long: .venv/ready
@@ -50,9 +54,13 @@ site: .venv/docs
 kernels: .venv/ready
 	$(BIN)/axbridge warmup
 
-lint: .venv/ready
+lint: style types
+
+style: .venv/ready
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
+
+types: .venv/ready
 	$(BIN)/mypy
 
 figures: .venv/ready

@@ -19,7 +19,7 @@ def tool():
     sys.path.remove(str(ROOT / "tools"))
 
 
-@pytest.mark.parametrize("names", ["FREE", "LOADED"])
+@pytest.mark.parametrize("names", ["FREE", pytest.param("LOADED", marks=pytest.mark.ci)])
 def test_the_simulator_follows_the_real_servo_to_the_floor_of_its_stamps(tool, names):
     steps = [tool.real(name) for name in getattr(tool, names)]
     path = tool.simulated("ax12", steps[0].inertia)

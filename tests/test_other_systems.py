@@ -44,6 +44,7 @@ def axbridge(before, *arguments):
     return run(before + "from axbridge.cli import main\nsys.argv = ['axbridge', *sys.argv[1:]]\nmain()", *arguments)
 
 
+@pytest.mark.ci
 def test_every_module_can_be_imported_without_what_linux_alone_has():
     modules = [
         ".".join(path.relative_to(ROOT / "src").with_suffix("").parts)
@@ -57,6 +58,7 @@ def test_every_module_can_be_imported_without_what_linux_alone_has():
 ROOT = Path(__file__).parents[1]
 
 
+@pytest.mark.ci
 def test_serving_without_pseudo_terminals_names_them_and_what_serves_instead():
     code, out, err = axbridge(WITHOUT, "serve", "bare_horn")
     assert (code, out) == (3, "")
@@ -119,6 +121,7 @@ def test_that_guard_ends_with_a_controller_that_leaves_in_peace():
         assert len(line.heard) == heard
 
 
+@pytest.mark.ci
 @pytest.mark.parametrize(
     "verb",
     [["demo", "--out", "out"], ["serve", "bench_arm"], ["record", "step", "--rig", "bench_arm", "--out", "a.mcap"]],

@@ -50,7 +50,11 @@ def test_without_a_display_it_says_so(engine):
 @pytest.mark.skipif(shutil.which("Xvfb") is None, reason="needs Xvfb (apt install xvfb)")
 @pytest.mark.parametrize(
     ("engine", "end"),
-    [pytest.param("bullet", "robot.close()", marks=pytest.mark.ci), ("mujoco", "robot.close()"), ("mujoco", "")],
+    [
+        pytest.param("bullet", "robot.close()", marks=pytest.mark.ci),
+        ("mujoco", "robot.close()"),
+        pytest.param("mujoco", "", marks=pytest.mark.ci),
+    ],
 )
 def test_a_watched_world_keeps_pace_with_the_wall_clock_and_its_window_goes(engine, end, screen):
     done = run(engine, end, DISPLAY=screen, WAYLAND_DISPLAY="")
