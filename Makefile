@@ -7,7 +7,7 @@ BIN = .venv/bin
 # Tests begin hundreds of interpreters; without its bytecode each would compile everything anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test side-by-side long check lint style types kernels wheel site bench figures clean
+.PHONY: demo test collected side-by-side long check lint style types kernels wheel site bench figures clean
 
 demo: kernels
 	$(BIN)/axbridge demo --out out/demo --force
@@ -19,9 +19,13 @@ ALONE = $$(grep -rl --include="test_*.py" "mark\.alone" tests)
 
 # mypy needs one core for the better part of a minute, so it works beside the tests.
 test: .venv/ready
-	$(MAKE) --jobs=2 style kernels
+	$(MAKE) --jobs=2 style kernels collected
 	$(MAKE) --jobs=2 types side-by-side
 	$(BIN)/pytest -m "alone and not ci" $(ALONE)
+
+# In a new checkout each of the four would work ten seconds to let assertions say more: done once, beside the kernels.
+collected: .venv/ready
+	@test -d tests/cli/__pycache__ || $(BIN)/pytest --collect-only -q > /dev/null || true
 
 side-by-side: .venv/ready
 	$(BIN)/pytest $(SIDE_BY_SIDE) -m "not alone and not ci" --durations=25
