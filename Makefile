@@ -23,7 +23,7 @@ test: .venv/ready
 	$(MAKE) --jobs=2 types side-by-side
 	$(BIN)/pytest -m "alone and not ci" $(ALONE)
 
-# In a new checkout each of the four would work ten seconds to let assertions say more: done once, beside the kernels.
+# In a new checkout each of the four would rewrite all assertions, seven seconds of work. This does it once, beside the kernels.
 collected: .venv/ready
 	@test -d tests/cli/__pycache__ || $(BIN)/pytest --collect-only -q > /dev/null || true
 
