@@ -1,9 +1,9 @@
 """What the documentation tells people to type works: every `$ axbridge …` and `$ python …` line, every Python block.
 
 It works for whoever has only the wheel: each page is followed in an empty folder, in an environment made from the
-wheel. A block below a line `<!-- needs hardware -->` (or any other `<!-- needs … -->`) is not run, one below
-`<!-- takes long -->` in CI alone; one below `<!-- file NAME -->` is saved under that name first. /dev/ttyUSB0 and /dev/pts/3 stand for the port of a served bench
-arm.
+wheel. The commands of README and of the first steps are run by `make test`, those of the other pages by `make long`. A block
+below a line `<!-- needs hardware -->` (or any other `<!-- needs … -->`) is not run; one below `<!-- file NAME -->` is
+saved under that name first. /dev/ttyUSB0 and /dev/pts/3 stand for the port of a served bench arm.
 """
 
 import re
@@ -20,31 +20,31 @@ pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+FIRST = {"README.md", "first-steps.md"}  # typed by everybody
 BLOCK = re.compile(
-    r"^(?P<need><!-- needs [^\n]*-->\n)?(?P<long><!-- takes long -->\n)?(?:<!-- file (?P<file>\S+) -->\n)?```(?P<kind>\w+)\n(?P<body>.*?)^```",
+    r"^(?P<need><!-- needs [^\n]*-->\n)?(?:<!-- file (?P<file>\S+) -->\n)?```(?P<kind>\w+)\n(?P<body>.*?)^```",
     re.MULTILINE | re.DOTALL,
 )
 PATIENCE = 300  # s for one command
 
 
-def blocks(page, kind, *, long=False):
+def blocks(page, kind):
     found = (block for block in BLOCK.finditer(page.read_text()) if block["kind"] == kind)
-    return [one["body"] for one in found if not one["need"] and not one["file"] and (long or not one["long"])]
+    return [one["body"] for one in found if not one["need"] and not one["file"]]
 
 
-def commands(page, **which):
+def commands(page):
     """The runnable lines of a page, in order; a trailing backslash continues one."""
-    lines = "".join(blocks(page, "console", **which)).replace("\\\n", " ").splitlines()
+    lines = "".join(blocks(page, "console")).replace("\\\n", " ").splitlines()
     typed = [line.removeprefix("$ ").split("  #")[0].strip() for line in lines if line.startswith("$ ")]
     return [line for line in typed if line.split()[0] in {"axbridge", "python"}]
 
 
-def with_something_to_run(kind):
-    return [
-        pytest.param(page, id=page.name)
-        for page in PAGES
-        if (commands(page) if kind == "console" else blocks(page, kind))
-    ]
+def with_commands():
+    def case(page):
+        return pytest.param(page, id=page.name, marks=() if page.name in FIRST else pytest.mark.ci)
+
+    return [case(page) for page in PAGES if commands(page)]
 
 
 @pytest.fixture(scope="module")
@@ -88,20 +88,10 @@ def save_files(page, folder):
             path.write_text(block["body"])
 
 
-@pytest.mark.parametrize("page", with_something_to_run("console"))
+@pytest.mark.parametrize("page", with_commands())
 def test_commands_of_the_page_work(page, follow, tmp_path):
     save_files(page, tmp_path)
     for command in commands(page):
-        follow(command)
-
-
-@pytest.mark.ci
-@pytest.mark.parametrize(
-    "page", [page for page in PAGES if "<!-- takes long -->" in page.read_text()], ids=lambda page: page.name
-)
-def test_commands_that_take_long_work(page, follow, tmp_path):
-    save_files(page, tmp_path)
-    for command in commands(page, long=True):
         follow(command)
 
 
@@ -114,7 +104,7 @@ def test_what_the_pages_import_is_there_also_where_nobody_runs_it():
     exec("\n".join(imports), {})
 
 
-@pytest.mark.parametrize("page", with_something_to_run("python"))
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")], ids=lambda page: page.name)
 def test_python_of_the_page_runs(page, follow, tmp_path):
     save_files(page, tmp_path)
     for block in blocks(page, "python"):

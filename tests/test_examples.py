@@ -84,6 +84,7 @@ def test_an_arm_repeats_what_it_was_taught(on):
     assert left["robot"]["shoulder"].position == pytest.approx(0.0, abs=0.1)  # where it fell
 
 
+@pytest.mark.ci
 def test_the_notebook_ends_with_a_plot(on):
     cells = on("compare.ipynb").cells
     (*_, last) = cells[-1].outputs

@@ -95,7 +95,7 @@ def test_programs_read_as_json_how_a_move_went_and_what_was_taught(file, tmp_pat
     assert taught["joints"] == list(move.joints)
 
 
-@pytest.mark.parametrize("engine", ["bullet", "mujoco"])
+@pytest.mark.parametrize("engine", ["bullet", pytest.param("mujoco", marks=pytest.mark.ci)])
 def test_a_bioloid_plays_robotis_walk_ready_and_its_legs_carry_it(tmp_path, engine):
     """A robot that lies on its face has nothing to carry at the knees."""
     counts = {f"id{number}": count for number, count in enumerate(WALK_READY, 1)}

@@ -29,7 +29,7 @@ def fitted_with(spread):
     step, *others = short
     fitted = [replace(others[k % 3], path=step.path.with_name(f"fitted-{k}.mcap")) for k in range(13)]
     held = [replace(step, path=step.path.with_name("unseen.mcap"))]
-    return identify(fitted, RIG, "ax12", held_out=held, starts=1, generations=2, budget=1.0, where=spread)
+    return identify(fitted, RIG, "ax12", held_out=held, starts=1, generations=2, budget=1.0, richer=False, where=spread)
 
 
 def test_residuals_are_what_the_simulation_has_more_than_the_measurement(fit):

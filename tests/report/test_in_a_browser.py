@@ -70,7 +70,7 @@ def browse(page, folder, *options):
     return json.loads(html.unescape(re.search(r"<title>(.*?)</title>", done.stdout, re.DOTALL)[1]))
 
 
-@pytest.mark.parametrize("width", [1400, 500])  # chromium's window is no narrower
+@pytest.mark.parametrize("width", [1400, pytest.param(500, marks=pytest.mark.ci)])  # chromium's window is no narrower
 def test_no_words_overlap_and_nothing_is_wider_than_the_window(page, tmp_path, width):
     seen = browse(page, tmp_path, f"--window-size={width},1200")
     assert seen["lines"] >= 12
@@ -85,6 +85,7 @@ def test_no_words_overlap_and_nothing_is_wider_than_the_window(page, tmp_path, w
     assert all(height < 40 for _, height in seen["cells"]), "words are broken"
 
 
+@pytest.mark.ci
 def test_a_dark_screen_gets_a_dark_page_with_light_words(page, tmp_path):
     seen = browse(page, tmp_path, "--blink-settings=preferredColorScheme=0")
     assert seen["paper"] == "rgb(20, 24, 29)"

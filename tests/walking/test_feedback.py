@@ -41,12 +41,11 @@ def steered(gait, slip):
 @pytest.mark.parametrize(
     ("gait", "slip"),
     [
-        (Gait(steps=40), 0.004),
-        (Gait(steps=40), -0.004),
-        (Gait(steps=40, step_length=-0.03), 0.004),
-        (Gait(steps=40, step_length=0.02, turn=0.2), 0.004),
+        pytest.param(Gait(steps=40), 0.004, id="ahead", marks=pytest.mark.ci),
+        pytest.param(Gait(steps=40), -0.004, id="ahead, to the right", marks=pytest.mark.ci),
+        pytest.param(Gait(steps=40, step_length=-0.03), 0.004, id="back", marks=pytest.mark.ci),
+        pytest.param(Gait(steps=40, step_length=0.02, turn=0.2), 0.004, id="round"),
     ],
-    ids=["ahead", "ahead, to the right", "back", "round"],
 )
 @pytest.mark.slow
 def test_steps_that_all_slip_one_way_lead_along_the_line_all_the_same(gait, slip):
