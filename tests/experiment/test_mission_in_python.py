@@ -28,6 +28,7 @@ def test_a_recording_is_nearest_to_the_model_it_is_of(step):
     assert off["lima2009"] > 2.0
 
 
+@pytest.mark.ci
 def test_a_recording_tells_the_model(step):
     fit = axbridge.identify([step], "bench_arm", "ax12", starts=1, generations=20, budget=5.0, richer=False)
     assert fit.kind == "ax12"

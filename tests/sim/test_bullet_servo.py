@@ -59,7 +59,7 @@ def trace(bank, duration):
     return seen
 
 
-@pytest.mark.parametrize(("time_step", "allowed"), [(1 / 240, 0.3), (1e-3, 0.1)])
+@pytest.mark.parametrize(("time_step", "allowed"), [(1 / 240, 0.3), pytest.param(1e-3, 0.1, marks=pytest.mark.ci)])
 @pytest.mark.parametrize("armature", [0.0, 0.004])
 @pytest.mark.parametrize("inertia", [1e-5, 7.2e-4, 5e-3])
 def test_step_and_falls_follow_the_equations(tmp_path, inertia, armature, time_step, allowed):

@@ -31,7 +31,7 @@ BODY = """<robot name="r"><link name="body"><inertial><mass value="1"/><inertia 
 <contact><lateral_friction value="0.6"/></contact><collision><geometry>{1}</geometry></collision></link></robot>"""
 
 
-@pytest.mark.parametrize(("time_step", "allowed"), [(1 / 240, 0.02), (1e-3, 0.02)])
+@pytest.mark.parametrize(("time_step", "allowed"), [(1 / 240, 0.02), pytest.param(1e-3, 0.02, marks=pytest.mark.ci)])
 @pytest.mark.parametrize(
     ("inertia", "weight", "armature"), [(7.2e-4, 0.081, 0.0), (1e-5, 1e-3, 0.004), (5e-3, 0.3, 0.0)]
 )

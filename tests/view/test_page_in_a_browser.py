@@ -263,6 +263,7 @@ def test_space_and_escape_switch_every_motor_off_and_do_nothing_else_whatever_ha
         assert not any(table[24] for table in line.tables.values())  # and nothing that was pressed comes after it
 
 
+@pytest.mark.ci
 def test_a_number_is_typed_in_peace_while_the_joint_moves_and_sent_on_enter_or_on_leaving_the_field(comb, tab):
     _, robot, page = comb
     servo = robot["s1"]
@@ -380,6 +381,7 @@ def test_a_lost_port_shows_red_and_comes_back(comb, tab):
     tab.wait_for(f"!{BANNER}.includes('port lost: looking for it')")
 
 
+@pytest.mark.ci
 def test_two_pages_see_the_same_and_the_robot_goes_on_when_they_are_closed(comb, tab, opened):
     line, robot, page = comb
     second = opened(page.url)
