@@ -297,9 +297,25 @@ def test_ctrl_c_while_a_servo_moves_leaves_it_limp(mine):
         end_while_it_moves(wizard, tell, mine, 0, signal.SIGINT, 130)
 
 
-def end_while_it_moves(wizard, tell, mine, row, number, code):
+def test_servos_that_fall_silent_before_ctrl_c_are_not_called_off(mine):
+    with led(mine) as (port, tell), Wizard(mine, port) as wizard:
+        wizard.until("  1 turn it")
+        wiggle(wizard, tell, 0)
+        tell("stop")
+        wizard.process.send_signal(signal.SIGINT)
+        ended, _, err = wizard.end()
+        assert ended == 130
+        assert f"may still be powered: cut the servo supply; {mine} is as it was\n" in err
+        assert "motors are off" not in err
+
+
+def wiggle(wizard, tell, row):
     wizard.press("w")
     until(lambda: tell("register torque_limit")[row] == 205 and tell("register torque_enable")[row])
+
+
+def end_while_it_moves(wizard, tell, mine, row, number, code):
+    wiggle(wizard, tell, row)
     wizard.process.send_signal(number)
     ended, _, err = wizard.end()
     assert (ended, err) == (code, f"stopped: motors are off; {mine} is as it was\n")

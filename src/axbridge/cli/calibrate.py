@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from axbridge.cli.app import app
-from axbridge.cli.ending import early_end
+from axbridge.cli.ending import early_end, motors_after
 from axbridge.cli.keys import END, Ended, pressed
 from axbridge.cli.options import PortOption, RigOption, YesOption, separated, shared
 from axbridge.cli.progress import Show, progress
@@ -52,12 +52,17 @@ def calibrate(
     _refuse_unwritable(loaded, rig)
     queue = _chosen(loaded, joints)
     text = _text_of(loaded.path)
-    motors = "no motor was moved"
-    with early_end(lambda _: f"stopped: {motors}; {loaded.path} is as it was", Ended):
+    opened: Rig | None = None
+
+    def left(_: BaseException) -> str:
+        motors = motors_after(opened) if opened else "no motor was moved"
+        return f"stopped: {motors}; {loaded.path} is as it was"
+
+    with early_end(left, Ended):
         with progress("asking who is on the line"):
             there = rig_of_bus(loaded, port)
         with open_robot(there, "real") as robot, pressed() as key:
-            motors = "motors are off"  # from here on, whatever comes
+            opened = there
             for servo in robot.values():
                 servo.torque_off()
             ids = ", ".join(str(servo.config.id) for servo in robot.values())
