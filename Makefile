@@ -7,7 +7,7 @@ BIN = .venv/bin
 # Tests begin hundreds of interpreters; without its bytecode each would compile everything anew.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test collected side-by-side long check lint style types kernels wheel site bench figures clean
+.PHONY: demo test collected side-by-side long check quick lint style types kernels wheel site bench figures clean
 
 demo: kernels
 	$(BIN)/axbridge demo --out out/demo --force
@@ -38,7 +38,10 @@ long: .venv/ready
 
 # In a minute: the linters, and every test that takes no more than a moment.
 check: .venv/ready
-	$(MAKE) --jobs=2 lint kernels
+	$(MAKE) --jobs=2 style kernels collected
+	$(MAKE) --jobs=2 types quick
+
+quick: .venv/ready
 	$(BIN)/pytest $(SIDE_BY_SIDE) -m "not slow and not alone and not ci"
 
 # What a user of pip gets: the wheel, made from the sdist, in an environment of its own; its demo run in an empty folder.

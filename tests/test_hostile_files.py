@@ -351,6 +351,7 @@ def test_json_logs(tmp_path):
 
 
 @pytest.mark.parametrize("part", ["meta/info.json", "data/chunk-000/file-000.parquet", "arm.json"])
+@pytest.mark.slow
 def test_lerobot_datasets(tmp_path, part):
     states = np.outer(np.linspace(-50, 50, 20), [1.0, 0.5, 0.2])
     write_dataset(tmp_path / "set", [(states, states)] * 2, robot="axbridge")

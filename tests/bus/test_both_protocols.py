@@ -173,6 +173,7 @@ def test_an_echo_is_never_taken_for_an_answer():
 
 
 @pytest.mark.parametrize("ids", [(3, 5), (1, 2), (1, 3)], ids=["1.0", "2.0", "both"])
+@pytest.mark.slow
 def test_a_line_that_misbehaves_gives_no_wrong_value(ids):
     servos = [XServo(id_, "ax-12a" if id_ in {3, 5} else "xl430-w250") for id_ in ids]
     dice = random.Random(3)

@@ -173,6 +173,7 @@ def take_its_power(loop):
 
 @pytest.mark.parametrize("profile", ["ax-12a", "ax-12"])  # Torque Limit becomes 0, Torque Enable becomes 0
 @pytest.mark.parametrize("mishap", [lose_some_packets, change_its_limit, lose_the_port, take_its_power])
+@pytest.mark.slow
 def test_nothing_but_recover_wakes_a_servo_that_has_shut_itself_down(profile, mishap):
     loop = Loop(profile)
     loop.run(10)

@@ -90,6 +90,7 @@ def test_who_simulates_lets_the_engine_be_chosen():
 
 
 @pytest.mark.parametrize("old", sorted(RENAMED))
+@pytest.mark.slow
 def test_an_earlier_word_is_refused_with_the_one_of_today(old, capsys):
     new = RENAMED[old]
     takes_any = {verb for verb, command in verbs() if command.context_settings.get("ignore_unknown_options")}
@@ -129,6 +130,7 @@ IDENTIFY = ("identify", "step.mcap", "--rig", "bench_arm", "--model", "ax12")
         (("demo", "--rig", "bioloid", "--out", "walk"), "walk/walk.png"),
     ],
 )
+@pytest.mark.slow
 def test_a_file_that_is_there_is_refused_before_any_work_begins(command, there, folder, capsys):
     before = sorted(folder.rglob("*"))
     assert run([*command]) == MISUSE

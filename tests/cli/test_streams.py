@@ -50,6 +50,7 @@ def axbridge(*arguments, close=(), **more):
 
 @pytest.mark.skipif(os.name == "nt", reason="streams are closed otherwise there")
 @pytest.mark.parametrize("close", [(2,), (1,), (0, 1, 2)])
+@pytest.mark.slow
 def test_a_closed_stream_hinders_no_verb_and_no_file_gets_its_number(walk, close):
     table = walk.with_suffix(".csv")
     done = axbridge("convert", walk, table, close=close)
@@ -63,6 +64,7 @@ def test_a_mistake_with_closed_streams_still_has_its_exit_code(tmp_path):
     assert axbridge("info", tmp_path / "none.mcap", close=(1, 2)).returncode == 2
 
 
+@pytest.mark.slow
 def test_a_terminal_without_a_degree_sign_gets_the_word(walk):
     done = axbridge("compare", walk, walk, env={**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0"})
     assert done.returncode == 0, done.stderr
@@ -73,6 +75,7 @@ def test_a_terminal_without_a_degree_sign_gets_the_word(walk):
 @pytest.mark.parametrize(
     "arguments", [("info",), ("info", "--json"), ("compare",), ("compare", "--json"), ("convert", "--wide"), ("convert",)]
 )  # fmt: skip
+@pytest.mark.slow
 def test_names_in_a_recording_do_not_steer_the_terminal_or_a_table(walk, capsys, arguments):
     verb, *options = arguments
     files = {"compare": [walk], "convert": [walk.with_suffix(".csv")]}.get(verb, [])

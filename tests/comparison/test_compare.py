@@ -200,6 +200,7 @@ def files(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("other", ["short.mcap", "one.mcap"])
+@pytest.mark.slow
 def test_fail_if_fails_on_what_was_not_compared_unless_that_is_allowed(files, capsys, other):
     condition = ("compare", "whole.mcap", other, "--fail-if", "rmse>2")
     assert app.run([*condition]) == app.FAILED_CHECK

@@ -43,6 +43,7 @@ def recording(*tracks):
 
 
 @pytest.mark.parametrize("ramped", [False, True])
+@pytest.mark.slow
 def test_delay_and_lag_of_each_joint_are_found(ramped):
     still = Track.of("neck", np.arange(0, 30, 0.05), command=np.zeros(600), position=np.zeros(600))
     found = lags(
@@ -100,6 +101,7 @@ def fitted(tmp_path, monkeypatch):
     return tmp_path
 
 
+@pytest.mark.slow
 def test_what_was_found_predicts_another_recording(fitted, capsys):
     capsys.readouterr()
     assert app.run(["compare", "other.mcap", "--model", "lag.toml", "--out", "it.html", "--json"]) == app.DONE
@@ -117,17 +119,20 @@ def test_what_was_found_predicts_another_recording(fitted, capsys):
         (("--model", "ax12"), "--model needs the rig"),
     ],
 )
+@pytest.mark.slow
 def test_delays_and_lags_are_a_model_of_their_own(fitted, capsys, more, words):
     assert app.run(["compare", "other.mcap", "--model", "lag.toml", *more]) == app.MISUSE
     assert words in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_recording_of_other_joints_is_refused(fitted, capsys):
     write_recording(recording(joint("elbow", 0.05, 0.06, ramped=False)), fitted / "arm.mcap")
     assert app.run(["compare", "arm.mcap", "--model", "lag.toml"]) == app.MISUSE
     assert "no goals of lag.toml's joints: knee, hip" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_lag_as_long_as_the_search_goes_has_no_interval(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     write_recording(recording(joint("knee", 0.05, 1.5, ramped=False)), tmp_path / "slow.mcap")

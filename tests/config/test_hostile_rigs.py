@@ -50,6 +50,7 @@ JOINT = """<joint name="j{0}" type="continuous"><parent link="l{1}"/><child link
 
 
 @pytest.mark.parametrize("chain", [True, False])
+@pytest.mark.slow
 def test_a_rig_of_three_thousand_links_is_checked_at_once(tmp_path, chain):
     count = 3000
     links = "".join(LINK.format(k) for k in range(1, count))

@@ -189,6 +189,7 @@ def test_an_engine_without_a_window_gets_no_mesh_that_is_only_to_look_at(tmp_pat
 
 @pytest.mark.parametrize("engine", ["bullet", "mujoco"])
 @pytest.mark.parametrize(("name", "content"), [("box.stl", stl()), ("box.dae", collada()), ("box.obj", obj())])
+@pytest.mark.slow
 def test_a_body_stands_on_its_mesh(tmp_path, engine, name, content):
     (tmp_path / name).write_bytes(content)
     (tmp_path / "arm.urdf").write_text(

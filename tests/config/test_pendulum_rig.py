@@ -19,6 +19,7 @@ def inertia(mass, length):
 
 
 @pytest.mark.parametrize(("mass", "length"), [(0.1, 0.1), (0.2, 0.1), (0.1, 0.3), (0.5, 0.4)])
+@pytest.mark.slow
 def test_it_swings_with_the_period_of_its_mass_and_length(mass, length):
     rig = Rig.load(f"pendulum:mass={mass},length={length}").overridden({"world": {"time_step_ms": 1.0}})
     free = {"motor": {"armature": 0.002}, "friction": {"coulomb": 0.0, "stribeck": 0.0, "viscous": 0.0}}

@@ -137,6 +137,7 @@ def conducted(path, name, options=None, robot=None):
 
 
 @pytest.mark.parametrize("name", list(EXPERIMENTS))
+@pytest.mark.slow
 def test_every_experiment_ends_limp_with_named_parts_and_the_servo_as_it_was(tmp_path, name):
     done, servo, found = conducted(tmp_path / "a.mcap", name)
     assert done.whole

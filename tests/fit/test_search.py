@@ -111,6 +111,7 @@ def test_whole_recordings_choose_among_ends_that_fit_the_parts_alike(runs):
     assert [end.seed for end in best_of_both(job, [replace(ends[0], loss=0.001), ends[1]])] == [1, 2]
 
 
+@pytest.mark.slow
 def test_a_joint_without_armature_is_found_though_the_logarithm_of_an_armature_is_searched():
     truth = ax12_truth()
     truth[Param.ARMATURE] = 0.0

@@ -47,6 +47,7 @@ def test_the_way_stays_between_its_ends(law, found):
 @pytest.mark.parametrize("law", LAWS)
 @settings(max_examples=60, deadline=None)
 @given(found=ways)
+@pytest.mark.slow
 def test_the_peak_speed_is_the_fastest_there_is(law, found):
     way = track(law, found)
     for (begin, end), peak in zip(itertools.pairwise(way.times), way.peak_speeds(), strict=True):
@@ -128,6 +129,7 @@ FAST = {"a": Bounds(-2.0, 2.0, 100.0)}
 @pytest.mark.parametrize("law", LAWS)
 @settings(max_examples=60, deadline=None)
 @given(found=ways, top=st.floats(0.5, 8.0))
+@pytest.mark.slow
 def test_no_plan_is_faster_than_its_joints_and_none_is_shortened(law, found, top):
     bounds = {"a": Bounds(-2.0, 2.0, top)}
     made = plan(

@@ -36,6 +36,7 @@ def desk(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("version", ["v2.1", "v3.0"])
+@pytest.mark.slow
 def test_the_episode_that_is_named_becomes_a_recording(desk, version, capsys):
     write_dataset(desk / "set", [episode(), episode(5.0), episode(7.0)], version=version)
     assert run(["import", "set", "out.mcap", "--episode", "1", "--unit", "deg"]) == 0

@@ -375,6 +375,7 @@ def test_a_recording_whose_only_part_is_damaged_is_not_whole(tmp_path):
     assert len(found["servo 1"]) == 0
 
 
+@pytest.mark.slow
 def test_a_damaged_part_of_one_servo_costs_the_others_nothing(tmp_path):
     path = tmp_path / "run.mcap"
     write_recording(sample(2, length=20_000), path)
@@ -385,6 +386,7 @@ def test_a_damaged_part_of_one_servo_costs_the_others_nothing(tmp_path):
     np.testing.assert_array_equal(found["servo 0"].position, sample(length=20_000)["servo 0"].position)
 
 
+@pytest.mark.slow
 def test_of_a_servo_with_a_damaged_part_the_rest_is_read(tmp_path):
     path = tmp_path / "run.mcap"
     write_recording(sample(length=20_000), path)

@@ -110,6 +110,7 @@ def test_messages_lie_in_order_of_time(desk):
     assert times == sorted(times)
 
 
+@pytest.mark.slow
 def test_what_is_there_stays_unless_it_is_a_bag_and_force_is_given(desk, capsys):
     assert run(LIFT) == 0
     (desk / "notes").mkdir()
@@ -136,6 +137,7 @@ def test_what_is_there_stays_unless_it_is_a_bag_and_force_is_given(desk, capsys)
         (["lift.mcap/bag", "--ros2"], "cannot be written"),
     ],
 )
+@pytest.mark.slow
 def test_what_makes_no_bag_is_refused_and_leaves_nothing(desk, capsys, words, why):
     assert run(LIFT) == 0
     assert run(["convert", "lift.mcap", *words]) in {2, 3}

@@ -96,6 +96,7 @@ def test_an_extra_load_of_x_servos_is_named_within_a_second(heavy):
     ("name", "servo", "address", "goal"),
     [("bench_arm", "shoulder", 30, b"\xc8\2"), ("koch", "shoulder_lift", 116, b"\xf4\x09\0\0")],
 )
+@pytest.mark.slow
 def test_an_onlooker_names_an_extra_load_of_servos_that_somebody_else_commands(
     heavy, name, servo, address, goal, factor
 ):

@@ -95,6 +95,7 @@ def test_the_duty_for_a_torque_gives_that_torque(model, torque, volts, speed):
 
 @settings(deadline=None, max_examples=300)
 @given(models(), of(-2, 2), of(6, 14), of(-6, 6))
+@pytest.mark.slow
 def test_a_loop_of_the_current_finds_the_voltage_of_that_duty(model, torque, volts, speed):
     model = model.model_copy(update={"motor": model.motor.model_copy(update={"max_current": 0.0})})
     row = pack(model, 0.005)

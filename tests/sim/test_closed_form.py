@@ -47,6 +47,7 @@ def recorded(folder, name, options, **servo):
         ),
     ],
 )
+@pytest.mark.slow
 def test_the_closed_form_does_what_the_virtual_servo_did(tmp_path, name, options, servo):
     recording, rig = recorded(tmp_path, name, options, **servo)
     assert np.ptp(recording["shoulder"].position) > 0.3

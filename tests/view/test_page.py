@@ -244,6 +244,7 @@ def test_counts_are_whole_numbers_and_a_limit_above_the_factorys_is_written_at_t
     assert servo.read("temperature_limit") == 80
 
 
+@pytest.mark.slow
 def test_what_a_servo_of_protocol_2_0_refuses_is_told_and_taken_when_its_torque_is_off(tmp_path, monkeypatch):
     pytest.importorskip("viser")
     monkeypatch.chdir(tmp_path)

@@ -49,6 +49,7 @@ def compared(folder, *arguments):
     return page
 
 
+@pytest.mark.slow
 def test_a_report_shows_the_motion_in_less_than_three_megabytes_unless_it_is_not_wanted(folder):
     bare = compared(folder, folder / "a.mcap", folder / "b.mcap", "--no-replay")
     assert "<iframe" not in bare.read_text()

@@ -162,6 +162,7 @@ def test_a_whole_packet_is_what_the_decoder_makes_of_it(id_, code, params, flip)
 
 @settings(max_examples=60, deadline=None)
 @given(st.binary(min_size=1, max_size=120))
+@pytest.mark.slow
 def test_after_any_junk_and_a_pause_the_next_packet_is_answered(junk):
     wire = Wire(make_world(ids=(200,), timing="none"))
     wire(junk)

@@ -61,6 +61,7 @@ def test_packets_of_both_protocols_are_found_in_order_however_they_are_cut(order
 
 
 @pytest.mark.parametrize("fault", ["drop", "corrupt", "truncate", "noise", "duplicate", "late"])
+@pytest.mark.slow
 def test_faults_strike_packets_of_both_protocols(wire, fault):
     wire.world.inject(f"{fault}=0.5")
     answers = {1: v1.encode(1, 0), 11: wire.world.servos["s11"]._ping(broadcast=False).frame}

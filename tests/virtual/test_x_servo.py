@@ -508,6 +508,7 @@ def test_every_register_keeps_its_own_rules(profile):
     profile=st.sampled_from(PROFILES),
     writes=st.lists(st.tuples(st.integers(0, 700), st.binary(min_size=0, max_size=12)), max_size=12),
 )
+@pytest.mark.slow
 def test_no_write_puts_a_register_where_its_table_forbids(profile, writes):
     world = make_x_world(profile=profile, timing="none")
     servo = world.servos["s1"]

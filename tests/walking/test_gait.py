@@ -122,6 +122,7 @@ def test_legs_put_the_feet_on_their_ways_below_a_torso_that_goes_with_them():
         (Gait(steps=6, step_length=0.0, turn=-0.2), (0.0, 0.0, -0.6)),
     ],
 )
+@pytest.mark.slow
 def test_a_walk_leads_ahead_back_aside_and_round(gait, place):
     walk = Walk.of(BIOLOID, gait)
     x, y, _, turn = (walk.feet["left"][-1] + walk.feet["right"][-1]) / 2
