@@ -74,12 +74,6 @@ def test_impossible_gains_are_refused(bad):
     assert not checks.gains(1, 0, 0)
 
 
-@pytest.mark.parametrize("nothing", [None, "1.0"])
-def test_what_is_no_number_is_a_type_error(nothing):
-    with pytest.raises(TypeError):
-        checks.position(nothing, -1, 1)
-
-
 @pytest.mark.parametrize(
     ("asked", "ends", "question"),
     [

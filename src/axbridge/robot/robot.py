@@ -24,6 +24,7 @@ from axbridge.robot.servo import Servo
 from axbridge.robot.servos import Servos
 from axbridge.robot.simulation import Simulation
 from axbridge.robot.twin.twin import Twin
+from axbridge.servo import checks
 from axbridge.state import Cause, Observer, ServoState, StepReport
 
 __all__ = ["Robot"]
@@ -120,7 +121,7 @@ class Robot(Servos):
         if self.closed or self._connection.refused:
             return -1.0
         self._refuse_closed()
-        requested = self.basic_time_step if period is None else float(period)
+        requested = self.basic_time_step if period is None else checks.number(period, "a step")
         if not 0 < requested < math.inf:
             raise UsageError(f"a step of {requested:g} ms is not positive and finite")
         clock = self._connection.backend.clock

@@ -3,7 +3,8 @@
 Commands follow Webots' Motor node and act in the next `Robot.step`. `position`, `velocity`, `torque` and the others are
 what the servo measured in the last step; what it is to do is `target_position`, `velocity_limit`, and so on. Set-points
 out of range are clipped, with a `ControlWarning` the first time; impossible ones (NaN, a negative speed) are refused
-with one each time, and the old value stays. Degrees are an error, and so is a command to a robot that was closed.
+with one each time, and the old value stays. Degrees are an error, and so are what is no number and a command to a
+robot that was closed.
 Units: rad and N·m, for a linear joint m and N.
 """
 
@@ -117,6 +118,7 @@ class Servo:
             BusError: the servo does not answer.
         """
         self._refuse_closed()
+        position = checks.number(position, "a position")
         if not clip:
             self._refuse_degrees(position)
         for motor in (self, *self._siblings):
@@ -171,6 +173,7 @@ class Servo:
         without effect in torque control. Coupled motors follow by their multipliers.
         """
         self._refuse_closed()
+        velocity = checks.number(velocity, "a velocity")
         signed = self._wanted.endless or velocity >= 0  # only the request may not be negative: a multiplier turns it
         for motor in (self, *self._siblings):
             checked = checks.velocity(velocity * motor._multiplier, motor._max_velocity, endless=signed)
@@ -189,7 +192,7 @@ class Servo:
             UnsupportedOperation: the drive cannot.
         """
         self._refuse_closed()
-        checked = checks.acceleration(acceleration)
+        checked = checks.acceleration(checks.number(acceleration, "an acceleration"))
         if checked.value is None:
             return self._say(checked.warning, "acceleration")
         if checked.value != -1:
@@ -204,7 +207,7 @@ class Servo:
         stall. An X servo that its rig has in current-based position mode caps its current.
         """
         self._refuse_closed()
-        checked = checks.available_torque(torque, self.max_torque)
+        checked = checks.available_torque(checks.number(torque, "a torque"), self.max_torque)
         if checked.value is None:
             return self._say(checked.warning, "torque")
         self._wanted.available_torque = checked.value
@@ -222,11 +225,12 @@ class Servo:
             UnsupportedOperation: the servo's own position loop is in use (``controller = "firmware"``).
         """
         self._refuse_closed()
+        p, i, d = (checks.number(gain, "a gain") for gain in (p, i, d))
         refused = checks.gains(p, i, d)
         if refused:
             return self._say(refused)
         self._needs("pid")
-        self._wanted.gains = (float(p), float(i), float(d))
+        self._wanted.gains = (p, i, d)
         self._wanted.gains_set += 1
         return None
 
@@ -240,6 +244,7 @@ class Servo:
             BusError: the servo does not answer.
         """
         self._refuse_closed()
+        torque = checks.number(torque, "a torque")
         for motor in (self, *self._siblings):
             checked = checks.torque(torque * motor._multiplier, motor._wanted.available_torque)
             if checked.value is None:
@@ -264,6 +269,7 @@ class Servo:
             UnsupportedOperation: no Dynamixel, or an MX with Protocol 1.0, whose wheel takes a speed.
             BusError: the servo does not answer.
         """
+        duty = checks.number(duty, "a duty")
         for motor in (self, *self._siblings):
             checked = checks.duty(duty * motor._multiplier)
             if checked.value is None:
@@ -287,9 +293,10 @@ class Servo:
         self._refuse_closed()
         if not self._drive.brake:
             raise UnsupportedOperation(f"servo {self.name!r} has no brake", "only ideal joints have one")
-        if math.isnan(damping) or damping < 0:
+        damping = checks.number(damping, "a damping")
+        if not 0 <= damping < math.inf:
             return self._say(f"damping must be positive, not {damping:g}; it stays {self._wanted.damping:g}")
-        self._wanted.damping = float(damping)
+        self._wanted.damping = damping
         return None
 
     def goto(self, position: float, duration: float) -> bool:

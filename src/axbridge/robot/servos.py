@@ -16,12 +16,14 @@ from axbridge.config.rig import Rig
 from axbridge.errors import UnknownServo, UsageError
 from axbridge.robot.servo import Servo
 from axbridge.robot.warn import warn
+from axbridge.servo import checks
 from axbridge.servo.coupled_motors import Limits, couplings, sibling_limits
 
 __all__ = ["Servos"]
 
 _log = logging.getLogger(__name__)
 _THERE = {"rotational": math.radians(2), "linear": 0.002}  # rad, m: this near a goal a joint has arrived
+_LONGEST_WAY = 86_400.0  # s: a day
 _PATIENCE = 0.5  # s that a joint may come after its goal
 _FOLLOWS = 0.2  # rad or m: a joint this near its target goes on from the target, else from where it is
 
@@ -89,20 +91,24 @@ class Servos(Mapping[str, Servo]):
             False, too, when the controller should end.
 
         Raises:
-            UsageError: a time that is not positive and finite, a position that is not finite, or degrees; or the robot
-                is closed.
+            UsageError: a time that is not positive or longer than a day, a position that is not finite, or degrees; or
+                the robot is closed.
             UnknownServo: the robot has no such servo.
             BusError: as `step`.
         """
         self._refuse_closed()
-        if not 0 < duration < math.inf:
-            raise UsageError(f"a way of {duration:g} s is not positive and finite", "give seconds")
-        ways = {name: _way(self[name], float(goal)) for name, goal in pose.items()}
+        duration = checks.number(duration, "a duration")
+        if not 0 < duration <= _LONGEST_WAY:
+            raise UsageError(f"a way of {duration:g} s: 0 to {_LONGEST_WAY:g} s can be had", "give seconds")
+        goals = {name: checks.number(goal, f"a goal of {name!r}") for name, goal in pose.items()}
+        ways = {name: _way(self[name], goal) for name, goal in goals.items()}
         times = {
             name: minimum_jerk.shortest(end - start, self[name].max_velocity) for name, (start, end) in ways.items()
         }
         slowest = max(times, key=lambda name: times[name], default="")
         if slowest and (needed := times[slowest]) > duration:
+            if needed > _LONGEST_WAY:
+                raise UsageError(f"servo {slowest!r} would go for {needed:.3g} s", "give a goal that is nearer")
             warn(f"servo {slowest!r}: {duration:g} s are too short for its speed: it takes {needed:.2f} s")
             duration = needed
         ticks = max(1, math.ceil(duration * 1000 / self.basic_time_step - 1e-9))
@@ -139,10 +145,13 @@ class Servos(Mapping[str, Servo]):
             positions: (n,), rad (m for linear joints).
 
         Raises:
-            UsageError: not as many positions as servos, or degrees; no servo has got its goal then.
+            UsageError: no numbers, not as many positions as servos, or degrees; no servo has got its goal then.
             BusError: a servo does not answer.
         """
-        goals = np.asarray(positions, dtype=float)
+        try:
+            goals = np.asarray(positions, dtype=float)
+        except (TypeError, ValueError, OverflowError) as failure:
+            raise UsageError(f"positions must be numbers: {failure}", "nothing was sent") from None
         if goals.shape != (len(self),):
             raise UsageError(
                 f"positions of shape {goals.shape} for {len(self)} servos", f"give one a servo: {', '.join(self)}"

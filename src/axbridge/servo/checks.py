@@ -1,13 +1,15 @@
 """Argument checks of a motor's commands: what is stored, and the warning that goes with it.
 
 Values out of range are clipped, impossible ones are refused (the old value stays). Units: rad and N·m, or m and N for a
-linear joint. A value that is no number raises TypeError, as in Webots' Python module.
+linear joint. A value that is no number raises UsageError.
 """
 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import NamedTuple, SupportsFloat
+
+from axbridge.errors import UsageError
 
 __all__ = [
     "Checked",
@@ -16,6 +18,7 @@ __all__ = [
     "duty",
     "gains",
     "is_no_angle",
+    "number",
     "position",
     "torque",
     "velocity",
@@ -32,6 +35,16 @@ class Checked(NamedTuple):
 
     value: float | None
     warning: str = ""
+
+
+def number(value: object, what: str) -> float:
+    """A set-point as a float; text, a complex number, None and what no float can hold raise UsageError."""
+    try:
+        if isinstance(value, SupportsFloat) and not isinstance(value, complex):
+            return float(value)
+    except (TypeError, ValueError, OverflowError):
+        pass
+    raise UsageError(f"{what} must be a number, not {repr(value)[:40]}", "nothing was sent")
 
 
 def position(request: float, low: float, high: float, *, angle: bool = False) -> Checked:
@@ -80,7 +93,7 @@ def acceleration(request: float) -> Checked:
     value = float(request)
     if math.isnan(value) or (value < 0 and value != -1):
         return Checked(None, f"acceleration must be positive, or -1 for unlimited, not {value:g}; the old one stays")
-    return Checked(value)
+    return Checked(-1.0 if math.isinf(value) else value)
 
 
 def available_torque(request: float, maximum: float) -> Checked:

@@ -152,7 +152,7 @@ class XDrive(DynamixelDrive):
             setpoints = replace(setpoints, acceleration=-1.0)
         goal = super().command(setpoints, sensed, period)  # which may change the mode, and that forgets the profile
         if limit != self._acceleration:
-            counts = 0 if limit < 0 else min(max(round(limit / _ACCELERATION), 1), _MOST_ACCELERATION)
+            counts = 0 if limit < 0 else max(round(min(limit / _ACCELERATION, _MOST_ACCELERATION)), 1)
             self.write("profile_acceleration", counts)
             self._acceleration = limit
         if self._mode == OperatingMode.CURRENT_BASED_POSITION:

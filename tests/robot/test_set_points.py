@@ -1,0 +1,87 @@
+"""Whatever a program gives as a set-point, it is a number that is used, clipped or refused, or one UsageError; nothing else."""
+
+import math
+import warnings
+
+import numpy as np
+import pytest
+
+import axbridge
+from axbridge import ControlWarning, UnsupportedOperation, UsageError
+from tests.support.ideal_world import Bench
+
+NO_NUMBERS = [10**400, "1", b"1", None, 1j, [1.0], {}, object(), np.array([1.0, 2.0])]
+ODD_NUMBERS = [math.nan, math.inf, -math.inf, 1e308, -1e308, 5e-324, np.float32(0.1), True, np.array(0.1)]
+SETTERS = {
+    "set_position": lambda servo, value: servo.set_position(value),
+    "set_velocity": lambda servo, value: servo.set_velocity(value),
+    "set_acceleration": lambda servo, value: servo.set_acceleration(value),
+    "set_available_torque": lambda servo, value: servo.set_available_torque(value),
+    "set_torque": lambda servo, value: servo.set_torque(value),
+    "set_duty": lambda servo, value: servo.set_duty(value),
+    "p": lambda servo, value: servo.set_control_pid(value, 0.0, 0.0),
+    "i": lambda servo, value: servo.set_control_pid(1.0, value, 0.0),
+    "d": lambda servo, value: servo.set_control_pid(1.0, 0.0, value),
+    "goto": lambda servo, value: servo.goto(value, 0.04),
+    "duration": lambda servo, value: servo.goto(0.1, value),
+}
+
+
+def set_points(servo):
+    limits = (servo.velocity_limit, servo.acceleration, servo.available_torque)
+    return servo.target_position, *limits, servo.torque_enabled
+
+
+@pytest.fixture(params=["pan_tilt", "xl330_pendulum", "ideal"])
+def robot(request, tmp_path):
+    rig = Bench(tmp_path).rig({"controller": "pid"}) if request.param == "ideal" else request.param
+    with axbridge.open(rig) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("setter", SETTERS)
+@pytest.mark.parametrize("value", NO_NUMBERS, ids=lambda value: repr(value)[:12])
+def test_what_is_no_number_is_one_error_and_moves_nothing(robot, setter, value):
+    servo = next(iter(robot.values()))
+    before = set_points(servo)
+    with pytest.raises((UsageError, UnsupportedOperation)):
+        SETTERS[setter](servo, value)
+    assert set_points(servo) == pytest.approx(before, nan_ok=True)
+    robot.step()
+
+
+@pytest.mark.parametrize("setter", [name for name in SETTERS if name != "duration"])
+@pytest.mark.parametrize("value", ODD_NUMBERS, ids=repr)
+def test_numbers_that_no_servo_reaches_end_no_program(robot, setter, value):
+    servo = next(iter(robot.values()))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ControlWarning)
+        try:
+            SETTERS[setter](servo, value)
+        except (UsageError, UnsupportedOperation):
+            return
+        for _ in range(3):
+            robot.step()
+    assert math.isfinite(servo.position)
+
+
+@pytest.mark.parametrize("value", [*NO_NUMBERS, math.nan, math.inf, 1e308, 0, -1], ids=lambda value: repr(value)[:12])
+def test_times_that_are_none_are_refused(robot, value):
+    servo = next(iter(robot.values()))
+    with pytest.raises(UsageError):
+        robot.step(value if value is not None else "")
+    with pytest.raises(UsageError):
+        servo.goto(0.0, value)
+    assert robot.time == 0
+
+
+def test_positions_that_are_no_numbers_are_refused_together(robot):
+    for value in ["1", None, 1j, object()]:
+        with pytest.raises(UsageError):
+            robot.set_positions([value] * len(robot))
+
+
+def test_no_end_of_acceleration_is_no_limit(robot):
+    servo = next(iter(robot.values()))
+    servo.set_acceleration(math.inf)
+    assert servo.acceleration == -1
