@@ -107,3 +107,32 @@ def test_verbs_that_simulate_nothing_do_not_import_numba(tmp_path):
     for verb in (["--version"], ["scan", "--port", "/dev/nothing"], ["rig", "list"], ["info", "nothing.mcap"]):
         done = subprocess.run([sys.executable, "-c", code, *verb], cwd=tmp_path, capture_output=True, text=True)
         assert done.stdout.splitlines()[-1] == "False", verb
+
+
+@pytest.mark.skipif(os.name != "posix", reason="owners and modes are POSIX")
+@pytest.mark.parametrize("trap", ["open to all", "of another user", "a link", "a file", "none"])
+def test_kernels_are_kept_in_no_folder_that_others_can_write(tmp_path, trap):
+    shared, real = tmp_path / f"axbridge-{os.getuid()}", tmp_path / "real"
+    real.mkdir(mode=0o700)
+    if trap == "open to all":
+        shared.mkdir()
+        shared.chmod(0o777)
+    elif trap == "of another user":
+        shared.mkdir(mode=0o700)
+        if os.getuid() != 0:
+            pytest.skip("only root can give a folder away")
+        os.chown(shared, 65534, 65534)
+    elif trap == "a link":
+        shared.symlink_to(real)
+    elif trap == "a file":
+        shared.write_text("")
+    blocked = tmp_path / "home"
+    blocked.write_text("no folder can be made in here")
+    env = {**os.environ, "TMPDIR": str(tmp_path), "XDG_CACHE_HOME": str(blocked), "NUMBA_CACHE_DIR": ""}
+    code = "from axbridge.jit import cache_folder; print(cache_folder())"
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True)
+    kept = Path(done.stdout.strip())
+    assert (kept.parent == shared) is (trap == "none")
+    assert kept.parent.is_relative_to(tmp_path)
+    assert real not in kept.parents
+    assert (kept if trap != "none" else shared).stat().st_mode & 0o077 == 0

@@ -19,6 +19,7 @@ import contextlib
 import hashlib
 import importlib.util
 import os
+import stat
 import subprocess
 import sys
 import tempfile
@@ -373,8 +374,11 @@ def cache_folder() -> Path:
     name = f"kernels-{content.hexdigest()[:16]}-{sys.implementation.cache_tag}-numba{version('numba')}"
     given = os.environ.get("NUMBA_CACHE_DIR")
     user = os.getuid() if hasattr(os, "getuid") else "kernels"
-    for root in (Path(given) if given else _users_folder(), Path(tempfile.gettempdir(), f"axbridge-{user}")):
+    shared = Path(tempfile.gettempdir(), f"axbridge-{user}")  # a name that anybody can make first
+    for root in (Path(given) if given else _users_folder(), shared):
         try:
+            if root == shared and not _is_private(shared):
+                break
             folder = root.expanduser() / name
             folder.mkdir(parents=True, exist_ok=True)
         except (OSError, RuntimeError):  # a user without a home, or with one that cannot be written
@@ -382,6 +386,16 @@ def cache_folder() -> Path:
         if os.access(folder, os.W_OK):
             return folder
     return Path(tempfile.mkdtemp(prefix=_ONCE))
+
+
+def _is_private(folder: Path) -> bool:
+    """Make a folder that is this user's alone; False when it is somebody else's: numba runs code from such files."""
+    with contextlib.suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode):
+        return False
+    return not hasattr(os, "getuid") or (found.st_uid == os.getuid() and not found.st_mode & 0o077)
 
 
 def _users_folder() -> Path:

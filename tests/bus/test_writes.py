@@ -2,9 +2,11 @@
 
 import pytest
 
+import axbridge
 from axbridge.bus.base import Bus
 from axbridge.bus.commission import (
     answers_ping,
+    answers_reads,
     apply_registers,
     read_register,
     read_start,
@@ -175,6 +177,23 @@ def test_a_bad_line_makes_no_servo_a_silent_one():
     assert read_start(bus_with(status_return_level=0), 1, 3) is None
     with pytest.raises(BusTimeout):
         read_start(bus, 7, 3)
+
+
+@pytest.mark.parametrize("rig", ["pan_tilt", "xl330_pendulum"])
+def test_replies_late_for_a_moment_make_no_servo_a_silent_one(rig):
+    with axbridge.open(rig) as robot:
+        bus = next(iter(robot._connection.backend.buses.values()))
+        first = robot.rig.servos[0].id
+        heals = bus.clock.now() + 0.2
+        transfer = bus._read_once
+
+        def late(id, address, length):
+            if bus.clock.now() < heals:
+                raise BusTimeout(id)
+            return transfer(id, address, length)
+
+        bus._read_once = late
+        assert answers_reads(bus, first)
 
 
 class Recorder(Bus):

@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 _TORQUE_2 = int(XAddress.TORQUE_ENABLE)
-_LOOKS = 3  # before a servo that answers PING is taken for one that answers no READ
+_LOOKS, _REST = 3, 0.15  # how often it is asked, s apart, before a servo that answers PING counts as silent to READ
 MODEL_AND_FIRMWARE = struct.Struct("<HB")  # what a servo of Protocol 2.0 says to a PING
 UNLOCK = "switch the supply of the servo off and on: nothing else ends the lock"
 
@@ -80,23 +80,27 @@ def answers_reads(bus: Bus, id: int) -> bool:
         PortError: the line is gone.
     """
     try:
-        bus.read(id, ADDRESSES[bus.protocol(id).version].ID, 1)
+        return _read_patiently(bus, id, ADDRESSES[bus.protocol(id).version].ID, 1) is not None
     except (BusTimeout, CorruptPacket):
         return False
-    return True
 
 
 def read_start(bus: Bus, id: int, length: int) -> bytes | None:
     """The first `length` bytes of a servo's table; None when it answers PING and no READ: status return level 0.
 
-    On a bad line several reads get lost in a row, so it is looked again before a servo is called silent.
-
     Raises:
         BusTimeout, CorruptPacket, PortError: as `Bus.read`.
     """
-    for _ in range(_LOOKS):
+    return _read_patiently(bus, id, 0, length)
+
+
+def _read_patiently(bus: Bus, id: int, address: int, length: int) -> bytes | None:
+    """Read; again after a rest, when late replies are over, before a servo that answers PING is called silent: None."""
+    for look in range(_LOOKS):
+        if look:
+            bus.clock.sleep_until(bus.clock.now() + _REST)
         try:
-            return bus.read(id, 0, length).data
+            return bus.read(id, address, length).data
         except BusTimeout:
             if not answers_ping(bus, id):
                 raise

@@ -38,7 +38,7 @@ class StandstillReader:
         if notes is None:
             return
         with contextlib.suppress(OSError):
-            self._file = os.open(notes, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+            self._file = os.open(notes, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
             if os.fstat(self._file).st_uid != os.getuid():
                 self.close()
             else:

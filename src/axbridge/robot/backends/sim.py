@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from contextlib import ExitStack
 
 from axbridge.clock import Clock, WallClock
@@ -12,25 +13,70 @@ from axbridge.virtual.world import World
 
 __all__ = ["open_sim"]
 
+_log = logging.getLogger(__name__)
+_CATCH_UP = 0.1  # s that are simulated at most of what passed while nobody asked
+_PART = 0.02  # s simulated between two moments when a signal is heard
+_SLACK = 0.005  # s that a simulation may be late without being too slow
+_SAY = 2.0  # s between two warnings
+
 
 class _PacedClock:
     """Simulated time that keeps to the wall's: it waits for it, and goes on while the controller thinks.
 
-    That is Webots' asynchronous mode: a controller that takes longer than its step is late, as on a real robot.
+    That is Webots' asynchronous mode: a controller that takes longer than its step is late, as on a real robot. What a
+    frozen process missed, and what a simulation slower than real time cannot simulate, is not made up for: the clock
+    falls behind by it. Else each step would be longer than the one before.
+
+    Attributes:
+        behind: By how much simulated time has fallen behind the wall's so far, s.
     """
 
-    def __init__(self, world: Clock) -> None:
-        self._world = world
-        self._wall = WallClock()
+    def __init__(self, world: Clock, wall: Clock | None = None) -> None:
+        self.behind = 0.0
+        self._world, self._wall = world, wall or WallClock()
         self._ahead = self._wall.now() - world.now()
+        self._said = self._wall.now(), world.now(), 0.0
 
     def now(self) -> float:
-        self._world.sleep_until(self._wall.now() - self._ahead)
+        missed = self._wall.now() - self._ahead - self._world.now()
+        self._fall_behind(missed - _CATCH_UP)
+        self._simulate(self._world.now() + min(missed, _CATCH_UP), must=False)
         return self._world.now()
 
     def sleep_until(self, due: float) -> None:
-        self._world.sleep_until(due)
+        self._simulate(due, must=True)
         self._wall.sleep_until(self._world.now() + self._ahead)
+
+    def _simulate(self, due: float, *, must: bool) -> None:
+        """Simulate in parts, since signals are heard between them; a slow simulation only what it `must`."""
+        began, start = self._wall.now(), self._world.now()
+        while (here := self._world.now()) < due:
+            self._world.sleep_until(min(due, here + _PART))
+            slow = self._wall.now() - began > self._world.now() - start + _SLACK
+            if slow and not must:
+                break
+        late = self._wall.now() - self._ahead - self._world.now()
+        if late > _SLACK and self._wall.now() - began > self._world.now() - start:
+            self._fall_behind(late)
+
+    def _fall_behind(self, seconds: float) -> None:
+        """Let simulated time go on from here, `seconds` later than it was to."""
+        if seconds <= 0:
+            return
+        self._ahead += seconds
+        self.behind += seconds
+        wall, world, behind = self._said
+        passed = self._wall.now() - wall
+        if passed > _SAY and self.behind - behind > passed / 10:
+            rate = (self._world.now() - world) / passed
+            _log.warning(
+                "simulation runs at %.2g × real time: its clock is %.1f s behind; close other programs, "
+                "or take a simpler world",
+                rate,
+                self.behind,
+            )
+        if passed > _SAY:
+            self._said = self._wall.now(), self._world.now(), self.behind
 
 
 def open_sim(rig: Rig, *, seed: int = 0, realtime: bool = False) -> Backend:
