@@ -15,6 +15,7 @@ __all__ = ["open_sim"]
 
 _log = logging.getLogger(__name__)
 _CATCH_UP = 0.1  # s that are simulated at most of what passed while nobody asked
+_PAUSE = 1.0  # s after which a program did not think, but was stopped, or slept
 _PART = 0.02  # s simulated between two moments when a signal is heard
 _SLACK = 0.005  # s that a simulation may be late without being too slow
 _SAY = 2.0  # s between two warnings
@@ -39,7 +40,11 @@ class _PacedClock:
 
     def now(self) -> float:
         missed = self._wall.now() - self._ahead - self._world.now()
+        if missed > _PAUSE:
+            _log.warning("this program was held up for %.1f s: simulated time goes on from where it was", missed)
         self._fall_behind(missed - _CATCH_UP)
+        if missed > _PAUSE:
+            self._said = self._wall.now(), self._world.now(), self.behind
         self._simulate(self._world.now() + min(missed, _CATCH_UP), must=False)
         return self._world.now()
 
@@ -67,7 +72,7 @@ class _PacedClock:
         self.behind += seconds
         wall, world, behind = self._said
         passed = self._wall.now() - wall
-        if passed > _SAY and self.behind - behind > passed / 10:
+        if passed > _SAY and seconds < _PAUSE and self.behind - behind > passed / 10:
             rate = (self._world.now() - world) / passed
             _log.warning(
                 "simulation runs at %.2g × real time: its clock is %.1f s behind; close other programs, "
