@@ -72,13 +72,17 @@ class ServoState:
     errors: ErrorFlag | HardwareError
 
 
-Cause = Literal["blocked", "slipping", "extra load", "missing load", "weak supply", "overheating", "stale model"]
+Cause = Literal[
+    "without power", "torque off", "blocked", "slipping", "extra load", "missing load", "weak supply", "overheating",
+    "stale model",
+]  # fmt: skip
 
 
 class BusEvent(NamedTuple):
     """What changed: a servo went missing, came back, reports a fault, left its limits; the port likewise (name "").
 
-    Beside a simulated twin also why a servo does not do as its model says: a `Cause`.
+    Also a `Cause` why it does not do what it is told: it was without power, or somebody has switched its torque off;
+    beside a simulated twin, why it does not do as its model says.
     """
 
     kind: Literal["missing", "returned", "fault", "limit", "port lost", "port back", Cause]

@@ -9,6 +9,10 @@ A servo that protects itself sets its Torque Limit to 0, or takes its Torque Ena
 then wakes it. So a servo with a new alarm, or one that was away, gets nothing before both registers were read. One of
 Protocol 2.0 tells by its alert bit that something is wrong; Hardware Error Status says what; a reboot alone wakes it.
 
+Torque Enable is read of each servo that gets goals, too, twice a second and after each silence. Where it is off, the
+servo was without power (it was away, or has forgotten what was written), or somebody has switched it off. Neither gets
+goals: the first until its owner has set it up anew (`Cycle.revived`), the other until its torque is on again.
+
 Values are register counts; the Robot knows radians. Time is the bus's clock, so a cycle on a virtual bus runs in
 simulated time.
 """
@@ -41,6 +45,9 @@ _GOAL_BYTES = dict(ENDLESS_GOALS.values())  # by address
 _FORGIVEN = 2  # consecutive losses before a servo counts as missing
 _OTHER_ROBOT = "connect the robot that was there when it was opened, or open it anew"
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 2.0  # s between attempts at a missing servo or port
+_GOAL_PLACE = slice(Address.GOAL_POSITION - Address.TORQUE_ENABLE, Address.TORQUE_LIMIT - Address.TORQUE_ENABLE)
+_BOOT = 0.1  # s: no servo starts faster, so one that has just answered has had power since
+_LOOK = 0.3  # s between two looks at a Torque Enable
 
 
 @dataclass(frozen=True)
@@ -148,7 +155,9 @@ class _ServoCycle:
     driven: bool = False  # there is a goal for it in this cycle
     sent: tuple[Goal, bytes] | None = None  # the latest goal, and what went out
     must_ask: bool = False  # of Protocol 2.0: what is wrong with it must be read
-    returned: bool = False  # likewise: it was away since that was read
+    away: bool = False  # likewise: it did not answer since that was read
+    told: bool = False  # a goal has gone out to it in this cycle
+    looked_at: float = -math.inf  # when its Torque Enable was read last, s on the bus's clock
     must_limp: bool = False  # beyond its limits; has not yet confirmed that its torque is off
     eeprom: bytes = b""  # by which it is known again when the port was lost; empty: taken for the same
     strange: bool = False  # since then it was not looked at
@@ -186,6 +195,8 @@ class Cycle:
         servos, servos_by_name: As given.
         times: Rate and durations of the latest cycles.
         watchdogs: Of those that speak Protocol 2.0.
+        dark: Servos that were without power, by name: they get no goals until `revived`.
+        taken: Servos whose torque somebody else has switched off, by name: likewise until it is on again.
     """
 
     def __init__(self, bus: Bus, servos: Sequence[CycleServo], soft_start: float = 0.5) -> None:
@@ -195,6 +206,8 @@ class Cycle:
         self.servos_by_name = {servo.name: servo for servo in servos}
         self.times = CycleTimes()
         self.watchdogs = Watchdogs(bus)
+        self.dark: set[str] = set()
+        self.taken: set[str] = set()
         self._tracks = {servo.name: _track(servo) for servo in servos}
         bus.second |= {servo.id for servo in servos if servo.protocol == 2}
         self._turn = 0
@@ -243,8 +256,8 @@ class Cycle:
         torque limit that rises; but not one that still has torque and was away for less than that takes: replies
         were lost then, not power, and a joint that bears a robot must not go soft for them. One that has shut itself
         down gets nothing until `recover`, and a missing one nothing before it is back: when its power comes back it
-        must not jump to an old goal. Changed torque limits go out first, in a packet of their own. `receive` reports a
-        lost port.
+        must not jump to an old goal. So after a pause in which one may have lost its power, all are read first. Changed
+        torque limits go out before goals, in a packet of their own. `receive` reports a lost port.
 
         Returns:
             When the servos had their goals, s on the bus's clock: bytes that a port has taken are still to go out.
@@ -255,16 +268,18 @@ class Cycle:
     def _send(self, goals: Mapping[str, Goal]) -> float:
         started = self.bus.clock.now()
         self._wire = _Wire(start=started)
+        self._look_after_pause(goals, started)
         blocks: dict[int, bytes] = {}
         torques: dict[int, bytes] = {}
         second: dict[int, dict[int, bytes]] = {}  # for servos of Protocol 2.0, by register
         for name, track in self._tracks.items():
-            track.driven = name in goals
+            track.driven, track.told = name in goals, False
         for name, goal in goals.items():
             track = self._tracks[name]
             servo = track.servo
-            if track.missing or track.limited or track.unsure:
+            if track.missing or track.limited or track.unsure or name in self.dark or name in self.taken:
                 continue
+            track.told = not track.restart or track.position is not None
             if track.sent is not None and goal is track.sent[0] and track.ramp is None and not track.restart:
                 if track.second:
                     second.setdefault(track.layout.goal, {})[servo.id] = track.sent[1]
@@ -358,8 +373,15 @@ class Cycle:
 
     def restart_softly(self) -> None:
         """Let every servo's next goals start from where it is then: after its torque was switched off."""
-        for track in self._tracks.values():
-            track.restart, track.position = True, None
+        for name, track in self._tracks.items():
+            track.restart, track.position, track.told = True, None, False
+            if track.second:
+                self.dark.add(name)  # a goal does not switch it on
+
+    def revived(self, name: str) -> None:
+        """A servo that was without power is set up anew: its next goals start from where it is, softly."""
+        self.dark.discard(name)
+        self._tracks[name].restart = True
 
     def withhold(self, name: str) -> None:
         """Give a servo no goals until `recover`."""
@@ -375,14 +397,27 @@ class Cycle:
         track.written_torque = None
         track.restart = True
         track.ramp = (0.0, 0.0)
+        self.taken.discard(name)
         self.watchdogs.forget([track.servo.id])
 
     @property
     def withheld(self) -> frozenset[str]:
-        """Servos that get no goals until `recover`."""
+        """Servos that get no goals until `recover`: they shut themselves down, or were switched off at a limit."""
         return frozenset(name for name, track in self._tracks.items() if track.limited)
 
     # -- parts ---------------------------------------------------------------------------------------------------------
+
+    def _look_after_pause(self, goals: Iterable[str], now: float) -> None:
+        """Read all servos if one that has goals may have been without power since it answered last: one would jump."""
+        silent = [
+            track
+            for track in map(self._tracks.__getitem__, goals)
+            if track.driven and not track.missing and math.inf > now - track.heard_at > _BOOT
+        ]
+        for track in silent if self._port_error is None else ():
+            track.unsure, track.must_ask = True, track.second
+        if silent and self._port_error is None:
+            self._read({}, now)
 
     def _read(self, states: dict[str, RawState], now: float) -> None:
         due = [track for track in self._tracks.values() if track.failures < _FORGIVEN or now >= track.retry_at]
@@ -390,11 +425,13 @@ class Cycle:
             return
         self._turn = (self._turn + 1) % len(due)
         requests = [track.request for track in due]
-        requests[self._turn] = due[self._turn].servo.id, *due[self._turn].layout.longer
+        turn = due[self._turn]
+        look = turn.driven and now - turn.looked_at > _LOOK
+        requests[self._turn] = turn.servo.id, *(turn.layout.longest if look else turn.layout.longer)
         for place, track in enumerate(due):
             if track.strange:
                 requests[place] = track.servo.id, *track.layout.eeprom
-            elif track.missing or track.unsure:
+            elif track.failures or track.unsure or (track.driven and now - track.heard_at > _BOOT):
                 requests[place] = track.servo.id, *track.layout.longest
         wire, together = self._wire, False
         try:
@@ -424,6 +461,7 @@ class Cycle:
             for track in due:
                 if track.servo.name in states and track.must_ask:
                     self._ask_why(track, states)
+            self._look_at_second(due, now)
         for track in due:
             if track.must_limp and not track.missing:
                 self._limp(track)
@@ -433,20 +471,64 @@ class Cycle:
         name, id_ = track.servo.name, track.servo.id
         try:
             why, torque = self.bus.read_many([(id_, *_WHY), (id_, track.layout.torque_enable, 1)])
+            forgot = self._has_forgotten(track, torque)
         except PortError as error:
             self._lose_port(error)
             return
         if not (isinstance(why, Reply) and isinstance(torque, Reply) and why.data and torque.data):
             return  # again in the next cycle
-        returned, track.returned = track.returned, False
+        away, track.away = track.away, False
         track.must_ask = track.unsure = False
         flags = HardwareError(why.data[0])
         if flags & ~HardwareError(track.flags):
             self._wire.events.append(BusEvent("fault", name, flags=flags))
         track.flags = int(flags)
         states[name] = states[name]._replace(error=track.flags)
-        if not torque.data[0] and (returned or (track.driven and flags)):
+        if not torque.data[0] and flags and (away or track.driven):
             track.limited = True
+        else:
+            self._judge(track, on=bool(torque.data[0]), forgot=forgot or away)
+
+    def _look_at_second(self, due: Iterable[_ServoCycle], now: float) -> None:
+        """Now and then, ask all servos of Protocol 2.0 that get goals at once whether they have torque."""
+        asked = [t for t in due if t.second and t.driven and not (t.failures or t.must_ask)]
+        if not asked or now - min(track.looked_at for track in asked) < _LOOK:
+            return
+        try:
+            answers = self.bus.read_many([(t.servo.id, t.layout.torque_enable, 1) for t in asked])
+            for track, answer in zip(asked, answers, strict=True):
+                if isinstance(answer, Reply) and answer.data:
+                    track.looked_at = now
+                    self._judge(track, on=bool(answer.data[0]), forgot=self._has_forgotten(track, answer))
+        except PortError as error:
+            self._lose_port(error)
+
+    def _has_forgotten(self, track: _ServoCycle, torque: Reply | BusError) -> bool:
+        """Whether a servo without torque has forgotten its Bus Watchdog, and so all else that was written to it."""
+        return isinstance(torque, Reply) and torque.data == b"\0" and self.watchdogs.was_reset(track.servo.id)
+
+    def _judge(self, track: _ServoCycle, *, on: bool, forgot: bool) -> None:
+        """Note whose torque is off although it has goals, and why: it was without power, or somebody has seen to it.
+
+        Args:
+            track: The servo.
+            on: Whether its torque is on.
+            forgot: Whether it was without power, if it is off.
+        """
+        name = track.servo.name
+        if on and name in self.taken:
+            self.taken.discard(name)
+            track.restart = True
+        elif on or track.limited or name in self.dark or name in self.taken:
+            return
+        elif forgot:
+            self.dark.add(name)
+            self.watchdogs.forget([track.servo.id])
+            if track.driven:
+                self._wire.events.append(BusEvent("without power", name))
+        elif track.told:
+            self.taken.add(name)
+            self._wire.events.append(BusEvent("torque off", name))
 
     def _limp(self, track: _ServoCycle) -> None:
         try:
@@ -466,7 +548,7 @@ class Cycle:
                 reply.data, Address.PRESENT_POSITION - address
             )
         name, (lowest, highest) = track.servo.name, track.servo.voltage_range
-        returned = track.missing
+        returned, away = track.missing, track.failures > 0
         if returned:
             self._wire.events.append(BusEvent("returned", name))
             track.flags = 0  # what is wrong with it is said anew
@@ -475,8 +557,8 @@ class Cycle:
         error = reply.error
         if track.second:
             error = track.flags
-            track.returned = track.returned or returned
-            if bool(reply.error & v2.ALERT) != bool(track.flags) or returned:
+            track.away = track.away or away
+            if bool(reply.error & v2.ALERT) != bool(track.flags) or away:
                 track.must_ask = track.unsure = True
         elif error != track.flags:
             if rising := reply.error & ~track.flags:
@@ -484,7 +566,7 @@ class Cycle:
                 track.unsure = track.unsure or bool(rising & _HURT)
             track.flags = reply.error
         if not track.second and address != Address.PRESENT_POSITION:
-            self._look_at_torque(track, reply, address, returned=returned)
+            self._look_at_torque(track, reply, address, away=away, returned=returned)
         if returned:
             track.written_torque = None  # it may have been without power, and has then forgotten what was written
             brief = reply.time - track.heard_at < self.soft_start
@@ -497,21 +579,32 @@ class Cycle:
             self._wire.events.append(BusEvent("limit", name))
         return RawState(reply.time, position, speed, load, voltage, temperature, error, track.torque_limit)
 
-    def _look_at_torque(self, track: _ServoCycle, reply: Reply, address: int, *, returned: bool) -> None:
-        """Find out whether the servo has shut itself down: then it gets no goals until `recover`."""
+    def _look_at_torque(
+        self, track: _ServoCycle, reply: Reply, address: int, *, away: bool, returned: bool
+    ) -> None:
+        """Find out whether the servo has shut itself down, which is for `recover`, or has no torque for another reason.
+
+        A wheel is driven by its speed, whatever its Torque Enable says.
+        """
         before, ours = track.torque_limit, track.written_torque == 0
         track.torque_limit = limit = int.from_bytes(reply.data[Address.TORQUE_LIMIT - address :][:2], "little")
         sure, hurt = address == Address.TORQUE_ENABLE, bool(reply.error & _HURT)
         track.unsure = track.unsure and not sure
+        on = not sure or bool(reply.data[0])
         if track.limited or (track.ramp is not None and not sure):
             return  # known; or the host wakes it just now
-        off = limit == 0 or (sure and (returned or (track.driven and not reply.data[0])))
+        off = limit == 0 or (sure and (returned or (track.driven and not on)))
         if limit == 0 and before == 0 and not (ours or hurt or sure):
             track.written_torque = None  # the host has raised it again, and that packet was lost
         elif (hurt and off) or (limit == 0 and not ours):
             track.limited = True
             if not hurt:
                 self._wire.events.append(BusEvent("fault", track.servo.name, flags=ErrorFlag.OVERLOAD))
+        elif sure:
+            track.looked_at = reply.time
+            sent = track.sent if track.told else None
+            if away or sent is None or not sent[0].wheel:
+                self._judge(track, on=on, forgot=away or (sent is not None and reply.data[_GOAL_PLACE] != sent[1]))
 
     def _fail(self, track: _ServoCycle, error: BusError) -> None:
         track.failures += 1

@@ -59,6 +59,14 @@ class Watchdogs:
         """These may have been without power, or have expired: they are armed with their next goals."""
         self.armed -= set(ids)
 
+    def was_reset(self, id: int) -> bool:
+        """Whether this one is armed as far as is known, and says that it is not: it has lost its power since.
+
+        Raises:
+            PortError: the line is gone.
+        """
+        return id in self.armed and self._read([id]) == [(id, _OFF)]
+
     def heard(self) -> None:
         """All servos have just been spoken to."""
         if self.armed:

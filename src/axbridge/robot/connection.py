@@ -221,9 +221,38 @@ class Connection:
                     drive.wake()
                 cycle.recover(name)
 
+    def revive(self, name: str, *, on: bool) -> None:
+        """Give a servo that was without power its registers in RAM anew, and a tenth of its torque, where it is.
+
+        Args:
+            name: The servo.
+            on: Whether it is to have torque.
+
+        Raises:
+            BusError: it does not answer, or refuses; nothing else may be sent to it before this was done.
+        """
+        drive = self.drives[name]
+        (cycle,) = (cycle for cycle in self.cycles.values() if name in cycle.servos_by_name)
+        assert isinstance(drive, DynamixelDrive)  # no other is in a cycle
+        drive.fill_ram()
+        if on:
+            cycle.soften([name], cycle.soft_start)
+            drive.power(on=True)
+        cycle.revived(name)
+
+    @property
+    def dark(self) -> frozenset[str]:
+        """Servos that were without power, and get no goals until `revive`."""
+        return frozenset().union(*(cycle.dark for cycle in self.cycles.values()))
+
+    @property
+    def taken(self) -> frozenset[str]:
+        """Servos whose torque somebody else has switched off; they get no goals until it is on again, or `recover`."""
+        return frozenset().union(*(cycle.taken for cycle in self.cycles.values()))
+
     @property
     def withheld(self) -> frozenset[str]:
-        """Servos that get no goals until `recover`."""
+        """Servos that get no goals until `recover`: they shut themselves down, or were switched off at a limit."""
         return frozenset(name for cycle in self.cycles.values() for name in cycle.withheld)
 
     def statistics(self) -> dict[str, dict[str, Any]]:

@@ -23,6 +23,7 @@ from axbridge.robot.sensors.sensor import ImuSample, Sample
 from axbridge.robot.servo import Servo
 from axbridge.robot.servos import Servos
 from axbridge.robot.simulation import Simulation
+from axbridge.robot.torque_watch import TorqueWatch
 from axbridge.robot.twin.twin import Twin
 from axbridge.servo import checks
 from axbridge.state import Cause, Observer, ServoState, StepReport
@@ -199,6 +200,7 @@ class Robot(Servos):
         samples, faults = self._connection.receive()
         for name, sample in samples.items():
             self._servos[name]._take(sample, self._start)
+        self._torque_watch.look(self.time)
         self._basic_steps.sample_new(self._start)
         return faults
 
@@ -378,13 +380,16 @@ class Robot(Servos):
 
     @property
     def withheld(self) -> frozenset[str]:
-        """Servos that get no goals until `Servo.recover`: they were switched off at a limit, or found shut down."""
-        return self._connection.withheld
+        """Servos that get no goals until `Servo.recover`: they have shut themselves down, or were switched off."""
+        return self._connection.withheld | self._connection.taken
 
     @property
     def causes(self) -> Mapping[str, Sequence[Cause]]:
-        """Why servos do not do as their simulated twins now, by name; empty on other backends."""
-        return {} if self._twin is None else self._twin.causes(self.time)
+        """Why servos do not do what they are told, by name; beside a twin also why they do not do as that does."""
+        found: dict[str, list[Cause]] = self._torque_watch.causes(self.time)
+        for name, causes in ({} if self._twin is None else self._twin.causes(self.time)).items():
+            found.setdefault(name, []).extend(causes)
+        return found
 
     @property
     def simulation(self) -> Simulation | None:
@@ -392,8 +397,9 @@ class Robot(Servos):
         return self._simulation
 
     def _look_beside(self) -> None:
-        """Meet the simulation of a new backend, and the twin in it."""
+        """Meet the simulation of a new backend, the twin in it, and what watches over its torque."""
         connection = self._connection
+        self._torque_watch = TorqueWatch(connection, self._servos)
         self._twin = Twin(self.rig, connection, self._servos) if self.backend == "twin" else None
         world, twin = connection.backend.world, self._twin
         self._simulation = (

@@ -75,6 +75,8 @@ class Servo:
         self._turned = math.nan  # rad: position with whole turns, of a wheel
         self._dead = False  # its battery is empty
         self._stopped = False  # by hand, see `Robot.stop`
+        self._limp = False  # although it should have torque
+        self._kept = False  # limp until `recover`: it has shut itself down, or was beyond a limit
         self._recover = recover
         self._lead = lead
         self._refuse_closed = refuse_closed
@@ -320,7 +322,7 @@ class Servo:
                 "release it on the page, or call Robot.resume()",
             )
         self._convert_sample()
-        if not self._dead:
+        if not self._dead and not (self._kept and self._wanted.enabled):
             self._wanted.target = self._asked_position = self._drive.power(on=True)
         self._wanted.torque = self._wanted.duty = None
         self._wanted.enabled = True
@@ -346,7 +348,7 @@ class Servo:
         self._drive.restore()
 
     def recover(self) -> None:
-        """Let a motor move again that shut itself down (overload) or was switched off at a limit of the rig.
+        """Let a motor move again that shut itself down (overload) or was switched off: at a limit, or by others.
 
         From the next step on: first its goal is where the joint is, then the target acts again, with torque that rises
         within the rig's `soft_start_ms`. When the cause is still there, it will shut down again. Nothing happens to an
@@ -434,7 +436,7 @@ class Servo:
             abs(wanted.velocity) if positioned else math.nan,
             round(wanted.available_torque / self.max_torque, 12) if self.max_torque else 1.0,  # 0.4 stays 0.4
             math.nan if wanted.duty is None else wanted.duty,
-            wanted.enabled,
+            self.torque_enabled,
         )
 
     @property
@@ -454,8 +456,8 @@ class Servo:
 
     @property
     def torque_enabled(self) -> bool:
-        """Whether torque was switched on last."""
-        return self._wanted.enabled
+        """Whether the motor is on: it was switched on last, and the servo does not say otherwise."""
+        return self._wanted.enabled and not self._limp
 
     @property
     def min_position(self) -> float:
@@ -588,6 +590,10 @@ class Servo:
     def _switched_off(self) -> None:
         """Somebody else has switched the motor off: as after `torque_off`."""
         self._wanted.enabled = False
+
+    def _mark(self, *, limp: bool, kept: bool) -> None:
+        """What the latest exchange has shown: whether it has no torque whatever is wanted, and that until `recover`."""
+        self._limp, self._kept = limp, kept
 
     def _stop(self, *, stopped: bool) -> None:
         """Stay off until this is called again (a joint on a bus has been switched off already), or may go on again."""

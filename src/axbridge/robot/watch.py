@@ -7,7 +7,7 @@ from axbridge.robot.robot import Robot
 
 __all__ = ["Watch"]
 
-_TROUBLE = ("fault", "limit", "port lost")
+_TROUBLE = ("fault", "limit", "port lost", "without power", "torque off")
 _SILENCE = 0.5  # s without an answer of a servo: a lost packet must not make a walking robot fall
 
 

@@ -13,7 +13,7 @@ from numbers import Integral
 from typing import Literal
 
 from axbridge.bus.base import Bus
-from axbridge.bus.commission import refuse_locked
+from axbridge.bus.commission import apply_registers, refuse_locked
 from axbridge.bus.cycle import CycleServo, Goal, RawState
 from axbridge.bus.protocols import v2
 from axbridge.config.model import ServoModel
@@ -176,6 +176,18 @@ class DynamixelDrive:
         Raises:
             BusError: it does not answer, or refuses.
         """
+
+    def fill_ram(self) -> None:
+        """Write what the rig wants in RAM: a servo forgets it without power.
+
+        Raises:
+            BusError: it does not answer, or refuses.
+        """
+        registers = self.config.registers.items()
+        ram = {name: value for name, value in registers if self.profile.register(name).area is Area.RAM}
+        _, errors = apply_registers(self.bus, self.id, self.profile, ram)
+        for error in errors.values():
+            raise error
 
     def power(self, *, on: bool) -> float:
         """Switch the motor; on: the present position becomes the goal first."""

@@ -16,7 +16,7 @@ from axbridge.bus.commission import answers_ping, apply_registers
 from axbridge.bus.cycle import CycleServo, Goal, RawState
 from axbridge.config.instructions import Instruction
 from axbridge.config.model import ServoModel
-from axbridge.config.profile import Area, FirmwareProfile
+from axbridge.config.profile import FirmwareProfile
 from axbridge.config.registers import GOAL_CURRENT, POSITION_MODES, OperatingMode, XAddress
 from axbridge.config.rig_tables import ServoConfig
 from axbridge.errors import BusTimeout, HardwareError
@@ -191,11 +191,7 @@ class XDrive(DynamixelDrive):
         if held["operating_mode"] not in POSITION_MODES and "operating_mode" not in self.config.registers:
             own["operating_mode"] = int(self._home)  # left by a program that was killed
         self._change(own, wanted)
-        registers = self.config.registers.items()  # a change of mode resets gains
-        ram = {name: value for name, value in registers if self.profile.register(name).area is Area.RAM}
-        _, errors = apply_registers(self.bus, self.id, self.profile, ram)
-        for error in errors.values():
-            raise error
+        self.fill_ram()  # a change of mode resets gains
         if mode != OperatingMode.PWM:
             self.write("goal_pwm", min(self._cap, self.read("pwm_limit")))
 

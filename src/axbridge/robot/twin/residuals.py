@@ -20,6 +20,8 @@ from axbridge.state import Cause, ServoState
 __all__ = ["REMEDIES", "Allowance", "Residuals", "is_shut_down"]
 
 REMEDIES: Mapping[str, str] = {
+    "without power": "look at plugs and supply",
+    "torque off": "let it recover",
     "blocked": "free the joint",
     "slipping": "look at horn, screws and gears, or it was a hand",
     "extra load": "look what it carries, or weigh it for the rig",

@@ -1,0 +1,79 @@
+"""Servos without the torque that they should have: one that was without power is revived, the others stay limp.
+
+Both are said. What the servos say is found out by the bus's cycle; what the program wants, each servo knows.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+
+from axbridge.errors import BusError
+from axbridge.robot.connection import Connection
+from axbridge.robot.servo import Servo
+from axbridge.robot.warn import warn
+from axbridge.state import BusEvent, Cause
+
+__all__ = ["TorqueWatch"]
+
+_GONE = 1.0  # s after which a loss of power is no cause any more
+_SOMEBODY = "something else than this program has switched it off"
+
+
+class TorqueWatch:
+    """Looks after each exchange.
+
+    Args:
+        connection: To the servos.
+        servos: By name.
+    """
+
+    def __init__(self, connection: Connection, servos: Mapping[str, Servo]) -> None:
+        self._connection = connection
+        self._servos = servos
+        self._marked: tuple[frozenset[str], frozenset[str]] | None = None
+        self._off: frozenset[str] = frozenset()
+        self._why: dict[str, str] = {}
+        self._without: dict[str, float] = {}  # when they were without power, s on the robot's clock
+
+    def look(self, time: float) -> None:
+        """Revive, mark and say what the latest exchange has shown; `time` is the robot's, s."""
+        connection, servos = self._connection, self._servos
+        wanted = {name for name, servo in servos.items() if servo._wanted.enabled}
+        dark = connection.dark
+        for name in dark:
+            with contextlib.suppress(BusError):  # again in the next step
+                connection.revive(name, on=name in wanted)
+        kept = connection.withheld
+        off = kept | connection.taken
+        limp = off | connection.dark
+        if self._marked is None:
+            self._off = kept  # that was said when it was opened
+        if (limp, kept) != self._marked:
+            self._marked = limp, kept
+            for name, servo in servos.items():
+                servo._mark(limp=name in limp, kept=name in kept)
+        self._why |= {event.name: why for event in connection.events if (why := _reason(event))}
+        before, self._off = self._off, off & (wanted | self._off)
+        back = {event.name for event in connection.events if event.kind == "without power"}
+        self._without |= dict.fromkeys(back | dark & wanted, time)
+        if back:
+            who = "all servos" if len(back) == len(servos) > 1 else ", ".join(sorted(back))
+            warn(f"without power until now: {who}; each starts from where it is, with little torque at first")
+        for name in sorted(self._off - before):
+            warn(f"servo {name!r} has no torque, and stays limp until recover(): {self._why.get(name, _SOMEBODY)}")
+
+    def causes(self, time: float) -> dict[str, list[Cause]]:
+        """Why servos have no torque, or had none in the last second, by name; `time` as of `look`."""
+        found: dict[str, list[Cause]] = {name: ["torque off"] for name in sorted(self._off)}
+        for name, seen in self._without.items():
+            if time - seen <= _GONE:
+                found.setdefault(name, []).append("without power")
+        return found
+
+
+def _reason(event: BusEvent) -> str:
+    """Why this leaves a servo limp; empty where it does not."""
+    if event.kind == "fault":
+        return f"it reports {event.flags.describe()}"
+    return {"limit": "it was beyond a limit of its rig", "torque off": _SOMEBODY}.get(event.kind, "")
