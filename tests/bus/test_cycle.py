@@ -138,6 +138,8 @@ class Loop:
         for _ in range(steps):
             result = self.cycle.exchange({"hip": Goal(600, 0, self.limit), "knee": Goal(400, 0, 1023)})
             self.events += [(event.kind, event.name) for event in result.events]
+            for name in tuple(self.cycle.dark):
+                self.cycle.revived(name)
             self.world.sleep_until(self.world.now() + 0.02)
 
     def hip(self, name):

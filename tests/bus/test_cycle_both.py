@@ -14,6 +14,7 @@ def line():
     with XLine([XServo(1), XServo(2, "xl430-w250"), XServo(3, "ax-12a")]) as made:
         for servo in made.servos:
             servo.power(5.0 if servo.id == 1 else 11.1)
+            servo.table["torque_enable"] = 1
         yield made
 
 
@@ -60,7 +61,7 @@ def test_an_x_servo_that_shuts_itself_down_is_named_once_and_gets_no_goals(line,
     assert line[1].table["goal_position"] == 7
 
 
-def test_an_x_servo_that_was_away_and_lost_its_torque_stays_off_until_asked(line, cycle):
+def test_an_x_servo_that_was_without_power_gets_nothing_until_it_is_revived(line, cycle):
     cycle.bus.latency = 0.01
     goals = {"wrist": Goal(2100, 50), "elbow": Goal(2000, 0)}
     cycle.exchange(goals)
@@ -71,10 +72,19 @@ def test_an_x_servo_that_was_away_and_lost_its_torque_stays_off_until_asked(line
     line[1].power(5.0)
     line[1].deaf = False
     cycle.bus.latency = 0.05
-    while "returned" not in {event.kind for event in cycle.exchange(goals).events}:
-        pass
-    assert cycle.withheld == {"wrist"}
+    while not cycle.dark:
+        kinds = {event.kind for event in cycle.exchange(goals).events}
+    assert (cycle.dark, cycle.withheld) == ({"wrist"}, frozenset())
+    assert "without power" in kinds
+    for _ in range(3):
+        cycle.exchange(goals)
     assert line[1].table["goal_position"] == 0
+    line[1].table["present_position"] = 1000
+    cycle.exchange(goals)
+    cycle.revived("wrist")
+    cycle.exchange(goals)
+    assert line[1].table["goal_position"] == 1000
+    assert 0 < line[1].table["goal_pwm"] < 885 / 2
 
 
 @pytest.mark.parametrize(("soft_start", "soft"), [(60.0, False), (0.0, True)])  # s: longer and shorter than it is away
@@ -83,7 +93,6 @@ def test_an_x_servo_that_did_not_answer_for_a_moment_goes_on_where_it_was(line, 
     line[1].table["present_position"] = 1000
     goals = {"wrist": Goal(2100, 50)}
     cycle.exchange(goals)
-    line[1].table["torque_enable"] = 1
     line[1].deaf = True
     while "missing" not in {event.kind for event in cycle.exchange(goals).events}:
         pass

@@ -60,6 +60,8 @@ def run(cycle, until):
     while cycle.bus.clock.now() < end:
         result = cycle.exchange(GOALS)
         events += [(event.kind, event.name) for event in result.events]
+        for name in tuple(cycle.dark):
+            cycle.revived(name)
         if until(result):
             return result, events
         cycle.bus.clock.sleep_until(cycle.bus.clock.now() + 0.01)
@@ -125,7 +127,8 @@ def test_another_robot_of_the_same_program_gets_nothing(line, cycle):
         cycle.bus.write(1, 24, b"\1")
     line.tables[2][20] = own
     _, events = run(cycle, lambda result: len(result.states) == 2)
-    assert events == [("port back", ""), ("returned", "hip"), ("returned", "knee")]
+    back = [(kind, name) for name in ("hip", "knee") for kind in ("returned", "without power")]
+    assert events == [("port back", ""), *back]
 
 
 def test_a_servo_that_answers_later_and_is_another_one_gets_nothing(line, cycle):

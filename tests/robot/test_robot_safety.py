@@ -171,11 +171,12 @@ def test_a_robot_survives_an_unplugged_adapter(line, caplog):
         line.power_cycle()
         line.replug()
         end, seen = time.monotonic() + 5, set()
-        while robot.last_step.errors and time.monotonic() < end:
-            robot.step(20)
-            seen |= {event.kind for event in robot.last_step.events}
+        with pytest.warns(ControlWarning, match="without power until now: hip"):
+            while robot.last_step.errors and time.monotonic() < end:
+                robot.step(20)
+                seen |= {event.kind for event in robot.last_step.events}
         assert not robot.last_step.errors
-        assert {"port back", "returned"} <= seen
+        assert {"port back", "returned", "without power"} <= seen
         assert "every port is back" in caplog.text
         robot.step(20)
         robot.step(20)
@@ -188,9 +189,11 @@ def test_a_hot_servo_is_switched_off(line):
         robot["hip"].set_position(0.3)
         robot.step(20)
         line.tables[1][43] = 61
-        for _ in range(10):  # a busy machine may lose some of the answers
-            robot.step(20)
+        with pytest.warns(ControlWarning, match="'hip' has no torque, and stays limp until recover.*: it was beyond a"):
+            for _ in range(10):  # a busy machine may lose some of the answers
+                robot.step(20)
         assert powered(line) == []
+        assert not robot["hip"].torque_enabled
 
 
 def test_a_change_of_backend_wakes_no_servo_that_has_shut_itself_down(line):

@@ -155,7 +155,7 @@ class _ServoCycle:
     driven: bool = False  # there is a goal for it in this cycle
     sent: tuple[Goal, bytes] | None = None  # the latest goal, and what went out
     must_ask: bool = False  # of Protocol 2.0: what is wrong with it must be read
-    away: bool = False  # likewise: it did not answer since that was read
+    away: bool = False  # it may have been without power since its Torque Enable was read
     told: bool = False  # a goal has gone out to it in this cycle
     looked_at: float = -math.inf  # when its Torque Enable was read last, s on the bus's clock
     must_limp: bool = False  # beyond its limits; has not yet confirmed that its torque is off
@@ -344,8 +344,10 @@ class Cycle:
         left alone for a while (0.05 s at first, at most 2 s), and then asked again. Each such question costs one wait.
         """
         started = self.bus.clock.now()
-        if self._wire.start is None:
+        if self._wire.start is None:  # no goals were sent
             self._wire = _Wire(start=started)
+            for track in self._tracks.values():
+                track.driven = track.told = False
         wire = self._wire
         states: dict[str, RawState] = {}
         if self._port_error is None or self._port_is_back(started):
@@ -374,7 +376,8 @@ class Cycle:
     def restart_softly(self) -> None:
         """Let every servo's next goals start from where it is then: after its torque was switched off."""
         for name, track in self._tracks.items():
-            track.restart, track.position, track.told = True, None, False
+            track.restart, track.position = True, None
+            track.driven = track.told = False
             if track.second:
                 self.dark.add(name)  # a goal does not switch it on
 
@@ -398,6 +401,7 @@ class Cycle:
         track.restart = True
         track.ramp = (0.0, 0.0)
         self.taken.discard(name)
+        self.dark.discard(name)
         self.watchdogs.forget([track.servo.id])
 
     @property
@@ -409,15 +413,18 @@ class Cycle:
 
     def _look_after_pause(self, goals: Iterable[str], now: float) -> None:
         """Read all servos if one that has goals may have been without power since it answered last: one would jump."""
-        silent = [
-            track
-            for track in map(self._tracks.__getitem__, goals)
-            if track.driven and not track.missing and math.inf > now - track.heard_at > _BOOT
-        ]
-        for track in silent if self._port_error is None else ():
+        if self._port_error is not None:
+            return
+        silent = [track for name in goals if not (track := self._tracks[name]).missing and self._was_silent(track, now)]
+        for track in silent:
             track.unsure, track.must_ask = True, track.second
-        if silent and self._port_error is None:
+        if silent:
             self._read({}, now)
+
+    @staticmethod
+    def _was_silent(track: _ServoCycle, now: float) -> bool:
+        """Whether a servo that has goals has not answered for so long that it may have been without power."""
+        return track.driven and _BOOT < now - track.heard_at < math.inf
 
     def _read(self, states: dict[str, RawState], now: float) -> None:
         due = [track for track in self._tracks.values() if track.failures < _FORGIVEN or now >= track.retry_at]
@@ -431,7 +438,7 @@ class Cycle:
         for place, track in enumerate(due):
             if track.strange:
                 requests[place] = track.servo.id, *track.layout.eeprom
-            elif track.failures or track.unsure or (track.driven and now - track.heard_at > _BOOT):
+            elif track.failures or track.unsure or track.servo.name in self.taken or self._was_silent(track, now):
                 requests[place] = track.servo.id, *track.layout.longest
         wire, together = self._wire, False
         try:
@@ -492,7 +499,7 @@ class Cycle:
     def _look_at_second(self, due: Iterable[_ServoCycle], now: float) -> None:
         """Now and then, ask all servos of Protocol 2.0 that get goals at once whether they have torque."""
         asked = [t for t in due if t.second and t.driven and not (t.failures or t.must_ask)]
-        if not asked or now - min(track.looked_at for track in asked) < _LOOK:
+        if not asked or (now - min(track.looked_at for track in asked) < _LOOK and not self.taken):
             return
         try:
             answers = self.bus.read_many([(t.servo.id, t.layout.torque_enable, 1) for t in asked])
@@ -548,7 +555,8 @@ class Cycle:
                 reply.data, Address.PRESENT_POSITION - address
             )
         name, (lowest, highest) = track.servo.name, track.servo.voltage_range
-        returned, away = track.missing, track.failures > 0
+        returned = track.missing
+        track.away = track.away or track.failures > 0 or (not track.second and self._was_silent(track, reply.time))
         if returned:
             self._wire.events.append(BusEvent("returned", name))
             track.flags = 0  # what is wrong with it is said anew
@@ -557,16 +565,17 @@ class Cycle:
         error = reply.error
         if track.second:
             error = track.flags
-            track.away = track.away or away
-            if bool(reply.error & v2.ALERT) != bool(track.flags) or away:
+            if bool(reply.error & v2.ALERT) != bool(track.flags) or track.away:
                 track.must_ask = track.unsure = True
         elif error != track.flags:
             if rising := reply.error & ~track.flags:
                 self._wire.events.append(BusEvent("fault", name, flags=ErrorFlag(reply.error)))
                 track.unsure = track.unsure or bool(rising & _HURT)
             track.flags = reply.error
-        if not track.second and address != Address.PRESENT_POSITION:
-            self._look_at_torque(track, reply, address, away=away, returned=returned)
+        if not track.second:
+            if address != Address.PRESENT_POSITION:
+                self._look_at_torque(track, reply, address, returned=returned)
+            track.unsure = track.unsure or track.away  # a goal would switch it on
         if returned:
             track.written_torque = None  # it may have been without power, and has then forgotten what was written
             brief = reply.time - track.heard_at < self.soft_start
@@ -579,9 +588,7 @@ class Cycle:
             self._wire.events.append(BusEvent("limit", name))
         return RawState(reply.time, position, speed, load, voltage, temperature, error, track.torque_limit)
 
-    def _look_at_torque(
-        self, track: _ServoCycle, reply: Reply, address: int, *, away: bool, returned: bool
-    ) -> None:
+    def _look_at_torque(self, track: _ServoCycle, reply: Reply, address: int, *, returned: bool) -> None:
         """Find out whether the servo has shut itself down, which is for `recover`, or has no torque for another reason.
 
         A wheel is driven by its speed, whatever its Torque Enable says.
@@ -589,22 +596,25 @@ class Cycle:
         before, ours = track.torque_limit, track.written_torque == 0
         track.torque_limit = limit = int.from_bytes(reply.data[Address.TORQUE_LIMIT - address :][:2], "little")
         sure, hurt = address == Address.TORQUE_ENABLE, bool(reply.error & _HURT)
-        track.unsure = track.unsure and not sure
+        doubtful, away = sure and (returned or track.unsure), track.away
         on = not sure or bool(reply.data[0])
-        if track.limited or (track.ramp is not None and not sure):
-            return  # known; or the host wakes it just now
-        off = limit == 0 or (sure and (returned or (track.driven and not on)))
-        if limit == 0 and before == 0 and not (ours or hurt or sure):
-            track.written_torque = None  # the host has raised it again, and that packet was lost
-        elif (hurt and off) or (limit == 0 and not ours):
-            track.limited = True
-            if not hurt:
-                self._wire.events.append(BusEvent("fault", track.servo.name, flags=ErrorFlag.OVERLOAD))
-        elif sure:
+        if sure:
+            track.unsure = track.away = False
             track.looked_at = reply.time
-            sent = track.sent if track.told else None
-            if away or sent is None or not sent[0].wheel:
-                self._judge(track, on=on, forgot=away or (sent is not None and reply.data[_GOAL_PLACE] != sent[1]))
+        if track.limited:
+            return
+        if track.ramp is None or doubtful:  # else the host wakes it just now
+            off = limit == 0 or (sure and returned) or (track.driven and not on)
+            if limit == 0 and before == 0 and not (ours or hurt or doubtful):
+                track.written_torque = None  # the host has raised it again, and that packet was lost
+            elif (hurt and off) or (limit == 0 and not ours):
+                track.limited = True
+                if not hurt:
+                    self._wire.events.append(BusEvent("fault", track.servo.name, flags=ErrorFlag.OVERLOAD))
+                return
+        sent = track.sent if track.told else None
+        if sure and (away or sent is None or not sent[0].wheel):
+            self._judge(track, on=on, forgot=away or (sent is not None and reply.data[_GOAL_PLACE] != sent[1]))
 
     def _fail(self, track: _ServoCycle, error: BusError) -> None:
         track.failures += 1

@@ -55,10 +55,10 @@ class TorqueWatch:
                 servo._mark(limp=name in limp, kept=name in kept)
         self._why |= {event.name: why for event in connection.events if (why := _reason(event))}
         before, self._off = self._off, off & (wanted | self._off)
-        back = {event.name for event in connection.events if event.kind == "without power"}
+        back = {event.name for event in connection.events if event.kind == "without power"} & wanted
         self._without |= dict.fromkeys(back | dark & wanted, time)
         if back:
-            who = "all servos" if len(back) == len(servos) > 1 else ", ".join(sorted(back))
+            who = "all servos" if len(back) == len(servos) else ", ".join(sorted(back))
             warn(f"without power until now: {who}; each starts from where it is, with little torque at first")
         for name in sorted(self._off - before):
             warn(f"servo {name!r} has no torque, and stays limp until recover(): {self._why.get(name, _SOMEBODY)}")
