@@ -47,6 +47,7 @@ _OTHER_ROBOT = "connect the robot that was there when it was opened, or open it 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 2.0  # s between attempts at a missing servo or port
 _GOAL_PLACE = slice(Address.GOAL_POSITION - Address.TORQUE_ENABLE, Address.TORQUE_LIMIT - Address.TORQUE_ENABLE)
 _BOOT = 0.1  # s: no servo starts faster, so one that has just answered has had power since
+_AGAIN = 10.0  # s: one whose torque is gone again so soon, and that was heard meanwhile, was not without power twice
 _LOOK = 0.3  # s between two looks at a Torque Enable
 
 
@@ -157,6 +158,7 @@ class _ServoCycle:
     must_ask: bool = False  # of Protocol 2.0: what is wrong with it must be read
     away: bool = False  # it may have been without power since its Torque Enable was read
     told: bool = False  # a goal has gone out to it in this cycle
+    revived_at: float = -math.inf  # s on the bus's clock
     looked_at: float = -math.inf  # when its Torque Enable was read last, s on the bus's clock
     must_limp: bool = False  # beyond its limits; has not yet confirmed that its torque is off
     eeprom: bytes = b""  # by which it is known again when the port was lost; empty: taken for the same
@@ -384,7 +386,8 @@ class Cycle:
     def revived(self, name: str) -> None:
         """A servo that was without power is set up anew: its next goals start from where it is, softly."""
         self.dark.discard(name)
-        self._tracks[name].restart = True
+        track = self._tracks[name]
+        track.restart, track.written_torque, track.revived_at = True, None, self.bus.clock.now()
 
     def withhold(self, name: str) -> None:
         """Give a servo no goals until `recover`."""
@@ -438,7 +441,7 @@ class Cycle:
         for place, track in enumerate(due):
             if track.strange:
                 requests[place] = track.servo.id, *track.layout.eeprom
-            elif track.failures or track.unsure or track.servo.name in self.taken or self._was_silent(track, now):
+            elif track.missing or track.unsure or track.servo.name in self.taken or self._was_silent(track, now):
                 requests[place] = track.servo.id, *track.layout.longest
         wire, together = self._wire, False
         try:
@@ -512,7 +515,8 @@ class Cycle:
 
     def _has_forgotten(self, track: _ServoCycle, torque: Reply | BusError) -> bool:
         """Whether a servo without torque has forgotten its Bus Watchdog, and so all else that was written to it."""
-        return isinstance(torque, Reply) and torque.data == b"\0" and self.watchdogs.was_reset(track.servo.id)
+        off = isinstance(torque, Reply) and torque.data == b"\0"
+        return off and self.watchdogs.was_reset(track.servo.id)
 
     def _judge(self, track: _ServoCycle, *, on: bool, forgot: bool) -> None:
         """Note whose torque is off although it has goals, and why: it was without power, or somebody has seen to it.
@@ -556,7 +560,11 @@ class Cycle:
             )
         name, (lowest, highest) = track.servo.name, track.servo.voltage_range
         returned = track.missing
-        track.away = track.away or track.failures > 0 or (not track.second and self._was_silent(track, reply.time))
+        silent = not track.second and self._was_silent(track, reply.time)  # of the others the watchdog tells
+        if track.failures:
+            track.away = track.away or _BOOT < reply.time - track.heard_at < math.inf
+        elif silent and reply.time - track.revived_at > _AGAIN:
+            track.away = True
         if returned:
             self._wire.events.append(BusEvent("returned", name))
             track.flags = 0  # what is wrong with it is said anew
@@ -575,7 +583,8 @@ class Cycle:
         if not track.second:
             if address != Address.PRESENT_POSITION:
                 self._look_at_torque(track, reply, address, returned=returned)
-            track.unsure = track.unsure or track.away  # a goal would switch it on
+            if address != Address.TORQUE_ENABLE:
+                track.unsure = track.unsure or track.away or silent  # a goal would switch it on
         if returned:
             track.written_torque = None  # it may have been without power, and has then forgotten what was written
             brief = reply.time - track.heard_at < self.soft_start

@@ -36,6 +36,7 @@ class Watchdogs:
         self.armed: frozenset[int] = frozenset()
         self.touched: frozenset[int] = frozenset()
         self._bus = bus
+        self._reset: set[int] = set()  # found off although they were armed
         self._spoken_at = 0.0
         self._doubt = False
 
@@ -58,14 +59,15 @@ class Watchdogs:
     def forget(self, ids: Iterable[int]) -> None:
         """These may have been without power, or have expired: they are armed with their next goals."""
         self.armed -= set(ids)
+        self._reset -= set(ids)
 
     def was_reset(self, id: int) -> bool:
-        """Whether this one is armed as far as is known, and says that it is not: it has lost its power since.
+        """Whether this one was armed, and is not any more: it has lost its power since.
 
         Raises:
             PortError: the line is gone.
         """
-        return id in self.armed and self._read([id]) == [(id, _OFF)]
+        return id in self._reset or (id in self.armed and self._read([id]) == [(id, _OFF)])
 
     def heard(self) -> None:
         """All servos have just been spoken to."""
@@ -92,7 +94,9 @@ class Watchdogs:
         """
         found = self._read(sorted(self.armed))
         self._doubt, self._spoken_at = False, self._bus.clock.now()
-        self.forget(id_ for id_, value in found if value == _OFF)
+        off = {id_ for id_, value in found if value == _OFF}
+        self.armed -= off
+        self._reset |= off
         return [id_ for id_, value in found if value == _EXPIRED]
 
     def _silence(self, now: float) -> float:

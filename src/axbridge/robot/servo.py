@@ -324,6 +324,7 @@ class Servo:
         self._convert_sample()
         if not self._dead and not (self._kept and self._wanted.enabled):
             self._wanted.target = self._asked_position = self._drive.power(on=True)
+            self._limp = False
         self._wanted.torque = self._wanted.duty = None
         self._wanted.enabled = True
 

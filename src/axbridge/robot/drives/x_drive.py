@@ -95,7 +95,7 @@ class XDrive(DynamixelDrive):
         if not on:
             return super().power(on=False)
         self._direct_goal = None
-        return self._start(self._mode or self._home)
+        return self._start(self._home if self._mode is None else self._mode)  # mode 0 is one, too
 
     def _start(self, mode: OperatingMode) -> float:
         """Switch it on in this mode, where it is, at rest; the present position, rad."""
