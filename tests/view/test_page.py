@@ -374,6 +374,10 @@ def test_the_page_is_served_to_this_machine_and_to_no_other_page_of_its_browser(
         pass
 
 
+def test_the_tab_of_the_browser_has_the_robots_name(page):
+    assert "<title>bench_arm – axbridge</title>" in urlopen(page.url, timeout=5).read().decode()
+
+
 def test_other_hosts_need_the_token_once():
     door = Door("0.0.0.0")
     assert door.refuses("/", "robot:8080", None, "")[0] == 401

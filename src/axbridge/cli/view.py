@@ -109,7 +109,7 @@ def _replay(
             robot = Rig.load(rig)
             show("simulating")
             second = simulate(first, robot, model, engine=engine)
-    server, url = web_server.start(page_port, host, f"axbridge: {path.name}")
+    server, url = web_server.start(page_port, host, f"{path.name} – axbridge")
     try:
         replay = Replay(server, robot, first, second)
         _print_now(f"page: {url}")

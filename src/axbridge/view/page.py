@@ -96,7 +96,7 @@ class LivePage:
         self._had_clients = False
         self._leave: Callable[[], None] = lambda: None
         self._thread: threading.Thread | None = None
-        self.server, self.url = web_server.start(port, host, f"axbridge: {robot.name}", self)
+        self.server, self.url = web_server.start(port, host, f"{robot.name} – axbridge", self)
 
     def begin(self, show: Callable[[Picture | None], None]) -> None:
         """Watch the robot from now on, and have the newest picture drawn; None before the first."""

@@ -13,6 +13,7 @@ import asyncio
 import hmac
 import http
 import ipaddress
+import re
 import secrets
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -205,7 +206,9 @@ class _Own:
         return 303, "", {"Location": "/stop"}
 
     def before(self, page: bytes) -> bytes:
-        """The page of viser with our script before its own."""
+        """The page of viser with our script before its own, and with our title."""
+        title = f"<title>{escape(self._title)}</title>".encode()
+        page = re.sub(rb"<title>.*?</title>", lambda _: title, page, count=1)
         return page.replace(b"<head>", b"<head><script>" + self._script.encode() + b"</script>", 1)
 
 
