@@ -72,7 +72,11 @@ class PageClient:
     def set(self, label, value, kind=""):
         """Give these elements a value, as a hand at them does."""
         for uuid in self.find(label, kind):
-            self._send({"type": "GuiUpdateMessage", "uuid": uuid, "updates": {"value": value}})
+            self.set_one(uuid, value)
+
+    def set_one(self, uuid, value):
+        self.elements[uuid]["value"] = value  # as a browser shows it; nobody tells it
+        self._send({"type": "GuiUpdateMessage", "uuid": uuid, "updates": {"value": value}})
 
     def press(self, label):
         """Press a button."""

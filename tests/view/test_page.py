@@ -7,6 +7,7 @@ import subprocess
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
@@ -20,6 +21,8 @@ from axbridge import AxBridgeError, BusError, RobotStopped, UsageError
 from axbridge.config.rig import Rig
 from axbridge.config.urdf import read_shapes, read_tree
 from axbridge.errors import ErrorFlag
+from axbridge.moves.files import load_move
+from axbridge.moves.joint_table import joints_of
 from axbridge.moves.moves import Key, Move, Page
 from axbridge.state import ServoState
 from axbridge.view.actions import Actions
@@ -141,7 +144,7 @@ def test_a_way_ends_at_the_goal_within_the_limits_and_a_hand_on_the_slider_ends_
 
 def test_a_way_takes_as_long_as_the_speed_limit_asks_for(arm):
     actions = Actions(arm)
-    actions.share = 0.1
+    actions.limit_speed(0.1)
     begun = arm.time
     run(arm, actions.way({"shoulder": 0.6}, 0.1))
     assert arm.time - begun > 1.5 * abs(0.6) / (0.1 * arm["shoulder"].max_velocity)
@@ -172,9 +175,9 @@ def test_a_joint_is_sent_nowhere_beyond_its_limits_and_to_nothing_that_is_no_num
         with pytest.raises(UsageError, match="shoulder stays where it is"):
             actions.move("shoulder", wrong)
         with pytest.raises(UsageError, match=r"is no limit|stays"):
-            actions.limit(["shoulder"], speed=wrong)
+            actions.limit_speed(wrong)
         with pytest.raises(UsageError, match="is no limit"):
-            actions.limit(["shoulder"], torque=wrong)
+            actions.limit_torque(["shoulder"], wrong)
     with pytest.raises(UsageError, match="no number for shoulder"):
         next(actions.way({"shoulder": math.nan}, 1.0))
     assert not servo.torque_enabled
@@ -271,10 +274,59 @@ def test_a_client_that_names_what_is_not_there_stops_neither_page_nor_robot(arm,
         client.set(label, value)
     client.press("Go")
     client.press("Read its registers")
-    client.set("speed, %", math.nan)
+    client.set("speed of all, %", math.nan)
     step_until(arm, lambda: "no servo 'nobody'" in client.text and "there is no pose" in client.text)
     page.tell("still there")
     step_until(arm, lambda: "still there" in client.text)
+
+
+@contextmanager
+def running(page):
+    """The page runs the loop, as `axbridge view` has it."""
+    loop = threading.Thread(target=page.run)
+    loop.start()
+    try:
+        yield
+    finally:
+        page.close()
+        loop.join()
+
+
+def test_the_page_has_one_limit_of_speed_and_both_sliders_show_and_set_it(arm, page, client):
+    def shown():
+        return {facts["value"] for facts in client.elements.values() if "speed" in str(facts.get("label"))}
+
+    def percent():
+        return round(100 * arm["shoulder"].goals.speed / arm["shoulder"].max_velocity, 1)
+
+    with running(page):
+        client.wait_for(lambda: shown() == {30.0} == {percent()})
+        for uuid, value in zip(client.find("speed of all, %"), (20.0, 45.0), strict=True):
+            client.set_one(uuid, value)
+            client.wait_for(lambda value=value: shown() == {value} == {percent()})
+
+
+def test_a_limit_that_a_program_has_set_is_shown_and_not_lifted_when_the_page_runs_the_loop(arm, page, client):
+    arm["shoulder"].set_velocity(0.1 * arm["shoulder"].max_velocity)
+    arm["shoulder"].set_available_torque(0.4 * arm["shoulder"].max_torque)
+    step_until(arm, lambda: client.hear() or client.value("speed of all, %") == 10.0)
+    assert [client.value(label) for label in ("torque of all, %", "its torque, %")] == [40.0, 40.0]
+    with running(page):
+        client.wait_for(lambda: page.owned and page.picture.rate > 0)
+        assert arm["shoulder"].goals.speed == pytest.approx(0.1 * arm["shoulder"].max_velocity)
+
+
+def test_a_move_that_all_off_ends_does_not_leave_its_own_speed_behind(arm, page, tmp_path):
+    Move(pages={"1": Page(keys=(Key(positions={"shoulder": 0.3}, time=60.0),))}).save(tmp_path / "slow.json")
+    with running(page):
+        until(lambda: page.owned)
+        page.play("slow.json", load_move(tmp_path / "slow.json", joints_of(arm.rig))[0], 1.0)
+        until(lambda: page.playing)
+        page.all_off()
+        until(lambda: not page.playing)
+        page.release()
+        until(lambda: not arm.stopped)
+        assert arm["shoulder"].goals.speed == pytest.approx(0.3 * arm["shoulder"].max_velocity)
 
 
 def test_play_says_why_nothing_moves_after_all_off(arm, page, client, tmp_path):

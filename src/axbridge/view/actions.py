@@ -65,7 +65,7 @@ class Actions:
     def __init__(self, robot: Robot) -> None:
         self._robot = robot
         self._by_hand: set[str] = set()  # moved since the way under way began: they have left it
-        self.share = 1.0  # of their highest speed that servos may turn with, on ways and by sliders
+        self._share: float | None = None  # as of `limit_speed`; None: nobody at the page has set one
 
     def move(self, name: str, position: float) -> None:
         """Send one servo to a position, rad; switches it on.
@@ -105,21 +105,32 @@ class Actions:
         if failure is not None:
             raise failure
 
-    def limit(self, names: Iterable[str], *, speed: float | None = None, torque: float | None = None) -> None:
-        """Limit speed or torque to a share, 0..1, of the servo's highest.
+    @property
+    def share(self) -> float:
+        """Of their highest speed that servos may turn with, on ways and by sliders; as their program says at first."""
+        if self._share is not None:
+            return self._share
+        shares = (servo.goals.speed / servo.max_velocity for servo in self._robot.values())
+        return max((share for share in shares if 0 < share < math.inf), default=1.0)  # wheels have none
+
+    def limit_speed(self, share: float) -> None:
+        """Limit the speed of all servos to a share, 0..1, of their highest.
 
         Raises:
             UsageError: it is no share.
         """
-        for share in (speed, torque):
-            if share is not None and not 0 <= share <= 1:
-                raise UsageError(f"{100 * share:g} % is no limit: nothing is changed", "give 0 to 100 %")
+        self._share = max(_checked(share), 0.01)  # 0 would hold still for good
+        for servo in self._robot.values():
+            servo.set_velocity(self._share * servo.max_velocity)
+
+    def limit_torque(self, names: Iterable[str], share: float) -> None:
+        """Limit the torque of some servos to a share, 0..1, of their highest.
+
+        Raises:
+            UsageError: it is no share.
+        """
         for name in names:
-            servo = self._robot[name]
-            if speed is not None:
-                servo.set_velocity(max(speed, 0.01) * servo.max_velocity)  # 0 would hold still for good
-            if torque is not None:
-                servo.set_available_torque(torque * servo.max_torque)
+            self._robot[name].set_available_torque(_checked(share) * self._robot[name].max_torque)
 
     def way(self, pose: Mapping[str, float], duration: float) -> Job:
         """Lead servos to a pose, rad, along minimum-jerk paths; takes longer where a speed limit asks for it.
@@ -209,6 +220,12 @@ class Actions:
         drive = servo._dynamixel  # noqa: SLF001 - its line; `Servo.write` neither spares the EEPROM nor verifies
         worn = write_register(drive.bus, drive.id, drive.profile, register, value)
         return f"{name}: {register} is {value}" + (f" ({worn} EEPROM bytes written)" if worn else "")
+
+
+def _checked(share: float) -> float:
+    if not 0 <= share <= 1:
+        raise UsageError(f"{100 * share:g} % is no limit: nothing is changed", "give 0 to 100 %")
+    return share
 
 
 def end_of_range(servo: Servo) -> tuple[float, float]:

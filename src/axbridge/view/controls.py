@@ -82,10 +82,9 @@ class Controls:
         power = gui.add_button_group("torque, all", ("on", "off"))
         power.on_click(lambda event: self._power(names, on=event.target.value == "on"))
         self._duration = gui.add_number("goto takes, s", 1.0, min=_DURATIONS[0], max=_DURATIONS[1], step=0.1)
-        self._speed = gui.add_slider("speed, %", 1.0, 100.0, 0.5, 100.0, hint="Of each servo's highest speed")
-        self._speed.on_update(lambda event: self._limit(event, "speed"))
-        self._torque = gui.add_slider("torque, %", 0.0, 100.0, 0.5, 100.0, hint="Of each servo's highest torque")
-        self._torque.on_update(lambda event: self._limit(event, "torque"))
+        self._speed = self._build_speed()
+        self._torque = gui.add_slider("torque of all, %", 0.0, 100.0, 0.5, 100.0, hint="Of each servo's highest torque")
+        self._torque.on_update(lambda event: self._limit(event, "torque limit", self._limit_torque))
         self._sliders: dict[str, Any] = {}
         self._switches: dict[str, Any] = {}
         parts = limbs(self._robot, self._tree)
@@ -96,6 +95,12 @@ class Controls:
                     group.on_click(lambda event, some=members: self._power(some, on=event.target.value == "on"))
                 for name in members:
                     self._build_joint(name, title)
+
+    def _build_speed(self) -> Any:
+        """One of the sliders for the one limit of speed."""
+        slider = self._gui.add_slider("speed of all, %", 1.0, 100.0, 0.5, 100.0, hint="Of each servo's highest speed")
+        slider.on_update(lambda event: self._limit(event, "speed limit", self._page.actions.limit_speed))
+        return slider
 
     def _build_joint(self, name: str, limb: str) -> None:
         servo, (scale, unit) = self._robot[name], self._scale[name]
@@ -134,11 +139,9 @@ class Controls:
         names = tuple(self._robot)
         self._servo = gui.add_dropdown("servo", names)
         self._facts = gui.add_html("")
-        self._own_speed = gui.add_slider("speed, %", 1.0, 100.0, 0.5, 100.0)
-        self._own_torque = gui.add_slider("torque, %", 0.0, 100.0, 0.5, 100.0)
-        self._own_speed.on_update(lambda event: self._limit(event, "speed", [self._servo.value]))
-        self._own_torque.on_update(lambda event: self._limit(event, "torque", [self._servo.value]))
-        self._servo.on_update(lambda _: self._try(self._show_limits))
+        self._speed_again = self._build_speed()
+        self._own_torque = gui.add_slider("its torque, %", 0.0, 100.0, 0.5, 100.0)
+        self._own_torque.on_update(lambda event: self._limit_own(event, self._servo.value))
         self._click("Let it recover", lambda: self._ask("recover", self._robot[self._chosen()].recover),
                     hint="After an overload, or when it was switched off at a limit of the rig")  # fmt: skip
         self._click("Read its registers", self._read_registers)
@@ -211,18 +214,19 @@ class Controls:
         self._moved_at[f"torque {name}"] = time.monotonic()
         self._power([name], on=event.target.value)
 
-    def _limit(self, event: Any, what: str, names: Sequence[str] = ()) -> None:
-        """Limit ``speed`` or ``torque`` of these servos, or of all."""
+    def _limit(self, event: Any, topic: str, limit: Callable[[float], None]) -> None:
+        """Have a limit set to the share that a slider shows."""
         if event.client is None:
             return
-        actions, share = self._page.actions, event.target.value / 100
+        share = event.target.value / 100
+        self._moved_at[topic] = time.monotonic()
+        self._ask(topic, lambda: limit(share))
 
-        def limit() -> None:
-            actions.limit(names or list(self._robot), **{what: share})
-            if what == "speed" and not names:
-                actions.share = share
+    def _limit_torque(self, share: float) -> None:
+        self._page.actions.limit_torque(self._robot, share)
 
-        self._ask(" ".join((what, "limit", *names)), limit)
+    def _limit_own(self, event: Any, name: str) -> None:
+        self._limit(event, f"torque limit {name}", lambda share: self._page.actions.limit_torque([name], share))
 
     def _chosen_pose(self) -> dict[str, float]:
         if self._pose.value == _START:
@@ -297,12 +301,6 @@ class Controls:
         else:
             self._page.stop_recording()
 
-    def _show_limits(self) -> None:
-        servo = self._robot[self._chosen()]
-        speed = servo.goals.speed
-        self._own_speed.value = _percent(speed / servo.max_velocity) if 0 < speed < math.inf else 100.0
-        self._own_torque.value = _percent(servo.available_torque / servo.max_torque) if servo.max_torque else 100.0
-
     def _show_counts(self) -> None:
         self._counts.value = str(self._registers.get(self._register.value, 0))
 
@@ -331,8 +329,7 @@ class Controls:
             self._follow(name, slider, picture, now)
         _show(self._facts, self._facts_of(picture))
         _show(self._line, self._line_of(picture))
-        if (share := _percent(page.actions.share)) != self._speed.value and page.owned:
-            self._speed.value = share
+        self._show_limits(now)
         read, self._read = self._read, None
         if read is not None:
             self._show_registers(*read)
@@ -347,6 +344,19 @@ class Controls:
         switch = self._switches[name]
         if now - self._moved_at.get(f"torque {name}", -math.inf) > _HANDS and switch.value != picture.on[name]:
             switch.value = picture.on[name]
+
+    def _show_limits(self, now: float) -> None:
+        """What holds now, whoever has set it; of all servos: the highest."""
+        torques = {name: servo.goals.torque for name, servo in self._robot.items()}
+        own = self._servo.value
+        for topic, slider, share in (
+            ("speed limit", self._speed, self._page.actions.share),
+            ("speed limit", self._speed_again, self._page.actions.share),
+            ("torque limit", self._torque, max(torques.values())),
+            (f"torque limit {own}", self._own_torque, torques.get(own, 0.0)),
+        ):
+            if now - self._moved_at.get(topic, -math.inf) > _HANDS and slider.value != _percent(share):
+                slider.value = _percent(share)
 
     def _state_of(self, picture: Picture, now: float) -> str:
         page, robot = self._page, self._robot

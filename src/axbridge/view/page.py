@@ -337,8 +337,7 @@ class LivePage:
 
         self.owned = True
         robot, end = self.robot, self.robot.time + seconds
-        self.actions.share = _GENTLE
-        self.actions.limit(robot, speed=_GENTLE)
+        self.actions.limit_speed(min(self.actions.share, _GENTLE))
         self._rise = self.can_rise
         while robot.time < end and not self._done.is_set():
             wanted, self._move = self._move, None
@@ -364,8 +363,7 @@ class LivePage:
                 self.tell(str(error))
             finally:
                 self.playing = None
-            if not robot.stopped:
-                self.actions.limit(robot, speed=self.actions.share)
+            self.actions.limit_speed(self.actions.share)  # moves have speeds of their own
 
     def _put_on_feet(self) -> None:
         robot, begun = self.robot, self.robot.time
