@@ -329,6 +329,23 @@ def test_a_move_that_all_off_ends_does_not_leave_its_own_speed_behind(arm, page,
         assert arm["shoulder"].goals.speed == pytest.approx(0.3 * arm["shoulder"].max_velocity)
 
 
+def test_the_page_says_once_that_all_motors_are_off_and_no_more_when_one_is_on_again(arm, page, client):
+    def said():
+        """How often, beside the list of events."""
+        client.hear()
+        return sum(str(facts.get("content")).count("motors are off") for facts in client.elements.values()) - 1
+
+    for _ in range(3):
+        with ThreadPoolExecutor() as others:
+            others.submit(page.all_off)
+            step_until(arm, lambda: arm.stopped and said() == 1)
+        page.release()
+        step_until(arm, lambda: not arm.stopped and "steps/s · all motors are off" in client.text)
+        assert said() == 1
+    arm["shoulder"].torque_on()
+    step_until(arm, lambda: said() == 0)
+
+
 def test_play_says_why_nothing_moves_after_all_off(arm, page, client, tmp_path):
     page.owned = True
     Move(pages={"1": Page(keys=(Key(positions={"shoulder": 0.3}, time=0.5),))}).save(tmp_path / "nod.json")

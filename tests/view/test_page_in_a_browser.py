@@ -302,6 +302,20 @@ def test_a_number_is_typed_in_peace_while_the_joint_moves_and_sent_on_enter_or_o
 
 
 @pytest.mark.ci
+def test_a_refusal_is_seen_whole_and_moves_nothing_below_it(comb, tab):
+    page = comb[2]
+    page.tell("")
+    below = "document.querySelector('[role=tab]').getBoundingClientRect().y"
+    before = tab.run(below)
+    doubt = page.actions.doubt("s1", "temperature_limit", 80)
+    page.tell(f"{doubt}; nothing is written yet: press the button below Write if you mean it")
+    said = "document.querySelector('.axbridge-said')"
+    tab.wait_for(f"{said}.textContent.endsWith('if you mean it')")
+    assert tab.run(f"{said}.scrollHeight <= {said}.clientHeight")
+    assert tab.run(below) == before
+
+
+@pytest.mark.ci
 def test_the_curves_are_drawn_although_the_window_begins_without_a_goal(comb, tab, opened):
     page = comb[2]
     with page_client(page) as client:

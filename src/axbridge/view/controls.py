@@ -313,15 +313,15 @@ class Controls:
             return
         self._due = now + _EVERY
         page = self._page
-        said = "<br>".join(html.escape(text) for text in page.messages)
-        _show(self._log, f'<div style="{_PLAIN};{_PALE};font-size:11px;{_FIXED}">{said}</div>')
+        said = html.escape(page.message)
+        _show(self._log, f'<div class="axbridge-said" style="{_PLAIN};{_PALE};font-size:11px;{_ROOM}">{said}</div>')
         _show(self._events, _table([(_span(line), _often(line)) for line in page.events.latest()]))
         if picture is None:
-            _show(self._status, _banner("waiting for the first step", _IDLE))
+            _show(self._status, _banner(page.off or "waiting for the first step", _IDLE))
             return
         _show(self._status, self._state_of(picture, now))
-        if self._release.visible != picture.stopped:
-            self._release.visible = picture.stopped
+        if self._release.visible != page.robot.stopped:
+            self._release.visible = page.robot.stopped
         label = "Record" if page.recording is None else f"Stop recording {page.recording}"
         if self._record.label != label:
             self._record.label = label
@@ -360,23 +360,24 @@ class Controls:
 
     def _state_of(self, picture: Picture, now: float) -> str:
         page, robot = self._page, self._robot
+        wrong = [page.off] if robot.stopped else []
         if "" in picture.lost:
-            return _banner("port lost: looking for it", _BAD)
-        if picture.lost:
-            return _banner("; ".join(f"{name} {why}" for name, why in picture.lost.items()), _BAD)
-        if now - picture.seen > 1.0:
-            return _banner(f"no step for {now - picture.seen:.0f} s: what you ask for waits", _IDLE)
-        if picture.stopped:
-            return _banner("all motors are off", _BAD)
+            wrong.append("port lost: looking for it")
+        else:
+            wrong += [f"{name} {why}" for name, why in picture.lost.items()]
+        stale = [f"no step for {now - picture.seen:.0f} s: what you ask for waits"] if now - picture.seen > 1.0 else []
+        if wrong or stale:
+            return _banner("; ".join(wrong + stale), _BAD if wrong else _IDLE)
         if picture.causes:
             return _banner("; ".join(picture.causes), _IDLE)
         doing = f" · plays {page.playing}" if page.playing else ""
-        kept = " · records" if page.recording else ""
+        doing += " · records" if page.recording else ""
+        doing += f" · {page.off}" if page.off else ""
         where = f"{robot.backend} · {picture.time:.0f} s"
         if picture.rate < _SLOW * picture.wanted:
             why = "steps are late"
-            return _banner(f"{where} · {picture.rate:.0f} of {picture.wanted:.0f} steps/s: {why}{doing}{kept}", _IDLE)
-        return _banner(f"{where} · {picture.rate:.0f} steps/s{doing}{kept}", _GOOD)
+            return _banner(f"{where} · {picture.rate:.0f} of {picture.wanted:.0f} steps/s: {why}{doing}", _IDLE)
+        return _banner(f"{where} · {picture.rate:.0f} steps/s{doing}", _GOOD)
 
     def _facts_of(self, picture: Picture) -> str:
         name = self._servo.value if self._servo.value in picture.states else next(iter(picture.states))
@@ -431,6 +432,7 @@ def _show(element: Any, content: str) -> None:
 _PLAIN = "font-family:sans-serif;font-variant-numeric:tabular-nums;padding:0 0.75em"
 # Two lines, whatever is said: what is below must not slip away from under somebody's hand.
 _FIXED = "box-sizing:content-box;line-height:1.4;height:2.8em;overflow:auto"
+_ROOM = "box-sizing:content-box;line-height:1.4;min-height:7em;overflow-wrap:anywhere"  # likewise, for whole sentences
 _PALE = "color:var(--mantine-color-dimmed)"  # readable on light and on dark pages
 
 

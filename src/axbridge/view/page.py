@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import math
 import threading
-from collections import deque
 from collections.abc import Callable, Mapping
 from itertools import count
 from pathlib import Path
@@ -43,6 +42,7 @@ _SIMULATED = 1.0  # s likewise where motors are simulated: they do nothing while
 _GONE = 2.0  # s without a page until the last one counts as closed: loading it anew takes less
 _OF_MODEL = {"extra load", "missing load", "stale model"}  # causes that a wrong model looks like, too
 _RISE = 1.5  # s in which a simulated robot is put on its feet
+_OFF = "all motors are off"
 _GENTLE = 0.3  # share of their highest speed that servos turn with at first, where the page is all that moves them
 
 
@@ -61,7 +61,7 @@ class LivePage:
         desk: What waits for the robot's step.
         actions: What can be asked for.
         history: The last ten minutes.
-        messages: The last answers to who asked for something, newest first.
+        message: The last answer to who asked for something.
         events: What happened, all of it.
         picture: The newest picture.
         owned: Whether this page runs the loop, so that it can play moves.
@@ -69,7 +69,7 @@ class LivePage:
 
     def __init__(self, robot: Robot, port: int | None, host: str) -> None:
         self.robot = robot
-        self.messages: deque[str] = deque(maxlen=3)
+        self.message = ""
         self.events = Events()
         self.desk = Desk(self.tell)
         self.actions = Actions(robot)
@@ -82,6 +82,8 @@ class LivePage:
         self._stop_move = self._rise = False
         self._log: tuple[RobotRecorder, Recorder] | None = None
         self._unconfirmed: tuple[str, ...] = ()  # servos, at the latest stop
+        self._why_off = _OFF  # at the latest stop
+        self._left_off = False  # no motor was switched on since
         self._missing: set[str] = set()  # servos, and "" for the line
         self._late = self._steps = 0
         self._counted = 0, monotonic()
@@ -127,6 +129,7 @@ class LivePage:
             self._line = self._look_at_line(now)
         robot, simulation = self.robot, self.robot.simulation
         on = {name: servo.torque_enabled for name, servo in robot.items()}
+        self._left_off &= robot.stopped or not any(on.values())
         goals = {name: servo.target_position if on[name] else math.nan for name, servo in robot.items()}
         ghost: dict[str, float] = {}
         if robot.backend == "twin" and simulation is not None:
@@ -143,7 +146,7 @@ class LivePage:
         self.history.add(robot.time, states, goals, ghost, (self._rate, self._line[0], lost))
         self.picture = Picture(
             robot.time, states, goals, on, base, ghost, self._troubles(states), causes, self._rate, self._wanted,
-            self._late, self._line[0], self._line[1], robot.stopped, touching, now,
+            self._late, self._line[0], self._line[1], touching, now,
         )  # fmt: skip
         self._fresh.set()
 
@@ -197,11 +200,11 @@ class LivePage:
     def tell(self, text: str) -> None:
         """Show a message on every page."""
         text = text.replace("\n", "; ")
-        self.messages.appendleft(text)
+        self.message = text
         self.events.note(self.robot.time, text)
         self._fresh.set()
 
-    def all_off(self, why: str = "all motors are off") -> None:
+    def all_off(self, why: str = _OFF) -> None:
         """Switch every motor off, and keep them off until `release`; whether the program steps or not."""
         self.desk.clear()
         self._stop_move = True
@@ -210,14 +213,26 @@ class LivePage:
         def stop() -> None:
             if not done.is_set():
                 left = self.robot.stop()
-                self._unconfirmed = tuple(left)
-                self.tell(f"{', '.join(left)} did not confirm: cut the servo supply" if left else why)
+                self._unconfirmed, self._why_off, self._left_off = tuple(left), why, True
+                self.events.note(self.robot.time, self.off)
+                self._fresh.set()
             done.set()
 
         self.desk.ask("all off", stop)
         served = done.wait(_UNHURRIED if self.robot.mode else _SIMULATED)
         if not served and self.robot.mode:  # nobody steps, or slowly
             stop()
+
+    @property
+    def off(self) -> str:
+        """That all motors were switched off, until one is on again; then ""."""
+        if not (self.robot.stopped or self._left_off):
+            return ""
+        return (
+            f"{', '.join(self._unconfirmed)} did not confirm: cut the servo supply"
+            if self._unconfirmed
+            else self._why_off
+        )
 
     @property
     def state(self) -> str:

@@ -31,7 +31,6 @@ class Picture:
         late: Steps that were late so far.
         cycle: Time that a bus cycle takes, ms.
         packets: Lost, damaged and late packets so far, by servo.
-        stopped: Whether all motors were switched off by hand.
         contacts: Where a simulated robot touches the floor, and what pushes it there.
         seen: When it was taken, monotonic.
     """
@@ -49,6 +48,5 @@ class Picture:
     late: int
     cycle: float
     packets: Mapping[str, tuple[int, int, int]]
-    stopped: bool
     contacts: tuple[Contact, ...] = ()
     seen: float = field(default_factory=monotonic)

@@ -163,7 +163,7 @@ class Replay:
             goals[name], on[name] = _at(track.command, row), _at(track.torque_enabled, row) > 0
         beside = self._ghost_start + self.time
         ghost = {name: _value(track, track.position, beside) for name, track in self._ghosts.items()}
-        return Picture(self.time, states, goals, on, None, ghost, {}, (), 0.0, 0.0, 0, 0.0, {}, stopped=False)
+        return Picture(self.time, states, goals, on, None, ghost, {}, (), 0.0, 0.0, 0, 0.0, {})
 
     def _draw_curves(self) -> None:
         name = self._servo.value
