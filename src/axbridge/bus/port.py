@@ -326,12 +326,19 @@ def _in_use(port: str) -> PortError:
     if not holders:
         return PortError(port, "the port is in use by another program", f"close it: `sudo fuser -v {port}` names it")
     named = ", ".join(f"process {pid}: {command}" for pid, command in holders.items())
-    return PortError(port, f"the port is in use by {named}", f"end it: `kill {' '.join(map(str, holders))}`")
+    return PortError(
+        port,
+        f"the port is in use by {named}",
+        "end it where it was started, by Ctrl-C, so that it leaves its motors safe",
+    )
 
 
 def _holders(port: str) -> dict[int, str]:
-    """Command lines of the processes that keep a lock on the port, by process id; only of those we may look into."""
-    holders = {}
+    """Command lines of the processes that keep a lock on the port, by process id; only of those we may look into.
+
+    A process that one of them has started goes with it, as a guard does that switches its motors off: it is left out.
+    """
+    holders, parents = {}, {}
     for link in open_files():
         with contextlib.suppress(OSError):
             if os.path.realpath(link) != os.path.realpath(port):
@@ -339,8 +346,10 @@ def _holders(port: str) -> dict[int, str]:
             process = link.parents[1]
             if "FLOCK" in (process / "fdinfo" / link.name).read_text():
                 words = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").split()
+                words[:2] = (Path(word).name for word in words[:2])  # interpreter and script
+                parents[int(process.name)] = int((process / "stat").read_text().rpartition(")")[2].split()[1])
                 holders[int(process.name)] = textwrap.shorten(" ".join(words), _MOST_COMMAND, placeholder=" …")
-    return holders
+    return {pid: command for pid, command in holders.items() if parents[pid] not in holders}
 
 
 def _explain(port: str, baud: int, failure: Exception) -> PortError:
