@@ -32,13 +32,13 @@ def fitted_with(spread):
     return identify(fitted, RIG, "ax12", held_out=held, starts=1, generations=2, budget=1.0, richer=False, where=spread)
 
 
-def test_residuals_are_what_the_simulation_has_more_than_the_measurement(fit):
+def test_residuals_are_what_the_measurement_has_more_than_the_simulation_as_on_the_live_page(fit):
     traces, residuals = trace_panels(fit), residual_panels(fit)
     assert len(residuals) == 14
     for trace, residual, score in zip(traces, residuals, fit.scores, strict=True):
         measured, simulated = trace.items
         (left,) = residual.items
-        np.testing.assert_allclose(measured.y + left.y, simulated.y)
+        np.testing.assert_allclose(simulated.y + left.y, measured.y)
         assert np.mean(np.abs(left.y)) == pytest.approx(score.mae, rel=0.05)
 
 

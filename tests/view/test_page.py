@@ -644,6 +644,30 @@ def test_of_a_ghost_only_what_is_elsewhere_than_the_robot_is_drawn(tmp_path, mon
         server.stop()
 
 
+@pytest.mark.parametrize(
+    ("backend", "word", "curve", "other"),
+    [
+        ("real", "tracking error", "measured - goal", "residual"),
+        ("twin", "residual", "measured - simulated", "tracking"),
+    ],
+)
+def test_what_is_off_the_goal_and_what_is_off_the_simulation_have_words_of_their_own(
+    tmp_path, monkeypatch, backend, word, curve, other
+):
+    pytest.importorskip("viser")
+    monkeypatch.chdir(tmp_path)
+    with (
+        PtyLine((1,)) as line,
+        axbridge.open(write_comb(tmp_path, 1), backend=backend, port=line.port) as robot,
+        robot.view(port=0, open=False) as page,
+        page_client(page) as client,
+    ):
+        assert word in client.elements[client.find("colour by")[0]]["options"]
+        client.wait_for(lambda: f"{word}, °" in str(client.elements))
+        assert curve in str(client.elements)
+        assert other not in str(client.elements)
+
+
 def test_limbs_are_the_chains_that_leave_the_base():
     with axbridge.open("bioloid") as robot:
         rig = robot.rig

@@ -100,11 +100,11 @@ def trace_panels(fit: Fit) -> list[Panel]:
 
 
 def residual_panels(fit: Fit) -> list[Panel]:
-    """Simulated minus measured, recording by recording: noise where the model is right, a shape where it is not."""
+    """Measured minus simulated, recording by recording: noise where the model is right, a shape where it is not."""
     panels = []
     for trace in trace_panels(fit):
         measured, simulated = (item for item in trace.items if isinstance(item, Curve))
-        left = Curve(measured.x, simulated.y - measured.y, "residual", "error", width=1.0)
+        left = Curve(measured.x, measured.y - simulated.y, "residual", "error", width=1.0)
         panels.append(Panel((left,), "time, s", "residual, °"))
     return panels
 

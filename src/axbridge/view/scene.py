@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 __all__ = ["RobotScene"]
 
-COLOURS = ("parts", "load", "temperature", "residual")
+COLOURS = ("parts", "load", "temperature")
 _COOL, _HOT = 35.0, 70.0  # °C: colours go from the one to the other; 70 is where an AX-12 switches itself off
-_FAR = math.radians(10)  # residual that is red
+_FAR = math.radians(10)  # off its ghost or goal that is red
 _CONTACTS = 16  # that are marked, the strongest
 _NOWHERE = (0.0, 0.0, -1000.0)  # m: marks that are not needed
 _PUSH = 0.5  # of the robot's size: how long the line is that stands for its weight
@@ -47,6 +47,7 @@ class RobotScene:
         self._server, self._tree = server, tree
         self._joints = {servo.name: servo.joint for servo in rig.servos}
         self.colour = COLOURS[0]
+        self._off = "residual" if ghost else "tracking error"
         self.show_mass = False
         self.show_contacts = True
         self._start: LinkPose = (0.0, 0.0, 0.0 if rig.world is None else rig.world.base_height), (0.0, 0.0, 0.0, 1.0)
@@ -93,7 +94,7 @@ class RobotScene:
     def add_choices(self) -> None:
         """Let people choose on the page what is shown."""
         gui = self._server.gui
-        colour = gui.add_dropdown("colour by", COLOURS, initial_value=COLOURS[0])
+        colour = gui.add_dropdown("colour by", (*COLOURS, self._off), initial_value=COLOURS[0])
         colour.on_update(lambda event: setattr(self, "colour", event.target.value))
         mass = gui.add_checkbox("centre of mass", initial_value=False)
         mass.on_update(lambda event: setattr(self, "show_mass", event.target.value))
@@ -137,8 +138,8 @@ class RobotScene:
             return {name: abs(state.load) for name, state in picture.states.items()}
         if self.colour == "temperature":
             return {name: (state.temperature - _COOL) / (_HOT - _COOL) for name, state in picture.states.items()}
-        if self.colour == "residual":
-            against = picture.ghost or picture.goals
+        if self.colour == self._off:
+            against = picture.goals if self._ghost is None else picture.ghost
             return {
                 name: abs(state.position - against.get(name, math.nan)) / _FAR for name, state in picture.states.items()
             }
