@@ -3,17 +3,19 @@
 import json
 import math
 import signal
+import socket
 import subprocess
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from urllib.error import HTTPError
+from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
 import numpy as np
 import pytest
-from websockets.exceptions import InvalidStatus
+from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect
 
 import axbridge
@@ -483,6 +485,51 @@ def test_the_plain_page_stops_the_robot_without_a_script_and_for_no_other_page(p
         step_until(arm, lambda: arm.stopped)
         assert "All motors are off" in answer.result()
     assert arm["shoulder"].read("torque_enable") == 0
+
+
+def test_what_makes_no_sense_is_counted_on_the_page_and_costs_the_terminal_no_line(page, arm, client, caplog, capfd):
+    msgspec, viser = pytest.importorskip("msgspec"), pytest.importorskip("viser")
+    address = urlsplit(page.url)
+    host = f"Host: {address.netloc}\r\n"
+    for said in (
+        "",
+        "\r\n\r\n",
+        "\x16\x03\x01\x02",
+        "G" * 20_000,
+        "GET / HTTP/9.9\r\n\r\n",
+        f"POST / HTTP/1.1\r\n{host}\r\n",
+        f"GET / HTTP/1.1\r\n{host}no colon\r\n\r\n",
+        "GET / HTTP/1.1\r\nHost: [\r\n\r\n",
+        f"GET / HTTP/1.1\r\n{host}Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 99\r\n\r\n",
+    ):
+        with socket.create_connection((address.hostname, address.port), timeout=5) as line:
+            line.sendall(said.encode())
+            line.shutdown(socket.SHUT_WR)
+            with suppress(ConnectionError):
+                line.recv(1000)
+    slider = client.find("shoulder", "Slider")[0]
+    update = {"type": "GuiUpdateMessage", "uuid": slider, "updates": {"value": None}}
+    for protocol, said in (
+        ("viser-v0", b""),
+        *((f"viser-v{viser.__version__}", said) for said in (
+            "text", b"", b"\xff", *map(msgspec.msgpack.encode, (
+                None, 3, {}, {"type": "Nothing"}, {"type": "ViewerCameraMessage"}, update,
+                {**update, "uuid": []}, {**update, "updates": {"update_cb": ["a"]}}, {**update, "updates": {"props": 3}},
+            )),
+        )),
+    ):  # fmt: skip
+        with (
+            suppress(ConnectionClosed),
+            connect(page.url.replace("http", "ws"), proxy=None, subprotocols=[protocol]) as line,
+        ):
+            line.send(said)
+            line.recv(timeout=5)
+    counted = lambda: sum(line.times for line in page.events.latest() if "makes no sense" in line.text)  # noqa: E731
+    step_until(arm, lambda: counted() >= 20)
+    client.set("shoulder", 10.0, "Slider")
+    step_until(arm, lambda: arm["shoulder"].torque_enabled)  # it works as before
+    assert [record.getMessage() for record in caplog.records] == []
+    assert capfd.readouterr() == ("", "")
 
 
 def test_the_page_goes_with_the_robot_and_the_robot_goes_on_without_the_page(page, arm):

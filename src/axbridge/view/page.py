@@ -197,6 +197,10 @@ class LivePage:
 
     # ---- what people ask for; from any thread
 
+    def note_nonsense(self, kind: str) -> None:
+        """Count what somebody has sent to the page that makes no sense."""
+        self.events.note(self.robot.time, f"the page was sent what makes no sense ({kind})")
+
     def tell(self, text: str) -> None:
         """Show a message on every page."""
         text = text.replace("\n", "; ")

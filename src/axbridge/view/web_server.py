@@ -13,6 +13,7 @@ import asyncio
 import hmac
 import http
 import ipaddress
+import logging
 import re
 import secrets
 import threading
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Door", "Stoppable", "need_viser", "start", "stop"]
 
+_log = logging.getLogger(__name__)
 _FIRST_PORT = 8080
 _COOKIE = "axbridge"
 _PATIENCE = 1.0  # s for the end of the server
@@ -55,6 +57,9 @@ class Stoppable(Protocol):
 
     def all_off(self) -> None:
         """Switch every motor off."""
+
+    def note_nonsense(self, kind: str) -> None:
+        """Count what somebody has sent that is no request."""
 
 
 class Door:
@@ -205,6 +210,12 @@ class _Own:
         await asyncio.get_running_loop().run_in_executor(None, self._robot.all_off)
         return 303, "", {"Location": "/stop"}
 
+    def note_nonsense(self, error: BaseException | None) -> None:
+        """Count on the page, and keep off the terminal, what failed because of what somebody has sent."""
+        _log.debug("the page was sent what makes no sense", exc_info=error)
+        if self._robot is not None:
+            self._robot.note_nonsense(type(error).__name__)
+
     def before(self, page: bytes) -> bytes:
         """The page of viser with our script before its own, and with our title."""
         title = f"<title>{escape(self._title)}</title>".encode()
@@ -218,6 +229,8 @@ def _guarded(door: Door, own: _Own) -> Iterator[Callable[[], bool]]:
 
     viser passes no such question on, so it is put in where viser starts its websocket server.
     """
+    import msgspec
+    import viser
     from websockets.asyncio import server as module
     from websockets.datastructures import Headers
     from websockets.http11 import Response
@@ -229,7 +242,31 @@ def _guarded(door: Door, own: _Own) -> Iterator[Callable[[], bool]]:
         usual = {"Content-Type": "text/plain; charset=utf-8", "Content-Length": str(len(body))}
         return Response(status, http.HTTPStatus(status).phrase, Headers({**usual, **more}), body)
 
-    def serve(*args: Any, process_request: Any = None, **settings: Any) -> Any:
+    def hear(record: logging.LogRecord) -> bool:
+        own.note_nonsense(record.exc_info[1] if record.exc_info else None)
+        return False
+
+    logger = logging.Logger(__name__, logging.ERROR)  # noqa: LOG001 - each server counts for itself
+    logger.addFilter(hear)
+
+    def serve(handler: Any, *args: Any, process_request: Any = None, **settings: Any) -> Any:
+        async def talk(connection: Any) -> None:
+            if connection.subprotocol != f"viser-v{viser.__version__}":  # viser would print a line for each
+                own.note_nonsense(ConnectionError())
+                return await connection.close(1002, f"Version mismatch: this is viser {viser.__version__}")
+            receive = connection.recv
+
+            async def checked() -> bytes:
+                """A message. Browsers change values alone; viser would set whatever an element has."""
+                data = await receive()
+                message = msgspec.msgpack.decode(data)
+                if message["type"] == "GuiUpdateMessage" and set(message["updates"]) != {"value"}:
+                    raise ValueError
+                return data
+
+            connection.recv = checked
+            return await handler(connection)
+
         async def ask(connection: Any, request: Any) -> Any:
             headers, path = request.headers, urlsplit(request.path).path
             refusal = door.refuses(
@@ -248,7 +285,8 @@ def _guarded(door: Door, own: _Own) -> Iterator[Callable[[], bool]]:
             return response
 
         used.append(True)
-        return plain(*args, process_request=ask, **settings)
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: own.note_nonsense(context.get("exception")))
+        return plain(talk, *args, process_request=ask, logger=logger, **settings)
 
     module.serve = serve
     try:
