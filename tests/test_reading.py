@@ -1,11 +1,26 @@
 """Whatever goes wrong while a file is read is one error that names it; nothing in it steers a terminal."""
 
+import os
+import socket
 from functools import partial
 
+import numpy as np
 import pytest
 
+from axbridge.config.mesh import read_mesh
+from axbridge.config.urdf import read_tree
+from axbridge.config.urdf_parameters import filled
 from axbridge.errors import AxBridgeError, RecordingError, RigWarning, UsageError
+from axbridge.export.bam import from_bam
+from axbridge.fit.lag import read_lags
+from axbridge.fit.lima2009 import ks_line
+from axbridge.learn.randomise import Parameters
+from axbridge.moves.files import load_move
 from axbridge.reading import controls, printable, reading
+from axbridge.recording.import_lerobot import import_dataset
+from axbridge.recording.import_logs import import_log
+from axbridge.recording.stored import open_recording
+from tests.support.lerobot_dataset import write_dataset
 
 
 def nested():
@@ -55,3 +70,54 @@ def test_control_characters_are_shown_as_what_they_are():
     assert printable(text, lines=True).endswith("\tb\nc\\ud800")
     assert not controls(printable(text))
     assert not controls("two\nlines\tof text")
+
+
+def read_dataset(path):
+    """A LeRobot dataset in which the file of that name is what lies at the path."""
+    folder = path.parent / "dataset"
+    write_dataset(folder, [(np.zeros((2, 3)), np.zeros((2, 3)))])
+    if path.suffix == ".parquet":
+        (samples,) = folder.glob("data/*/*.parquet")
+        samples.unlink()
+        samples.symlink_to(path)
+        import_dataset(folder, unit="deg")
+    else:
+        import_dataset(folder, unit="normalised", calibration=path)
+
+
+READERS = {
+    ".mcap": open_recording,
+    ".csv": import_log,
+    "points.csv": ks_line,
+    ".json": load_move,
+    ".mtn": load_move,
+    ".motion": load_move,
+    "bam.json": from_bam,
+    "parameters.json": Parameters.load,
+    ".toml": read_lags,
+    ".stl": read_mesh,
+    ".urdf": partial(read_tree, fixed_base=True),
+    "parameters.urdf": lambda path: filled(path, {}, path),
+    "calibration.json": read_dataset,
+    ".parquet": read_dataset,
+}
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes in folders here")
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("kind", ["pipe", "socket", "device", "folder"])
+@pytest.mark.parametrize("name", READERS)
+def test_what_is_no_file_is_refused_and_not_waited_for(tmp_path, monkeypatch, kind, name):
+    path = tmp_path / (f"odd{name}" if name.startswith(".") else name)
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "socket":
+        monkeypatch.chdir(tmp_path)  # names of sockets are short
+        with socket.socket(socket.AF_UNIX) as one:
+            one.bind(path.name)
+    elif kind == "device":
+        path.symlink_to("/dev/zero")  # of which there is no end
+    else:
+        path.mkdir()
+    with pytest.raises(AxBridgeError, match=r"is a (folder|pipe, a socket or a device), and no file\n"):
+        READERS[name](path)

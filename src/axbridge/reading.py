@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import re
+import stat
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from axbridge import __version__
 from axbridge.errors import AxBridgeError
 
-__all__ = ["FORMAT", "check_format", "controls", "printable", "reading"]
+__all__ = ["FORMAT", "check_format", "controls", "printable", "reading", "regular"]
 
 FORMAT = 1  # of recordings, TOML files and moves; docs/formats.md says what raises it
 
@@ -60,6 +63,19 @@ def reading(error: Callable[[str, str], AxBridgeError], hint: str) -> Iterator[N
 def _nonsense(failure: Exception) -> str:
     said = printable(next(iter(str(failure).splitlines()), ""))[:_LONGEST]
     return f"makes no sense: {said or type(failure).__name__}"
+
+
+def regular(path: Path | str) -> Path:
+    """The path of a file that ends: whoever reads a pipe, a socket or a device may wait for ever.
+
+    Raises:
+        OSError: it is none of these, or not there.
+    """
+    mode = Path(path).stat().st_mode
+    if not stat.S_ISREG(mode):
+        kind = "a folder" if stat.S_ISDIR(mode) else "a pipe, a socket or a device"
+        raise OSError(errno.EINVAL, f"is {kind}, and no file", str(path))
+    return Path(path)
 
 
 def check_format(found: object, error: Callable[[str, str], AxBridgeError]) -> None:

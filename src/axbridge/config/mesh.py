@@ -19,7 +19,7 @@ import numpy as np
 
 from axbridge.arrays import FloatArray, IntArray
 from axbridge.errors import RigError
-from axbridge.reading import reading
+from axbridge.reading import reading, regular
 
 __all__ = ["Mesh", "read_mesh"]
 
@@ -70,7 +70,7 @@ def read_mesh(path: Path) -> Mesh:
     if read is None:
         raise RigError(path, "", "no such kind of mesh is known", f"give {', '.join(_READERS)}")
     with reading(partial(RigError, path, ""), _AGAIN):
-        mesh = read(path.read_bytes())
+        mesh = read(regular(path).read_bytes())
         wrong = (
             "has no triangles"
             if not len(mesh.triangles)

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from axbridge.errors import ProfileError, RigError, nearest
-from axbridge.reading import check_format, controls, printable, reading
+from axbridge.reading import check_format, controls, printable, reading, regular
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -141,7 +141,8 @@ def read_toml(path: Path, error: FileError) -> dict[str, Any]:
         ProfileError, RigError: (`error`) unreadable, or not TOML; the message has line and column.
     """
     with reading(partial(error, path, ""), _CORRECT):
-        return parse_toml(path.read_text(encoding="utf-8-sig"), path, error)  # Windows' editors put a mark in front
+        text = regular(path).read_text(encoding="utf-8-sig")  # Windows' editors put a mark in front
+        return parse_toml(text, path, error)
 
 
 def parse_toml(text: str, path: Path, error: FileError) -> dict[str, Any]:

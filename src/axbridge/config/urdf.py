@@ -20,7 +20,7 @@ import numpy as np
 from axbridge.arrays import FloatArray, IntArray
 from axbridge.config.mesh import Mesh, read_mesh
 from axbridge.errors import RigError, RigWarning
-from axbridge.reading import reading
+from axbridge.reading import reading, regular
 from axbridge.rotations import matrix_of_roll_pitch_yaw
 
 __all__ = [
@@ -165,7 +165,7 @@ def read_tree(path: Path, *, fixed_base: bool, kinematic: Collection[str] = (), 
 def _root(path: Path, text: str | None) -> ET.Element:
     try:
         # The user's own file; entities are not resolved from outside.
-        return ET.fromstring(path.read_bytes() if text is None else text)  # noqa: S314
+        return ET.fromstring(regular(path).read_bytes() if text is None else text)  # noqa: S314
     except ET.ParseError as failure:
         raise RigError(path, "", f"not a readable URDF: {failure}", "give a valid URDF file") from failure
 

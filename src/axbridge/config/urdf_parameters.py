@@ -16,7 +16,7 @@ from pydantic import model_validator
 
 from axbridge.config import toml_tables
 from axbridge.errors import RigError
-from axbridge.reading import printable, reading
+from axbridge.reading import printable, reading, regular
 
 __all__ = ["Parameter", "fill", "filled", "split_options"]
 
@@ -96,7 +96,7 @@ def filled(urdf: Path, parameters: Mapping[str, Parameter], rig: Path) -> str:
     """
     known = f"parameters of the rig: {', '.join(parameters) or 'none'}; add others to [parameters]"
     with reading(partial(RigError, urdf, ""), known):
-        text = urdf.read_text(encoding="utf-8-sig")
+        text = regular(urdf).read_text(encoding="utf-8-sig")
         try:
             used = _names_in(text)
             result = fill(text, {name: one.value for name, one in parameters.items()})

@@ -16,7 +16,7 @@ from typing import Any
 
 from axbridge.config.model import ServoModel
 from axbridge.errors import ProfileError, UnsupportedOperation
-from axbridge.reading import reading
+from axbridge.reading import reading, regular
 from axbridge.servo.friction_laws import TERMS
 from axbridge.units import UNITS
 
@@ -56,7 +56,7 @@ def from_bam(path: Path) -> ServoModel:
         UnsupportedOperation: it is of a kind of servo whose loop is not known here.
     """
     with reading(partial(ProfileError, path, ""), "give BAM's m1.json to m6.json"):
-        return _model(path, json.loads(path.read_text(encoding="utf-8")))
+        return _model(path, json.loads(regular(path).read_text(encoding="utf-8")))
 
 
 def _model(path: Path, document: Any) -> ServoModel:

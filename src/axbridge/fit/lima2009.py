@@ -27,7 +27,7 @@ from axbridge.fit.found import Estimate, Fit, KsLine, Surface
 from axbridge.fit.search import COARSE, losses
 from axbridge.fit.uncertainty import Uncertainty, polish, uncertainty
 from axbridge.fit.unknowns import Space, space_of
-from axbridge.reading import reading
+from axbridge.reading import reading, regular
 from axbridge.recording.recording import Recording
 from axbridge.servo.columns import Param
 from axbridge.sim.runs import Regime, Runs
@@ -49,7 +49,7 @@ def ks_line(path: Path | str) -> KsLine:
     """
     with (
         reading(partial(RecordingError, path), "give columns speed,volts"),
-        Path(path).open(encoding="utf-8-sig", newline="") as stream,
+        regular(path).open(encoding="utf-8-sig", newline="") as stream,
     ):
         points = np.array([[float(row["speed"]), float(row["volts"])] for row in csv.DictReader(stream)])
     if len(points) < 2 or not np.any(points[:, 0]):

@@ -22,7 +22,7 @@ from axbridge.config import toml_tables
 from axbridge.config.rig import Rig
 from axbridge.config.rig_tables import ServoConfig
 from axbridge.errors import RecordingError, UsageError
-from axbridge.reading import reading
+from axbridge.reading import reading, regular
 from axbridge.recording.recording import Recording
 from axbridge.servo.columns import pack
 from axbridge.servo.steady import SteadyServo
@@ -65,7 +65,7 @@ class Parameters:
             return UsageError(f"{path}: {message}", hint)
 
         with reading(error, "give what `axbridge identify RECORDING --json` prints"):
-            document = json.loads(Path(path).read_text(encoding="utf-8"))
+            document = json.loads(regular(path).read_text(encoding="utf-8"))
             table, correlations = document["parameters"], document["correlations"]
             names = tuple(table)
             ends = np.array([[table[name][key] for key in ("value", "low", "high")] for name in names], dtype=float)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from axbridge.errors import RecordingError, UsageError
 from axbridge.files import write_whole, writing
-from axbridge.reading import controls, reading
+from axbridge.reading import controls, reading, regular
 
 __all__ = ["FARTHEST", "LONGEST", "KeyframeMotion", "MotionPlayer", "Pose"]
 
@@ -58,7 +58,7 @@ class KeyframeMotion:
             RecordingError: unreadable, or a mistake in it; names the line.
         """
         with reading(partial(RecordingError, path), "give a Webots .motion file"):
-            return cls.parse(Path(path).read_text(encoding="utf-8").splitlines(), path)
+            return cls.parse(regular(path).read_text(encoding="utf-8").splitlines(), path)
 
     @classmethod
     def parse(cls, lines: list[str], path: str | Path = "motion") -> KeyframeMotion:

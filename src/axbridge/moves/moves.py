@@ -24,7 +24,7 @@ from axbridge.errors import MoveError, UsageError
 from axbridge.files import write_whole, writing
 from axbridge.moves.interpolation import JointPath, Law
 from axbridge.moves.keyframes import FARTHEST, LONGEST
-from axbridge.reading import check_format, reading
+from axbridge.reading import check_format, reading, regular
 
 __all__ = ["MOST", "Key", "Move", "Page", "Signs", "schema", "tracks"]
 
@@ -180,7 +180,7 @@ class Move(TomlTable):
             MoveError: unreadable, or as `parse`.
         """
         with reading(partial(MoveError, path, ""), _SCHEMA):
-            return cls.parse(Path(path).read_text(encoding="utf-8-sig"), path)
+            return cls.parse(regular(path).read_text(encoding="utf-8-sig"), path)
 
     def text(self) -> str:
         """The JSON file: one line a key pose, so that people can edit it and see what changed."""

@@ -15,7 +15,7 @@ from pathlib import Path
 from axbridge.errors import MoveError, UsageError
 from axbridge.files import write_whole, writing
 from axbridge.moves.keyframes import LONGEST
-from axbridge.reading import reading
+from axbridge.reading import reading, regular
 
 __all__ = [
     "IDS",
@@ -164,7 +164,7 @@ def load_mtn(path: str | Path) -> MtnFile:
         MoveError: unreadable, or as `parse_mtn`.
     """
     with reading(partial(MoveError, path, ""), "give a RoboPlus .mtn file"):
-        return parse_mtn(Path(path).read_bytes(), path)
+        return parse_mtn(regular(path).read_bytes(), path)
 
 
 def save_mtn(file: MtnFile, path: str | Path) -> None:

@@ -21,7 +21,7 @@ from pydantic import BaseModel, Field, RootModel, ValidationError
 
 from axbridge.arrays import FloatArray
 from axbridge.errors import RecordingError, UnsupportedOperation, UsageError
-from axbridge.reading import printable, reading
+from axbridge.reading import printable, reading, regular
 from axbridge.recording.provenance import describe, origin_of
 from axbridge.recording.recording import Event, Recording, Track
 from axbridge.recording.samples import in_order
@@ -147,7 +147,7 @@ def import_dataset(
 
 def _info(path: Path) -> _Info:
     with reading(partial(RecordingError, path), "give the folder of a LeRobot dataset, v2.0 to v3.0"):
-        if path.stat().st_size > _LARGEST:
+        if regular(path).stat().st_size > _LARGEST:
             raise RecordingError(path, "is too large", "give the folder of a LeRobot dataset")
         info = _validated(path, _Info, json.loads(path.read_text(encoding="utf-8")))
         if not info.codebase_version.startswith(("v2.", "v3.")):
@@ -168,7 +168,7 @@ def _validated(path: Path, schema: type[_Model], said: Any) -> _Model:
 
 def _calibration(path: Path) -> dict[str, _CalibratedRange]:
     with reading(partial(RecordingError, path), "give the arm's calibration file of LeRobot"):
-        found = _validated(path, _CalibratedRanges, json.loads(path.read_text(encoding="utf-8"))).root
+        found = _validated(path, _CalibratedRanges, json.loads(regular(path).read_text(encoding="utf-8"))).root
         for name, one in found.items():
             if one.range_min >= one.range_max:
                 raise RecordingError(path, f"the range of {printable(name)} is empty", "calibrate the arm again")
@@ -251,7 +251,7 @@ def _rows(
     for path in files:
         with reading(partial(RecordingError, path), "copy the dataset again; a killed LeRobot leaves half a file"):
             wanted = [("episode_index", "==", episode)]
-            table = pq.read_table(str(path), columns=["timestamp", *keys], filters=wanted, partitioning=None)
+            table = pq.read_table(str(regular(path)), columns=["timestamp", *keys], filters=wanted, partitioning=None)
             if not table.num_rows:
                 continue
             time = _numbers(path, "timestamp", table["timestamp"].to_pylist(), ())

@@ -15,7 +15,7 @@ import numpy as np
 from axbridge.arrays import FloatArray
 from axbridge.config.profile import FirmwareProfile
 from axbridge.errors import RecordingError, UsageError
-from axbridge.reading import printable, reading
+from axbridge.reading import printable, reading, regular
 from axbridge.recording.import_wizard import GivenGoal, is_wizard, wizard_recording
 from axbridge.recording.mcap_file import SERVO_FIELDS
 from axbridge.recording.provenance import describe, origin_of
@@ -105,7 +105,7 @@ def import_log(
     """
     path = Path(path)
     with reading(partial(RecordingError, path), "give a JSON or CSV log"):
-        text = path.read_text(encoding="utf-8-sig")
+        text = regular(path).read_text(encoding="utf-8-sig")
         if columns is None and is_wizard(text):
             exported = wizard_recording(path, text, servo, goal)
             for name, track in exported.items():

@@ -25,7 +25,7 @@ from mcap.writer import Writer
 
 from axbridge.arrays import FloatArray
 from axbridge.errors import RecordingError
-from axbridge.reading import FORMAT, printable
+from axbridge.reading import FORMAT, printable, regular
 from axbridge.recording.mcap_file import (
     CYCLE,
     DAMAGE,
@@ -220,7 +220,7 @@ class GroupedFile:
             OSError: it cannot be read.
             RecordingError: it is whole, and makes no sense.
         """
-        stream = path.open("rb")
+        stream = regular(path).open("rb")
         try:
             return cls(stream, path)
         except ValueError:
