@@ -2,6 +2,7 @@
 
 import json
 import math
+import time
 from pathlib import Path
 
 import numpy as np
@@ -158,6 +159,15 @@ def test_a_text_that_cannot_be_read(tmp_path, text, message):
     path.write_text(text)
     with pytest.raises(RecordingError, match=message):
         import_log(path)
+
+
+def test_a_column_of_names_that_is_none_is_refused_at_once(tmp_path):
+    path = tmp_path / "log.csv"
+    path.write_text("servo,time_s,position_rad\n" + "".join(f"{name},0,1\n{name},0.02,1\n" for name in range(20_000)))
+    begun = time.process_time()
+    with pytest.raises(RecordingError, match="holds 20000 servos, and 1000 are the most"):
+        import_log(path)
+    assert time.process_time() - begun < 5
 
 
 @pytest.mark.parametrize(

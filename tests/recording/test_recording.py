@@ -195,7 +195,7 @@ def test_what_is_no_recording_is_refused(tmp_path, content):
 def test_a_missing_file_and_a_folder_are_refused(tmp_path):
     with pytest.raises(RecordingError, match="No such file"):
         open_recording(tmp_path / "none.mcap")
-    with pytest.raises(RecordingError, match="directory"):
+    with pytest.raises(RecordingError, match="is a folder, and no file"):
         open_recording(tmp_path)
 
 
@@ -421,6 +421,30 @@ def test_tracks_that_are_not_kept_are_read_again(tmp_path, monkeypatch):
         for name, track in found.items():
             np.testing.assert_array_equal(track.position, sample(3)[name].position)
     assert found["servo 2"] is found["servo 2"]
+
+
+def test_more_servos_than_a_robot_has_are_neither_written_nor_read(tmp_path, monkeypatch):
+    path = tmp_path / "run.mcap"
+    with pytest.raises(RecordingError, match="holds 1001 servos, and 1000 are the most"):
+        write_recording(sample(1001, 2), path)
+    assert not path.exists()
+    write_recording(sample(12, 2), path)
+    monkeypatch.setattr("axbridge.recording.metadata._MOST", 11)
+    with pytest.raises(RecordingError, match="holds 12 servos, and 11 are the most"):
+        open_recording(path)
+
+
+def test_asking_each_servo_for_its_span_looks_at_each_once():
+    class Watched(dict):
+        asked = 0
+
+        def __getitem__(self, name):
+            self.asked += 1
+            return super().__getitem__(name)
+
+    tracks = Watched(sample(100, 2).tracks)
+    assert Recording(Path("x"), tracks).end == 2.0
+    assert tracks.asked == 100
 
 
 def test_an_open_recording_survives_what_takes_its_place(tmp_path):

@@ -18,6 +18,7 @@ from axbridge.errors import RecordingError, UsageError
 from axbridge.reading import printable, reading, regular
 from axbridge.recording.import_wizard import GivenGoal, is_wizard, wizard_recording
 from axbridge.recording.mcap_file import SERVO_FIELDS
+from axbridge.recording.metadata import check_number
 from axbridge.recording.provenance import describe, origin_of
 from axbridge.recording.recording import Event, Recording, Track
 from axbridge.recording.samples import in_order
@@ -345,6 +346,7 @@ def _recording(
     events: tuple[Event, ...] = (),
     **more: Any,
 ) -> Recording:
+    check_number(path, len(samples))
     tracks: dict[str, Track] = {}
     for name, (values, places) in samples.items():
         columns = {key: column for key, column in values.items() if key != "time"}

@@ -46,6 +46,7 @@ from axbridge.recording.mcap_file import (
     register,
     unpack,
 )
+from axbridge.recording.metadata import check_number
 from axbridge.recording.sample_facts import ServoFacts, Tally
 
 __all__ = ["Columns", "GroupedFile", "GroupedWriter", "regroup"]
@@ -203,6 +204,7 @@ class GroupedFile:
             counts = summary.statistics.channel_message_counts
             self.cycles = sum(counts[number] for number, channel in summary.channels.items() if channel.topic == CYCLE)
             metadata = {index.name: self._metadata(index) for index in summary.metadata_indexes}
+            check_number(path, len(metadata[_FACTS]))
             self.facts = {name: ServoFacts.of(known) for name, known in metadata[_FACTS].items()}
             self.metadata = metadata[METADATA]
         except DAMAGE as failure:

@@ -13,7 +13,9 @@ from axbridge.errors import RecordingError
 from axbridge.reading import check_format
 from axbridge.recording.mcap_file import FORMAT_KEY
 
-__all__ = ["check_event", "checked"]
+__all__ = ["check_event", "check_number", "checked"]
+
+_MOST = 1000  # servos: about four buses on which every id is taken
 
 
 class _Said(BaseModel):
@@ -112,6 +114,17 @@ def check_event(path: Path, time: float, name: str, data: Mapping[str, Any]) -> 
     """
     if name in _EVENTS:
         _check(path, f"its event {name!r} at {time:g} s makes no sense", _EVENTS[name], data)
+
+
+def check_number(path: Path, servos: int) -> None:
+    """Refuse more servos than a robot has; readers do much for each.
+
+    Raises:
+        RecordingError: there are more.
+    """
+    if servos > _MOST:
+        why = f"holds {servos} servos, and {_MOST} are the most that a recording has"
+        raise RecordingError(path, why, "give a log whose servos have one name each, on every line")
 
 
 def _check(path: Path, what: str, schema: type[_Said], said: Mapping[str, Any]) -> None:

@@ -11,7 +11,7 @@ from collections import UserDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -369,7 +369,10 @@ class Recording(Mapping[str, Track]):
 
 
 class _HeldTracks(UserDict[str, Track], TrackSource):
-    """Tracks that are all in memory."""
+    """Tracks that are all in memory, and not copied."""
+
+    def __init__(self, tracks: Mapping[str, Track]) -> None:
+        self.data = cast("dict[str, Track]", tracks)
 
 
 class _ChangedTracks(TrackSource):

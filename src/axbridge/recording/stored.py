@@ -32,7 +32,7 @@ from axbridge.recording.mcap_file import (
     read_entries,
 )
 from axbridge.recording.mcap_grouped import GroupedFile, GroupedWriter
-from axbridge.recording.metadata import check_event, checked
+from axbridge.recording.metadata import check_event, check_number, checked
 from axbridge.recording.recording import CountedCycles, Event, Recording, Track, TrackSource
 from axbridge.recording.sample_facts import ServoFacts, Tally
 from axbridge.recording.samples import in_order
@@ -51,17 +51,18 @@ class _StoredTracks(TrackSource):
         self._facts = file.facts
         self._file = file
         self._kept: OrderedDict[str, Track] = OrderedDict()
+        self._room = _KEPT
 
     def __getitem__(self, servo: str) -> Track:
         track = self._kept.pop(servo, None)
         if track is None:
             if servo not in self._facts:
                 raise KeyError(servo)
-            sizes = list(map(_size, self._kept.values()))
-            while sizes and sum(sizes) + max(sizes) > _KEPT:  # the new one is probably as large as the others
-                self._kept.popitem(last=False)
-                sizes.pop(0)
+            size = _size(self._facts[servo])
+            while self._kept and self._room < size:
+                self._room += _size(self._facts[self._kept.popitem(last=False)[0]])
             track = _track(servo, self._file.columns(SERVO_PREFIX + servo))
+            self._room -= size
         self._kept[servo] = track
         return track
 
@@ -207,9 +208,10 @@ def write_recording(
         progress: Told how many messages are written; a million take some 10 s.
 
     Raises:
-        RecordingError: the file cannot be written.
+        RecordingError: the file cannot be written, or there are more than 1000 servos.
     """
     path = Path(path)
+    check_number(path, len(recording))
     facts: defaultdict[str, Tally] = defaultdict(Tally)
     with writing(path), replacing(path) as temporary, temporary.open("wb") as stream:
         writer = GroupedWriter(stream, recording.metadata)
@@ -245,11 +247,9 @@ def _entries(recording: Recording) -> Iterator[tuple[str, dict[str, Any]]]:
             yield SERVO_PREFIX + name, row
 
 
-def _size(track: Track) -> int:
-    """Bytes of its arrays; columns that are not known share one."""
-    return sum(
-        {id(column): column.nbytes for column in vars(track).values() if isinstance(column, np.ndarray)}.values()
-    )
+def _size(facts: ServoFacts) -> int:
+    """Bytes of a track's arrays: time, what is known, and one for all that is not."""
+    return 8 * facts.samples * (len(facts.columns) + 2)
 
 
 def _track(name: str, columns: dict[str, FloatArray]) -> Track:
