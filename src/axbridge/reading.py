@@ -82,7 +82,7 @@ def check_format(found: object, error: Callable[[str, str], AxBridgeError]) -> N
     """Refuse a file of a format that is newer than this axbridge.
 
     Args:
-        found: The number that the file gives; 1 where it gives none, as the files of 0.1.0.
+        found: The number that the file gives; 1 where it gives none.
         error: Makes the error of a message and a hint.
 
     Raises:

@@ -10,12 +10,11 @@ import typer.main
 
 from axbridge import cli
 from axbridge.cli.app import MISUSE, app, run
-from axbridge.cli.options import RENAMED, SHARED
+from axbridge.cli.options import SHARED
 
 for module in iter_modules(cli.__path__):
     import_module(f"axbridge.cli.{module.name}")
 
-OLD_WORDS = {("compare", "--params"): "--model"}  # of earlier scripts, beside the word of today
 OF_THE_FILE = {"--out"}  # its metavar says what kind of file it is
 
 
@@ -60,18 +59,18 @@ def test_every_shared_word_is_used_by_several_verbs():
     assert {word.partition("/")[0] for word in SHARED} - set(SEVERAL) == set()
 
 
-def test_no_option_has_two_names_but_those_of_earlier_scripts():
+def test_no_option_has_two_names():
     doubled = {
         (verb, option.opts[1]): option.opts[0]
         for _, verb, option in options()
         if len([word for word in option.opts if word.startswith("--")]) > 1
     }
-    assert doubled == OLD_WORDS
+    assert doubled == {}
 
 
 def test_a_kind_of_file_has_one_word():
     """A servo model, a recording made on the side, a page and a picture: each is called the same in every verb."""
-    words = {".toml": {"--model", "--params", "--out"}, ".html": {"--report", "--out"}, ".png": {"--png", "--out"}}
+    words = {".toml": {"--model", "--out"}, ".html": {"--report", "--out"}, ".png": {"--png", "--out"}}
     for word, verb, option in options():
         for kind, known in words.items():
             assert kind not in (option.metavar or "") or word in known, (verb, word)
@@ -87,19 +86,6 @@ def test_who_simulates_lets_the_engine_be_chosen():
     simulating = {"demo", "serve", "view", "monitor", "verify", "sweep", "compare", "export mujoco"}
     simulating |= set(USES["--backend"]) | set(USES["--model"]) - {"identify"}  # that plays the rig's equations
     assert simulating == set(USES["--engine"])
-
-
-@pytest.mark.parametrize("old", sorted(RENAMED))
-@pytest.mark.slow
-def test_an_earlier_word_is_refused_with_the_one_of_today(old, capsys):
-    new = RENAMED[old]
-    takes_any = {verb for verb, command in verbs() if command.context_settings.get("ignore_unknown_options")}
-    verb = next(verb for verb in USES[new] if verb not in USES[old] and verb not in takes_any)
-    assert run([*verb.split(), old, "1"]) == MISUSE
-    assert f"no such option: {old}; its name is {new} now" in capsys.readouterr().err
-    stranger = next(verb for verb in ("scan", "warmup") if verb not in USES[new])
-    assert run([stranger, old, "1"]) == MISUSE
-    assert "its name is" not in capsys.readouterr().err
 
 
 @pytest.fixture

@@ -15,7 +15,6 @@ import typer
 
 from axbridge import __version__
 from axbridge.cli.help import Verbs
-from axbridge.cli.options import RENAMED
 from axbridge.errors import AxBridgeError, BusError
 from axbridge.reading import printable
 
@@ -162,8 +161,6 @@ def _in_our_words(misuse: typer.TyperException) -> str:
     text = misuse.format_message()
     close = getattr(misuse, "possibilities", None)
     wrong = str(getattr(misuse, "option_name", ""))
-    if wrong in RENAMED and (now := _has(misuse, RENAMED[wrong])):
-        return f"no such option: {wrong}; its name is {now} now"
     if close:
         nearest = difflib.get_close_matches(wrong, close, n=1, cutoff=0)[0]
         return f"no such option: {wrong}; did you mean {nearest}?"
@@ -175,12 +172,6 @@ def _in_our_words(misuse: typer.TyperException) -> str:
         return f"{number[1]} must be a {whole}number{meant}"
     found = re.fullmatch(r"No such command ('.*')\. Did you mean (.*)\?", text)
     return f"no such verb: {found[1]}; did you mean {' or '.join(found[2].split(', '))}?" if found else text
-
-
-def _has(misuse: typer.TyperException, word: str) -> str:
-    """The option, if the verb that complains has it; else nothing."""
-    command = getattr(getattr(misuse, "ctx", None), "command", None)
-    return word if any(word in option.opts for option in getattr(command, "params", ())) else ""
 
 
 def _unread() -> int:

@@ -35,7 +35,7 @@ def compare(
     ] = None,
     model: Annotated[
         list[str] | None,
-        shared("--model", "Default: the rig's; of walks, give two to see both. Or what --model lag found.", "--params"),
+        shared("--model", "Default: the rig's; of walks, give two to see both. Or what --model lag found."),
     ] = None,
     beside: Annotated[
         Path | None, typer.Option("--beside", metavar="THIRD.mcap", help="Of walks: a third one in the same pictures.")

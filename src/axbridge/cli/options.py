@@ -12,7 +12,6 @@ from typing import Annotated, Any
 import typer
 
 __all__ = [
-    "RENAMED",
     "SHARED",
     "BackendOption",
     "BaudOption",
@@ -33,8 +32,6 @@ __all__ = [
     "separated",
     "shared",
 ]
-
-RENAMED = {"--params": "--model", "--seconds": "--duration", "--speed": "--pace", "--steps": "--only"}  # since 0.1
 
 
 def _known_backend(name: str) -> str:
@@ -126,17 +123,16 @@ SHARED: Mapping[str, tuple[str, Mapping[str, Any]]] = {
 }
 
 
-def shared(word: str, more: str = "", *others: str, **settings: Any) -> Any:
+def shared(word: str, more: str = "", **settings: Any) -> Any:
     """An option of `SHARED`.
 
     Args:
         word: As it is typed.
         more: What the verb's help says beside the shared sentence.
-        others: Words of earlier scripts that mean the same.
         settings: Of typer, in place of the shared ones.
     """
     first, usual = SHARED[word]
-    return typer.Option(word, *others, help=f"{first} {more}".rstrip(), **{**usual, **settings})
+    return typer.Option(word, help=f"{first} {more}".rstrip(), **{**usual, **settings})
 
 
 BackendOption = Annotated[str, shared("--backend")]

@@ -58,7 +58,7 @@ def write_foxglove(recording: Recording, path: Path | str, rig: Rig | None = Non
     Args:
         recording: What to show.
         path: The file.
-        rig: The robot, where the recording does not say (imported logs, recordings of earlier versions).
+        rig: The robot, where the recording does not say (imported logs).
 
     Returns:
         How many joint states were written.

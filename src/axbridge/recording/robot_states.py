@@ -26,7 +26,7 @@ def robot_of(recording: Recording, rig: Rig | None = None) -> tuple[str, dict[st
 
     Args:
         recording: Whose.
-        rig: The robot, where the recording does not say (imported logs, recordings of earlier versions).
+        rig: The robot, where the recording does not say (imported logs).
 
     Raises:
         UsageError: a robot is known, but no servo of the recording is one of it.

@@ -152,7 +152,7 @@ def open_recording(path: Path | str) -> Recording:
 
 
 def _scanned(path: Path) -> tuple[GroupedFile, bool]:
-    """A recording without our index (cut off, or of an earlier version), read from its first byte on as far as it goes.
+    """A recording without our index (it was cut off), read from its first byte on as far as it goes.
 
     Returns:
         A grouped copy of it in a temporary file, and whether it was whole.
