@@ -1,6 +1,6 @@
-"""A sweep, episodes of policies, and a fit with its intervals, on a dask cluster of this machine.
+"""A sweep, and a fit with its intervals, on a dask cluster of this machine.
 
-    python benchmarks/learn_cluster.py [--workers 1 2] [--size 1.0] [--kinds sweep episodes fit]
+    python benchmarks/learn_cluster.py [--workers 1 2] [--size 1.0] [--kinds sweep fit]
 
 Prints JSON: for each kind of work the seconds with each number of workers, the bytes that a task sends and gets back,
 whether the results are those of processes without dask, bit by bit, and what it costs when a worker is killed (SIGKILL)
@@ -15,10 +15,7 @@ import pickle
 import signal
 import sys
 import time
-from functools import partial
 
-import gymnasium
-import numpy as np
 from distributed import LocalCluster
 from identify_intervals import motion, truth  # beside this file
 
@@ -28,37 +25,17 @@ from axbridge.fit import identify
 from axbridge.fit.search import Job as Start
 from axbridge.fit.search import minimise
 from axbridge.fit.unknowns import space_of
-from axbridge.learn.episodes import Episode, play, returns
 from axbridge.learn.sweep import SweepJob, figures, parse_axes, sweep
 
 RIG = Rig.load("bench_arm")
-MAKE = partial(gymnasium.make, "axbridge/Reach-v0", rig=RIG)
 KILLED_AT = 0.4  # of the tasks
 TINY = 0.02  # size of what warms a cluster up
-
-
-class Ahead:
-    """Goes beyond the target by a share of the error and of its sum."""
-
-    def __init__(self, numbers):
-        self.numbers, self.sum = numbers, 0.0
-
-    def __call__(self, seen):
-        position, _, target = seen
-        self.sum += 0.02 * (target - position)
-        return [target + self.numbers[0] * (target - position) + self.numbers[1] * self.sum]
 
 
 def swept(size, where, report):
     axes = parse_axes([f"latency=0:40:{max(2, round(12 * size))}", f"seed=0:7:{max(1, round(8 * size))}"])
     rows = sweep(RIG, axes, "step", where=where, report=lambda done, of: report(done / of))
     return [list(row.figures.values()) for row in rows]
-
-
-def earned(size, where, report):
-    points = np.random.default_rng(1).normal(0.0, 0.3, (max(2, round(12 * size)), 2))
-    seeds = range(max(1, round(8 * size)))
-    return returns(MAKE, Ahead, points, seeds, where=where, report=lambda done, of: report(done / of)).tolist()
 
 
 def fitted(size, where, report):
@@ -80,7 +57,6 @@ def sizes():
     start = Start(space_of("ax12", None, truth()), runs, seed=0, generations=1, loss="huber")
     tasks = {
         "sweep": (figures, SweepJob(RIG, (("latency", 0.0), ("seed", 1.0)), "step", 1)),
-        "episodes": (play, Episode(MAKE, Ahead, np.zeros(2), 1)),
         "fit": (minimise, start),
     }
     return {
@@ -99,9 +75,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--size", type=float, default=1.0)
-    parser.add_argument("--kinds", nargs="+", default=["sweep", "episodes", "fit"])
+    parser.add_argument("--kinds", nargs="+", default=["sweep", "fit"])
     given = parser.parse_args()
-    kinds = {kind: {"sweep": swept, "episodes": earned, "fit": fitted}[kind] for kind in given.kinds}
+    kinds = {kind: {"sweep": swept, "fit": fitted}[kind] for kind in given.kinds}
     found = {kind: facts for kind, facts in sizes().items() if kind in kinds}
     here = {kind: timed(work, given.size, None) for kind, work in kinds.items()}
     for kind, (seconds, _) in here.items():

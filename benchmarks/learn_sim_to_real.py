@@ -9,7 +9,7 @@ on one of several worlds. Then it reaches on twenty servos of a population, each
 How AX-12s differ nobody has published, so the population's spread is a choice: each constant of each servo is that of
 `ax12` times exp(spread x a normal number). For each seed some servos of it are the ones that somebody measured, and
 twenty more are those that the policy meets. These also have what no model here has: friction that is larger at rest,
-more noise, and packets. All trainings of a seed meet the same twenty.
+and more noise. All trainings of a seed meet the same twenty.
 """
 
 import argparse
@@ -22,7 +22,6 @@ from pathlib import Path
 import numpy as np
 
 from axbridge.config.rig import Rig
-from axbridge.learn.fleet import Fleet
 from axbridge.learn.randomise import Parameters, Randomisation, Supply
 from axbridge.learn.reach import Reach
 
@@ -91,25 +90,29 @@ def worlds(spread, random):
     }
 
 
-def goals(policy, targets, positions, velocities, sums):
+def goal(policy, seen, total):
     """What is commanded: the target, and what the four numbers add."""
-    error = targets - positions
-    return targets + policy[0] * error + policy[1] * sums + policy[2] * np.sin(targets) - policy[3] * velocities
+    position, velocity, target = seen
+    return (
+        target + policy[0] * (target - position) + policy[1] * total + policy[2] * np.sin(target) - policy[3] * velocity
+    )
 
 
-def cost(policy, fleet, seeds):
-    """Of a policy: mean distance in the steps that count, and a little of all before; rad."""
-    targets = np.linspace(-SPAN, SPAN, len(seeds))[:, None]
-    fleet.reset(dict(enumerate(seeds)))
-    sums, early, late = np.zeros_like(targets), 0.0, 0.0
-    for step in range(STEPS):
-        positions = fleet.positions
-        sums += PERIOD * (targets - positions)
-        fleet.tell(np.clip(goals(policy, targets, positions, fleet.velocities, sums), -2.5, 2.5))
-        fleet.step(PERIOD)
-        away = np.abs(fleet.true_positions - targets).mean()
-        early, late = early + away, late + (away if step >= STEPS - LAST else 0.0)
-    return late / LAST + 0.1 * early / STEPS
+def away(policy, environment, seed):
+    """How far the arm is from its target after each step of an episode, (STEPS,), rad."""
+    seen, _ = environment.reset(seed=seed)
+    total, found = 0.0, []
+    for _ in range(STEPS):
+        total += PERIOD * (seen[2] - seen[0])
+        seen, *_ = environment.step([float(goal(policy, seen, total))])
+        found.append(abs(seen[2] - seen[0]))
+    return np.array(found)
+
+
+def cost(policy, environment, seeds):
+    """Of a policy: mean distance in the steps that count, and a little of all; rad."""
+    found = np.array([away(policy, environment, seed) for seed in seeds])
+    return found[:, -LAST:].mean() + 0.1 * found.mean()
 
 
 def train(rig, randomise, generations, episodes, seed):
@@ -119,11 +122,11 @@ def train(rig, randomise, generations, episodes, seed):
     options = {"seed": seed + 1, "popsize": POPULATION, "verbose": -9}  # for 0 it would take the time of day
     with contextlib.redirect_stdout(None):
         search = cma.CMAEvolutionStrategy(np.zeros(4), 0.3, options)
-    with Fleet(rig, episodes, workers=0, randomise=randomise) as fleet:
+    with Reach(rig, span=SPAN, randomise=randomise) as environment:
         for generation in range(generations):
             seeds = [100_000 * seed + 100 * generation + k for k in range(episodes)]
             points = search.ask()
-            search.tell(points, [cost(point, fleet, seeds) for point in points])
+            search.tell(points, [cost(point, environment, seeds) for point in points])
     return search.result.xfavorite
 
 
@@ -135,20 +138,12 @@ def met(spread, count, random):
 
 
 def reached(policy, robots, targets):
-    """How far robots are from targets at the end, with packets and registers, degrees: (robots, targets)."""
-    away = []
+    """How far robots are from targets at the end, degrees: (robots, targets)."""
+    found = []
     for rig in robots:
-        environment = Reach(rig, span=SPAN)
-        for seed in range(targets):
-            seen, _ = environment.reset(seed=seed)
-            total, errors = 0.0, []
-            for _ in range(STEPS):
-                total += PERIOD * (seen[2] - seen[0])
-                seen, *_ = environment.step([float(goals(policy, seen[2], seen[0], seen[1], total))])
-                errors.append(abs(seen[2] - seen[0]))
-            away.append(math.degrees(np.mean(errors[-LAST:])))
-        environment.close()
-    return np.array(away).reshape(len(robots), targets)
+        with Reach(rig, span=SPAN) as environment:
+            found.append([away(policy, environment, seed)[-LAST:].mean() for seed in range(targets)])
+    return np.degrees(found)
 
 
 def of_seed(seed, spread, given):
@@ -159,11 +154,11 @@ def of_seed(seed, spread, given):
     for name, world in {"the paper's servo": (arm("lima2009"), None), **choices}.items():
         policies[name] = train(*world, given.generations, given.episodes, seed)
     for name, policy in policies.items():
-        away = reached(policy, robots, given.targets)
+        off = reached(policy, robots, given.targets)
         yield {
             "spread": spread, "seed": seed, "trained": name, "policy": [round(float(x), 3) for x in policy],
-            "mean_deg": float(away.mean()), "worst_deg": float(away.max()),
-            "reached": float((away < math.degrees(NEAR)).mean()),
+            "mean_deg": float(off.mean()), "worst_deg": float(off.max()),
+            "reached": float((off < math.degrees(NEAR)).mean()),
         }  # fmt: skip
 
 

@@ -31,7 +31,7 @@ from learn_sim_to_real import (  # beside this file
     table,
 )
 
-from axbridge.learn.fleet import Fleet
+from axbridge.learn.reach import Reach
 from axbridge.units import AX
 
 STEP, TICKS = 5e-4, 2  # s; steps from one turn of the servo's loop to the next
@@ -154,10 +154,13 @@ def of_seed(seed, spread, given):
 
 def check():
     """The same policy on the shipped `ax12`, here and in the simulator: mean distance, degrees."""
-    policy, targets = np.array([0.2, 0.3, 0.1, 0.05]), np.linspace(-SPAN, SPAN, 7)
+    policy, targets = np.array([0.2, 0.3, 0.1, 0.05]), []
     volts = np.array([[arm().buses[0].supply_voltage, arm().buses[0].supply_resistance]] * 7)
-    with Fleet(arm(), 7, workers=0) as fleet:
-        theirs = math.degrees(cost(policy, fleet, list(range(7))))
+    with Reach(arm(), span=SPAN) as environment:
+        theirs = math.degrees(cost(policy, environment, range(7)))
+        for seed in range(7):
+            environment.reset(seed=seed)
+            targets.append(float(environment.targets[0]))
     ours = mean_off(policy, [VALUE], volts[:1], targets, np.random.default_rng(0), near=True).mean()
     return float(ours), theirs
 

@@ -30,7 +30,7 @@ SMALLEST = {
     "identify_paper.py": ("--seeds", "1"),
     "identify_throughput.py": ("--rounds", "1", "--sets", "10"),
     "identify_wrong_law.py": ("--laws", "M1", "--servos", "1", "--recordings", "6", *QUICK),
-    "learn_cluster.py": ("--size", "0.1", "--kinds", "episodes"),
+    "learn_cluster.py": ("--size", "0.1", "--kinds", "sweep"),
     "learn_sim_to_real.py": (
         "--seeds",
         "1",
@@ -46,7 +46,6 @@ SMALLEST = {
         "1",
     ),
     "learn_spread.py": ("--seeds", "1", "--spreads", "0.1", "--generations", "1", "--episodes", "1", "--robots", "1"),
-    "learn_throughput.py": ("--robots", "1", "--seconds", "0.1"),
     "line_soak.py": ("--transactions", "500"),
     "minimum_energy.py": ("--moves", "arm", "--models", "lima2009"),
     "overshoot_by_load.py": ("--only", "ax12"),

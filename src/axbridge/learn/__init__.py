@@ -1,4 +1,4 @@
-"""Models that leave the house, and robots to learn on: exports, gymnasium environments, sweeps.
+"""Robots to learn on: gymnasium environments, sweeps.
 
 >>> import gymnasium
 >>> import axbridge.learn
@@ -17,9 +17,9 @@ __all__: list[str] = []
 if find_spec("gymnasium") is not None:
     import gymnasium
 
-    for _name, _one, _many, _steps in (  # one robot, many of them, steps of an episode
-        ("axbridge/Reach-v0", "axbridge.learn.reach:Reach", "axbridge.learn.vector_reach:VectorReach", 100),
-        ("axbridge/BioloidStand-v0", "axbridge.learn.stand:BioloidStand", None, 250),
+    for _name, _robot, _steps in (  # steps of an episode
+        ("axbridge/Reach-v0", "axbridge.learn.reach:Reach", 100),
+        ("axbridge/BioloidStand-v0", "axbridge.learn.stand:BioloidStand", 250),
     ):
         if _name not in gymnasium.registry:
-            gymnasium.register(_name, entry_point=_one, vector_entry_point=_many, max_episode_steps=_steps)
+            gymnasium.register(_name, entry_point=_robot, max_episode_steps=_steps)
