@@ -21,6 +21,7 @@ SMALLEST = {
     "bus_read.py": ("1",),
     "bus_soak.py": ("500",),
     "export_bam.py": (str(LOGS),),
+    "export_mujoco.py": ("--models", "lima2009"),
     "first_minute.py": ("--installed",),
     "first_run.py": ("import", "version"),
     "identify_coverage.py": QUICK,
@@ -64,7 +65,7 @@ SMALLEST = {
     "x_logs.py": (str(LOGS), "--turns", "1"),
 }
 OF_BULLET = {"engines.py", "minimum_energy.py", "plant_cost.py", "plant_couplings.py", "plant_humanoid.py"}
-OF_MUJOCO = {"identify_knee.py", "identify_legs.py"}
+OF_MUJOCO = {"export_mujoco.py", "identify_knee.py", "identify_legs.py"}
 NEEDS = dict.fromkeys(OF_BULLET, "pybullet") | dict.fromkeys(OF_MUJOCO, "mujoco")
 SERVES = "bus_line.py"  # until it is ended
 WANTS = "motion_pages.py"  # page sets of somebody's

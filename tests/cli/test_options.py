@@ -83,7 +83,7 @@ def test_who_writes_a_file_asks_before_it_replaces_one(written):
 
 
 def test_who_simulates_lets_the_engine_be_chosen():
-    simulating = {"demo", "serve", "view", "monitor", "verify", "sweep", "compare", "export mujoco"}
+    simulating = {"demo", "serve", "view", "monitor", "verify", "sweep", "compare"}
     simulating |= set(USES["--backend"]) | set(USES["--model"]) - {"identify"}  # that plays the rig's equations
     assert simulating == set(USES["--engine"])
 

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from axbridge.cli.app import app, emit_json
 from axbridge.cli.help import Verbs
-from axbridge.cli.options import EngineOption, ForceOption, JsonOption, shared
-from axbridge.cli.progress import progress
-
-if TYPE_CHECKING:
-    from axbridge.export.residuals import ExportErrors
+from axbridge.cli.options import ForceOption, JsonOption, shared
 
 export = typer.Typer(cls=Verbs, no_args_is_help=True, help="Robots and fitted servos for other programs.")
 app.add_typer(export, name="export")
@@ -27,39 +23,34 @@ def mujoco(
     *,
     out: Annotated[Path, shared("--out", "MJCF for MuJoCo >= 3.12.", metavar="ROBOT.xml")],
     rig: OnRig = None,
-    engine: EngineOption = None,
-    measure: Annotated[
-        bool, typer.Option("--measure/--no-measure", help="Whether to measure what MuJoCo cannot express.")
-    ] = True,
     force: ForceOption = False,
     json: JsonOption = False,
 ) -> None:
     """Write a rig for MuJoCo, with a DC motor, gear, friction and position loop at each joint.
 
-    What MuJoCo cannot express is named, with the size of its effect on this robot: the same steps and falls are made
-    in axbridge and in MuJoCo, and in axbridge without each of these terms.
+    What MuJoCo cannot express is named.
     """
-    from axbridge.export.mjcf import to_mjcf
+    from axbridge import __version__
+    from axbridge.export.mjcf import left_out, to_mjcf
     from axbridge.export.model_file import rig_or_model
-    from axbridge.export.residuals import ExportErrors
-    from axbridge.export.residuals import measure as measured
     from axbridge.files import check_new, write_whole
 
     check_new(out, force=force, sources=(source, rig))
-    with progress("reading", quiet=json) as show:
-        robot = rig_or_model(source, rig).with_engine(engine)
-        to_mjcf(robot)  # what is wrong is said before the measuring
-        found = measured(robot, show) if measure else ExportErrors({}, {})
-        write_whole(out, to_mjcf(robot, _note(robot.name, found)))
+    robot = rig_or_model(source, rig)
+    lost = left_out(robot)
+    note = [
+        f"{robot.name}, written by axbridge {__version__}. Goals (ctrl) are rad at the joint, as in the rig.",
+        "All servos limp: model.opt.disableactuator = 1 << 1. Start: mj_resetDataKeyframe(model, data, 0).",
+        *(f"not in it: {words}" for words in lost),
+    ]
+    write_whole(out, to_mjcf(robot, "\n     ".join(note)))
     if json:
-        emit_json(
-            "export-mujoco-1", {"rig": robot.name, "out": str(out), "rms_deg": found.moves, "left_out_deg": found.terms}
-        )
+        emit_json("export-mujoco-1", {"rig": robot.name, "out": str(out), "left_out": lost})
         return
     driven = len(robot.dynamixels)
     print(f"wrote {out}: {robot.name}, {driven} servo{'s' * (driven != 1)}")
-    for line in _lines(found):
-        print(line)
+    for words in lost:
+        print(f"not in it: {words}")
 
 
 @export.command()
@@ -93,23 +84,3 @@ def bam(
     print(f"wrote {out}: friction {document['model'].upper()} of {chosen.name}")
     for words in lost:
         print(f"not in it: {words}")
-
-
-def _lines(found: ExportErrors) -> list[str]:
-    lines = [f"  {value:5.2f}°  {name}" for name, value in found.moves.items()]
-    if lines:
-        lines.insert(0, "beside axbridge, root mean square over the whole move:")
-    if found.terms:
-        lines.append("not in it, and how far it moves the joint at most (root mean square):")
-        lines += [f"  {value:5.2f}°  {words}" for words, value in found.terms.items()]
-    return lines
-
-
-def _note(name: str, found: ExportErrors) -> str:
-    from axbridge import __version__
-
-    head = [
-        f"{name}, written by axbridge {__version__}. Goals (ctrl) are rad at the joint, as in the rig.",
-        "All servos limp: model.opt.disableactuator = 1 << 1. Start: mj_resetDataKeyframe(model, data, 0).",
-    ]
-    return "\n     ".join([*head, *_lines(found)])

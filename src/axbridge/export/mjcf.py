@@ -21,7 +21,7 @@ from axbridge.export.linear_loop import linear_loop
 from axbridge.sim.engine import Scene, arrange, substeps
 from axbridge.sim.engines.ideal_joints import IdealJoint
 
-__all__ = ["LIMP_GROUP", "mujoco_module", "to_mjcf"]
+__all__ = ["LIMP_GROUP", "left_out", "to_mjcf"]
 
 LIMP_GROUP = 1  # of every servo's actuator: `model.opt.disableactuator = 1 << 1` lets all of them go limp
 _NEEDED = (3, 12)  # its dcmotor has another controller before
@@ -31,7 +31,7 @@ _STIFF = 0.004  # s in which a contact, a stop or dry friction has its way; MuJo
 _HARD = [0.99, 0.999, 0.001, 0.5, 2.0]
 
 
-def mujoco_module() -> Any:
+def _mujoco_module() -> Any:
     """MuJoCo.
 
     Raises:
@@ -58,7 +58,7 @@ def to_mjcf(rig: Rig, note: str = "") -> str:
         RigError, ProfileError: the rig, its URDF or its models are wrong.
         UnsupportedOperation: MuJoCo is not there, or cannot read the URDF.
     """
-    mujoco = mujoco_module()
+    mujoco = _mujoco_module()
     scene = Scene.of(rig, [IdealJoint(servo) for servo in rig.servos if servo.drive == "ideal"])
     arrangement = arrange(scene)
     spec = _read(mujoco, rig, with_checked_meshes(scene.urdf, scene.text) or rig.urdf_text())
@@ -94,6 +94,34 @@ def to_mjcf(rig: Rig, note: str = "") -> str:
     spec.compile()
     document: str = spec.to_xml()
     return document.replace("<mujoco", f"<!-- {note.replace('--', '- -')} -->\n<mujoco", 1) if note else document
+
+
+def left_out(rig: Rig) -> list[str]:
+    """What of a rig's servos MuJoCo cannot express, in words."""
+    models = [rig.model_of(servo) for servo in rig.dynamixels]
+    straight = "margin, punch, dead duty, lag and quantised readings of the loop (one straight line instead)"
+    found = {straight: any(model.controller.law == "compliance" for model in models)}
+    for model in models:
+        motor, sensor, loop = model.motor, model.sensor, model.controller
+        blurred = motor.dead_duty > 0 or sensor.lag_ms > 0 or sensor.quantised
+        of_supply = motor.max_current > 0 and motor.current_limit == "supply"
+        here = {
+            "dead duty, lag and quantised readings of the loop": loop.law == "pid" and blurred,
+            "resistance that grows with the duty (that of full duty instead)": motor.resistance_per_duty,
+            "resistance that grows with the temperature": motor.resistance_per_kelvin,
+            "friction beyond Coulomb and viscous": model.friction.law != "M1",
+            "backlash": motor.backlash,
+            "a motor that pushes harder one way": motor.asymmetry,
+            "limits of the current and its growth": motor.current_step or of_supply,
+            "sampled control and a filtered speed": loop.period_ms or loop.speed_filter < 1,
+            "inductance of the winding": motor.inductance,
+            "an offset of the sensor": sensor.angle_offset,
+            "noise of the readings": sensor.position_noise and loop.law != "compliance",
+        }
+        found |= {words: True for words, there in here.items() if there}
+    found["a supply that sags under load"] = any(bus.supply_resistance > 0 for bus in rig.buses)
+    found["ideal joints (Webots' motors): they have no actuator there"] = len(models) < len(rig.servos)
+    return [words for words, there in found.items() if there]
 
 
 def _read(mujoco: Any, rig: Rig, text: str) -> Any:
