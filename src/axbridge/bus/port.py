@@ -1,8 +1,4 @@
-"""A serial port, opened by dynamixel-sdk's port handler, whose reads wait in `poll` instead of spinning.
-
-The SDK's own packet handlers work on a `Port`, too: they then wait for a deadline made from wire time and adapter
-latency instead of 34 ms, and an exception does not leave the port marked as in use.
-"""
+"""A serial port, opened as dynamixel-sdk's port handler, whose reads wait in `poll` instead of spinning."""
 
 # ruff: noqa: N802  # dynamixel-sdk's method names
 
@@ -15,7 +11,6 @@ import select
 import socket
 import textwrap
 import time
-from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -78,7 +73,6 @@ class Port(PortHandler):  # type: ignore[misc]  # the SDK is untyped
         self._behind: frozenset[str] = frozenset()
         self._fd: int | None = None
         self._poll: Any = None
-        self._deadline = 0.0
         self.ser: Any = None
         self.baudrate = baud
         self.setupPort(baud)
@@ -248,62 +242,7 @@ class Port(PortHandler):  # type: ignore[misc]  # the SDK is untyped
         self.tx_time_per_byte = byte_seconds(baudrate) * 1e3
         return True
 
-    def closePort(self) -> None:
-        """Close (SDK name)."""
-        self.close()
-
-    @contextlib.contextmanager
-    def _letting_go(self) -> Iterator[None]:
-        """The SDK marks a port as in use before it calls it: an exception must take the mark away."""
-        try:
-            yield
-        except BaseException:  # Ctrl-C, too
-            self.is_using = False
-            raise
-
-    def clearPort(self) -> None:
-        """Drop what has arrived; the SDK calls it before each send."""
-        with self._letting_go():
-            while self.receive(0):
-                pass
-
-    def getBytesAvailable(self) -> int:
-        """Bytes waiting (SDK name)."""
-        return int(self.ser.in_waiting)
-
-    def writePort(self, packet: list[int]) -> int:
-        """Send (SDK name)."""
-        with self._letting_go():
-            self.send(bytes(packet))
-        return len(packet)
-
-    def readPort(self, length: int) -> list[int]:
-        """Up to `length` bytes, waiting for them until the packet's deadline (SDK name)."""
-        data = b""
-        with self._letting_go():
-            while len(data) < length and (chunk := self._read_at_most(length - len(data))):
-                data += chunk
-        return list(data)
-
-    def _read_at_most(self, length: int) -> bytes:
-        if self._fd is None or not self._ready(max(self._deadline - time.monotonic(), 0.0)):
-            return b""
-        try:
-            return os.read(self._fd, length)
-        except OSError as failure:
-            raise self._lost(failure) from failure
-
-    def setPacketTimeout(self, packet_length: int) -> None:
-        """Deadline from wire time, the slowest return delay and the adapter's latency (SDK name)."""
-        self.setPacketTimeoutMillis(self.tx_time_per_byte * (packet_length + 8) + (REPLY_DELAY + self.latency) * 1e3)
-
-    def setPacketTimeoutMillis(self, msec: float) -> None:
-        """Deadline in milliseconds from now (SDK name)."""
-        self._deadline = time.monotonic() + msec * 1e-3
-
-    def isPacketTimeout(self) -> bool:
-        """Whether the deadline passed (SDK name)."""
-        return time.monotonic() > self._deadline
+    closePort = close  # noqa: N815
 
 
 def _send_at_once(fd: int) -> None:
