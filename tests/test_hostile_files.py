@@ -148,7 +148,7 @@ rate_bias = [0.0, 0.1, 0.0]
 URDF = b"""<?xml version="1.0"?>
 <robot name="arm"><material name="grey"><color rgba="0.5 0.5 0.5 1"/></material>
 <link name="base"><collision><geometry><box size="0.1 0.2 0.3"/></geometry></collision></link>
-<link name="arm"><inertial><origin xyz="0 0 ${-0.1 * mass}" rpy="0 0 0"/><mass value="${2 * mass}"/>
+<link name="arm"><inertial><origin xyz="0 0 -${mass}" rpy="0 0 0"/><mass value="${mass}"/>
 <inertia ixx="0.001" iyy="0.001" izz="0.001" ixy="0" ixz="0" iyz="0"/></inertial>
 <contact><lateral_friction value="0.8"/></contact>
 <visual><origin xyz="0 0 0.1"/><geometry><cylinder radius="0.01" length="0.2"/></geometry><material name="grey"/></visual>

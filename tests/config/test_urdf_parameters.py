@@ -1,14 +1,11 @@
 """Numbers of a rig that its URDF names: how they are set, and what is refused."""
 
-import math
 import re
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from axbridge.config.rig import Rig
-from axbridge.config.urdf_parameters import fill
+from axbridge.config.urdf_parameters import filled
 from axbridge.errors import RigError
 
 
@@ -55,15 +52,11 @@ def test_a_mistake_in_a_parameter_names_it_and_the_fix(name, words):
 @pytest.mark.parametrize(
     ("urdf", "words"),
     [
-        ("${mass} ${width}", r"there is no 'width'\n.*parameters of the rig: mass"),
-        ("${2 * lenght} ${mass}", "there is no 'lenght'"),
+        ("${mass} ${width}", r"arm.urdf: \$\{width\} names no parameter\n.*parameters of the rig: mass"),
         ("nothing", r"parameters.mass: arm.urdf has no \$\{mass\}"),
-        ("${mass / 0}", "no finite number"),
-        ("${mass ** 1e9} ${(-mass) ** 0.5} ${9.0 ** 999}", "no finite number|no arithmetic"),
-        ("${mass +}", "no arithmetic"),
-        ("${mass.real}", "no arithmetic"),
-        ("${open('x')}", "no arithmetic"),
-        ("${'mass'}", "no arithmetic"),
+        ("${mass} ${0.5 * mass}", r"arm.urdf: \$\{0.5 \* mass\} names no parameter"),
+        ("${mass} ${mass }", r"\$\{mass \} names no parameter"),
+        ("${mass} ${" + 5000 * "(" + "}", "names no parameter"),
     ],
 )
 def test_a_mistake_in_the_urdf_names_it(tmp_path, urdf, words):
@@ -76,11 +69,6 @@ def test_a_mistake_in_the_urdf_names_it(tmp_path, urdf, words):
         Rig.load(rig).urdf_text()
 
 
-@given(st.floats(-1e6, 1e6), st.floats(0.1, 10))
-def test_arithmetic_is_that_of_python(a, b):
-    text = fill("<x y='${-a * (b + 2) / 3 - b**2}'/>", {"a": a, "b": b})
-    assert float(text[6:-3]) == -a * (b + 2) / 3 - math.pow(b, 2)
-
-
-def test_text_without_names_stays_as_it_is():
-    assert fill("<mass value='$0.5 {x}'/>", {"x": 1.0}) == "<mass value='$0.5 {x}'/>"
+def test_text_without_names_stays_as_it_is(tmp_path):
+    (tmp_path / "arm.urdf").write_text("<mass value='$0.5 {x}'/>")
+    assert filled(tmp_path / "arm.urdf", {}, tmp_path / "arm.toml") == "<mass value='$0.5 {x}'/>"
