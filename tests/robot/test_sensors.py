@@ -30,9 +30,10 @@ def box(tmp_path):
 
     def make(*sensors, height=0.05, engine="auto", **options):
         path = tmp_path / "box.toml"
+        drive = "id = 1" if engine == "bullet" else 'drive = "ideal"'
         path.write_text(
             f'name = "box"\n[world]\nurdf = "box.urdf"\nfixed_base = false\nground = true\nbase_height = {height}\n'
-            f'engine = "{engine}"\n[[servo]]\nname = "wheel"\njoint = "shaft"\ndrive = "ideal"\n'
+            f'engine = "{engine}"\n[[servo]]\nname = "wheel"\njoint = "shaft"\n{drive}\n'
             + "".join(f"[[sensor]]\n{sensor}\n" for sensor in sensors)
         )
         opened.append(axbridge.open(path, backend="sim", **options))

@@ -15,12 +15,13 @@ from axbridge.cli import record as record_verb  # noqa: F401 - registers it
 from axbridge.config.model import ServoModel
 from axbridge.config.profile import FirmwareProfile
 from axbridge.config.rig import Rig
-from axbridge.errors import RigError
+from axbridge.errors import RigError, UsageError
 from axbridge.servo.columns import Command, Mode
 from axbridge.sim.bank import BankServo, ServoBank
 from axbridge.sim.engine import Scene
 from axbridge.sim.engines.mujoco.engine import MujocoEngine
 from axbridge.virtual.assembly import build_bank
+from tests.support.ideal_world import Bench
 from tests.support.joints import left_alone
 from tests.support.one_joint import paper_servo, write_pendulum
 
@@ -191,6 +192,18 @@ def test_the_engine_is_chosen_by_open_by_the_rig_and_by_the_environment(monkeypa
     assert kind("bench_arm", engine="bullet") == "BulletEngine"
     with pytest.raises(RigError, match="world.engine: input should be 'auto', 'bullet' or 'mujoco'"):
         kind("bench_arm", engine="ode")
+
+
+@pytest.mark.bullet
+def test_ideal_joints_are_mujocos_whatever_else_is_installed(tmp_path, monkeypatch):
+    rig = Rig.load(Bench(tmp_path).rig({}))
+    with axbridge.open(rig) as robot:
+        assert type(robot.simulation.engine).__name__ == "MujocoEngine"
+    with pytest.raises(RigError, match=r"world.engine: PyBullet cannot move 'j0', an ideal joint\nwrite engine = "):
+        axbridge.open(rig, engine="bullet")
+    monkeypatch.setenv("AXBRIDGE_ENGINE", "bullet")
+    with pytest.raises(UsageError, match="AXBRIDGE_ENGINE is 'bullet', and .*cannot move 'j0'.*\nset it to"):
+        axbridge.open(rig)
 
 
 def test_without_bullet_auto_is_mujoco_and_without_both_one_line_says_what_to_install(tmp_path):

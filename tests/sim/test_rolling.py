@@ -1,7 +1,5 @@
 """Wheels roll on Bullet's floor, what drags drags, and what lies lies: a contact holds what it can, and no more."""
 
-import math
-
 import numpy as np
 import pytest
 
@@ -12,26 +10,10 @@ from axbridge.sim.bank import BankServo, ServoBank
 from axbridge.sim.engine import Scene
 from axbridge.sim.engines.bullet.engine import BulletEngine
 from tests.support.cart import RADIUS, write_cart
-from tests.support.joints import left_alone
 
 pytestmark = pytest.mark.slow
 
 PROFILE = FirmwareProfile.load("ax-12a")
-
-
-class Spring:
-    """An ideal joint without a motor, on a spring and a damper."""
-
-    stops, kinematic, row, user_torque, position = (-math.inf, math.inf), False, (0.0, 0.0), 0.0, 0.0
-
-    def __init__(self, joint, stiffness, damping):
-        self.joint, self.stiffness, self.damping = joint, stiffness, damping
-
-    def attach(self, facts, *, weightless):
-        pass
-
-    def sense(self, position, speed, torque, time):
-        self.position = position
 
 
 def drive(urdf, duty, *, time_step=1 / 240, fixed=False):
@@ -89,27 +71,29 @@ TURNTABLE = """<robot name="r"><link name="base"><inertial><origin xyz="0 0 0.02
 </robot>"""
 
 
+def swing(urdf, **scene):
+    """Angles of the arm on a spring, rad, each 5 ms for a second."""
+    engine = BulletEngine(Scene(urdf, start={"j": 0.3}, **scene))
+    bank = ServoBank(engine, [], [11.1])
+    bank.passive[0, [Passive.SPRING, Passive.DAMPING]] = 0.35, 2e-3
+    trail = []
+    for tick in range(1, 201):
+        bank.advance(0.005 * tick)
+        trail.append(bank.positions[0])
+    bank.close()
+    return np.array(trail)
+
+
 @pytest.mark.parametrize("time_step", [1 / 240, pytest.param(1e-3, marks=pytest.mark.ci)])
 def test_a_spring_on_a_base_that_slides_freely_swings_as_if_it_were_afloat(tmp_path, time_step):
     """Its base is nearly at rest on the floor, and nothing holds it there."""
     urdf = tmp_path / "turntable.urdf"
     urdf.write_text(TURNTABLE)
-    trails = []
-    for weight, ground in ((0.0, False), (-9.81, True)):
-        spring = Spring("j", stiffness=0.5, damping=0.01)
-        engine = BulletEngine(
-            Scene(
-                urdf, time_step=time_step, fixed_base=False, gravity=(0, 0, weight), ground=ground, ideal=[spring],
-                start={"j": 0.3},
-            )
-        )  # fmt: skip
-        trail = []
-        for _ in range(round(1.0 / engine.time_step)):
-            left_alone(engine, engine.time_step)
-            trail.append(spring.position)
-        trails.append(np.array(trail))
-        engine.close()
-    assert np.abs(trails[0] - trails[1]).max() < 0.003  # rad
+    afloat, sliding = (
+        swing(urdf, time_step=time_step, fixed_base=False, gravity=(0, 0, weight), ground=weight < 0)
+        for weight in (0.0, -9.81)
+    )
+    assert np.abs(afloat - sliding).max() < 0.003  # rad
 
 
 @pytest.mark.parametrize("time_step", [1 / 240, pytest.param(1e-3, marks=pytest.mark.ci)])
@@ -117,16 +101,6 @@ def test_a_spring_on_a_base_that_lies_on_the_floor_swings_as_if_it_were_bolted_d
     """From the first step on, and as high after a second: 17 degrees, 2 Hz."""
     urdf = tmp_path / "turntable.urdf"
     urdf.write_text(TURNTABLE.replace('<lateral_friction value="0"/>', '<lateral_friction value="0.5"/>'))
-    trails = []
-    for fixed in (True, False):
-        engine = BulletEngine(Scene(urdf, time_step=time_step, fixed_base=fixed, ground=not fixed, start={"j": 0.3}))
-        bank = ServoBank(engine, [], [11.1])
-        bank.passive[0, [Passive.SPRING, Passive.DAMPING]] = 0.35, 2e-3
-        trail = []
-        for tick in range(1, 201):
-            bank.advance(0.005 * tick)
-            trail.append(bank.positions[0])
-        trails.append(np.array(trail))
-        bank.close()
-    assert min(trails[0]) < -0.2
-    assert np.degrees(np.abs(trails[0] - trails[1]).max()) < 0.2
+    bolted, lying = (swing(urdf, time_step=time_step, fixed_base=fixed, ground=not fixed) for fixed in (True, False))
+    assert min(bolted) < -0.2
+    assert np.degrees(np.abs(bolted - lying).max()) < 0.2

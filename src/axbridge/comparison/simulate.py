@@ -255,7 +255,8 @@ def _through_robot(recording: Recording, rig: Rig, model: str | None, seed: int)
     placed = placed.with_buses(bus_timing="none")  # what packets take is in the recorded times
     rows: dict[str, list[dict[str, float]]] = {name: [] for name in tracks}
     way: list[dict[str, float]] = []
-    used = "pendulums" if placed.world is None else chosen(placed.world.engine)
+    ideal = placed.dynamixels != placed.servos
+    used = "pendulums" if placed.world is None else chosen(placed.world.engine, ideal=ideal)
     held = next((part for part in recording.segments if part.name == _GET_UP), None)
     with open_robot(placed, "sim", seed=seed) as robot:
         assert robot.simulation is not None

@@ -122,7 +122,7 @@ class Rig(toml_tables.TomlTable):
         """This rig in a world of that engine: ``bullet``, ``mujoco`` or ``auto``; None leaves it as it is.
 
         Raises:
-            RigError: there is no such engine, or the rig has no world.
+            RigError: there is no such engine, it cannot move the rig's ideal joints, or the rig has no world.
         """
         if name is None:
             return self
@@ -199,6 +199,14 @@ class Rig(toml_tables.TomlTable):
             _unique(
                 "servo", "id", ((servo.id, index) for servo, index in on_bus if servo.bus == bus), f" on bus {bus!r}"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _check_engine(self) -> Rig:
+        ideal = [servo.name for servo in self.servos if servo.drive == "ideal"]
+        if ideal and self.world is not None and self.world.engine == "bullet":
+            why = f"PyBullet cannot move {ideal[0]!r}, an ideal joint"
+            raise toml_tables.Misfit("world.engine", why, 'write engine = "mujoco", or leave it out')
         return self
 
     @property

@@ -53,7 +53,7 @@ class WorldConfig(toml_tables.TomlTable):
 
     Attributes:
         urdf: Robot description beside the rig file.
-        engine: ``bullet``, ``mujoco``, or ``auto``: Bullet where it is installed, else MuJoCo.
+        engine: ``bullet``, ``mujoco``, or ``auto``: Bullet where it is installed and no joint is ideal, else MuJoCo.
         fixed_base: Whether the base link is bolted down.
         gravity: m/s².
         time_step_ms: Physics step. A rig of ideal joints alone takes its basic time step when this is left out.

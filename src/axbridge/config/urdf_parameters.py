@@ -77,7 +77,7 @@ def filled(urdf: Path, parameters: Mapping[str, Parameter], rig: Path) -> str:
     Raises:
         RigError: it cannot be read, has anything but a parameter's name in the braces, or leaves one out.
     """
-    known = f"parameters of the rig: {', '.join(parameters) or 'none'}; others go to [parameters], and arithmetic is not known"
+    known = f"parameters of the rig: {', '.join(parameters) or 'none'}; add others to [parameters]; no arithmetic"
     with reading(partial(RigError, urdf, ""), known):
         text = regular(urdf).read_text(encoding="utf-8-sig")
     named = _PLACE.findall(text)

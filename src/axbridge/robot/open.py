@@ -83,7 +83,7 @@ def with_usual_engine(rig: Rig, engine: str | None = None) -> Rig:
 
     Raises:
         RigError: there is no such engine, or one is asked for and the rig has no world.
-        UsageError: the variable names no engine.
+        UsageError: the variable names no engine that can move the rig.
     """
     usual = os.environ.get("AXBRIDGE_ENGINE")
     if engine or not usual or rig.world is None:
@@ -91,7 +91,8 @@ def with_usual_engine(rig: Rig, engine: str | None = None) -> Rig:
     try:
         return rig.with_engine(usual)
     except RigError as failure:
-        raise UsageError(f"AXBRIDGE_ENGINE is {usual!r}", "set it to bullet, mujoco or auto, or unset it") from failure
+        why = f"AXBRIDGE_ENGINE is {usual!r}, and {failure.message}"
+        raise UsageError(why, "set it to bullet, mujoco or auto, or unset it") from failure
 
 
 def _backend(rig: Rig, name: str, port: str | None, seed: int, realtime: bool | None) -> Backend:

@@ -98,5 +98,5 @@ def _engine(rig: Rig, configs: Sequence[ServoConfig], ideal: IdealBank) -> Engin
         )
     if rig.world is None:
         raise RigError(rig.path, "world", "this rig has no simulated world", 'add [world] urdf = "…"')
-    start_work(chosen(rig.world.engine), light=light)
+    start_work(chosen(rig.world.engine, ideal=bool(ideal.joints)), light=light)
     return build_engine(rig.world.engine, Scene.of(rig, list(ideal.joints.values())))

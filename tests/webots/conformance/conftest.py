@@ -6,10 +6,9 @@ from axbridge.webots.module import uninstall
 from tests.support.ideal_world import Bench
 
 
-@pytest.fixture(params=["bullet", "mujoco"])
-def bench(tmp_path, request, monkeypatch):
-    """A `Bench` whose robots are closed after the test: Webots' rules hold whatever moves the joints."""
-    monkeypatch.setenv("AXBRIDGE_ENGINE", request.param)
+@pytest.fixture
+def bench(tmp_path):
+    """A `Bench` whose robots are closed after the test."""
     made = Bench(tmp_path)
     yield made
     for robot in made.opened:

@@ -22,12 +22,14 @@ def installed() -> list[Literal["bullet", "mujoco"]]:
     return [name for name in known if find_spec(_PACKAGES[name]) is not None]
 
 
-def chosen(name: EngineName) -> Literal["bullet", "mujoco"]:
-    """The engine meant: for ``auto`` Bullet where it is installed, else MuJoCo.
+def chosen(name: EngineName, *, ideal: bool = False) -> Literal["bullet", "mujoco"]:
+    """The engine meant: for ``auto`` Bullet where it is installed, else MuJoCo; MuJoCo for `ideal` joints.
 
     Raises:
         UsageError: it is not installed.
     """
+    if ideal and name == "auto":
+        name = "mujoco"
     if name != "auto":
         if find_spec(_PACKAGES[name]) is None:
             raise UsageError(f'engine = "{name}" is not installed here', f"{_INSTALLED_BY[name]}, or take another")
@@ -44,7 +46,7 @@ def build_engine(name: EngineName, scene: Scene) -> Engine:
         UsageError: it is not installed, or there is no display for `gui`.
         RigError: the URDF is wrong.
     """
-    if chosen(name) == "mujoco":
+    if chosen(name, ideal=bool(scene.ideal)) == "mujoco":
         from axbridge.sim.engines.mujoco.engine import MujocoEngine
 
         return MujocoEngine(scene)

@@ -28,9 +28,8 @@ from axbridge.config.urdf import DUMMY_INERTIA, DUMMY_MASS, with_checked_meshes
 from axbridge.errors import RigError, SimulationDiverged, UsageError
 from axbridge.jit import as_tuple
 from axbridge.rotations import LinkPose
-from axbridge.sim.engine import UNLIMITED, LinkMotion, Scene, arrange, substeps
+from axbridge.sim.engine import LinkMotion, Scene, arrange, substeps
 from axbridge.sim.engines.bullet.ahead import AheadEngine, System
-from axbridge.sim.engines.bullet.ideal_rows import solve_rows
 from axbridge.sim.engines.bullet.implicit import Book, settle_at, workspace
 from axbridge.sim.engines.bullet.speeds import FIRM, ask, begin, share, survey, take_over
 from axbridge.sim.engines.bullet.tree_dynamics import BASE, CONTACT, Base, Contacts, Links, joint_dynamics
@@ -84,54 +83,51 @@ class BulletEngine(AheadEngine):
     """A world of its own with one robot in it; see `axbridge.sim.engine.Engine` for what its methods promise.
 
     Attributes:
-        joints: Movable joints of the URDF, ideal ones excepted, in the order of every array.
+        joints: Movable joints of the URDF, in the order of every array.
         kinds: ``revolute`` or ``prismatic``, of each joint.
         limits: Stops of each joint.
         time_step: One substep, s.
         physics_step: One step of Bullet, s.
         client: PyBullet's client id, for callers that add things to the world.
         body: The robot's body id.
-        links: PyBullet's index of each joint and of the link it moves, ideal ones last.
+        links: PyBullet's index of each joint and of the link it moves.
         resting: Whether contacts with something at rest hold the robot, as of the last `dynamics`.
 
     Raises:
-        UsageError: `gui` without a display.
+        UsageError: `gui` without a display; the scene has ideal joints, which PyBullet cannot move.
         RigError: the URDF is wrong, or does not fit the scene (see `arrange`).
     """
 
     def __init__(self, scene: Scene) -> None:
-        self._ideal = tuple(scene.ideal)
-        self._tree, facts, limits, start = arrange(scene)
-        self._others = n = len(facts) - len(self._ideal)
-        self._names = tuple(fact.name for fact in facts)
-        self.joints, self.limits = self._names[:n], limits[:n]
-        self.kinds = tuple("prismatic" if fact.linear else "revolute" for fact in facts[:n])
-        self.damping = np.array([fact.damping for fact in facts[:n]])
-        self.friction = np.array([fact.friction for fact in facts[:n]])
+        if scene.ideal:
+            raise UsageError("PyBullet cannot move ideal joints", 'take engine = "mujoco", or "auto"')
+        self._tree, facts, self.limits, start = arrange(scene)
+        n = len(facts)
+        self.joints = tuple(fact.name for fact in facts)
+        self.kinds = tuple("prismatic" if fact.linear else "revolute" for fact in facts)
+        self.damping = np.array([fact.damping for fact in facts])
+        self.friction = np.array([fact.friction for fact in facts])
         names = [joint.name for joint in self._tree.joints]
-        dof = np.array([self._names.index(names[d]) if d >= 0 else -1 for d in self._tree.dof], dtype=np.int64)
+        dof = np.array([self.joints.index(names[d]) if d >= 0 else -1 for d in self._tree.dof], dtype=np.int64)
         shapes = (getattr(self._tree, name) for name in Links._fields[3:])
         self._chain = Links(self._tree.parent, self._tree.kind, dof, *shapes)
         self.physics_step = scene.time_step
         self._substeps, self.time_step = substeps(scene.time_step)
         self._fixed_base = scene.fixed_base
-        for motor, fact in zip(self._ideal, facts[n:], strict=True):
-            motor.attach(fact, weightless=fact.name in self._tree.weightless)
         self._open = False
         self._time = 0.0
-        self._build(scene, limits, start)
-        self._stops = np.array(limits).reshape(-1, 2)
-        self._row = struct.Struct(f"{3 * len(self._names)}d")
+        self._build(scene, start)
+        self._stops = np.array(self.limits).reshape(-1, 2)
+        self._row = struct.Struct(f"{3 * n}d")
         self._strained, self._touching, self.resting = False, False, False
         self._effort: tuple[int, float] | None = None
-        self._orders = np.zeros((3, len(self._names)))
+        self._orders = np.zeros((3, n))
         self._read(*self._orders[:2])
-        self._sense(self._orders[2, n:])
         self._asked, self._low, self._high = np.zeros((3, n))
         self._left = 0  # substeps until Bullet's next step
         self._surprise = math.inf  # rad/s: how far the last step missed what was asked
         self._loads, self._book, self._work = np.zeros((2, n)), np.zeros((n, len(Book))), workspace(n)
-        self._book[:, Book.ANGLE], self._book[:, Book.SPEED] = self._positions[:n], self._speeds[:n]
+        self._book[:, Book.ANGLE], self._book[:, Book.SPEED] = self._positions, self._speeds
         self._begin()
 
     def load(self) -> FloatArray:
@@ -208,7 +204,7 @@ class BulletEngine(AheadEngine):
 
         What a free base and contacts do is included.
         """
-        n = len(self._names)
+        n = len(self.joints)
         inertia, load = np.empty((n, n)), np.empty(n)
         if not self._fixed_base:
             place, orientation = bullet.getBasePositionAndOrientation(self.body, **self._on)
@@ -228,23 +224,22 @@ class BulletEngine(AheadEngine):
 
     def _begin(self) -> None:
         """Start a physics step: take over inertia and load."""
-        rested, n = self.resting, self._others
-        self._dynamics = inertia, load = self.dynamics()
-        driven = inertia if n == len(inertia) else np.ascontiguousarray(inertia[:n, :n])
-        self._system = System(driven, self._loads, self._book, self._work)
+        rested = self.resting
+        inertia, load = self.dynamics()
+        self._system = System(inertia, self._loads, self._book, self._work)
         # A load that gravity and speed make goes on growing; one that contacts make jumps.
         smooth = self._surprise < _CALM and not rested and not self.resting
-        begin(self._book, self._loads, load[:n], smooth, self.physics_step, self._work)
+        begin(self._book, self._loads, load, smooth, self.physics_step, self._work)
         self._left = self._substeps
 
     def _finish(self) -> None:
         """Let Bullet do the step that was predicted, and take over what really happened."""
-        dt, resting, n, before = self.physics_step, self.resting, self._others, self._speeds[: self._others]
+        dt, resting, before = self.physics_step, self.resting, self._speeds
         ask(self._book, self._stops, before, dt, resting, self._surprise, self._asked, self._low, self._high)
-        applied = self._step_with_ideal() if self._ideal else self._step(self._asked, self._low, self._high)
+        applied = self._step(self._asked, self._low, self._high)
         self._surprise = take_over(
-            self._book, self._system.inertia, before, self._speeds[:n], self._positions[:n], applied[:n],
-            self._loads[1], dt, resting, self._asked,
+            self._book, self._system.inertia, before, self._speeds, self._positions, applied, self._loads[1], dt,
+            resting, self._asked,
         )  # fmt: skip
 
     def _step(self, speed: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
@@ -277,40 +272,12 @@ class BulletEngine(AheadEngine):
         self._read(speed, applied)
         return applied
 
-    def _step_with_ideal(self) -> FloatArray:
-        """The same, the ideal joints by their motors, springs and stops beside the others."""
-        n = self._others
-        speed, low, high = self._asked, self._low, self._high
-        inertia, load = self._dynamics
-        rows = solve_rows(
-            self._ideal, self.physics_step, self._positions, self._speeds, inertia, load, (speed, low, high)
-        )
-        if self.resting:  # contacts decide, too: Bullet finds out what the motors need, within their limits
-            target, beside, limit = rows.target, rows.beside, rows.limit
-        else:  # what they need is known; it is given, so that Bullet has nothing to iterate about in long chains
-            target, beside = rows.speed, rows.beside + rows.motor
-            limit = np.maximum(rows.limit - np.abs(rows.motor), 0.0)
-        limit = np.where(rows.stopped, UNLIMITED, limit)
-        applied = self._step(
-            np.concatenate((speed, np.where(rows.stopped, rows.speed, target))),
-            np.concatenate((low, beside - limit)),
-            np.concatenate((high, beside + limit)),
-        )
-        self._sense(np.where(rows.stopped, rows.motor, applied[n:] - rows.beside))
-        return applied
-
-    def _sense(self, torque: FloatArray) -> None:
-        """Tell the ideal joints what they did, and what their motors used for it."""
-        n = self._others
-        for motor, x, v, used in zip(self._ideal, self._positions[n:], self._speeds[n:], torque, strict=True):
-            motor.sense(float(x), float(v), float(used), self._time)
-
     def _pose(self) -> LinkPose:
         """Of the base's centre of mass."""
         position, orientation = bullet.getBasePositionAndOrientation(self.body, **self._on)
         return position, orientation
 
-    def _build(self, scene: Scene, limits: tuple[tuple[float, float], ...], start: tuple[float, ...]) -> None:
+    def _build(self, scene: Scene, start: tuple[float, ...]) -> None:
         """Make Bullet's world."""
         urdf = scene.urdf
         if scene.gui and sys.platform == "linux" and not os.environ.get("DISPLAY"):  # PyBullet would end the process
@@ -349,7 +316,7 @@ class BulletEngine(AheadEngine):
         except bullet.error as failure:
             self.close()
             raise RigError(urdf, "", f"PyBullet cannot read it: {failure}", "check that it is valid URDF") from failure
-        self.links = self._prepare(start, limits)
+        self.links = self._prepare(start)
         infos = [
             bullet.getJointInfo(self.body, i, **self._on) for i in range(bullet.getNumJoints(self.body, **self._on))
         ]
@@ -363,7 +330,7 @@ class BulletEngine(AheadEngine):
         self._base.motion[:7] = sum(self._pose(), ())
         bullet.performCollisionDetection(**self._on)
 
-    def _prepare(self, start: tuple[float, ...], limits: tuple[tuple[float, float], ...]) -> list[int]:
+    def _prepare(self, start: tuple[float, ...]) -> list[int]:
         """Take Bullet's own motors, damping and clamps away, set stops and start; the index of each joint."""
         known = {}
         bullet.changeDynamics(self.body, -1, linearDamping=0, angularDamping=0, **self._on)
@@ -378,14 +345,13 @@ class BulletEngine(AheadEngine):
             bullet.changeDynamics(self.body, index, maxJointVelocity=_FASTEST, **self._on)
             if info[2] != bullet.JOINT_FIXED:
                 bullet.setJointMotorControl2(self.body, index, bullet.VELOCITY_CONTROL, force=0, **self._on)
-        for name, stops, position in zip(self._names, limits, start, strict=True):
-            bounded = np.isfinite(stops).all() and name in self.joints  # the stops of ideal joints are ours
-            low, high = stops if bounded else (1.0, -1.0)
+        for name, stops, position in zip(self.joints, self.limits, start, strict=True):
+            low, high = stops if np.isfinite(stops).all() else (1.0, -1.0)
             bullet.changeDynamics(self.body, known[name], jointLowerLimit=low, jointUpperLimit=high, **self._on)
             bullet.resetJointState(self.body, known[name], position, **self._on)
         for index in range(-1 if not self._fixed_base else 0, len(known)):
             self._give_inertia(index)
-        return [known[name] for name in self._names]
+        return [known[name] for name in self.joints]
 
     def _give_inertia(self, index: int) -> None:
         """Set what Bullet has zeroed: it takes no moment that is above the sum of the others, were it by rounding."""
@@ -399,7 +365,7 @@ class BulletEngine(AheadEngine):
 
     def _read(self, asked: FloatArray, applied: FloatArray) -> None:
         """Take over what the joints did when they were asked for these speeds; add what their motors gave."""
-        figures = np.empty((3, len(self._names)))
+        figures = np.empty((3, len(self.joints)))
         self._positions, self._speeds = figures[:2]
         if self.links:
             states = bullet.getJointStates(self.body, self.links, **self._on)
@@ -408,7 +374,7 @@ class BulletEngine(AheadEngine):
             self._row.pack_into(figures.data, 0, *positions, *speeds, *used)
         worst, self._strained = survey(figures, asked, self._stops, applied)
         if worst >= 0:
-            raise SimulationDiverged(self._names[worst], self._time)
+            raise SimulationDiverged(self.joints[worst], self._time)
 
     def _contacts(self) -> FloatArray:
         """Contacts with what cannot move, see `Contacts.points`."""
