@@ -25,23 +25,25 @@ if TYPE_CHECKING:
 
 def record(path: Path, minutes: float, servos: int, rate: float, *, close: bool = True) -> dict[str, float]:
     """Record, then close; both timed."""
-    from axbridge.errors import ErrorFlag
-    from axbridge.recording.recorder import Recorder
-    from axbridge.state import ServoState, Truth
+    import numpy as np
 
-    names = [f"servo_{number}" for number in range(1, servos + 1)]
+    from axbridge.recording.recorder import Recorder
+    from axbridge.state import SERVO_ROW
+
+    names = tuple(f"servo_{number}" for number in range(1, servos + 1))
+    rows = np.full(servos, np.nan, SERVO_ROW)
+    rows["torque"], rows["load"], rows["voltage"], rows["temperature"], rows["errors"] = 0.1234567, 0.25, 11.1, 38.0, 0
+    rows["true_torque"], rows["torque_enabled"], rows["power"] = 0.3, 1, 1.7
     start = time.perf_counter()
     recorder = Recorder(path, {"backend": "real", "experiment": "benchmark"})
     for tick in range(round(minutes * 60 * rate)):
         now = tick / rate
         if tick % round(10 * rate) == 0:
             recorder.event(now, "segment", name=f"part {tick}")
-        for number, name in enumerate(names):
-            position = math.sin(now + number)
-            state = ServoState(now, position, math.cos(now), 0.1234567, 0.25, 11.1, 38.0, ErrorFlag(0))
-            recorder.record_state(
-                name, state, truth=Truth(position + 0.001, 0.3), command=position, torque_enabled=True, power=1.7
-            )
+        rows["time"], rows["velocity"] = now, math.cos(now)
+        rows["position"] = rows["command"] = np.sin(now + np.arange(servos))
+        rows["true_position"] = rows["position"] + 0.001
+        recorder.step(names, rows)
         recorder.cycle(now, late_ms=0.0)
     made = time.perf_counter()
     if close:
@@ -105,12 +107,11 @@ def _reported(found: Comparison) -> dict[str, float]:
 
 
 def column(path: Path) -> dict[str, float]:
-    """Two columns of one servo."""
+    """One servo."""
     from axbridge.recording.stored import open_recording
 
     recording = open_recording(path)
-    columns = recording.columns(next(iter(recording)), "time", "position")
-    return {"samples": len(columns["position"])}
+    return {"samples": len(recording[next(iter(recording))].position)}
 
 
 def ros2(path: Path) -> dict[str, float]:

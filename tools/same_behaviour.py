@@ -29,6 +29,7 @@ from axbridge.jit import thorough
 from axbridge.recording.import_logs import import_log
 from axbridge.recording.recorder import Recorder
 from axbridge.recording.recording import Recording
+from axbridge.recording.robot_recorder import RobotRecorder
 from axbridge.recording.stored import open_recording
 from axbridge.walking.gait import Gait
 from axbridge.walking.walking import walk
@@ -57,10 +58,9 @@ def stand(robot: axbridge.Robot, recorder: Recorder) -> None:
     """Hold the rig's pose."""
     for config in robot.rig.servos:
         robot[config.name].set_position(config.position)
-    while robot.time < 2.0:
-        robot.step()
-        for servo in robot.values():
-            recorder.record_state(servo.name, servo.state, truth=servo.truth)
+    with RobotRecorder(robot, recorder):
+        while robot.time < 2.0:
+            robot.step()
 
 
 def robots() -> dict[str, tuple[str, Action]]:

@@ -1,4 +1,8 @@
-"""What a robot reports: samples of its servos and what a step did, in SI units."""
+"""What a robot reports: samples of its servos and what a step did, in SI units.
+
+A step of a robot is a table of `SERVO_ROW`, a row a servo; `SERVO_COLUMNS` says what its columns are. Every column is a
+float64, and NaN is what nobody knows.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +11,30 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
+import numpy as np
+
 from axbridge.errors import BusError, ErrorFlag, HardwareError
 
-__all__ = ["NO_FLAGS", "UNKNOWN", "BusEvent", "Cause", "Goals", "Observer", "ServoState", "StepReport", "Truth"]
+SERVO_COLUMNS = {
+    "time": "s, the robot's clock: when the sample was taken",
+    "command": "rad, position goal in force",
+    "commanded": "s, the robot's clock: when that goal had been sent; before or after the sample",
+    "position": "rad, as the servo reported it",
+    "velocity": "rad/s, as the servo reported it",
+    "load": "-1..1, duty the servo reported",
+    "voltage": "V",
+    "temperature": "degC",
+    "errors": "error byte of the latest reply",
+    "torque": "N m, estimated by the motor model",
+    "power": "W, electrical, estimated by the motor model",
+    "torque_enabled": "1 driven, 0 limp",
+    "true_position": "rad, simulation only: the joint, before sensor and rounding",
+    "true_torque": "N m, simulation only: what the joint felt",
+    "speed_limit": "rad/s, limit of the approach (moving speed); 0 = none",
+    "duty": "-1..1, duty asked for in wheel mode",
+    "torque_limit": "0..1, largest duty allowed",
+}
+SERVO_ROW = np.dtype([(name, "<f8") for name in SERVO_COLUMNS])
 
 
 class Truth(NamedTuple):

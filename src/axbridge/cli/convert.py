@@ -1,4 +1,4 @@
-"""`axbridge convert`: a recording as CSV or Parquet, for Foxglove's 3D panel, or as a bag of ROS 2."""
+"""`axbridge convert`: a recording as CSV or Parquet, or as a bag of ROS 2."""
 
 from __future__ import annotations
 
@@ -21,9 +21,7 @@ def convert(
     recording: Annotated[Path, typer.Argument(metavar="FILE.mcap", help="A recording.")],
     table: Annotated[
         Path,
-        typer.Argument(
-            metavar="FILE.csv", help="What to write: .csv or .parquet; .mcap for Foxglove in 3D; with --ros2 a folder."
-        ),
+        typer.Argument(metavar="FILE.csv", help="What to write: .csv or .parquet; with --ros2 a folder."),
     ],
     *,
     wide: Annotated[
@@ -34,28 +32,24 @@ def convert(
         typer.Option("--rate", help="Of a wide table or a bag: rows a second; default: a row at each sample."),
     ] = None,
     ros2: Annotated[bool, typer.Option("--ros2", help="Write a bag of ROS 2: needs rosbags, and no ROS.")] = False,
-    rig: Annotated[
-        str | None, shared("--rig", "For Foxglove and ROS 2: the robot, where the recording does not say.")
-    ] = None,
+    rig: Annotated[str | None, shared("--rig", "For ROS 2: the robot, where the recording does not say.")] = None,
     force: ForceOption = False,
 ) -> None:
     """Write a recording as a table: one row for each sample and servo, in SI units.
 
-    With --rate, measurements are interpolated, but not over gaps. Goals hold until the next one. A name that ends in
-    .mcap makes a file with the robot and its joint states, which Foxglove shows in its 3D panel.
+    With --rate, measurements are interpolated, but not over gaps. Goals hold until the next one.
     """
     from axbridge.config.rig import Rig
     from axbridge.files import check_new
-    from axbridge.recording.foxglove import write_foxglove
     from axbridge.recording.ros2 import check_bag, write_ros2
     from axbridge.recording.stored import open_recording
 
-    if not ros2 and table.suffix not in {".parquet", ".csv", ".mcap", ""}:
-        raise UsageError(f"{table}: no such kind of table", "name it .csv, .parquet or .mcap")
-    if wide and (ros2 or table.suffix == ".mcap"):
+    if not ros2 and table.suffix not in {".parquet", ".csv", ""}:
+        raise UsageError(f"{table}: no such kind of table", "name it .csv or .parquet")
+    if wide and ros2:
         raise UsageError("--wide is for tables, and this is none", "leave it out, or name a .csv")
-    if rig is not None and not ros2 and table.suffix != ".mcap":
-        raise UsageError("--rig is for Foxglove, and a table shows no robot", "leave it out, or name a .mcap")
+    if rig is not None and not ros2:
+        raise UsageError("--rig is for a bag of ROS 2, and a table shows no robot", "leave it out, or add --ros2")
     if rate is not None and not wide and not ros2:
         raise UsageError("--rate is for a wide table: servos are sampled each at its own times", "add --wide")
     if ros2:
@@ -70,9 +64,6 @@ def convert(
         if ros2:
             counts = write_ros2(found, table, Rig.load(rig) if rig is not None else None, rate, force=force)
             said = f"wrote {table}: {', '.join(f'{count} {topic}' for topic, count in counts.items())}"
-        elif table.suffix == ".mcap":
-            states = write_foxglove(found, table, Rig.load(rig) if rig is not None else None)
-            said = f"wrote {table}: {states} joint states and the robot; open it in Foxglove and add a 3D panel"
         else:
             said = _tabulate(found, table, wide=wide, rate=rate)
     # A pipe has the table on it: there the line goes beside it.

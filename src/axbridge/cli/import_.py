@@ -14,7 +14,7 @@ from axbridge.errors import UsageError
 from axbridge.reading import printable
 
 if TYPE_CHECKING:
-    from axbridge.recording.soundness import Oddity
+    from axbridge.recording.sample_quality import Oddity
 
 
 @app.command("import")

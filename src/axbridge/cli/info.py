@@ -14,7 +14,7 @@ from axbridge.cli.progress import progress
 from axbridge.reading import printable
 
 if TYPE_CHECKING:
-    from axbridge.recording.sample_facts import ServoFacts
+    from axbridge.recording.recording import Track
 
 
 @app.command()
@@ -25,21 +25,20 @@ def info(
 ) -> None:
     """Say what is in a recording: servos, samples, segments, its source, and whether it is whole."""
     from axbridge.recording.recording import TOO_BUSY
-    from axbridge.recording.soundness import suspicions
     from axbridge.recording.stored import open_recording
 
-    with progress("reading", quiet=json):  # one that was cut off is read from its first byte on
+    with progress("reading", quiet=json):
         found = open_recording(recording)
-    servos = {name: found.facts(name) for name in found}
+        servos = {name: _facts(name, track) for name, track in found.items()}
     facts: dict[str, Any] = {
         "path": str(recording),
         "complete": found.complete,
-        "servos": {name: _document(name, known) for name, known in servos.items()},
+        "servos": servos,
         "lost": list(found.lost),
         "segments": [{**s.data, "name": s.name, "start_s": s.start, "end_s": s.end} for s in found.segments],
         "events": [{**e.data, "time_s": e.time, "name": e.name} for e in found.events if e.name != "segment"],
         "stood_still": [{"start_s": begin, "end_s": end} for begin, end in found.stood_still],
-        "cycles": found.cycle_count,
+        "cycles": len(found.cycles.get("time", ())),
         "metadata": found.metadata,
     }
     if json:
@@ -52,8 +51,8 @@ def info(
     print("  " + ", ".join(printable(part) for part in (*origin, meta.get("recorded")) if part))
     for name, known in servos.items():
         print(f"  {printable(name)}: {_line(known)}")
-        for finding in suspicions(name, known):
-            print(f"    odd: {finding.what} (probably {finding.cause})")
+        for odd in known["odd"]:
+            print(f"    odd: {odd['what']} (probably {odd['cause']})")
     for segment in found.segments[:20]:
         print(f"  segment {printable(segment.name)}: {segment.start:.3f} to {segment.end:.3f} s")
     if len(found.segments) > 20:
@@ -64,9 +63,10 @@ def info(
         print(f"  {printable(event['name'])} at {event['time_s']:.3f} s")
 
 
-def _document(name: str, known: ServoFacts) -> dict[str, Any]:
-    from axbridge.recording.soundness import suspicions
+def _facts(name: str, track: Track) -> dict[str, Any]:
+    from axbridge.recording.sample_quality import findings
 
+    known = track.facts()
     return {
         "samples": known.samples,
         "rate_hz": known.rate,
@@ -79,27 +79,23 @@ def _document(name: str, known: ServoFacts) -> dict[str, Any]:
         "longest_gap_at_s": known.longest_gap_at,
         "jumps": known.jumps,
         "first_jump_at_s": known.first_jump_at,
-        "backwards": known.backwards,
-        "odd": [{"what": odd.what, "cause": odd.cause} for odd in suspicions(name, known)],
+        "odd": [{"what": odd.what, "cause": odd.cause} for odd in findings(name, track.time, track.columns)],
         "columns": list(known.columns),
     }
 
 
-def _line(known: ServoFacts) -> str:
-    """A servo's samples in one line: how many, from where to where, and what is odd about them."""
-    if not known.samples:
+def _line(known: dict[str, Any]) -> str:
+    """A servo's samples in one line: how many, from where to where, and its gaps."""
+    if not known["samples"]:
         return "no samples"
-    parts = [f"{known.samples} samples at {known.rate:.0f} Hz, {known.start:.3f} to {known.end:.3f} s"]
-    if known.lowest == known.lowest:
-        parts.append(f"{math.degrees(known.lowest):.1f} to {math.degrees(known.highest):.1f}°")
+    parts = [
+        f"{known['samples']} samples at {known['rate_hz']:.0f} Hz, {known['start_s']:.3f} to {known['end_s']:.3f} s"
+    ]
+    if not math.isnan(known["lowest_rad"]):
+        parts.append(f"{math.degrees(known['lowest_rad']):.1f} to {math.degrees(known['highest_rad']):.1f}°")
     else:
         parts.append("no positions")
-    if known.gaps:
-        gaps = "1 gap" if known.gaps == 1 else f"{known.gaps} gaps"
-        parts.append(f"{gaps}, the longest {known.longest_gap:.3f} s at {known.longest_gap_at:.3f} s")
-    if known.jumps:
-        jumps = "1 jump" if known.jumps == 1 else f"{known.jumps} jumps"
-        parts.append(f"{jumps} faster than a servo turns, first at {known.first_jump_at:.3f} s")
-    if known.backwards:
-        parts.append(f"time goes back {known.backwards} times")
-    return f"{', '.join(parts)}: {printable(', '.join(known.columns))}"
+    if gaps := known["gaps"]:
+        longest = f"{known['longest_gap_s']:.3f} s at {known['longest_gap_at_s']:.3f} s"
+        parts.append(f"{'1 gap' if gaps == 1 else f'{gaps} gaps'}, the longest {longest}")
+    return f"{', '.join(parts)}: {', '.join(known['columns'])}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -11,9 +11,8 @@ import numpy as np
 
 from axbridge.comparison.side_by_side import HOLE, Pair, Sides, pair_of
 from axbridge.errors import RecordingError
-from axbridge.recording.mcap_file import SERVO_FIELDS
 from axbridge.recording.recording import AGAIN, TOO_BUSY, Recording, Track
-from axbridge.recording.soundness import findings
+from axbridge.recording.sample_quality import findings
 from axbridge.recording.tables import wide_table, with_pandas
 from axbridge.report.condition import parse_condition
 
@@ -152,7 +151,7 @@ def following(
     Raises:
         RecordingError: no servo has commands.
     """
-    commanded_servos = [name for name in recording if any(map(_commands, recording.rows(name)))]
+    commanded_servos = [name for name in recording if _is_commanded(recording[name])]
     if not commanded_servos:
         raise RecordingError(recording.path, "holds no commands", "give a second recording to compare with, or --rig")
     followers = recording.changed(commanded_servos)
@@ -172,9 +171,9 @@ def _without_standstills(recording: Recording) -> Recording:
     return recording.changed(list(recording), blank)
 
 
-def _commands(row: Mapping[str, float]) -> bool:
-    """Whether a goal is in force in a sample."""
-    return not math.isnan(row.get("command", math.nan)) and row.get("torque_enabled", math.nan) != 0
+def _is_commanded(track: Track) -> bool:
+    """Whether a goal is in force in some sample."""
+    return bool((~np.isnan(track.command) & track.enabled).any())
 
 
 def _goals(track: Track) -> Track:
@@ -270,7 +269,7 @@ def _jumps(recording: Recording) -> list[str]:
 
 def _unsound(track: Track) -> list[str]:
     """What makes figures of its samples doubtful."""
-    found = findings(track.name, track.time, {key: getattr(track, key) for key in SERVO_FIELDS})
+    found = findings(track.name, track.time, track.columns)
     return [str(finding) for finding in found if finding.severity == "error"]
 
 

@@ -23,7 +23,7 @@ from axbridge.fit.found import Fit
 from axbridge.fit.search import COARSE, losses
 from axbridge.fit.unknowns import Space
 from axbridge.recording.recording import Recording, Track
-from axbridge.recording.soundness import PAUSE
+from axbridge.recording.sample_quality import PAUSE
 from axbridge.sim.runs import Runs
 
 __all__ = ["import_again", "looks_like", "mirrored", "sampling"]
@@ -70,8 +70,8 @@ def sampling(recordings: Sequence[Recording]) -> tuple[str, ...]:
     """Jumps, gaps and missing samples of recordings, in words; nothing of those that are as they should be."""
     jumps, gaps, missing = [], [], []
     for recording in recordings:
-        (name, track), *_ = recording.items()
-        facts, lost = recording.facts(name), _lost(track)
+        track, *_ = recording.values()
+        facts, lost = track.facts(), _lost(track)
         if facts.jumps:
             jumps.append(f"{recording.path.name} {facts.jumps} (first at {facts.first_jump_at:.3f} s)")
         if lost > MISSED:

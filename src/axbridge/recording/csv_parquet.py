@@ -18,7 +18,6 @@ from axbridge.arrays import FloatArray
 from axbridge.errors import UnsupportedOperation
 from axbridge.files import replacing, writing
 from axbridge.reading import printable
-from axbridge.recording.mcap_file import SERVO_FIELDS
 from axbridge.recording.recording import Recording
 from axbridge.recording.tables import HEADERS, rounded
 from axbridge.recording.wide_rows import wide_rows
@@ -105,7 +104,7 @@ def write_parquet(recording: Recording, path: Path | str, *, wide: bool = False,
 
 def _table(recording: Recording, *, wide: bool, rate: float | None) -> tuple[list[str], list[str], Iterator[_Block]]:
     """Headers, what each column of numbers is, and the rows."""
-    known = {name: [key for key in SERVO_FIELDS if key in recording.facts(name).columns] for name in recording}
+    known = {name: list(track.known) for name, track in recording.items()}
     if wide:
         headers = [f"{printable(name)}.{HEADERS[key]}" for name, keys in known.items() for key in keys]
         every = [key for keys in known.values() for key in keys]

@@ -24,8 +24,8 @@ from axbridge.errors import RecordingError, UnsupportedOperation, UsageError
 from axbridge.reading import printable, reading, regular
 from axbridge.recording.provenance import describe, origin_of
 from axbridge.recording.recording import Event, Recording, Track
+from axbridge.recording.sample_quality import Oddity, findings
 from axbridge.recording.samples import in_order
-from axbridge.recording.soundness import Oddity, findings
 
 __all__ = ["UNITS", "import_dataset", "is_dataset"]
 

@@ -17,12 +17,11 @@ from axbridge.config.profile import FirmwareProfile
 from axbridge.errors import RecordingError, UsageError
 from axbridge.reading import printable, reading, regular
 from axbridge.recording.import_wizard import GivenGoal, is_wizard, wizard_recording
-from axbridge.recording.mcap_file import SERVO_FIELDS
 from axbridge.recording.metadata import check_number
 from axbridge.recording.provenance import describe, origin_of
-from axbridge.recording.recording import Event, Recording, Track
+from axbridge.recording.recording import SERVO_FIELDS, Event, Recording, Track
+from axbridge.recording.sample_quality import Oddity, findings
 from axbridge.recording.samples import in_order
-from axbridge.recording.soundness import Oddity, findings
 from axbridge.recording.tables import HEADERS
 from axbridge.units import RPM
 
@@ -102,7 +101,7 @@ def import_log(
 
     Raises:
         RecordingError: unreadable, of no known kind, a field is missing or no number, or samples that make no sense
-            (`axbridge.recording.soundness`); names it and its line.
+            (`axbridge.recording.sample_quality`); names it and its line.
     """
     path = Path(path)
     with reading(partial(RecordingError, path), "give a JSON or CSV log"):

@@ -1,252 +1,317 @@
-"""How a recording lies in an MCAP file: topics, JSON schemas, messages; `axbridge.recording.recording` has the rest.
+"""Recordings in MCAP: what is written while a robot runs, what is kept of it, and reading both, however they were cut.
 
-One topic a servo (``/servo/NAME``), one for events (``/events``), one for the cycle's timing (``/cycle``); all messages
-are JSON with a JSON schema, so that Foxglove and PlotJuggler plot them as they are. A value that is not known is left
-out of the message. Log time is UTC in ns, so that a recording lines up with cameras and ROS bags; the robot's clock is
-the field ``time``. Metadata is one record, ``axbridge``, whose values are JSON.
+While it is recorded, a file is not chunked: what has been flushed can be read after a crash. `compressed` copies it
+into chunks. A file is read once, some megabytes at a time; a chunk that is damaged loses itself alone. Log time is UTC
+in ns, so that a recording lines up with cameras and ROS bags. Metadata is one record, ``axbridge``, whose values are
+JSON. `axbridge.recording.step_format` says what messages are.
 """
 
 from __future__ import annotations
 
 import json
-import math
 import struct
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from io import BytesIO
+from itertools import islice, pairwise
 from typing import IO, Any, NamedTuple
 
 import zstandard
-from mcap.data_stream import ReadDataStream
+from mcap.data_stream import ReadDataStream, RecordBuilder
 from mcap.exceptions import McapError
 from mcap.opcode import Opcode
-from mcap.records import Channel, Chunk, Metadata, Schema
+from mcap.reader import SeekingReader
+from mcap.records import Channel, Chunk, Metadata
+from mcap.summary import Summary
 from mcap.writer import CompressionType, Writer
 
 from axbridge import __version__
 from axbridge.reading import FORMAT
-from axbridge.recording.sample_facts import LAST
+from axbridge.recording import step_format
+from axbridge.recording.step_format import CYCLE, CYCLE_ROW, CYCLE_TYPE, EVENT_TYPE, EVENTS, STEP, STEP_TYPE, Table
+from axbridge.state import SERVO_ROW
 
-__all__ = [
-    "CYCLE",
-    "CYCLE_FIELDS",
-    "DAMAGE",
-    "EVENTS",
-    "FORMAT_KEY",
-    "HEAD",
-    "LARGEST",
-    "LIBRARY",
-    "MAGIC",
-    "MESSAGE",
-    "METADATA",
-    "SERVO_FIELDS",
-    "SERVO_PREFIX",
-    "Entry",
-    "FormatError",
-    "RecordWriter",
-    "bodies",
-    "in_text",
-    "of_text",
-    "read_entries",
-    "records",
-    "register",
-    "unpack",
-]
-
-SERVO_PREFIX = "/servo/"
-EVENTS = "/events"
-CYCLE = "/cycle"
-METADATA = "axbridge"
 FORMAT_KEY = "recording_format"  # in the metadata: which format the file has
-LIBRARY = f"axbridge {__version__}"
-MAGIC = b"\x89MCAP0\r\n"
-HEAD = struct.Struct("<BQ")  # of a record: kind, length
-MESSAGE = struct.Struct("<HIQQ")  # of a message: channel, sequence, log time, publish time
-LARGEST = 1 << 26  # bytes: a record or chunk that says to be larger is damaged; ours have a quarter of a megabyte
 DAMAGE = (  # what damaged bytes make of the libraries
     McapError, struct.error, ValueError, KeyError, TypeError, AttributeError, StopIteration, OverflowError, OSError,
     MemoryError, RecursionError, zstandard.ZstdError,
 )  # fmt: skip
+_METADATA = "axbridge"
+_MAGIC = b"\x89MCAP0\r\n"
+_HEAD = struct.Struct("<BQ")  # of a record: kind, length
+_MESSAGE = struct.Struct("<HIQQ")  # of a message: channel, sequence, log time, publish time
+_LARGEST = 1 << 26  # bytes: a record or chunk that says to be larger is damaged; ours have a quarter of a megabyte
 _LATEST = 2**64 - 1  # ns, what a log time can hold
-_NUMBERS = {float, bool}  # `SAMPLES` knows no other
+_CHUNK = 256 * 1024  # bytes before compression: what a file that was damaged later loses at most
 _BLOCK = 1 << 20  # bytes read at once
-_SAMPLES = json.JSONDecoder(parse_int=float)  # 400 digits are inf then, and no integer that nothing can hold
-
-SERVO_FIELDS = {
-    "command": "rad, position goal in force",
-    "commanded": "s, the robot's clock: when that goal had been sent; before or after the sample",
-    "position": "rad, as the servo reported it",
-    "velocity": "rad/s, as the servo reported it",
-    "load": "-1..1, duty the servo reported",
-    "voltage": "V",
-    "temperature": "degC",
-    "errors": "error byte of the latest reply",
-    "torque": "N·m, estimated by the motor model",
-    "power": "W, electrical, estimated by the motor model",
-    "torque_enabled": "1 driven, 0 limp",
-    "true_position": "rad, simulation only: the joint, before sensor and rounding",
-    "true_torque": "N·m, simulation only: what the joint felt",
-    "speed_limit": "rad/s, limit of the approach (moving speed); 0 = none",
-    "duty": "-1..1, duty asked for in wheel mode",
-    "torque_limit": "0..1, largest duty allowed",
-}
-CYCLE_FIELDS = {
-    "requested_ms": "ms, length of the step asked for",
-    "actual_ms": "ms, length it took",
-    "late_ms": "ms, how late the step was; 0 = on time",
-    "errors": "servos that did not answer",
-    "base_x": "m, simulation only: where the robot's base is, forward",
-    "base_y": "m, to the left",
-    "base_z": "m, up",
-    "base_roll": "rad, simulation only: how the base lies",
-    "base_pitch": "rad",
-    "base_yaw": "rad",
-    "zmp_x": "m, simulation only: where the floor's push acts, the zero-moment point; none in the air",
-    "zmp_y": "m",
-    "zmp_margin": "m, from there to the nearest edge of the soles that stand",
-    "planned_zmp_x": "m, simulation only: where the gait wants the zero-moment point, as seen from where the feet are",
-    "planned_zmp_y": "m",
-    "imu_roll": "rad, how the robot's inertial unit is turned, by itself",
-    "imu_pitch": "rad, positive nose down",
-    "imu_yaw": "rad",
-    "imu_rate_x": "rad/s, how fast it turns, in its own axes",
-    "imu_rate_y": "rad/s",
-    "imu_rate_z": "rad/s",
-    "imu_acceleration_x": "m/s², what it is pushed with, in its own axes",
-    "imu_acceleration_y": "m/s²",
-    "imu_acceleration_z": "m/s²",
-}
-
-
-def _number(description: str) -> dict[str, str]:
-    return {"type": "number", "description": description}
-
-
-_TIME = _number("s, the robot's clock: when the sample was taken")
-_SCHEMAS: dict[str, dict[str, Any]] = {
-    "axbridge.ServoSample": {
-        "type": "object",
-        "properties": {"time": _TIME} | {name: _number(text) for name, text in SERVO_FIELDS.items()},
-        "required": ["time"],
-    },
-    "axbridge.Event": {
-        "type": "object",
-        "properties": {"time": _TIME, "name": {"type": "string"}, "data": {"type": "object"}},
-        "required": ["time", "name"],
-    },
-    "axbridge.Cycle": {
-        "type": "object",
-        "properties": {"time": _number("s, the robot's clock: the end of the step")}
-        | {name: _number(text) for name, text in CYCLE_FIELDS.items()},
-        "required": ["time"],
-    },
-}
+_BATCH = 1 << 22  # bytes of messages that become tables at once
 
 
 class FormatError(Exception):
-    """The bytes are not (or no longer) what the format says."""
+    """The bytes are not what the format says."""
 
 
-class Entry(NamedTuple):
-    """One message: its topic, its JSON object, when it was logged (UTC in ns), and the JSON text if it was read."""
+class MessageError(Exception):
+    """The file is whole, and a message of it makes no sense."""
+
+
+class Message(NamedTuple):
+    """What is written.
+
+    Attributes:
+        topic: `STEP`, `CYCLE` or `EVENTS`.
+        data: By `axbridge.recording.step_format`.
+        logged: UTC in ns.
+        servos: Of a step: whose.
+    """
 
     topic: str
-    body: dict[str, Any]
-    logged: int = 0
-    text: bytes = b""
+    data: bytes
+    logged: int
+    servos: tuple[str, ...] = ()
 
 
-def in_text(metadata: Mapping[str, Any]) -> dict[str, str]:
-    """Values as a metadata record holds them."""
-    return {key: json.dumps(value) for key, value in metadata.items()}
+class MessageWriter:
+    """Writes messages: in chunks, or each at once for a file that may be cut off at any time.
 
-
-def of_text(metadata: Mapping[str, str]) -> dict[str, Any]:
-    """The values of `in_text`.
-
-    Raises:
-        ValueError: they are not JSON.
+    Args:
+        stream: A binary file, empty.
+        metadata: JSON values.
+        chunked: Whether they are compressed.
     """
-    return {key: json.loads(value) for key, value in metadata.items()}
 
+    def __init__(self, stream: IO[bytes], metadata: Mapping[str, Any], *, chunked: bool) -> None:
+        kind = CompressionType.ZSTD if chunked else CompressionType.NONE
+        self._writer = Writer(stream, chunk_size=_CHUNK, compression=kind, use_chunking=chunked)
+        self._writer.start(profile="ros2", library=f"axbridge {__version__}")
+        texts = {key: json.dumps(value) for key, value in metadata.items()}
+        self._writer.add_metadata(_METADATA, {FORMAT_KEY: str(FORMAT)} | texts)
+        self._channels: dict[tuple[str, tuple[str, ...]], int] = {}
 
-def register(writer: Writer, topic: str, schemas: dict[str, int]) -> int:
-    """Declare a topic's channel, and its schema unless `schemas` has it; the channel's number."""
-    name = {EVENTS: "axbridge.Event", CYCLE: "axbridge.Cycle"}.get(topic, "axbridge.ServoSample")
-    if name not in schemas:
-        text = json.dumps({"title": name, **_SCHEMAS[name]}).encode()
-        schemas[name] = int(writer.register_schema(name, "jsonschema", text))
-    return int(writer.register_channel(topic, "json", schemas[name]))
-
-
-class RecordWriter:
-    """Writes messages one by one, not compressed: what has been flushed survives a crash of the program."""
-
-    def __init__(self, stream: IO[bytes], metadata: Mapping[str, Any]) -> None:
-        self._writer = Writer(stream, compression=CompressionType.NONE, use_chunking=False)
-        self._writer.start(profile="", library=LIBRARY)
-        self._writer.add_metadata(METADATA, {FORMAT_KEY: str(FORMAT)} | in_text(metadata))
-        self._schemas: dict[str, int] = {}
-        self._channels: dict[str, int] = {}
-
-    def write(self, entry: Entry) -> None:
-        """Append one message; channels are declared when they first appear."""
-        channel = self._channels.get(entry.topic)
-        if channel is None:
-            channel = self._channels[entry.topic] = register(self._writer, entry.topic, self._schemas)
-        logged = min(max(0, entry.logged), _LATEST)
-        self._writer.add_message(channel, logged, json.dumps(entry.body).encode(), logged)
+    def write(self, message: Message) -> None:
+        """Append one; its channel is declared when it first appears."""
+        key = message.topic, message.servos
+        channel = self._channels.get(key) or self._register(*key)
+        logged = min(max(0, message.logged), _LATEST)
+        self._writer.add_message(channel, logged, message.data, logged)
 
     def finish(self) -> None:
         """Write the summary that marks a whole file."""
         self._writer.finish()
 
+    def _register(self, topic: str, servos: tuple[str, ...]) -> int:
+        name, more = topic, {}
+        if topic == EVENTS:
+            kind, text = EVENT_TYPE, step_format.EVENT_SCHEMA
+        elif topic == CYCLE:
+            kind, text = CYCLE_TYPE, step_format.cycle_schema()
+        else:
+            others = sum(other == STEP for other, _ in self._channels)
+            number = str(others + 1) if others else ""
+            name, kind, text = topic + number, STEP_TYPE + number, step_format.step_schema(servos)
+            more = {step_format.SERVOS: json.dumps(servos)}
+        schema = self._writer.register_schema(kind, "ros2msg", text.encode())
+        self._channels[topic, servos] = int(self._writer.register_channel(name, "cdr", schema, more))
+        return self._channels[topic, servos]
 
-def bodies(topic: str, texts: Sequence[bytes]) -> list[dict[str, Any]]:
-    """The messages of a topic; numbers that are not finite are left out, as what is not known.
+
+def compressed(source: IO[bytes], target: IO[bytes], metadata: Mapping[str, Any]) -> None:
+    """Copy a file that was written message by message into chunks.
 
     Raises:
-        ValueError, RecursionError: one is no JSON, or not what its schema says.
+        OSError: the target cannot be written.
     """
-    text = b"[" + b",".join(texts) + b"]"  # one call: four times as fast
-    found = json.loads(text) if topic == EVENTS else _SAMPLES.decode(text.decode())
-    if len(found) != len(texts):
-        raise ValueError("a message that is none")
-    return [_checked(topic, body) for body in found]
+    writer = MessageWriter(target, metadata, chunked=True)
+    channels: dict[int, _Channel] = {}
+    source.seek(len(_MAGIC))
+    for kind, content in _records(source):
+        if kind == Opcode.CHANNEL:
+            channel = Channel.read(ReadDataStream(BytesIO(content)))
+            channels[channel.id] = _ours(channel) or _Channel(channel.topic)
+        elif kind == Opcode.MESSAGE:
+            number, _, logged, _ = _MESSAGE.unpack_from(content)
+            topic, servos = channels[number]
+            writer.write(Message(topic, content[_MESSAGE.size :], logged, servos))
+        elif kind == Opcode.DATA_END:
+            break
+    writer.finish()
 
 
-def _checked(topic: str, body: Any) -> dict[str, Any]:
-    if not isinstance(body, dict) or not isinstance(time := body.get("time"), (int, float)) or not abs(time) <= LAST:
-        raise ValueError("no time")
-    if topic == EVENTS:
-        if not isinstance(body.get("name"), str) or not isinstance(body.get("data", {}), dict):
-            raise ValueError("no event")
-    elif not set(map(type, body.values())) <= _NUMBERS:
-        raise ValueError("no numbers")
-    elif not math.isfinite(sum(body.values())):
-        return {key: value for key, value in body.items() if math.isfinite(value)}
-    return body
+@dataclass
+class Found:
+    """What a file holds beside the samples.
 
-
-def records(stream: IO[bytes]) -> Iterator[tuple[int, bytes]]:
-    """Kind and content of every record from here on, up to the end or to one that is not all there.
-
-    A footer is only there with the magic number behind it.
+    Attributes:
+        metadata: JSON values; None: it holds nothing of ours.
+        events: As they were written.
+        cycles: (n,), in parts.
+        whole: Whether its end is there.
+        chunks: How many it has.
+        lost: How many of them are damaged, and left out.
     """
+
+    metadata: dict[str, Any] | None = None
+    events: list[dict[str, Any]] = field(default_factory=list)
+    cycles: list[Table] = field(default_factory=list)
+    whole: bool = False
+    chunks: int = 0
+    lost: int = 0
+
+
+class _Channel(NamedTuple):
+    """A channel of ours: `STEP`, `CYCLE` or `EVENTS`; of the first, whose."""
+
+    topic: str
+    servos: tuple[str, ...] = ()
+
+
+def read(stream: IO[bytes], take: Callable[[tuple[str, ...], Table], None]) -> Found:
+    """Read a file as far as it goes.
+
+    Args:
+        stream: The file.
+        take: Given servos and their samples, (n, servos), some steps at a time.
+
+    Raises:
+        FormatError: this is no MCAP recording.
+        MessageError: a message makes no sense.
+        OSError: it cannot be read.
+    """
+    found, channels = Found(), dict[int, _Channel]()
+    waiting: defaultdict[int, list[bytes]] = defaultdict(list)
+    size = 0
+    for kind, content in _parts(stream, found):
+        if kind == Opcode.MESSAGE:
+            number = _MESSAGE.unpack_from(content)[0]
+            if number in channels:
+                waiting[number].append(content[_MESSAGE.size :])
+                size += len(content)
+        elif kind == Opcode.CHANNEL:
+            channel = Channel.read(ReadDataStream(BytesIO(content)))
+            if (ours := _ours(channel)) is not None:
+                channels.setdefault(channel.id, ours)
+        elif kind == Opcode.METADATA:
+            record = Metadata.read(ReadDataStream(BytesIO(content)))
+            if record.name == _METADATA:
+                found.metadata = {key: json.loads(value) for key, value in record.metadata.items()}
+        if size > _BATCH:
+            _pass_on(waiting, channels, found, take)
+            size = 0
+    _pass_on(waiting, channels, found, take)
+    return found
+
+
+def _pass_on(
+    waiting: dict[int, list[bytes]],
+    channels: Mapping[int, _Channel],
+    found: Found,
+    take: Callable[[tuple[str, ...], Table], None],
+) -> None:
+    for number, messages in waiting.items():
+        topic, servos = channels[number]
+        try:
+            if topic == CYCLE:
+                found.cycles.append(step_format.tables(messages, CYCLE_ROW, 1)[:, 0])
+            elif topic == EVENTS:
+                found.events += map(step_format.event, messages)
+            else:
+                take(servos, step_format.tables(messages, SERVO_ROW, len(servos)))
+        except DAMAGE as failure:
+            raise MessageError(f"holds a message of {topic} that makes no sense: {failure}") from failure
+    waiting.clear()
+
+
+def _ours(channel: Channel) -> _Channel | None:
+    if channel.message_encoding != "cdr":
+        return None
+    if channel.topic in {CYCLE, EVENTS}:
+        return _Channel(channel.topic)
+    if channel.topic.startswith(STEP) and step_format.SERVOS in channel.metadata:
+        return _Channel(STEP, step_format.servos_of(channel.metadata))
+    return None
+
+
+def _parts(stream: IO[bytes], found: Found) -> Iterator[tuple[int, bytes]]:
+    """Records of the data, with those of a chunk in its place; says in `found` what cannot be read.
+
+    A whole file is read by its index, else whatever comes after a damaged record would be lost, too.
+
+    Raises:
+        FormatError: this is no MCAP recording.
+    """
+    summary = _summary(stream)
+    stream.seek(0)
+    if stream.read(len(_MAGIC)) != _MAGIC:
+        raise FormatError("this is no MCAP recording")
+    chunks = [] if summary is None else sorted(summary.chunk_indexes, key=lambda chunk: chunk.chunk_start_offset)
+    overlap = any(
+        after.chunk_start_offset < chunk.chunk_start_offset + chunk.chunk_length for chunk, after in pairwise(chunks)
+    )
+    if summary is None or not chunks or overlap:
+        kind = 0
+        for kind, content in _records(stream):
+            if kind == Opcode.CHUNK:
+                yield from _inside(content, found)
+            elif kind == Opcode.DATA_END:
+                break
+            else:
+                yield kind, content
+        if kind == 0:
+            raise FormatError("this is no MCAP recording")
+        found.whole = summary is not None and kind == Opcode.DATA_END
+        return
+    found.whole = True
+    for index in summary.metadata_indexes:
+        stream.seek(index.offset)
+        yield from islice(_records(stream), 1)
+    for channel in summary.channels.values():
+        yield Opcode.CHANNEL, _content(channel)
+    for chunk in chunks:
+        stream.seek(chunk.chunk_start_offset + _HEAD.size)
+        yield from _inside(stream.read(max(0, min(chunk.chunk_length, _LARGEST) - _HEAD.size)), found)
+
+
+def _summary(stream: IO[bytes]) -> Summary | None:
+    """A whole file's index; None where it is cut off or damaged."""
+    try:
+        stream.seek(0)
+        return SeekingReader(stream, record_size_limit=_LARGEST).get_summary()
+    except DAMAGE:
+        return None
+
+
+def _content(channel: Channel) -> bytes:
+    builder = RecordBuilder()
+    channel.write(builder)
+    record: bytes = builder.end()
+    return record[_HEAD.size :]
+
+
+def _inside(content: bytes, found: Found) -> Iterator[tuple[int, bytes]]:
+    """The records of a chunk; none of one that is damaged."""
+    found.chunks += 1
+    try:
+        data = _unpacked(content)
+    except DAMAGE:
+        found.lost += 1
+        return
+    yield from _records(BytesIO(data))
+
+
+def _records(stream: IO[bytes]) -> Iterator[tuple[int, bytes]]:
+    """Kind and content of every record from here on, up to the end or to one that is not all there."""
     data, at = b"", 0
     while True:
-        end = at + HEAD.size
+        end = at + _HEAD.size
         if end <= len(data):
-            kind, length = HEAD.unpack_from(data, at)
-            after = MAGIC if kind == Opcode.FOOTER else b""
-            content = end
-            end += length + len(after)
-            if length > LARGEST:
+            kind, length = _HEAD.unpack_from(data, at)
+            if length > _LARGEST:
                 return
+            content, end = end, end + length
             if end <= len(data):
-                if data[content + length : end] != after:
-                    return
-                yield kind, data[content : content + length]
+                yield kind, data[content:end]
                 at = end
                 continue
         block = stream.read(max(_BLOCK, end - len(data)))
@@ -255,62 +320,14 @@ def records(stream: IO[bytes]) -> Iterator[tuple[int, bytes]]:
         data, at = data[at:] + block, 0
 
 
-def read_entries(stream: IO[bytes]) -> Iterator[Entry | dict[str, Any]]:
-    """Messages (`Entry`) and metadata (dicts) of a stream in their order; messages of other programs are left out.
-
-    Raises:
-        FormatError: no MCAP at all (before anything is yielded), or, after everything readable has been yielded, the
-            stream ends in the middle or goes on with something else.
-    """
-    topics: dict[int, str] = {}
-    schemas: dict[int, str] = {}
-    if stream.read(len(MAGIC)) != MAGIC:
-        raise FormatError("this is no MCAP recording")
-    started = False
-    try:
-        for kind, content in _unpacked(records(stream)):
-            if kind == Opcode.MESSAGE:
-                channel_id, _, logged, _ = MESSAGE.unpack_from(content)
-                if channel_id in topics:
-                    topic, text = topics[channel_id], content[MESSAGE.size :]
-                    yield Entry(topic, bodies(topic, [text])[0], logged, text)
-            elif kind == Opcode.HEADER:
-                started = True
-            elif kind == Opcode.SCHEMA:
-                schema = Schema.read(ReadDataStream(BytesIO(content)))
-                schemas[schema.id] = schema.name
-            elif kind == Opcode.CHANNEL:
-                channel = Channel.read(ReadDataStream(BytesIO(content)))
-                if channel.message_encoding == "json" and schemas.get(channel.schema_id) in _SCHEMAS:
-                    topics[channel.id] = channel.topic
-            elif kind == Opcode.METADATA:
-                metadata = Metadata.read(ReadDataStream(BytesIO(content)))
-                if metadata.name == METADATA:
-                    yield of_text(metadata.metadata)
-            elif kind == Opcode.FOOTER:
-                return
-    except DAMAGE as failure:
-        raise FormatError("cut off" if started else "this is no MCAP recording") from failure
-    raise FormatError("cut off" if started else "this is no MCAP recording")
-
-
-def _unpacked(found: Iterator[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
-    """The records, with those of a chunk in its place."""
-    for kind, content in found:
-        if kind == Opcode.CHUNK:
-            yield from records(BytesIO(unpack(content)))
-        else:
-            yield kind, content
-
-
-def unpack(content: bytes) -> bytes:
+def _unpacked(content: bytes) -> bytes:
     """The records of a chunk.
 
     Raises:
         ValueError: it is damaged, or compressed in a way that is not known here.
     """
     chunk = Chunk.read(ReadDataStream(BytesIO(content)))
-    if chunk.uncompressed_size > LARGEST:
+    if chunk.uncompressed_size > _LARGEST:
         raise ValueError("larger than can be")
     if chunk.compression not in {"", "zstd"}:
         raise ValueError(f"compressed by {chunk.compression}")

@@ -7,12 +7,10 @@ grow with the recording: what waits to be written is bounded, and closing copies
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import threading
 import time as clocks
-from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -20,19 +18,16 @@ from queue import SimpleQueue
 from types import TracebackType
 from typing import IO, Any
 
+import numpy as np
+
 from axbridge.errors import RecordingError
 from axbridge.files import claim, make_folder, release, replacing, writing
-from axbridge.recording.mcap_file import CYCLE, CYCLE_FIELDS, EVENTS, SERVO_FIELDS, SERVO_PREFIX, Entry, RecordWriter
-from axbridge.recording.mcap_grouped import regroup
-from axbridge.recording.sample_facts import Tally
-from axbridge.state import UNKNOWN, ServoState, Truth
-
-__all__ = ["Recorder", "wall_clock_of_zero"]
+from axbridge.recording.mcap_file import Message, MessageWriter, compressed
+from axbridge.recording.step_format import CYCLE, CYCLE_ROW, EVENTS, STEP, Table, packed, packed_event
 
 FLUSH_PERIOD = 0.025  # s; half of the 50 ms promised, because the thread may be late
-_WAITING = 20_000  # messages: 20 s of 18 servos at 50 Hz; a program that is faster than the disk waits from here on
+_WAITING = 2_000  # messages: 20 s at 50 Hz; a program that is faster than the disk waits from here on
 _PATIENCE = 10.0  # s it waits before it says so
-_FROM_STATE = ("position", "velocity", "torque", "load", "voltage", "temperature", "errors")
 
 
 def _opened(path: Path) -> tuple[IO[bytes], int]:
@@ -93,17 +88,16 @@ class Recorder:
 
     def __init__(self, path: Path | str, metadata: Mapping[str, Any]) -> None:
         self.path: Path = Path(path)
-        self._queue: SimpleQueue[Entry] = SimpleQueue()
+        self._queue: SimpleQueue[Message] = SimpleQueue()
         self._closing = threading.Event()
         self._failure: OSError | None = None
         self._last_time = 0.0
         self._metadata = dict(metadata)
         self._began = clocks.time_ns() if metadata.get("backend") == "sim" else None
-        self._tallies: defaultdict[str, Tally] = defaultdict(Tally)
         self._stream, self._claim = _opened(self.path)
         with writing(self.path):
             try:
-                self._writer = RecordWriter(self._stream, metadata)
+                self._writer = MessageWriter(self._stream, metadata, chunked=False)
                 self._stream.flush()
             except OSError:
                 with suppress(OSError):
@@ -115,44 +109,20 @@ class Recorder:
         self._thread = threading.Thread(target=self._write, name="recorder", daemon=True)
         self._thread.start()
 
-    def record_state(
-        self,
-        servo: str,
-        state: ServoState,
-        *,
-        truth: Truth = UNKNOWN,
-        command: float | None = None,
-        torque_enabled: bool | None = None,
-        logged: int | None = None,
-        **more: float | None,
-    ) -> None:
-        """Record one sample of a servo; a state that has never been read (time NaN) is left out.
+    def step(self, servos: tuple[str, ...], samples: Table, *, logged: int | None = None) -> None:
+        """Record one step; a sample without a time is none.
 
         Args:
-            servo: Its name.
-            state: The sample; NaN values are left out.
-            truth: `Servo.truth`, which a simulation knows: columns ``true_position`` and ``true_torque``.
-            command: Position goal in force, rad.
-            torque_enabled: Whether the servo is driven.
-            logged: Wall-clock time of the sample, UTC in ns; by default now.
-            **more: Other columns of a track: ``power``, ``speed_limit``, ``duty``, ``torque_limit``.
+            servos: Their names.
+            samples: `axbridge.state.SERVO_ROW` (servos,).
+            logged: Wall-clock time of the first sample, UTC in ns; by default now.
 
         Raises:
             RecordingError: an earlier sample could not be written, or the recorder is closed.
         """
-        if math.isnan(state.time):
-            return
-        values = {key: float(getattr(state, key)) for key in _FROM_STATE}
-        values |= {"true_position": truth.position, "true_torque": truth.torque}
-        values |= {key: float(value) for key, value in more.items() if value is not None}
-        if unknown := more.keys() - SERVO_FIELDS.keys():
-            raise TypeError(f"a track has no column {', '.join(sorted(unknown))}")
-        if command is not None:
-            values["command"] = float(command)
-        if torque_enabled is not None:
-            values["torque_enabled"] = float(torque_enabled)
-        known = {key: value for key, value in values.items() if math.isfinite(value)}
-        self._put(SERVO_PREFIX + servo, {"time": float(state.time), **known}, logged)
+        time = float(np.fmin.reduce(samples["time"]))
+        if not math.isnan(time):
+            self._put(STEP, packed(samples), time, logged, servos)
 
     def event(self, time: float, name: str, /, **data: Any) -> None:
         """Record that something happened; `data` must be JSON. ``segment`` events divide an experiment.
@@ -161,20 +131,22 @@ class Recorder:
             RecordingError: an earlier sample could not be written, or the recorder is closed.
             TypeError: `data` is no JSON.
         """
-        json.dumps(data)  # here, where the caller sees it fail, and not in the thread that writes
-        self._put(EVENTS, {"time": float(time), "name": name, "data": data})
+        self._put(EVENTS, packed_event({"time": float(time), "name": name, "data": data}), time)
 
     def cycle(self, time: float, **statistics: float) -> None:
-        """Record the timing of one control cycle: `mcap_file.CYCLE_FIELDS`; NaN is left out.
+        """Record the timing of one control cycle: `step_format.CYCLE_FIELDS`; NaN is not known.
 
         Raises:
             RecordingError: an earlier sample could not be written, or the recorder is closed.
             TypeError: a field that a cycle does not have.
         """
-        if unknown := statistics.keys() - CYCLE_FIELDS.keys():
-            raise TypeError(f"a cycle has no field {', '.join(sorted(unknown))}")
-        known = {key: float(value) for key, value in statistics.items() if math.isfinite(value)}
-        self._put(CYCLE, {"time": float(time), **known})
+        row = np.full(1, math.nan, CYCLE_ROW)
+        try:
+            for name, value in {"time": time, **statistics}.items():
+                row[name] = value
+        except ValueError:
+            raise TypeError(f"a cycle has no field {name}") from None
+        self._put(CYCLE, packed(row), time)
 
     def close(self) -> None:
         """Write what is left and compress the file; may be called twice.
@@ -207,10 +179,9 @@ class Recorder:
         Raises:
             RecordingError: it cannot be written; the whole plain file stays.
         """
-        facts = {name: tally.facts() for name, tally in self._tallies.items()}
         try:
             with self.path.open("rb") as plain, replacing(self.path) as temporary, temporary.open("wb") as stream:
-                regroup(plain, stream, self._metadata, facts)
+                compressed(plain, stream, self._metadata)
         except OSError as failure:
             raise RecordingError(
                 self.path,
@@ -218,12 +189,13 @@ class Recorder:
                 "make space, then read it as it is",
             ) from failure
 
-    def _put(self, topic: str, body: dict[str, Any], logged: int | None = None) -> None:
+    def _put(
+        self, topic: str, data: bytes, time: float, logged: int | None = None, servos: tuple[str, ...] = ()
+    ) -> None:
         if self._failure is not None:
             raise self._error(self._failure) from self._failure
         if self._closing.is_set():
             raise RecordingError(self.path, "is closed", "record inside the `with` block")
-        time = body["time"]
         self._last_time = max(self._last_time, time)
         if self._began is not None:
             logged = self._began + round(time * 1e9)
@@ -231,7 +203,7 @@ class Recorder:
             logged = clocks.time_ns()
         if self._queue.qsize() >= _WAITING:
             self._wait()
-        self._queue.put(Entry(topic, body, logged))
+        self._queue.put(Message(topic, data, logged, servos))
 
     def _wait(self) -> None:
         """Wait for the disk.
@@ -256,10 +228,7 @@ class Recorder:
             last = self._closing.wait(FLUSH_PERIOD)
             try:
                 while not self._queue.empty():
-                    entry = self._queue.get()
-                    self._writer.write(entry)
-                    if entry.topic.startswith(SERVO_PREFIX):
-                        self._tallies[entry.topic.removeprefix(SERVO_PREFIX)].add(entry.body)
+                    self._writer.write(self._queue.get())
                 self._stream.flush()
             except OSError as failure:
                 self._failure = failure

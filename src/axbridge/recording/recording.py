@@ -6,22 +6,23 @@ was cut off by a crash, and writes one of data that is already there (imports, s
 
 from __future__ import annotations
 
-import math
-from collections import UserDict
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from axbridge.arrays import FloatArray
-from axbridge.recording.mcap_file import SERVO_FIELDS
-from axbridge.recording.sample_facts import ServoFacts, Tally
+from axbridge.arrays import FloatArray, IntArray
+from axbridge.recording.sample_quality import SampleFacts, sample_facts
 from axbridge.recording.tables import HEADERS, wide_table, with_pandas
+from axbridge.state import SERVO_COLUMNS
 
-__all__ = ["CountedCycles", "Event", "Recording", "Segment", "Track", "TrackSource"]
+__all__ = ["SERVO_FIELDS", "Event", "Recording", "Segment", "Track", "TrackSource"]
+
+SERVO_FIELDS = tuple(name for name in SERVO_COLUMNS if name != "time")
 
 STOOD_STILL = "stood still"  # event: for how many ``seconds`` a virtual bus had stood still by then
 TOO_BUSY = "this computer was too busy, and the virtual bus stood still"
@@ -87,19 +88,23 @@ class Track:
         span = f", {self.time[0]:.2f} to {self.time[-1]:.2f} s" if len(self) else ""
         return f"<Track {self.name!r}: {len(self)} samples{span}>"
 
-    def facts(self) -> ServoFacts:
-        """Range, rate, gaps and jumps of these samples."""
-        tally = Tally()
-        for row in self.rows():
-            tally.add(row)
-        return tally.facts()
+    @property
+    def columns(self) -> dict[str, FloatArray]:
+        """All but the time, by name; (n,) each."""
+        return {key: getattr(self, key) for key in SERVO_FIELDS}
 
-    def rows(self) -> Iterator[dict[str, float]]:
-        """Sample by sample: ``time`` and what is known."""
-        known = {key: getattr(self, key) for key in SERVO_FIELDS if not np.isnan(getattr(self, key)).all()}
-        for index, time in enumerate(self.time.tolist()):
-            body = {key: float(column[index]) for key, column in known.items()}
-            yield {"time": time} | {key: value for key, value in body.items() if not math.isnan(value)}
+    @property
+    def known(self) -> tuple[str, ...]:
+        """The columns that have a value somewhere."""
+        return tuple(key for key, column in self.columns.items() if not np.isnan(column).all())
+
+    def facts(self) -> SampleFacts:
+        """Range, rate, gaps and jumps of these samples."""
+        return sample_facts(self.time, self.columns)
+
+    def rows(self, chosen: IntArray | slice) -> Track:
+        """Some of its samples, in their order."""
+        return Track.of(self.name, self.time[chosen], **{key: column[chosen] for key, column in self.columns.items()})
 
     @property
     def enabled(self) -> npt.NDArray[np.bool_]:
@@ -108,8 +113,7 @@ class Track:
 
     def between(self, start: float, end: float) -> Track:
         """The samples with start <= time < end."""
-        chosen = slice(*np.searchsorted(self.time, (start, end)))
-        return replace(self, time=self.time[chosen], **{key: getattr(self, key)[chosen] for key in SERVO_FIELDS})
+        return self.rows(slice(*np.searchsorted(self.time, (start, end))))
 
 
 @dataclass(frozen=True)
@@ -145,41 +149,14 @@ class Segment:
 
 
 class TrackSource(Mapping[str, Track]):
-    """Tracks, there already or made when somebody asks; a source may have answers that need no track to be made.
+    """Tracks that are made when somebody asks for them. For another process it is the tracks themselves."""
 
-    For another process it is its tracks: an open file does not travel.
-    """
+    @abstractmethod
+    def span(self, servo: str) -> tuple[float, float] | None:
+        """See `Recording.span`."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return dict, (dict(self.items()),)
-
-    def columns(self, servo: str, names: tuple[str, ...]) -> dict[str, FloatArray]:
-        """See `Recording.columns`."""
-        track = self[servo]
-        return {name: getattr(track, name) for name in names}
-
-    def facts(self, servo: str) -> ServoFacts:
-        """See `Recording.facts`."""
-        return self[servo].facts()
-
-    def rows(self, servo: str) -> Iterator[dict[str, float]]:
-        """See `Recording.rows`."""
-        return self[servo].rows()
-
-    def span(self, servo: str) -> tuple[float, float] | None:
-        """See `Recording.span`."""
-        time = self[servo].time
-        return (float(time[0]), float(time[-1])) if len(time) else None
-
-
-class CountedCycles(Mapping[str, FloatArray]):
-    """Columns of control cycles that are read when somebody looks.
-
-    Attributes:
-        count: How many cycles they are of.
-    """
-
-    count: int
 
 
 @dataclass(frozen=True)
@@ -218,10 +195,6 @@ class Recording(Mapping[str, Track]):
         return f"<Recording {self.path.name!r} of {', '.join(self) or 'no servo'}{cut}>"
 
     @property
-    def _source(self) -> TrackSource:
-        return self.tracks if isinstance(self.tracks, TrackSource) else _HeldTracks(self.tracks)
-
-    @property
     def flaw(self) -> str:
         """What is wrong with the file, to be said of it; empty when it is whole."""
         if self.lost:
@@ -240,9 +213,11 @@ class Recording(Mapping[str, Track]):
         Raises:
             UsageError: a rate that is not positive.
         """
-        known = {name: self.facts(name).columns for name in self}
-        kept = {name: [key for key in SERVO_FIELDS if key in columns] for name, columns in known.items()}
-        return wide_table({name: self.columns(name, "time", *keys) for name, keys in kept.items()}, rate)
+        servos = {
+            name: {"time": track.time} | {key: getattr(track, key) for key in track.known}
+            for name, track in self.items()
+        }
+        return wide_table(servos, rate)
 
     def to_pandas(self, rate: float | None = None) -> Any:
         """A pandas DataFrame: the time as its index, a column a servo and quantity (``shoulder.position_rad``).
@@ -259,34 +234,6 @@ class Recording(Mapping[str, Track]):
         named = {f"{servo}.{HEADERS[key]}": values for (servo, key), values in columns.items()}
         return pandas.DataFrame(named, index=pandas.Index(time, name=HEADERS["time"]))
 
-    def columns(self, servo: str, *names: str) -> dict[str, FloatArray]:
-        """Some columns of one servo, (n,) each, without reading the others into memory.
-
-        Args:
-            servo: Its name.
-            *names: ``time`` or columns of a track; what was not recorded is NaN.
-
-        Raises:
-            KeyError: no such servo.
-        """
-        return self._source.columns(servo, names)
-
-    def facts(self, servo: str) -> ServoFacts:
-        """Range, rate, gaps and jumps of one servo's samples; of a whole file they are known without reading it.
-
-        Raises:
-            KeyError: no such servo.
-        """
-        return self._source.facts(servo)
-
-    def rows(self, servo: str) -> Iterator[dict[str, float]]:
-        """One servo's samples one by one, as they were written, without reading all of them into memory.
-
-        Raises:
-            KeyError: no such servo.
-        """
-        return self._source.rows(servo)
-
     def changed(self, names: Sequence[str], change: Callable[[Track], Track] = lambda track: track) -> Recording:
         """The same recording with some of its servos.
 
@@ -295,11 +242,6 @@ class Recording(Mapping[str, Track]):
             change: What is made of a track when somebody asks for it; its first and last time have to stay.
         """
         return replace(self, tracks=_ChangedTracks(self, names, change))
-
-    @property
-    def cycle_count(self) -> int:
-        """Control cycles recorded; of a whole file known without reading them."""
-        return self.cycles.count if isinstance(self.cycles, CountedCycles) else len(self.cycles.get("time", ()))
 
     def spans(self) -> list[tuple[float, float]]:
         """First and last time of every servo that has samples, s."""
@@ -311,7 +253,10 @@ class Recording(Mapping[str, Track]):
         Raises:
             KeyError: no such servo.
         """
-        return self._source.span(servo)
+        if isinstance(self.tracks, TrackSource):
+            return self.tracks.span(servo)
+        time = self.tracks[servo].time
+        return (float(time[0]), float(time[-1])) if len(time) else None
 
     @property
     def start(self) -> float:
@@ -366,13 +311,6 @@ class Recording(Mapping[str, Track]):
         for begin, end in self.stood_still:
             inside |= (time >= begin) & (time < end)
         return inside
-
-
-class _HeldTracks(UserDict[str, Track], TrackSource):
-    """Tracks that are all in memory, and not copied."""
-
-    def __init__(self, tracks: Mapping[str, Track]) -> None:
-        self.data = cast("dict[str, Track]", tracks)
 
 
 class _ChangedTracks(TrackSource):

@@ -7,16 +7,18 @@ the robot's clock, but neither the servos nor the recording.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from types import TracebackType
 from typing import Any, NamedTuple, Protocol
+
+import numpy as np
 
 from axbridge.errors import ErrorFlag, RecordingError
 from axbridge.recording.recorder import Recorder, wall_clock_of_zero
 from axbridge.recording.recording import STOOD_STILL
-from axbridge.state import Goals, Observer, ServoState, StepReport, Truth
+from axbridge.state import SERVO_ROW, Goals, Observer, ServoState, StepReport, Truth
 
 __all__ = ["Observable", "ObservableServo", "RobotRecorder"]
 
@@ -66,14 +68,12 @@ class Observable(Protocol):
         """Have it called after each step; returns what ends that."""
 
 
-class _PendingSample(NamedTuple):
-    """A sample that waits for the goal that acts from it on."""
+class _Sample(NamedTuple):
+    """What can only be asked when a sample comes in; it waits for the goal that acts from it on."""
 
-    name: str
     state: ServoState
     truth: Truth
     power: float
-    logged: int
 
 
 class RobotRecorder:
@@ -85,7 +85,7 @@ class RobotRecorder:
             (``missing``, ``returned``, ``fault``, ``limit``, ``port lost``, ``port back``). Also that a virtual bus
             fell behind (``stood still``), and for how many seconds.
         servos: Which; all by default.
-        cycle: Called after each step for further fields of the cycle, see `axbridge.recording.mcap_file.CYCLE_FIELDS`.
+        cycle: Called after each step for further fields of the cycle, see `recording.step_format.CYCLE_FIELDS`.
         failed: Told why nothing can be written any more, and the robot is let go; None: the step raises the error.
 
     Attributes:
@@ -113,7 +113,9 @@ class RobotRecorder:
         self._limited: set[tuple[str, str]] = set()  # servo and limit: one that was lifted is recorded as lifted
         self._held: dict[str, float] = {}  # rad, by servo
         states = {name: robot[name].state for name in robot}
-        self._rows = self._look(states, [state.time for state in states.values()])
+        self._waiting: list[_Sample] = []
+        self._zero, self._slip = 0, 0.0  # of those that wait: wall clock of the robot's time 0, ns; `slipped`, s
+        self._sample(states, [state.time for state in states.values()])
         self._leave: Callable[[], None] | None = robot.observe(self._step)
 
     @property
@@ -146,7 +148,7 @@ class RobotRecorder:
         if self._leave is not None:
             self._leave()
             self._leave = None
-            self._write(None)
+            self._write(math.nan)
 
     def _step(self, report: StepReport, states: Mapping[str, ServoState]) -> None:
         """The observer."""
@@ -176,47 +178,45 @@ class RobotRecorder:
                 flags = [flag.name for flag in ErrorFlag if flag & event.flags]
                 facts = {"servo": event.name, "error": why, "flags": flags}
                 self.event(event.kind, **{key: value for key, value in facts.items() if value})
-        self._rows = self._look(states, report.sampled.values())
+        self._sample(states, report.sampled.values())
 
-    def _look(self, states: Mapping[str, ServoState], sampled: Iterable[float]) -> list[_PendingSample]:
-        """Samples that have just come in, and what can only be asked now."""
-        zero = wall_clock_of_zero(sampled)
-        rows = []
-        for name in self._names:
-            servo, state = self._robot[name], states[name]
-            if state.time == state.time:  # NaN: never read
-                moment = replace(state, time=state.time + self.slipped)
-                rows.append(_PendingSample(name, moment, servo.truth, servo.power, zero + round(state.time * 1e9)))
-        return rows
+    def _sample(self, states: Mapping[str, ServoState], sampled: Iterable[float]) -> None:
+        """Keep the samples that have just come in."""
+        self._zero, self._slip = wall_clock_of_zero(sampled), self.slipped
+        servos = ((self._robot[name], states[name]) for name in self._names)
+        self._waiting = [_Sample(state, servo.truth, servo.power) for servo, state in servos]
 
-    def _write(self, commanded: float | None) -> None:
+    def _write(self, commanded: float) -> None:
         """The samples that wait, beside the goals in force."""
-        for row in self._rows:
-            self._recorder.record_state(
-                row.name,
-                row.state,
-                truth=row.truth,
-                logged=row.logged,
-                power=row.power,
-                commanded=commanded,
-                **self._goals(row),
-            )
+        rows = np.array(
+            [self._row(name, sample, commanded) for name, sample in zip(self._names, self._waiting, strict=True)],
+            SERVO_ROW,
+        )
+        known = [sample.state.time for sample in self._waiting if not math.isnan(sample.state.time)]
+        if known:
+            self._recorder.step(self._names, rows, logged=self._zero + round(min(known) * 1e9))
 
-    def _goals(self, row: _PendingSample) -> dict[str, Any]:
-        """Columns of the servo's commands; limits only where there is one, or was."""
-        servo = self._robot[row.name]
+    def _row(self, name: str, sample: _Sample, commanded: float) -> tuple[float, ...]:
+        """A `SERVO_ROW`; limits only where there is one, or was."""
+        servo, (state, truth, power) = self._robot[name], sample
         goals = servo.goals
-        columns: dict[str, Any] = {"torque_enabled": goals.enabled, "duty": goals.duty, "command": goals.position}
+        command, speed, torque = goals.position, math.nan, math.nan
         if goals.speed == 0:  # it holds still where it was then; in the column, 0 stands for no limit
-            columns["command"] = self._held.setdefault(row.name, row.state.position)
+            command = self._held.setdefault(name, state.position)
         else:
-            self._held.pop(row.name, None)
-            limits = {"speed_limit": (goals.speed, servo.max_velocity), "torque_limit": (goals.torque, 1.0)}
-            for limit, (value, most) in limits.items():
-                if value < most or (row.name, limit) in self._limited:
-                    self._limited.add((row.name, limit))
-                    columns[limit] = value
-        return columns
+            self._held.pop(name, None)
+            speed = self._limit((name, "speed"), goals.speed, servo.max_velocity)
+            torque = self._limit((name, "torque"), goals.torque, 1.0)
+        return (
+            state.time + self._slip, command, commanded, state.position, state.velocity, state.load, state.voltage,
+            state.temperature, float(state.errors), state.torque, power, float(goals.enabled), truth.position,
+            truth.torque, speed, goals.duty, torque,
+        )  # fmt: skip
+
+    def _limit(self, which: tuple[str, str], value: float, most: float) -> float:
+        if value < most:
+            self._limited.add(which)
+        return value if which in self._limited else math.nan
 
     def __enter__(self) -> RobotRecorder:
         return self

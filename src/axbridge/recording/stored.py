@@ -1,18 +1,14 @@
-"""Recordings in files: `open_recording` reads one, whole or cut off; `write_recording` makes one of what is there.
-
-Of a whole file a servo's samples are read when somebody asks for them, so that an hour of eighteen servos fits a small
-computer.
-"""
+"""Recordings in files: `open_recording` reads one, whole or cut off; `write_recording` makes one of what is there."""
 
 from __future__ import annotations
 
-import math
 import tempfile
-from collections import OrderedDict, defaultdict
+import threading
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import datetime, timezone
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,178 +17,126 @@ import numpy as np
 from axbridge.arrays import FloatArray
 from axbridge.errors import RecordingError
 from axbridge.files import replacing, writing
-from axbridge.reading import reading
-from axbridge.recording.mcap_file import (
-    CYCLE,
-    EVENTS,
-    SERVO_FIELDS,
-    SERVO_PREFIX,
-    Entry,
-    FormatError,
-    read_entries,
-)
-from axbridge.recording.mcap_grouped import GroupedFile, GroupedWriter
+from axbridge.reading import reading, regular
+from axbridge.recording.mcap_file import FormatError, Message, MessageError, MessageWriter, read
 from axbridge.recording.metadata import check_event, check_number, checked
-from axbridge.recording.recording import CountedCycles, Event, Recording, Track, TrackSource
-from axbridge.recording.sample_facts import ServoFacts, Tally
+from axbridge.recording.recording import Event, Recording, Track, TrackSource
+from axbridge.recording.sample_quality import LAST
 from axbridge.recording.samples import in_order
-
-__all__ = ["log_origin", "open_recording", "write_recording"]
+from axbridge.recording.step_format import CYCLE, CYCLE_FIELDS, CYCLE_ROW, EVENTS, STEP, Table, packed, packed_event
+from axbridge.state import SERVO_COLUMNS, SERVO_ROW
 
 _OURS = "give a .mcap file made by `axbridge record` or `axbridge import`"
-_TELL = 10_000  # messages written between two words about how far it is
-_KEPT = 32 * 2**20  # bytes of samples that a file's tracks keep; those used least lately are read again when asked for
+_IN_MEMORY = 32 * 2**20  # bytes of samples; those of a longer recording lie in a temporary file
+_BLOCK = 1000  # steps written between two words about how far it is
+_COLUMNS = tuple(SERVO_COLUMNS)
 
 
 class _StoredTracks(TrackSource):
-    """The tracks of a whole file, each read when it is asked for; the latest ones are kept, as far as `_KEPT` goes."""
+    """Samples by servo and column, so that one servo is read without the others."""
 
-    def __init__(self, file: GroupedFile) -> None:
-        self._facts = file.facts
-        self._file = file
-        self._kept: OrderedDict[str, Track] = OrderedDict()
-        self._room = _KEPT
+    def __init__(self) -> None:
+        self._file = tempfile.SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115 - open as long as its tracks are wanted
+        self._lock = threading.Lock()
+        self._blocks: dict[str, list[tuple[int, int, tuple[int, ...]]]] = {}  # offset, samples, known columns
+        self._spans: dict[str, tuple[float, float]] = {}
+        self._latest: dict[str, float] = {}
+        self.backwards: dict[str, tuple[float, float]] = {}  # from when to when a clock first jumped back, s
+
+    def add(self, servos: tuple[str, ...], steps: Table) -> None:
+        """Take in samples, (steps, servos); those without a time that makes sense are none."""
+        values = steps.view(np.float64).reshape(*steps.shape, len(_COLUMNS))
+        for place, servo in enumerate(servos):
+            samples = values[:, place]
+            samples = samples[np.abs(samples[:, 0]) <= LAST]
+            if len(samples):
+                self._add(servo, np.where(np.isfinite(samples), samples, np.nan).T)
+
+    def _add(self, servo: str, columns: FloatArray) -> None:
+        time = columns[0]
+        before = np.concatenate(([self._latest.get(servo, time[0])], time[:-1]))
+        back = np.flatnonzero(time < before)
+        if len(back):
+            self.backwards.setdefault(servo, (float(before[back[0]]), float(time[back[0]])))
+        self._latest[servo] = float(time[-1])
+        first, last = self._spans.get(servo, (float(time[0]), float(time[0])))
+        self._spans[servo] = min(first, float(time.min())), max(last, float(time.max()))
+        known = tuple(np.flatnonzero(~np.isnan(columns).all(axis=1)).tolist())
+        self._blocks.setdefault(servo, []).append((self._file.tell(), columns.shape[1], known))
+        self._file.write(columns[list(known)].tobytes())
 
     def __getitem__(self, servo: str) -> Track:
-        track = self._kept.pop(servo, None)
-        if track is None:
-            if servo not in self._facts:
-                raise KeyError(servo)
-            size = _size(self._facts[servo])
-            while self._kept and self._room < size:
-                self._room += _size(self._facts[self._kept.popitem(last=False)[0]])
-            track = _track(servo, self._file.columns(SERVO_PREFIX + servo))
-            self._room -= size
-        self._kept[servo] = track
-        return track
+        blocks = self._blocks[servo]
+        known = sorted({column for _, _, columns in blocks for column in columns})
+        values = {column: np.full(sum(count for _, count, _ in blocks), np.nan) for column in known}
+        at = 0
+        with self._lock:
+            for offset, count, columns in blocks:
+                self._file.seek(offset)
+                block = np.frombuffer(self._file.read(8 * count * len(columns))).reshape(len(columns), count)
+                for column, row in zip(columns, block, strict=True):
+                    values[column][at : at + count] = row
+                at += count
+        named = {_COLUMNS[column]: row for column, row in values.items()}
+        time, named = in_order(named.pop("time", np.empty(0)), named)
+        return Track.of(servo, time, **named)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._facts)
+        return iter(self._blocks)
 
     def __len__(self) -> int:
-        return len(self._facts)
-
-    def facts(self, servo: str) -> ServoFacts:
-        """See `Recording.facts`."""
-        return self._facts[servo]
+        return len(self._blocks)
 
     def span(self, servo: str) -> tuple[float, float] | None:
         """See `Recording.span`."""
-        known = self._facts[servo]
-        return (known.start, known.end) if known.samples else None
-
-    def rows(self, servo: str) -> Iterator[dict[str, float]]:
-        """See `Recording.rows`."""
-        if servo not in self._facts:
-            raise KeyError(servo)
-        return self._file.rows(SERVO_PREFIX + servo)
-
-    def columns(self, servo: str, names: tuple[str, ...]) -> dict[str, FloatArray]:
-        """See `Recording.columns`."""
-        if servo in self._kept:
-            return {name: getattr(self._kept[servo], name) for name in names}
-        if servo not in self._facts:
-            raise KeyError(servo)
-        read = self._file.columns(SERVO_PREFIX + servo, tuple({"time": None, **dict.fromkeys(names)}))
-        time, known = in_order(read.pop("time"), read)
-        return {name: time if name == "time" else known[name] for name in names}
-
-
-class _StoredCycles(CountedCycles):
-    """The timing of a whole file's control cycles, read when somebody looks."""
-
-    def __init__(self, file: GroupedFile) -> None:
-        self.count = file.cycles
-        self._file = file
-
-    @cached_property
-    def _columns(self) -> dict[str, FloatArray]:
-        return self._file.columns(CYCLE)
-
-    def __getitem__(self, name: str) -> FloatArray:
-        return self._columns[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._columns)
-
-    def __len__(self) -> int:
-        return len(self._columns)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """As that of the tracks."""
-        return dict, (self._columns,)
+        return self._spans[servo]
 
 
 def open_recording(path: Path | str) -> Recording:
     """Read a recording, whole or cut off (`Recording.complete` says which).
 
+    A servo's samples become arrays when somebody asks for them: an hour of eighteen servos fits a small computer.
+
     Raises:
         RecordingError: no such file, not readable, no MCAP, or nothing of ours in it.
     """
     path = Path(path)
+    tracks = _StoredTracks()
     with reading(partial(RecordingError, path), _OURS):
         try:
-            file, complete = GroupedFile.open(path), True
-            if file is None:
-                file, complete = _scanned(path)
-            metadata = checked(path, file.metadata)
-            events = [Event(body["time"], body["name"], body.get("data", {})) for body in file.rows(EVENTS)]
+            with regular(path).open("rb") as stream:
+                found = read(stream, tracks.add)
         except FormatError as failure:
             raise RecordingError(path, str(failure), _OURS) from failure
-        for event in events:
-            check_event(path, event.time, event.name, event.data)
+        except MessageError as failure:
+            raise RecordingError(path, str(failure), "record it again") from failure
+        if found.metadata is None:
+            why = "it was cut off at its start, or another program made it"
+            raise RecordingError(path, "holds nothing of axbridge's", why)
+        check_number(path, len(tracks))
+        metadata = checked(path, found.metadata)
+        events = [_event(path, event) for event in found.events]
         events += [
-            Event(facts.backwards_to, "clock jumped back", {"servo": name, "from": facts.backwards_from})
-            for name, facts in file.facts.items()
-            if facts.backwards
+            Event(after, "clock jumped back", {"servo": servo, "from": before})
+            for servo, (before, after) in tracks.backwards.items()
         ]
-        events.sort(key=lambda event: event.time)
-        tracks, cycles = _StoredTracks(file), _StoredCycles(file)
-    return Recording(path, tracks, tuple(events), cycles, metadata, complete and not file.lost, file.lost)
+        cycles = np.concatenate([np.empty(0, CYCLE_ROW), *found.cycles])
+        cycles = cycles[np.abs(cycles["time"]) <= LAST]
+    columns = {name: np.where(np.isfinite(cycles[name]), cycles[name], np.nan) for name in CYCLE_FIELDS}
+    known = {name: column for name, column in columns.items() if not np.isnan(column).all()}
+    lost = (f"{found.lost} of {found.chunks} parts",) if found.lost else ()
+    events.sort(key=lambda event: event.time)
+    return Recording(path, tracks, tuple(events), known, metadata, found.whole and not lost, lost)
 
 
-def _scanned(path: Path) -> tuple[GroupedFile, bool]:
-    """A recording without our index (it was cut off), read from its first byte on as far as it goes.
-
-    Returns:
-        A grouped copy of it in a temporary file, and whether it was whole.
-
-    Raises:
-        FormatError: no MCAP.
-        RecordingError: nothing of ours in it.
-        OSError: it cannot be read, or there is no space for the copy.
-    """
-    tallies: defaultdict[str, Tally] = defaultdict(Tally)
-    metadata: dict[str, Any] = {}
-    ours, complete = False, True
-    copy = tempfile.TemporaryFile()  # noqa: SIM115 - `GroupedFile` closes it
-    try:
-        writer = GroupedWriter(copy, {})
-        with path.open("rb") as stream:
-            try:
-                for entry in read_entries(stream):
-                    if isinstance(entry, dict):
-                        ours = True
-                        metadata |= entry
-                        continue
-                    writer.write(entry)
-                    if entry.topic.startswith(SERVO_PREFIX):
-                        tallies[entry.topic.removeprefix(SERVO_PREFIX)].add(entry.body)
-            except FormatError as failure:
-                if str(failure) != "cut off":
-                    raise
-                complete = False
-        writer.finish({name: tally.facts() for name, tally in tallies.items()})
-        file = GroupedFile(copy, path)
-    except BaseException:
-        copy.close()
-        raise
-    if not ours:
-        raise RecordingError(
-            path, "holds nothing of axbridge's", "it was cut off at its start, or another program made it"
-        )
-    file.metadata = metadata
-    return file, complete
+def _event(path: Path, event: dict[str, Any]) -> Event:
+    time, name, data = event.get("time"), event.get("name"), event.get("data", {})
+    if not isinstance(time, (int, float)) or not abs(time) <= LAST or not isinstance(name, str):
+        raise RecordingError(path, "holds an event that makes no sense", "record it again")
+    if not isinstance(data, dict):
+        raise RecordingError(path, f"holds an event {name!r} without facts", "record it again")
+    check_event(path, time, name, data)
+    return Event(time, name, data)
 
 
 def write_recording(
@@ -205,24 +149,20 @@ def write_recording(
     Args:
         recording: What to write.
         path: The file.
-        progress: Told how many messages are written; a million take some 10 s.
+        progress: Told how many steps are written.
 
     Raises:
         RecordingError: the file cannot be written, or there are more than 1000 servos.
     """
     path = Path(path)
     check_number(path, len(recording))
-    facts: defaultdict[str, Tally] = defaultdict(Tally)
     with writing(path), replacing(path) as temporary, temporary.open("wb") as stream:
-        writer = GroupedWriter(stream, recording.metadata)
-        origin = log_origin(recording)
-        for number, (topic, body) in enumerate(_entries(recording)):
-            if number % _TELL == 0:
+        writer = MessageWriter(stream, recording.metadata, chunked=True)
+        for number, message in enumerate(_messages(recording)):
+            if number % _BLOCK == 0:
                 progress(number)
-            writer.write(Entry(topic, body, origin + round(body["time"] * 1e9)))
-            if topic.startswith(SERVO_PREFIX):
-                facts[topic.removeprefix(SERVO_PREFIX)].add(body)
-        writer.finish({name: tally.facts() for name, tally in facts.items()})
+            writer.write(message)
+        writer.finish()
     return open_recording(path) if path.is_file() else replace(recording, path=path, complete=True)
 
 
@@ -235,24 +175,39 @@ def log_origin(recording: Recording) -> int:
     return round(moment.timestamp()) * 10**9 - round(recording.start * 1e9)
 
 
-def _entries(recording: Recording) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Topic and message of everything in it."""
+def _messages(recording: Recording) -> Iterator[Message]:
+    """Everything in it."""
+    origin = log_origin(recording)
     for event in recording.events:
-        yield EVENTS, {"time": event.time, "name": event.name, "data": event.data}
-    for index in range(len(recording.cycles.get("time", ()))):
-        row = {key: float(column[index]) for key, column in recording.cycles.items()}
-        yield CYCLE, {key: value for key, value in row.items() if not math.isnan(value)}
-    for name, track in recording.tracks.items():
-        for row in track.rows():
-            yield SERVO_PREFIX + name, row
+        facts = {"time": event.time, "name": event.name, "data": event.data}
+        yield Message(EVENTS, packed_event(facts), origin + round(event.time * 1e9))
+    cycles = np.full(len(recording.cycles.get("time", ())), np.nan, CYCLE_ROW)
+    for name, column in recording.cycles.items():
+        cycles[name] = column
+    for cycle in cycles:
+        yield Message(CYCLE, packed(cycle), origin + round(cycle["time"] * 1e9))
+    tracks = dict(recording.items())
+    for servos in _sampled_together(tracks):
+        times = tracks[servos[0]].time
+        for first in range(0, len(times), _BLOCK):
+            some = slice(first, first + _BLOCK)
+            steps = np.full((len(times[some]), len(servos)), np.nan, SERVO_ROW)
+            for place, servo in enumerate(servos):
+                for name in _COLUMNS:
+                    steps[name][:, place] = getattr(tracks[servo], name)[some]
+            for time, step in zip(times[some].tolist(), steps, strict=True):
+                yield Message(STEP, packed(step), origin + round(time * 1e9), servos)
 
 
-def _size(facts: ServoFacts) -> int:
-    """Bytes of a track's arrays: time, what is known, and one for all that is not."""
-    return 8 * facts.samples * (len(facts.columns) + 2)
-
-
-def _track(name: str, columns: dict[str, FloatArray]) -> Track:
-    known = {key: columns[key] for key in SERVO_FIELDS if key in columns}
-    time, known = in_order(columns.get("time", np.empty(0)), known)
-    return Track.of(name, time, **known)
+def _sampled_together(tracks: dict[str, Track]) -> list[tuple[str, ...]]:
+    """Servos that have their samples step by step, each before the next of any other."""
+    groups: defaultdict[int, list[list[str]]] = defaultdict(list)
+    for servo, track in tracks.items():
+        for group in groups[len(track)]:
+            first = tracks[group[0]].time
+            if len(track) and (track.time[:-1] < first[1:]).all() and (first[:-1] < track.time[1:]).all():
+                group.append(servo)
+                break
+        else:
+            groups[len(track)].append([servo])
+    return [tuple(group) for groups_of in groups.values() for group in groups_of]

@@ -36,10 +36,11 @@ def wide_rows(
     times: dict[str, FloatArray] = {}
     with tempfile.TemporaryFile() as shelf:  # every column, one after the other
         for name, keys in known.items():
-            columns = recording.columns(name, "time", *keys)
-            times[name] = columns["time"] if at is None else at
+            track = recording[name]
+            times[name] = track.time if at is None else at
             for key in keys:
-                column = columns[key] if at is None else resampled(key, columns["time"], columns[key], at)
+                column = getattr(track, key)
+                column = column if at is None else resampled(key, track.time, column, at)
                 shelf.write(column.tobytes())
         at = every_time(times.values()) if at is None else at
         rows = max(1, _CELLS // (1 + sum(map(len, known.values()))))

@@ -13,7 +13,6 @@ import numpy as np
 from axbridge.arrays import FloatArray
 from axbridge.config.rig import Rig
 from axbridge.errors import RecordingError
-from axbridge.recording.mcap_file import SERVO_FIELDS
 from axbridge.recording.provenance import rig_of
 from axbridge.recording.recording import Recording, Track
 from axbridge.view import web_server
@@ -86,7 +85,7 @@ def seen_at(recording: Recording, times: FloatArray) -> Recording:
             return track
         after = np.searchsorted(track.time, at, side="right")
         rows = np.unique(np.clip(np.concatenate((after - 1, after, [0, last])), 0, last))
-        return replace(track, time=track.time[rows], **{key: getattr(track, key)[rows] for key in SERVO_FIELDS})
+        return track.rows(rows)
 
     return recording.changed(tuple(recording), beside)
 

@@ -1,4 +1,4 @@
-"""What is odd about recorded columns: clocks that jump, wrong units, values that no servo can have. Arithmetic only."""
+"""What recorded columns are like: rate, range, gaps and jumps; and what is odd: clocks, units, impossible values."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from typing import Literal
 import numpy as np
 
 from axbridge.arrays import FloatArray
-from axbridge.recording.sample_facts import JUMP, LAST, TOO_FAST, ServoFacts
 
-__all__ = ["Oddity", "findings", "suspicions"]
-
+LAST = 1e15  # s: no clock reads more, and log times could not hold it
+JUMP = math.radians(20)  # a smaller one may be noise
+TOO_FAST = 40.0  # rad/s: several times what any servo of this kind turns
+GAP = 2.5  # times the usual spacing: longer than that is a gap
 PAUSE = 1.0  # s without a sample that are worth a word, when samples come much faster
 ASTRAY = 1000.0  # s: no pause between two samples of one motion is as long
 SLOW = 1.0  # s a sample: motion cannot be followed
@@ -27,6 +28,70 @@ _LIMITS = {
     "load": (2.0, "percent read as a share of 1", "load=HEADER:%"),
     "voltage": (100.0, "millivolts read as volts", "voltage=HEADER:mV"),
 }
+
+
+@dataclass(frozen=True)
+class SampleFacts:
+    """What a servo's samples are like.
+
+    Attributes:
+        samples: How many.
+        start: Time of the first, s; NaN without samples.
+        end: Of the last, s.
+        columns: Those with a value somewhere.
+        lowest: Smallest position, rad; NaN when none is known.
+        highest: Largest position, rad.
+        gaps: Spacings longer than 2.5 times the usual one.
+        longest_gap: Longest spacing, s; 0 with fewer than two samples.
+        longest_gap_at: When it began, s.
+        jumps: Times the position changed faster than any servo turns.
+        first_jump_at: When the first of these was, s.
+    """
+
+    samples: int
+    start: float
+    end: float
+    columns: tuple[str, ...]
+    lowest: float
+    highest: float
+    gaps: int
+    longest_gap: float
+    longest_gap_at: float
+    jumps: int
+    first_jump_at: float
+
+    @property
+    def rate(self) -> float:
+        """Samples a second on average, Hz; 0 with fewer than two."""
+        span = self.end - self.start
+        return (self.samples - 1) / span if self.samples > 1 and span > 0 else 0.0
+
+
+def sample_facts(time: FloatArray, columns: Mapping[str, FloatArray]) -> SampleFacts:
+    """What samples are like.
+
+    Args:
+        time: s, (n,), increasing.
+        columns: Values by name, (n,) each; NaN = unknown.
+    """
+    steps, nan = np.diff(time), math.nan
+    widest = int(np.argmax(steps)) if len(steps) else 0
+    known = tuple(key for key, column in columns.items() if not np.isnan(column).all())
+    position = columns["position"][~np.isnan(columns["position"])] if "position" in known else np.array([nan])
+    jumps = _jumps(time, columns)
+    return SampleFacts(
+        len(time),
+        float(time[0]) if len(time) else nan,
+        float(time[-1]) if len(time) else nan,
+        known,
+        float(position.min()),
+        float(position.max()),
+        int(np.sum(steps > GAP * np.median(steps))) if len(steps) else 0,
+        float(steps[widest]) if len(steps) else 0.0,
+        float(time[widest]) if len(steps) else nan,
+        len(jumps),
+        jumps[0][0] if jumps else nan,
+    )
 
 
 @dataclass(frozen=True)
@@ -174,29 +239,6 @@ def _too_large(servo: str, name: str, size: float) -> Oddity:
     if name in {"position", "command"}:
         said = f"{size:.4g} rad, which is {math.degrees(size):.0f}°"
     return Oddity(servo, f"{name} goes up to {said}", cause, f"import it with --column {column}", "warning")
-
-
-def suspicions(servo: str, facts: ServoFacts) -> list[Oddity]:
-    """What is odd about a recorded servo, as far as the facts that its file carries tell: no sample is read.
-
-    Args:
-        servo: Its name.
-        facts: Of its samples.
-    """
-    if not facts.samples:
-        return []
-    found = _unit_of_time(servo, facts.usual) if facts.samples > 1 else []
-    if math.isnan(facts.highest):
-        found.append(_no_position(servo))
-    elif (size := max(abs(facts.lowest), abs(facts.highest))) > _LIMITS["position"][0]:
-        found.append(_too_large(servo, "position", size))
-    if facts.longest_gap >= max(PAUSE, 20 * facts.usual) and facts.usual < SLOW:
-        cause = "a servo that did not answer, or a pause between two motions"
-        if facts.longest_gap >= ASTRAY:
-            cause = "a clock that was set while it ran, or logs of different clocks joined"
-        what = f"no sample for {facts.longest_gap:.6g} s from {facts.longest_gap_at:g} s on"
-        found.append(Oddity(servo, what, cause, "split the recording there", "warning"))
-    return found
 
 
 def _no_position(servo: str) -> Oddity:

@@ -1,0 +1,141 @@
+"""What a recording's messages are, byte by byte: the table of a step, the timing of a cycle, an event.
+
+All are CDR, ROS 2's encoding, and each channel carries its ``ros2msg`` schema, so that Foxglove, PlotJuggler, rosbags
+and `mcap` read them as they are. ``/step`` holds a `SERVO_ROW` of every servo, one after the other; its schema has a
+field a servo, its channel's metadata the servos' own names. Servos that are not sampled together have ``/step2``, ….
+``/cycle`` holds `CYCLE_FIELDS`, ``/events`` a std_msgs/String with JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from axbridge.state import SERVO_COLUMNS
+
+CYCLE, EVENTS, STEP = "/cycle", "/events", "/step"
+SERVOS = "servos"  # in the metadata of a channel of steps: their names, JSON
+STEP_TYPE = "axbridge_msgs/msg/Step"
+CYCLE_TYPE = "axbridge_msgs/msg/Cycle"
+EVENT_TYPE, EVENT_SCHEMA = "std_msgs/msg/String", "string data\n"
+
+CYCLE_FIELDS = {
+    "time": "s, the robot's clock: the end of the step",
+    "requested_ms": "ms, length of the step asked for",
+    "actual_ms": "ms, length it took",
+    "late_ms": "ms, how late the step was; 0 = on time",
+    "errors": "servos that did not answer",
+    "base_x": "m, simulation only: where the robot's base is, forward",
+    "base_y": "m, to the left",
+    "base_z": "m, up",
+    "base_roll": "rad, simulation only: how the base lies",
+    "base_pitch": "rad",
+    "base_yaw": "rad",
+    "zmp_x": "m, simulation only: where the floor's push acts, the zero-moment point; none in the air",
+    "zmp_y": "m",
+    "zmp_margin": "m, from there to the nearest edge of the soles that stand",
+    "planned_zmp_x": "m, simulation only: where the gait wants the zero-moment point, as seen from where the feet are",
+    "planned_zmp_y": "m",
+    "imu_roll": "rad, how the robot's inertial unit is turned, by itself",
+    "imu_pitch": "rad, positive nose down",
+    "imu_yaw": "rad",
+    "imu_rate_x": "rad/s, how fast it turns, in its own axes",
+    "imu_rate_y": "rad/s",
+    "imu_rate_z": "rad/s",
+    "imu_acceleration_x": "m/s^2, what it is pushed with, in its own axes",
+    "imu_acceleration_y": "m/s^2",
+    "imu_acceleration_z": "m/s^2",
+}
+CYCLE_ROW = np.dtype([(name, "<f8") for name in CYCLE_FIELDS])
+
+_CDR = b"\x00\x01\x00\x00"  # in front of each message: little-endian
+_NO_NAME = re.compile("[^a-z0-9]+")
+_RULE = "=" * 80
+
+Table = npt.NDArray[np.void]
+
+
+def packed(table: Table | np.void) -> bytes:
+    """A message of a `SERVO_ROW` a servo, or of one `CYCLE_ROW`."""
+    return _CDR + table.tobytes()
+
+
+def tables(messages: Sequence[bytes], dtype: np.dtype[Any], rows: int) -> Table:
+    """Many messages at once, (messages, rows).
+
+    Raises:
+        ValueError: one has another length, or is not little-endian CDR.
+    """
+    size = len(_CDR) + rows * dtype.itemsize
+    text = b"".join(messages)
+    if any(len(message) != size for message in messages):
+        raise ValueError("a message of another length than its schema says")
+    found = np.frombuffer(text, np.dtype([("head", "<u4"), ("rows", dtype, (rows,))]))
+    if (found["head"] != int.from_bytes(_CDR, "little")).any():
+        raise ValueError("a message in another byte order")
+    return np.ascontiguousarray(found["rows"])
+
+
+def packed_event(event: Mapping[str, Any]) -> bytes:
+    """A message of an event; what cannot be JSON raises TypeError."""
+    text = json.dumps(event).encode()
+    return _CDR + (len(text) + 1).to_bytes(4, "little") + text + b"\0"
+
+
+def event(message: bytes) -> dict[str, Any]:
+    """The event of a message.
+
+    Raises:
+        ValueError: it is none.
+    """
+    found: dict[str, Any] = dict(json.loads(message[len(_CDR) + 4 :].rstrip(b"\0")))
+    return found
+
+
+def step_schema(servos: Sequence[str]) -> str:
+    """The ``ros2msg`` definition of a step of these servos."""
+    names = _field_names(servos)
+    step = "".join(f"axbridge_msgs/Servo {name}\n" for name in names)
+    return f"{step}{_RULE}\nMSG: axbridge_msgs/Servo\n{_definition(SERVO_COLUMNS)}"
+
+
+def cycle_schema() -> str:
+    """The ``ros2msg`` definition of a cycle."""
+    return _definition(CYCLE_FIELDS)
+
+
+def servos_of(metadata: Mapping[str, str]) -> tuple[str, ...]:
+    """The servos of a channel of steps.
+
+    Raises:
+        ValueError: it does not say.
+    """
+    names = json.loads(metadata.get(SERVOS, "null"))
+    if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
+        raise ValueError("a channel that does not name its servos")
+    if len(set(names)) != len(names):
+        raise ValueError("a channel that names a servo twice")
+    return tuple(names)
+
+
+def _definition(fields: Mapping[str, str]) -> str:
+    return "".join(f"float64 {name}  # {what}\n" for name, what in fields.items())
+
+
+def _field_names(servos: Sequence[str]) -> list[str]:
+    """Names as ROS 2 wants them: lower case, one underscore at a time, a letter first, each once."""
+    found: dict[str, None] = {}
+    for servo in servos:
+        stem = _NO_NAME.sub("_", servo.lower()).strip("_")
+        stem = stem if stem[:1].isalpha() else f"servo_{stem}".rstrip("_")
+        name, number = stem, 1
+        while name in found:
+            number += 1
+            name = f"{stem}_{number}"
+        found[name] = None
+    return list(found)
