@@ -16,6 +16,9 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
+from axbridge.recording.foxglove import write_foxglove
+from axbridge.recording.mcap_grouped import GroupedWriter
+from axbridge.recording.sample_facts import ServoFacts
 from hypothesis import given, note, settings
 
 from axbridge.cli.info import info
@@ -41,15 +44,12 @@ from axbridge.moves.mtn_moves import mtn_of
 from axbridge.reading import controls
 from axbridge.recording import mcap_grouped
 from axbridge.recording.csv_parquet import write_csv
-from axbridge.recording.foxglove import write_foxglove
 from axbridge.recording.import_lerobot import import_dataset
 from axbridge.recording.import_logs import import_log, parse_columns
 from axbridge.recording.import_wizard import GivenGoal
 from axbridge.recording.mcap_file import CYCLE, EVENTS, SERVO_PREFIX, Entry
-from axbridge.recording.mcap_grouped import GroupedWriter
 from axbridge.recording.provenance import describe, rig_of
 from axbridge.recording.ros2 import write_ros2
-from axbridge.recording.sample_facts import ServoFacts
 from axbridge.recording.stored import open_recording, write_recording
 from axbridge.report.page import table_text
 from axbridge.virtual.control_table import ControlTable

@@ -19,10 +19,12 @@ from axbridge.comparison.simulate import runs_of, simulate
 from axbridge.comparison.tables import deviation_table
 from axbridge.config.rig import Rig
 from axbridge.errors import RecordingError
-from axbridge.recording.mcap_file import Entry, RecordWriter
+from axbridge.recording.mcap_file import Message, MessageWriter
 from axbridge.recording.provenance import describe
 from axbridge.recording.recording import Event, Recording, Track
+from axbridge.recording.step_format import STEP, packed
 from axbridge.recording.stored import open_recording, write_recording
+from axbridge.state import SERVO_ROW
 
 TIME = np.arange(0, 9, 0.02)
 
@@ -218,9 +220,11 @@ def test_fail_if_fails_on_what_was_not_compared_unless_that_is_allowed(files, ca
 def test_a_recording_whose_clock_jumps_back_is_not_put_in_order_without_a_word(files, capsys):
     """Another program may write one: samples of two motions in one file, in the order in which they came."""
     with Path("back.mcap").open("wb") as stream:
-        writer = RecordWriter(stream, {"experiment": "two motions"})
+        writer = MessageWriter(stream, {"experiment": "two motions"}, chunked=True)
         for time in (0.0, 0.02, 0.04, 0.01, 0.03):
-            writer.write(Entry("/servo/knee", {"time": time, "position": 0.0}))
+            row = np.full(1, np.nan, SERVO_ROW)
+            row["time"], row["position"] = time, 0.0
+            writer.write(Message(STEP, packed(row), 0, ("knee",)))
         writer.finish()
     back = open_recording("back.mcap")
     assert back["knee"].time.tolist() == [0.0, 0.01, 0.02, 0.03, 0.04]

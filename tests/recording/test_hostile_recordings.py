@@ -1,8 +1,8 @@
 """Recordings and logs that nobody should write are refused in two lines, or read as far as they make sense."""
 
 import json
+import math
 import resource
-from io import BytesIO
 
 import numpy as np
 import pytest
@@ -10,18 +10,15 @@ import zstandard
 from mcap.data_stream import RecordBuilder
 from mcap.records import Chunk
 
-from axbridge.cli.info import info
 from axbridge.errors import RecordingError
-from axbridge.recording import mcap_grouped
 from axbridge.recording.import_logs import import_log
-from axbridge.recording.mcap_file import EVENTS, SERVO_PREFIX, Entry, RecordWriter, register
-from axbridge.recording.mcap_grouped import GroupedWriter
+from axbridge.recording.mcap_file import Message, MessageWriter
 from axbridge.recording.recording import Recording, Track
-from axbridge.recording.sample_facts import ServoFacts
+from axbridge.recording.step_format import CYCLE, EVENTS, STEP, packed, packed_event
 from axbridge.recording.stored import open_recording, write_recording
+from axbridge.state import SERVO_ROW
 
 DEEP = b"[" * 100_000
-DIGITS = b"9" * 400
 
 
 def record(content):
@@ -30,64 +27,69 @@ def record(content):
     return bytes(builder.end())
 
 
-def plain(path, *messages, metadata=None):
-    """A file without an index; messages are (topic, text)."""
-    stream = BytesIO()
-    writer = RecordWriter(stream, {"experiment": "step"})
-    if metadata is not None:
-        writer._writer.add_metadata("axbridge", metadata)
-    for topic, text in messages:
-        channel = register(writer._writer, topic, writer._schemas)
-        writer._writer.add_message(channel, 0, text, 0)
-    writer.finish()
-    path.write_bytes(stream.getvalue())
-
-
-def grouped(path, *messages):
-    """A whole file with an index."""
+def written(path, *messages, chunked=False, metadata=None):
+    """A file; messages are (topic, bytes)."""
     with path.open("wb") as stream:
-        writer = GroupedWriter(stream, {"experiment": "step"})
-        for topic, text in messages:
-            writer.write(Entry(topic, {}, text=text))
-        names = {topic.removeprefix(SERVO_PREFIX) for topic, _ in messages if topic.startswith(SERVO_PREFIX)}
-        writer.finish({name: ServoFacts(1, 0.0, 0.0) for name in names})
+        writer = MessageWriter(stream, {"experiment": "step"}, chunked=chunked)
+        if metadata is not None:
+            writer._writer.add_metadata("axbridge", metadata)
+        for topic, data in messages:
+            writer.write(Message(topic, data, 0, ("a",) if topic == STEP else ()))
+        writer.finish()
 
 
-GOOD = (SERVO_PREFIX + "a", b'{"time": 0.5, "position": 0.1}')
+def sample(**columns):
+    row = np.full(1, np.nan, SERVO_ROW)
+    for name, value in columns.items():
+        row[name] = value
+    return STEP, packed(row)
 
 
+GOOD = sample(time=0.5, position=0.1)
+
+
+@pytest.mark.parametrize("chunked", [False, True])
 @pytest.mark.parametrize(
-    "text",
-    [DEEP, b'{"time": 1, "position": ' + DEEP, b'{"time": ' + DIGITS + b"}", b'{"time": NaN}', b'{"time": 1e300}', b"5",
-     b'{"time": 1, "position": "x"}', b'{"time": 1}, {"time": 2}', b'{"time": "\xff"}'],
+    "message",
+    [(STEP, b""), (STEP, GOOD[1][:-1]), (STEP, GOOD[1] + b"\0"), (STEP, b"\0\0\0\0" + GOOD[1][4:]), (CYCLE, b"\0"),
+     (EVENTS, b""), (EVENTS, b"\0\1\0\0\6\0\0\0" + DEEP), (EVENTS, packed_event({})[:-2]), (EVENTS, packed_event({})),
+     (EVENTS, packed_event({"time": 1})), (EVENTS, packed_event({"time": math.nan, "name": "x"})),
+     (EVENTS, packed_event({"time": 1, "name": 5})), (EVENTS, packed_event({"time": 1, "name": "x", "data": []}))],
 )  # fmt: skip
-def test_a_message_that_makes_no_sense_ends_a_plain_file_and_is_named_in_a_whole_one(tmp_path, text):
-    path = tmp_path / "run.mcap"
-    plain(path, GOOD, (SERVO_PREFIX + "a", text))
-    found = open_recording(path)
-    assert not found.complete
-    assert found["a"].time.tolist() == [0.5]
-    grouped(path, GOOD, (SERVO_PREFIX + "a", text))
-    found = open_recording(path)
-    with pytest.raises(RecordingError, match=r"run.mcap: holds a message of /servo/a that makes no sense.*\nrecord it"):
-        assert found["a"]
-    grouped(path, (EVENTS, text))
-    with pytest.raises(RecordingError, match=r"run.mcap: holds a message of /events that makes no sense.*\nrecord it"):
-        open_recording(path)
+def test_a_message_that_makes_no_sense_is_refused_in_words(tmp_path, message, chunked):
+    written(tmp_path / "run.mcap", GOOD, message, chunked=chunked)
+    with pytest.raises(RecordingError, match=r"run.mcap: (holds|has|makes no sense|is nested).*\n"):
+        open_recording(tmp_path / "run.mcap")
 
 
-def test_numbers_that_no_float_holds_are_unknown(tmp_path):
+def test_numbers_that_are_none_are_unknown_and_a_sample_without_a_time_is_none(tmp_path):
     path = tmp_path / "run.mcap"
-    for write in (plain, grouped):
-        write(
-            path,
-            GOOD,
-            (SERVO_PREFIX + "a", b'{"time": 1, "position": ' + DIGITS + b', "load": -Infinity, "voltage": 12}'),
-        )
+    for chunked in (False, True):
+        times = [sample(time=time, position=0.2) for time in (math.nan, math.inf, 1e300)]
+        written(path, GOOD, *times, sample(time=1, position=math.inf, load=-math.inf, voltage=12), chunked=chunked)
         track = open_recording(path)["a"]
+        np.testing.assert_array_equal(track.time, [0.5, 1.0])
         np.testing.assert_array_equal(track.position, [0.1, np.nan])
         np.testing.assert_array_equal(track.load, [np.nan, np.nan])
         assert track.voltage[1] == 12
+
+
+@pytest.mark.parametrize("servos", [None, "5", "[]", "[5]", '["a", "a"]', "no JSON", DEEP.decode()])
+def test_a_channel_that_does_not_name_its_servos_is_refused_or_not_ours(tmp_path, servos):
+    from mcap.writer import Writer
+
+    with (tmp_path / "run.mcap").open("wb") as stream:
+        writer = Writer(stream)
+        writer.start()
+        writer.add_metadata("axbridge", {})
+        channel = writer.register_channel(STEP, "cdr", 0, {} if servos is None else {"servos": servos})
+        writer.add_message(channel, 0, GOOD[1], 0)
+        writer.finish()
+    if servos is None:
+        assert list(open_recording(tmp_path / "run.mcap")) == []
+        return
+    with pytest.raises(RecordingError, match=r"run.mcap: (makes no sense|is nested)"):
+        open_recording(tmp_path / "run.mcap")
 
 
 @pytest.mark.parametrize(
@@ -104,17 +106,16 @@ def test_numbers_that_no_float_holds_are_unknown(tmp_path):
     ],
 )
 def test_metadata_that_are_no_such_thing_are_named_by_their_key(tmp_path, key, value, said):
-    plain(tmp_path / "run.mcap", GOOD, metadata={key: value})
+    written(tmp_path / "run.mcap", GOOD, metadata={key: value})
     with pytest.raises(RecordingError, match=rf"run.mcap: its metadata make no sense: {said}.*\nrecord or import"):
         open_recording(tmp_path / "run.mcap")
 
 
 @pytest.mark.parametrize("value", [DEEP.decode(), "9" * 5000, "no JSON"])
-def test_metadata_that_are_no_json_end_the_file_there(tmp_path, value):
-    plain(tmp_path / "run.mcap", GOOD, metadata={"rig": value})
-    found = open_recording(tmp_path / "run.mcap")
-    assert not found.complete
-    assert found.metadata == {"experiment": "step"}
+def test_metadata_that_are_no_json_are_refused_in_words(tmp_path, value):
+    written(tmp_path / "run.mcap", GOOD, metadata={"rig": value})
+    with pytest.raises(RecordingError, match=r"run.mcap: (makes no sense|is nested|has a number)"):
+        open_recording(tmp_path / "run.mcap")
 
 
 @pytest.fixture(scope="module")
@@ -129,7 +130,7 @@ def bomb():
 @pytest.mark.slow
 @pytest.mark.parametrize("said_size", [2_600_000_000, 50_000_000, 0])
 def test_a_small_chunk_that_unpacks_to_gigabytes_is_damage(tmp_path, bomb, said_size):
-    plain(tmp_path / "run.mcap", GOOD)
+    written(tmp_path / "run.mcap", GOOD)
     content = (tmp_path / "run.mcap").read_bytes()
     end = content.index(b"\x0f" + (4).to_bytes(8, "little"))  # the end of the data
     chunk = record(Chunk("zstd", bomb, 0, 0, 0, said_size))
@@ -141,33 +142,15 @@ def test_a_small_chunk_that_unpacks_to_gigabytes_is_damage(tmp_path, bomb, said_
     assert len(found["a"]) == 1
 
 
-def test_a_chunk_is_not_read_as_often_as_the_index_says(tmp_path, monkeypatch):
+def test_a_chunk_is_not_read_as_often_as_the_index_says(tmp_path):
     """Else a file of 1 MB keeps a computer busy for hours."""
     with (tmp_path / "run.mcap").open("wb") as stream:
-        writer = GroupedWriter(stream, {})
-        monkeypatch.setattr(mcap_grouped, "_CHUNK", 1)
-        monkeypatch.setattr(writer._writer, "_Writer__chunk_size", 1)
-        writer.write(Entry(*GOOD[:1], {}, text=GOOD[1]))
+        writer = MessageWriter(stream, {}, chunked=True)
+        writer._writer._Writer__chunk_size = 1
+        writer.write(Message(*GOOD, 0, ("a",)))
         writer._writer._Writer__chunk_indices *= 3
-        writer.finish({"a": ServoFacts(3, 0.5, 0.5)})
-    assert mcap_grouped.GroupedFile.open(tmp_path / "run.mcap") is None
-    assert len(open_recording(tmp_path / "run.mcap")["a"]) == 1  # from its first byte on
-
-
-@pytest.mark.parametrize(
-    "facts", [{"samples": "x"}, {"columns": 5}, {"columns": [5]}, {"start": "x"}, {"samples": None}]
-)
-def test_facts_that_are_none_are_found_out_again(tmp_path, facts, capsys):
-    class Facts:
-        def document(self):
-            return {"samples": 1, "columns": [], **facts}
-
-    with (tmp_path / "run.mcap").open("wb") as stream:
-        writer = GroupedWriter(stream, {})
-        writer.write(Entry(*GOOD[:1], {}, text=GOOD[1]))
-        writer.finish({"a": Facts()})
-    info(tmp_path / "run.mcap", json=False)
-    assert "1 samples" in capsys.readouterr().out
+        writer.finish()
+    assert open_recording(tmp_path / "run.mcap")["a"].time.tolist() == [0.5]
 
 
 BAM = {"mass": 0.1, "length": 0.2, "kp": 32, "vin": 12.0}
@@ -209,9 +192,3 @@ def test_times_of_a_clock_that_began_in_1970_are_kept_to_the_microsecond(tmp_pat
     time = 1.7e9 + np.arange(5) / 64
     write_recording(Recording(tmp_path, {"a": Track.of("a", time)}), tmp_path / "run.mcap")
     np.testing.assert_array_equal(open_recording(tmp_path / "run.mcap")["a"].time, time)
-
-
-@pytest.mark.parametrize("start", [None, 1e300, 5.0])
-def test_facts_of_a_servo_whose_times_cannot_be_are_no_facts(start):
-    with pytest.raises(ValueError, match="without times"):
-        ServoFacts.of({"samples": 3, "start": start, "end": 2.0})

@@ -15,13 +15,24 @@ from rosbags.highlevel import AnyReader
 import axbridge
 from axbridge.cli.app import run
 from axbridge.config.rig import Rig
-from axbridge.recording.recording import Event
+from axbridge.recording.provenance import describe
+from axbridge.recording.recording import Event, Recording, Track
 from axbridge.recording.stored import write_recording
 from axbridge.rotations import of_roll_pitch_yaw
-from tests.recording.test_foxglove import recorded
 
 for verb in ("convert", "import_"):
     import_module(f"axbridge.cli.{verb}")
+
+
+def recorded(rig, **more):
+    """A recording of a rig whose servos are sampled a little after each other."""
+    time = np.arange(0, 1, 0.02)
+    tracks = {
+        servo.name: Track.of(servo.name, time + 0.001 * place, position=0.1 * place + time, torque=0 * time + 0.2)
+        for place, servo in enumerate(rig.servos)
+    }
+    return Recording(Path("x.mcap"), tracks, metadata=describe(rig, backend="sim"), **more)
+
 
 LIFT = ["import", "sample:xl330", "lift.mcap"]
 

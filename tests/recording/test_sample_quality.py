@@ -8,8 +8,8 @@ import pytest
 from axbridge.errors import RecordingError
 from axbridge.recording.import_logs import import_log, parse_columns
 from axbridge.recording.recording import Track
+from axbridge.recording.sample_quality import findings, sample_facts
 from axbridge.recording.samples import in_order
-from axbridge.recording.soundness import findings, suspicions
 
 TIME = np.arange(0, 5, 0.01)
 MOTION = 0.8 * np.sin(3 * TIME)
@@ -59,25 +59,26 @@ def test_a_wheel_that_turns_past_its_sensor_does_not_jump():
     assert findings("wheel", TIME, {"position": turning})[0].what.startswith("the position jumps 5 times")
 
 
-@pytest.mark.parametrize(
-    ("time", "position", "what", "cause"),
-    [
-        (TIME * 1000, MOTION, "one sample every", "milliseconds read as seconds"),
-        (TIME, MOTION * 180, "position goes up to", "degrees read as radians"),
-        (TIME, MOTION * math.nan, "not one position is known", "never answered"),
-        (np.where(TIME > 4, TIME + 2, TIME), MOTION, "no sample for 2.01 s from 4 s on", "did not answer"),
-        (np.where(TIME > 4, TIME + 2e4, TIME), MOTION, "no sample for 20000 s from 4 s on", "clock that was set"),
-    ],
-)
-def test_the_facts_of_a_file_tell_what_is_odd_without_its_samples(time, position, what, cause):
-    (odd,) = suspicions("knee", Track.of("knee", time, position=position).facts())
-    assert odd.what.startswith(what)
-    assert cause in odd.cause
+def test_facts_tell_gaps_jumps_and_the_range():
+    time = np.array([*np.arange(0, 1, 0.02), *np.arange(1.5, 2, 0.02), 3.0])
+    position = np.where((time > 1.6) & (time < 1.7), 3.0, 0.1 * np.sin(time))
+    facts = sample_facts(time, {"position": position, "load": time, "voltage": time * math.nan})
+    assert (facts.samples, facts.gaps, facts.jumps) == (len(time), 2, 2)
+    assert (facts.longest_gap, facts.longest_gap_at) == pytest.approx((1.02, 1.98))
+    assert facts.first_jump_at == pytest.approx(1.62)
+    assert (facts.lowest, facts.highest) == (0.0, 3.0)
+    assert facts.columns == ("position", "load")
 
 
-def test_sound_facts_and_no_facts_raise_no_word():
-    assert suspicions("knee", Track.of("knee", TIME, position=MOTION).facts()) == []
-    assert suspicions("knee", Track.of("knee", np.empty(0)).facts()) == []
+def test_a_wheel_that_turns_round_does_not_jump():
+    time = np.arange(200) / 50
+    assert sample_facts(time, {"position": (5 * time) % 5.2 - 2.6, "duty": np.full(200, 0.5)}).jumps == 0
+
+
+def test_no_samples_have_no_facts_and_raise_no_word():
+    track = Track.of("knee", np.empty(0))
+    assert (track.facts().samples, track.facts().columns, track.facts().rate) == (0, (), 0.0)
+    assert findings("knee", track.time, track.columns) == []
 
 
 def test_samples_of_one_time_become_one_and_keep_the_newest_command():

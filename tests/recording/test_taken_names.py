@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from axbridge.cli.app import run
-from axbridge.errors import ErrorFlag, RecordingError
+from axbridge.errors import RecordingError
 from axbridge.files import claimed
 from axbridge.recording.csv_parquet import write_csv
 from axbridge.recording.recorder import Recorder
 from axbridge.recording.recording import Recording, Track
 from axbridge.recording.stored import open_recording, write_recording
-from axbridge.state import ServoState
+from tests.support.samples import record
 from tests.support.warm import start
 
 for verb in ("demo", "import_", "play", "record", "run", "walk"):
@@ -25,8 +25,7 @@ TAKEN = r"run.mcap: is being recorded by another program\ngive another name"
 
 
 def sample(recorder, number):
-    state = ServoState(0.01 * number, 0.1, 0.0, 0.0, 0.0, 11.1, 30.0, ErrorFlag(0))
-    recorder.record_state("a", state)
+    record(recorder, 0.01 * number)
 
 
 def test_a_second_recording_into_one_file_is_refused_and_the_first_one_is_whole(tmp_path):

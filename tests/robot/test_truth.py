@@ -9,6 +9,7 @@ import axbridge
 from axbridge.config.rig import Rig
 from axbridge.experiment.experiments import Options, conduct
 from axbridge.recording.recorder import Recorder
+from axbridge.recording.robot_recorder import RobotRecorder
 from axbridge.recording.stored import open_recording
 from tests.support.waiting import until
 from tests.support.warm import serving
@@ -71,7 +72,8 @@ def test_nobody_knows_the_truth_of_a_real_robot(tmp_path):
         Recorder(tmp_path / "real.mcap", {}) as recorder,
     ):
         until(lambda: robot.step(20) >= 0 and not robot.last_step.errors)
-        recorder.record_state("shoulder", robot["shoulder"].state, truth=robot["shoulder"].truth)
+        with RobotRecorder(robot, recorder):
+            pass
     track = open_recording(tmp_path / "real.mcap")["shoulder"]
     assert len(track) == 1
     assert np.isnan(track.true_position).all()

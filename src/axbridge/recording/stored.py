@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import threading
+import weakref
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -36,7 +37,8 @@ class _StoredTracks(TrackSource):
     """Samples by servo and column, so that one servo is read without the others."""
 
     def __init__(self) -> None:
-        self._file = tempfile.SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115 - open as long as its tracks are wanted
+        self._file = tempfile.SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115 - as long as its tracks are wanted
+        weakref.finalize(self, self._file.close)
         self._lock = threading.Lock()
         self._blocks: dict[str, list[tuple[int, int, tuple[int, ...]]]] = {}  # offset, samples, known columns
         self._spans: dict[str, tuple[float, float]] = {}

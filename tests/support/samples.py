@@ -1,0 +1,15 @@
+"""Samples for recorders, with as much as a test cares for."""
+
+import math
+
+import numpy as np
+
+from axbridge.state import SERVO_ROW
+
+
+def record(recorder, time, *, servo="a", logged=None, **columns):
+    """One servo's sample."""
+    row = np.full(1, math.nan, SERVO_ROW)
+    for name, value in {"time": time, **columns}.items():
+        row[name] = value
+    recorder.step((servo,), row, logged=logged)
