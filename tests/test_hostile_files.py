@@ -8,7 +8,6 @@ import math
 import os
 import warnings
 from contextlib import redirect_stdout
-from dataclasses import dataclass
 from io import BytesIO, StringIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,9 +15,6 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
-from axbridge.recording.foxglove import write_foxglove
-from axbridge.recording.mcap_grouped import GroupedWriter
-from axbridge.recording.sample_facts import ServoFacts
 from hypothesis import given, note, settings
 
 from axbridge.cli.info import info
@@ -42,16 +38,18 @@ from axbridge.moves.files import load_move, motion_of
 from axbridge.moves.joint_table import parse_joints
 from axbridge.moves.mtn_moves import mtn_of
 from axbridge.reading import controls
-from axbridge.recording import mcap_grouped
+from axbridge.recording import mcap_file, step_format
 from axbridge.recording.csv_parquet import write_csv
 from axbridge.recording.import_lerobot import import_dataset
 from axbridge.recording.import_logs import import_log, parse_columns
 from axbridge.recording.import_wizard import GivenGoal
-from axbridge.recording.mcap_file import CYCLE, EVENTS, SERVO_PREFIX, Entry
+from axbridge.recording.mcap_file import Message, MessageWriter
 from axbridge.recording.provenance import describe, rig_of
 from axbridge.recording.ros2 import write_ros2
+from axbridge.recording.step_format import CYCLE, CYCLE_ROW, EVENTS, packed
 from axbridge.recording.stored import open_recording, write_recording
 from axbridge.report.page import table_text
+from axbridge.state import SERVO_ROW
 from axbridge.virtual.control_table import ControlTable
 from axbridge.virtual.world import initial_registers
 from tests.support.hostile import AT_ONCE, SEEDS, edited
@@ -225,49 +223,46 @@ def recording_lines():
         Rig.load("bench_arm"), backend="sim", seed=0, experiment="step", registers={"shoulder": {"punch": 32}},
         pendulum={"mass": 0.2, "length": 0.1, "vin": 12.0}, gait={"steps": 3, "period": 0.5}, notes=["one"],
     )  # fmt: skip
-    facts = ServoFacts(30, 0.0, 0.58, 0.02, ("position", "command"), -0.1, 0.1).document()
     step = {"name": "step", "kind": "step", "servo": "shoulder", "target": 1.0}
     lines = [(f"metadata {key}", value) for key, value in metadata.items()]
-    lines += [("facts shoulder", facts)]
     lines += [(EVENTS, {"time": 0.0, "name": "segment", "data": step})]
     lines += [(EVENTS, {"time": 0.1, "name": "register", "data": {"servo": "shoulder", "name": "punch", "value": 32}})]
     for k in range(30):
         row = {"time": 0.02 * k, "position": 0.1 * math.sin(k), "command": 0.1, "errors": 0}
-        lines += [(SERVO_PREFIX + "shoulder", row), (CYCLE, {"time": 0.02 * k, "late_ms": 0.0})]
+        lines += [(f"{step_format.STEP} shoulder", row), (CYCLE, {"time": 0.02 * k, "late_ms": 0.0})]
     return "\n".join(f"{topic}\t{json.dumps(body)}" for topic, body in lines).encode()
 
 
-def as_it_is(metadata):
-    """Metadata that are JSON already, or anything else."""
-    return dict(metadata)
-
-
-@dataclass
-class Facts:
-    text: str
-
-    def document(self):
-        return self.text
+def row_of(text, dtype):
+    """The numbers of a line; of one that is no longer JSON its bytes."""
+    row = np.full(1, np.nan, dtype)
+    try:
+        for name, value in json.loads(text).items():
+            row[name] = value
+    except (ValueError, TypeError, AttributeError, OverflowError, RecursionError):
+        return text
+    return packed(row)
 
 
 def assembled(lines):
     """A whole file of `recording_lines`, or what has become of them."""
-    said, facts, stream = {}, {}, BytesIO()
-    messages = []
+    said, messages, stream = {}, [], BytesIO()
     for line in lines.split(b"\n"):
         topic, _, text = line.partition(b"\t")
         kind, _, key = topic.decode("utf-8", "replace").partition(" ")
         if kind == "metadata":
             said[key] = text.decode("utf-8", "replace")
-        elif kind == "facts":
-            facts[key] = Facts(text.decode("utf-8", "replace"))
+        elif kind == step_format.STEP:
+            messages.append(Message(step_format.STEP, row_of(text, SERVO_ROW), 10**18, (key,)))
+        elif kind == CYCLE:
+            messages.append(Message(CYCLE, row_of(text, CYCLE_ROW), 10**18))
         else:
-            messages.append(Entry(topic.decode("utf-8", "replace"), {}, 10**18, text or b" "))
-    with patch.object(mcap_grouped, "in_text", as_it_is):
-        writer = GroupedWriter(stream, said)
-        for message in messages:
-            writer.write(message)
-        writer.finish(facts)
+            messages.append(Message(EVENTS, b"\0\1\0\0" + len(text).to_bytes(4, "little") + text, 10**18))
+    with patch.object(mcap_file.json, "dumps", str):
+        writer = MessageWriter(stream, said, chunked=True)
+    for message in messages:
+        writer.write(message)
+    writer.finish()
     return stream.getvalue()
 
 
@@ -305,7 +300,6 @@ def test_recordings_side_by_side(tmp_path):
             headline(found)
             tables = [deviation_table(found), *response_tables(found, found.pairs[0]), provenance_table(found)]
             assert not controls("".join(map(table_text, tables)))
-        write_foxglove(recording, path.with_suffix(".again"))
         write_ros2(recording, path.with_suffix(".bag"), force=True)
 
     survives(tmp_path / "run.mcap", lambda seed: assembled(edited(LINES, seed)), use, FILES // 20)

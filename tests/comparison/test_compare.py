@@ -280,8 +280,8 @@ def robot(count, samples=200, *, late=0.0):
 def test_motions_that_are_not_kept_are_the_same_again(how, tmp_path, monkeypatch):
     sides = robot(4), robot(4, late=0.05)
     kept = how(*sides)
-    for module in ("comparison.side_by_side", "recording.stored"):
-        monkeypatch.setattr(f"axbridge.{module}._KEPT", 1)
+    monkeypatch.setattr("axbridge.comparison.side_by_side._KEPT", 1)
+    monkeypatch.setattr("axbridge.recording.stored._IN_MEMORY", 1)
     found = how(*(write_recording(side, tmp_path / f"{index}.mcap") for index, side in enumerate(sides)))
     assert [pair.name for pair in found.pairs] == [pair.name for pair in kept.pairs]
     for pair, as_before in zip(found.pairs, kept.pairs, strict=True):
@@ -304,8 +304,8 @@ def test_a_servo_that_was_never_told_anything_follows_nothing(tmp_path):
 
 @pytest.mark.ci
 def test_memory_does_not_grow_with_the_servos(tmp_path, monkeypatch):
-    for module in ("comparison.side_by_side", "recording.stored"):
-        monkeypatch.setattr(f"axbridge.{module}._KEPT", 1)
+    monkeypatch.setattr("axbridge.comparison.side_by_side._KEPT", 1)
+    monkeypatch.setattr("axbridge.recording.stored._IN_MEMORY", 1)
     needed = []
     for count in (1, 1, 5):  # the first one also imports
         side = write_recording(robot(count, 10_000), tmp_path / f"{count}.mcap")
