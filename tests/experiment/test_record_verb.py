@@ -144,10 +144,11 @@ def test_info_shows_range_rate_gaps_and_jumps(tmp_path, capsys):
     assert app.run(["import", str(log), str(path), "--column", "time=t:ms", "--column", "position=angle:deg"]) == 0
     capsys.readouterr()
     assert app.run(["info", str(path)]) == app.DONE
-    line = next(line for line in capsys.readouterr().out.splitlines() if "samples" in line)
+    said = capsys.readouterr().out
+    line = next(line for line in said.splitlines() if "samples" in line)
     assert "100 samples at 42 Hz, 0.000 to 2.380 s, 0.0 to 170.0°" in line
     assert "1 gap, the longest 0.420 s at 1.000 s" in line
-    assert "2 jumps faster than a servo turns, first at 0.400 s" in line
+    assert "the position jumps 2 times, by +151° at 0.400 s" in said
 
 
 def test_an_experiment_that_is_ended_while_it_turns_leaves_no_wheel_behind_and_says_what_is_left(tmp_path):

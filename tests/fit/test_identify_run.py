@@ -198,7 +198,7 @@ def test_a_recording_killed_in_the_middle_is_compared(tmp_path):
         (("convert", "log.mcap", "log.xlsx"), "no such kind of table"),
         (("convert", "log.mcap", "text.mcap/log.csv"), "cannot be written"),
         (("convert", "log.mcap", "log.csv"), "log.csv is already there"),
-        (("convert", "log.mcap", "./log.mcap", "--force"), "both read and to be written"),
+        (("convert", "log.mcap", "./log.mcap", "--force"), "no such kind of table"),
         (("record", "replay", "--rig", "xl330_pendulum", "--source", "log.mcap", "--out", "./log.mcap", "--force"),
          "both read and to be written"),
         (("record", "replay", "--rig", "xl330_pendulum", "--source", "log.mcap", "--out", "log.mcap"), "both read"),
