@@ -19,7 +19,7 @@ from types import MappingProxyType
 
 BASE = {
     *("above", "errors", "units", "clock", "files", "reading", "arrays", "rotations"),
-    *("minimum_jerk", "state", "jit", "pool"),
+    *("minimum_jerk", "state", "memory", "jit", "pool"),
 }
 SOURCE = Path(__file__).resolve().parents[1] / "src" / "axbridge"
 

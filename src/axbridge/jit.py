@@ -33,7 +33,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from axbridge import above
+from axbridge import above, memory
 
 __all__ = [
     "COMPILED",
@@ -66,9 +66,11 @@ def _usable() -> bool:
 
 
 COMPILED = _usable()
+_NUMBA = 350  # MB that it takes with LLVM at work, and scipy's linear algebra beside it
 _FREEDOM = {"reassoc", "contract", "arcp", "nsz"}  # of rounding alone: kernels do meet infinities, and look for NaN
 _LOCK = "warming"  # file that is there while a warm-up goes on beside
 _STALE = 900.0  # s after which that is taken for left over
+_PATIENCE = 1.0  # s for it to end when it is told to
 _WARM_UP = """
 import os, runpy, sys
 lock = sys.argv.pop()
@@ -265,7 +267,11 @@ def _end_beside() -> None:
         one = _beside.pop()
         if one.poll() is None:
             one.terminate()
-            one.wait()
+            try:
+                one.wait(_PATIENCE)
+            except subprocess.TimeoutExpired:  # it is in a library's call
+                one.kill()
+                one.wait()
             Path(cache_folder(), _LOCK).unlink(missing_ok=True)
 
 
@@ -301,11 +307,18 @@ _tell: list[Telling] = [_on_terminal]
 
 @lru_cache(maxsize=1)
 def _numba() -> Any:
-    """The package; None where it cannot be imported."""
+    """The package; None where it cannot be imported.
+
+    Raises:
+        MemoryError: there is too little memory for it, and kernels are to be compiled whatever it takes.
+    """
     try:
+        memory.need("numba", _NUMBA, blas="scipy.linalg" not in sys.modules)
         import numba
         from numba.core import event
-    except ImportError as failure:
+    except (ImportError, MemoryError) as failure:
+        if _thorough[0] and isinstance(failure, MemoryError):
+            raise
         warnings.warn(f"kernels run as plain Python: {failure}", RuntimeWarning, stacklevel=4)
         return None
 

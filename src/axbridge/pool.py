@@ -21,6 +21,7 @@ from types import ModuleType
 from typing import TypeVar
 
 from axbridge.errors import AxBridgeError, UnsupportedOperation, UsageError
+from axbridge.memory import ask_before_imports
 
 __all__ = ["APART", "Workers", "results", "workers"]
 
@@ -180,6 +181,7 @@ def workers(
 
 def _begun(prepare: Callable[[], None] | None) -> None:
     """What each process of this machine does first."""
+    ask_before_imports()
     threading.Thread(target=_end_with_parent, daemon=True).start()
     if prepare is not None:
         prepare()

@@ -7,6 +7,7 @@ from importlib import import_module
 from pkgutil import iter_modules
 
 from axbridge.cli.streams import open_streams
+from axbridge.memory import ask_before_imports, words
 
 __all__ = ["main"]
 
@@ -14,6 +15,7 @@ __all__ = ["main"]
 def main() -> None:
     """Entry point of the `axbridge` program."""
     open_streams()
+    ask_before_imports()
     try:
         for module in iter_modules(__path__):
             import_module(f"axbridge.cli.{module.name}")
@@ -21,4 +23,7 @@ def main() -> None:
     except KeyboardInterrupt:  # a quick hand
         print("stopped: no motor was moved, and files are whole or not there", file=sys.stderr)
         sys.exit(130)
+    except MemoryError as failure:
+        print(f"axbridge: {words(failure)}", file=sys.stderr)
+        sys.exit(2)
     sys.exit(run(sys.argv[1:]))

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
-from axbridge import __version__
+from axbridge import __version__, memory
 from axbridge.cli.help import Verbs
 from axbridge.errors import AxBridgeError, BusError
 from axbridge.reading import printable
@@ -23,6 +23,7 @@ __all__ = ["DONE", "FAILED_CHECK", "HARDWARE", "MISUSE", "Stopped", "app", "emit
 DONE, FAILED_CHECK, MISUSE, HARDWARE = 0, 1, 2, 3  # exit codes
 INTERRUPTED = 130
 _LONGEST_LINE = 2000  # characters of an error
+_LITTLE = 60  # MB; with less, whatever fails has failed for that
 
 # verbs that move no motor
 _HARMLESS = {
@@ -136,8 +137,12 @@ def run(arguments: list[str]) -> int:
         if debug:
             raise
         return _complain(str(error), HARDWARE if isinstance(error, BusError) else MISUSE)
-    except OSError as error:
+    except (MemoryError, RuntimeError, ImportError, OSError) as error:
         if debug:
+            raise
+        if isinstance(error, MemoryError) or not memory.has(_LITTLE):
+            return _complain(memory.words(error), MISUSE)
+        if not isinstance(error, OSError):
             raise
         where = f"{error.filename}: " if error.filename else ""
         return _complain(

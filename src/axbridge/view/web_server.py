@@ -18,7 +18,7 @@ import re
 import secrets
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from html import escape
 from http.cookies import SimpleCookie
 from pathlib import Path
@@ -118,10 +118,19 @@ def need_viser() -> None:
     Raises:
         UsageError: it is not installed.
     """
+    loading = threading.Thread(target=_load_viser, daemon=True)
+    loading.start()
+    loading.join()
     try:
         import viser  # noqa: F401 - to see whether it is there
     except ImportError as missing:
         raise UsageError("the page needs viser", "python -m pip install viser") from missing
+
+
+def _load_viser() -> None:
+    """For a thread of its own: packages that come with viser swallow, while they are loaded, what Ctrl-C raises."""
+    with suppress(Exception):
+        import viser  # noqa: F401
 
 
 def start(port: int | None, host: str, title: str, robot: Stoppable | None = None) -> tuple[viser.ViserServer, str]:
@@ -253,19 +262,20 @@ def _guarded(door: Door, own: _Own) -> Iterator[Callable[[], bool]]:
         async def talk(connection: Any) -> None:
             if connection.subprotocol != f"viser-v{viser.__version__}":  # viser would print a line for each
                 own.note_nonsense(ConnectionError())
-                return await connection.close(1002, f"Version mismatch: this is viser {viser.__version__}")
+                await connection.close(1002, f"Version mismatch: this is viser {viser.__version__}")
+                return
             receive = connection.recv
 
             async def checked() -> bytes:
                 """A message. Browsers change values alone; viser would set whatever an element has."""
-                data = await receive()
+                data: bytes = await receive()
                 message = msgspec.msgpack.decode(data)
                 if message["type"] == "GuiUpdateMessage" and set(message["updates"]) != {"value"}:
                     raise ValueError
                 return data
 
             connection.recv = checked
-            return await handler(connection)
+            await handler(connection)
 
         async def ask(connection: Any, request: Any) -> Any:
             headers, path = request.headers, urlsplit(request.path).path

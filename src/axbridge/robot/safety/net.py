@@ -119,19 +119,20 @@ class Safety:
         self._armed = True
         self._leaving = False
         self._fed_at = time.monotonic()
-        WAYS_OUT.add(self)
-        if self._with_guard:
-            try:
+        try:
+            WAYS_OUT.add(self)
+            if self._with_guard:
                 self._start_guard()
-            except BaseException:
-                self.disarm()
-                raise
-        for cycle in self._real:
-            cycle.watchdogs.wanted = bool(cycle.bus.second)
-        if self._real and (self._silence is not None or any(cycle.bus.second for cycle in self._real)):
-            self._stop.clear()
-            self._watchdog = threading.Thread(target=self._watch, name="axbridge watchdog", daemon=True)
-            self._watchdog.start()
+            for cycle in self._real:
+                cycle.watchdogs.wanted = bool(cycle.bus.second)
+            if self._real and (self._silence is not None or any(cycle.bus.second for cycle in self._real)):
+                self._stop.clear()
+                watchdog = threading.Thread(target=self._watch, name="axbridge watchdog", daemon=True)
+                watchdog.start()
+                self._watchdog = watchdog
+        except BaseException:
+            self.disarm()
+            raise
 
     def disarm(self) -> None:
         """Give everything back; the policy is *not* applied (see `release`); may be called twice.

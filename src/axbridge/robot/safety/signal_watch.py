@@ -47,4 +47,7 @@ def _stop(writing: int) -> None:
 def _read(reading: int, noticed: Callable[[int], None]) -> None:
     while True:
         for number in os.read(reading, 64):  # each in a thread: what comes next must not seem to come later
-            threading.Thread(target=noticed, args=(number,), name="axbridge signal", daemon=True).start()
+            try:
+                threading.Thread(target=noticed, args=(number,), name="axbridge signal", daemon=True).start()
+            except RuntimeError:  # no thread is to be had
+                noticed(number)
