@@ -18,7 +18,7 @@ _PIECE = 32  # MB that it asks for at once; whoever asks for all at once is refu
 
 
 def has(size: int) -> bool:
-    """Whether so many MB are to be had, by this process's limit (`ulimit -v`) and by a system that never overcommits."""
+    """Whether so many MB are to be had: by this process's limit (`ulimit -v`), by a system that never overcommits."""
     if sys.platform == "win32":
         return True
     taken: list[mmap.mmap] = []

@@ -573,7 +573,7 @@ class Cycle:
         error = reply.error
         if track.second:
             error = track.flags
-            if bool(reply.error & v2.ALERT) != bool(track.flags) or track.away:
+            if bool(reply.error & v2.ALERT) != bool(track.flags) or track.away or returned:
                 track.must_ask = track.unsure = True
         elif error != track.flags:
             if rising := reply.error & ~track.flags:

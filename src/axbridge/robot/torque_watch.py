@@ -40,8 +40,7 @@ class TorqueWatch:
         """Revive, mark and say what the latest exchange has shown; `time` is the robot's, s."""
         connection, servos = self._connection, self._servos
         wanted = {name for name, servo in servos.items() if servo._wanted.enabled}
-        dark = connection.dark
-        for name in dark:
+        for name in connection.dark:
             with contextlib.suppress(BusError):  # again in the next step
                 connection.revive(name, on=name in wanted)
         kept = connection.withheld
@@ -56,7 +55,7 @@ class TorqueWatch:
         self._why |= {event.name: why for event in connection.events if (why := _reason(event))}
         before, self._off = self._off, off & (wanted | self._off)
         back = {event.name for event in connection.events if event.kind == "without power"} & wanted
-        self._without |= dict.fromkeys(back | dark & wanted, time)
+        self._without |= dict.fromkeys(back | connection.dark & self._without.keys(), time)
         if back:
             who = "all servos" if len(back) == len(servos) else ", ".join(sorted(back))
             warn(f"without power until now: {who}; each starts from where it is, with little torque at first")
