@@ -400,6 +400,7 @@ class Cycle:
         """
         track = self._tracks[name]
         track.limited = track.must_limp = track.unsure = False
+        track.driven = track.told = False  # its torque may be off until its next goal
         track.written_torque = None
         track.restart = True
         track.ramp = (0.0, 0.0)
