@@ -309,6 +309,26 @@ def test_servos_that_fall_silent_before_ctrl_c_are_not_called_off(mine):
         assert "motors are off" not in err
 
 
+@pytest.mark.parametrize("wiggled", [False, True], ids=["limp", "moved"])
+def test_a_servo_that_is_silent_for_a_moment_costs_no_more_than_its_joint(mine, wiggled):
+    with led(mine) as (port, tell), Wizard(mine, port, "--yes") as wizard:
+        lead(wizard, tell, 0)
+        wizard.until("joint 2 of 2: tilt")
+        wizard.until("  1 turn it")
+        if wiggled:
+            wiggle(wizard, tell, 1)
+        tell("pause 2")
+        wizard.until("missing: waiting until all answer")
+        wizard.until("all answer again: tilt once more; what was found before is kept")
+        assert tell("register torque_enable") == [0, 0]
+        lead(wizard, tell, 1)
+        code, said, err = wizard.end()
+        assert tell("register torque_limit") == [1023, 1023]
+    assert code == DONE, said + err
+    for servo in Rig.load(mine).servos:
+        assert servo.max_position == pytest.approx(0.8, abs=2 * COUNT)
+
+
 def wiggle(wizard, tell, row):
     wizard.press("w")
     until(lambda: tell("register torque_limit")[row] == 205 and tell("register torque_enable")[row])

@@ -3,7 +3,7 @@
 `python -m tests.support.hand RIG` serves on a pseudo-terminal, as `axbridge serve` does; each line on standard input
 makes the hand lead the shafts whose motors are limp then: 0.8 rad up within 1.2 s, half the way back within 0.8 s. A
 line such as `1 -0.5` makes it turn the second shaft, if that is limp, to -0.5 rad; it says `there` when it has. Told
-to `stop`, the whole process stands still, and no servo answers, until it gets SIGCONT.
+to `stop`, the whole process stands still, and no servo answers, until it gets SIGCONT; `pause 2` gives it that after 2 s.
 `register led` asks for that register of every servo, as it is in the servo (-1: it has none), and `stall 1` takes hold of the second
 shaft, whatever its motor does. `all 0` leads every limp shaft to 0 rad.
 
@@ -14,6 +14,7 @@ model, shafts without load. A hand holds a robot with a free base in the air, wh
 import mmap
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -153,6 +154,9 @@ def main(name, faults="none", model=""):
                 print("there", flush=True)
             elif word == "stop":
                 os.kill(os.getpid(), signal.SIGSTOP)
+            elif word == "pause":
+                subprocess.Popen(["sh", "-c", f"sleep {float(more[0])}; kill -CONT {os.getpid()}"])
+                os.kill(os.getpid(), signal.SIGSTOP)
             elif word == "register":
                 tables = (servo.table for servo in world.servos.values())
                 print(*(table.get(more[0], -1) for table in tables), flush=True)
@@ -183,7 +187,7 @@ def led(rig, *options):
         def tell(what="lead"):
             server.stdin.write(f"{what}\n")
             server.stdin.flush()
-            if what in {"lead", "stop"}:
+            if what in {"lead", "stop"} or what.startswith("pause"):
                 return None
             said = server.stdout.readline().split()
             if what.startswith("register"):

@@ -25,9 +25,11 @@ if TYPE_CHECKING:
     from axbridge.config.rig_tables import ServoConfig
     from axbridge.robot.calibration import Mounting
     from axbridge.robot.robot import Robot
+    from axbridge.robot.watch import ServoLost
 
 _WIGGLE, _SKIP, _BACK, _QUIT = "w", "s", "b", "q"
 _PAUSE = 0.02  # s between two looks for a key
+_AWAY = 20.0  # s in which a servo that no longer answers may come back
 
 
 @app.command()
@@ -95,15 +97,23 @@ class _Dialogue:
         self._ways = positive_ways(rig)
         self._watch = Watch(robot)
         self._found: dict[str, Mounting] = {}
+        self._limits: dict[str, dict[str, int]] = {}  # of servos that were moved, as they were
         self._servo_of: dict[str, str] = {}  # by joint's servo in the rig: what moves it
 
     def run(self, queue: list[ServoConfig]) -> dict[str, Mounting]:
         """What was found, by name of the rig's servo; a joint whose servo turns out to be another's comes later."""
+        from axbridge.robot.watch import ServoLost
+
         place = 0
         while place < len(queue):
             servo = queue[place]
             print(f"joint {place + 1} of {len(queue)}: {servo.name}, {self._expected(servo)}", flush=True)
-            answer = self._joint(servo)
+            try:
+                answer = self._joint(servo)
+            except ServoLost as lost:
+                self._await_all(lost)
+                print(f"  all answer again: {servo.name} once more; what was found before is kept", flush=True)
+                continue
             if answer == _BACK:
                 place = max(place - 1, 0)
                 for name in (servo.name, queue[place].name):
@@ -115,6 +125,28 @@ class _Dialogue:
                 queue += self._robbed(servo, queue)
             place += 1
         return self._found
+
+    def _await_all(self, lost: ServoLost) -> None:
+        """Wait until every servo answers again, and make all limp: one may have been lost while it was moved.
+
+        Raises:
+            ServoLost: one did not come back.
+            Ended: the user has had enough.
+        """
+        from axbridge.robot.cue import give_back
+        from axbridge.robot.watch import Watch
+
+        print(f"  {lost.message}: waiting until all answer; {_QUIT} ends", flush=True)
+        self._show("waiting for an answer")
+        until = self._robot.time + _AWAY
+        while self._robot.last_step.errors:
+            if self._robot.step() == -1 or self._key().lower() in {_QUIT, END}:
+                raise Ended
+            if self._robot.time > until:
+                raise lost
+        for name in self._robot:
+            give_back(self._robot, name, self._limits.get(name, {}))
+        self._watch = Watch(self._robot)
 
     def _joint(self, servo: ServoConfig) -> str:
         """Ask for all of one joint, again and again while the user wants it; returns the key that left it, or ""."""
@@ -206,12 +238,13 @@ class _Dialogue:
 
     def _wiggle(self, name: str) -> None:
         """Move a servo a little, and say what came of it."""
-        from axbridge.robot.cue import TORQUE, VISIBLE, wiggle
+        from axbridge.robot.cue import TORQUE, VISIBLE, limits_of, wiggle
 
         if not name:
             print("  it is not known which servo that is: nothing was moved", flush=True)
             return
         try:
+            self._limits.setdefault(name, limits_of(self._robot, name))
             far = wiggle(self._robot, name, self._watch.look)
         except UsageError as refused:
             print(f"  not moved: {refused.message}\n  {refused.hint}", flush=True)

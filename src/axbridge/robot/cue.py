@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 
 from axbridge import minimum_jerk
@@ -14,7 +14,7 @@ from axbridge.robot.robot import Robot
 from axbridge.robot.servo import Servo
 from axbridge.units import Calibration
 
-__all__ = ["SWING", "TORQUE", "VISIBLE", "blinking", "nudge", "wiggle"]
+__all__ = ["SWING", "TORQUE", "VISIBLE", "blinking", "give_back", "limits_of", "nudge", "wiggle"]
 
 SWING = math.radians(5)  # of a wiggle, to each side
 NUDGE = math.radians(5)  # one way, and back
@@ -106,7 +106,7 @@ def _led(
     here = servo.position
     profile = robot.rig.profile_of(servo.config)
     names = NAMES[profile.protocol]
-    before = {register: servo.read(register) for register in (names.speed, names.torque)}  # a move leaves them changed
+    before = limits_of(robot, name)
     if _shut_down(servo, profile):
         again = f"reboot {servo.config.id}" if profile.protocol == 2 else f"write {servo.config.id} torque_limit 1023"
         why = "" if profile.protocol == 2 else " after an overload"
@@ -143,12 +143,29 @@ def _led(
                 break
     finally:
         with suppress(BusError):  # it must not hide what ended this; and the robot's own end switches it off as well
-            servo.torque_off()
-            if not _shut_down(servo, profile):  # else it has shut itself down meanwhile, and is not woken
-                for register, value in before.items():
-                    servo.write(register, value)
+            give_back(robot, name, before)
         servo.set_available_torque(servo.max_torque)
     return farthest
+
+
+def limits_of(robot: Robot, name: str) -> dict[str, int]:
+    """The registers that a move with little torque leaves changed, by name, as they are now."""
+    servo = robot[name]
+    names = NAMES[robot.rig.profile_of(servo.config).protocol]
+    return {register: servo.read(register) for register in (names.speed, names.torque)}
+
+
+def give_back(robot: Robot, name: str, before: Mapping[str, int]) -> None:
+    """Make a servo limp, and give it back what `limits_of` read; one that has shut itself down is not woken.
+
+    Raises:
+        BusError: the servo does not answer.
+    """
+    servo = robot[name]
+    servo.torque_off()
+    if not _shut_down(servo, robot.rig.profile_of(servo.config)):
+        for register, value in before.items():
+            servo.write(register, value)
 
 
 def _shut_down(servo: Servo, profile: FirmwareProfile) -> bool:

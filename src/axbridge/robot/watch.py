@@ -5,10 +5,14 @@ from __future__ import annotations
 from axbridge.errors import BusError
 from axbridge.robot.robot import Robot
 
-__all__ = ["Watch"]
+__all__ = ["ServoLost", "Watch"]
 
-_TROUBLE = ("fault", "limit", "port lost", "without power", "torque off")
+_TROUBLE = ("fault", "limit", "without power", "torque off")
 _SILENCE = 0.5  # s without an answer of a servo: a lost packet must not make a walking robot fall
+
+
+class ServoLost(BusError):
+    """A servo or its line no longer answers; it may come back."""
 
 
 class Watch:
@@ -22,7 +26,7 @@ class Watch:
         """Stop for a fault or a lost line, and for a servo that has not answered for so long that it may hang limp.
 
         Raises:
-            BusError: one of these.
+            BusError: one of these; `ServoLost` where nobody answers.
         """
         robot = self._robot
         for event in robot.last_step.events:
@@ -30,7 +34,7 @@ class Watch:
                 self._silent.setdefault(event.name, robot.time)
             elif event.kind == "returned":
                 self._silent.pop(event.name, None)
-            elif event.kind in _TROUBLE:
+            elif event.kind in _TROUBLE or event.kind == "port lost":
                 raise self._stopped(event.name, event.kind)
         for name, since in self._silent.items():
             if robot.time - since > _SILENCE:
@@ -38,4 +42,5 @@ class Watch:
 
     def _stopped(self, name: str, why: str) -> BusError:
         who = f"servo {name!r}" if name else "the line"
-        return BusError(f"stopped {self._robot.time:.1f} s after the start: {who}: {why}", "run `axbridge doctor`")
+        kind = BusError if why in _TROUBLE else ServoLost
+        return kind(f"stopped {self._robot.time:.1f} s after the start: {who}: {why}", "run `axbridge doctor`")
