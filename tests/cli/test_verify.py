@@ -23,6 +23,7 @@ from tests.support.warm import start
 
 pytestmark = pytest.mark.slow
 
+VERDICTS = "seen", "not kept", "cannot be judged here", "not tried"
 TURNED = 0.35  # rad, that the hand turns each joint
 LATE = {"rate", "late", "loss", "model", "behind"}  # kinds that a machine which stands still now and then causes
 
@@ -175,7 +176,7 @@ def test_a_right_robot_comes_through_and_page_and_text_say_what_was_seen(tmp_pat
         assert private not in text
     assert "served on a pseudo-terminal" in text
     page = (out / "verify.html").read_text()
-    assert page.count(">seen<") + page.count(">not seen<") == len(PROMISES)
+    assert sum(page.count(f">{word}<") for word in VERDICTS) == len(PROMISES)
     for file, part in {"motion.mcap": "sine", "walk.mcap": "walk"}.items():
         if (out / file).exists():
             recording = open_recording(out / file)
@@ -356,6 +357,15 @@ def test_steps_are_left_out_done_again_and_taken_up_by_a_later_run(tmp_path, des
     with Person("pan_tilt", *desk, out, "--only", "eeprom", "--force") as person:
         person.follow()
     assert list(kept(out)) == ["eeprom"]
+
+
+def test_a_step_in_which_every_joint_was_left_out_has_judged_nothing(tmp_path, desk):
+    left_out = {"hold every joint at 0°": "s", ": turn ": "s"}
+    with Person("pan_tilt", *desk, tmp_path / "out", "--only", "joints", answers=left_out) as person:
+        assert person.follow() == 0
+        assert "nothing was tried, so nothing was judged" in person.said
+        assert re.search(r"promises  0 seen, 0 not kept, 0 cannot be judged here, \d+ not tried", person.said)
+    assert kept(tmp_path / "out")["joints"]["state"] == "skipped"
 
 
 def test_without_a_yes_nothing_is_sent_and_nobody_at_the_keys_is_a_no(tmp_path, desk):

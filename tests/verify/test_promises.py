@@ -12,7 +12,7 @@ from axbridge.config.rig import Rig
 from axbridge.config.rig_copy import copy_rig
 from axbridge.errors import UsageError
 from axbridge.verify.outcome import StepOutcome, digest_of, load, save
-from axbridge.verify.promises import PROMISES, judged
+from axbridge.verify.promises import PROMISES, counted, judged
 from axbridge.verify.report import anonymous, text_of, write_verify_page
 
 ROOT = Path(__file__).parents[2]
@@ -28,9 +28,9 @@ def test_a_promise_stands_in_the_docs(promise):
 
 
 def test_nothing_is_seen_before_a_step_is_done_or_when_it_failed():
-    assert not any(one.seen for one in judged({}))
+    assert {one.verdict for one in judged({})} == {"not tried"}
     failed = {name: StepOutcome("failed", WHEN, "r", lines=("why",)) for name in _STEPS}
-    assert not any(one.seen for one in judged(failed))
+    assert {one.verdict for one in judged(failed)} == {"not tried"}
     assert {one.why for one in judged({}) if not one.promise.step} == {"this program does not try it"}
 
 
@@ -41,19 +41,40 @@ def endings(on=()):
 
 def verdict(outcomes, words):
     (found,) = (one for one in judged(outcomes) if words in one.promise.words)
-    return found.seen, found.why
+    return found.verdict, found.why
 
 
 def test_what_the_facts_show_is_seen_and_what_they_contradict_is_not():
-    assert verdict({"endings": endings()}, "after SIGKILL") == (True, "18 servos, known to be off after 0.31 s")
-    assert verdict({"endings": endings(["left_knee"])}, "after SIGKILL") == (False, "left_knee stayed on")
+    assert verdict({"endings": endings()}, "after SIGKILL") == ("seen", "18 servos, known to be off after 0.31 s")
+    assert verdict({"endings": endings(["left_knee"])}, "after SIGKILL") == ("not kept", "left_knee stayed on")
     line = {"latency_timer_ms": 16, "low_latency": False, "echo": True, "scan_s": 0.8, "wrong": 0, "reads": 2000}
     outcomes = {"line": StepOutcome("done", WHEN, "r", {"lines": [line]})}
-    assert verdict(outcomes, "over at once") == (False, "latency timer: 16 ms")
-    assert verdict(outcomes, "echo") == (True, "it returns every byte")
-    assert verdict(outcomes, "no value is wrong") == (True, "0 of 2000 reads were wrong")
+    assert verdict(outcomes, "over at once") == ("not kept", "latency timer: 16 ms")
+    assert verdict(outcomes, "echo") == ("seen", "it returns every byte")
+    assert verdict(outcomes, "no value is wrong") == ("seen", "0 of 2000 reads were wrong")
     silent = {"lines": [{"latency_timer_ms": None, "low_latency": True, "echo": False, "scan_s": 0.8}]}
-    assert verdict({"line": StepOutcome("done", WHEN, "r", silent)}, "no value") == (False, "nothing was measured")
+    assert verdict({"line": StepOutcome("done", WHEN, "r", silent)}, "no value") == (
+        "cannot be judged here",
+        "nothing was measured",
+    )
+    assert verdict({"line": StepOutcome("done", WHEN, "r", silent)}, "echo")[0] == "cannot be judged here"
+
+
+@pytest.mark.parametrize(
+    ("deaf", "heard", "expected"),
+    [(4.5, 8.0, "seen"), (4.5, 17.7, "cannot be judged here"), (9.1, 17.7, "not kept"), (0.0, 2.0, "seen")],
+)
+def test_a_wait_within_what_is_not_known_of_a_deaf_servo_is_no_kept_promise(deaf, heard, expected):
+    facts = {"deaf_ms": deaf, "heard_ms": heard, "waits_ms": 9.0, "spared": True, "writes": 8}
+    outcomes = {"eeprom": StepOutcome("done", WHEN, "r", facts)}
+    assert verdict(outcomes, "hears again")[0] == expected
+    assert verdict(outcomes, "spared") == (
+        "seen",
+        "8 writes of another value; of the value that was there no byte was sent",
+    )
+    told = counted(judged(outcomes))
+    for word in ("seen", "not kept", "cannot be judged here", "not tried"):
+        assert f"{sum(one.verdict == word for one in judged(outcomes))} {word}" in told
 
 
 def test_the_text_and_the_page_say_nothing_of_person_computer_or_adapter(tmp_path):
@@ -82,7 +103,7 @@ def test_the_text_and_the_page_say_nothing_of_person_computer_or_adapter(tmp_pat
             assert word not in said
         assert "PORT: 81 Hz" in said or "<td>PORT</td>" in said
     assert "a rig of the owner's" in text
-    assert "[not seen]" in text
+    assert "[not tried]" in text
 
 
 def test_longer_words_are_hidden_first():

@@ -230,6 +230,10 @@ class _Hour:
             return False
         try:
             found = self._found(name)
+            if not found.lines:
+                self._keep(name, "skipped", words=["nothing was tried, so nothing was judged"])
+                print("  nothing was tried, so nothing was judged", flush=True)
+                return False
             self._keep(name, "done", found)
         except RecordingError:
             raise
@@ -331,7 +335,8 @@ class _Hour:
         if off:
             worst = max(off, key=lambda name: abs(off[name]))
             lines.append(f"straight within {math.degrees(abs(off[worst])):.1f}°, {worst} farthest")
-        lines.append(f"{len(turns)} of {len(self._rig.servos)} joints turned")
+        if off or turns:
+            lines.append(f"{len(turns)} of {len(self._rig.servos)} joints turned")
         return Measured({"off": off, "turns": [asdict(turn) for turn in turns]}, lines, findings)
 
     def _keep(
@@ -374,7 +379,10 @@ class _Hour:
     def _end(self) -> int:
         """Say where everything is; the exit code."""
         wrong = [name for name, one in self._outcomes.items() if one.findings or one.state == "failed"]
+        from axbridge.verify.promises import counted, judged
+
         print(f"\nmotors are off; {'to mend: see ' + ', '.join(wrong) if wrong else 'nothing to mend'}")
+        print(f"promises  {counted(judged(self._outcomes))}")
         print(f"page      {self._folder / _FILES['page']}")
         print(f"to send   {self._folder / _FILES['text']}: says nothing of you; see docs/verify.md")
         return FAILED_CHECK if wrong else DONE

@@ -56,7 +56,7 @@ def look_at_deafness(line: ExpectedBus) -> Measured:
     span = f"{facts['deaf_ms']:.1f} to {facts['heard_ms']:.1f} ms after {_bytes(register)} of EEPROM"
     lines = [
         f"{name_of(servo)}: deaf for {span}; axbridge waits {facts['waits_ms']:g} ms",
-        f"a value that is there already was {'not ' if facts['spared'] else ''}written again",
+        f"written {WRITES} times with another value; the value that was there {'not' if facts['spared'] else 'too'}",
     ]
     return Measured(facts, lines, judge_deafness(facts, name_of(servo), servo.id))
 

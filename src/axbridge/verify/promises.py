@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from axbridge.verify.outcome import StepOutcome
 
-__all__ = ["PROMISES", "Judged", "Promise", "judged"]
+__all__ = ["PROMISES", "Judged", "Promise", "counted", "judged"]
 
 Facts = Mapping[str, Any]
-Verdict = tuple[bool, str]  # whether it was seen, and by what
+Verdict = tuple[bool | None, str]  # whether it was kept, None where that cannot be said; and by what
 
+_VERDICTS = "seen", "not kept", "cannot be judged here", "not tried"
 _QUICK_SCAN = 1.5  # s: twice what docs/hardware.md says, for a slower adapter
 _NEAR_WIRE, _STEADY = 0.88, 1.2  # as docs/hardware.md has them
 _KEPT = 0.01  # share of the steps that may be late
@@ -43,12 +44,12 @@ class Judged:
 
     Attributes:
         promise: It.
-        seen: Whether it was seen to hold.
-        why: By what; or why not.
+        verdict: What was seen of it.
+        why: By what; or why it was not tried.
     """
 
     promise: Promise
-    seen: bool
+    verdict: Literal["seen", "not kept", "cannot be judged here", "not tried"]
     why: str
 
 
@@ -58,14 +59,21 @@ def judged(outcomes: Mapping[str, StepOutcome]) -> list[Judged]:
     for promise in PROMISES:
         outcome = outcomes.get(promise.step)
         if not promise.step:
-            found.append(Judged(promise, seen=False, why="this program does not try it"))
+            found.append(Judged(promise, "not tried", "this program does not try it"))
         elif outcome is None or outcome.state != "done":
-            found.append(Judged(promise, seen=False, why=f"step {promise.step} was not done"))
+            found.append(Judged(promise, "not tried", f"step {promise.step} was not done"))
         else:
-            verdict = promise.seen(outcome.facts)
-            seen, why = verdict or (False, "nothing was measured")
-            found.append(Judged(promise, seen, why))
+            kept, why = promise.seen(outcome.facts) or (None, "nothing was measured")
+            found.append(
+                Judged(promise, "cannot be judged here" if kept is None else "seen" if kept else "not kept", why)
+            )
     return found
+
+
+def counted(promises: Sequence[Judged]) -> str:
+    """How many promises there are of each verdict, in words."""
+    verdicts = [one.verdict for one in promises]
+    return ", ".join(f"{verdicts.count(verdict)} {verdict}" for verdict in _VERDICTS)
 
 
 def _ended(name: str) -> Callable[[Facts], Verdict | None]:
@@ -98,7 +106,7 @@ def _no_timer(facts: Facts) -> Verdict:
 
 def _echo(facts: Facts) -> Verdict:
     echo = any(line["echo"] for line in facts["lines"])
-    return echo, "it returns every byte" if echo else "this adapter returns nothing"
+    return (True, "it returns every byte") if echo else (None, "this adapter returns nothing")
 
 
 def _right(facts: Facts) -> Verdict | None:
@@ -123,14 +131,16 @@ def _talkative(facts: Facts) -> Verdict | None:
 
 
 def _deaf(facts: Facts) -> Verdict:
-    span = f"{facts['deaf_ms']:.1f} to {facts['heard_ms']:.1f} ms"
-    return not facts["deaf_ms"] or facts["deaf_ms"] < facts[
-        "waits_ms"
-    ], f"deaf for {span}, axbridge waits {facts['waits_ms']:g} ms"
+    deaf, heard, waits = facts["deaf_ms"], facts["heard_ms"], facts["waits_ms"]
+    kept = True if heard <= waits else False if deaf >= waits else None  # between the two questions nobody knows
+    return kept, f"deaf for {deaf:.1f} to {heard:.1f} ms, axbridge waits {waits:g} ms"
 
 
 def _spared(facts: Facts) -> Verdict:
-    return facts["spared"], "no byte was sent" if facts["spared"] else "it was written again"
+    return facts["spared"], (
+        f"{facts['writes']} writes of another value; of the value that was there "
+        f"{'no byte was sent' if facts['spared'] else 'one more'}"
+    )
 
 
 def _fast(facts: Facts) -> Verdict | None:

@@ -19,7 +19,7 @@ from axbridge.report.page import Table, table_html, write_page
 from axbridge.report.plots import fewer
 from axbridge.report.plots_html import figure_html
 from axbridge.verify.outcome import StepOutcome
-from axbridge.verify.promises import judged
+from axbridge.verify.promises import counted, judged
 
 __all__ = ["anonymous", "text_of", "write_verify_page"]
 
@@ -72,10 +72,9 @@ def text_of(
     for page in dict.fromkeys(one.promise.page for one in judged(outcomes)):
         lines += ["", f"promises of docs/{page}"]
         lines += [
-            f"  [{'seen' if one.seen else 'not seen'}]".ljust(14) + f"{one.promise.words}: {one.why}"
-            for one in judged(outcomes)
-            if one.promise.page == page
+            f"  [{one.verdict}] {one.promise.words}: {one.why}" for one in judged(outcomes) if one.promise.page == page
         ]
+    lines += ["", f"promises: {counted(judged(outcomes))}"]
     return anonymous("\n".join([*lines, "", _COMMENTS]), private)
 
 
@@ -96,9 +95,8 @@ def write_verify_page(
     to_mend = grouped(findings)
     found = f"{len(to_mend)} thing{'s' * (len(to_mend) != 1)} to mend" if to_mend else "nothing to mend"
     promises = judged(outcomes)
-    seen = sum(one.seen for one in promises)
     parts = [
-        f'<p class="headline">{escape(found)}; {seen} of {len(promises)} promises seen on this robot.</p>',
+        f'<p class="headline">{escape(found)}. Promises: {counted(promises)}.</p>',
         f'<p class="lead">{escape(_robot(rig))}; {escape(_kinds(rig, outcomes))}; axbridge {__version__}</p>',
     ]
     if to_mend:
@@ -126,11 +124,7 @@ def write_verify_page(
         turns = {turn["joint"]: turn for turn in outcomes["joints"].facts["turns"]}
         parts.append(table_html(_joint_table(off, turns), words=True))
     for page in dict.fromkeys(one.promise.page for one in promises):
-        shown = tuple(
-            (one.promise.words, "seen" if one.seen else "not seen", one.why)
-            for one in promises
-            if one.promise.page == page
-        )
+        shown = tuple((one.promise.words, one.verdict, one.why) for one in promises if one.promise.page == page)
         parts.append(
             table_html(Table(f"Promises of docs/{page}", ("promise", "on this robot", "by"), shown), words=True)
         )
